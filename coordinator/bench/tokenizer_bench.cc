@@ -12,7 +12,7 @@
 #include "comm/base/json.h"
 #include "comm/base/percentile.h"
 #include "comm/model/model_files.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/text/detokenizer.h"
 
 namespace quire {
 
@@ -50,7 +50,11 @@ int RunTokenizerBench(const TokenizerBench& bench) {
   std::string text = Repeated(page, static_cast<size_t>(bench.kilobytes) * 1024);
   std::optional<Tokenizer> tokenizer;
   const double load = Seconds([&] { tokenizer.emplace(TokenizerDataOf(ModelFiles::Open(bench.model))); });
-  if (tokenizer->data().add_prefix_space && !text.starts_with(' ')) text.insert(0, 1, ' ');  // as it would itself
+  const auto puts_space = [](const PreTokenizerStep& step) {
+    return std::holds_alternative<pre_tokenize::PrefixSpace>(step);
+  };
+  if (std::ranges::any_of(tokenizer->data().pre_tokenizer, puts_space) && !text.starts_with(' '))
+    text.insert(0, 1, ' ');  // as it would itself
   std::vector<TokenId> tokens;
   std::string decoded;
   std::vector<double> encode, decode;
@@ -61,6 +65,7 @@ int RunTokenizerBench(const TokenizerBench& bench) {
       for (const TokenId token : tokens) decoded += tokenizer->Bytes(token);
     }));
   }
+  if (!decoded.empty()) DropFront(*tokenizer, tokenizer->Bytes(tokens[0]), decoded);
   const auto bytes = static_cast<double>(text.size()), count = static_cast<double>(tokens.size());
   const double encoding = Percentile(encode, 0.5), decoding = Percentile(decode, 0.5);
   if (bench.json) {

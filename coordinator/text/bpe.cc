@@ -54,14 +54,19 @@ std::vector<TokenId> Bpe::Beginning(std::string_view piece) const {
     AddBytes(piece, tokens);
     return tokens;
   }
+  bool after_unknown = false;
   while (!piece.empty()) {
     const Utf8Step step = NextUtf8(piece);
     const auto it = character_tokens_.find(step.character);
-    if (it != character_tokens_.end() && step.valid) {
+    const bool known = it != character_tokens_.end() && step.valid;
+    if (known) {
       tokens.push_back(it->second);
+    } else if (unknown_ >= 0) {
+      if (!after_unknown || !fuses_unknown_) tokens.push_back(unknown_);
     } else {
       AddBytes(piece.substr(0, step.length), tokens);
     }
+    after_unknown = !known;
     piece.remove_prefix(step.length);
   }
   return tokens;

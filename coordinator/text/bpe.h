@@ -18,6 +18,8 @@ class Bpe {
   void SetByteToken(unsigned char byte, TokenId token) { byte_tokens_[byte] = token; }
   /// Token of a single character; byte-level vocabularies have none.
   void SetCharacterToken(char32_t character, TokenId token) { character_tokens_[character] = token; }
+  /// Stands for characters that have no token, instead of their bytes; fused: for a run of them.
+  void SetUnknownToken(TokenId token, bool fused) { unknown_ = token, fuses_unknown_ = fused; }
   /// A pair that is given twice keeps its first rank.
   void AddMerge(TokenId left, TokenId right, TokenId merged, int rank);
 
@@ -38,6 +40,8 @@ class Bpe {
 
   std::vector<TokenId> byte_tokens_ = std::vector<TokenId>(256, -1);
   std::unordered_map<char32_t, TokenId> character_tokens_;
+  TokenId unknown_ = -1;  // there is none
+  bool fuses_unknown_ = false;
   std::unordered_map<uint64_t, Merge> merges_;  // by (left, right)
 };
 

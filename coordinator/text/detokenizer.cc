@@ -35,13 +35,22 @@ std::string Detokenizer::Push(TokenId token) {
 
 std::string Detokenizer::Finish() { return Drain(true); }
 
+void DropFront(const Tokenizer& tokenizer, std::string_view first_token, std::string& text) {
+  const std::optional<Metaspace>& metaspace = tokenizer.data().metaspace;
+  if (!metaspace || metaspace->front == Metaspace::Front::kShown) return;
+  ptrdiff_t spaces = text.starts_with(' ') ? 1 : 0;
+  if (metaspace->front == Metaspace::Front::kMarksDropped) spaces = std::ranges::count(first_token, ' ');
+  for (; spaces > 0; --spaces) text.erase(text.find(' '), 1);
+}
+
 std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens, bool skip_special_tokens) {
   Detokenizer detokenizer(tokenizer, skip_special_tokens);
+  const auto first =
+      std::ranges::find_if(tokens, [&](TokenId token) { return !skip_special_tokens || !tokenizer.IsSpecial(token); });
   std::string text;
   for (const TokenId token : tokens) text += detokenizer.Push(token);
   text += detokenizer.Finish();
-  const std::optional<Metaspace>& metaspace = tokenizer.data().metaspace;
-  if (metaspace && metaspace->drops_first_space && text.starts_with(' ')) text.erase(0, 1);
+  if (first != tokens.end()) DropFront(tokenizer, tokenizer.Bytes(*first), text);
   return text;
 }
 

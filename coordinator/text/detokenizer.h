@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,10 @@ class Detokenizer {
   std::shared_ptr<const std::vector<TokenId>> shown_;
   std::string pending_;  // bytes that are not handed out yet
 };
+
+/// Leaves out the spaces of a text from its beginning that were put in front of it, and which `first_token`, the first
+/// one that is shown, has.
+void DropFront(const Tokenizer& tokenizer, std::string_view first_token, std::string& text);
 
 /// All tokens at once, from the beginning of a text: a space that was put in front of it is left out.
 std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens, bool skip_special_tokens);

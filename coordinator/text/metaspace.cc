@@ -4,14 +4,11 @@
 
 namespace quire {
 
-std::string WriteMarks(std::string_view text, const Metaspace& metaspace, bool is_first) {
-  using Front = Metaspace::Front;
+std::string WriteMarks(std::string_view text, bool in_front) {
   if (text.empty()) return {};
-  const bool begins_with_one = text.starts_with(' ') || text.starts_with(Metaspace::kMark);
-  const bool wanted = metaspace.front == Front::kPiece || (metaspace.front == Front::kText && is_first);
   std::string out;
   out.reserve(text.size() + text.size() / 2);
-  if (metaspace.front == Front::kAlways || (wanted && !begins_with_one)) out += Metaspace::kMark;
+  if (in_front && !text.starts_with(' ') && !text.starts_with(Metaspace::kMark)) out += Metaspace::kMark;
   for (const char c : text) {
     if (c == ' ') {
       out += Metaspace::kMark;
@@ -22,8 +19,7 @@ std::string WriteMarks(std::string_view text, const Metaspace& metaspace, bool i
   return out;
 }
 
-std::vector<std::string_view> CutAtMarks(std::string_view text, bool every_mark) {
-  std::vector<std::string_view> pieces;
+void CutAtMarks(std::string_view text, bool every_mark, std::vector<std::string_view>& pieces) {
   size_t begin = 0;
   for (size_t at = text.find(Metaspace::kMark); at != std::string_view::npos;
        at = text.find(Metaspace::kMark, at + Metaspace::kMark.size())) {
@@ -33,7 +29,6 @@ std::vector<std::string_view> CutAtMarks(std::string_view text, bool every_mark)
     begin = at;
   }
   if (begin < text.size()) pieces.push_back(text.substr(begin));
-  return pieces;
 }
 
 std::string ReadMarks(std::string_view token) {

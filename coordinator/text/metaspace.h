@@ -8,30 +8,25 @@
 namespace quire {
 
 /// How vocabularies in SentencePiece's manner write text: spaces as "▁" (U+2581), most often with one more in front,
-/// and characters without a token of their own as bytes, "<0x0A>".
+/// and characters without a token of their own as bytes, "<0x0A>", if at all.
 struct Metaspace {
   static constexpr std::string_view kMark = "\u2581";
 
+  bool has_bytes = true;  // "<0x0A>" stands for a byte, and not for its six characters
   enum class Front {
-    kNone,
-    kText,   // in front of the text, unless it begins with a space
-    kPiece,  // in front of every piece between added tokens, unless it begins with one
-    kAlways  // in front of every piece, whatever it begins with
+    kShown,
+    kSpaceDropped,  // a space that decoded text begins with is not shown: it was put in front
+    kMarksDropped   // all spaces of the first token are not
   };
-  Front front = Front::kNone;
-  /// Tokens that are looked for in the normalised text see the marks. Without, spaces become marks after that.
-  bool normalizes = true;
-  /// Every mark begins a word; without, merges may join several.
-  bool every_mark_cuts = false;
-  /// A space that decoded text begins with is not shown: it was put in front.
-  bool drops_first_space = false;
+  Front front = Front::kShown;
 };
 
-/// `text`, of which it is the beginning if is_first, with marks for spaces.
-std::string WriteMarks(std::string_view text, const Metaspace& metaspace, bool is_first);
+/// `text` with marks for spaces; in_front: and with one more, unless it begins with one.
+std::string WriteMarks(std::string_view text, bool in_front);
 
-/// Text that was written with marks in pieces that begin where words do: at every mark, or at the first of several.
-std::vector<std::string_view> CutAtMarks(std::string_view text, bool every_mark);
+/// Appends text that was written with marks in pieces that begin where words do: at every mark, or at the first of
+/// several.
+void CutAtMarks(std::string_view text, bool every_mark, std::vector<std::string_view>& pieces);
 
 /// The token's text, with spaces for marks.
 std::string ReadMarks(std::string_view token);

@@ -24,9 +24,8 @@ class SplitBudget {
   std::unique_ptr<State> state_;
 };
 
-/// Cuts text into pieces: every match of a pattern is a piece, and so is whatever lies between two matches.
-/// Patterns are Perl-style with Unicode properties; they come with models, so none may run or grow without end.
-/// Safe to share between threads.
+/// Finds the matches of a pattern. Patterns are Perl-style with Unicode properties; they come with models, so none may
+/// run or grow without end. Safe to share between threads.
 class Splitter {
  public:
   /// Throws Error, with the place in the pattern, when it does not compile, is too long, or moves the match's begin
@@ -38,9 +37,12 @@ class Splitter {
   /// True when the pattern is one whose time is known to be linear in any text.
   bool is_linear() const { return is_linear_; }
 
-  /// Appends the pieces of `text` (valid UTF-8). Throws Error when the text drives the matcher over its limits, or the
-  /// budget is spent, and Stopped when the budget's stop token says so.
-  void Split(std::string_view text, std::vector<std::string_view>& pieces, SplitBudget& budget) const;
+  struct Match {
+    size_t begin = 0, end = 0;  // bytes
+  };
+  /// Appends the matches in `text` (valid UTF-8), which follow one another; none is empty. Throws Error when the text
+  /// drives the matcher over its limits, or the budget is spent, and Stopped when the budget's stop token says so.
+  void Find(std::string_view text, std::vector<Match>& matches, SplitBudget& budget) const;
 
  private:
   struct Pattern;
@@ -48,9 +50,16 @@ class Splitter {
   bool is_linear_;
 };
 
+/// The pattern that matches `text` and nothing else.
+std::string LiteralPattern(std::string_view text);
+
 /// GPT-2's word pattern, which byte-level pre-tokenizers apply unless told otherwise.
 extern const char* const kGpt2Pattern;
 extern const char* const kLlama3Pattern;
 extern const char* const kQwen2Pattern;
+/// Unicode's punctuation, and what counts as such in ASCII.
+extern const char* const kPunctuationPattern;
+/// Words, and runs of what is neither word nor blank.
+extern const char* const kWordsPattern;
 
 }  // namespace quire

@@ -1,66 +1,31 @@
 #include "coordinator/text/tokenizer.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 
 #include "comm/base/error.h"
+#include "coordinator/text/added_tokens.h"
 #include "coordinator/text/byte_level.h"
-#include "coordinator/text/nfc.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire {
 
 namespace {
 
-constexpr size_t kMaxPatterns = 32;
 constexpr size_t kMaxAddedBytes = 1024;  // of an added token, which is looked for at every place of a text
-
-bool IsSpace(std::string_view text, size_t at) {
-  const Utf8Step step = NextUtf8(text.substr(at));
-  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(step.character));
-  return (step.character >= 0x09 && step.character <= 0x0d) || step.character == 0x85 ||
-         category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
-}
-
-size_t PreviousCharacter(std::string_view text, size_t at) {
-  do --at;
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);
-  return at;
-}
-
-/// Unicode's word characters: letters, marks, decimal digits, connectors and joiners. Circled and squared letters count
-/// as letters although their category is that of symbols.
-bool IsWordCharacter(std::string_view text, size_t at) {
-  const Utf8Step step = NextUtf8(text.substr(at));
-  const auto among = [&](char32_t first, char32_t last) { return step.character >= first && step.character <= last; };
-  if (among(0x200c, 0x200d) || among(0x24b6, 0x24e9) || among(0x1f130, 0x1f149) || among(0x1f150, 0x1f169) ||
-      among(0x1f170, 0x1f189)) {
-    return true;
-  }
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(step.character))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return false;
-  }
-}
 
 }  // namespace
 
-Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data_.tokens.size(), false) {
+Tokenizer::Tokenizer(TokenizerData data)
+    : data_(std::move(data)),
+      normalizer_(data_.normalizer),
+      pre_tokenizer_(data_.pre_tokenizer),
+      special_(data_.tokens.size(), false) {
   AddVocabulary();
-  AddMerges();
+  if (data_.unigram) {
+    unigram_.emplace(*data_.unigram, data_.tokens);
+  } else {
+    AddMerges();
+  }
   AddAddedTokens();
   for (const auto* tokens : {&data_.prefix, &data_.suffix}) {
     for (const TokenId token : *tokens) {
@@ -68,7 +33,6 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data
         Fail("tokenizer: token {}, which goes around prompts, is not in the vocabulary of {}", token, vocab_size());
     }
   }
-  AddSplitters();
   MeasureTokens();
 }
 
@@ -76,7 +40,12 @@ void Tokenizer::AddVocabulary() {
   bytes_.resize(data_.tokens.size());
   for (TokenId token = 0; token < vocab_size(); ++token)
     data_.metaspace ? AddTextToken(token) : AddByteLevelToken(token);
-  if (!data_.metaspace) return;
+  if (!data_.metaspace || data_.unigram) return;
+  if (data_.unknown) {
+    if (*data_.unknown < 0 || *data_.unknown >= vocab_size())
+      Fail("tokenizer: the unknown token {} is not in the vocabulary of {}", *data_.unknown, vocab_size());
+    return bpe_.SetUnknownToken(*data_.unknown, data_.fuses_unknown);
+  }
   for (int byte = 0; byte < 256; ++byte) {
     if (!bpe_.HasToken(static_cast<unsigned char>(byte)))
       Fail("tokenizer: there is no token <0x{:02X}>; vocabularies without one for every byte are not supported", byte);
@@ -93,7 +62,8 @@ void Tokenizer::AddByteLevelToken(TokenId token) {
 
 void Tokenizer::AddTextToken(TokenId token) {
   const std::string& text = data_.tokens[static_cast<size_t>(token)];
-  if (const auto byte = ByteOfToken(text)) {
+  if (data_.whole_words_first) whole_words_.emplace(text, token);
+  if (const auto byte = data_.metaspace->has_bytes ? ByteOfToken(text) : std::nullopt) {
     bpe_.SetByteToken(*byte, token);
     bytes_[static_cast<size_t>(token)] = std::string(1, static_cast<char>(*byte));
     return;
@@ -107,6 +77,7 @@ void Tokenizer::AddTextToken(TokenId token) {
 void Tokenizer::AddMerges() {
   std::unordered_map<std::string, TokenId> ids;  // by the vocabulary's spelling
   for (size_t id = 0; id < data_.tokens.size(); ++id) ids.emplace(data_.tokens[id], static_cast<TokenId>(id));
+  words_are_apart_ = data_.metaspace.has_value();
   for (const auto& [left, right, rank] : data_.merges) {
     const auto a = ids.find(left), b = ids.find(right), merged = ids.find(left + right);
     if (a == ids.end() || b == ids.end() || merged == ids.end()) {
@@ -115,19 +86,24 @@ void Tokenizer::AddMerges() {
     }
     bpe_.AddMerge(a->second, b->second, merged->second, rank);
     const bool marks_meet = right.starts_with(Metaspace::kMark) && !left.ends_with(Metaspace::kMark);
-    merges_cross_words_ = merges_cross_words_ || marks_meet;
+    if (marks_meet) words_are_apart_ = false;
   }
 }
 
 void Tokenizer::AddAddedTokens() {
+  SplitBudget budget(0);
   for (const AddedToken& token : data_.added) {
     if (token.text.empty()) continue;
     if (token.text.size() > kMaxAddedBytes)
       Fail("tokenizer: added token {} has {} bytes, at most {} are allowed", token.id, token.text.size(),
            kMaxAddedBytes);
     const bool normalized = token.normalized && !token.special;
+    std::string_view looked_for = token.text;
     std::string storage;
-    const std::string_view looked_for = normalized ? Normalize(token.text, true, storage) : token.text;
+    if (normalized && !token.is_normal) {
+      if (!IsValidUtf8(token.text)) Fail("tokenizer: added token {} is not valid UTF-8", token.id);
+      looked_for = normalizer_.Apply(token.text, storage, budget);
+    }
     (normalized ? in_normalized_ : as_written_).Insert(looked_for, token);
     // As HF shows it: with the space that the normalizer puts in front.
     bytes_[static_cast<size_t>(token.id)] = normalized && data_.metaspace ? ReadMarks(looked_for) : token.text;
@@ -135,37 +111,28 @@ void Tokenizer::AddAddedTokens() {
   }
 }
 
-void Tokenizer::AddSplitters() {
-  const auto& patterns = data_.split_patterns;
-  if (patterns.size() > kMaxPatterns)
-    Fail("tokenizer: {} patterns that split text, at most {} are allowed", patterns.size(), kMaxPatterns);
-  for (size_t i = 0; i < patterns.size(); ++i) {
-    try {
-      splitters_.emplace_back(patterns[i]);
-    } catch (const Error& error) {
-      Fail("tokenizer: pattern {} of {}, \"{}\": {}", i + 1, patterns.size(), ValidUtf8(patterns[i].substr(0, 60)),
-           error.what());
-    }
-  }
-}
-
-/// Spaces that an added token strips cost nothing, however many they are. So do bytes that no token stands for, which
+/// Spaces that an added token strips cost nothing, however many they are, and so does what the steps before the model
+/// leave out, or a run of what it does not know. Bytes that no token stands for cost nothing, either, which
 /// SurelyExceeds leaves out; but after normalisation nobody knows which they are.
 void Tokenizer::MeasureTokens() {
   for (const std::string& bytes : bytes_) longest_token_ = std::max(longest_token_, bytes.size());
   bool drops_bytes = false;
-  for (int byte = 0; byte <= 0xf4; ++byte)  // those of UTF-8
+  for (int byte = 0; byte <= 0xf4 && !data_.metaspace; ++byte)  // those of UTF-8
     drops_bytes = drops_bytes || (byte != 0xc0 && byte != 0xc1 && !bpe_.HasToken(static_cast<unsigned char>(byte)));
-  any_length_ = (drops_bytes && data_.nfc) || std::ranges::any_of(data_.added, [](const AddedToken& token) {
-                  return token.left_strip || token.right_strip;
-                });
+  const bool fuses = unigram_ ? !unigram_->knows_all_bytes() : data_.unknown.has_value();
+  any_length_ =
+      fuses || !pre_tokenizer_.keeps_all() || normalizer_.shrinking() == 0 ||
+      (drops_bytes && !data_.normalizer.empty()) ||
+      std::ranges::any_of(data_.added, [](const AddedToken& token) { return token.left_strip || token.right_strip; });
 }
 
 bool Tokenizer::SurelyExceeds(std::string_view text, size_t num_tokens) const {
-  // No text of valid UTF-8 becomes shorter than a third of itself by composition, or by marks that count as spaces.
-  constexpr size_t kShrinking = 3;
-  const size_t per_token = longest_token_ * (data_.nfc ? kShrinking : 1) * (data_.metaspace ? kShrinking : 1);
-  if (any_length_ || text.size() / std::max<size_t>(1, per_token) <= num_tokens) return false;
+  if (any_length_) return false;
+  constexpr size_t kMarkBytes = 3;  // of a mark, which tokens count as a space
+  const size_t per_token =
+      std::max<size_t>(1, longest_token_ * normalizer_.shrinking() * (data_.metaspace ? kMarkBytes : 1));
+  if (text.size() / per_token <= num_tokens) return false;
+  if (data_.metaspace) return true;
   const auto kept = static_cast<size_t>(
       std::ranges::count_if(text, [&](char c) { return bpe_.HasToken(static_cast<unsigned char>(c)); }));
   return kept / per_token > num_tokens;
@@ -176,42 +143,12 @@ std::string_view Tokenizer::Bytes(TokenId token) const {
   return bytes_[static_cast<size_t>(token)];
 }
 
-std::vector<Tokenizer::Piece> Tokenizer::Cut(std::string_view text, const TokenTrie& tokens, const MarkedText* marks) {
-  std::vector<Piece> pieces;
-  size_t from = 0;  // text before this is cut
-  size_t at = 0;
-  const std::function<bool(const AddedToken&, size_t)> trusted = [&](const AddedToken& token, size_t length) {
-    return marks == nullptr || !token.special || marks->IsTrusted(at, length);
-  };
-  while (at < text.size()) {
-    const TokenTrie::Found found = tokens.Longest(text.substr(at), trusted);
-    if (found.token == nullptr) {
-      ++at;
-      continue;
-    }
-    size_t begin = at, end = at + found.length;
-    at = end;
-    const bool inside_word = (begin > 0 && IsWordCharacter(text, PreviousCharacter(text, begin))) ||
-                             (end < text.size() && IsWordCharacter(text, end));
-    if (found.token->single_word && inside_word) continue;  // as in HF, no shorter token is looked for in its place
-    while (found.token->left_strip && begin > from && IsSpace(text, PreviousCharacter(text, begin)))
-      begin = PreviousCharacter(text, begin);
-    while (found.token->right_strip && end < text.size() && IsSpace(text, end))
-      end += NextUtf8(text.substr(end)).length;
-    if (begin > from) pieces.push_back({text.substr(from, begin - from), nullptr});
-    pieces.push_back({text.substr(begin, end - begin), found.token});
-    at = from = end;
-  }
-  if (from < text.size()) pieces.push_back({text.substr(from), nullptr});
-  return pieces;
-}
-
 std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked, const EncodeBounds& bounds) const {
   std::vector<TokenId> out;
   std::optional<SplitBudget> own;
   Work work{bounds, bounds.splitting ? *bounds.splitting : own.emplace(marked.text.size(), std::nullopt, bounds.stop),
             out};
-  for (const Piece& piece : Cut(marked.text, as_written_, &marked)) {
+  for (const TextPart& piece : CutAtTokens(marked.text, as_written_, &marked)) {
     if (piece.token != nullptr) {
       out.push_back(piece.token->id);
     } else {
@@ -221,18 +158,12 @@ std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked, const EncodeBou
   return out;
 }
 
-std::string_view Tokenizer::Normalize(std::string_view text, bool is_first, std::string& storage) const {
-  if (data_.nfc) text = storage = ToNfc(text);
-  if (data_.metaspace && data_.metaspace->normalizes) text = storage = WriteMarks(text, *data_.metaspace, is_first);
-  return text;
-}
-
 void Tokenizer::EncodeBetween(std::string_view text, bool is_first, Work& work) const {
   // The matcher trusts it. A template or a token that is not UTF-8 may have got in, or cut a character.
   if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
   std::string storage;
-  const std::string_view normalized = Normalize(text, is_first, storage);
-  for (const Piece& piece : Cut(normalized, in_normalized_, nullptr)) {
+  const std::string_view normalized = normalizer_.Apply(text, storage, work.budget);
+  for (const TextPart& piece : CutAtTokens(normalized, in_normalized_, nullptr)) {
     if (piece.token != nullptr) {
       work.out.push_back(piece.token->id);
     } else {
@@ -252,42 +183,31 @@ std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_spe
 }
 
 void Tokenizer::EncodeWords(std::string_view text, bool is_first, Work& work) const {
-  std::string storage;
-  if (data_.metaspace) {
-    if (!data_.metaspace->normalizes) text = storage = WriteMarks(text, *data_.metaspace, is_first);
+  const PreTokenizer::Pieces pieces = pre_tokenizer_.Cut(text, is_first, work.bounds.stop, work.budget);
+  std::vector<std::string_view> words;
+  for (const std::string_view piece : pieces.all) {
+    if (!words_are_apart_ || data_.whole_words_first) {
+      EncodePiece(piece, work);
+      continue;
+    }
     // No merge joins what the cuts take apart, so they change nothing but the time.
-    const bool whole = merges_cross_words_ && !data_.metaspace->every_mark_cuts;
-    return EncodePieces(whole ? std::vector{text} : CutAtMarks(text, data_.metaspace->every_mark_cuts), work);
-  }
-  if (data_.add_prefix_space && !text.starts_with(' ')) {
-    storage = std::string(text).insert(0, 1, ' ');
-    text = storage;
-  }
-  std::vector<std::string_view> pieces = {text}, next;
-  for (const Splitter& splitter : splitters_) {
-    next.clear();
-    for (const std::string_view piece : pieces) {
-      CheckStop(work.bounds.stop);
-      splitter.Split(piece, next, work.budget);
-    }
-    pieces.swap(next);
-  }
-  EncodePieces(pieces, work);
-}
-
-void Tokenizer::EncodePieces(const std::vector<std::string_view>& pieces, Work& work) const {
-  for (const std::string_view piece : pieces) {
-    CheckStop(work.bounds.stop);
-    if (work.out.size() > work.bounds.max_tokens) throw TooManyTokens();
-    if (data_.whole_words_first) {
-      if (const auto it = whole_words_.find(std::string(piece)); it != whole_words_.end()) {
-        work.out.push_back(it->second);
-        continue;
-      }
-    }
-    bpe_.Encode(piece, work.bounds.stop, work.out);
+    words.clear();
+    CutAtMarks(piece, false, words);
+    for (const std::string_view word : words) EncodePiece(word, work);
   }
   if (work.out.size() > work.bounds.max_tokens) throw TooManyTokens();
+}
+
+void Tokenizer::EncodePiece(std::string_view piece, Work& work) const {
+  CheckStop(work.bounds.stop);
+  if (work.out.size() > work.bounds.max_tokens) throw TooManyTokens();
+  if (data_.whole_words_first) {
+    if (const auto it = whole_words_.find(std::string(piece)); it != whole_words_.end()) {
+      work.out.push_back(it->second);
+      return;
+    }
+  }
+  unigram_ ? unigram_->Encode(piece, work.bounds.stop, work.out) : bpe_.Encode(piece, work.bounds.stop, work.out);
 }
 
 }  // namespace quire

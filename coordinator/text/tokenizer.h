@@ -1,9 +1,7 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,13 +10,16 @@
 #include "coordinator/text/bpe.h"
 #include "coordinator/text/encode_bounds.h"
 #include "coordinator/text/marked_text.h"
-#include "coordinator/text/splitter.h"
+#include "coordinator/text/normalizer.h"
+#include "coordinator/text/pre_tokenizer.h"
 #include "coordinator/text/token_trie.h"
 #include "coordinator/text/tokenizer_data.h"
+#include "coordinator/text/unigram.h"
 
 namespace quire {
 
-/// BPE over bytes or over characters: text to tokens and tokens to bytes. Immutable; safe to share between threads.
+/// Text to tokens, by merges over bytes or over characters or by the likelihood of pieces, and tokens to bytes.
+/// Immutable; safe to share between threads.
 class Tokenizer {
  public:
   explicit Tokenizer(TokenizerData data);
@@ -39,9 +40,7 @@ class Tokenizer {
   /// it says. Looks at every byte once.
   bool SurelyExceeds(std::string_view text, size_t num_tokens) const;
   /// True when a text's length bounds the time that it takes: no pattern of the model's own cuts it.
-  bool is_linear() const {
-    return std::ranges::all_of(splitters_, [](const Splitter& splitter) { return splitter.is_linear(); });
-  }
+  bool is_linear() const { return normalizer_.is_linear() && pre_tokenizer_.is_linear(); }
   /// Bytes of the token that stands for the most.
   size_t longest_token() const { return longest_token_; }
 
@@ -52,18 +51,11 @@ class Tokenizer {
   }
 
  private:
-  struct Piece {
-    std::string_view text;
-    const AddedToken* token;  // null: none
-  };
-  /// The text in pieces: tokens, with what they strip, and what lies between. Control tokens only where `marks` trusts.
-  static std::vector<Piece> Cut(std::string_view text, const TokenTrie& tokens, const MarkedText* marks);
   void AddVocabulary();
   void AddByteLevelToken(TokenId token);
   void AddTextToken(TokenId token);
   void AddMerges();
   void AddAddedTokens();
-  void AddSplitters();
   void MeasureTokens();
   /// What one call of Encode carries along.
   struct Work {
@@ -71,20 +63,20 @@ class Tokenizer {
     SplitBudget& budget;
     std::vector<TokenId>& out;
   };
-  /// The text as merges see it, itself or in `storage`. is_first: the whole text begins with it.
-  std::string_view Normalize(std::string_view text, bool is_first, std::string& storage) const;
   void EncodeBetween(std::string_view text, bool is_first, Work& work) const;
   void EncodeWords(std::string_view text, bool is_first, Work& work) const;
-  void EncodePieces(const std::vector<std::string_view>& pieces, Work& work) const;
+  void EncodePiece(std::string_view piece, Work& work) const;
 
   TokenizerData data_;
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
   Bpe bpe_;
-  std::vector<Splitter> splitters_;
+  std::optional<Unigram> unigram_;                        // goes before bpe_
   std::vector<std::string> bytes_;                        // by id
   std::vector<bool> special_;                             // by id
   size_t longest_token_ = 0;                              // bytes
   bool any_length_ = false;                               // some text of any length has few tokens
-  bool merges_cross_words_ = false;                       // with a metaspace: some merge has a mark in its middle
+  bool words_are_apart_ = false;                          // no merge joins what stands before a mark to it
   std::unordered_map<std::string, TokenId> whole_words_;  // filled when whole_words_first
   /// First one kind is looked for in the text, then the other in what is left of it, normalised.
   TokenTrie as_written_, in_normalized_;

@@ -1,28 +1,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <unordered_set>
+#include <cmath>
+#include <optional>
 
 #include "comm/base/error.h"
 #include "comm/model/formats/gguf.h"
 #include "comm/model/model_files.h"
-#include "coordinator/text/splitter.h"
+#include "coordinator/text/sentencepiece_model.h"
 #include "coordinator/text/tokenizer_data.h"
 
 namespace quire {
 
 namespace {
 
-constexpr size_t kMaxMergedBytes = 256;  // of a token that is put together from others
-
-// Token types of the GGUF specification.
-constexpr int64_t kNormal = 1;
-constexpr int64_t kControl = 3;
-constexpr int64_t kUserDefined = 4;
+// Token types of the GGUF specification, which are SentencePiece's.
+using Type = SentencePieceModel::Type;
 
 /// Pre-tokenizers by the names that llama.cpp's converter gives them, as the families' tokenizer.json have them.
-struct PreTokenizer {
+struct NamedCuts {
   std::vector<std::string_view> names;
   std::vector<std::string> patterns;
   bool nfc = false;
@@ -44,9 +40,9 @@ std::string WordsByCase(const char* ends, const char* digits) {
                      kUpper, kLower, ends, digits);
 }
 
-const std::vector<PreTokenizer>& PreTokenizers() {
+const std::vector<NamedCuts>& PreTokenizers() {
   static const std::string kDigit = R"(\p{N})";
-  static const std::vector<PreTokenizer> kAll = {
+  static const std::vector<NamedCuts> kAll = {
       {{"gpt-2", "default", "phi-2", "jais"}, {kGpt2Pattern}},
       {{"mpt", "olmo"}, {kGpt2Pattern}, true},  // GPT-NeoX's
       {{"smollm", "starcoder", "refact", "codeshell"}, {kDigit, kGpt2Pattern}},
@@ -71,10 +67,10 @@ const std::vector<PreTokenizer>& PreTokenizers() {
 /// Whether texts begin with the token of beginning where the file says nothing.
 bool SetPreTokenizer(const std::string& name, const std::string& path, TokenizerData& data) {
   std::string known;
-  for (const PreTokenizer& pre : PreTokenizers()) {
+  for (const NamedCuts& pre : PreTokenizers()) {
     if (std::ranges::find(pre.names, name) != pre.names.end()) {
-      data.split_patterns = pre.patterns;
-      data.nfc = pre.nfc;
+      if (pre.nfc) data.normalizer.emplace_back(UnicodeForm::kNfc);
+      for (const std::string& pattern : pre.patterns) data.pre_tokenizer.emplace_back(pre_tokenize::Split{pattern});
       data.whole_words_first = pre.whole_words_first;
       return pre.begins;
     }
@@ -115,74 +111,98 @@ bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   return begins;
 }
 
-/// Spaces become marks, and perhaps one is put in front.
+/// Spaces become marks. As llama.cpp encodes it: every text between control tokens begins with a mark, unless the file
+/// says that none does.
 void SetMetaspace(const GgufFile& gguf, TokenizerData& data) {
   const bool* front = gguf.Find<bool>("tokenizer.ggml.add_space_prefix");
-  const bool has_front = front == nullptr || *front;
-  data.metaspace.emplace().front = has_front ? Metaspace::Front::kAlways : Metaspace::Front::kNone;
-  data.metaspace->drops_first_space = has_front;
+  Metaspace& metaspace = data.metaspace.emplace();
+  if (front == nullptr || *front) {
+    metaspace.front = Metaspace::Front::kSpaceDropped;
+    data.normalizer.emplace_back(normalize::Prepend{std::string(Metaspace::kMark)});
+  }
+  data.normalizer.emplace_back(normalize::Replace{" ", false, std::string(Metaspace::kMark)});
 }
 
-/// SentencePiece's BPE has no list of merges: two neighbours are joined when the vocabulary has what they spell
-/// together, the token of the highest score first.
-void ReadScores(const GgufFile& gguf, TokenizerData& data) {
-  SetMetaspace(gguf, data);
+Type TypeOf(int64_t type, const std::string& path) {
+  if (type == 0) return Type::kUnused;  // undefined
+  if (type < 1 || type > 6) Fail("{}: the token type {} is unknown", path, type);
+  return static_cast<Type>(type);
+}
+
+/// The vocabulary as SentencePiece has it.
+std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const TokenizerData& data) {
   const auto* scores = PerToken<double>(gguf, "tokenizer.ggml.scores", data);
   if (scores == nullptr) Fail("{}: there are no tokenizer.ggml.scores", gguf.path);
   const auto* types = PerToken<int64_t>(gguf, "tokenizer.ggml.token_type", data);
-  std::unordered_set<std::string_view> known;
-  std::vector<size_t> by_score;
+  std::vector<SentencePieceModel::Piece> pieces;
   for (size_t id = 0; id < data.tokens.size(); ++id) {
-    if (types != nullptr && (*types)[id] != kNormal && (*types)[id] != kUserDefined) continue;
-    known.insert(data.tokens[id]);
-    by_score.push_back(id);
+    if (!std::isfinite((*scores)[id])) Fail("{}: token {} has the score {}", gguf.path, id, (*scores)[id]);
+    pieces.push_back({data.tokens[id], static_cast<float>((*scores)[id]),
+                      types != nullptr ? TypeOf((*types)[id], gguf.path) : Type::kNormal});
   }
-  std::ranges::stable_sort(by_score, std::greater(), [&](size_t id) { return (*scores)[id]; });
-  int rank = -1;
-  for (size_t i = 0; i < by_score.size(); ++i) {
-    if (i == 0 || (*scores)[by_score[i]] != (*scores)[by_score[i - 1]]) ++rank;
-    const std::string_view text = data.tokens[by_score[i]];
-    if (text.size() > kMaxMergedBytes) continue;
-    for (size_t at = 1; at < text.size(); ++at) {
-      if (!known.contains(text.substr(0, at)) || !known.contains(text.substr(at))) continue;
-      data.merges.push_back({std::string(text.substr(0, at)), std::string(text.substr(at)), rank});
-    }
+  return pieces;
+}
+
+/// SentencePiece's BPE has no list of merges: scores are the order of them.
+void ReadScores(const GgufFile& gguf, TokenizerData& data) {
+  SetMetaspace(gguf, data);
+  data.merges = MergesByScore(ReadPieces(gguf, data));
+}
+
+void ReadUnigram(const GgufFile& gguf, TokenizerData& data) {
+  SentencePieceModel model;
+  model.pieces = ReadPieces(gguf, data);
+  const auto is_byte = [](const SentencePieceModel::Piece& piece) { return piece.type == Type::kByte; };
+  model.byte_fallback = std::ranges::any_of(model.pieces, is_byte);
+  const auto flag = [&](const char* key) {
+    const bool* value = gguf.Find<bool>(key);
+    return value != nullptr && *value;
+  };
+  model.normalizer.add_dummy_prefix = flag("tokenizer.ggml.add_space_prefix");
+  model.normalizer.remove_extra_whitespaces = flag("tokenizer.ggml.remove_extra_whitespaces");
+  if (const auto* bytes = gguf.Find<std::vector<int64_t>>("tokenizer.ggml.precompiled_charsmap")) {
+    for (const int64_t byte : *bytes) model.normalizer.charsmap += static_cast<char>(byte);
   }
+  data.tokens.clear();
+  AddSentencePiece(model, gguf.path, data);
 }
 
 }  // namespace
 
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   const auto& model = gguf.Get<std::string>("tokenizer.ggml.model");
-  if (model != "gpt2" && model != "llama" && model != "gemma4") {
+  if (model != "gpt2" && model != "llama" && model != "gemma4" && model != "t5") {
     Fail(
         "{}: tokenizer \"{}\" is not supported; supported: gpt2 (byte-level BPE), llama (SentencePiece's BPE), gemma4 "
-        "(the same with a list of merges)",
+        "(the same with a list of merges), t5 (SentencePiece's Unigram)",
         gguf.path, model);
   }
   TokenizerData data;
   data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
-  bool begins = true;  // as llama.cpp has it where the file does not say
+  // As llama.cpp has them where the file does not say.
+  bool begins = model == "llama" || model == "gemma4", ends = model == "t5";
   if (model == "gpt2") {
     begins = ReadByteLevel(gguf, data);
   } else if (model == "gemma4") {
     SetMetaspace(gguf, data);
     ReadMerges(gguf, data);
-  } else {
+  } else if (model == "llama") {
     ReadScores(gguf, data);
+  } else {
+    ReadUnigram(gguf, data);
   }
-  if (const auto* types = PerToken<int64_t>(gguf, "tokenizer.ggml.token_type", data)) {
-    for (size_t id = 0; id < types->size(); ++id) {
-      if ((*types)[id] != kControl && (*types)[id] != kUserDefined) continue;
-      data.added.push_back({static_cast<TokenId>(id), data.tokens[id], (*types)[id] == kControl, false, false, false});
-    }
+  const auto* types = PerToken<int64_t>(gguf, "tokenizer.ggml.token_type", data);
+  for (size_t id = 0; types != nullptr && model != "t5" && id < types->size(); ++id) {
+    const Type type = TypeOf((*types)[id], gguf.path);
+    if (type != Type::kControl && type != Type::kUserDefined) continue;
+    data.added.push_back({.id = static_cast<TokenId>(id), .text = data.tokens[id], .special = type == Type::kControl});
   }
   if (const bool* add_bos = gguf.Find<bool>("tokenizer.ggml.add_bos_token")) begins = *add_bos;
   const int64_t* bos = gguf.Find<int64_t>("tokenizer.ggml.bos_token_id");
   if (begins && bos != nullptr && *bos >= 0 && *bos < INT32_MAX) data.prefix = {static_cast<TokenId>(*bos)};
   const bool* add_eos = gguf.Find<bool>("tokenizer.ggml.add_eos_token");
   const int64_t* eos = gguf.Find<int64_t>("tokenizer.ggml.eos_token_id");
-  const bool ends = add_eos != nullptr && *add_eos;
+  if (add_eos != nullptr) ends = *add_eos;
   if (ends && eos != nullptr && *eos >= 0 && *eos < INT32_MAX) data.suffix = {static_cast<TokenId>(*eos)};
   data.bos_token = TokenText(gguf, data, "tokenizer.ggml.bos_token_id");
   data.eos_token = TokenText(gguf, data, "tokenizer.ggml.eos_token_id");

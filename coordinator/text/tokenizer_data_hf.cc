@@ -1,10 +1,13 @@
 #include <filesystem>
+#include <limits>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/model_tree.h"
-#include "coordinator/text/splitter.h"
+#include "coordinator/text/sentencepiece_model.h"
 #include "coordinator/text/tokenizer_data.h"
+#include "coordinator/text/tokenizer_json_steps.h"
+#include "coordinator/text/tokenizer_json_tokens.h"
 
 namespace quire {
 
@@ -15,44 +18,14 @@ namespace {
 constexpr size_t kMaxBytes = 64 << 20;
 constexpr size_t kMaxTemplateBytes = 1 << 20;
 constexpr JsonLimits kLimits = {.max_depth = 64, .max_nodes = 8'000'000};
-constexpr int64_t kMaxTokens = 1 << 24;
-constexpr int64_t kMaxGap = 4096;  // ids without a token in between
 
-const Json& Part(const Json& json, const char* key) {
-  static const Json kNull;
-  return json.contains(key) ? json[key] : kNull;
-}
-
-std::string TypeOf(const Json& node) { return node.is_object() ? node.value("type", "") : ""; }
-
-/// The "content" of a token given as text or as an object.
-std::string TokenText(const Json& config, const char* key) {
-  if (!config.contains(key)) return "";
-  const Json& token = config[key];
-  if (token.is_string()) return token.get<std::string>();
-  return token.is_object() ? token.value("content", "") : "";
-}
-
-TokenId ReadTokenId(const Json& id, const std::string& path) {
-  if (!id.is_number_integer() || id < 0 || id >= kMaxTokens) Fail("{}: {} is no token id", path, DumpJson(id));
-  return id.get<TokenId>();
-}
-
-void PutToken(TokenizerData& data, TokenId id, const std::string& text, const std::string& path) {
-  if (id > static_cast<int64_t>(data.tokens.size()) + kMaxGap) Fail("{}: token id {} is out of range", path, id);
-  if (static_cast<size_t>(id) >= data.tokens.size()) data.tokens.resize(static_cast<size_t>(id) + 1);
-  data.tokens[static_cast<size_t>(id)] = text;
-}
-
-void ReadModel(const Json& model, const std::string& path, TokenizerData& data) {
-  const std::string type = model.value("type", "BPE");
-  if (type != "BPE") Fail("{}: model type {} is not supported; supported: BPE", path, type);
+void ReadMerges(const Json& model, const std::string& path, TokenizerData& data) {
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     const Json& value = Part(model, key);
     if (!value.is_null() && value != "" && value != 0) Fail("{}: {} is not supported", path, key);
   }
   data.whole_words_first = model.value("ignore_merges", false);
-  data.tokens.resize(std::min(model.at("vocab").size(), static_cast<size_t>(kMaxTokens)));  // texts come in any order
+  data.tokens.resize(std::min(model.at("vocab").size(), size_t{kMaxTokens}));  // texts come in any order
   for (const auto& [text, id] : model.at("vocab").items()) PutToken(data, ReadTokenId(id, path), text, path);
   for (const Json& merge : model.at("merges")) {
     const auto rank = static_cast<int>(data.merges.size());
@@ -67,67 +40,33 @@ void ReadModel(const Json& model, const std::string& path, TokenizerData& data) 
   }
 }
 
-/// SentencePiece's manner shows in what spaces become: by the normalizer, or by a pre-tokenizer of that name.
-Metaspace& MarksOf(TokenizerData& data) { return data.metaspace ? *data.metaspace : data.metaspace.emplace(); }
-
-void CheckIsMark(const Json& text, const std::string& path) {
-  if (text != Metaspace::kMark) Fail("{}: {} in the place of spaces is not supported", path, DumpJson(text));
-}
-
-void ReadMetaspace(const Json& node, const std::string& path, TokenizerData& data) {
-  using Front = Metaspace::Front;
-  CheckIsMark(node.value("replacement", std::string(Metaspace::kMark)), path);
-  if (data.metaspace) Fail("{}: spaces are replaced twice", path);
-  Metaspace& marks = MarksOf(data);
-  marks.normalizes = false;
-  marks.every_mark_cuts = node.value("split", true);
-  const std::string scheme = node.value("prepend_scheme", node.value("add_prefix_space", true) ? "always" : "never");
-  if (scheme != "always" && scheme != "first" && scheme != "never")
-    Fail("{}: prepend_scheme {} is not supported", path, scheme);
-  marks.front = scheme == "always" ? Front::kPiece : scheme == "first" ? Front::kText : Front::kNone;
-}
-
-void ReadPreTokenizer(const Json& node, const std::string& path, TokenizerData& data) {
-  const std::string type = TypeOf(node);
-  if (type == "Sequence") {
-    for (const Json& part : node.at("pretokenizers")) ReadPreTokenizer(part, path, data);
-  } else if (type == "Digits") {
-    data.split_patterns.emplace_back(node.value("individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
-  } else if (type == "ByteLevel") {
-    if (node.value("use_regex", true)) data.split_patterns.emplace_back(kGpt2Pattern);
-    data.add_prefix_space = data.add_prefix_space || node.value("add_prefix_space", true);
-  } else if (type == "Metaspace") {
-    ReadMetaspace(node, path, data);
-  } else if (type == "Split") {
-    const Json& pattern = node.at("pattern");
-    const bool cuts_nothing = data.metaspace && pattern.value("String", "") == " ";  // there are none any more
-    if (cuts_nothing) return;
-    if (node.value("behavior", "") != "Isolated" || node.value("invert", false) || !pattern.contains("Regex")) {
-      Fail("{}: this kind of Split pre-tokenizer is not supported", path);
-    }
-    data.split_patterns.push_back(pattern["Regex"].get<std::string>());
-  } else if (!node.is_null() || !data.metaspace) {
-    Fail("{}: pre-tokenizer {} is not supported", path, type.empty() ? "null" : type);
+void ReadUnigram(const Json& model, const std::string& path, TokenizerData& data) {
+  constexpr double kUnknownPenalty = 10;  // of a character, below the unlikeliest piece
+  const Json& unknown = Part(model, "unk_id");
+  if (unknown.is_null()) Fail("{}: a Unigram model without unk_id is not supported", path);
+  UnigramModel& unigram = data.unigram.emplace();
+  unigram.unknown = ReadTokenId(unknown, path);
+  unigram.byte_fallback = Part(model, "byte_fallback") == true;
+  double lowest = std::numeric_limits<double>::infinity();
+  for (const Json& piece : model.at("vocab")) {
+    if (!piece.is_array() || piece.size() != 2) Fail("{}: a piece of the vocabulary is no text with a score", path);
+    const auto token = ReadTokenId(data.tokens.size(), path);
+    data.tokens.push_back(piece[0].get<std::string>());
+    unigram.pieces.push_back({token, piece[1].get<double>()});
+    lowest = std::min(lowest, unigram.pieces.back().score);
   }
+  if (unigram.pieces.empty()) Fail("{}: the vocabulary is empty", path);
+  unigram.unknown_score = lowest - kUnknownPenalty;
 }
 
-void ReadNormalizer(const Json& node, const std::string& path, TokenizerData& data) {
-  const std::string type = TypeOf(node);
-  if (type == "Sequence") {
-    for (const Json& part : node.at("normalizers")) ReadNormalizer(part, path, data);
-  } else if (type == "NFC") {
-    if (data.metaspace) Fail("{}: NFC after other normalizers is not supported", path);
-    data.nfc = true;
-  } else if (type == "Prepend") {
-    CheckIsMark(node.at("prepend"), path);
-    MarksOf(data).front = Metaspace::Front::kAlways;
-  } else if (type == "Replace") {
-    if (node.at("pattern").value("String", "") != " ")
-      Fail("{}: this kind of Replace normalizer is not supported", path);
-    CheckIsMark(node.at("content"), path);
-    MarksOf(data);
-  } else if (!node.is_null()) {
-    Fail("{}: normalizer {} is not supported; supported: NFC, Prepend, Replace", path, type);
+void ReadModel(const Json& model, const std::string& path, TokenizerData& data) {
+  const std::string type = model.value("type", "BPE");
+  if (type == "BPE") {
+    ReadMerges(model, path, data);
+  } else if (type == "Unigram") {
+    ReadUnigram(model, path, data);
+  } else {
+    Fail("{}: model type {} is not supported; supported: BPE, Unigram", path, type);
   }
 }
 
@@ -147,69 +86,32 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
       for (const Json& id : node.at("special_tokens").at(name).at("ids"))
         (before ? data.prefix : data.suffix).push_back(ReadTokenId(id, path));
     }
+  } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+    data.prefix.push_back(ReadTokenId(node.at("cls").at(1), path));
+    data.suffix.push_back(ReadTokenId(node.at("sep").at(1), path));
   } else if (!node.is_null() && type != "ByteLevel") {
     Fail("{}: post-processor {} is not supported", path, type);
   }
 }
 
-/// How text is put together again from tokens with marks.
-struct Decoder {
-  bool reads_marks = false, reads_bytes = false, drops_first_space = false;
-};
-
-void ReadDecoder(const Json& node, const std::string& path, Decoder& decoder) {
-  const std::string type = TypeOf(node);
-  if (type == "Sequence") {
-    for (const Json& part : node.at("decoders")) ReadDecoder(part, path, decoder);
-  } else if (type == "Replace" && node.at("pattern").value("String", "") == Metaspace::kMark &&
-             node.at("content") == " ") {
-    decoder.reads_marks = true;
-  } else if (type == "Metaspace") {
-    decoder.reads_marks = true;
-    decoder.drops_first_space = node.value("prepend_scheme", "always") != "never";
-  } else if (type == "ByteFallback") {
-    decoder.reads_bytes = true;
-  } else if (type == "Strip" && node.at("content") == " " && node.at("start") == 1 && node.at("stop") == 0) {
-    decoder.drops_first_space = true;
-  } else if (type != "Fuse") {
-    Fail("{}: decoder {} is not supported", path, type.empty() ? "null" : type);
-  }
-}
-
-/// What must fit together in SentencePiece's manner, or there is no telling what the tokens say.
-void FinishMetaspace(const Json& json, const std::string& path, TokenizerData& data) {
-  if (!data.metaspace) {
-    if (Part(json.at("model"), "byte_fallback") == true)
-      Fail("{}: byte_fallback without a metaspace is not supported", path);
+/// What a vocabulary of text does with characters that it does not have.
+void ReadUnknown(const Json& model, const std::string& path, TokenizerData& data) {
+  if (Part(model, "byte_fallback") == true) {
+    if (!data.metaspace->has_bytes) Fail("{}: the decoder does not say what <0x0A> is", path);
     return;
   }
-  if (Part(json.at("model"), "byte_fallback") != true)
-    Fail("{}: a metaspace without byte_fallback is not supported", path);
-  if (!data.split_patterns.empty() || data.whole_words_first)
-    Fail("{}: a metaspace with patterns or ignore_merges is not supported", path);
-  Decoder decoder;
-  ReadDecoder(Part(json, "decoder"), path, decoder);
-  if (!decoder.reads_marks || !decoder.reads_bytes)
-    Fail("{}: the decoder does not say what \u2581 and <0x0A> are", path);
-  data.metaspace->drops_first_space = decoder.drops_first_space;
-  for (const AddedToken& token : data.added) {
-    if (!data.metaspace->normalizes && token.normalized && !token.special && token.text.find(' ') != std::string::npos)
-      Fail("{}: added token {} is normalized and has spaces: not supported", path, token.id);
-  }
+  if (data.unigram) return;
+  const Json& unknown = Part(model, "unk_token");
+  if (!unknown.is_string())
+    Fail("{}: a vocabulary of text with neither byte_fallback nor unk_token is not supported", path);
+  data.unknown = ReadTokenId(model.at("vocab").at(unknown.get<std::string>()), path);
+  data.fuses_unknown = Part(model, "fuse_unk") == true;
 }
 
 void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& data) {
   for (const Json& token : list) {
-    const TokenId id = ReadTokenId(token.at("id"), path);
-    AddedToken added{id,
-                     token.at("content").get<std::string>(),
-                     token.value("special", false),
-                     token.value("lstrip", false),
-                     token.value("rstrip", false),
-                     token.value("single_word", false),
-                     token.value("normalized", false)};
-    if (added.text.empty()) Fail("{}: added token {} is empty", path, id);
-    PutToken(data, id, added.text, path);
+    AddedToken added = ReadAddedToken(token, ReadTokenId(token.at("id"), path), path);
+    PutToken(data, added.id, added.text, path);
     data.added.push_back(std::move(added));
   }
 }
@@ -217,10 +119,17 @@ void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& d
 void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData& data) {
   ReadModel(json.at("model"), path, data);
   ReadAddedTokens(Part(json, "added_tokens"), path, data);
-  ReadNormalizer(Part(json, "normalizer"), path, data);
-  ReadPreTokenizer(Part(json, "pre_tokenizer"), path, data);
+  ReadNormalizer(Part(json, "normalizer"), path, data.normalizer);
+  PreTokenizerSteps pre = ReadPreTokenizer(Part(json, "pre_tokenizer"), path);
+  data.pre_tokenizer = std::move(pre.steps);
   ReadPostProcessor(Part(json, "post_processor"), path, data);
-  FinishMetaspace(json, path, data);
+  if (pre.byte_level) {
+    if (data.unigram) Fail("{}: a Unigram model over bytes is not supported", path);
+    if (Part(json.at("model"), "byte_fallback") == true) Fail("{}: byte_fallback over bytes is not supported", path);
+    return CheckByteLevelDecoder(Part(json, "decoder"), path);
+  }
+  data.metaspace = ReadTextDecoder(Part(json, "decoder"), path);
+  ReadUnknown(json.at("model"), path, data);
 }
 
 /// The template, given as text or as a list of named ones, of which "default" is taken.
@@ -235,9 +144,10 @@ std::string ChatTemplateOf(const Json& config) {
 }
 
 void ReadTokenizerConfig(const Json& config, TokenizerData& data) {
-  data.bos_token = TokenText(config, "bos_token");
-  data.eos_token = TokenText(config, "eos_token");
-  data.pad_token = TokenText(config, "pad_token");
+  for (const auto& [key, token] :
+       {std::pair{"bos_token", &data.bos_token}, {"eos_token", &data.eos_token}, {"pad_token", &data.pad_token}}) {
+    if (config.contains(key)) *token = TokenText(config, key);
+  }
   data.chat_template = ChatTemplateOf(config);
 }
 
@@ -248,12 +158,28 @@ std::string TextIfThere(const ModelTree& tree, const char* name, size_t max_byte
 }  // namespace
 
 TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory) {
+  const auto path = [&](const char* name) { return (fs::path(directory) / name).string(); };
   TokenizerData data;
-  std::string name = (fs::path(directory) / "tokenizer.json").string();
+  std::string name = path("tokenizer_config.json");
   try {
-    ReadTokenizerJson(ParseJson(files.tokenizer_json, name, kLimits), name, data);
-    name = (fs::path(directory) / "tokenizer_config.json").string();
-    if (!files.config_json.empty()) ReadTokenizerConfig(ParseJson(files.config_json, name, kLimits), data);
+    const Json config = files.config_json.empty() ? Json::object() : ParseJson(files.config_json, name, kLimits);
+    if (!files.tokenizer_json.empty()) {
+      name = path("tokenizer.json");
+      ReadTokenizerJson(ParseJson(files.tokenizer_json, name, kLimits), name, data);
+    } else if (!files.sentencepiece.empty()) {
+      SentencePieceModel model = ReadSentencePieceModel(files.sentencepiece, path("tokenizer.model"));
+      Json added;
+      if (!files.added_tokens.empty()) {
+        name = path("added_tokens.json");
+        added = ParseJson(files.added_tokens, name, kLimits);
+      }
+      name = path("tokenizer_config.json");
+      ReadSentencePieceTokenizer(std::move(model), config, added, directory, data);
+    } else {
+      Fail("{}: there is neither tokenizer.json nor tokenizer.model", directory);
+    }
+    name = path("tokenizer_config.json");
+    ReadTokenizerConfig(config, data);
   } catch (const Json::exception& error) {
     Fail("{}: {}", name, error.what());
   }
@@ -263,10 +189,15 @@ TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::stri
 
 TokenizerData TokenizerDataFromHf(const std::string& directory) {
   const ModelTree tree(directory);
-  return TokenizerDataFromHf(
-      {tree.ReadText("tokenizer.json", kMaxBytes), TextIfThere(tree, "tokenizer_config.json", kMaxBytes),
-       TextIfThere(tree, "chat_template.jinja", kMaxTemplateBytes)},
-      directory);
+  HfTokenizerFiles files;
+  files.tokenizer_json = TextIfThere(tree, "tokenizer.json", kMaxBytes);
+  files.config_json = TextIfThere(tree, "tokenizer_config.json", kMaxBytes);
+  files.chat_template = TextIfThere(tree, "chat_template.jinja", kMaxTemplateBytes);
+  if (files.tokenizer_json.empty()) {
+    files.sentencepiece = TextIfThere(tree, "tokenizer.model", kMaxBytes);
+    files.added_tokens = TextIfThere(tree, "added_tokens.json", kMaxBytes);
+  }
+  return TokenizerDataFromHf(files, directory);
 }
 
 }  // namespace quire

@@ -8,9 +8,9 @@
 
 #include "comm/base/error.h"
 #include "comm/base/thread_time.h"
-#include "coordinator/text/nfc.h"
 #include "coordinator/text/splitter.h"
 #include "coordinator/text/tokenizer.h"
+#include "coordinator/text/unicode_forms.h"
 
 namespace quire {
 namespace {
@@ -30,10 +30,15 @@ constexpr const char* kTekkenPattern =
 
 std::vector<std::string_view> Split(const std::string& pattern, std::string_view text,
                                     std::optional<std::chrono::nanoseconds> time = {}) {
-  std::vector<std::string_view> pieces;
   SplitBudget budget(text.size(), time);
-  Splitter(pattern).Split(text, pieces, budget);
-  return pieces;
+  return PreTokenizer({pre_tokenize::Split{pattern}}).Cut(text, true, {}, budget).all;
+}
+
+/// A tokenizer without tokens that cuts at these patterns.
+TokenizerData DataWith(const std::vector<std::string>& patterns) {
+  TokenizerData data;
+  for (const std::string& pattern : patterns) data.pre_tokenizer.emplace_back(pre_tokenize::Split{pattern});
+  return data;
 }
 
 std::string ErrorOf(const std::function<void()>& work) {
@@ -63,11 +68,11 @@ TEST(SplitterBoundsTest, ErrorsGiveThePlaceInThePatternAsItIsWritten) {
   EXPECT_THAT(ErrorOf([] { Splitter(R"(\s\s\s\C)"); }), HasSubstr("at character 8: "));
   EXPECT_THAT(ErrorOf([] { Splitter(std::string(17 << 10, 'a')); }), HasSubstr("at most 16384"));
   EXPECT_THAT(ErrorOf([] { Splitter("((((a{999}){999}){999}){999})"); }), HasSubstr("too large"));
-  TokenizerData data;
-  data.split_patterns = {R"(\p{N})", "a(b"};
-  EXPECT_THAT(ErrorOf([&] { Tokenizer{data}; }), HasSubstr("tokenizer: pattern 2 of 2, \"a(b\": at character 3: "));
-  data.split_patterns.assign(33, "a");
-  EXPECT_THAT(ErrorOf([&] { Tokenizer{data}; }), HasSubstr("33 patterns"));
+  EXPECT_THAT(ErrorOf([&] {
+                Tokenizer{DataWith({R"(\p{N})", "a(b"})};
+              }),
+              HasSubstr("tokenizer: pattern 2 of 2, \"a(b\": at character 3: "));
+  EXPECT_THAT(ErrorOf([&] { Tokenizer{DataWith(std::vector<std::string>(33, "a"))}; }), HasSubstr("33 patterns"));
 }
 
 TEST(SplitterBoundsTest, EmptyMatchesAndAssertionsMoveOn) {
@@ -97,26 +102,26 @@ TEST(SplitterBoundsTest, NobodySplitsForAClientThatIsGone) {
   const std::string text(1'000'000, 'a');
   std::stop_source stop;
   stop.request_stop();
-  std::vector<std::string_view> pieces;
+  std::vector<Splitter::Match> matches;
   SplitBudget budget(text.size(), std::chrono::seconds(60), stop.get_token());
   const auto begin = ThreadTime();
-  EXPECT_THROW(Splitter("(?=.*=)a").Split(text, pieces, budget), Stopped);
+  EXPECT_THROW(Splitter("(?=.*=)a").Find(text, matches, budget), Stopped);
   EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(2));
 }
 
 TEST(SplitterBoundsTest, OnlyKnownPatternsAreLinear) {
+  EXPECT_TRUE(Tokenizer(TokenizerData()).is_linear());
+  EXPECT_TRUE(Tokenizer(DataWith({R"(\p{N})", kLlama3Pattern, LiteralPattern(".*a|")})).is_linear());
+  EXPECT_FALSE(Tokenizer(DataWith({R"(\p{N})", kLlama3Pattern, R"(\p{N}{1,3})"})).is_linear());
   TokenizerData data;
+  data.normalizer = {normalize::Replace{" {2,}", true, " "}, normalize::Replace{".*", false, " "}};
   EXPECT_TRUE(Tokenizer(data).is_linear());
-  data.split_patterns = {R"(\p{N})", kLlama3Pattern};
-  EXPECT_TRUE(Tokenizer(data).is_linear());
-  data.split_patterns.emplace_back(R"(\p{N}{1,3})");
+  data.normalizer.emplace_back(normalize::Replace{".*a", true, " "});
   EXPECT_FALSE(Tokenizer(data).is_linear());
 }
 
 TEST(SplitterBoundsTest, TheTimeIsOfAllPiecesTogether) {
-  TokenizerData data;
-  data.split_patterns = {R"(\p{N})", "(?=.*[ab]*=)[ab]"};
-  const Tokenizer tokenizer(data);
+  const Tokenizer tokenizer(DataWith({R"(\p{N})", "(?=.*[ab]*=)[ab]"}));
   const std::string text = Repeated(std::string(3000, 'a') + "1", 200'000);
   const auto begin = ThreadTime();
   EXPECT_THAT(ErrorOf([&] { tokenizer.EncodePrompt(text, false); }),
@@ -125,9 +130,7 @@ TEST(SplitterBoundsTest, TheTimeIsOfAllPiecesTogether) {
 }
 
 TEST(SplitterBoundsTest, TextsThatShareABudgetHaveItsTimeTogether) {
-  TokenizerData data;
-  data.split_patterns = {"(?=.*[ab]*=)[ab]"};
-  const Tokenizer tokenizer(data);
+  const Tokenizer tokenizer(DataWith({"(?=.*[ab]*=)[ab]"}));
   const std::string text(1000, 'a');
   SplitBudget shared(text.size(), std::chrono::milliseconds(300));
   int texts = 0;
@@ -159,8 +162,7 @@ TEST(SplitterBoundsTest, KnownPatternsTakeHostileTextsWithinTheirBudget) {
 
 /// Thousands of reserved tokens that begin alike were each compared at every place.
 TEST(AddedTokensBoundsTest, ManyTokensOfOneBeginningCostNoMoreThanOne) {
-  TokenizerData data;
-  data.split_patterns = {kGpt2Pattern};
+  TokenizerData data = DataWith({kGpt2Pattern});
   for (TokenId id = 0; id < 20'000; ++id) {
     data.tokens.push_back(fmt::format("<|reserved_special_token_{}|>", id));
     data.added.push_back({id, data.tokens.back(), true, false, false, false});
@@ -205,18 +207,18 @@ TEST(NfcTest, EqualsTheLibrarysOnTextsOfAllKinds) {
     std::string text;
     for (int i = 0; i < 12; ++i) text += parts[(state = state * 1664525 + 1013904223) / 256 % parts.size()];
     utf8proc_uint8_t* expected = utf8proc_NFC(reinterpret_cast<const utf8proc_uint8_t*>(text.c_str()));
-    EXPECT_EQ(ToNfc(text), reinterpret_cast<const char*>(expected)) << text;
+    EXPECT_EQ(ToForm(text, UnicodeForm::kNfc), reinterpret_cast<const char*>(expected)) << text;
     std::free(expected);
   }
-  EXPECT_EQ(ToNfc("plain"), "plain");
-  EXPECT_EQ(ToNfc("e\u0323\u0301"), ToNfc("e\u0301\u0323"));
+  EXPECT_EQ(ToForm("plain", UnicodeForm::kNfc), "plain");
+  EXPECT_EQ(ToForm("e\u0323\u0301", UnicodeForm::kNfc), ToForm("e\u0301\u0323", UnicodeForm::kNfc));
 }
 
 /// A million marks on one letter took minutes.
 TEST(NfcTest, RunsOfMarksAreNotQuadratic) {
   const auto begin = ThreadTime();
   const std::string text = std::string("e").append(Repeated("\u0301\u0323", 2 << 20));
-  const std::string normal = ToNfc(text);
+  const std::string normal = ToForm(text, UnicodeForm::kNfc);
   EXPECT_EQ(normal.size(), text.size());
   EXPECT_EQ(normal.substr(0, 5), "\u1eb9\u0323") << "the mark below goes first";
   EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(10));

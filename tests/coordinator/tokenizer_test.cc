@@ -20,17 +20,20 @@
 namespace quire {
 namespace {
 
-/// Compares with what HF tokenizers did (tests/golden/make_text_golden.py).
-void ExpectCases(const Tokenizer& tokenizer, const std::string& path) {
+/// Compares with what HF tokenizers did (tests/golden/make_text_golden.py) or, where control tokens are text like any
+/// other, sentencepiece. There are at least so many cases.
+void ExpectCases(const Tokenizer& tokenizer, const std::string& path, size_t least = 1000,
+                 char mark = MarkedText::kTrusted) {
   const Json cases = ParseJson(ReadTextFile(path, 512 << 20), path, {.max_depth = 8, .max_nodes = 50'000'000});
-  ASSERT_GE(cases["encode"].size(), 1000u);
+  ASSERT_GE(cases["encode"].size(), least);
   int wrong = 0;
   for (const Json& c : cases["encode"]) {
     const auto text = c[0].get<std::string>();
     const auto expected = c[1].get<std::vector<TokenId>>();
-    if (tokenizer.EncodePrompt(text, false) == expected) continue;
+    const std::vector<TokenId> tokens = tokenizer.Encode(MarkedText(text, mark));
+    if (tokens == expected) continue;
     if (++wrong <= 5) {
-      EXPECT_EQ(tokenizer.EncodePrompt(text, false), expected) << DumpJson(text);
+      EXPECT_EQ(tokens, expected) << DumpJson(text);
     }
   }
   for (const Json& c : cases["decode"]) {
@@ -84,6 +87,27 @@ TEST_P(SmallTokenizerTest, ControlTokensSplitAcrossTheBorderOfTrustAreText) {
 INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizerTest,
                          testing::Values("gpt2", "smollm", "llama3", "qwen2", "metaspace_llama2", "metaspace_gemma",
                                          "metaspace_first", "metaspace_split", "metaspace_across"),
+                         [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
+
+// Unigram models, and the steps before and after a model (tests/golden/make_unigram_golden.py).
+class StepsTest : public testing::TestWithParam<std::string> {
+ protected:
+  std::string directory_ = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam();
+  Tokenizer tokenizer_{TokenizerDataFromHf(directory_)};
+};
+
+TEST_P(StepsTest, EqualHf) { ExpectCases(tokenizer_, directory_ + "/cases.json", 250); }
+
+TEST_P(StepsTest, NoTextIsLongerThanItsTokensCanBe) {
+  const Json cases = ParseJson(ReadTextFile(directory_ + "/cases.json", 64 << 20), "cases", {.max_nodes = 2'000'000});
+  for (const Json& c : cases["encode"])
+    ASSERT_FALSE(tokenizer_.SurelyExceeds(c[0].get_ref<const std::string&>(), c[1].size())) << DumpJson(c[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, StepsTest,
+                         testing::Values("unigram_t5", "unigram_words", "unigram_albert", "unigram_bytes",
+                                         "unigram_nmt", "pre_falcon", "pre_removed", "pre_next", "pre_inverted",
+                                         "pre_words"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
 // BOS, and added tokens that are special or not, single words, stripped on the left or right, and found in normalised
@@ -142,7 +166,7 @@ TEST(SurelyExceedsTest, CountsOnlyBytesThatNeedATokenOfTheLongestAtTheBest) {
   const Tokenizer without(data);
   ASSERT_TRUE(without.EncodePrompt(std::string(1000, '&'), false).empty());
   EXPECT_FALSE(without.SurelyExceeds(std::string(1'000'000, '&'), 10));
-  data.nfc = true;
+  data.normalizer = {UnicodeForm::kNfc};
   const Tokenizer normalising(data);
   EXPECT_FALSE(normalising.SurelyExceeds(std::string(1'000'000, 'a'), 10)) << "what is dropped is not known beforehand";
 }
@@ -189,16 +213,11 @@ GgufFile ByteLevelGguf(const std::string& pre) {
   return gguf;
 }
 
-/// What patterns, one after another, cut the text into.
-std::vector<std::string> Cut(const std::vector<std::string>& patterns, const std::string& text) {
-  SplitBudget budget(text.size() * patterns.size());
-  std::vector<std::string_view> pieces = {text};
-  for (const std::string& pattern : patterns) {
-    std::vector<std::string_view> smaller;
-    for (const std::string_view piece : pieces) Splitter(pattern).Split(piece, smaller, budget);
-    pieces = smaller;
-  }
-  return {pieces.begin(), pieces.end()};
+/// What the steps, one after another, cut the text into.
+std::vector<std::string> Cut(const std::vector<PreTokenizerStep>& steps, const std::string& text) {
+  SplitBudget budget(text.size() * steps.size());
+  const PreTokenizer::Pieces pieces = PreTokenizer(steps).Cut(text, true, {}, budget);
+  return {pieces.all.begin(), pieces.all.end()};
 }
 
 TEST(GgufTokenizerTest, PreTokenizersCutAsHfs) {
@@ -207,9 +226,9 @@ TEST(GgufTokenizerTest, PreTokenizersCutAsHfs) {
   EXPECT_GE(golden.size(), 15u);
   for (const auto& [name, kind] : golden.items()) {
     const TokenizerData data = TokenizerDataFromGguf(ByteLevelGguf(name));
-    EXPECT_EQ(data.nfc, kind["nfc"].get<bool>()) << name;
+    EXPECT_EQ(data.normalizer.size(), kind["nfc"].get<bool>() ? 1u : 0u) << name;
     for (const Json& expected : kind["cases"])
-      EXPECT_EQ(Cut(data.split_patterns, expected[0]), expected[1].get<std::vector<std::string>>()) << name;
+      EXPECT_EQ(Cut(data.pre_tokenizer, expected[0]), expected[1].get<std::vector<std::string>>()) << name;
   }
 }
 
@@ -249,8 +268,8 @@ TEST(GgufTokenizerTest, WhatIsNotKnownIsRefusedByName) {
   };
   EXPECT_THAT(message(ByteLevelGguf("xyz")), testing::HasSubstr("file.gguf: pre-tokenizer \"xyz\" is not supported"));
   GgufFile gguf = ByteLevelGguf("gpt-2");
-  gguf.metadata["tokenizer.ggml.model"] = std::string("t5");
-  EXPECT_THAT(message(gguf), testing::HasSubstr("tokenizer \"t5\" is not supported"));
+  gguf.metadata["tokenizer.ggml.model"] = std::string("rwkv");
+  EXPECT_THAT(message(gguf), testing::HasSubstr("tokenizer \"rwkv\" is not supported"));
   gguf.metadata["tokenizer.ggml.model"] = std::string("llama");
   EXPECT_THAT(message(gguf), testing::HasSubstr("no tokenizer.ggml.scores"));
   gguf.metadata["tokenizer.ggml.scores"] = std::vector<double>(3);
@@ -319,6 +338,10 @@ class VocabularyTest : public testing::TestWithParam<std::string> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(VocabularyTest);
 
 TEST_P(VocabularyTest, EqualsOthers) {
+  if (std::filesystem::exists(GetParam() + "/tokenizer.model")) {
+    return ExpectCases(Tokenizer(TokenizerDataFromHf(GetParam())), GetParam() + "/cases.json", 1000,
+                       MarkedText::kFromUser);
+  }
   const std::string vocabulary = GetParam() + "/vocabulary.gguf";
   if (!std::filesystem::exists(vocabulary))
     return ExpectCases(Tokenizer(TokenizerDataFromHf(GetParam())), GetParam() + "/cases.json");

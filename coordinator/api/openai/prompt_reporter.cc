@@ -9,9 +9,7 @@ namespace quire {
 void PromptReporter::Add(ReportedToken token, Part& part) {
   std::string text = detokenizer_.Push(token.token);
   if (++num_added_ == num_tokens_) text += detokenizer_.Finish();
-  const auto& metaspace = tokenizer_.data().metaspace;
-  // As Decode does it.
-  if (num_characters_ == 0 && metaspace && metaspace->drops_first_space && text.starts_with(' ')) text.erase(0, 1);
+  if (num_characters_ == 0 && !text.empty()) DropFront(tokenizer_, text, text);  // as Decode does it
   token.text_offset = num_characters_;
   num_characters_ += NumCharacters(text);
   part.text += text;

@@ -3,9 +3,9 @@
 #include <array>
 
 #include "comm/base/error.h"
+#include "coordinator/text/characters.h"
 #include "coordinator/text/jinja/builtins.h"
 #include "coordinator/text/jinja/text_functions.h"
-#include "coordinator/text/letters.h"
 
 namespace quire::jinja {
 

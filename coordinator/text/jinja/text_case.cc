@@ -1,8 +1,8 @@
 // Texts in other cases, and what their characters are.
 #include <algorithm>
 
+#include "coordinator/text/characters.h"
 #include "coordinator/text/jinja/text_functions.h"
-#include "coordinator/text/letters.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire::jinja {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "comm/base/error.h"
-#include "coordinator/text/letters.h"
+#include "coordinator/text/characters.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire::jinja {
@@ -65,13 +65,6 @@ bool EndsLine(char32_t c) {
   return (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
 }
 
-/// Where the last character of a text that is not empty begins.
-size_t LastCharacter(std::string_view text) {
-  size_t at = text.size() - 1;
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
-  return at;
-}
-
 /// Where `what` begins, from left to right without overlaps.
 std::vector<size_t> Places(const std::string& text, const std::string& what, Budget& budget) {
   std::vector<size_t> places;
@@ -115,7 +108,7 @@ MarkedText Strip(const MarkedText& text, Side side, const std::string* character
     begin += step.length;
   }
   while (side != Side::kLeft && end > begin) {
-    const size_t last = LastCharacter(bytes.substr(begin, end - begin)) + begin;
+    const size_t last = PreviousCharacter(bytes, end);
     if (!strips(NextUtf8(bytes.substr(last, end - last)))) break;
     end = last;
   }

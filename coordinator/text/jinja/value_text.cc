@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "comm/base/error.h"
+#include "coordinator/text/characters.h"
 #include "coordinator/text/jinja/builtins.h"
-#include "coordinator/text/letters.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire::jinja {

@@ -1,4 +1,4 @@
-#include "coordinator/text/nfc.h"
+#include "coordinator/text/unicode_forms.h"
 
 #include <utf8proc.h>
 
@@ -12,20 +12,27 @@ namespace quire {
 
 namespace {
 
-constexpr auto kForm = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-constexpr utf8proc_ssize_t kMostParts = 8;  // of one character; Unicode's canonical decompositions have four at most
+constexpr utf8proc_ssize_t kMostParts = 32;  // of one character; Unicode's decompositions have 18 at most
+
+bool Composes(UnicodeForm form) { return form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc; }
+
+utf8proc_option_t OptionsOf(UnicodeForm form) {
+  const bool compatible = form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd;
+  return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | (compatible ? UTF8PROC_COMPAT : 0) |
+                                        (Composes(form) ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE));
+}
 
 utf8proc_propval_t CombiningClass(utf8proc_int32_t character) {
   return utf8proc_get_property(character)->combining_class;
 }
 
-std::vector<utf8proc_int32_t> Decomposed(std::string_view text) {
+std::vector<utf8proc_int32_t> Decomposed(std::string_view text, utf8proc_option_t options) {
   std::vector<utf8proc_int32_t> out;
   while (!text.empty()) {
     const Utf8Step step = NextUtf8(text);
     utf8proc_int32_t parts[kMostParts];
     const auto count =
-        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(step.character), parts, kMostParts, kForm, nullptr);
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(step.character), parts, kMostParts, options, nullptr);
     if (count < 0 || count > kMostParts) Fail("tokenizer: the text cannot be normalised");
     out.insert(out.end(), parts, parts + count);
     text.remove_prefix(step.length);
@@ -49,12 +56,13 @@ void OrderMarks(std::vector<utf8proc_int32_t>& characters) {
 
 }  // namespace
 
-std::string ToNfc(std::string_view text) {
+std::string ToForm(std::string_view text, UnicodeForm form) {
   if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) return std::string(text);
-  std::vector<utf8proc_int32_t> characters = Decomposed(text);
+  const utf8proc_option_t options = OptionsOf(form);
+  std::vector<utf8proc_int32_t> characters = Decomposed(text, options);
   OrderMarks(characters);
-  const auto length =
-      utf8proc_normalize_utf32(characters.data(), static_cast<utf8proc_ssize_t>(characters.size()), kForm);
+  auto length = static_cast<utf8proc_ssize_t>(characters.size());
+  if (Composes(form)) length = utf8proc_normalize_utf32(characters.data(), length, options);
   if (length < 0) Fail("tokenizer: the text cannot be normalised: {}", utf8proc_errmsg(length));
   std::string normal;
   for (utf8proc_ssize_t i = 0; i < length; ++i)

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+/// Unicode's White_Space.
+bool IsSpace(char32_t character);
+/// Unicode's word characters: letters, marks, decimal digits, connectors and joiners.
+bool IsWordCharacter(char32_t character);
+/// A combining mark.
+bool IsMark(char32_t character);
+bool IsLetter(char32_t character);
+/// A letter with a case, in that case.
+bool IsUpperCase(char32_t character);
+bool IsLowerCase(char32_t character);
+/// A digit of some script that counts from 0 to 9.
+bool IsDecimalDigit(char32_t character);
+/// What Python's str.split() splits at: White_Space and the four separators of ASCII.
+bool IsBlank(char32_t character);
+/// What Python's repr() shows as it is.
+bool IsPrintable(char32_t character);
+
+/// The character in small letters, which may be two characters.
+void AppendLower(char32_t character, std::string& out);
+enum class LetterCase { kUpper, kLower, kTitle };
+/// The character in another case, as Python's str methods give it but for what depends on its neighbours and for
+/// ligatures.
+void AppendInCase(char32_t character, LetterCase letter_case, std::string& out);
+
+/// Bytes of the extended grapheme cluster that the text (valid UTF-8, not empty) begins with.
+size_t FirstGrapheme(std::string_view text);
+
+/// Where the character before `at` (> 0) begins.
+size_t PreviousCharacter(std::string_view text, size_t at);
+/// The character at `at`, within the text.
+char32_t CharacterAt(std::string_view text, size_t at);
+
+}  // namespace quire

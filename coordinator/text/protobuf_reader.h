@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+/// The fields of one message in Protocol Buffers' wire format, one after another. Nothing is read beyond the message,
+/// whatever its lengths say.
+class ProtobufReader {
+ public:
+  /// `bytes`: of the message, which begins `offset` bytes after the beginning of `path`.
+  ProtobufReader(std::string_view bytes, std::string path, size_t offset = 0)
+      : bytes_(bytes), path_(std::move(path)), offset_(offset) {}
+
+  class Field {
+   public:
+    uint32_t number() const { return number_; }
+    /// The value as what the message's definition says; throws Error, with the place, when it was written as another.
+    uint64_t Integer() const;
+    bool Flag() const { return Integer() != 0; }
+    float Float() const;
+    std::string_view Bytes() const;
+    /// The message that the field holds.
+    ProtobufReader Message() const;
+
+   private:
+    friend class ProtobufReader;
+    enum class Wire { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+    void Expect(Wire wire) const;
+
+    const ProtobufReader* reader_ = nullptr;
+    uint32_t number_ = 0;
+    Wire wire_ = Wire::kVarint;
+    uint64_t integer_ = 0;    // of kVarint and the fixed ones
+    std::string_view bytes_;  // of kBytes
+    size_t at_ = 0;           // where the field begins, in the message
+  };
+
+  /// The next field, which is valid as long as this; nothing at the end. Throws Error, with the place, when the bytes
+  /// are no field.
+  std::optional<Field> Next();
+
+ private:
+  [[noreturn]] void FailAt(size_t at, const std::string& what) const;
+  uint64_t ReadVarint();
+  uint64_t ReadFixed(size_t bytes);
+
+  std::string_view bytes_;
+  std::string path_;
+  size_t offset_;
+  size_t at_ = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,54 @@
+#include "coordinator/text/sentencepiece_normalizer.h"
+
+#include "coordinator/text/growing_text.h"
+#include "coordinator/text/metaspace.h"
+#include "coordinator/text/utf8.h"
+
+namespace quire {
+
+namespace {
+
+ByteTrie TrieOf(const std::vector<std::string>& texts) {
+  std::vector<ByteTrie::Entry> entries;
+  for (const std::string& text : texts) entries.push_back({text, 0});
+  return ByteTrie(std::move(entries));
+}
+
+}  // namespace
+
+SentencePieceNormalizer::SentencePieceNormalizer(const normalize::SentencePiece& rules)
+    : rules_(rules), charsmap_(rules.charsmap), user_defined_(TrieOf(rules.user_defined)) {}
+
+Charsmap::Match SentencePieceNormalizer::Next(std::string_view text) const {
+  if (const size_t length = user_defined_.Longest(text)) return {length, text.substr(0, length)};
+  if (const Charsmap::Match entry = charsmap_.Longest(text); entry.length > 0) return entry;
+  const size_t length = NextUtf8(text).length;
+  return {length, text.substr(0, length)};
+}
+
+std::string SentencePieceNormalizer::Apply(std::string_view text, size_t max_bytes) const {
+  const bool trims = rules_.remove_extra_whitespaces;
+  const std::string_view space = rules_.escape_whitespaces ? Metaspace::kMark : std::string_view(" ");
+  while (trims && !text.empty()) {
+    const Charsmap::Match first = Next(text);
+    if (first.text != " ") break;
+    text.remove_prefix(first.length);
+  }
+  if (text.empty()) return {};
+  GrowingText out(max_bytes);
+  if (rules_.add_dummy_prefix && !rules_.whitespace_as_suffix) out.Append(space);
+  bool after_space = trims;
+  while (!text.empty()) {
+    const Charsmap::Match next = Next(text);
+    text.remove_prefix(next.length);
+    std::string_view written = next.text;
+    while (after_space && written.starts_with(' ')) written.remove_prefix(1);
+    for (const char& byte : written) out.Append(byte == ' ' ? space : std::string_view(&byte, 1));
+    if (!written.empty()) after_space = trims && written.ends_with(' ');
+  }
+  while (trims && out.EndsWith(space)) out.RemoveLast(space.size());
+  if (rules_.add_dummy_prefix && rules_.whitespace_as_suffix) out.Append(space);
+  return out.Take();
+}
+
+}  // namespace quire

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+/// Unicode's normal forms.
+enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
+
+/// Valid UTF-8 in that form, in time that is linear in its length but for a logarithm.
+std::string ToForm(std::string_view text, UnicodeForm form);
+
+}  // namespace quire
