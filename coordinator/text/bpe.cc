@@ -1,5 +1,8 @@
 #include "coordinator/text/bpe.h"
 
+#include <algorithm>
+#include <array>
+#include <climits>
 #include <queue>
 
 #include "coordinator/text/encode_bounds.h"
@@ -12,6 +15,9 @@ namespace {
 uint64_t Key(TokenId left, TokenId right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
 }
+
+constexpr char32_t kPlane = 0x10000;
+constexpr size_t kFew = 64;  // so many tokens are merged without a queue
 
 constexpr size_t kMergesBetweenLooks = 4096;
 
@@ -30,13 +36,47 @@ struct Candidate {
 
 }  // namespace
 
+void Bpe::SetCharacterToken(char32_t character, TokenId token) {
+  if (character >= kPlane) {
+    rare_characters_[character] = token;
+    return;
+  }
+  common_characters_.resize(kPlane, -1);
+  common_characters_[character] = token;
+}
+
+TokenId Bpe::TokenOf(char32_t character) const {
+  if (character < common_characters_.size()) return common_characters_[character];
+  const auto found = rare_characters_.find(character);
+  return found == rare_characters_.end() ? -1 : found->second;
+}
+
+/// Where the key is, or would go.
+size_t Bpe::PlaceOf(uint64_t key) const {
+  constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // the golden ratio's bits
+  const size_t mask = merges_.size() - 1;
+  size_t place = (key * kSpread >> 32) & mask;
+  while (merges_[place].key != key && merges_[place].key != kNoKey) place = (place + 1) & mask;
+  return place;
+}
+
 void Bpe::AddMerge(TokenId left, TokenId right, TokenId merged, int rank) {
-  merges_.try_emplace(Key(left, right), Merge{rank, merged});
+  if (2 * (num_merges_ + 1) > merges_.size()) {
+    std::vector<Merge> before(2 * merges_.size());
+    before.swap(merges_);
+    for (const Merge& merge : before) {
+      if (merge.key != kNoKey) merges_[PlaceOf(merge.key)] = merge;
+    }
+  }
+  Merge& place = merges_[PlaceOf(Key(left, right))];
+  if (place.key != kNoKey) return;
+  place = {Key(left, right), rank, merged};
+  ++num_merges_;
 }
 
 const Bpe::Merge* Bpe::Find(TokenId left, TokenId right) const {
-  const auto it = merges_.find(Key(left, right));
-  return it == merges_.end() ? nullptr : &it->second;
+  const Merge& place = merges_[PlaceOf(Key(left, right))];
+  return place.key == kNoKey ? nullptr : &place;
 }
 
 void Bpe::AddBytes(std::string_view bytes, std::vector<TokenId>& out) const {
@@ -47,40 +87,68 @@ void Bpe::AddBytes(std::string_view bytes, std::vector<TokenId>& out) const {
 }
 
 /// Before the first merge.
-std::vector<TokenId> Bpe::Beginning(std::string_view piece) const {
-  std::vector<TokenId> tokens;
-  tokens.reserve(piece.size());
-  if (character_tokens_.empty()) {
-    AddBytes(piece, tokens);
-    return tokens;
-  }
+void Bpe::AddBeginning(std::string_view piece, std::vector<TokenId>& out) const {
+  if (common_characters_.empty() && rare_characters_.empty() && unknown_ < 0) return AddBytes(piece, out);
   bool after_unknown = false;
   while (!piece.empty()) {
     const Utf8Step step = NextUtf8(piece);
-    const auto it = character_tokens_.find(step.character);
-    const bool known = it != character_tokens_.end() && step.valid;
-    if (known) {
-      tokens.push_back(it->second);
-    } else if (unknown_ >= 0) {
-      if (!after_unknown || !fuses_unknown_) tokens.push_back(unknown_);
-    } else {
-      AddBytes(piece.substr(0, step.length), tokens);
+    const TokenId token = step.valid ? TokenOf(step.character) : -1;
+    if (token >= 0) {
+      out.push_back(token);
+    } else if (unknown_ < 0) {
+      AddBytes(piece.substr(0, step.length), out);
+    } else if (!after_unknown || !fuses_unknown_) {
+      out.push_back(unknown_);
     }
-    after_unknown = !known;
+    after_unknown = token < 0;
     piece.remove_prefix(step.length);
   }
-  return tokens;
 }
 
 void Bpe::Encode(std::string_view piece, const std::stop_token& stop, std::vector<TokenId>& out) const {
-  std::vector<Symbol> symbols;
-  symbols.reserve(piece.size());
-  for (const TokenId token : Beginning(piece)) {
-    const int index = static_cast<int>(symbols.size());
-    symbols.push_back({token, index - 1, index + 1});
+  const size_t begin = out.size();
+  AddBeginning(piece, out);
+  out.size() - begin <= kFew ? MergeFew(begin, out) : MergeMany(begin, stop, out);
+}
+
+/// Merges what `out` has from `begin` on, where it is: looks through all ranks for the lowest, again and again.
+void Bpe::MergeFew(size_t begin, std::vector<TokenId>& out) const {
+  size_t count = out.size() - begin;
+  if (count < 2) return;
+  TokenId* tokens = &out[begin];
+  std::array<int, kFew> ranks;  // of each token with the next one; INT_MAX: they do not merge
+  std::array<TokenId, kFew> merged;
+  const auto look = [&](size_t left) {
+    const Merge* merge = Find(tokens[left], tokens[left + 1]);
+    ranks[left] = merge != nullptr ? merge->rank : INT_MAX;
+    merged[left] = merge != nullptr ? merge->merged : 0;
+  };
+  for (size_t i = 0; i + 1 < count; ++i) look(i);
+  while (count > 1) {
+    const auto pairs = ranks.begin() + static_cast<ptrdiff_t>(count - 1);
+    const auto best = static_cast<size_t>(std::min_element(ranks.begin(), pairs) - ranks.begin());
+    if (ranks[best] == INT_MAX) break;
+    tokens[best] = merged[best];
+    std::copy(tokens + best + 2, tokens + count, tokens + best + 1);
+    std::copy(ranks.begin() + static_cast<ptrdiff_t>(best) + 1, pairs, ranks.begin() + static_cast<ptrdiff_t>(best));
+    std::copy(merged.begin() + static_cast<ptrdiff_t>(best) + 1, merged.begin() + static_cast<ptrdiff_t>(count - 1),
+              merged.begin() + static_cast<ptrdiff_t>(best));
+    --count;
+    if (best > 0) look(best - 1);
+    if (best + 1 < count) look(best);
   }
-  if (symbols.empty()) return;
+  out.resize(begin + count);
+}
+
+void Bpe::MergeMany(size_t begin, const std::stop_token& stop, std::vector<TokenId>& out) const {
+  std::vector<Symbol> symbols;
+  symbols.reserve(out.size() - begin);
+  for (size_t i = begin; i < out.size(); ++i) {
+    const int index = static_cast<int>(symbols.size());
+    symbols.push_back({out[i], index - 1, index + 1});
+  }
   symbols.back().next = -1;
+  out.resize(begin);
 
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
   const auto consider = [&](int left) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <stop_token>
 #include <string_view>
 #include <unordered_map>
@@ -17,7 +17,7 @@ class Bpe {
   /// Token of a single byte; bytes without one are dropped.
   void SetByteToken(unsigned char byte, TokenId token) { byte_tokens_[byte] = token; }
   /// Token of a single character; byte-level vocabularies have none.
-  void SetCharacterToken(char32_t character, TokenId token) { character_tokens_[character] = token; }
+  void SetCharacterToken(char32_t character, TokenId token);
   /// Stands for characters that have no token, instead of their bytes; fused: for a run of them.
   void SetUnknownToken(TokenId token, bool fused) { unknown_ = token, fuses_unknown_ = fused; }
   /// A pair that is given twice keeps its first rank.
@@ -30,19 +30,28 @@ class Bpe {
   bool HasToken(unsigned char byte) const { return byte_tokens_[byte] >= 0; }
 
  private:
+  /// What two tokens become; a table without chains, at most half full.
   struct Merge {
-    int rank;
-    TokenId merged;
+    uint64_t key = kNoKey;  // (left, right)
+    int rank = 0;
+    TokenId merged = 0;
   };
+  static constexpr uint64_t kNoKey = UINT64_MAX;
+  size_t PlaceOf(uint64_t key) const;
   const Merge* Find(TokenId left, TokenId right) const;
+  TokenId TokenOf(char32_t character) const;
   void AddBytes(std::string_view bytes, std::vector<TokenId>& out) const;
-  std::vector<TokenId> Beginning(std::string_view piece) const;
+  void AddBeginning(std::string_view piece, std::vector<TokenId>& out) const;
+  void MergeFew(size_t begin, std::vector<TokenId>& out) const;
+  void MergeMany(size_t begin, const std::stop_token& stop, std::vector<TokenId>& out) const;
 
   std::vector<TokenId> byte_tokens_ = std::vector<TokenId>(256, -1);
-  std::unordered_map<char32_t, TokenId> character_tokens_;
+  std::vector<TokenId> common_characters_;  // of Unicode's first plane; -1: none
+  std::unordered_map<char32_t, TokenId> rare_characters_;
   TokenId unknown_ = -1;  // there is none
   bool fuses_unknown_ = false;
-  std::unordered_map<uint64_t, Merge> merges_;  // by (left, right)
+  std::vector<Merge> merges_ = std::vector<Merge>(2);
+  size_t num_merges_ = 0;
 };
 
 }  // namespace quire

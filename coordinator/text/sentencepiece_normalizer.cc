@@ -1,5 +1,7 @@
 #include "coordinator/text/sentencepiece_normalizer.h"
 
+#include <algorithm>
+
 #include "coordinator/text/growing_text.h"
 #include "coordinator/text/metaspace.h"
 #include "coordinator/text/utf8.h"
@@ -20,6 +22,10 @@ SentencePieceNormalizer::SentencePieceNormalizer(const normalize::SentencePiece&
     : rules_(rules), charsmap_(rules.charsmap), user_defined_(TrieOf(rules.user_defined)) {}
 
 Charsmap::Match SentencePieceNormalizer::Next(std::string_view text) const {
+  if (rules_.user_defined.empty() && charsmap_.is_empty()) {  // whatever is no space stays as it is
+    const size_t run = std::max<size_t>(1, std::min(text.size(), text.find(' ')));
+    return {run, text.substr(0, run)};
+  }
   if (const size_t length = user_defined_.Longest(text)) return {length, text.substr(0, length)};
   if (const Charsmap::Match entry = charsmap_.Longest(text); entry.length > 0) return entry;
   const size_t length = NextUtf8(text).length;
@@ -43,8 +49,15 @@ std::string SentencePieceNormalizer::Apply(std::string_view text, size_t max_byt
     text.remove_prefix(next.length);
     std::string_view written = next.text;
     while (after_space && written.starts_with(' ')) written.remove_prefix(1);
-    for (const char& byte : written) out.Append(byte == ' ' ? space : std::string_view(&byte, 1));
     if (!written.empty()) after_space = trims && written.ends_with(' ');
+    while (!written.empty()) {
+      const size_t plain = std::min(written.size(), written.find(' '));
+      out.Append(written.substr(0, plain));
+      written.remove_prefix(plain);
+      if (written.empty()) break;
+      out.Append(space);
+      written.remove_prefix(1);
+    }
   }
   while (trims && out.EndsWith(space)) out.RemoveLast(space.size());
   if (rules_.add_dummy_prefix && rules_.whitespace_as_suffix) out.Append(space);

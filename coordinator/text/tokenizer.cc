@@ -5,6 +5,7 @@
 #include "comm/base/error.h"
 #include "coordinator/text/added_tokens.h"
 #include "coordinator/text/byte_level.h"
+#include "coordinator/text/recent_words.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire {
@@ -183,24 +184,26 @@ std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_spe
 }
 
 void Tokenizer::EncodeWords(std::string_view text, bool is_first, Work& work) const {
-  const PreTokenizer::Pieces pieces = pre_tokenizer_.Cut(text, is_first, work.bounds.stop, work.budget);
-  std::vector<std::string_view> words;
-  for (const std::string_view piece : pieces.all) {
-    if (!words_are_apart_ || data_.whole_words_first) {
-      EncodePiece(piece, work);
-      continue;
-    }
+  PreTokenizer::Pieces pieces = pre_tokenizer_.Cut(text, is_first, work.bounds.stop, work.budget);
+  if (words_are_apart_ && !data_.whole_words_first) {
     // No merge joins what the cuts take apart, so they change nothing but the time.
-    words.clear();
-    CutAtMarks(piece, false, words);
-    for (const std::string_view word : words) EncodePiece(word, work);
+    std::vector<std::string_view> words;
+    for (const std::string_view piece : pieces.all) CutAtMarks(piece, false, words);
+    pieces.all.swap(words);
+  }
+  RecentWords recent(pieces.all.size());
+  for (const std::string_view piece : pieces.all) {
+    CheckStop(work.bounds.stop);
+    if (work.out.size() > work.bounds.max_tokens) throw TooManyTokens();
+    if (recent.Repeat(piece, work.out)) continue;
+    const size_t begin = work.out.size();
+    EncodePiece(piece, work);
+    recent.Note(piece, begin, work.out.size());
   }
   if (work.out.size() > work.bounds.max_tokens) throw TooManyTokens();
 }
 
 void Tokenizer::EncodePiece(std::string_view piece, Work& work) const {
-  CheckStop(work.bounds.stop);
-  if (work.out.size() > work.bounds.max_tokens) throw TooManyTokens();
   if (data_.whole_words_first) {
     if (const auto it = whole_words_.find(std::string(piece)); it != whole_words_.end()) {
       work.out.push_back(it->second);

@@ -4,6 +4,7 @@
 #include <utf8proc.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 
 #include "comm/base/error.h"
@@ -194,6 +195,54 @@ TEST(AddedTokensBoundsTest, TheLongestThatIsTrustedIsTaken) {
   EXPECT_EQ(encode("<a>", MarkedText::kFromUser), std::vector<TokenId>{0})
       << "the first of those that are spelled alike";
   EXPECT_EQ(encode("<a<a>", MarkedText::kTrusted), (std::vector<TokenId>{0, 1}));
+}
+
+/// Texts that a vocabulary of long pieces nearly has, characters that it does not know, and runs of blanks.
+TEST(UnigramBoundsTest, HostileTextsTakeLinearTime) {
+  TokenizerData data;
+  data.metaspace.emplace().has_bytes = false;
+  data.tokens = {"<unk>", "a", std::string(1000, 'a') + "b", "\u2581"};
+  data.unigram = UnigramModel{.pieces = {{1, -1}, {2, -2}, {3, -3}}, .unknown = 0, .unknown_score = -20};
+  data.normalizer = {normalize::SentencePiece{}};
+  const Tokenizer tokenizer(data);
+  const size_t bytes = 1 << 20;
+  for (const std::string& text :
+       {std::string(bytes / 4, 'a'), Repeated("\u6f22", bytes), std::string(bytes, ' ') += 'a', Repeated("a ", bytes),
+        Repeated("e\u0301\u0323", bytes)}) {
+    const auto begin = ThreadTime();
+    EXPECT_FALSE(tokenizer.EncodePrompt(text, false).empty());
+    EXPECT_FALSE(tokenizer.SurelyExceeds(text, 1));
+    EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(10)) << text.substr(0, 10);
+  }
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW(tokenizer.EncodePrompt(std::string(bytes, 'a'), false, {.stop = stop.get_token()}), Stopped);
+}
+
+TEST(UnigramBoundsTest, PiecesAndScoresOutOfBoundsAreRefused) {
+  TokenizerData data;
+  data.metaspace.emplace();
+  data.tokens = {"<unk>", std::string(2000, 'a')};
+  const auto error = [&](const UnigramModel& model) {
+    data.unigram = model;
+    return ErrorOf([&] { Tokenizer{data}; });
+  };
+  EXPECT_THAT(error({.pieces = {{1, 0}}}), HasSubstr("piece 1 has 2000 bytes, at most 1024"));
+  EXPECT_THAT(error({.pieces = {{2, 0}}}), HasSubstr("piece 2 of 2"));
+  EXPECT_THAT(error({.pieces = {{0, std::nan("")}}}), HasSubstr("has the score nan"));
+  EXPECT_THAT(error({.unknown = 2}), HasSubstr("token 2, which stands for what is not known"));
+}
+
+/// Two steps that each make a text a thousand times as long would fill any memory.
+TEST(NormalizerBoundsTest, TextsDoNotGrowWithoutEnd) {
+  const std::string content(1000, 'a');
+  const Normalizer grows({normalize::Replace{"a", false, content}, normalize::Replace{"a", true, content}});
+  SplitBudget budget(0);
+  std::string storage;
+  EXPECT_EQ(grows.Apply("b", storage, budget), "b");
+  EXPECT_THAT(ErrorOf([&] { grows.Apply(std::string(100'000, 'a'), storage, budget); }), HasSubstr("grows too long"));
+  EXPECT_THAT(ErrorOf([] { Normalizer({normalize::Prepend{std::string(2000, 'a')}}); }), HasSubstr("at most 1024"));
+  EXPECT_THAT(ErrorOf([] { Normalizer({normalize::Replace{"a(", true, ""}}); }), HasSubstr("at character 2"));
 }
 
 TEST(NfcTest, EqualsTheLibrarysOnTextsOfAllKinds) {

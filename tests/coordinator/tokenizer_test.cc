@@ -156,6 +156,27 @@ TEST(EncodeBoundsTest, EndTheWorkEarly) {
   EXPECT_THROW(tokenizer.EncodePrompt(one_piece, false, {.stop = stop.get_token()}), Stopped);
 }
 
+// A word of a long text is encoded once; what comes of its second time is the same.
+TEST(RecentWordsTest, WordsThatComeAgainHaveTheSameTokens) {
+  for (const std::string name : {"gpt2", "metaspace_llama2", "unigram_t5", "pre_falcon"}) {
+    const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/" + name));
+    std::string text;
+    std::vector<TokenId> expected;
+    for (int i = 0; i < 3000; ++i) {
+      const std::string word = fmt::format(" w{}x", i * 7919 % 211);
+      text += word;
+    }
+    for (int i = 0; i < 3000; i += 10) {  // each by itself is too short for words to be kept
+      std::string part;
+      for (int j = i; j < i + 10; ++j) part += fmt::format(" w{}x", j * 7919 % 211);
+      const std::vector<TokenId> tokens =
+          tokenizer.EncodePrompt(name == "metaspace_llama2" ? part.substr(1) : part, false);
+      expected.insert(expected.end(), tokens.begin(), tokens.end());
+    }
+    EXPECT_EQ(tokenizer.EncodePrompt(name == "metaspace_llama2" ? text.substr(1) : text, false), expected) << name;
+  }
+}
+
 TEST(SurelyExceedsTest, CountsOnlyBytesThatNeedATokenOfTheLongestAtTheBest) {
   TokenizerData data = TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/models/gqa");
   const Tokenizer plain(data);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the seeds of the fuzz targets' corpora (tests/fuzz/corpus/TARGET/seed-*). Findings beside them (named after what
 they broke) are kept as they are."""
+import base64
 import json
 import math
 import os
@@ -229,9 +230,49 @@ def tokenizer_json():
     write("tokenizer_json", "plain", make({"bos_token": "<e>", "eos_token": {"content": "<e>"}}, "ab c<e> a"))
     write("tokenizer_json", "prefix", make({}, "abab", post_processor=template, normalizer={"type": "NFC"}))
     write("tokenizer_json", "split", make({"chat_template": [{"name": "default", "template": "x"}]}, "a  b\u00e9\u0301",
-                                          pre_tokenizer={"type": "Sequence", "pretokenizers": [split, {"type": "Digits", "individual_digits": True}]}))
+                                          pre_tokenizer={"type": "Sequence", "pretokenizers": [split, {"type": "Digits", "individual_digits": True}, {"type": "ByteLevel"}]}))
     write("tokenizer_json", "strips", make({}, "a  <e>  b", added_tokens=[
         {"id": 5, "content": "<e>", "special": True, "lstrip": True, "rstrip": True}, {"id": 6, "content": "b", "single_word": True}]))
+    marks = [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]
+    unigram = {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [["<unk>", 0], ["\u2581", -1], ["a", -2.5], ["ab", -3], ["<0xC3>", -4]]}
+    write("tokenizer_json", "unigram", make({}, "ab \u00e9c", model=unigram, normalizer={"type": "Sequence", "normalizers": [
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}, {"type": "Lowercase"}, {"type": "Strip"}]},
+        pre_tokenizer={"type": "Metaspace", "split": False}, decoder={"type": "Sequence", "decoders": marks}))
+    charsmap = base64.b64encode(struct.pack("<III", 8, 0x400, 0x141) + b"b\0").decode()
+    write("tokenizer_json", "charsmap", make({}, "a\u0301b", model=unigram, normalizer={"type": "Precompiled", "precompiled_charsmap": charsmap},
+                                             pre_tokenizer={"type": "WhitespaceSplit"}, decoder={"type": "Metaspace"}))
+    write("tokenizer_json", "alphabet", make({}, "a,b", pre_tokenizer={"type": "Sequence", "pretokenizers": [
+        {"type": "Punctuation", "behavior": "MergedWithNext"}, {"type": "ByteLevel"}, {"type": "Split", "pattern": {"String": "b"}, "behavior": "Removed", "invert": True}]}))
+
+
+def varint(value):
+    out = b""
+    while value >= 0x80:
+        out, value = out + bytes([value & 0x7f | 0x80]), value >> 7
+    return out + bytes([value])
+
+
+def tokenizer_model():
+    """tokenizer_config.json, zero byte, a text, zero byte, tokenizer.model."""
+    def field(number, value):
+        if isinstance(value, float):
+            return varint(number << 3 | 5) + struct.pack("<f", value)
+        if isinstance(value, int):
+            return varint(number << 3) + varint(value)
+        return varint(number << 3 | 2) + varint(len(value)) + value
+
+    def make(trainer, normalizer, config, text, pieces=()):
+        all_pieces = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3), ("\u2581", -1.0, 1), ("a", -2.0, 1), ("b", -2.5, 1), ("ab", -3.0, 1),
+                      ("\u2581a", -3.5, 1), ("<t>", 0.0, 4), *pieces]
+        model = b"".join(field(1, field(1, text.encode()) + field(2, score) + field(3, kind)) for text, score, kind in all_pieces)
+        model += field(2, b"".join(field(*entry) for entry in trainer)) + field(3, b"".join(field(*entry) for entry in normalizer))
+        return config.encode() + b"\0" + text.encode() + b"\0" + model
+
+    charsmap = struct.pack("<III", 8, 0x400, 0x141) + b"b\0"
+    write("tokenizer_model", "unigram", make([(3, 1)], [], "{}", "ab  a<t>\u00e9b "))
+    write("tokenizer_model", "bpe", make([(3, 2)], [(4, 0)], '{"add_eos_token":true}', "ab  a<t>\u00e9\u00e9"))
+    write("tokenizer_model", "suffix", make([(24, 1)], [(5, 0), (2, charsmap)], '{"tokenizer_class":"T5Tokenizer"}', "ab<s>"))
+    write("tokenizer_model", "added", make([], [(3, 0)], '{"added_tokens_decoder":{"9":{"content":"<x>"},"4":{"content":"a","special":true}}}', "ab<x>a"))
 
 
 def config_json():
@@ -282,6 +323,6 @@ def text_stream():
     write("text_stream", "plain", b"\1\1\1aa\0" + b"\0ka" * 20)
 
 
-for make in (http_head, json_request, frame_decode, plan_apply, yaml_topology, safetensors, gguf, tokenizer_json, config_json, chat_template,
-             block_ops, text_stream):
+for make in (http_head, json_request, frame_decode, plan_apply, yaml_topology, safetensors, gguf, tokenizer_json, tokenizer_model,
+             config_json, chat_template, block_ops, text_stream):
     make()

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Compares Quire's tokenizer with others' on vocabularies that people use, as far as PyPI has some: those of Mistral's
-SentencePiece models, as a tokenizer.json by HF tokenizers and as a GGUF file by sentencepiece itself.
-Needs: pip install tokenizers jinja2 gguf sentencepiece mistral-common
+"""Compares Quire's tokenizer with others' on many texts: on vocabularies that people use, as far as PyPI has some (those of
+Mistral's SentencePiece models, as a tokenizer.json by HF tokenizers, and as a GGUF file and a tokenizer.model by sentencepiece
+itself), and on every kind of make_unigram_golden.py, with larger vocabularies and the usual charsmap.
+Needs: pip install tokenizers jinja2 gguf sentencepiece mistral-common protobuf
 
-  compare_tokenizers.py TEST FOLDER [COUNT]   TEST: build/tests/coordinator_tokenizer_test; COUNT strings (100,000)
+  compare_tokenizers.py TEST FOLDER [COUNT [KIND..]]   TEST: build/tests/coordinator_tokenizer_test; COUNT strings of each
+                                                       kind (100,000); KIND: mistral, or a name in make_unigram_golden.py
 """
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -16,6 +19,7 @@ import mistral_common
 import sentencepiece
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 
+import make_unigram_golden
 from make_text_golden import DROPS, FROM_MARKS, MARK, TO_MARKS, texts
 
 
@@ -70,17 +74,35 @@ def write_cases(folder, encode, decode):
         json.dump(dict(encode=encode, decode=decode), out)
 
 
-def main():
-    test, folder, count = os.path.abspath(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 100_000
+def write_model(folder, path, model, strings):
+    """The file as it is: control tokens in texts are text for both."""
+    shutil.copy(path, os.path.join(folder, "tokenizer.model"))
+    write_cases(folder, [[text, model.encode(text)] for text in strings if "\0" not in text], [])
+
+
+def make_mistral(folder, count):
     strings = texts("real", count)
     for path in sorted(glob.glob(os.path.join(os.path.dirname(mistral_common.__file__), "data", "*.model.v*"))):
         name = os.path.basename(path).replace(".", "_")
         model = sentencepiece.SentencePieceProcessor(model_file=path)
         pieces = pieces_of(model)
-        for way in ("hf", "gguf"):
+        for way in ("hf", "gguf", "model"):
             target = os.path.join(folder, f"{name}_{way}")
             os.makedirs(target, exist_ok=True)
-            write_hf(target, pieces, strings) if way == "hf" else write_gguf(target, model, pieces, strings)
+            if way == "hf":
+                write_hf(target, pieces, strings)
+            elif way == "gguf":
+                write_gguf(target, model, pieces, strings)
+            else:
+                write_model(target, path, model, strings)
+
+
+def main():
+    test, folder, count = os.path.abspath(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 100_000
+    kinds = sys.argv[4:] or ["mistral", *make_unigram_golden.NAMES]
+    if "mistral" in kinds:
+        make_mistral(folder, count)
+    make_unigram_golden.make(folder, [kind for kind in kinds if kind != "mistral"], 2000, True, count)
     environment = {**os.environ, "QUIRE_TEST_VOCABULARIES": os.path.abspath(folder)}
     sys.exit(subprocess.run([test, "--gtest_filter=*VocabularyTest*"], env=environment, check=False).returncode)
 

@@ -120,7 +120,7 @@ def make_cut(name, folder, size, strings):
 
 def save_hf(folder, t, strings):
     t.save(os.path.join(folder, "tokenizer.json"), pretty=False)
-    encoded = [t.encode(text, add_special_tokens=False).ids for text in strings]
+    encoded = [encoding.ids for encoding in t.encode_batch(strings, add_special_tokens=False)]
     write_cases(folder, [[text, ids] for text, ids in zip(strings, encoded)],
                 [[ids, t.decode(ids, skip_special_tokens=True), t.decode(ids, skip_special_tokens=False)] for ids in encoded[::4]])
 
@@ -141,7 +141,7 @@ def make_sentencepiece(name, folder, size, full, strings):
     with open(os.path.join(folder, "tokenizer.model"), "wb") as out:
         out.write(model)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    encoded = [processor.encode(text) for text in strings]
+    encoded = processor.encode(strings)
     known = [ids for ids in encoded if processor.unk_id() not in ids]
     write_cases(folder, [[text, ids] for text, ids in zip(strings, encoded)], [[ids, processor.decode(ids), processor.decode(ids)] for ids in known[::4]])
 

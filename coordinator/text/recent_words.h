@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "comm/base/types.h"
+
+namespace quire {
+
+/// Words that were met in a text, and where the tokens of each stand among those of the whole: most words come again.
+class RecentWords {
+ public:
+  /// For a text of so many words; those of short texts are not kept.
+  explicit RecentWords(size_t num_words) : words_(num_words < kShortText ? 0 : kKept) {}
+
+  /// Appends the tokens of a word that is kept; false: it is not.
+  bool Repeat(std::string_view word, std::vector<TokenId>& tokens) const {
+    if (!IsKept(word)) return false;
+    const Word& kept = words_[PlaceOf(word)];
+    if (kept.text != word) return false;
+    for (size_t i = kept.begin; i < kept.end; ++i) tokens.push_back(tokens[i]);
+    return true;
+  }
+  /// The word's tokens are those from `begin` to `end`. Its text must stay where it is.
+  void Note(std::string_view word, size_t begin, size_t end) {
+    if (IsKept(word)) words_[PlaceOf(word)] = {word, begin, end};
+  }
+
+ private:
+  static constexpr size_t kShortText = 64, kKept = 4096;
+  static constexpr size_t kLongWord = 64;  // bytes; such words seldom come again
+
+  struct Word {
+    std::string_view text;
+    size_t begin = 0, end = 0;
+  };
+  bool IsKept(std::string_view word) const { return !words_.empty() && !word.empty() && word.size() <= kLongWord; }
+  static size_t PlaceOf(std::string_view word) { return std::hash<std::string_view>()(word) % kKept; }
+
+  std::vector<Word> words_;
+};
+
+}  // namespace quire
