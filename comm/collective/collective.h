@@ -30,6 +30,10 @@ class Collective {
   /// out = the ranks' inputs one after another; inputs may differ in size, and counts[r] is rank r's in bytes.
   virtual void AllGather(std::span<const std::byte> in, std::span<const size_t> counts, std::span<std::byte> out) = 0;
 
+  /// Every rank has something for each of them: sizes[r * size() + to] bytes of rank r's are for `to`. in: this rank's
+  /// for rank 0, 1, ...; out: what rank 0, 1, ... have for this one. By AllGather where a kind has no shorter way.
+  virtual void AllToAll(std::span<const std::byte> in, std::span<const size_t> sizes, std::span<std::byte> out);
+
   /// Makes every pending and later call on every rank of this host throw CollectiveAborted.
   virtual void Abort() = 0;
 };

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "comm/base/error.h"
 #include "comm/collective/add_parts.h"
@@ -74,6 +76,47 @@ void SharedMemoryCollective::AllGather(std::span<const std::byte> in, std::span<
       }
     }
     ++operation_;
+  }
+}
+
+void SharedMemoryCollective::AllToAll(std::span<const std::byte> in, std::span<const size_t> sizes,
+                                      std::span<std::byte> out) {
+  const auto ranks = static_cast<size_t>(size()), self = static_cast<size_t>(rank_);
+  QUIRE_CHECK(sizes.size() == ranks * ranks, "{} sizes for {} ranks", sizes.size(), ranks);
+  // Part [begin, end) of what rank `from` has for all lies where what it has for `to` begins.
+  const auto begin_of = [&](size_t from, size_t to) {
+    return std::accumulate(&sizes[from * ranks], &sizes[from * ranks] + to, size_t{0});
+  };
+  size_t longest = 0, filled = 0;
+  for (size_t from = 0; from < ranks; ++from) longest = std::max(longest, begin_of(from, ranks));
+  std::vector<size_t> place(ranks);  // in `out`, of what each rank has for this one
+  for (size_t from = 0; from < ranks; filled += sizes[from * ranks + self], ++from) place[from] = filled;
+  QUIRE_CHECK(in.size() == begin_of(self, ranks) && out.size() == filled, "{} bytes, and room for {}", in.size(),
+              out.size());
+  if (const size_t own = sizes[self * ranks + self]; own > 0)
+    std::memcpy(out.data() + place[self], in.data() + begin_of(self, self), own);
+  for (size_t piece = 0; piece < longest; piece += SharedArena::kBufferBytes, ++operation_) {
+    // Calls copy(from the part's beginning, from the piece's, bytes) for what of from's part for `to` is in this piece.
+    const auto in_piece = [&](size_t from, size_t to, const auto& copy) {
+      const size_t part = begin_of(from, to), part_end = part + sizes[from * ranks + to];
+      const size_t begin = std::max(part, piece), end = std::min(part_end, piece + SharedArena::kBufferBytes);
+      if (begin < end) copy(begin - part, begin - piece, end - begin);
+    };
+    for (size_t to = 0; to < ranks; ++to) {
+      if (to == self) continue;
+      in_piece(self, to, [&](size_t of_part, size_t of_piece, size_t bytes) {
+        std::memcpy(arena_.buffer(rank_, operation_) + of_piece, in.data() + begin_of(self, to) + of_part, bytes);
+      });
+    }
+    Publish();
+    for (size_t from = 0; from < ranks; ++from) {
+      if (from == self) continue;
+      Await(static_cast<Rank>(from));
+      in_piece(from, self, [&](size_t of_part, size_t of_piece, size_t bytes) {
+        std::memcpy(out.data() + place[from] + of_part, arena_.buffer(static_cast<Rank>(from), operation_) + of_piece,
+                    bytes);
+      });
+    }
   }
 }
 

@@ -49,6 +49,7 @@ class SharedMemoryCollective : public Collective {
   int size() const override { return arena_.size(); }
   void AllReduceAdd(std::span<const float> part, std::span<float> total) override;
   void AllGather(std::span<const std::byte> in, std::span<const size_t> counts, std::span<std::byte> out) override;
+  void AllToAll(std::span<const std::byte> in, std::span<const size_t> sizes, std::span<std::byte> out) override;
   void Abort() override { arena_.abort_word().store(1, std::memory_order_release); }
 
  private:

@@ -3,7 +3,6 @@
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
-#include <limits>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -113,10 +112,7 @@ GrammarCompiler::GrammarCompiler(const Vocabulary& vocabulary, int vocab_size)
 GrammarCompiler::~GrammarCompiler() = default;
 
 struct GrammarMatcher::Parts {
-  Parts(std::shared_ptr<const CompiledGrammar> g, const Bounds& b)
-      : grammar(std::move(g)), bounds(b), bits(static_cast<size_t>(xgrammar::GetBitmaskSize(grammar->vocab_size))) {
-    Begin();
-  }
+  Parts(std::shared_ptr<const CompiledGrammar> g, const Bounds& b) : grammar(std::move(g)), bounds(b) { Begin(); }
 
   /// At the beginning of an answer, where a parser expands what may come first.
   void Begin() {
@@ -151,11 +147,21 @@ struct GrammarMatcher::Parts {
   }
 
   /// The bits of the next token.
-  void Fill() {
+  void Fill(std::span<uint32_t> bits) {
     int64_t shape[] = {static_cast<int64_t>(bits.size())};
     DLTensor tensor{bits.data(), {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(), shape, nullptr, 0};
     const bool limits = !matcher->IsTerminated() && matcher->FillNextTokenBitmask(&tensor);
-    if (!limits) std::ranges::fill(bits, ~0);
+    if (!limits) std::ranges::fill(bits, ~0u);
+  }
+
+  /// Takes away what would go on with a character in a way that UTF-8 does not have.
+  void ForbidBrokenCharacters(std::span<uint32_t> bits) const {
+    const unsigned char last = grammar->tokens->LastOf(followed);
+    if (MayFollow(last, 0x80) && MayFollow(last, 0xbf)) return;
+    for (const TokenId token : grammar->tokens->continuing) {
+      const auto first = static_cast<unsigned char>(grammar->tokens->of[static_cast<size_t>(token)][0]);
+      if (!MayFollow(last, first)) bits[static_cast<size_t>(token) / 32] &= ~(1u << token % 32);
+    }
   }
 
   bool Accept(TokenId token) {
@@ -176,7 +182,6 @@ struct GrammarMatcher::Parts {
   std::optional<xgrammar::GrammarMatcher> matcher;  // none: it is overworked
   int64_t units = 0;
   int64_t following_units = 0;    // spent on `followed`
-  std::vector<int32_t> bits;      // bit i of entry e: token 32 * e + i may come
   std::vector<TokenId> followed;  // the tokens that led to where the matcher is
 };
 
@@ -201,33 +206,18 @@ bool GrammarMatcher::Follow(std::span<const TokenId> generated) {
   return std::ranges::all_of(generated.subspan(p.followed.size()), [&](TokenId token) { return p.Accept(token); });
 }
 
-bool GrammarMatcher::Mask(std::span<float> logits) {
+size_t GrammarMatcher::num_words() const {
+  return static_cast<size_t>(xgrammar::GetBitmaskSize(parts_->grammar->vocab_size));
+}
+
+bool GrammarMatcher::Allow(std::span<uint32_t> allowed) {
   Parts& p = *parts_;
-  if (!p.Within([&] { p.Fill(); })) return false;
-  QUIRE_CHECK(logits.size() <= p.bits.size() * 32, "{} logits for a vocabulary of {}", logits.size(),
+  QUIRE_CHECK(allowed.size() == num_words(), "{} entries for a vocabulary of {}", allowed.size(),
               p.grammar->vocab_size);
-  const unsigned char last = p.grammar->tokens->LastOf(p.followed);
-  if (!MayFollow(last, 0x80) || !MayFollow(last, 0xbf)) {
-    for (const TokenId token : p.grammar->tokens->continuing) {
-      const auto first = static_cast<unsigned char>(p.grammar->tokens->of[static_cast<size_t>(token)][0]);
-      if (!MayFollow(last, first)) p.bits[static_cast<size_t>(token) / 32] &= ~(1 << token % 32);
-    }
-  }
-  bool any = false;
-  for (size_t begin = 0; begin < logits.size(); begin += 32) {
-    const auto word = static_cast<uint32_t>(p.bits[begin / 32]);
-    if (word == ~0u) {
-      any = true;
-      continue;
-    }
-    const size_t end = std::min(begin + 32, logits.size());
-    for (size_t token = begin; token < end; ++token) {
-      const bool allowed = (word >> (token - begin) & 1) != 0;
-      any = any || allowed;
-      if (!allowed) logits[token] = -std::numeric_limits<float>::infinity();
-    }
-  }
-  return any;
+  if (!p.Within([&] { p.Fill(allowed); })) return false;
+  p.ForbidBrokenCharacters(allowed);
+  if (const int rest = p.grammar->vocab_size % 32; rest != 0) allowed.back() &= (1u << rest) - 1;
+  return std::ranges::any_of(allowed, [](uint32_t word) { return word != 0; });
 }
 
 std::shared_ptr<const CompiledGrammar> GrammarCompiler::Find(const GrammarDigest& digest) {
@@ -246,9 +236,9 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
     const size_t bytes = BytesOf(*grammar);
     if (bytes > kMostBytes) Fail("unfolds to {} MiB, at most {}", bytes >> 20, kMostBytes >> 20);
     if (!Warning().empty()) throw std::runtime_error(Warning());
-    std::vector<float> logits(static_cast<size_t>(parts_->vocab_size), 0.0f);
     GrammarMatcher matcher(grammar);
-    if (!matcher.Mask(logits))
+    std::vector<uint32_t> allowed(matcher.num_words());
+    if (!matcher.Allow(allowed))
       Fail("{}", matcher.overworked() ? ParsingBudget::Exceeded().what() : "allows no answer at all");
     parts_->Keep(digest, grammar, bytes + source.text.size());
   } catch (const Error&) {

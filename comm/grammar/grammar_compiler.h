@@ -60,10 +60,12 @@ class GrammarMatcher {
   /// Tokens that led to where it is.
   size_t num_followed() const;
 
-  /// Sets to minus infinity the logits of all tokens that may not come next; false when none may, or when it is
-  /// overworked, and what the logits are then is of no use. After the token that ended the answer everything may come:
-  /// nobody looks at what is drawn there.
-  bool Mask(std::span<float> logits);
+  /// Entries that Allow fills.
+  size_t num_words() const;
+  /// Sets the bits of all tokens that may come next, bit i % 32 of allowed[i / 32] for token i, and no others; false
+  /// when none may, or when it is overworked, and what the bits are then is of no use. After the token that ended the
+  /// answer everything may come: nobody looks at what is drawn there.
+  bool Allow(std::span<uint32_t> allowed);
 
   bool overworked() const;
 

@@ -52,6 +52,10 @@ TEST(CollectiveTest, AllGatherTakesUnevenAndEmptyParts) {
   });
 }
 
+TEST(CollectiveTest, AllToAllBringsEveryRankWhatIsForIt) {
+  for (const int ranks : {1, 2, 3}) OnRanks(ranks, test::ExpectAllToAllDelivers);
+}
+
 TEST(CollectiveTest, ManySmallOperationsMixWithoutMixingUp) {
   OnRanks(4, [](Collective& c) { test::ExpectOperationsDoNotMixUp(c, 3000); });
 }

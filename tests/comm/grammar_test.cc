@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <random>
 #include <set>
 
@@ -24,11 +23,11 @@ Vocabulary TestVocabulary() {
 }
 
 std::set<TokenId> Allowed(GrammarMatcher& matcher) {
-  std::vector<float> logits(kModelVocab, 1.0f);
-  matcher.Mask(logits);
+  std::vector<uint32_t> bits(matcher.num_words());
+  matcher.Allow(bits);
   std::set<TokenId> allowed;
-  for (TokenId token = 0; token < kModelVocab; ++token) {
-    if (std::isfinite(logits[static_cast<size_t>(token)])) allowed.insert(token);
+  for (size_t token = 0; token < 32 * bits.size(); ++token) {
+    if ((bits[token / 32] >> token % 32 & 1) != 0) allowed.insert(static_cast<TokenId>(token));
   }
   return allowed;
 }
@@ -121,11 +120,10 @@ TEST(GrammarTest, ADeadEndIsNoticed) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   for (const char* rules : {"root ::= \"a\" x\nx ::= x \"b\"", "root ::= \"a\" [^\\u0000-\\U0010ffff]"}) {
     GrammarMatcher matcher(compiler.Compile({GrammarSource::kEbnf, rules}));
-    std::vector<float> logits(kModelVocab, 1.0f);
-    EXPECT_TRUE(matcher.Mask(logits)) << rules;
+    std::vector<uint32_t> allowed(matcher.num_words());
+    EXPECT_TRUE(matcher.Allow(allowed)) << rules;
     ASSERT_TRUE(matcher.Follow(Spelled("a"))) << rules;
-    logits.assign(logits.size(), 1.0f);
-    EXPECT_FALSE(matcher.Mask(logits)) << rules;
+    EXPECT_FALSE(matcher.Allow(allowed)) << rules;
     EXPECT_FALSE(matcher.overworked()) << rules;
     EXPECT_FALSE(matcher.Follow(Spelled("ab"))) << rules;
     EXPECT_EQ(matcher.num_followed(), 1u) << rules;
@@ -136,12 +134,12 @@ TEST(GrammarTest, ADeadEndIsNoticed) {
 int LettersUntilOverworked(const std::string& rules, int most) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   GrammarMatcher matcher(compiler.Compile({GrammarSource::kEbnf, rules}));
-  std::vector<float> logits(kModelVocab, 1.0f);
+  std::vector<uint32_t> allowed(matcher.num_words());
   for (int length = 0; length <= most; ++length) {
-    if (matcher.Follow(Spelled(std::string(static_cast<size_t>(length), 'a'))) && matcher.Mask(logits)) continue;
+    if (matcher.Follow(Spelled(std::string(static_cast<size_t>(length), 'a'))) && matcher.Allow(allowed)) continue;
     EXPECT_TRUE(matcher.overworked());
     EXPECT_FALSE(matcher.Follow({})) << "for good";
-    EXPECT_FALSE(matcher.Mask(logits));
+    EXPECT_FALSE(matcher.Allow(allowed));
     return length;
   }
   return -1;

@@ -118,6 +118,10 @@ TEST(HierarchicalTest, GathersUnevenAndEmptyPartsInRankOrder) {
   }
 }
 
+TEST(HierarchicalTest, AllToAllBringsEveryRankWhatIsForIt) {
+  for (const auto& hosts : kLayouts) OnRanks(hosts, test::ExpectAllToAllDelivers);
+}
+
 TEST(HierarchicalTest, ManyOperationsMixWithoutMixingUp) {
   OnRanks({0, 1, 0, 1}, [](Collective& c) { test::ExpectOperationsDoNotMixUp(c, 1000); });
 }

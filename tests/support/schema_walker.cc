@@ -1,7 +1,6 @@
 // Reads JSON schemas, one a line, and says for each what the server would: why it is refused, or some texts that it
 // allows, drawn at random from a small vocabulary. Texts that do not come to an end are left out. For
 // coordinator/schemas_test.py.
-#include <cmath>
 #include <iostream>
 #include <optional>
 #include <random>
@@ -37,17 +36,18 @@ std::optional<std::string> Walk(const std::shared_ptr<const CompiledGrammar>& gr
   std::string text;
   for (int step = 0; step < kLongest; ++step) {
     QUIRE_CHECK(matcher.Follow(tokens), "after {}", text);
-    std::vector<float> logits(vocabulary.bytes.size(), 0.0f);
-    matcher.Mask(logits);
+    std::vector<uint32_t> allowed(matcher.num_words());
+    matcher.Allow(allowed);
+    const auto may_come = [&](size_t token) { return (allowed[token / 32] >> token % 32 & 1) != 0; };
     std::vector<TokenId> all, closing, no_blanks;
-    for (size_t token = 1; token < logits.size(); ++token) {
-      if (!std::isfinite(logits[token])) continue;
+    for (size_t token = 1; token < vocabulary.bytes.size(); ++token) {
+      if (!may_come(token)) continue;
       const std::string& bytes = vocabulary.bytes[token];
       all.push_back(static_cast<TokenId>(token));
       if (Closes(bytes)) closing.push_back(static_cast<TokenId>(token));
       if (bytes.find_first_not_of(" \t\r\n") != std::string::npos) no_blanks.push_back(static_cast<TokenId>(token));
     }
-    const bool may_end = std::isfinite(logits[kStop]);
+    const bool may_end = may_come(kStop);
     QUIRE_CHECK(may_end || !all.empty(), "nothing may come after {}", text);
     if (may_end && (all.empty() || random() % 2 == 0)) return text;
     const auto& from = !closing.empty() && random() % 3 == 0     ? closing

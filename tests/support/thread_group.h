@@ -44,6 +44,11 @@ class ThreadGroup {
   /// Blocks that hold a sequence's state on every rank; 0: the model has none.
   int state_blocks() const { return state_blocks_; }
 
+  /// What grammars are made for. Before a sequence that has one.
+  void SetVocabulary(const Vocabulary& vocabulary) {
+    OnAllRanks([&](size_t rank) { ranks_[rank]->SetVocabulary(vocabulary); });
+  }
+
   /// Puts the plan into every rank's queue.
   void Send(const StepPlan& plan) { queue_.push_back(EncodePlan(plan)); }
 

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -15,10 +14,10 @@ constexpr TokenId kStop = 0;  // then "a" and "b"
 constexpr int kVocab = 3;
 
 std::vector<bool> Allowed(TokenConstraint& constraint) {
-  std::vector<float> logits(kVocab, 1.0f);
-  constraint.Mask({}, logits);
+  std::vector<uint32_t> bits(1);
+  constraint.Allow({}, bits);
   std::vector<bool> allowed;
-  for (const float logit : logits) allowed.push_back(std::isfinite(logit));
+  for (int token = 0; token < kVocab; ++token) allowed.push_back((bits[0] >> token & 1) != 0);
   return allowed;
 }
 

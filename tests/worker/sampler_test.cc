@@ -42,10 +42,10 @@ class OneToken final : public TokenConstraint {
     for (const TokenId token : generated) sum += token;
     return sum % static_cast<TokenId>(kVocab);
   }
-  Outcome Mask(std::span<const TokenId> generated, std::span<float> logits) override {
-    for (size_t token = 0; token < logits.size(); ++token) {
-      if (static_cast<TokenId>(token) != Allowed(generated)) logits[token] = -std::numeric_limits<float>::infinity();
-    }
+  Outcome Allow(std::span<const TokenId> generated, std::span<uint32_t> allowed) override {
+    const TokenId token = Allowed(generated);
+    std::ranges::fill(allowed, 0);
+    allowed[static_cast<size_t>(token) / 32] = 1u << token % 32;
     return Outcome::kMasked;
   }
 };
@@ -54,8 +54,9 @@ class OneToken final : public TokenConstraint {
 class Always final : public TokenConstraint {
  public:
   explicit Always(Outcome outcome) : outcome_(outcome) {}
-  Outcome Mask(std::span<const TokenId>, std::span<float>) override {
+  Outcome Allow(std::span<const TokenId>, std::span<uint32_t> allowed) override {
     ++asked;
+    std::ranges::fill(allowed, ~0u);
     return outcome_;
   }
   int asked = 0;
@@ -64,8 +65,13 @@ class Always final : public TokenConstraint {
   Outcome outcome_;
 };
 
+std::shared_ptr<TokenConstraint> AllowOneToken(const GrammarSource&, size_t, size_t) {
+  return std::make_shared<OneToken>();
+}
+
 struct Batch {
-  explicit Batch(const std::vector<SamplingSpec>& specs, const Context& context = {})
+  explicit Batch(const std::vector<SamplingSpec>& specs, const Context& context = {},
+                 const decltype(SequenceTable::constrain)& constrain = AllowOneToken)
       : table(static_cast<int>(specs.size()), 16, 16) {
     std::vector<TokenId> tokens = context.prompt;
     tokens.insert(tokens.end(), context.generated.begin(), context.generated.end());
@@ -79,7 +85,7 @@ struct Batch {
                             specs[slot]});
       plan.chunks.push_back({slot, 0, static_cast<int32_t>(tokens.size())});
     }
-    table.constrain = [](const GrammarSource&, size_t, size_t) { return std::make_shared<OneToken>(); };
+    table.constrain = constrain;
     members = table.Apply(plan);
   }
 
@@ -136,7 +142,7 @@ TEST(DrawTest, LogprobsBeyondWhatAFloatHoldsAreNoMarks) {
   sequence.sampling.num_logprobs = 0;
   std::vector<float> row(static_cast<size_t>(kVocab), 0.0f);
   row[3] = -3e38f, row[5] = 3e38f;
-  const SampledToken drawn = DrawFromRow(row, sequence, 3);
+  const SampledToken drawn = RowDrawer().Draw(row, sequence, 3);
   EXPECT_EQ(drawn.token, 3);
   EXPECT_FALSE(drawn.dead_end());
 }
@@ -162,7 +168,8 @@ TEST(DrawTest, OtherChoicesOfAnOverworkedRequestAreNotMasked) {
 
 /// What the ranks draw, who agree on all rows but a broken one, of which NaN is never equal.
 std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
-                                 size_t broken = SIZE_MAX, const Context& context = {}) {
+                                 size_t broken = SIZE_MAX, const Context& context = {},
+                                 const decltype(SequenceTable::constrain)& constrain = AllowOneToken) {
   std::vector<Range> vocab;
   for (int64_t r = 0; r < ranks; ++r) vocab.push_back({r * kVocab / ranks, (r + 1) * kVocab / ranks});
   auto collectives = MakeThreadCollectives(ranks);
@@ -170,7 +177,7 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
   std::vector<std::thread> threads;
   for (size_t r = 0; r < drawn.size(); ++r) {
     threads.emplace_back([&, r] {
-      const Batch batch(specs, context);
+      const Batch batch(specs, context, constrain);
       std::vector<float> mine;
       for (size_t row = 0; row < specs.size(); ++row) {
         const auto begin = logits.begin() + static_cast<ptrdiff_t>(row) * kVocab;
@@ -219,6 +226,100 @@ TEST(SamplerTest, RowsWithAGrammarAreDrawnFromWhatItAllows) {
     EXPECT_NE(drawn[3].token, OneToken::Allowed(context.generated)) << "its row's best is another";
     EXPECT_EQ(drawn[2].top.size(), 3u);
     EXPECT_LT(drawn[2].logprob, 0) << "the model's own";
+  }
+}
+
+/// Lets through the tokens of which the mask has a bit.
+class Bits final : public TokenConstraint {
+ public:
+  explicit Bits(std::vector<uint32_t> bits) : bits_(std::move(bits)) {}
+  Outcome Allow(std::span<const TokenId>, std::span<uint32_t> allowed) override {
+    EXPECT_EQ(allowed.size(), bits_.size());
+    std::ranges::copy(bits_, allowed.begin());
+    return Outcome::kMasked;
+  }
+
+ private:
+  std::vector<uint32_t> bits_;
+};
+
+TEST(DrawTest, WhatIsLeftOfARankPartIsWhatTheMaskAllows) {
+  test::Random random(11);
+  const std::vector<uint32_t> patterns = {0, ~0u, 1, 1u << 31, 0x80000001, 0xfffffffe, 0x7fffffff, 0xdeadbeef};
+  for (int round = 0; round < 200; ++round) {
+    std::vector<uint32_t> allowed;
+    for (int word = 0; word < 4; ++word) allowed.push_back(patterns[static_cast<size_t>(random.Below(8))]);
+    const int64_t first = random.Below(128), count = random.Between(0, 128 - first);
+    std::vector<float> logits(static_cast<size_t>(count), 2);
+    KeepAllowed(allowed, first, logits);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto token = static_cast<size_t>(first + i);
+      const bool may = (allowed[token / 32] >> token % 32 & 1) != 0;
+      ASSERT_EQ(std::isfinite(logits[static_cast<size_t>(i)]), may) << "token " << token << " of a part from " << first;
+    }
+  }
+}
+
+TEST(SamplerTest, EveryRankKeepsToTheMasksThatOthersMade) {
+  // Greedy rows, and drawn ones with the same masks: of what is allowed the best.
+  test::Random random(6);
+  constexpr size_t kRows = 11;
+  std::vector<SamplingSpec> specs(2 * kRows);
+  std::vector<std::vector<uint32_t>> masks;
+  for (size_t row = 0; row < kRows; ++row) {
+    std::vector<uint32_t>& mask = masks.emplace_back(MaskWords(kVocab));
+    for (int64_t token = 0; token < kVocab; ++token) {
+      if (random.Below(8) == 0 || token == static_cast<int64_t>(row))
+        mask[static_cast<size_t>(token) / 32] |= 1u << token % 32;
+    }
+  }
+  const auto logits = random.Floats(2 * kRows * kVocab);
+  for (size_t row = 0; row < specs.size(); ++row) {
+    specs[row].temperature = 0;
+    specs[row].grammar = {GrammarSource::kRegex, std::to_string(row % kRows)};
+    if (row >= kRows) specs[row].num_logprobs = 0;
+  }
+  const auto constrain = [&](const GrammarSource& source, size_t, size_t) {
+    return std::make_shared<Bits>(masks[static_cast<size_t>(std::stoi(source.text))]);
+  };
+  for (const int ranks : {1, 2, 3, 9}) {
+    const auto drawn = DrawOn(ranks, logits, specs, SIZE_MAX, {}, constrain);
+    for (size_t row = 0; row < specs.size(); ++row) {
+      int64_t best = -1;
+      for (int64_t token = 0; token < kVocab; ++token) {
+        const bool may = (masks[row % kRows][static_cast<size_t>(token) / 32] >> token % 32 & 1) != 0;
+        const auto logit = [&](int64_t t) { return logits[row * kVocab + static_cast<size_t>(t)]; };
+        if (may && (best < 0 || logit(token) > logit(best))) best = token;
+      }
+      EXPECT_EQ(drawn[row].token, best) << "row " << row << ", " << ranks << " ranks";
+      EXPECT_FALSE(drawn[row].broken() || drawn[row].dead_end() || drawn[row].overworked());
+    }
+  }
+}
+
+TEST(SamplerTest, GrammarsThatCannotGoOnMarkTheirRowsOnEveryRank) {
+  // Two requests of three choices each, one overworked and one at a dead end; greedy, then with log-probabilities.
+  for (const int32_t num_logprobs : {-1, 2}) {
+    std::vector<SamplingSpec> specs(7);
+    for (size_t row = 0; row < 6; ++row) {
+      specs[row].grammar = {GrammarSource::kRegex, row % 2 == 0 ? "a" : "b"};
+      specs[row].choice = static_cast<uint32_t>(row / 2);
+      specs[row].num_logprobs = num_logprobs;
+      specs[row].temperature = 0;
+    }
+    const auto logits = test::Random(8).Floats(static_cast<int64_t>(specs.size()) * kVocab);
+    const auto constrain = [](const GrammarSource& source, size_t, size_t) {
+      return std::make_shared<Always>(source.text == "a" ? TokenConstraint::Outcome::kOverworked
+                                                         : TokenConstraint::Outcome::kDeadEnd);
+    };
+    for (const int ranks : {1, 2, 3}) {
+      const auto drawn = DrawOn(ranks, logits, specs, SIZE_MAX, {}, constrain);
+      for (size_t row = 0; row < 6; ++row) {
+        EXPECT_EQ(drawn[row].overworked(), row % 2 == 0) << "row " << row << ", " << ranks << " ranks";
+        EXPECT_EQ(drawn[row].dead_end(), row % 2 == 1) << "row " << row << ", " << ranks << " ranks";
+      }
+      EXPECT_FALSE(drawn[6].overworked() || drawn[6].dead_end());
+    }
   }
 }
 

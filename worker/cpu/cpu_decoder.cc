@@ -56,7 +56,7 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
   }
 }
 
-std::span<const float> CpuDecoder::Forward(const StepInputs& inputs, const KvCache& cache) {
+std::span<float> CpuDecoder::Forward(const StepInputs& inputs, const KvCache& cache) {
   inputs_ = &inputs;
   cache_ = &cache;
   tokens_ = inputs.num_tokens();
@@ -150,7 +150,7 @@ void CpuDecoder::Logits() {
   MultiplyHead(drawing, draws);
 }
 
-std::span<const float> CpuDecoder::LogitsOfRows(int64_t row, int64_t count) {
+std::span<float> CpuDecoder::LogitsOfRows(int64_t row, int64_t count) {
   MultiplyHead(buffers_.normed.data() + row * spec_.hidden_size, count);
   return logits_;
 }

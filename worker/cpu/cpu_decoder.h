@@ -25,11 +25,11 @@ class CpuDecoder final : private DecoderOps {
 
   /// Computes the step's tokens, writes their keys and values into the cache, and returns this rank's logits of the
   /// drawing rows: [draw_rows, local vocab], valid until the next call. Every rank calls it with the same inputs.
-  std::span<const float> Forward(const StepInputs& inputs, const KvCache& cache);
+  std::span<float> Forward(const StepInputs& inputs, const KvCache& cache);
 
   /// After Forward: this rank's logits of `count` of the step's tokens from row `row` on: [count, local vocab], valid
   /// until the next call of either.
-  std::span<const float> LogitsOfRows(int64_t row, int64_t count);
+  std::span<float> LogitsOfRows(int64_t row, int64_t count);
   /// Likewise the normed last activations of such rows, the same on all ranks: [count, hidden].
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 

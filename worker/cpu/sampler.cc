@@ -12,28 +12,70 @@ namespace quire {
 Sampler::Sampler(std::vector<Range> vocab_of_rank, Collective& collective)
     : vocab_of_rank_(std::move(vocab_of_rank)), vocab_size_(vocab_of_rank_.back().end), collective_(collective) {}
 
-std::vector<SampledToken> Sampler::Draw(std::span<const float> logits, const std::vector<BatchMember>& batch,
+std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vector<BatchMember>& batch,
                                         const SequenceTable& table) {
   std::vector<SampledToken> out;
-  std::vector<size_t> greedy, whole;
+  std::vector<size_t> greedy, masked, whole;
   for (const BatchMember& member : batch) {
     if (!member.draws) continue;
-    (NeedsOnlyTheBest(table.at(member.slot)) ? greedy : whole).push_back(out.size());
+    const SequenceState& sequence = table.at(member.slot);
+    auto& rows = !NeedsOnlyTheBest(sequence) ? whole : sequence.constraint != nullptr ? masked : greedy;
+    rows.push_back(out.size());
     out.push_back({member.slot, 0, 0, {}});
+  }
+  if (!masked.empty()) {
+    const std::vector<size_t> allowed = Mask(logits, masked, table, out);
+    greedy.insert(greedy.end(), allowed.begin(), allowed.end());
   }
   if (!greedy.empty()) DrawGreedy(logits, greedy, out);
   if (!whole.empty()) {
-    std::vector<float> rows = GatherRows(logits, whole);
+    Deal(logits, whole);
     RowDrawer drawer;
-    for (auto i = static_cast<size_t>(collective_.rank()); i < whole.size();
-         i += static_cast<size_t>(collective_.size())) {
+    for (size_t i = rank(); i < whole.size(); i += num_ranks()) {
       const SlotId slot = out[whole[i]].slot;
-      const auto width = static_cast<size_t>(vocab_size_);
-      out[whole[i]] = drawer.Draw(std::span(rows).subspan(i * width, width), table.at(slot), slot);
+      out[whole[i]] = drawer.Draw(DealtRow(logits, whole, i), table.at(slot), slot);
     }
     ShareDrawn(whole, table, out);
   }
   return out;
+}
+
+std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<size_t>& rows, const SequenceTable& table,
+                                  std::vector<SampledToken>& out) {
+  // Of each row its outcome, then its bits.
+  const size_t words = 1 + MaskWords(vocab_size_);
+  RowDrawer drawer;
+  masks_.clear();
+  for (size_t i = rank(); i < rows.size(); i += num_ranks()) {
+    const RowMask mask = drawer.Allow(table.at(out[rows[i]].slot), vocab_size_);
+    masks_.push_back(static_cast<uint32_t>(mask.outcome));
+    masks_.insert(masks_.end(), mask.allowed.begin(), mask.allowed.end());
+    masks_.resize((masks_.size() + words - 1) / words * words);
+  }
+  if (num_ranks() > 1) {
+    std::vector<size_t> counts;
+    for (size_t r = 0; r < num_ranks(); ++r) counts.push_back(NumDealt(rows.size(), r) * words * sizeof(uint32_t));
+    masks_dealt_.resize(rows.size() * words);
+    collective_.AllGather(std::as_bytes(std::span(masks_)), counts, std::as_writable_bytes(std::span(masks_dealt_)));
+    std::swap(masks_, masks_dealt_);
+  }
+  const Range local = vocab_of_rank_[rank()];
+  const auto width = static_cast<size_t>(local.size());
+  std::vector<size_t> allowed;
+  size_t before = 0;  // rows of the ranks before
+  for (size_t r = 0; r < num_ranks(); before += NumDealt(rows.size(), r), ++r) {
+    for (size_t i = r; i < rows.size(); i += num_ranks()) {
+      const auto mask = std::span(masks_).subspan((before + i / num_ranks()) * words, words);
+      const auto outcome = static_cast<TokenConstraint::Outcome>(mask.front());
+      if (outcome == TokenConstraint::Outcome::kMasked) {
+        KeepAllowed(mask.subspan(1), local.begin, logits.subspan(rows[i] * width, width));
+        allowed.push_back(rows[i]);
+      } else {
+        out[rows[i]] = MarkOf(outcome, out[rows[i]]);
+      }
+    }
+  }
+  return allowed;
 }
 
 void Sampler::DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows,
@@ -59,23 +101,36 @@ void Sampler::DrawGreedy(std::span<const float> logits, const std::vector<size_t
   }
 }
 
-std::vector<float> Sampler::GatherRows(std::span<const float> logits, const std::vector<size_t>& rows) {
-  const auto width = static_cast<size_t>(vocab_of_rank_[static_cast<size_t>(collective_.rank())].size());
-  std::vector<float> mine, all(rows.size() * static_cast<size_t>(vocab_size_)), out(all.size());
-  for (const size_t row : rows)
-    mine.insert(mine.end(), logits.begin() + static_cast<ptrdiff_t>(row * width),
-                logits.begin() + static_cast<ptrdiff_t>((row + 1) * width));
-  std::vector<size_t> counts;
-  for (const Range& range : vocab_of_rank_)
-    counts.push_back(rows.size() * static_cast<size_t>(range.size()) * sizeof(float));
-  collective_.AllGather(std::as_bytes(std::span(mine)), counts, std::as_writable_bytes(std::span(all)));
-  const float* part = all.data();
-  for (const Range& range : vocab_of_rank_) {
-    for (size_t i = 0; i < rows.size(); ++i, part += range.size()) {
-      std::copy(part, part + range.size(), out.begin() + static_cast<ptrdiff_t>(i) * vocab_size_ + range.begin);
+void Sampler::Deal(std::span<const float> logits, const std::vector<size_t>& rows) {
+  if (num_ranks() == 1) return;
+  const auto width = static_cast<ptrdiff_t>(vocab_of_rank_[rank()].size());
+  outgoing_.clear();
+  for (size_t to = 0; to < num_ranks(); ++to) {
+    for (size_t i = to; i < rows.size(); i += num_ranks()) {
+      const auto row = logits.begin() + static_cast<ptrdiff_t>(rows[i]) * width;
+      outgoing_.insert(outgoing_.end(), row, row + width);
     }
   }
-  return out;
+  std::vector<size_t> sizes;
+  for (const Range& from : vocab_of_rank_) {
+    for (size_t to = 0; to < num_ranks(); ++to)
+      sizes.push_back(NumDealt(rows.size(), to) * static_cast<size_t>(from.size()) * sizeof(float));
+  }
+  incoming_.resize(NumDealt(rows.size(), rank()) * static_cast<size_t>(vocab_size_));
+  collective_.AllToAll(std::as_bytes(std::span(outgoing_)), sizes, std::as_writable_bytes(std::span(incoming_)));
+}
+
+std::span<float> Sampler::DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i) {
+  const auto width = static_cast<size_t>(vocab_size_);
+  if (num_ranks() == 1) return logits.subspan(rows[i] * width, width);
+  row_.clear();
+  const float* part = incoming_.data();
+  for (const Range& range : vocab_of_rank_) {
+    const float* mine = part + static_cast<ptrdiff_t>(i / num_ranks()) * range.size();
+    row_.insert(row_.end(), mine, mine + range.size());
+    part += static_cast<ptrdiff_t>(NumDealt(rows.size(), rank())) * range.size();
+  }
+  return row_;
 }
 
 Sampler::Records Sampler::Share(const std::vector<size_t>& sizes, const Records& mine) {
@@ -94,16 +149,18 @@ Sampler::Records Sampler::Share(const std::vector<size_t>& sizes, const Records&
 }
 
 void Sampler::ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& table, std::vector<SampledToken>& out) {
-  const auto ranks = static_cast<size_t>(collective_.size()), rank = static_cast<size_t>(collective_.rank());
+  const size_t ranks = num_ranks();
   if (ranks == 1) return;
   // For each row its token, then its alternatives, with their log-probabilities.
   std::vector<size_t> sizes;
   for (const size_t row : rows) sizes.push_back(1 + NumAlternatives(table.at(out[row].slot).sampling, vocab_size_));
   Records mine;
-  for (size_t i = rank; i < rows.size(); i += ranks) {
+  for (size_t i = rank(); i < rows.size(); i += ranks) {
     const SampledToken& drawn = out[rows[i]];
+    const size_t end = mine.size() + sizes[i];
     mine.push_back({drawn.logprob, drawn.token});
     for (const auto& [token, logprob] : drawn.top) mine.push_back({logprob, token});
+    mine.resize(end);  // a row that was not looked at has no alternatives
   }
   const Records all = Share(sizes, mine);
   const kernels::Candidate* next = all.data();
@@ -141,8 +198,6 @@ void Sampler::ShareScored(int num_rows, const PromptScores& mine, PromptScores& 
 
 std::vector<PromptScores> Sampler::Score(const LogitsOfRows& logits_of, const std::vector<BatchMember>& batch,
                                          const SequenceTable& table) {
-  const int ranks = collective_.size(), rank = collective_.rank();
-  const auto width = static_cast<size_t>(vocab_size_);
   std::vector<PromptScores> out;
   int64_t first_row = 0;
   for (const BatchMember& member : batch) {
@@ -153,11 +208,11 @@ std::vector<PromptScores> Sampler::Score(const LogitsOfRows& logits_of, const st
       const int count = std::min(kScoredAtOnce, end - position);
       std::vector<size_t> rows(static_cast<size_t>(count));
       std::iota(rows.begin(), rows.end(), 0);
-      const std::vector<float> whole = GatherRows(logits_of(first_row + position - member.start, count), rows);
+      const std::span<float> logits = logits_of(first_row + position - member.start, count);
+      Deal(logits, rows);
       PromptScores mine{member.slot, position, out.back().num_top, {}, {}, {}};
-      for (int i = rank; i < count; i += ranks) {
-        AddScore(std::span(whole).subspan(static_cast<size_t>(i) * width, width), sequence, position + i, mine);
-      }
+      for (size_t i = rank(); i < rows.size(); i += num_ranks())
+        AddScore(DealtRow(logits, rows, i), sequence, position + static_cast<int>(i), mine);
       ShareScored(count, mine, out.back());
     }
     first_row += member.count;

@@ -173,6 +173,7 @@ void CudaEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& bat
   sampler_.CopyResults(shape.num_draws, set);
   device_.SetMark(kDoneMark[set]);
   if (collective_ != nullptr) collective_->ExpectDoneBy(DeviceCollective::Clock::now() + kStepDeadline);
+  sampler_.AskGrammars(table, draws);
   overlaps_ = draws.surely_on_device && !shape.keeps_rows;
   in_flight_.push_back({set, std::move(draws), ScoringMembers(batch), batch, shape.keeps_rows, swaps});
 }

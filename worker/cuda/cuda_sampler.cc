@@ -211,13 +211,15 @@ void CudaSampler::CopyResults(int64_t num_rows, int set) {
 std::vector<SampledToken> CudaSampler::Collect(const DrawPlan& plan, int set, const SequenceTable& table,
                                                const float* logits) {
   std::vector<SampledToken> tokens;
-  RowDrawer drawer;
+  const HostMask none;
   for (size_t row = 0; row < plan.members.size(); ++row) {
     const BatchMember& member = plan.members[row];
-    const bool given = std::find(plan.host_rows.begin(), plan.host_rows.end(), row) != plan.host_rows.end();
+    const auto place = std::ranges::find(plan.host_rows, row);
+    const bool given = place != plan.host_rows.end();
     const bool undecided = !single() && !given && results_[set].draws[row].state == kernels::DrawState::kWholeRow;
     if (given || undecided) {
-      tokens.push_back(DrawOnHost(member, table, logits + static_cast<int64_t>(row) * sizes_.row_stride, drawer));
+      const HostMask& mask = given ? plan.masks[static_cast<size_t>(place - plan.host_rows.begin())] : none;
+      tokens.push_back(DrawOnHost(member, table, logits + static_cast<int64_t>(row) * sizes_.row_stride, mask));
       counted_[member.slot] = 0;
     } else {
       tokens.push_back(AsSampled(member.slot, table.at(member.slot).sampling, results_[set].drawn[row]));
@@ -226,8 +228,18 @@ std::vector<SampledToken> CudaSampler::Collect(const DrawPlan& plan, int set, co
   return tokens;
 }
 
+void CudaSampler::AskGrammars(const SequenceTable& table, DrawPlan& plan) const {
+  RowDrawer drawer;
+  for (const size_t row : plan.host_rows) {
+    const SequenceState& sequence = table.at(plan.members[row].slot);
+    RowMask mask;
+    if (sequence.constraint != nullptr) mask = drawer.Allow(sequence, sizes_.shards.back().vocab.end);
+    plan.masks.push_back({mask.outcome, {mask.allowed.begin(), mask.allowed.end()}});
+  }
+}
+
 SampledToken CudaSampler::DrawOnHost(const BatchMember& member, const SequenceTable& table, const float* row,
-                                     RowDrawer& drawer) {
+                                     const HostMask& mask) {
   const auto row_bytes = sizes_.row_stride * static_cast<int64_t>(sizeof(float));
   const auto ranks = static_cast<int64_t>(sizes_.shards.size());
   if (single()) {
@@ -244,7 +256,8 @@ SampledToken CudaSampler::DrawOnHost(const BatchMember& member, const SequenceTa
   }
   SequenceState sequence = table.at(member.slot);
   sequence.tokens.resize(static_cast<size_t>(member.start + member.count));  // without the one that is pending
-  return drawer.Draw(logits, sequence, member.slot);
+  const RowMask allowed{mask.outcome, mask.allowed};
+  return DrawFromRow(logits, sequence, member.slot, sequence.constraint != nullptr ? &allowed : nullptr);
 }
 
 }  // namespace quire

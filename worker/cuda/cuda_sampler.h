@@ -5,23 +5,13 @@
 #include "comm/collective/device_collective.h"
 #include "kernels/cuda/elementwise/step_state.h"
 #include "worker/cuda/device.h"
+#include "worker/cuda/draw_plan.h"
 #include "worker/cuda/pieces.h"
 #include "worker/cuda/step_arrays.h"
 #include "worker/engine/sequence_table.h"
 #include "worker/model/shard.h"
 
 namespace quire {
-
-class RowDrawer;
-
-/// How a step's tokens are drawn.
-struct DrawPlan {
-  std::vector<BatchMember> members;  // those that draw
-  std::vector<size_t> host_rows;     // of those: rows whose settings only the host's sampler knows
-  int num_candidates = 0;            // that each shard reports of a row: part of the shape of the launches
-  bool has_lists = false;            // biases or bans
-  bool surely_on_device = true;      // no row can turn out to need the host
-};
 
 struct CudaSamplerSizes {
   std::vector<RankShard> shards;
@@ -48,6 +38,9 @@ class CudaSampler {
   void Draw(int64_t num_rows, int num_candidates, const StepArrays& arrays, const float* logits);
   /// Queues the way of what was drawn to the host. There are two sets of results, so that one can be read meanwhile.
   void CopyResults(int64_t num_rows, int set);
+  /// Asks the grammars of the host's rows which tokens may come: while the device computes the step, whose draws none
+  /// of them waits for. Before Collect.
+  void AskGrammars(const SequenceTable& table, DrawPlan& plan) const;
   /// Once that has run: the tokens. Rows that are left to the host are drawn from logits, by all ranks together.
   std::vector<SampledToken> Collect(const DrawPlan& plan, int set, const SequenceTable& table, const float* logits);
 
@@ -78,7 +71,8 @@ class CudaSampler {
   kernels::SamplingRows Rows(int64_t num_rows, const StepArrays& arrays, const float* logits) const;
   kernels::CountTable Counts() const;
   void CountTokens(SlotId slot, const SequenceState& sequence);
-  SampledToken DrawOnHost(const BatchMember& member, const SequenceTable& table, const float* row, RowDrawer& drawer);
+  SampledToken DrawOnHost(const BatchMember& member, const SequenceTable& table, const float* row,
+                          const HostMask& mask);
 
   CudaSamplerSizes sizes_;
   Device& device_;

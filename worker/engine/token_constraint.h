@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "comm/base/types.h"
@@ -17,10 +18,10 @@ class TokenConstraint {
 
   virtual ~TokenConstraint() = default;
 
-  /// Sets to minus infinity the logits, of the whole vocabulary, of tokens that may not follow `generated`; for another
-  /// outcome than kMasked, of which all that follow are, they mean nothing. The outcome depends on the arguments alone,
-  /// whatever was asked before.
-  virtual Outcome Mask(std::span<const TokenId> generated, std::span<float> logits) = 0;
+  /// Says of every token of the vocabulary whether it may follow `generated`: bit i % 32 of allowed[i / 32], and no
+  /// bit behind them is set. For another outcome than kMasked they mean nothing. The outcome depends on the arguments
+  /// alone, whatever was asked before.
+  virtual Outcome Allow(std::span<const TokenId> generated, std::span<uint32_t> allowed) = 0;
 };
 
 }  // namespace quire

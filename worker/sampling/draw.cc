@@ -1,6 +1,7 @@
 #include "worker/sampling/draw.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -40,11 +41,6 @@ void Forbid(const SequenceState& s, std::span<float> logits) {
   }
 }
 
-SampledToken Overworked(SampledToken drawn) {
-  drawn.logprob = std::numeric_limits<float>::infinity();
-  return drawn;
-}
-
 /// Whether these are choices of one request, or of two that are alike in all that matters to their grammar's work.
 bool AreAlike(const SequenceState& a, const SequenceState& b) {
   const auto prompt = [](const SequenceState& s) {
@@ -67,7 +63,7 @@ bool HasPenalties(const SamplingSpec& s) {
 bool NeedsOnlyTheBest(const SequenceState& s) {
   const SamplingSpec& spec = s.sampling;
   return spec.temperature <= 0.0f && spec.num_logprobs < 0 && spec.logit_bias.empty() && !HasPenalties(spec) &&
-         !ForbidsTokens(spec) && !BansTokens(s) && s.constraint == nullptr;
+         !ForbidsTokens(spec) && !BansTokens(s);
 }
 
 size_t NumAlternatives(const SamplingSpec& s, int64_t vocab_size) {
@@ -88,7 +84,30 @@ std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s) {
   return {seen.begin(), seen.end()};
 }
 
-SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot) {
+void KeepAllowed(std::span<const uint32_t> allowed, int64_t first, std::span<float> logits) {
+  const auto shift = static_cast<unsigned>(first % 32);
+  for (size_t begin = 0; begin < logits.size(); begin += 32) {
+    // The bits of 32 tokens, which lie in two entries where the rank's part of the vocabulary does not begin with one.
+    const size_t entry = (static_cast<size_t>(first) + begin) / 32;
+    const uint64_t next = entry + 1 < allowed.size() ? allowed[entry + 1] : 0;
+    auto forbidden = static_cast<uint32_t>(~((next << 32 | allowed[entry]) >> shift));
+    const auto part = logits.subspan(begin, std::min<size_t>(32, logits.size() - begin));
+    if (forbidden == ~0u) {
+      std::ranges::fill(part, kNever);
+      continue;
+    }
+    if (part.size() < 32) forbidden &= (1u << part.size()) - 1;
+    for (; forbidden != 0; forbidden &= forbidden - 1) part[static_cast<size_t>(std::countr_zero(forbidden))] = kNever;
+  }
+}
+
+SampledToken MarkOf(TokenConstraint::Outcome outcome, SampledToken drawn) {
+  const bool overworked = outcome == TokenConstraint::Outcome::kOverworked;
+  drawn.logprob = overworked ? std::numeric_limits<float>::infinity() : kNever;
+  return drawn;
+}
+
+SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot, const RowMask* mask) {
   const SamplingSpec& spec = sequence.sampling;
   SampledToken drawn{slot, 0, 0, {}};
   double log_sum_exp = 0;
@@ -105,14 +124,9 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
     for (const TokenId token : spec.banned_until_min) logits[static_cast<size_t>(token)] = kNever;
   }
   Forbid(sequence, logits);
-  if (sequence.constraint != nullptr) {
-    const auto generated = std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.num_prompt_tokens));
-    const TokenConstraint::Outcome outcome = sequence.constraint->Mask(generated, logits);
-    if (outcome == TokenConstraint::Outcome::kOverworked) return Overworked(drawn);
-    if (outcome == TokenConstraint::Outcome::kDeadEnd) {
-      drawn.logprob = kNever;
-      return drawn;
-    }
+  if (mask != nullptr) {
+    if (mask->outcome != TokenConstraint::Outcome::kMasked) return MarkOf(mask->outcome, drawn);
+    KeepAllowed(mask->allowed, 0, logits);
   }
   if (HasPenalties(spec)) {
     kernels::ApplyPenalties(logits, {spec.repetition_penalty, spec.frequency_penalty, spec.presence_penalty},
@@ -132,13 +146,21 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   return drawn;
 }
 
-SampledToken RowDrawer::Draw(std::span<float> logits, const SequenceState& sequence, SlotId slot) {
-  const bool has_grammar = sequence.constraint != nullptr;
+RowMask RowDrawer::Allow(const SequenceState& sequence, int64_t vocab_size) {
   const auto ended = [&](const SequenceState& other) { return AreAlike(sequence, other); };
-  if (has_grammar && std::ranges::any_of(overworked_, ended)) return Overworked({slot, 0, 0, {}});
-  SampledToken drawn = DrawFromRow(logits, sequence, slot);
-  if (drawn.overworked()) overworked_.push_back(sequence);
-  return drawn;
+  RowMask mask{TokenConstraint::Outcome::kOverworked, {}};
+  if (std::ranges::any_of(overworked_, ended)) return mask;
+  allowed_.resize(MaskWords(vocab_size));
+  const auto generated = std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.num_prompt_tokens));
+  mask = {sequence.constraint->Allow(generated, allowed_), allowed_};
+  if (mask.outcome == TokenConstraint::Outcome::kOverworked) overworked_.push_back(sequence);
+  return mask;
+}
+
+SampledToken RowDrawer::Draw(std::span<float> logits, const SequenceState& sequence, SlotId slot) {
+  if (sequence.constraint == nullptr) return DrawFromRow(logits, sequence, slot);
+  const RowMask mask = Allow(sequence, static_cast<int64_t>(logits.size()));
+  return DrawFromRow(logits, sequence, slot, &mask);
 }
 
 PromptScores EmptyScores(SlotId slot, const SequenceState& sequence, ScoredRows rows, int64_t vocab_size) {

@@ -32,9 +32,9 @@ class GrammarConstraint final : public TokenConstraint {
   GrammarConstraint(std::shared_future<Compiled> grammar, size_t num_given, const GrammarMatcher::Bounds& bounds)
       : grammar_(std::move(grammar)), num_given_(num_given), bounds_(bounds) {}
 
-  Outcome Mask(std::span<const TokenId> generated, std::span<float> logits) override {
+  Outcome Allow(std::span<const TokenId> generated, std::span<uint32_t> allowed) override {
     if (!matcher_) matcher_.emplace(grammar_.get(), bounds_);  // throws what compiling threw
-    const bool goes_on = matcher_->Follow(generated) && matcher_->Mask(logits);
+    const bool goes_on = matcher_->Follow(generated) && matcher_->Allow(allowed);
     if (goes_on) return Outcome::kMasked;
     if (matcher_->overworked()) return Outcome::kOverworked;
     // Steps that were planned before a dead end was known bring what was drawn there; what the plan itself brings was

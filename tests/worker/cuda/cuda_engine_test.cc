@@ -416,6 +416,20 @@ TEST_P(CudaSamplingTest, RowsThatOnlyTheHostKnowsAreDrawnThere) {
   ExpectEqualDraws(asks, files_);
 }
 
+TEST_P(CudaSamplingTest, RowsWithGrammarsAreDrawnFromWhatTheyAllow) {
+  auto asks = SomeAsks(files_, 9);
+  asks[0].sampling = {.temperature = 0, .grammar = {GrammarSource::kRegex, "[a-e]*"}};
+  asks[2].sampling = {.temperature = 1.5f, .seed = 3, .grammar = {GrammarSource::kRegex, "(ab|cd|xyz){9}"}};
+  asks[2].n = 3;
+  asks[3].sampling = {.temperature = 0, .num_logprobs = 4, .grammar = {GrammarSource::kRegex, "q+"}};
+  for (Ask& ask : asks) ask.max_tokens = 7;
+  ExpectEqualDraws(asks, files_);
+  const Answers drawn = Serve(files_, asks, {.num_blocks = 200, .max_running = 24}, MakeCpuEngine);
+  for (const auto& [index, choice] : drawn.sinks[3].choices) {
+    for (const TokenId token : choice.tokens) EXPECT_TRUE(token == 0 || token % 26 == 'q' - 'a') << token;
+  }
+}
+
 TEST_P(CudaSamplingTest, BeamsBranchAlike) {
   auto asks = SomeAsks(files_, 8);
   asks.resize(3);

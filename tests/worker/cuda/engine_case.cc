@@ -9,6 +9,18 @@
 
 namespace quire::test {
 
+namespace {
+
+/// A letter for each token, but the first, which ends an answer.
+Vocabulary LettersOf(int64_t vocab_size) {
+  Vocabulary vocabulary{{""}, {0}};
+  for (int64_t token = 1; token < vocab_size; ++token)
+    vocabulary.bytes.emplace_back(1, static_cast<char>('a' + token % 26));
+  return vocabulary;
+}
+
+}  // namespace
+
 std::unique_ptr<RankEngine> CudaMaker::operator()(const ModelFiles& files, const EngineSizes& sizes, Collective& host) {
   NormingCollective* collective = nullptr;
   if (host.size() > 1) {
@@ -24,6 +36,7 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
                     {setup.block_size, setup.max_step_tokens, setup.max_running, setup.max_model_len, 1,
                      std::vector<double>(static_cast<size_t>(setup.ranks), 1.0)},
                     setup.num_blocks, setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0, maker);
+  group.SetVocabulary(LettersOf(files.spec().vocab_size));
   EngineOptions options;
   options.scheduler.max_step_tokens = setup.max_step_tokens;
   options.scheduler.max_running = setup.max_running;
