@@ -383,18 +383,31 @@ class FormatTest(ToolCase):
     """Calls in every form that they can be required in."""
     FLAGS = ()
 
-    def test_required_calls_of_every_form_validate(self):
-        for name in ("hermes", "llama3_json", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder"):
-            with Server("--threads-per-worker", "1", "--tool-call-parser", name, model=self.model) as server:
-                status, answer = server.post("/v1/chat/completions", {"messages": ASK, "max_tokens": 900, "temperature": 4, "seed": 1, "n": 8, "tools": TOOLS,
-                                                                      "tool_choice": "required"})
-            self.assertEqual(status, 200, answer)
-            for choice, calls in zip(answer["choices"], self.calls_of(answer)):
-                self.check(calls if choice["finish_reason"] == "tool_calls" else calls[:-1], 0)
-            self.assertGreater(sum(map(len, self.calls_of(answer))), 7, name)
-        with Server("--threads-per-worker", "1", "--tool-call-parser", "pythonic", model=self.model) as server:
-            status, answer = server.post("/v1/chat/completions", {"messages": ASK, "tools": TOOLS, "tool_choice": "required"})
-        self.assertEqual((status, answer["error"]["param"]), (400, "tool_choice"))
+    FORMS = ("hermes", "llama3_json", "pythonic", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder")
+
+    def served(self, name, *bodies):
+        """Answers of a server for this form."""
+        with Server("--threads-per-worker", "1", "--tool-call-parser", name, model=self.model) as server:
+            return [server.post("/v1/chat/completions", {"messages": ASK, "max_tokens": 900, "temperature": 4, "seed": 1, "n": 8, **body}) for body in bodies]
+
+    def check_all(self, answer):
+        for choice, calls in zip(answer["choices"], self.calls_of(answer)):
+            self.check(calls if choice["finish_reason"] == "tool_calls" else calls[:-1], 0)
+
+    def test_calls_of_every_form_validate(self):
+        for name in self.FORMS:
+            (status, required), (left_status, left_answer) = self.served(name, {"tools": TOOLS, "tool_choice": "required"}, {"tools": STRICT, "max_tokens": 200})
+            self.assertEqual((status, left_status), (200, 200), required)
+            self.check_all(required)
+            self.assertGreater(sum(map(len, self.calls_of(required))), 7, name)
+            self.check_all(left_answer)
+
+    def test_schemas_that_arguments_of_python_cannot_say_are_refused(self):
+        for schema, keyword in (({**WEATHER, "minProperties": 1}, "minProperties"), ({"type": "object", "properties": {"a b": {}}}, "a b")):
+            tool = {"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}
+            [(status, answer)] = self.served("pythonic", {"tools": [tool]})
+            self.assertEqual((status, answer["error"]["param"]), (400, "tools[0].function.parameters"))
+            self.assertIn(keyword, answer["error"]["message"])
 
 
 class KeptSchemasTest(ToolCase):

@@ -7,6 +7,7 @@
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structured_output.h"
 #include "coordinator/text/answers/call_grammar.h"
+#include "coordinator/text/answers/python_call.h"
 #include "coordinator/text/answers/tool.h"
 #include "coordinator/text/answers/tool_prompt.h"
 
@@ -158,17 +159,14 @@ void ChatFit::Constrain(GenerateCall& call) const {
   const ToolUse& use = call.tools;
   GrammarSource& grammar = call.sampling.grammar;
   if (!use.active()) {
-    if (grammar && call.shape.start == ReasoningStart::kInside)
+    if (grammar && (call.shape.start == ReasoningStart::kInside || format_.reasoning == ReasoningFormat::kHarmony))
       grammar = AfterThoughts(call.shape, control_tokens_, grammar);
     return;
   }
   const bool must = use.choice.mode == ToolChoice::kRequired || use.choice.mode == ToolChoice::kNamed;
   const bool strict = std::ranges::any_of(use.tools, &Tool::strict);
-  if (!must && !grammar && !((strict || !use.parallel) && CanTriggerCalls(format_.tools))) return;
+  if (!must && !grammar && !strict && use.parallel) return;
   const char* field = must ? "tool_choice" : grammar ? call.grammar_field.c_str() : "tools";
-  if (!CanRequireCalls(format_.tools))
-    JsonFields::Refuse(field,
-                       fmt::format("cannot be kept to together with tools in the form \"{}\"", NameOf(format_.tools)));
   if (must && grammar) JsonFields::Refuse("tool_choice", fmt::format("cannot be combined with {}", call.grammar_field));
   if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search");
   if (call.ignore_eos) JsonFields::Refuse(field, "cannot be combined with ignore_eos");
@@ -180,7 +178,10 @@ void ChatFit::Constrain(GenerateCall& call) const {
     if (!kept || tool.parameters.is_null()) continue;
     OrderedJson schema = tool.parameters;
     schema["type"] = "object";
-    schemas[i] = OrderedJson::parse(SchemaGrammar(schema, fmt::format("tools[{}].function.parameters", i)).text);
+    const std::string where = fmt::format("tools[{}].function.parameters", i);
+    schemas[i] = OrderedJson::parse(SchemaGrammar(schema, where).text);
+    if (format_.tools != ToolFormat::kPythonic) continue;
+    if (const std::string why = WhyNoPythonCall(schemas[i]); !why.empty()) JsonFields::Refuse(where.c_str(), why);
   }
   grammar = CallGrammar({call.shape, schemas, control_tokens_, grammar});
   if (grammar.text.size() > kMaxGrammarBytes)
@@ -199,7 +200,10 @@ void ChatFit::LimitThoughts(GenerateCall& call) const {
                        unknown ? "cannot be kept to: --reasoning-parser must say how this model sets thoughts apart"
                                : "cannot be kept to: this model has no tokens for where thoughts begin and end");
   }
-  if (call.sampling.grammar && format_.reasoning == ReasoningFormat::kHarmony)
+  // What ends gpt-oss's thoughts begins the answer, which is none where calls are asked for.
+  const ToolChoice::Mode mode = call.tools.choice.mode;
+  const bool must = call.tools.active() && (mode == ToolChoice::kRequired || mode == ToolChoice::kNamed);
+  if (must && format_.reasoning == ReasoningFormat::kHarmony)
     JsonFields::Refuse("thinking_token_budget", fmt::format("cannot be combined with {}", call.grammar_field));
   limit.open = thought_limit_.open;
   limit.close = thought_limit_.close;

@@ -4,177 +4,26 @@
 #include <utility>
 
 #include "comm/base/json.h"
+#include "coordinator/text/answers/answer_words.h"
+#include "coordinator/text/answers/call_writer.h"
+#include "coordinator/text/answers/tag_formats.h"
 #include "coordinator/text/answers/tool.h"
-#include "coordinator/text/answers/tool_prompt.h"
 
 namespace quire {
 
 namespace {
 
-constexpr int kMaxWhitespace = 20;  // bytes in a row: indentation, and no endless run of blanks
-
-OrderedJson Of(const char* type, OrderedJson members) {
-  OrderedJson format = {{"type", type}};
-  for (const auto& [name, value] : members.items()) format[name] = value;
-  return format;
-}
-
-OrderedJson Sequence(std::vector<OrderedJson> elements) {
-  return Of("sequence", {{"elements", OrderedJson(std::move(elements))}});
-}
-OrderedJson AnyOf(std::vector<OrderedJson> elements) {
-  if (elements.size() == 1) return std::move(elements.front());
-  return Of("or", {{"elements", OrderedJson(std::move(elements))}});
-}
-/// Next to tags there may be a line break on either side, which no value has that its schema restricts.
-OrderedJson Schema(const OrderedJson& schema, const char* style) {
-  return Of("json_schema", {{"json_schema", schema.is_null() ? OrderedJson{{"type", "object"}} : schema},
-                            {"style", style},
-                            {"max_whitespace_cnt", style == std::string_view("json") ? kMaxWhitespace : 1}});
-}
-
-/// Builds xgrammar's structural tags for one answer.
-class Builder {
- public:
-  explicit Builder(const std::map<std::string, TokenId>& control_tokens) : control_tokens_(control_tokens) {}
-
-  /// A text in which control tokens are themselves.
-  void Literal(std::string_view text, std::vector<OrderedJson>& out) const {
-    std::string plain;
-    const auto flush = [&] {
-      if (!plain.empty()) out.push_back(Of("const_string", {{"value", std::exchange(plain, {})}}));
-    };
-    while (!text.empty()) {
-      const auto token =
-          std::ranges::find_if(control_tokens_, [&](const auto& entry) { return text.starts_with(entry.first); });
-      if (token == control_tokens_.end()) {
-        plain += text.front();
-        text.remove_prefix(1);
-        continue;
-      }
-      flush();
-      out.push_back(Of("token", {{"token", token->second}}));
-      text.remove_prefix(token->first.size());
-    }
-    flush();
-  }
-
-  /// Texts and formats one after another.
-  OrderedJson Row(std::initializer_list<std::pair<std::string, OrderedJson>> parts) const {
-    std::vector<OrderedJson> elements;
-    for (const auto& [text, format] : parts) {
-      Literal(text, elements);
-      if (!format.is_null()) elements.push_back(format);
-    }
-    return Sequence(std::move(elements));
-  }
-
-  const std::map<std::string, TokenId>& control_tokens() const { return control_tokens_; }
-
- private:
-  const std::map<std::string, TokenId>& control_tokens_;
-};
-
-/// How a format writes all the calls of an answer.
-struct Writing {
-  std::string begin, between, end;
-};
-
-Writing WritingOf(ToolFormat format, bool mistral_names) {
-  switch (format) {
-    case ToolFormat::kDeepSeekV3:
-      return {"<｜tool▁calls▁begin｜>", "\n", "<｜tool▁calls▁end｜>"};
-    case ToolFormat::kDeepSeekV31:
-      return {"<｜tool▁calls▁begin｜>", "", "<｜tool▁calls▁end｜>"};
-    case ToolFormat::kGlm45:
-    case ToolFormat::kQwen3Coder:
-      return {"", "\n", ""};
-    case ToolFormat::kMistral:
-      if (mistral_names) return {};
-      [[fallthrough]];
-    default: {
-      const auto form = JsonCallFormOf(format);
-      return form ? Writing{form->begin, form->between, form->end} : Writing{};
-    }
-  }
-}
-
-class CallWriter {
- public:
-  explicit CallWriter(const CallConstraint& constraint)
-      : constraint_(constraint),
-        build_(constraint.control_tokens),
-        format_(constraint.shape.format.tools),
-        mistral_names_(constraint.control_tokens.contains("[ARGS]")) {}
-
-  /// One call of tool i.
-  OrderedJson Call(size_t i) const {
-    const std::string& name = constraint_.shape.tools->tools[i].name;
-    const OrderedJson& schema = constraint_.schemas[i];
-    const OrderedJson arguments = Schema(schema, "json");
-    switch (format_) {
-      case ToolFormat::kDeepSeekV3:
-        return build_.Row({{"<｜tool▁call▁begin｜>function<｜tool▁sep｜>" + name + "\n```json\n", arguments},
-                           {"\n```<｜tool▁call▁end｜>", nullptr}});
-      case ToolFormat::kDeepSeekV31:
-        return build_.Row(
-            {{"<｜tool▁call▁begin｜>" + name + "<｜tool▁sep｜>", arguments}, {"<｜tool▁call▁end｜>", nullptr}});
-      case ToolFormat::kGlm45:
-        return build_.Row({{"<tool_call>" + name + "\n", Schema(schema, "glm_xml")}, {"\n</tool_call>", nullptr}});
-      case ToolFormat::kQwen3Coder:
-        return build_.Row({{"<tool_call>\n<function=" + name + ">\n", Schema(schema, "qwen_xml")},
-                           {"\n</function>\n</tool_call>", nullptr}});
-      case ToolFormat::kHarmony:
-        return build_.Row(
-            {{"<|channel|>commentary to=functions." + name + " <|constrain|>json<|message|>", arguments}});
-      case ToolFormat::kMistral:
-        if (mistral_names_) return build_.Row({{"[TOOL_CALLS]" + name + "[ARGS]", arguments}});
-        [[fallthrough]];
-      default: {
-        const JsonCallForm form = *JsonCallFormOf(format_);
-        return build_.Row({{form.open + "{\"name\": \"" + name + "\", \"" + form.arguments + "\": ", arguments},
-                           {"}" + form.close, nullptr}});
-      }
-    }
-  }
-
-  /// One call, or more of them, of those tools that may be called.
-  OrderedJson Calls(bool several) const {
-    const ToolUse& use = *constraint_.shape.tools;
-    std::vector<OrderedJson> calls;
-    for (size_t i = 0; i < use.tools.size(); ++i) {
-      if (use.choice.mode != ToolChoice::kNamed || use.choice.name == use.tools[i].name) calls.push_back(Call(i));
-    }
-    const OrderedJson call = AnyOf(std::move(calls));
-    const Writing writing = WritingOf(format_, mistral_names_);
-    const OrderedJson more = several ? Of("star", {{"content", build_.Row({{writing.between, call}})}}) : OrderedJson();
-    return build_.Row({{writing.begin, call}, {"", more}, {writing.end, nullptr}});
-  }
-  OrderedJson Calls() const {
-    const ToolUse& use = *constraint_.shape.tools;
-    return Calls(use.parallel && use.choice.mode != ToolChoice::kNamed && format_ != ToolFormat::kHarmony);
-  }
-  /// The format has something behind all calls.
-  bool closes() const { return !WritingOf(format_, mistral_names_).end.empty(); }
-
- private:
-  const CallConstraint& constraint_;
-  Builder build_;
-  ToolFormat format_;
-  bool mistral_names_;  // the model has a token between a function's name and its arguments
-};
-
 /// Client's own form of an answer, as a part of a larger one.
 OrderedJson FormatOf(const GrammarSource& source) {
   switch (source.kind) {
     case GrammarSource::kJson:
-      return Of("json_schema", {{"json_schema", true}});
+      return TagFormat("json_schema", {{"json_schema", true}});
     case GrammarSource::kJsonSchema:
-      return Of("json_schema", {{"json_schema", OrderedJson::parse(source.text)}});
+      return TagFormat("json_schema", {{"json_schema", OrderedJson::parse(source.text)}});
     case GrammarSource::kRegex:
-      return Of("regex", {{"pattern", source.text}});
+      return TagFormat("regex", {{"pattern", source.text}});
     case GrammarSource::kEbnf:
-      return Of("grammar", {{"grammar", source.text}});
+      return TagFormat("grammar", {{"grammar", source.text}});
     case GrammarSource::kStructuralTag: {
       const OrderedJson tag = OrderedJson::parse(source.text, nullptr, false);
       return tag.is_object() && tag.contains("format") ? tag["format"] : OrderedJson::object();
@@ -182,31 +31,42 @@ OrderedJson FormatOf(const GrammarSource& source) {
     case GrammarSource::kNone:
       break;
   }
-  return Of("any_text", OrderedJson::object());
+  return TagFormat("any_text", OrderedJson::object());
 }
 
 GrammarSource TagOf(const OrderedJson& format) {
   return {GrammarSource::kStructuralTag, OrderedJson{{"type", "structural_tag"}, {"format", format}}.dump()};
 }
 
-OrderedJson Blanks() { return Of("regex", {{"pattern", "[ \\n]{0,4}"}}); }
+OrderedJson Blanks() { return RegexOf("[ \\n]{0,4}"); }
 
-/// What may, or has to, come before: thoughts.
-OrderedJson WithThoughts(const AnswerShape& shape, const Builder& build, const OrderedJson& format) {
-  const bool harmony = shape.format.reasoning == ReasoningFormat::kHarmony;
+constexpr const char* kNextMessage = "<|end|><|start|>assistant";  // of gpt-oss's answers, which are messages
+
+/// What a message of gpt-oss holds.
+OrderedJson HarmonyText(const TagBuilder& build) {
+  return TextWithout(build.Spelled({"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"}));
+}
+
+/// What may, or has to, come before: thoughts. format: the answer; gpt-oss's begins with its head.
+OrderedJson WithThoughts(const AnswerShape& shape, const TagBuilder& build, const OrderedJson& format) {
   const ReasoningMarks marks = MarksOf(shape.format.reasoning);
-  if (harmony) {
-    const OrderedJson text = Of("any_text", {{"excludes", OrderedJson::array({"<|end|>"})}});
+  if (shape.format.reasoning == ReasoningFormat::kHarmony) {
     const OrderedJson thoughts =
-        build.Row({{"<|channel|>analysis<|message|>", text}, {"<|end|><|start|>assistant", nullptr}});
-    return Sequence({Of("optional", {{"content", thoughts}}), format});
+        build.Row({{"<|channel|>analysis<|message|>", HarmonyText(build)}, {kNextMessage, nullptr}});
+    return SequenceOf({OptionalOf(thoughts), format});
   }
   if (marks.close.empty() || shape.start == ReasoningStart::kNone) return format;
   const std::string &open = marks.open.front(), &close = marks.close.front();
-  const OrderedJson text = Of("any_text", {{"excludes", OrderedJson::array({close})}});
+  const OrderedJson text = TextWithout({close});
   if (shape.start == ReasoningStart::kInside) return build.Row({{"", text}, {close, Blanks()}, {"", format}});
   const OrderedJson thoughts = build.Row({{open, text}, {close, Blanks()}});
-  return Sequence({Of("optional", {{"content", thoughts}}), format});
+  return SequenceOf({OptionalOf(thoughts), format});
+}
+
+/// An answer of the client's own form.
+OrderedJson Words(const AnswerShape& shape, const TagBuilder& build, const GrammarSource& words) {
+  const bool harmony = shape.format.reasoning == ReasoningFormat::kHarmony;
+  return harmony ? build.Row({{"<|channel|>final<|message|>", FormatOf(words)}}) : FormatOf(words);
 }
 
 /// Takes the marker away from the front of a format of Calls(), which begins with it in every alternative.
@@ -231,9 +91,22 @@ void TakeFront(const std::string& marker, OrderedJson& format) {
   }
 }
 
-/// Free text in which what opens calls is followed by calls. Where a format does not close its calls as a whole, each
+/// Free text in which the marker is followed by calls. end: what is behind them, a text or a token's format.
+OrderedJson Triggered(const TagBuilder& build, const ToolUse& use, const std::string& marker, const OrderedJson& calls,
+                      const OrderedJson& end) {
+  const bool is_token = build.IsToken(marker);
+  const OrderedJson trigger = is_token ? OrderedJson(build.TokenOf(marker)) : OrderedJson(marker);
+  const OrderedJson begin = is_token ? TagFormat("token", {{"token", trigger}}) : trigger;
+  const OrderedJson tag = TagFormat("tag", {{"begin", begin}, {"content", calls}, {"end", end}});
+  OrderedJson members = {{is_token ? "trigger_tokens" : "triggers", OrderedJson::array({trigger})},
+                         {"tags", OrderedJson::array({tag})},
+                         {"stop_after_first", !use.parallel}};
+  return TagFormat(is_token ? "token_triggered_tags" : "triggered_tags", std::move(members));
+}
+
+/// Calls behind a marker that stands wherever there are calls. Where a format does not close its calls as a whole, each
 /// is opened on its own.
-OrderedJson Triggered(const CallConstraint& constraint, const CallWriter& writer) {
+OrderedJson Marked(const CallConstraint& constraint, const CallWriter& writer) {
   const ToolUse& use = *constraint.shape.tools;
   const std::string marker = MarkersOf({constraint.shape.format.tools, ReasoningFormat::kNone}).front();
   OrderedJson calls = writer.Calls(use.parallel && writer.closes());
@@ -244,39 +117,97 @@ OrderedJson Triggered(const CallConstraint& constraint, const CallWriter& writer
     end = elements.back()["type"] == "token" ? elements.back() : elements.back()["value"];
     elements.erase(elements.size() - 1);
   }
-  const auto token = constraint.control_tokens.find(marker);
-  const bool is_token = token != constraint.control_tokens.end();
-  const OrderedJson begin = is_token ? Of("token", {{"token", token->second}}) : OrderedJson(marker);
-  const OrderedJson tag = Of("tag", {{"begin", begin}, {"content", calls}, {"end", end}});
-  OrderedJson members = {{is_token ? "trigger_tokens" : "triggers",
-                          OrderedJson::array({is_token ? OrderedJson(token->second) : OrderedJson(marker)})},
-                         {"tags", OrderedJson::array({tag})},
-                         {"stop_after_first", !use.parallel}};
-  return Of(is_token ? "token_triggered_tags" : "triggered_tags", std::move(members));
+  return Triggered(writer.build(), use, marker, calls, end);
+}
+
+/// gpt-oss's messages: thoughts and words on the way, calls, and the answer, which is the last one.
+OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
+  const TagBuilder& build = writer.build();
+  const OrderedJson text = HarmonyText(build), call = writer.Calls(false);
+  std::vector<OrderedJson> others;
+  for (const char* head : {"<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>"})
+    others.push_back(build.Row({{head, text}}));
+  if (use.parallel) others.push_back(call);
+  const OrderedJson last = AnyOf({build.Row({{"<|channel|>final<|message|>", text}}), call});
+  return SequenceOf({StarOf(build.Row({{"", AnyOf(others)}, {kNextMessage, nullptr}})), last});
+}
+
+/// Texts that an answer's words must not begin with, as what follows would be thoughts or calls.
+std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBuilder& build,
+                                          std::vector<std::string> marks) {
+  const ReasoningMarks thoughts = MarksOf(shape.format.reasoning);
+  if (shape.start == ReasoningStart::kUndecided) marks.insert(marks.end(), thoughts.open.begin(), thoughts.open.end());
+  return build.Spelled(marks);
+}
+
+/// `llama3_json`: an answer that begins with an object of a call's keys is calls, and so is what follows the tag.
+OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
+  const std::string tag = "<|python_tag|>";
+  const TagBuilder& build = writer.build();
+  const OrderedJson calls = writer.Calls(), blanks = RegexOf(kBlanksBefore);
+  std::vector<std::string> marks = MarksAtBeginning(constraint.shape, build, {});
+  OrderedJson words;
+  if (build.IsToken(tag)) {
+    words = SequenceOf({RegexOf(WordsBesideJsonCalls(writer.Names(), marks, "")), TextWithout({}),
+                        OptionalOf(build.Row({{tag, calls}}))});
+  } else {
+    // The tag's letters may not come at all, nor may anything begin with its first, which begins marks, too.
+    std::erase_if(marks, [&](const std::string& mark) { return mark.front() == tag.front(); });
+    const std::string begin = WordsBesideJsonCalls(writer.Names(), marks, tag.substr(0, 1));
+    words = RegexOf("(?:" + begin + ")" + TextWithoutMark(tag));
+  }
+  return AnyOf({SequenceOf({blanks, calls}), SequenceOf({blanks, build.Row({{tag, calls}})}), words, blanks});
+}
+
+/// `pythonic`: calls are a list that is all of the answer, perhaps between tokens.
+OrderedJson PythonCalls(const CallWriter& writer) {
+  std::vector<OrderedJson> row = {writer.Calls()};
+  const auto mark = [&](const char* text) { return OptionalOf(writer.build().Row({{text, nullptr}})); };
+  if (writer.build().IsToken("<|python_start|>")) row.insert(row.begin(), mark("<|python_start|>"));
+  if (writer.build().IsToken("<|python_end|>")) row.push_back(mark("<|python_end|>"));
+  return SequenceOf(std::move(row));
+}
+
+OrderedJson PythonCallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
+  const OrderedJson blanks = RegexOf(kBlanksBefore);
+  const auto marks = MarksAtBeginning(constraint.shape, writer.build(), {"<|python_start|>", "<|python_tag|>"});
+  const OrderedJson words = SequenceOf({RegexOf(WordsBesidePythonCalls(writer.Names(), marks)), TextWithout({})});
+  return AnyOf({SequenceOf({blanks, PythonCalls(writer)}), words, blanks});
+}
+
+/// An answer that calls or does not, as the model likes.
+OrderedJson CallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
+  const AnswerShape& shape = constraint.shape;
+  switch (shape.format.tools) {
+    case ToolFormat::kHarmony:
+      return Messages(*shape.tools, writer);
+    case ToolFormat::kLlama3Json:
+      return WithThoughts(shape, writer.build(), JsonCallsOrWords(constraint, writer));
+    case ToolFormat::kPythonic:
+      return WithThoughts(shape, writer.build(), PythonCallsOrWords(constraint, writer));
+    default:
+      return Marked(constraint, writer);
+  }
 }
 
 }  // namespace
 
-bool CanRequireCalls(ToolFormat format) { return format != ToolFormat::kNone && format != ToolFormat::kPythonic; }
-
-bool CanTriggerCalls(ToolFormat format) {
-  return CanRequireCalls(format) && format != ToolFormat::kHarmony && format != ToolFormat::kLlama3Json;
-}
-
 GrammarSource CallGrammar(const CallConstraint& constraint) {
   const CallWriter writer(constraint);
-  const ToolChoice::Mode mode = constraint.shape.tools->choice.mode;
+  const AnswerShape& shape = constraint.shape;
+  const ToolChoice::Mode mode = shape.tools->choice.mode;
   const bool must = mode == ToolChoice::kRequired || mode == ToolChoice::kNamed;
-  const Builder build(constraint.control_tokens);
-  if (must) return TagOf(WithThoughts(constraint.shape, build, writer.Calls()));
-  if (constraint.words)
-    return TagOf(WithThoughts(constraint.shape, build, AnyOf({FormatOf(constraint.words), writer.Calls()})));
-  return TagOf(Triggered(constraint, writer));
+  if (!must && !constraint.words) return TagOf(CallsOrWords(constraint, writer));
+  const bool pythonic = shape.format.tools == ToolFormat::kPythonic;
+  std::vector<OrderedJson> ways = {pythonic ? PythonCalls(writer) : writer.Calls()};
+  if (!must) ways.insert(ways.begin(), Words(shape, writer.build(), constraint.words));
+  return TagOf(WithThoughts(shape, writer.build(), AnyOf(std::move(ways))));
 }
 
 GrammarSource AfterThoughts(const AnswerShape& shape, const std::map<std::string, TokenId>& control_tokens,
                             const GrammarSource& words) {
-  return TagOf(WithThoughts(shape, Builder(control_tokens), FormatOf(words)));
+  const TagBuilder build(control_tokens);
+  return TagOf(WithThoughts(shape, build, Words(shape, build, words)));
 }
 
 }  // namespace quire

@@ -22,16 +22,12 @@ struct CallConstraint {
   const GrammarSource& words;
 };
 
-/// Whether the calls of this format can be kept to a schema: when calls are asked for, and when it is left to the model
-/// whether it calls.
-bool CanRequireCalls(ToolFormat format);
-bool CanTriggerCalls(ToolFormat format);
-
-/// The grammar of an answer that calls what shape.tools says: its choice decides whether it must. Needs CanRequireCalls
-/// or CanTriggerCalls.
+/// The grammar of an answer that calls what shape.tools says: its choice decides whether it must. Every text that the
+/// grammar lets through is one of whose calls the schemas hold, whatever the answer's parser takes for a call.
 GrammarSource CallGrammar(const CallConstraint& constraint);
 
-/// A grammar behind thoughts that the prompt has opened: they come to their end first.
+/// A grammar for the answer of a model that thinks first, where the prompt has opened thoughts or answers are messages:
+/// those come to their end before.
 GrammarSource AfterThoughts(const AnswerShape& shape, const std::map<std::string, TokenId>& control_tokens,
                             const GrammarSource& words);
 

@@ -1,4 +1,5 @@
-// Calls that are written as a list of Python's: [name(key=value), other()]. The whole answer is such a list.
+// Calls that are written as a list of Python's: [name(key=value), other()]. The whole answer is such a list, perhaps
+// between tokens.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
 #include "coordinator/text/answers/tool.h"
@@ -13,7 +14,7 @@ class PythonicParser : public StepParser {
   explicit PythonicParser(std::shared_ptr<const ToolUse> tools) : StepParser(std::move(tools)) {}
 
  private:
-  enum class State { kStart, kText, kName, kBrackets, kAfter };
+  enum class State { kStart, kText, kName, kBrackets, kAfter, kClosed };
 
   bool Step() override {
     switch (state_) {
@@ -28,6 +29,12 @@ class PythonicParser : public StepParser {
         return Brackets();
       case State::kAfter:
         return After();
+      case State::kClosed: {
+        const Match mark = Take("<|python_end|>");
+        if (mark == Match::kUnknown) return false;
+        state_ = State::kText;
+        return true;
+      }
     }
     return false;
   }
@@ -105,7 +112,7 @@ class PythonicParser : public StepParser {
       state_ = State::kName;
       return true;
     }
-    state_ = State::kText;
+    state_ = c == ']' ? State::kClosed : State::kText;
     if (c == ']') Skip(1);
     return true;
   }

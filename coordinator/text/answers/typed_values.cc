@@ -130,20 +130,44 @@ class PythonReader {
   bool String(std::string& out) {
     const char quote = text_[at_++];
     std::string value;
-    for (; at_ < text_.size() && text_[at_] != quote; ++at_) {
-      if (text_[at_] != '\\') {
-        value += text_[at_];
-        continue;
+    while (at_ < text_.size() && text_[at_] != quote) {
+      const char c = text_[at_++];
+      if (c != '\\') {
+        value += c;
+      } else if (!Escape(value)) {
+        return false;
       }
-      if (++at_ == text_.size()) return false;
-      static constexpr std::string_view kEscapes = "ntr\\'\"", kMeant = "\n\t\r\\'\"";
-      const size_t which = kEscapes.find(text_[at_]);
-      if (which == std::string_view::npos) value += '\\';  // Python keeps what it does not know
-      value += which == std::string_view::npos ? text_[at_] : kMeant[which];
     }
     if (!Take(quote)) return false;
     out += JsonString(value);
     return true;
+  }
+
+  /// Behind a backslash. What JSON's strings have is known, too: calls that are kept to a schema have those.
+  bool Escape(std::string& value) {
+    if (at_ == text_.size()) return false;
+    static constexpr std::string_view kEscapes = "ntrbf/\\'\"", kMeant = "\n\t\r\b\f/\\'\"";
+    const char c = text_[at_++];
+    if (c == 'u' && Unicode(value)) return true;
+    const size_t which = kEscapes.find(c);
+    if (which == std::string_view::npos) value += '\\';  // Python keeps what it does not know
+    value += which == std::string_view::npos ? c : kMeant[which];
+    return true;
+  }
+
+  /// Four digits, or twice as many of a pair of surrogates with what stands between them, which JSON reads.
+  bool Unicode(std::string& value) {
+    for (const size_t length : {size_t{10}, size_t{4}}) {
+      const std::string quoted = "\"\\u" + std::string(text_.substr(at_, length)) + "\"";
+      const Json character = Json::parse(quoted, nullptr, false);
+      if (!character.is_string() || quoted.size() != length + 4) continue;
+      const auto& bytes = character.get_ref<const std::string&>();
+      if (length == 10 && bytes.size() != 4) continue;  // two characters
+      value += bytes;
+      at_ += length;
+      return true;
+    }
+    return false;
   }
 
   bool Word(std::string& out) {

@@ -1,0 +1,118 @@
+#include "coordinator/text/answers/call_writer.h"
+
+#include <utility>
+
+#include "coordinator/text/answers/python_call.h"
+#include "coordinator/text/answers/tool.h"
+#include "coordinator/text/answers/tool_prompt.h"
+
+namespace quire {
+
+namespace {
+
+/// How a format writes all the calls of an answer.
+struct Writing {
+  std::string begin, between, end;
+};
+
+Writing WritingOf(ToolFormat format, bool mistral_names) {
+  switch (format) {
+    case ToolFormat::kDeepSeekV3:
+      return {"<｜tool▁calls▁begin｜>", "\n", "<｜tool▁calls▁end｜>"};
+    case ToolFormat::kDeepSeekV31:
+      return {"<｜tool▁calls▁begin｜>", "", "<｜tool▁calls▁end｜>"};
+    case ToolFormat::kGlm45:
+    case ToolFormat::kQwen3Coder:
+      return {"", "\n", ""};
+    case ToolFormat::kPythonic:
+      return {"[", ", ", "]"};
+    case ToolFormat::kMistral:
+      if (mistral_names) return {};
+      [[fallthrough]];
+    default: {
+      const auto form = JsonCallFormOf(format);
+      return form ? Writing{form->begin, form->between, form->end} : Writing{};
+    }
+  }
+}
+
+}  // namespace
+
+CallWriter::CallWriter(const CallConstraint& constraint)
+    : constraint_(constraint),
+      build_(constraint.control_tokens),
+      format_(constraint.shape.format.tools),
+      mistral_names_(constraint.control_tokens.contains("[ARGS]")) {}
+
+OrderedJson CallWriter::Call(size_t tool) const {
+  const std::string& name = constraint_.shape.tools->tools[tool].name;
+  const OrderedJson& schema = constraint_.schemas[tool];
+  const OrderedJson arguments = ValueOf(schema, "json");
+  switch (format_) {
+    case ToolFormat::kDeepSeekV3:
+      return build_.Row({{"<｜tool▁call▁begin｜>function<｜tool▁sep｜>" + name + "\n```json\n", arguments},
+                         {"\n```<｜tool▁call▁end｜>", nullptr}});
+    case ToolFormat::kDeepSeekV31:
+      return build_.Row(
+          {{"<｜tool▁call▁begin｜>" + name + "<｜tool▁sep｜>", arguments}, {"<｜tool▁call▁end｜>", nullptr}});
+    case ToolFormat::kGlm45:
+      return build_.Row({{"<tool_call>" + name + "\n", ValueOf(schema, "glm_xml")}, {"\n</tool_call>", nullptr}});
+    case ToolFormat::kQwen3Coder:
+      return build_.Row({{"<tool_call>\n<function=" + name + ">\n", ValueOf(schema, "qwen_xml")},
+                         {"\n</function>\n</tool_call>", nullptr}});
+    case ToolFormat::kPythonic:
+      return PythonCall(build_, name, schema);
+    case ToolFormat::kHarmony:
+      return HarmonyCall(name, arguments);
+    case ToolFormat::kMistral:
+      if (mistral_names_) return build_.Row({{"[TOOL_CALLS]" + name + "[ARGS]", arguments}});
+      [[fallthrough]];
+    default: {
+      const JsonCallForm form = *JsonCallFormOf(format_);
+      // Llama 3.1 says at times what OpenAI's form says.
+      OrderedJson type;
+      if (format_ == ToolFormat::kLlama3Json) type = OptionalOf(build_.Row({{"\"type\": \"function\", ", nullptr}}));
+      return build_.Row({{form.open + "{", type},
+                         {"\"name\": \"" + name + "\", \"" + form.arguments + "\": ", arguments},
+                         {"}" + form.close, nullptr}});
+    }
+  }
+}
+
+/// Whom it is for stands before the channel or behind it.
+OrderedJson CallWriter::HarmonyCall(const std::string& name, const OrderedJson& arguments) const {
+  const std::string to = " to=functions." + name;
+  std::vector<OrderedJson> heads, types;
+  for (const std::string& head : {"<|channel|>commentary" + to, to + "<|channel|>commentary"})
+    heads.push_back(build_.Row({{head, nullptr}}));
+  for (const char* type : {" <|constrain|>json", "<|constrain|>json", " json"})
+    types.push_back(build_.Row({{type, nullptr}}));
+  return build_.Row({{"", AnyOf(heads)}, {"", OptionalOf(AnyOf(types))}, {"<|message|>", arguments}});
+}
+
+OrderedJson CallWriter::Calls(bool several) const {
+  const ToolUse& use = *constraint_.shape.tools;
+  std::vector<OrderedJson> calls;
+  for (size_t i = 0; i < use.tools.size(); ++i) {
+    if (use.choice.mode != ToolChoice::kNamed || use.choice.name == use.tools[i].name) calls.push_back(Call(i));
+  }
+  const OrderedJson call = AnyOf(std::move(calls));
+  const Writing writing = WritingOf(format_, mistral_names_);
+  const OrderedJson more = several ? StarOf(build_.Row({{writing.between, call}})) : OrderedJson();
+  return build_.Row({{writing.begin, call}, {"", more}, {writing.end, nullptr}});
+}
+
+OrderedJson CallWriter::Calls() const {
+  const ToolUse& use = *constraint_.shape.tools;
+  return Calls(use.parallel && use.choice.mode != ToolChoice::kNamed && format_ != ToolFormat::kHarmony);
+}
+
+std::vector<std::string> CallWriter::Names() const {
+  std::vector<std::string> names;
+  for (const Tool& tool : constraint_.shape.tools->tools) names.push_back(tool.name);
+  return names;
+}
+
+bool CallWriter::closes() const { return !WritingOf(format_, mistral_names_).end.empty(); }
+
+}  // namespace quire

@@ -1,0 +1,118 @@
+#include "coordinator/text/answers/python_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <string_view>
+
+#include "comm/base/json.h"
+#include "coordinator/text/answers/tag_formats.h"
+
+namespace quire {
+
+namespace {
+
+constexpr const char* kAnyName = "[A-Za-z_][A-Za-z0-9_]{0,63}";
+
+bool IsArgumentName(const std::string& name) {
+  return !name.empty() &&
+         std::ranges::all_of(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
+}
+
+/// The first reference that leads elsewhere than into definitions, of which every argument's schema takes a copy along.
+std::string ForeignReference(const OrderedJson& schema) {
+  if (!schema.is_structured()) return "";
+  for (const auto& [key, value] : schema.items()) {
+    if (schema.is_object() && key == "$ref" && value.is_string()) {
+      const auto& to = value.get_ref<const std::string&>();
+      if (!to.starts_with("#/$defs/") && !to.starts_with("#/definitions/")) return to;
+    }
+    if (std::string found = ForeignReference(value); !found.empty()) return found;
+  }
+  return "";
+}
+
+/// The value of an argument whose schema is a part of `whole`.
+OrderedJson ArgumentValue(const OrderedJson& schema, const OrderedJson& whole) {
+  if (!schema.is_object()) return ValueOf(schema, "json");
+  const auto type = schema.find("type");
+  if (type != schema.end() && *type == "boolean" && !schema.contains("enum") && !schema.contains("const")) {
+    return AnyOf({TagFormat("const_string", {{"value", "True"}}), TagFormat("const_string", {{"value", "False"}})});
+  }
+  OrderedJson alone = schema;
+  for (const char* definitions : {"$defs", "definitions"}) {
+    if (whole.contains(definitions) && !alone.contains(definitions)) alone[definitions] = whole[definitions];
+  }
+  return ValueOf(alone, "json");
+}
+
+/// Arguments of any names.
+OrderedJson NamedFreely(const TagBuilder& build, const OrderedJson& value) {
+  const OrderedJson one = SequenceOf({RegexOf(kAnyName), build.Row({{"=", value}})});
+  return OptionalOf(SequenceOf({one, StarOf(build.Row({{", ", one}}))}));
+}
+
+/// Arguments in the order of the schema, those left out that need not be there, with commas in between.
+OrderedJson NamedBySchema(const TagBuilder& build, const OrderedJson& schema) {
+  struct Argument {
+    std::string begin;
+    OrderedJson value;
+    bool required;
+  };
+  std::vector<Argument> arguments;
+  const OrderedJson required = schema.value("required", OrderedJson::array());
+  for (const auto& [name, part] : schema["properties"].items()) {
+    const bool must = std::find(required.begin(), required.end(), name) != required.end();
+    arguments.push_back({name + "=", ArgumentValue(part, schema), must});
+  }
+  // From the one that comes first on; before it are those that need not be there.
+  std::vector<OrderedJson> beginnings;
+  for (size_t first = 0; first < arguments.size(); ++first) {
+    std::vector<OrderedJson> row = {build.Row({{arguments[first].begin, arguments[first].value}})};
+    for (size_t i = first + 1; i < arguments.size(); ++i) {
+      OrderedJson next = build.Row({{", " + arguments[i].begin, arguments[i].value}});
+      row.push_back(arguments[i].required ? std::move(next) : OptionalOf(std::move(next)));
+    }
+    beginnings.push_back(SequenceOf(std::move(row)));
+    if (arguments[first].required) return AnyOf(std::move(beginnings));
+  }
+  return OptionalOf(AnyOf(std::move(beginnings)));
+}
+
+}  // namespace
+
+std::string WhyNoPythonCall(const OrderedJson& schema) {
+  static const std::set<std::string, std::less<>> kKept = {
+      "type",        "properties",  "required", "additionalProperties",
+      "$defs",       "definitions", "title",    "$id",
+      "description", "$schema",     "$comment", "examples",
+      "default",     "deprecated"};
+  for (const auto& [key, value] : schema.items()) {
+    if (!kKept.contains(key)) return fmt::format("has \"{}\", which arguments of Python's cannot be kept to", key);
+  }
+  for (const auto& [name, value] : schema.value("properties", OrderedJson::object()).items()) {
+    if (!IsArgumentName(name)) return fmt::format("has the property \"{}\", which is no name of an argument", name);
+  }
+  if (const std::string to = ForeignReference(schema); !to.empty())
+    return fmt::format("refers to \"{}\"; arguments of Python's can refer to $defs alone", to);
+  return "";
+}
+
+OrderedJson PythonCall(const TagBuilder& build, const std::string& name, const OrderedJson& schema) {
+  OrderedJson arguments;
+  const OrderedJson none = OrderedJson::object();
+  const bool has_properties = schema.is_object() && !schema.value("properties", none).empty();
+  if (has_properties) {
+    arguments = NamedBySchema(build, schema);
+  } else if (schema.is_null()) {
+    arguments = NamedFreely(build, ValueOf(true, "json"));
+  } else {
+    const OrderedJson more = schema.value("additionalProperties", OrderedJson(true));
+    if (more != false) arguments = NamedFreely(build, ArgumentValue(more, schema));
+  }
+  return build.Row({{name + "(", arguments}, {")", nullptr}});
+}
+
+}  // namespace quire

@@ -1,0 +1,386 @@
+#include "coordinator/text/answers/call_grammar.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <regex>
+#include <set>
+
+#include "comm/base/json.h"
+#include "comm/grammar/grammar_compiler.h"
+#include "coordinator/text/answers/answer_words.h"
+#include "coordinator/text/answers/python_call.h"
+#include "coordinator/text/answers/tool.h"
+
+namespace quire {
+namespace {
+
+constexpr TokenId kStop = 0;
+constexpr TokenId kFirstByte = 1, kFirstControl = 257;
+
+constexpr const char* kWeather = R"({"type": "object", "properties": {
+  "city": {"type": "string", "maxLength": 6}, "days": {"type": "integer", "minimum": 0, "maximum": 9},
+  "deep": {"type": "boolean"}}, "required": ["city", "days"], "additionalProperties": false})";
+
+/// How a model of the test writes.
+struct Form {
+  ToolFormat tools;
+  bool has_tokens;  // what its format marks calls with are control tokens
+  ReasoningFormat reasoning = ReasoningFormat::kNone;
+  ReasoningStart start = ReasoningStart::kNone;
+};
+
+/// One answer's grammar, and what its parser makes of what that lets through.
+class Answers {
+ public:
+  explicit Answers(const Form& form, ToolChoice choice = {}, const GrammarSource& words = {}, bool parallel = true)
+      : vocabulary_{{""}, {kStop}} {
+    for (int byte = 0; byte < 256; ++byte) vocabulary_.bytes.emplace_back(1, static_cast<char>(byte));
+    auto use = std::make_shared<ToolUse>();
+    use->tools = {{"get_weather", nullptr, OrderedJson::parse(kWeather), true}, {"noop", nullptr, nullptr, false}};
+    use->choice = std::move(choice);
+    use->parallel = parallel;
+    shape_ = {{form.tools, form.reasoning}, form.start, use};
+    std::map<std::string, TokenId> control;
+    for (const std::string& mark : form.has_tokens ? MarkersOf(shape_.format) : std::vector<std::string>()) {
+      if (control.contains(mark)) continue;
+      control[mark] = static_cast<TokenId>(vocabulary_.bytes.size());
+      vocabulary_.bytes.push_back("\xff" + mark);  // a byte that no text has
+    }
+    const std::vector<OrderedJson> schemas = {OrderedJson::parse(kWeather), nullptr};
+    const GrammarSource source = CallGrammar({shape_, schemas, control, words});
+    GrammarCompiler compiler(vocabulary_, static_cast<int>(vocabulary_.bytes.size()));
+    grammar_ = compiler.Compile(source);
+  }
+
+  TokenId num_tokens() const { return static_cast<TokenId>(vocabulary_.bytes.size()); }
+  std::string TextOf(TokenId token) const {
+    return vocabulary_.bytes[static_cast<size_t>(token)].substr(token >= kFirstControl ? 1 : 0);
+  }
+  std::vector<TokenId> Spelled(std::string_view text) const {
+    std::vector<TokenId> tokens;
+    while (!text.empty()) {
+      TokenId token = kFirstControl;
+      while (token < num_tokens() && !text.starts_with(TextOf(token))) ++token;
+      if (token == num_tokens()) token = kFirstByte + static_cast<unsigned char>(text.front());
+      tokens.push_back(token);
+      text.remove_prefix(TextOf(token).size());
+    }
+    return tokens;
+  }
+
+  GrammarMatcher Matcher() const { return GrammarMatcher(grammar_); }
+  static bool MayCome(TokenId token, const std::vector<uint32_t>& allowed) {
+    return (allowed[static_cast<size_t>(token) / 32] >> token % 32 & 1) != 0;
+  }
+  /// Whether the text may be a whole answer.
+  bool Takes(std::string_view text) const {
+    GrammarMatcher matcher = Matcher();
+    std::vector<uint32_t> allowed(matcher.num_words());
+    return matcher.Follow(Spelled(text)) && matcher.Allow(allowed) && MayCome(kStop, allowed);
+  }
+
+  /// The calls that the answer's parser finds in the text: names and arguments.
+  std::vector<std::pair<std::string, std::string>> CallsIn(const std::string& text) const {
+    const auto parser = MakeAnswerParser(shape_);
+    AnswerParts parts;
+    parser->Push(text, parts);
+    parser->Finish(false, parts);
+    std::vector<std::pair<std::string, std::string>> calls;
+    for (const AnswerPart& part : parts) {
+      if (part.kind == AnswerPart::kCall) calls.emplace_back(part.text, "");
+      if (part.kind == AnswerPart::kArguments) calls.back().second += part.text;
+      if (part.kind == AnswerPart::kBroken) calls.pop_back();
+    }
+    return calls;
+  }
+
+ private:
+  Vocabulary vocabulary_;
+  AnswerShape shape_;
+  std::shared_ptr<const CompiledGrammar> grammar_;
+};
+
+/// Whether kWeather accepts the text, whatever is in it.
+bool Accepts(const std::string& arguments) {
+  const Json value = Json::parse(arguments, nullptr, false);
+  if (!value.is_object() || !value.contains("city") || !value.contains("days")) return false;
+  for (const auto& [key, member] : value.items()) {
+    if (key == "city") {
+      if (!member.is_string()) return false;
+      const auto& text = member.get_ref<const std::string&>();
+      const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
+      if (std::ranges::count_if(text, begins) > 6) return false;
+    } else if (key == "days") {
+      if (!member.is_number_integer() || member < 0 || member > 9) return false;
+    } else if (key != "deep" || !member.is_boolean()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// A text that the grammar lets through: near to `target`, and anything that may come in between. Empty: it did not
+/// come to an end.
+std::string Walk(const Answers& answers, const std::string& target, std::mt19937& random) {
+  const std::vector<TokenId> aim = answers.Spelled(target);
+  GrammarMatcher matcher = answers.Matcher();
+  std::vector<uint32_t> allowed(matcher.num_words());
+  std::vector<TokenId> tokens;
+  std::string text;
+  size_t at = 0;
+  while (tokens.size() < 400) {
+    EXPECT_TRUE(matcher.Follow(tokens)) << text;
+    if (!matcher.Allow(allowed)) {
+      ADD_FAILURE() << "nothing may follow " << text;
+      return "";
+    }
+    if (Answers::MayCome(kStop, allowed) && (at >= aim.size() || random() % 40 == 0)) return text;
+    while (at < aim.size() && random() % 60 == 0) ++at;  // what is left out of the target
+    TokenId token = at < aim.size() ? aim[at++] : kStop;
+    if (token == kStop || !Answers::MayCome(token, allowed) || random() % 30 == 0) {
+      std::vector<TokenId> others;
+      for (TokenId other = kFirstByte; other < answers.num_tokens(); ++other) {
+        if (Answers::MayCome(other, allowed)) others.push_back(other);
+      }
+      if (others.empty()) return text;  // the end alone may come
+      // Of letters and marks rather than of everything.
+      token = others[random() % others.size()];
+      for (int i = 0; i < 4 && token < kFirstControl && (token - kFirstByte < ' ' || token - kFirstByte > '~'); ++i)
+        token = others[random() % others.size()];
+    }
+    tokens.push_back(token);
+    text += answers.TextOf(token);
+  }
+  return "";
+}
+
+struct Bound {
+  const char* name;
+  Form form;
+  std::vector<std::string> calls, words, wrong;  // calls that may come, answers without any, and calls that may not
+};
+
+std::vector<Bound> Bounds() {
+  const std::string arguments = R"({"city": "Paris", "days": 3})", unkept = R"({"city": "Paris", "days": 33})";
+  const auto llama = [](const std::string& a) { return R"({"name": "get_weather", "parameters": )" + a + "}"; };
+  const auto harmony = [](const std::string& a) {
+    return "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>" + a;
+  };
+  const auto tagged = [](const std::string& a) {
+    return "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": " + a + "}\n</tool_call>";
+  };
+  const std::vector<std::string> llama_calls = {
+      llama(arguments), llama(arguments) + "; " + R"({"name": "noop", "parameters": {"x": [1, "a\"}"]}})",
+      "\n" + llama(arguments),
+      R"({"type": "function", "name": "get_weather", "parameters": {"city": "a}", "days": 0, "deep": true}})",
+      "<|python_tag|>" + llama(arguments)};
+  const std::vector<std::string> llama_words = {"Hello, it is {\"name\": \"get_weather\", \"parameters\": {}}.",
+                                                "{\"answer\": [1, 2]}",
+                                                "{\"name\": \"Paris\", \"x\": 1}",
+                                                "{}",
+                                                "",
+                                                " ",
+                                                "{\"nam\": 1}",
+                                                "[1]"};
+  const std::vector<std::string> llama_wrong = {llama(unkept),
+                                                llama("{}"),
+                                                "{\"name\" : \"get_weather\", \"parameters\": {}}",
+                                                "<|python_tag|>" + llama(unkept),
+                                                "{ \"name\": \"get_weather\", \"parameters\": {}}",
+                                                "{\"parameters\": {}, \"name\": \"get_weather\"}",
+                                                "{\"name\": \"get\\u005fweather\", \"parameters\": {}}",
+                                                "\n\n" + llama(unkept)};
+  const std::vector<std::string> python_calls = {
+      "[get_weather(city=\"Paris\", days=3)]",
+      "[get_weather(city=\"\xc3\xa9)/\", days=3, deep=True), noop(x=\"\\u00e9\\/\\\"\")]",
+      " [noop(a={\"b\": [true, null]}, c=\"x\")]"};
+  const std::vector<std::string> python_words = {"Call [get_weather(city=1)]", "[1, 2]", "[get_weather]", "",
+                                                 "[get_weather2()]"};
+  const std::vector<std::string> python_wrong = {"[get_weather()]",
+                                                 "[get_weather(city=\"Paris\", days=33)]",
+                                                 "[get_weather(days=3, city=\"Paris\", days=3)]",
+                                                 "[ get_weather(city='x')]",
+                                                 "[get_weather(city=\"Parisian\", days=3)]",
+                                                 "\n [\n get_weather(x=1)]"};
+  const std::vector<std::string> messages = {
+      harmony(arguments), "<|channel|>analysis<|message|>Hm, <3.<|end|><|start|>assistant" + harmony(arguments),
+      "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant to=functions.get_weather<|channel|>commentary "
+      "json<|message|>" +
+          arguments + "<|end|><|start|>assistant" + harmony(arguments)};
+  const std::vector<std::string> message_words = {
+      "<|channel|>final<|message|>Hello <b>",
+      "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final<|message|>So."};
+  const std::vector<std::string> message_wrong = {
+      harmony(unkept), harmony("{}"), "<|channel|>analysis to=functions.get_weather<|message|>" + unkept,
+      "<|channel|>analysis<|message|>x<|end|><|start|>assistant" + harmony(unkept)};
+  std::vector<Bound> bounds;
+  for (const bool tokens : {false, true}) {
+    bounds.push_back({"llama3_json", {ToolFormat::kLlama3Json, tokens}, llama_calls, llama_words, llama_wrong});
+    bounds.push_back({"pythonic", {ToolFormat::kPythonic, tokens}, python_calls, python_words, python_wrong});
+    bounds.push_back(
+        {"openai", {ToolFormat::kHarmony, tokens, ReasoningFormat::kHarmony}, messages, message_words, message_wrong});
+    bounds.push_back({"hermes",
+                      {ToolFormat::kHermes, tokens},
+                      {tagged(arguments), "Look: " + tagged(arguments)},
+                      {"Hello <b>"},
+                      {tagged(unkept), "Look: " + tagged("{}")}});
+  }
+  bounds[1].calls.push_back("[noop()]");
+  for (const size_t i : {0, 1}) bounds[5].calls.push_back("<|python_start|>" + python_calls[i] + "<|python_end|>");
+  bounds[1].wrong.push_back("<|python_start|>[get_weather()]");
+  bounds[5].wrong.push_back("<|python_start|>[get_weather()]");
+  bounds[4].calls.push_back("Words, then <|python_tag|>" + llama(arguments));
+  bounds[4].wrong.push_back("Words, then <|python_tag|>" + llama(unkept));
+  bounds[0].wrong.push_back("Words, then <|python_tag|>" + llama(unkept));
+  bounds[0].wrong.push_back("Words, then <<|python_tag|>" + llama(unkept));
+  // Thoughts come first, whether they are marked by tokens or not.
+  const auto think = [](const std::vector<std::string>& texts, const std::string& before) {
+    std::vector<std::string> out;
+    for (const std::string& text : texts) out.push_back(before + text);
+    return out;
+  };
+  for (const auto tools : {ToolFormat::kLlama3Json, ToolFormat::kPythonic}) {
+    const bool llama_form = tools == ToolFormat::kLlama3Json;
+    const auto &calls = llama_form ? llama_calls : python_calls, &wrong = llama_form ? llama_wrong : python_wrong;
+    bounds.push_back({"thoughts that the prompt opens",
+                      {tools, false, ReasoningFormat::kThink, ReasoningStart::kInside},
+                      think(calls, "Hm, 3 < 4.\n</think>\n\n"),
+                      {"Hm</think>Hello."},
+                      think(wrong, "Hm</think>")});
+    std::vector<std::string> undecided = think(wrong, "<think>Hm</think>");
+    undecided.insert(undecided.end(), wrong.begin(), wrong.end());
+    bounds.push_back({"thoughts that the answer may open",
+                      {tools, false, ReasoningFormat::kThink, ReasoningStart::kUndecided},
+                      think(calls, "<think>Hm, 3 < 4.\n</think>\n\n"),
+                      {"Hello.", "<think>Hm</think>Hello."},
+                      undecided});
+  }
+  return bounds;
+}
+
+TEST(CallGrammarTest, CallsThatAreLeftToTheModelAreKeptToTheirSchemas) {
+  for (const Bound& bound : Bounds()) {
+    const Answers answers(bound.form);
+    const std::string which = std::string(bound.name) + (bound.form.has_tokens ? " with tokens: " : ": ");
+    for (const std::string& text : bound.calls) {
+      EXPECT_TRUE(answers.Takes(text)) << which << text;
+      EXPECT_FALSE(answers.CallsIn(text).empty()) << which << text;
+    }
+    for (const std::string& text : bound.words) {
+      EXPECT_TRUE(answers.Takes(text)) << which << text;
+      EXPECT_TRUE(answers.CallsIn(text).empty()) << which << text;
+    }
+    for (const std::string& text : bound.wrong) EXPECT_FALSE(answers.Takes(text)) << which << text;
+  }
+}
+
+TEST(CallGrammarTest, WhateverTheGrammarLetsThroughTheCallsThatParsersFindAreKept) {
+  std::mt19937 random(5);
+  for (const Bound& bound : Bounds()) {
+    const Answers answers(bound.form);
+    std::vector<std::string> targets = bound.calls;
+    targets.insert(targets.end(), bound.words.begin(), bound.words.end());
+    targets.insert(targets.end(), bound.wrong.begin(), bound.wrong.end());
+    int found = 0;
+    for (int walk = 0; walk < 150; ++walk) {
+      const std::string text = Walk(answers, targets[random() % targets.size()], random);
+      for (const auto& [name, arguments] : answers.CallsIn(text)) {
+        if (name != "get_weather") continue;
+        ++found;
+        EXPECT_TRUE(Accepts(arguments)) << bound.name << ": " << text << "\n" << arguments;
+      }
+    }
+    EXPECT_GT(found, 15) << bound.name;
+  }
+}
+
+TEST(CallGrammarTest, CallsThatMustComeCome) {
+  for (const Bound& bound : Bounds()) {
+    const Answers answers(bound.form, {ToolChoice::kRequired, ""});
+    const std::string which = std::string(bound.name) + (bound.form.has_tokens ? " with tokens: " : ": ");
+    if (bound.form.tools != ToolFormat::kHarmony && bound.form.start == ReasoningStart::kNone) {
+      EXPECT_TRUE(answers.Takes(bound.calls[0])) << which;
+    }
+    for (const std::string& text : bound.words) EXPECT_FALSE(answers.Takes(text)) << which << text;
+    for (const std::string& text : bound.wrong) EXPECT_FALSE(answers.Takes(text)) << which << text;
+  }
+  const Answers named({ToolFormat::kPythonic, false}, {ToolChoice::kNamed, "noop"});
+  EXPECT_TRUE(named.Takes("[noop()]"));
+  EXPECT_FALSE(named.Takes("[get_weather(city=\"Paris\", days=3)]"));
+  EXPECT_FALSE(named.Takes("[noop(), noop()]"));
+}
+
+TEST(CallGrammarTest, OneCallIsOneWhereNoMoreAreWanted) {
+  for (const Bound& bound : Bounds()) {
+    const Answers answers(bound.form, {}, {}, false);
+    for (const std::string& text : bound.calls)
+      EXPECT_EQ(answers.Takes(text), answers.CallsIn(text).size() == 1) << bound.name << ": " << text;
+  }
+}
+
+TEST(CallGrammarTest, AnAnswerOfAFormThatIsAMessageIsTheLastOne) {
+  const Answers answers({ToolFormat::kHarmony, true, ReasoningFormat::kHarmony}, {}, {GrammarSource::kRegex, "yes|no"});
+  const std::string thoughts = "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant";
+  EXPECT_TRUE(answers.Takes("<|channel|>final<|message|>yes"));
+  EXPECT_TRUE(answers.Takes(thoughts + "<|channel|>final<|message|>no"));
+  EXPECT_FALSE(answers.Takes(thoughts + "<|channel|>final<|message|>so"));
+  EXPECT_FALSE(answers.Takes("yes"));
+  EXPECT_TRUE(answers.Takes(thoughts + "<|channel|>commentary to=functions.noop<|message|>{}"));
+}
+
+TEST(PythonCallTest, WhatArgumentsCannotSayIsNamed) {
+  const auto why = [](const char* schema) { return WhyNoPythonCall(OrderedJson::parse(schema)); };
+  EXPECT_EQ(why(kWeather), "");
+  EXPECT_EQ(why(R"({"type": "object", "properties": {"a": {"$ref": "#/$defs/D"}}, "$defs": {"D": {}}})"), "");
+  EXPECT_NE(why(R"({"type": "object", "properties": {"a": {"$ref": "#"}}})").find("\"#\""), std::string::npos);
+  EXPECT_NE(why(R"({"type": "object", "properties": {"a b": {}}})").find("\"a b\""), std::string::npos);
+  EXPECT_NE(why(R"({"type": "object", "minProperties": 1})").find("\"minProperties\""), std::string::npos);
+}
+
+TEST(AnswerWordsTest, TextsWithoutAMarkAreAllButThoseThatHaveIt) {
+  const std::string mark = "<ab>";
+  const std::regex pattern(TextWithoutMark(mark));
+  std::mt19937 random(3);
+  int with = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text;
+    for (size_t length = random() % 12; text.size() < length;) text += "<ab>c"[random() % 5];
+    const bool has = text.find(mark) != std::string::npos;
+    with += has;
+    ASSERT_EQ(std::regex_match(text, pattern), !has) << text;
+  }
+  EXPECT_GT(with, 50);
+}
+
+TEST(AnswerWordsTest, WhatIsBesideWordsBeginsNoneOfThem) {
+  const std::vector<std::string> words = {"ab(", "abc(", "b("};
+  const std::regex pattern(BesideWords(words, " ", "x"));
+  std::mt19937 random(3);
+  int begun = 0, beside = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text;
+    for (size_t length = random() % 6; text.size() < length;) text += "abc( x"[random() % 6];
+    const auto is_of = [&](const std::string& word) { return text.starts_with(word) || word.starts_with(text); };
+    const bool of_words = std::ranges::any_of(words, is_of);
+    std::smatch match;
+    const bool left = std::regex_search(text, match, pattern, std::regex_constants::match_continuous);
+    begun += of_words, beside += left;
+    ASSERT_FALSE(of_words && left) << text;
+    if (!left && !of_words) {
+      // What is refused although it begins no word has a byte that never stands where words are left.
+      size_t common = 0;
+      for (const std::string& word : words) {
+        const auto [a, b] = std::ranges::mismatch(word, text);
+        common = std::max(common, static_cast<size_t>(b - text.begin()));
+      }
+      ASSERT_TRUE(text[common] == 'x' || (common == 0 && text[0] == ' ')) << text;
+    }
+  }
+  EXPECT_GT(begun, 1000);
+  EXPECT_GT(beside, 1000);
+}
+
+}  // namespace
+}  // namespace quire
