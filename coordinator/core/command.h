@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coordinator/core/block_options.h"
+#include "coordinator/core/live_options.h"
 #include "coordinator/core/request.h"
 
 namespace quire {
@@ -79,13 +80,15 @@ struct Adopt {
   uint64_t ticket;
   std::span<const BlockId> host_blocks;
 };
+struct ChangeOptions : LiveOptions {};
 
 }  // namespace command
 
 /// In the order of the journal's kinds of records (coordinator/journal/journal_entry.h).
-using Command = std::variant<command::Submit, command::Cancel, command::Plan, command::Commit, command::Expire,
-                             command::StartEpoch, command::SetSwapSpeed, command::FlushCache, command::PinPrefix,
-                             command::Unpin, command::Depart, command::Reserve, command::ReleaseTicket, command::Adopt>;
+using Command =
+    std::variant<command::Submit, command::Cancel, command::Plan, command::Commit, command::Expire, command::StartEpoch,
+                 command::SetSwapSpeed, command::FlushCache, command::PinPrefix, command::Unpin, command::Depart,
+                 command::Reserve, command::ReleaseTicket, command::Adopt, command::ChangeOptions>;
 
 /// What came of a command, as far as another run of the same commands must come to the same.
 struct CommandOutcome {

@@ -249,6 +249,16 @@ void Engine::Do(const command::FlushCache& c) {
   blocks_.prefixes().Flush();
 }
 
+void Engine::Do(const command::ChangeOptions& c) {
+  Tell(c);
+  options_.max_wait_seconds = c.max_wait_seconds;
+  options_.max_request_seconds = c.max_request_seconds;
+  options_.blocks.prefix_caching = c.prefix_caching;
+  if (!c.prefix_caching) blocks_.pins().Break();
+  blocks_.prefixes().Enable(c.prefix_caching);
+  for (const auto& [id, request] : requests_) RestoreDeadlines(*request);
+}
+
 std::optional<uint64_t> Engine::Do(const command::PinPrefix& c) {
   Tell(c);
   const PrefixPin* pin = blocks_.pins().Pin(blocks_.prefixes().Find(c.salt, c.tokens), c.expires_seconds);

@@ -112,6 +112,10 @@ class Engine {
   }
   bool Unpin(uint64_t pin) { return Do(command::Unpin{pin}); }
 
+  /// Other options from now on, for the requests that are here, too. Without prefix caching what is cached is forgotten
+  /// and pins end; with it blocks that are computed from then on, or in use, can be found again.
+  void ChangeOptions(const LiveOptions& options) { Do(command::ChangeOptions{options}); }
+
   // A request goes from one engine to another with Depart here and Adopt there; its blocks, on the host, are held under
   // a ticket on both sides while they are copied. New epochs end all tickets.
 
@@ -169,6 +173,7 @@ class Engine {
   bool Do(const command::Reserve& c);
   void Do(const command::ReleaseTicket& c);
   std::optional<std::string> Do(const command::Adopt& c);
+  void Do(const command::ChangeOptions& c);
   void Tell(const Command& command, const CommandOutcome& outcome = {}) const {
     if (observer_ != nullptr) observer_->OnCommand(command, outcome);
   }

@@ -11,11 +11,11 @@ PrefixSharing::PrefixSharing(const BlockManagerOptions& options, BlockPool& pool
       has_states_(options.state_blocks > 0),
       block_size_(options.block_size),
       pool_(pool),
-      cache_(enabled_ ? options.num_blocks : 1, enabled_ ? options.block_size : 1, options.hash_key, options.hash_bits),
+      cache_(options.num_blocks, options.block_size, options.hash_key, options.hash_bits),
       checkpoints_(has_states_ ? options.num_blocks : 1, pool) {}
 
 void PrefixSharing::Resize(int num_blocks, int state_blocks) {
-  if (enabled_) cache_.Resize(num_blocks);
+  cache_.Resize(num_blocks);
   has_states_ = state_blocks > 0;
   checkpoints_.Resize(has_states_ ? num_blocks : 1);
 }
@@ -154,6 +154,11 @@ std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const 
 void PrefixSharing::Forget(BlockId block) {
   cache_.Erase(block);
   if (has_states_) checkpoints_.ForgetOf(block);
+}
+
+void PrefixSharing::Enable(bool enabled) {
+  if (!enabled) Flush();
+  enabled_ = enabled;
 }
 
 void PrefixSharing::Flush() {

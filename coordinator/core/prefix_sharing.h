@@ -23,6 +23,9 @@ class PrefixSharing {
   /// For another number of blocks. Nothing may be cached.
   void Resize(int num_blocks, int state_blocks);
   bool enabled() const { return enabled_; }
+  /// Switches caching on or off. Off forgets all cached content; after on, full blocks of running sequences that were
+  /// computed meanwhile get their names with the next ones.
+  void Enable(bool enabled);
   const PrefixCache& cache() const { return cache_; }
   const StateCheckpoints& checkpoints() const { return checkpoints_; }
   StateCheckpoints& checkpoints() { return checkpoints_; }

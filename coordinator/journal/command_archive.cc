@@ -53,6 +53,15 @@ command::Adopt Load(ArchiveReader& in, CommandOperands& operands, std::type_iden
   return {operands.request, ticket, operands.host_blocks};
 }
 
+void Save(ArchiveWriter& out, const command::ChangeOptions& c) {
+  out(c.prefix_caching, c.max_wait_seconds, c.max_request_seconds);
+}
+command::ChangeOptions Load(ArchiveReader& in, CommandOperands&, std::type_identity<command::ChangeOptions>) {
+  command::ChangeOptions c;
+  in(c.prefix_caching, c.max_wait_seconds, c.max_request_seconds);
+  return c;
+}
+
 template <size_t number>
 Command LoadNumber(ArchiveReader& in, CommandOperands& operands) {
   return Load(in, operands, std::type_identity<std::variant_alternative_t<number, Command>>());

@@ -83,6 +83,8 @@ class JournalTest : public testing::Test {
       if (random_.Below(20) == 0)
         engine.Cancel(static_cast<RequestId>(random_.Between(1, static_cast<int64_t>(last_id_))));
       if (random_.Below(60) == 0) engine.FlushCache();
+      if (random_.Below(50) == 0)
+        engine.ChangeOptions({random_.Below(2) == 0, static_cast<double>(random_.Between(15, 25)), 600});
       if (random_.Below(30) == 0) engine.PinPrefix("", std::vector<TokenId>(8, 7), now_ + 1);
       if (random_.Below(100) == 0) engine.StartEpoch(++epoch_);
       engine.ExpireOverdue(now_);
@@ -215,7 +217,8 @@ TEST_F(JournalTest, EveryCommandIsReadAsItWasWritten) {
                               command::Depart{18, 19, 20},
                               command::Reserve{21, 22},
                               command::ReleaseTicket{23},
-                              command::Adopt{adopted, 24, blocks}};
+                              command::Adopt{adopted, 24, blocks},
+                              command::ChangeOptions{{false, 25, 26}}};
   ASSERT_EQ(std::size(commands), std::variant_size_v<Command>);
   for (size_t number = 0; number < std::size(commands); ++number) {
     ArchiveWriter out, again;

@@ -23,6 +23,12 @@ std::string RightRefusal(const Ask& ask, const EngineOptions& options, int usabl
   return own.max_blocks > 0 && BlocksAtLongest(ask, options) > own.max_blocks ? "max_blocks" : "";
 }
 
+void Judge::Changed(const LiveOptions& options) {
+  options_.max_wait_seconds = options.max_wait_seconds;
+  options_.max_request_seconds = options.max_request_seconds;
+  cached_ = cached_ || options.prefix_caching;
+}
+
 void Judge::Took(RequestId id, const Ask& ask, double now) {
   Record& record = records_[id];
   record.ask = ask;
@@ -109,7 +115,7 @@ Endings Judge::All(const Ending& ending) const {
 void Judge::CheckWork(RequestId id, int cached_tokens) const {
   const Record& record = records_.at(id);
   // A request that comes back from the host may find more of its tokens in the cache; those are nobody's to count.
-  if (record.restarted || (record.swapped && options_.blocks.prefix_caching)) return;
+  if (record.restarted || (record.swapped && cached_)) return;
   const int64_t needed = static_cast<int64_t>(record.ask.prompt.size()) - 1 + record.drawn;
   if (record.computed + cached_tokens != needed) {
     throw Failure{fmt::format("request {}: {} tokens computed and {} from the cache, where {} are needed", id,

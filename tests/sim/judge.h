@@ -26,7 +26,10 @@ std::string RightRefusal(const Ask& ask, const EngineOptions& options, int usabl
 /// from the options and from what happened to the workers; never from what the engine noted.
 class Judge {
  public:
-  explicit Judge(const EngineOptions& options) : options_(options) {}
+  explicit Judge(const EngineOptions& options) : options_(options), cached_(options.blocks.prefix_caching) {}
+
+  /// An operator changed these.
+  void Changed(const LiveOptions& options);
 
   void Took(RequestId id, const Ask& ask, double now);
   /// It has a place among those that run, and a step was sent.
@@ -74,6 +77,7 @@ class Judge {
   double MaxSeconds(const Record& record) const;
 
   EngineOptions options_;
+  bool cached_;  // prefixes were, at some time
   std::map<RequestId, Record> records_;
 };
 

@@ -64,6 +64,7 @@ constexpr Count kCounts[] = {
     {"given up with the workers", &Outcome::given_up, 230},
     {"aborted", &Outcome::aborted, 100},
     {"without numbers", &Outcome::no_numbers, 13},
+    {"changes of options", &Outcome::changes, 500},
 };
 
 thread_local uint64_t current_seed = 0;

@@ -248,6 +248,12 @@ void MakeTroubles(uint64_t seed, Scenario& scenario) {
   if (Chance(random, 10)) scenario.shrink = 0.3;
 }
 
+/// In some lives the operator changes options while requests run.
+void ChangeOptions(uint64_t seed, Scenario& scenario) {
+  Random random(Mix(seed, 14));
+  if (Chance(random, 20)) scenario.interference.change = OneOf(random, {0.01, 0.05, 0.2});
+}
+
 }  // namespace
 
 Scenario MakeScenario(uint64_t seed) {
@@ -297,6 +303,7 @@ Scenario MakeScenario(uint64_t seed) {
   GiveStates(seed, scenario);
   MeetLimits(seed, scenario);
   MakeTroubles(seed, scenario);
+  ChangeOptions(seed, scenario);
   ScorePrompts(seed, scenario);
   PoolPrompts(seed, scenario);
   return scenario;

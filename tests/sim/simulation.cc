@@ -12,6 +12,7 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       sizes_(Mix(seed, 5)),
       moves_(Mix(seed, 7)),
       more_(Mix(seed, 11)),
+      changes_(Mix(seed, 13)),
       engine_(scenario_.engine),
       judge_(scenario_.engine),
       newcomers_(engine_),
@@ -112,6 +113,7 @@ void Simulation::Interfere() {
     const auto id = static_cast<uint64_t>(random_.Between(1, 4));
     if (engine_.Unpin(id) != (pins_.erase(id) > 0)) throw Failure{fmt::format("pin {} is and is not", id)};
   }
+  if (Happens(changes_, odds.change)) ChangeOptions();
   if (Happens(more_, odds.abort) && !open_.empty()) {
     auto id = open_.begin();
     std::advance(id, more_.Below(static_cast<int64_t>(open_.size())));
@@ -119,6 +121,22 @@ void Simulation::Interfere() {
     const Ending ending{RequestError::kAborted, "by an operator"};
     Expect({{*id, ending}}, [&, id = *id] { engine_.Abort(id, ending.error, ending.words); });
   }
+}
+
+/// An operator switches the prefix cache on or off and gives requests other times.
+void Simulation::ChangeOptions() {
+  LiveOptions options;
+  options.prefix_caching = changes_.Below(2) == 0;
+  constexpr double kSeconds[][2] = {{1e9, 1e9}, {3, 30}, {6, 1e9}, {1e9, 10}};
+  const auto& seconds = kSeconds[changes_.Below(4)];
+  options.max_wait_seconds = seconds[0];
+  options.max_request_seconds = seconds[1];
+  engine_.ChangeOptions(options);
+  judge_.Changed(options);
+  ++outcome_.changes;
+  if (options.prefix_caching) return;
+  pins_.clear();
+  if (engine_.blocks().prefixes().cache().size() != 0) throw Failure{"something is cached while nothing shall be"};
 }
 
 void Simulation::Pin() {

@@ -59,6 +59,7 @@ class Simulation {
   void Interfere();
   void Operate();
   void Pin();
+  void ChangeOptions();
   void Expire();
   void Act();
   bool Plan();
@@ -105,7 +106,7 @@ class Simulation {
   bool IsTravelling(RequestId id) const;
 
   Scenario scenario_;
-  test::Random random_, order_, sizes_, moves_, more_;
+  test::Random random_, order_, sizes_, moves_, more_, changes_;
   Engine engine_;
   Judge judge_;
   Turns turns_;

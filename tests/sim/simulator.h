@@ -23,6 +23,7 @@ struct Outcome {
   int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;
   int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long, took too long, too long for the client
   int64_t given_up = 0, aborted = 0, no_numbers = 0;     // with the workers; by an operator; broken draws
+  int64_t changes = 0;                                   // of options, by an operator
 };
 
 /// A promise that did not hold. Broken invariants inside the core abort instead; so does a lack of progress.

@@ -2,6 +2,11 @@
 
 namespace quire {
 
+LiveOptions LiveOptionsOf(const Topology& topology) {
+  return {topology.cache.prefix_caching, static_cast<double>(topology.limits.queue_seconds),
+          static_cast<double>(topology.limits.request_seconds)};
+}
+
 EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, const PoolSizes& pools,
                               int max_model_len, int max_step_tokens) {
   EngineOptions options;
@@ -13,10 +18,11 @@ EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, c
   options.blocks.state_blocks = pools.state_blocks;
   options.blocks.block_size = topology.cache.block_size;
   options.blocks.watermark = topology.cache.watermark;
-  options.blocks.prefix_caching = topology.cache.prefix_caching;
   options.blocks.sliding_window = static_cast<int>(spec.window());
-  options.max_wait_seconds = topology.limits.queue_seconds;
-  options.max_request_seconds = topology.limits.request_seconds;
+  const LiveOptions live = LiveOptionsOf(topology);
+  options.blocks.prefix_caching = live.prefix_caching;
+  options.max_wait_seconds = live.max_wait_seconds;
+  options.max_request_seconds = live.max_request_seconds;
   options.plan_ahead = topology.scheduler.plan_ahead;
   options.max_model_len = max_model_len;
   options.vocab_size = static_cast<int>(spec.vocab_size);

@@ -10,4 +10,7 @@ namespace quire {
 EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, const PoolSizes& pools,
                               int max_model_len, int max_step_tokens);
 
+/// What of it may change while requests run.
+LiveOptions LiveOptionsOf(const Topology& topology);
+
 }  // namespace quire
