@@ -7,6 +7,7 @@
 #include "comm/base/plain_word.h"
 #include "comm/base/yaml_tree.h"
 #include "comm/topology/topology.h"
+#include "comm/topology/with_settings.h"
 
 namespace quire {
 
@@ -308,14 +309,8 @@ void CheckSaidOnce(const std::vector<SettingOverride>& settings) {
   }
 }
 
-}  // namespace
-
-Topology TopologyFromYaml(const std::string& text, const std::string& file,
-                          const std::vector<SettingOverride>& overrides) {
-  YamlNode document = ParseYaml(text, file);
-  CheckSaidOnce(overrides);
-  for (const SettingOverride& setting : overrides) Lay(setting, document);
-  Topology t;
+/// What the document says; whatever it does not name stays.
+void ReadDocument(const YamlNode& document, const std::string& file, Topology& t) {
   Section root(document, "", file);
   if (const YamlNode* node = root.Take("model")) {
     Section section(*node, "model", file);
@@ -359,7 +354,27 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file,
   root.Text("journal", t.journal);
   root.Integer("seed", t.seed);
   root.Done();
+}
+
+}  // namespace
+
+Topology TopologyFromYaml(const std::string& text, const std::string& file,
+                          const std::vector<SettingOverride>& overrides) {
+  YamlNode document = ParseYaml(text, file);
+  CheckSaidOnce(overrides);
+  for (const SettingOverride& setting : overrides) Lay(setting, document);
+  Topology t;
+  ReadDocument(document, file, t);
   return t;
+}
+
+Topology WithSettings(Topology base, const std::vector<SettingOverride>& changes) {
+  YamlNode document;
+  document.kind = YamlNode::Kind::kMapping;
+  CheckSaidOnce(changes);
+  for (const SettingOverride& setting : changes) Lay(setting, document);
+  ReadDocument(document, "", base);
+  return base;
 }
 
 }  // namespace quire

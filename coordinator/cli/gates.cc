@@ -78,9 +78,19 @@ Gates::Gates(const Topology& topology)
       data_certificate(CertificateOf(topology.server)),
       admin_certificate(CertificateOf(topology.admin)) {
   CheckKeysDiffer(data.keys(), admin.keys());
-  for (const auto& [name, limits] : topology.key_limits) {
+  KeepLimitedKeys(topology.key_limits);
+}
+
+void Gates::KeepLimitedKeys(const std::map<std::string, Topology::KeyLimits>& all) {
+  limited_keys_.clear();
+  for (const auto& [name, limits] : all) {
     if (name != "default") limited_keys_.push_back(name);
   }
+}
+
+void Gates::NoteKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits) {
+  KeepLimitedKeys(limits);
+  WarnOfLimitsWithoutKey();
 }
 
 void CheckKeyFiles(const Topology& topology) {

@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,11 +26,15 @@ class Gates {
   /// then a warning names the limits (server.key_limits) of keys that there are not.
   void ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also);
 
+  /// The limits of single keys are others now.
+  void NoteKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits);
+
   Gate data, admin, metrics;
   std::unique_ptr<TlsCertificate> data_certificate, admin_certificate;  // null: clear text
 
  private:
   void AwaitSignal();
+  void KeepLimitedKeys(const std::map<std::string, Topology::KeyLimits>& all);
   void WarnOfLimitsWithoutKey() const;
 
   std::optional<boost::asio::signal_set> signal_;

@@ -18,6 +18,7 @@
 #include "coordinator/api/openai/data_port.h"
 #include "coordinator/api/openai/messages_answer.h"
 #include "coordinator/cli/bounded_end.h"
+#include "coordinator/cli/data_options.h"
 #include "coordinator/cli/exposure.h"
 #include "coordinator/cli/gates.h"
 #include "coordinator/cli/request_logs.h"
@@ -25,6 +26,7 @@
 #include "coordinator/cluster/replicas/replicas.h"
 #include "coordinator/grammars/compile_service.h"
 #include "coordinator/grammars/grammar_trials.h"
+#include "coordinator/log/log.h"
 
 namespace quire {
 
@@ -41,8 +43,10 @@ constexpr int64_t kAdminMemoryBytes = 256 << 20;  // of requests to the admin po
 /// listeners. The I/O thread runs throughout.
 class Server {
  public:
-  explicit Server(const Topology& topology)
+  /// topology: with the limits that hold in this process; given_limits: those that the operator gave.
+  Server(const Topology& topology, const Topology::Limits& given_limits)
       : topology_(topology),
+        given_limits_(given_limits),
         gates_(std::make_unique<Gates>(topology)),
         logs_(topology),
         model_(OpenModel(topology.model)),
@@ -106,12 +110,14 @@ class Server {
       WorkPool grammar_pool(kOfGrammars);
       Metrics metrics(topology_, replicas.size());
       MetricsPage metrics_page(metrics, replicas);
-      DataPort data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
-                    metrics, {data_memory_, pool, grammar_pool, grammars});
-      AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
-                                      [&] { return data.unfinished(); }});
+      DataPort data(DataOptionsOf(topology_, text_, replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids},
+                    text_.chat.get(), metrics, {data_memory_, pool, grammar_pool, grammars});
+      LiveSettings settings(AsGiven(), [&](const Topology& now) { Apply(now, data); });
+      AdminControl control(
+          replicas, settings,
+          {[&](bool draining) { data.SetDraining(draining || stop_requested_); }, [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
-      AdminApi admin({{topology_, ExposureWarnings(topology_), data_memory_}, client_of_key}, replicas, metrics_page,
+      AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_}, client_of_key}, replicas, metrics_page,
                      text_.tokenizer, control, pool);
       asio::post(*io_,
                  [&] { data_port_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page; });
@@ -135,26 +141,11 @@ class Server {
     return status;
   }
 
-  /// What the data API promises must hold on every replica.
-  DataPort::Options DataOptions(Replicas& replicas) const {
-    int longest = INT32_MAX, blocks = INT32_MAX;
-    for (int r = 0; r < replicas.size(); ++r) {
-      longest = std::min(longest, replicas.at(r).deployment().max_model_len());
-      blocks = std::min(blocks, replicas.at(r).view().usable_blocks);
-    }
-    const int running = topology_.scheduler.max_running;
-    return {topology_.model.name,
-            text_.LimitsWith(longest, std::min(128, running)),
-            topology_.scheduler.max_waiting + running * replicas.size(),
-            text_.no_chat_reason,
-            topology_.seed,
-            int64_t{blocks} * topology_.cache.block_size,
-            topology_.key_limits,
-            running * replicas.size(),
-            topology_.server.chat_page,
-            text_.answer_format,
-            text_.chosen_format,
-            text_.pooling};
+  /// The topology as the operator gave it, but for what its settings came to.
+  Topology AsGiven() const {
+    Topology given = topology_;
+    given.limits = given_limits_;
+    return given;
   }
 
   /// Ends the I/O thread, then other threads that deliver to it (stop_senders), then every connection. Idempotent.
@@ -175,6 +166,15 @@ class Server {
   }
 
   // --- on the I/O thread ---
+
+  /// What changed settings mean beside the engines.
+  void Apply(const Topology& now, DataPort& data) {
+    SetLogLevel(now.logs.level);
+    data_server_->SetTimes(now.limits);
+    data_memory_.SetLimits({now.limits.memory_bytes, now.limits.memory_bytes_per_client});
+    data.SetKeyLimits(now.key_limits);
+    gates_->NoteKeyLimits(now.key_limits);
+  }
 
   /// Requests to a port go into the metrics, and are written down.
   template <class Api>
@@ -262,6 +262,7 @@ class Server {
   }
 
   Topology topology_;  // with what its settings came to
+  const Topology::Limits given_limits_;
   std::unique_ptr<Gates> gates_;
   RequestLogs logs_;
   ModelFiles model_;
@@ -293,7 +294,7 @@ int Serve(const Topology& topology) {
   for (const std::string& warning : ExposureWarnings(topology)) spdlog::warn("{}", warning);
   Topology here = topology;
   here.limits = LimitsOfThisProcess(topology.limits);
-  return Server(here).Run();
+  return Server(here, topology.limits).Run();
 }
 
 }  // namespace quire

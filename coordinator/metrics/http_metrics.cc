@@ -13,7 +13,7 @@ std::string StatusClass(int status) { return status == 0 ? "gone" : std::to_stri
 
 /// Methods are what clients write: those that no endpoint knows share a name.
 std::string MethodLabel(const std::string& method) {
-  for (const char* known : {"GET", "HEAD", "POST", "OPTIONS"}) {
+  for (const char* known : {"GET", "HEAD", "POST", "PATCH", "OPTIONS"}) {
     if (method == known) return method;
   }
   return "other";

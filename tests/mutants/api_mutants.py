@@ -270,7 +270,7 @@ LIMITS = [
     Mutant("limit: stop strings of 1,023 bytes", REQUEST, 'fields.Texts("stop", 16, 1024)', 'fields.Texts("stop", 16, 1023)',
            limits("SizeTest.test_stop_strings")),
     Mutant("limit: 17 prompts", "coordinator/api/requests/openai_request.h", "max_prompts = 16", "max_prompts = 17", limits("SizeTest.test_prompts")),
-    Mutant("limit: 129 choices", "coordinator/cli/serve.cc", "std::min(128, running)", "std::min(129, running)", limits("SizeTest.test_choices")),
+    Mutant("limit: 129 choices", "coordinator/cli/data_options.cc", "std::min(128, running)", "std::min(129, running)", limits("SizeTest.test_choices")),
     Mutant("unique items are promised", "coordinator/api/requests/schema_check.cc", "\"minItems\", \"maxItems\"}},", "\"minItems\", \"maxItems\", \"uniqueItems\"}},",
            ["coordinator/structured_output_test"]),
     Mutant("what ends a server that hangs outlives its threads", "coordinator/cli/bounded_end.cc", "::alarm(0);", "",
@@ -319,9 +319,9 @@ LIMITS = [
            ["coordinator/work_pool_test:WorkPoolTest.LargeJobsLeaveAThreadToSmallOnes"]),
     Mutant("overload: clients do not take turns", POOL, "turns_.splice(turns_.end(), turns_, turn);", "",
            ["coordinator/work_pool_test:WorkPoolTest.ClientsTakeTurnsWhateverOneOfThemQueued"]),
-    Mutant("limit: the queue's seconds are the request's", SIZING, "options.max_wait_seconds = topology.limits.queue_seconds;",
-           "options.max_wait_seconds = topology.limits.request_seconds;", limits("PatienceTest.test_in_the_queue")),
-    Mutant("limit: a request has its default seconds", SIZING, "  options.max_request_seconds = topology.limits.request_seconds;\n", "",
+    Mutant("limit: the queue's seconds are the request's", SIZING, "static_cast<double>(topology.limits.queue_seconds)",
+           "static_cast<double>(topology.limits.request_seconds)", limits("PatienceTest.test_in_the_queue")),
+    Mutant("limit: a request has its default seconds", SIZING, "  options.max_request_seconds = live.max_request_seconds;\n", "",
            limits("PatienceTest.test_in_all")),
 ]
 

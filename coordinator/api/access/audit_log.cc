@@ -18,7 +18,8 @@ constexpr size_t kLongestValue = 256;
 /// Fields that hold neither text of users nor keys.
 bool IsShown(const std::string& name) {
   constexpr const char* kShown[] = {"all", "level", "pin", "replica", "request", "shares", "tensor", "ttl_seconds"};
-  return std::ranges::find(kShown, name) != std::end(kShown);
+  const bool is_setting = name.find('.') != std::string::npos;  // of PATCH /admin/config
+  return is_setting || std::ranges::find(kShown, name) != std::end(kShown);
 }
 
 Json Parameters(const std::string& body) {
@@ -37,6 +38,8 @@ Json Parameters(const std::string& body) {
   }
   return shown;
 }
+
+bool IsVerb(const std::string& method) { return method == "POST" || method == "PATCH"; }
 
 const char* OutcomeOf(int status) {
   if (status == 0) return "the operator left";
@@ -65,12 +68,12 @@ HttpService Audited(HttpService service, std::function<void(const std::string& l
   HttpService audited;
   audited.admit = std::move(service.admit);
   audited.handle = [handle = std::move(service.handle)](HttpRequest& request, HttpResponder& responder) {
-    if (request.method == "POST") responder.record.parameters = AuditedParameters(request.body);
+    if (IsVerb(request.method)) responder.record.parameters = AuditedParameters(request.body);
     return handle(request, responder);
   };
   audited.answered = [next = std::move(service.answered), write = std::move(write)](const RequestRecord& record) {
     const bool stranger = record.status == 401 || record.status == 429;
-    if (record.method == "POST" && !stranger) write(Line(record));
+    if (IsVerb(record.method) && !stranger) write(Line(record));
     if (next) next(record);
   };
   return audited;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "comm/topology/topology.h"
 #include "coordinator/api/access/pending_places.h"
@@ -25,6 +26,9 @@ class KeyQuotas {
   /// limits: by key name; "default" is for all others. max_running: sequences of all replicas.
   KeyQuotas(std::map<std::string, Topology::KeyLimits> limits, int max_running)
       : limits_(std::move(limits)), max_running_(max_running) {}
+
+  /// Other limits from now on.
+  void SetLimits(std::map<std::string, Topology::KeyLimits> limits) { limits_ = std::move(limits); }
 
   /// The answer 429 when the client has too much pending for `choices` more, or has used up its tokens; 400 when so
   /// many are too many even by themselves. It names the limit, and a 429 says when to try again.

@@ -10,7 +10,7 @@
 #include "coordinator/api/http/handoff.h"
 #include "coordinator/api/openai/on_engine.h"
 #include "coordinator/api/requests/json_fields.h"
-#include "coordinator/log/log.h"
+#include "coordinator/cluster/launch/engine_settings.h"
 
 namespace quire {
 
@@ -41,19 +41,10 @@ GroupShape ShapeFrom(const Json& body) {
   return shape;
 }
 
-HttpResponse SetLogLevel(const HttpRequest& request) {
-  const Json body = BodyOf(request);
-  const std::string level = JsonFields(body).Text("level").value_or("");
-  const auto named = Named<LogLevel>(level);
-  if (!named) JsonFields::Refuse("level", fmt::format("must be one of {}", fmt::join(NamesOf<LogLevel>(), ", ")));
-  SetLogLevel(*named);
-  return Answer({{"level", level}});
-}
-
 }  // namespace
 
-AdminControl::AdminControl(Replicas& replicas, DataPort data_port)
-    : replicas_(replicas), data_port_(std::move(data_port)) {}
+AdminControl::AdminControl(Replicas& replicas, LiveSettings& settings, DataPort data_port)
+    : replicas_(replicas), settings_(settings), data_port_(std::move(data_port)) {}
 
 std::vector<AdminRoutes::Route> AdminControl::MakeRoutes() {
   using Answering = asio::awaitable<HttpResponse> (AdminControl::*)(const HttpRequest&);
@@ -65,14 +56,13 @@ std::vector<AdminRoutes::Route> AdminControl::MakeRoutes() {
       co_return SetAccepting(accepting);
     };
   };
-  const AdminHandler log_level = [](HttpRequest& request, HttpResponder&) -> asio::awaitable<HttpResponse> {
-    co_return SetLogLevel(request);
-  };
   return {
       {"POST", "/admin/pause", set(Accepting::kPaused), "requests are taken and wait"},
       {"POST", "/admin/resume", set(Accepting::kAll), "ends a pause or a drain"},
       {"POST", "/admin/drain", set(Accepting::kDraining), "new requests are refused, those that are here go on"},
-      {"POST", "/admin/log_level", log_level, "{level: trace, debug, info, warn or error}"},
+      {"POST", "/admin/log_level", to(&AdminControl::SetLogLevel), "{level: trace, debug, info, warn or error}"},
+      {"PATCH", "/admin/config", to(&AdminControl::PatchConfig),
+       "changes settings until the server ends, {\"server.limits.queue_seconds\": 30}; null: as at the start"},
       {"POST", "/admin/abort", to(&AdminControl::Abort), "ends {request: ID}, or {all: true}"},
       {"POST", "/admin/reshard", to(&AdminControl::Reshard),
        "{tensor: N, shares: [...]}: other workers under load; also replica"},
@@ -92,6 +82,39 @@ HttpResponse AdminControl::SetAccepting(Accepting accepting) {
                      : draining ? "draining: new requests are refused until /admin/resume"
                                 : "resumed");
   return Answer({{"paused", paused}, {"draining", draining}, {"pending", data_port_.pending_requests()}});
+}
+
+asio::awaitable<HttpResponse> AdminControl::SetLogLevel(const HttpRequest& request) {
+  const Json body = BodyOf(request);
+  const std::string level = JsonFields(body).Text("level").value_or("");
+  if (!Named<LogLevel>(level))
+    JsonFields::Refuse("level", fmt::format("must be one of {}", fmt::join(NamesOf<LogLevel>(), ", ")));
+  const Json change = {{"logs.level", level}};
+  const HttpResponse changed = co_await Change(change);
+  co_return Answer({{"level", level}});
+}
+
+asio::awaitable<HttpResponse> AdminControl::PatchConfig(const HttpRequest& request) {
+  const Json changes = ParseJson(request.body, "body");
+  HttpResponse response = co_await Change(changes);
+  co_return response;
+}
+
+asio::awaitable<HttpResponse> AdminControl::Change(const Json& changes) {
+  const std::vector<std::string> keys = settings_.Change(changes);
+  const LiveOptions options = LiveOptionsOf(settings_.topology());
+  for (int r = 0; r < replicas_.size(); ++r) {
+    std::function<bool(Engine&)> change = [options](Engine& engine) {
+      engine.ChangeOptions(options);
+      return true;
+    };
+    const bool changed = co_await OnEngine(replicas_.at(r).loop(), std::move(change));
+  }
+  const std::string names = fmt::format("{}", fmt::join(keys, ", "));
+  spdlog::info("settings changed by an operator: {}", names);
+  replicas_.events().Publish(EventKind::kSettingsChanged,
+                             [&] { return ServerEvent{.text = names + ", by an operator"}; });
+  co_return Answer({{"changed", keys}});
 }
 
 asio::awaitable<HttpResponse> AdminControl::Abort(const HttpRequest& request) {

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "coordinator/api/admin/admin_routes.h"
+#include "coordinator/api/admin/live_settings.h"
 #include "coordinator/cluster/replicas/replicas.h"
 
 namespace quire {
 
-/// What operators do to a running server: the POST half of the admin port that changes more than the cache.
+/// What operators do to a running server: the half of the admin port that changes more than the cache.
 /// One thread: the I/O thread.
 class AdminControl {
  public:
@@ -19,7 +20,8 @@ class AdminControl {
     std::function<void(bool draining)> set_draining;
     std::function<int()> pending_requests;
   };
-  AdminControl(Replicas& replicas, DataPort data_port);
+  /// The references outlive this object.
+  AdminControl(Replicas& replicas, LiveSettings& settings, DataPort data_port);
 
   /// Whose handlers refer to this object. Replacing workers answers when it is done; it goes through the replicas one
   /// after another, or takes the one that "replica" names. The other verbs are for all of them.
@@ -34,9 +36,14 @@ class AdminControl {
   boost::asio::awaitable<HttpResponse> ReplaceWorkers(std::optional<GroupShape> shape, std::optional<int64_t> replica);
   boost::asio::awaitable<HttpResponse> Abort(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> Migrate(const HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> SetLogLevel(const HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> PatchConfig(const HttpRequest& request);
+  /// Answers when every engine knows of it. Throws as LiveSettings::Change does.
+  boost::asio::awaitable<HttpResponse> Change(const Json& changes);
   HttpResponse SetAccepting(Accepting accepting);
 
   Replicas& replicas_;
+  LiveSettings& settings_;
   DataPort data_port_;
 };
 

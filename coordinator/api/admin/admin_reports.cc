@@ -101,7 +101,8 @@ std::vector<AdminRoutes::Route> AdminReports::MakeRoutes() {
        "one request by the id of its answer: state, choices, blocks, and what happened to it lately"},
       {"GET", "/admin/block_map", to(&AdminReports::BlockMapPage),
        "every block by owner, as runs of ids: what the dashboard draws; ?replica="},
-      {"GET", "/admin/config", page(&AdminReports::ConfigPage), "the settings that are in force"},
+      {"GET", "/admin/config", page(&AdminReports::ConfigPage),
+       "the settings that are in force, and which of them PATCH can change"},
       {"GET", "/admin/topology", page(&AdminReports::TopologyPage), "nodes, replicas and ranks, and how they are"},
       {"GET", "/admin/events", to(&AdminReports::EventsPage),
        "server-sent events: losses, epochs, migrations, preemptions, pauses, requests; ?since=NUMBER"},
@@ -193,7 +194,7 @@ asio::awaitable<HttpResponse> AdminReports::StatusPage() {
     if (index == 0) {
       page = status;
       page["model"]["max_model_len"] = replica.options.max_model_len;
-      page["settings"] = SettingsJson(server_.topology, replica);
+      page["settings"] = SettingsJson(server_.settings.topology(), replica);
     }
     status["replica"] = index;
     all.push_back(std::move(status));
@@ -201,8 +202,8 @@ asio::awaitable<HttpResponse> AdminReports::StatusPage() {
   page["version"] = kBuildVersion;
   page["warnings"] = server_.warnings;
   page["request_memory"] = RequestMemoryJson(server_.request_memory);
-  page["model"]["name"] = server_.topology.model.name;
-  page["model"]["path"] = server_.topology.model.path;
+  page["model"]["name"] = server_.settings.topology().model.name;
+  page["model"]["path"] = server_.settings.topology().model.path;
   page["replicas"] = std::move(all);
   const MigrationCounts moved = replicas_.migrations().counts();
   page["migrations"] = {
@@ -226,7 +227,9 @@ asio::awaitable<HttpResponse> AdminReports::BlocksPage(HttpRequest& request, Htt
 
 asio::awaitable<HttpResponse> AdminReports::ConfigPage() {
   const ReplicaSnapshot replica = co_await SnapshotOf(replicas_.at(0));
-  co_return PageOf({{"version", kBuildVersion}, {"settings", SettingsJson(server_.topology, replica)}});
+  co_return PageOf({{"version", kBuildVersion},
+                    {"settings", SettingsJson(server_.settings.topology(), replica)},
+                    {"live", LiveSettings::Keys()}});
 }
 
 asio::awaitable<HttpResponse> AdminReports::TopologyPage() {

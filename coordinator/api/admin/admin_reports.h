@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/topology/topology.h"
 #include "coordinator/api/admin/admin_routes.h"
 #include "coordinator/api/admin/event_stream.h"
+#include "coordinator/api/admin/live_settings.h"
 #include "coordinator/api/admin/request_report.h"
 #include "coordinator/api/http/byte_budget.h"
 #include "coordinator/api/http/work_pool.h"
@@ -25,7 +25,7 @@ class AdminReports {
  public:
   /// What is told of the server beside its replicas.
   struct Server {
-    Topology topology;                  // with the limits that hold in this process
+    const LiveSettings& settings;       // that are in force
     std::vector<std::string> warnings;  // protections that are switched off
     const ByteBudget& request_memory;   // of the data port
   };

@@ -59,6 +59,8 @@ class ByteBudget {
   Lease For(const std::string& client);
 
   const Limits& limits() const { return limits_; }
+  /// Other limits from now on. Whoever holds more than they allow keeps it, and gets no more.
+  void SetLimits(const Limits& limits) { limits_ = limits; }
   /// The most that one request of this client could ever hold.
   int64_t MostFor(const std::string& client) const;
   int64_t taken() const { return taken_; }

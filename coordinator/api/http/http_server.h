@@ -26,6 +26,8 @@ class HttpServer {
   uint16_t port() const;
   /// No new connections; those that are open go on.
   void StopAccepting();
+  /// Other times and rates for connections from now on; how many there may be stays.
+  void SetTimes(const Topology::Limits& limits);
 
  private:
   struct Impl;

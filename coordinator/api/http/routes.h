@@ -21,7 +21,7 @@ template <class Handler>
 class Routes {
  public:
   struct Route {
-    std::string_view method;  // GET, POST or DELETE
+    std::string_view method;  // GET, POST, PATCH or DELETE
     std::string_view path;    // exact, or with "*" at its end for whatever follows
     Handler handler;
     std::string_view help = {};  // one line for people

@@ -55,6 +55,8 @@ class DataPort {
 
   /// New generating requests get 503 meanwhile.
   void SetDraining(bool draining) { draining_ = draining; }
+  /// Other limits of single API keys, for requests that come from now on.
+  void SetKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits) { quotas_.SetLimits(limits); }
   /// Choices that wait or run, and answers that are still being sent.
   int unfinished() const { return places_.taken() + num_sending_; }
 

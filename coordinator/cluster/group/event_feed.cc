@@ -43,9 +43,10 @@ bool HasRate(EventKind kind) { return kind <= EventKind::kMigrated; }
 }  // namespace
 
 const char* EventName(EventKind kind) {
-  constexpr const char* kNames[] = {"request_queued", "request_started", "request_ended",   "request_held", "preempted",
-                                    "resumed",        "migrated",        "epoch",           "workers_lost", "paused",
-                                    "serving",        "draining",        "workers_replaced"};
+  constexpr const char* kNames[] = {"request_queued",   "request_started", "request_ended", "request_held",
+                                    "preempted",        "resumed",         "migrated",      "epoch",
+                                    "workers_lost",     "paused",          "serving",       "draining",
+                                    "workers_replaced", "settings_changed"};
   static_assert(std::size(kNames) == kNumEventKinds);
   return kNames[static_cast<size_t>(kind)];
 }

@@ -28,8 +28,9 @@ enum class EventKind : uint8_t {
   kResumedServing,
   kDraining,
   kWorkersReplaced,
+  kSettingsChanged,
 };
-inline constexpr size_t kNumEventKinds = static_cast<size_t>(EventKind::kWorkersReplaced) + 1;
+inline constexpr size_t kNumEventKinds = static_cast<size_t>(EventKind::kSettingsChanged) + 1;
 const char* EventName(EventKind kind);
 
 struct ServerEvent {

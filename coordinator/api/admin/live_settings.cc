@@ -1,0 +1,117 @@
+#include "coordinator/api/admin/live_settings.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "comm/base/yaml_tree.h"
+#include "comm/topology/with_settings.h"
+#include "coordinator/api/http/http_server.h"
+#include "coordinator/api/requests/api_error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr const char* kKeyLimits = "server.key_limits";
+
+/// A key that can change, and how its value goes from one topology to another.
+struct LiveKey {
+  const char* name;
+  void (*copy)(const Topology& from, Topology& to);
+};
+
+template <auto limit>
+void CopyLimit(const Topology& from, Topology& to) {
+  to.limits.*limit = from.limits.*limit;
+}
+
+// Whoever uses one of these takes it from LiveSettings::Apply, or from Engine::ChangeOptions. All other keys decide
+// what is built at the start: workers, pools, listeners, files.
+constexpr LiveKey kLive[] = {
+    {"cache.prefix_caching",
+     [](const Topology& from, Topology& to) { to.cache.prefix_caching = from.cache.prefix_caching; }},
+    {"logs.level", [](const Topology& from, Topology& to) { to.logs.level = from.logs.level; }},
+    {kKeyLimits, [](const Topology& from, Topology& to) { to.key_limits = from.key_limits; }},
+    {"server.limits.body_bytes_per_second", CopyLimit<&Topology::Limits::body_bytes_per_second>},
+    {"server.limits.body_seconds", CopyLimit<&Topology::Limits::body_seconds>},
+    {"server.limits.head_seconds", CopyLimit<&Topology::Limits::head_seconds>},
+    {"server.limits.idle_seconds", CopyLimit<&Topology::Limits::idle_seconds>},
+    {"server.limits.memory_bytes", CopyLimit<&Topology::Limits::memory_bytes>},
+    {"server.limits.memory_bytes_per_client", CopyLimit<&Topology::Limits::memory_bytes_per_client>},
+    {"server.limits.queue_seconds", CopyLimit<&Topology::Limits::queue_seconds>},
+    {"server.limits.request_seconds", CopyLimit<&Topology::Limits::request_seconds>},
+    {"server.limits.write_bytes_per_second", CopyLimit<&Topology::Limits::write_bytes_per_second>},
+    {"server.limits.write_seconds", CopyLimit<&Topology::Limits::write_seconds>}};
+
+const LiveKey* Find(const std::string& key) {
+  const auto it = std::ranges::find(kLive, key, [](const LiveKey& live) { return std::string(live.name); });
+  return it == std::end(kLive) ? nullptr : it;
+}
+
+void RefuseUnlessLive(const std::string& key) {
+  if (Find(key) != nullptr) return;
+  throw ApiError(400,
+                 fmt::format("{} cannot change while the server runs; put it into the topology file, or give its flag, "
+                             "and restart. What can: {}",
+                             key, fmt::join(LiveSettings::Keys(), ", ")),
+                 key);
+}
+
+Topology WithLimitsOfThisProcess(Topology topology) {
+  topology.limits = LimitsOfThisProcess(topology.limits);
+  return topology;
+}
+
+}  // namespace
+
+std::vector<std::string> LiveSettings::Keys() {
+  std::vector<std::string> keys;
+  for (const LiveKey& live : kLive) keys.emplace_back(live.name);
+  return keys;
+}
+
+LiveSettings::LiveSettings(Topology started, Apply apply)
+    : started_(std::move(started)),
+      apply_(std::move(apply)),
+      given_(started_),
+      in_force_(WithLimitsOfThisProcess(started_)) {}
+
+Json LiveSettings::LayKeyLimits(const Json& limits, Topology& next) const {
+  if (!limits.is_object()) return limits;  // for the reader to refuse
+  Json entries = Json::object();
+  for (const auto& [name, entry] : limits.items()) {
+    next.key_limits.erase(name);
+    if (!entry.is_null()) entries[name] = entry;
+  }
+  return entries;
+}
+
+std::vector<std::string> LiveSettings::Change(const Json& changes) {
+  if (!changes.is_object()) throw ApiError(400, "the body must be an object of keys and values");
+  Topology next = given_;
+  std::vector<std::string> keys;
+  std::vector<SettingOverride> given;
+  for (const auto& [key, value] : changes.items()) {
+    keys.push_back(key);
+    if (value.is_null()) {
+      RefuseUnlessLive(key);
+      Find(key)->copy(started_, next);
+      continue;
+    }
+    const Json read = key == kKeyLimits ? LayKeyLimits(value, next) : value;
+    given.push_back({.key = key, .value = ParseYaml(DumpJson(read), key), .given_as = key});
+  }
+  next = WithSettings(std::move(next), given);  // refuses what is no key, and values that a key cannot have
+  for (const std::string& key : keys) RefuseUnlessLive(key);
+  ValidateTopology(next, "these changes");
+  given_ = std::move(next);
+  in_force_ = WithLimitsOfThisProcess(given_);
+  apply_(in_force_);
+  return keys;
+}
+
+}  // namespace quire

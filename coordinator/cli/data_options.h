@@ -1,0 +1,13 @@
+#pragma once
+
+#include "comm/topology/topology.h"
+#include "coordinator/api/openai/data_port.h"
+#include "coordinator/cli/text_tools.h"
+#include "coordinator/cluster/replicas/replicas.h"
+
+namespace quire {
+
+/// The data port's options, once the replicas are sized: what it promises must hold on every one of them.
+DataPort::Options DataOptionsOf(const Topology& topology, const TextTools& text, Replicas& replicas);
+
+}  // namespace quire
