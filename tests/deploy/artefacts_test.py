@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 
+import kubernetes_validate
 import yaml
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -114,6 +115,29 @@ class KubernetesTest(unittest.TestCase):
         # From everywhere the port of the API alone: not the admin port, and not what mpirun listens on.
         open_to_all = [port for rule in policy["spec"]["ingress"] if "from" not in rule for port in rule["ports"]]
         self.assertEqual([port["port"] in (8000, "http") for port in open_to_all], [True])
+
+    def check_schemas(self, objects):
+        """Against what Kubernetes publishes, for its oldest and newest version known here, and with every unknown field an error."""
+        for version in ("1.25", "1.37"):
+            for each in objects:
+                with self.subTest(kind=each["kind"], version=version):
+                    kubernetes_validate.validate(each, version, strict=True)
+
+    def test_manifests_and_chart_are_what_kubernetes_publishes(self):
+        plain = [o for o in manifests() if o["kind"] != "LeaderWorkerSet"]
+        # The set's own schema is not among them: its pods are judged as those of a Deployment.
+        for number, pod in enumerate(pods(manifests())):
+            labels = pod["metadata"]["labels"]
+            plain.append({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"pods-{number}"},
+                          "spec": {"selector": {"matchLabels": labels}, "template": pod}})
+        self.check_schemas(plain)
+        for changes in ({}, {"gpus": 0}, {"tls": "certificate", "servicePort": 443}):
+            self.check_schemas(chart(**changes))
+        broken = chart()
+        of_kind(broken, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+        with self.assertRaises(kubernetes_validate.ValidationError):
+            for each in broken:
+                kubernetes_validate.validate(each, "1.37", strict=True)
 
     def test_the_leader_worker_set_is_whole_and_confined(self):
         objects = manifests()
