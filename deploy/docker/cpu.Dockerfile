@@ -9,8 +9,8 @@ WORKDIR /src
 COPY deploy/install-packages deploy/packages.txt deploy/
 RUN apt-get update && deploy/install-packages deploy/packages.txt
 COPY . .
-RUN cmake --preset release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_CUDA=OFF \
- && cmake --build build --target quire quire-worker \
+RUN cmake --preset release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_CUDA=OFF -DQUIRE_UNITY_BUILD=ON \
+ && cmake --build build --target quire quire-worker written \
  && cmake --install build --prefix /opt/quire --strip \
  # The packages that own the libraries that the programs load, for the second stage.
  && ldd /opt/quire/bin/quire /opt/quire/bin/quire-worker | awk '/=> \//{print $3}' | sort -u \

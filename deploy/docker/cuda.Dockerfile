@@ -15,8 +15,8 @@ WORKDIR /src
 COPY deploy/install-packages deploy/packages.txt deploy/
 RUN apt-get update && DEBIAN_FRONTEND=noninteractive deploy/install-packages deploy/packages.txt
 COPY . .
-RUN cmake --preset release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_CUDA=ON \
- && cmake --build build --target quire quire-worker \
+RUN cmake --preset release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_CUDA=ON -DQUIRE_UNITY_BUILD=ON \
+ && cmake --build build --target quire quire-worker written \
  && cmake --install build --prefix /opt/quire --strip \
  # CUDA's libraries come with the second stage's image.
  && ldd /opt/quire/bin/quire /opt/quire/bin/quire-worker | awk '/=> \//{print $3}' | grep -v -e cuda -e nccl -e nvidia | sort -u \

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""container_run.py FOLDER [BUILD]: deploy/docker/cpu.Dockerfile really built, over a base image that debootstrap made, and run as
+deploy/docker/compose.yaml says, by podman for an ordinary user who has no rights on this machine: it answers, survives a
+killed worker, and stops cleanly. By hand, as root, which makes the user and takes it away; needs debootstrap, podman, crun,
+podman-compose, uidmap, iproute2, the distribution's mirror and PyPI. FOLDER keeps the base for the next run.
+
+With BUILD, what is installed from that build takes the place of the first stage's result, which compiles for half an hour
+and more. CCACHE_DIR, where it is set, is copied and lent to that stage."""
+import contextlib
+import json
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from debian_nodes import MOST_TOKENS, ROOT, Server, Steps, end_cleanly, expect, libraries_of, make_base, run, wait_for
+
+OWNER = f"quire-{os.getpid()}"  # the ordinary user; a name that nobody has
+
+
+class Owner:
+    """The user whose images and containers these are, in namespaces of its own: a network that has loopback alone for what
+    serves, and the cgroups as Debian has them (version 2 alone), whatever this machine mixes."""
+
+    def __init__(self, undo):
+        if subprocess.run(["id", OWNER], capture_output=True).returncode == 0:
+            sys.exit(f"there is a user {OWNER} already")
+        run("useradd", "--create-home", "--shell", "/bin/sh", OWNER)
+        undo.callback(subprocess.run, ["userdel", "--remove", "--force", OWNER], capture_output=True)
+        entry = pwd.getpwnam(OWNER)
+        self.home, self._uid, self._gid = entry.pw_dir, entry.pw_uid, entry.pw_gid
+        self._runtime = tempfile.mkdtemp(prefix=OWNER + ".", dir="/run")
+        undo.callback(shutil.rmtree, self._runtime, ignore_errors=True)
+        self.own(self._runtime)
+        holder = subprocess.Popen(["unshare", "--mount", "--net", "--propagation", "private", "sh", "-c",
+                                   "umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && mount --make-rshared / && "
+                                   "ip link set lo up && exec sleep infinity"], stdin=subprocess.DEVNULL)
+        self._holder = holder.pid
+        undo.callback(holder.wait)
+        undo.callback(holder.kill)
+        undo.callback(self._end_all)
+        wait_for("the namespaces", lambda: "sleep" in open(f"/proc/{holder.pid}/comm", encoding="utf-8").read())
+
+    def _end_all(self):
+        subprocess.run(self.command("podman", "stop", "--all", "--time", "2"), capture_output=True)
+        subprocess.run(self.command("podman", "unshare", "rm", "-rf", f"{self.home}/.local"), capture_output=True)
+        subprocess.run(["pkill", "-KILL", "--uid", str(self._uid)])  # podman's pause process, and what else is this user's
+
+    def own(self, path):
+        os.chown(path, self._uid, self._gid)
+        for folder, folders, files in os.walk(path):
+            for name in folders + files:
+                os.chown(os.path.join(folder, name), self._uid, self._gid, follow_symlinks=False)
+
+    def command(self, *words, network=False, **environment):
+        """network: that of this machine, for what fetches packages."""
+        settings = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.home, "XDG_RUNTIME_DIR": self._runtime, "STORAGE_DRIVER": "overlay", **environment}
+        spaces = ["--mount"] if network else ["--mount", "--net"]
+        return ["nsenter", "--target", str(self._holder), *spaces, "setpriv", "--reuid", OWNER, "--regid", OWNER, "--init-groups",
+                "env", "-i", *(f"{k}={v}" for k, v in settings.items()), "sh", "-c", f'cd {self.home} && exec "$@"', "sh", *words]
+
+    def run(self, *words, network=False, **environment):
+        return run(*self.command(*words, network=network, **environment))
+
+
+def tracked_files(folder):
+    """The tree as git knows it, for a build that cannot see what else lies there."""
+    names = run("git", "-C", ROOT, "ls-files", "-z").split("\0")
+    for name in filter(None, names):
+        place = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        shutil.copy2(os.path.join(ROOT, name), place, follow_symlinks=False)
+
+
+def installed(owner, compiled):
+    """A build context that stands for the first stage: what it leaves in /opt/quire, from a build of this machine."""
+    context = os.path.join(owner.home, "compiled")
+    place = os.path.join(context, "opt/quire")
+    run("cmake", "--install", compiled, "--prefix", place, "--strip")
+    with open(os.path.join(place, "runtime-packages"), "w", encoding="utf-8") as f:
+        f.write("\n".join(libraries_of([os.path.join(place, "bin", name) for name in ("quire", "quire-worker")])) + "\n")
+    with open(os.path.join(place, "sbom.cdx.json"), "w", encoding="utf-8") as f:
+        f.write(run(os.path.join(ROOT, "deploy/sbom"), compiled))
+    owner.own(context)
+    return ["--build-context", f"build={context}"]
+
+
+def build(owner, base, compiled, step):
+    archive, source = os.path.join(owner.home, "base.tar"), os.path.join(owner.home, "source")
+    with step("a bare Debian is the base image"):
+        run("tar", "-C", base, "-cf", archive, ".")
+        owner.own(archive)
+        owner.run("podman", "import", "--quiet", archive, "localhost/debian:12-slim")
+        digest = owner.run("podman", "image", "inspect", "--format", "{{.Digest}}", "localhost/debian:12-slim").split()[-1]
+    tracked_files(source)
+    owner.own(source)
+    lent = []
+    if os.environ.get("CCACHE_DIR"):
+        cache = shutil.copytree(os.environ["CCACHE_DIR"], os.path.join(owner.home, "ccache"))
+        owner.own(cache)
+        lent = ["--volume", f"{cache}:/root/.cache/ccache"]
+    arguments = ["build", "--network", "host", "--pull=never", *lent, "--file", f"{source}/deploy/docker/cpu.Dockerfile"]
+    with step("a base without a digest is refused"):
+        done = subprocess.run(owner.command("podman", *arguments, "--build-arg", "BASE=localhost/debian:12-slim", source, network=True),
+                              capture_output=True, text=True)
+        expect("the build", (done.returncode != 0, "has no digest" in done.stdout + done.stderr), (True, True))
+    if compiled:
+        arguments += installed(owner, compiled)
+    with step("deploy/docker/cpu.Dockerfile builds" + (", its first stage apart" if compiled else "")):
+        owner.run("podman", *arguments, "--build-arg", f"BASE=localhost/debian@{digest}", "--tag", "quire:cpu", source, network=True)
+    return digest
+
+
+def in_container(owner, *words):
+    return owner.run("podman", "exec", owner.container, *words)
+
+
+def workers(owner):
+    """Their process ids inside; the image has no pgrep."""
+    found = in_container(owner, "sh", "-c", "grep -lx quire-worker /proc/[0-9]*/comm || true")
+    return re.findall(r"/proc/(\d+)/", found)
+
+
+def main():
+    if len(sys.argv) not in (2, 3) or os.geteuid() != 0:
+        sys.exit("as root: container_run.py FOLDER [BUILD]")
+    end_cleanly()
+    step = Steps()
+    with contextlib.ExitStack() as undo:
+        base = os.path.join(sys.argv[1], "base")
+        if not os.path.exists(os.path.join(base, "etc/os-release")):
+            make_base(base)
+        owner = Owner(undo)
+        digest = build(owner, base, sys.argv[2] if len(sys.argv) == 3 else None, step)
+        print("  " + owner.run("podman", "--version").strip() + ", " +
+              owner.run("podman", "info", "--format", "storage {{.Store.GraphDriverName}}, rootless {{.Host.Security.Rootless}}").splitlines()[-1])
+        serve(owner, digest, step)
+    print(f"{step.done} steps")
+
+
+def serve(owner, digest, step):
+    with step("  the image runs as a user of its own, and says what it is made of"):
+        expect("the user", owner.run("podman", "run", "--rm", "--network", "none", "--entrypoint", "id", "quire:cpu", "-u").split()[-1], "10001")
+        bill = json.loads(owner.run("podman", "run", "--rm", "--network", "none", "--entrypoint", "cat", "quire:cpu", "/opt/quire/sbom.cdx.json"))
+        expect("the bill of materials", bill["bomFormat"], "CycloneDX")
+    size = int(owner.run("podman", "image", "inspect", "--format", "{{.Size}}", "quire:cpu").split()[-1])
+    print(f"  {size / 2**20:.0f} MiB, {owner.run('podman', 'run', '--rm', '--network', 'none', 'quire:cpu', '--version').split(chr(10))[0]}")
+    model = shutil.copytree(os.path.join(ROOT, "tests/golden/models/gqa"), os.path.join(owner.home, "model"))
+    owner.own(model)
+    compose = ["podman-compose", "-f", f"{owner.home}/source/deploy/docker/compose.yaml"]
+    settings = {"MODEL": model, "BASE": f"localhost/debian@{digest}"}
+    with step("deploy/docker/compose.yaml starts it, for a user without rights, with a root that is read only"):
+        said = owner.run(*compose, "up", "-d", "--no-build", **settings)
+        found = owner.run("podman", "ps", "--format", "{{.Names}}").split()
+        if not found:
+            raise RuntimeError(said + owner.run("podman", "ps", "--all"))
+        owner.container = found[-1]
+        server = Server(owner)
+        server.wait_until_ready(120)
+    with step("  two workers share the model; it answers"):
+        right = server.ask(MOST_TOKENS)
+        expect("an answer", bool(right), True)
+        expect("workers", len(workers(owner)), 2)
+        state = in_container(owner, "sh", "-c", "id -u; grep -E 'CapEff|NoNewPrivs' /proc/self/status; touch /x 2>&1 || true")
+        expect("rights", re.sub(r"\s+", " ", state).strip(), "10001 CapEff: 0000000000000000 NoNewPrivs: 1 touch: cannot touch '/x': Read-only file system")
+    with step("a worker is killed in it while a request runs: same answer"):
+        server.survive(lambda: in_container(owner, "sh", "-c", f"kill -KILL {workers(owner)[0]}"), right)
+        wait_for("two workers", lambda: len(workers(owner)) == 2)
+    with step("a request that runs is answered while the container stops"):
+        asked = server.begin(server.tokens_in(4))
+        wait_for("a request that runs", lambda: server.admin("/admin/status")["running"] == 1)
+        owner.run("podman", "stop", "--time", "40", owner.container)
+        answer = asked.answer()
+        expect("the answer", answer, right[:len(answer)])
+        expect("the status", owner.run("podman", "inspect", "--format", "{{.State.ExitCode}} {{.State.Status}}", owner.container).split()[-2:], ["0", "exited"])
+    with step("  nothing of it is left"):
+        left = subprocess.run(["pgrep", "--uid", str(pwd.getpwnam(OWNER).pw_uid), "-x", "quire|quire-worker|tini"], capture_output=True, text=True).stdout
+        expect("processes", left, "")
+        owner.run(*compose, "down", **settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""Debian machines on one, for what no test of the suite can have: a bare Debian that debootstrap made, as several nodes
+that systemd-nspawn runs, each with processes, mounts, users' network and host name of its own, joined by a bridge. By
+hand, as root. Needs debootstrap, systemd-container, iproute2 and the distribution's mirror."""
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+import netns  # noqa: E402
+
+RELEASE = "bookworm"
+# What a node has whatever runs on it; the rest is asked for, and what the programs load is found by ldd.
+BASE = ["ca-certificates", "iproute2", "procps", "curl"]
+USER = "serving"  # an ordinary user, whose home all nodes share, as it is on most clusters
+MOST_TOKENS = 400  # of an answer
+_PATH = "/opt/quire/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def run(*command, **options):
+    """The output of a command that must succeed."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
+    return done.stdout
+
+
+def wait_for(what, condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(RuntimeError, OSError, ValueError):
+            if condition():
+                return
+        time.sleep(0.2)
+    raise RuntimeError(f"not within {seconds} s: {what}")
+
+
+def mirror():
+    return run("apt-get", "indextargets", "--format", "$(REPO_URI)", f"Codename: {RELEASE}").splitlines()[0]
+
+
+def libraries_of(programs):
+    """The packages that own what these programs load."""
+    paths = {os.path.realpath(path) for path in re.findall(r"=> (/\S+)", run("ldd", *programs))}
+    owners = subprocess.run(["dpkg", "-S", *sorted(paths)], capture_output=True, text=True).stdout
+    return sorted({line.split(":")[0] for line in owners.splitlines()})
+
+
+def make_base(folder):
+    """A bare Debian, whose packages come from where this machine's come from, and which trusts whom this machine trusts."""
+    run("debootstrap", "--variant=minbase", "--include=" + ",".join(BASE), RELEASE, folder, mirror())
+    shutil.copy("/etc/resolv.conf", os.path.join(folder, "etc/resolv.conf"))
+    for shared in ("/etc/apt/apt.conf.d", "/usr/local/share/ca-certificates"):
+        if os.path.isdir(shared):
+            shutil.copytree(shared, os.path.join(folder, shared[1:]), dirs_exist_ok=True)
+    run("chroot", folder, "update-ca-certificates", env={"PATH": _PATH})
+
+
+def install(folder, packages):
+    policy = os.path.join(folder, "usr/sbin/policy-rc.d")  # nothing starts while packages are installed
+    with open(policy, "w", encoding="utf-8") as f:
+        f.write("#!/bin/sh\nexit 101\n")
+    os.chmod(policy, 0o755)
+    environment = {"PATH": _PATH, "DEBIAN_FRONTEND": "noninteractive"}
+    run("chroot", folder, "apt-get", "update", env=environment)
+    run("chroot", folder, "apt-get", "install", "--yes", "--no-install-recommends", *packages, env=environment)
+    os.remove(policy)
+
+
+def install_quire(folder, build):
+    """Programs of a build of this distribution, in /opt/quire/bin."""
+    programs = [os.path.join(build, name) for name in ("quire", "quire-worker")]
+    place = os.path.join(folder, "opt/quire/bin")
+    os.makedirs(place, exist_ok=True)
+    for program in programs:
+        run("strip", "-o", os.path.join(place, os.path.basename(program)), program)
+    return libraries_of(programs)
+
+
+def end_cleanly():
+    """Who is told to end takes down first what was set up."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+@contextlib.contextmanager
+def prepared(arguments, packages):
+    """The root file system of the nodes: BUILD's programs in a bare Debian with these packages. In FOLDER, where it stays
+    and is taken up again, or in a temporary one."""
+    if len(arguments) not in (1, 2) or os.geteuid() != 0:
+        sys.exit(f"as root: {os.path.basename(sys.argv[0])} BUILD [FOLDER]")
+    end_cleanly()
+    with contextlib.ExitStack() as undo:
+        folder = arguments[1] if len(arguments) == 2 else undo.enter_context(tempfile.TemporaryDirectory(prefix="quire-debian.", dir="/var/tmp"))
+        root = os.path.join(folder, "root")
+        if not os.path.exists(os.path.join(root, "etc/os-release")):
+            make_base(root)
+        install(root, [*install_quire(root, arguments[0]), *packages])
+        if subprocess.run(["chroot", root, "id", USER], capture_output=True).returncode != 0:
+            run("chroot", root, "useradd", "--no-create-home", "--shell", "/bin/sh", USER)
+        yield root
+
+
+class Node:
+    """One of them. Its first process is that of systemd-nspawn, which ends with it."""
+
+    def __init__(self, root, node, shared):
+        self.name, self.address = node.name, node.address
+        self._nspawn = subprocess.Popen(
+            ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--volatile=overlay", f"--directory={root}",
+             f"--machine={node.name}", f"--hostname={node.name}", f"--network-namespace-path=/run/netns/{node.namespace}",
+             f"--bind={shared}:/home/{USER}", "--as-pid2", "/bin/sleep", "infinity"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(f"node {self.name}", self._find_leader)
+
+    def _find_leader(self):
+        children = subprocess.run(["pgrep", "--parent", str(self._nspawn.pid), "--oldest"], capture_output=True, text=True).stdout.split()
+        self._leader = children[0] if children else None
+        return self._leader and self.run("hostname").strip() == self.name
+
+    def command(self, *words, user="root", **environment):
+        """A command line that runs words inside, with nothing of this machine's environment."""
+        home = "/root" if user == "root" else f"/home/{user}"
+        settings = {"PATH": _PATH, "HOME": home, "USER": user, "LANG": "C.UTF-8", **environment}
+        become = [] if user == "root" else ["setpriv", "--reuid", user, "--regid", user, "--init-groups"]
+        return ["nsenter", "--target", self._leader, "--all", "/usr/bin/env", "-i", *(f"{k}={v}" for k, v in settings.items()),
+                *become, "sh", "-c", f'cd {home} && exec "$@"', "sh", *words]
+
+    def run(self, *words, user="root", **environment):
+        return run(*self.command(*words, user=user, **environment))
+
+    def start(self, *words, log, user="root", **environment):
+        return subprocess.Popen(self.command(*words, user=user, **environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def pids(self, program):
+        """Process ids inside, of programs of this name."""
+        return subprocess.run(self.command("pgrep", "-x", program[:15]), capture_output=True, text=True).stdout.split()
+
+    def stop(self):
+        self._nspawn.terminate()
+        self._nspawn.wait()
+
+
+class Nodes:
+    """with Nodes(root, "node1", "node2") as nodes: nodes[0].run("true"). `home` is the shared home of USER."""
+
+    def __init__(self, root, *names):
+        self._root, self._network = root, netns.Network(*names)
+        self._up = contextlib.ExitStack()
+
+    def __enter__(self):
+        with contextlib.ExitStack() as up:
+            network = up.enter_context(self._network)
+            self.home = up.enter_context(tempfile.TemporaryDirectory(prefix="quire-nodes."))
+            with open(os.path.join(self._root, "etc/hosts"), "w", encoding="utf-8") as f:
+                f.write("127.0.0.1 localhost\n" + "".join(f"{node.address} {node.name}\n" for node in network.nodes))
+            entry = re.search(rf"^{USER}:x:(\d+):(\d+):", open(os.path.join(self._root, "etc/passwd"), encoding="utf-8").read(), re.M)
+            os.chmod(self.home, 0o755)
+            os.chown(self.home, int(entry[1]), int(entry[2]))
+            self._nodes = []
+            for node in network.nodes:
+                self._nodes.append(Node(self._root, node, self.home))
+                up.callback(self._nodes[-1].stop)
+            self._up = up.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self._up.close()
+
+    def __getitem__(self, index):
+        return self._nodes[index]
+
+    def __len__(self):
+        return len(self._nodes)
+
+    def power_off(self, index):
+        """Nobody hears of it: the cable goes first."""
+        self._network.nodes[index].link(False)
+        self[index].stop()
+
+
+class Steps:
+    """Prints what a run goes through, a line each, and ends it at the first that fails."""
+
+    def __init__(self):
+        self.done = 0
+
+    @contextlib.contextmanager
+    def __call__(self, what):
+        print(f"{what:<78}", end="", flush=True)
+        try:
+            yield
+        except Exception as error:
+            print(f"FAILED\n{error}", flush=True)  # before whatever is taken down
+            raise
+        self.done += 1
+        print("ok", flush=True)
+
+
+class Server:
+    """A server on a node, asked from that node."""
+
+    def __init__(self, node, port=8000, admin_port=8001):
+        self._node, self._port, self._admin = node, port, admin_port
+
+    def _curl(self, port, path, body):
+        data = [] if body is None else ["--data", json.dumps(body), "--header", "Content-Type: application/json"]
+        return self._node.command("curl", "--silent", "--show-error", "--fail-with-body", *data, f"http://127.0.0.1:{port}{path}")
+
+    def admin(self, path, body=None):
+        return json.loads(run(*self._curl(self._admin, path, body)))
+
+    def ask(self, max_tokens):
+        """The tokens of an answer, greedy, so that the same question has the same answer."""
+        return self.begin(max_tokens).answer()
+
+    def begin(self, max_tokens):
+        body = {"prompt": [5, 6, 7], "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True, "return_token_ids": True}
+        return Asked(self._curl(self._port, "/v1/completions", body))
+
+    def tokens_in(self, seconds):
+        """About how many tokens take so long: enough for something to happen meanwhile, on a fast machine or a busy one."""
+        few = 30
+        begin = time.monotonic()
+        self.ask(few)
+        return max(few, min(MOST_TOKENS, int(few * seconds / (time.monotonic() - begin))))
+
+    def wait_until_ready(self, seconds=60):
+        wait_for("an answer", lambda: run(*self._curl(self._port, "/ready", None)) is not None, seconds)
+
+    def hosts(self):
+        return [rank["host"] for rank in self.admin("/admin/status")["ranks"]]
+
+    def survive(self, act, right):
+        """A request is under way, and held there, while act() takes something away; then it goes on. Its answer must begin
+        as the right one does, which is long enough."""
+        epoch = self.admin("/admin/status")["epoch"]
+        asked = self.begin(self.tokens_in(4))
+        wait_for("a request that runs", lambda: self.admin("/admin/status")["running"] == 1)
+        self.admin("/admin/pause", {})
+        act()
+        wait_for("the loss to be noticed", lambda: self.admin("/admin/status")["epoch"] > epoch)
+        self.admin("/admin/resume", {})
+        answer = asked.answer()
+        expect("the answer", answer, right[:len(answer)])
+
+
+class Asked:
+    """A question that is under way."""
+
+    def __init__(self, command):
+        self._curl = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def answer(self):
+        out = self._curl.communicate(timeout=300)[0]
+        if self._curl.returncode != 0:
+            raise RuntimeError(f"no answer: {out}")
+        return json.loads(out)["choices"][0]["token_ids"]
+
+
+def expect(what, found, wanted):
+    if found != wanted:
+        raise RuntimeError(f"{what}: {found!r} instead of {wanted!r}")
