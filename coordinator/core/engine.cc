@@ -211,8 +211,10 @@ void Engine::DeliverBeams(Request& request) {
   for (size_t choice = 0; choice < beams.size(); ++choice) {
     const Beam& beam = beams[choice];
     FinishReason reason = beam.stopped ? FinishReason::kStop : FinishReason::kLength;
-    for (size_t i = 0; i + (beam.stopped ? 1 : 0) < beam.tokens.size(); ++i) {
-      if (!request.sink->OnToken({static_cast<int>(choice), beam.tokens[i], beam.logprobs[i], {}})) continue;
+    const size_t count = beam.tokens.size() - (beam.stopped ? 1 : 0);
+    for (size_t i = 0; i < count; ++i) {
+      const TokenEvent token{static_cast<int>(choice), beam.tokens[i], beam.logprobs[i], {}, {}, i + 1 < count};
+      if (!request.sink->OnToken(token)) continue;
       reason = FinishReason::kStop;
       break;
     }

@@ -15,6 +15,7 @@ struct TokenEvent {
   float logprob = 0;
   std::vector<std::pair<TokenId, float>> top;
   std::vector<float> pooled = {};  // of the prompt, with its first token, where it is to be pooled
+  bool more_follow = false;        // at once, of the same choice
 };
 
 /// Why a request ended without its result.

@@ -1,36 +1,52 @@
 #include "coordinator/text/stop_matcher.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quire {
 
-namespace {
-
-/// Length of the longest end of `text` that is a beginning of `stop`.
-size_t OverlapAtEnd(const std::string& text, const std::string& stop) {
-  for (size_t length = std::min(text.size(), stop.size() - 1); length > 0; --length) {
-    if (text.compare(text.size() - length, length, stop, 0, length) == 0) return length;
-  }
-  return 0;
+StopMatcher::StopMatcher(std::vector<std::string> stops, bool include_stop)
+    : include_stop_(include_stop), matched_(stops.size(), 0) {
+  std::vector<Stop> prepared;
+  for (std::string& stop : stops) prepared.push_back(Prepared(std::move(stop)));
+  stops_ = std::make_shared<const std::vector<Stop>>(std::move(prepared));
 }
 
-}  // namespace
+StopMatcher::Stop StopMatcher::Prepared(std::string text) {
+  Stop stop{std::move(text), {}};
+  stop.borders.assign(stop.text.size(), 0);
+  for (size_t i = 1; i < stop.text.size(); ++i) stop.borders[i] = Extended(stop, stop.borders[i - 1], stop.text[i]);
+  return stop;
+}
+
+/// The leading bytes of the stop that a text ends with which ended with `matched` of them, less than all, before this
+/// byte.
+uint32_t StopMatcher::Extended(const Stop& stop, uint32_t matched, char byte) {
+  while (matched > 0 && stop.text[matched] != byte) matched = stop.borders[matched - 1];
+  return stop.text[matched] == byte ? matched + 1 : 0;
+}
 
 StopMatcher::Output StopMatcher::Push(const std::string& text) {
+  const size_t before = held_.size();
   held_ += text;
-  size_t first = std::string::npos;
-  const std::string* found = nullptr;
-  for (const std::string& stop : stops_) {
-    const size_t at = held_.find(stop);
-    if (at < first) first = at, found = &stop;
+  size_t first = std::string::npos, keep = 0;
+  const Stop* found = nullptr;
+  for (size_t i = 0; i < stops_->size(); ++i) {
+    const Stop& stop = (*stops_)[i];
+    uint32_t& matched = matched_[i];
+    for (size_t at = before; at < held_.size() && matched < stop.text.size(); ++at) {
+      matched = Extended(stop, matched, held_[at]);
+      if (matched < stop.text.size()) continue;
+      const size_t begin = at + 1 - matched;
+      if (begin < first) first = begin, found = &stop;
+    }
+    keep = std::max<size_t>(keep, matched);
   }
   if (found != nullptr) {
-    Output out{held_.substr(0, first + (include_stop_ ? found->size() : 0)), true, *found};
+    Output out{held_.substr(0, first + (include_stop_ ? found->text.size() : 0)), true, found->text};
     held_.clear();
     return out;
   }
-  size_t keep = 0;
-  for (const std::string& stop : stops_) keep = std::max(keep, OverlapAtEnd(held_, stop));
   Output out{held_.substr(0, held_.size() - keep), false};
   held_.erase(0, held_.size() - keep);
   return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -68,10 +69,11 @@ double Mass(std::span<const Ranked> ranked) {
   return std::accumulate(ranked.begin(), ranked.end(), 0.0, [](double sum, const Ranked& r) { return sum + r.weight; });
 }
 
-/// A head of the order, unsorted, of `count` tokens and of `mass` at least, or all that weigh something.
+/// A head of the order, by ids, of `count` tokens and of `mass` at least, or all that weigh something.
 std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, float max, float temperature,
                          size_t count, double mass) {
   std::vector<Ranked> head;
+  head.reserve(logits.size());
   for (double share = 0x1p-6;; share = share > 0x1p-60 ? share * share : 0) {  // most heads are found by the first
     head.clear();
     const float cut = LogitOfShare(max, temperature, share);
@@ -83,14 +85,49 @@ std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, 
   }
 }
 
-/// Cuts the order down to the smallest head that has `enough` of the mass, one token at least.
-void KeepMass(std::vector<Ranked>& ranked, double enough) {
-  std::ranges::sort(ranked, Before);
-  double mass = 0;
-  for (size_t i = 0; i < ranked.size(); ++i) {
-    mass += ranked[i].weight;
-    if (mass >= enough) ranked.resize(i + 1);
+/// The last token of the smallest head of the order that has `enough`, or of all; `amount` says what a token adds.
+/// `ranked` is by ids. Only where the head ends are tokens put in order: buckets of equal parts of the logits' range
+/// tell in which of them that is, then buckets of that one. So a draw takes time in proportion to the row, whatever its
+/// request asks for.
+template <class Amount>
+Ranked LastOfHead(std::span<const Ranked> ranked, double enough, Amount amount) {
+  constexpr size_t kBuckets = 1024, kFew = 64;
+  std::vector<Ranked> part;  // `ranked`, after the first time
+  double before = 0;         // what stands in front of it has
+  while (true) {
+    const auto [least, most] = std::ranges::minmax(ranked, {}, &Ranked::logit);
+    if (least.logit == most.logit) break;  // in order
+    if (ranked.size() <= kFew) {
+      part.assign(ranked.begin(), ranked.end());
+      std::ranges::sort(part, Before);
+      ranked = part;
+      break;
+    }
+    const double high = most.logit, scale = kBuckets / (high - least.logit);
+    const auto bucket_of = [&](const Ranked& r) {
+      return std::min(kBuckets - 1, static_cast<size_t>((high - r.logit) * scale));
+    };
+    std::array<double, kBuckets> amounts{};
+    for (const Ranked& r : ranked) amounts[bucket_of(r)] += amount(r);
+    size_t bucket = 0;
+    for (; bucket + 1 < kBuckets && before + amounts[bucket] < enough; ++bucket) before += amounts[bucket];
+    std::vector<Ranked> inside;
+    std::ranges::copy_if(ranked, std::back_inserter(inside), [&](const Ranked& r) { return bucket_of(r) == bucket; });
+    part = std::move(inside);
+    ranked = part;
   }
+  for (const Ranked& r : ranked) {
+    before += amount(r);
+    if (before >= enough) return r;
+  }
+  return ranked.back();
+}
+
+/// Cuts the order down to the smallest head that has `enough`, one token at least. Leaves tokens by their ids.
+template <class Amount>
+void KeepHead(std::vector<Ranked>& ranked, double enough, Amount amount) {
+  const Ranked last = LastOfHead(ranked, enough, amount);
+  std::erase_if(ranked, [&](const Ranked& r) { return Before(last, r); });
 }
 
 /// The tokens that top-k, then top-p leave, in the order of their ids: where a draw walks along them, nothing depends
@@ -101,12 +138,10 @@ std::vector<Ranked> Restricted(std::span<const float> logits, const Weights& wei
   const double top_p = params.top_p;
   std::vector<Ranked> kept =
       Head(logits, weights, max, params.temperature, top_k, top_k > 0 ? 0 : top_p * weights.total);
-  if (top_k > 0 && top_k < kept.size()) {
-    std::ranges::nth_element(kept, kept.begin() + params.top_k, Before);
-    kept.resize(top_k);
-  }
-  if (top_p < 1) KeepMass(kept, top_p * (top_k > 0 ? Mass(kept) : weights.total));
-  std::ranges::sort(kept, {}, &Ranked::token);
+  if (top_k > 0 && top_k < kept.size()) KeepHead(kept, static_cast<double>(top_k), [](const Ranked&) { return 1.0; });
+  if (top_p < 1)
+    KeepHead(kept, top_p * (top_k > 0 ? Mass(kept) : weights.total),
+             [](const Ranked& r) { return static_cast<double>(r.weight); });
   return kept;
 }
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <random>
+#include <utility>
 
 #include "comm/base/json.h"
 #include "comm/model/formats/mapped_file.h"
@@ -235,6 +237,57 @@ TEST(AnswerParserTest, NoiseIsTheSameHoweverItIsCut) {
     held.Add(parts);
     ASSERT_EQ(held, whole) << text;
   }
+}
+
+// Where a call or thoughts may follow, whitespace waits for them, but not all that there is.
+TEST(AnswerParserTest, WhitespaceWithoutEndDoesNotWait) {
+  const std::string space(20'000, '\n'), few(200, ' ');
+  const AnswerShape shapes[] = {
+      {{ToolFormat::kLlama3Json, ReasoningFormat::kNone}, ReasoningStart::kNone, SomeTools()},
+      {{ToolFormat::kNone, ReasoningFormat::kThink}, ReasoningStart::kUndecided, nullptr},
+      {{ToolFormat::kDeepSeekV3, ReasoningFormat::kNone}, ReasoningStart::kNone, SomeTools()}};
+  const std::string begins[] = {"", "", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>"};
+  const std::string calls[] = {R"({"name": "noop", "arguments": {}})", "<think>so</think>yes", "{\"a\": 1}"};
+  for (size_t i = 0; i < std::size(shapes); ++i) {
+    const auto parser = MakeAnswerParser(shapes[i]);
+    Held held;
+    AnswerParts parts;
+    parser->Push(begins[i], parts);
+    for (size_t at = 0; at < space.size(); at += 10) parser->Push(std::string_view(space).substr(at, 10), parts);
+    EXPECT_LT(parser->held_bytes(), i == 0 || i == 2 ? 3 * space.size() : space.size()) << i;
+    parser->Push(calls[i], parts);
+    parser->Finish(false, parts);
+    held.Add(parts);
+    EXPECT_EQ(held.content, begins[i] + space + calls[i]) << i;
+    EXPECT_TRUE(held.calls.empty() && held.reasoning.empty()) << i;
+    if (i == 2) continue;
+    const Held after_few = Whole(shapes[i], few + calls[i], false);
+    EXPECT_EQ(after_few.calls.size() + after_few.reasoning.size(), i == 0 ? 1u : 2u) << i;
+  }
+}
+
+// What a client is charged for: a call whose name does not come is kept, and so is a value until it ends.
+TEST(AnswerParserTest, WhatWaitsIsCounted) {
+  const std::string long_text(30'000, 'x');
+  const std::pair<ToolFormat, std::string> begun[] = {
+      {ToolFormat::kHermes, R"(<tool_call>{"id": ")"},
+      {ToolFormat::kMistral, "[TOOL_CALLS]noop[CALL_ID]"},
+      {ToolFormat::kGlm45, "<tool_call>get_weather\n<arg_key>city</arg_key><arg_value>"},
+      {ToolFormat::kQwen3Coder, "<tool_call><function=noop><parameter=a>"},
+      {ToolFormat::kPythonic, "[noop(a='"}};
+  for (const auto& [format, begin] : begun) {
+    for (const ReasoningFormat reasoning : {ReasoningFormat::kNone, ReasoningFormat::kThink}) {
+      const auto parser = MakeAnswerParser({{format, reasoning}, ReasoningStart::kNone, SomeTools()});
+      AnswerParts parts;
+      parser->Push(begin + long_text, parts);
+      EXPECT_GE(parser->held_bytes(), (format == ToolFormat::kHermes ? 2 : 1) * long_text.size()) << NameOf(format);
+    }
+  }
+  const auto plain =
+      MakeAnswerParser({{ToolFormat::kHermes, ReasoningFormat::kNone}, ReasoningStart::kNone, SomeTools()});
+  AnswerParts parts;
+  for (int i = 0; i < 3000; ++i) plain->Push("words of an answer ", parts);
+  EXPECT_LT(plain->held_bytes(), 9000u);
 }
 
 TEST(AnswerParserTest, OneCallTooManyIsContent) {

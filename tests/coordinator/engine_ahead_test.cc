@@ -221,7 +221,11 @@ TEST_F(EngineAheadTest, BeamsAwaitWhatTheyDrewAndTheOthersGoOn) {
     Plan();
   }
   EXPECT_EQ(sinks_[1].choices.size(), 2u);
+  for (const auto& [index, beam] : sinks_[1].choices)
+    EXPECT_EQ(beam.announced + 1, static_cast<int>(beam.tokens.size()))
+        << "they come at once, all but the last with word of it";
   EXPECT_EQ(Got(2).size(), 8u);
+  EXPECT_EQ(sinks_[2].choices[0].announced, 0);
 }
 
 TEST_F(EngineAheadTest, ChoicesForkWhenTheirPromptIsComputed) {

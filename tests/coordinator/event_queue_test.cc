@@ -74,6 +74,19 @@ TEST(EventQueueTest, AClientThatStopsReadingIsNotWaitedForWithoutEnd) {
   EXPECT_FALSE(queue->TryNext()) << "nothing is kept beside the error";
 }
 
+TEST(EventQueueTest, WhatIsSaidOfPromptsMayWait) {
+  asio::io_context io(1);
+  const auto queue = std::make_shared<EventQueue>(io.get_executor());
+  queue->is_stalled = [] { return true; };
+  for (int i = 0; i < 100; ++i) {
+    CallEvent event = EventOf(0, std::string(10'000, 'x'));
+    event.of_prompt = true;
+    queue->Push(std::move(event));
+  }
+  io.run();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(queue->TryNext()->error, "") << i;
+}
+
 TEST(EventQueueTest, WhatWaitsForASlowClientIsKeptOnlyWhileItMayBe) {
   asio::io_context io(1);
   const auto queue = std::make_shared<EventQueue>(io.get_executor());

@@ -4,8 +4,13 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/write.hpp>
+#include <functional>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "coordinator/api/http/http_head.h"
@@ -41,6 +46,49 @@ TEST(HttpServerTest, AnAnswerThatHasBegunIsCutAndNothingElseFollows) {
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK")) << answer;
   EXPECT_TRUE(answer.ends_with("\r\n\r\n3\r\n[1,\r\n")) << answer;
   EXPECT_EQ(answer.find("429"), std::string::npos) << answer;
+}
+
+/// An answer in pieces of 16 KiB, 1 MiB in all, which says how often others had the thread meanwhile.
+asio::awaitable<void> WriteAtLength(HttpRequest&, HttpResponder& responder) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const auto turns = std::make_shared<int>(0);
+  const auto going = std::make_shared<bool>(true);
+  // Posts itself again and again: one turn each time that the thread is given away.
+  const auto take_turn = std::make_shared<std::function<void()>>();
+  *take_turn = [=] {
+    ++*turns;
+    if (*going) asio::post(executor, *take_turn);
+  };
+  asio::post(executor, *take_turn);
+  co_await responder.BeginPieces();
+  for (int i = 0; i < 64; ++i) {
+    std::string piece(16 << 10, 'x');
+    co_await responder.Write(std::move(piece));
+  }
+  *going = false;
+  std::string said = "turns:" + std::to_string(*turns);
+  co_await responder.Write(std::move(said));
+  co_await responder.EndStream();
+  *take_turn = nullptr;
+}
+
+TEST(HttpServerTest, OthersHaveTheThreadWhileALongAnswerGoesOut) {
+  asio::io_context io;
+  HttpServer server(io, {"127.0.0.1", 0}, {},
+                    {.admit = [](HttpRequest&) { return std::optional<HttpResponse>(); }, .handle = WriteAtLength});
+  std::thread thread([&io] { io.run(); });
+  asio::io_context here;
+  asio::ip::tcp::socket client(here);
+  client.connect({asio::ip::make_address("127.0.0.1"), server.port()});
+  asio::write(client, asio::buffer(std::string_view("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")));
+  std::string answer;
+  boost::system::error_code end;
+  asio::read(client, asio::dynamic_buffer(answer), end);
+  io.stop();
+  thread.join();
+  const size_t said = answer.find("turns:");
+  ASSERT_NE(said, std::string::npos);
+  EXPECT_GE(std::stoi(answer.substr(said + 6)), 1024 / 64) << "once every 64 KiB, however fast the client takes them";
 }
 
 TEST(HttpServerTest, FoldedLinesAreFound) {

@@ -42,6 +42,19 @@ TEST(StopMatcherTest, TheEarliestMatchWinsAndMayBeIncluded) {
   EXPECT_EQ(Feed(StopMatcher({}, false), {"a", "b"}).text, "ab");
 }
 
+// Stops that begin and end alike, in texts that nearly hold them: what is known of one place is used at the next.
+TEST(StopMatcherTest, StopsThatRepeatThemselvesAreFoundWhereTheyFirstEnd) {
+  const std::string run(900, 'a');
+  EXPECT_EQ(Feed(StopMatcher({run + "b", "aaba"}, false), {run, run, "aab", "x"}).text, std::string(902, 'a'));
+  EXPECT_EQ(Feed(StopMatcher({"abcabd", "bcabcabe"}, false), {"abcabcabcabe"}).text, "abca");
+  StopMatcher held({run + "b", std::string(300, 'a') + "c"}, false);
+  for (int i = 0; i < 50; ++i) held.Push(run);
+  EXPECT_EQ(held.Finish(), run) << "no more than may begin a stop";
+  const StopMatcher::Output out = StopMatcher({run + "b"}, false).Push(run + run + "b and more");
+  EXPECT_EQ(out.text, run);
+  EXPECT_TRUE(out.stopped);
+}
+
 // However the text is cut, the outcome is that of the whole text.
 TEST(StopMatcherTest, CuttingDoesNotMatter) {
   test::Random random(2);

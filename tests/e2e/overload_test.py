@@ -182,6 +182,51 @@ class AnswerTest(OverloadCase):
         self.assertIn("16 prompts with 128 choices each are 2048 sequences; at most 1280", answer["error"]["message"])
 
 
+class StreamTest(OverloadCase):
+    """Streams whose events come with much, or all at once: the thread that moves bytes gives itself away between them."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.start("scheduler: {max_running: 256}\n")
+
+    def stream(self, times=1, **body):
+        """Bytes of each of so many streams that are asked for at once."""
+        raw = request_bytes("/v1/completions", json.dumps({**body, "stream": True, "ignore_eos": True}).encode(), "Connection: close")
+        done = []
+
+        def one():
+            s = self.connect()
+            s.sendall(raw)
+            size, end = 0, b""
+            while piece := s.recv(1 << 20):
+                size, end = size + len(piece), (end + piece)[-300:]
+            done.append((size, end))
+        threads = [threading.Thread(target=one) for _ in range(times)]
+        with self.nobody_else_notices(stream=False):  # steps are shared: that is no matter of this file
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        for _, end in done:
+            self.assertIn(b"[DONE]", end)
+            self.assertNotIn(b'"error"', end, "whoever reads at once is not told to read faster")
+        return [size for size, _ in done]
+
+    def test_tokens_without_a_text(self):
+        """Tokens that are not shown have log-probabilities, and no text that would be sent at once."""
+        sizes = self.stream(prompt=[5], n=128, max_tokens=250, logprobs=20, allowed_token_ids=[256])
+        self.assertGreater(min(sizes), 4 * MIB)
+
+    def test_a_prompt_that_is_repeated_with_log_probabilities(self):
+        sizes = self.stream(prompt=[5 + i % 200 for i in range(1900)], n=64, max_tokens=1, logprobs=20, echo=True)
+        self.assertGreater(min(sizes), 4 * MIB)
+
+    def test_beams_that_end_together(self):
+        options = {"include_usage": True, "continuous_usage_stats": True}
+        sizes = self.stream(2, prompt=[5], n=20, best_of=20, use_beam_search=True, max_tokens=1000, stream_options=options)
+        self.assertGreater(min(sizes), 20 * 1000)
+
+
 class TextTest(OverloadCase):
     @classmethod
     def setUpClass(cls):
@@ -269,6 +314,13 @@ class PatternTest(OverloadCase):
                 status, answer = self.server.post(path, {"prompt": text})
                 self.assertEqual(status, 400)
                 self.assertIn("s to split", answer["error"]["message"])
+
+    def test_many_words_get_no_more_time_than_one_text(self):
+        """Each of them is far from its bound."""
+        with self.nobody_else_notices():
+            status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1, "bad_words": ["a" * 256] * 64})
+        self.assertEqual(status, 400, answer)
+        self.assertIn("s to split", answer["error"]["message"])
 
 
 class PlacesTest(OverloadCase):

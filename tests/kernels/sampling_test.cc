@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "kernels/cpu/isa/table.h"
 #include "tests/support/random.h"
@@ -154,6 +157,53 @@ TEST(SamplingTest, TopPOverALargeVocabularyEqualsSortingAll) {
   }
   for (uint64_t i = 0; i < 300; ++i) {
     EXPECT_TRUE(kept[static_cast<size_t>(SampleToken(logits, {.top_p = 0.7f}, {3, 1, i}))]);
+  }
+}
+
+// Rows whose order is hard to find: equal logits, steps, one far above or below, all within the last bits of a float.
+TEST(SamplingTest, WhatIsKeptOfAnyRowEqualsSortingAll) {
+  test::Random random(11);
+  for (int round = 0; round < 400; ++round) {
+    const auto size = static_cast<size_t>(random.Between(1, 3000));
+    auto logits = random.Floats(static_cast<int64_t>(size));
+    const int64_t kind = random.Below(5);
+    for (float& x : logits)
+      x = kind == 0 ? x : kind == 1 ? std::round(3 * x) : kind == 2 ? 1 : kind == 3 ? x * 1e-38f : 1 + x * 1e-6f;
+    if (random.Below(3) == 0) logits[static_cast<size_t>(random.Below(static_cast<int64_t>(size)))] += 100;
+    const auto top_k = static_cast<int32_t>(random.Below(2) == 0 ? 0 : random.Between(1, static_cast<int64_t>(size)));
+    const double top_p = random.Below(2) == 0 ? 1 : 0.001 * static_cast<double>(random.Between(1, 999));
+    const float temperature = random.Below(2) == 0 ? 1.0f : 100.0f;
+    std::vector<size_t> order(size);
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, std::greater<>(), [&](size_t token) { return logits[token]; });
+    const auto weight = [&](size_t token) {
+      return std::exp((static_cast<double>(logits[token]) - static_cast<double>(logits[order[0]])) /
+                      static_cast<double>(temperature));
+    };
+    if (top_k > 0) order.resize(std::min(size, static_cast<size_t>(top_k)));
+    double total = 0, mass = 0;
+    for (const size_t token : order) total += weight(token);
+    std::vector<bool> kept(size);
+    for (const size_t token : order) {
+      kept[token] = true;
+      if ((mass += weight(token)) >= top_p * total * (1 + 1e-5)) break;  // rounding may leave one more
+    }
+    for (uint64_t i = 0; i < 20; ++i) {
+      const int32_t drawn = SampleToken(logits, {temperature, top_k, static_cast<float>(top_p)}, {3, 1, i});
+      ASSERT_TRUE(kept[static_cast<size_t>(drawn)])
+          << round << " " << size << " " << kind << " " << top_k << " " << top_p;
+    }
+  }
+}
+
+// Among equal ones the lowest ids are kept, and all that are kept are drawn.
+TEST(SamplingTest, OfEqualLogitsTheFirstAreKept) {
+  const std::vector<float> logits(500, 0.5f);
+  for (const SamplingParams& params :
+       {SamplingParams{.top_k = 3}, {.top_p = 0.0055f}, {.top_k = 250, .top_p = 0.011f}}) {
+    const auto share = Frequencies(logits, params);
+    EXPECT_EQ(share.size(), 3u);
+    EXPECT_EQ(share.rbegin()->first, 2);
   }
 }
 

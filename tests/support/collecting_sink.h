@@ -17,6 +17,7 @@ class CollectingSink : public RequestSink {
     std::vector<float> logprobs;
     std::vector<std::vector<std::pair<TokenId, float>>> top;
     std::optional<FinishReason> finished;
+    int announced = 0;  // tokens that were said to follow at once
   };
 
   void OnPromptScores(const PromptScores& scores, const std::vector<TokenId>&) override {
@@ -33,6 +34,7 @@ class CollectingSink : public RequestSink {
     choice.tokens.push_back(event.token);
     choice.logprobs.push_back(event.logprob);
     choice.top.push_back(event.top);
+    choice.announced += event.more_follow;
     if (!event.pooled.empty()) pooled = event.pooled;
     return stop_after > 0 && choice.tokens.size() >= stop_after;
   }

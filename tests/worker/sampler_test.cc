@@ -110,6 +110,14 @@ SampledToken DrawFive(const SequenceState& sequence, RowDrawer drawer = {}) {
   return drawer.Draw(row, sequence, 3);
 }
 
+TEST(DrawTest, SeenTokensAreCountedWhereTheyWereGenerated) {
+  SequenceState sequence;
+  sequence.tokens = {4, 2, 4, 7, 2, 7, 7, 0};
+  sequence.num_prompt_tokens = 3;
+  const std::vector<std::pair<TokenId, int32_t>> seen = {{4, 0}, {2, 1}, {7, 3}, {0, 1}};
+  EXPECT_EQ(SeenTokens(sequence, static_cast<size_t>(kVocab)), seen);
+}
+
 TEST(DrawTest, ConstraintsThatCannotGoOnMarkTheToken) {
   using Outcome = TokenConstraint::Outcome;
   const SampledToken drawn = DrawFive(Greedy(std::make_shared<Always>(Outcome::kMasked)));

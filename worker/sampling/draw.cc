@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "kernels/sampling.h"
 #include "worker/sampling/thought_limit.h"
@@ -76,12 +75,19 @@ bool ForbidsTokens(const SamplingSpec& s) {
   return !s.allowed_tokens.empty() || !s.bad_words.empty() || s.thoughts.tokens >= 0;
 }
 
-/// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
-std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s) {
-  std::map<TokenId, int32_t> seen;
-  for (size_t i = 0; i < s.tokens.size(); ++i)
-    seen[s.tokens[i]] += i >= static_cast<size_t>(s.num_prompt_tokens) ? 1 : 0;
-  return {seen.begin(), seen.end()};
+std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s, size_t vocab_size) {
+  constexpr int32_t kUnseen = -1;
+  std::vector<int32_t> places(vocab_size, kUnseen);  // in `seen`
+  std::vector<std::pair<TokenId, int32_t>> seen;
+  for (size_t i = 0; i < s.tokens.size(); ++i) {
+    int32_t& place = places[static_cast<size_t>(s.tokens[i])];
+    if (place == kUnseen) {
+      place = static_cast<int32_t>(seen.size());
+      seen.emplace_back(s.tokens[i], 0);
+    }
+    if (i >= static_cast<size_t>(s.num_prompt_tokens)) ++seen[static_cast<size_t>(place)].second;
+  }
+  return seen;
 }
 
 void KeepAllowed(std::span<const uint32_t> allowed, int64_t first, std::span<float> logits) {
@@ -130,7 +136,7 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   }
   if (HasPenalties(spec)) {
     kernels::ApplyPenalties(logits, {spec.repetition_penalty, spec.frequency_penalty, spec.presence_penalty},
-                            SeenTokens(sequence));
+                            SeenTokens(sequence, logits.size()));
   }
   drawn.token = kernels::SampleToken(logits, {spec.temperature, spec.top_k, spec.top_p, spec.min_p},
                                      {spec.seed, spec.choice, sequence.tokens.size()});

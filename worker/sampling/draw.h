@@ -19,8 +19,9 @@ bool NeedsOnlyTheBest(const SequenceState& sequence);
 /// Alternatives that are reported with each of the sequence's tokens.
 size_t NumAlternatives(const SamplingSpec& spec, int64_t vocab_size);
 
-/// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
-std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& sequence);
+/// Occurrences among the generated tokens, in the order in which tokens came; prompt tokens are listed with what they
+/// add, 0. It is made for every draw, so it takes a pass over the sequence and no search.
+std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& sequence, size_t vocab_size);
 
 /// Entries of a mask, bit i % 32 of entry i / 32 for token i.
 inline size_t MaskWords(int64_t vocab_size) { return static_cast<size_t>((vocab_size + 31) / 32); }

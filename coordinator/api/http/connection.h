@@ -90,6 +90,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   Clock::time_point begin_ = Clock::now();               // of the request
   Clock::duration waited_{};                             // for the client to take more of the answer
   size_t taken_ = 0;                                     // of the answer, since it was first waited for
+  size_t unbroken_ = 0;                                  // bytes of answers, since others had the thread
   uint64_t deadline_number_ = 0, handshake_ticket_ = 0;  // of the deadline that is set, and of its turn
   bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;
   bool timed_out_ = false, stalled_ = false, reading_early_ = false, said_goodbye_ = false;

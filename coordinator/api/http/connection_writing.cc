@@ -1,3 +1,4 @@
+#include <boost/asio/post.hpp>
 #include <boost/beast/http.hpp>
 
 #include "comm/base/error.h"
@@ -16,6 +17,7 @@ using asio::ip::tcp;
 namespace {
 
 constexpr size_t kOneWriteBytes = 64 << 10;                               // an answer of that size leaves with its head
+constexpr size_t kTurnBytes = 64 << 10;                                   // written while nobody else has the thread
 constexpr std::chrono::hours kLongestWrite = std::chrono::hours(7 * 24);  // whatever the rate
 
 }  // namespace
@@ -100,7 +102,8 @@ asio::awaitable<void> Connection::WriteRaw(std::string bytes) { co_await WriteFr
 
 /// Most writes fit the kernel's buffer and wait for nothing. A client that takes nothing for write_seconds, or that was
 /// waited for longer than that and took less than write_bytes_per_second meanwhile, loses the connection. While it is
-/// waited for, its place is one of those that give way to newcomers.
+/// waited for, its place is one of those that give way to newcomers. Whoever makes a long answer as fast as its client
+/// takes it never waits, so the thread is given to others every kTurnBytes.
 asio::awaitable<void> Connection::WriteFrom(std::string_view bytes) {
   const std::chrono::seconds patience(limits_.chosen.write_seconds);
   for (size_t done = 0; done < bytes.size() && !gone_;) {
@@ -133,6 +136,11 @@ asio::awaitable<void> Connection::WriteFrom(std::string_view bytes) {
     if (waited_before) taken_ += sent;
     record.bytes += static_cast<int64_t>(sent);
     if (error) MarkGone();
+    unbroken_ += sent;
+    if (unbroken_ < kTurnBytes) continue;
+    unbroken_ = 0;
+    const auto executor = socket_.tcp().get_executor();
+    co_await asio::post(executor, asio::use_awaitable);
   }
 }
 

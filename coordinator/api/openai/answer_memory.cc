@@ -10,14 +10,19 @@ namespace {
 
 constexpr int64_t kTextBytesPerToken = 16;  // twice what is usual, and again twice because a text grows by doubling
 constexpr int64_t kTokenBytes = 8;          // in a list that grows by doubling
+constexpr int64_t kBeamTokenBytes = 32;     // of a beam: running, its continuation while it is made, and finished
 constexpr int64_t kChoiceBytes = 512;
-constexpr int64_t kListBytes = 24;  // of an allocation, and its rounding
+constexpr int64_t kParserBytes = 8 << 10;  // of a choice's text, which a parser drops in pieces; calls may hold more
+constexpr int64_t kListBytes = 24;         // of an allocation, and its rounding
 
 /// What a reported token with so many alternatives takes.
 int64_t TokenRecordBytes(int num_top) {
   const auto top = static_cast<int64_t>(sizeof(ReportedToken::top[0])) * num_top;
   return static_cast<int64_t>(sizeof(ReportedToken)) + top + kListBytes;
 }
+
+/// Whether all of an answer is there before any of it is sent. Beams are known at their end.
+bool ComesAtOnce(const GenerateCall& call) { return !call.stream || call.beams.has_value(); }
 
 int64_t RecordBytes(const std::deque<ReportedToken>& tokens) {
   if (tokens.empty()) return 0;
@@ -27,10 +32,13 @@ int64_t RecordBytes(const std::deque<ReportedToken>& tokens) {
 }  // namespace
 
 int64_t TextBytes(const PreparedCall& prepared, int max_tokens) {
+  const GenerateCall& call = prepared.call;
+  const int64_t choices = int64_t{prepared.num_prompts} * call.num_delivered();
+  const int64_t of_choice = int64_t{max_tokens} * kTextBytesPerToken;
+  const int64_t parsed = call.shape.is_plain() ? 0 : choices * std::min(of_choice, kParserBytes);
   // Events at the end of such a stream repeat the text, one after the other.
-  if (prepared.call.stream && prepared.terms) return 2 * int64_t{max_tokens} * kTextBytesPerToken;
-  if (prepared.call.stream) return 0;
-  return int64_t{prepared.num_prompts} * prepared.call.num_delivered() * max_tokens * kTextBytesPerToken;
+  if (call.stream && prepared.terms) return parsed + 2 * of_choice;
+  return parsed + (ComesAtOnce(call) ? choices * of_choice : 0);
 }
 
 int64_t KeptBytes(const GenerateCall& call) {
@@ -57,6 +65,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   const int64_t of_prompts = prepared.pooling ? static_cast<int64_t>(prepared.prompt_tokens)  // of thousands, maybe
                                               : prepared.num_sampled() * longest;
   int64_t bytes = (of_prompts + int64_t{prepared.num_sampled()} * max_tokens) * kTokenBytes;
+  if (call.beams) bytes += int64_t{prepared.num_sampled()} * max_tokens * kBeamTokenBytes;
   bytes += delivered * kChoiceBytes;
   if (prepared.pooling) {  // vectors come twice: from the engine, and as they are told
     bytes += 2 * prepared.num_prompts * prepared.vector_bytes;
@@ -71,7 +80,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   if (call.num_scored_top() >= 0)
     bytes += prepared.num_prompts * longest * (TokenRecordBytes(call.num_scored_top()) + kTextBytesPerToken);
   if (call.return_token_ids) bytes += prepared.num_prompts * longest * kTokenBytes;
-  if (call.stream) return bytes + static_cast<int64_t>(EventQueue::kFreeBytes);
+  if (!ComesAtOnce(call)) return bytes + static_cast<int64_t>(EventQueue::kFreeBytes);
   if (call.num_top_logprobs >= 0 || call.return_token_ids) {
     bytes += delivered * max_tokens * TokenRecordBytes(std::max(0, call.num_top_logprobs));
   }

@@ -17,8 +17,8 @@ constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // one piece, its copy
 /// Said of an answer that there is no room for.
 constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
 
-/// Bytes that the texts of a whole answer are thought to take; none of a stream's, but where
-/// its last events repeat it. Texts may turn out longer.
+/// Bytes that the texts of a whole answer, or of beams, are thought to take, and what parsers usually hold of them; of
+/// another stream's texts only those that its last events repeat. Texts may turn out longer.
 int64_t TextBytes(const PreparedCall& prepared, int max_tokens);
 
 /// The most that a call may come to hold, its texts excepted: tokens in the engine, records of log-probabilities, what

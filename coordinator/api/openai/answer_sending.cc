@@ -95,7 +95,7 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
     timer.OnEvent(*event);
     if (!event->error.empty()) throw ErrorOf(*event);
     text_bytes += 2 * static_cast<int64_t>(event->text.size());
-    if (!exchange.HoldText(text_bytes)) throw ApiError(503, kTooLong);
+    if (!exchange.HoldText(text_bytes + exchange.waiting_bytes)) throw ApiError(503, kTooLong);
     if (event->of_prompt) {
       AnswerPrompt& prompt = *prompts[static_cast<size_t>(event->choice / call.num_delivered())];
       prompt.text += event->text;
@@ -115,6 +115,7 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
   }
   if (exchange.responder.gone()) co_return;
   exchange.slot.Release();
+  exchange.choices.clear();  // with what their parsers held
   if (call.num_delivered() > call.n) KeepBest(choices, call);
   co_await SendWhole(std::move(choices), exchange);
 }
@@ -188,7 +189,7 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
     std::string text;
     if (!event && context_.replicas.recovering()) text = ": recovering\n\n";
     if (!event && quiets % kQuietsToPing == 0) text = exchange.form ? exchange.form->Ping() : ": ping\n\n";
-    // What has piled up while the client was reading goes out in one write.
+    // What has piled up while the client was reading goes out in few writes.
     for (; event; event = running.events().TryNext()) {
       if (!exchange.HoldEvent(*event)) event->error = kTooLong, event->error_status = 503;
       timer.OnEvent(*event);
@@ -211,6 +212,9 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
       }
       text += ChunksOf(*event, exchange);
       finished += event->finished.has_value();
+      if (text.size() < kPieceBytes || finished == choices) continue;
+      std::string piece = std::exchange(text, {});
+      co_await responder.Write(std::move(piece));
     }
     if (finished == choices) exchange.slot.Release();
     co_await responder.Write(std::move(text));

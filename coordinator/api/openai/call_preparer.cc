@@ -133,7 +133,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
   }
   if (prepared.num_sampled() > room) return prepared;
   const MarkedText text = call.chat ? RenderChat(call, stop) : MarkedText();
-  FindBadWords(call, {stop});
+  FindBadWords(call, stop);
   EncodePrompts(prepared, text, stop);
   call.prompts.clear();
   call.prompts.shrink_to_fit();
@@ -170,10 +170,14 @@ ApiError CallPreparer::PromptTooLong(const GenerateCall& call) const {
   return ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
 }
 
-/// As vLLM finds them: the word as it is, and behind a space where that is another token.
-void CallPreparer::FindBadWords(GenerateCall& call, const EncodeBounds& bounds) const {
+/// As vLLM finds them: the word as it is, and behind a space where that is another token. All words together get the
+/// time of one text.
+void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop) const {
   auto& words = call.sampling.bad_words;
-  size_t tokens = 0;
+  size_t tokens = 0, bytes = 0;
+  for (const std::string& word : call.bad_words) bytes += 2 * word.size();
+  SplitBudget splitting(bytes, {}, stop);
+  const EncodeBounds bounds{.stop = stop, .splitting = &splitting};
   for (const std::string& word : call.bad_words) {
     const size_t begin = std::min(word.find_first_not_of(' '), word.size());
     const std::string bare = word.substr(begin);

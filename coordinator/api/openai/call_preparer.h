@@ -74,7 +74,7 @@ class CallPreparer {
   void CheckSize(std::string_view text, const char* field) const;
   MarkedText RenderChat(GenerateCall& call, const std::stop_token& stop) const;
   ApiError PromptTooLong(const GenerateCall& call) const;
-  void FindBadWords(GenerateCall& call, const EncodeBounds& bounds) const;
+  void FindBadWords(GenerateCall& call, const std::stop_token& stop) const;
   std::vector<TokenId> EncodePair(const std::string& pair, size_t most, const EncodeBounds& bounds) const;
   void EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const;
 

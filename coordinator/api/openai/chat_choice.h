@@ -24,6 +24,8 @@ class ChatChoice {
   bool called() const { return called_; }
   /// Whether the latest text was about thoughts, or began among them.
   bool was_thinking() const { return was_thinking_; }
+  /// Bytes of the text that wait until it is known what they are.
+  size_t held_bytes() const { return parser_ == nullptr ? 0 : parser_->held_bytes(); }
 
  private:
   AnswerParts Filtered(AnswerParts parts);

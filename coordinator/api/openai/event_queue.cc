@@ -13,7 +13,9 @@ namespace {
 
 constexpr size_t kSpelledToken = 40;  // of an answer, with a log-probability; here it is kept as less
 
+/// What is said of prompts is charged as a whole before a call begins, and comes faster than anybody reads.
 size_t BytesOf(const CallEvent& event) {
+  if (event.of_prompt) return 0;
   size_t bytes = sizeof(event) + event.text.size() + event.error.size();
   for (const ReportedToken& token : event.tokens) bytes += sizeof(token) + (1 + token.top.size()) * kSpelledToken;
   return bytes;

@@ -47,7 +47,7 @@ struct CallEvent {
 /// Events on their way from the engine's thread to one coroutine on the I/O thread.
 class EventQueue : public std::enable_shared_from_this<EventQueue> {
  public:
-  /// What may wait for a client that has stopped reading.
+  /// What may wait for a client that has stopped reading, beside what is said of its prompts.
   static constexpr size_t kMaxBytes = 256 << 10;
 
   explicit EventQueue(boost::asio::any_io_executor executor) : executor_(executor), timer_(executor) {}

@@ -37,16 +37,20 @@ ByteBudget::Verdict DataPort::Exchange::HoldMade(size_t bytes) {
 
 bool DataPort::Exchange::HoldEvent(const CallEvent& event) {
   const int64_t held = form ? form->held_bytes() : 0;
-  return held == 0 || HoldText(2 * (held + static_cast<int64_t>(event.text.size())));
+  const int64_t repeated = held == 0 ? 0 : 2 * (held + static_cast<int64_t>(event.text.size()));
+  return HoldText(repeated + waiting_bytes);
 }
 
 AnswerParts DataPort::Exchange::PartsOf(const CallEvent& event) {
   ChatChoice& choice = choices[static_cast<size_t>(event.choice)];
+  waiting_bytes -= static_cast<int64_t>(choice.held_bytes());
   AnswerParts parts = choice.OnText(event.text);
   if (choice.was_thinking()) usage.reasoning_tokens += event.num_tokens;
-  if (!event.finished) return parts;
-  AnswerParts last = choice.OnEnd(*event.finished == FinishReason::kLength);
-  std::ranges::move(last, std::back_inserter(parts));
+  if (event.finished) {
+    AnswerParts last = choice.OnEnd(*event.finished == FinishReason::kLength);
+    std::ranges::move(last, std::back_inserter(parts));
+  }
+  waiting_bytes += static_cast<int64_t>(choice.held_bytes());
   return parts;
 }
 

@@ -54,7 +54,7 @@ struct DataPort::Exchange {
   bool HoldText(int64_t bytes);
   /// What texts of the answer that are made and not sent yet take from now on; what is kept for later ones stays.
   ByteBudget::Verdict HoldMade(size_t bytes);
-  /// The same as HoldText for a stream that ends with all of its text.
+  /// The same as HoldText for a stream: what its ending repeats, and what waits until it is known what it is.
   bool HoldEvent(const CallEvent& event);
   /// What an event brings of a chat's choice; counts tokens of thoughts.
   AnswerParts PartsOf(const CallEvent& event);
@@ -91,6 +91,7 @@ struct DataPort::Exchange {
   std::optional<PoolingTerms> pooling = {};    // of calls that generate nothing
   int64_t made_bytes = 0;                      // charged for HoldMade
   int64_t kept_bytes = 0;                      // of those, for texts to come
+  int64_t waiting_bytes = 0;                   // held by `choices`
 };
 
 }  // namespace quire

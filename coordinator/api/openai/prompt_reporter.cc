@@ -23,19 +23,20 @@ PromptReporter::Part PromptReporter::First(const std::vector<TokenId>& prompt) {
   return part;
 }
 
-PromptReporter::Part PromptReporter::Next(const PromptScores& scores, const std::vector<TokenId>& prompt) {
-  Part part;
+std::vector<PromptReporter::Part> PromptReporter::Next(const PromptScores& scores, const std::vector<TokenId>& prompt) {
+  std::vector<Part> parts;
   const auto width = static_cast<size_t>(scores.num_top);
   for (size_t i = 0; i < scores.count(); ++i) {
+    if (i % kMostTokens == 0) parts.emplace_back();
     const auto begin = scores.top.begin() + static_cast<ptrdiff_t>(i * width);
     Add({prompt[static_cast<size_t>(scores.start) + i + 1],
          scores.logprobs[i],
          {begin, begin + static_cast<ptrdiff_t>(width)},
          0,
          scores.ranks[i]},
-        part);
+        parts.back());
   }
-  return part;
+  return parts;
 }
 
 }  // namespace quire

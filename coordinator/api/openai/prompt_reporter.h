@@ -15,6 +15,9 @@ class PromptReporter {
   PromptReporter(const Tokenizer& tokenizer, bool skip_special_tokens)
       : tokenizer_(tokenizer), detokenizer_(tokenizer, skip_special_tokens) {}
 
+  /// Tokens of a part, at the most: with twenty alternatives each they are some 50 KB of JSON, a millisecond's work.
+  static constexpr size_t kMostTokens = 32;
+
   struct Part {
     std::vector<ReportedToken> tokens;
     std::string text;
@@ -22,7 +25,7 @@ class PromptReporter {
   /// The first token, which nothing predicts. Before all others.
   Part First(const std::vector<TokenId>& prompt);
   /// The next tokens. `prompt` may be followed by others after its first num_tokens.
-  Part Next(const PromptScores& scores, const std::vector<TokenId>& prompt);
+  std::vector<Part> Next(const PromptScores& scores, const std::vector<TokenId>& prompt);
 
   /// Characters of the text so far.
   size_t num_characters() const { return num_characters_; }

@@ -60,11 +60,9 @@ class TextSink : public RequestSink {
         lists_tokens_(!call.sampling.logprob_tokens.empty()),
         client_tokens_(call.client_tokens),
         events_(std::move(events)) {
+    const auto stops = StopMatcher(call.stop, call.include_stop);
     for (int i = 0; i < call.num_delivered(); ++i) {
-      choices_.push_back({Detokenizer(tokenizer, call.skip_special_tokens, call.shown_tokens),
-                          StopMatcher(call.stop, call.include_stop),
-                          {},
-                          0});
+      choices_.push_back({Detokenizer(tokenizer, call.skip_special_tokens, call.shown_tokens), stops, {}, {}, 0});
     }
     if (call.num_scored_top() < 0) return;
     prompt_.emplace(tokenizer, call.skip_special_tokens);
@@ -73,7 +71,7 @@ class TextSink : public RequestSink {
 
   void OnStart(double waited_seconds) override {
     waited_ = waited_seconds;
-    if (prompt_) EmitPrompt(std::move(first_));
+    if (prompt_) EmitPrompt({std::move(first_)});
   }
 
   void OnPromptScores(const PromptScores& scores, const std::vector<TokenId>& prompt) override {
@@ -99,7 +97,9 @@ class TextSink : public RequestSink {
     // Before min_tokens a stop string is text like other text.
     const bool may_stop = choice.num_tokens > min_tokens_;
     const StopMatcher::Output out = may_stop ? choice.stops.Push(text) : StopMatcher::Output{text};
-    if (!out.text.empty() || out.stopped || !detokenizes_) Emit(token.choice, out.text, std::nullopt);
+    choice.pending_text += out.text;
+    if (out.stopped || IsDue(choice, token.more_follow))
+      Emit(token.choice, std::exchange(choice.pending_text, {}), std::nullopt);
     choice.stopped = out.stopped;
     choice.stop_sequence = out.stop;
     return out.stopped;
@@ -107,9 +107,9 @@ class TextSink : public RequestSink {
 
   void OnFinish(int index, FinishReason reason) override {
     Choice& choice = choices_[static_cast<size_t>(index)];
-    std::string rest;
+    std::string rest = std::exchange(choice.pending_text, {});
     if (!choice.stopped) {
-      rest = choice.stops.Finish();  // what is left of a character without its end is no text
+      rest += choice.stops.Finish();  // what is left of a character without its end is no text
     }
     if (only_prompt_) reason = FinishReason::kLength;
     if (reason == FinishReason::kStop && !choice.stopped)
@@ -138,7 +138,8 @@ class TextSink : public RequestSink {
   struct Choice {
     Detokenizer detokenizer;
     StopMatcher stops;
-    std::vector<ReportedToken> pending_tokens;  // drawn, but their text is held back
+    std::string pending_text;                   // that is to be told with what follows
+    std::vector<ReportedToken> pending_tokens;  // drawn, but not told yet
     int pending_count;
     bool stopped = false;
     std::string stop_sequence;  // that stopped it
@@ -147,18 +148,30 @@ class TextSink : public RequestSink {
     size_t num_characters = 0;  // of text so far; counted when tokens are reported
   };
 
+  /// Whether what is pending is told before there is more. Where all comes at once, few events say it; and no event has
+  /// so many tokens that spelling them takes the I/O thread long.
+  bool IsDue(const Choice& choice, bool more_follow) const {
+    constexpr size_t kTextBytes = 4 << 10;
+    constexpr int kTokens = 256;
+    if (choice.pending_tokens.size() >= PromptReporter::kMostTokens) return true;
+    if (more_follow) return choice.pending_text.size() >= kTextBytes || choice.pending_count >= kTokens;
+    return !choice.pending_text.empty() || !detokenizes_;
+  }
+
   static ReportedToken Report(const TokenEvent& token, size_t text_offset) {
     return {token.token, token.logprob, token.top, text_offset};
   }
 
-  void EmitPrompt(PromptReporter::Part part) {
-    CallEvent event;
-    event.choice = first_choice_;
-    event.of_prompt = true;
-    event.tokens = std::move(part.tokens);
-    if (echoes_) event.text = std::move(part.text);
+  void EmitPrompt(std::vector<PromptReporter::Part> parts) {
+    for (PromptReporter::Part& part : parts) {
+      CallEvent event;
+      event.choice = first_choice_;
+      event.of_prompt = true;
+      event.tokens = std::move(part.tokens);
+      if (echoes_) event.text = std::move(part.text);
+      events_->Push(std::move(event));
+    }
     for (Choice& choice : choices_) choice.num_characters = echoes_ ? prompt_->num_characters() : 0;
-    events_->Push(std::move(event));
   }
 
   void Emit(int index, std::string text, std::optional<FinishReason> finished) {

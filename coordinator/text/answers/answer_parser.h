@@ -41,6 +41,8 @@ class AnswerParser {
   virtual void Finish(bool cut, AnswerParts& out) = 0;
   /// Whether the text so far ends inside thoughts.
   virtual bool in_reasoning() const { return false; }
+  /// Bytes of the text, and of what was made of it, that wait for more.
+  virtual size_t held_bytes() const = 0;
 };
 
 /// All that the form of one answer depends on, decided before it begins.

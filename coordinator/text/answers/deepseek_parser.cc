@@ -84,8 +84,9 @@ class DeepSeekParser : public StepParser {
   }
 
   bool AfterSeparator() {
-    const size_t first = rest().find_first_not_of(" \t\r\n");
-    if (first == std::string_view::npos) return false;
+    const size_t first = EndOfSpace();
+    if (first > kMaxSpaceBytes) return Fail();
+    if (first == rest().size()) return false;
     name_ = head_;
     if (rest()[first] != '{') {
       const auto line = TakeUntil("\n");

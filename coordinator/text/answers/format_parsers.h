@@ -1,10 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "coordinator/text/answers/answer_parser.h"
 
 namespace quire {
+
+/// Whitespace in front of a call or of thoughts, while nobody knows yet whether it is; behind more of it there is none.
+/// So little waits, and is looked at again with each token.
+inline constexpr size_t kMaxSpaceBytes = 256;
 
 // One for each format.
 std::unique_ptr<AnswerParser> MakeJsonCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);

@@ -22,6 +22,8 @@ class JsonCall {
   bool has_arguments() const { return in_arguments_ || !arguments_.empty(); }
   /// What came of the arguments since the last time; the text of an object in the end.
   std::string TakeArguments() { return std::exchange(arguments_, {}); }
+  /// Bytes of values that are kept until they end.
+  size_t held_bytes() const { return value_.capacity() + arguments_.capacity(); }
 
  private:
   enum class Phase { kBetween, kKey, kColon, kBeforeValue, kValue };

@@ -35,6 +35,8 @@ class JsonCallsParser : public StepParser {
   JsonCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools)
       : StepParser(std::move(tools)), manner_(MannerOf(format)), state_(manner_.bare ? State::kStart : State::kText) {}
 
+  size_t held_bytes() const override { return StepParser::held_bytes() + call_.held_bytes(); }
+
  private:
   enum class State { kStart, kText, kOpened, kObject, kName, kCallId, kArguments, kAfter };
 
@@ -69,13 +71,14 @@ class JsonCallsParser : public StepParser {
   void BackToText() override {
     state_ = State::kText;
     in_list_ = false;
+    call_ = JsonCall();
   }
 
   /// Before the answer's first word.
   bool Start() {
-    const size_t first = rest().find_first_not_of(" \t\r\n");
-    if (first == std::string_view::npos) return false;
-    if (rest()[first] != '{') {
+    const size_t first = EndOfSpace();
+    if (first == rest().size() && first <= kMaxSpaceBytes) return false;
+    if (first > kMaxSpaceBytes || rest()[first] != '{') {
       state_ = State::kText;
       return true;
     }
@@ -91,6 +94,7 @@ class JsonCallsParser : public StepParser {
     const char c = rest()[0];
     if (c == '{') {
       call_ = JsonCall();
+      known_ = false;
       state_ = State::kObject;
     } else if (c == '[' && manner_.lists && !in_list_) {
       in_list_ = true;
@@ -112,7 +116,8 @@ class JsonCallsParser : public StepParser {
       status = call_.Next(text[taken]);
       if (status == JsonCall::Status::kError) break;
       ++taken;
-      ok = in_call() || !call_.name() || tools()->Find(*call_.name()) != nullptr;
+      if (!call_.name() || known_) continue;
+      known_ = ok = tools()->Find(*call_.name()) != nullptr;
     }
     Skip(taken);
     if (ok && !in_call() && call_.name() && call_.has_arguments()) ok = BeginCall(*call_.name());
@@ -193,9 +198,9 @@ class JsonCallsParser : public StepParser {
   }
 
   bool AfterBare(char c) {
-    const size_t next = c == '{' ? 0 : rest().find_first_not_of(" \t\r\n", 1);
-    if (next == std::string_view::npos) return false;
-    if (rest()[next] != '{') {
+    const size_t next = c == '{' ? 0 : EndOfSpace(1);
+    if (next == rest().size() && next <= kMaxSpaceBytes) return false;
+    if (next > kMaxSpaceBytes || rest()[next] != '{') {
       state_ = State::kText;
       return true;
     }
@@ -209,6 +214,7 @@ class JsonCallsParser : public StepParser {
   State state_;
   bool in_list_ = false;
   JsonCall call_;
+  bool known_ = false;  // call_'s name is a tool's
   std::string name_;
 };
 

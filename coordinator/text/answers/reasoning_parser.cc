@@ -35,6 +35,9 @@ class ReasoningParser : public AnswerParser {
   }
 
   bool in_reasoning() const override { return state_ == State::kInside; }
+  size_t held_bytes() const override {
+    return waiting_.capacity() + space_.capacity() + (rest_ == nullptr ? 0 : rest_->held_bytes());
+  }
 
  private:
   enum class State { kBefore, kInside, kAfter, kAnswer };
@@ -55,9 +58,13 @@ class ReasoningParser : public AnswerParser {
 
   /// An answer that does not open its thoughts at once has none.
   bool Before() {
-    const size_t first = waiting_.find_first_not_of(kJsonSpace);
-    if (first == std::string::npos) return false;
+    const size_t first = std::min(waiting_.find_first_not_of(kJsonSpace), waiting_.size());
+    if (first == waiting_.size() && first <= kMaxSpaceBytes) return false;
     const std::string_view text = std::string_view(waiting_).substr(first);
+    if (first > kMaxSpaceBytes) {
+      state_ = State::kAnswer;
+      return true;
+    }
     for (const std::string& mark : marks_.open) {
       if (text.starts_with(mark)) {
         waiting_.erase(0, first + mark.size());

@@ -59,6 +59,10 @@ bool StepParser::SkipSpace() {
   return !rest().empty();
 }
 
+size_t StepParser::EndOfSpace(size_t from) const {
+  return std::min(rest().find_first_not_of(kJsonSpace, from), rest().size());
+}
+
 StepParser::Match StepParser::Peek(std::string_view text, size_t offset) const {
   const std::string_view there = rest().substr(offset);
   if (there.starts_with(text)) return Match::kYes;

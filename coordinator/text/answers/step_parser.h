@@ -16,6 +16,7 @@ class StepParser : public AnswerParser {
  public:
   void Push(std::string_view text, AnswerParts& out) final;
   void Finish(bool cut, AnswerParts& out) final;
+  size_t held_bytes() const override { return waiting_.capacity() + space_.capacity(); }
 
  protected:
   /// tools: those that may be called; null: none.
@@ -34,6 +35,8 @@ class StepParser : public AnswerParser {
     at_ += bytes;
     searched_ = 0;
   }
+  /// Where the whitespace at rest()[from] ends; the end of rest() where nothing else is there yet.
+  size_t EndOfSpace(size_t from = 0) const;
   /// False when all that waits is whitespace, of which nothing is left then.
   bool SkipSpace();
 
