@@ -116,12 +116,23 @@ void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& d
   }
 }
 
+/// Hugging Face's tokenizers ask where in the text as it was written a piece begins; a normalizer may have changed
+/// that.
+void RefuseUnsureBeginnings(const std::string& path, const TokenizerData& data) {
+  for (const PreTokenizerStep& step : data.pre_tokenizer) {
+    const auto* marks = std::get_if<pre_tokenize::Marks>(&step);
+    if (marks != nullptr && marks->front == pre_tokenize::Marks::Front::kFirst && !data.normalizer.empty())
+      Fail("{}: prepend_scheme first behind normalizers is not supported", path);
+  }
+}
+
 void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData& data) {
   ReadModel(json.at("model"), path, data);
   ReadAddedTokens(Part(json, "added_tokens"), path, data);
   ReadNormalizer(Part(json, "normalizer"), path, data.normalizer);
   PreTokenizerSteps pre = ReadPreTokenizer(Part(json, "pre_tokenizer"), path);
   data.pre_tokenizer = std::move(pre.steps);
+  RefuseUnsureBeginnings(path, data);
   ReadPostProcessor(Part(json, "post_processor"), path, data);
   if (pre.byte_level) {
     if (data.unigram) Fail("{}: a Unigram model over bytes is not supported", path);

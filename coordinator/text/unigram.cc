@@ -1,6 +1,7 @@
 #include "coordinator/text/unigram.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "comm/base/error.h"
@@ -54,19 +55,22 @@ double Unigram::Sum(double before, double score) const {
   return single_precision_ ? static_cast<float>(before + score) : before + score;
 }
 
-/// Among ways that end at the same place the first that is offered stays unless another one is likelier.
-void Unigram::Offer(double score, int begin, TokenId token, Best& best) {
-  if (best.begin >= 0 && score <= best.score) return;
-  best = {score, begin, token};
-}
-
-std::vector<Unigram::Best> Unigram::BestWays(std::string_view text, const std::stop_token& stop) const {
-  std::vector<Best> best(text.size() + 1);  // by where they end
+std::vector<Unigram::Last> Unigram::BestWays(std::string_view text, const std::stop_token& stop) const {
+  std::vector<Last> last(text.size() + 1);  // by where the ways end
+  // Scores of the ways in the same order, of as many places as a piece may reach over: a ring.
+  std::vector<double> scores(std::bit_ceil(std::min(text.size(), kMaxPieceBytes) + 1));
+  const size_t mask = scores.size() - 1;
+  // Among ways that end at the same place the first one stays unless another one is likelier.
+  const auto offer = [&](double score, TokenId token, size_t begin, size_t end) {
+    if (last[end].bytes > 0 && score <= scores[end & mask]) return;
+    scores[end & mask] = score;
+    last[end] = {token, static_cast<uint32_t>(end - begin)};
+  };
   size_t places = 0;
   for (size_t begin = 0; begin < text.size();) {
     if (++places % kPlacesBetweenLooks == 0) CheckStop(stop);
     const size_t character = NextUtf8(text.substr(begin)).length;
-    const double before = best[begin].score;
+    const double before = scores[begin & mask];
     bool has_character = false;
     uint32_t node = ByteTrie::kRoot;
     for (size_t end = begin + 1; end <= text.size(); ++end) {
@@ -75,13 +79,13 @@ std::vector<Unigram::Best> Unigram::BestWays(std::string_view text, const std::s
       const int32_t found = trie_.ValueAt(node);
       if (found < 0) continue;
       const UnigramModel::Piece& piece = pieces_[static_cast<size_t>(found)];
-      Offer(Sum(before, piece.score), static_cast<int>(begin), piece.token, best[end]);
+      offer(Sum(before, piece.score), piece.token, begin, end);
       has_character = has_character || end - begin == character;
     }
-    if (!has_character) Offer(Sum(before, unknown_score_), static_cast<int>(begin), unknown_, best[begin + character]);
+    if (!has_character) offer(Sum(before, unknown_score_), unknown_, begin, begin + character);
     begin += character;
   }
-  return best;
+  return last;
 }
 
 void Unigram::AddUnknown(std::string_view run, std::vector<TokenId>& out) const {
@@ -98,14 +102,14 @@ void Unigram::AddUnknown(std::string_view run, std::vector<TokenId>& out) const 
 }
 
 void Unigram::Encode(std::string_view text, const std::stop_token& stop, std::vector<TokenId>& out) const {
-  const std::vector<Best> best = BestWays(text, stop);
-  std::vector<size_t> ends;  // of the pieces, the last one first
-  for (size_t end = text.size(); end > 0; end = static_cast<size_t>(best[end].begin)) ends.push_back(end);
+  const std::vector<Last> last = BestWays(text, stop);
+  std::vector<uint32_t> ends;  // of the pieces, the last one first
+  for (size_t end = text.size(); end > 0; end -= last[end].bytes) ends.push_back(static_cast<uint32_t>(end));
   size_t begin = 0;
   for (size_t i = ends.size(); i-- > 0;) {
-    const auto is_unknown = [&](size_t piece) { return best[ends[piece]].token == unknown_; };
+    const auto is_unknown = [&](size_t piece) { return last[ends[piece]].token == unknown_; };
     if (!is_unknown(i)) {
-      out.push_back(best[ends[i]].token);
+      out.push_back(last[ends[i]].token);
     } else {
       while (i > 0 && is_unknown(i - 1)) --i;
       AddUnknown(text.substr(begin, ends[i] - begin), out);

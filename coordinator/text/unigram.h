@@ -40,14 +40,12 @@ class Unigram {
   bool knows_all_bytes() const;
 
  private:
-  /// The best way to write a text up to some place.
-  struct Best {
-    double score = 0;
-    int begin = -1;  // of its last piece; -1: there is none yet
+  /// The last piece of the best way to write a text up to some place.
+  struct Last {
     TokenId token = 0;
+    uint32_t bytes = 0;  // 0: there is no way yet
   };
-  std::vector<Best> BestWays(std::string_view text, const std::stop_token& stop) const;
-  static void Offer(double score, int begin, TokenId token, Best& best);
+  std::vector<Last> BestWays(std::string_view text, const std::stop_token& stop) const;
   double Sum(double before, double score) const;
   void AddUnknown(std::string_view run, std::vector<TokenId>& out) const;
 

@@ -216,6 +216,32 @@ TEST(HfDirectoryTest, WithoutATokenizerIsRefused) {
               HasSubstr("DIR: there is neither tokenizer.json nor tokenizer.model"));
 }
 
+TEST(TokenizerJsonTest, WhatIsNotKnownIsRefusedByName) {
+  const Json whole = Json::parse(R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1]]},
+      "normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "Metaspace"}, "decoder": {"type": "Metaspace"}})");
+  const auto error = [&](const char* part, const std::string& value) {
+    Json json = whole;
+    json[Json::json_pointer(part)] = Json::parse(value);
+    HfTokenizerFiles files;
+    files.tokenizer_json = DumpJson(json);
+    return ErrorOf([&] { Tokenizer{TokenizerDataFromHf(files, "DIR")}; });
+  };
+  EXPECT_EQ(error("/model/unk_id", "0"), "no error");
+  EXPECT_THAT(error("/model/unk_id", "null"), HasSubstr("DIR/tokenizer.json: a Unigram model without unk_id"));
+  EXPECT_THAT(error("/model/type", R"("WordPiece")"), HasSubstr("model type WordPiece is not supported"));
+  EXPECT_THAT(error("/model/byte_fallback", "true"), HasSubstr("the decoder does not say what <0x0A> is"));
+  EXPECT_THAT(error("/normalizer", R"({"type": "BertNormalizer"})"), HasSubstr("normalizer BertNormalizer is not"));
+  EXPECT_THAT(error("/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "?"})"), HasSubstr("no base64"));
+  EXPECT_THAT(error("/pre_tokenizer", R"({"type": "FixedLength"})"), HasSubstr("pre-tokenizer FixedLength is not"));
+  EXPECT_THAT(error("/pre_tokenizer", R"({"type": "Punctuation", "behavior": "Odd"})"), HasSubstr("behavior Odd"));
+  EXPECT_THAT(error("/pre_tokenizer", R"({"type": "ByteLevel"})"), HasSubstr("a Unigram model over bytes"));
+  EXPECT_THAT(error("/pre_tokenizer", R"({"type": "Metaspace", "replacement": "_"})"), HasSubstr("in the place of"));
+  EXPECT_THAT(error("/pre_tokenizer", R"({"type": "Metaspace", "prepend_scheme": "first"})"),
+              HasSubstr("first behind"));
+  EXPECT_THAT(error("/decoder", R"({"type": "WordPiece"})"), HasSubstr("decoder WordPiece is not supported"));
+  EXPECT_THAT(error("/decoder", R"({"type": "Fuse"})"), HasSubstr("does not say what \u2581 is"));
+}
+
 TEST(CharsmapTest, BrokenTablesAreRefusedOrHaveNoEntries) {
   EXPECT_THAT(ErrorOf([] { Charsmap(std::string("\x08\0\0\0abcd", 8)); }), HasSubstr("says that its array has 8"));
   EXPECT_THAT(ErrorOf([] { Charsmap(std::string("\x04\0\0\0abcdx", 9)); }), HasSubstr("does not end"));

@@ -70,7 +70,7 @@ UNIGRAM = {  # name: normalizer (of a charsmap), pre-tokenizer, decoder, byte_fa
     "unigram_albert": (lambda charsmap: normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.Replace("''", '"'), normalizers.NFKD(),
                                                              normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Precompiled(charsmap),
                                                              normalizers.Replace(Regex(" {2,}"), " ")]),
-                       pre_tokenizers.Metaspace(prepend_scheme="first", split=False), decoders.Metaspace(prepend_scheme="first"), False),
+                       pre_tokenizers.Metaspace(prepend_scheme="always", split=False), decoders.Metaspace(prepend_scheme="always"), False),
     # Whole texts, with bytes for what is not known.
     "unigram_bytes": (lambda charsmap: normalizers.Sequence([normalizers.Prepend(MARK), TO_MARKS]), None,
                       decoders.Sequence([*FROM_MARKS, DROPS]), True),

@@ -365,7 +365,7 @@ MUTANTS = [
            ["coordinator/tokenizer_test:*unigram_bytes*"]),
     Mutant("sums of likelihoods keep double precision", "coordinator/text/unigram.cc", "return single_precision_ ? static_cast<float>(before + score) : before + score;",
            "return before + score;", ["coordinator/sentencepiece_test:*"]),
-    Mutant("of equally likely ways the later one wins", "coordinator/text/unigram.cc", "score <= best.score", "score < best.score",
+    Mutant("of equally likely ways the later one wins", "coordinator/text/unigram.cc", "score <= scores[end & mask]", "score < scores[end & mask]",
            ["coordinator/tokenizer_test:*unigram*", "coordinator/sentencepiece_test:*"]),
     Mutant("HF's charsmap takes the longest entry", "coordinator/text/normalizer.cc", "charsmap.Shortest(grapheme)", "charsmap.Longest(grapheme)",
            ["coordinator/tokenizer_test:*unigram_t5*"]),
