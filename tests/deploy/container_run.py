@@ -2,7 +2,7 @@
 """container_run.py FOLDER [BUILD]: deploy/docker/cpu.Dockerfile really built, over a base image that debootstrap made, and run as
 deploy/docker/compose.yaml says, by podman for an ordinary user who has no rights on this machine: it answers, survives a
 killed worker, and stops cleanly. By hand, as root, which makes the user and takes it away; needs debootstrap, podman, crun,
-podman-compose, uidmap, iproute2, the distribution's mirror and PyPI. FOLDER keeps the base for the next run.
+uidmap, iproute2, PyYAML, the distribution's mirror and PyPI. FOLDER keeps the base for the next run.
 
 With BUILD, what is installed from that build takes the place of the first stage's result, which compiles for half an hour
 and more. CCACHE_DIR, where it is set, is copied and lent to that stage."""
@@ -15,6 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+import yaml
 
 from debian_nodes import MOST_TOKENS, ROOT, Server, Steps, end_cleanly, expect, libraries_of, make_base, run, wait_for
 
@@ -111,7 +113,23 @@ def build(owner, base, compiled, step):
         arguments += installed(owner, compiled)
     with step("deploy/docker/cpu.Dockerfile builds" + (", its first stage apart" if compiled else "")):
         owner.run("podman", *arguments, "--build-arg", f"BASE=localhost/debian@{digest}", "--tag", "quire:cpu", source, network=True)
-    return digest
+
+
+def composed(model):
+    """What deploy/docker/compose.yaml says, in podman's words. (podman-compose of Debian 12 cannot: it adds a network of its
+    own beside the host's.) A key that is not known here is an error."""
+    with open(os.path.join(ROOT, "deploy/docker/compose.yaml"), encoding="utf-8") as f:
+        service = yaml.safe_load(f)["services"]["quire"]
+    command, image = service.pop("command"), service.pop("image")
+    words = {"network_mode": "--network", "volumes": "--volume", "tmpfs": "--tmpfs", "shm_size": "--shm-size", "cap_drop": "--cap-drop",
+             "security_opt": "--security-opt", "restart": "--restart", "read_only": "--read-only", "stop_grace_period": "--stop-timeout"}
+    del service["build"]
+    arguments = []
+    for key, value in service.items():
+        for each in value if isinstance(value, list) else [value]:
+            each = str(each).lower() if isinstance(each, bool) else re.sub(r"\$\{MODEL:\?[^}]*\}", model, str(each))
+            arguments.append(f"{words[key]}={each.removesuffix('s') if key == 'stop_grace_period' else each}")
+    return [*arguments, image, *command]
 
 
 def in_container(owner, *words):
@@ -134,14 +152,14 @@ def main():
         if not os.path.exists(os.path.join(base, "etc/os-release")):
             make_base(base)
         owner = Owner(undo)
-        digest = build(owner, base, sys.argv[2] if len(sys.argv) == 3 else None, step)
+        build(owner, base, sys.argv[2] if len(sys.argv) == 3 else None, step)
         print("  " + owner.run("podman", "--version").strip() + ", " +
               owner.run("podman", "info", "--format", "storage {{.Store.GraphDriverName}}, rootless {{.Host.Security.Rootless}}").splitlines()[-1])
-        serve(owner, digest, step)
+        serve(owner, step)
     print(f"{step.done} steps")
 
 
-def serve(owner, digest, step):
+def serve(owner, step):
     with step("  the image runs as a user of its own, and says what it is made of"):
         expect("the user", owner.run("podman", "run", "--rm", "--network", "none", "--entrypoint", "id", "quire:cpu", "-u").split()[-1], "10001")
         bill = json.loads(owner.run("podman", "run", "--rm", "--network", "none", "--entrypoint", "cat", "quire:cpu", "/opt/quire/sbom.cdx.json"))
@@ -150,14 +168,9 @@ def serve(owner, digest, step):
     print(f"  {size / 2**20:.0f} MiB, {owner.run('podman', 'run', '--rm', '--network', 'none', 'quire:cpu', '--version').split(chr(10))[0]}")
     model = shutil.copytree(os.path.join(ROOT, "tests/golden/models/gqa"), os.path.join(owner.home, "model"))
     owner.own(model)
-    compose = ["podman-compose", "-f", f"{owner.home}/source/deploy/docker/compose.yaml"]
-    settings = {"MODEL": model, "BASE": f"localhost/debian@{digest}"}
     with step("deploy/docker/compose.yaml starts it, for a user without rights, with a root that is read only"):
-        said = owner.run(*compose, "up", "-d", "--no-build", **settings)
-        found = owner.run("podman", "ps", "--format", "{{.Names}}").split()
-        if not found:
-            raise RuntimeError(said + owner.run("podman", "ps", "--all"))
-        owner.container = found[-1]
+        owner.container = "served"
+        owner.run("podman", "run", "--detach", "--name", owner.container, *composed(model))
         server = Server(owner)
         server.wait_until_ready(120)
     with step("  two workers share the model; it answers"):
@@ -172,14 +185,14 @@ def serve(owner, digest, step):
     with step("a request that runs is answered while the container stops"):
         asked = server.begin(server.tokens_in(4))
         wait_for("a request that runs", lambda: server.admin("/admin/status")["running"] == 1)
-        owner.run("podman", "stop", "--time", "40", owner.container)
+        owner.run("podman", "stop", owner.container)
         answer = asked.answer()
         expect("the answer", answer, right[:len(answer)])
         expect("the status", owner.run("podman", "inspect", "--format", "{{.State.ExitCode}} {{.State.Status}}", owner.container).split()[-2:], ["0", "exited"])
     with step("  nothing of it is left"):
         left = subprocess.run(["pgrep", "--uid", str(pwd.getpwnam(OWNER).pw_uid), "-x", "quire|quire-worker|tini"], capture_output=True, text=True).stdout
         expect("processes", left, "")
-        owner.run(*compose, "down", **settings)
+        owner.run("podman", "rm", owner.container)
 
 
 if __name__ == "__main__":

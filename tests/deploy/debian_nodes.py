@@ -193,7 +193,7 @@ class Steps:
 
     @contextlib.contextmanager
     def __call__(self, what):
-        print(f"{what:<78}", end="", flush=True)
+        print(f"{what:<96}", end="", flush=True)
         try:
             yield
         except Exception as error:
