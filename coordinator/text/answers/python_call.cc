@@ -92,7 +92,8 @@ std::string WhyNoPythonCall(const OrderedJson& schema) {
   for (const auto& [key, value] : schema.items()) {
     if (!kKept.contains(key)) return fmt::format("has \"{}\", which arguments of Python's cannot be kept to", key);
   }
-  for (const auto& [name, value] : schema.value("properties", OrderedJson::object()).items()) {
+  const OrderedJson properties = schema.value("properties", OrderedJson::object());
+  for (const auto& [name, value] : properties.items()) {
     if (!IsArgumentName(name)) return fmt::format("has the property \"{}\", which is no name of an argument", name);
   }
   if (const std::string to = ForeignReference(schema); !to.empty())
