@@ -120,6 +120,16 @@ class OpenApiTest(OpenApiCase):
             self.assertEqual(kinds, {False, True} if "text/event-stream" in self.response(operation, 200) else {False}, path)
         self.assertGreater(count, 15)
 
+    def test_answers_with_numbers_of_tokens_and_of_prompts_are_what_it_says(self):
+        for path, body in (("/v1/completions", {"prompt": "hi there"}), ("/v1/chat/completions", {"messages": HI})):
+            operation = self.document["paths"][path]["post"]
+            body = {**body, "max_tokens": 4, "n": 2, "return_token_ids": True, "logprobs": 1 if path == "/v1/completions" else True}
+            whole = self.expect(operation, "post", path, {**body, "prompt_logprobs": 2})
+            place = whole["choices"][1] if path == "/v1/completions" else whole
+            self.assertEqual(len(place["prompt_logprobs"]), len(place["prompt_token_ids"]))
+            self.assertEqual(len(whole["choices"][1]["token_ids"]), 4)
+            self.expect(operation, "post", path, {**body, "stream": True})
+
     def test_what_takes_no_body_answers_as_it_says(self):
         _, _, text = self.ask("post", "/v1/responses", {"input": "hi", "max_output_tokens": 2})
         names = {"{model}": self.server.get("/v1/models")["data"][0]["id"], "{response_id}": json.loads(text)["id"]}
