@@ -214,7 +214,8 @@ std::vector<Bound> Bounds() {
       "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>final<|message|>So."};
   const std::vector<std::string> message_wrong = {
       harmony(unkept), harmony("{}"), "<|channel|>analysis to=functions.get_weather<|message|>" + unkept,
-      "<|channel|>analysis<|message|>x<|end|><|start|>assistant" + harmony(unkept)};
+      "<|channel|>analysis<|message|>x<|end|><|start|>assistant" + harmony(unkept),
+      "<|channel|>analysis<|message|>x<|start|>assistant" + harmony(unkept)};
   std::vector<Bound> bounds;
   for (const bool tokens : {false, true}) {
     bounds.push_back({"llama3_json", {ToolFormat::kLlama3Json, tokens}, llama_calls, llama_words, llama_wrong});

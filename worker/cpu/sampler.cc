@@ -157,10 +157,8 @@ void Sampler::ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& t
   Records mine;
   for (size_t i = rank(); i < rows.size(); i += ranks) {
     const SampledToken& drawn = out[rows[i]];
-    const size_t end = mine.size() + sizes[i];
     mine.push_back({drawn.logprob, drawn.token});
     for (const auto& [token, logprob] : drawn.top) mine.push_back({logprob, token});
-    mine.resize(end);  // a row that was not looked at has no alternatives
   }
   const Records all = Share(sizes, mine);
   const kernels::Candidate* next = all.data();
