@@ -72,11 +72,12 @@ Channel Channel::Bind(const std::string& endpoint, std::shared_ptr<CurveServer> 
   return Channel(std::move(socket));
 }
 
-Channel Channel::Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys) {
+Channel Channel::Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys,
+                         const std::string& worker_key) {
   auto socket = std::make_unique<Socket>(Socket{nullptr, zmq::socket_t(Context(), zmq::socket_type::dealer), false});
   SetOptions(socket->socket, endpoint);
   if (keys != nullptr) {
-    socket->socket.set(zmq::sockopt::curve_serverkey, keys->coordinator);
+    socket->socket.set(zmq::sockopt::curve_serverkey, worker_key.empty() ? keys->coordinator : worker_key);
     socket->socket.set(zmq::sockopt::curve_publickey, keys->own.public_key);
     socket->socket.set(zmq::sockopt::curve_secretkey, keys->own.secret_key.view());
   }

@@ -17,17 +17,18 @@ struct ReceivedFrame {
   Frame frame;
 };
 
-/// One ZeroMQ socket: ROUTER at the coordinator, DEALER at a worker. Bounded queues, heartbeats on the connection, and
-/// no silent loss: a send that cannot be queued reports it (options and reasons: comm/PROTOCOL.md).
-/// A channel belongs to one thread.
+/// One ZeroMQ socket: ROUTER at the coordinator and where a worker takes blocks, DEALER at a worker. Bounded queues,
+/// heartbeats on the connection, and no silent loss: a send that cannot be queued reports it (options and reasons:
+/// comm/PROTOCOL.md). A channel belongs to one thread.
 class Channel {
  public:
   /// Binds "tcp://ADDRESS:PORT" (port 0: any free one) or "ipc://PATH". With `curve` only the workers that it knows can
   /// connect, and all traffic is encrypted; the channel keeps it alive.
   static Channel Bind(const std::string& endpoint, std::shared_ptr<CurveServer> curve = nullptr);
-  /// Connects under an identity that the coordinator sees as `peer`; with `keys` encrypted, and to no other
-  /// coordinator than the one that they name.
-  static Channel Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys = nullptr);
+  /// Connects under an identity that the other side sees as `peer`; with `keys` encrypted, and to nobody but the
+  /// coordinator that they name, or the worker with this public key.
+  static Channel Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys = nullptr,
+                         const std::string& worker_key = "");
 
   Channel(Channel&&) noexcept;
   Channel& operator=(Channel&&) noexcept;

@@ -101,6 +101,14 @@ CurveKeyPair MakeCurveKeyPair() {
   return pair;
 }
 
+CurveKeyPair CopyOf(const CurveKeyPair& pair) {
+  CurveKeyPair copy{pair.public_key, Secret(pair.secret_key.size() + 1)};
+  std::memcpy(copy.secret_key.data(), pair.secret_key.view().data(), pair.secret_key.size());
+  copy.secret_key.data()[pair.secret_key.size()] = '\0';
+  copy.secret_key.Shorten(pair.secret_key.size());
+  return copy;
+}
+
 CoordinatorKeys LoadCoordinatorKeys(const std::string& directory, int num_ranks) {
   CheckCurve();
   CheckDirectory(directory);

@@ -37,5 +37,6 @@ WorkerKeys LoadWorkerKeys(const std::string& directory, Rank rank);
 std::vector<std::string> WriteTransportKeys(const std::string& directory, int num_ranks);
 
 CurveKeyPair MakeCurveKeyPair();
+CurveKeyPair CopyOf(const CurveKeyPair& pair);
 
 }  // namespace quire

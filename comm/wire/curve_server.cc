@@ -138,6 +138,7 @@ CurveServer::~CurveServer() = default;
 
 zmq::context_t& CurveServer::context() { return impl_->context; }
 int CurveServer::num_workers() const { return static_cast<int>(impl_->keys.workers.size()); }
+const std::vector<std::string>& CurveServer::worker_keys() const { return impl_->keys.workers; }
 uint64_t CurveServer::num_refused() const { return impl_->num_refused; }
 
 void CurveServer::Secure(zmq::socket_t& socket) const {

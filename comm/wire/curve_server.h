@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/wire/curve_keys.h"
 
@@ -32,6 +33,8 @@ class CurveServer {
 
   /// Ranks that have a key.
   int num_workers() const;
+  /// Their public keys.
+  const std::vector<std::string>& worker_keys() const;
   /// Strangers that were turned away since the start.
   uint64_t num_refused() const;
 

@@ -3,6 +3,8 @@
 #include <flatbuffers/flatbuffers.h>
 #include <sodium.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "comm/base/error.h"
@@ -18,6 +20,7 @@ namespace fb = flatbuffers;
 constexpr size_t kMaxBodyBytes = 64 << 20;
 constexpr size_t kMaxStringBytes = 4096;
 constexpr size_t kMaxSlots = 65536;
+constexpr size_t kMaxGroupRanks = 1024;  // as many as a topology may have
 
 template <class Table>
 const Table& Root(const Frame& frame) {
@@ -353,15 +356,26 @@ struct HandshakeWriter {
     return FrameKind::kShutdown;
   }
   FrameKind operator()(const TakeBlocksMessage& m) const {
-    b.Finish(wire::CreateTakeBlocksDirect(b, m.ticket, m.endpoint.c_str(), &m.blocks));
+    const auto endpoint = b.CreateString(m.endpoint);
+    const auto ports = b.CreateVector(m.ports);
+    const auto keys = b.CreateVectorOfStrings(m.keys);
+    const auto shares = b.CreateVector(m.shares);
+    b.Finish(wire::CreateTakeBlocks(b, m.ticket, endpoint, ports, keys, shares, b.CreateVector(m.blocks)));
     return FrameKind::kTakeBlocks;
   }
   FrameKind operator()(const GiveBlocksMessage& m) const {
-    const auto endpoint = b.CreateString(m.endpoint);
+    const auto endpoints = b.CreateVectorOfStrings(m.endpoints);
+    const auto keys = b.CreateVectorOfStrings(m.keys);
+    const auto shares = b.CreateVector(m.shares);
     const auto moves =
         Structs<wire::BlockCopy>(b, m.moves, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
-    b.Finish(wire::CreateGiveBlocks(b, m.ticket, endpoint, moves, b.CreateVector(m.blocks)));
+    const auto blocks = b.CreateVector(m.blocks);
+    b.Finish(wire::CreateGiveBlocks(b, m.ticket, m.epoch, endpoints, keys, shares, moves, blocks));
     return FrameKind::kGiveBlocks;
+  }
+  FrameKind operator()(const StopBlocksMessage& m) const {
+    b.Finish(wire::CreateStopBlocks(b, m.ticket));
+    return FrameKind::kStopBlocks;
   }
   FrameKind operator()(const BlocksReport& m) const {
     b.Finish(wire::CreateBlocksReportDirect(b, m.ticket, m.state, m.endpoint.c_str(),
@@ -449,16 +463,48 @@ void CheckHeader(const Frame& frame) {
 GrammarMessage ReadGrammarMessage(const wire::Grammar& m) { return {m.ticket(), ReadGrammar(m.kind(), m.text())}; }
 GrammarReady ReadGrammarReady(const wire::GrammarReady& m) { return {m.ticket(), Text(m.problem()), m.bytes()}; }
 
+std::vector<std::string> Texts(const fb::Vector<fb::Offset<fb::String>>* vector) {
+  std::vector<std::string> texts;
+  if (vector == nullptr) return texts;
+  if (vector->size() > kMaxGroupRanks) Fail("frame: {} texts", vector->size());
+  for (const fb::String* text : *vector) texts.push_back(Text(text));
+  return texts;
+}
+
+/// Of another group's ranks.
+std::vector<double> Shares(const fb::Vector<double>* vector) {
+  std::vector<double> shares = Numbers<double>(vector);
+  const bool valid = std::ranges::all_of(shares, [](double share) { return std::isfinite(share) && share > 0; });
+  if (shares.empty() || shares.size() > kMaxGroupRanks || !valid) Fail("frame: shares of {} ranks", shares.size());
+  return shares;
+}
+
+void CheckPorts(const std::vector<int32_t>& ports) {
+  if (ports.empty()) return;
+  if (ports.size() != 2 || ports[0] < 1 || ports[0] > ports[1] || ports[1] > 65535)
+    Fail("frame: ports {}", fmt::join(ports, " to "));
+}
+
 /// What the coordinator and a worker say about KV blocks on their way.
 Message ReadBlocksMessage(const Frame& frame) {
   if (frame.header.kind == FrameKind::kTakeBlocks) {
     const auto& m = Root<wire::TakeBlocks>(frame);
-    return TakeBlocksMessage{m.ticket(), Text(m.endpoint()), Numbers<BlockId>(m.blocks())};
+    TakeBlocksMessage take{m.ticket(),      Text(m.endpoint()), Numbers<int32_t>(m.ports()),
+                           Texts(m.keys()), Shares(m.shares()), Numbers<BlockId>(m.blocks())};
+    CheckPorts(take.ports);
+    if (take.endpoint.empty() && take.ports.empty()) Fail("frame: blocks are to be taken nowhere");
+    return take;
   }
   if (frame.header.kind == FrameKind::kGiveBlocks) {
     const auto& m = Root<wire::GiveBlocks>(frame);
-    return GiveBlocksMessage{m.ticket(), Text(m.endpoint()), Pairs(m.moves()), Numbers<BlockId>(m.blocks())};
+    GiveBlocksMessage give{m.ticket(),         m.epoch(),        Texts(m.endpoints()),        Texts(m.keys()),
+                           Shares(m.shares()), Pairs(m.moves()), Numbers<BlockId>(m.blocks())};
+    const bool fits = give.endpoints.size() == give.shares.size();
+    if (!fits || (!give.keys.empty() && give.keys.size() < give.endpoints.size()))
+      Fail("frame: {} endpoints and {} keys of {} ranks", give.endpoints.size(), give.keys.size(), give.shares.size());
+    return give;
   }
+  if (frame.header.kind == FrameKind::kStopBlocks) return StopBlocksMessage{Root<wire::StopBlocks>(frame).ticket()};
   const auto& m = Root<wire::BlocksReport>(frame);
   if (m.state() < BlocksReport::kReady || m.state() > BlocksReport::kFailed)
     Fail("frame: blocks in state {}", m.state());
@@ -578,6 +624,7 @@ Message Decode(const Frame& frame) {
       return ShutdownMessage{Text(Root<wire::Shutdown>(frame).reason())};
     case FrameKind::kTakeBlocks:
     case FrameKind::kGiveBlocks:
+    case FrameKind::kStopBlocks:
     case FrameKind::kBlocksReport:
       return ReadBlocksMessage(frame);
     case FrameKind::kBlockChunk:
@@ -603,19 +650,24 @@ struct ChunkHead {
   uint64_t ticket;
   uint32_t num_blocks, block;
   uint64_t offset;
+  uint32_t giver, reserved;
 };
-static_assert(sizeof(ChunkHead) == 24);
+static_assert(sizeof(ChunkHead) == 32);
 
 }  // namespace
 
-Frame EncodeChunk(const BlockChunk& chunk) {
-  const ChunkHead head{chunk.ticket, chunk.num_blocks, chunk.block, chunk.offset};
+Frame EncodeChunk(const ChunkPlace& place, std::span<const std::span<const std::byte>> parts) {
+  const ChunkHead head{place.ticket, place.num_blocks, place.block, place.offset, place.giver, 0};
+  size_t size = sizeof(head);
+  for (const auto& part : parts) size += part.size();
   Frame frame;
-  frame.body.resize(sizeof(head) + chunk.data.size());
+  frame.body.resize(size);
   std::memcpy(frame.body.data(), &head, sizeof(head));
-  if (!chunk.data.empty()) std::memcpy(frame.body.data() + sizeof(head), chunk.data.data(), chunk.data.size());
+  std::byte* to = frame.body.data() + sizeof(head);
+  for (const auto& part : parts) to = std::ranges::copy(part, to).out;
   frame.header.kind = FrameKind::kBlockChunk;
-  frame.header.step = chunk.number;
+  frame.header.epoch = place.epoch;
+  frame.header.step = place.number;
   frame.header.body_hash = HashBytes(frame.body);
   return frame;
 }
@@ -626,8 +678,8 @@ BlockChunk DecodeChunk(const Frame& frame) {
   if (frame.header.kind != FrameKind::kBlockChunk || frame.body.size() < sizeof(head))
     Fail("frame of kind {}: no piece of a KV block", static_cast<int>(frame.header.kind));
   std::memcpy(&head, frame.body.data(), sizeof(head));
-  return {head.ticket, frame.header.step, head.num_blocks,
-          head.block,  head.offset,       std::span(frame.body).subspan(sizeof(head))};
+  return {{head.ticket, frame.header.step, frame.header.epoch, head.giver, head.num_blocks, head.block, head.offset},
+          std::span(frame.body).subspan(sizeof(head))};
 }
 
 StepPlan DecodePlan(const Frame& frame, const PlanLimits& limits) {

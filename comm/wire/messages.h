@@ -15,7 +15,7 @@
 namespace quire {
 
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 14;
+inline constexpr uint16_t kProtocolVersion = 15;
 /// Version of the program, part of the handshake.
 inline constexpr const char* kBuildVersion = "0.1.0";
 
@@ -36,7 +36,8 @@ enum class FrameKind : uint16_t {
   kBlockChunk,
   kVocabulary,
   kGrammar,
-  kGrammarReady
+  kGrammarReady,
+  kStopBlocks
 };
 
 /// First part of every message; the second is a FlatBuffer whose hash it carries.
@@ -109,20 +110,31 @@ struct ShutdownMessage {
   std::string reason;
 };
 
-/// To a rank that gets KV blocks from the equal rank of another group: wait for them at `endpoint`, and put them into
-/// these host blocks.
+/// To a rank that gets KV blocks from ranks of another group: wait for them, and put its part of them into these host
+/// blocks.
 struct TakeBlocksMessage {
   uint64_t ticket = 0;
-  std::string endpoint;
+  std::string endpoint;           // where to wait; empty: on TCP, where it reaches the coordinator from
+  std::vector<int32_t> ports;     // first and last that TCP may take
+  std::vector<std::string> keys;  // public keys of whoever may come by TCP, by rank; none: in clear text
+  std::vector<double> shares;     // of the group that gives: how it cuts the model
   std::vector<BlockId> blocks;
 };
-/// To the rank that has them: move device blocks to host blocks, after all plans before this message and before any
-/// later one, and send these host blocks. None: nothing will come, and the other rank is told so.
+/// To a rank that has them: move device blocks to host blocks, after all plans before this message and before any
+/// later one, and send each rank of the other group its part of these host blocks. None: nothing will come, and the
+/// others are told so.
 struct GiveBlocksMessage {
   uint64_t ticket = 0;
-  std::string endpoint;
+  EpochId epoch = 0;                   // of the group that takes
+  std::vector<std::string> endpoints;  // of its ranks
+  std::vector<std::string> keys;       // their public keys; none: in clear text
+  std::vector<double> shares;          // how it cuts the model
   std::vector<BlockCopyPair> moves;
   std::vector<BlockId> blocks;
+};
+/// To either: nobody needs the blocks any more. Answered by a report if they were still on their way.
+struct StopBlocksMessage {
+  uint64_t ticket = 0;
 };
 /// From either: ready to take, at the endpoint; done with the blocks; or failed, and done with them all the same.
 struct BlocksReport {
@@ -145,21 +157,28 @@ struct GrammarReady {
   uint64_t bytes = 0;  // that it takes
 };
 
-/// A piece of a KV block between two workers: bytes from `offset` on of block `block` of the num_blocks that go over
-/// under the ticket. Chunks of a ticket are numbered from 1.
-struct BlockChunk {
+/// Where a piece of KV blocks that goes from worker to worker belongs. What a rank gives another of a block is a run of
+/// bytes of its own, in which `offset` is; blocks count among the num_blocks that go over under the ticket. Chunks from
+/// one rank to another under a ticket are numbered from 1.
+struct ChunkPlace {
   uint64_t ticket = 0, number = 0;
+  EpochId epoch = 0;   // of the group that takes
+  uint32_t giver = 0;  // rank in the group that gives
   uint32_t num_blocks = 0, block = 0;
   uint64_t offset = 0;
+};
+struct BlockChunk {
+  ChunkPlace place;
   std::span<const std::byte> data;
 };
-Frame EncodeChunk(const BlockChunk& chunk);
+/// The data is what the parts are one after the other.
+Frame EncodeChunk(const ChunkPlace& place, std::span<const std::span<const std::byte>> parts);
 /// The data lies in the frame. Throws Error like Decode.
 BlockChunk DecodeChunk(const Frame& frame);
 
 using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,
-                             BeatMessage, ShutdownMessage, TakeBlocksMessage, GiveBlocksMessage, BlocksReport,
-                             Vocabulary, GrammarMessage, GrammarReady, StepPlan, StepResult>;
+                             BeatMessage, ShutdownMessage, TakeBlocksMessage, GiveBlocksMessage, StopBlocksMessage,
+                             BlocksReport, Vocabulary, GrammarMessage, GrammarReady, StepPlan, StepResult>;
 
 Frame Encode(const Message& message, EpochId epoch, StepId step);
 Frame EncodePlan(const StepPlan& plan);

@@ -85,13 +85,14 @@ class Node:
         """Cuts the cable, or mends it."""
         ip("link", "set", self.port, "up" if up else "down", inside=self.network.switch)
 
-    def mute(self):
-        """From now on nothing that this node sends arrives; it still hears. Its frames go to an address that nobody has."""
-        for other in self.network.nodes:
+    def mute(self, *others):
+        """From now on nothing that this node sends arrives (at these others); it still hears. Its frames go to an address that
+        nobody has."""
+        for other in others or self.network.nodes:
             ip("neighbor", "replace", other.address, "lladdr", _NOBODY, "dev", "eth0", "nud", "permanent", inside=self.namespace)
 
-    def unmute(self):
-        for other in self.network.nodes:
+    def unmute(self, *others):
+        for other in others or self.network.nodes:
             ip("neighbor", "delete", other.address, "dev", "eth0", inside=self.namespace)
 
 

@@ -61,6 +61,7 @@ class CpuEngine final : public RankEngine {
   int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
   std::vector<std::string> notes() const override { return decoder_.weights().Notes(); }
   int64_t block_bytes() const override { return kv_shape_.block_bytes(); }
+  int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }
   int64_t state_bytes() const override { return decoder_.state_bytes(); }
   int64_t available_bytes() const override { return AvailableHostMemory(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;

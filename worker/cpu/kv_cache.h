@@ -13,6 +13,8 @@ struct KvShape {
           return kernels::KvHeadBytes(number_type, head_dim, tokens_of_block);
         }) {}
 
+  int64_t head_bytes(int64_t head_dim) const { return kernels::KvHeadBytes(type, head_dim, block_size); }
+
   NumberType type;
   int64_t block_size;  // tokens
   KvLayout layout;

@@ -57,6 +57,7 @@ class CudaEngine final : public RankEngine {
   std::string device() const override { return device_.name(); }
   int64_t weight_bytes() const override { return decoder_.weight_bytes(); }
   int64_t block_bytes() const override { return CudaKvCache::BlockBytes(spec_, sizes_.shard, format_); }
+  int64_t kv_head_bytes(int64_t head_dim) const override { return format_.head_bytes(head_dim); }
   int64_t state_bytes() const override { return sizes_.state_bytes; }
   int64_t available_bytes() const override {
     return std::max<int64_t>(0, device_.free_bytes() / options_.sharers - kReserveBytes);

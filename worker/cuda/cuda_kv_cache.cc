@@ -17,7 +17,7 @@ bool Contains(std::span<const BlockCopyPair> pairs, BlockId source) {
 }  // namespace
 
 KvLayout CudaKvCache::LayoutOf(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format) {
-  return {spec, shard, [&](int64_t head_dim) { return head_dim * format.block_size * ByteSize(format.type); }};
+  return {spec, shard, [&](int64_t head_dim) { return format.head_bytes(head_dim); }};
 }
 
 CudaKvCache::CudaKvCache(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format, Device& device,

@@ -14,6 +14,9 @@ namespace quire {
 struct CudaKvFormat {
   NumberType type;     // of CudaEngineOptions::dtype, or kFp8E4M3
   int64_t block_size;  // tokens: 8, 16, 32 or 64
+
+  /// Keys, or values, of a head in a block.
+  int64_t head_bytes(int64_t head_dim) const { return head_dim * block_size * ByteSize(type); }
 };
 
 /// One rank's KV blocks on its device and, for swapping, on the host: [num_blocks] of what KvLayout says, keys and

@@ -29,6 +29,8 @@ class RankEngine {
   /// What whoever reads the log should know of how the weights are kept: sentences.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual int64_t block_bytes() const = 0;  // of one block, all layers
+  /// Of that: what the keys, or the values, of a kv head of so many numbers take. They lie as KvLayout says.
+  virtual int64_t kv_head_bytes(int64_t head_dim) const = 0;
   /// Of one sequence's state, on this rank; 0: the model has none. It is kept in as many blocks of the pool as hold it
   /// on every rank (SequenceState::state); a chunk that begins at position 0 begins with zeros, whatever is there.
   virtual int64_t state_bytes() const { return 0; }

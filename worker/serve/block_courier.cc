@@ -4,9 +4,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/own_address.h"
+#include "comm/wire/curve_keys.h"
 
 namespace quire {
 
@@ -24,8 +27,9 @@ void Silence(int fd) {
 
 }  // namespace
 
-BlockCourier::BlockCourier(std::string identity)
-    : sender_(std::move(identity)),
+BlockCourier::BlockCourier(Self self)
+    : self_(std::move(self)),
+      sender_({self_.identity, self_.rank, self_.keys}),
       order_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       report_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       thread_([this] { Run(); }) {}
@@ -44,14 +48,6 @@ void BlockCourier::Add(Order order) {
     orders_.push_back(std::move(order));
   }
   Ring(order_fd_);
-}
-
-void BlockCourier::Take(uint64_t ticket, std::string endpoint, BlockMemory blocks) {
-  Add({true, ticket, std::move(endpoint), std::move(blocks)});
-}
-
-void BlockCourier::Give(uint64_t ticket, std::string endpoint, BlockMemory blocks) {
-  Add({false, ticket, std::move(endpoint), std::move(blocks)});
 }
 
 std::vector<BlocksReport> BlockCourier::TakeReports() {
@@ -75,37 +71,74 @@ void BlockCourier::ReportEnds(const std::vector<BlockTransferEnd>& ends) {
     Report({ticket, problem.empty() ? BlocksReport::kDone : BlocksReport::kFailed, "", problem, bytes});
 }
 
-void BlockCourier::Begin(Order order) {
-  if (!order.take) return sender_.Send(order.ticket, order.endpoint, std::move(order.blocks));
-  try {
-    if (!receiver_) receiver_.emplace(order.endpoint);
-    receiver_->Expect(order.ticket, std::move(order.blocks));
-    Report({order.ticket, BlocksReport::kReady, receiver_->endpoint(), "", 0});
-  } catch (const Error& error) {
-    Report({order.ticket, BlocksReport::kFailed, "", error.what(), 0});
+/// At the last of the ports that is free: MPI takes the first ones.
+BlockReceiver BlockCourier::ReceiverOnNetwork(const TakeBlocksMessage& message) const {
+  if (message.keys.empty() != (self_.keys == nullptr)) Fail("the coordinator has keys, or this worker, and not both");
+  std::shared_ptr<CurveServer> curve;
+  if (self_.keys != nullptr)
+    curve = std::make_shared<CurveServer>(CoordinatorKeys{CopyOf(self_.keys->own), message.keys});
+  const std::string address = OwnAddressTowards(self_.coordinator);
+  for (int port = message.ports[1];; --port) {
+    try {
+      return BlockReceiver(fmt::format("tcp://{}:{}", address, port), self_.epoch, curve);
+    } catch (const Error&) {
+      if (port == message.ports[0]) throw;
+    }
   }
+}
+
+BlockReceiver& BlockCourier::ReceiverAt(const TakeBlocksMessage& message) {
+  const auto known = receivers_.find(message.endpoint);
+  if (known != receivers_.end()) return known->second;
+  BlockReceiver receiver =
+      message.endpoint.empty() ? ReceiverOnNetwork(message) : BlockReceiver(message.endpoint, self_.epoch);
+  return receivers_.emplace(message.endpoint, std::move(receiver)).first->second;
+}
+
+void BlockCourier::Begin(TakeOrder order) {
+  const uint64_t ticket = order.message.ticket;
+  try {
+    BlockReceiver& receiver = ReceiverAt(order.message);
+    receiver.Expect(ticket, std::move(order.memory), std::move(order.runs));
+    Report({ticket, BlocksReport::kReady, receiver.endpoint(), "", 0});
+  } catch (const Error& error) {
+    Report({ticket, BlocksReport::kFailed, "", error.what(), 0});
+  }
+}
+
+void BlockCourier::Begin(GiveOrder order) {
+  sender_.Send(order.ticket, order.epoch, std::move(order.memory), std::move(order.destinations));
+}
+
+void BlockCourier::Begin(StopOrder order) {
+  sender_.Stop(order.ticket);
+  for (auto& [endpoint, receiver] : receivers_) receiver.Stop(order.ticket);
+}
+
+void BlockCourier::Wait(int patience_millis) {
+  if (receivers_.empty()) {
+    pollfd poll{order_fd_, POLLIN, 0};
+    ::poll(&poll, 1, patience_millis);
+    return;
+  }
+  std::vector<Channel*> channels;
+  for (auto& [endpoint, receiver] : receivers_) channels.push_back(&receiver.channel());
+  Channel::Wait(channels, order_fd_, patience_millis);
 }
 
 void BlockCourier::Run() {
   while (!stopping_) {
     // A full link is tried again soon; who waits for blocks looks at the clock now and then.
-    const bool receiving = receiver_ && !receiver_->idle();
-    const int patience = !sender_.idle() ? 1 : receiving ? 100 : 1000;
-    if (receiver_) {
-      Channel* channels[] = {&receiver_->channel()};
-      Channel::Wait(channels, order_fd_, patience);
-    } else {
-      pollfd poll{order_fd_, POLLIN, 0};
-      ::poll(&poll, 1, patience);
-    }
+    const bool receiving = std::ranges::any_of(receivers_, [](const auto& known) { return !known.second.idle(); });
+    Wait(!sender_.idle() ? 1 : receiving ? 100 : 1000);
     Silence(order_fd_);
     std::vector<Order> orders;
     {
       const std::lock_guard lock(mutex_);
       orders.swap(orders_);
     }
-    for (Order& order : orders) Begin(std::move(order));
-    if (receiver_) ReportEnds(receiver_->Poll());
+    for (Order& order : orders) std::visit([this](auto& one) { Begin(std::move(one)); }, order);
+    for (auto& [endpoint, receiver] : receivers_) ReportEnds(receiver.Poll());
     ReportEnds(sender_.Poll());
   }
 }

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "comm/collective/block_link.h"
@@ -16,15 +17,34 @@ namespace quire {
 /// memory is the host's blocks that the coordinator has set aside for that.
 class BlockCourier {
  public:
-  /// `identity`: unlike that of any other worker that may give blocks to the same one.
-  explicit BlockCourier(std::string identity);
+  struct Self {
+    std::string identity;     // unlike that of any other worker that may give blocks to the same one
+    Rank rank = 0;            // in its group
+    EpochId epoch = 0;        // of its group
+    std::string coordinator;  // its endpoint: TCP waits where that is reached from
+    const WorkerKeys* keys;   // outlive the courier; null: it has none
+  };
+  explicit BlockCourier(Self self);
   ~BlockCourier();
   BlockCourier(const BlockCourier&) = delete;
   BlockCourier& operator=(const BlockCourier&) = delete;
 
-  /// `endpoint`: where this rank waits for blocks; the same in every call.
-  void Take(uint64_t ticket, std::string endpoint, BlockMemory blocks);
-  void Give(uint64_t ticket, std::string endpoint, BlockMemory blocks);
+  struct TakeOrder {
+    TakeBlocksMessage message;  // of which `blocks` is done
+    BlockMemory memory;
+    std::vector<BlockRuns> runs;  // by rank that gives
+  };
+  struct GiveOrder {
+    uint64_t ticket;
+    EpochId epoch;  // of the group that takes
+    BlockMemory memory;
+    std::vector<BlockDestination> destinations;
+  };
+  struct StopOrder {
+    uint64_t ticket;
+  };
+  using Order = std::variant<TakeOrder, GiveOrder, StopOrder>;
+  void Add(Order order);
 
   /// What the coordinator must be told, since the last call.
   std::vector<BlocksReport> TakeReports();
@@ -34,19 +54,18 @@ class BlockCourier {
   void Wake();
 
  private:
-  struct Order {
-    bool take;
-    uint64_t ticket;
-    std::string endpoint;
-    BlockMemory blocks;
-  };
-  void Add(Order order);
   void Run();
-  void Begin(Order order);
+  void Begin(TakeOrder order);
+  void Begin(GiveOrder order);
+  void Begin(StopOrder order);
+  BlockReceiver& ReceiverAt(const TakeBlocksMessage& message);
+  BlockReceiver ReceiverOnNetwork(const TakeBlocksMessage& message) const;
+  void Wait(int patience_millis);
   void Report(BlocksReport report);
   void ReportEnds(const std::vector<BlockTransferEnd>& ends);
 
-  std::optional<BlockReceiver> receiver_;  // of the thread, like the sender
+  const Self self_;
+  std::map<std::string, BlockReceiver> receivers_;  // by endpoint, "" on TCP; of the thread, like the sender
   BlockSender sender_;
   int order_fd_, report_fd_;  // eventfds
   std::mutex mutex_;          // guards the next two

@@ -17,6 +17,7 @@
 #include "worker/serve/assigned_sizes.h"
 #include "worker/serve/backend.h"
 #include "worker/serve/block_courier.h"
+#include "worker/serve/block_orders.h"
 #include "worker/serve/lease.h"
 #include "worker/serve/step_executor.h"
 
@@ -98,17 +99,6 @@ class Line {
 /// What messages call this host.
 std::string HostName(const WorkerOptions& options) { return options.node.empty() ? OwnHostName() : options.node; }
 
-/// Blocks go to another worker or come from it: that concerns nothing under way, and nothing that comes later.
-void MoveBlocks(const Frame& frame, StepExecutor& executor, BlockCourier& courier) {
-  const Message message = Decode(frame);
-  if (const auto* take = std::get_if<TakeBlocksMessage>(&message)) {
-    courier.Take(take->ticket, take->endpoint, executor.HostBlocks(take->blocks));
-  } else if (const auto* give = std::get_if<GiveBlocksMessage>(&message)) {
-    executor.SwapOut(give->moves);
-    courier.Give(give->ticket, give->endpoint, executor.HostBlocks(give->blocks));
-  }
-}
-
 /// A grammar that sequences will come with is compiled beside the steps, and kept until no more will.
 void Prepare(const Frame& frame, StepExecutor& executor) {
   if (executor.grammars() == nullptr) Fail("a grammar came, but no vocabulary");
@@ -142,7 +132,7 @@ void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
 }
 
 /// Serves steps until Shutdown. A plan that is there before the last one's result is begun at once, if the engine can.
-void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCourier& courier) {
+void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cuts, BlockCourier& courier) {
   for (;;) {
     for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
     if (executor.grammars() != nullptr) {
@@ -165,9 +155,9 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCourier& 
       Decode(*frame);  // throws unless it really is one
       return;
     }
-    if (frame->header.kind == FrameKind::kTakeBlocks || frame->header.kind == FrameKind::kGiveBlocks) {
+    if (IsBlockOrder(frame->header.kind)) {
       while (!executor.idle()) AnswerOldest(line, executor, lease);
-      MoveBlocks(*frame, executor, courier);
+      FollowBlockOrder(*frame, executor, cuts, courier);
       continue;
     }
     if (frame->header.kind == FrameKind::kGrammar) {
@@ -239,10 +229,19 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
 
   phase = "serve";
   // Another worker must not be taken for this one where both give blocks to a third.
-  BlockCourier courier(fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()));
+  BlockCourier courier({.identity = fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()),
+                        .rank = mpi.rank(),
+                        .epoch = line.epoch(),
+                        .coordinator = options.coordinator,
+                        .keys = keys});
+  BlockCuts cuts({.spec = &files.spec(),
+                  .shares = assign->shares,
+                  .rank = mpi.rank(),
+                  .block_bytes = engine.block_bytes(),
+                  .head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); }});
   const GrammarsEnd end{executor};  // before the courier, which their reports go through
   if (executor.grammars() != nullptr) executor.grammars()->set_on_report([&courier] { courier.Wake(); });
-  ServeSteps(line, executor, lease, courier);
+  ServeSteps(line, executor, lease, cuts, courier);
 }
 
 /// Tells the coordinator, if it can still be told.

@@ -39,6 +39,10 @@ class WorkerGroup {
   bool encrypted() const { return options_.ranks.curve != nullptr; }
   /// As many as have keys, or any number without.
   int most_ranks() const { return encrypted() ? options_.ranks.curve->num_workers() : INT32_MAX; }
+  /// Public keys of workers, by rank; none without encryption.
+  std::vector<std::string> worker_keys() const {
+    return encrypted() ? options_.ranks.curve->worker_keys() : std::vector<std::string>{};
+  }
   /// Peers without a worker's key that were turned away.
   uint64_t num_refused_peers() const { return encrypted() ? options_.ranks.curve->num_refused() : 0; }
   /// Frames of peers that have a worker's key, but not that of the rank whose identity they took; dropped.

@@ -1,5 +1,6 @@
 #include "coordinator/cluster/replicas/migrations.h"
 
+#include <sodium.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -36,27 +37,37 @@ bool Migrations::moving(RequestId id) const {
   return moving_.contains(id);
 }
 
-bool Migrations::CanCarryBlocks(int from, int to) const {
+/// Every reason is written down once.
+bool Migrations::CanCarryBlocks(const Lock&, int from, int to, const BlockShape& source, const BlockShape& target) {
   if (at(from).recovering() || at(to).recovering()) return false;
-  const BlockShape a = at(from).block_shape(), b = at(to).block_shape();
-  return a.on_this_host && b.on_this_host && a.host_blocks > 0 && b.host_blocks > 0 &&
-         a.bytes_per_block == b.bytes_per_block && a.state_blocks == b.state_blocks;
+  const std::string reason = WhyBlocksStay(source, target);
+  if (!reason.empty() && told_.insert(fmt::format("{} {} {}", from, to, reason)).second) {
+    spdlog::info("requests that go from replica {} to {} are computed again there: blocks stay, because {}", from, to,
+                 reason);
+  }
+  return reason.empty();
 }
 
 void Migrations::Begin(RequestId id, int from, int to, Engine& engine) {
   const auto it = engine.requests().find(id);
   const int blocks = it == engine.requests().end() ? 0 : engine.scheduler().BlocksOf(*it->second);
-  if (blocks == 0 || !CanCarryBlocks(from, to)) return GoBare(id, to, engine);
-  const Lock lock(mutex_);
+  const BlockShape source = at(from).block_shape(), target = at(to).block_shape();
+  Lock lock(mutex_);
+  if (blocks == 0 || !CanCarryBlocks(lock, from, to, source, target)) {
+    lock.unlock();
+    return GoBare(id, to, engine);
+  }
   if (transfers_.size() >= kMostTransfers) {  // later, perhaps
     moving_.erase(id);
     return;
   }
-  const uint64_t ticket = ++last_ticket_;
-  Transfer& transfer = transfers_[ticket];
+  const uint64_t ticket = NewTicket();
+  BlockTransfer& transfer = transfers_[ticket];
   transfer.request = id;
   transfer.from = from;
   transfer.to = to;
+  transfer.source = source;
+  transfer.target = target;
   transfer.room = blocks + kBlocksToGrow * static_cast<int>(it->second->sequences.size());
   at(to).loop().Post([this, ticket](Engine& destination) { Prepare(ticket, destination); });
 }
@@ -65,24 +76,34 @@ void Migrations::Prepare(uint64_t ticket, Engine& engine) {
   const Lock lock(mutex_);
   const auto it = transfers_.find(ticket);
   if (it == transfers_.end()) return;
-  Transfer& transfer = it->second;
+  BlockTransfer& transfer = it->second;
   Replica& to = at(transfer.to);
-  if (transfer.failed || to.recovering() || !to.serving() || !engine.Reserve(ticket, transfer.room)) {
+  const int ranks = static_cast<int>(transfer.target.shares.size());
+  const bool ready = !transfer.failed && !to.recovering() && to.serving() && to.group().size() == ranks;
+  if (!ready || !engine.Reserve(ticket, transfer.room)) {
     if (!transfer.failed) PostBare(transfer);
     transfers_.erase(it);
     return;
   }
-  transfer.endpoints.assign(static_cast<size_t>(to.group().size()), "");
-  const std::vector<BlockId>& blocks = engine.blocks().holdings().Find(ticket)->blocks;
-  for (Rank rank = 0; rank < to.group().size(); ++rank)
-    to.group().Send(rank, TakeBlocksMessage{ticket, to.BlockEndpoint(rank), blocks});
+  transfer.endpoints.assign(static_cast<size_t>(ranks), "");
+  transfer.to_epoch = engine.epoch();
+  TakeBlocksMessage take{
+      .ticket = ticket, .shares = transfer.source.shares, .blocks = engine.blocks().holdings().Find(ticket)->blocks};
+  if (transfer.by_network()) {
+    take.ports = transfer.target.ports;
+    take.keys = transfer.source.keys;
+  }
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    if (!transfer.by_network()) take.endpoint = to.BlockEndpoint(rank);
+    to.group().Send(rank, take);
+  }
 }
 
 void Migrations::Give(uint64_t ticket, Engine& engine) {
   const Lock lock(mutex_);
   const auto it = transfers_.find(ticket);
   if (it == transfers_.end() || it->second.failed) return;
-  Transfer& transfer = it->second;
+  BlockTransfer& transfer = it->second;
   // Workers that are being replaced have nothing to give.
   const uint64_t keep = at(transfer.from).recovering() ? 0 : ticket;
   std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
@@ -98,10 +119,15 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   }
   // Those who wait at the other end are told, also when nothing comes.
   WorkerGroup& group = at(transfer.from).group();
-  for (Rank rank = 0; rank < group.size(); ++rank) {
-    group.Send(rank, GiveBlocksMessage{ticket, transfer.endpoints[static_cast<size_t>(rank)], departure->moves,
-                                       departure->host_blocks});
-  }
+  transfer.givers = group.size();
+  GiveBlocksMessage give{.ticket = ticket,
+                         .epoch = transfer.to_epoch,
+                         .endpoints = transfer.endpoints,
+                         .shares = transfer.target.shares,
+                         .moves = departure->moves,
+                         .blocks = departure->host_blocks};
+  if (transfer.by_network()) give.keys = transfer.target.keys;
+  for (Rank rank = 0; rank < group.size(); ++rank) group.Send(rank, give);
 }
 
 void Migrations::GoBare(RequestId id, int to, Engine& engine) {
@@ -176,7 +202,7 @@ void Migrations::OnReport(int replica, Rank rank, const BlocksReport& report) {
   const Lock lock(mutex_);
   const auto it = transfers_.find(report.ticket);
   if (it == transfers_.end()) return;
-  Transfer& transfer = it->second;
+  BlockTransfer& transfer = it->second;
   if (report.state == BlocksReport::kFailed)
     spdlog::warn("blocks of request {} did not go from replica {} to {}: rank {}: {}", transfer.request, transfer.from,
                  transfer.to, rank, report.problem);
@@ -188,14 +214,18 @@ void Migrations::OnReport(int replica, Rank rank, const BlocksReport& report) {
   DropIfOver(lock, report.ticket);
 }
 
-void Migrations::OnTaken(const Lock& lock, uint64_t ticket, Transfer& transfer, Rank rank, const BlocksReport& report) {
+void Migrations::OnTaken(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, Rank rank,
+                         const BlocksReport& report) {
   if (report.state == BlocksReport::kReady) {
     transfer.endpoints[static_cast<size_t>(rank)] = report.endpoint;
     if (std::ranges::find(transfer.endpoints, "") != transfer.endpoints.end()) return;
     return at(transfer.from).loop().Post([this, ticket](Engine& source) { Give(ticket, source); });
   }
   transfer.bytes += report.bytes;
-  if (report.state == BlocksReport::kFailed) Fail(lock, transfer);
+  if (report.state == BlocksReport::kFailed) {
+    Fail(lock, transfer);
+    CallOff(lock, ticket, transfer);
+  }
   if (++transfer.takers_ended < static_cast<int>(transfer.endpoints.size())) return;
   transfer.take_over = true;
   counts_.bytes += transfer.bytes;
@@ -207,78 +237,21 @@ void Migrations::OnTaken(const Lock& lock, uint64_t ticket, Transfer& transfer, 
   }
 }
 
-void Migrations::OnGiven(const Lock& lock, uint64_t ticket, Transfer& transfer, const BlocksReport& report) {
-  if (report.state == BlocksReport::kFailed) Fail(lock, transfer);
-  if (++transfer.givers_ended < static_cast<int>(transfer.endpoints.size())) return;
+void Migrations::OnGiven(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, const BlocksReport& report) {
+  if (report.state == BlocksReport::kFailed) {
+    Fail(lock, transfer);
+    CallOff(lock, ticket, transfer);
+  }
+  if (++transfer.givers_ended < transfer.givers) return;
   transfer.give_over = true;
   at(transfer.from).loop().Post([ticket](Engine& source) { source.ReleaseTicket(ticket); });
 }
 
-/// The blocks do not come: the request goes on without them.
-void Migrations::Fail(const Lock& lock, Transfer& transfer) {
-  const bool first = !std::exchange(transfer.failed, true);
-  if (transfer.delivered || !first) return;
-  transfer.delivered = true;
-  ++counts_.failed;
-  transfer.names.clear();
-  if (transfer.gives) return Deliver(lock, std::move(in_transit_.at(transfer.request)), transfer.to, 0);
-  PostBare(transfer);
-}
-
-void Migrations::PostBare(const Transfer& transfer) {
-  at(transfer.from).loop().Post([this, id = transfer.request, to = transfer.to](Engine& source) {
-    GoBare(id, to, source);
-  });
-}
-
-void Migrations::OnEpochLost(int replica) {
-  const Lock lock(mutex_);
-  std::vector<uint64_t> tickets;
-  for (auto& [ticket, transfer] : transfers_) {
-    if (transfer.to != replica && transfer.from != replica) continue;
-    tickets.push_back(ticket);
-    if (transfer.to == replica) transfer.take_over = true;
-    if (transfer.from == replica) transfer.give_over = true;
-    if (transfer.gives) {
-      Fail(lock, transfer);
-    } else if (!transfer.failed) {  // it stays where it is
-      transfer.failed = transfer.delivered = true;
-      moving_.erase(transfer.request);
-    }
-  }
-  for (const uint64_t ticket : tickets) DropIfOver(lock, ticket);
-}
-
-void Migrations::Empty(int replica, Engine& engine) {
-  OnEpochLost(replica);
-  const Lock lock(mutex_);
-  std::vector<RequestId> ids;
-  for (const auto& [id, request] : engine.requests()) ids.push_back(id);
-  const bool others = std::ranges::any_of(replicas_, [](const Replica* other) { return other->serving(); });
-  for (const RequestId id : ids) {
-    if (!others || cleared_) return;
-    std::optional<Departure> departure = engine.Depart(id, 0, 0);
-    moving_.insert(id);
-    if (!SendElsewhere(lock, departure->request, {replica}))
-      departure->request->sink->OnError(RequestError::kWorkersLost, "the workers were lost while this request ran");
-  }
-}
-
-/// Forgets a transfer that is over on all sides.
-void Migrations::DropIfOver(const Lock&, uint64_t ticket) {
-  const auto it = transfers_.find(ticket);
-  if (it == transfers_.end()) return;
-  const Transfer& transfer = it->second;
-  const bool arrives = !transfer.failed && in_transit_.contains(transfer.request);
-  if (transfer.take_over && (transfer.give_over || !transfer.gives) && !arrives) transfers_.erase(it);
-}
-
-void Migrations::Clear() {
-  std::map<RequestId, std::unique_ptr<Request>> dropped;
-  const Lock lock(mutex_);
-  cleared_ = true;
-  transfers_.clear();
-  dropped.swap(in_transit_);
+/// Drawn at random: where groups have no keys, who does not hear a ticket cannot guess it.
+uint64_t Migrations::NewTicket() {
+  uint64_t ticket = 0;
+  while (ticket == 0 || transfers_.contains(ticket)) ::randombytes_buf(&ticket, sizeof(ticket));
+  return ticket;
 }
 
 MigrationCounts Migrations::counts() const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/cluster/replicas/block_transfer.h"
 #include "coordinator/cluster/replicas/replica.h"
 
 namespace quire {
@@ -22,12 +23,13 @@ struct MigrationCounts {
   int64_t bytes = 0;        // of blocks, over all ranks
 };
 
-/// Requests on their way from one replica to another. A request's blocks go from the host memory of the one group to
-/// that of the other, rank by rank (comm/collective/block_link.h), while both compute:
+/// Requests on their way from one replica to another, on any hosts. A request's blocks go from the host memory of the
+/// one group to that of the other, from each rank to those that have its heads there (comm/collective/block_link.h),
+/// while both compute:
 ///   1. the destination sets host blocks aside, and its workers open the way;
 ///   2. the source takes the request out of its engine, its workers copy its blocks to their host memory and send them;
 ///   3. when all ranks of the destination have everything, its engine takes the request in as swapped out.
-/// Where blocks cannot go (no host memory, other shapes, a group that is lost on the way, a link that breaks) the
+/// Where blocks cannot go (WhyBlocksStay, a group that is lost on the way, a link that breaks) the
 /// request goes alone, and what it had computed is computed again. Either way no token is lost, repeated or changed:
 /// draws depend on the request and the position alone. Until a transfer has ended on every rank, nobody else gets its
 /// host blocks. From any thread, but for what says otherwise.
@@ -43,6 +45,8 @@ class Migrations {
   void OnReport(int replica, Rank rank, const BlocksReport& report);
   /// Its workers have just been started again, or never will be.
   void OnEpochLost(int replica);
+  /// Now and then: whose client is gone needs no blocks.
+  void DropAbandoned();
   /// The replica is lost for good: its requests go to the others. Those that no other can serve stay.
   void Empty(int replica, Engine& engine);
 
@@ -52,44 +56,34 @@ class Migrations {
   MigrationCounts counts() const;
 
  private:
-  struct Transfer {
-    RequestId request = 0;
-    int from = 0, to = 0;
-    int room = 0;                        // host blocks set aside at the destination
-    std::vector<std::string> endpoints;  // of the destination's ranks; empty: not ready
-    int takers_ended = 0, givers_ended = 0;
-    bool gives = false;                         // the source was told to send
-    bool take_over = false, give_over = false;  // ended on all ranks, or with their group
-    bool failed = false, delivered = false;
-    std::vector<BlockId> names;  // the blocks that come along, as the source named them
-    int64_t bytes = 0;
-  };
   using Lock = std::unique_lock<std::mutex>;
 
   Replica& at(int replica) const { return *replicas_[static_cast<size_t>(replica)]; }
-  bool CanCarryBlocks(int from, int to) const;
+  bool CanCarryBlocks(const Lock&, int from, int to, const BlockShape& source, const BlockShape& target);
   void Begin(RequestId id, int from, int to, Engine& engine);
   void Prepare(uint64_t ticket, Engine& engine);
   void Give(uint64_t ticket, Engine& engine);
   void GoBare(RequestId id, int to, Engine& engine);
-  void PostBare(const Transfer& transfer);
+  void PostBare(const BlockTransfer& transfer);
   /// The request goes to `to`'s engine, with the blocks under the ticket if that is not 0.
   void Deliver(const Lock& lock, std::unique_ptr<Request> request, int to, uint64_t ticket);
   void Arrive(RequestId id, int to, uint64_t ticket, Engine& engine);
   void Refuse(RequestId id, int to, uint64_t ticket, const std::string& reason);
   bool SendElsewhere(const Lock& lock, std::unique_ptr<Request>& request, const std::set<int>& except);
-  void OnTaken(const Lock& lock, uint64_t ticket, Transfer& transfer, Rank rank, const BlocksReport& report);
-  void OnGiven(const Lock& lock, uint64_t ticket, Transfer& transfer, const BlocksReport& report);
-  void Fail(const Lock& lock, Transfer& transfer);
+  void OnTaken(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, Rank rank, const BlocksReport& report);
+  void OnGiven(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, const BlocksReport& report);
+  void Fail(const Lock& lock, BlockTransfer& transfer);
+  void CallOff(const Lock& lock, uint64_t ticket, BlockTransfer& transfer);
+  uint64_t NewTicket();
   void DropIfOver(const Lock& lock, uint64_t ticket);
 
   std::vector<Replica*> replicas_;
   mutable std::mutex mutex_;  // guards everything below
-  std::map<uint64_t, Transfer> transfers_;
+  std::map<uint64_t, BlockTransfer> transfers_;
   std::map<RequestId, std::unique_ptr<Request>> in_transit_;
   std::set<RequestId> moving_;
   MigrationCounts counts_;
-  uint64_t last_ticket_ = 0;
+  std::set<std::string> told_;  // why blocks stay
   bool cleared_ = false;
 };
 

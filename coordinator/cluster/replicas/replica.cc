@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -121,12 +122,13 @@ std::string Replica::BlockEndpoint(Rank rank) {
 
 void Replica::PublishShape(const Engine& engine) {
   BlockShape shape;
-  shape.on_this_host = true;
+  shape.shares = deployment_.assignment().shares;
+  shape.compute = deployment_.assignment().compute;
   const std::string host = OwnHostName();
-  for (const RankInfo& rank : group().ranks()) {
-    shape.bytes_per_block.push_back(rank.bytes_per_block);
-    shape.on_this_host = shape.on_this_host && rank.host == host;
-  }
+  shape.on_this_host = std::ranges::all_of(group().ranks(), [&](const RankInfo& rank) { return rank.host == host; });
+  shape.on_network = !topology_.transport.bind.empty();
+  shape.ports = topology_.transport.mpi_ports;
+  shape.keys = group().worker_keys();
   shape.host_blocks = engine.blocks().host_pool().num_usable();
   shape.state_blocks = engine.blocks().states().num_blocks();
   const std::lock_guard lock(mutex_);

@@ -9,19 +9,12 @@
 #include "coordinator/cluster/group/event_feed.h"
 #include "coordinator/cluster/group/grammar_gate.h"
 #include "coordinator/cluster/launch/deployment.h"
+#include "coordinator/cluster/replicas/block_shape.h"
 #include "coordinator/cluster/replicas/replica_choice.h"
 #include "coordinator/cluster/replicas/replica_listener.h"
 #include "coordinator/journal/journal.h"
 
 namespace quire {
-
-/// What must be equal for blocks of one group to fit another.
-struct BlockShape {
-  std::vector<int64_t> bytes_per_block;  // by rank
-  bool on_this_host = false;             // all ranks
-  int host_blocks = 0;
-  int state_blocks = 0;
-};
 
 /// One tensor-parallel group with everything that is its own: workers, sockets, epochs, recovery, KV blocks, engine,
 /// engine thread and journal. What happens to it happens to no other one.

@@ -1,0 +1,18 @@
+#include "coordinator/cluster/replicas/block_shape.h"
+
+namespace quire {
+
+std::string WhyBlocksStay(const BlockShape& from, const BlockShape& to) {
+  if (from.host_blocks == 0 || to.host_blocks == 0) return "without swap space (--swap-space) they have no place";
+  const ComputeSettings &a = from.compute, &b = to.compute;
+  if (a.backend != b.backend || a.dtype != b.dtype || a.kv_cache_dtype != b.kv_cache_dtype)
+    return "the groups keep keys and values as other types, or on other devices";
+  // What a state has of a convolution and of heads is cut otherwise than keys and values, and fills other blocks.
+  if ((from.state_blocks > 0 || to.state_blocks > 0) && from.shares != to.shares)
+    return "the model's states are not cut anew, and the groups have other shares";
+  if (GoesByNetwork(from, to) && (!from.on_network || !to.on_network))
+    return "the workers have no address that the other host reaches (transport.bind)";
+  return "";
+}
+
+}  // namespace quire

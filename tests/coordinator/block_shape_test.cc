@@ -1,0 +1,62 @@
+#include "coordinator/cluster/replicas/block_shape.h"
+
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+BlockShape Shape(std::vector<double> shares) {
+  BlockShape shape;
+  shape.shares = std::move(shares);
+  shape.compute.backend = BackendKind::kCpu;
+  shape.compute.dtype = ModelDtype::kFloat32;
+  shape.host_blocks = 10;
+  shape.on_this_host = true;
+  return shape;
+}
+
+TEST(BlockShapeTest, BlocksGoBetweenGroupsOfAnyCut) {
+  EXPECT_EQ(WhyBlocksStay(Shape({1, 1}), Shape({1, 1})), "");
+  EXPECT_EQ(WhyBlocksStay(Shape({1, 1}), Shape({1, 1, 2})), "");
+  EXPECT_FALSE(GoesByNetwork(Shape({1}), Shape({1})));
+}
+
+TEST(BlockShapeTest, BothNeedSwapSpace) {
+  BlockShape none = Shape({1});
+  none.host_blocks = 0;
+  EXPECT_NE(WhyBlocksStay(none, Shape({1})), "");
+  EXPECT_NE(WhyBlocksStay(Shape({1}), none), "");
+}
+
+TEST(BlockShapeTest, KeysAndValuesMustBeKeptAlike) {
+  const auto differs = [](auto change) {
+    BlockShape other = Shape({1});
+    change(other.compute);
+    return !WhyBlocksStay(Shape({1}), other).empty();
+  };
+  EXPECT_TRUE(differs([](ComputeSettings& c) { c.backend = BackendKind::kCuda; }));
+  EXPECT_TRUE(differs([](ComputeSettings& c) { c.dtype = ModelDtype::kFloat16; }));
+  EXPECT_TRUE(differs([](ComputeSettings& c) { c.kv_cache_dtype = KvCacheDtype::kInt8; }));
+  EXPECT_FALSE(differs([](ComputeSettings& c) { c.activations = ActivationType::kInt8; }));
+}
+
+TEST(BlockShapeTest, StatesAreNotCutAnew) {
+  BlockShape two = Shape({1, 1}), uneven = Shape({1, 2});
+  two.state_blocks = uneven.state_blocks = 3;
+  EXPECT_EQ(WhyBlocksStay(two, two), "");
+  EXPECT_NE(WhyBlocksStay(two, uneven), "");
+}
+
+TEST(BlockShapeTest, BetweenHostsWorkersNeedAddresses) {
+  BlockShape here = Shape({1}), there = Shape({1});
+  there.on_this_host = false;
+  EXPECT_TRUE(GoesByNetwork(here, there) && GoesByNetwork(there, here));
+  EXPECT_NE(WhyBlocksStay(here, there), "");
+  here.on_network = true;
+  EXPECT_NE(WhyBlocksStay(here, there), "");
+  there.on_network = true;
+  EXPECT_EQ(WhyBlocksStay(here, there), "");
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,157 @@
+"""Requests take their KV blocks to groups on other hosts and to groups that cut the heads otherwise; network namespaces stand
+for hosts. Links break and workers die in the middle of it: no stream notices."""
+import os
+import random
+import signal
+import time
+import unittest
+
+import netns
+import verdict
+from multi_node_test import named, serve, write_topology
+from replicas_test import PROMPTS, name_of, status_of
+from server import TINY, Server, wait_gone
+from stream_client import stream_in_background, text_of
+
+TOKENS = 500
+
+
+def start(server, count, tokens=TOKENS):
+    return [stream_in_background(server, tokens, body={"prompt": PROMPTS[i % len(PROMPTS)]}) for i in range(count)]
+
+
+def moves_of(server):
+    return status_of(server)["migrations"]
+
+
+def move(server, lines, replica):
+    status, answer = server.post("/admin/migrate", {"request": name_of(lines), "replica": replica}, admin=True)
+    assert status == 200, answer
+
+
+def wait_for(condition, what, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(what() if callable(what) else what)
+        time.sleep(0.02)
+
+
+class StreamsCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with Server("-tp", "1", model=TINY) as server:
+            cls.right = []
+            for thread, lines in start(server, len(PROMPTS)):
+                thread.join(timeout=120)
+                cls.right.append(text_of(lines))
+
+    def expect_right(self, streams, first=0):
+        for i, (thread, lines) in enumerate(streams, first):
+            thread.join(timeout=60)
+            self.assertFalse(thread.is_alive(), f"stream {i} hangs")
+            self.assertEqual(text_of(lines), self.right[i % len(PROMPTS)], f"stream {i}")
+
+    def expect_rest(self, server):
+        """Nothing is held on any replica once nobody is served."""
+        def held():
+            return [r["blocks"]["device"]["used"] + r["blocks"]["host"]["used"] for r in status_of(server)["replicas"]]
+        wait_for(lambda: not any(held()), lambda: f"{held()} blocks are held")
+
+    def shuffle(self, server, streams):
+        """Moves streams here and there until they end."""
+        dice = random.Random(1)
+        while any(thread.is_alive() for thread, _ in streams):
+            _, lines = dice.choice(streams)
+            move(server, lines, dice.randrange(2))
+            time.sleep(0.01)
+        self.expect_right(streams)
+
+
+class MovesBetweenShapesTest(StreamsCase):
+    def test_heads_are_cut_anew_on_the_way(self):
+        """Two ranks, then three, and uneven ones: nine query heads and three of keys, of which ranks share some."""
+        with Server("-tp", "2", "--data-parallel-size", "2", "--swap-space", "0.05", "--num-kv-blocks", "4000", model=TINY) as server:
+            so_far = 0
+            for shape in ({"tensor": 3}, {"tensor": 1}, {"tensor": 2, "shares": [1, 3]}):
+                status, answer = server.post("/admin/reshard", {**shape, "replica": 1}, admin=True)
+                self.assertEqual(status, 200, answer)
+                wait_for(lambda: [r["state"] for r in status_of(server)["replicas"]] == ["serving"] * 2, "the workers do not come")
+                self.shuffle(server, start(server, 6))
+                moved = moves_of(server)
+                self.assertGreater(moved["with_blocks"], so_far + 4, (shape, moved, server.text()))
+                self.assertEqual(moved["failed"], 0, server.text())
+                so_far = moved["with_blocks"]
+            self.expect_rest(server)
+
+
+@unittest.skipIf(netns.unavailable(), netns.unavailable())
+class MovesBetweenHostsTest(StreamsCase):
+    def serve(self, network, tensor=2):
+        """The first node leads; each of the others is a replica."""
+        nodes = [{"host": node.address, "interface": "eth0", "slots": tensor} for node in network.nodes[1:]]
+        path = write_topology(network, nodes=nodes, tensor=tensor)
+        with open(path) as f:
+            text = f.read().replace(f"{{tensor: {tensor}}}", f"{{tensor: {tensor}, replicas: 2}}")
+        with open(path, "w") as f:
+            f.write(text.replace("memory_bytes: 64MiB", "num_blocks: 4000, host_swap: 50MiB"))
+        return serve(network, path)
+
+    def test_blocks_go_from_host_to_host(self):
+        with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
+            with self.serve(network) as server:
+                self.shuffle(server, start(server, 8))
+                moved = moves_of(server)
+                self.assertGreater(moved["with_blocks"], 10, server.text())
+                self.assertGreater(moved["bytes"], 0)
+                self.assertEqual(moved["failed"], 0, server.text())
+                self.expect_rest(server)
+                self.assertEqual(server.terminate(), 0)
+
+    def cut_in_the_middle(self, act):
+        """Nothing that node b sends to c arrives, but the coordinator hears both. A request sets out from b to c, and
+        act(network, server) happens while its blocks are stuck."""
+        with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
+            with self.serve(network) as server:
+                streams = start(server, 2)
+                wait_for(lambda: all(len(lines) > 20 for _, lines in streams), "no tokens come")
+                for _, lines in streams:  # all to b
+                    move(server, lines, 0)
+                time.sleep(0.3)
+                network["b"].mute(network["c"])
+                before = moves_of(server)
+                move(server, streams[0][1], 1)
+                wait_for(lambda: status_of(server)["replicas"][1]["blocks"]["host"]["used"] > 0, "the way is not prepared")
+                act(network, server)
+                network["b"].unmute(network["c"])
+                self.expect_right(streams)
+                self.expect_rest(server)
+                return before, moves_of(server), status_of(server)["replicas"]
+
+    def test_a_link_that_is_cut(self):
+        def act(_, server):
+            begin = moves_of(server)["failed"]
+            wait_for(lambda: moves_of(server)["failed"] > begin, lambda: "the move goes on:\n" + server.text(), 12)
+        before, after, replicas = self.cut_in_the_middle(act)
+        self.assertEqual(after["failed"], before["failed"] + 1)
+        self.assertEqual([r["epoch"] for r in replicas], [1, 1])
+
+    def test_a_worker_that_dies_where_blocks_come_from(self):
+        self.lose(1)
+
+    def test_a_worker_that_dies_where_blocks_go_to(self):
+        self.lose(2)
+
+    def lose(self, node):
+        def act(network, server):
+            old = named(network.nodes[node].pids(), "quire-worker")
+            self.assertEqual(len(old), 2)
+            os.kill(old[1], signal.SIGKILL)
+            wait_for(lambda: status_of(server)["replicas"][node - 1]["epoch"] == 2, "the loss is not noticed")
+            self.assertEqual(wait_gone(old, 6), [])
+        _, _, replicas = self.cut_in_the_middle(act)
+        self.assertEqual([r["epoch"] for r in replicas], [2, 1] if node == 1 else [1, 2])
+
+
+if __name__ == "__main__":
+    verdict.run_tests()

@@ -1,0 +1,168 @@
+#include "worker/model/block_cut.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "worker/model/kv_layout.h"
+
+namespace quire {
+namespace {
+
+/// Layers with kv heads and sizes of their own, one without attention, and one that reads another's keys and values.
+ModelSpec SpecOf(int64_t heads, int64_t kv_heads) {
+  ModelSpec spec;
+  spec.architecture = "llama";
+  spec.num_heads = heads;
+  spec.hidden_size = heads * 8;
+  spec.vocab_size = 64;
+  spec.layers.resize(4);
+  for (LayerSpec& layer : spec.layers) {
+    layer.num_kv_heads = kv_heads;
+    layer.head_dim = 8;
+    layer.intermediate_size = 64;
+  }
+  spec.layers[1].num_kv_heads = 1;
+  spec.layers[1].head_dim = 16;
+  spec.layers[3].kv_from_layer = 1;
+  return spec;
+}
+
+int64_t HeadBytes(int64_t head_dim) { return 2 * head_dim; }
+
+/// A block of a rank, every byte of which says what it is: of which layer, keys or values, head and place in it.
+std::vector<uint32_t> BlockOf(const ModelSpec& spec, const RankShard& shard) {
+  const KvLayout layout(spec, shard, HeadBytes);
+  std::vector<uint32_t> block(static_cast<size_t>(layout.block_bytes), UINT32_MAX);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (!spec.layers[i].has_kv()) continue;
+    const KvLayout::Layer& layer = layout.layer(static_cast<int64_t>(i));
+    const int64_t bytes = HeadBytes(layer.head_dim);
+    for (uint32_t values : {0u, 1u}) {
+      for (int64_t h = 0; h < layer.kv_heads; ++h) {
+        const int64_t head = shard.layers[i].kv_heads.begin + h;
+        for (int64_t byte = 0; byte < bytes; ++byte) {
+          const int64_t at = (values == 1 ? layer.values_at : layer.keys_at) + h * bytes + byte;
+          block[static_cast<size_t>(at)] =
+              static_cast<uint32_t>(i) << 24 | values << 20 | static_cast<uint32_t>(head << 10 | byte);
+        }
+      }
+    }
+  }
+  return block;
+}
+
+/// All shares of `ranks` out of 1, 2 and 5.
+std::vector<std::vector<double>> SharesOf(int ranks) {
+  std::vector<std::vector<double>> all = {{}};
+  for (int r = 0; r < ranks; ++r) {
+    std::vector<std::vector<double>> longer;
+    for (const auto& shares : all) {
+      for (const double share : {1.0, 2.0, 5.0}) {
+        longer.push_back(shares);
+        longer.back().push_back(share);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+/// Every rank of the one group gets exactly its own block, each byte once, out of those of the other group.
+void ExpectWholeBlocks(const ModelSpec& spec, const std::vector<double>& from, const std::vector<double>& to) {
+  const std::vector<RankShard> givers = PlanShards(spec, from), takers = PlanShards(spec, to);
+  for (Rank t = 0; t < static_cast<Rank>(takers.size()); ++t) {
+    const std::vector<uint32_t> right = BlockOf(spec, takers[static_cast<size_t>(t)]);
+    std::vector<uint32_t> got(right.size(), 0);
+    std::vector<int> written(right.size(), 0);
+    for (Rank g = 0; g < static_cast<Rank>(givers.size()); ++g) {
+      const std::vector<uint32_t> source = BlockOf(spec, givers[static_cast<size_t>(g)]);
+      const BlockCut cut = CutBetween(spec, givers, g, takers, t, HeadBytes);
+      ASSERT_EQ(BytesOf(cut.given), BytesOf(cut.taken));
+      std::vector<uint32_t> stream;
+      for (const BlockRun& run : cut.given) {
+        ASSERT_GT(run.bytes, 0);
+        ASSERT_LE(run.at + run.bytes, static_cast<int64_t>(source.size()));
+        stream.insert(stream.end(), source.begin() + run.at, source.begin() + run.at + run.bytes);
+      }
+      size_t next = 0;
+      for (const BlockRun& run : cut.taken) {
+        ASSERT_LE(run.at + run.bytes, static_cast<int64_t>(got.size()));
+        for (int64_t i = run.at; i < run.at + run.bytes; ++i) {
+          got[static_cast<size_t>(i)] = stream[next++];
+          ++written[static_cast<size_t>(i)];
+        }
+      }
+    }
+    ASSERT_EQ(got, right) << "rank " << t << " of " << to.size() << " from " << from.size();
+    ASSERT_EQ(written, std::vector<int>(right.size(), 1));
+  }
+}
+
+TEST(BlockCutTest, EveryCutGivesEveryRankItsHeadsOnce) {
+  for (const auto& [heads, kv_heads] : {std::pair{9, 9}, {9, 3}, {8, 2}, {6, 1}, {4, 4}}) {
+    const ModelSpec spec = SpecOf(heads, kv_heads);
+    for (int from = 1; from <= 3; ++from) {
+      for (int to = 1; to <= 4; ++to) {
+        for (const auto& a : SharesOf(from)) {
+          // Of the larger groups every fifth cut.
+          const auto others = SharesOf(to);
+          for (size_t i = 0; i < others.size(); i += to > 2 ? 5 : 1) ExpectWholeBlocks(spec, a, others[i]);
+        }
+      }
+    }
+  }
+}
+
+TEST(BlockCutTest, EqualGroupsGiveWholeBlocksBetweenEqualRanks) {
+  for (const int kv_heads : {1, 3, 9}) {
+    const ModelSpec spec = SpecOf(9, kv_heads);
+    const std::vector<RankShard> shards = PlanShards(spec, {1, 2, 1});
+    for (Rank giver = 0; giver < 3; ++giver) {
+      for (Rank taker = 0; taker < 3; ++taker) {
+        const BlockCut cut = CutBetween(spec, shards, giver, shards, taker, HeadBytes);
+        const KvLayout layout(spec, shards[static_cast<size_t>(giver)], HeadBytes);
+        const BlockRuns whole = {{0, layout.block_bytes}};
+        EXPECT_EQ(cut.given, giver == taker ? whole : BlockRuns{});
+        EXPECT_EQ(cut.taken, giver == taker ? whole : BlockRuns{});
+      }
+    }
+  }
+}
+
+/// A head that several ranks hold is not given by one of them to everybody.
+TEST(BlockCutTest, WhoHoldsTheSameHeadSharesTheWork) {
+  const ModelSpec spec = SpecOf(6, 1);
+  const std::vector<RankShard> givers = PlanShards(spec, {1, 1}), takers = PlanShards(spec, {1, 1, 1, 1});
+  for (Rank giver = 0; giver < 2; ++giver) {
+    int receivers = 0;
+    for (Rank taker = 0; taker < 4; ++taker)
+      receivers += CutBetween(spec, givers, giver, takers, taker, HeadBytes).given.empty() ? 0 : 1;
+    EXPECT_EQ(receivers, 2) << giver;
+  }
+}
+
+TEST(BlockCutTest, OneRanksViewIsThatOfAll) {
+  const ModelSpec spec = SpecOf(9, 3);
+  const std::vector<double> two = {1, 1}, three = {1, 1, 1};
+  const std::vector<RankShard> givers = PlanShards(spec, two), takers = PlanShards(spec, three);
+  const auto bytes = [&](const RankShard& shard) { return KvLayout(spec, shard, HeadBytes).block_bytes; };
+  for (Rank giver = 0; giver < 2; ++giver) {
+    BlockCuts cuts({&spec, two, giver, bytes(givers[static_cast<size_t>(giver)]), HeadBytes});
+    for (Rank taker = 0; taker < 3; ++taker)
+      EXPECT_EQ(cuts.To(three)[static_cast<size_t>(taker)],
+                CutBetween(spec, givers, giver, takers, taker, HeadBytes).given);
+    EXPECT_EQ(cuts.To(two)[static_cast<size_t>(giver)],
+              (BlockRuns{{0, bytes(givers[static_cast<size_t>(giver)])}}));
+    EXPECT_EQ(cuts.To(two)[static_cast<size_t>(1 - giver)], BlockRuns{});
+  }
+  for (Rank taker = 0; taker < 3; ++taker) {
+    BlockCuts cuts({&spec, three, taker, bytes(takers[static_cast<size_t>(taker)]), HeadBytes});
+    for (Rank giver = 0; giver < 2; ++giver)
+      EXPECT_EQ(cuts.From(two)[static_cast<size_t>(giver)],
+                CutBetween(spec, givers, giver, takers, taker, HeadBytes).taken);
+  }
+}
+
+}  // namespace
+}  // namespace quire

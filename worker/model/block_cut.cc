@@ -1,0 +1,76 @@
+#include "worker/model/block_cut.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "worker/model/kv_layout.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kKnownCuts = 16;
+
+/// Who gives a head to a taker: its namesake, or one of the neighbours that hold it.
+Rank GiverOf(int64_t head, const std::vector<RankShard>& givers, Rank taker, int64_t layer) {
+  std::vector<Rank> holders;
+  for (Rank rank = 0; rank < static_cast<Rank>(givers.size()); ++rank) {
+    const Range& heads = givers[static_cast<size_t>(rank)].layer(layer).kv_heads;
+    if (head >= heads.begin && head < heads.end) holders.push_back(rank);
+  }
+  if (std::ranges::find(holders, taker) != holders.end()) return taker;
+  return holders[static_cast<size_t>(taker) % holders.size()];
+}
+
+void Append(BlockRuns& runs, int64_t at, int64_t bytes) {
+  if (!runs.empty() && runs.back().at + runs.back().bytes == at)
+    runs.back().bytes += bytes;
+  else
+    runs.push_back({at, bytes});
+}
+
+}  // namespace
+
+BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers, Rank giver,
+                    const std::vector<RankShard>& takers, Rank taker,
+                    const std::function<int64_t(int64_t)>& head_bytes) {
+  const RankShard &from = givers[static_cast<size_t>(giver)], &to = takers[static_cast<size_t>(taker)];
+  const KvLayout from_layout(spec, from, head_bytes), to_layout(spec, to, head_bytes);
+  BlockCut cut;
+  for (int64_t i = 0; i < static_cast<int64_t>(spec.layers.size()); ++i) {
+    const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+    if (!layer.has_attention() || !layer.has_kv()) continue;
+    const KvLayout::Layer &source = from_layout.layer(i), &target = to_layout.layer(i);
+    const int64_t bytes = head_bytes(layer.head_dim);
+    for (const bool values : {false, true}) {
+      for (int64_t head = to.layer(i).kv_heads.begin; head < to.layer(i).kv_heads.end; ++head) {
+        if (GiverOf(head, givers, taker, i) != giver) continue;
+        const int64_t there = head - from.layer(i).kv_heads.begin, here = head - to.layer(i).kv_heads.begin;
+        Append(cut.given, (values ? source.values_at : source.keys_at) + there * bytes, bytes);
+        Append(cut.taken, (values ? target.values_at : target.keys_at) + here * bytes, bytes);
+      }
+    }
+  }
+  return cut;
+}
+
+const std::vector<BlockRuns>& BlockCuts::Find(Known& known, const std::vector<double>& shares, bool gives) {
+  const auto found = known.find(shares);
+  if (found != known.end()) return found->second;
+  if (known.size() >= kKnownCuts) known.clear();
+  if (shares == own_.shares) {
+    std::vector<BlockRuns>& whole = known[shares];
+    whole.resize(shares.size());
+    whole[static_cast<size_t>(own_.rank)] = {{0, own_.block_bytes}};
+    return whole;
+  }
+  const std::vector<RankShard> own = PlanShards(*own_.spec, own_.shares), others = PlanShards(*own_.spec, shares);
+  std::vector<BlockRuns>& runs = known[shares];
+  for (Rank other = 0; other < static_cast<Rank>(others.size()); ++other) {
+    runs.push_back(gives ? CutBetween(*own_.spec, own, own_.rank, others, other, own_.head_bytes).given
+                         : CutBetween(*own_.spec, others, other, own, own_.rank, own_.head_bytes).taken);
+  }
+  return runs;
+}
+
+}  // namespace quire
