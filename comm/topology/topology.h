@@ -201,6 +201,10 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file,
 /// What no single key can tell: throws Error naming the setting and the remedy. `where` begins the message.
 void ValidateTopology(const Topology& topology, const std::string& where);
 
+/// MPI's daemon takes a few ports of Transport::mpi_ports, each rank one, and one more if it takes blocks of other
+/// groups.
+inline constexpr int kFewestMpiPorts = 16;
+
 /// The topology of one of the replicas, but for its nodes: its ports and its journal. Where there is but one, the
 /// topology itself.
 Topology ReplicaTopology(const Topology& topology, int replica);

@@ -8,9 +8,6 @@ namespace quire {
 
 namespace {
 
-// MPI's daemon takes a few ports, each rank one.
-constexpr int kFewestMpiPorts = 16;
-
 void ValidateNode(const Topology::Node& node, const std::string& where) {
   if (!IsMadeOf(node.interface, "._:/-") || node.interface.starts_with('-') || node.interface.size() > 64) {
     Fail("{}: nodes: interface \"{}\" of {} must be a name such as eth0 or a network such as 10.0.0.0/24", where,
@@ -35,7 +32,7 @@ void ValidateLaunch(const Topology::Launch& launch, const std::string& where) {
   }
 }
 
-void ValidateTransport(const Topology::Transport& transport, const std::string& where) {
+void ValidateTransport(const Topology::Transport& transport, int replicas, const std::string& where) {
   if (transport.bind.empty() || transport.ports.size() != 2 || StaysOnHost(transport.bind)) {
     Fail(
         "{}: several nodes need transport.bind, an address of this host that they reach, and transport.ports: [data, "
@@ -43,8 +40,9 @@ void ValidateTransport(const Topology::Transport& transport, const std::string& 
         where);
   }
   const auto& ports = transport.mpi_ports;
-  if (ports.size() != 2 || ports[1] - ports[0] < kFewestMpiPorts - 1) {
-    Fail("{}: transport.mpi_ports must be [first, last] with at least {} ports", where, kFewestMpiPorts);
+  if (ports.size() != 2 || ports[1] - ports[0] < replicas * kFewestMpiPorts - 1) {
+    Fail("{}: transport.mpi_ports must be [first, last] with at least {} ports for each replica", where,
+         kFewestMpiPorts);
   }
   for (const int port : transport.ports) {
     if (port >= ports[0] && port <= ports[1]) Fail("{}: port {} is among transport.mpi_ports, too", where, port);
@@ -78,7 +76,7 @@ void ValidateNodes(const Topology& t, const std::string& where) {
     Fail("{}: nodes: give every node an interface, or none", where);
   if (OnThisHost(t) || t.launch.method == LaunchMethod::kExternal) return;
   ValidateLaunch(t.launch, where);
-  ValidateTransport(t.transport, where);
+  ValidateTransport(t.transport, t.parallel.replicas, where);
 }
 
 }  // namespace quire
