@@ -1,5 +1,3 @@
-#include "comm/collective/block_link.h"
-
 #include <gtest/gtest.h>
 #include <sodium.h>
 #include <unistd.h>
@@ -9,6 +7,8 @@
 
 #include "comm/base/error.h"
 #include "comm/base/own_address.h"
+#include "comm/collective/block_receiver.h"
+#include "comm/collective/block_sender.h"
 #include "comm/wire/messages.h"
 
 namespace quire {
@@ -29,7 +29,8 @@ BlockRuns Whole(int64_t bytes) { return {{0, bytes}}; }
 
 class BlockLinkTest : public testing::Test {
  protected:
-  BlockLinkTest() : endpoint_("ipc:///tmp/quire-link-test." + std::to_string(::getpid())), receiver_(endpoint_, kEpoch) {}
+  BlockLinkTest()
+      : endpoint_("ipc:///tmp/quire-link-test." + std::to_string(::getpid())), receiver_(endpoint_, kEpoch) {}
 
   /// Polls both sides until each has ended `count` transfers.
   void Run(size_t count) {
@@ -150,9 +151,9 @@ TEST_F(BlockLinkTest, ChunksOfOtherEpochsAndRanksArePassedOver) {
 TEST_F(BlockLinkTest, WrongPlacesFailTheTransfer) {
   Channel channel = Channel::Connect(endpoint_, "b");
   const Bytes data = Pattern(1000, 1);
-  const std::vector<ChunkPlace> places = {{1, 1, kEpoch, 0, 2, 1, 0},   {2, 1, kEpoch, 0, 1, 0, 1},
+  const std::vector<ChunkPlace> places = {{1, 1, kEpoch, 0, 2, 1, 0},     {2, 1, kEpoch, 0, 1, 0, 1},
                                           {3, 1, kEpoch, 0, 1, 0, ~0ull}, {4, 1, kEpoch, 0, 1, ~0u, 0},
-                                          {5, 0, kEpoch, 0, 1, 0, 0},   {6, 1, kEpoch, 0, 3, 0, 0}};
+                                          {5, 0, kEpoch, 0, 1, 0, 0},     {6, 1, kEpoch, 0, 3, 0, 0}};
   std::vector<Bytes> memory(places.size() * 2, Bytes(900));
   for (size_t i = 0; i < places.size(); ++i) Expect(places[i].ticket, {memory[2 * i], memory[2 * i + 1]});
   for (const ChunkPlace& place : places) {

@@ -107,7 +107,7 @@ TEST(BlockCutTest, EveryCutGivesEveryRankItsHeadsOnce) {
         for (const auto& a : SharesOf(from)) {
           // Of the larger groups every fifth cut.
           const auto others = SharesOf(to);
-          for (size_t i = 0; i < others.size(); i += to > 2 ? 5 : 1) ExpectWholeBlocks(spec, a, others[i]);
+          for (size_t i = 0; i<others.size(); i += to> 2 ? 5 : 1) ExpectWholeBlocks(spec, a, others[i]);
         }
       }
     }
@@ -152,8 +152,7 @@ TEST(BlockCutTest, OneRanksViewIsThatOfAll) {
     for (Rank taker = 0; taker < 3; ++taker)
       EXPECT_EQ(cuts.To(three)[static_cast<size_t>(taker)],
                 CutBetween(spec, givers, giver, takers, taker, HeadBytes).given);
-    EXPECT_EQ(cuts.To(two)[static_cast<size_t>(giver)],
-              (BlockRuns{{0, bytes(givers[static_cast<size_t>(giver)])}}));
+    EXPECT_EQ(cuts.To(two)[static_cast<size_t>(giver)], (BlockRuns{{0, bytes(givers[static_cast<size_t>(giver)])}}));
     EXPECT_EQ(cuts.To(two)[static_cast<size_t>(1 - giver)], BlockRuns{});
   }
   for (Rank taker = 0; taker < 3; ++taker) {

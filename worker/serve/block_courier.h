@@ -8,7 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "comm/collective/block_link.h"
+#include "comm/collective/block_receiver.h"
+#include "comm/collective/block_sender.h"
 #include "comm/wire/messages.h"
 
 namespace quire {

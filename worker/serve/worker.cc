@@ -169,6 +169,14 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cut
   }
 }
 
+BlockCuts CutsOf(const ModelSpec& spec, const AssignMessage& assign, Rank rank, const RankEngine& engine) {
+  return BlockCuts({.spec = &spec,
+                    .shares = assign.shares,
+                    .rank = rank,
+                    .block_bytes = engine.block_bytes(),
+                    .head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); }});
+}
+
 /// Says how far loading is, on the terminal's error stream, once a second.
 std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
   return [rank, last = Clock::now()](int64_t done, int64_t total) mutable {
@@ -234,11 +242,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
                         .epoch = line.epoch(),
                         .coordinator = options.coordinator,
                         .keys = keys});
-  BlockCuts cuts({.spec = &files.spec(),
-                  .shares = assign->shares,
-                  .rank = mpi.rank(),
-                  .block_bytes = engine.block_bytes(),
-                  .head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); }});
+  BlockCuts cuts = CutsOf(files.spec(), *assign, mpi.rank(), engine);
   const GrammarsEnd end{executor};  // before the courier, which their reports go through
   if (executor.grammars() != nullptr) executor.grammars()->set_on_report([&courier] { courier.Wake(); });
   ServeSteps(line, executor, lease, cuts, courier);

@@ -1,9 +1,9 @@
 #include "coordinator/cluster/replicas/migrations.h"
 
-#include <sodium.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 namespace quire {
@@ -13,7 +13,7 @@ namespace {
 /// A request goes on while its way is prepared: room for what each of its sequences may add meanwhile.
 constexpr int kBlocksToGrow = 4;
 
-/// At once: a worker's socket queues 64 messages, and every transfer adds one or two.
+/// At once: a worker's socket queues 64 messages, and every transfer adds one to three.
 constexpr size_t kMostTransfers = 16;
 
 int64_t KnownTokens(const Request& request) {
@@ -104,8 +104,9 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   const auto it = transfers_.find(ticket);
   if (it == transfers_.end() || it->second.failed) return;
   BlockTransfer& transfer = it->second;
-  // Workers that are being replaced have nothing to give.
-  const uint64_t keep = at(transfer.from).recovering() ? 0 : ticket;
+  // Workers that are being replaced have nothing to give, and some may not be there yet.
+  const bool lost = at(transfer.from).recovering();
+  const uint64_t keep = lost ? 0 : ticket;
   std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
   transfer.gives = true;
   if (!departure) {  // it has ended meanwhile
@@ -117,6 +118,7 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
     in_transit_[transfer.request] = std::move(departure->request);
     if (transfer.names.empty()) Fail(lock, transfer);  // it has grown too much, or there is no room on the host
   }
+  if (lost) return CallOff(lock, ticket, transfer);
   // Those who wait at the other end are told, also when nothing comes.
   WorkerGroup& group = at(transfer.from).group();
   transfer.givers = group.size();
@@ -250,7 +252,8 @@ void Migrations::OnGiven(const Lock& lock, uint64_t ticket, BlockTransfer& trans
 /// Drawn at random: where groups have no keys, who does not hear a ticket cannot guess it.
 uint64_t Migrations::NewTicket() {
   uint64_t ticket = 0;
-  while (ticket == 0 || transfers_.contains(ticket)) ::randombytes_buf(&ticket, sizeof(ticket));
+  std::random_device random;
+  while (ticket == 0 || transfers_.contains(ticket)) ticket = uint64_t{random()} << 32 | random();
   return ticket;
 }
 

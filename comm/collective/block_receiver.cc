@@ -1,0 +1,104 @@
+#include "comm/collective/block_receiver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "comm/wire/messages.h"
+
+namespace quire {
+
+void BlockReceiver::Expect(uint64_t ticket, BlockMemory blocks, std::vector<BlockRuns> runs) {
+  const auto now = Clock::now();
+  Expected expected{std::move(blocks), {}, {}, 0, now, now};
+  for (BlockRuns& of_source : runs) {
+    CheckRuns(of_source, expected.blocks);
+    const bool done = of_source.empty();
+    expected.sources.push_back({std::move(of_source), 1, 0, 0, done});
+  }
+  expected_[ticket] = std::move(expected);
+}
+
+void BlockReceiver::End(uint64_t ticket, std::string problem) {
+  const auto it = expected_.find(ticket);
+  if (it == expected_.end()) return;
+  ended_.push_back({ticket, it->second.bytes, std::move(problem)});
+  expected_.erase(it);
+}
+
+void BlockReceiver::Stop(uint64_t ticket) { End(ticket, kCalledOff); }
+
+std::string BlockReceiver::TakeOver(const BlockChunk& chunk, Expected& expected) const {
+  const ChunkPlace& place = chunk.place;
+  Source& source = expected.sources[place.giver];
+  if (source.done) return fmt::format("rank {} sends more than it has", place.giver);
+  if (place.number != source.next_chunk)
+    return fmt::format("chunk {} of rank {} came instead of {}", place.number, place.giver, source.next_chunk);
+  if (place.num_blocks > expected.blocks.size())
+    return fmt::format("{} blocks come, with room for {}", place.num_blocks, expected.blocks.size());
+  if (expected.num_blocks.value_or(place.num_blocks) != place.num_blocks)
+    return fmt::format("{} blocks come, {} were said to", place.num_blocks, *expected.num_blocks);
+  expected.num_blocks = place.num_blocks;
+  ++source.next_chunk;
+  if (place.num_blocks == 0) {
+    source.done = true;
+    return "";
+  }
+  const int64_t of_block = BytesOf(source.runs), offset = source.offset;
+  const auto bytes = static_cast<int64_t>(chunk.data.size());
+  if (place.block != source.block || place.offset != static_cast<uint64_t>(offset) || bytes == 0 ||
+      bytes > of_block - offset)
+    return fmt::format("{} bytes at {} of block {} from rank {}, which gives {} and is at {} of block {}", bytes,
+                       place.offset, place.block, place.giver, of_block, offset, source.block);
+  const std::byte* from = chunk.data.data();
+  for (const std::span<std::byte> part : PartsOf(source.runs, expected.blocks[source.block], offset, bytes)) {
+    std::memcpy(part.data(), from, part.size());
+    from += part.size();
+  }
+  expected.bytes += bytes;
+  source.offset += bytes;
+  if (source.offset == of_block) {
+    source.offset = 0;
+    source.done = ++source.block == place.num_blocks;
+  }
+  return "";
+}
+
+/// Chunks of transfers that nobody expects (any more) are passed over, and so are those of other epochs, and of peers
+/// whose key is not that of the rank that they say they are.
+void BlockReceiver::Accept(const ReceivedFrame& received) {
+  const BlockChunk chunk = DecodeChunk(received.frame);
+  const ChunkPlace& place = chunk.place;
+  const auto it = expected_.find(place.ticket);
+  if (it == expected_.end() || place.epoch != epoch_ || place.giver >= it->second.sources.size()) return;
+  if (!received.user.empty() && received.user != CurveUserId(static_cast<Rank>(place.giver))) return;
+  Expected& expected = it->second;
+  expected.last_progress = Clock::now();
+  const std::string problem = TakeOver(chunk, expected);
+  const bool whole = std::ranges::all_of(expected.sources, &Source::done);
+  if (!problem.empty() || whole) End(place.ticket, problem);
+}
+
+std::vector<BlockTransferEnd> BlockReceiver::Poll() {
+  for (int i = 0; i < kChunksAtOnce; ++i) {
+    const auto received = channel_.TryReceive();
+    if (!received) break;
+    try {
+      Accept(*received);
+    } catch (const Error&) {  // a broken chunk: its number will be missing
+    }
+  }
+  const auto now = Clock::now();
+  std::vector<std::pair<uint64_t, const char*>> late;
+  for (const auto& [ticket, expected] : expected_) {
+    if (now - expected.last_progress >= kLinkPatience)
+      late.emplace_back(ticket, "nothing came for 5 s");
+    else if (now - expected.begin >= kTransferPatience)
+      late.emplace_back(ticket, "not all came within 60 s");
+  }
+  for (const auto& [ticket, problem] : late) End(ticket, problem);
+  return std::exchange(ended_, {});
+}
+
+}  // namespace quire

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/collective/block_link.h"
+#include "comm/wire/channel.h"
+
+namespace quire {
+
+/// The end that gets blocks.
+class BlockReceiver {
+ public:
+  /// `epoch`: of this rank's group; chunks of another are passed over. With `curve` a rank's chunks count only if they
+  /// come under its key.
+  BlockReceiver(const std::string& endpoint, EpochId epoch, std::shared_ptr<CurveServer> curve = nullptr)
+      : epoch_(epoch), channel_(Channel::Bind(endpoint, std::move(curve))) {}
+
+  std::string endpoint() const { return channel_.bound_endpoint(); }
+  Channel& channel() { return channel_; }
+
+  /// Senders may begin this transfer from now on; it may have fewer blocks, never more. `runs`: by rank that gives,
+  /// what it gives of every block. Until the transfer has ended the memory is written into.
+  void Expect(uint64_t ticket, BlockMemory blocks, std::vector<BlockRuns> runs);
+  /// Ends the transfer, if it has not ended: Poll tells.
+  void Stop(uint64_t ticket);
+  /// Takes over what has arrived, and gives up what waits for too long. Transfers that ended.
+  std::vector<BlockTransferEnd> Poll();
+  bool idle() const { return expected_.empty() && ended_.empty(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Source {  // one rank that gives
+    BlockRuns runs;
+    uint64_t next_chunk = 1;
+    uint32_t block = 0;
+    int64_t offset = 0;  // in what it gives of that block
+    bool done = false;
+  };
+  struct Expected {
+    BlockMemory blocks;
+    std::vector<Source> sources;
+    std::optional<uint32_t> num_blocks;  // as the first chunk said
+    int64_t bytes = 0;
+    Clock::time_point begin, last_progress;
+  };
+  void Accept(const ReceivedFrame& received);
+  /// Why the chunk cannot be what comes next from its source; empty: it was taken over.
+  std::string TakeOver(const BlockChunk& chunk, Expected& expected) const;
+  void End(uint64_t ticket, std::string problem);
+
+  EpochId epoch_;
+  Channel channel_;
+  std::map<uint64_t, Expected> expected_;  // by ticket
+  std::vector<BlockTransferEnd> ended_;    // that Poll has not told of
+};
+
+}  // namespace quire
