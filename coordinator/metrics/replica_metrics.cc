@@ -174,9 +174,10 @@ struct ReplicaMetrics::Moves {
         bare(s.Counter("quire:migrated_bare_total",
                        "Requests that went to another replica and are computed again there")),
         failed(s.Counter("quire:migration_failures_total", "Transfers of KV blocks between replicas that broke off")),
-        bytes(s.Counter("quire:migrated_bytes_total", "Bytes of KV blocks that went between replicas")) {}
+        bytes(s.Counter("quire:migrated_bytes_total", "Bytes of KV blocks that went between replicas")),
+        seconds(s.Counter("quire:migration_seconds_total", "Seconds that KV blocks were on their way to replicas")) {}
 
-  prometheus::Counter &with_blocks, &bare, &failed, &bytes;
+  prometheus::Counter &with_blocks, &bare, &failed, &bytes, &seconds;
 };
 
 ReplicaMetrics::ReplicaMetrics(prometheus::Registry& registry, const Topology& topology, int num_replicas)
@@ -205,6 +206,7 @@ void ReplicaMetrics::Update(const MigrationCounts& migrations) {
   RaiseTo(moves_->bare, static_cast<double>(migrations.bare));
   RaiseTo(moves_->failed, static_cast<double>(migrations.failed));
   RaiseTo(moves_->bytes, static_cast<double>(migrations.bytes));
+  RaiseTo(moves_->seconds, migrations.seconds);
 }
 
 }  // namespace quire

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <thread>
@@ -97,8 +99,9 @@ double Exchange(const Case& what) {
       taker_keys[t] = own.public_key;
       curve = std::make_shared<CurveServer>(CoordinatorKeys{std::move(own), public_keys});
     }
-    takers.emplace_back(what.tcp ? "tcp://127.0.0.1:0" : fmt::format("ipc:///tmp/quire-link-bench.{}.{}", ::getpid(), t),
-                        1, std::move(curve));
+    takers.emplace_back(
+        what.tcp ? "tcp://127.0.0.1:0" : fmt::format("ipc:///tmp/quire-link-bench.{}.{}", ::getpid(), t), 1,
+        std::move(curve));
   }
   std::vector<std::vector<std::byte>> from(what.givers), to(what.takers);
   for (auto& memory : from) memory.assign(kBlocks * (kBlockBytes / what.givers + 1), std::byte{1});
@@ -156,9 +159,10 @@ int main() {
   double plain = 0;
   for (int i = 0; i < kRounds; ++i) plain = std::max(plain, PlainTcp(static_cast<int64_t>(kBlocks * kBlockBytes)));
   fmt::print("{:<44} {:5.2f} GB/s\n", "one TCP connection, no work", plain / 1e9);
-  const Case cases[] = {{"1 rank to 1, Unix socket", 1, 1, false, false}, {"1 rank to 1, TCP", 1, 1, true, false},
-                        {"1 rank to 1, TCP with keys", 1, 1, true, true}, {"2 ranks to 2, TCP", 2, 2, true, false},
-                        {"2 ranks to 3, TCP", 2, 3, true, false},         {"2 ranks to 3, TCP with keys", 2, 3, true, true}};
+  const Case cases[] = {
+      {"1 rank to 1, Unix socket", 1, 1, false, false}, {"1 rank to 1, TCP", 1, 1, true, false},
+      {"1 rank to 1, TCP with keys", 1, 1, true, true}, {"2 ranks to 2, TCP", 2, 2, true, false},
+      {"2 ranks to 3, TCP", 2, 3, true, false},         {"2 ranks to 3, TCP with keys", 2, 3, true, true}};
   for (const Case& what : cases) {
     const double speed = Exchange(what);
     fmt::print("{:<44} {:5.2f} GB/s, {:3.0f} %\n", what.name, speed / 1e9, 100 * speed / plain);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <tuple>
+
 #include "comm/base/error.h"
 #include "tests/support/random.h"
 
@@ -66,6 +69,47 @@ std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
 }
 
 TEST(MessagesTest, PlansSurviveTheWire) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }
+
+TEST(MessagesTest, OrdersAboutBlocksSurviveTheWire) {
+  const TakeBlocksMessage take{7, "", {46000, 46049}, {"a", "b"}, {1, 2.5}, {3, 4}};
+  const Message taken = Decode(Encode(take, 1, 0));
+  const auto& t = std::get<TakeBlocksMessage>(taken);
+  EXPECT_EQ(std::tie(t.ticket, t.endpoint, t.ports, t.keys, t.shares, t.blocks),
+            std::tie(take.ticket, take.endpoint, take.ports, take.keys, take.shares, take.blocks));
+  const GiveBlocksMessage give{7, 3, {"ipc:///x", "tcp://y:1"}, {"a", "b", "c"}, {1, 2}, {{5, 6}}, {6}};
+  const Message given = Decode(Encode(give, 1, 0));
+  const auto& g = std::get<GiveBlocksMessage>(given);
+  EXPECT_EQ(std::tie(g.ticket, g.epoch, g.endpoints, g.keys, g.shares, g.moves, g.blocks),
+            std::tie(give.ticket, give.epoch, give.endpoints, give.keys, give.shares, give.moves, give.blocks));
+  EXPECT_EQ(std::get<StopBlocksMessage>(Decode(Encode(StopBlocksMessage{9}, 1, 0))).ticket, 9u);
+}
+
+TEST(MessagesTest, OrdersAboutBlocksThatCannotBeAreRefused) {
+  const TakeBlocksMessage take{7, "", {46000, 46049}, {}, {1}, {3}};
+  const GiveBlocksMessage give{7, 3, {"ipc:///x"}, {}, {1}, {}, {}};
+  const auto refuses = [](auto message, auto change) {
+    change(message);
+    EXPECT_THROW(Decode(Encode(message, 1, 0)), Error);
+  };
+  EXPECT_NO_THROW(Decode(Encode(take, 1, 0)));
+  EXPECT_NO_THROW(Decode(Encode(give, 1, 0)));
+  refuses(take, [](auto& m) { m.ports = {}; });
+  refuses(take, [](auto& m) { m.ports = {46049, 46000}; });
+  refuses(take, [](auto& m) { m.ports = {1, 65536}; });
+  refuses(take, [](auto& m) { m.ports = {46000}; });
+  refuses(take, [](auto& m) { m.shares = {}; });
+  refuses(take, [](auto& m) { m.shares = {1, 0}; });
+  refuses(take, [](auto& m) { m.shares = {std::numeric_limits<double>::infinity()}; });
+  refuses(take, [](auto& m) { m.shares.assign(1025, 1.0); });
+  refuses(take, [](auto& m) { m.keys.assign(1025, "k"); });
+  refuses(give, [](auto& m) { m.endpoints.emplace_back("ipc:///y"); });
+  refuses(give, [](auto& m) { m.shares = {1, 1}; });
+  refuses(give, [](auto& m) {
+    m.endpoints = {"a", "b"};
+    m.shares = {1, 1};
+    m.keys = {"k"};
+  });
+}
 
 TEST(MessagesTest, ResultsSurviveTheWire) {
   const StepResult result{

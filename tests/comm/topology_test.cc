@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <set>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
@@ -233,6 +234,25 @@ TEST(TopologyTest, LargeFilesOfAnyShapeAreRefusedSoon) {
   }
 }
 
+/// The mpirun of one replica leaves the others their ports.
+TEST(TopologyTest, ReplicasHavePortsOfTheirOwn) {
+  Topology topology;
+  topology.parallel.replicas = 3;
+  topology.transport.ports = {5570, 5571};
+  std::set<int> taken;
+  for (int replica = 0; replica < 3; ++replica) {
+    const Topology::Transport one = ReplicaTopology(topology, replica).transport;
+    EXPECT_EQ(one.ports, (std::vector<int>{5570 + 2 * replica, 5571 + 2 * replica}));
+    EXPECT_GE(one.mpi_ports[0], topology.transport.mpi_ports[0]);
+    EXPECT_LE(one.mpi_ports[1], topology.transport.mpi_ports[1]);
+    EXPECT_GE(one.mpi_ports[1] - one.mpi_ports[0] + 1, 33);
+    for (int port = one.mpi_ports[0]; port <= one.mpi_ports[1]; ++port)
+      EXPECT_TRUE(taken.insert(port).second) << port << " is taken twice";
+  }
+  topology.parallel.replicas = 1;
+  EXPECT_EQ(ReplicaTopology(topology, 0).transport.mpi_ports, topology.transport.mpi_ports);
+}
+
 TEST(TopologyTest, NodesThatCannotWorkTogetherAreRefused) {
   const std::string transport = "transport: {bind: 10.0.0.1, ports: [5570, 5571]}\n";
   const auto nodes = [](const std::string& list) { return "model: {path: /m}\nnodes: [" + list + "]\n"; };
@@ -255,6 +275,9 @@ TEST(TopologyTest, NodesThatCannotWorkTogetherAreRefused) {
        "at least 16"},
       {nodes("{host: a}") + "transport: {bind: 10.0.0.1, ports: [5570, 5571], mpi_ports: [5560, 5580]}\n",
        "port 5570 is among"},
+      {nodes("{host: a}, {host: b}") + "parallel: {replicas: 2}\n" +
+           "transport: {bind: 10.0.0.1, ports: [5570, 5571], mpi_ports: [5000, 5030]}\n",
+       "for each replica"},
       {nodes("{host: a}") + "transport: {bind: 10.0.0.1, ports: [5570, 5571], mpi_ports: [80, 180]}\n", "from 1024"},
   };
   for (const auto& [yaml, reason] : cases)

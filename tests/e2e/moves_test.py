@@ -103,6 +103,7 @@ class MovesBetweenHostsTest(StreamsCase):
                 moved = moves_of(server)
                 self.assertGreater(moved["with_blocks"], 10, server.text())
                 self.assertGreater(moved["bytes"], 0)
+                self.assertGreater(moved["seconds"], 0)
                 self.assertEqual(moved["failed"], 0, server.text())
                 self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)

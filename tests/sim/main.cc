@@ -42,6 +42,7 @@ constexpr Count kCounts[] = {
     {"pins broken", &Outcome::pins_broken, 12},
     {"moved with blocks", &Outcome::moved, 3'700},
     {"moved without", &Outcome::moved_bare, 30'000},
+    {"moved half-way", &Outcome::moved_half, 600},
     {"epochs", &Outcome::epochs, 2'500},
     {"floods", &Outcome::floods, 120},
     {"gave way", &Outcome::gave_way, 790},

@@ -188,6 +188,13 @@ MUTANTS = [
     ("scheduler.cc", "as many choices as may run are refused", "n <= limits_.max_running", "n < limits_.max_running"),
     ("prefix_pins.cc", "pins take the whole pool",
      "static_cast<size_t>(pool_.num_usable()) / 2", "static_cast<size_t>(pool_.num_usable())"),
+    ("migration_holdings.cc", "host blocks of a transfer that is long under way are set aside for the next one",
+     "holdings_.push_back(std::move(holding));\n  return true;",
+     "if (holdings_.size() > 1) std::erase_if(holdings_, [&](const MigrationHolding& old) {\n"
+     "    if (&old == &holdings_.front()) host_.ReleaseAll(old.blocks);\n"
+     "    return &old == &holdings_.front();\n"
+     "  });\n"
+     "  holdings_.push_back(std::move(holding));\n  return true;"),
     ("migration_holdings.cc", "one host block is never set aside",
      "num_blocks > host_.num_free()", "num_blocks >= host_.num_free()"),
     # Whose turn it is.

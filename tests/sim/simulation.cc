@@ -294,6 +294,7 @@ void Simulation::CheckPins() const {
 }
 
 void Simulation::CheckRest() {
+  EndStragglers(true);
   engine_.ExpireOverdue(now_ + 100);
   const BlockManager& blocks = engine_.blocks();
   if (blocks.num_free() != blocks.num_usable() || blocks.host_pool().num_held() != 0 || !blocks.pins().all().empty())

@@ -101,6 +101,7 @@ class Simulation {
   // --- between engines ---
   void Travel();
   void Depart(RequestId id);
+  void EndStragglers(bool all);
   void Pack(const Traveller& traveller);
   void ComeBack(Traveller traveller);
   bool IsTravelling(RequestId id) const;
@@ -121,6 +122,14 @@ class Simulation {
   std::set<RequestId> open_;         // of those, the ones whose accounts are
   std::map<uint64_t, double> pins_;  // when they expire
   std::vector<Traveller> travellers_;
+  /// A transfer that broke off: the destination's ticket, and what still comes under it.
+  struct Straggler {
+    uint64_t ticket;
+    std::vector<BlockCopyPair> rest;
+    int events;  // until it is over on all ranks
+  };
+  static constexpr int kStragglerEvents = 5;
+  std::vector<Straggler> stragglers_;
   uint64_t last_ticket_ = 0;
   size_t next_arrival_ = 0;
   double now_ = 0;

@@ -44,6 +44,7 @@ void Simulation::StartEpoch() {
   Expect(judge_.GivenUp(pools.num_blocks - 1), [&] { engine_.StartEpoch(++epoch_, pools); });
   workers_.assign(static_cast<size_t>(scenario_.num_workers),
                   SimWorker(Limits(), scenario_.engine.blocks.sliding_window));
+  stragglers_.clear();                        // and their tickets, as the engine's are
   for (Traveller& traveller : travellers_) {  // the blocks are gone with the workers
     traveller.host_blocks.clear();
     traveller.moves.clear();
@@ -263,7 +264,18 @@ bool Simulation::AllAnswer(const Sent& sent, std::vector<SampledToken>& tokens) 
   return all;
 }
 
+/// Until a transfer that broke off is over on all ranks, its host blocks are written into, and nobody else's.
+void Simulation::EndStragglers(bool all) {
+  std::erase_if(stragglers_, [&](Straggler& straggler) {
+    if (!all && --straggler.events > 0) return false;
+    for (SimWorker& worker : workers_) worker.CopyHost(straggler.rest);
+    engine_.ReleaseTicket(straggler.ticket);
+    return true;
+  });
+}
+
 void Simulation::Travel() {
+  EndStragglers(false);
   for (size_t i = 0; i < travellers_.size();) {
     const bool packed = travellers_[i].plans_before == 0 || travellers_[i].host_blocks.empty();
     if (!packed || moves_.Below(3) > 0) {
@@ -324,22 +336,26 @@ void Simulation::ComeBack(Traveller traveller) {
   Client& client = *clients_.at(id);
   const bool breaks = moves_.Below(5) == 0;
   const auto* holding = engine_.blocks().holdings().Find(traveller.to);
-  if (!breaks && holding != nullptr && !traveller.host_blocks.empty()) {
-    std::vector<BlockCopyPair> pairs;
-    for (size_t i = 0; i < traveller.host_blocks.size(); ++i)
-      pairs.push_back({traveller.host_blocks[i], holding->blocks[i]});
-    for (SimWorker& worker : workers_) worker.CopyHost(pairs);
-  } else {
-    traveller.host_blocks.clear();
+  std::vector<BlockCopyPair> pairs;
+  for (size_t i = 0; holding != nullptr && i < traveller.host_blocks.size(); ++i)
+    pairs.push_back({traveller.host_blocks[i], holding->blocks[i]});
+  // What breaks off has brought a half; the rest comes when nobody waits for it any more, and whatever it is by then.
+  const bool half = breaks && !pairs.empty();
+  const auto rest = pairs.begin() + static_cast<ptrdiff_t>(half ? pairs.size() / 2 : pairs.size());
+  for (SimWorker& worker : workers_) worker.CopyHost({pairs.begin(), rest});
+  if (half) {
+    stragglers_.push_back({traveller.to, {rest, pairs.end()}, kStragglerEvents});
+    ++outcome_.moved_half;
   }
+  if (breaks || pairs.empty()) traveller.host_blocks.clear();
   const bool brings = !traveller.host_blocks.empty();
   if (aloud_) fmt::print("  request {} comes back with {} blocks\n", id, traveller.host_blocks.size());
   ++(brings ? outcome_.moved : outcome_.moved_bare);
   engine_.ReleaseTicket(traveller.from);
   const std::string right = RightRefusal(client.ask(), scenario_.engine, engine_.blocks().num_usable());
-  if (engine_.Adopt(traveller.request, traveller.to, traveller.host_blocks).has_value() != !right.empty())
+  if (engine_.Adopt(traveller.request, half ? 0 : traveller.to, traveller.host_blocks).has_value() != !right.empty())
     throw Failure{fmt::format("request {} comes back and is {}", id, right.empty() ? "refused" : "taken")};
-  engine_.ReleaseTicket(traveller.to);
+  if (!half) engine_.ReleaseTicket(traveller.to);
   judge_.CameBack(id, brings);
   if (!right.empty() && !client.cancelled) {
     client.due = Ending{RequestError::kWorkersLost, ""};

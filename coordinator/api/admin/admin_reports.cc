@@ -206,8 +206,11 @@ asio::awaitable<HttpResponse> AdminReports::StatusPage() {
   page["model"]["path"] = server_.settings.topology().model.path;
   page["replicas"] = std::move(all);
   const MigrationCounts moved = replicas_.migrations().counts();
-  page["migrations"] = {
-      {"with_blocks", moved.with_blocks}, {"bare", moved.bare}, {"failed", moved.failed}, {"bytes", moved.bytes}};
+  page["migrations"] = {{"with_blocks", moved.with_blocks},
+                        {"bare", moved.bare},
+                        {"failed", moved.failed},
+                        {"bytes", moved.bytes},
+                        {"seconds", moved.seconds}};
   co_return PageOf(page);
 }
 

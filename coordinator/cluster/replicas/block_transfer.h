@@ -24,6 +24,7 @@ struct BlockTransfer {
   bool called_off = false;     // the workers were told
   std::vector<BlockId> names;  // the blocks that come along, as the source named them
   int64_t bytes = 0;
+  double begin_seconds = 0;  // when the source was told to send
 
   bool by_network() const { return GoesByNetwork(source, target); }
 };

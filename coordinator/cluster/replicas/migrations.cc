@@ -122,6 +122,7 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   // Those who wait at the other end are told, also when nothing comes.
   WorkerGroup& group = at(transfer.from).group();
   transfer.givers = group.size();
+  transfer.begin_seconds = EngineLoop::Now();
   GiveBlocksMessage give{.ticket = ticket,
                          .epoch = transfer.to_epoch,
                          .endpoints = transfer.endpoints,
@@ -235,6 +236,7 @@ void Migrations::OnTaken(const Lock& lock, uint64_t ticket, BlockTransfer& trans
     at(transfer.to).loop().Post([ticket](Engine& destination) { destination.ReleaseTicket(ticket); });
   } else {
     transfer.delivered = true;
+    counts_.seconds += EngineLoop::Now() - transfer.begin_seconds;
     Deliver(lock, std::move(in_transit_.at(transfer.request)), transfer.to, ticket);
   }
 }

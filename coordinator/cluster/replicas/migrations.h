@@ -21,6 +21,7 @@ struct MigrationCounts {
   int64_t bare = 0;         // requests that left nothing computed behind, or compute it again
   int64_t failed = 0;       // of the bare ones: a transfer of blocks broke off
   int64_t bytes = 0;        // of blocks, over all ranks
+  double seconds = 0;       // that transfers which came to their end took, from the order to send on
 };
 
 /// Requests on their way from one replica to another, on any hosts. A request's blocks go from the host memory of the
