@@ -3,6 +3,7 @@ for hosts. Links break and workers die in the middle of it: no stream notices.""
 import os
 import random
 import signal
+import socket
 import time
 import unittest
 
@@ -108,13 +109,14 @@ class MovesBetweenHostsTest(StreamsCase):
                 self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)
 
-    def cut_in_the_middle(self, act):
+    def cut_in_the_middle(self, act, leaves=False):
         """A request sets out from one host to the other, whose link drops all that goes that way, while the coordinator hears
         both; act(server, nodes, replicas) happens while its blocks are stuck. Both lists begin with where it comes from. What
-        became of moves."""
+        became of moves. `leaves`: act is called with the client's socket, too, which may be closed."""
         with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
             with self.serve(network) as server:
-                streams = start(server, 1)
+                client = []
+                streams = [stream_in_background(server, TOKENS, body={"prompt": PROMPTS[0]}, sockets=client)]
                 lines = streams[0][1]
                 wait_for(lambda: len(lines) > 20, "no tokens come")
                 source = next(r["replica"] for r in server.get("/admin/requests", admin=True)["requests"] if r["id"] == name_of(lines))
@@ -123,9 +125,10 @@ class MovesBetweenHostsTest(StreamsCase):
                 nodes[0].mute(nodes[1])
                 move(server, lines, replicas[1])
                 wait_for(lambda: server.get("/admin/requests", admin=True)["requests"] == [], "it does not leave")
-                act(server, nodes, replicas)
-                nodes[0].unmute(nodes[1])
-                self.expect_right(streams)
+                act(server, nodes, replicas, *client[:leaves])
+                if not leaves:
+                    nodes[0].unmute(nodes[1])
+                    self.expect_right(streams)
                 self.expect_rest(server)
                 epochs = [status_of(server)["replicas"][replica]["epoch"] for replica in replicas]
                 return moves_of(server), epochs
@@ -135,6 +138,16 @@ class MovesBetweenHostsTest(StreamsCase):
             wait_for(lambda: moves_of(server)["failed"] > 0, lambda: "the move goes on:\n" + server.text(), 12)
         moved, epochs = self.cut_in_the_middle(act)
         self.assertEqual((moved["with_blocks"], moved["bare"], moved["failed"]), (0, 1, 1))
+        self.assertEqual(epochs, [1, 1])
+
+    def test_a_client_that_leaves(self):
+        def act(server, _, replicas, client):
+            begin = time.monotonic()
+            client.shutdown(socket.SHUT_RDWR)
+            wait_for(lambda: status_of(server)["replicas"][replicas[1]]["blocks"]["host"]["used"] == 0, "its blocks are kept")
+            self.assertLess(time.monotonic() - begin, 4, "nobody was told")  # a link without progress is given up after 5 s
+            self.assertIn("called off", server.text())
+        _, epochs = self.cut_in_the_middle(act, leaves=True)
         self.assertEqual(epochs, [1, 1])
 
     def lose(self, side):

@@ -5,9 +5,9 @@ import threading
 import time
 
 
-def stream_in_background(server, tokens=1500, comments=None, body=None, on_line=lambda: None):
+def stream_in_background(server, tokens=1500, comments=None, body=None, on_line=lambda: None, sockets=None):
     """A long stream; returns (thread, list that collects the data lines). Comment lines go to the list `comments`, fields of
-    `body` into the request; `on_line` is called for every data line."""
+    `body` into the request; `on_line` is called for every data line. The connection goes to the list `sockets`."""
     lines = []
 
     def read():
@@ -20,6 +20,8 @@ def stream_in_background(server, tokens=1500, comments=None, body=None, on_line=
         fields = {"prompt": [5, 6, 7], "max_tokens": tokens, "temperature": 0, "stream": True, "ignore_eos": True, **(body or {})}
         data = json.dumps(fields).encode()
         with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:
+            if sockets is not None:
+                sockets.append(s)
             s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
             with s.makefile("rb") as f:
                 for line in f:
