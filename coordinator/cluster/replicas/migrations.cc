@@ -16,6 +16,9 @@ constexpr int kBlocksToGrow = 4;
 /// At once: a worker's socket queues 64 messages, and every transfer adds one to three.
 constexpr size_t kMostTransfers = 16;
 
+/// After a transfer broke off: a request that tries the same way waits seconds for nothing.
+constexpr double kRestOfBrokenWay = 10;
+
 int64_t KnownTokens(const Request& request) {
   int64_t tokens = 0;
   for (const Sequence& sequence : request.sequences) tokens += sequence.finished ? 0 : sequence.num_tokens();
@@ -40,6 +43,8 @@ bool Migrations::moving(RequestId id) const {
 /// Every reason is written down once.
 bool Migrations::CanCarryBlocks(const Lock&, int from, int to, const BlockShape& source, const BlockShape& target) {
   if (at(from).recovering() || at(to).recovering()) return false;
+  const auto broken = broken_until_.find(std::minmax(from, to));
+  if (broken != broken_until_.end() && EngineLoop::Now() < broken->second) return false;
   const std::string reason = WhyBlocksStay(source, target);
   if (!reason.empty() && told_.insert(fmt::format("{} {} {}", from, to, reason)).second) {
     spdlog::info("requests that go from replica {} to {} are computed again there: blocks stay, because {}", from, to,
@@ -217,6 +222,14 @@ void Migrations::OnReport(int replica, Rank rank, const BlocksReport& report) {
   DropIfOver(lock, report.ticket);
 }
 
+/// A rank of either side has failed.
+void Migrations::BreakOff(const Lock& lock, uint64_t ticket, BlockTransfer& transfer) {
+  const bool by_itself = !transfer.called_off;
+  if (by_itself) broken_until_[std::minmax(transfer.from, transfer.to)] = EngineLoop::Now() + kRestOfBrokenWay;
+  Fail(lock, transfer);
+  CallOff(lock, ticket, transfer);
+}
+
 void Migrations::OnTaken(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, Rank rank,
                          const BlocksReport& report) {
   if (report.state == BlocksReport::kReady) {
@@ -226,8 +239,7 @@ void Migrations::OnTaken(const Lock& lock, uint64_t ticket, BlockTransfer& trans
   }
   transfer.bytes += report.bytes;
   if (report.state == BlocksReport::kFailed) {
-    Fail(lock, transfer);
-    CallOff(lock, ticket, transfer);
+    BreakOff(lock, ticket, transfer);
   }
   if (++transfer.takers_ended < static_cast<int>(transfer.endpoints.size())) return;
   transfer.take_over = true;
@@ -243,8 +255,7 @@ void Migrations::OnTaken(const Lock& lock, uint64_t ticket, BlockTransfer& trans
 
 void Migrations::OnGiven(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, const BlocksReport& report) {
   if (report.state == BlocksReport::kFailed) {
-    Fail(lock, transfer);
-    CallOff(lock, ticket, transfer);
+    BreakOff(lock, ticket, transfer);
   }
   if (++transfer.givers_ended < transfer.givers) return;
   transfer.give_over = true;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/cluster/replicas/block_transfer.h"
@@ -74,6 +75,7 @@ class Migrations {
   void OnTaken(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, Rank rank, const BlocksReport& report);
   void OnGiven(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, const BlocksReport& report);
   void Fail(const Lock& lock, BlockTransfer& transfer);
+  void BreakOff(const Lock& lock, uint64_t ticket, BlockTransfer& transfer);
   void CallOff(const Lock& lock, uint64_t ticket, BlockTransfer& transfer);
   uint64_t NewTicket();
   void DropIfOver(const Lock& lock, uint64_t ticket);
@@ -84,7 +86,8 @@ class Migrations {
   std::map<RequestId, std::unique_ptr<Request>> in_transit_;
   std::set<RequestId> moving_;
   MigrationCounts counts_;
-  std::set<std::string> told_;  // why blocks stay
+  std::set<std::string> told_;                          // why blocks stay
+  std::map<std::pair<int, int>, double> broken_until_;  // pairs of replicas, the lower one first
   bool cleared_ = false;
 };
 
