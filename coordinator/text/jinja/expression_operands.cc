@@ -1,4 +1,6 @@
 // What operators stand between: literals, names, calls, attributes, lists and mappings.
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 #include "coordinator/text/jinja/expression_parser.h"
