@@ -1,0 +1,70 @@
+#include "kernels/check.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/products/quantized_gemm.cuh"
+
+namespace quire::kernels {
+
+namespace {
+
+template <class T, NumberType kType, int kBatch, int kBlocks>
+void LaunchTile(const CudaStream& stream, const QuantizedGemmParams& p) {
+  using Kernel = QuantizedGemmKernel<T, kType, kBatch, kBlocks>;
+  const int64_t tiles = (p.weight.n + Kernel::kTileRows - 1) / Kernel::kTileRows;
+  simt::Launch<Kernel>({tiles}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
+}
+
+/// Every thread block reads all of x: wide tiles read it less often, as far as registers hold their sums.
+template <class T, NumberType kType>
+void LaunchBatch(const CudaStream& stream, const QuantizedGemmParams& p) {
+  if (p.m <= 8) return LaunchTile<T, kType, 8, 4>(stream, p);
+  if (p.m <= 16) return LaunchTile<T, kType, 16, 4>(stream, p);
+  if (p.m <= 32) return LaunchTile<T, kType, 32, 2>(stream, p);
+  return LaunchTile<T, kType, 64, 2>(stream, p);
+}
+
+template <class T, NumberType kType>
+void LaunchExpand(const CudaStream& stream, const ExpandQuantizedParams& p) {
+  using Kernel = ExpandQuantizedKernel<T, kType>;
+  const int64_t pieces = p.rows * p.weight.k / Kernel::Piece::kNumbers;
+  simt::Launch<Kernel>({(pieces + Kernel::kThreads - 1) / Kernel::kThreads}, Kernel::kThreads, 0, stream, p);
+}
+
+void Check(NumberType dtype, const QuantizedMatrix& weight) {
+  QUIRE_KERNEL_CHECK(dtype == NumberType::kF16 || dtype == NumberType::kBF16);
+  QUIRE_KERNEL_CHECK(IsQuantizedOnDevice(weight.type) && Aligned(weight.data));
+  QUIRE_KERNEL_CHECK(weight.n >= 1 && weight.k >= 32 && weight.k % 32 == 0);
+}
+
+/// Calls run<T, type>() of the two.
+template <class Run>
+void ForTypes(NumberType dtype, NumberType type, const Run& run) {
+  const auto of_type = [&]<class T>(T) {
+    if (type == NumberType::kQ4_1) {
+      run.template operator()<T, NumberType::kQ4_1>();
+    } else {
+      run.template operator()<T, NumberType::kQ8_0>();
+    }
+  };
+  if (dtype == NumberType::kF16) {
+    of_type(simt::Half());
+  } else {
+    of_type(simt::BFloat16());
+  }
+}
+
+}  // namespace
+
+void QuantizedGemm(const CudaStream& stream, const QuantizedGemmParams& p) {
+  Check(p.dtype, p.weight);
+  QUIRE_KERNEL_CHECK(p.m >= 1 && p.m <= kQuantizedMaxRows);
+  QUIRE_KERNEL_CHECK(Aligned(p.x) && p.x_stride % 8 == 0 && p.out != p.x);
+  ForTypes(p.dtype, p.weight.type, [&]<class T, NumberType kType>() { LaunchBatch<T, kType>(stream, p); });
+}
+
+void ExpandQuantized(const CudaStream& stream, const ExpandQuantizedParams& p) {
+  Check(p.dtype, p.weight);
+  QUIRE_KERNEL_CHECK(Aligned(p.out) && p.first_row >= 0 && p.rows >= 1 && p.first_row + p.rows <= p.weight.n);
+  ForTypes(p.dtype, p.weight.type, [&]<class T, NumberType kType>() { LaunchExpand<T, kType>(stream, p); });
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/paged_cache.h"
+#include "kernels/stream.h"
+
+namespace quire::kernels {
+
+/// A weight [n, k] that stays quantised in device memory, in blocks of 32 numbers along a row. First come the integers
+/// of all rows, then the scales of all blocks, row by row:
+///   kQ8_0: bytes q + 128 [n, k], then fp16 d [n, k / 32]                        value = d * q
+///   kQ4_1: nibbles q [n, k / 2], the even number low, then fp16 d, m [n, k / 32, 2]    value = d * q + m
+/// q4_0 is kQ4_1 with m = -8 d, which is exact. Values are computed in fp32 and rounded to the dtype once, so that they
+/// are those of a weight that was expanded when it was loaded.
+struct QuantizedMatrix {
+  NumberType type;   // kQ8_0 or kQ4_1
+  const void* data;  // 16-byte aligned
+  int64_t n;
+  int64_t k;  // a multiple of 32
+};
+
+constexpr bool IsQuantizedOnDevice(NumberType type) { return type == NumberType::kQ8_0 || type == NumberType::kQ4_1; }
+/// Bytes of the integers, behind which the scales begin; and of both.
+constexpr int64_t QuantizedIntBytes(NumberType type, int64_t n, int64_t k) {
+  return type == NumberType::kQ4_1 ? n * k / 2 : n * k;
+}
+constexpr int64_t QuantizedScaleBytes(NumberType type, int64_t n, int64_t k) {
+  return n * k / 32 * (type == NumberType::kQ4_1 ? 4 : 2);
+}
+constexpr int64_t QuantizedBytes(NumberType type, int64_t n, int64_t k) {
+  return QuantizedIntBytes(type, n, k) + QuantizedScaleBytes(type, n, k);
+}
+
+/// out = scale * x * weight^T for few rows x: bound by reading the weight once. Row i of out depends on row i of x
+/// alone, bit for bit: not on m.
+struct QuantizedGemmParams {
+  NumberType dtype;  // kF16 or kBF16
+  const void* x;     // [m, k], 16-byte aligned
+  int64_t x_stride;  // elements from row to row, a multiple of 8
+  QuantizedMatrix weight;
+  void* out;           // [m, n], not x
+  int64_t out_stride;  // elements from row to row
+  int32_t m;           // 1 .. kQuantizedMaxRows
+  float scale;
+};
+void QuantizedGemm(const CudaStream& stream, const QuantizedGemmParams& params);
+
+inline constexpr int32_t kQuantizedMaxRows = 64;
+
+/// out [rows, k] = rows [first_row, first_row + rows) of the weight in the dtype.
+struct ExpandQuantizedParams {
+  NumberType dtype;  // kF16 or kBF16
+  QuantizedMatrix weight;
+  int64_t first_row, rows;
+  void* out;  // 16-byte aligned
+};
+void ExpandQuantized(const CudaStream& stream, const ExpandQuantizedParams& params);
+
+}  // namespace quire::kernels

@@ -1,0 +1,62 @@
+// Products with quantised weights with bugs planted by quantized_gemm_bugs.py: the emulator or the comparison with the
+// reference must find each of them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/cuda/expect_bugs_found.h"
+#include "kernels/cuda/quantized_gemm_case.h"
+#include "planted_bugs.h"
+#include "simt/expect_error.h"
+#include "tests/kernels/numbers.h"
+
+namespace quire::kernels {
+namespace {
+
+std::string WrongProduct(const QuantizedCase& c) {
+  QuantizedGemm(CudaStream{}, c.Params());
+  const std::vector<double> expected = c.Expected();
+  const std::vector<float> out = c.Output();
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!(std::abs(out[i] - expected[i]) <= c.Tolerance() * std::max(1.0, std::abs(expected[i])))) {
+      return c.Name() + ": element " + std::to_string(i) + " is " + std::to_string(out[i]) + " instead of " +
+             std::to_string(expected[i]);
+    }
+  }
+  return c.WroteBetweenRows() ? c.Name() + ": wrote between the rows of the output" : "";
+}
+
+std::string WrongExpansion(const QuantizedCase& c) {
+  const QuantizedMatrix weight = c.Params().weight;
+  const simt::DeviceBuffer<uint16_t> rows((weight.n - 3) * weight.k);
+  ExpandQuantized(CudaStream{}, {NumberType::kF16, weight, 2, weight.n - 3, rows.data()});
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    if (reference::ReadNumber(rows.data(), NumberType::kF16, i) != c.Weight(2 + i / weight.k, i % weight.k))
+      return c.Name() + ": expanded number " + std::to_string(i);
+  }
+  return "";
+}
+
+/// What the first wrong launch shows; empty if all is well.
+std::string Hunt() {
+  uint64_t seed = 1;
+  for (const NumberType type : {NumberType::kQ4_1, NumberType::kQ8_0}) {
+    for (const int64_t k : {96, 1184}) {
+      const QuantizedCase c({NumberType::kF16, type, k == 96 ? 3 : 9, 19, k, 0.5f}, ++seed);
+      simt::WithOptions options({.seed = seed});
+      try {
+        for (const std::string& wrong : {WrongProduct(c), WrongExpansion(c)}) {
+          if (!wrong.empty()) return wrong;
+        }
+      } catch (const simt::SimtError& error) {
+        return error.what();
+      }
+    }
+  }
+  return "";
+}
+
+TEST(QuantizedGemmBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+
+}  // namespace
+}  // namespace quire::kernels

@@ -1,0 +1,122 @@
+#include "kernels/cuda/quantized_gemm_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/numbers.h"
+#include "tests/support/random.h"
+
+namespace quire::kernels {
+
+namespace {
+
+using reference::ReadNumber;
+using reference::WriteNumber;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+QuantizedCase::QuantizedCase(const QuantizedShape& shape, uint64_t seed)
+    : shape_(shape),
+      x_(((shape_.m - 1) * XStride() + shape_.k) * 2),
+      weight_(QuantizedBytes(shape_.type, shape_.n, shape_.k)),
+      out_(((shape_.m - 1) * OutStride() + shape_.n) * 2) {
+  test::Random random(seed);
+  for (int64_t row = 0; row < shape_.m; ++row) {
+    const bool last = row + 1 == shape_.m;
+    for (int64_t i = 0; i < (last ? shape_.k : XStride()); ++i)
+      WriteNumber(x_.data(), shape_.dtype, row * XStride() + i, i < shape_.k ? random.Signed() : kNaN);
+    for (int64_t i = 0; i < (last ? shape_.n : OutStride()); ++i)
+      WriteNumber(out_.data(), shape_.dtype, row * OutStride() + i, kNaN);
+  }
+  const int64_t ints = QuantizedIntBytes(shape_.type, shape_.n, shape_.k);
+  for (int64_t i = 0; i < ints; ++i) weight_[i] = static_cast<std::byte>(random.Below(256));
+  const bool nibbles = shape_.type == NumberType::kQ4_1;
+  for (int64_t i = 0; i < (weight_.size() - ints) / 2; ++i)
+    WriteNumber(weight_.data() + ints, NumberType::kF16, i, random.Signed() / (nibbles ? (i % 2 == 0 ? 8 : 1) : 128));
+  simt::MarkWritten(x_.data());
+  simt::MarkWritten(out_.data());
+}
+
+QuantizedGemmParams QuantizedCase::Params() const {
+  return {.dtype = shape_.dtype,
+          .x = x_.data(),
+          .x_stride = XStride(),
+          .weight = {shape_.type, weight_.data(), shape_.n, shape_.k},
+          .out = out_.data(),
+          .out_stride = OutStride(),
+          .m = shape_.m,
+          .scale = shape_.scale};
+}
+
+double QuantizedCase::Weight(int64_t row, int64_t i) const {
+  const int64_t at = row * shape_.k + i;
+  const std::byte* scales = weight_.data() + QuantizedIntBytes(shape_.type, shape_.n, shape_.k);
+  double value = 0;
+  if (shape_.type == NumberType::kQ4_1) {
+    const int q = std::to_integer<int>(weight_[at / 2]) >> (at % 2 * 4) & 15;
+    value =
+        ReadNumber(scales, NumberType::kF16, at / 32 * 2) * q + ReadNumber(scales, NumberType::kF16, at / 32 * 2 + 1);
+  } else {
+    value = ReadNumber(scales, NumberType::kF16, at / 32) * (std::to_integer<int>(weight_[at]) - 128);
+  }
+  float number = 0;  // large enough for both types
+  WriteNumber(&number, shape_.dtype, 0, static_cast<float>(value));
+  return ReadNumber(&number, shape_.dtype, 0);
+}
+
+std::vector<double> QuantizedCase::Expected() const {
+  std::vector<double> weight;
+  for (int64_t j = 0; j < shape_.n; ++j) {
+    for (int64_t i = 0; i < shape_.k; ++i) weight.push_back(Weight(j, i));
+  }
+  std::vector<double> out;
+  for (int64_t row = 0; row < shape_.m; ++row) {
+    for (int64_t j = 0; j < shape_.n; ++j) {
+      double sum = 0;
+      for (int64_t i = 0; i < shape_.k; ++i)
+        sum += ReadNumber(x_.data(), shape_.dtype, row * XStride() + i) * weight[static_cast<size_t>(j * shape_.k + i)];
+      out.push_back(sum * shape_.scale);
+    }
+  }
+  return out;
+}
+
+std::vector<float> QuantizedCase::Output() const {
+  std::vector<float> out;
+  for (int64_t row = 0; row < shape_.m; ++row) {
+    for (int64_t j = 0; j < shape_.n; ++j)
+      out.push_back(static_cast<float>(ReadNumber(out_.data(), shape_.dtype, row * OutStride() + j)));
+  }
+  return out;
+}
+
+bool QuantizedCase::WroteBetweenRows() const {
+  for (int64_t row = 0; row + 1 < shape_.m; ++row) {
+    for (int64_t i = shape_.n; i < OutStride(); ++i) {
+      if (!std::isnan(ReadNumber(out_.data(), shape_.dtype, row * OutStride() + i))) return true;
+    }
+  }
+  return false;
+}
+
+std::string QuantizedCase::Name() const {
+  return std::string(LayoutOf(shape_.type).name) + " in " + LayoutOf(shape_.dtype).name + ", m " +
+         std::to_string(shape_.m) + ", n " + std::to_string(shape_.n) + ", k " + std::to_string(shape_.k);
+}
+
+double QuantizedCase::Tolerance() const {
+  constexpr double kSums = 2e-5;  // of up to some thousand products in fp32
+  return kSums + (shape_.dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8);
+}
+
+void QuantizedCase::CopyRow(int64_t i, const QuantizedCase& other, int64_t row) {
+  for (int64_t c = 0; c < shape_.k; ++c) {
+    WriteNumber(x_.data(), shape_.dtype, i * XStride() + c,
+                ReadNumber(other.x_.data(), shape_.dtype, row * other.XStride() + c));
+  }
+}
+
+}  // namespace quire::kernels

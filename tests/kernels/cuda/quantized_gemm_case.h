@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/products/quantized_gemm.h"
+#include "simt/device_buffer.h"
+
+namespace quire::kernels {
+
+struct QuantizedShape {
+  NumberType dtype = NumberType::kBF16, type = NumberType::kQ4_1;
+  int32_t m = 3;
+  int64_t n = 48, k = 96;
+  float scale = 1;
+  int64_t x_gap = 8, out_gap = 3;  // elements between the rows
+};
+
+/// Inputs of a product with a quantised weight in "device memory", where allocations end with the last byte that may be
+/// read or written. NaN lies between the rows of x and of the output.
+class QuantizedCase {
+ public:
+  QuantizedCase(const QuantizedShape& shape, uint64_t seed);
+
+  QuantizedGemmParams Params() const;
+  /// Number i of a row of the weight, rounded to the dtype.
+  double Weight(int64_t row, int64_t i) const;
+  /// In fp64; [m, n].
+  std::vector<double> Expected() const;
+  std::vector<float> Output() const;
+  bool WroteBetweenRows() const;
+  std::string Name() const;
+  /// |result - exact| <= this * max(1, |exact|).
+  double Tolerance() const;
+
+  /// Gives row i of x the numbers of a row of the other case, of the same k.
+  void CopyRow(int64_t i, const QuantizedCase& other, int64_t row);
+
+ private:
+  int64_t XStride() const { return shape_.k + shape_.x_gap; }
+  int64_t OutStride() const { return shape_.n + shape_.out_gap; }
+
+  QuantizedShape shape_;
+  simt::DeviceBuffer<std::byte> x_, weight_, out_;
+};
+
+}  // namespace quire::kernels

@@ -1,0 +1,93 @@
+#include "kernels/cuda/products/quantized_gemm.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/quantized_gemm_case.h"
+#include "simt/expect_error.h"
+#include "tests/kernels/numbers.h"
+#include "tests/support/expect_near.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr NumberType kDTypes[] = {NumberType::kF16, NumberType::kBF16};
+constexpr NumberType kTypes[] = {NumberType::kQ4_1, NumberType::kQ8_0};
+
+void ExpectEqualsReference(const QuantizedShape& shape, uint64_t seed) {
+  const QuantizedCase c(shape, seed);
+  simt::WithOptions options({.seed = seed, .switch_chance = seed % 7 == 0 ? 0.05 : 0.0});
+  QuantizedGemm(CudaStream{}, c.Params());
+  test::ExpectNear(c.Output(), c.Expected(), c.Tolerance(), c.Name());
+  EXPECT_FALSE(c.WroteBetweenRows()) << c.Name();
+}
+
+TEST(QuantizedGemmTest, EqualsReferenceOverTypesAndBatches) {
+  const int64_t widths[] = {1, 40, 97, 16, 64}, depths[] = {192, 32, 256, 448};
+  uint64_t seed = 0;
+  for (const NumberType dtype : kDTypes) {
+    for (const NumberType type : kTypes) {
+      for (const int32_t m : {1, 2, 7, 8, 9, 16, 17, 33, 64}) {
+        const size_t i = ++seed;
+        ExpectEqualsReference({dtype, type, m, widths[i % 5], depths[i % 4], i % 3 == 0 ? 0.25f : 1}, seed);
+      }
+    }
+  }
+}
+
+TEST(QuantizedGemmTest, EqualsReferenceOverDepths) {
+  // Fewer chunks than warps, as many, one more; ends within a chunk; several rounds.
+  uint64_t seed = 100;
+  for (const NumberType type : kTypes) {
+    for (const int64_t k : {32, 64, 96, 128, 160, 480, 512, 544, 1024, 1056, 2336})
+      ExpectEqualsReference({NumberType::kBF16, type, 3, 19, k}, ++seed);
+  }
+}
+
+TEST(QuantizedGemmTest, RowsDoNotDependOnTheirNeighbours) {
+  for (const NumberType type : kTypes) {
+    const QuantizedCase many({NumberType::kF16, type, 64, 24, 672}, 200);
+    QuantizedGemm(CudaStream{}, many.Params());
+    const std::vector<float> all = many.Output();
+    for (const int32_t m : {1, 9, 20}) {
+      QuantizedCase few({NumberType::kF16, type, m, 24, 672}, 200);
+      few.CopyRow(m - 1, many, 60);
+      QuantizedGemmParams p = few.Params();
+      p.weight.data = many.Params().weight.data;
+      QuantizedGemm(CudaStream{}, p);
+      const std::vector<float> out = few.Output();
+      for (size_t j = 0; j < 24; ++j) EXPECT_EQ(out[static_cast<size_t>(m - 1) * 24 + j], all[60 * 24 + j]) << m;
+    }
+  }
+}
+
+TEST(QuantizedGemmTest, ExpandedRowsAreTheNumbers) {
+  for (const NumberType dtype : kDTypes) {
+    for (const NumberType type : kTypes) {
+      const QuantizedCase c({dtype, type, 1, 37, 352}, 300);
+      const simt::DeviceBuffer<uint16_t> rows(30 * 352);
+      ExpandQuantized(CudaStream{}, {dtype, c.Params().weight, 5, 30, rows.data()});
+      for (int64_t i = 0; i < rows.size(); ++i) {
+        ASSERT_EQ(reference::ReadNumber(rows.data(), dtype, i), c.Weight(5 + i / 352, i % 352))
+            << c.Name() << ": " << i;
+      }
+    }
+  }
+}
+
+TEST(QuantizedGemmTest, BytesAreThoseOfIntegersAndScales) {
+  EXPECT_EQ(QuantizedBytes(NumberType::kQ8_0, 3, 64), 3 * (64 + 2 * 2));
+  EXPECT_EQ(QuantizedBytes(NumberType::kQ4_1, 3, 64), 3 * (32 + 2 * 4));
+}
+
+TEST(QuantizedGemmTest, WeightWithTooFewRowsIsFound) {
+  for (const NumberType type : kTypes) {
+    const QuantizedCase c({NumberType::kBF16, type, 1, 16, 64}, 400);
+    const simt::DeviceBuffer<std::byte> weight(QuantizedBytes(type, 15, 64));
+    QuantizedGemmParams p = c.Params();
+    p.weight.data = weight.data();
+    simt::ExpectError([&] { QuantizedGemm(CudaStream{}, p); }, "global access out of bounds");
+  }
+}
+
+}  // namespace
+}  // namespace quire::kernels
