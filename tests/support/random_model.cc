@@ -41,6 +41,25 @@ class TensorWriter {
     header_[name] = {{"dtype", dtype_}, {"shape", shape}, {"data_offsets", {begin, data_.size()}}};
   }
 
+  /// The same as packed integers, words of neighbours along a row; zero points are words along a column.
+  void AddPacked(const std::string& module, std::vector<int64_t> shape, float spread, int bits, bool with_zeros) {
+    const int64_t rows = shape[0], words = shape[1] * bits / 32, groups = shape[1] / 32;
+    std::string bytes;
+    for (int64_t i = 0; i < rows * words; ++i) AppendWord(bytes, static_cast<uint32_t>(random_.Bits()));
+    Put(module + ".weight_packed", "I32", {rows, words}, bytes);
+    bytes.clear();
+    for (int64_t i = 0; i < rows * groups; ++i)
+      AppendNumber(bytes, spread * (0.75f + 0.25f * random_.Signed()) / static_cast<float>(1 << (bits - 1)), "F16");
+    Put(module + ".weight_scale", "F16", {rows, groups}, bytes);
+    bytes.clear();
+    for (int64_t i = 0; i < rows / 8 * groups; ++i)  // zeros of 6 to 9
+      AppendWord(bytes, 0x66666666u + (static_cast<uint32_t>(random_.Bits()) & 0x33333333u));
+    if (with_zeros) Put(module + ".weight_zero_point", "I32", {rows / 8, groups}, bytes);
+    bytes.clear();
+    for (const int64_t n : shape) AppendWord(bytes, static_cast<uint32_t>(n));
+    Put(module + ".weight_shape", "I32", {2}, bytes);
+  }
+
   void Write(const std::filesystem::path& path) const {
     std::string head = header_.dump();
     head.resize((head.size() + 7) / 8 * 8, ' ');
@@ -51,6 +70,13 @@ class TensorWriter {
   }
 
  private:
+  static void AppendWord(std::string& bytes, uint32_t word) { bytes.append(reinterpret_cast<const char*>(&word), 4); }
+  void Put(const std::string& name, const char* type, const std::vector<int64_t>& shape, const std::string& bytes) {
+    const size_t begin = data_.size();
+    data_ += bytes;
+    header_[name] = {{"dtype", type}, {"shape", shape}, {"data_offsets", {begin, data_.size()}}};
+  }
+
   std::string dtype_, data_;
   Random random_;
   Json header_ = Json::object();
@@ -264,6 +290,19 @@ Json ConfigOf(const ModelShape& s) {
     config["use_sliding_window"] = true;
     config["max_window_layers"] = 1;
   }
+  if (s.packed_bits > 0) {
+    const Json weights = {{"type", "int"},
+                          {"num_bits", s.packed_bits},
+                          {"strategy", "group"},
+                          {"group_size", 32},
+                          {"symmetric", s.packed_bits == 8}};
+    const Json group = {{"targets", {"Linear"}}, {"weights", weights}, {"input_activations", nullptr}};
+    config["quantization_config"] = {{"quant_method", "compressed-tensors"},
+                                     {"format", "pack-quantized"},
+                                     {"quantization_status", "compressed"},
+                                     {"ignore", {"lm_head"}},
+                                     {"config_groups", {{"group_0", group}}}};
+  }
   config.update(OwnKeysOf(s));
   return config;
 }
@@ -309,6 +348,12 @@ RandomModel::RandomModel(const ModelShape& s, uint64_t seed) {
   for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
     if (!written.insert(tensor.name).second) continue;
     const auto [centre, spread] = NumbersOf(tensor);
+    if (s.packed_bits > 0 && tensor.shape.size() == 2 && tensor.name.ends_with("proj.weight")) {
+      const std::string module = tensor.name.substr(0, tensor.name.rfind('.'));
+      const bool with_zeros = s.packed_bits == 4 && module.find("mlp") != std::string::npos;
+      tensors.AddPacked(module, tensor.shape, spread, s.packed_bits, with_zeros);
+      continue;
+    }
     tensors.Add(tensor.name, tensor.shape, centre, spread);
   }
   tensors.Write(path_ / "model.safetensors");

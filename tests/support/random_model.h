@@ -18,6 +18,9 @@ struct ModelShape {
   /// otherwise values of every other layer are its keys, of one head.
   bool shares_kv = true;
   bool experts = false;  // of gemma4_text, which then shares no keys
+  /// 4 or 8: matrices of layers as compressed-tensors' packed integers of so many bits, a scale for each 32 columns;
+  /// of 4 bits those of MLPs with zero points.
+  int packed_bits = 0;
 };
 
 /// Writes config.json and model.safetensors of random weights into a new directory, which goes with the object.

@@ -22,7 +22,7 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
       device_(device),
       collective_(collective),
       weights_(files, sizes.shard, sizes.dtype, device, sizes.threads, progress),
-      products_(device),
+      products_(device, weights_.expanded, weights_.expanded_bytes),
       reserved_(device.Allocate(Memory(spec_, sizes, Pieces()).bytes, "the activations of a step")),
       memory_(spec_, sizes, Pieces(reserved_.as())),
       kinds_(KindsOf(spec_)),
@@ -44,7 +44,7 @@ bool CudaDecoder::CanFuse(int64_t num_rows) const {
                      !spec_.parallel_block && !spec_.embedding_norm && spec_.norms_before && !spec_.norms_after &&
                      spec_.activation == Activation::kSilu && spec_.residual_scale == 1 &&
                      spec_.num_mixture_layers() == 0 && spec_.num_state_layers() == 0;
-  if (!plain || collective_ != nullptr) return false;
+  if (!plain || collective_ != nullptr || weights_.expanded != nullptr) return false;  // quantised: no fused product
   int64_t narrowest = a.hidden;
   for (int64_t layer = 0; layer < spec_.num_layers(); ++layer)
     narrowest = std::min({narrowest, HeadsWidth(layer), MlpWidth(layer)});
@@ -96,8 +96,8 @@ void CudaDecoder::NormQkv(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
   if (fused_) {
-    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv, a.qkv, QkvWidth(layer),
-                                                shape_.num_rows, SkinnyEpilogue::kStore));
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv.data, a.qkv,
+                                                QkvWidth(layer), shape_.num_rows, SkinnyEpilogue::kStore));
   } else {
     const void* x = Normed(w.attention_norm, w.attention_norm_bias);
     products_.Run(Product(x, a.hidden, w.qkv, a.qkv, QkvWidth(layer), shape_.num_rows));
@@ -115,7 +115,7 @@ void CudaDecoder::NormMlpIn(int64_t layer) {
   const int64_t width = MlpWidth(layer);
   const CudaLayerWeights& w = weights(layer);
   if (fused_) {
-    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.mlp_norm, w.mlp_in, a.activated, 2 * width,
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.mlp_norm, w.mlp_in.data, a.activated, 2 * width,
                                                 shape_.num_rows, SkinnyEpilogue::kGateMul));
     return;
   }
@@ -147,12 +147,12 @@ void CudaDecoder::AddAttentionAndMlp(int64_t layer) {
   pending_ = a.delta;
 }
 
-void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm,
-                             float scale) {
+void CudaDecoder::AddProduct(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias,
+                             const void* after_norm, float scale) {
   const Activations& a = memory_.activations;
   if (fused_) {
-    return kernels::SkinnyGemm(device_.stream(), Fused(x, k, nullptr, weight, a.residual, a.hidden, shape_.num_rows,
-                                                       SkinnyEpilogue::kAddResidual));
+    return kernels::SkinnyGemm(device_.stream(), Fused(x, k, nullptr, weight.data, a.residual, a.hidden,
+                                                       shape_.num_rows, SkinnyEpilogue::kAddResidual));
   }
   MultiplyOut(x, k, weight, bias, a.delta);
   if (after_norm != nullptr) return AddNormOfDelta(after_norm, scale);
@@ -168,7 +168,7 @@ void CudaDecoder::AddNormOfDelta(const void* weight, float scale) {
                                       static_cast<float>(spec_.norm_epsilon), true, scale});
 }
 
-void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out) {
+void CudaDecoder::MultiplyOut(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, void* out) {
   const int64_t hidden = spec_.hidden_size;
   if (k == 0) {
     device_.SetZero(out, shape_.num_rows * hidden * ByteSize(sizes_.dtype));

@@ -134,13 +134,14 @@ class CudaDecoder final : private DecoderOps {
   kernels::Weight Table(const void* rows, int64_t count, int64_t width) const;
   /// residual += x * weight^T + bias, now or pending; or, now, the norm of that where there is one, and then times
   /// scale.
-  void AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm, float scale);
+  void AddProduct(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, const void* after_norm,
+                  float scale);
   /// residual = (residual + norm(the sum over ranks of delta)) * scale.
   void AddNormOfDelta(const void* weight, float scale);
   /// The layer's scale for what its MLP adds: with an input of its own, the layer adds once more.
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   /// out = this rank's part of x * weight^T + bias, which rank 0 adds; bias may be null.
-  void MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out);
+  void MultiplyOut(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, void* out);
   /// residual += the sum over ranks of what is pending; normed = norm(residual).
   void Norm(const void* weight, const void* bias);
   /// logits = normed rows [count, hidden] * head^T + bias, scaled and capped.
@@ -149,6 +150,11 @@ class CudaDecoder final : private DecoderOps {
   /// The same where there is a norm, i.e. a weight; returns what it leaves: the normed rows or the residual.
   const void* Normed(const void* weight, const void* bias);
   GemmParams Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const;
+  GemmParams Product(const void* x, int64_t k, const DeviceMatrix& weight, void* y, int64_t n, int64_t m) const {
+    GemmParams product = Product(x, k, weight.data, y, n, m);
+    product.quantized = weight.quantized;
+    return product;
+  }
   kernels::SkinnyGemmParams Fused(const void* x, int64_t k, const void* norm, const void* weight, void* out, int64_t n,
                                   int64_t m, kernels::SkinnyEpilogue epilogue) const;
 

@@ -43,7 +43,7 @@ void CudaDecoder::MixTokens(int64_t layer) {
 
 void CudaDecoder::AddMixed(int64_t layer) {
   const CudaLayerWeights& w = weights(layer);
-  AddProduct(memory_.mixers.out, memory_.mixers.shape.out_width, w.mixer.out, nullptr, w.attention_after_norm, 1);
+  AddProduct(memory_.mixers.out, memory_.mixers.shape.out_width, {w.mixer.out}, nullptr, w.attention_after_norm, 1);
 }
 
 kernels::StateView CudaDecoder::StatesAt(int64_t offset) const {

@@ -21,18 +21,22 @@ void CudaDecoder::Tune(int64_t rows) {
   const Activations& a = memory_.activations;
   const CudaMixerActivations& m = memory_.mixers;
   ProductsOfLayers qkv, attention_out, mixer_in, mixer_out, mlp_in, down;
+  // What is quantised is computed in one way.
+  const auto add = [](ProductsOfLayers& products, int64_t rows_of, int64_t cols, const DeviceMatrix& weight) {
+    if (!weight.quantized) products[{rows_of, cols}].push_back(weight.data);
+  };
   for (int64_t i = 0; i < spec_.num_layers(); ++i) {
     const CudaLayerWeights& w = weights(i);
     if (LayerOf(i).has_attention()) {
-      qkv[{QkvWidth(i), a.hidden}].push_back(w.qkv);
-      attention_out[{a.hidden, HeadsWidth(i)}].push_back(w.attention_out);
+      add(qkv, QkvWidth(i), a.hidden, w.qkv);
+      add(attention_out, a.hidden, HeadsWidth(i), w.attention_out);
     } else if (LayerOf(i).has_state() && m.in_stride > 0) {
       mixer_in[{m.in_stride, a.hidden}].push_back(w.mixer.in);
       mixer_out[{a.hidden, m.shape.out_width}].push_back(w.mixer.out);
     }
-    if (w.mlp_in == nullptr || MlpWidth(i) == 0) continue;  // a mixture, or nothing of the MLP is this rank's
-    mlp_in[{spec_.gated_mlp ? 2 * MlpWidth(i) : MlpWidth(i), a.hidden}].push_back(w.mlp_in);
-    down[{a.hidden, MlpWidth(i)}].push_back(w.down);
+    if (w.mlp_in.data == nullptr || MlpWidth(i) == 0) continue;  // a mixture, or nothing of the MLP is this rank's
+    add(mlp_in, spec_.gated_mlp ? 2 * MlpWidth(i) : MlpWidth(i), a.hidden, w.mlp_in);
+    add(down, a.hidden, MlpWidth(i), w.down);
   }
   const auto tune = [&](const ProductsOfLayers& products, const void* x, void* y) {
     for (const auto& [shape, weights] : products)

@@ -5,86 +5,14 @@
 
 #include "comm/base/error.h"
 #include "comm/model/formats/scaled_matrix.h"
+#include "worker/cuda/cuda_weight_layout.h"
 #include "worker/cuda/gate_up_rows.h"
-#include "worker/cuda/pieces.h"
 #include "worker/cuda/uploader.h"
 #include "worker/model/weight_slice.h"
 
 namespace quire {
 
 namespace {
-
-/// Gives every weight its place; the same walk counts bytes and places weights.
-struct Layout : CudaWeightPlaces {
-  Layout(const ModelSpec& spec, const RankShard& shard, NumberType dtype, std::byte* memory) : pieces(memory) {
-    const int64_t element = ByteSize(dtype), hidden = spec.hidden_size, inputs = spec.layer_input_size;
-    const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };
-    const auto take_if = [&](bool there, int64_t count) { return there ? take(1, count) : nullptr; };
-    const bool whole = spec.qk_norm == QkNorm::kWhole, norms = spec.qk_norm != QkNorm::kNone;
-    const Mixture& m = spec.mixture;
-    const int64_t expert = CudaWeights::ExpertWidth(shard), shared = CudaWeights::SharedWidth(shard);
-    for (int64_t i = 0; i < spec.num_layers(); ++i) {
-      const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
-      const int64_t mlp = CudaWeights::MlpWidth(shard, i), qkv = QkvWidth(spec, shard, i);
-      const int64_t heads = shard.heads.size() * layer.head_dim;
-      const int64_t kv = shard.layer(i).kv_heads.size() * layer.head_dim;
-      const bool attends = layer.has_attention();
-      const bool dense = layer.mlp && !layer.mixture, shares = layer.mixture && m.shared_intermediate_size > 0;
-      const bool mixes = layer.mixer != Mixer::kNone, mlp_norm = spec.norms_before && layer.mlp && !spec.shared_norm;
-      layers.push_back({.attention_norm = take_if(mixes && spec.norms_before, hidden),
-                        .attention_norm_bias = take_if(mixes && spec.norms_before && spec.norm_bias, hidden),
-                        .mlp_norm = take_if(mlp_norm, hidden),
-                        .mlp_norm_bias = take_if(mlp_norm && spec.norm_bias, hidden),
-                        .attention_after_norm = take_if(mixes && spec.norms_after, hidden),
-                        .mlp_after_norm = take_if(layer.mlp && spec.norms_after, hidden),
-                        .qkv = take_if(attends, qkv * hidden),
-                        .qkv_bias = take_if(attends && spec.qkv_bias, qkv),
-                        .query_norm = take_if(attends && norms, whole ? heads : layer.head_dim),
-                        .key_norm = take_if(norms && layer.has_kv(), whole ? kv : layer.head_dim),
-                        .attention_out = take_if(attends, hidden * heads),
-                        .attention_out_bias = take_if(attends && spec.out_bias, hidden),
-                        .mixer = layer.has_state() ? PlaceMixer(spec, shard, dtype, pieces) : CudaMixerWeights(),
-                        .mlp_in = take_if(dense, (spec.gated_mlp ? 2 * mlp : mlp) * hidden),
-                        .up_bias = take_if(spec.mlp_bias, mlp),
-                        .down = take_if(dense, hidden * mlp),
-                        .down_bias = take_if(spec.mlp_bias, hidden),
-                        .input_gate = take_if(inputs > 0, inputs * hidden),
-                        .input_out = take_if(inputs > 0, hidden * inputs),
-                        .input_norm = take_if(inputs > 0, hidden),
-                        .router = take_if(layer.mixture, CudaWeights::RouterWidth(spec) * hidden),
-                        .experts_in_bias = take_if(layer.mixture && m.expert_biases, m.experts * 2 * expert),
-                        .experts_down_bias = take_if(layer.mixture && m.expert_biases, m.experts * hidden),
-                        .experts_in = take_if(layer.mixture, m.experts * 2 * expert * hidden),
-                        .experts_down = take_if(layer.mixture, m.experts * hidden * expert),
-                        .shared_in = take_if(shares, 2 * shared * hidden),
-                        .shared_down = take_if(shares, hidden * shared),
-                        .norms_apart = layer.mixture ? PlaceNorms(m, hidden * element) : CudaMixtureNorms()});
-    }
-    embedding_norm = take_if(spec.embedding_norm, hidden);
-    embedding_norm_bias = take_if(spec.embedding_norm && spec.norm_bias, hidden);
-    final_norm = take(1, hidden);
-    final_norm_bias = take_if(spec.norm_bias, hidden);
-    const bool learned = spec.position == Position::kLearned;
-    positions = learned ? take(Extent(spec, Axis::kPositionRows, 0), hidden) : nullptr;
-    value_norm = take_if(spec.value_norm, LargestHead(spec));
-    layer_embedding = take_if(inputs > 0, spec.vocab_size * spec.num_layers() * inputs);
-    layer_projection = take_if(inputs > 0, spec.num_layers() * inputs * hidden);
-    layer_projection_norm = take_if(inputs > 0, inputs);
-    embedding = take(spec.vocab_size, hidden);
-    if (!spec.tied_embeddings) {
-      head = take(shard.vocab.size(), hidden);
-    } else if (memory != nullptr) {
-      head = static_cast<std::byte*>(embedding) + shard.vocab.begin * hidden * element;
-    }
-  }
-
-  CudaMixtureNorms PlaceNorms(const Mixture& mixture, int64_t bytes) {
-    if (!mixture.normed_apart) return {};
-    return {pieces.Take(bytes), pieces.Take(bytes), pieces.Take(bytes), pieces.Take(bytes)};
-  }
-
-  Pieces pieces;
-};
 
 /// Uploads one rank's weights.
 class Loader {
@@ -114,8 +42,8 @@ class Loader {
     if (spec.mixture) {
       LoadMixture(layer, to);
     } else if (spec.mlp) {
-      uploader_.Upload(to.mlp_in, MlpInRows(layer), Slice(Role::kUp, layer).cols, hidden);
-      Matrix(to.down, Role::kDown, layer, CudaWeights::MlpWidth(shard_, layer));
+      Place(to.mlp_in, MlpInRows(layer), Slice(Role::kUp, layer).cols, hidden);
+      Place(to.down, Rows(Role::kDown, layer), Slice(Role::kDown, layer).cols, CudaWeights::MlpWidth(shard_, layer));
     }
     transposed_.clear();
   }
@@ -127,7 +55,7 @@ class Loader {
       const std::vector<RowSource> rows = Rows(role, layer);
       qkv.insert(qkv.end(), rows.begin(), rows.end());
     }
-    uploader_.Upload(to.qkv, qkv, Slice(Role::kQuery, layer).cols, files_.spec().hidden_size);
+    Place(to.qkv, qkv, Slice(Role::kQuery, layer).cols, files_.spec().hidden_size);
     if (files_.spec().qkv_bias) {
       auto* bias = static_cast<std::byte*>(to.qkv_bias);
       for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
@@ -138,7 +66,8 @@ class Loader {
       Vector(to.query_norm, Role::kQueryNorm, layer);
       Vector(to.key_norm, Role::kKeyNorm, layer);
     }
-    Matrix(to.attention_out, Role::kAttentionOut, layer, Slice(Role::kAttentionOut, layer).cols.size());
+    const Range heads = Slice(Role::kAttentionOut, layer).cols;
+    Place(to.attention_out, Rows(Role::kAttentionOut, layer), heads, heads.size());
   }
 
   void LoadMixture(int64_t layer, const CudaLayerWeights& to) {
@@ -189,6 +118,14 @@ class Loader {
             hidden);
   }
 
+  /// Columns beyond the rank's are zeros up to `width`; what stays quantised has none.
+  void Place(const DeviceMatrix& to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
+    if (to.quantized) {
+      uploader_.UploadQuantized(to.data, rows, cols, *to.quantized);
+    } else {
+      uploader_.Upload(to.data, rows, cols, width);
+    }
+  }
   /// Columns beyond the rank's are zeros up to `width`.
   void Matrix(void* to, Role role, int64_t layer, int64_t width) {
     uploader_.Upload(to, Rows(role, layer), Slice(role, layer).cols, width);
@@ -250,15 +187,16 @@ class Loader {
 
 }  // namespace
 
-int64_t CudaWeights::Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype) {
-  return Layout(spec, shard, dtype, nullptr).pieces.taken();
+int64_t CudaWeights::Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype,
+                           const std::vector<LayerForms>& forms) {
+  return CudaWeightLayout(spec, shard, dtype, forms, nullptr).pieces.taken();
 }
 
 CudaWeights::CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,
-                         const std::function<void(int64_t, int64_t)>& progress)
-    : memory_(device.Allocate(Bytes(files.spec(), shard, dtype), "the model's weights")) {
+                         const std::function<void(int64_t, int64_t)>& progress, const std::vector<LayerForms>& forms)
+    : memory_(device.Allocate(Bytes(files.spec(), shard, dtype, forms), "the model's weights")) {
   const ModelSpec& spec = files.spec();
-  CudaWeightPlaces::operator=(Layout(spec, shard, dtype, memory_.as()));
+  CudaWeightPlaces::operator=(CudaWeightLayout(spec, shard, dtype, forms, memory_.as()));
 
   Uploader uploader(device, dtype, threads, [&](int64_t done) { progress(done, memory_.bytes()); });
   Loader loader(files, shard, dtype, uploader);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "kernels/cuda/paged_cache.h"
@@ -19,6 +20,7 @@ struct GemmParams {
   int64_t m, n, k;  // k and the strides: multiples of 8
   bool float_result = false;
   float scale = 1;
+  std::optional<NumberType> quantized = {};  // the weight is a kernels::QuantizedMatrix; for Products alone
 };
 
 /// Matrix products by the vendor's library. There are two implementations: over cuBLASLt (gemm_cublaslt.cc), and for

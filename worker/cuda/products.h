@@ -12,7 +12,9 @@ namespace quire {
 /// Matrix products by whichever is faster for a shape: the vendor's library or, for few rows, our own kernel.
 class Products {
  public:
-  explicit Products(Device& device) : device_(device), gemm_(device) {}
+  /// `expanded`: where rows of quantised weights are put for the library, of so many bytes: 8 rows at least of any.
+  Products(Device& device, void* expanded, int64_t expanded_bytes)
+      : device_(device), gemm_(device), expanded_(expanded), expanded_bytes_(expanded_bytes) {}
 
   static constexpr int64_t kWorkspaceBytes = Gemm::kWorkspaceBytes;
 
@@ -23,10 +25,16 @@ class Products {
   void Tune(const GemmParams& params, std::span<const void* const> weights);
 
  private:
+  /// Few rows by a kernel that reads the weight as it is; for many the library multiplies a part of it after another,
+  /// each expanded before.
+  void RunQuantized(const GemmParams& params);
+
   using Shape = std::tuple<bool, int64_t, int64_t, int64_t>;  // fp32 result, m, n, k
 
   Device& device_;
   Gemm gemm_;
+  void* expanded_;
+  int64_t expanded_bytes_;
   std::map<Shape, kernels::SkinnyTile> skinny_;  // the shapes that our own kernel wins, and how
 };
 

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "comm/base/error.h"
+#include "kernels/cuda/products/quantized_gemm.h"
+#include "worker/cuda/quantized_rows.h"
 #include "worker/model/stored_rows.h"
 #include "worker/model/weight_slice.h"
 
@@ -84,12 +86,14 @@ std::byte* Uploader::NextHalf() {
   return staging_.as() + half_ * kHalfBytes;
 }
 
-void Uploader::Send(void* to, int64_t bytes) {
-  device_.CopyToDevice(to, staging_.as() + half_ * kHalfBytes, bytes);
+void Uploader::Send(void* to, int64_t bytes, void* second, int64_t second_bytes) {
+  const std::byte* staged = staging_.as() + half_ * kHalfBytes;
+  device_.CopyToDevice(to, staged, bytes);
+  if (second_bytes > 0) device_.CopyToDevice(second, staged + bytes, second_bytes);
   device_.SetMark(kFirstMark + half_);
   in_use_[half_] = true;
   half_ ^= 1;
-  progress_(uploaded_ += bytes);
+  progress_(uploaded_ += bytes + second_bytes);
 }
 
 void Uploader::UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces,
@@ -107,6 +111,33 @@ void Uploader::UploadPieces(void* to, const std::vector<RowSource>& rows, const 
         WriteRow(rows[static_cast<size_t>(first + i)], pieces, width, staging + i * row_bytes);
     });
     Send(static_cast<std::byte*>(to) + first * row_bytes, count * row_bytes);
+  }
+}
+
+void Uploader::UploadQuantized(void* to, const std::vector<RowSource>& rows, Range cols, NumberType type) {
+  const auto num_rows = static_cast<int64_t>(rows.size());
+  const int64_t int_bytes = kernels::QuantizedIntBytes(type, 1, cols.size());
+  const int64_t scale_bytes = kernels::QuantizedScaleBytes(type, 1, cols.size());
+  QUIRE_CHECK(int_bytes + scale_bytes <= kHalfBytes, "a row of {} bytes", int_bytes + scale_bytes);
+  auto* ints = static_cast<std::byte*>(to);
+  std::byte* scales = ints + num_rows * int_bytes;
+  const int64_t rows_at_once = kHalfBytes / (int_bytes + scale_bytes);
+  for (int64_t first = 0; first < num_rows; first += rows_at_once) {
+    const int64_t count = std::min(rows_at_once, num_rows - first);
+    std::byte* staging = NextHalf();
+    threads_.ForRange(count, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const RowSource& source = rows[static_cast<size_t>(first + i)];
+        std::byte *row_ints = staging + i * int_bytes, *row_scales = staging + count * int_bytes + i * scale_bytes;
+        if (source.tensor != nullptr) {
+          WriteQuantizedRow(*source.tensor, source.row, cols, type, row_ints, row_scales);
+        } else {  // scales of 0
+          std::memset(row_ints, 0, static_cast<size_t>(int_bytes));
+          std::memset(row_scales, 0, static_cast<size_t>(scale_bytes));
+        }
+      }
+    });
+    Send(ints + first * int_bytes, count * int_bytes, scales + first * scale_bytes, count * scale_bytes);
   }
 }
 

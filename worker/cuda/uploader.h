@@ -32,6 +32,9 @@ class Uploader {
   }
   /// Likewise the columns of one piece after another.
   void UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces, int64_t width);
+  /// Whole rows that stay quantised: `to` is the data of a kernels::QuantizedMatrix of that type [rows.size(),
+  /// columns].
+  void UploadQuantized(void* to, const std::vector<RowSource>& rows, Range cols, NumberType type);
   /// The numbers as they are, in fp32.
   void UploadFloats(float* to, std::span<const float> numbers);
 
@@ -43,7 +46,9 @@ class Uploader {
   /// The half of the staging buffer that comes next, once nothing is copied from it any more.
   std::byte* NextHalf();
   /// Queues the copy of its first bytes, and turns to the other half.
-  void Send(void* to, int64_t bytes);
+  void Send(void* to, int64_t bytes) { Send(to, bytes, nullptr, 0); }
+  /// Likewise, and of those behind them to another place.
+  void Send(void* to, int64_t bytes, void* second, int64_t second_bytes);
 
   Device& device_;
   NumberType dtype_;

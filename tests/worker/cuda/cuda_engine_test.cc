@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include "comm/base/error.h"
+#include "comm/model/architecture.h"
 #include "simt/submit.h"
 #include "tests/support/random_model.h"
+#include "worker/cuda/cuda_weights.h"
+#include "worker/cuda/device_matrix.h"
 #include "worker/cuda/engine_case.h"
 #include "worker/cuda/step_builder.h"
 
@@ -62,6 +65,20 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"Bf16FusedInGraphs", {}, {.dtype = kBF16}},
         Case{"Bf16PlainWithoutGraphs", {}, {.dtype = kBF16, .graphs = false, .fuse = false}},
+        Case{"FourBitsF16InGraphs", {.dtype = "F16", .packed_bits = 4}, {.dtype = kF16}, {}, 0.02},
+        Case{"FourBitsBf16WithoutGraphs", {.packed_bits = 4}, {.dtype = kBF16, .graphs = false}, {}, 0.15},
+        Case{"FourBitsOnTwoRanks", {.dtype = "F16", .packed_bits = 4}, {.dtype = kF16}, {.ranks = 2}, 0.02},
+        Case{"EightBitsF16ChunksBeyondFewRows",
+             {.dtype = "F16", .packed_bits = 8},
+             {.dtype = kF16},
+             {.max_step_tokens = 120},
+             0.02},
+        Case{"EightBitsOnThreeRanks",
+             {.heads = 4, .kv_heads = 2, .dtype = "F16", .packed_bits = 8},
+             {.dtype = kF16},
+             {.ranks = 3},
+             0.02},
+        Case{"FourBitsF32IsExpanded", {.dtype = "F16", .packed_bits = 4}, {.dtype = kF32}, {}, 0.01},
         Case{"F16TiedBlocksOf8", {.tied = true, .dtype = "F16"}, {.dtype = kF16}, {.block_size = 8}, 0.01},
         Case{"F32FromBf16", {.head_dim = 80}, {.dtype = kF32}, {}, 1e-4},
         Case{"F16FromF32SlidingWindow", {.sliding_window = 24, .dtype = "F32"}, {.dtype = kF16}, {}, 0.01},
@@ -457,8 +474,12 @@ TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
 }
 
 TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {
-  const test::ModelShape shapes[] = {{}, {.layers = 5, .sliding_window = 24, .tied = true, .family = "gemma4_text"}};
-  for (const auto& [shape, fp8] : {std::pair{shapes[0], false}, {shapes[0], true}, {shapes[1], false}}) {
+  const test::ModelShape shapes[] = {{},
+                                     {.layers = 5, .sliding_window = 24, .tied = true, .family = "gemma4_text"},
+                                     {.packed_bits = 4},
+                                     {.packed_bits = 8}};
+  for (const auto& [shape, fp8] :
+       {std::pair{shapes[0], false}, {shapes[0], true}, {shapes[1], false}, {shapes[2], false}, {shapes[3], false}}) {
     const test::RandomModel model(shape, 1);
     const ModelFiles files = ModelFiles::Open(model.path());
     const EngineSizes sizes{16, 48, 4, 64, 1, {1.0}};
@@ -470,6 +491,45 @@ TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {
     EXPECT_EQ(memory.block_bytes, engine->block_bytes());
     EXPECT_GT(memory.weight_bytes, 0);
   }
+}
+
+using Form = std::optional<NumberType>;
+
+/// What matrices of a made-up model of packed integers are on rank 0 of so many, all layers alike.
+LayerForms FormsOfRank0(const ModelShape& shape, size_t ranks, NumberType dtype) {
+  const test::RandomModel model(shape, 1);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const RankShard shard = PlanShards(files.spec(), std::vector<double>(ranks, 1.0)).front();
+  return FormsOnDevice(files, shard, dtype).front();
+}
+
+TEST(QuantizedOnDeviceTest, IsWhatAFileHasInWholeBlocks) {
+  const Form none, four = NumberType::kQ4_1, eight = NumberType::kQ8_0;
+  for (const auto& [bits, form] : {std::pair{4, four}, {8, eight}, {0, none}}) {
+    const LayerForms forms = FormsOfRank0({.packed_bits = bits}, 2, kBF16);
+    for (const Form& got : {forms.qkv, forms.attention_out, forms.mlp_in, forms.down}) EXPECT_EQ(got, form) << bits;
+  }
+  EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kF32).qkv, none);
+  // Two ranks have 80 columns each of what attention gives: a block of 32 is cut.
+  const LayerForms cut = FormsOfRank0({.head_dim = 80, .packed_bits = 4}, 2, kF16);
+  EXPECT_EQ(cut.attention_out, none);
+  EXPECT_EQ(cut.qkv, four);
+  EXPECT_EQ(cut.down, four);
+}
+
+TEST(QuantizedOnDeviceTest, SeventyBillionWeightsOfFourBitsFitOneDevice) {
+  const char* config = R"({"model_type": "llama", "hidden_size": 8192, "num_hidden_layers": 80, "vocab_size": 128256,
+      "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 28672,
+      "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "hidden_act": "silu", "eos_token_id": 0})";
+  const ModelSpec spec = SpecFromHf(config, "", "made up");
+  const RankShard shard = PlanShards(spec, {1.0}).front();
+  const auto bytes = [&](Form form) {
+    return CudaWeights::Bytes(spec, shard, kBF16, std::vector<LayerForms>(80, LayerForms{form, form, form, form}));
+  };
+  EXPECT_GT(bytes({}), 140'000'000'000);
+  // 68.5 billion numbers of 5 bits in layers, 2.1 billion of 16 in embedding and head.
+  EXPECT_NEAR(static_cast<double>(bytes(NumberType::kQ4_1)), 47.0e9, 0.1e9);
+  EXPECT_LT(bytes(NumberType::kQ8_0), 80'000'000'000);
 }
 
 TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {

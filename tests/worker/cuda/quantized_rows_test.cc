@@ -1,0 +1,110 @@
+// Rows of files as weights that stay quantised on the device, and their products of any number of rows.
+#include "worker/cuda/quantized_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cuda/products/quantized_gemm.h"
+#include "tests/kernels/numbers.h"
+#include "tests/support/random.h"
+#include "worker/cuda/products.h"
+#include "worker/model/stored_rows.h"
+
+namespace quire {
+namespace {
+
+using kernels::reference::ReadNumber;
+using kernels::reference::WriteNumber;
+
+constexpr auto kF16 = NumberType::kF16;
+
+/// Blocks of a type of random integers, whose factors are numbers.
+std::vector<std::byte> RandomBlocks(NumberType type, int64_t numbers, test::Random& random) {
+  const NumberLayout& layout = LayoutOf(type);
+  std::vector<std::byte> bytes(static_cast<size_t>(numbers / layout.block_numbers * layout.block_bytes));
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.Below(256));
+  for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(layout.block_bytes)) {
+    if (type == NumberType::kMxFp4) {
+      bytes[at] = static_cast<std::byte>(120 + random.Below(8));  // a power of two
+      continue;
+    }
+    WriteNumber(&bytes[at], kF16, 0, random.Signed() / 8);
+    if (type == NumberType::kQ4_1 || type == NumberType::kQ4_K) WriteNumber(&bytes[at], kF16, 1, random.Signed());
+  }
+  return bytes;
+}
+
+/// Number i of a row as the device has it.
+double NumberOf(NumberType type, const std::byte* ints, const std::byte* scales, int64_t i) {
+  if (type == NumberType::kQ8_0) return ReadNumber(scales, kF16, i / 32) * (std::to_integer<int>(ints[i]) - 128);
+  const int nibble = std::to_integer<int>(ints[i / 2]) >> (i % 2 * 4) & 15;
+  return ReadNumber(scales, kF16, i / 32 * 2) * nibble + ReadNumber(scales, kF16, i / 32 * 2 + 1);
+}
+
+TEST(QuantizedRowsTest, KeepTheNumbersOfEveryForm) {
+  // Halves of Q4_K's products of scales are off by 2^-12 of them, of which 15 and a minimum add up.
+  const std::tuple<NumberType, NumberType, double> forms[] = {
+      {NumberType::kQ4_0, NumberType::kQ4_1, 1e-6}, {NumberType::kQ4_1, NumberType::kQ4_1, 1e-6},
+      {NumberType::kQ4_K, NumberType::kQ4_1, 0.05}, {NumberType::kQ8_0, NumberType::kQ8_0, 1e-6},
+      {NumberType::kQ5_0, NumberType::kQ8_0, 1e-6}, {NumberType::kMxFp4, NumberType::kQ8_0, 1e-6}};
+  test::Random random(5);
+  for (const auto& [stored, type, tolerance] : forms) {
+    constexpr int64_t kRows = 3, kCols = 512;
+    const std::vector<std::byte> data = RandomBlocks(stored, kRows * kCols, random);
+    const Tensor tensor{stored, {kRows, kCols}, data};
+    for (const Range& cols : {Range{0, 512}, {32, 96}, {288, 512}}) {
+      for (int64_t row = 0; row < kRows; ++row) {
+        std::vector<std::byte> ints(static_cast<size_t>(kernels::QuantizedIntBytes(type, 1, cols.size())));
+        std::vector<std::byte> scales(static_cast<size_t>(kernels::QuantizedScaleBytes(type, 1, cols.size())));
+        WriteQuantizedRow(tensor, row, cols, type, ints.data(), scales.data());
+        std::vector<float> want(kCols);
+        DecodeRow(tensor, row, 0, kCols, want.data());
+        for (int64_t i = 0; i < cols.size(); ++i) {
+          ASSERT_NEAR(NumberOf(type, ints.data(), scales.data(), i), want[static_cast<size_t>(cols.begin + i)],
+                      tolerance)
+              << LayoutOf(stored).name << ", row " << row << ", column " << cols.begin + i;
+        }
+      }
+    }
+  }
+}
+
+TEST(QuantizedProductsTest, ManyRowsInPartsEqualFewRows) {
+  constexpr int64_t kN = 40, kK = 96, kMany = 70, kFew = kernels::kQuantizedMaxRows;
+  constexpr int64_t kScratch = 16 * kK * 2;  // 16 rows: three parts, the last one of 8
+  Device device(0);
+  test::Random random(6);
+  for (const NumberType type : {NumberType::kQ4_1, NumberType::kQ8_0}) {
+    const DeviceMemory weight = device.AllocateHost(kernels::QuantizedBytes(type, kN, kK), "a weight"),
+                       x = device.AllocateHost(kMany * kK * 2, "inputs"),
+                       y = device.AllocateHost(2 * kMany * kN * 2, "results"),
+                       expanded = device.AllocateHost(kScratch, "rows");
+    const int64_t ints = kernels::QuantizedIntBytes(type, kN, kK);
+    for (int64_t i = 0; i < ints; ++i) weight.as()[i] = static_cast<std::byte>(random.Below(256));
+    for (int64_t i = 0; i < (weight.bytes() - ints) / 2; ++i)
+      WriteNumber(weight.as() + ints, kF16, i, random.Signed() / 128);
+    for (int64_t i = 0; i < kMany * kK; ++i) WriteNumber(x.as(), kF16, i, random.Signed());
+    Products products(device, expanded.as(), kScratch);
+    GemmParams product{kF16, x.as<void>(), weight.as<void>(), y.as<void>(), kK, kN, kMany, kN, kK};
+    product.scale = 0.5f;
+    product.quantized = type;
+    products.Run(product);
+    product.m = kFew;
+    product.y = y.as() + kMany * kN * 2;
+    products.Run(product);
+    device.Synchronize();
+    double largest = 0;
+    for (int64_t i = 0; i < kFew * kN; ++i) {
+      const double want = ReadNumber(y.as(), kF16, kMany * kN + i);
+      ASSERT_NEAR(ReadNumber(y.as(), kF16, i), want, 1e-4 + 1e-3 * std::abs(want)) << LayoutOf(type).name << ": " << i;
+      largest = std::max(largest, std::abs(want));
+    }
+    EXPECT_GT(largest, 0.2);
+    for (int64_t i = kFew * kN; i < kMany * kN; ++i) EXPECT_NE(ReadNumber(y.as(), kF16, i), 0) << i;
+  }
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,95 @@
+#include "worker/cuda/cuda_weight_layout.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/products/quantized_gemm.h"
+#include "worker/cuda/cuda_weights.h"
+
+namespace quire {
+
+CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard, NumberType dtype,
+                                   const std::vector<LayerForms>& forms, std::byte* memory)
+    : pieces(memory) {
+  const int64_t element = ByteSize(dtype), hidden = spec.hidden_size, inputs = spec.layer_input_size;
+  const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };
+  const auto take_if = [&](bool there, int64_t count) { return there ? take(1, count) : nullptr; };
+  const auto matrix = [&](bool there, int64_t rows, int64_t cols, std::optional<NumberType> form) -> DeviceMatrix {
+    if (!there) return {};
+    return {form ? pieces.Take(kernels::QuantizedBytes(*form, rows, cols)) : take(rows, cols), form};
+  };
+  const auto expands = [&](int64_t rows, int64_t cols, std::optional<NumberType> form) {
+    // What a device's second cache holds: a matrix is expanded part by part, and read again at once.
+    constexpr int64_t kMost = int64_t{32} << 20;
+    if (form)
+      expanded_bytes = std::max(expanded_bytes, std::min(rows * cols * element, std::max(kMost, 8 * cols * element)));
+  };
+  const bool whole = spec.qk_norm == QkNorm::kWhole, norms = spec.qk_norm != QkNorm::kNone;
+  const Mixture& m = spec.mixture;
+  const int64_t expert = CudaWeights::ExpertWidth(shard), shared = CudaWeights::SharedWidth(shard);
+  for (int64_t i = 0; i < spec.num_layers(); ++i) {
+    const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+    const LayerForms& form = forms[static_cast<size_t>(i)];
+    const int64_t mlp = CudaWeights::MlpWidth(shard, i), qkv = QkvWidth(spec, shard, i);
+    const int64_t heads = shard.heads.size() * layer.head_dim;
+    const int64_t kv = shard.layer(i).kv_heads.size() * layer.head_dim;
+    const bool attends = layer.has_attention();
+    const bool dense = layer.mlp && !layer.mixture, shares = layer.mixture && m.shared_intermediate_size > 0;
+    const bool mixes = layer.mixer != Mixer::kNone, mlp_norm = spec.norms_before && layer.mlp && !spec.shared_norm;
+    layers.push_back({.attention_norm = take_if(mixes && spec.norms_before, hidden),
+                      .attention_norm_bias = take_if(mixes && spec.norms_before && spec.norm_bias, hidden),
+                      .mlp_norm = take_if(mlp_norm, hidden),
+                      .mlp_norm_bias = take_if(mlp_norm && spec.norm_bias, hidden),
+                      .attention_after_norm = take_if(mixes && spec.norms_after, hidden),
+                      .mlp_after_norm = take_if(layer.mlp && spec.norms_after, hidden),
+                      .qkv = matrix(attends, qkv, hidden, form.qkv),
+                      .qkv_bias = take_if(attends && spec.qkv_bias, qkv),
+                      .query_norm = take_if(attends && norms, whole ? heads : layer.head_dim),
+                      .key_norm = take_if(norms && layer.has_kv(), whole ? kv : layer.head_dim),
+                      .attention_out = matrix(attends, hidden, heads, form.attention_out),
+                      .attention_out_bias = take_if(attends && spec.out_bias, hidden),
+                      .mixer = layer.has_state() ? PlaceMixer(spec, shard, dtype, pieces) : CudaMixerWeights(),
+                      .mlp_in = matrix(dense, spec.gated_mlp ? 2 * mlp : mlp, hidden, form.mlp_in),
+                      .up_bias = take_if(spec.mlp_bias, mlp),
+                      .down = matrix(dense, hidden, mlp, form.down),
+                      .down_bias = take_if(spec.mlp_bias, hidden),
+                      .input_gate = take_if(inputs > 0, inputs * hidden),
+                      .input_out = take_if(inputs > 0, hidden * inputs),
+                      .input_norm = take_if(inputs > 0, hidden),
+                      .router = take_if(layer.mixture, CudaWeights::RouterWidth(spec) * hidden),
+                      .experts_in_bias = take_if(layer.mixture && m.expert_biases, m.experts * 2 * expert),
+                      .experts_down_bias = take_if(layer.mixture && m.expert_biases, m.experts * hidden),
+                      .experts_in = take_if(layer.mixture, m.experts * 2 * expert * hidden),
+                      .experts_down = take_if(layer.mixture, m.experts * hidden * expert),
+                      .shared_in = take_if(shares, 2 * shared * hidden),
+                      .shared_down = take_if(shares, hidden * shared),
+                      .norms_apart = layer.mixture ? PlaceNorms(m, hidden * element) : CudaMixtureNorms()});
+    expands(qkv, hidden, form.qkv);
+    expands(hidden, heads, form.attention_out);
+    expands(spec.gated_mlp ? 2 * mlp : mlp, hidden, form.mlp_in);
+    expands(hidden, mlp, form.down);
+  }
+  expanded = expanded_bytes > 0 ? pieces.Take(expanded_bytes) : nullptr;
+  embedding_norm = take_if(spec.embedding_norm, hidden);
+  embedding_norm_bias = take_if(spec.embedding_norm && spec.norm_bias, hidden);
+  final_norm = take(1, hidden);
+  final_norm_bias = take_if(spec.norm_bias, hidden);
+  const bool learned = spec.position == Position::kLearned;
+  positions = learned ? take(Extent(spec, Axis::kPositionRows, 0), hidden) : nullptr;
+  value_norm = take_if(spec.value_norm, LargestHead(spec));
+  layer_embedding = take_if(inputs > 0, spec.vocab_size * spec.num_layers() * inputs);
+  layer_projection = take_if(inputs > 0, spec.num_layers() * inputs * hidden);
+  layer_projection_norm = take_if(inputs > 0, inputs);
+  embedding = take(spec.vocab_size, hidden);
+  if (!spec.tied_embeddings) {
+    head = take(shard.vocab.size(), hidden);
+  } else if (memory != nullptr) {
+    head = static_cast<std::byte*>(embedding) + shard.vocab.begin * hidden * element;
+  }
+}
+
+CudaMixtureNorms CudaWeightLayout::PlaceNorms(const Mixture& mixture, int64_t bytes) {
+  if (!mixture.normed_apart) return {};
+  return {pieces.Take(bytes), pieces.Take(bytes), pieces.Take(bytes), pieces.Take(bytes)};
+}
+
+}  // namespace quire

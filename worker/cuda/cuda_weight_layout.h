@@ -1,0 +1,19 @@
+#pragma once
+
+#include "worker/cuda/cuda_weight_places.h"
+#include "worker/cuda/pieces.h"
+
+namespace quire {
+
+/// Gives every weight its place; the same walk counts bytes and places weights.
+struct CudaWeightLayout : CudaWeightPlaces {
+  CudaWeightLayout(const ModelSpec& spec, const RankShard& shard, NumberType dtype,
+                   const std::vector<LayerForms>& forms, std::byte* memory);
+
+  Pieces pieces;
+
+ private:
+  CudaMixtureNorms PlaceNorms(const Mixture& mixture, int64_t bytes);
+};
+
+}  // namespace quire

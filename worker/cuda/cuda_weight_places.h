@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "worker/cuda/cuda_mixer_weights.h"
+#include "worker/cuda/device_matrix.h"
+
+namespace quire {
+
+/// [hidden] each, of Mixture::normed_apart; null for others.
+struct CudaMixtureNorms {
+  void *router = nullptr, *experts = nullptr, *experts_after = nullptr, *shared_after = nullptr;
+};
+
+/// One rank's weights of one layer in device memory. Matrices are [rows, cols] with y = x * W^T; rows and columns that
+/// only pad are zero.
+struct CudaLayerWeights {
+  void *attention_norm, *attention_norm_bias;   // [hidden], or null
+  void *mlp_norm, *mlp_norm_bias;               // [hidden], or null
+  void *attention_after_norm, *mlp_after_norm;  // [hidden], or null
+  DeviceMatrix qkv;                             // [QkvWidth, hidden]; behind queries, keys and values gates, if any
+  void* qkv_bias;                               // one for each query, key and value, or null
+  void *query_norm, *key_norm;                  // [head_dim], or of all local heads, or null
+  DeviceMatrix attention_out;                   // [hidden, local heads * head_dim]
+  void* attention_out_bias;                     // [hidden], or null
+  CudaMixerWeights mixer;                       // of a layer that keeps a state, and has nothing of the five above
+  // Null where the layer's MLP is a mixture.
+  DeviceMatrix
+      mlp_in;  // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow; without gates [mlp_width, hidden]
+  void* up_bias;      // [mlp_width], or null
+  DeviceMatrix down;  // [hidden, mlp_width]
+  void* down_bias;    // [hidden], or null
+  // Null where layers get nothing beside the residual.
+  void* input_gate;  // [layer_input_size, hidden]
+  void* input_out;   // [hidden, layer_input_size]
+  void* input_norm;  // [hidden]
+  // Null where the layer's MLP is no mixture.
+  void* router;             // [router_width, hidden]: of every expert, of the shared one's gate, zeros
+  void* experts_in_bias;    // [experts, 2 * expert_width], in the order of experts_in; or null
+  void* experts_down_bias;  // [experts, hidden], or null
+  void* experts_in;         // [experts, 2 * expert_width, hidden], each like mlp_in
+  void* experts_down;       // [experts, hidden, expert_width]
+  void* shared_in;          // [2 * shared_width, hidden], like mlp_in; or null
+  void* shared_down;        // [hidden, shared_width], or null
+  CudaMixtureNorms norms_apart;
+  float scale = 1;  // of the residual after the layer
+};
+
+/// Where a rank's weights are.
+struct CudaWeightPlaces {
+  std::vector<CudaLayerWeights> layers;
+  void *embedding_norm, *embedding_norm_bias;  // [hidden], or null
+  void *final_norm, *final_norm_bias;          // [hidden]; the bias may be null
+  void* positions;                             // [positions, hidden], or null
+  void* value_norm;                            // [largest head_dim] ones, or null
+  void* layer_embedding;                       // [vocab, layers * layer_input_size], or null
+  void* layer_projection;                      // [layers * layer_input_size, hidden], or null
+  void* layer_projection_norm;                 // [layer_input_size], divided by sqrt(2); or null
+  void* embedding;                             // [vocab, hidden]
+  void* head = nullptr;                        // [local vocab, hidden]
+  void* expanded;                              // [expanded_bytes]: rows of a quantised weight, for prompts; or null
+  int64_t expanded_bytes = 0;
+};
+
+}  // namespace quire
