@@ -48,7 +48,7 @@ OTHERS = [
 ]
 BLOCKS = [
     "{% raw %}{{ x }} {% if %}{% endraw %}|", "a {%- raw -%}  {{ y }}  {%- endraw -%}  b", "{% raw %}\n  x\n  {% endraw %}\ny", "{% filter upper %}x{% set q = 'y' %}{{ q }}{% endfilter %}{{ q is defined }}",
-    "{% filter trim | replace('a', 'b') %} aXa {% endfilter %}", "{% set x | trim | upper %}  é {{ n }} {% endset %}[{{ x }}]", "{% with u = 1, v = n %}{{ u }}{{ v }}{% set u = 2 %}{{ u }}{% endwith %}{{ u is defined }}",
+    "{% filter trim | replace('a', 'b') %} aXa {% endfilter %}", "{% set x | trim | upper %}  é {{ n }} {% endset %}[{{ x }}]", "{% set x | default('D') %}{% endset %}[{{ x }}]", "{% set x %}{% endset %}[{{ x }}]", "{% with u = 1, v = n %}{{ u }}{{ v }}{% set u = 2 %}{{ u }}{% endwith %}{{ u is defined }}",
     "{% with %}{% set u = 1 %}{% endwith %}{{ u is defined }}", "{% for (k, v) in d.items() %}{{ k }}={{ v }};{% endfor %}", "{% set (x, y) = (1, 2) %}{{ x + y }}", "{% for x in l if x > 1 %}{{ loop.index }}{{ x }}{% else %}none{% endfor %}",
     "{% macro m(a, b='B') %}[{{ a }}{{ b }}]{% endmacro %}{{ m(1) }}{{ m(b=2, a=3) }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, c=2) }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}", "{% set ns = namespace(x=1) %}{% for i in l %}{% set ns.x = ns.x + i %}{% endfor %}{{ ns.x }}",
     "{% set d.b = 3 %}", "{% for i in l %}{% if i == 2 %}{% break %}{% endif %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% endfor %}", "{{ loop is defined }}{% for i in [1] %}{{ loop is mapping }}{{ loop.first }}{% endfor %}",

@@ -65,7 +65,8 @@ struct Statement {
   std::string text;
   ExpressionPtr expression, condition;
   std::vector<std::string> targets;
-  std::string attribute;                                          // of a set on a namespace
+  std::string attribute;  // of a set on a namespace
+  bool is_block = false;  // of a set: what it sets is its rendered body, which may be empty
   std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults, or null; of kWith with values
   std::vector<std::pair<ExpressionPtr, Body>> branches;
   Body body, otherwise;

@@ -88,7 +88,7 @@ class Interpreter {
   }
 
   [[gnu::noinline]] void Set(const Statement& s) {
-    const Value value = s.expression != nullptr && s.body.empty() ? Evaluate(*s.expression) : Filtered(s);
+    const Value value = s.is_block ? Filtered(s) : Evaluate(*s.expression);
     if (!s.attribute.empty()) {
       const Value target = Lookup(s.targets[0]);
       if (target.AsDict() == nullptr || !target.AsDict()->is_object) Fail("{} is no namespace", s.targets[0]);

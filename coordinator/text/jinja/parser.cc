@@ -131,6 +131,7 @@ class Parser {
     } else {
       if (in_.TakeOperator("|")) s.expression = expressions_.ParseBlockFilters();
       in_.ExpectBlockEnd();
+      s.is_block = true;
       s.body = ParseBody({"endset"});
       ExpectEnd("endset");
     }
