@@ -8,8 +8,8 @@ if(NOT QUIRE_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # Binaries for each generation that has kernels of its own; no PTX: an unknown device is an error at the first
-    # launch.
+    # Binaries for each generation that has kernels of its own, and where the toolkit knows the newest also its PTX,
+    # which drivers compile for generations after it.
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90a-real)
       set(QUIRE_CUDA_ARCHITECTURES_DEFAULTED ON)
@@ -21,7 +21,7 @@ if(NOT QUIRE_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     if(QUIRE_CUDA_ARCHITECTURES_DEFAULTED AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
-      list(APPEND CMAKE_CUDA_ARCHITECTURES 100-real)
+      list(APPEND CMAKE_CUDA_ARCHITECTURES 100-real 120)
     endif()
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
     find_package(CUDAToolkit)

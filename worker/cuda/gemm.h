@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// y = scale * x * weight^T with fp32 accumulation. All of one type, but y may be fp32.
+/// y = scale * x * weight^T with fp32 accumulation. All of one type, but y may be fp32; all begin at 16 bytes.
 struct GemmParams {
   NumberType dtype;
   const void* x;       // [m, k], rows x_stride elements apart

@@ -13,6 +13,7 @@ namespace quire {
 namespace {
 
 constexpr int kCandidates = 16;
+constexpr uint32_t kAlignment = 16;  // bytes, of all matrices (GemmParams)
 
 void Check(cublasStatus_t status, const char* doing) {
   if (status != CUBLAS_STATUS_SUCCESS) Fail("cuBLASLt: {}: {}", doing, cublasLtGetStatusString(status));
@@ -76,8 +77,16 @@ struct Gemm::Plans {
   std::vector<cublasLtMatmulAlgo_t> Guess(const Problem& problem, int count) const {
     cublasLtMatmulPreference_t preference = nullptr;
     Check(cublasLtMatmulPreferenceCreate(&preference), "asking for algorithms");
-    const uint64_t bytes = kWorkspaceBytes;
-    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof(bytes));
+    const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      Check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+            "asking for algorithms");
+    };
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
+    // Unless told otherwise the library takes 256 for granted, which parts of a result's rows do not have (Products).
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      set(attribute, kAlignment);
     std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(count));
     int found = 0;
     const cublasStatus_t status =

@@ -18,7 +18,7 @@ OLDEST = ["80", "89", "90a"]
 
 def architectures(nvcc):
     version = re.search(r"release (\d+)\.(\d+)", subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout)
-    return OLDEST + (["100"] if (int(version[1]), int(version[2])) >= (12, 8) else [])
+    return OLDEST + (["100", "120"] if (int(version[1]), int(version[2])) >= (12, 8) else [])
 
 
 def compile_errors(nvcc, source, targets):
