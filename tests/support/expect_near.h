@@ -24,4 +24,14 @@ inline void ExpectNear(std::span<const float> actual, std::span<const double> ex
                                     << expected[worst];
 }
 
+/// Which element is the first that is not within tolerance * max(1, |expected|), a NaN among them; empty if none is.
+inline std::string FirstFar(std::span<const float> actual, std::span<const double> expected, double tolerance) {
+  for (size_t i = 0; i < actual.size(); ++i) {
+    if (std::abs(actual[i] - expected[i]) <= tolerance * std::max(1.0, std::abs(expected[i]))) continue;
+    return "element " + std::to_string(i) + " is " + std::to_string(actual[i]) + " instead of " +
+           std::to_string(expected[i]);
+  }
+  return "";
+}
+
 }  // namespace quire::test

@@ -9,9 +9,9 @@ namespace quire {
 /// What one rank's KV blocks are made of. Heads are as kernels::KvHeadBytes has them.
 struct KvShape {
   KvShape(const ModelSpec& spec, const RankShard& shard, NumberType number_type, int64_t tokens_of_block)
-      : type(number_type), block_size(tokens_of_block), layout(spec, shard, [&](int64_t head_dim) {
-          return kernels::KvHeadBytes(number_type, head_dim, tokens_of_block);
-        }) {}
+      : type(number_type),
+        block_size(tokens_of_block),
+        layout(spec, shard, [this](int64_t head_dim) { return head_bytes(head_dim); }) {}
 
   int64_t head_bytes(int64_t head_dim) const { return kernels::KvHeadBytes(type, head_dim, block_size); }
 

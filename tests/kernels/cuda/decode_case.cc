@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
 #include "tests/kernels/numbers.h"
+#include "tests/support/expect_near.h"
 
 namespace quire::kernels {
 
@@ -143,13 +145,8 @@ std::string DecodeCase::Name() const {
 }
 
 std::string DecodeCase::FirstWrong(const std::vector<float>& out) const {
-  const std::vector<double> expected = Expected();
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (std::abs(out[i] - expected[i]) <= Tolerance() * std::max(1.0, std::abs(expected[i]))) continue;
-    return Name() + ": element " + std::to_string(i) + " is " + std::to_string(out[i]) + " instead of " +
-           std::to_string(expected[i]);
-  }
-  return "";
+  const std::string far = test::FirstFar(out, Expected(), Tolerance());
+  return far.empty() ? "" : Name() + ": " + far;
 }
 
 }  // namespace quire::kernels

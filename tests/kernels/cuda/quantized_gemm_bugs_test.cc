@@ -2,27 +2,20 @@
 // reference must find each of them.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "kernels/cuda/expect_bugs_found.h"
 #include "kernels/cuda/quantized_gemm_case.h"
 #include "planted_bugs.h"
 #include "simt/expect_error.h"
 #include "tests/kernels/numbers.h"
+#include "tests/support/expect_near.h"
 
 namespace quire::kernels {
 namespace {
 
 std::string WrongProduct(const QuantizedCase& c) {
   QuantizedGemm(CudaStream{}, c.Params());
-  const std::vector<double> expected = c.Expected();
-  const std::vector<float> out = c.Output();
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (!(std::abs(out[i] - expected[i]) <= c.Tolerance() * std::max(1.0, std::abs(expected[i])))) {
-      return c.Name() + ": element " + std::to_string(i) + " is " + std::to_string(out[i]) + " instead of " +
-             std::to_string(expected[i]);
-    }
-  }
+  const std::string far = test::FirstFar(c.Output(), c.Expected(), c.Tolerance());
+  if (!far.empty()) return c.Name() + ": " + far;
   return c.WroteBetweenRows() ? c.Name() + ": wrote between the rows of the output" : "";
 }
 

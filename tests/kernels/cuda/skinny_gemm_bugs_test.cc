@@ -2,12 +2,11 @@
 // each of them.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "kernels/cuda/expect_bugs_found.h"
 #include "kernels/cuda/skinny_gemm_case.h"
 #include "planted_bugs.h"
 #include "simt/expect_error.h"
+#include "tests/support/expect_near.h"
 
 namespace quire::kernels {
 namespace {
@@ -33,13 +32,8 @@ std::string Hunt() {
     } catch (const simt::SimtError& error) {
       return error.what();
     }
-    const std::vector<float> out = c.Output();
-    for (size_t i = 0; i < out.size(); ++i) {
-      if (!(std::abs(out[i] - expected[i]) <= c.Tolerance() * std::max(1.0, std::abs(expected[i])))) {
-        return c.Name() + ": element " + std::to_string(i) + " is " + std::to_string(out[i]) + " instead of " +
-               std::to_string(expected[i]);
-      }
-    }
+    const std::string far = test::FirstFar(c.Output(), expected, c.Tolerance());
+    if (!far.empty()) return c.Name() + ": " + far;
     if (c.WroteBetweenRows()) return c.Name() + ": wrote between the rows of the output";
   }
   return "";
