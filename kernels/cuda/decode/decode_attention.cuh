@@ -28,6 +28,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   static constexpr int kRaw = kFp8 ? 2 : 4;  // matrices of 16 bytes a row that hold 16 tokens times 16 dimensions
 
   static constexpr bool kInRegisters = DecodeKeepsQueries(kHeadSize);
+  static constexpr int kScoreSteps =
+      kInRegisters ? kSteps : 4;  // unrolled: more of them would take registers for loads ahead
   static constexpr int kKept = kInRegisters ? 0 : kDecodeRows * kHeadSize;  // elements of queries in shared memory
 
   static constexpr int64_t SharedSize(int64_t stages) {
@@ -36,6 +38,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   }
 
   static __device__ void Run(const Params& p) {
+    simt::TriggerDependents();  // the next kernel may load its weights while this one reads the cache
     simt::WaitForPrerequisites();
     simt::SharedArena arena;
     const int stages = p.op.stages;
@@ -60,7 +63,6 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
       Attend(p.op, tile, tiles, stage, kept, rows);
       if (tile.last) Meeting::Finish(p, tile, simt::As<float>(tiles.ring + stage * kStageBytes), stats, rows);
     }
-    simt::TriggerDependents();
   }
 
   static __device__ int Lane() { return simt::ThreadX() % 32; }
@@ -70,10 +72,22 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
                                    const simt::SharedArray<T>& queries, const simt::SharedArray<T>& kept, Rows& rows) {
     if constexpr (kInRegisters) {
 #pragma unroll
-      for (int s = 0; s < kSteps; ++s) LoadQuery(queries, s, rows.query[s]);
+      for (int s = 0; s < kSteps; ++s) {
+        LoadQuery(queries, s, rows.query[s]);
+        if constexpr (kFp8) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) rows.query[s][e] = Narrow(rows.query[s][e]);
+        }
+      }
     } else {
-      for (int i = simt::ThreadX() * 8; i < kKept; i += kThreads * 8) {
-        simt::StoreVec(kept, i, simt::LoadVec<8>(queries, i));
+      const simt::SharedArray<uint32_t> from = simt::As<uint32_t>(queries), to = simt::As<uint32_t>(kept);
+      for (int i = simt::ThreadX() * 4; i < kKept / 2; i += kThreads * 4) {
+        simt::Vec<uint32_t, 4> pairs = simt::LoadVec<4>(from, i);
+        if constexpr (kFp8) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) pairs.v[e] = Narrow(pairs.v[e]);
+        }
+        simt::StoreVec(to, i, pairs);
       }
       simt::SyncThreads();  // the whole block is at its item's first tile
     }
@@ -93,7 +107,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     }
   }
 
-  /// Step s of the queries. With keys of one byte a lane gets 4 neighbouring dimensions, as it does of keys.
+  /// Step s of the queries, as they lie. With keys of one byte a lane gets 4 neighbouring dimensions, as it does of
+  /// keys.
   static __device__ void LoadQuery(const simt::SharedArray<T>& queries, int s, uint32_t (&query)[4]) {
     const int lane = Lane();
     if constexpr (!kFp8) {
@@ -104,11 +119,12 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
       for (int h = 0; h < 2; ++h) {
         const int at = ((2 * s + lane % 4 / 2) * kDecodeRows + lane / 4 + 8 * h) * 8 + lane % 2 * 4;
         const simt::Vec<uint32_t, 2> pairs = simt::LoadVec<2>(simt::As<uint32_t>(queries), at / 2);
-        query[h] = Narrow(pairs.v[0]);
-        query[2 + h] = Narrow(pairs.v[1]);
+        query[h] = pairs.v[0];
+        query[2 + h] = pairs.v[1];
       }
     }
   }
+  /// Queries of a pair as they are multiplied with E4M3 keys.
   static __device__ uint32_t Narrow(uint32_t pair) {
     const simt::Vec<float, 2> q = simt::UnpackPair<T>(pair);
     return simt::PackPair<M>(Clamp(q.v[0]), Clamp(q.v[1]));
@@ -138,34 +154,42 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
                                 const simt::SharedArray<T>& kept, Rows& rows) {
     float score[2][4] = {};
     Scores(tiles.Keys(stage), kept, rows, score);
-
-    uint32_t keep[2];  // which of the values' pairs count
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      keep[t] = 0;
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int position = tile.position + Warp() * 16 + TokenOf(t, e), distance = position - (tile.context - 1);
-        const bool counts = position >= tile.begin && position < tile.end;
-        score[t][e] = counts ? Scale(p, score[t][e], rows.slope[0], distance) : -FLT_MAX;
-        score[t][2 + e] = counts ? Scale(p, score[t][2 + e], rows.slope[1], distance) : -FLT_MAX;
-        if (counts) keep[t] |= 0xffffu << (16 * e);
-      }
+    const int first = tile.position + Warp() * 16;  // of the warp's tokens
+    if (first >= tile.begin && first + 16 <= tile.end) {
+      AddValues<false>(p, tile, tiles, stage, first, score, rows);
+    } else {
+      AddValues<true>(p, tile, tiles, stage, first, score, rows);
     }
+  }
 
-    uint32_t weights[4];
+  /// The second half of Attend(). kMasked: some of the warp's tokens may not count.
+  template <bool kMasked>
+  static __device__ void AddValues(const DecodeAttentionParams& p, const Tile& tile, const Tiles& tiles, int stage,
+                                   int first, float (&score)[2][4], Rows& rows) {
+    uint32_t keep[2] = {0xffffffff, 0xffffffff};  // which of the values' pairs count
+    uint32_t weights[4] = {};
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
+      if (h == 1 && tile.num_heads <= 8) break;  // the whole warp: rows 8 to 15 are no heads
       float max = rows.max[h];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) max = simt::Max(max, score[e / 2][2 * h + e % 2]);
+      for (int t = 0; t < 2; ++t) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int position = first + TokenOf(t, e);
+          float& s = score[t][2 * h + e];
+          s = Scale(p, s, rows.slope[h], position - (tile.context - 1));
+          if constexpr (kMasked) {
+            const bool counts = position >= tile.begin && position < tile.end;
+            if (!counts) s = -FLT_MAX;
+            if (!counts) keep[t] &= ~(0xffffu << (16 * e));
+          }
+          max = simt::Max(max, s);
+        }
+      }
       max = simt::Max(max, simt::ShuffleXor(max, 1));
       max = simt::Max(max, simt::ShuffleXor(max, 2));
-      const float factor = simt::Exp2(rows.max[h] - max);
-      rows.max[h] = max;
-      rows.sum[h] *= factor;
-#pragma unroll
-      for (int i = 0; i < kHeadSize / 8; ++i) rows.out[i][2 * h] *= factor, rows.out[i][2 * h + 1] *= factor;
+      if (simt::Any(max != rows.max[h])) Rescale(h, max, rows);
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
         // 0 for tokens that do not count; 1 as long as none did, which the first that does makes 0, or Merge().
@@ -174,7 +198,16 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
         weights[2 * t + h] = simt::PackPair<M>(low, high);
       }
     }
-    WeightedSum(tiles.Values(stage), tiles.part.rows, weights, keep, rows);
+    WeightedSum<kMasked>(tiles, stage, weights, keep, rows);
+  }
+
+  /// Brings what rows of half h have summed to the scale of a new largest score. Mostly the largest comes early.
+  static __device__ void Rescale(int h, float max, Rows& rows) {
+    const float factor = simt::Exp2(rows.max[h] - max);
+    rows.max[h] = max;
+    rows.sum[h] *= factor;
+#pragma unroll
+    for (int i = 0; i < kHeadSize / 8; ++i) rows.out[i][2 * h] *= factor, rows.out[i][2 * h + 1] *= factor;
   }
 
   static constexpr float kLog2E = 1.44269504f;
@@ -192,7 +225,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     const int token = Warp() * 16 + (kFp8 ? row / 2 * 4 + row % 2 + matrix % 2 * 2 : matrix / 2 * 8 + row);
     const int piece = kFp8 ? 0 : matrix % 2;
     constexpr int kPieces = kFp8 ? 1 : 2;  // of a step
-#pragma unroll
+#pragma unroll kScoreSteps
     for (int s = 0; s < kSteps; ++s) {
       uint32_t(&query)[4] = rows.query[kInRegisters ? s : 0];
       if constexpr (!kInRegisters) LoadQuery(kept, s, query);
@@ -209,11 +242,13 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
 
   /// rows.out += weights * values of the warp's tokens. A weight of 0 does not silence a NaN in a slot that does not
   /// count: such values are made 0.
-  static __device__ void WeightedSum(const simt::SharedArray<C>& values, int value_rows, const uint32_t (&weights)[4],
+  template <bool kMasked>
+  static __device__ void WeightedSum(const Tiles& tiles, int stage, const uint32_t (&weights)[4],
                                      const uint32_t (&keep)[2], Rows& rows) {
+    const simt::SharedArray<C> values = tiles.Values(stage);
     const int lane = Lane(), matrix = lane / 8;
     const int row = kFp8 ? Warp() : Warp() * 2 + matrix % 2;
-    const int dim = (kFp8 ? matrix % 2 : matrix / 2) * 8 + (lane % 8 ^ Tiles::Swizzle(row, value_rows));
+    const int dim = (kFp8 ? matrix % 2 : matrix / 2) * 8 + (lane % 8 ^ tiles.Swizzle(row));
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       uint32_t raw[kRaw];
@@ -222,7 +257,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
       for (int t = 0; t < 2; ++t) {
         uint32_t b[2];
         Fragment(raw, t, b);
-        b[0] &= keep[0], b[1] &= keep[1];
+        if constexpr (kMasked) b[0] &= keep[0], b[1] &= keep[1];
         simt::Mma<M>(rows.out[2 * s + t], weights, b);
       }
     }

@@ -30,6 +30,7 @@ struct CombineDecodeKernel {
   };
 
   static __device__ void Run(const Params& p) {
+    simt::TriggerDependents();
     simt::WaitForPrerequisites();
     simt::SharedArena arena;
     const simt::SharedArray<float> factors = arena.template Take<float>(p.op.work_size.num_ctas);
@@ -47,7 +48,6 @@ struct CombineDecodeKernel {
       const int64_t out = who.v[0] * p.op.out_stride + (who.v[1] + row) * kHeadSize;
       CombineRow(p, shared, first, slots, who.v[1] + row, out);  // has barriers enough for the next row to follow
     }
-    simt::TriggerDependents();
   }
 
   /// Slot s of the row is number first + s * kDecodeRows.

@@ -53,6 +53,7 @@ struct DecodeTiles {
     int tokens, begin;            // begin: in the tile
     int token, chunk;             // keys: of the part; 0 or 1, then every other
     int rows, row, dim;           // values: see ValueRows(); one of these; dim, then every (2 * kX)-th
+    int swizzle_shift;            // 8 / rows = 1 << swizzle_shift
   } part;
 
   static __device__ Part PartOf(int block_size) {
@@ -64,14 +65,16 @@ struct DecodeTiles {
     p.begin = thread / (2 * p.tokens) * p.tokens;
     p.token = member % p.tokens, p.chunk = member / p.tokens;
     p.rows = ValueRows(block_size), p.row = member % p.rows, p.dim = member / p.rows;
+    p.swizzle_shift = 0;
+    while (p.rows << p.swizzle_shift < 8) ++p.swizzle_shift;
     return p;
   }
 
-  /// Rows of values (16 bytes each) that one block gives to a dimension; at least 1.
+  /// Rows of values (16 bytes each) that one block gives to a dimension: 1, 2, 4 or 8.
   static __device__ int ValueRows(int block_size) { return simt::Max(simt::Min(block_size, kTile) / kX, 1); }
   /// Rows of values are exchanged among 8 neighbouring dimensions, so that those that are copied together lie in
   /// different banks.
-  static __device__ int Swizzle(int row, int value_rows) { return row % value_rows * (8 / value_rows); }
+  __device__ int Swizzle(int row) const { return (row & (part.rows - 1)) << part.swizzle_shift; }
 
   __device__ simt::SharedArray<C> Keys(int stage) const { return simt::As<C>(ring + stage * kStageBytes); }
   __device__ simt::SharedArray<C> Values(int stage) const {
@@ -177,7 +180,7 @@ struct DecodeTiles {
 #pragma unroll
     for (int c = 0; c < kHeadSize / kX; c += 2) {
       const int chunk = c + part.chunk;
-      if (chunk >= kHeadSize / kX) break;
+      if (kHeadSize / kX % 2 != 0 && chunk >= kHeadSize / kX) break;
       simt::CopyAsync<16>(to, (chunk * kTile + part.begin + part.token) * kX, from, base + chunk * part.block_size * kX,
                           block >= 0);
     }
@@ -190,11 +193,11 @@ struct DecodeTiles {
     const simt::SharedArray<C> to = Values(stage);
     if (part.tokens < kX) return CopyHalfRows(from, head, to);
     const int64_t base = head + (position & (part.block_size - 1)) + part.row * kX;
-    const int to_row = (part.begin / kX + part.row) * kHeadSize, swizzle = Swizzle(part.row, part.rows);
+    const int to_row = (part.begin / kX + part.row) * kHeadSize, swizzle = Swizzle(part.row);
 #pragma unroll
     for (int d = 0; d < kHeadSize; d += 2 * kX) {
       const int dim = d + part.dim;
-      if (dim >= kHeadSize) break;
+      if (kHeadSize % (2 * kX) != 0 && dim >= kHeadSize) break;
       simt::CopyAsync<16>(to, (to_row + (dim ^ swizzle)) * kX, from, base + dim * part.block_size, block >= 0);
     }
   }

@@ -36,6 +36,7 @@ struct PrefillAttentionKernel {
   using Scores = float[kSlabs][kTokens / 8][4];
 
   static __device__ void Run(const PrefillLaunch& p) {
+    simt::TriggerDependents();
     simt::WaitForPrerequisites();
     const PrefillWork work = ReadPrefillWork(p, kRows);
     if (work.num_rows <= 0) return;  // the whole thread block
@@ -60,7 +61,6 @@ struct PrefillAttentionKernel {
       Weigh(rows, scores);
       AddValues(loader.Values(tile), scores, rows);
     }
-    simt::TriggerDependents();
     if (rows.last_position >= 0) Store(p, work, queries, rows);
   }
 

@@ -21,6 +21,7 @@ struct PrefillAttentionScalarKernel {
   static int64_t SharedSize() { return simt::SharedBytes(kWarps * kMostDims * 4); }
 
   static __device__ void Run(const PrefillLaunch& p) {
+    simt::TriggerDependents();
     simt::WaitForPrerequisites();
     const PrefillWork work = ReadPrefillWork(p, kRows);
     if (work.num_rows <= 0) return;
@@ -28,7 +29,6 @@ struct PrefillAttentionScalarKernel {
     const int warp = simt::ThreadX() / 32;
     const simt::SharedArray<float> query = arena.template Take<float>(kWarps * kMostDims) + warp * kMostDims;
     for (int row = warp; row < work.num_rows; row += kWarps) Attend(p, work, row, query);
-    simt::TriggerDependents();
   }
 
   static __device__ void Attend(const PrefillLaunch& p, const PrefillWork& work, int row,

@@ -124,14 +124,12 @@ struct ScanRowsKernel {
     const int64_t first = piece * kPiece + simt::ThreadX();
     float max = -kInfinity;
     Mass best = 0;
-#pragma unroll 8
-    for (int e = 0; e < kEach; ++e) {
-      const int64_t i = first + int64_t{e} * kThreads;
-      if (i >= source.count) continue;
-      const float logit = Clean(source.row[i]);
-      if (best != 0 && logit <= max) continue;
-      max = logit;
-      best = Mass{OrderedBits(logit)} << 32 | ~static_cast<uint32_t>(source.bounds.first_id + i);
+    for (int e = 0; e < kEach; e += RowSource::kLoads) {
+      source.ForLoads(first + int64_t{e} * kThreads, [&](float logit, int32_t id) {
+        if (best != 0 && logit <= max) return;
+        max = logit;
+        best = Mass{OrderedBits(logit)} << 32 | ~static_cast<uint32_t>(id);
+      });
     }
     if (NeedsList(op, s, v % 2)) {
       simt::Global<float>(op.work.group_max)[(v * op.pieces + piece) * kThreads + simt::ThreadX()] = max;
@@ -208,16 +206,14 @@ struct ListTokensKernel {
     const simt::Global<float> logits(op.work.list_logits + v * kListSize);
     const int64_t first = piece * kPiece + simt::ThreadX();
     Mass mass = 0;
-#pragma unroll 8
-    for (int e = 0; e < kEach; ++e) {
-      const int64_t i = first + int64_t{e} * kThreads;
-      if (i >= source.count) continue;
-      const float logit = Clean(source.row[i]);
-      const uint32_t key = OrderedBits(logit);
-      if (weighs && finite && key >= state.min_key) mass += soften(logit);
-      if (!lists || key < state.floor_key) continue;
-      const int32_t at = simt::AtomicAdd(num_listed, v, 1);
-      if (at < kListSize) logits[at] = logit, ids[at] = source.bounds.first_id + static_cast<int32_t>(i);
+    for (int e = 0; e < kEach; e += RowSource::kLoads) {
+      source.ForLoads(first + int64_t{e} * kThreads, [&](float logit, int32_t id) {
+        const uint32_t key = OrderedBits(logit);
+        if (weighs && finite && key >= state.min_key) mass += soften(logit);
+        if (!lists || key < state.floor_key) return;
+        const int32_t at = simt::AtomicAdd(num_listed, v, 1);
+        if (at < kListSize) logits[at] = logit, ids[at] = id;
+      });
     }
     if (!weighs) return;
     simt::SharedArena arena;

@@ -48,14 +48,31 @@ struct ListSource {
 };
 /// All tokens of a row.
 struct RowSource {
+  static constexpr int kLoads =
+      8;  // that a thread has under way together: what is done with one must not hold up the next
+
   simt::Global<const float> row;
   int64_t count;
   Bounds bounds;
+
+  /// Calls visit(logit, id) for columns first, first + kSelectThreads, .. (kLoads of them) that the row has.
+  template <class Visit>
+  __device__ void ForLoads(int64_t first, Visit visit) const {
+    float logits[kLoads];
+#pragma unroll
+    for (int e = 0; e < kLoads; ++e) {
+      const int64_t i = first + e * kSelectThreads;
+      logits[e] = i < count ? static_cast<float>(row[i]) : 0.0f;
+    }
+#pragma unroll
+    for (int e = 0; e < kLoads; ++e) {
+      const int64_t i = first + e * kSelectThreads;
+      if (i < count) visit(Clean(logits[e]), bounds.first_id + static_cast<int32_t>(i));
+    }
+  }
   template <class Visit>
   __device__ void ForEach(Visit visit) const {
-    for (int64_t i = simt::ThreadX(); i < count; i += kSelectThreads) {
-      visit(Clean(row[i]), bounds.first_id + static_cast<int32_t>(i));
-    }
+    for (int64_t i = simt::ThreadX(); i < count; i += kLoads * kSelectThreads) ForLoads(i, visit);
   }
 };
 

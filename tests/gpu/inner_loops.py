@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""How many instructions a kernel executes for a turn of its main loop, told from its machine code, without a GPU.
+
+  inner_loops.py SASS FUNCTION PRODUCTS COPIES
+
+SASS is what `cuobjdump -sass` prints of a cubin, FUNCTION a regular expression for mangled names. Of all ways from the
+head of a loop to its end that execute exactly PRODUCTS tensor-core instructions (HMMA) and COPIES asynchronous copies
+(LDGSTS) it prints the shortest: the turn of a tile in which nothing special happens. What stands outside of loops and
+turns that do more (masks, rescaling, the end of an item) are not counted, nor is time: it is a figure to compare two
+versions of a kernel by."""
+import collections
+import re
+import sys
+
+
+
+def functions(sass):
+    """Name of a function -> [(address, text of the instruction)]."""
+    found, lines = {}, None
+    for line in sass:
+        if name := re.search(r"Function : (\S+)", line):
+            lines = found.setdefault(name.group(1), [])
+        elif (code := re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?);", line)) and lines is not None:
+            lines.append((int(code.group(1), 16), code.group(2)))
+    return found
+
+
+def operation(text):
+    bare = re.sub(r"^@!?U?P\w+\s+", "", text)
+    name = re.match(r"[A-Z0-9]+", bare)
+    return (name.group(0) if name else ""), bare
+
+
+def successors(index, text, target):
+    """What may follow an instruction further down."""
+    name, bare = operation(text)
+    if name == "EXIT" and not text.startswith("@"):
+        return []
+    if name != "BRA":
+        return [index + 1]
+    conditional = text.startswith("@") or re.search(r"BRA\.\w*DIV|BRA\s+!?U?P\d", bare)
+    return ([target] if target is not None and target > index else []) + ([index + 1] if conditional else [])
+
+
+def shortest_turn(code, products, copies):
+    """The indices of the shortest turn of any loop, or None."""
+    index_of = {address: i for i, (address, _) in enumerate(code)}
+    targets = []
+    for _, text in code:
+        to = re.search(r"BRA.*?0x([0-9a-f]+)", text)
+        targets.append(index_of.get(int(to.group(1), 16)) if to else None)
+    best = None
+    for end, head in enumerate(targets):
+        if head is None or head >= end:
+            continue
+        # Per instruction: place before it -> (instructions so far, where from). Loops inside are not gone round.
+        ways = collections.defaultdict(dict)
+        ways[head][(0, 0)] = (0, None)
+        for i in range(head, end + 1):
+            name, _ = operation(code[i][1])
+            for place, (length, _) in ways.get(i, {}).items():
+                after = (place[0] + (name == "HMMA"), place[1] + (name == "LDGSTS"))
+                if after[0] > products or after[1] > copies:
+                    continue
+                if i == end and after == (products, copies) and (best is None or length + 1 < best[0]):
+                    best = (length + 1, (i, place), ways)
+                for to in successors(i, code[i][1], targets[i]):
+                    if to <= end and ways[to].get(after, (sys.maxsize,))[0] > length + 1:
+                        ways[to][after] = (length + 1, (i, place))
+    if best is None:
+        return None
+    _, at, ways = best
+    turn = []
+    while at is not None:
+        turn.append(at[0])
+        at = ways[at[0]][at[1]][1]
+    return turn[::-1]
+
+
+def main():
+    path, pattern, products, copies = sys.argv[1:]
+    with open(path, encoding="utf-8") as f:
+        found = {name: code for name, code in functions(f).items() if re.search(pattern, name)}
+    for name, code in found.items():
+        turn = shortest_turn(code, int(products), int(copies))
+        if turn is None:
+            print(f"{name}: no loop with {products} products and {copies} copies")
+            continue
+        kinds = collections.Counter(operation(code[i][1])[0] for i in turn)
+        print(f"{name}: {len(turn)} instructions: " + ", ".join(f"{n} {kind}" for kind, n in kinds.most_common(12)))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
+    main()
