@@ -25,6 +25,37 @@ TEST(ByteBudgetTest, TellsWhatFitsLaterFromWhatNeverDoes) {
   EXPECT_EQ(budget.taken(), 80);
 }
 
+TEST(ByteBudgetTest, WhoeverHoldsNothingFindsRoomHoweverManyHoldTheirShares) {
+  ByteBudget budget({.in_all = 1024, .per_client = 512});
+  std::vector<ByteBudget::Lease> leases;
+  for (int client = 0; client < 8; ++client) {
+    const int64_t before = budget.taken();
+    do {
+      leases.push_back(budget.For(std::to_string(client)));
+    } while (leases.back().Admit(1) == Verdict::kTaken);
+    EXPECT_EQ(budget.taken() - before, (1024 - before) / 2) << "half of what the others leave, client " << client;
+  }
+  EXPECT_EQ(leases.back().Admit(1), Verdict::kNotNow);
+  EXPECT_EQ(leases.back().Resize(4), Verdict::kTaken) << "an answer that grows may have what is left";
+  EXPECT_EQ(leases.back().Admit(4), Verdict::kTaken) << "what is held stays";
+  ByteBudget::Lease newcomer = budget.For("new");
+  EXPECT_EQ(newcomer.Admit(513), Verdict::kNever);
+  EXPECT_EQ(newcomer.Admit(1), Verdict::kNotNow) << "it would be as much as is left";
+}
+
+TEST(ByteBudgetTest, OneAloneHasAllThatAClientMayHave) {
+  for (const int64_t per_client : {300, 600, 900, 1200}) {
+    ByteBudget budget({.in_all = 1200, .per_client = per_client});
+    ByteBudget::Lease alone = budget.For("alice");
+    EXPECT_EQ(alone.Admit(per_client), Verdict::kTaken) << per_client;
+    EXPECT_EQ(alone.Admit(10), Verdict::kTaken) << "less always fits";
+  }
+  ByteBudget budget({.in_all = 1200, .per_client = 600});
+  ByteBudget::Lease nobody = budget.For(""), more = budget.For("");
+  EXPECT_EQ(nobody.Admit(1000), Verdict::kTaken) << "clients without a name share all of it";
+  EXPECT_EQ(more.Admit(200), Verdict::kTaken);
+}
+
 TEST(ByteBudgetTest, ARefusedLeaseKeepsWhatItHad) {
   ByteBudget budget({.in_all = 100, .per_client = 60});
   ByteBudget::Lease lease = budget.For("alice");

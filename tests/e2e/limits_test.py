@@ -400,7 +400,7 @@ class MemoryTest(LimitCase):
         cls.keys = tempfile.TemporaryDirectory()
         keys = os.path.join(cls.keys.name, "api.keys")
         cls.key = {name: subprocess.run([QUIRE, "keygen", "--api", name, "--file", keys], check=True, capture_output=True, text=True).stdout.split()[0]
-                   for name in ("alice", "bob", "carol")}
+                   for name in ("alice", "bob", "carol", "dave")}
         cls.start(f"{{memory_bytes: {2 * cls.OF_ONE * cls.BODY}}}", flags=("--api-key-file", keys))
 
     @classmethod
@@ -417,12 +417,14 @@ class MemoryTest(LimitCase):
     def test_of_all_and_of_one(self):
         self.assertEqual(self.status()["settings"]["limits"]["memory_bytes_per_client"], self.OF_ONE * self.BODY)
         held = {}
-        for name, others in (("alice", 100), ("bob", 429)):
-            held[name] = [self.promise(name) for _ in range(self.OF_ONE)]
-            self.assertEqual([status for _, status in held[name]], [100] * self.OF_ONE)
-            self.assertEqual(self.probe(name), 429, "its own part is full")
-            wait_until(lambda want=others: self.probe("carol") == want)  # what is closed is forgotten a moment later
-        held["alice"][0][0].close()
+        # Each may have as much as is left after it.
+        for name, bodies in (("alice", self.OF_ONE), ("bob", self.OF_ONE // 2), ("carol", self.OF_ONE // 4)):
+            held[name] = [self.promise(name) for _ in range(bodies)]
+            self.assertEqual([status for _, status in held[name]], [100] * bodies)
+            self.assertEqual(self.probe(name), 429, "its part is full")
+            wait_until(lambda: self.probe("dave") == 100)  # what is closed is forgotten a moment later
+        for connection, _ in held["alice"][:2]:
+            connection.close()
         wait_until(lambda: self.probe("carol") == 100)
 
     def probe(self, name):

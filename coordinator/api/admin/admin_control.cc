@@ -108,7 +108,7 @@ asio::awaitable<HttpResponse> AdminControl::Change(const Json& changes) {
       engine.ChangeOptions(options);
       return true;
     };
-    const bool changed = co_await OnEngine(replicas_.at(r).loop(), std::move(change));
+    [[maybe_unused]] const bool changed = co_await OnEngine(replicas_.at(r).loop(), std::move(change));
   }
   const std::string names = fmt::format("{}", fmt::join(keys, ", "));
   spdlog::info("settings changed by an operator: {}", names);

@@ -15,6 +15,13 @@ int64_t ByteBudget::MostFor(const std::string& client) const {
   return client.empty() ? limits_.in_all : std::min(limits_.in_all, limits_.per_client);
 }
 
+bool ByteBudget::InShare(const std::string& client, int64_t held, int64_t free) const {
+  if (client.empty() || limits_.per_client >= limits_.in_all) return true;
+  // Products of two numbers of bytes may need more than 64 bits.
+  const auto most = static_cast<double>(limits_.per_client);
+  return static_cast<double>(held) * (static_cast<double>(limits_.in_all) - most) <= most * static_cast<double>(free);
+}
+
 ByteBudget::Lease::Lease(ByteBudget& budget, Accounts::iterator account) : budget_(&budget), account_(account) {
   ++account_->second.num_leases;
 }
@@ -46,6 +53,14 @@ ByteBudget::Verdict ByteBudget::Lease::Resize(int64_t bytes) {
   }
   bytes_ = bytes;
   return Verdict::kTaken;
+}
+
+ByteBudget::Verdict ByteBudget::Lease::Admit(int64_t bytes) {
+  const int64_t more = bytes - bytes_;
+  if (budget_ == nullptr || more <= 0 || bytes > budget_->MostFor(account_->first)) return Resize(bytes);
+  const int64_t free = budget_->limits_.in_all - budget_->taken_ - more;
+  if (!budget_->InShare(account_->first, account_->second.bytes + more, free)) return Verdict::kNotNow;
+  return Resize(bytes);
 }
 
 void ByteBudget::Lease::Return() {

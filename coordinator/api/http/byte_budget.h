@@ -39,6 +39,9 @@ class ByteBudget {
 
     /// Changes what is held to `bytes`, or leaves it as it was. Less always succeeds. Without a budget all is taken.
     Verdict Resize(int64_t bytes);
+    /// The same for a request that is not at work yet, which more than a client's share makes wait: so there is room
+    /// left for those who hold nothing, however many hold their shares, and for answers that grow by Resize().
+    Verdict Admit(int64_t bytes);
     int64_t bytes() const { return bytes_; }
 
    private:
@@ -63,6 +66,10 @@ class ByteBudget {
   void SetLimits(const Limits& limits) { limits_ = limits; }
   /// The most that one request of this client could ever hold.
   int64_t MostFor(const std::string& client) const;
+  /// Whether a client may come to hold that much while `free` bytes would be left. Of one alone the share is
+  /// `per_client`; of many, each is as large as what all of them leave (by default, where per_client is half). A client
+  /// without a name has no share, and per_client = in_all means that nobody has one.
+  bool InShare(const std::string& client, int64_t held, int64_t free) const;
   int64_t taken() const { return taken_; }
   size_t num_clients() const { return accounts_.size(); }
 

@@ -101,7 +101,7 @@ std::optional<HttpResponse> DataPort::Admit(HttpRequest& head) {
 }
 
 std::optional<HttpResponse> DataPort::Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
-  const ByteBudget::Verdict verdict = memory.Resize(bytes);
+  const ByteBudget::Verdict verdict = memory.Admit(bytes);
   if (verdict == ByteBudget::Verdict::kTaken) return std::nullopt;
   metrics_.calls().CountRejection("memory_bytes");
   const char* limit = client.empty() ? "memory_bytes" : "memory_bytes_per_client";
