@@ -8,10 +8,10 @@
 namespace quire::kernels {
 
 /// out[t] = scale * (sum over j of weights[t, j] * rows[row_of_pair[t, j]], in the order of j, and
-/// sigmoid(shared_gate[t]) * shared[t]). Sums are fp32.
+/// sigmoid(shared_gate[t]) * shared[t]). A row of -1 adds nothing. Sums are fp32.
 struct CombineExpertsParams {
   NumberType dtype;  // CPU: kF32; CUDA: a float (IsFloat), and then rows are multiples of 16 bytes, aligned so
-  const void* rows;  // [num_tokens * experts_per_token, columns]
+  const void* rows;  // [.., columns]: as many as row_of_pair names
   const int32_t* row_of_pair;  // [num_tokens, experts_per_token]
   const float* weights;        // [num_tokens, experts_per_token]
   const void* shared;          // [num_tokens, columns]; null: nothing

@@ -46,14 +46,16 @@ void RouteExperts(const CudaStream& stream, const RouteExpertsParams& params);
 inline constexpr float kLeastSigmoidSum = 1e-20f;
 
 /// Orders what tokens chose by expert, so that each expert's weights are read once for all of its tokens: a stable
-/// counting sort of the pairs (token, choice), which are numbered token * experts_per_token + choice.
+/// counting sort of the pairs (token, choice), which are numbered token * experts_per_token + choice. Pairs of experts
+/// outside of [first_expert, first_expert + num_experts) are left out: another rank has those.
 struct GroupByExpertParams {
   const int32_t* experts;  // [num_pairs]
   int64_t num_pairs;
   int64_t num_experts;
-  int32_t* start;        // [num_experts + 1]: expert e has rows start[e] to start[e + 1] - 1
-  int32_t* pair_of_row;  // [num_pairs]
-  int32_t* row_of_pair;  // [num_pairs]
+  int32_t* start;        // [num_experts + 1]: expert first_expert + e has rows start[e] to start[e + 1] - 1
+  int32_t* pair_of_row;  // [num_pairs], of which start[num_experts] are written
+  int32_t* row_of_pair;  // [num_pairs]; -1: none
+  int64_t first_expert = 0;
 };
 void GroupByExpert(const CpuStream& stream, const GroupByExpertParams& params);
 void GroupByExpert(const CudaStream& stream, const GroupByExpertParams& params);

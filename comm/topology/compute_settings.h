@@ -64,6 +64,7 @@ struct ComputeSettings {
   Quantization quantization = Quantization::kNone;               // on the CPU
   ActivationType activations = ActivationType::kInt16;           // on the CPU
   AttentionBackend attention_backend = AttentionBackend::kAuto;  // v1, v2 on GPUs
+  bool expert_parallel = false;                                  // ranks have whole experts, not columns of each
   bool operator==(const ComputeSettings&) const = default;
 };
 

@@ -87,10 +87,12 @@ struct Topology {
   } cache;
 
   struct Scheduler {
-    int max_running = 256;    // sequences
-    int max_waiting = 1024;   // sequences beyond those that run; more are refused
-    int max_step_tokens = 0;  // 0: 512 on the CPU, 2048 on GPUs
-    int max_model_len = 0;    // 0: what the model was trained for
+    int max_running = 256;          // sequences
+    int max_waiting = 1024;         // sequences beyond those that run; more are refused
+    int max_step_tokens = 0;        // 0: 512 on the CPU, 2048 on GPUs
+    bool auto_step_tokens = false;  // of those as many as the target below has time for, which is 100 ms then
+    int target_inter_token_ms = 0;  // between two tokens of a stream; 0: none
+    int max_model_len = 0;          // 0: what the model was trained for
     PreemptionMode preemption = PreemptionMode::kAuto;
     bool plan_ahead = true;  // send a step while the one before it runs
     bool operator==(const Scheduler&) const = default;

@@ -45,6 +45,13 @@ class Section {
   void Integer(const std::string& key, int& out, int low, int high) {
     if (const YamlNode* node = Take(key)) out = IntegerOf(*node, key, low, high);
   }
+  /// "auto" leaves `out` as it is without a value: 0.
+  void IntegerOrAuto(const std::string& key, int& out, bool& is_auto, int low, int high) {
+    const YamlNode* node = Take(key);
+    if (node == nullptr) return;
+    is_auto = Scalar(*node, key) == "auto";
+    out = is_auto ? 0 : IntegerOf(*node, key, low, high);
+  }
   void Integer(const std::string& key, std::optional<int64_t>& out) {
     const YamlNode* node = Take(key);
     if (node == nullptr) return;
@@ -126,13 +133,14 @@ class Section {
   std::vector<std::string> taken_;
 };
 
-void ReadParallel(Section section, Topology::Parallel& parallel) {
+void ReadParallel(Section section, Topology::Parallel& parallel, bool& experts) {
   section.Integer("tensor", parallel.tensor, 1, 1024);
   section.Integer("replicas", parallel.replicas, 1, 256);
   section.Integer("prefill_replicas", parallel.prefill_replicas, 0, 255);
   if (const YamlNode* shares = section.Take("shares"); shares != nullptr && shares->scalar != "auto") {
     section.Reals(*shares, "shares", parallel.shares);
   }
+  section.Flag("experts", experts);
   section.Done();
 }
 
@@ -151,7 +159,8 @@ void ReadCache(Section section, Topology::Cache& cache, KvCacheDtype& dtype) {
 void ReadScheduler(Section section, Topology::Scheduler& scheduler) {
   section.Integer("max_running", scheduler.max_running, 1, 65536);
   section.Integer("max_waiting", scheduler.max_waiting, 0, 1 << 20);
-  section.Integer("max_step_tokens", scheduler.max_step_tokens, 1, 1 << 24);
+  section.IntegerOrAuto("max_step_tokens", scheduler.max_step_tokens, scheduler.auto_step_tokens, 1, 1 << 24);
+  section.Integer("target_inter_token_ms", scheduler.target_inter_token_ms, 0, 60'000);
   section.Integer("max_model_len", scheduler.max_model_len, 1, 1 << 24);
   section.Choose("preemption", scheduler.preemption);
   section.Flag("plan_ahead", scheduler.plan_ahead);
@@ -330,7 +339,8 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
   root.Choose("quantization", t.compute.quantization);
   root.Choose("activations", t.compute.activations);
   root.Choose("attention_backend", t.compute.attention_backend);
-  if (const YamlNode* node = root.Take("parallel")) ReadParallel(Section(*node, "parallel", file), t.parallel);
+  if (const YamlNode* node = root.Take("parallel"))
+    ReadParallel(Section(*node, "parallel", file), t.parallel, t.compute.expert_parallel);
   if (const YamlNode* node = root.Take("nodes")) ReadNodes(*node, file, t.nodes);
   if (const YamlNode* node = root.Take("cache"))
     ReadCache(Section(*node, "cache", file), t.cache, t.compute.kv_cache_dtype);

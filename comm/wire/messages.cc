@@ -327,6 +327,7 @@ struct HandshakeWriter {
     assign.add_activations(activations);
     assign.add_attention_backend(attention_backend);
     assign.add_load_format(load_format);
+    assign.add_expert_parallel(compute.expert_parallel);
     b.Finish(assign.Finish());
     return FrameKind::kAssign;
   }
@@ -531,6 +532,7 @@ AssignMessage ReadAssign(const wire::Assign& m) {
       .quantization = ReadChoice<Quantization>(m.quantization(), "quantization"),
       .activations = ReadChoice<ActivationType>(m.activations(), "activations"),
       .attention_backend = ReadChoice<AttentionBackend>(m.attention_backend(), "attention_backend"),
+      .expert_parallel = m.expert_parallel(),
   };
   if (compute.backend == BackendKind::kAuto || compute.dtype == ModelDtype::kAuto)
     Fail("assignment: backend and dtype must be settled, not auto");

@@ -123,7 +123,7 @@ class Screen {
   int signals_ = -1;
 };
 
-int Watch(const AdminPort& port, double interval) {
+int WatchPort(const AdminPort& port, double interval) {
   std::optional<TopReading> before, now = port.Read(Screen::Size().ws_row);
   const Screen screen;
   std::string problem;
@@ -147,7 +147,7 @@ int Watch(const AdminPort& port, double interval) {
 
 int RunTop(const TopCommand& command) {
   const AdminPort port(command);
-  if (::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0) return Watch(port, command.interval_seconds);
+  if (::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0) return WatchPort(port, command.interval_seconds);
   constexpr size_t kAll = 1000, kUnbounded = std::numeric_limits<size_t>::max();
   const TopReading before = port.Read(0);
   ::poll(nullptr, 0, static_cast<int>(command.interval_seconds * 1000));

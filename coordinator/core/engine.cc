@@ -255,6 +255,8 @@ void Engine::Do(const command::ChangeOptions& c) {
   Tell(c);
   options_.max_wait_seconds = c.max_wait_seconds;
   options_.max_request_seconds = c.max_request_seconds;
+  options_.scheduler.target_step_seconds = c.target_step_seconds;
+  scheduler_.SetTarget(c.target_step_seconds);
   options_.blocks.prefix_caching = c.prefix_caching;
   if (!c.prefix_caching) blocks_.pins().Break();
   blocks_.prefixes().Enable(c.prefix_caching);

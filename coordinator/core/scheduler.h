@@ -19,8 +19,9 @@ struct SchedulerLimits {
   int max_step_tokens = 512;  // tokens one step may compute; at least max_running
   int max_running = 256;      // sequences
   PreemptionMode preemption = PreemptionMode::kAuto;
-  int lookahead_tokens = 16;  // admission leaves every running sequence room to grow by so many
-  int suspect_after = 2;      // a request that lost so many epochs in a row runs alone until it gets a token
+  int lookahead_tokens = 16;       // admission leaves every running sequence room to grow by so many
+  int suspect_after = 2;           // a request that lost so many epochs in a row runs alone until it gets a token
+  double target_step_seconds = 0;  // LiveOptions
 };
 
 /// The policy. There is no prefill phase and no decode phase: every sequence has known tokens and computed tokens, and
@@ -124,6 +125,7 @@ class Scheduler {
   /// Who was last held at the head of the queue, and for want of what; told to the decision log.
   const Decision& last_held() const { return last_held_; }
   LearnedCost& cost() { return cost_; }
+  void SetTarget(double step_seconds) { limits_.target_step_seconds = step_seconds; }
   void set_decision_log(DecisionLog* log) { log_ = log; }
 
   /// Aborts unless block reference counts equal the table entries and pins that name them, tables have the right
@@ -192,6 +194,7 @@ class Scheduler {
   int64_t MaxContext() const;
   int TokensAlone() const;
   int TokensInCompany() const;
+  int TokensForTarget() const;
 
   // Between clients (fair_shares.cc, step_shares.cc).
   bool ShareOut(StepDraft& draft);

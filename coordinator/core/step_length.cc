@@ -35,9 +35,23 @@ int TokensWithin(const StepLength& length, const LearnedCost& cost, int64_t cont
 
 }  // namespace
 
+/// Tokens of a step by the target, which is one between two tokens of a stream: what is decoded has its place in every
+/// step, and prompts the time that is left, but a few tokens in any case. Without decodes nobody waits for the next
+/// token.
+int Scheduler::TokensForTarget() const {
+  const int limit = limits_.max_step_tokens;
+  if (limits_.target_step_seconds <= 0) return limit;
+  // What is learned lags behind what comes: contexts grow, and a step of few tokens costs more for each.
+  constexpr double kAimedAt = 0.8;
+  const StepWork work = CountWork();
+  if (work.decodes == 0) return limit;
+  const int within = TokensWithin({kAimedAt * limits_.target_step_seconds, 0}, cost_, work.deepest_chunk);
+  return std::min(limit, std::max(within, work.decodes + LearnedCost::kFewTokens));
+}
+
 /// Tokens of a step while one client is alone: its decodes, and as much of its prompts as a step has time for.
 int Scheduler::TokensAlone() const {
-  const int limit = limits_.max_step_tokens;
+  const int limit = TokensForTarget();
   if (TokensWithin(kAlone, cost_, MaxContext()) >= limit) return limit;
   const StepWork work = CountWork();
   return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(kAlone, cost_, work.deepest_chunk));
@@ -45,7 +59,7 @@ int Scheduler::TokensAlone() const {
 
 /// Tokens of a step while several clients are active, and for a while after: decodes are among them, and take turns.
 int Scheduler::TokensInCompany() const {
-  const int limit = limits_.max_step_tokens;
+  const int limit = TokensForTarget();
   if (TokensWithin(kInCompany, cost_, MaxContext()) >= limit) return limit;
   return std::min(limit, TokensWithin(kInCompany, cost_, CountWork().deepest_chunk));
 }

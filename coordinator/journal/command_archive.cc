@@ -54,11 +54,11 @@ command::Adopt Load(ArchiveReader& in, CommandOperands& operands, std::type_iden
 }
 
 void Save(ArchiveWriter& out, const command::ChangeOptions& c) {
-  out(c.prefix_caching, c.max_wait_seconds, c.max_request_seconds);
+  out(c.prefix_caching, c.max_wait_seconds, c.max_request_seconds, c.target_step_seconds);
 }
 command::ChangeOptions Load(ArchiveReader& in, CommandOperands&, std::type_identity<command::ChangeOptions>) {
   command::ChangeOptions c;
-  in(c.prefix_caching, c.max_wait_seconds, c.max_request_seconds);
+  in(c.prefix_caching, c.max_wait_seconds, c.max_request_seconds, c.target_step_seconds);
   return c;
 }
 

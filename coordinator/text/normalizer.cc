@@ -8,6 +8,7 @@
 #include "coordinator/text/charsmap.h"
 #include "coordinator/text/growing_text.h"
 #include "coordinator/text/metaspace.h"
+#include "coordinator/text/newer_characters.h"
 #include "coordinator/text/sentencepiece_normalizer.h"
 #include "coordinator/text/utf8.h"
 
@@ -150,7 +151,7 @@ Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
               shrinking_ = 0;
               work_.emplace_back([](std::string_view text, size_t max_bytes, SplitBudget&) {
                 return EachCharacter(text, max_bytes, [](char32_t c, std::string& out) {
-                  if (!IsMark(c)) AppendUtf8(c, out);
+                  if (!WasMarkInUnicode9(c)) AppendUtf8(c, out);
                 });
               });
             },

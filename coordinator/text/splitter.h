@@ -57,7 +57,8 @@ std::string LiteralPattern(std::string_view text);
 extern const char* const kGpt2Pattern;
 extern const char* const kLlama3Pattern;
 extern const char* const kQwen2Pattern;
-/// Unicode's punctuation, and what counts as such in ASCII.
+/// Unicode's punctuation as of version 8.0, whose table Hugging Face's tokenizers have, and what counts as such in
+/// ASCII. What later versions have added to it or taken from it is spelled out.
 extern const char* const kPunctuationPattern;
 /// Words, and runs of what is neither word nor blank.
 extern const char* const kWordsPattern;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/base/error.h"
+#include "coordinator/text/newer_characters.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire {
@@ -54,19 +55,35 @@ void OrderMarks(std::vector<utf8proc_int32_t>& characters) {
   }
 }
 
-}  // namespace
-
-std::string ToForm(std::string_view text, UnicodeForm form) {
-  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) return std::string(text);
+/// The form of a text without newer characters, behind `out`.
+void AppendForm(std::string_view text, UnicodeForm form, std::string& out) {
+  if (text.empty()) return;
   const utf8proc_option_t options = OptionsOf(form);
   std::vector<utf8proc_int32_t> characters = Decomposed(text, options);
   OrderMarks(characters);
   auto length = static_cast<utf8proc_ssize_t>(characters.size());
   if (Composes(form)) length = utf8proc_normalize_utf32(characters.data(), length, options);
   if (length < 0) Fail("tokenizer: the text cannot be normalised: {}", utf8proc_errmsg(length));
-  std::string normal;
   for (utf8proc_ssize_t i = 0; i < length; ++i)
-    AppendUtf8(static_cast<char32_t>(characters[static_cast<size_t>(i)]), normal);
+    AppendUtf8(static_cast<char32_t>(characters[static_cast<size_t>(i)]), out);
+}
+
+}  // namespace
+
+std::string ToForm(std::string_view text, UnicodeForm form) {
+  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) return std::string(text);
+  std::string normal;
+  size_t begin = 0;  // of what is not in `normal` yet
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = NextUtf8(text.substr(at));
+    if (IsNewerThanUnicode9(step.character)) {
+      AppendForm(text.substr(begin, at - begin), form, normal);
+      normal += text.substr(at, step.length);
+      begin = at + step.length;
+    }
+    at += step.length;
+  }
+  AppendForm(text.substr(begin), form, normal);
   return normal;
 }
 

@@ -139,15 +139,24 @@ void RouteExperts(const CpuStream& stream, const RouteExpertsParams& p) {
 }
 
 void GroupByExpert(const CpuStream&, const GroupByExpertParams& p) {
+  const auto here = [&p](int64_t pair) {
+    const int64_t expert = p.experts[pair] - p.first_expert;
+    return expert >= 0 && expert < p.num_experts ? expert : -1;
+  };
   std::fill_n(p.start, p.num_experts + 1, 0);
-  for (int64_t pair = 0; pair < p.num_pairs; ++pair) ++p.start[p.experts[pair] + 1];
+  for (int64_t pair = 0; pair < p.num_pairs; ++pair) {
+    if (const int64_t expert = here(pair); expert >= 0) ++p.start[expert + 1];
+  }
   for (int64_t e = 0; e < p.num_experts; ++e) p.start[e + 1] += p.start[e];
   std::array<int32_t, kMostExperts> next;
   std::copy_n(p.start, p.num_experts, next.begin());
   for (int64_t pair = 0; pair < p.num_pairs; ++pair) {
-    const int32_t row = next[static_cast<size_t>(p.experts[pair])]++;
-    p.pair_of_row[row] = static_cast<int32_t>(pair);
-    p.row_of_pair[pair] = row;
+    p.row_of_pair[pair] = -1;
+    if (const int64_t expert = here(pair); expert >= 0) {
+      const int32_t row = next[static_cast<size_t>(expert)]++;
+      p.pair_of_row[row] = static_cast<int32_t>(pair);
+      p.row_of_pair[pair] = row;
+    }
   }
 }
 

@@ -171,7 +171,8 @@ TEST(MessagesTest, HandshakeSurvivesTheWire) {
                                    .kv_cache_dtype = KvCacheDtype::kFp8,
                                    .quantization = Quantization::kInt4,
                                    .activations = ActivationType::kInt8,
-                                   .attention_backend = AttentionBackend::kV2},
+                                   .attention_backend = AttentionBackend::kV2,
+                                   .expert_parallel = true},
                        .devices = {0, 3}};
   const Message decoded = Decode(Encode(assign, 1, 0));
   const auto& back = std::get<AssignMessage>(decoded);

@@ -27,13 +27,14 @@ TEST(TopologyTest, ReadsEveryKey) {
   const Topology t = TopologyFromYaml(R"(
 model: {path: /m, name: x}
 backend: cpu
-parallel: {tensor: 4, replicas: 2, shares: [3, 3, 2, 2.5]}
+parallel: {tensor: 4, replicas: 2, shares: [3, 3, 2, 2.5], experts: true}
 nodes:
   - {host: node-a, devices: [0, 1], interface: eth0}
   - {host: 10.0.0.2, slots: 3, spare: true}
 cache: {block_size: 32, dtype: fp8, memory: 0.5, memory_bytes: 1GiB, num_blocks: 9, host_swap: 8GiB,
    prefix_caching: false, watermark: 0.02}
-scheduler: {max_running: 8, max_step_tokens: 64, max_model_len: 100, preemption: recompute, plan_ahead: false}
+scheduler: {max_running: 8, max_step_tokens: 64, max_model_len: 100, preemption: recompute, plan_ahead: false,
+   target_inter_token_ms: 40}
 server:
   listen: "127.0.0.1:9000"
   api_keys: keys/api.keys
@@ -58,6 +59,9 @@ threads_per_worker: 3
 )",
                                       "t.yaml");
   EXPECT_EQ(t.parallel.shares, (std::vector<double>{3, 3, 2, 2.5}));
+  EXPECT_TRUE(t.compute.expert_parallel);
+  EXPECT_EQ(t.scheduler.target_inter_token_ms, 40);
+  EXPECT_FALSE(t.scheduler.auto_step_tokens);
   EXPECT_EQ(t.nodes[0].devices, (std::vector<int>{0, 1}));
   EXPECT_EQ(t.nodes[1].slots, 3);
   EXPECT_TRUE(t.nodes[1].spare && !t.nodes[0].spare);

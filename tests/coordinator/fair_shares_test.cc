@@ -348,6 +348,50 @@ TEST_F(FairSharesTest, StepsOfALongPromptBecomeSmallerAndNotLonger) {
   EXPECT_LT(longest_of(4), 0.2);
 }
 
+/// A step takes 5 ms, and each token 1 ms and as much again for every 2,000 before it.
+TEST_F(FairSharesTest, StreamsKeepToTheTargetBesidePrompts) {
+  Make(60'000, 200, 512);
+  ASSERT_FALSE(Submit(1, "a", 4, 1000, 3));
+  const auto longest_of = [&](int steps, int& chunks) {
+    double longest = 0;
+    for (int i = 0; i < steps; ++i) {
+      const StepPlan* made = Plan();
+      EXPECT_EQ(made->decodes.size(), 3u) << "every stream has a token in every step";
+      double seconds = 0.005 + 0.001 * static_cast<double>(made->decodes.size());
+      for (const Chunk& chunk : made->chunks) {
+        seconds += chunk.count * (0.001 + 5e-7 * (chunk.start + chunk.count / 2.0));
+        chunks += chunk.count;
+      }
+      Commit({static_cast<uint32_t>(seconds * 1e6), 0});
+      longest = std::max(longest, seconds);
+    }
+    return longest;
+  };
+  Step();
+  ASSERT_FALSE(Submit(2, "a", 4000, 5));
+  int chunks = 0;
+  EXPECT_GT(longest_of(3, chunks), 0.3) << "without a target";
+  engine_->Cancel(2);
+  engine_->ChangeOptions({.target_step_seconds = 0.1});
+  ASSERT_FALSE(Submit(3, "a", 4000, 5));
+  longest_of(3, chunks = 0);  // what was learned of long steps is forgotten
+  EXPECT_LT(longest_of(40, chunks), 0.1);
+  EXPECT_GT(chunks, 40 * 25) << "and the prompt goes on";
+  engine_->ChangeOptions({.target_step_seconds = 0.001});
+  chunks = 0;
+  longest_of(5, chunks);
+  EXPECT_EQ(chunks, 5 * 32) << "what there is no time for goes on all the same";
+  engine_->ChangeOptions({});
+}
+
+TEST_F(FairSharesTest, WithoutStreamsTheTargetHoldsUpNoPrompt) {
+  Make(60'000, 200, 512);
+  engine_->ChangeOptions({.target_step_seconds = 0.01});
+  ASSERT_FALSE(Submit(1, "a", 4500, 5));
+  EXPECT_EQ(Computed(Step({245'000, 0}), 1), 256) << "nothing is known of its speed";
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(Computed(Step({490'000, 0}), 1), 512);
+}
+
 TEST_F(FairSharesTest, DecodesDoNotWaitForALongPromptOfTheSameClient) {
   Make(60'000, 400, 512);
   ASSERT_FALSE(Submit(1, "a", 4, 100, 300));

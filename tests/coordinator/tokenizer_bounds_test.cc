@@ -9,6 +9,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/thread_time.h"
+#include "coordinator/text/newer_characters.h"
 #include "coordinator/text/splitter.h"
 #include "coordinator/text/tokenizer.h"
 #include "coordinator/text/unicode_forms.h"
@@ -261,6 +262,23 @@ TEST(NfcTest, EqualsTheLibrarysOnTextsOfAllKinds) {
   }
   EXPECT_EQ(ToForm("plain", UnicodeForm::kNfc), "plain");
   EXPECT_EQ(ToForm("e\u0323\u0301", UnicodeForm::kNfc), ToForm("e\u0301\u0323", UnicodeForm::kNfc));
+}
+
+TEST(UnicodeFormTest, IsThatOfUnicode9) {
+  const auto stays = [](const char* text) {
+    for (const UnicodeForm form : {UnicodeForm::kNfc, UnicodeForm::kNfd, UnicodeForm::kNfkc, UnicodeForm::kNfkd})
+      EXPECT_EQ(ToForm(text, form), text);
+  };
+  stays("\u32ff");                   // an era of 2019
+  stays("x\U0001fbf4y");             // a digit of segments
+  stays("\U0001078d");               // a modifier letter
+  stays("a\U0001e130\u0323\u0301");  // a mark of 2019 is a letter like any other: what follows it joins nothing
+  EXPECT_EQ(ToForm("\u32fe", UnicodeForm::kNfkc), "\u30f2");
+  EXPECT_EQ(ToForm("e\u0301\U0001e130e\u0301", UnicodeForm::kNfc), "\u00e9\U0001e130\u00e9");
+  EXPECT_TRUE(WasMarkInUnicode9(U'\u0301'));
+  EXPECT_TRUE(WasMarkInUnicode9(U'\u1cf2'));
+  for (const char32_t character : {U'a', U'\u0558', U'\u089b', U'\U00010f4d', U'\U0001cf13', U'\U0001e135'})
+    EXPECT_FALSE(WasMarkInUnicode9(character)) << static_cast<uint32_t>(character);
 }
 
 /// A million marks on one letter took minutes.

@@ -17,7 +17,7 @@ import embeddings_test
 import fields_test
 import tls_test
 import verdict
-from server import QUIRE, TINY, Server, free_port
+from server import QUIRE, ROOT, TINY, Server, free_port
 
 
 def quire(*arguments):
@@ -114,8 +114,8 @@ class PlainTest(FlagCase):
         self.assertEqual(settings, {
             "served_model_name": "gqa", "backend": "cpu", "dtype": "float32", "quantization": "none", "activations": "int16",
             "attention_backend": "auto",
-            "kv_cache_dtype": "float32", "tensor_parallel_size": 1, "shares": [1], "data_parallel_size": 1, "prefill_replicas": 0,
-            "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "block_size": 16,
+            "kv_cache_dtype": "float32", "tensor_parallel_size": 1, "shares": [1], "expert_parallel": False, "data_parallel_size": 1, "prefill_replicas": 0,
+            "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "target_inter_token_ms": 0, "block_size": 16,
             "ssl_certfile": None, "ssl_keyfile": None, "admin_ssl_certfile": None, "admin_ssl_keyfile": None, "allowed_origins": [], "allowed_hosts": [],
             "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "metrics_listen": None,
             "otlp_traces_endpoint": None, "private_network": "auto",
@@ -501,8 +501,54 @@ class FormatTest(FlagCase):
         self.assertIn("holds neither model.safetensors", refused.stderr)
 
 
+class MixtureTest(FlagCase):
+    """A mixture of experts, whose workers have whole ones, and steps that are made for a target."""
+    MODEL = os.path.join(ROOT, "tests", "golden", "models", "mixtral")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-tp", "2", "--enable-expert-parallel", "--max-num-batched-tokens", "auto", "--target-inter-token-latency", "1",
+                            "--no-enable-prefix-caching", model=cls.MODEL)
+
+    def test_enable_expert_parallel(self):
+        self.assertTrue(self.setting("expert_parallel"))
+        with open(os.path.join(ROOT, "tests", "golden", "tiny_mixtral.json"), encoding="utf-8") as f:
+            cases = json.load(f)["cases"]
+        for case in cases:
+            answer = self.complete(prompt=case["prompt"], max_tokens=len(case["tokens"]), ignore_eos=True, return_token_ids=True)
+            self.assertEqual(answer["choices"][0]["token_ids"], case["tokens"])
+        refused = subprocess.run([QUIRE, "serve", "--model", TINY, "-tp", "2", "--enable-expert-parallel"], capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("--enable-expert-parallel is for mixtures of experts", refused.stderr)
+
+    def test_target_inter_token_latency(self):
+        """Beside a stream a prompt goes on by the fewest tokens that are allowed, else by whole steps."""
+        self.assertEqual(self.setting("max_num_batched_tokens"), 512)
+        self.assertEqual(self.setting("target_inter_token_ms"), 1)
+        self.complete(prompt=[5] * 1500, max_tokens=1)  # a millisecond is short
+        steps = self.status()["steps"]
+        self.complete(prompt=[5] * 1500, max_tokens=1)
+        self.assertEqual(self.status()["steps"] - steps, 3)
+        beside = []
+
+        def stream():
+            beside.append(self.complete(prompt=[5], max_tokens=400, ignore_eos=True)["usage"]["completion_tokens"])
+
+        thread = threading.Thread(target=stream)
+        thread.start()
+        while self.status()["running"] == 0:
+            time.sleep(0.001)
+        steps = self.status()["steps"]
+        self.complete(prompt=[5] * 1500, max_tokens=1)
+        self.assertGreater(self.status()["steps"] - steps, 10)
+        thread.join()
+        self.assertEqual(beside, [400])
+
+
 # Where the effect of each flag is seen.
 TESTS = {
+    "--enable-expert-parallel": MixtureTest.test_enable_expert_parallel,
+    "--target-inter-token-latency": MixtureTest.test_target_inter_token_latency,
     "model_or_topology": FileTest.test_topology_holds_where_no_flag_speaks,
     "--model": PlainTest.test_model_port_and_admin_port,
     "--tensor-parallel-size": SmallTest.test_tensor_parallel_size,

@@ -88,6 +88,11 @@ class LiveSettingsTest(unittest.TestCase):
         self.assertEqual(settings(self.server)["log_level"], "info")
         self.assertEqual(self.server.text().count(" info "), said + 1, "the change back is told")
 
+    def test_the_target_of_streams(self):
+        with self.changed({"scheduler.target_inter_token_ms": 40}):
+            self.assertEqual(settings(self.server)["target_inter_token_ms"], 40)
+        self.assertEqual(settings(self.server)["target_inter_token_ms"], 0)
+
     def test_prefix_caching(self):
         self.assertEqual(self.cached("a"), 48)
         with self.changed({"cache.prefix_caching": False}):

@@ -164,11 +164,6 @@ def normal_texts(seed, count):
     return out
 
 
-def is_late_punctuation(c):
-    """The table of HF's Punctuation is that of an old Unicode."""
-    return unicodedata.category(c)[0] == "P" and unicodedata.ucd_3_2_0.category(c)[0] != "P"
-
-
 def make(parent, names, size, full, count):
     """Folders of all kinds; full: with large charsmaps."""
     for name in names:
@@ -176,8 +171,6 @@ def make(parent, names, size, full, count):
         os.makedirs(folder, exist_ok=True)
         rng = random.Random(name)
         strings = texts(name, 0) + [hostile(rng) for _ in range(count // 2)] + normal_texts(name, count // 2)
-        if name in ("unigram_nmt", "pre_falcon"):
-            strings = [text for text in strings if not any(is_late_punctuation(c) for c in text)]
         if name in UNIGRAM:
             make_unigram(name, folder, size, full, strings)
         elif name in CUTS:

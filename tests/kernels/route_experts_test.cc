@@ -131,27 +131,34 @@ void ExpectDifferentExpertsOfNaN(const Stream& stream) {
   EXPECT_LT(sorted.back(), experts);
 }
 
-/// Pairs of one expert follow each other in their order; experts without pairs have empty ranges.
+/// Pairs of one expert follow each other in their order; experts without pairs have empty ranges. Of those that are not
+/// held here no pair has a row.
 template <class Stream>
-void ExpectGroups(const Stream& stream, int64_t pairs, int64_t experts) {
+void ExpectGroups(const Stream& stream, int64_t pairs, int64_t experts, int64_t first, int64_t held) {
   test::Random random(static_cast<uint64_t>(pairs + experts));
   std::vector<int32_t> of_pair;
   for (int64_t i = 0; i < pairs; ++i) of_pair.push_back(static_cast<int32_t>(random.Below((experts + 1) / 2) * 2));
   const DeviceBuffer<int32_t> in(of_pair);
-  const auto made = [](int64_t count) { return std::vector<int32_t>(static_cast<size_t>(count), -1); };
-  DeviceBuffer<int32_t> start(made(experts + 1)), pair_of_row(made(pairs)), row_of_pair(made(pairs));
-  GroupByExpert(stream, {in.data(), pairs, experts, start.data(), pair_of_row.data(), row_of_pair.data()});
+  const auto made = [](int64_t count) { return std::vector<int32_t>(static_cast<size_t>(count), -2); };
+  DeviceBuffer<int32_t> start(made(held + 1)), pair_of_row(made(pairs)), row_of_pair(made(pairs));
+  GroupByExpert(stream, {in.data(), pairs, held, start.data(), pair_of_row.data(), row_of_pair.data(), first});
   int32_t row = 0;
-  for (int32_t e = 0; e < experts; ++e) {
-    ASSERT_EQ(start[e], row) << "expert " << e;
+  for (int32_t e = 0; e < held; ++e) {
+    ASSERT_EQ(start[e], row) << "expert " << first + e;
     for (int32_t pair = 0; pair < pairs; ++pair) {
-      if (of_pair[static_cast<size_t>(pair)] != e) continue;
+      if (of_pair[static_cast<size_t>(pair)] != first + e) continue;
       ASSERT_EQ(pair_of_row[row], pair);
       ASSERT_EQ(row_of_pair[pair], row);
       ++row;
     }
   }
-  EXPECT_EQ(start[experts], pairs);
+  EXPECT_EQ(start[held], row);
+  for (int32_t pair = 0; pair < pairs; ++pair) {
+    const int64_t expert = of_pair[static_cast<size_t>(pair)];
+    if (expert < first || expert >= first + held) {
+      ASSERT_EQ(row_of_pair[pair], -1);
+    }
+  }
 }
 
 template <class Device>
@@ -170,11 +177,17 @@ TYPED_TEST_SUITE(GroupByExpertTest, Devices, DeviceName);
 
 TYPED_TEST(GroupByExpertTest, OrdersPairsByExpert) {
   for (const auto& [pairs, experts] : {std::pair{0, 4}, {1, 1}, {7, 3}, {600, 60}, {300, 256}}) {
-    ExpectGroups(this->device_.stream, pairs, experts);
+    ExpectGroups(this->device_.stream, pairs, experts, 0, experts);
   }
 }
 
-TEST(GroupByMostExpertsTest, OrdersPairsByExpert) { ExpectGroups(CpuStream(2), 1000, kMostExperts); }
+TYPED_TEST(GroupByExpertTest, LeavesOutPairsOfExpertsThatAreElsewhere) {
+  for (const auto& [first, held] : {std::pair{0, 7}, {5, 20}, {33, 27}, {59, 1}, {17, 0}, {0, 0}, {60, 0}}) {
+    ExpectGroups(this->device_.stream, 600, 60, first, held);
+  }
+}
+
+TEST(GroupByMostExpertsTest, OrdersPairsByExpert) { ExpectGroups(CpuStream(2), 1000, kMostExperts, 0, kMostExperts); }
 
 }  // namespace
 }  // namespace quire::kernels

@@ -131,6 +131,7 @@ void Simulation::ChangeOptions() {
   const auto& seconds = kSeconds[changes_.Below(4)];
   options.max_wait_seconds = seconds[0];
   options.max_request_seconds = seconds[1];
+  options.target_step_seconds = changes_.Below(2) == 0 ? 0 : 0.02;
   engine_.ChangeOptions(options);
   judge_.Changed(options);
   ++outcome_.changes;

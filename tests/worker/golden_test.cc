@@ -14,6 +14,7 @@
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"
 #include "tests/support/thread_group.h"
+#include "worker/model/shard.h"
 
 namespace quire {
 namespace {
@@ -48,7 +49,8 @@ struct Setup {
   bool prefix_caching = true;
   PreemptionMode preemption = PreemptionMode::kRecompute;
   int num_host_blocks = 0;
-  int choices = 1;          // of each request, all alike
+  int choices = 1;  // of each request, all alike
+  bool expert_parallel = false;
   double tolerance = 1e-3;  // of log-probabilities
 };
 
@@ -57,8 +59,13 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
                   int64_t* preemptions = nullptr) {
   const int max_model_len = 2200;
   test::ThreadGroup group(files,
-                          {setup.block_size, setup.max_step_tokens, setup.max_running, max_model_len, setup.threads,
-                           std::vector<double>(static_cast<size_t>(setup.ranks), 1.0)},
+                          {setup.block_size,
+                           setup.max_step_tokens,
+                           setup.max_running,
+                           max_model_len,
+                           setup.threads,
+                           std::vector<double>(static_cast<size_t>(setup.ranks), 1.0),
+                           {.expert_parallel = setup.expert_parallel}},
                           setup.num_blocks, setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0);
   EngineOptions options;
   options.scheduler.max_step_tokens = setup.max_step_tokens;
@@ -138,6 +145,18 @@ TEST_P(TinyModelTest, AloneOneRank) { ExpectGolden(files_, cases_, For(GetParam(
 TEST_P(TinyModelTest, MixedBatchOnOneToFourRanks) {
   for (int ranks = 1; ranks <= std::min<int64_t>(4, files_.spec().num_heads); ++ranks)
     ExpectGolden(files_, cases_, For(GetParam(), {.ranks = ranks, .arrivals_per_step = 0.4}));
+}
+
+/// Of models with mixtures alone: other models refuse it.
+TEST_P(TinyModelTest, WholeExpertsOnTwoAndThreeRanks) {
+  for (int ranks = 2; ranks <= std::min<int64_t>(3, files_.spec().num_heads); ++ranks) {
+    const auto setup = For(GetParam(), {.ranks = ranks, .arrivals_per_step = 0.4, .expert_parallel = true});
+    if (files_.spec().num_mixture_layers() > 0) {
+      ExpectGolden(files_, cases_, setup);
+    } else {
+      EXPECT_THROW(PlanShards(files_.spec(), {1, 1}, true), Error);
+    }
+  }
 }
 
 TEST_P(TinyModelTest, ThreadsAndOddBlockSizesChangeNothing) {

@@ -280,5 +280,42 @@ TEST(ShardTest, LayersWithStatesTakeNoPartOfABlock) {
   EXPECT_EQ(blocks.block_bytes, 7 * 2 * 3 * 16 * 64);
 }
 
+TEST(ShardTest, ExpertsGoOutWholeAndFillUpWhatHeadsLeaveUneven) {
+  ModelSpec c = SmolLm2();
+  c.architecture = "mixtral";
+  for (LayerSpec& layer : c.layers) layer.mixture = true;
+  c.mixture = {.experts = 7, .experts_per_token = 2, .intermediate_size = 512};
+  for (const size_t ranks : {1, 2, 3, 9}) {
+    int64_t experts = 0, least = INT64_MAX, most = 0;
+    const auto shards = PlanShards(c, std::vector<double>(ranks, 1.0), true);
+    const auto cut = PlanShards(c, std::vector<double>(ranks, 1.0));
+    for (size_t r = 0; r < ranks; ++r) {
+      const RankShard& s = shards[r];
+      EXPECT_TRUE(s.whole_experts);
+      EXPECT_EQ(s.experts.begin, experts) << ranks << " ranks";
+      EXPECT_EQ(s.expert_mlp, (Range{0, 512}));
+      EXPECT_EQ(s.heads, cut[r].heads) << "keys and values lie as they do without it";
+      EXPECT_EQ(cut[r].experts, (Range{0, 7}));
+      EXPECT_FALSE(cut[r].whole_experts);
+      experts = s.experts.end;
+      least = std::min(least, s.experts.size());
+      most = std::max(most, s.experts.size());
+    }
+    EXPECT_EQ(experts, 7);
+    EXPECT_LE(most - least, 1);
+    EXPECT_EQ(least == 0, ranks == 9) << "more ranks than experts";
+  }
+  EXPECT_LT(PlanShards(c, {1, 3}, true)[0].experts.size(), 3) << "by shares";
+}
+
+TEST(ShardTest, ExpertParallelismWithoutExpertsIsRefusedByName) {
+  try {
+    PlanShards(SmolLm2(), {1, 1}, true);
+    FAIL() << "there is nothing to deal out";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("--enable-expert-parallel is for mixtures of experts"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace quire

@@ -41,7 +41,7 @@ ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& sha
   make(logits, max_tokens * RouterWidth(m));
   make(chosen, pairs);
   make(weights, pairs);
-  make(start, m.experts + 1);
+  make(start, shard.experts.size() + 1);
   make(pair_of_row, pairs);
   make(row_of_pair, pairs);
   make(gate_up, gates * pairs * 2 * columns);
@@ -74,8 +74,8 @@ void CpuDecoder::NormRoute(int64_t layer) {
   routing.weights = a.weights.data();
   routing.num_tokens = tokens_;
   kernels::RouteExperts(stream_, routing);
-  kernels::GroupByExpert(stream_, {a.chosen.data(), tokens_ * m.experts_per_token, m.experts, a.start.data(),
-                                   a.pair_of_row.data(), a.row_of_pair.data()});
+  kernels::GroupByExpert(stream_, {a.chosen.data(), tokens_ * m.experts_per_token, shard_.experts.size(),
+                                   a.start.data(), a.pair_of_row.data(), a.row_of_pair.data(), shard_.experts.begin});
 }
 
 void CpuDecoder::AddExperts(int64_t layer) {
@@ -118,7 +118,10 @@ void CpuDecoder::AddExpertsNormedApart(int64_t layer) {
 void CpuDecoder::MultiplyExperts(const MixtureWeights& w) {
   const Mixture& m = spec_.mixture;
   ExpertActivations& a = experts_;
-  const int64_t columns = shard_.expert_mlp.size();
+  const int64_t columns = shard_.expert_mlp.size(), experts = shard_.experts.size();
+  if (experts == 0) return;
+  // Of an expert that is cut, one rank adds the bias behind the sum.
+  const bool adds_bias = shard_.whole_experts || collective_.rank() == 0;
   std::vector<float>& in = spec_.gated_mlp ? a.gate_up : a.activated;
   kernels::ExpertMatmul(stream_, {.x = experts_in_,
                                   .x_stride = spec_.hidden_size,
@@ -126,21 +129,21 @@ void CpuDecoder::MultiplyExperts(const MixtureWeights& w) {
                                   .pairs_per_x_row = m.experts_per_token,
                                   .start = a.start.data(),
                                   .weights = w.in.data(),
-                                  .num_experts = m.experts,
+                                  .num_experts = experts,
                                   .num_weights = spec_.gated_mlp ? 2 : 1,
                                   .bias = DataOf(w.in_bias),
                                   .y = in.data(),
                                   .activations = activations_});
-  Activate(stream_, spec_, in, a.activated, tokens_ * m.experts_per_token, columns);
+  Activate(stream_, spec_, in, a.activated, a.start.back(), columns);
   kernels::ExpertMatmul(stream_, {.x = a.activated.data(),
                                   .x_stride = columns,
                                   .pair_of_row = nullptr,
                                   .pairs_per_x_row = 1,
                                   .start = a.start.data(),
                                   .weights = w.down.data(),
-                                  .num_experts = m.experts,
+                                  .num_experts = experts,
                                   .num_weights = 1,
-                                  .bias = collective_.rank() == 0 ? DataOf(w.down_bias) : nullptr,
+                                  .bias = adds_bias ? DataOf(w.down_bias) : nullptr,
                                   .y = a.out.data(),
                                   .activations = activations_});
 }

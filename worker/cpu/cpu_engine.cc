@@ -48,7 +48,7 @@ class CpuEngine final : public RankEngine {
  public:
   CpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective)
       : sizes_(sizes),
-        shards_(PlanShards(files.spec(), sizes.shares)),
+        shards_(PlanShards(files.spec(), sizes.shares, sizes.compute.expert_parallel)),
         shard_(shards_[static_cast<size_t>(collective.rank())]),
         kv_shape_(KvShapeOf(files.spec(), shard_, sizes)),
         stream_(sizes.threads),
@@ -154,7 +154,8 @@ std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineS
 }
 
 RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& sizes, Rank rank) {
-  const RankShard shard = PlanShards(files.spec(), sizes.shares)[static_cast<size_t>(rank)];
+  const RankShard shard =
+      PlanShards(files.spec(), sizes.shares, sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
   return {.weight_bytes = ModelWeights::Bytes(files, shard, sizes.compute.quantization),
           .block_bytes = KvShapeOf(files.spec(), shard, sizes).block_bytes(),
           .state_bytes = StateLayout(files.spec(), shard).bytes};

@@ -16,7 +16,7 @@ struct ExpertActivations {
   std::vector<float> logits;         // [T, experts], and a column more where the shared expert has a gate
   std::vector<int32_t> chosen;       // [T, k]
   std::vector<float> weights;        // [T, k]
-  std::vector<int32_t> start;        // [experts + 1]
+  std::vector<int32_t> start;        // [experts of the rank + 1]
   std::vector<int32_t> pair_of_row;  // [T * k]
   std::vector<int32_t> row_of_pair;  // [T * k]
   std::vector<float> gate_up;        // [T * k, 2 * local expert mlp]; of gated experts

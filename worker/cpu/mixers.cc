@@ -41,6 +41,7 @@ void CpuMixers::Mix(int64_t layer, const MixerWeights& weights, const StepInputs
   const kernels::StateView convolution = StatesOf(inputs, cache, place.convolution_at);
   const kernels::StateView heads = StatesOf(inputs, cache, place.heads_at);
   switch (shape_.mixer) {
+    case Mixer::kNone:
     case Mixer::kAttention:
       Fail("layer {} keeps no state", layer);
     case Mixer::kShortConvolution:

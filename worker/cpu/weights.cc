@@ -141,7 +141,7 @@ MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShar
   out.experts_norm.weight = ReadVector(files, shard, Role::kExpertsNorm, layer);
   out.experts_after_norm = ReadVector(files, shard, Role::kExpertsAfterNorm, layer);
   out.shared_after_norm = ReadVector(files, shard, Role::kSharedAfterNorm, layer);
-  for (int64_t e = 0; e < mixture.experts; ++e) {
+  for (int64_t e = shard.experts.begin; e < shard.experts.end; ++e) {
     if (gated) out.in.push_back(matrix(Role::kExpertGate, e));
     out.in.push_back(matrix(Role::kExpertUp, e));
     out.down.push_back(matrix(Role::kExpertDown, e));

@@ -31,8 +31,8 @@ void CudaDecoder::NormRoute(int64_t layer) {
   routing.weights = e.weights;
   routing.num_tokens = shape_.num_rows;
   kernels::RouteExperts(device_.stream(), routing);
-  kernels::GroupByExpert(device_.stream(), {e.chosen, shape_.num_rows * m.experts_per_token, m.experts, e.start,
-                                            e.pair_of_row, e.row_of_pair});
+  kernels::GroupByExpert(device_.stream(), {e.chosen, shape_.num_rows * m.experts_per_token, e.experts.size(), e.start,
+                                            e.pair_of_row, e.row_of_pair, e.experts.begin});
 }
 
 void CudaDecoder::AddExperts(int64_t layer) {
@@ -89,7 +89,8 @@ void CudaDecoder::MultiplyExperts(int64_t layer) {
   const CudaLayerWeights& w = weights(layer);
   const CudaExpertActivations& e = memory_.experts;
   const int64_t hidden = spec_.hidden_size, rows = shape_.num_rows * m.experts_per_token;
-  const bool adds_bias = collective_ == nullptr || collective_->rank() == 0;
+  // Of an expert that is cut, one rank adds the bias behind the sum.
+  const bool adds_bias = collective_ == nullptr || e.whole_experts || collective_->rank() == 0;
   kernels::CudaExpertMatmulParams product = {.dtype = sizes_.dtype,
                                              .x = experts_in_,
                                              .pair_of_row = e.pair_of_row,
@@ -99,7 +100,7 @@ void CudaDecoder::MultiplyExperts(int64_t layer) {
                                              .bias = w.experts_in_bias,
                                              .y = e.gate_up,
                                              .num_rows = rows,
-                                             .num_experts = m.experts,
+                                             .num_experts = e.experts.size(),
                                              .n = 2 * e.width,
                                              .k = hidden};
   kernels::ExpertMatmul(device_.stream(), product);

@@ -240,7 +240,7 @@ RankMemory MemoryOfCudaRank(const ModelFiles& files, const EngineSizes& sizes, c
                             Rank rank) {
   const ModelSpec& spec = files.spec();
   CheckCudaModel(spec, sizes);
-  const RankShard shard = PlanShards(spec, sizes.shares)[static_cast<size_t>(rank)];
+  const RankShard shard = PlanShards(spec, sizes.shares, sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
   return {.weight_bytes = CudaWeights::Bytes(files, shard, options.dtype),
           .block_bytes = CudaKvCache::BlockBytes(spec, shard, {CachedType(options), sizes.block_size}),
           .state_bytes = StateLayout(spec, shard).bytes,

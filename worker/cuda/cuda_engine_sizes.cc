@@ -83,7 +83,8 @@ void CheckCudaModel(const ModelSpec& spec, const EngineSizes& sizes) {
 
 CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engine, const CudaEngineOptions& options,
                                  Rank rank, const Device& device)
-    : shards(PlanShards(spec, engine.shares)), shard(shards[static_cast<size_t>(rank)]) {
+    : shards(PlanShards(spec, engine.shares, engine.compute.expert_parallel)),
+      shard(shards[static_cast<size_t>(rank)]) {
   CheckAttention(spec, engine, options.attention, device);
   int64_t widest = 0;
   for (const RankShard& s : shards) widest = std::max(widest, s.vocab.size());

@@ -25,6 +25,7 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
   };
   const bool whole = spec.qk_norm == QkNorm::kWhole, norms = spec.qk_norm != QkNorm::kNone;
   const Mixture& m = spec.mixture;
+  const int64_t experts = shard.experts.size();
   const int64_t expert = CudaWeights::ExpertWidth(shard), shared = CudaWeights::SharedWidth(shard);
   for (int64_t i = 0; i < spec.num_layers(); ++i) {
     const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
@@ -56,10 +57,10 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
                       .input_out = take_if(inputs > 0, hidden * inputs),
                       .input_norm = take_if(inputs > 0, hidden),
                       .router = take_if(layer.mixture, CudaWeights::RouterWidth(spec) * hidden),
-                      .experts_in_bias = take_if(layer.mixture && m.expert_biases, m.experts * 2 * expert),
-                      .experts_down_bias = take_if(layer.mixture && m.expert_biases, m.experts * hidden),
-                      .experts_in = take_if(layer.mixture, m.experts * 2 * expert * hidden),
-                      .experts_down = take_if(layer.mixture, m.experts * hidden * expert),
+                      .experts_in_bias = take_if(layer.mixture && m.expert_biases, experts * 2 * expert),
+                      .experts_down_bias = take_if(layer.mixture && m.expert_biases, experts * hidden),
+                      .experts_in = take_if(layer.mixture, experts * 2 * expert * hidden),
+                      .experts_down = take_if(layer.mixture, experts * hidden * expert),
                       .shared_in = take_if(shares, 2 * shared * hidden),
                       .shared_down = take_if(shares, hidden * shared),
                       .norms_apart = layer.mixture ? PlaceNorms(m, hidden * element) : CudaMixtureNorms()});

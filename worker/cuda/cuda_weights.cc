@@ -84,7 +84,7 @@ class Loader {
     Vector(to.norms_apart.shared_after, Role::kSharedAfterNorm, layer);
     auto* in = static_cast<std::byte*>(to.experts_in);
     auto* down = static_cast<std::byte*>(to.experts_down);
-    for (int64_t expert = 0; expert < m.experts; ++expert) {
+    for (int64_t expert = shard_.experts.begin; expert < shard_.experts.end; ++expert) {
       const std::vector<RowSource> gate = Rows(Role::kExpertGate, layer, expert);
       uploader_.Upload(in, Alternating(gate, Rows(Role::kExpertUp, layer, expert), width), all, hidden);
       uploader_.Upload(down, Rows(Role::kExpertDown, layer, expert), Slice(Role::kExpertDown, layer).cols, width);
@@ -102,7 +102,7 @@ class Loader {
 
   void LoadExpertBiases(int64_t layer, int64_t expert, const CudaLayerWeights& to) const {
     const auto place = [&](void* of_all, int64_t width) {
-      return static_cast<std::byte*>(of_all) + expert * width * element_;
+      return static_cast<std::byte*>(of_all) + (expert - shard_.experts.begin) * width * element_;
     };
     const int64_t hidden = files_.spec().hidden_size, width = 2 * CudaWeights::ExpertWidth(shard_);
     std::vector<float> in(static_cast<size_t>(width));

@@ -12,7 +12,9 @@ namespace quire {
 struct CudaExpertActivations {
   CudaExpertActivations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens,
                         Pieces& pieces)
-      : width(CudaWeights::ExpertWidth(shard)),
+      : experts(shard.experts),
+        whole_experts(shard.whole_experts),
+        width(CudaWeights::ExpertWidth(shard)),
         shared_width(CudaWeights::SharedWidth(shard)),
         router_width(CudaWeights::RouterWidth(spec)) {
     if (spec.num_mixture_layers() == 0) return;
@@ -23,7 +25,7 @@ struct CudaExpertActivations {
     logits = pieces.Take<float>(max_tokens * router_width);
     weights = pieces.Take<float>(pairs);
     chosen = pieces.Take<int32_t>(pairs);
-    start = pieces.Take<int32_t>(spec.mixture.experts + 1);
+    start = pieces.Take<int32_t>(experts.size() + 1);
     pair_of_row = pieces.Take<int32_t>(pairs);
     row_of_pair = pieces.Take<int32_t>(pairs);
     gate_up = rows(pairs, 2 * width);
@@ -35,12 +37,14 @@ struct CudaExpertActivations {
     shared = rows(spec.mixture.normed_apart ? 2 * max_tokens : max_tokens, spec.hidden_size);
   }
 
+  Range experts;                // the rank's
+  bool whole_experts;           // they are no other rank's
   int64_t width, shared_width;  // columns of an expert's and of the shared expert's MLP
   int64_t router_width;
   float* logits = nullptr;           // [T, router_width]
   float* weights = nullptr;          // [T, k]
   int32_t* chosen = nullptr;         // [T, k]
-  int32_t* start = nullptr;          // [experts + 1]
+  int32_t* start = nullptr;          // [experts of the rank + 1]
   int32_t* pair_of_row = nullptr;    // [T * k]
   int32_t* row_of_pair = nullptr;    // [T * k]
   void* gate_up = nullptr;           // [T * k, 2 * width]

@@ -130,6 +130,77 @@ Range KeyHeadsOf(const Range& value_heads, int64_t group) {
   return {value_heads.begin / group, (value_heads.end - 1) / group + 1};
 }
 
+/// Deals out what fills up the heads, axis after axis, and keeps account of what each rank reads in a step of one
+/// token, in units of hidden_size numbers; vectors are too short to count.
+class Dealer {
+ public:
+  Dealer(const ModelSpec& spec, const std::vector<double>& shares, std::vector<RankShard>& shards)
+      : spec_(spec), shares_(shares), shards_(shards) {
+    for (const RankShard& shard : shards) loads_.push_back(InRows(NumbersOfHeads(spec, shard)));
+  }
+
+  /// Numbers along an axis, in pieces of `unit`.
+  void Deal(Axis axis, int64_t unit, Range RankShard::*part) {
+    const double cost = CostOf(axis);
+    if (cost == 0) return;  // no layer has such an MLP
+    Set(part, Fill(Extent(spec_, axis, 0), unit, cost));
+  }
+
+  void DealStateHeads() {
+    const Recurrence& recurrence = spec_.recurrence;
+    if (recurrence.key_heads == 0) return;
+    const auto [at_once, cost] = StateHeadsOf(spec_);
+    Set(&RankShard::value_heads, Fill(recurrence.value_heads, at_once, cost / static_cast<double>(at_once)));
+    for (RankShard& shard : shards_) shard.key_heads = KeyHeadsOf(shard.value_heads, recurrence.heads_per_key());
+  }
+
+  /// Columns of every expert, or whole ones.
+  void DealExperts(bool whole) {
+    const Mixture& mixture = spec_.mixture;
+    if (!whole) {
+      for (RankShard& shard : shards_) shard.experts = {0, mixture.experts};
+      return Deal(Axis::kExpertMlp, UnitOf(mixture.intermediate_size), &RankShard::expert_mlp);
+    }
+    const double of_all = CostOf(Axis::kExpertMlp) * static_cast<double>(mixture.intermediate_size);
+    Set(&RankShard::experts, Fill(mixture.experts, 1, of_all / static_cast<double>(mixture.experts)));
+    for (RankShard& shard : shards_) {
+      shard.whole_experts = true;
+      shard.expert_mlp = {0, mixture.intermediate_size};
+    }
+  }
+
+  /// Of layers without a mixture, size by size.
+  void DealMlps() {
+    for (const auto& [columns, numbers] : MlpNumbersBySize(spec_)) {
+      const std::vector<Range> ranges = Fill(columns, UnitOf(columns), InRows(numbers));
+      for (size_t i = 0; i < spec_.layers.size(); ++i) {
+        if (spec_.layers[i].mixture || spec_.layers[i].intermediate_size != columns) continue;
+        for (size_t r = 0; r < shards_.size(); ++r) shards_[r].layers[i].mlp = ranges[r];
+      }
+    }
+  }
+
+ private:
+  double InRows(int64_t numbers) const { return static_cast<double>(numbers) / static_cast<double>(spec_.hidden_size); }
+  double CostOf(Axis axis) const { return InRows(MatrixNumbersPerUnit(spec_, axis)); }
+
+  /// `columns` in pieces of `unit`, a column of which costs so much; their ranges by rank.
+  std::vector<Range> Fill(int64_t columns, int64_t unit, double cost_of_column) {
+    std::vector<int64_t> counts = FillUp(columns / unit, static_cast<double>(unit) * cost_of_column, shares_, loads_);
+    for (int64_t& count : counts) count *= unit;
+    return ToRanges(counts);
+  }
+
+  void Set(Range RankShard::*part, const std::vector<Range>& ranges) {
+    for (size_t r = 0; r < shards_.size(); ++r) shards_[r].*part = ranges[r];
+  }
+
+  const ModelSpec& spec_;
+  const std::vector<double>& shares_;
+  std::vector<RankShard>& shards_;
+  std::vector<double> loads_;
+};
+
 }  // namespace
 
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
@@ -151,7 +222,11 @@ int64_t ConvolvedChannels(const ModelSpec& spec, const RankShard& shard) {
   return 2 * shard.key_heads.size() * r.key_dim + shard.value_heads.size() * r.value_dim;
 }
 
-std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares) {
+std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares, bool expert_parallel) {
+  if (expert_parallel && spec.num_mixture_layers() == 0) {
+    Fail("--enable-expert-parallel is for mixtures of experts, and a model of {} has none here; leave it out",
+         spec.architecture);
+  }
   const auto ranks = static_cast<int64_t>(shares.size());
   if (ranks < 1 || ranks > spec.num_heads) {
     Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} ranks can share it", ranks,
@@ -160,51 +235,18 @@ std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<doubl
   const auto heads = ToRanges(SplitHeads(spec.num_heads, shares));
 
   std::vector<RankShard> shards(shares.size());
-  // Weights read per step, in units of hidden_size numbers; vectors are too short to count.
-  const auto cost = [&](Axis axis) {
-    return static_cast<double>(MatrixNumbersPerUnit(spec, axis)) / static_cast<double>(spec.hidden_size);
-  };
-  std::vector<double> loads;
   for (size_t r = 0; r < shards.size(); ++r) {
-    RankShard& shard = shards[r];
-    shard.heads = heads[r];
+    shards[r].heads = heads[r];
     for (const LayerSpec& layer : spec.layers)
-      shard.layers.push_back(KvHeadsOf(heads[r], spec.num_heads / layer.num_kv_heads));
-    loads.push_back(static_cast<double>(NumbersOfHeads(spec, shard)) / static_cast<double>(spec.hidden_size));
+      shards[r].layers.push_back(KvHeadsOf(heads[r], spec.num_heads / layer.num_kv_heads));
   }
-
-  // `columns` in pieces of `unit`, each of which costs so much; their ranges by rank.
-  const auto fill = [&](int64_t columns, int64_t unit, double cost_of_column) {
-    std::vector<int64_t> counts = FillUp(columns / unit, static_cast<double>(unit) * cost_of_column, shares, loads);
-    for (int64_t& count : counts) count *= unit;
-    return ToRanges(counts);
-  };
-  const auto fill_all = [&](Axis axis, int64_t unit, Range RankShard::*part) {
-    if (cost(axis) == 0) return;  // no layer has such an MLP
-    const std::vector<Range> ranges = fill(Extent(spec, axis, 0), unit, cost(axis));
-    for (size_t r = 0; r < shards.size(); ++r) shards[r].*part = ranges[r];
-  };
-  fill_all(Axis::kChannels, UnitOf(spec.recurrence.channels), &RankShard::channels);
-  if (spec.recurrence.key_heads > 0) {
-    const auto [at_once, cost_of_heads] = StateHeadsOf(spec);
-    const std::vector<Range> ranges =
-        fill(spec.recurrence.value_heads, at_once, cost_of_heads / static_cast<double>(at_once));
-    for (size_t r = 0; r < shards.size(); ++r) {
-      shards[r].value_heads = ranges[r];
-      shards[r].key_heads = KeyHeadsOf(ranges[r], spec.recurrence.heads_per_key());
-    }
-  }
-  fill_all(Axis::kExpertMlp, UnitOf(spec.mixture.intermediate_size), &RankShard::expert_mlp);
-  fill_all(Axis::kSharedMlp, UnitOf(spec.mixture.shared_intermediate_size), &RankShard::shared_mlp);
-  for (const auto& [columns, numbers] : MlpNumbersBySize(spec)) {
-    const std::vector<Range> ranges =
-        fill(columns, UnitOf(columns), static_cast<double>(numbers) / static_cast<double>(spec.hidden_size));
-    for (size_t i = 0; i < spec.layers.size(); ++i) {
-      if (spec.layers[i].mixture || spec.layers[i].intermediate_size != columns) continue;
-      for (size_t r = 0; r < shards.size(); ++r) shards[r].layers[i].mlp = ranges[r];
-    }
-  }
-  fill_all(Axis::kVocab, 1, &RankShard::vocab);
+  Dealer dealer(spec, shares, shards);
+  dealer.Deal(Axis::kChannels, UnitOf(spec.recurrence.channels), &RankShard::channels);
+  dealer.DealStateHeads();
+  dealer.DealExperts(expert_parallel);
+  dealer.Deal(Axis::kSharedMlp, UnitOf(spec.mixture.shared_intermediate_size), &RankShard::shared_mlp);
+  dealer.DealMlps();
+  dealer.Deal(Axis::kVocab, 1, &RankShard::vocab);
   return shards;
 }
 

@@ -25,13 +25,15 @@ struct LayerShard {
 
 /// What one rank of a tensor-parallel group holds.
 struct RankShard {
-  Range heads;        // query heads of every layer (Axis::kQueries)
-  Range expert_mlp;   // Axis::kExpertMlp, the same columns of every expert
-  Range shared_mlp;   // Axis::kSharedMlp
-  Range channels;     // of short convolutions (Axis::kChannels)
-  Range value_heads;  // of heads that keep a state (Axis::kStateValues); may be none
-  Range key_heads;    // those that they need; of state spaces, ranks may hold the same one
-  Range vocab;        // Axis::kVocab
+  Range heads;                 // query heads of every layer (Axis::kQueries)
+  Range experts;               // of a mixture; all of them, unless
+  bool whole_experts = false;  // they are the rank's alone (expert parallelism); then there may be none
+  Range expert_mlp;            // Axis::kExpertMlp, the same columns of each of them
+  Range shared_mlp;            // Axis::kSharedMlp
+  Range channels;              // of short convolutions (Axis::kChannels)
+  Range value_heads;           // of heads that keep a state (Axis::kStateValues); may be none
+  Range key_heads;             // those that they need; of state spaces, ranks may hold the same one
+  Range vocab;                 // Axis::kVocab
   std::vector<LayerShard> layers;
 
   const LayerShard& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
@@ -56,7 +58,10 @@ inline constexpr int64_t kMlpUnit = 32;
 /// Splits a model over shares.size() ranks in proportion to the shares (all positive). Any count up to the number of
 /// query heads works: heads go out whole, and channels of convolutions, heads that keep a state, MLP columns
 /// (of experts, the same of each), then vocabulary rows, fill up what the heads leave uneven, so that every rank reads
-/// about its share of the weights in a step of one token. Throws Error when there are more ranks than heads.
-std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares);
+/// about its share of the weights in a step of one token. With expert_parallel experts go out whole instead, as if each
+/// were chosen as often as any other; the shared one is split by columns all the same. Throws Error when there are more
+/// ranks than heads, and for expert_parallel without a mixture.
+std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares,
+                                  bool expert_parallel = false);
 
 }  // namespace quire

@@ -36,6 +36,10 @@ constexpr LiveKey kLive[] = {
      [](const Topology& from, Topology& to) { to.cache.prefix_caching = from.cache.prefix_caching; }},
     {"logs.level", [](const Topology& from, Topology& to) { to.logs.level = from.logs.level; }},
     {kKeyLimits, [](const Topology& from, Topology& to) { to.key_limits = from.key_limits; }},
+    {"scheduler.target_inter_token_ms",
+     [](const Topology& from, Topology& to) {
+       to.scheduler.target_inter_token_ms = from.scheduler.target_inter_token_ms;
+     }},
     {"server.limits.body_bytes_per_second", CopyLimit<&Topology::Limits::body_bytes_per_second>},
     {"server.limits.body_seconds", CopyLimit<&Topology::Limits::body_seconds>},
     {"server.limits.head_seconds", CopyLimit<&Topology::Limits::head_seconds>},

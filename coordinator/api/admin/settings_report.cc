@@ -1,6 +1,7 @@
 #include "coordinator/api/admin/settings_report.h"
 
 #include "comm/base/json.h"
+#include "coordinator/cluster/launch/engine_settings.h"
 #include "coordinator/log/log.h"
 
 namespace quire {
@@ -47,68 +48,78 @@ Json KeyLimitsJson(const std::map<std::string, Topology::KeyLimits>& all) {
   return out;
 }
 
+/// How the workers compute, and what each has of the model.
+Json WorkersJson(const AssignMessage& workers) {
+  const ComputeSettings& compute = workers.compute;
+  return {{"backend", NameOf(compute.backend)},
+          {"dtype", NameOf(compute.dtype)},
+          {"quantization", NameOf(compute.quantization)},
+          {"activations", NameOf(compute.activations)},
+          {"attention_backend", NameOf(compute.attention_backend)},
+          {"kv_cache_dtype", KvCacheDtypeName(compute)},
+          {"tensor_parallel_size", workers.shares.size()},
+          {"shares", workers.shares},
+          {"expert_parallel", compute.expert_parallel},
+          {"threads_per_worker", workers.threads}};
+}
+
 }  // namespace
 
 Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
   const AssignMessage& workers = replica.assignment;
   const EngineOptions& engine = replica.options;
-  return {{"model", topology.model.path},
-          {"served_model_name", topology.model.name},
-          {"load_format", NameOf(topology.model.load_format)},
-          {"verify_checksum", TextOrNull(topology.model.checksums)},
-          {"tool_call_parser", topology.model.tool_call_parser},
-          {"reasoning_parser", topology.model.reasoning_parser},
-          {"pooling", NameOf(topology.model.pooling)},
-          {"scoring", NameOf(topology.model.scoring)},
-          {"generation_config", NameOf(topology.model.generation_config)},
-          {"backend", NameOf(workers.compute.backend)},
-          {"dtype", NameOf(workers.compute.dtype)},
-          {"quantization", NameOf(workers.compute.quantization)},
-          {"activations", NameOf(workers.compute.activations)},
-          {"attention_backend", NameOf(workers.compute.attention_backend)},
-          {"kv_cache_dtype", KvCacheDtypeName(workers.compute)},
-          {"tensor_parallel_size", workers.shares.size()},
-          {"shares", workers.shares},
-          {"data_parallel_size", topology.parallel.replicas},
-          {"prefill_replicas", topology.parallel.prefill_replicas},
-          {"threads_per_worker", workers.threads},
-          {"max_model_len", engine.max_model_len},
-          {"max_num_seqs", engine.scheduler.max_running},
-          {"max_num_queued_reqs", topology.scheduler.max_waiting},
-          {"max_num_batched_tokens", engine.scheduler.max_step_tokens},
-          {"block_size", engine.blocks.block_size},
-          {"num_kv_blocks", engine.blocks.num_blocks - 1},  // without the null block
-          {"num_swap_blocks", engine.blocks.num_host_blocks},
-          {"kv_cache_memory_bytes", topology.cache.memory_bytes > 0 ? Json(topology.cache.memory_bytes) : Json()},
-          {"gpu_memory_utilization", topology.cache.memory},
-          {"swap_space_bytes", topology.cache.host_swap_bytes},
-          {"watermark", engine.blocks.watermark},
-          {"enable_prefix_caching", engine.blocks.prefix_caching},
-          {"preemption_mode", PreemptionName(engine)},
-          {"plan_ahead", engine.plan_ahead},
-          {"seed", topology.seed ? Json(*topology.seed) : Json()},
-          {"journal", TextOrNull(topology.journal)},
-          {"log_level", NameOf(CurrentLogLevel())},
-          {"listen", topology.server.listen},
-          {"admin_listen", topology.admin.listen},
-          {"api_key_file", TextOrNull(topology.server.key_file)},
-          {"admin_token_file", TextOrNull(topology.admin.key_file)},
-          {"ssl_certfile", TextOrNull(topology.server.certificate)},
-          {"ssl_keyfile", TextOrNull(topology.server.key)},
-          {"admin_ssl_certfile", TextOrNull(topology.admin.certificate)},
-          {"admin_ssl_keyfile", TextOrNull(topology.admin.key)},
-          {"allowed_origins", topology.server.allowed_origins},
-          {"allowed_hosts", topology.server.allowed_hosts},
-          {"chat_page", topology.server.chat_page},
-          {"ignore_unknown_fields", topology.server.ignore_unknown_fields},
-          {"access_log", NameOf(topology.logs.access)},
-          {"access_log_file", TextOrNull(topology.logs.access_file)},
-          {"audit_log_file", TextOrNull(topology.logs.audit_file)},
-          {"metrics_listen", TextOrNull(topology.metrics.listen)},
-          {"otlp_traces_endpoint", TextOrNull(topology.traces.endpoint)},
-          {"private_network", NameOf(topology.transport.private_network)},
-          {"limits", LimitsJson(topology.limits)},
-          {"key_limits", KeyLimitsJson(topology.key_limits)}};
+  Json settings = {
+      {"model", topology.model.path},
+      {"served_model_name", topology.model.name},
+      {"load_format", NameOf(topology.model.load_format)},
+      {"verify_checksum", TextOrNull(topology.model.checksums)},
+      {"tool_call_parser", topology.model.tool_call_parser},
+      {"reasoning_parser", topology.model.reasoning_parser},
+      {"pooling", NameOf(topology.model.pooling)},
+      {"scoring", NameOf(topology.model.scoring)},
+      {"generation_config", NameOf(topology.model.generation_config)},
+      {"data_parallel_size", topology.parallel.replicas},
+      {"prefill_replicas", topology.parallel.prefill_replicas},
+      {"max_model_len", engine.max_model_len},
+      {"max_num_seqs", engine.scheduler.max_running},
+      {"max_num_queued_reqs", topology.scheduler.max_waiting},
+      {"max_num_batched_tokens", engine.scheduler.max_step_tokens},
+      {"target_inter_token_ms", TargetMillis(topology.scheduler)},
+      {"block_size", engine.blocks.block_size},
+      {"num_kv_blocks", engine.blocks.num_blocks - 1},  // without the null block
+      {"num_swap_blocks", engine.blocks.num_host_blocks},
+      {"kv_cache_memory_bytes", topology.cache.memory_bytes > 0 ? Json(topology.cache.memory_bytes) : Json()},
+      {"gpu_memory_utilization", topology.cache.memory},
+      {"swap_space_bytes", topology.cache.host_swap_bytes},
+      {"watermark", engine.blocks.watermark},
+      {"enable_prefix_caching", engine.blocks.prefix_caching},
+      {"preemption_mode", PreemptionName(engine)},
+      {"plan_ahead", engine.plan_ahead},
+      {"seed", topology.seed ? Json(*topology.seed) : Json()},
+      {"journal", TextOrNull(topology.journal)},
+      {"log_level", NameOf(CurrentLogLevel())},
+      {"listen", topology.server.listen},
+      {"admin_listen", topology.admin.listen},
+      {"api_key_file", TextOrNull(topology.server.key_file)},
+      {"admin_token_file", TextOrNull(topology.admin.key_file)},
+      {"ssl_certfile", TextOrNull(topology.server.certificate)},
+      {"ssl_keyfile", TextOrNull(topology.server.key)},
+      {"admin_ssl_certfile", TextOrNull(topology.admin.certificate)},
+      {"admin_ssl_keyfile", TextOrNull(topology.admin.key)},
+      {"allowed_origins", topology.server.allowed_origins},
+      {"allowed_hosts", topology.server.allowed_hosts},
+      {"chat_page", topology.server.chat_page},
+      {"ignore_unknown_fields", topology.server.ignore_unknown_fields},
+      {"access_log", NameOf(topology.logs.access)},
+      {"access_log_file", TextOrNull(topology.logs.access_file)},
+      {"audit_log_file", TextOrNull(topology.logs.audit_file)},
+      {"metrics_listen", TextOrNull(topology.metrics.listen)},
+      {"otlp_traces_endpoint", TextOrNull(topology.traces.endpoint)},
+      {"private_network", NameOf(topology.transport.private_network)},
+      {"limits", LimitsJson(topology.limits)},
+      {"key_limits", KeyLimitsJson(topology.key_limits)}};
+  settings.update(WorkersJson(workers));
+  return settings;
 }
 
 }  // namespace quire

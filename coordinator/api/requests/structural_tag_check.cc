@@ -33,7 +33,7 @@ enum class Form {
   kBegin,       // a string, or a format of the kind token
   kEnd,         // the same, or a list of strings
   kFormat,      // a format
-  kFormats,     // a list of at least one
+  kFormatList,  // a list of at least one
   kTags,        // the same, of the kind tag
   kRules,       // a list of at least one [text, format]
 };
@@ -61,8 +61,8 @@ const std::map<std::string_view, std::vector<Member>> kKinds = {
     {"any_text", {Optional("excludes", Form::kTexts)}},
     {"grammar", {{"grammar", Form::kText}}},
     {"regex", {{"pattern", Form::kText}}},
-    {"sequence", {{"elements", Form::kFormats}}},
-    {"or", {{"elements", Form::kFormats}}},
+    {"sequence", {{"elements", Form::kFormatList}}},
+    {"or", {{"elements", Form::kFormatList}}},
     {"tag", {{"begin", Form::kBegin}, {"content", Form::kFormat}, {"end", Form::kEnd}}},
     {"triggered_tags",
      {{"triggers", Form::kTexts},
@@ -178,7 +178,7 @@ class TagChecker {
         return unless(value.is_string() || value.is_object() ||
                           (IsListOf(value, [](const OrderedJson& text) { return text.is_string(); }) && !value.empty()),
                       "must be a string, a list of strings or a token");
-      case Form::kFormats:
+      case Form::kFormatList:
       case Form::kTags:
       case Form::kRules:
         return unless(value.is_array() && !value.empty(), "must be a list of at least one");
@@ -200,7 +200,7 @@ class TagChecker {
         return;
       case Form::kFormat:
         return Check(value, where, depth + 1);
-      case Form::kFormats:
+      case Form::kFormatList:
       case Form::kTags:
         for (size_t i = 0; i < value.size(); ++i)
           Check(value[i], fmt::format("{}.{}", where, i), depth + 1, form == Form::kTags ? "tag" : "");

@@ -63,6 +63,8 @@ void Deployment::CheckShape(const GroupShape& shape) const {
     Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} workers can share it",
          shape.tensor, heads, heads);
   }
+  if (topology_.compute.expert_parallel && model_.spec().num_mixture_layers() == 0)
+    Fail("--enable-expert-parallel is for mixtures of experts, and this model has none; leave it out");
   if (group_ != nullptr && shape.tensor > group_->most_ranks()) {
     Fail("{} workers need keys, and {} have some: quire keygen --transport adds them, and a restart reads them",
          shape.tensor, group_->most_ranks());

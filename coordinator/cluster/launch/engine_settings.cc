@@ -2,9 +2,15 @@
 
 namespace quire {
 
+int TargetMillis(const Topology::Scheduler& scheduler) {
+  constexpr int kByItself = 100;
+  if (scheduler.target_inter_token_ms > 0) return scheduler.target_inter_token_ms;
+  return scheduler.auto_step_tokens ? kByItself : 0;
+}
+
 LiveOptions LiveOptionsOf(const Topology& topology) {
   return {topology.cache.prefix_caching, static_cast<double>(topology.limits.queue_seconds),
-          static_cast<double>(topology.limits.request_seconds)};
+          static_cast<double>(topology.limits.request_seconds), TargetMillis(topology.scheduler) / 1000.0};
 }
 
 EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, const PoolSizes& pools,
@@ -23,6 +29,7 @@ EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, c
   options.blocks.prefix_caching = live.prefix_caching;
   options.max_wait_seconds = live.max_wait_seconds;
   options.max_request_seconds = live.max_request_seconds;
+  options.scheduler.target_step_seconds = live.target_step_seconds;
   options.plan_ahead = topology.scheduler.plan_ahead;
   options.max_model_len = max_model_len;
   options.vocab_size = static_cast<int>(spec.vocab_size);

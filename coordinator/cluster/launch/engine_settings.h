@@ -13,4 +13,7 @@ EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, c
 /// What of it may change while requests run.
 LiveOptions LiveOptionsOf(const Topology& topology);
 
+/// Milliseconds between two tokens of a stream that steps are made for; 0: any.
+int TargetMillis(const Topology::Scheduler& scheduler);
+
 }  // namespace quire

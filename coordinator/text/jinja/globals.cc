@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMaxRange = 100'000;     // integers of one range
 constexpr size_t kMaxReasonBytes = 1000;  // of what a template refuses with
 
-Value Range(const List& a, Budget& budget) {
+Value RangeOf(const List& a, Budget& budget) {
   if (a.empty() || a.size() > 3) Fail("range takes one to three integers");
   const int64_t begin = a.size() > 1 ? a[0].Integer("range") : 0;
   const int64_t end = a[a.size() > 1 ? 1 : 0].Integer("range");
@@ -54,7 +54,7 @@ Dict MakeDict(const List& a, const NamedArguments& named, Budget& budget) {
 
 Scope Globals(Budget& budget) {
   Scope globals;
-  globals["range"] = Value(Function([&budget](const List& a, const NamedArguments&) { return Range(a, budget); }));
+  globals["range"] = Value(Function([&budget](const List& a, const NamedArguments&) { return RangeOf(a, budget); }));
   globals["dict"] = Value(
       Function([&budget](const List& a, const NamedArguments& named) { return Value(MakeDict(a, named, budget)); }));
   globals["namespace"] = Value(Function([&budget](const List& a, const NamedArguments& named) {

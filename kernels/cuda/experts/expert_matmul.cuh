@@ -207,7 +207,7 @@ struct CombineExpertsKernel {
     const simt::Global<const float> weights(p.weights), gates(p.shared_gate);
     for (int64_t j = 0; j < p.experts_per_token; ++j) {
       const int64_t row = row_of_pair[token * p.experts_per_token + j];
-      Add(p.rows, row * p.columns + i, weights[token * p.experts_per_token + j], sums);
+      if (row >= 0) Add(p.rows, row * p.columns + i, weights[token * p.experts_per_token + j], sums);
     }
     if (p.shared != nullptr) {
       float gate = 1;

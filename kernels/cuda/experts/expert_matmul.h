@@ -20,8 +20,8 @@ struct CudaExpertMatmulParams {
   const void* weight;    // [num_experts, n, k]
   const void* bias;      // [num_experts, n], or null
   void* y;               // [num_rows, n]
-  int64_t num_rows;      // start[num_experts]; chooses the kernel, together with num_experts
-  int64_t num_experts;
+  int64_t num_rows;      // at least start[num_experts]; chooses the kernel, together with num_experts
+  int64_t num_experts;  // without any, nothing happens
   int64_t n, k;  // k: a multiple of 8
 };
 void ExpertMatmul(const CudaStream& stream, const CudaExpertMatmulParams& params);

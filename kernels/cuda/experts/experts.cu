@@ -42,7 +42,7 @@ void GroupByExpert(const CudaStream& stream, const GroupByExpertParams& p) {
 
 void ExpertMatmul(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   QUIRE_KERNEL_CHECK(Aligned(p.x) && Aligned(p.weight) && p.k % 8 == 0);
-  if (p.num_rows == 0 || p.n == 0) return;
+  if (p.num_rows == 0 || p.num_experts == 0 || p.n == 0) return;
   switch (p.dtype) {
     case NumberType::kF32:
       return LaunchProduct<ExpertMatmulKernel<float, 8>>(stream, p);

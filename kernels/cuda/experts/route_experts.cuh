@@ -156,7 +156,7 @@ struct RouteExpertsKernel {
 };
 
 /// A thread block per expert, and one more for the end. Each goes through all pairs: first it counts those of earlier
-/// experts, then it gives its own pairs rows in their order.
+/// experts, then it gives its own pairs rows in their order; the last says which pairs have none.
 struct GroupByExpertKernel {
   using Params = GroupByExpertParams;
   static constexpr bool kOverlapsPrevious = true;
@@ -170,17 +170,24 @@ struct GroupByExpertKernel {
     const simt::SharedArray<int32_t> counts[2] = {arena.template Take<int32_t>(kWarps),
                                                   arena.template Take<int32_t>(kWarps)};
     const simt::Global<const int32_t> experts(p.experts);
-    const auto expert = static_cast<int32_t>(simt::BlockX());
+    const auto local = static_cast<int32_t>(simt::BlockX()), first = static_cast<int32_t>(p.first_expert);
+    const int32_t expert = first + local;
     const int thread = simt::ThreadX(), lane = thread % 32, warp = thread / 32;
     int32_t below = 0;
-    for (int64_t pair = thread; pair < p.num_pairs; pair += kThreads) below += experts[pair] < expert ? 1 : 0;
+    for (int64_t pair = thread; pair < p.num_pairs; pair += kThreads) {
+      const int32_t chosen = experts[pair];
+      below += chosen >= first && chosen < expert ? 1 : 0;
+      if (local == p.num_experts && (chosen < first || chosen >= expert)) {
+        simt::Global<int32_t>(p.row_of_pair)[pair] = -1;
+      }
+    }
     for (int mask = 16; mask > 0; mask /= 2) below += simt::ShuffleXor(below, mask);
     if (lane == 0) counts[0][warp] = below;
     simt::SyncThreads();
     int32_t next = 0;
     for (int w = 0; w < kWarps; ++w) next += counts[0][w];
-    if (thread == 0) simt::Global<int32_t>(p.start)[expert] = next;
-    if (expert == p.num_experts) return;
+    if (thread == 0) simt::Global<int32_t>(p.start)[local] = next;
+    if (local == p.num_experts) return;
     int turn = 1;
     for (int64_t base = 0; base < p.num_pairs; base += kThreads, turn ^= 1) {
       const int64_t pair = base + thread;

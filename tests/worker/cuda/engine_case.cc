@@ -33,8 +33,13 @@ std::unique_ptr<RankEngine> CudaMaker::operator()(const ModelFiles& files, const
 
 Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup& setup, const EngineMaker& maker) {
   ThreadGroup group(files,
-                    {setup.block_size, setup.max_step_tokens, setup.max_running, setup.max_model_len, 1,
-                     std::vector<double>(static_cast<size_t>(setup.ranks), 1.0)},
+                    {setup.block_size,
+                     setup.max_step_tokens,
+                     setup.max_running,
+                     setup.max_model_len,
+                     1,
+                     std::vector<double>(static_cast<size_t>(setup.ranks), 1.0),
+                     {.expert_parallel = setup.expert_parallel}},
                     setup.num_blocks, setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0, maker);
   group.SetVocabulary(LettersOf(files.spec().vocab_size));
   EngineOptions options;

@@ -34,6 +34,7 @@ struct Setup {
   int max_model_len = 400;
   PreemptionMode preemption = PreemptionMode::kRecompute;
   int state_spacing = 64;  // BlockManagerOptions
+  bool expert_parallel = false;
 };
 
 struct Ask {
