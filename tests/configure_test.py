@@ -29,5 +29,37 @@ class ConfigureTest(unittest.TestCase):
                 self.assertEqual(everything[output], command)
 
 
+class VersionTest(unittest.TestCase):
+    """What cmake/QuireVersion.cmake makes of a checkout's tags."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def git(self, *words):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+
+    def version(self):
+        script = self.folder / "print.cmake"
+        script.write_text(f'include("{ROOT}/cmake/QuireVersion.cmake")\nmessage("${{QUIRE_VERSION}}")\n')
+        said = subprocess.run(["cmake", "-DPROJECT_VERSION=9.8.7", "-P", script], cwd=self.folder, check=True, capture_output=True, text=True)
+        return said.stderr.strip()
+
+    def test_it_is_the_tags(self):
+        self.assertEqual(self.version(), "9.8.7", "no checkout")
+        self.git("init", "-q")
+        self.git("commit", "-q", "--allow-empty", "-m", "first")
+        self.assertEqual(self.version(), "9.8.7", "no tag")
+        self.git("tag", "version-two")
+        self.assertEqual(self.version(), "9.8.7", "a tag of another kind")
+        self.git("tag", "v1.20.3")
+        self.assertEqual(self.version(), "1.20.3")
+        self.git("commit", "-q", "--allow-empty", "-m", "second")
+        self.assertRegex(self.version(), r"^1\.20\.3\+1\.g[0-9a-f]+$")
+        self.git("tag", "v1.21.0-rc1")
+        self.assertEqual(self.version(), "9.8.7", "not what a version looks like")
+
+
 if __name__ == "__main__":
     unittest.main()

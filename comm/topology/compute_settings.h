@@ -39,9 +39,10 @@ constexpr auto ChoicesOf(Quantization) {
 }
 
 /// What meets quantised weights.
-enum class ActivationType { kInt16, kInt8 };
+enum class ActivationType { kInt16, kInt8, kAuto };
 constexpr auto ChoicesOf(ActivationType) {
-  return std::to_array<Choice<ActivationType>>({{ActivationType::kInt16, "int16"}, {ActivationType::kInt8, "int8"}});
+  return std::to_array<Choice<ActivationType>>(
+      {{ActivationType::kInt16, "int16"}, {ActivationType::kInt8, "int8"}, {ActivationType::kAuto, "auto"}});
 }
 
 /// What computes the attention of decodes on a GPU. Chunks of prompts always have PrefillAttention.
@@ -56,13 +57,13 @@ constexpr auto ChoicesOf(AttentionBackend) {
 }
 
 /// How workers compute: one type from flags and topology files to the engines of the ranks. What is written here is
-/// what was asked for; workers are told a backend and a dtype that are no longer kAuto.
+/// what was asked for; workers are told a backend, a dtype and activations that are no longer kAuto.
 struct ComputeSettings {
   BackendKind backend = BackendKind::kAuto;
   ModelDtype dtype = ModelDtype::kAuto;
   KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;             // kAuto: as dtype; kFp8 on GPUs; the others on the CPU
   Quantization quantization = Quantization::kNone;               // on the CPU
-  ActivationType activations = ActivationType::kInt16;           // on the CPU
+  ActivationType activations = ActivationType::kInt16;           // on the CPU; kAuto: as the weights allow
   AttentionBackend attention_backend = AttentionBackend::kAuto;  // v1, v2 on GPUs
   bool expert_parallel = false;                                  // ranks have whole experts, not columns of each
   bool operator==(const ComputeSettings&) const = default;

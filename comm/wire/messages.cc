@@ -534,8 +534,9 @@ AssignMessage ReadAssign(const wire::Assign& m) {
       .attention_backend = ReadChoice<AttentionBackend>(m.attention_backend(), "attention_backend"),
       .expert_parallel = m.expert_parallel(),
   };
-  if (compute.backend == BackendKind::kAuto || compute.dtype == ModelDtype::kAuto)
-    Fail("assignment: backend and dtype must be settled, not auto");
+  if (compute.backend == BackendKind::kAuto || compute.dtype == ModelDtype::kAuto ||
+      compute.activations == ActivationType::kAuto)
+    Fail("assignment: backend, dtype and activations must be settled, not auto");
   return {
       .model_path = Text(m.model_path()),
       .fingerprint = Text(m.fingerprint()),

@@ -17,7 +17,7 @@ namespace quire {
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
 inline constexpr uint16_t kProtocolVersion = 16;
 /// Version of the program, part of the handshake.
-inline constexpr const char* kBuildVersion = "0.1.0";
+extern const char* const kBuildVersion;
 
 enum class FrameKind : uint16_t {
   kJoin = 1,

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace quire {
 
@@ -26,11 +27,17 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
   return spdlog::level::err;
 }
 
-/// %*: the message.
+std::string& NameOfThread() {
+  thread_local std::string name;
+  return name;
+}
+
+/// %*: the thread's name, if it has one, and the message.
 class Message : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
-    const std::string text = WithoutControls({message.payload.data(), message.payload.size()});
+    std::string text = WithoutControls({message.payload.data(), message.payload.size()});
+    if (!NameOfThread().empty()) text = NameOfThread() + ": " + text;
     out.append(text.data(), text.data() + text.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<Message>(); }
@@ -45,6 +52,10 @@ void SetUpLog(LogLevel level) {
   spdlog::set_formatter(std::move(formatter));
   SetLogLevel(level);
 }
+
+LogName::LogName(std::string name) : before_(std::exchange(NameOfThread(), std::move(name))) {}
+LogName::~LogName() { NameOfThread() = std::move(before_); }
+const std::string& LogName::Current() { return NameOfThread(); }
 
 void SetLogLevel(LogLevel level) { spdlog::set_level(SpdlogLevel(level)); }
 

@@ -15,6 +15,21 @@ void SetUpLog(LogLevel level);
 void SetLogLevel(LogLevel level);
 LogLevel CurrentLogLevel();
 
+/// While it lives, what this thread says begins with "NAME: ". Threads that belong to the same thing take the name
+/// along: `const LogName named(name)`, with what Current() was where they were started. An empty name is none.
+class LogName {
+ public:
+  explicit LogName(std::string name);
+  ~LogName();
+  LogName(const LogName&) = delete;
+  LogName& operator=(const LogName&) = delete;
+
+  static const std::string& Current();
+
+ private:
+  std::string before_;
+};
+
 /// Control characters as \n, \t, \r or \x1b, and everything else as it is.
 std::string WithoutControls(std::string_view text);
 

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "comm/base/error.h"
@@ -41,8 +42,13 @@ RealResults RunReal(const MemoryBenchCommand& command) {
   const auto trace = MakeTrace({lengths, command.real_requests, 0, std::min(longest, 2048), seed});
   const auto few = MakeTrace({lengths, 6, 0, 1024, seed});
   RealResults results;
+  spdlog::info("on workers, 1 of 3: {} requests with each policy", trace.size());
+  const auto begin = std::chrono::steady_clock::now();
   results.trace = RunTraceOnEngine(topology, model, trace, longest, longest);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  spdlog::info("2 of 3: strategies that share blocks (the first took {:.0f} s; the others take less)", taken.count());
   results.sharing = RunSharingOnEngine(topology, model, few, 1024, 4);
+  spdlog::info("3 of 3: bringing sequences back");
   results.recovery = MeasureRecovery(topology, model);
   return results;
 }
@@ -58,9 +64,21 @@ std::string RealTables(const RealResults& real) {
   return out + "\nbringing a preempted sequence back, measured on the workers:\n" + RecoveryTable(real.recovery);
 }
 
+/// How long RunMemoryBench will take, judged by a part of it.
+double EstimatedSeconds(MemoryBench bench) {
+  constexpr int kPart = 20;
+  const int all = bench.num_requests;
+  bench.num_requests = std::max(1, all / kPart);
+  const auto begin = std::chrono::steady_clock::now();
+  RunMemoryBench(bench);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  return taken.count() * all / bench.num_requests;
+}
+
 /// Prints tables; with json they go to standard error, and JSON to standard output.
 void Run(const MemoryBenchCommand& command) {
-  spdlog::info("simulating {} requests of {} traces", command.simulated.num_requests, command.simulated.traces.size());
+  spdlog::info("simulating {} requests of {} traces, which takes about {:.0f} s", command.simulated.num_requests,
+               command.simulated.traces.size(), EstimatedSeconds(command.simulated));
   const MemoryReport report = RunMemoryBench(command.simulated);
   const std::vector<RecoveryPoint> modelled = ModelRecovery({});
   std::optional<RealResults> real;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace quire {
 namespace {
 
@@ -11,6 +13,20 @@ TEST(LogTest, ControlCharactersAreSpelledOut) {
   EXPECT_EQ(WithoutControls("\xc2\x9b"), "\\u009b");             // CSI in one character
   EXPECT_EQ(WithoutControls("\xc2\xa0 é 日"), "\xc2\xa0 é 日");  // text stays
   EXPECT_EQ(WithoutControls("\xc2"), "\xc2");
+}
+
+TEST(LogTest, NamesOfThreadsNest) {
+  EXPECT_EQ(LogName::Current(), "");
+  {
+    const LogName outer("replica 1");
+    {
+      const LogName inner("replica 2");
+      EXPECT_EQ(LogName::Current(), "replica 2");
+      std::thread([] { EXPECT_EQ(LogName::Current(), "") << "other threads take it along by themselves"; }).join();
+    }
+    EXPECT_EQ(LogName::Current(), "replica 1");
+  }
+  EXPECT_EQ(LogName::Current(), "");
 }
 
 }  // namespace

@@ -251,6 +251,18 @@ class Server:
         expect("the answer", answer, right[:len(answer)])
 
 
+def right_answer(node, step, log):
+    """What one worker on a node answers, for comparison, with the model of the shared home; and a Server of that node."""
+    with step("one worker on one node answers, for comparison"):
+        alone = node.start("quire", "serve", "model", "-tp", "1", "--threads-per-worker", "1", "--backend", "cpu", user=USER, log=log)
+        server = Server(node)
+        server.wait_until_ready()
+        right = server.ask(MOST_TOKENS)
+        node.run("kill", *node.pids("quire"))
+        alone.wait(timeout=60)
+    return right, server
+
+
 class Asked:
     """A question that is under way."""
 

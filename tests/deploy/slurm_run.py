@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 
-from debian_nodes import MOST_TOKENS, ROOT, USER, Nodes, Server, Steps, expect, prepared, wait_for
+from debian_nodes import ROOT, USER, Nodes, Steps, expect, prepared, right_answer, wait_for
 
 # libpmix-dev: Slurm's plugin for MPI loads libpmix.so, the name that only this package has.
 PACKAGES = ["slurmctld", "slurmd", "slurm-client", "munge", "openmpi-bin", "libpmix-dev"]
@@ -72,14 +72,7 @@ def serve_in_a_job(nodes, step, log):
         start_slurm(nodes, log)
         wait_for("two idle nodes", lambda: first.run("sinfo", "-h", "-o", "%D %t").split() == ["2", "idle"])
     print("  " + first.run("sinfo", "--version").strip() + ", " + first.run("mpirun", "--version", user=USER).splitlines()[0])
-    with step("one worker on one node answers, for comparison"):
-        alone = first.start("quire", "serve", "model", "-tp", "1", "--threads-per-worker", "1", "--backend", "cpu", user=USER, log=log)
-        server = Server(first)
-        server.wait_until_ready()
-        right = server.ask(MOST_TOKENS)
-        for pid in first.pids("quire"):
-            first.run("kill", pid)
-        alone.wait(timeout=60)
+    right, server = right_answer(first, step, log)
     with step("without keys a job on two nodes is refused, and the remedy is named"):
         done = first.run("sh", "-c", "sbatch --wait --nodes 2 --ntasks-per-node 1 -o refused.log quire.sbatch model || cat refused.log", user=USER)
         if "quire keygen --transport" not in done:

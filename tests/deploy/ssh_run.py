@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 
-from debian_nodes import MOST_TOKENS, ROOT, USER, Nodes, Server, Steps, expect, prepared, wait_for
+from debian_nodes import ROOT, USER, Nodes, Steps, expect, prepared, right_answer, wait_for
 
 PACKAGES = ["openssh-server", "openssh-client", "openmpi-bin"]
 
@@ -53,13 +53,7 @@ def serve_over_ssh(nodes, step, log):
         for name in names:
             expect("the host", first.run("ssh", name, "hostname", user=USER).strip(), name)
     print("  " + first.run("ssh", "-V").strip() + ", " + first.run("mpirun", "--version", user=USER).splitlines()[0])
-    with step("one worker on one node answers, for comparison"):
-        alone = first.start("quire", "serve", "model", "-tp", "1", "--threads-per-worker", "1", "--backend", "cpu", user=USER, log=log)
-        server = Server(first)
-        server.wait_until_ready()
-        right = server.ask(MOST_TOKENS)
-        first.run("kill", *first.pids("quire"))
-        alone.wait(timeout=60)
+    right, server = right_answer(first, step, log)
     first.run("quire", "keygen", "--transport", "keys", "--ranks", "2", user=USER)
     with open(os.path.join(nodes.home, "topology.yaml"), "w", encoding="utf-8") as f:
         f.write(topology(nodes, ["node1", "node2"]))

@@ -282,6 +282,10 @@ class SmallTest(FlagCase):
 
     def test_activations(self):
         self.assertEqual(self.setting("activations"), "int8")
+        for quantization, chosen in (("int4", "int8"), ("none", "int16")):
+            with Server("--activations", "auto", "--quantization", quantization, model=TINY) as server:
+                self.assertEqual(server.get("/admin/config", admin=True)["settings"]["activations"], chosen)
+                self.assertIn(f"activations: {chosen} (auto", server.text())
 
     def test_gpu_memory_utilization_is_told(self):
         self.assertEqual(self.setting("gpu_memory_utilization"), 0.5)

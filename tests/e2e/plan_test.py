@@ -23,6 +23,7 @@ CASES = [
     ("gpt2", "-tp", "3", "--block-size", "32"),
     ("mixtral", "-tp", "2", "--quantization", "int8"),
     ("qwen2moe", "-tp", "2", "--kv-cache-dtype", "int8"),
+    ("gptoss", "-tp", "3", "--enable-expert-parallel"),
     ("gemma2", "-tp", "2", "--kv-cache-dtype", "float16", "--kv-cache-memory-bytes", "300000"),
     ("swa", "-tp", "2", "--quantization", "int4", "--swap-space", "0.01"),
     ("kquants.gguf", "-tp", "1", "--set", "cache.num_blocks=11"),

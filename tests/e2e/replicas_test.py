@@ -113,6 +113,21 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual((moved["with_blocks"], moved["failed"]), (0, 0), moved)
             self.expect_rest(server)
 
+    def test_lines_of_the_log_name_the_replica(self):
+        with Server("-tp", "1", "--data-parallel-size", "2", model=TINY) as server:
+            for replica in (0, 1):
+                self.assertRegex(server.text(), rf"(?m)^.*info replica {replica}: rank 0 \(pid \d+ on [^)]+\) joined$")
+                self.assertRegex(server.text(), rf"(?m)^.*info replica {replica}: KV cache: ")
+            pid = next(rank["pid"] for rank in server.get("/admin/status", admin=True)["replicas"][1]["ranks"])
+            os.kill(pid, signal.SIGKILL)
+            deadline = time.monotonic() + 30
+            while "replica 1: the worker group is lost" not in server.text():
+                self.assertLess(time.monotonic(), deadline, server.text())
+                time.sleep(0.02)
+            self.assertNotIn("replica 0: the worker group is lost", server.text())
+        with Server("-tp", "1", model=TINY) as server:
+            self.assertNotIn("replica", server.text())
+
     def test_a_lost_worker_stops_its_replica_alone(self):
         with Server(*TWO, model=TINY) as server:
             streams = start(server, 8, 1500)

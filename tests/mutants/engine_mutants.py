@@ -414,6 +414,11 @@ MUTANTS = [
            "assign.compute = topology.compute;", "assign.compute = topology.compute, assign.compute.quantization = {};", FLAGS),
     Mutant("workers drop the activations they are told", "worker/cpu/cpu_decoder.cc",
            "activations_(ActivationsOf(sizes.compute.activations))", "activations_(kernels::Activations::kInt16)", ["worker/quantization_test"]),
+    Mutant("activations of 8 bits meet weights of 8", "coordinator/cluster/launch/backend_settings.cc", "kFewBits = 5.2;", "kFewBits = 9;",
+           ["coordinator/backend_settings_test"]),
+    Mutant("activations are chosen without what weights become", "coordinator/cluster/launch/backend_settings.cc", "plain && quantization == Quantization::kInt4", "false",
+           ["coordinator/backend_settings_test"]),
+
     # Whole experts on ranks.
     Mutant("a rank loads the first experts instead of its own", "worker/cpu/weights.cc", "for (int64_t e = shard.experts.begin; e < shard.experts.end; ++e) {",
            "for (int64_t e = 0; e < shard.experts.size(); ++e) {", ["worker/golden_test:*WholeExperts*/mixtral"]),

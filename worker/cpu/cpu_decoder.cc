@@ -27,6 +27,8 @@ kernels::Activations ActivationsOf(ActivationType type) {
   switch (type) {
     case ActivationType::kInt8:
       return kernels::Activations::kInt8;
+    case ActivationType::kAuto:
+      break;  // the coordinator has settled it
     case ActivationType::kInt16:
       return kernels::Activations::kInt16;
   }

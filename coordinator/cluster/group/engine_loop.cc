@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "comm/base/error.h"
+#include "coordinator/log/log.h"
 
 namespace quire {
 
@@ -31,7 +32,12 @@ GroupFailure AsGroupFailure(const std::exception& error) {
 }  // namespace
 
 EngineLoop::EngineLoop(Engine& engine, WorkerGroup& group, EngineLoopHost& host)
-    : engine_(engine), group_(group), host_(host), wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), thread_([this] {
+    : engine_(engine),
+      group_(group),
+      host_(host),
+      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      thread_([this, name = LogName::Current()] {
+        const LogName named(name);
         Run();
       }) {}
 

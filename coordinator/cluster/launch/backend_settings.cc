@@ -1,6 +1,8 @@
 #include "coordinator/cluster/launch/backend_settings.h"
 
 #include "comm/base/error.h"
+#include "comm/base/number_type.h"
+#include "comm/model/architecture.h"
 
 namespace quire {
 
@@ -22,7 +24,7 @@ void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, con
   const KvCacheDtype kept = asked.kv_cache_dtype;
   if (backend == BackendKind::kCuda) {
     if (asked.quantization != Quantization::kNone) RefuseOnGpu("--quantization", asked.quantization, why);
-    if (asked.activations != ActivationType::kInt16) RefuseOnGpu("--activations", asked.activations, why);
+    if (asked.activations == ActivationType::kInt8) RefuseOnGpu("--activations", asked.activations, why);
     if (kept != KvCacheDtype::kAuto && kept != KvCacheDtype::kFp8) RefuseOnGpu("--kv-cache-dtype", kept, why);
   } else {
     if (asked.dtype != ModelDtype::kAuto && asked.dtype != ModelDtype::kFloat32)
@@ -32,6 +34,27 @@ void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, con
     if (kept == KvCacheDtype::kFp8)
       RefuseOnCpu("--kv-cache-dtype", kept, why, "the CPU keeps float32, float16 or int8");
   }
+}
+
+ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization) {
+  constexpr double kFewBits = 5.2;  // of a number with its part of a scale and a minimum: Q4_1 has 5, Q5_0 5.5
+  double few = 0, all = 0;
+  for (const WeightSpec& weight : WeightsOf(model.spec())) {
+    if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
+    for (int64_t layer = 0; layer < model.spec().num_layers(); ++layer) {
+      if (!model.Has(weight.role, layer)) continue;
+      const Tensor& tensor = model.Get(weight.role, layer);  // of experts one stands for all
+      const NumberLayout& layout = LayoutOf(tensor.type);
+      const auto numbers = static_cast<double>(tensor.rows() * tensor.cols());
+      const bool plain = layout.block_numbers == 1 && layout.block_bytes > 1;
+      const double bits = plain && quantization == Quantization::kInt4 ? 4.5
+                                                                       : 8.0 * static_cast<double>(layout.block_bytes) /
+                                                                             static_cast<double>(layout.block_numbers);
+      all += numbers;
+      if (bits < kFewBits) few += numbers;
+    }
+  }
+  return few > all / 2 ? ActivationType::kInt8 : ActivationType::kInt16;
 }
 
 }  // namespace quire

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "comm/base/error.h"
+#include "coordinator/log/log.h"
 
 namespace quire {
 
@@ -80,7 +81,10 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command, std::functio
     Fail("cannot start {}: {}", command[0], std::strerror(pid_ < 0 ? errno : error));
   }
   wake_ = ::eventfd(0, EFD_CLOEXEC);
-  reader_ = std::thread([this] { ForwardLines(); });
+  reader_ = std::thread([this, name = LogName::Current()] {
+    const LogName named(name);
+    ForwardLines();
+  });
 }
 
 ChildProcess::~ChildProcess() {
@@ -95,10 +99,10 @@ ChildProcess::~ChildProcess() {
 /// Ends when every process that holds the other end is gone, or when nobody wants to hear more.
 void ChildProcess::ForwardLines() {
   std::string line;
+  const std::string begin = LogName::Current().empty() ? "" : LogName::Current() + ": ";
   const auto tell = [&] {
-    line += '\n';
-    (void)!::write(STDERR_FILENO, line.data(), line.size());
-    line.pop_back();
+    const std::string told = begin + line + '\n';
+    (void)!::write(STDERR_FILENO, told.data(), told.size());
     on_line_(line);
     line.clear();
   };

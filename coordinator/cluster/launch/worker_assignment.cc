@@ -67,6 +67,8 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
   assign.compute = topology.compute;
   assign.compute.backend = backend;
   if (assign.compute.dtype == ModelDtype::kAuto) assign.compute.dtype = cuda ? model.GpuDtype() : ModelDtype::kFloat32;
+  if (assign.compute.activations == ActivationType::kAuto)
+    assign.compute.activations = cuda ? ActivationType::kInt16 : ActivationsFor(model, assign.compute.quantization);
   if (cuda) assign.devices = DevicesOfRanks(topology, HostsOfRanks(ranks));
   if (cuda && assign.devices.empty() && topology.parallel.replica > 0 && OnThisHost(topology)) {
     // Nobody said who takes which: this replica's ranks take the devices after those of the replicas before it.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "coordinator/cluster/launch/placement.h"
+#include "coordinator/log/log.h"
 
 namespace quire {
 
@@ -18,6 +19,7 @@ Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std:
       sketch_(topology.cache.block_size),
       recoveries_seen_(static_cast<size_t>(topology.parallel.replicas), 0) {
   const auto start = [&, this](int r) {
+    const LogName named(topology.parallel.replicas > 1 ? fmt::format("replica {}", r) : "");
     Topology one = ReplicaTopology(topology, r);
     if (topology.parallel.replicas > 1) one.nodes = NodesOfReplica(topology, r);
     auto replica = std::make_unique<Replica>(std::move(one), model, cancel, vocabulary, events_);

@@ -1,0 +1,17 @@
+# QUIRE_VERSION: what the program says it is. In a checkout whose commit has the tag v1.2.3 that is 1.2.3, some commits
+# behind one 1.2.3+4.gabcdef1, a version of its own, and a later one for packages. Without such a tag, or git, it
+# is the project's. Told once, when CMake is run.
+set(QUIRE_VERSION ${PROJECT_VERSION})
+find_package(Git QUIET)
+if(GIT_FOUND AND EXISTS ${CMAKE_SOURCE_DIR}/.git)
+  execute_process(
+    COMMAND ${GIT_EXECUTABLE} -c safe.directory=${CMAKE_SOURCE_DIR} describe --tags --match "v[0-9]*"
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
+    RESULT_VARIABLE failed)
+  if(NOT failed AND described MATCHES "^v([0-9]+\\.[0-9]+\\.[0-9]+)(-([0-9]+)-(g[0-9a-f]+))?$")
+    set(QUIRE_VERSION ${CMAKE_MATCH_1})
+    if(CMAKE_MATCH_2)
+      string(APPEND QUIRE_VERSION "+${CMAKE_MATCH_3}.${CMAKE_MATCH_4}")
+    endif()
+  endif()
+endif()

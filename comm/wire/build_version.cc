@@ -1,0 +1,7 @@
+#include "comm/wire/messages.h"
+
+namespace quire {
+
+const char* const kBuildVersion = QUIRE_VERSION;
+
+}  // namespace quire

@@ -1,0 +1,36 @@
+#include "coordinator/cluster/launch/backend_settings.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/base/error.h"
+
+namespace quire {
+namespace {
+
+ActivationType Chosen(const std::string& model, Quantization quantization = Quantization::kNone) {
+  return ActivationsFor(ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model), quantization);
+}
+
+TEST(ActivationsForTest, EightBitsMeetWeightsOfAboutFour) {
+  for (const char* model : {"gptq", "awq", "packed"}) EXPECT_EQ(Chosen(model), ActivationType::kInt8) << model;
+  for (const char* model : {"gqa", "int8", "fp8", "linear.gguf"})
+    EXPECT_EQ(Chosen(model), ActivationType::kInt16) << model;
+}
+
+TEST(ActivationsForTest, PlainWeightsCountAsWhatTheyBecome) {
+  EXPECT_EQ(Chosen("gqa", Quantization::kInt4), ActivationType::kInt8);
+  EXPECT_EQ(Chosen("gqa", Quantization::kInt8), ActivationType::kInt16);
+  EXPECT_EQ(Chosen("int8", Quantization::kInt4), ActivationType::kInt16) << "what is quantised stays as it is";
+}
+
+TEST(CheckBackendSettingsTest, GpusTakeAutoForActivationsAndNoOtherChoice) {
+  ComputeSettings asked;
+  asked.activations = ActivationType::kAuto;
+  EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"));
+  asked.activations = ActivationType::kInt8;
+  EXPECT_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"), Error);
+  EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
+}
+
+}  // namespace
+}  // namespace quire
