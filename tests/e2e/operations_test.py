@@ -137,6 +137,44 @@ class OperationsTest(unittest.TestCase):
             blocks = server.get("/admin/status", admin=True)["blocks"]["device"]
             self.assertEqual(blocks["free"], blocks["total"])
 
+    def test_a_profile_shows_what_the_engine_and_the_ranks_did(self):
+        with Server("-tp", "2", "--data-parallel-size", "2", model=TINY) as server:
+            threads = [stream_in_background(server, 1900)[0] for _ in range(4)]
+            answers = []
+
+            def profile(seconds):
+                answers.append(server.post("/admin/profile", {"seconds": seconds}, admin=True))
+
+            first = threading.Thread(target=profile, args=(1,))
+            first.start()
+            deadline = time.monotonic() + 10
+            while (refused := server.post("/admin/profile", {"seconds": 0.01}, admin=True))[0] != 409:
+                self.assertLess(time.monotonic(), deadline, refused)
+            first.join()
+            for seconds in (0, 61, "x"):
+                self.assertEqual(server.post("/admin/profile", {"seconds": seconds}, admin=True)[0], 400)
+            for thread in threads:
+                thread.join(timeout=60)
+            profile(0.05)
+        (status, trace), (_, idle) = answers
+        self.assertEqual(status, 200)
+        events = trace["traceEvents"]
+        names = {(event["pid"], event["args"]["name"]) for event in events if event["name"] == "thread_name"}
+        self.assertEqual(names, {(replica, name) for replica in (0, 1) for name in ("engine", "rank 0", "rank 1")})
+        spans = [event for event in events if event["ph"] == "X"]
+        self.assertEqual({span["name"] for span in spans}, {"tasks", "plan", "send", "wait", "commit", "step"})
+        for span in spans:
+            self.assertGreaterEqual(span["ts"], 0)
+        for replica in (0, 1):
+            steps = [[span["args"]["step"] for span in spans if (span["pid"], span["tid"]) == (replica, 1 + rank)] for rank in (0, 1)]
+            self.assertGreater(len(steps[0]), 20)
+            for of_rank in steps:
+                self.assertEqual(of_rank, list(range(of_rank[0], of_rank[-1] + 1)), "every step, in order")
+            engine = sorted((span["ts"], span["dur"]) for span in spans if (span["pid"], span["tid"]) == (replica, 0))
+            for (begin, length), (after, _) in zip(engine, engine[1:]):
+                self.assertLessEqual(begin + length, after + 2, "one thread does one thing at a time")
+        self.assertNotIn("step", {event["name"] for event in idle["traceEvents"]})
+
     def test_log_levels(self):
         with Server("-tp", "1", model=TINY) as server:
             self.assertEqual(server.post("/admin/log_level", {"level": "debug"}, admin=True)[0], 200)

@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 
 #include "comm/base/error.h"
@@ -69,6 +71,8 @@ std::vector<AdminRoutes::Route> AdminControl::MakeRoutes() {
       {"POST", "/admin/restart_workers", to(&AdminControl::RestartWorkers),
        "the same number of workers anew; also {replica: N}"},
       {"POST", "/admin/migrate", to(&AdminControl::Migrate), "moves {request: ID} to {replica: N}"},
+      {"POST", "/admin/profile", to(&AdminControl::Profile),
+       "what the engine and the ranks do for {seconds: N}, as a trace for Perfetto and browsers"},
   };
 }
 
@@ -115,6 +119,44 @@ asio::awaitable<HttpResponse> AdminControl::Change(const Json& changes) {
   replicas_.events().Publish(EventKind::kSettingsChanged,
                              [&] { return ServerEvent{.text = names + ", by an operator"}; });
   co_return Answer({{"changed", keys}});
+}
+
+asio::awaitable<HttpResponse> AdminControl::Profile(const HttpRequest& request) {
+  constexpr double kMostSeconds = 60;
+  const Json body = BodyOf(request);
+  const double seconds = JsonFields(body).Number("seconds", 0.01, kMostSeconds).value_or(2);
+  if (profiling_) throw ApiError(409, "a profile is being made; ask again when it has been answered");
+  profiling_ = true;
+  struct AtEnd {
+    ~AtEnd() { profiling = false; }
+    bool& profiling;
+  } const at_end{profiling_};
+  const auto begin = StepProfile::Clock::now();
+  for (int r = 0; r < replicas_.size(); ++r) {
+    EngineLoop& loop = replicas_.at(r).loop();
+    std::function<bool(Engine&)> start = [&loop](Engine&) {
+      loop.profile().Begin();
+      return true;
+    };
+    [[maybe_unused]] const bool begun = co_await OnEngine(loop, std::move(start));
+  }
+  const asio::any_io_executor io = co_await asio::this_coro::executor;
+  asio::steady_timer timer(io);
+  timer.expires_after(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::duration<double>(seconds)));
+  co_await timer.async_wait(asio::use_awaitable);
+  std::string events;
+  size_t left_out = 0;
+  for (int r = 0; r < replicas_.size(); ++r) {
+    EngineLoop& loop = replicas_.at(r).loop();
+    std::function<StepProfile::Recording(Engine&)> stop = [&loop](Engine&) { return loop.profile().End(); };
+    const StepProfile::Recording recording = co_await OnEngine(loop, std::move(stop));
+    AppendTrace(recording, r, begin, events);
+    left_out += recording.num_left_out;
+  }
+  HttpResponse response;
+  response.body = fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"spans_left_out":{}}},"traceEvents":[{}]}})",
+                              left_out, events);
+  co_return response;
 }
 
 asio::awaitable<HttpResponse> AdminControl::Abort(const HttpRequest& request) {

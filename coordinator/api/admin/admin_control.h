@@ -38,6 +38,8 @@ class AdminControl {
   boost::asio::awaitable<HttpResponse> Migrate(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> SetLogLevel(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> PatchConfig(const HttpRequest& request);
+  /// Answers after the seconds that are asked for. One at a time: 409 meanwhile.
+  boost::asio::awaitable<HttpResponse> Profile(const HttpRequest& request);
   /// Answers when every engine knows of it. Throws as LiveSettings::Change does.
   boost::asio::awaitable<HttpResponse> Change(const Json& changes);
   HttpResponse SetAccepting(Accepting accepting);
@@ -45,6 +47,7 @@ class AdminControl {
   Replicas& replicas_;
   LiveSettings& settings_;
   DataPort data_port_;
+  bool profiling_ = false;
 };
 
 }  // namespace quire

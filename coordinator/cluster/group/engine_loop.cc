@@ -106,26 +106,29 @@ std::function<void(Engine&)> EngineLoop::NextTask() {
 
 void EngineLoop::RunUntilStopped() {
   while (!stopping_) {
-    DrainInbox();
-    host_.BetweenSteps(engine_);
-    const double now = Now();
-    engine_.ExpireOverdue(now);
+    const double now = profile_.Record("tasks", [this] {
+      DrainInbox();
+      host_.BetweenSteps(engine_);
+      const double begin = Now();
+      engine_.ExpireOverdue(begin);
+      return begin;
+    });
     if (!replacements_.empty() && engine_.num_outstanding() == 0) Replace();
     // The workers go on with the second plan while the first one's tokens are taken over and delivered here.
     while (!paused_ && replacements_.empty()) {
-      const StepPlan* plan = engine_.NextPlan(now);
+      const StepPlan* plan = profile_.Record("plan", [&] { return engine_.NextPlan(now); });
       if (plan == nullptr) break;
-      group_.SendStep(*plan);
+      profile_.Record("send", [&] { group_.SendStep(*plan); });
       steps_.Sent(*plan);
     }
     if (engine_.num_outstanding() == 0) {
       group_.Idle(wake_fd_, 100);
       continue;
     }
-    const auto [tokens, scores, times] = group_.AwaitStep();
+    const auto [tokens, scores, times] = profile_.Record("wait", [this] { return group_.AwaitStep(); });
     if (!engine_.Fits(tokens) || !engine_.Fits(scores))
       throw GroupFailure(LossCause::kDisagreed, 0, "", "rank 0 answered for other sequences than it was asked");
-    engine_.CommitStep(tokens, times, scores);
+    profile_.Record("commit", [&, this] { engine_.CommitStep(tokens, times, scores); });
     steps_.Done(times.compute_micros * 1e-6);
     fruitless_epochs_ = 0;
   }

@@ -11,6 +11,7 @@
 
 #include "coordinator/cluster/group/engine_loop_host.h"
 #include "coordinator/cluster/group/loss_log.h"
+#include "coordinator/cluster/group/step_profile.h"
 #include "coordinator/cluster/group/step_statistics.h"
 #include "coordinator/cluster/group/worker_group.h"
 #include "coordinator/core/engine.h"
@@ -53,6 +54,8 @@ class EngineLoop : private WorkerGroupListener {
   const LossLog& losses() const { return losses_; }
   /// On the engine's thread.
   const StepStatistics& steps() const { return steps_; }
+  /// On the engine's thread.
+  StepProfile& profile() { return profile_; }
 
  private:
   struct Replacement {
@@ -64,6 +67,7 @@ class EngineLoop : private WorkerGroupListener {
   void WhileWaiting() override;
   void OnBlocksReport(Rank rank, const BlocksReport& report) override { host_.OnBlocksReport(rank, report); }
   void OnGrammarReady(Rank rank, const GrammarReady& report) override { host_.OnGrammarReady(rank, report); }
+  void OnStepAnswered(Rank rank, StepId step, const StepTimes& times) override { profile_.Answered(rank, step, times); }
 
   void Run();
   void RunUntilStopped();
@@ -88,6 +92,7 @@ class EngineLoop : private WorkerGroupListener {
   int fruitless_epochs_ = 0;  // lost in a row without a step in between
   LossLog losses_;
   StepStatistics steps_;
+  StepProfile profile_;
   std::thread thread_;
 };
 

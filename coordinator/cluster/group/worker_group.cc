@@ -227,14 +227,15 @@ void WorkerGroup::OnAnswer(Rank rank, const Frame& frame) {
   Message message = Decode(frame);
   if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
   auto* result = std::get_if<StepResult>(&message);
-  const uint32_t compute_micros = result != nullptr ? result->compute_micros : 0;
+  const StepTimes times = result != nullptr ? StepTimes{result->compute_micros, result->swap_micros} : StepTimes();
   const auto step = result != nullptr ? steps_.Answered(rank, std::move(*result)) : std::nullopt;
   if (!step)
     roster_.Fail(LossCause::kDisagreed, rank, "{} is out of step: it answered for step {}, not for step {}",
                  roster_.Describe(rank), frame.header.step, steps_.Expected(rank));
   RankInfo& info = roster_.info(rank);
   info.last_step = *step;
-  info.compute_micros = compute_micros;
+  info.compute_micros = times.compute_micros;
+  if (listener_ != nullptr) listener_->OnStepAnswered(rank, *step, times);
 }
 
 StepOutcome WorkerGroup::AwaitStep() {

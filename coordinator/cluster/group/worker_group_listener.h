@@ -1,6 +1,7 @@
 #pragma once
 
 #include "comm/wire/messages.h"
+#include "coordinator/core/command.h"
 
 namespace quire {
 
@@ -18,6 +19,8 @@ class WorkerGroupListener {
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
   /// A rank has compiled a grammar that it was sent, or cannot.
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;
+  /// A rank has answered for a step, which took it so long.
+  virtual void OnStepAnswered(Rank, StepId, const StepTimes&) {}
 };
 
 /// Whoever started the ranks' processes, and knows before anybody else when they have ended.
