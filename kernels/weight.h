@@ -28,13 +28,12 @@ struct Weight {
 /// d * q (+ m) to float. col and count must be multiples of the type's block.
 void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out);
 
-/// The type that a weight of a file is packed as: its own, q4_1 for q4_k, q8_0 for those of five and six bits and for
-/// MXFP4.
+/// The type that a weight of a file is packed as: its own, q4_1 for q4_k, q8_0 for the other formats of files.
 NumberType PackedType(NumberType stored);
 
 /// Writes part of a row of a weight, whose type is not its own PackedType, as blocks of that; col and count must be
-/// multiples of the weight's block. q5_0 and MXFP4 keep their numbers;
-/// q4_k keeps its integers, scale and minimum of 32 numbers becoming halves; the others are rounded anew by EncodeRow.
+/// multiples of the weight's block. q5_0, iq4_nl and MXFP4 keep their numbers; q4_k and iq4_xs keep their integers,
+/// scale and minimum of 32 numbers becoming halves; the others are rounded anew by EncodeRow.
 void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, std::byte* out);
 
 /// Writes numbers as blocks of q8_0 (the largest of a block by its absolute value becomes 127) or q4_1 (from the least

@@ -13,17 +13,7 @@ namespace quire {
 ///   q4_0: fp16 d, nibbles                     value = d * (q - 8)
 ///   q4_1: fp16 d, fp16 m, nibbles             value = d * q + m
 /// Byte i of 16 bytes of nibbles holds number i in its low half and number i + 16 in its high half (GGUF's layout).
-///   q5_0: fp16 d, 32 fifth bits, nibbles      value = d * (q - 16)
-///   q5_1: fp16 d, fp16 m, fifth bits, nibbles value = d * q + m
-/// Of 256 numbers:
-///   q4_k: fp16 d, fp16 n, 6 bits of scale s   value = d * s * q - n * t
-///         and of minimum t for each 32 numbers
-///         in 12 bytes, 128 bytes of nibbles
-///   q5_k: the same, with 32 bytes of fifth
-///         bits before the nibbles
-///   q6_k: 128 bytes of low four bits, 64 of   value = d * s * (q - 32)
-///         high two, int8 s for each 16 numbers,
-///         fp16 d
+/// Those that only GGUF files have, in blocks of 32 or 256 numbers, are described in kernels/cpu/file_quants.cc.
 /// MXFP4 has blocks of 32 numbers, too: E2M1 in four bits, of 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, times
 /// 2^(e - 127), e a byte:
 ///   mxfp4: e, nibbles as above                GGUF's
@@ -41,6 +31,10 @@ enum class NumberType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kQ2_K,
+  kQ3_K,
+  kIQ4_NL,
+  kIQ4_XS,
   kMxFp4,
   kMxFp4Pairs,
   kU8,    // parts of other tensors (comm/model/formats/mxfp4.h)
@@ -72,6 +66,10 @@ inline constexpr NumberLayout kNumberLayouts[] = {
     {"Q4_K", 256, 4 + 12 + 128},
     {"Q5_K", 256, 4 + 12 + 32 + 128},
     {"Q6_K", 256, 128 + 64 + 16 + 2},
+    {"Q2_K", 256, 16 + 64 + 4},
+    {"Q3_K", 256, 32 + 64 + 12 + 2},
+    {"IQ4_NL", 32, 2 + 16},
+    {"IQ4_XS", 256, 2 + 2 + 4 + 128},
     {"MXFP4", 32, 1 + 16},
     {"MXFP4", 32, 16},
     {"U8", 1, 1},

@@ -1,5 +1,25 @@
 // The quantisation formats that model files have and products do not: numbers out of them, and rows of them in formats
-// that products have. Layouts: ggml's, as weight.h gives them.
+// that products have. Layouts: ggml's. Nibbles are in its order, low halves first (comm/base/number_type.h).
+//
+// Blocks of 32 numbers:
+//   q5_0: fp16 d, 32 fifth bits, nibbles      value = d * (q - 16)
+//   q5_1: fp16 d, fp16 m, fifth bits, nibbles value = d * q + m
+//   iq4_nl: fp16 d, nibbles                   value = d * u[q], u a table of 16 integers
+// Of 256 numbers:
+//   q4_k: fp16 d, fp16 n, 6 bits of scale s   value = d * s * q - n * t
+//         and of minimum t for each 32 numbers
+//         in 12 bytes, 128 bytes of nibbles
+//   q5_k: the same, with 32 bytes of fifth
+//         bits before the nibbles
+//   q6_k: 128 bytes of low four bits, 64 of   value = d * s * (q - 32)
+//         high two, int8 s for each 16 numbers,
+//         fp16 d
+//   q2_k: 4 bits of s and of t for each 16,   value = d * s * q - n * t
+//         64 bytes of two bits, fp16 d, fp16 n
+//   q3_k: 32 bytes of third bits, 64 of two,  value = d * (s - 32) * (q - 4)
+//         6 bits of s for each 16, fp16 d
+//   iq4_xs: fp16 d, the high two bits and the value = d * (s - 32) * u[q]
+//         low four of s for each 32, nibbles
 #include <cstring>
 #include <vector>
 
@@ -75,6 +95,72 @@ void DecodeQ6K(const std::byte* in, float* out) {
   }
 }
 
+/// Two bits a number: those of a half of 128 lie in 32 bytes, quarter by quarter. Each 16 numbers have a scale, and in
+/// q2_k a minimum.
+int TwoBitsOf(const std::byte* bits, int i) { return At(bits + i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3; }
+
+void DecodeQ2K(const std::byte* in, float* out) {
+  const std::byte *scales = in, *bits = in + 16;
+  const float d = GetHalf(in + 80), least = GetHalf(in + 82);
+  for (int i = 0; i < kSuperBlock; ++i) {
+    const int scale = At(scales + i / 16);
+    out[i] = d * static_cast<float>(scale & 15) * static_cast<float>(TwoBitsOf(bits, i)) -
+             least * static_cast<float>(scale >> 4);
+  }
+}
+
+/// The third bit of number i is bit i / 32 of byte i % 32; without it the number is 4 less.
+void DecodeQ3K(const std::byte* in, float* out) {
+  const std::byte *third = in, *bits = in + 32, *scales = in + 96;
+  const float d = GetHalf(in + 108);
+  const auto scale_of = [scales](int k) {
+    const int low = At(scales + k % 8) >> (k < 8 ? 0 : 4) & 15, high = At(scales + 8 + k % 4) >> (k / 4 * 2) & 3;
+    return (low | high << 4) - 32;
+  };
+  for (int i = 0; i < kSuperBlock; ++i) {
+    const int less = (At(third + i % 32) >> (i / 32) & 1) != 0 ? 0 : 4;
+    out[i] = d * static_cast<float>(scale_of(i / 16)) * static_cast<float>(TwoBitsOf(bits, i) - less);
+  }
+}
+
+/// What the codes of iq4_nl and iq4_xs stand for, times a scale.
+constexpr int8_t kUneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+int UnevenOf(const std::byte* nibbles, int i) {
+  return kUneven[i < 16 ? At(nibbles + i) & 15 : At(nibbles + i - 16) >> 4];
+}
+
+/// Of a block of 32 of iq4_xs: 6 bits.
+int UnevenScale(const std::byte* in, int block) {
+  const int high = At(in + 2) | At(in + 3) << 8;
+  return (At(in + 4 + block / 2) >> (block % 2 * 4) & 15 | (high >> (2 * block) & 3) << 4) - 32;
+}
+
+void DecodeIQ4NL(const std::byte* in, float* out) {
+  const float d = GetHalf(in);
+  for (int i = 0; i < kQuantBlock; ++i) out[i] = d * static_cast<float>(UnevenOf(in + 2, i));
+}
+
+void DecodeIQ4XS(const std::byte* in, float* out) {
+  for (int block = 0; block < kSuperBlock / kQuantBlock; ++block) {
+    const float d = GetHalf(in) * static_cast<float>(UnevenScale(in, block));
+    for (int i = 0; i < kQuantBlock; ++i) *out++ = d * static_cast<float>(UnevenOf(in + 8 + block * 16, i));
+  }
+}
+
+void IQ4NLAsQ8(const std::byte* in, std::byte* out) {
+  std::memcpy(out, in, 2);
+  for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(UnevenOf(in + 2, i));
+}
+
+/// Each block's scale is rounded to a half.
+void IQ4XSAsQ8(const std::byte* in, std::byte* out) {
+  for (int block = 0; block < kSuperBlock / kQuantBlock; ++block) {
+    PutHalf(GetHalf(in) * static_cast<float>(UnevenScale(in, block)), out);
+    for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(UnevenOf(in + 8 + block * 16, i));
+    out += LayoutOf(NumberType::kQ8_0).block_bytes;
+  }
+}
+
 /// The same integers; their sixteen is taken off here.
 void Q5AsQ8(const std::byte* in, std::byte* out) {
   const FiveBits quants{in + 2, in + 6};
@@ -107,6 +193,10 @@ NumberType PackedType(NumberType stored) {
     case NumberType::kQ5_1:
     case NumberType::kQ5_K:
     case NumberType::kQ6_K:
+    case NumberType::kQ2_K:
+    case NumberType::kQ3_K:
+    case NumberType::kIQ4_NL:
+    case NumberType::kIQ4_XS:
     case NumberType::kMxFp4:
     case NumberType::kMxFp4Pairs:
       return NumberType::kQ8_0;
@@ -132,6 +222,18 @@ void DecodeFileQuants(NumberType type, const std::byte* in, int64_t count, float
       case NumberType::kQ6_K:
         DecodeQ6K(in, out);
         break;
+      case NumberType::kQ2_K:
+        DecodeQ2K(in, out);
+        break;
+      case NumberType::kQ3_K:
+        DecodeQ3K(in, out);
+        break;
+      case NumberType::kIQ4_NL:
+        DecodeIQ4NL(in, out);
+        break;
+      case NumberType::kIQ4_XS:
+        DecodeIQ4XS(in, out);
+        break;
       default:
         QUIRE_KERNEL_CHECK(false);
     }
@@ -146,10 +248,13 @@ void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, st
   if (IsMxFp4(weight.type)) return MxFp4AsQ8(BlocksOf(weight, row, col), count / from.block_numbers, out);
   const std::byte* in = weight.data + row * weight.row_bytes + RowBytes(weight.type, col);
   const std::byte* end = in + RowBytes(weight.type, count);
-  if (weight.type == NumberType::kQ5_0) {
-    for (; in != end; in += from.block_bytes, out += out_bytes) Q5AsQ8(in, out);
-  } else if (weight.type == NumberType::kQ4_K) {
-    for (; in != end; in += from.block_bytes, out += out_bytes) Q4KAsQ4(in, out);
+  void (*const keep)(const std::byte*, std::byte*) = weight.type == NumberType::kQ5_0     ? Q5AsQ8
+                                                     : weight.type == NumberType::kQ4_K   ? Q4KAsQ4
+                                                     : weight.type == NumberType::kIQ4_NL ? IQ4NLAsQ8
+                                                     : weight.type == NumberType::kIQ4_XS ? IQ4XSAsQ8
+                                                                                          : nullptr;
+  if (keep != nullptr) {
+    for (; in != end; in += from.block_bytes, out += out_bytes) keep(in, out);
   } else {
     std::vector<float> numbers(static_cast<size_t>(count));
     DecodeFileQuants(weight.type, in, count, numbers.data());

@@ -12,7 +12,8 @@ from gguf import quants
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # bytes of 256 numbers; where halves stand in each block, and the block's bytes
-FORMATS = {"Q5_0": ((0,), 22, 8), "Q5_1": ((0, 2), 24, 8), "Q4_K": ((0, 2), 144, 1), "Q5_K": ((0, 2), 176, 1), "Q6_K": ((208,), 210, 1)}
+FORMATS = {"Q5_0": ((0,), 22, 8), "Q5_1": ((0, 2), 24, 8), "Q4_K": ((0, 2), 144, 1), "Q5_K": ((0, 2), 176, 1), "Q6_K": ((208,), 210, 1),
+           "Q2_K": ((80, 82), 84, 1), "Q3_K": ((108,), 110, 1), "IQ4_NL": ((0,), 18, 8), "IQ4_XS": ((0,), 136, 1)}
 
 
 def main():

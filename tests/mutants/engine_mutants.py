@@ -419,6 +419,9 @@ MUTANTS = [
     Mutant("activations are chosen without what weights become", "coordinator/cluster/launch/backend_settings.cc", "plain && quantization == Quantization::kInt4", "false",
            ["coordinator/backend_settings_test"]),
 
+    Mutant("scales of IQ4_XS lose their high bits", "kernels/cpu/file_quants.cc", " | (high >> (2 * block) & 3) << 4) - 32", ") - 32", ["kernels/file_quants_test"]),
+    Mutant("Q3_K's third bits are read the wrong way round", "kernels/cpu/file_quants.cc", "!= 0 ? 0 : 4;", "!= 0 ? 4 : 0;", ["kernels/file_quants_test"]),
+
     # Whole experts on ranks.
     Mutant("a rank loads the first experts instead of its own", "worker/cpu/weights.cc", "for (int64_t e = shard.experts.begin; e < shard.experts.end; ++e) {",
            "for (int64_t e = 0; e < shard.experts.size(); ++e) {", ["worker/golden_test:*WholeExperts*/mixtral"]),

@@ -21,6 +21,8 @@ std::optional<NumberType> FormOnDevice(const Tensor& tensor, const char* what) {
         return NumberType::kQ4_1;
       case NumberType::kQ8_0:
       case NumberType::kQ5_0:
+      case NumberType::kIQ4_NL:
+      case NumberType::kIQ4_XS:
       case NumberType::kMxFp4:
       case NumberType::kMxFp4Pairs:
         return NumberType::kQ8_0;

@@ -140,12 +140,20 @@ NumberType TypeOf(uint32_t code, const std::string& what) {
       return NumberType::kQ5_1;
     case 8:
       return NumberType::kQ8_0;
+    case 10:
+      return NumberType::kQ2_K;
+    case 11:
+      return NumberType::kQ3_K;
     case 12:
       return NumberType::kQ4_K;
     case 13:
       return NumberType::kQ5_K;
     case 14:
       return NumberType::kQ6_K;
+    case 20:
+      return NumberType::kIQ4_NL;
+    case 23:
+      return NumberType::kIQ4_XS;
     case 30:
       return NumberType::kBF16;
     case 39:
@@ -155,8 +163,8 @@ NumberType TypeOf(uint32_t code, const std::string& what) {
   }
   const std::string name = code < std::size(kGgmlTypes) ? kGgmlTypes[code] : "";
   Fail(
-      "{}: type {} is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, "
-      "MXFP4",
+      "{}: type {} is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, "
+      "Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4",
       what, name.empty() ? fmt::format("code {}", code) : name);
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <set>
 
 namespace quire {
@@ -17,23 +16,22 @@ int64_t Micros(StepProfile::Clock::duration time) {
 
 void AppendTrace(const StepProfile::Recording& recording, int replica, StepProfile::Clock::time_point begin,
                  std::string& events) {
-  const auto append = [&](auto&&... parts) {
+  const auto append = [&](const std::string& event) {
     if (!events.empty()) events += ',';
-    fmt::format_to(std::back_inserter(events), std::forward<decltype(parts)>(parts)...);
+    events += event;
   };
-  append(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":"replica {}"}}}})", replica, replica);
+  append(fmt::format(R"({{"name":"process_name","ph":"M","pid":{0},"args":{{"name":"replica {0}"}}}})", replica));
   std::set<Rank> named;
   for (const StepProfile::Span& span : recording.spans) {
     const int thread = span.rank + 1;  // the engine's is 0
     if (named.insert(span.rank).second) {
-      append(R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})", replica, thread,
-             span.rank == StepProfile::kEngine ? "engine" : fmt::format("rank {}", span.rank));
+      append(fmt::format(R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})", replica,
+                         thread, span.rank == StepProfile::kEngine ? "engine" : fmt::format("rank {}", span.rank)));
     }
-    append(R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{})", span.name, replica, thread,
-           Micros(span.begin - begin), Micros(span.end - span.begin));
-    if (span.rank != StepProfile::kEngine) {
-      fmt::format_to(std::back_inserter(events), R"(,"args":{{"step":{},"swap_us":{}}})", span.step, span.swap_micros);
-    }
+    append(fmt::format(R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{})", span.name, replica, thread,
+                       Micros(span.begin - begin), Micros(span.end - span.begin)));
+    if (span.rank != StepProfile::kEngine)
+      events += fmt::format(R"(,"args":{{"step":{},"swap_us":{}}})", span.step, span.swap_micros);
     events += '}';
   }
 }
