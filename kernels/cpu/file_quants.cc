@@ -132,7 +132,7 @@ int UnevenOf(const std::byte* nibbles, int i) {
 /// Of a block of 32 of iq4_xs: 6 bits.
 int UnevenScale(const std::byte* in, int block) {
   const int high = At(in + 2) | At(in + 3) << 8;
-  return (At(in + 4 + block / 2) >> (block % 2 * 4) & 15 | (high >> (2 * block) & 3) << 4) - 32;
+  return ((At(in + 4 + block / 2) >> (block % 2 * 4) & 15) | (high >> (2 * block) & 3) << 4) - 32;
 }
 
 void DecodeIQ4NL(const std::byte* in, float* out) {
