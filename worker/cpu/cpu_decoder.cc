@@ -114,9 +114,12 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
   const LayerWeights& w = weights(layer);
   const float* x = spec_.shared_norm ? buffers_.normed.data() : Normed(w.mlp_norm);
   if (spec_.gated_mlp) {
-    Matmul(x, w.mlp_in, buffers_.gate_up.data(), 2 * columns, tokens_, activations_);
-    kernels::GateMul(stream_, {NumberType::kF32, buffers_.gate_up.data(), buffers_.activated.data(), tokens_, columns,
-                               false, AsKernel(spec_.activation)});
+    for (int64_t row = 0; row < tokens_; row += kGatedRows) {
+      const int64_t count = std::min(kGatedRows, tokens_ - row);
+      Matmul(x + row * spec_.hidden_size, w.mlp_in, buffers_.gate_up.data(), 2 * columns, count, activations_);
+      kernels::GateMul(stream_, {NumberType::kF32, buffers_.gate_up.data(), buffers_.activated.data() + row * columns,
+                                 count, columns, false, AsKernel(spec_.activation)});
+    }
   } else if (columns > 0) {
     Matmul(x, w.mlp_in, buffers_.activated.data(), columns, tokens_, activations_);
     kernels::Activate(stream_, {NumberType::kF32, buffers_.activated.data(), DataOf(w.up_bias), tokens_, columns,
