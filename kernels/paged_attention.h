@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/kv_cache.h"
+#include "kernels/matmul.h"
 
 namespace quire::kernels {
 
@@ -29,6 +30,10 @@ struct PagedAttentionParams {
   int64_t window;                       // a query at position p sees positions p - window + 1 .. p; 0: all
   float soft_cap = 0;                   // scores become soft_cap * tanh(score / soft_cap); 0: they stay
   const float* alibi_slopes = nullptr;  // [num_heads]: slope * (key position - query position) joins the score; or null
+  /// kInt8: where the cache is of bytes, queries and weights are rounded to bytes, too: a query to 127 steps either
+  /// way, the weights of each kSpanSlots slots to 255. All that is said above holds. Blocks and heads whose sizes are
+  /// no multiples of 16 are multiplied as without it.
+  Activations activations = Activations::kInt16;
   /// [num_heads]: of each head a score that joins the softmax, after scale and cap, and has no value; or null
   const float* sinks = nullptr;
 };

@@ -31,22 +31,24 @@ template <class T>
 class QuantizeBuffer {
  public:
   QuantizedRows<T> Fill(const CpuStream& stream, const Rows& rows,
-                        void (*quantize)(const float*, int64_t, T*, float*, float*)) {
+                        void (*quantize)(const float*, int64_t, T*, float*, int32_t*, float*)) {
     const int64_t cols = rows.cols, blocks = cols / kQuantBlock;
     MakeRoom(values_, rows.m * cols);
     MakeRoom(scales_, rows.m * blocks);
+    MakeRoom(totals_, rows.m * blocks);
     MakeRoom(sums_, rows.m * blocks);
     stream.pool().ForRange(rows.m, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         quantize(rows.x + i * rows.stride, cols, values_.data() + i * cols, scales_.data() + i * blocks,
-                 sums_.data() + i * blocks);
+                 totals_.data() + i * blocks, sums_.data() + i * blocks);
       }
     });
-    return {values_.data(), scales_.data(), sums_.data(), cols};
+    return {values_.data(), scales_.data(), totals_.data(), sums_.data(), cols};
   }
 
  private:
   std::vector<T> values_;
+  std::vector<int32_t> totals_;
   std::vector<float> scales_, sums_;
 };
 
@@ -54,7 +56,8 @@ class QuantizeBuffer {
 template <class T>
 QuantizedRows<T> From(const QuantizedRows<T>& rows, int64_t first) {
   const int64_t blocks = rows.cols / kQuantBlock;
-  return {rows.values + first * rows.cols, rows.scales + first * blocks, rows.sums + first * blocks, rows.cols};
+  return {rows.values + first * rows.cols, rows.scales + first * blocks, rows.totals + first * blocks,
+          rows.sums + first * blocks, rows.cols};
 }
 
 /// Rows in every form that some weights want, one product at a time in each thread.

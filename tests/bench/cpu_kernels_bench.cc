@@ -9,6 +9,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/isa/table.h"
@@ -52,8 +53,8 @@ std::vector<float> Floats(int64_t count) {
 }
 
 /// The last `queries` of `context` tokens, in blocks of 16 that lie in no order.
-void MeasureAttention(const CpuStream& stream, NumberType type, int64_t heads, int64_t kv_heads, int64_t dim,
-                      int64_t context, int64_t queries) {
+void MeasureAttention(const CpuStream& stream, NumberType type, Activations activations, int64_t heads,
+                      int64_t kv_heads, int64_t dim, int64_t context, int64_t queries) {
   constexpr int64_t kBlockSize = 16;
   const int64_t blocks = (context + kBlockSize - 1) / kBlockSize;
   const int64_t half = kv_heads * KvHeadBytes(type, dim, kBlockSize);
@@ -70,26 +71,33 @@ void MeasureAttention(const CpuStream& stream, NumberType type, int64_t heads, i
   KvWrite(stream, {tokens.data(), tokens.data(), kv_heads * dim, slots.data(), context, cache});
   std::vector<float> out(rows.size());
   const int32_t start[] = {0, static_cast<int32_t>(queries)}, length[] = {static_cast<int32_t>(context)};
-  const PagedAttentionParams params{
-      rows.data(), heads * dim, out.data(),        heads * dim, cache, table.data(), blocks,
-      start,       length,      head_start.data(), 1,           heads, 0.125f,       0};
+  const PagedAttentionParams params{rows.data(), heads * dim, out.data(), heads * dim,       cache,      table.data(),
+                                    blocks,      start,       length,     head_start.data(), 1,          heads,
+                                    0.125f,      0,           0,          nullptr,           activations};
   const double seconds = Least([&] { PagedAttention(stream, params); });
   const double seen =
       static_cast<double>(queries) * static_cast<double>(context) - 0.5 * static_cast<double>(queries * (queries - 1));
   const double operations = 4 * seen * static_cast<double>(heads * dim), peak = Peak(Arithmetic::kMultiplyAdd);
+  const char* name = activations == Activations::kInt8 ? "bytes" : LayoutOf(type).name;
   fmt::print(
       "attention {:>5} {:>2}/{} heads of {:>3}, {:>4} queries of {:>5}: {:>9.3f} ms, {:>6.1f} GFLOP/s, {:.2f} of the "
       "peak\n",
-      LayoutOf(type).name, heads, kv_heads, dim, queries, context, seconds * 1e3, operations / seconds * 1e-9,
+      name, heads, kv_heads, dim, queries, context, seconds * 1e3, operations / seconds * 1e-9,
       operations / seconds / peak);
 }
 
 void MeasureAttention(const CpuStream& stream) {
-  for (const NumberType type : {NumberType::kF16, NumberType::kF32, NumberType::kInt8}) {
-    for (const int64_t context : {512, 2048, 4096}) MeasureAttention(stream, type, 9, 3, 64, context, context);
-    MeasureAttention(stream, type, 32, 8, 64, 2048, 512);
-    MeasureAttention(stream, type, 8, 8, 128, 2048, 512);
-    for (const int64_t queries : {1, 4, 8, 32}) MeasureAttention(stream, type, 9, 3, 64, 2048, queries);
+  for (const auto& [type, activations] : {std::pair{NumberType::kF16, Activations::kInt16},
+                                          {NumberType::kF32, Activations::kInt16},
+                                          {NumberType::kInt8, Activations::kInt16},
+                                          {NumberType::kInt8, Activations::kInt8}}) {
+    const auto measure = [&, type = type, activations = activations](auto... shape) {
+      MeasureAttention(stream, type, activations, shape...);
+    };
+    for (const int64_t context : {512, 2048, 4096}) measure(9, 3, 64, context, context);
+    measure(32, 8, 64, 2048, 512);
+    measure(8, 8, 128, 2048, 512);
+    for (const int64_t queries : {1, 4, 8, 32}) measure(9, 3, 64, 2048, queries);
   }
 }
 
@@ -136,14 +144,19 @@ void MeasureRounding() {
   std::vector<int16_t> words(x.size());
   std::vector<int8_t> bytes(x.size());
   std::vector<float> scales(x.size() / kQuantBlock), sums(scales.size());
+  std::vector<int32_t> totals(scales.size());
   const auto report = [](const char* name, double seconds) {
     fmt::print("rounding to {}: {:.2f} G numbers a second\n", name, static_cast<double>(kColumns) / seconds * 1e-9);
   };
   const IsaTable& table = ActiveTable();
-  report("int16",
-         Least([&] { table.quantize_int16(x.data(), kColumns, words.data(), scales.data(), sums.data()); }, 0.1));
-  report("int8",
-         Least([&] { table.quantize_int8(x.data(), kColumns, bytes.data(), scales.data(), sums.data()); }, 0.1));
+  report(
+      "int16",
+      Least([&] { table.quantize_int16(x.data(), kColumns, words.data(), scales.data(), totals.data(), sums.data()); },
+            0.1));
+  report(
+      "int8",
+      Least([&] { table.quantize_int8(x.data(), kColumns, bytes.data(), scales.data(), totals.data(), sums.data()); },
+            0.1));
 }
 
 int Main(int argc, char** argv) {

@@ -24,14 +24,15 @@ TEST_P(ByteProductsTest, EqualTheReferenceWhereBytesHoldX) {
         const auto x = test::OfIntegers(127, m * k, random);
         std::vector<int8_t> values(x.size());
         std::vector<float> scales(x.size() / kQuantBlock), sums(scales.size());
+        std::vector<int32_t> totals(scales.size());
         for (int64_t i = 0; i < m; ++i) {
           plainbytes::QuantizeInt8(x.data() + i * k, k, values.data() + i * k, scales.data() + i * k / kQuantBlock,
-                                   sums.data() + i * k / kQuantBlock);
+                                   totals.data() + i * k / kQuantBlock, sums.data() + i * k / kQuantBlock);
         }
         const PackedWeight weight{GetParam(), packed.data(), n, k};
         std::vector<float> y(static_cast<size_t>(m * n), -1.0f);
         plainbytes::MatmulInt8({weight, 0, weight.num_panels(), y.data(), n, m},
-                               {values.data(), scales.data(), sums.data(), k});
+                               {values.data(), scales.data(), totals.data(), sums.data(), k});
         const auto expected = reference::Matmul({x.begin(), x.end()}, reference::Expand(w.weight), m, n, k);
         test::ExpectNear(y, expected, 1e-4,
                          "m, n, k = " + std::to_string(m) + ", " + std::to_string(n) + ", " + std::to_string(k));

@@ -8,15 +8,17 @@ namespace quire::kernels::QUIRE_ISA {
 
 inline constexpr ByteProducts kByteProducts = ByteProducts::kAll;
 using QuadSum = IntVec;
+inline QuadSum BeginQuads(IntVec begin) { return begin; }
 
 /// Adds to each lane four products of w's bytes, without sign, and x's.
-inline void AddQuads(IntVec& sum, CellVec w, IntVec x) {
+inline void AddByteQuads(IntVec& sum, CellVec w, IntVec x) {
   uint8_t from_w[4 * kLanes];
   int8_t from_x[4 * kLanes];
   __builtin_memcpy(from_w, &w, sizeof(w));
   __builtin_memcpy(from_x, &x, sizeof(x));
   for (int i = 0; i < 4 * kLanes; ++i) sum[i / 4] += from_w[i] * from_x[i];
 }
-inline IntVec Total(IntVec sum) { return sum; }
+inline void AddQuads(QuadSum& sum, CellVec w, IntVec x) { AddByteQuads(sum, w, x); }
+inline IntVec Total(IntVec sum, IntVec) { return sum; }
 
 }  // namespace quire::kernels::QUIRE_ISA

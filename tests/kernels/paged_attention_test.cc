@@ -17,9 +17,26 @@ namespace {
 
 using test::Random;
 
+/// A cache's numbers, how they are multiplied, and how far results may be from the reference (which rounds queries as
+/// the kernel does, but not weights).
+struct Form {
+  const char* name;
+  NumberType type;
+  Activations activations;
+  double slack;  // added to each test's own tolerance
+};
+
+constexpr Form kForms[] = {{"F32", NumberType::kF32, Activations::kInt16, 0},
+                           {"F16", NumberType::kF16, Activations::kInt16, 0},
+                           {"Int8", NumberType::kInt8, Activations::kInt16, 0},
+                           {"Bytes", NumberType::kInt8, Activations::kInt8, 8e-3}};
+constexpr Form kFloats = kForms[0], kHalves = kForms[1], kBytesOfCache = kForms[2];
+
+void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
+
 /// A paged cache with shuffled blocks; every float no sequence owns is NaN, so that a stray read shows.
 struct Case {
-  NumberType type;
+  Form form;
   int64_t block_size, head_dim;
   std::vector<int32_t> head_start;
   std::vector<int32_t> query_start{0}, context_len;
@@ -35,8 +52,8 @@ struct Case {
 
   PagedAttentionParams Params() {
     auto* const bytes = reinterpret_cast<std::byte*>(pool.data());
-    const int64_t half = kv_heads() * KvHeadBytes(type, head_dim, block_size);
-    KvCacheView cache{bytes, bytes + half, 2 * half, kv_heads(), head_dim, block_size, type};
+    const int64_t half = kv_heads() * KvHeadBytes(form.type, head_dim, block_size);
+    KvCacheView cache{bytes, bytes + half, 2 * half, kv_heads(), head_dim, block_size, form.type};
     return {queries.data(),
             heads() * head_dim,
             out.data(),
@@ -53,6 +70,7 @@ struct Case {
             window,
             soft_cap,
             slopes.empty() ? nullptr : slopes.data(),
+            form.activations,
             sinks.empty() ? nullptr : sinks.data()};
   }
 
@@ -77,10 +95,10 @@ struct Lengths {
   int64_t context, queries;
 };
 
-Case MakeCase(NumberType type, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start,
+Case MakeCase(const Form& form, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start,
               const std::vector<Lengths>& lengths, uint64_t seed) {
   Random random(seed);
-  Case c{type, block_size, head_dim, std::move(head_start)};
+  Case c{form, block_size, head_dim, std::move(head_start)};
   for (const auto& [context, queries] : lengths) {
     c.query_start.push_back(c.query_start.back() + static_cast<int32_t>(queries));
     c.context_len.push_back(static_cast<int32_t>(context));
@@ -93,7 +111,7 @@ Case MakeCase(NumberType type, int64_t block_size, int64_t head_dim, std::vector
     std::swap(free_ids[i - 1], free_ids[static_cast<size_t>(random.Below(static_cast<int64_t>(i)))]);
 
   const int64_t row = c.kv_heads() * head_dim;
-  c.pool.assign(static_cast<size_t>(c.num_blocks * 2 * c.kv_heads() * KvHeadBytes(type, head_dim, block_size) / 4),
+  c.pool.assign(static_cast<size_t>(c.num_blocks * 2 * c.kv_heads() * KvHeadBytes(form.type, head_dim, block_size) / 4),
                 std::bit_cast<float>(0xffffffffu));  // NaN as a float and as two halves
   c.tables.assign(lengths.size() * static_cast<size_t>(c.table_stride), 0);
   c.queries = random.Floats(c.query_start.back() * c.heads() * head_dim);
@@ -112,7 +130,11 @@ Case MakeCase(NumberType type, int64_t block_size, int64_t head_dim, std::vector
   return c;
 }
 
-class PagedAttentionTest : public testing::TestWithParam<NumberType> {};
+void ExpectNearReference(Case& c, double tolerance, const std::string& what) {
+  test::ExpectNear(c.out, reference::PagedAttention(c.Params()), tolerance + c.form.slack, what);
+}
+
+class PagedAttentionTest : public testing::TestWithParam<Form> {};
 
 const std::vector<std::vector<int32_t>> kGroupings = {
     {0, 1, 2, 3, 4},  // multi-head
@@ -129,17 +151,16 @@ TEST_P(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
         Case c = MakeCase(GetParam(), block_size, head_dim, grouping,
                           {{1, 1}, {33, 33}, {50, 1}, {70, 21}, {16, 16}, {17, 1}, {5, 0}, {129, 3}, {300, 2}}, ++seed);
         PagedAttention(CpuStream(2), c.Params());
-        test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6,
-                         "head_dim " + std::to_string(head_dim) + ", block " + std::to_string(block_size));
+        ExpectNearReference(c, 2e-6, "head_dim " + std::to_string(head_dim) + ", block " + std::to_string(block_size));
       }
     }
   }
 }
 
 /// The queries of a prompt attended to at once and in pieces, each piece with the table a server would then have.
-void ExpectChunksEqualWhole(NumberType type, int64_t block_size, int64_t head_dim, int64_t window,
+void ExpectChunksEqualWhole(const Form& form, int64_t block_size, int64_t head_dim, int64_t window,
                             bool adjusted = false) {
-  Case whole = MakeCase(type, block_size, head_dim, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
+  Case whole = MakeCase(form, block_size, head_dim, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
   if (adjusted) {
     whole.Slope();
     whole.soft_cap = 0.9f;
@@ -188,8 +209,7 @@ TEST_P(PagedAttentionTest, ScoresFallWithDistanceByTheSlopeOfTheHead) {
         c.Slope();
         PagedAttention(CpuStream(2), c.Params());
         EXPECT_NE(c.out, level);
-        test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 4e-6,
-                         "window " + std::to_string(window) + ", block " + std::to_string(block_size));
+        ExpectNearReference(c, 4e-6, "window " + std::to_string(window) + ", block " + std::to_string(block_size));
       }
     }
   }
@@ -206,7 +226,7 @@ TEST_P(PagedAttentionTest, ScoresAreCappedBeforeTheSoftmaxAndBeforeTheSlope) {
       c.soft_cap = 0.4f;
       PagedAttention(CpuStream(2), c.Params());
       EXPECT_NE(c.out, plain);
-      test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 4e-6, slopes ? "with slopes" : "alone");
+      ExpectNearReference(c, 4e-6, slopes ? "with slopes" : "alone");
     }
   }
 }
@@ -224,7 +244,7 @@ TEST_P(PagedAttentionTest, SinksTakeWeightAndGiveNothing) {
       c.sinks.back() = 200;
       PagedAttention(CpuStream(2), c.Params());
       EXPECT_NE(c.out, plain);
-      test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 4e-6, "window " + std::to_string(window));
+      ExpectNearReference(c, 4e-6, "window " + std::to_string(window));
     }
   }
 }
@@ -237,10 +257,10 @@ void SharePrefix(Case& c, const std::vector<int64_t>& blocks) {
 
 /// Sequences 0, 1, 2, 4 and twenty more share 160 tokens (less what is no whole block), 3 shares 80 with them, 6
 /// nothing; 5 has too many queries.
-Case SharingCase(NumberType type, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start) {
+Case SharingCase(const Form& form, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start) {
   std::vector<Lengths> lengths = {{180, 1}, {200, 2}, {161, 1}, {100, 3}, {170, 1}, {190, 20}, {150, 1}};
   lengths.resize(27, {165, 1});
-  Case c = MakeCase(type, block_size, head_dim, std::move(head_start), lengths, 94);
+  Case c = MakeCase(form, block_size, head_dim, std::move(head_start), lengths, 94);
   std::vector<int64_t> shared(lengths.size(), 160 / block_size);
   shared[3] = 80 / block_size;
   shared[6] = 0;
@@ -270,7 +290,7 @@ TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABit) {
       if (head_dim == 12) c.Slope();
       for (const int threads : {1, 3}) {
         PagedAttention(CpuStream(threads), c.Params());
-        test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6, "block " + std::to_string(block_size));
+        ExpectNearReference(c, 2e-6, "block " + std::to_string(block_size));
         const std::vector<float> together = c.out;
         AttendOneByOne(c);
         EXPECT_EQ(c.out, together) << threads << " threads, block " << block_size << ", head_dim " << head_dim;
@@ -283,14 +303,14 @@ TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABit) {
 TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABitOfManyHeads) {
   Case c = SharingCase(GetParam(), 16, 64, {0, 20});
   PagedAttention(CpuStream(1), c.Params());
-  test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6, "20 heads");
+  ExpectNearReference(c, 2e-6, "20 heads");
   const std::vector<float> together = c.out;
   AttendOneByOne(c);
   EXPECT_EQ(c.out, together);
 }
 
 TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
-  Case c = SharingCase(NumberType::kF32, 16, 64, {0, 3});
+  Case c = SharingCase(kFloats, 16, 64, {0, 3});
   AttentionItems items;
   items.Cut(c.Params(), 1);
   int64_t grouped = 0, queries = 0;
@@ -312,7 +332,7 @@ TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
 }
 
 TEST(AttentionItemsTest, APromptIsCutByTheRowsOfItsWidestHead) {
-  Case c = MakeCase(NumberType::kF32, 16, 64, {0, 3, 5, 9}, {{400, 300}}, 92);
+  Case c = MakeCase(kFloats, 16, 64, {0, 3, 5, 9}, {{400, 300}}, 92);
   AttentionItems items;
   items.Cut(c.Params(), 1);
   std::vector<int64_t> next(3, 0);
@@ -327,7 +347,7 @@ TEST(AttentionItemsTest, APromptIsCutByTheRowsOfItsWidestHead) {
 }
 
 TEST(AttentionItemsTest, FewQueriesOfVeryManyHeadsAreCutToo) {
-  Case c = MakeCase(NumberType::kF32, 16, 64, {0, 50}, {{40, 8}, {30, 1}}, 91);
+  Case c = MakeCase(kFloats, 16, 64, {0, 50}, {{40, 8}, {30, 1}}, 91);
   AttentionItems items;
   items.Cut(c.Params(), 1);
   int64_t queries = 0;
@@ -337,12 +357,12 @@ TEST(AttentionItemsTest, FewQueriesOfVeryManyHeadsAreCutToo) {
   }
   EXPECT_EQ(queries, 9);
   PagedAttention(CpuStream(1), c.Params());
-  test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6, "50 heads");
+  ExpectNearReference(c, 2e-6, "50 heads");
 }
 
 TEST(AttentionItemsTest, ThereIsWorkForEveryThread) {
   const std::vector<Lengths> lengths(8, {100, 1});
-  Case c = MakeCase(NumberType::kF32, 16, 64, {0, 3}, lengths, 93);
+  Case c = MakeCase(kFloats, 16, 64, {0, 3}, lengths, 93);
   SharePrefix(c, std::vector<int64_t>(8, 6));
   AttentionItems items;
   for (const int threads : {1, 2, 4}) {
@@ -362,8 +382,7 @@ TEST_P(PagedAttentionTest, WindowEqualsReferenceAndReadsNothingBeforeIt) {
                      {{1, 1}, {33, 33}, {50, 1}, {70, 21}, {16, 16}, {17, 1}, {5, 0}, {129, 3}, {129, 70}}, ++seed);
         c.Slide(window);
         PagedAttention(CpuStream(2), c.Params());
-        test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6,
-                         "window " + std::to_string(window) + ", block " + std::to_string(block_size));
+        ExpectNearReference(c, 2e-6, "window " + std::to_string(window) + ", block " + std::to_string(block_size));
       }
     }
   }
@@ -402,14 +421,15 @@ TEST_P(PagedAttentionTest, LargeScoresDoNotOverflow) {
     Case c = MakeCase(GetParam(), 16, 64, grouping, {{40, 2}}, 5);
     for (float& q : c.queries) q *= 500.0f;
     PagedAttention(CpuStream(1), c.Params());
-    test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 1e-3, "scores in the thousands");
+    ExpectNearReference(c, 1e-3, "scores in the thousands");
   }
 }
 
 /// Six queries of a sequence whose third token is infinite, in its key or its value.
-void ExpectInfinityWhereItIsSeen(NumberType type, const std::vector<int32_t>& grouping, bool bad_keys, int64_t window) {
+void ExpectInfinityWhereItIsSeen(const Form& form, const std::vector<int32_t>& grouping, bool bad_keys,
+                                 int64_t window) {
   const std::vector<float> good(64, 0.5f), bad(64, std::numeric_limits<float>::infinity());
-  Case c = MakeCase(type, 16, 64, grouping, {{6, 6}}, 96);
+  Case c = MakeCase(form, 16, 64, grouping, {{6, 6}}, 96);
   c.window = window;
   PagedAttention(CpuStream(1), c.Params());
   const std::vector<float> clean = c.out;
@@ -450,14 +470,12 @@ TEST_P(PagedAttentionTest, AKeyThatIsNoNumberGivesNone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, PagedAttentionTest,
-                         testing::Values(NumberType::kF32, NumberType::kF16, NumberType::kInt8), [](const auto& of) {
-                           return of.param == NumberType::kF32 ? "F32" : of.param == NumberType::kF16 ? "F16" : "Int8";
-                         });
+INSTANTIATE_TEST_SUITE_P(AllForms, PagedAttentionTest, testing::ValuesIn(kForms),
+                         [](const auto& of) { return std::string(of.param.name); });
 
 TEST(KvWriteTest, RoundsEachVectorToAScaleOfItsOwn) {
-  Case c = MakeCase(NumberType::kInt8, 16, 64, {0, 1}, {{2, 2}}, 11),
-       exact = MakeCase(NumberType::kF32, 16, 64, {0, 1}, {{2, 2}}, 11);
+  Case c = MakeCase(kBytesOfCache, 16, 64, {0, 1}, {{2, 2}}, 11),
+       exact = MakeCase(kFloats, 16, 64, {0, 1}, {{2, 2}}, 11);
   const auto tokens =
       [](Case& from) {  // values of the first token, then of the second, from attention that sees it only
         from.window = 1;
@@ -512,7 +530,7 @@ TEST(KvWriteTest, HalvesAreTheNearestOnes) {
 
 TEST(KvWriteTest, AKeyTooLargeForHalvesGivesNoNumber) {
   for (const float large : {70000.0f, -70000.0f}) {
-    Case c = MakeCase(NumberType::kF16, 16, 64, {0, 1}, {{2, 2}}, 18);
+    Case c = MakeCase(kHalves, 16, 64, {0, 1}, {{2, 2}}, 18);
     std::vector<float> key(64, 0.5f);
     key[3] = large;
     const int64_t slot = c.tables[0] * 16;
@@ -523,7 +541,7 @@ TEST(KvWriteTest, AKeyTooLargeForHalvesGivesNoNumber) {
 }
 
 TEST(KvWriteTest, HalvesAreWhereTheLayoutSays) {
-  Case c = MakeCase(NumberType::kF16, 16, 12, {0, 1, 2}, {{40, 1}}, 15);
+  Case c = MakeCase(kHalves, 16, 12, {0, 1, 2}, {{40, 1}}, 15);
   const KvCacheView cache = c.Params().cache;
   const auto keys = Random(16).Floats(24), values = Random(17).Floats(24);
   const int64_t offset = 5, slot = c.tables[0] * 16 + offset;
@@ -554,7 +572,7 @@ TEST(KvWriteTest, EveryByteIsWhereTheLayoutSays) {
   Random random(13);
   for (const int64_t dim : {12, 64, 80}) {
     for (const int64_t block_size : {1, 16, 17}) {
-      Case c = MakeCase(NumberType::kInt8, block_size, dim, {0, 1, 2}, {{40, 1}}, 14);
+      Case c = MakeCase(kBytesOfCache, block_size, dim, {0, 1, 2}, {{40, 1}}, 14);
       const KvCacheView cache = c.Params().cache;
       const auto keys = random.Floats(2 * dim), values = random.Floats(2 * dim);
       const int64_t block = c.tables[0], offset = block_size / 2, slot = block * block_size + offset;
@@ -578,7 +596,7 @@ TEST(KvWriteTest, EveryByteIsWhereTheLayoutSays) {
 }
 
 TEST(KvWriteTest, WhatIsNotFiniteShows) {
-  Case c = MakeCase(NumberType::kInt8, 16, 64, {0, 1}, {{2, 1}}, 12);
+  Case c = MakeCase(kBytesOfCache, 16, 64, {0, 1}, {{2, 1}}, 12);
   std::vector<float> vector(64, 1.0f);
   vector[9] = std::numeric_limits<float>::infinity();
   const int64_t slot = c.tables[0] * 16;

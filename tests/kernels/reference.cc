@@ -298,6 +298,21 @@ double KvNumber(const KvCacheView& cache, const std::byte* head, int64_t offset,
   return double{reinterpret_cast<const float*>(head)[offset]} * numbers[index];
 }
 
+/// A query as it is multiplied, scaled.
+std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
+  const int64_t dim = p.cache.head_dim;
+  std::vector<double> out;
+  for (int64_t d = 0; d < dim; ++d) out.push_back(double{query[d]} * p.scale);
+  const bool bytes = p.activations == Activations::kInt8 && p.cache.type == NumberType::kInt8 && dim % 16 == 0 &&
+                     p.cache.block_size % 16 == 0;
+  if (!bytes) return out;
+  float most = 0;
+  for (int64_t d = 0; d < dim; ++d) most = std::max(most, std::abs(query[d] * p.scale));
+  for (int64_t d = 0; d < dim; ++d)
+    out[static_cast<size_t>(d)] = std::nearbyint(query[d] * p.scale * (127 / most)) * double{most / 127};
+  return out;
+}
+
 }  // namespace
 
 std::vector<double> PagedAttention(const PagedAttentionParams& p) {
@@ -310,7 +325,7 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
       const int64_t first = p.window > 0 ? std::max<int64_t>(context - p.window, 0) : 0;
       for (int64_t h = 0; h < p.num_heads; ++h) {
         const int64_t kv = std::upper_bound(p.head_start, p.head_start + cache.num_kv_heads, h) - p.head_start - 1;
-        const float* query = p.queries + q * p.query_stride + h * dim;
+        const std::vector<double> query = QueryOf(p, p.queries + q * p.query_stride + h * dim);
         const auto slot = [&](int64_t position) {
           const int64_t block = p.block_tables[s * p.table_stride + position / cache.block_size];
           return block * cache.block_stride + kv * cache.head_bytes();
@@ -320,10 +335,11 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
           double score = 0;
           for (int64_t d = 0; d < dim; ++d) {
             const int64_t offset = t % cache.block_size;
-            score += double{query[d]} * KvNumber(cache, cache.keys + slot(t), offset, d * cache.block_size + offset);
+            score += query[static_cast<size_t>(d)] *
+                     KvNumber(cache, cache.keys + slot(t), offset, d * cache.block_size + offset);
           }
           const double slope = p.alibi_slopes == nullptr ? 0 : p.alibi_slopes[h];
-          weight.push_back(Capped(score, p.scale, p.soft_cap) + slope * static_cast<double>(t - (context - 1)));
+          weight.push_back(Capped(score, 1, p.soft_cap) + slope * static_cast<double>(t - (context - 1)));
         }
         double max = *std::max_element(weight.begin(), weight.end());
         if (p.sinks != nullptr) max = std::max(max, double{p.sinks[h]});

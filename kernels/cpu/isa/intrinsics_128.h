@@ -39,4 +39,11 @@ inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {
   sum += reinterpret_cast<IntVec>(_mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
 }
 
+/// Of four rows of bytes, `stride` apart: lane i holds the i-th byte of each, the first row's lowest.
+inline IntVec LoadQuads(const int8_t* rows, int64_t stride) {
+  int8_t bytes[4 * kLanes];
+  for (int i = 0; i < 4 * kLanes; ++i) bytes[i] = rows[i % 4 * stride + i / 4];
+  return LoadAs<IntVec>(bytes);
+}
+
 }  // namespace quire::kernels::QUIRE_ISA

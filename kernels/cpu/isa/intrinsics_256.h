@@ -31,4 +31,13 @@ inline ShortVec FloatToHalf(Vec v) {
   return reinterpret_cast<ShortVec>(_mm256_cvtps_ph(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT));
 }
 
+/// Of four rows of bytes, `stride` apart: lane i holds the i-th byte of each, the first row's lowest.
+inline IntVec LoadQuads(const int8_t* rows, int64_t stride) {
+  const auto row = [&](int i) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(rows + i * stride)); };
+  const __m256i all = _mm256_set_m128i(_mm_unpacklo_epi64(row(2), row(3)), _mm_unpacklo_epi64(row(0), row(1)));
+  const __m256i fours = _mm256_permutevar8x32_epi32(all, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+  const __m128i bytes = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return reinterpret_cast<IntVec>(_mm256_shuffle_epi8(fours, _mm256_broadcastsi128_si256(bytes)));
+}
+
 }  // namespace quire::kernels::QUIRE_ISA

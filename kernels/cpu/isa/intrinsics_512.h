@@ -30,4 +30,15 @@ inline ShortVec FloatToHalf(Vec v) {
       _mm512_maskz_cvtps_ph(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
 }
 
+/// Of four rows of bytes, `stride` apart: lane i holds the i-th byte of each, the first row's lowest.
+inline IntVec LoadQuads(const int8_t* rows, int64_t stride) {
+  const auto row = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows + i * stride)); };
+  __m512i all = _mm512_inserti32x4(_mm512_castsi128_si512(row(0)), row(1), 1);
+  all = _mm512_inserti32x4(_mm512_inserti32x4(all, row(2), 2), row(3), 3);
+  const __m512i fours = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m128i bytes = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  all = _mm512_maskz_permutexvar_epi32(0xffff, fours, all);
+  return reinterpret_cast<IntVec>(_mm512_shuffle_epi8(all, _mm512_maskz_broadcast_i32x4(0xffff, bytes)));
+}
+
 }  // namespace quire::kernels::QUIRE_ISA

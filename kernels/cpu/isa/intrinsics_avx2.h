@@ -11,15 +11,18 @@ inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {
 }
 
 inline constexpr ByteProducts kByteProducts = ByteProducts::kOfNibbles;
-using QuadSum = PairVec;
+using QuadSum = PairVec;  // what it begins with is added at the end
+inline QuadSum BeginQuads(IntVec) { return QuadSum{}; }
 
 /// Adds products of nibbles without sign, a byte each, and bytes of x to the sums of a block: at most 16 * 15 * 127.
 inline void AddQuads(PairVec& sum, CellVec w, IntVec x) {
   sum += reinterpret_cast<PairVec>(_mm256_maddubs_epi16(reinterpret_cast<__m256i>(w), reinterpret_cast<__m256i>(x)));
   __asm__("" : "+v"(sum));  // see AddPairs
 }
-inline IntVec Total(PairVec sum) {
-  return reinterpret_cast<IntVec>(_mm256_madd_epi16(reinterpret_cast<__m256i>(sum), _mm256_set1_epi16(1)));
+inline IntVec Total(PairVec sum, IntVec begin) {
+  return begin + reinterpret_cast<IntVec>(_mm256_madd_epi16(reinterpret_cast<__m256i>(sum), _mm256_set1_epi16(1)));
 }
 
 }  // namespace quire::kernels::QUIRE_ISA
+
+#include "kernels/cpu/isa/byte_quads.h"

@@ -12,12 +12,14 @@ inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {
 
 inline constexpr ByteProducts kByteProducts = ByteProducts::kAll;
 using QuadSum = IntVec;
+inline QuadSum BeginQuads(IntVec begin) { return begin; }
 
 /// Adds to each lane four products of w's bytes, without sign, and x's.
-inline void AddQuads(IntVec& sum, CellVec w, IntVec x) {
+inline void AddByteQuads(IntVec& sum, CellVec w, IntVec x) {
   sum = reinterpret_cast<IntVec>(_mm256_dpbusd_avx_epi32(reinterpret_cast<__m256i>(sum), reinterpret_cast<__m256i>(w),
                                                          reinterpret_cast<__m256i>(x)));
 }
-inline IntVec Total(IntVec sum) { return sum; }
+inline void AddQuads(QuadSum& sum, CellVec w, IntVec x) { AddByteQuads(sum, w, x); }
+inline IntVec Total(IntVec sum, IntVec) { return sum; }
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -8,3 +8,5 @@ inline constexpr ByteProducts kByteProducts = ByteProducts::kNone;
 using QuadSum = IntVec;
 
 }  // namespace quire::kernels::QUIRE_ISA
+
+#include "kernels/cpu/isa/byte_quads.h"

@@ -3,7 +3,8 @@
 #include "comm/base/number_type.h"
 #include "kernels/cpu/isa/vec.h"
 
-// The numbers that a KV cache is made of: floats, halves, or bytes that come with scales.
+// The numbers that a KV cache is made of: floats, halves, or bytes that come with scales, and may be multiplied as
+// such.
 namespace quire::kernels::QUIRE_ISA {
 
 /// A number in half precision.
@@ -30,23 +31,19 @@ inline Vec LoadNumbers(const int8_t* p, int64_t count) {
   return __builtin_convertvector(Widen(bytes), Vec);
 }
 
+/// A byte that is multiplied as it is: what it is multiplied by is rounded to bytes, too.
+struct Byte {
+  int8_t number;
+};
+
 /// Whether numbers come with scales.
 template <class T>
 inline constexpr bool kScaled = sizeof(T) == 1;
 
-/// Calls run.template operator()<T>() for the numbers of a cache, whose type is known only now.
-template <class Run>
-void WithKvNumbers(NumberType type, const Run& run) {
-  switch (type) {
-    case NumberType::kF32:
-      return run.template operator()<float>();
-    case NumberType::kF16:
-      return run.template operator()<Half>();
-    case NumberType::kInt8:
-      return run.template operator()<int8_t>();
-    default:
-      __builtin_trap();  // KvHeadBytes lets no other type pass
-  }
-}
+/// Whether numbers are multiplied as bytes.
+template <class T>
+inline constexpr bool kInBytes = false;
+template <>
+inline constexpr bool kInBytes<Byte> = true;
 
 }  // namespace quire::kernels::QUIRE_ISA

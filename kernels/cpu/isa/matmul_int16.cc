@@ -34,7 +34,12 @@ QUIRE_INLINE inline void ForPairs(const PanelBlocks& blocks, const Use& use) {
 template <NumberType Type, int MT, int V>
 QUIRE_INLINE inline void AddBlock(const QuantizedRows<int16_t>& x, int64_t row, int64_t block,
                                   const PanelBlocks& blocks, TileSums<MT, V>& sums) {
-  IntVec dot[MT][V] = {};
+  constexpr int kOffset = Type == NumberType::kQ4_0 ? 8 : 0;
+  IntVec dot[MT][V];
+  Unrolled<MT>([&](auto i) QUIRE_INLINE {
+    const IntVec begin = kOffset == 0 ? IntVec{} : BeginWith(x, row + i, block, kOffset);
+    Unrolled<V>([&](auto v) QUIRE_INLINE { dot[i][v] = begin; });
+  });
   const int16_t* values = x.values + row * x.cols + block * kQuantBlock;
   ForPairs<Type, V>(blocks, [&](int pair, const PairVec(&w)[V]) QUIRE_INLINE {
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
@@ -42,7 +47,7 @@ QUIRE_INLINE inline void AddBlock(const QuantizedRows<int16_t>& x, int64_t row, 
       Unrolled<V>([&](auto v) QUIRE_INLINE { AddPairs(dot[i][v], w[v], both); });
     });
   });
-  AddScaled<Type>(x, row, block, blocks, Type == NumberType::kQ4_0 ? 8 : 0, dot, sums);
+  AddScaled<Type>(x, row, block, blocks, dot, sums);
 }
 
 template <NumberType Type>

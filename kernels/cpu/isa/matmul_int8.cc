@@ -34,7 +34,12 @@ QUIRE_INLINE inline void ForQuads(const PanelBlocks& blocks, const Use& use) {
 template <NumberType Type, int MT, int V>
 QUIRE_INLINE inline void AddBlock(const QuantizedRows<int8_t>& x, int64_t row, int64_t block, const PanelBlocks& blocks,
                                   TileSums<MT, V>& sums) {
-  QuadSum quads[MT][V] = {};
+  constexpr int kOffset = Type == NumberType::kQ8_0 ? 128 : Type == NumberType::kQ4_0 ? 8 : 0;
+  const auto begin = [&](int64_t i)
+                         QUIRE_INLINE { return kOffset == 0 ? IntVec{} : BeginWith(x, row + i, block, kOffset); };
+  QuadSum quads[MT][V];
+  Unrolled<MT>([&](auto i)
+                   QUIRE_INLINE { Unrolled<V>([&](auto v) QUIRE_INLINE { quads[i][v] = BeginQuads(begin(i)); }); });
   const int8_t* values = x.values + row * x.cols + block * kQuantBlock;
   ForQuads<Type, V>(blocks, [&](int quad, const CellVec(&w)[V]) QUIRE_INLINE {
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
@@ -43,9 +48,10 @@ QUIRE_INLINE inline void AddBlock(const QuantizedRows<int8_t>& x, int64_t row, i
     });
   });
   IntVec dot[MT][V];
-  Unrolled<MT>([&](auto i) QUIRE_INLINE { Unrolled<V>([&](auto v) QUIRE_INLINE { dot[i][v] = Total(quads[i][v]); }); });
-  constexpr int kOffset = Type == NumberType::kQ8_0 ? 128 : Type == NumberType::kQ4_0 ? 8 : 0;
-  AddScaled<Type>(x, row, block, blocks, kOffset, dot, sums);
+  Unrolled<MT>([&](auto i) QUIRE_INLINE {
+    Unrolled<V>([&](auto v) QUIRE_INLINE { dot[i][v] = Total(quads[i][v], begin(i)); });
+  });
+  AddScaled<Type>(x, row, block, blocks, dot, sums);
 }
 
 template <NumberType Type>

@@ -1,3 +1,4 @@
+#include "kernels/cpu/isa/byte_panels.h"
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/kv_span.h"
 #include "kernels/cpu/isa/soft_cap.h"
@@ -36,12 +37,60 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
           slope + 2 * rows, p.soft_cap};
 }
 
-/// scores[r, j] = query[r, :] . key[:, j] for the slots j of C vectors, summed over the head dimension in order.
+/// A row's query as bytes, which lie where it was as floats: its room begins with them.
+struct RoundedQuery {
+  const int8_t* bytes;  // [head_dim]
+  float step;
+  int32_t total;  // of the bytes
+};
+
+RoundedQuery RoundedQueryAt(const float* query, int64_t dim) {
+  return {reinterpret_cast<const int8_t*>(query), query[dim / 4], LoadAs<int32_t>(query + dim / 4 + 1)};
+}
+
+/// As RoundQueries does with lanes.
+void RoundQuery(float* query, int64_t dim) {
+  const Steps steps = StepsTo(Splat(LargestMagnitude(query, dim)), kQuerySteps);
+  IntVec total = {};
+  auto* const bytes = reinterpret_cast<int8_t*>(query);
+  for (int64_t d = 0; d < dim; d += kLanes) {
+    const IntVec numbers = RoundToInts(Load(query + d) * steps.of_one);
+    const auto narrow = __builtin_convertvector(numbers, SignedByteVec);
+    __builtin_memcpy(bytes + d, &narrow, sizeof(narrow));
+    total += numbers;
+  }
+  const int32_t sum = Sum(total);
+  query[dim / 4] = steps.size[0];
+  __builtin_memcpy(query + dim / 4 + 1, &sum, sizeof(sum));
+}
+
+/// A row's weights of a span as bytes, which lie where they were as floats.
+struct RoundedWeights {
+  const int8_t* bytes;  // [padded slots], without sign, 0 where a slot is not seen
+  float step;
+};
+
+RoundedWeights RoundedWeightsAt(const float* weights, int64_t padded) {
+  return {reinterpret_cast<const int8_t*>(weights), weights[padded / 4]};
+}
+
+/// As RoundWeights of bytes' panels does with lanes.
+void RoundWeightsOfRow(float* weights, Visible visible, int64_t padded) {
+  for (int64_t j = 0; j < visible.begin; ++j) weights[j] = 0;
+  for (int64_t j = Most(visible.end, 0); j < padded; ++j) weights[j] = 0;
+  const Steps steps = StepsTo(Splat(LargestMagnitude(weights, padded)), kWeightSteps);
+  auto* const bytes = reinterpret_cast<uint8_t*>(weights);
+  for (int64_t j = 0; j < padded; j += kLanes) {
+    const auto narrow = __builtin_convertvector(RoundToInts(Load(weights + j) * steps.of_one), SignedByteVec);
+    __builtin_memcpy(bytes + j, &narrow, sizeof(narrow));
+  }
+  weights[padded / 4] = steps.size[0];
+}
+
+/// The products of R queries with the keys of C vectors, summed over the head dimension in order.
 template <int R, int C, class T>
-QUIRE_INLINE inline void ScoreVectors(const Span<T>& span, int64_t vector, const float* query, float* scores) {
+QUIRE_INLINE inline void DotProducts(const Span<T>& span, int64_t vector, const float* query, Vec (&acc)[R][C]) {
   const int64_t there = span.slots - vector * kLanes;  // less than a vector only where C is 1
-  if (span.next != nullptr) Unrolled<C>([&](auto c) QUIRE_INLINE { FetchKeys(*span.next, vector + c); });
-  Vec acc[R][C] = {};
   for (int64_t d = 0; d < span.dim; ++d) {
     Vec key[C];
     Unrolled<C>([&](auto c) QUIRE_INLINE {
@@ -53,7 +102,42 @@ QUIRE_INLINE inline void ScoreVectors(const Span<T>& span, int64_t vector, const
       Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] = MulAdd(key[c], q, acc[r][c]); });
     });
   }
+}
+
+/// The same of bytes.
+template <int R, int C>
+QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, const float* query, Vec (&acc)[R][C]) {
+  RoundedQuery rounded[R];
+  IntVec dot[R][C];
+  Unrolled<R>([&](auto r) QUIRE_INLINE {
+    rounded[r] = RoundedQueryAt(query + r * span.dim, span.dim);
+    Unrolled<C>([&](auto c) QUIRE_INLINE { dot[r][c] = IntVec{} - kRaised * rounded[r].total; });
+  });
+  for (int64_t d = 0; d < span.dim; d += 4) {
+    CellVec key[C];  // raised
+    Unrolled<C>([&](auto c) QUIRE_INLINE {
+      const int8_t* from = &span.keys[vector + c]->number + d * span.block_size;
+      key[c] = reinterpret_cast<CellVec>(LoadQuads(from, span.block_size)) ^ 0x8080;
+    });
+    Unrolled<R>([&](auto r) QUIRE_INLINE {
+      const IntVec q = IntVec{} + LoadAs<int32_t>(rounded[r].bytes + d);
+      Unrolled<C>([&](auto c) QUIRE_INLINE { AddByteQuads(dot[r][c], key[c], q); });
+    });
+  }
+  Unrolled<R>([&](auto r) QUIRE_INLINE {
+    Unrolled<C>([&](auto c)
+                    QUIRE_INLINE { acc[r][c] = __builtin_convertvector(dot[r][c], Vec) * Splat(rounded[r].step); });
+  });
+}
+
+/// scores[r, j] = query[r, :] . key[:, j] for the slots j of C vectors.
+template <int R, int C, class T>
+QUIRE_INLINE inline void ScoreVectors(const Span<T>& span, int64_t vector, const float* query, float* scores) {
+  if (span.next != nullptr) Unrolled<C>([&](auto c) QUIRE_INLINE { FetchKeys(*span.next, vector + c); });
+  Vec acc[R][C] = {};
+  DotProducts(span, vector, query, acc);
   if constexpr (kScaled<T>) {
+    const int64_t there = span.slots - vector * kLanes;
     Unrolled<C>([&](auto c) QUIRE_INLINE {
       const float* scales = span.key_scales[vector + c];
       const Vec scale = C > 1 || there >= kLanes ? Load(scales) : LoadPart(scales, there);
@@ -162,11 +246,34 @@ void Accumulate(const Span<T>& span, Visible visible, const float* weights, cons
   }
 }
 
+/// A vector of the head dimension of: out[r, :] = out[r, :] * shrink[r] + the sum over slots of weight[r, j] * value[j,
+/// :], in bytes; a slot that a row does not see weighs 0.
+template <int R>
+QUIRE_INLINE inline void AccumulateBytes(const Span<Byte>& span, Visible slots, const float* weights,
+                                         const float* shrink, int64_t d, float* out) {
+  RoundedWeights rounded[R];
+  Unrolled<R>([&](auto r) QUIRE_INLINE { rounded[r] = RoundedWeightsAt(weights + r * span.padded, span.padded); });
+  IntVec acc[R] = {};
+  for (int64_t slot = slots.begin / 4 * 4; slot < slots.end; slot += 4) {
+    const int64_t block = slot / span.block_size, of_block = slot % span.block_size;
+    const IntVec values = LoadQuads(&span.values[block]->number + of_block * span.dim + d, span.dim);
+    if (span.next != nullptr && of_block == 0) FetchValues(*span.next, block, d, kLanes);
+    Unrolled<R>([&](auto r) QUIRE_INLINE {
+      const IntVec weight = IntVec{} + LoadAs<int32_t>(rounded[r].bytes + slot);
+      AddByteQuads(acc[r], reinterpret_cast<CellVec>(weight), values);
+    });
+  }
+  Unrolled<R>([&](auto r) QUIRE_INLINE {
+    float* const to = out + r * span.dim + d;
+    Store(to, MulAdd(__builtin_convertvector(acc[r], Vec), Splat(rounded[r].step), Load(to) * shrink[r]));
+  });
+}
+
 /// Each row with the values that it sees, in the order of the slots: those that all rows see in one pass, what only
 /// some see for each of them alone. (A slot that is not seen would weigh nothing, but nothing times infinity is no
 /// number.)
 template <int R, class T>
-void AccumulateSeen(const Span<T>& span, const Visible* visible, const float* weights, float* shrink, float* out) {
+void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights, float* shrink, float* out) {
   const auto alone = [&](int r, Visible slots) {
     if (slots.begin >= slots.end) return;
     Accumulate<1>(span, slots, weights + r * span.padded, shrink + r, out + r * span.dim);
@@ -179,6 +286,15 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, const float* we
     for (int r = 0; r < R; ++r) shrink[r] = 1;
   }
   for (int r = 0; r < R; ++r) alone(r, {end, visible[r].end});
+}
+
+/// The same of bytes, in one pass.
+template <int R, class T>
+requires kInBytes<T>
+void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights, float* shrink, float* out) {
+  for (int r = 0; r < R; ++r) RoundWeightsOfRow(weights + r * span.padded, visible[r], span.padded);
+  for (int64_t d = 0; d < span.dim; d += kLanes)
+    AccumulateBytes<R>(span, {visible[0].begin, visible[R - 1].end}, weights, shrink, d, out);
 }
 
 /// One span, whose first slot is at position `start`, for R rows, each of which sees slots of its own; a later row
@@ -196,7 +312,7 @@ void VisitRows(const Span<T>& span, int64_t start, const Visible* visible, const
     shrink[r] = Reweigh(weights, together, visible[r], rows.max + row + r, rows.sum + row + r);
     ScaleWeights(span, visible[r], weights);
   }
-  AccumulateSeen<R>(span, visible, rows.scores, shrink, rows.out + row * span.dim);
+  AccumulateSeen<R, T>(span, visible, rows.scores, shrink, rows.out + row * span.dim);
 }
 
 /// Where some of an item's rows stand.
@@ -279,6 +395,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
     }
     rows.max[row] = p.sinks == nullptr ? kMasked : p.sinks[head];
     rows.sum[row] = p.sinks == nullptr ? 0.0f : 1.0f;
+    if constexpr (kInBytes<T>) RoundQuery(rows.query + row * dim, dim);
   });
 
   const int64_t slots = SlotsOfSpan(p.cache), shared = item.shared_blocks * p.cache.block_size / slots * slots;
@@ -309,7 +426,7 @@ int64_t AttentionScratch(const PagedAttentionParams& p) {
 
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   if (IsPrefill(p, item)) return PrefillTile(p, item, scratch);
-  WithKvNumbers(p.cache.type, [&]<class T>() { TileOf<T>(p, item, scratch); });
+  WithKvNumbers(p, [&]<class T>() { TileOf<T>(p, item, scratch); });
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -1,4 +1,5 @@
 // Attention of many rows to one sequence: rows are lanes, and scores and outputs are blocked products.
+#include "kernels/cpu/isa/byte_panels.h"
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/kv_panels.h"
 #include "kernels/cpu/isa/soft_cap.h"
@@ -11,6 +12,8 @@ namespace {
 /// Numbers of a panel in a tile: its sums, a vector of rows each, those rows and one number fit the register file (16,
 /// or 32 for AVX-512).
 constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
+/// Likewise of bytes; without instructions for them they are split into two vectors.
+constexpr int kTileBytes = kByteProducts == ByteProducts::kAll ? kTileNumbers : kLanes == 16 ? 6 : 4;
 constexpr int64_t kManyRows = 16;            // that are worth the widening
 static_assert(kManyRows <= kAttentionTile);  // fewer fit the scratch of an item of few, whatever the heads are
 
@@ -24,6 +27,20 @@ QUIRE_INLINE inline void AddProducts(const float* numbers, int64_t stride, const
     Unrolled<S>([&](auto s) QUIRE_INLINE {
       const Vec number = Splat(numbers[k * stride + s]);
       Unrolled<V>([&](auto v) QUIRE_INLINE { acc[s][v] = seen(k, v, acc[s][v], MulAdd(number, row[v], acc[s][v])); });
+    });
+  }
+}
+
+/// acc[s, v] += the products of quads of bytes: numbers[k, s] with sign, rows[k, v] without.
+template <int S, int V>
+QUIRE_INLINE inline void AddByteProducts(const int32_t* numbers, int64_t stride, const float* rows, int64_t begin,
+                                         int64_t end, IntVec (&acc)[S][V]) {
+  for (int64_t k = begin; k < end; ++k) {
+    CellVec row[V];
+    Unrolled<V>([&](auto v) QUIRE_INLINE { row[v] = LoadAs<CellVec>(rows + k * kBlockRows + v * kLanes); });
+    Unrolled<S>([&](auto s) QUIRE_INLINE {
+      const IntVec number = IntVec{} + numbers[k * stride + s];
+      Unrolled<V>([&](auto v) QUIRE_INLINE { AddByteQuads(acc[s][v], row[v], number); });
     });
   }
 }
@@ -73,10 +90,30 @@ void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, c
   }
 }
 
+/// The same of bytes.
+template <int V>
+void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, const BytePanels& panels) {
+  for (int64_t slot = slots.begin; slot < slots.end; slot += kTileBytes) {
+    WithRows<kTileBytes>(Least(kTileBytes, slots.end - slot), [&]<int S>() {
+      IntVec acc[S][V];
+      Unrolled<S>([&](auto s) QUIRE_INLINE {
+        Unrolled<V>([&](auto v) QUIRE_INLINE { acc[s][v] = IntVec{} - kRaised * panels.key_totals[slot + s]; });
+      });
+      AddByteProducts<S, V>(panels.keys + slot, padded, block.query, 0, dim / 4, acc);
+      Unrolled<S>([&](auto s) QUIRE_INLINE {
+        Unrolled<V>([&](auto v) QUIRE_INLINE {
+          Store(panels.weights + (slot + s) * kBlockRows + v * kLanes,
+                __builtin_convertvector(acc[s][v], Vec) * Load(block.step + v * kLanes));
+        });
+      });
+    });
+  }
+}
+
 /// What joins the products of queries and keys: scales of the keys, the cap, the slopes.
-template <class T>
+template <class T, class PanelsOf>
 void AdjustScores(const PagedAttentionParams& p, const RowBlock& block, int64_t start, Visible slots,
-                  const Panels& panels) {
+                  const PanelsOf& panels) {
   if (!kScaled<T> && p.soft_cap <= 0 && p.alibi_slopes == nullptr) return;
   for (int64_t at = 0; at < kBlockRows; at += kLanes) {
     const Vec place = __builtin_convertvector(LoadAs<IntVec>(block.place + at), Vec), slope = Load(block.slope + at);
@@ -91,13 +128,13 @@ void AdjustScores(const PagedAttentionParams& p, const RowBlock& block, int64_t 
   }
 }
 
-/// Scores of slots that a row does not see.
+/// Scores or weights of slots that a row does not see become `masked`.
 template <int V>
-void MaskScores(const Sight<V>& sight, Visible slots, const Panels& panels) {
+void Mask(const Sight<V>& sight, Visible slots, float masked, float* scores) {
   for (int64_t slot = slots.begin; slot < slots.end; ++slot) {
     Unrolled<V>([&](auto v) QUIRE_INLINE {
-      float* const to = panels.weights + slot * kBlockRows + v * kLanes;
-      Store(to, sight.Sees(slot, v) ? Load(to) : Splat(kMasked));
+      float* const to = scores + slot * kBlockRows + v * kLanes;
+      Store(to, sight.Sees(slot, v) ? Load(to) : Splat(masked));
     });
   }
 }
@@ -105,8 +142,8 @@ void MaskScores(const Sight<V>& sight, Visible slots, const Panels& panels) {
 /// Turns the scores of a vector of rows into weights relative to the new maximum of each row, and returns the factor by
 /// which the rows' earlier sums and outputs shrink. Weights are summed as a vector of slots would be in each lane, and
 /// then its lanes (Sum).
-template <class T>
-Vec Reweigh(const RowBlock& block, int64_t at, Visible slots, const Panels& panels) {
+template <class T, class PanelsOf>
+Vec Reweigh(const RowBlock& block, int64_t at, Visible slots, const PanelsOf& panels) {
   float* const weights = panels.weights + at;
   const Vec before = Load(block.max + at);
   Vec max = before;
@@ -159,17 +196,40 @@ void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const
   }
 }
 
+/// The same of bytes, where slots that are not seen weigh 0.
+template <int V>
+void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const BytePanels& panels,
+                const Vec (&shrink)[V]) {
+  const Visible quads = {sight.any.begin / 4, (sight.any.end + 3) / 4};
+  Mask(sight, {quads.begin * 4, sight.all.begin}, 0, panels.weights);
+  Mask(sight, {sight.all.end, quads.end * 4}, 0, panels.weights);
+  Vec step[V];
+  for (int v = 0; v < V; ++v) step[v] = RoundWeights({quads.begin * 4, quads.end * 4}, panels.weights + v * kLanes);
+  for (int64_t d = 0; d < dim; d += kTileBytes) {
+    WithRows<kTileBytes>(Least(kTileBytes, dim - d), [&]<int S>() {
+      IntVec acc[S][V] = {};
+      AddByteProducts<S, V>(panels.values + d, dim, panels.weights, quads.begin, quads.end, acc);
+      Unrolled<S>([&](auto s) QUIRE_INLINE {
+        Unrolled<V>([&](auto v) QUIRE_INLINE {
+          float* const out = block.out + (d + s) * kBlockRows + v * kLanes;
+          Store(out, MulAdd(__builtin_convertvector(acc[s][v], Vec), step[v], Load(out) * shrink[v]));
+        });
+      });
+    });
+  }
+}
+
 /// One block of rows with one span, whose first slot is at position `start`.
-template <class T>
+template <class T, class PanelsOf>
 void VisitBlock(const PagedAttentionParams& p, const RowBlock& block, int64_t start, int64_t window,
-                const Span<T>& span, const Panels& panels) {
+                const Span<T>& span, const PanelsOf& panels) {
   WithRows<kRowVectors>((block.count + kLanes - 1) / kLanes, [&]<int V>() {
     const Sight<V> sight = SightOf<V>(block, start, span.slots, window);
     if (sight.any.begin >= sight.any.end) return;
     Scores<V>(block, span.dim, span.padded, sight.any, panels);
     AdjustScores<T>(p, block, start, sight.any, panels);
-    MaskScores(sight, {sight.any.begin, sight.all.begin}, panels);
-    MaskScores(sight, {sight.all.end, sight.any.end}, panels);
+    Mask(sight, {sight.any.begin, sight.all.begin}, kMasked, panels.weights);
+    Mask(sight, {sight.all.end, sight.any.end}, kMasked, panels.weights);
     Vec shrink[V];
     for (int v = 0; v < V; ++v) shrink[v] = Reweigh<T>(block, v * kLanes, sight.any, panels);
     Accumulate(block, span.dim, sight, panels, shrink);
@@ -185,16 +245,29 @@ int64_t MostBlocks(const PagedAttentionParams& p) {
   return (Most(kPrefillRows, p.num_heads) + kBlockRows - 1) / kBlockRows;
 }
 
+template <class T>
+auto PanelsFor(float* scratch, int64_t dim, int64_t padded_slots) {
+  if constexpr (kInBytes<T>) {
+    return CarveBytePanels(scratch, dim, padded_slots);
+  } else {
+    return CarvePanels(scratch, dim, padded_slots);
+  }
+}
+
 /// A row meets the same slots in the same spans, and sums what it makes of them in the same order, as in an item of few
 /// rows: results do not depend on who comes along.
 template <class T>
 void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   const int64_t dim = p.cache.head_dim, rows = NumRows(p, item), num_blocks = (rows + kBlockRows - 1) / kBlockRows;
-  for (int64_t b = 0; b < num_blocks; ++b) BeginBlock(p, item, CarveBlock(scratch, dim, b, rows));
+  for (int64_t b = 0; b < num_blocks; ++b) {
+    const RowBlock block = CarveBlock(scratch, dim, b, rows);
+    BeginBlock(p, item, block);
+    if constexpr (kInBytes<T>) RoundQueries(block, dim);
+  }
 
   Span<T> spans[2] = {EmptySpan<T>(p.cache), EmptySpan<T>(p.cache)};
   const int64_t slots = spans[0].slots;
-  const Panels panels = CarvePanels(scratch + MostBlocks(p) * FloatsOfBlock(dim), dim, spans[0].padded);
+  const auto panels = PanelsFor<T>(scratch + MostBlocks(p) * FloatsOfBlock(dim), dim, spans[0].padded);
   const AttentionMember& member = *item.members;
   const int64_t window = WindowOf(p);
   const int64_t first = p.context_len[member.sequence] - (p.query_start[member.sequence + 1] - member.first_query);
@@ -230,7 +303,7 @@ bool IsPrefill(const PagedAttentionParams& p, const AttentionItem& item) {
 }
 
 void PrefillTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
-  WithKvNumbers(p.cache.type, [&]<class T>() { TileOf<T>(p, item, scratch); });
+  WithKvNumbers(p, [&]<class T>() { TileOf<T>(p, item, scratch); });
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

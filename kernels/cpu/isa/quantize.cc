@@ -19,15 +19,14 @@ void Store(const int16_t* block, int8_t* to) {
 }
 
 template <class T>
-void QuantizeRow(const float* x, int64_t cols, T* values, float* scales, float* sums) {
+void QuantizeRow(const float* x, int64_t cols, T* values, float* scales, int32_t* totals, float* sums) {
   constexpr float kMostInteger = (1 << (8 * sizeof(T) - 1)) - 1;
   constexpr float kLeast = 1e-34f, kGreatest = 1e38f;
-  for (; cols > 0; cols -= kQuantBlock, x += kQuantBlock, values += kQuantBlock, ++scales, ++sums) {
-    Extent extent;
-    for (int i = 0; i < kQuantBlock; i += kLanes) extent.Take(Load(x + i));
-    const float most = extent.most(), scale = most / kMostInteger + extent.spoilt();
+  for (; cols > 0; cols -= kQuantBlock, x += kQuantBlock, values += kQuantBlock, ++scales, ++totals, ++sums) {
+    const float most = LargestMagnitude(x, kQuantBlock), scale = most / kMostInteger;
     if (!(scale > kLeast && most < kGreatest)) {  // nothing, or nothing that integers can say: 0 or NaN
       __builtin_memset(values, 0, kQuantBlock * sizeof(T));
+      *totals = 0;
       *scales = *sums = scale <= kLeast ? 0.0f : __builtin_nanf("");
       continue;
     }
@@ -42,18 +41,19 @@ void QuantizeRow(const float* x, int64_t cols, T* values, float* scales, float* 
     }
     Store(block, values);
     *scales = scale;
-    *sums = static_cast<float>(Sum(sum)) * scale;
+    *totals = Sum(sum);
+    *sums = static_cast<float>(*totals) * scale;
   }
 }
 
 }  // namespace
 
-void QuantizeInt16(const float* x, int64_t cols, int16_t* values, float* scales, float* sums) {
-  QuantizeRow(x, cols, values, scales, sums);
+void QuantizeInt16(const float* x, int64_t cols, int16_t* values, float* scales, int32_t* totals, float* sums) {
+  QuantizeRow(x, cols, values, scales, totals, sums);
 }
 
-void QuantizeInt8(const float* x, int64_t cols, int8_t* values, float* scales, float* sums) {
-  QuantizeRow(x, cols, values, scales, sums);
+void QuantizeInt8(const float* x, int64_t cols, int8_t* values, float* scales, int32_t* totals, float* sums) {
+  QuantizeRow(x, cols, values, scales, totals, sums);
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

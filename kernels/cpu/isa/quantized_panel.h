@@ -45,20 +45,25 @@ struct Block {
 /// Blocks from one to that which is fetched meanwhile: one tile of x leaves little time to wait.
 inline constexpr int64_t kAhead = 8;
 
-/// Adds to the sums what a block's integer sums stand for. offset: what the weight's integers were raised by.
+/// What a block's integer sums begin with where the weight's integers were raised by `offset`: it takes away what that
+/// adds. (An addition of floats behind the sums would take as long as a product of 64 bytes.)
+template <class T>
+IntVec BeginWith(const QuantizedRows<T>& x, int64_t row, int64_t block, int offset) {
+  return IntVec{} - offset * x.totals[row * (x.cols / kQuantBlock) + block];
+}
+
+/// Adds to the sums what a block's integer sums stand for.
 template <NumberType Type, int MT, int V, class T>
 QUIRE_INLINE inline void AddScaled(const QuantizedRows<T>& x, int64_t row, int64_t block, const PanelBlocks& w,
-                                   int offset, const IntVec (&dot)[MT][V], TileSums<MT, V>& sums) {
+                                   const IntVec (&dot)[MT][V], TileSums<MT, V>& sums) {
   const int64_t blocks = x.cols / kQuantBlock, at = row * blocks + block;
   Unrolled<V>([&](auto v) QUIRE_INLINE {
     const Vec d = Block<Type>::Head(w, 0, v), m = Block<Type>::kHasMinimum ? Block<Type>::Head(w, 1, v) : Vec{};
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
-      const Vec integers = __builtin_convertvector(dot[i][v], Vec), scale = Splat(x.scales[at + i * blocks]);
-      const float sum = x.sums[at + i * blocks];
-      const Vec product =
-          offset == 0 ? integers * scale : MulAdd(integers, scale, Splat(static_cast<float>(-offset) * sum));
+      const Vec product = __builtin_convertvector(dot[i][v], Vec) * Splat(x.scales[at + i * blocks]);
       sums.sum[i][v] = MulAdd(product, d, sums.sum[i][v]);
-      if constexpr (Block<Type>::kHasMinimum) sums.sum[i][v] = MulAdd(m, Splat(sum), sums.sum[i][v]);
+      if constexpr (Block<Type>::kHasMinimum)
+        sums.sum[i][v] = MulAdd(m, Splat(x.sums[at + i * blocks]), sums.sum[i][v]);
     });
   });
 }

@@ -10,6 +10,35 @@ inline IntVec RoundToInts(Vec v) {
   return reinterpret_cast<IntVec>(v + kRounder) - reinterpret_cast<IntVec>(Splat(kRounder));
 }
 
+/// The larger magnitude of either, in each lane; NaN where one of them is, and else infinite. (As integers such bits
+/// are in that order.)
+inline Vec LargerMagnitude(Vec a, Vec b) {
+  const IntVec left = reinterpret_cast<IntVec>(a) & 0x7fffffff, right = reinterpret_cast<IntVec>(b) & 0x7fffffff;
+  return reinterpret_cast<Vec>(left > right ? left : right);
+}
+
+/// The largest magnitude of whole vectors of numbers.
+inline float LargestMagnitude(const float* numbers, int64_t count) {
+  Vec largest = {};
+  for (int64_t i = 0; i < count; i += kLanes) largest = LargerMagnitude(Load(numbers + i), largest);
+  const auto bits = JoinLanes<int32_t>(reinterpret_cast<IntVec>(largest), [](auto a, auto b) { return a > b ? a : b; });
+  float most;
+  __builtin_memcpy(&most, &bits, sizeof(most));
+  return most;
+}
+
+/// Whole steps in which numbers are told: `of_one` of them are as much as 1, and `size` is what each stands for.
+struct Steps {
+  Vec of_one, size;
+};
+
+/// With `count` steps to the largest magnitude. Where that is not finite steps are of no finite size; where it is too
+/// small for a factor, and where it is 0, all numbers are 0.
+inline Steps StepsTo(Vec largest, float count) {
+  const Vec of_one = count / largest;
+  return {of_one < Splat(__builtin_inff()) ? of_one : Vec{}, largest / count};
+}
+
 /// How far numbers reach, and whether all of them are finite.
 class Extent {
  public:

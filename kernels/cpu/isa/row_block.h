@@ -18,11 +18,12 @@ struct RowBlock {
   float* max;            // [kBlockRows]
   float* sum;            // [kBlockRows] of weights, which as `out` are relative to max
   float* slope;          // [kBlockRows] of ALiBi
+  float* step;           // [kBlockRows] of the query's bytes, if it is made of them
   int32_t* place;        // [kBlockRows] the query's position
   int64_t first, count;  // of the item's rows
 };
 
-inline int64_t FloatsOfBlock(int64_t dim) { return (2 * dim + 4) * kBlockRows; }
+inline int64_t FloatsOfBlock(int64_t dim) { return (2 * dim + 5) * kBlockRows; }
 
 inline RowBlock CarveBlock(float* scratch, int64_t dim, int64_t index, int64_t rows) {
   float* query = scratch + index * FloatsOfBlock(dim);
@@ -34,7 +35,8 @@ inline RowBlock CarveBlock(float* scratch, int64_t dim, int64_t index, int64_t r
           max,
           max + kBlockRows,
           max + 2 * kBlockRows,
-          reinterpret_cast<int32_t*>(max + 3 * kBlockRows),
+          max + 3 * kBlockRows,
+          reinterpret_cast<int32_t*>(max + 4 * kBlockRows),
           first,
           Least(kBlockRows, rows - first)};
 }

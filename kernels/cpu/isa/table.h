@@ -34,9 +34,10 @@ struct PanelProduct {
 /// quads: of every eight columns 0, 4, 1, 5, 2, 6, 3, 7.
 template <class T>
 struct QuantizedRows {
-  const T* values;      // [m, cols]
-  const float* scales;  // [m, cols / 32]
-  const float* sums;    // [m, cols / 32] of the values, times the scale
+  const T* values;        // [m, cols]
+  const float* scales;    // [m, cols / 32]
+  const int32_t* totals;  // [m, cols / 32] of the values
+  const float* sums;      // [m, cols / 32]: totals times scales
   int64_t cols;
 };
 
@@ -59,8 +60,8 @@ struct IsaTable {
   void (*matmul_int16)(const PanelProduct&, const QuantizedRows<int16_t>& x);
   void (*matmul_int8)(const PanelProduct&, const QuantizedRows<int8_t>& x);
   bool (*takes_int8)(NumberType);  // whether matmul_int8 multiplies such weights, and faster than matmul_int16
-  void (*quantize_int16)(const float* x, int64_t cols, int16_t* values, float* scales, float* sums);
-  void (*quantize_int8)(const float* x, int64_t cols, int8_t* values, float* scales, float* sums);
+  void (*quantize_int16)(const float* x, int64_t cols, int16_t* values, float* scales, int32_t* totals, float* sums);
+  void (*quantize_int8)(const float* x, int64_t cols, int8_t* values, float* scales, int32_t* totals, float* sums);
   void (*attention)(const PagedAttentionParams&, const AttentionItem&, float* scratch);
   int64_t (*attention_scratch)(const PagedAttentionParams&);  // floats
   void (*kv_write)(const KvWriteParams&, int64_t row_begin, int64_t row_end);
