@@ -7,8 +7,9 @@
 
 namespace quire {
 
-/// Rows that go through the first half of a gated MLP together: what they make there stays in the second-level cache until
-/// the gate is multiplied, and there are enough of them for a pass over the weights. As many as a product keeps there of x.
+/// Rows that go through the first half of a gated MLP together: what they make there stays in the second-level cache
+/// until the gate is multiplied, and there are enough of them for a pass over the weights. As many as a product keeps
+/// there of x.
 inline constexpr int64_t kGatedRows = 120;
 
 /// What a forward pass keeps of T tokens between operations, in fp32. Rows of layers that differ are as wide as the

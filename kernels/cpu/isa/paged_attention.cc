@@ -1,5 +1,6 @@
 #include "kernels/cpu/isa/byte_panels.h"
 #include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/kv_form.h"
 #include "kernels/cpu/isa/kv_span.h"
 #include "kernels/cpu/isa/soft_cap.h"
 #include "kernels/cpu/isa/unrolled.h"

@@ -1,7 +1,9 @@
 // Attention of many rows to one sequence: rows are lanes, and scores and outputs are blocked products.
 #include "kernels/cpu/isa/byte_panels.h"
 #include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/kv_form.h"
 #include "kernels/cpu/isa/kv_panels.h"
+#include "kernels/cpu/isa/row_products.h"
 #include "kernels/cpu/isa/soft_cap.h"
 #include "kernels/cpu/isa/unrolled.h"
 
@@ -16,36 +18,6 @@ constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
 constexpr int kTileBytes = kByteProducts == ByteProducts::kAll ? kTileNumbers : kLanes == 16 ? 6 : 4;
 constexpr int64_t kManyRows = 16;            // that are worth the widening
 static_assert(kManyRows <= kAttentionTile);  // fewer fit the scratch of an item of few, whatever the heads are
-
-/// acc[s, v] += numbers[k, s] * rows[k, v] for k in order, where seen(k, v, sum so far, sum with k) says which it is.
-template <int S, int V, class Seen>
-QUIRE_INLINE inline void AddProducts(const float* numbers, int64_t stride, const float* rows, int64_t begin,
-                                     int64_t end, const Seen& seen, Vec (&acc)[S][V]) {
-  for (int64_t k = begin; k < end; ++k) {
-    Vec row[V];
-    Unrolled<V>([&](auto v) QUIRE_INLINE { row[v] = Load(rows + k * kBlockRows + v * kLanes); });
-    Unrolled<S>([&](auto s) QUIRE_INLINE {
-      const Vec number = Splat(numbers[k * stride + s]);
-      Unrolled<V>([&](auto v) QUIRE_INLINE { acc[s][v] = seen(k, v, acc[s][v], MulAdd(number, row[v], acc[s][v])); });
-    });
-  }
-}
-
-/// acc[s, v] += the products of quads of bytes: numbers[k, s] with sign, rows[k, v] without.
-template <int S, int V>
-QUIRE_INLINE inline void AddByteProducts(const int32_t* numbers, int64_t stride, const float* rows, int64_t begin,
-                                         int64_t end, IntVec (&acc)[S][V]) {
-  for (int64_t k = begin; k < end; ++k) {
-    CellVec row[V];
-    Unrolled<V>([&](auto v) QUIRE_INLINE { row[v] = LoadAs<CellVec>(rows + k * kBlockRows + v * kLanes); });
-    Unrolled<S>([&](auto s) QUIRE_INLINE {
-      const IntVec number = IntVec{} + numbers[k * stride + s];
-      Unrolled<V>([&](auto v) QUIRE_INLINE { AddByteQuads(acc[s][v], row[v], number); });
-    });
-  }
-}
-
-constexpr auto kSeenByAll = [](int64_t, int, Vec, Vec with) QUIRE_INLINE { return with; };
 
 /// Which slots of a span the rows of a block see: row r those in [begin[r], end[r]), all rows those in `all`, some of
 /// them those in `any`.

@@ -1,46 +1,15 @@
 #pragma once
 
 #include "kernels/cpu/isa/fetch.h"
-#include "kernels/cpu/isa/panel.h"
+#include "kernels/cpu/isa/panel_block.h"
 
-// What the products of quantised weights with 16-bit and with 8-bit x share: a block of a panel, and the walk over
-// blocks.
+// What the products of quantised weights with 16-bit and with 8-bit x share: sums, and the walk over blocks.
 namespace quire::kernels::QUIRE_ISA {
 
 /// Blocks that are summed in one go: a panel of so many stays in the second-level cache, and so do rows of x.
 inline constexpr int64_t kBlocks = 32, kRowsInCache = 120;
 /// Sums, integer sums, the weights of some columns and a number of x fit the register file (16, or 32 for AVX-512).
 inline constexpr int kIntegerTileRows = 8 / kVecs, kWideTileRows = 6;
-
-/// The same block of one panel or several.
-struct PanelBlocks {
-  const std::byte* data;
-  int64_t stride;  // bytes from one panel to the next
-
-  const std::byte* OfVector(int v) const { return data + v / kVecs * stride; }
-};
-
-/// Where things are in a block of a panel: 32 columns of 16 rows (packed_weight.h).
-template <NumberType Type>
-struct Block {
-  static constexpr bool kHasMinimum = Type == NumberType::kQ4_1;
-  static constexpr bool kIsBytes = Type == NumberType::kQ8_0;
-  static constexpr int64_t kHeadBytes = (kHasMinimum ? 4 : 2) * kPanelRows;
-  static constexpr int64_t kBytes = kHeadBytes + (kIsBytes ? kQuantBlock : kQuantBlock / 2) * kPanelRows;
-
-  /// The integers of eight columns, or of four of them if they are bytes: part 0 or 1.
-  static CellVec Cell(const PanelBlocks& blocks, int group, int part, int v) {
-    const int at = kIsBytes ? 2 * group + part : group;
-    return LoadAs<CellVec>(blocks.OfVector(v) + kHeadBytes +
-                           (at * kVecs + v % kVecs) * static_cast<int>(sizeof(CellVec)));
-  }
-
-  /// The scales of rows, which come first, or their minima, which come next: part 0 or 1.
-  static Vec Head(const PanelBlocks& blocks, int part, int v) {
-    return HalfToFloat(
-        LoadAs<ShortVec>(blocks.OfVector(v) + 2 * kPanelRows * part + v % kVecs * static_cast<int>(sizeof(ShortVec))));
-  }
-};
 
 /// Blocks from one to that which is fetched meanwhile: one tile of x leaves little time to wait.
 inline constexpr int64_t kAhead = 8;
