@@ -16,7 +16,7 @@ CpuActivations::CpuActivations(const ModelSpec& spec, const RankShard& shard, in
   normed.resize(rows(spec.hidden_size));
   qkv.resize(rows(qkv_width));
   attended.resize(rows(heads_width));
-  if (spec.gated_mlp) gate_up.resize(static_cast<size_t>(std::min(max_tokens, kGatedRows) * 2 * mlp_width));
+  if (spec.gated_mlp) gate_up.resize(static_cast<size_t>(std::min(max_tokens, kRowsTogether) * 2 * mlp_width));
   activated.resize(rows(mlp_width));
   delta.resize(rows(spec.hidden_size));
   layer_inputs.resize(rows(spec.num_layers() * spec.layer_input_size));

@@ -91,9 +91,8 @@ void CpuDecoder::NormQkv(int64_t layer) {
 }
 
 void CpuDecoder::AddAttention(int64_t layer) {
-  MultiplyOut(buffers_.attended.data(), weights(layer).attention_out, weights(layer).attention_out_bias,
-              buffers_.delta.data());
-  AddToResidual(weights(layer).attention_after_norm);
+  const LayerWeights& w = weights(layer);
+  AddProduct(buffers_.attended.data(), w.attention_out, w.attention_out_bias, w.attention_after_norm);
 }
 
 void CpuDecoder::NormMixerIn(int64_t layer) {
@@ -105,8 +104,7 @@ void CpuDecoder::NormMixerIn(int64_t layer) {
 void CpuDecoder::MixTokens(int64_t layer) { mixers_.Mix(layer, weights(layer).mixer, *inputs_, *cache_); }
 
 void CpuDecoder::AddMixed(int64_t layer) {
-  MultiplyOut(mixers_.out(), weights(layer).mixer.out, {}, buffers_.delta.data());
-  AddToResidual(weights(layer).attention_after_norm);
+  AddProduct(mixers_.out(), weights(layer).mixer.out, {}, weights(layer).attention_after_norm);
 }
 
 void CpuDecoder::NormMlpIn(int64_t layer) {
@@ -114,8 +112,8 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
   const LayerWeights& w = weights(layer);
   const float* x = spec_.shared_norm ? buffers_.normed.data() : Normed(w.mlp_norm);
   if (spec_.gated_mlp) {
-    for (int64_t row = 0; row < tokens_; row += kGatedRows) {
-      const int64_t count = std::min(kGatedRows, tokens_ - row);
+    for (int64_t row = 0; row < tokens_; row += kRowsTogether) {
+      const int64_t count = std::min(kRowsTogether, tokens_ - row);
       Matmul(x + row * spec_.hidden_size, w.mlp_in, buffers_.gate_up.data(), 2 * columns, count, activations_);
       kernels::GateMul(stream_, {NumberType::kF32, buffers_.gate_up.data(), buffers_.activated.data() + row * columns,
                                  count, columns, false, AsKernel(spec_.activation)});
@@ -128,14 +126,14 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
 }
 
 void CpuDecoder::AddMlp(int64_t layer) {
-  MultiplyOut(buffers_.activated.data(), weights(layer).down, weights(layer).down_bias, buffers_.delta.data());
-  AddToResidual(weights(layer).mlp_after_norm, ScaleAfterMlp(layer));
+  const LayerWeights& w = weights(layer);
+  AddProduct(buffers_.activated.data(), w.down, w.down_bias, w.mlp_after_norm, ScaleAfterMlp(layer));
 }
 
 void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  MultiplyOut(buffers_.attended.data(), w.attention_out, w.attention_out_bias, buffers_.delta.data());
-  MultiplyOut(buffers_.activated.data(), w.down, w.down_bias, buffers_.normed.data());
+  MultiplyOut(buffers_.attended.data(), w.attention_out, w.attention_out_bias, tokens_, buffers_.delta.data());
+  MultiplyOut(buffers_.activated.data(), w.down, w.down_bias, tokens_, buffers_.normed.data());
   const int64_t hidden = spec_.hidden_size;
   kernels::AddRows(stream_,
                    {NumberType::kF32, buffers_.delta.data(), buffers_.normed.data(), tokens_, hidden, hidden, hidden});
@@ -200,10 +198,22 @@ void CpuDecoder::Matmul(const float* x, const Matrices& weights, float* y, int64
   kernels::Matmul(stream_, {x, weights[0].cols, weights.data(), count, y, y_stride, m, activations});
 }
 
-void CpuDecoder::MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, float* out) {
-  Matmul(x, weight, out, spec_.hidden_size, tokens_, activations_);
+void CpuDecoder::MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, int64_t count,
+                             float* out) {
+  Matmul(x, weight, out, spec_.hidden_size, count, activations_);
   if (bias.empty() || collective_.rank() != 0) return;
-  AddBias(bias, out, tokens_, spec_.hidden_size);
+  AddBias(bias, out, count, spec_.hidden_size);
+}
+
+void CpuDecoder::AddProduct(const float* x, const Matrices& weight, const std::vector<float>& bias,
+                            const std::vector<float>& after_norm, float scale) {
+  const int64_t together = after_norm.empty() ? kRowsTogether : tokens_;
+  for (int64_t row = 0; row < tokens_; row += together) {
+    const int64_t count = std::min(together, tokens_ - row);
+    MultiplyOut(x + row * weight[0].cols, weight, bias, count, buffers_.delta.data());
+    if (after_norm.empty()) AddDelta(row, count);
+  }
+  if (!after_norm.empty()) AddNormOfDelta(after_norm, scale);
 }
 
 void CpuDecoder::AddBias(const std::vector<float>& bias, float* rows, int64_t count, int64_t stride) {
@@ -212,22 +222,23 @@ void CpuDecoder::AddBias(const std::vector<float>& bias, float* rows, int64_t co
 
 void CpuDecoder::AddToResidual(const std::vector<float>& after_norm, float scale) {
   if (after_norm.empty()) {
-    AddDelta();
+    AddDelta(0, tokens_);
   } else {
     AddNormOfDelta(after_norm, scale);
   }
 }
 
-void CpuDecoder::AddDelta() {
+void CpuDecoder::AddDelta(int64_t row, int64_t rows) {
   const auto scale = static_cast<float>(spec_.residual_scale);
+  float* const residual = buffers_.residual.data() + row * spec_.hidden_size;
   const auto add = [&](int64_t begin, int64_t end, int) {
     const auto count = static_cast<size_t>(end - begin);
     if (scale != 1) {
       for (int64_t i = begin; i < end; ++i) buffers_.delta[static_cast<size_t>(i)] *= scale;
     }
-    collective_.AllReduceAdd({buffers_.delta.data() + begin, count}, {buffers_.residual.data() + begin, count});
+    collective_.AllReduceAdd({buffers_.delta.data() + begin, count}, {residual + begin, count});
   };
-  const int64_t count = tokens_ * spec_.hidden_size;
+  const int64_t count = rows * spec_.hidden_size;
   if (collective_.size() > 1) return add(0, count, 0);
   stream_.pool().ForRange(count, 64, add);  // alone there is nobody to meet
 }

@@ -76,12 +76,15 @@ class CpuDecoder final : private DecoderOps {
               kernels::Activations activations);
   /// Adds `bias` to the first numbers of `count` rows, `stride` floats apart.
   void AddBias(const std::vector<float>& bias, float* rows, int64_t count, int64_t stride);
-  /// out = this rank's part of x * weight^T + bias, which rank 0 adds.
-  void MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, float* out);
+  /// out = this rank's part of x * weight^T + bias, which rank 0 adds; of `count` rows.
+  void MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, int64_t count, float* out);
+  /// AddToResidual of what MultiplyOut gives, some rows at a time where each is added as it is.
+  void AddProduct(const float* x, const Matrices& weight, const std::vector<float>& bias,
+                  const std::vector<float>& after_norm, float scale = 1);
   void MakeLayerInputs();  // of the step's tokens, beside the residual
   /// residual += delta, summed over the ranks and then normed where there is a norm, and multiplied by `scale` then.
   void AddToResidual(const std::vector<float>& after_norm, float scale = 1);
-  void AddDelta();
+  void AddDelta(int64_t row, int64_t rows);  // delta's first rows, to the residual's from `row` on
   void AddNormOfDelta(const std::vector<float>& weight, float scale);
 
   ModelSpec spec_;

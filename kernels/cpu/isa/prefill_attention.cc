@@ -62,7 +62,7 @@ void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, c
   }
 }
 
-/// The same of bytes.
+/// The same of bytes, with the scales of queries and keys.
 template <int V>
 void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, const BytePanels& panels) {
   for (int64_t slot = slots.begin; slot < slots.end; slot += kTileBytes) {
@@ -75,24 +75,25 @@ void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, c
       Unrolled<S>([&](auto s) QUIRE_INLINE {
         Unrolled<V>([&](auto v) QUIRE_INLINE {
           Store(panels.weights + (slot + s) * kBlockRows + v * kLanes,
-                __builtin_convertvector(acc[s][v], Vec) * Load(block.step + v * kLanes));
+                __builtin_convertvector(acc[s][v], Vec) * Load(block.step + v * kLanes) * panels.key_scales[slot + s]);
         });
       });
     });
   }
 }
 
-/// What joins the products of queries and keys: scales of the keys, the cap, the slopes.
+/// What joins the products of queries and keys: scales of the keys where they are not in yet, the cap, the slopes.
 template <class T, class PanelsOf>
 void AdjustScores(const PagedAttentionParams& p, const RowBlock& block, int64_t start, Visible slots,
                   const PanelsOf& panels) {
-  if (!kScaled<T> && p.soft_cap <= 0 && p.alibi_slopes == nullptr) return;
+  constexpr bool kScales = kScaled<T> && !kInBytes<T>;
+  if (!kScales && p.soft_cap <= 0 && p.alibi_slopes == nullptr) return;
   for (int64_t at = 0; at < kBlockRows; at += kLanes) {
     const Vec place = __builtin_convertvector(LoadAs<IntVec>(block.place + at), Vec), slope = Load(block.slope + at);
     for (int64_t slot = slots.begin; slot < slots.end; ++slot) {
       float* const to = panels.weights + slot * kBlockRows + at;
       Vec score = Load(to);
-      if constexpr (kScaled<T>) score *= panels.key_scales[slot];
+      if constexpr (kScales) score *= panels.key_scales[slot];
       if (p.soft_cap > 0) score = SoftCap(score, p.soft_cap);
       if (p.alibi_slopes != nullptr) score = MulAdd(static_cast<float>(start + slot) - place, slope, score);
       Store(to, score);
