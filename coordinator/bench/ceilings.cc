@@ -18,6 +18,7 @@ MachineCeilings MeasureMachineCeilings(const Topology& topology) {
           threads,
           measured.at("isa"),
           measured.at("read_bytes"),
+          measured.at("steady_bytes"),
           measured.at("multiply_add"),
           measured.at("int16"),
           measured.at("int8")};
@@ -25,8 +26,10 @@ MachineCeilings MeasureMachineCeilings(const Topology& topology) {
 
 std::string TextOf(const MachineCeilings& c) {
   const std::string int8 = c.int8 > 0 ? fmt::format("{:.0f}", c.int8 * 1e-9) : "no";
-  return fmt::format("{:.1f} GB/s read, {:.0f} GFLOP/s fp32, {:.0f} int16 and {} int8 GOP/s ({} x {} threads, {})",
-                     c.read_bytes * 1e-9, c.multiply_add * 1e-9, c.int16 * 1e-9, int8, c.ranks, c.threads, c.isa);
+  return fmt::format(
+      "{:.1f} GB/s read ({:.1f} steadily), {:.0f} GFLOP/s fp32, {:.0f} int16 and {} int8 GOP/s ({} x {} threads, {})",
+      c.read_bytes * 1e-9, c.steady_bytes * 1e-9, c.multiply_add * 1e-9, c.int16 * 1e-9, int8, c.ranks, c.threads,
+      c.isa);
 }
 
 Json JsonOf(const MachineCeilings& c) {
@@ -34,6 +37,7 @@ Json JsonOf(const MachineCeilings& c) {
           {"threads", c.threads},
           {"isa", c.isa},
           {"read_bytes", c.read_bytes},
+          {"steady_bytes", c.steady_bytes},
           {"multiply_add", c.multiply_add},
           {"int16", c.int16},
           {"int8", c.int8}};

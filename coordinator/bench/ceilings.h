@@ -12,7 +12,8 @@ namespace quire {
 struct MachineCeilings {
   int ranks = 1, threads = 1;
   std::string isa;
-  double read_bytes = 0, multiply_add = 0, int16 = 0, int8 = 0;  // int8: 0 without an instruction for it
+  double read_bytes = 0, steady_bytes = 0, multiply_add = 0, int16 = 0,
+         int8 = 0;  // int8: 0 without an instruction for it
 };
 
 /// Starts workers that measure it, all at the same time, with as many threads as they would serve with.

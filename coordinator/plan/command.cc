@@ -53,7 +53,7 @@ void AddPeaks(const PlanCommand& command, Report& report) {
   const AssignMessage& assign = report.memory.assignment;
   if (!command.peaks.empty()) {
     const double operations = command.peaks[1] * 1e12;
-    report.peaks = {command.peaks[0] * 1e9, operations, operations};
+    report.peaks = {command.peaks[0] * 1e9, operations, operations, operations};
     report.peaks_source = "as given";
     return;
   }
@@ -68,12 +68,18 @@ void AddPeaks(const PlanCommand& command, Report& report) {
     report.peaks_source = fmt::format("not measured: {}", error.what());
     return;
   }
-  double products = ceilings.multiply_add;
+  const bool int8 = assign.compute.activations == ActivationType::kInt8 && ceilings.int8 > 0;
+  PeakRates peaks{ceilings.steady_bytes, ceilings.multiply_add, ceilings.multiply_add, ceilings.multiply_add};
   if (HasQuantizedWeights(report.model, assign.compute.quantization)) {
-    const bool int8 = assign.compute.activations == ActivationType::kInt8 && ceilings.int8 > 0;
-    products = int8 ? ceilings.int8 : ceilings.int16;
+    peaks.products = int8 ? ceilings.int8 : ceilings.int16;
+    peaks.products_in_bytes = int8;
   }
-  report.peaks = {ceilings.read_bytes, products, ceilings.multiply_add};
+  // As kernels/cpu/isa/kv_form.h chooses.
+  if (int8 && assign.compute.kv_cache_dtype == KvCacheDtype::kInt8 && ceilings.isa != "avx2") {
+    peaks.attention = ceilings.int8;
+    peaks.attention_in_bytes = true;
+  }
+  report.peaks = peaks;
   report.peaks_source = TextOf(ceilings);
 }
 

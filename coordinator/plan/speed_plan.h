@@ -13,9 +13,11 @@ namespace quire {
 
 /// What all ranks of a replica together do in a second, at the most.
 struct PeakRates {
-  double read_bytes = 0;  // of memory
-  double products = 0;    // operations of products with weights, in the type that they are computed in
-  double attention = 0;   // operations of attention, fp32 on the CPU
+  double read_bytes = 0;    // of memory, steadily
+  double products = 0;      // operations of products with weights, in the type that they are computed in
+  double attention = 0;     // operations of attention, likewise
+  double multiply_add = 0;  // operations in fp32
+  bool products_in_bytes = false, attention_in_bytes = false;
 };
 
 /// One load and how long it will take.

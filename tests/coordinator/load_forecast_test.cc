@@ -89,8 +89,8 @@ class ForecastTest : public testing::Test {
   }
 
   LoadRow Run(const std::vector<TracedRequest>& trace, double rate = 1) {
-    return Forecast(topology_, model_.spec(), plan_, {.read_bytes = 1e6, .products = 1e15, .attention = 1e15}, trace,
-                    rate);
+    return Forecast(topology_, model_.spec(), plan_,
+                    {.read_bytes = 1e6, .products = 1e15, .attention = 1e15, .multiply_add = 1e15}, trace, rate);
   }
 
   const ModelFiles model_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");

@@ -58,7 +58,7 @@ TEST(SequencesAtOnceTest, AsManyAsBlocksAndPlacesAllow) {
 
 TEST(StepSpeedTest, ReadingBoundsOneSequence) {
   const ModelSpec spec = SpecOf("gqa");
-  const PeakRates peaks{.read_bytes = 1e6, .products = 1e15, .attention = 1e15};
+  const PeakRates peaks{.read_bytes = 1e6, .products = 1e15, .attention = 1e15, .multiply_add = 1e15};
   const SpeedRow row = StepSpeed(spec, TwoRanks(), peaks, 1, 100);
   EXPECT_NEAR(row.roofline, 2.0 + 100 * 1024 * 1e-6, 1e-9);  // weights, and keys and values of 100 tokens
   EXPECT_EQ(row.bound, "reading weights");
@@ -71,16 +71,16 @@ TEST(StepSpeedTest, ReadingBoundsOneSequence) {
 TEST(StepSpeedTest, LayersCountByTheirHeadsAndReadTheKeysOfOthersOnceMore) {
   const ModelSpec spec = SpecOf("gemma4");
   const int64_t tokens = 10;  // fewer than the window
-  const PeakRates attention{.read_bytes = 1e15, .products = 1e15, .attention = 1e6};
+  const PeakRates attention{.read_bytes = 1e15, .products = 1e15, .attention = 1e6, .multiply_add = 1e15};
   EXPECT_NEAR(StepSpeed(spec, TwoRanks(), attention, 1, tokens).roofline, 4.0 * 4 * 10 * (3 * 12 + 3 * 16) / 1e6, 1e-9);
-  const PeakRates reading{.read_bytes = 1e6, .products = 1e15, .attention = 1e15};
+  const PeakRates reading{.read_bytes = 1e6, .products = 1e15, .attention = 1e15, .multiply_add = 1e15};
   // A block has the keys and values of two layers of either kind, and three are read.
   EXPECT_NEAR(StepSpeed(spec, TwoRanks(), reading, 1, tokens).roofline, 2.0 + 1.5 * 10 * 1024 * 1e-6, 1e-9);
 }
 
 TEST(StepSpeedTest, ComputingBoundsManySequences) {
   const ModelSpec spec = SpecOf("gqa");
-  const PeakRates peaks{.read_bytes = 1e15, .products = 1e6, .attention = 1e15};
+  const PeakRates peaks{.read_bytes = 1e15, .products = 1e6, .attention = 1e15, .multiply_add = 1e15};
   const SpeedRow one = StepSpeed(spec, TwoRanks(), peaks, 1, 100), ten = StepSpeed(spec, TwoRanks(), peaks, 10, 100);
   const auto operations = 2.0 * static_cast<double>(LayerMatrixNumbers(spec) + spec.hidden_size * spec.vocab_size);
   EXPECT_NEAR(one.roofline, operations / 1e6, 1e-6 * one.roofline);
@@ -90,7 +90,7 @@ TEST(StepSpeedTest, ComputingBoundsManySequences) {
 
 TEST(PromptSpeedTest, AttentionGrowsWithTheSquareAndWeightsAreReadOncePerStep) {
   const ModelSpec spec = SpecOf("gqa");
-  const PeakRates attention{.read_bytes = 1e15, .products = 1e15, .attention = 1e6};
+  const PeakRates attention{.read_bytes = 1e15, .products = 1e15, .attention = 1e6, .multiply_add = 1e15};
   const SpeedRow once = PromptSpeed(spec, TwoRanks(), attention, 1000),
                  twice = PromptSpeed(spec, TwoRanks(), attention, 2000);
   EXPECT_NEAR(twice.roofline / once.roofline, 4, 1e-6);
@@ -101,7 +101,7 @@ TEST(PromptSpeedTest, AttentionGrowsWithTheSquareAndWeightsAreReadOncePerStep) {
 
   MemoryPlan plan = TwoRanks();
   for (RankInfo& rank : plan.ranks) rank.bytes_per_block = 0;
-  const PeakRates reading{.read_bytes = 1e6, .products = 1e15, .attention = 1e15};
+  const PeakRates reading{.read_bytes = 1e6, .products = 1e15, .attention = 1e15, .multiply_add = 1e15};
   EXPECT_NEAR(PromptSpeed(spec, plan, reading, 250).roofline, 3 * 2.0, 1e-9);  // steps of 100, 100 and 50 tokens
 }
 

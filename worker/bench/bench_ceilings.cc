@@ -18,6 +18,7 @@ int RunCeilingsBench(const CeilingsBench& bench, MpiBootstrap& mpi) {
     kernels::Ceilings rank;
     std::memcpy(&rank, other.data(), sizeof(rank));
     all.read_bytes += rank.read_bytes;
+    all.steady_bytes += rank.steady_bytes;
     all.multiply_add += rank.multiply_add;
     all.int16 += rank.int16;
     all.int8 += rank.int8;
@@ -27,6 +28,7 @@ int RunCeilingsBench(const CeilingsBench& bench, MpiBootstrap& mpi) {
                                            {"threads", bench.threads},
                                            {"isa", kernels::CpuIsaName()},
                                            {"read_bytes", all.read_bytes},
+                                           {"steady_bytes", all.steady_bytes},
                                            {"multiply_add", all.multiply_add},
                                            {"int16", all.int16},
                                            {"int8", all.int8}}) +
