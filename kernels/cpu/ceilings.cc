@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTries = 5, kReadTries = 15;
+constexpr int kTries = 5, kReadTries = 31;
 constexpr size_t kReadBytes = size_t{128} << 20;  // of each thread
 
 /// What the threads together did in a second, in each of some tries, the least first; work(thread) does some of it and

@@ -80,7 +80,7 @@ class ForecastTest : public testing::Test {
     plan_.assignment.block_size = 16;
     plan_.assignment.max_step_tokens = 100;
     plan_.ranks.resize(1);
-    plan_.ranks[0].weight_bytes = 800'000;  // of a million a second, of which 0.8 are reached
+    plan_.ranks[0].weight_bytes = 950'000;  // of a million a second, of which 0.95 are reached
     plan_.pools.num_blocks = 1001;
     plan_.model_len = 4000;
     topology_.scheduler.max_running = 8;
