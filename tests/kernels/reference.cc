@@ -6,6 +6,7 @@
 #include <functional>
 #include <numbers>
 #include <numeric>
+#include <string_view>
 
 #include "kernels/check.h"
 
@@ -304,7 +305,7 @@ std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
   std::vector<double> out;
   for (int64_t d = 0; d < dim; ++d) out.push_back(double{query[d]} * p.scale);
   const bool bytes = p.activations == Activations::kInt8 && p.cache.type == NumberType::kInt8 && dim % 16 == 0 &&
-                     p.cache.block_size % 16 == 0;
+                     p.cache.block_size % 16 == 0 && CpuIsaName() != std::string_view("avx2");
   if (!bytes) return out;
   float most = 0;
   for (int64_t d = 0; d < dim; ++d) most = std::max(most, std::abs(query[d] * p.scale));
