@@ -13,7 +13,8 @@ inline constexpr int64_t kQuantBlock = 32;
 /// up with zeros. A panel goes along the columns. Of a plain type it holds, for each column, the number of every row.
 /// For q8_0, q4_0 and q4_1 it holds, for each block of 32 columns,
 ///   - fp16 d of every row; for q4_1 also fp16 m of every row;
-///   - q8_0: for each eight columns, columns 0, 4, 1, 5 of every row, then columns 2, 6, 3, 7 of every row;
+///   - q8_0, raised by 128, so that bytes have no sign: for each eight columns, columns 0, 4, 1, 5 of every row, then
+///     columns 2, 6, 3, 7 of every row;
 ///   - q4_0 and q4_1: for each eight columns, two uint16 of every row. Bits 4 j to 4 j + 3 of the first are column 2 j,
 ///     of the second column 2 j + 1.
 /// So a shift and a mask make 16-bit integers of two neighbours, or bytes of columns 0, 4, 1, 5 and of 2, 6, 3, 7.

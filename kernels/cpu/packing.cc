@@ -25,11 +25,11 @@ void PackNumbers(int64_t cols, const std::byte* const* rows, std::byte* out) {
   }
 }
 
-/// The 32 quants of one block of one row into the block's cells.
+/// The 32 quants of one block of one row into the block's cells, raised by 128.
 void PackBytes(const std::byte* quants, int64_t row, std::byte* cells) {
   for (int64_t col = 0; col < kQuantBlock; ++col) {
     const int64_t part = col / 8 * 2 + col / 2 % 2, place = col % 2 * 2 + col / 4 % 2;
-    cells[(part * kPanelRows + row) * 4 + place] = quants[col];
+    cells[(part * kPanelRows + row) * 4 + place] = quants[col] ^ std::byte{0x80};
   }
 }
 

@@ -28,37 +28,26 @@ struct Rows {
 
 /// Room for such rows in integers.
 template <class T>
-class QuantizeBuffer {
+class IntegerBuffer {
  public:
-  QuantizedRows<T> Fill(const CpuStream& stream, const Rows& rows,
-                        void (*quantize)(const float*, int64_t, T*, float*, int32_t*, float*)) {
-    const int64_t cols = rows.cols, blocks = cols / kQuantBlock;
-    MakeRoom(values_, rows.m * cols);
-    MakeRoom(scales_, rows.m * blocks);
-    MakeRoom(totals_, rows.m * blocks);
-    MakeRoom(sums_, rows.m * blocks);
+  IntegerRows<T> Fill(const CpuStream& stream, const Rows& rows,
+                      void (*quantize)(const float* x, const IntegerRows<T>& to)) {
+    const int64_t blocks = rows.m * (rows.cols / kQuantBlock);
+    MakeRoom(values_, rows.m * rows.cols);
+    for (auto* list : {&scales_, &lifts_, &sums_}) MakeRoom(*list, blocks);
+    MakeRoom(begins_, blocks);
+    const IntegerRows<T> all = {values_.data(), scales_.data(), lifts_.data(), begins_.data(), sums_.data(), rows.cols};
     stream.pool().ForRange(rows.m, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) {
-        quantize(rows.x + i * rows.stride, cols, values_.data() + i * cols, scales_.data() + i * blocks,
-                 totals_.data() + i * blocks, sums_.data() + i * blocks);
-      }
+      for (int64_t i = begin; i < end; ++i) quantize(rows.x + i * rows.stride, all.From(i));
     });
-    return {values_.data(), scales_.data(), totals_.data(), sums_.data(), cols};
+    return all;
   }
 
  private:
   std::vector<T> values_;
-  std::vector<int32_t> totals_;
-  std::vector<float> scales_, sums_;
+  std::vector<int32_t> begins_;
+  std::vector<float> scales_, lifts_, sums_;
 };
-
-/// The same rows from the `first` on.
-template <class T>
-QuantizedRows<T> From(const QuantizedRows<T>& rows, int64_t first) {
-  const int64_t blocks = rows.cols / kQuantBlock;
-  return {rows.values + first * rows.cols, rows.scales + first * blocks, rows.totals + first * blocks,
-          rows.sums + first * blocks, rows.cols};
-}
 
 /// Rows in every form that some weights want, one product at a time in each thread.
 class PreparedRows {
@@ -66,8 +55,8 @@ class PreparedRows {
   PreparedRows(const CpuStream& stream, const Rows& rows, std::span<const PackedWeight> weights,
                Activations activations)
       : table_(ActiveTable()), rows_(rows), activations_(activations) {
-    thread_local QuantizeBuffer<int16_t> words;  // kept between calls so that a step allocates nothing
-    thread_local QuantizeBuffer<int8_t> bytes;
+    thread_local IntegerBuffer<int16_t> words;  // kept between calls so that a step allocates nothing
+    thread_local IntegerBuffer<int8_t> bytes;
     const auto in_int16 = [&](const PackedWeight& w) { return IsQuantized(w.type) && !InInt8(w); };
     if (std::ranges::any_of(weights, in_int16)) x16_ = words.Fill(stream, rows, table_.quantize_int16);
     if (std::ranges::any_of(weights, [&](const PackedWeight& w) { return InInt8(w); })) {
@@ -78,9 +67,9 @@ class PreparedRows {
   /// Multiplies product.m rows from the `first` on.
   void Multiply(const PanelProduct& product, int64_t first) const {
     if (InInt8(product.weight)) {
-      table_.matmul_int8(product, From(x8_, first));
+      table_.matmul_int8(product, x8_.From(first));
     } else if (IsQuantized(product.weight.type)) {
-      table_.matmul_int16(product, From(x16_, first));
+      table_.matmul_int16(product, x16_.From(first));
     } else {
       table_.matmul_plain(product, rows_.x + first * rows_.stride, rows_.stride);
     }
@@ -94,8 +83,8 @@ class PreparedRows {
   const IsaTable& table_;
   Rows rows_;
   Activations activations_;
-  QuantizedRows<int16_t> x16_{};
-  QuantizedRows<int8_t> x8_{};
+  IntegerRows<int16_t> x16_{};
+  IntegerRows<int8_t> x8_{};
 };
 
 /// Some panels of one of an expert's weights.

@@ -1,18 +1,22 @@
 // The CPU's kernels against the ceilings of the same thread, on its own clock: other work on the machine takes turns
-// with it but is not counted. cpu_kernels_bench [attention|products|rounding]...; QUIRE_ISA picks a lesser instruction
-// set.
+// with it but is not counted. cpu_kernels_bench [attention|products|rounding|steps]...; QUIRE_ISA picks a lesser
+// instruction set.
 #include <fmt/format.h>
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "kernels/ceilings.h"
 #include "kernels/cpu/isa/table.h"
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/matmul.h"
 #include "kernels/paged_attention.h"
 
@@ -133,9 +137,86 @@ void MeasureProducts(const CpuStream& stream) {
                                           {NumberType::kQ4_1, Activations::kInt16},
                                           {NumberType::kBF16, Activations::kInt16},
                                           {NumberType::kF32, Activations::kInt16}}) {
-    for (const int64_t m : {1, 4, 8, 32, 64, 512}) MeasureProduct(stream, type, activations, m, 1536, 576);
+    for (const int64_t m : {1, 2, 4, 8, 16, 32, 64, 512}) MeasureProduct(stream, type, activations, m, 1536, 576);
     MeasureProduct(stream, type, activations, 512, 2048, 2048);
   }
+}
+
+/// Weights of a layer's size one after another, as a step of `m` sequences reads them from memory, on all threads
+/// together and by the clock.
+void MeasureSteps(NumberType type, Activations activations, double steady) {
+  constexpr int64_t kRows = 8192, kColumns = 2048, kLeastBytes = int64_t{512} << 20;
+  const CpuStream stream(static_cast<int>(std::thread::hardware_concurrency()));
+  const int64_t bytes = PackedBytes(type, kRows, kColumns), count = kLeastBytes / bytes + 1;
+  const std::vector<std::byte> data(static_cast<size_t>(bytes * count), std::byte{0x31});
+  for (const int64_t m : {1, 2, 4, 8, 16, 32}) {
+    const std::vector<float> x = Floats(m * kColumns);
+    std::vector<float> y(static_cast<size_t>(m * kRows));
+    const auto walk = [&] {
+      for (int64_t i = 0; i < count; ++i) {
+        const PackedWeight weight{type, data.data() + i * bytes, kRows, kColumns};
+        Matmul(stream, {x.data(), kColumns, &weight, 1, y.data(), kRows, m, activations});
+      }
+    };
+    std::vector<double> took;
+    for (int i = 0; i < 9; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      walk();
+      took.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    std::ranges::sort(took);
+    const double rate = static_cast<double>(bytes * count) / took[took.size() / 2];
+    fmt::print("step of {:>2}, {:>5} by {}: {:>5.1f} GB/s, {:.2f} of what is read steadily\n", m, LayoutOf(type).name,
+               activations == Activations::kInt8 ? "int8" : "int16", rate * 1e-9, rate / steady);
+  }
+}
+
+/// Keys and values of layers one after another, as a step of one sequence collects them from blocks that lie in no
+/// order.
+void MeasureCollecting(NumberType type, Activations activations, int64_t context, double steady) {
+  constexpr int64_t kBlockSize = 16, kHeads = 16, kKvHeads = 4, kDim = 64;
+  const int64_t blocks = context / kBlockSize, half = kKvHeads * KvHeadBytes(type, kDim, kBlockSize);
+  const int64_t layers = (int64_t{256} << 20) / (2 * half * blocks) + 1;
+  std::vector<std::byte> pool(static_cast<size_t>(blocks * layers * 2 * half));
+  std::vector<int32_t> table(static_cast<size_t>(blocks)), head_start;
+  for (int64_t b = 0; b < blocks; ++b) table[static_cast<size_t>(b)] = static_cast<int32_t>(b);
+  std::shuffle(table.begin(), table.end(), std::minstd_rand(3));
+  for (int64_t h = 0; h <= kKvHeads; ++h) head_start.push_back(static_cast<int32_t>(kHeads / kKvHeads * h));
+  const CpuStream stream(static_cast<int>(std::thread::hardware_concurrency()));
+  const std::vector<float> query = Floats(kHeads * kDim);
+  std::vector<float> out(query.size());
+  const int32_t start[] = {0, 1}, length[] = {static_cast<int32_t>(context)};
+  std::vector<double> took;
+  for (int i = 0; i < 9; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      std::byte* const keys = pool.data() + layer * 2 * half;
+      const KvCacheView cache{keys, keys + half, layers * 2 * half, kKvHeads, kDim, kBlockSize, type};
+      PagedAttention(stream, {query.data(), kHeads * kDim, out.data(), kHeads * kDim, cache, table.data(), blocks,
+                              start, length, head_start.data(), 1, kHeads, 0.125f, 0, 0, nullptr, activations});
+    }
+    took.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::ranges::sort(took);
+  const double rate = static_cast<double>(pool.size()) / took[took.size() / 2];
+  fmt::print("keys and values of {:>4} tokens in {:>5}: {:>5.1f} GB/s, {:.2f} of what is read steadily\n", context,
+             activations == Activations::kInt8 ? "bytes" : LayoutOf(type).name, rate * 1e-9, rate / steady);
+}
+
+void MeasureSteps() {
+  const CpuStream stream(static_cast<int>(std::thread::hardware_concurrency()));
+  const double steady = MeasureCeilings(stream).steady_bytes;
+  fmt::print("{} threads read {:.1f} GB/s steadily\n", stream.pool().num_threads(), steady * 1e-9);
+  for (const int64_t context : {512, 4096}) {
+    for (const NumberType type : {NumberType::kF32, NumberType::kF16, NumberType::kInt8})
+      MeasureCollecting(type, Activations::kInt16, context, steady);
+    MeasureCollecting(NumberType::kInt8, Activations::kInt8, context, steady);
+  }
+  for (const NumberType type : {NumberType::kQ4_0, NumberType::kQ4_1, NumberType::kQ8_0}) {
+    for (const Activations activations : {Activations::kInt16, Activations::kInt8})
+      MeasureSteps(type, activations, steady);
+  }
+  MeasureSteps(NumberType::kBF16, Activations::kInt16, steady);
 }
 
 void MeasureRounding() {
@@ -143,20 +224,18 @@ void MeasureRounding() {
   const std::vector<float> x = Floats(kColumns);
   std::vector<int16_t> words(x.size());
   std::vector<int8_t> bytes(x.size());
-  std::vector<float> scales(x.size() / kQuantBlock), sums(scales.size());
-  std::vector<int32_t> totals(scales.size());
-  const auto report = [](const char* name, double seconds) {
+  std::vector<float> scales(x.size() / kQuantBlock), lifts(scales.size()), sums(scales.size());
+  std::vector<int32_t> begins(scales.size());
+  const auto measure = [&](const char* name, const auto& quantize, auto& values) {
+    const double seconds = Least(
+        [&] {
+          quantize(x.data(), {values.data(), scales.data(), lifts.data(), begins.data(), sums.data(), kColumns});
+        },
+        0.1);
     fmt::print("rounding to {}: {:.2f} G numbers a second\n", name, static_cast<double>(kColumns) / seconds * 1e-9);
   };
-  const IsaTable& table = ActiveTable();
-  report(
-      "int16",
-      Least([&] { table.quantize_int16(x.data(), kColumns, words.data(), scales.data(), totals.data(), sums.data()); },
-            0.1));
-  report(
-      "int8",
-      Least([&] { table.quantize_int8(x.data(), kColumns, bytes.data(), scales.data(), totals.data(), sums.data()); },
-            0.1));
+  measure("int16", ActiveTable().quantize_int16, words);
+  measure("int8", ActiveTable().quantize_int8, bytes);
 }
 
 int Main(int argc, char** argv) {
@@ -170,6 +249,7 @@ int Main(int argc, char** argv) {
   if (wanted("attention")) MeasureAttention(stream);
   if (wanted("products")) MeasureProducts(stream);
   if (wanted("rounding")) MeasureRounding();
+  if (wanted("steps")) MeasureSteps();
   return 0;
 }
 

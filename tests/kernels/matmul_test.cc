@@ -62,7 +62,7 @@ TEST_P(MatmulTest, EqualsReferenceForOddShapes) {
   Random random(1);
   for (const int64_t k : {int64_t{32}, int64_t{576}, int64_t{1056}, quantised() ? int64_t{64} : int64_t{37}}) {
     for (const int64_t n : {1, 3, 23, 24, 25, 77}) {
-      for (const int64_t m : {1, 2, 5, 13}) {
+      for (const int64_t m : {1, 2, 5, 13, 31}) {
         const Storage w = RandomWeight(type(), n, k, random);
         const auto x = quantised() ? OfIntegers(most(), m * k, random) : random.Floats(m * k);
         const auto y = Run(w.weight, x, m, 2);
@@ -77,14 +77,16 @@ TEST_P(MatmulTest, EqualsReferenceForOddShapes) {
 
 TEST_P(MatmulTest, RowsAreBitEqualInAnyBatchAndForAnyThreadCount) {
   Random random(2);
-  const int64_t m = 19, n = 65, k = 1120;
+  const int64_t m = 131, n = 65, k = 1120;
   const Storage w = RandomWeight(type(), n, k, random);
   const auto x = random.Floats(m * k);
   const auto all = Run(w.weight, x, m, 1);
   EXPECT_EQ(all, Run(w.weight, x, m, 3));
-  for (int64_t i = 0; i < m; ++i) {
-    const auto one = Run(w.weight, {x.begin() + i * k, x.begin() + (i + 1) * k}, 1, 1);
-    EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + i * n)) << "row " << i;
+  for (const int64_t batch : {1, 2, 7, 30}) {
+    for (int64_t i = 0; i + batch <= m; i += batch) {
+      const auto some = Run(w.weight, {x.begin() + i * k, x.begin() + (i + batch) * k}, batch, 1);
+      EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + i * n)) << batch << " rows from " << i;
+    }
   }
 }
 
@@ -192,10 +194,26 @@ TEST_P(MatmulTest, LargeNumbersStayLarge) {
   Random random(13);
   const Storage w = RandomWeight(type(), 4, 64, random);
   const auto expanded = reference::Expand(w.weight);
+  const float large = most() == 127 ? 2e32f : 2e36f;
   std::vector<float> x(64);
-  x[33] = 2e36f;
+  x[33] = large;
   const auto y = Run(w.weight, x, 1, 1);
-  for (size_t row = 0; row < 4; ++row) EXPECT_NEAR(y[row] / 2e36, expanded[row * 64 + 33], 1e-3);
+  for (size_t row = 0; row < 4; ++row) EXPECT_NEAR(y[row] / large, expanded[row * 64 + 33], 1e-3);
+}
+
+TEST_P(MatmulTest, WeightsOfZeroGiveZeros) {
+  Random random(14);
+  const int64_t m = 31, n = 17, k = 64;
+  Storage w = RandomWeight(type(), n, k, random);
+  // Integers of zero, whatever their scale; q4_1's have minima, too.
+  const NumberLayout layout = LayoutOf(type());
+  const int zero = type() == NumberType::kQ4_0 ? 0x88 : 0;
+  for (size_t i = 0; i < w.bytes.size(); ++i) {
+    const bool in_scale = quantised() && type() != NumberType::kQ4_1 && i % static_cast<size_t>(layout.block_bytes) < 2;
+    if (!in_scale) w.bytes[i] = static_cast<std::byte>(zero);
+  }
+  const auto y = Run(w.weight, random.Floats(m * k), m, 1);
+  EXPECT_EQ(y, std::vector<float>(static_cast<size_t>(m * n), 0.0f));
 }
 
 TEST_P(MatmulTest, ZerosGiveZeros) {
@@ -228,8 +246,14 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, MatmulTest,
                          [](const auto& of) { return of.param.name; });
 
 TEST(MatmulEdgeTest, NoColumnsGiveZeros) {
-  const Weight empty{NumberType::kF32, nullptr, 3, 0, 0};
-  EXPECT_EQ(RunMatmul({empty}, {}, 2, 1, Activations::kInt16), std::vector<float>(6, 0.0f));
+  for (const NumberType type : {NumberType::kF32, NumberType::kBF16, NumberType::kQ8_0, NumberType::kQ4_0}) {
+    const Weight empty{type, nullptr, 90, 0, 0};
+    for (const int64_t m : {1, 2, 30}) {
+      const std::vector<float> zeros(static_cast<size_t>(m * 90));
+      for (const Activations activations : {Activations::kInt16, Activations::kInt8})
+        EXPECT_EQ(RunMatmul({empty}, {}, m, 1, activations), zeros);
+    }
+  }
 }
 
 TEST(EncodeTest, NumbersComeBackWithinHalfAStep) {

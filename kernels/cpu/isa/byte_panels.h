@@ -8,7 +8,6 @@
 namespace quire::kernels::QUIRE_ISA {
 
 inline constexpr float kQuerySteps = 127, kWeightSteps = 255;
-inline constexpr int32_t kRaised = 128;  // what signed bytes are raised by where products take bytes without sign
 
 /// Queries become bytes, raised, in place: `query` then begins with those of [head_dim / 4, kBlockRows] lanes.
 inline void RoundQueries(const RowBlock& block, int64_t dim) {

@@ -5,11 +5,11 @@
 namespace quire::kernels::QUIRE_ISA {
 
 void MatmulPlain(const PanelProduct& p, const float* x, int64_t x_stride);
-void MatmulInt16(const PanelProduct& p, const QuantizedRows<int16_t>& x);
-void MatmulInt8(const PanelProduct& p, const QuantizedRows<int8_t>& x);
+void MatmulInt16(const PanelProduct& p, const IntegerRows<int16_t>& x);
+void MatmulInt8(const PanelProduct& p, const IntegerRows<int8_t>& x);
 bool TakesInt8(NumberType type);
-void QuantizeInt16(const float* x, int64_t cols, int16_t* values, float* scales, int32_t* totals, float* sums);
-void QuantizeInt8(const float* x, int64_t cols, int8_t* values, float* scales, int32_t* totals, float* sums);
+void QuantizeInt16(const float* x, const IntegerRows<int16_t>& to);
+void QuantizeInt8(const float* x, const IntegerRows<int8_t>& to);
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
 int64_t AttentionScratch(const PagedAttentionParams& p);
 /// Whether an item has so many rows that PrefillTile attends to it, with scratch of its own size.

@@ -1,4 +1,5 @@
 // Products of quantised weights with x in 8-bit integers, exact within a block: twice as many in an instruction.
+#include "kernels/cpu/isa/block_sums.h"
 #include "kernels/cpu/isa/quantized_panel.h"
 
 namespace quire::kernels::QUIRE_ISA {
@@ -9,8 +10,10 @@ template <NumberType Type>
 constexpr bool kTaken = kByteProducts == ByteProducts::kAll ||
                         (kByteProducts == ByteProducts::kOfNibbles && !Block<Type>::kIsBytes);
 
-/// Calls use(quad, w) for each of a block's 8 quads of columns, in the order of x; w[V]: those of all rows, bytes
-/// without sign: those of q8_0 are raised by 128.
+constexpr int kQuads = kQuantBlock / 4;
+
+/// Calls use(quad, w) for each of a block's quads of columns, in the order of x; w[V]: those of all rows, bytes without
+/// sign.
 template <NumberType Type, int V, class Use>
 QUIRE_INLINE inline void ForQuads(const PanelBlocks& blocks, const Use& use) {
   Unrolled<kQuantBlock / 8>([&](auto group) QUIRE_INLINE {
@@ -18,8 +21,7 @@ QUIRE_INLINE inline void ForQuads(const PanelBlocks& blocks, const Use& use) {
     Unrolled<V>([&](auto v) QUIRE_INLINE {
       cell[0][v] = Block<Type>::Cell(blocks, group, 0, v);
       if constexpr (Block<Type>::kIsBytes) {
-        cell[1][v] = Block<Type>::Cell(blocks, group, 1, v) ^ 0x8080;
-        cell[0][v] ^= 0x8080;
+        cell[1][v] = Block<Type>::Cell(blocks, group, 1, v);
       } else {
         cell[1][v] = (cell[0][v] >> 4) & 0x0f0f;
         cell[0][v] &= 0x0f0f;
@@ -30,13 +32,22 @@ QUIRE_INLINE inline void ForQuads(const PanelBlocks& blocks, const Use& use) {
   });
 }
 
+template <NumberType, int V, class Use>
+QUIRE_INLINE inline void ForQuads(const UnpackedBlocks& blocks, const Use& use) {
+  Unrolled<kQuads>([&](auto quad) QUIRE_INLINE {
+    CellVec w[V];
+    Unrolled<V>([&](auto v) QUIRE_INLINE {
+      w[v] = LoadAs<CellVec>(blocks.cells + (quad * V + v) * static_cast<int>(sizeof(CellVec)));
+    });
+    use(quad, w);
+  });
+}
+
 /// One block of MT rows of x, which begin at `row`, with the same block of panels.
-template <NumberType Type, int MT, int V>
-QUIRE_INLINE inline void AddBlock(const QuantizedRows<int8_t>& x, int64_t row, int64_t block, const PanelBlocks& blocks,
+template <NumberType Type, class Blocks, int MT, int V>
+QUIRE_INLINE inline void AddBlock(const IntegerRows<int8_t>& x, int64_t row, int64_t block, const Blocks& blocks,
                                   TileSums<MT, V>& sums) {
-  constexpr int kOffset = Type == NumberType::kQ8_0 ? 128 : Type == NumberType::kQ4_0 ? 8 : 0;
-  const auto begin = [&](int64_t i)
-                         QUIRE_INLINE { return kOffset == 0 ? IntVec{} : BeginWith(x, row + i, block, kOffset); };
+  const auto begin = [&](int64_t i) QUIRE_INLINE { return BeginWith<OffsetOf<Type>(Blocks{})>(x, row + i, block); };
   QuadSum quads[MT][V];
   Unrolled<MT>([&](auto i)
                    QUIRE_INLINE { Unrolled<V>([&](auto v) QUIRE_INLINE { quads[i][v] = BeginQuads(begin(i)); }); });
@@ -54,15 +65,25 @@ QUIRE_INLINE inline void AddBlock(const QuantizedRows<int8_t>& x, int64_t row, i
   AddScaled<Type>(x, row, block, blocks, dot, sums);
 }
 
-template <NumberType Type>
-void MatmulOf(const PanelProduct& p, const QuantizedRows<int8_t>& x) {
-  if constexpr (kTaken<Type>) {
-    ForBlocks<Type>(p, [&](int64_t row, int64_t block, const PanelBlocks& blocks, auto& sums)
-                           QUIRE_INLINE { AddBlock<Type>(x, row, block, blocks, sums); });
-  } else {
-    __builtin_trap();
-  }
+template <NumberType Type, bool unpacks>
+void MatmulOf(const PanelProduct& p, const IntegerRows<int8_t>& x) {
+  ForBlocks<Type, unpacks, kQuads * sizeof(CellVec)>(
+      p,
+      [&]<int V>(const PanelBlocks& blocks, std::byte* to) QUIRE_INLINE {
+        ForQuads<Type, V>(blocks, [&](int quad, const CellVec(&w)[V]) QUIRE_INLINE {
+          Unrolled<V>([&](auto v) QUIRE_INLINE {
+            const CellVec lifted = w[v] + kLift<Type> * 0x0101;  // without a carry from byte to byte
+            __builtin_memcpy(to + (quad * V + v) * static_cast<int>(sizeof(CellVec)), &lifted, sizeof(CellVec));
+          });
+        });
+      },
+      [&](int64_t row, int64_t block, const auto& blocks, auto& sums)
+          QUIRE_INLINE { AddBlock<Type>(x, row, block, blocks, sums); });
 }
+
+/// 16-bit sums would be too short for nibbles that were raised.
+template <NumberType Type>
+constexpr bool kUnpacks = kByteProducts == ByteProducts::kAll && !Block<Type>::kIsBytes;
 
 }  // namespace
 
@@ -70,8 +91,16 @@ bool TakesInt8(NumberType type) {
   return type == NumberType::kQ8_0 ? kTaken<NumberType::kQ8_0> : kTaken<NumberType::kQ4_0>;
 }
 
-void MatmulInt8(const PanelProduct& p, const QuantizedRows<int8_t>& x) {
-  WithType(p.weight.type, [&]<NumberType Type>() { MatmulOf<Type>(p, x); });
+void MatmulInt8(const PanelProduct& p, const IntegerRows<int8_t>& x) {
+  WithType(p.weight.type, [&]<NumberType Type>() {
+    if constexpr (!kTaken<Type>) {
+      __builtin_trap();
+    } else if (kUnpacks<Type> && p.m >= kLeastUnpackedRows) {
+      MatmulOf<Type, kUnpacks<Type>>(p, x);
+    } else {
+      MatmulOf<Type, false>(p, x);
+    }
+  });
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -13,6 +13,11 @@ struct PanelBlocks {
   const std::byte* OfVector(int v) const { return data + v / kVecs * stride; }
 };
 
+/// The same with the weights of all panels as products take them: [step][vector].
+struct UnpackedBlocks : PanelBlocks {
+  const std::byte* cells;
+};
+
 /// Where things are in a block of a panel: 32 columns of 16 rows (packed_weight.h).
 template <NumberType Type>
 struct Block {

@@ -18,42 +18,52 @@ void Store(const int16_t* block, int8_t* to) {
   }
 }
 
+/// A scale whose products with kRounder, which has two bits, are exact.
+float Shortened(float scale) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &scale, sizeof(bits));
+  bits &= ~3u;
+  __builtin_memcpy(&scale, &bits, sizeof(bits));
+  return scale;
+}
+
 template <class T>
-void QuantizeRow(const float* x, int64_t cols, T* values, float* scales, int32_t* totals, float* sums) {
+void QuantizeRow(const float* x, const IntegerRows<T>& to) {
+  constexpr bool kBytes = sizeof(T) == 1;
   constexpr float kMostInteger = (1 << (8 * sizeof(T) - 1)) - 1;
-  constexpr float kLeast = 1e-34f, kGreatest = 1e38f;
-  for (; cols > 0; cols -= kQuantBlock, x += kQuantBlock, values += kQuantBlock, ++scales, ++totals, ++sums) {
-    const float most = LargestMagnitude(x, kQuantBlock), scale = most / kMostInteger;
+  constexpr float kLeast = 1e-34f, kGreatest = kBytes ? 1e33f : 1e38f;
+  T* values = to.values;
+  for (int64_t block = 0; block < to.cols / kQuantBlock; ++block, x += kQuantBlock, values += kQuantBlock) {
+    const float most = LargestMagnitude(x, kQuantBlock), whole = most / kMostInteger;
+    const float scale = kBytes ? Shortened(whole) : whole;
     if (!(scale > kLeast && most < kGreatest)) {  // nothing, or nothing that integers can say: 0 or NaN
       __builtin_memset(values, 0, kQuantBlock * sizeof(T));
-      *totals = 0;
-      *scales = *sums = scale <= kLeast ? 0.0f : __builtin_nanf("");
+      to.begins[block] = kBegin<T>;
+      to.scales[block] = to.lifts[block] = to.sums[block] = scale <= kLeast ? 0.0f : __builtin_nanf("");
       continue;
     }
     const Vec inverse = Splat(kMostInteger / most);
     IntVec sum = {};
-    int16_t block[kQuantBlock];
+    int16_t numbers[kQuantBlock];
     for (int i = 0; i < kQuantBlock; i += kLanes) {
       const IntVec v = RoundToInts(Load(x + i) * inverse);
       sum += v;
       const auto narrow = __builtin_convertvector(v, SignedShortVec);
-      __builtin_memcpy(block + i, &narrow, sizeof(narrow));
+      __builtin_memcpy(numbers + i, &narrow, sizeof(narrow));
     }
-    Store(block, values);
-    *scales = scale;
-    *totals = Sum(sum);
-    *sums = static_cast<float>(*totals) * scale;
+    Store(numbers, values);
+    const int32_t total = Sum(sum);
+    to.scales[block] = scale;
+    to.lifts[block] = -kRounder * scale;
+    to.begins[block] = kBegin<T> - kRaised * total;
+    to.sums[block] = static_cast<float>(total) * scale;
   }
 }
 
 }  // namespace
 
-void QuantizeInt16(const float* x, int64_t cols, int16_t* values, float* scales, int32_t* totals, float* sums) {
-  QuantizeRow(x, cols, values, scales, totals, sums);
-}
+void QuantizeInt16(const float* x, const IntegerRows<int16_t>& to) { QuantizeRow(x, to); }
 
-void QuantizeInt8(const float* x, int64_t cols, int8_t* values, float* scales, int32_t* totals, float* sums) {
-  QuantizeRow(x, cols, values, scales, totals, sums);
-}
+void QuantizeInt8(const float* x, const IntegerRows<int8_t>& to) { QuantizeRow(x, to); }
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -5,6 +5,15 @@
 // What rounding floats to integers of a shared scale needs.
 namespace quire::kernels::QUIRE_ISA {
 
+/// What signed bytes are raised by where products take bytes without sign.
+inline constexpr int32_t kRaised = 128;
+inline constexpr int32_t kRounderBits = 0x4b400000;
+static_assert(__builtin_bit_cast(float, kRounderBits) == kRounder);
+
+/// What integer sums of x in T begin with where there is nothing to take away (IntegerRows).
+template <class T>
+inline constexpr int32_t kBegin = sizeof(T) == 1 ? kRounderBits : 0;
+
 /// The nearest integers; |v| < 2^22.
 inline IntVec RoundToInts(Vec v) {
   return reinterpret_cast<IntVec>(v + kRounder) - reinterpret_cast<IntVec>(Splat(kRounder));

@@ -30,15 +30,28 @@ struct PanelProduct {
   int64_t m;
 };
 
-/// x in integers: x[i, k] is about values[i, k] * scales[i, k / 32]. 8-bit ones are kept in the order of the weights'
-/// quads: of every eight columns 0, 4, 1, 5, 2, 6, 3, 7.
+/// Rows of x in integers: x[i, k] is about values[i, k] * scales[i, k / 32].
+///   - 8-bit values are kept in the order of the weights' quads: of every eight columns 0, 4, 1, 5, 2, 6, 3, 7.
+///   - begins: what a block's integer sums begin with where weights were raised by 128, which it takes away: -128 times
+///     the total of the values. Of 8-bit values (whose sums are below 2^19) the bits of kRounder are added to that: as
+///     a float such a sum is kRounder and the sum.
+///   - lifts, of 8-bit values alone: -kRounder * scale, exactly; so that one multiply-add makes of such a float the sum
+///     times scale.
+///   - sums: the total times scale.
 template <class T>
-struct QuantizedRows {
-  const T* values;        // [m, cols]
-  const float* scales;    // [m, cols / 32]
-  const int32_t* totals;  // [m, cols / 32] of the values
-  const float* sums;      // [m, cols / 32]: totals times scales
+struct IntegerRows {
+  T* values;      // [m, cols]
+  float* scales;  // [m, cols / 32], and so are the others
+  float* lifts;
+  int32_t* begins;
+  float* sums;
   int64_t cols;
+
+  /// The same from a row on.
+  IntegerRows From(int64_t row) const {
+    const int64_t at = row * (cols / kQuantBlock);
+    return {values + row * cols, scales + at, lifts + at, begins + at, sums + at, cols};
+  }
 };
 
 /// The weights of a row's tokens in a draw: weights[i] = exp((logits[i] - max) * inverse_temperature), 0 for logits
@@ -57,11 +70,11 @@ enum class Arithmetic { kMultiplyAdd, kInt16, kInt8 };
 /// The vectorised inner parts, compiled once per instruction set. Ranges and items are independent of each other.
 struct IsaTable {
   void (*matmul_plain)(const PanelProduct&, const float* x, int64_t x_stride);
-  void (*matmul_int16)(const PanelProduct&, const QuantizedRows<int16_t>& x);
-  void (*matmul_int8)(const PanelProduct&, const QuantizedRows<int8_t>& x);
+  void (*matmul_int16)(const PanelProduct&, const IntegerRows<int16_t>& x);
+  void (*matmul_int8)(const PanelProduct&, const IntegerRows<int8_t>& x);
   bool (*takes_int8)(NumberType);  // whether matmul_int8 multiplies such weights, and faster than matmul_int16
-  void (*quantize_int16)(const float* x, int64_t cols, int16_t* values, float* scales, int32_t* totals, float* sums);
-  void (*quantize_int8)(const float* x, int64_t cols, int8_t* values, float* scales, int32_t* totals, float* sums);
+  void (*quantize_int16)(const float* x, const IntegerRows<int16_t>& to);  // one row
+  void (*quantize_int8)(const float* x, const IntegerRows<int8_t>& to);    // likewise
   void (*attention)(const PagedAttentionParams&, const AttentionItem&, float* scratch);
   int64_t (*attention_scratch)(const PagedAttentionParams&);  // floats
   void (*kv_write)(const KvWriteParams&, int64_t row_begin, int64_t row_end);

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "kernels/cpu/isa/panel.h"
+#include "kernels/cpu/isa/panel_block.h"
+#include "kernels/cpu/isa/rounding.h"
+
+// Integer sums of a block of quantised weights, with 16-bit and with 8-bit x: what they begin with, and what they stand
+// for.
+namespace quire::kernels::QUIRE_ISA {
+
+/// What a type's integers are raised by in the file and as they are unpacked: nibbles of q4_0 as far as bytes are.
+template <NumberType Type>
+inline constexpr int kNibbleOffset = Type == NumberType::kQ4_0 ? 8 : 0;
+template <NumberType Type>
+inline constexpr int kLift = Type == NumberType::kQ4_0 ? kRaised - kNibbleOffset<Type> : 0;
+
+template <NumberType Type>
+constexpr int OffsetOf(const PanelBlocks&) {
+  return Block<Type>::kIsBytes ? kRaised : kNibbleOffset<Type>;
+}
+template <NumberType Type>
+constexpr int OffsetOf(const UnpackedBlocks&) {
+  return Block<Type>::kHasMinimum ? 0 : kRaised;
+}
+
+/// What a block's integer sums begin with where the weight's integers were raised by `offset`: it takes away what that
+/// adds. (An addition of floats behind the sums would take as long as a product of 64 bytes.)
+template <int offset, class T>
+QUIRE_INLINE inline IntVec BeginWith(const IntegerRows<T>& x, int64_t row, int64_t block) {
+  if constexpr (offset == 0) return IntVec{} + kBegin<T>;
+  const int32_t begin = x.begins[row * (x.cols / kQuantBlock) + block];
+  return IntVec{} + (offset == kRaised ? begin : kBegin<T> + (begin - kBegin<T>) / (kRaised / offset));
+}
+
+/// Adds to the sums what a block's integer sums stand for.
+template <NumberType Type, int MT, int V, class T>
+QUIRE_INLINE inline void AddScaled(const IntegerRows<T>& x, int64_t row, int64_t block, const PanelBlocks& w,
+                                   const IntVec (&dot)[MT][V], TileSums<MT, V>& sums) {
+  const int64_t blocks = x.cols / kQuantBlock, at = row * blocks + block;
+  Unrolled<V>([&](auto v) QUIRE_INLINE {
+    const Vec d = Block<Type>::Head(w, 0, v), m = Block<Type>::kHasMinimum ? Block<Type>::Head(w, 1, v) : Vec{};
+    Unrolled<MT>([&](auto i) QUIRE_INLINE {
+      const Vec scale = Splat(x.scales[at + i * blocks]);
+      Vec product;
+      if constexpr (kBegin<T> != 0) {
+        product = MulAdd(reinterpret_cast<Vec>(dot[i][v]), scale, Splat(x.lifts[at + i * blocks]));
+      } else {
+        product = __builtin_convertvector(dot[i][v], Vec) * scale;
+      }
+      sums.sum[i][v] = MulAdd(product, d, sums.sum[i][v]);
+      if constexpr (Block<Type>::kHasMinimum)
+        sums.sum[i][v] = MulAdd(m, Splat(x.sums[at + i * blocks]), sums.sum[i][v]);
+    });
+  });
+}
+
+}  // namespace quire::kernels::QUIRE_ISA
