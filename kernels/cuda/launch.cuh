@@ -25,6 +25,24 @@ void WithType(NumberType dtype, Body body) {
   }
 }
 
+/// Calls run.operator()<T, type>() for a dtype of 16 bits and a type that weights keep in device memory.
+template <class Run>
+void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
+  QUIRE_KERNEL_CHECK(dtype == NumberType::kF16 || dtype == NumberType::kBF16);
+  const auto of_type = [&]<class T>(T) {
+    switch (type) {
+      case NumberType::kQ4_1:
+        return run.template operator()<T, NumberType::kQ4_1>();
+      case NumberType::kMxFp4:
+        return run.template operator()<T, NumberType::kMxFp4>();
+      default:
+        QUIRE_KERNEL_CHECK(type == NumberType::kQ8_0);
+        return run.template operator()<T, NumberType::kQ8_0>();
+    }
+  };
+  dtype == NumberType::kF16 ? of_type(simt::Half()) : of_type(simt::BFloat16());
+}
+
 /// A cache holds what ops of type dtype compute in, or E4M3.
 inline void CheckCacheType(NumberType dtype, const PagedCache& cache) {
   QUIRE_KERNEL_CHECK(cache.type == NumberType::kFp8E4M3 ||

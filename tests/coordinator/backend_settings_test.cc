@@ -32,5 +32,12 @@ TEST(CheckBackendSettingsTest, GpusTakeAutoForActivationsAndNoOtherChoice) {
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
 }
 
+TEST(CheckBackendSettingsTest, BothQuantiseAsTheyLoad) {
+  ComputeSettings asked;
+  asked.quantization = Quantization::kInt4;
+  EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"));
+  EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
+}
+
 }  // namespace
 }  // namespace quire

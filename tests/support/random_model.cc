@@ -60,6 +60,20 @@ class TensorWriter {
     Put(module + ".weight_shape", "I32", {2}, bytes);
   }
 
+  /// The same as blocks of MXFP4, pairs of neighbours in a byte.
+  void AddMxFp4(const std::string& name, std::vector<int64_t> shape, float spread) {
+    int64_t blocks = 1;
+    shape.back() /= 32;
+    for (const int64_t n : shape) blocks *= n;
+    const int power = 127 + static_cast<int>(std::lround(std::log2(spread / 3)));  // such numbers are 3 or so
+    std::string nibbles, scales;
+    for (int64_t i = 0; i < 16 * blocks; ++i) nibbles += static_cast<char>(random_.Below(256));
+    for (int64_t i = 0; i < blocks; ++i) scales += static_cast<char>(power - static_cast<int>(random_.Below(2)));
+    Put(name + "_scales", "U8", shape, scales);
+    shape.push_back(16);
+    Put(name + "_blocks", "U8", shape, nibbles);
+  }
+
   void Write(const std::filesystem::path& path) const {
     std::string head = header_.dump();
     head.resize((head.size() + 7) / 8 * 8, ' ');
@@ -303,6 +317,7 @@ Json ConfigOf(const ModelShape& s) {
                                      {"ignore", {"lm_head"}},
                                      {"config_groups", {{"group_0", group}}}};
   }
+  if (s.mxfp4) config["quantization_config"] = {{"quant_method", "mxfp4"}};
   config.update(OwnKeysOf(s));
   return config;
 }
@@ -352,6 +367,10 @@ RandomModel::RandomModel(const ModelShape& s, uint64_t seed) {
       const std::string module = tensor.name.substr(0, tensor.name.rfind('.'));
       const bool with_zeros = s.packed_bits == 4 && module.find("mlp") != std::string::npos;
       tensors.AddPacked(module, tensor.shape, spread, s.packed_bits, with_zeros);
+      continue;
+    }
+    if (s.mxfp4 && tensor.shape.size() == 3) {
+      tensors.AddMxFp4(tensor.name, tensor.shape, 1.7f / std::sqrt(static_cast<float>(tensor.shape[2])));
       continue;
     }
     tensors.Add(tensor.name, tensor.shape, centre, spread);

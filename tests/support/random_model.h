@@ -21,6 +21,7 @@ struct ModelShape {
   /// 4 or 8: matrices of layers as compressed-tensors' packed integers of so many bits, a scale for each 32 columns;
   /// of 4 bits those of MLPs with zero points.
   int packed_bits = 0;
+  bool mxfp4 = false;  // of gpt_oss: experts as MXFP4
 };
 
 /// Writes config.json and model.safetensors of random weights into a new directory, which goes with the object.

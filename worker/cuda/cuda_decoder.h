@@ -23,6 +23,7 @@ namespace quire {
 struct CudaDecoderSizes {
   RankShard shard;
   NumberType dtype;
+  Quantization quantization;      // of plain weights
   int64_t max_tokens, max_draws;  // of a step
   int64_t logits_width;           // of a row of logits, floats: a multiple of 8, at least the vocabulary of any rank
   int64_t max_model_len;

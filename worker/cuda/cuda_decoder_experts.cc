@@ -96,19 +96,21 @@ void CudaDecoder::MultiplyExperts(int64_t layer) {
                                              .pair_of_row = e.pair_of_row,
                                              .pairs_per_x_row = m.experts_per_token,
                                              .start = e.start,
-                                             .weight = w.experts_in,
+                                             .weight = w.experts_in.data,
                                              .bias = w.experts_in_bias,
                                              .y = e.gate_up,
                                              .num_rows = rows,
                                              .num_experts = e.experts.size(),
                                              .n = 2 * e.width,
-                                             .k = hidden};
+                                             .k = hidden,
+                                             .quantized = w.experts_in.quantized};
   kernels::ExpertMatmul(device_.stream(), product);
   kernels::GateMul(device_.stream(), {sizes_.dtype, e.gate_up, e.activated, e.width == 0 ? 0 : rows, e.width, true,
                                       AsKernel(spec_.activation), static_cast<float>(spec_.gate_limit)});
   product.x = e.activated;
   product.pair_of_row = nullptr;
-  product.weight = w.experts_down;
+  product.weight = w.experts_down.data;
+  product.quantized = w.experts_down.quantized;
   product.bias = adds_bias ? w.experts_down_bias : nullptr;
   product.y = e.out;
   product.n = hidden;

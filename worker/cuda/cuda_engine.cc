@@ -38,9 +38,9 @@ class CudaEngine final : public RankEngine {
         sizes_(spec_, sizes, options, rank, device_),
         format_{CachedType(options), sizes.block_size},
         decoder_(files,
-                 {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
-                  sizes.max_model_len, sizes_.builder.attention, sizes_.state_blocks, sizes_.attention,
-                  sizes_.decode_workspace, sizes.threads},
+                 {sizes_.shard, options.dtype, options.quantization, sizes_.max_tokens, sizes_.max_sequences,
+                  sizes_.logits_width, sizes.max_model_len, sizes_.builder.attention, sizes_.state_blocks,
+                  sizes_.attention, sizes_.decode_workspace, sizes.threads},
                  device_, collective, options.progress),
         sampler_sizes_{sizes_.shards,      rank, sizes_.max_sequences, sizes.max_running, sizes.max_model_len,
                        sizes_.logits_width},
@@ -50,11 +50,14 @@ class CudaEngine final : public RankEngine {
         pooler_(spec_.hidden_size),
         buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.attention, sizes_.state_blocks}, device_),
         edits_(device_, kEditsAtOnce, "changes of block tables"),
-        tables_(device_.Allocate(sizes.max_running * sizes_.max_blocks * int64_t{4}, "block tables")) {
+        tables_(device_.Allocate(sizes.max_running * sizes_.max_blocks * int64_t{4}, "block tables")),
+        notes_(NotesOnExpanded(files, sizes_.shard,
+                               FormsOnDevice(files, sizes_.shard, options.dtype, options.quantization))) {
     device_.Synchronize();
   }
 
   std::string device() const override { return device_.name(); }
+  std::vector<std::string> notes() const override { return notes_; }
   int64_t weight_bytes() const override { return decoder_.weight_bytes(); }
   int64_t block_bytes() const override { return CudaKvCache::BlockBytes(spec_, sizes_.shard, format_); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return format_.head_bytes(head_dim); }
@@ -104,6 +107,7 @@ class CudaEngine final : public RankEngine {
   StepBuffers buffers_;
   UploadBuffer<kernels::TableEntry> edits_;
   DeviceMemory tables_;  // [max_running, max_blocks]
+  std::vector<std::string> notes_;
   std::unique_ptr<CudaKvCache> cache_;
   std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs_;
   std::deque<InFlight> in_flight_;
@@ -241,7 +245,7 @@ RankMemory MemoryOfCudaRank(const ModelFiles& files, const EngineSizes& sizes, c
   const ModelSpec& spec = files.spec();
   CheckCudaModel(spec, sizes);
   const RankShard shard = PlanShards(spec, sizes.shares, sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
-  return {.weight_bytes = CudaWeights::Bytes(files, shard, options.dtype),
+  return {.weight_bytes = CudaWeights::Bytes(files, shard, options.dtype, options.quantization),
           .block_bytes = CudaKvCache::BlockBytes(spec, shard, {CachedType(options), sizes.block_size}),
           .state_bytes = StateLayout(spec, shard).bytes,
           .reserved_bytes = kReserveBytes};

@@ -16,6 +16,7 @@ struct CudaEngineOptions {
   int device = 0;   // ordinal on this host
   int sharers = 1;  // ranks that have it
   NumberType dtype = NumberType::kBF16;
+  Quantization quantization = Quantization::kNone;  // of plain weights as they are loaded (FormsOnDevice)
   AttentionBackend attention = AttentionBackend::kAuto;
   bool fp8_cache = false;  // keys and values as E4M3, else as dtype
   bool graphs = true;      // whole decode steps as CUDA graphs

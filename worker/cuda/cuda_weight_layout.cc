@@ -13,9 +13,13 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
   const int64_t element = ByteSize(dtype), hidden = spec.hidden_size, inputs = spec.layer_input_size;
   const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };
   const auto take_if = [&](bool there, int64_t count) { return there ? take(1, count) : nullptr; };
-  const auto matrix = [&](bool there, int64_t rows, int64_t cols, std::optional<NumberType> form) -> DeviceMatrix {
+  const auto matrices = [&](bool there, int64_t count, int64_t rows, int64_t cols,
+                            std::optional<NumberType> form) -> DeviceMatrix {
     if (!there) return {};
-    return {form ? pieces.Take(kernels::QuantizedBytes(*form, rows, cols)) : take(rows, cols), form};
+    return {form ? pieces.Take(count * kernels::QuantizedBytes(*form, rows, cols)) : take(count * rows, cols), form};
+  };
+  const auto matrix = [&](bool there, int64_t rows, int64_t cols, std::optional<NumberType> form) {
+    return matrices(there, 1, rows, cols, form);
   };
   const auto expands = [&](int64_t rows, int64_t cols, std::optional<NumberType> form) {
     // What a device's second cache holds: a matrix is expanded part by part, and read again at once.
@@ -59,15 +63,17 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
                       .router = take_if(layer.mixture, CudaWeights::RouterWidth(spec) * hidden),
                       .experts_in_bias = take_if(layer.mixture && m.expert_biases, experts * 2 * expert),
                       .experts_down_bias = take_if(layer.mixture && m.expert_biases, experts * hidden),
-                      .experts_in = take_if(layer.mixture, experts * 2 * expert * hidden),
-                      .experts_down = take_if(layer.mixture, experts * hidden * expert),
-                      .shared_in = take_if(shares, 2 * shared * hidden),
-                      .shared_down = take_if(shares, hidden * shared),
+                      .experts_in = matrices(layer.mixture, experts, 2 * expert, hidden, form.experts_in),
+                      .experts_down = matrices(layer.mixture, experts, hidden, expert, form.experts_down),
+                      .shared_in = matrix(shares, 2 * shared, hidden, form.shared_in),
+                      .shared_down = matrix(shares, hidden, shared, form.shared_down),
                       .norms_apart = layer.mixture ? PlaceNorms(m, hidden * element) : CudaMixtureNorms()});
     expands(qkv, hidden, form.qkv);
     expands(hidden, heads, form.attention_out);
     expands(spec.gated_mlp ? 2 * mlp : mlp, hidden, form.mlp_in);
     expands(hidden, mlp, form.down);
+    expands(2 * shared, hidden, form.shared_in);
+    expands(hidden, shared, form.shared_down);
   }
   expanded = expanded_bytes > 0 ? pieces.Take(expanded_bytes) : nullptr;
   embedding_norm = take_if(spec.embedding_norm, hidden);

@@ -36,13 +36,13 @@ struct CudaLayerWeights {
   void* input_out;   // [hidden, layer_input_size]
   void* input_norm;  // [hidden]
   // Null where the layer's MLP is no mixture.
-  void* router;             // [router_width, hidden]: of every expert, of the shared one's gate, zeros
-  void* experts_in_bias;    // [experts, 2 * expert_width], in the order of experts_in; or null
-  void* experts_down_bias;  // [experts, hidden], or null
-  void* experts_in;         // [experts, 2 * expert_width, hidden], each like mlp_in
-  void* experts_down;       // [experts, hidden, expert_width]
-  void* shared_in;          // [2 * shared_width, hidden], like mlp_in; or null
-  void* shared_down;        // [hidden, shared_width], or null
+  void* router;               // [router_width, hidden]: of every expert, of the shared one's gate, zeros
+  void* experts_in_bias;      // [experts, 2 * expert_width], in the order of experts_in; or null
+  void* experts_down_bias;    // [experts, hidden], or null
+  DeviceMatrix experts_in;    // [experts, 2 * expert_width, hidden], each like mlp_in
+  DeviceMatrix experts_down;  // [experts, hidden, expert_width]
+  DeviceMatrix shared_in;     // [2 * shared_width, hidden], like mlp_in; or null
+  DeviceMatrix shared_down;   // [hidden, shared_width], or null
   CudaMixtureNorms norms_apart;
   float scale = 1;  // of the residual after the layer
 };

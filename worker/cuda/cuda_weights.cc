@@ -5,6 +5,7 @@
 
 #include "comm/base/error.h"
 #include "comm/model/formats/scaled_matrix.h"
+#include "kernels/cuda/products/quantized_gemm.h"
 #include "worker/cuda/cuda_weight_layout.h"
 #include "worker/cuda/gate_up_rows.h"
 #include "worker/cuda/uploader.h"
@@ -82,22 +83,26 @@ class Loader {
     Vector(to.norms_apart.experts, Role::kExpertsNorm, layer);
     Vector(to.norms_apart.experts_after, Role::kExpertsAfterNorm, layer);
     Vector(to.norms_apart.shared_after, Role::kSharedAfterNorm, layer);
-    auto* in = static_cast<std::byte*>(to.experts_in);
-    auto* down = static_cast<std::byte*>(to.experts_down);
+    DeviceMatrix in = to.experts_in, down = to.experts_down;
+    const auto next = [&](DeviceMatrix& matrix, int64_t rows, int64_t cols) {
+      const int64_t bytes =
+          matrix.quantized ? kernels::QuantizedBytes(*matrix.quantized, rows, cols) : rows * cols * element_;
+      matrix.data = static_cast<std::byte*>(matrix.data) + bytes;
+    };
     for (int64_t expert = shard_.experts.begin; expert < shard_.experts.end; ++expert) {
       const std::vector<RowSource> gate = Rows(Role::kExpertGate, layer, expert);
-      uploader_.Upload(in, Alternating(gate, Rows(Role::kExpertUp, layer, expert), width), all, hidden);
-      uploader_.Upload(down, Rows(Role::kExpertDown, layer, expert), Slice(Role::kExpertDown, layer).cols, width);
+      Place(in, Alternating(gate, Rows(Role::kExpertUp, layer, expert), width), all, hidden);
+      Place(down, Rows(Role::kExpertDown, layer, expert), Slice(Role::kExpertDown, layer).cols, width);
       if (m.expert_biases) LoadExpertBiases(layer, expert, to);
-      in += 2 * width * hidden * element_;
-      down += hidden * width * element_;
+      next(in, 2 * width, hidden);
+      next(down, hidden, width);
       transposed_.clear();
     }
     if (m.shared_intermediate_size == 0) return;
     const int64_t shared = CudaWeights::SharedWidth(shard_);
     const std::vector<RowSource> gate = Rows(Role::kSharedGate, layer);
-    uploader_.Upload(to.shared_in, Alternating(gate, Rows(Role::kSharedUp, layer), shared), all, hidden);
-    Matrix(to.shared_down, Role::kSharedDown, layer, shared);
+    Place(to.shared_in, Alternating(gate, Rows(Role::kSharedUp, layer), shared), all, hidden);
+    Place(to.shared_down, Rows(Role::kSharedDown, layer), Slice(Role::kSharedDown, layer).cols, shared);
   }
 
   void LoadExpertBiases(int64_t layer, int64_t expert, const CudaLayerWeights& to) const {

@@ -16,13 +16,13 @@ namespace quire {
 class CudaWeights : public CudaWeightPlaces {
  public:
   /// Loads. `progress` is called with bytes done and bytes in all.
-  CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,
-              const std::function<void(int64_t, int64_t)>& progress)
-      : CudaWeights(files, shard, dtype, device, threads, progress, FormsOnDevice(files, shard, dtype)) {}
+  CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Quantization quantization,
+              Device& device, int threads, const std::function<void(int64_t, int64_t)>& progress)
+      : CudaWeights(files, shard, dtype, device, threads, progress, FormsOnDevice(files, shard, dtype, quantization)) {}
 
   /// Bytes that the constructor takes of the device.
-  static int64_t Bytes(const ModelFiles& files, const RankShard& shard, NumberType dtype) {
-    return Bytes(files.spec(), shard, dtype, FormsOnDevice(files, shard, dtype));
+  static int64_t Bytes(const ModelFiles& files, const RankShard& shard, NumberType dtype, Quantization quantization) {
+    return Bytes(files.spec(), shard, dtype, FormsOnDevice(files, shard, dtype, quantization));
   }
   static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype,
                        const std::vector<LayerForms>& forms);

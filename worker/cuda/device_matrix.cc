@@ -1,8 +1,11 @@
 #include "worker/cuda/device_matrix.h"
 
-#include <algorithm>
-#include <initializer_list>
+#include <fmt/format.h>
 
+#include <initializer_list>
+#include <map>
+
+#include "comm/model/architecture.h"
 #include "kernels/packed_weight.h"
 #include "worker/cuda/cuda_weights.h"
 #include "worker/model/stored_rows.h"
@@ -12,69 +15,128 @@ namespace quire {
 
 namespace {
 
-std::optional<NumberType> FormOnDevice(const Tensor& tensor, const char* what) {
-  if (tensor.scaled == nullptr) {
-    switch (tensor.type) {
-      case NumberType::kQ4_0:
-      case NumberType::kQ4_1:
-      case NumberType::kQ4_K:
-        return NumberType::kQ4_1;
-      case NumberType::kQ8_0:
-      case NumberType::kQ5_0:
-      case NumberType::kIQ4_NL:
-      case NumberType::kIQ4_XS:
-      case NumberType::kMxFp4:
-      case NumberType::kMxFp4Pairs:
-        return NumberType::kQ8_0;
-      default:
-        return std::nullopt;
-    }
-  }
-  const NumberType form = FormOf(tensor, what).type;
-  if (form == NumberType::kQ4_0 || form == NumberType::kQ4_1) return NumberType::kQ4_1;
-  if (form == NumberType::kQ8_0) return form;
-  return std::nullopt;
+/// Of the numbers that a file has plainly.
+std::optional<NumberType> Wanted(Quantization quantization) {
+  if (quantization == Quantization::kNone) return std::nullopt;
+  return quantization == Quantization::kInt8 ? NumberType::kQ8_0 : NumberType::kQ4_1;
 }
 
-/// Of matrices that lie together, rows of one after rows of another, in rows of `width` numbers.
-std::optional<NumberType> FormOfAll(const ModelFiles& files, const RankShard& shard, int64_t layer,
-                                    std::initializer_list<Role> roles, int64_t width) {
-  std::optional<NumberType> form;
-  for (const Role role : roles) {
-    if (!files.Has(role, layer)) continue;
-    const WeightSlice slice = SliceOf(files, shard, role, layer);
-    const bool whole = slice.pieces.empty() && slice.cols.begin % kernels::kQuantBlock == 0 &&
-                       slice.cols.end % kernels::kQuantBlock == 0 && slice.cols.size() == width && width > 0;
-    if (!whole || files.weight(role).transposed) return std::nullopt;
-    const std::optional<NumberType> of_role = FormOnDevice(files.Get(role, layer), files.path().c_str());
-    if (!of_role || (form && form != of_role)) return std::nullopt;
-    form = of_role;
+std::optional<NumberType> FormOnDevice(const Tensor& tensor, Quantization quantization, const char* what) {
+  const NumberType packed = FormOf(tensor, what).type;
+  if (LayoutOf(packed).block_numbers == 1) return Wanted(quantization);
+  if (packed != NumberType::kQ8_0) return NumberType::kQ4_1;
+  if (tensor.scaled != nullptr) return packed;
+  switch (tensor.type) {
+    case NumberType::kMxFp4:
+    case NumberType::kMxFp4Pairs:
+      return NumberType::kMxFp4;
+    case NumberType::kQ8_0:
+    case NumberType::kQ5_0:
+    case NumberType::kIQ4_NL:
+    case NumberType::kIQ4_XS:
+      return packed;
+    default:  // is rounded anew
+      return quantization == Quantization::kNone ? std::nullopt : std::optional(packed);
   }
-  return form;
 }
+
+/// Looks at matrices of one rank's share.
+class FormFinder {
+ public:
+  FormFinder(const ModelFiles& files, const RankShard& shard, Quantization quantization)
+      : files_(files), shard_(shard), quantization_(quantization) {}
+
+  /// Of matrices that lie together, rows of one after rows of another, in rows of `width` numbers; of each expert, if
+  /// they are experts'.
+  std::optional<NumberType> Find(int64_t layer, std::initializer_list<Role> roles, int64_t width,
+                                 const Range& experts = {0, 1}) const {
+    std::optional<NumberType> form;
+    for (const Role role : roles) {
+      if (!files_.Has(role, layer)) continue;
+      const WeightSlice slice = SliceOf(files_, shard_, role, layer);
+      const bool whole = slice.pieces.empty() && slice.cols.begin % kernels::kQuantBlock == 0 &&
+                         slice.cols.end % kernels::kQuantBlock == 0 && slice.cols.size() == width && width > 0;
+      if (!whole || files_.weight(role).transposed) return std::nullopt;
+      for (int64_t expert = experts.begin; expert < experts.end; ++expert) {
+        const std::optional<NumberType> found =
+            FormOnDevice(files_.Get(role, layer, expert), quantization_, files_.path().c_str());
+        if (!found || (form && form != found)) return std::nullopt;
+        form = found;
+      }
+    }
+    return form;
+  }
+
+ private:
+  const ModelFiles& files_;
+  const RankShard& shard_;
+  Quantization quantization_;
+};
 
 }  // namespace
 
-std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& shard, NumberType dtype) {
+std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& shard, NumberType dtype,
+                                      Quantization quantization) {
   const ModelSpec& spec = files.spec();
   std::vector<LayerForms> forms(static_cast<size_t>(spec.num_layers()));
   if (dtype == NumberType::kF32) return forms;
+  const FormFinder finder(files, shard, quantization);
   for (int64_t i = 0; i < spec.num_layers(); ++i) {
     const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
     LayerForms& to = forms[static_cast<size_t>(i)];
-    const auto form = [&](std::initializer_list<Role> roles, int64_t width) {
-      return FormOfAll(files, shard, i, roles, width);
-    };
     if (layer.has_attention()) {
-      to.qkv = form({Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionGate}, spec.hidden_size);
-      to.attention_out = form({Role::kAttentionOut}, shard.heads.size() * layer.head_dim);
+      to.qkv = finder.Find(i, {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionGate}, spec.hidden_size);
+      to.attention_out = finder.Find(i, {Role::kAttentionOut}, shard.heads.size() * layer.head_dim);
     }
-    if (const int64_t width = CudaWeights::MlpWidth(shard, i); layer.mlp && !layer.mixture && width > 0) {
-      to.mlp_in = form({Role::kGate, Role::kUp}, spec.hidden_size);
-      to.down = form({Role::kDown}, width);
+    if (layer.mixture) {
+      to.experts_in = finder.Find(i, {Role::kExpertGate, Role::kExpertUp}, spec.hidden_size, shard.experts);
+      to.experts_down = finder.Find(i, {Role::kExpertDown}, CudaWeights::ExpertWidth(shard), shard.experts);
+      to.shared_in = finder.Find(i, {Role::kSharedGate, Role::kSharedUp}, spec.hidden_size);
+      to.shared_down = finder.Find(i, {Role::kSharedDown}, CudaWeights::SharedWidth(shard));
+    } else if (const int64_t width = CudaWeights::MlpWidth(shard, i); layer.mlp && width > 0) {
+      to.mlp_in = finder.Find(i, {Role::kGate, Role::kUp}, spec.hidden_size);
+      to.down = finder.Find(i, {Role::kDown}, width);
     }
   }
   return forms;
+}
+
+std::vector<std::string> NotesOnExpanded(const ModelFiles& files, const RankShard& shard,
+                                         const std::vector<LayerForms>& forms) {
+  using Form = std::optional<NumberType> LayerForms::*;
+  const std::map<Role, Form> forms_of = {{Role::kQuery, &LayerForms::qkv},
+                                         {Role::kKey, &LayerForms::qkv},
+                                         {Role::kValue, &LayerForms::qkv},
+                                         {Role::kAttentionGate, &LayerForms::qkv},
+                                         {Role::kAttentionOut, &LayerForms::attention_out},
+                                         {Role::kGate, &LayerForms::mlp_in},
+                                         {Role::kUp, &LayerForms::mlp_in},
+                                         {Role::kDown, &LayerForms::down},
+                                         {Role::kExpertGate, &LayerForms::experts_in},
+                                         {Role::kExpertUp, &LayerForms::experts_in},
+                                         {Role::kExpertDown, &LayerForms::experts_down},
+                                         {Role::kSharedGate, &LayerForms::shared_in},
+                                         {Role::kSharedUp, &LayerForms::shared_in},
+                                         {Role::kSharedDown, &LayerForms::shared_down}};
+  std::map<std::string, int64_t> expanded;
+  for (const WeightSpec& weight : WeightsOf(files.spec())) {
+    if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
+    const auto form = forms_of.find(weight.role);
+    for (size_t layer = 0; layer < forms.size(); ++layer) {
+      if (!files.Has(weight.role, static_cast<int64_t>(layer))) continue;
+      const Tensor& tensor = files.Get(weight.role, static_cast<int64_t>(layer));  // of experts one stands for all
+      const bool quantized = tensor.scaled != nullptr || LayoutOf(tensor.type).block_numbers > 1;
+      if (!quantized || (form != forms_of.end() && (forms[layer].*form->second))) continue;
+      expanded[LayoutOf(tensor.type).name] += IsOfExpert(weight.role) ? shard.experts.size() : 1;
+    }
+  }
+  std::vector<std::string> notes;
+  for (const auto& [type, count] : expanded)
+    notes.push_back(
+        fmt::format("{} matrices of {} are expanded on the device; --quantization int8 keeps those of "
+                    "attention and MLPs in 8 bits, with rounding",
+                    count, type));
+  return notes;
 }
 
 }  // namespace quire

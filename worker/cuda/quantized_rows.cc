@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/base/error.h"
+#include "kernels/cpu/mxfp4.h"
 #include "kernels/packed_weight.h"
 #include "worker/model/stored_rows.h"
 #include "worker/model/weight_slice.h"
@@ -23,6 +24,14 @@ void WriteBytes(const std::byte* block, std::byte* ints, std::byte* scales) {
 }
 
 /// Nibbles i and i + 16 share a byte of the block, 2 i and 2 i + 1 one on the device.
+void PairNibbles(const std::byte* nibbles, std::byte* ints) {
+  for (int i = 0; i < kHalf; ++i) {
+    const int from = 2 * i % kHalf;
+    const std::byte first = nibbles[from], second = nibbles[from + 1];
+    ints[i] = i < kHalf / 2 ? (first & std::byte{0xf}) | second << 4 : first >> 4 | (second & std::byte{0xf0});
+  }
+}
+
 void WriteNibbles(const std::byte* block, bool has_minimum, std::byte* ints, std::byte* scales) {
   std::memcpy(scales, block, has_minimum ? 4 : 2);
   if (!has_minimum) {
@@ -31,20 +40,57 @@ void WriteNibbles(const std::byte* block, bool has_minimum, std::byte* ints, std
     const auto minimum = static_cast<Float16>(-8 * static_cast<float>(d));
     std::memcpy(scales + 2, &minimum, sizeof(minimum));
   }
-  const std::byte* nibbles = block + (has_minimum ? 4 : 2);
-  for (int i = 0; i < kHalf; ++i) {
-    const int from = 2 * i % kHalf;
-    const std::byte first = nibbles[from], second = nibbles[from + 1];
-    ints[i] = i < kHalf / 2 ? (first & std::byte{0xf}) | second << 4 : first >> 4 | (second & std::byte{0xf0});
+  PairNibbles(block + (has_minimum ? 4 : 2), ints);
+}
+
+/// 2^(scale - 127) in bf16, where an exponent has as many bits as a scale of MXFP4; 255 is NaN.
+uint16_t PowerOfTwo(std::byte scale) {
+  const auto exponent = std::to_integer<uint16_t>(scale);
+  if (exponent == 0) return 0x0040;
+  return static_cast<uint16_t>(exponent == 255 ? 0x7fc0 : exponent << 7);
+}
+
+void WriteMxFp4(const kernels::MxFp4Blocks& blocks, int64_t count, std::byte* ints, std::byte* scales) {
+  for (int64_t i = 0; i < count; ++i, ints += kHalf, scales += 2) {
+    const std::byte* nibbles = blocks.nibbles + i * blocks.nibble_stride;
+    if (blocks.pairs) {
+      std::memcpy(ints, nibbles, kHalf);
+    } else {
+      PairNibbles(nibbles, ints);
+    }
+    const uint16_t scale = PowerOfTwo(blocks.scales[i * blocks.scale_stride]);
+    std::memcpy(scales, &scale, sizeof(scale));
   }
+}
+
+/// Columns of a row as blocks of `form`: recoded, or rounded.
+std::vector<std::byte> MakeBlocks(const Tensor& tensor, NumberType form, bool recodes, int64_t row, Range cols) {
+  const int64_t block_bytes = LayoutOf(form).block_bytes;
+  // Blocks of the file may be longer than those of 32, and then hold columns of other ranks at the edges.
+  const int64_t whole = std::max<int64_t>(DecodeBlock(tensor), kBlock);
+  const int64_t begin = cols.begin / whole * whole;
+  const int64_t end = std::min((cols.end + whole - 1) / whole * whole, tensor.cols());
+  std::vector<std::byte> made(static_cast<size_t>((end - begin) / kBlock * block_bytes));
+  if (recodes) {
+    RecodeRow(tensor, form, row, begin, end - begin, made.data());
+  } else {
+    std::vector<float> numbers(static_cast<size_t>(end - begin));
+    DecodeRow(tensor, row, begin, end - begin, numbers.data());
+    kernels::EncodeRow(form, numbers.data(), end - begin, made.data());
+  }
+  made.erase(made.begin(), made.begin() + (cols.begin - begin) / kBlock * block_bytes);
+  return made;
 }
 
 }  // namespace
 
-void WriteQuantizedRow(const Tensor& tensor, int64_t row, Range cols, NumberType type, std::byte* ints,
-                       std::byte* scales) {
-  // Integers with zeros of 8 could be q4_0, too: the minimum of q4_1 is then exact.
-  const NumberType form = tensor.scaled != nullptr ? type : kernels::PackedType(tensor.type);
+void WriteQuantizedRow(const Tensor& tensor, NumberType packed, int64_t row, Range cols, NumberType type,
+                       std::byte* ints, std::byte* scales) {
+  const int64_t count = cols.size() / kBlock;
+  if (type == NumberType::kMxFp4)
+    return WriteMxFp4(kernels::BlocksOf(AsWeight(tensor), row, cols.begin), count, ints, scales);
+  const bool recodes = LayoutOf(packed).block_numbers > 1;
+  const NumberType form = recodes ? packed : type;  // q4_0, too, whose minima are added below
   const int64_t block_bytes = LayoutOf(form).block_bytes;
   const std::byte* blocks = nullptr;
   std::vector<std::byte> made;
@@ -52,15 +98,10 @@ void WriteQuantizedRow(const Tensor& tensor, int64_t row, Range cols, NumberType
     const kernels::Weight weight = AsWeight(tensor);
     blocks = weight.data + row * weight.row_bytes + cols.begin / kBlock * block_bytes;
   } else {
-    // Blocks of the file may be longer than those of 32, and then hold columns of other ranks at the edges.
-    const int64_t whole = std::max<int64_t>(DecodeBlock(tensor), kBlock);
-    const int64_t begin = cols.begin / whole * whole;
-    const int64_t end = std::min((cols.end + whole - 1) / whole * whole, tensor.cols());
-    made.resize(static_cast<size_t>((end - begin) / kBlock * block_bytes));
-    RecodeRow(tensor, form, row, begin, end - begin, made.data());
-    blocks = made.data() + (cols.begin - begin) / kBlock * block_bytes;
+    made = MakeBlocks(tensor, form, recodes, row, cols);
+    blocks = made.data();
   }
-  for (int64_t i = 0; i < cols.size() / kBlock; ++i, blocks += block_bytes) {
+  for (int64_t i = 0; i < count; ++i, blocks += block_bytes) {
     if (type == NumberType::kQ8_0) {
       QUIRE_CHECK(form == NumberType::kQ8_0, "8 bits of {}", LayoutOf(form).name);
       WriteBytes(blocks, ints + i * kBlock, scales + i * 2);

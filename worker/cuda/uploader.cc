@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
 
 #include "comm/base/error.h"
 #include "kernels/cuda/products/quantized_gemm.h"
@@ -122,6 +123,11 @@ void Uploader::UploadQuantized(void* to, const std::vector<RowSource>& rows, Ran
   auto* ints = static_cast<std::byte*>(to);
   std::byte* scales = ints + num_rows * int_bytes;
   const int64_t rows_at_once = kHalfBytes / (int_bytes + scale_bytes);
+  std::map<const Tensor*, NumberType> packed;  // finding out can take a look at all of a tensor
+  for (const RowSource& source : rows) {
+    if (source.tensor == nullptr || packed.contains(source.tensor)) continue;
+    packed.emplace(source.tensor, FormOf(*source.tensor, "a weight").type);
+  }
   for (int64_t first = 0; first < num_rows; first += rows_at_once) {
     const int64_t count = std::min(rows_at_once, num_rows - first);
     std::byte* staging = NextHalf();
@@ -130,7 +136,7 @@ void Uploader::UploadQuantized(void* to, const std::vector<RowSource>& rows, Ran
         const RowSource& source = rows[static_cast<size_t>(first + i)];
         std::byte *row_ints = staging + i * int_bytes, *row_scales = staging + count * int_bytes + i * scale_bytes;
         if (source.tensor != nullptr) {
-          WriteQuantizedRow(*source.tensor, source.row, cols, type, row_ints, row_scales);
+          WriteQuantizedRow(*source.tensor, packed.at(source.tensor), source.row, cols, type, row_ints, row_scales);
         } else {  // scales of 0
           std::memset(row_ints, 0, static_cast<size_t>(int_bytes));
           std::memset(row_scales, 0, static_cast<size_t>(scale_bytes));

@@ -46,6 +46,9 @@ bool HasFp8Cache(KvCacheDtype dtype) {
 CudaEngineOptions OptionsFrom(const AssignMessage& assign) {
   CudaEngineOptions options;
   options.dtype = DTypeOf(assign.compute.dtype);
+  options.quantization = assign.compute.quantization;
+  if (options.quantization != Quantization::kNone && options.dtype == NumberType::kF32)
+    Fail("--quantization {} on a GPU needs --dtype bfloat16 or float16", NameOf(options.quantization));
   options.attention = assign.compute.attention_backend;
   options.fp8_cache = HasFp8Cache(assign.compute.kv_cache_dtype);
   return options;

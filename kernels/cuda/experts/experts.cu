@@ -1,5 +1,6 @@
 #include "kernels/check.h"
 #include "kernels/cuda/experts/expert_matmul.cuh"
+#include "kernels/cuda/experts/quantized_expert_matmul.cuh"
 #include "kernels/cuda/experts/route_experts.cuh"
 #include "kernels/cuda/launch.cuh"
 
@@ -24,6 +25,14 @@ void LaunchOfType(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   }
 }
 
+/// As few rows read x once for wide tiles, and many their weights once for many rows.
+template <class T, NumberType kType>
+void LaunchQuantized(const CudaStream& stream, const CudaExpertMatmulParams& p) {
+  if (p.num_rows <= 8 * p.num_experts) return LaunchProduct<QuantizedExpertKernel<T, kType, 8, 4>>(stream, p);
+  if (p.num_rows <= 32 * p.num_experts) return LaunchProduct<QuantizedExpertKernel<T, kType, 32, 2>>(stream, p);
+  LaunchProduct<QuantizedExpertKernel<T, kType, 64, 2>>(stream, p);
+}
+
 }  // namespace
 
 void RouteExperts(const CudaStream& stream, const RouteExpertsParams& p) {
@@ -43,6 +52,12 @@ void GroupByExpert(const CudaStream& stream, const GroupByExpertParams& p) {
 void ExpertMatmul(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   QUIRE_KERNEL_CHECK(Aligned(p.x) && Aligned(p.weight) && p.k % 8 == 0);
   if (p.num_rows == 0 || p.num_experts == 0 || p.n == 0) return;
+  if (p.quantized) {
+    QUIRE_KERNEL_CHECK(IsQuantizedOnDevice(*p.quantized) && p.k >= 32 && p.k % 32 == 0);
+    QUIRE_KERNEL_CHECK(QuantizedBytes(*p.quantized, p.n, p.k) % 16 == 0);
+    return WithQuantizedType(p.dtype, *p.quantized,
+                             [&]<class T, NumberType kType>() { LaunchQuantized<T, kType>(stream, p); });
+  }
   switch (p.dtype) {
     case NumberType::kF32:
       return LaunchProduct<ExpertMatmulKernel<float, 8>>(stream, p);

@@ -29,42 +29,24 @@ void LaunchExpand(const CudaStream& stream, const ExpandQuantizedParams& p) {
   simt::Launch<Kernel>({(pieces + Kernel::kThreads - 1) / Kernel::kThreads}, Kernel::kThreads, 0, stream, p);
 }
 
-void Check(NumberType dtype, const QuantizedMatrix& weight) {
-  QUIRE_KERNEL_CHECK(dtype == NumberType::kF16 || dtype == NumberType::kBF16);
+void Check(const QuantizedMatrix& weight) {
   QUIRE_KERNEL_CHECK(IsQuantizedOnDevice(weight.type) && Aligned(weight.data));
   QUIRE_KERNEL_CHECK(weight.n >= 1 && weight.k >= 32 && weight.k % 32 == 0);
-}
-
-/// Calls run<T, type>() of the two.
-template <class Run>
-void ForTypes(NumberType dtype, NumberType type, const Run& run) {
-  const auto of_type = [&]<class T>(T) {
-    if (type == NumberType::kQ4_1) {
-      run.template operator()<T, NumberType::kQ4_1>();
-    } else {
-      run.template operator()<T, NumberType::kQ8_0>();
-    }
-  };
-  if (dtype == NumberType::kF16) {
-    of_type(simt::Half());
-  } else {
-    of_type(simt::BFloat16());
-  }
 }
 
 }  // namespace
 
 void QuantizedGemm(const CudaStream& stream, const QuantizedGemmParams& p) {
-  Check(p.dtype, p.weight);
+  Check(p.weight);
   QUIRE_KERNEL_CHECK(p.m >= 1 && p.m <= kQuantizedMaxRows);
   QUIRE_KERNEL_CHECK(Aligned(p.x) && p.x_stride % 8 == 0 && p.out != p.x);
-  ForTypes(p.dtype, p.weight.type, [&]<class T, NumberType kType>() { LaunchBatch<T, kType>(stream, p); });
+  WithQuantizedType(p.dtype, p.weight.type, [&]<class T, NumberType kType>() { LaunchBatch<T, kType>(stream, p); });
 }
 
 void ExpandQuantized(const CudaStream& stream, const ExpandQuantizedParams& p) {
-  Check(p.dtype, p.weight);
+  Check(p.weight);
   QUIRE_KERNEL_CHECK(Aligned(p.out) && p.first_row >= 0 && p.rows >= 1 && p.first_row + p.rows <= p.weight.n);
-  ForTypes(p.dtype, p.weight.type, [&]<class T, NumberType kType>() { LaunchExpand<T, kType>(stream, p); });
+  WithQuantizedType(p.dtype, p.weight.type, [&]<class T, NumberType kType>() { LaunchExpand<T, kType>(stream, p); });
 }
 
 }  // namespace quire::kernels

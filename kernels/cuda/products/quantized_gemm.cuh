@@ -2,6 +2,7 @@
 
 #include <simt/device.cuh>
 #include <simt/tensor_core.cuh>
+#include <type_traits>
 
 #include "kernels/cuda/products/quantized_gemm.h"
 
@@ -10,18 +11,18 @@ namespace quire::kernels {
 /// 16 bytes of a row's integers, which are part of one block of 32, and the scale of that block.
 template <NumberType kType>
 struct QuantizedPiece {
-  static constexpr bool kNibbles = kType == NumberType::kQ4_1;
-  static constexpr int kNumbers = kNibbles ? 32 : 16;
+  static constexpr bool kNibbles = kType != NumberType::kQ8_0, kFloats = kType == NumberType::kMxFp4;
+  static constexpr int kNumbers = kNibbles ? 32 : 16, kScales = kType == NumberType::kQ4_1 ? 2 : 1;
+  using Scale = std::conditional_t<kFloats, simt::BFloat16, simt::Half>;
 
   simt::Vec<uint32_t, 4> ints = {};
-  simt::Vec<simt::Half, kNibbles ? 2 : 1> scales = {};
+  simt::Vec<Scale, kScales> scales = {};
 
   /// Numbers [column, column + kNumbers) of a row.
   static __device__ QuantizedPiece Load(const QuantizedMatrix& weight, int64_t row, int64_t column) {
     const simt::Global<const uint32_t> ints(static_cast<const uint32_t*>(weight.data));
-    const simt::Global<const simt::Half> scales(reinterpret_cast<const simt::Half*>(
-        static_cast<const char*>(weight.data) + weight.n * weight.k / (kNibbles ? 2 : 1)));
-    constexpr int kScales = kNibbles ? 2 : 1;
+    const simt::Global<const Scale> scales(reinterpret_cast<const Scale*>(static_cast<const char*>(weight.data) +
+                                                                          weight.n * weight.k / (kNibbles ? 2 : 1)));
     QuantizedPiece piece;
     piece.ints = simt::LoadVec<4>(ints, (row * weight.k + column) / kNumbers * 4);
     piece.scales = simt::LoadVec<kScales>(scales, (row * weight.k + column) / 32 * kScales);
@@ -37,31 +38,38 @@ struct QuantizedPiece {
   }
 
  private:
-  /// The number that the lowest bits are. As the last bits of 2^23 they are a float without a conversion, which takes
-  /// four times as long as a sum. Nothing is rounded before the last operation.
-  __device__ float Value(uint32_t bits) const {
-    const uint32_t shifted = 0x4b000000u | (bits & (kNibbles ? 0xfu : 0xffu));
+  static __device__ float FromBits(uint32_t bits) {
     float number;
-    memcpy(&number, &shifted, sizeof(number));
-    if constexpr (kNibbles) {
-      return (number - 8388608.0f) * simt::ToFloat(scales.v[0]) + simt::ToFloat(scales.v[1]);
+    memcpy(&number, &bits, sizeof(number));
+    return number;
+  }
+
+  /// The number that the lowest bits are. Nothing is rounded before the last operation.
+  __device__ float Value(uint32_t bits) const {
+    if constexpr (kFloats) {
+      // Exponent and mantissa of E2M1 where a float has them are 2^126 times too small, subnormal ones, too.
+      return FromBits((bits & 8) << 28 | (bits & 7) << 22) * 0x1p126f * simt::ToFloat(scales.v[0]);
     } else {
-      return (number - (8388608.0f + 128)) * simt::ToFloat(scales.v[0]);
+      // As the last bits of 2^23 they are a float without a conversion, which takes four times as long as a sum.
+      const float number = FromBits(0x4b000000u | (bits & (kNibbles ? 0xfu : 0xffu)));
+      if constexpr (kNibbles) {
+        return (number - 8388608.0f) * simt::ToFloat(scales.v[0]) + simt::ToFloat(scales.v[1]);
+      } else {
+        return (number - (8388608.0f + 128)) * simt::ToFloat(scales.v[0]);
+      }
     }
   }
 };
 
-/// Grid (tiles of kTileRows weight rows). The weight is A of the tensor-core product and the batch its 8 columns, as in
-/// SkinnyGemmKernel. A lane has 16 bytes of each of its rows, which lie side by side in memory: the four lanes of a row
-/// read 64. They become fragments where they are, in registers, because the order of columns within a chunk is free as
-/// long as x is read in the same one. Warps take chunks w, w + 8, w + 16 ..., the next one's weights on their way while
-/// one is multiplied; their sums are added in the order of warps. That order, and the one within a chunk, are the same
-/// in every instantiation of a type.
+/// What a thread block multiplies: kTileRows weight rows with up to kBatch rows of x. The weight is A of the
+/// tensor-core product and the batch its 8 columns, as in SkinnyGemmKernel. A lane has 16 bytes of each of its rows,
+/// which lie side by side in memory: the four lanes of a row read 64. They become fragments where they are, in
+/// registers, because the order of columns within a chunk is free as long as x is read in the same one. Warps take
+/// chunks w, w + 8, w + 16 ..., the next one's weights on their way while one is multiplied; their sums are added in
+/// the order of warps. That order, and the one within a chunk, are the same in every instantiation of a type.
 template <class T, NumberType kType, int kBatch, int kBlocks>
-struct QuantizedGemmKernel {
-  using Params = QuantizedGemmParams;
+struct QuantizedTile {
   using Piece = QuantizedPiece<kType>;
-  static constexpr bool kOverlapsPrevious = true;
   static constexpr int kWarps = 8, kThreads = kWarps * 32, kChunk = 4 * Piece::kNumbers;
   static constexpr int kTileRows = 16 * kBlocks, kColumns = kBatch / 8;
   /// Floats from one batch row of sums to the next: 4 more than the tile spread a fragment over all banks.
@@ -73,51 +81,60 @@ struct QuantizedGemmKernel {
     Piece of[kBlocks][2];
   };
 
+  /// A lane's rows of x: where each begins, in numbers; -1: there is none.
+  struct Rows {
+    simt::Global<const uint32_t> x;  // pairs
+    int64_t begin[kColumns];
+  };
+
   /// Zeros where the weight has neither row nor column.
-  static __device__ Weights Load(const Params& p, int64_t first_row, int64_t column) {
+  static __device__ Weights Load(const QuantizedMatrix& weight, int64_t first_row, int64_t column) {
     Weights weights;
 #pragma unroll
     for (int r = 0; r < kBlocks; ++r) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int64_t row = first_row + r * 16 + half * 8;
-        if (row < p.weight.n && column < p.weight.k) weights.of[r][half] = Piece::Load(p.weight, row, column);
+        if (row < weight.n && column < weight.k) weights.of[r][half] = Piece::Load(weight, row, column);
       }
     }
     return weights;
   }
 
-  static __device__ void Run(const Params& p) {
-    simt::TriggerDependents();
+  /// The first column of a thread.
+  static __device__ int64_t FirstColumn() {
     const int lane = simt::ThreadX() % 32, warp = simt::ThreadX() / 32;
-    const int64_t first_row = simt::BlockX() * kTileRows;
-    int64_t column = warp * int64_t{kChunk} + lane % 4 * Piece::kNumbers;
-    // Weights depend on no earlier kernel: the first come while the previous one ends.
-    Weights next = Load(p, first_row + lane / 4, column);
-    simt::WaitForPrerequisites();
-    float sums[kBlocks][kColumns][4] = {};
-    for (int64_t chunk = warp * int64_t{kChunk}; chunk < p.weight.k; chunk += kWarps * kChunk) {
-      const Weights now = next;
-      next = Load(p, first_row + lane / 4, column + kWarps * kChunk);
-      Multiply(p, now, lane / 4, column, sums);
-      column += kWarps * kChunk;
-    }
-    Finish(p, first_row, sums);
+    return warp * int64_t{kChunk} + lane % 4 * Piece::kNumbers;
+  }
+  /// What a thread begins with.
+  static __device__ Weights LoadFirst(const QuantizedMatrix& weight, int64_t first_row) {
+    return Load(weight, first_row + simt::ThreadX() % 32 / 4, FirstColumn());
   }
 
-  /// Adds a chunk to the sums. `row`: of x, of each 8; `column`: the lane's first.
-  static __device__ void Multiply(const Params& p, const Weights& weights, int row, int64_t column,
-                                  float (&sums)[kBlocks][kColumns][4]) {
-    const simt::Global<const uint32_t> x(static_cast<const uint32_t*>(p.x));  // pairs
+  /// Adds the thread's part of all products to its sums; `next`: LoadFirst.
+  static __device__ void Walk(const QuantizedMatrix& weight, int64_t first_row, Weights next, const Rows& rows,
+                              float (&sums)[kBlocks][kColumns][4]) {
+    const int lane = simt::ThreadX() % 32, warp = simt::ThreadX() / 32;
+    int64_t column = FirstColumn();
+    for (int64_t chunk = warp * int64_t{kChunk}; chunk < weight.k; chunk += kWarps * kChunk) {
+      const Weights now = next;
+      next = Load(weight, first_row + lane / 4, column + kWarps * kChunk);
+      Multiply(weight, now, rows, column, sums);
+      column += kWarps * kChunk;
+    }
+  }
+
+  /// Adds a chunk to the sums. `column`: the lane's first.
+  static __device__ void Multiply(const QuantizedMatrix& weight, const Weights& weights, const Rows& rows,
+                                  int64_t column, float (&sums)[kBlocks][kColumns][4]) {
 #pragma unroll
     for (int i = 0; i < Piece::kNumbers; i += 8) {
       simt::Vec<uint32_t, 4> columns[kColumns];
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         columns[c] = {};
-        const int mine = c * 8 + row;
-        if (mine < p.m && column < p.weight.k) {
-          columns[c] = simt::LoadVec<4>(x, (mine * p.x_stride + column + i) / 2);
+        if (rows.begin[c] >= 0 && column < weight.k) {
+          columns[c] = simt::LoadVec<4>(rows.x, (rows.begin[c] + column + i) / 2);
         }
       }
 #pragma unroll
@@ -138,8 +155,11 @@ struct QuantizedGemmKernel {
     }
   }
 
-  /// The warps' sums through shared memory, then one output per thread and round.
-  static __device__ void Finish(const Params& p, int64_t first_row, const float (&sums)[kBlocks][kColumns][4]) {
+  /// The warps' sums through shared memory, then one output per thread and round: store(row of the batch, row of the
+  /// weight, sum).
+  template <class Store>
+  static __device__ void Finish(int64_t first_row, int64_t n, int count, const float (&sums)[kBlocks][kColumns][4],
+                                const Store& store) {
     simt::SharedArena arena;
     const simt::SharedArray<float> all = arena.template Take<float>(kWarps * kBatch * kSumStride);
     const int lane = simt::ThreadX() % 32, warp = simt::ThreadX() / 32;
@@ -155,15 +175,44 @@ struct QuantizedGemmKernel {
       }
     }
     simt::SyncThreads();
-    const simt::Global<T> out(static_cast<T*>(p.out));
-    for (int i = simt::ThreadX(); i < p.m * kTileRows; i += kThreads) {
+    for (int i = simt::ThreadX(); i < count * kTileRows; i += kThreads) {
       const int row = i / kTileRows, j = i % kTileRows;
-      if (first_row + j >= p.weight.n) continue;
+      if (first_row + j >= n) continue;
       float sum = all[row * kSumStride + j];
 #pragma unroll
       for (int w = 1; w < kWarps; ++w) sum += all[(w * kBatch + row) * kSumStride + j];
-      out[row * p.out_stride + first_row + j] = simt::FromFloat<T>(sum * p.scale);
+      store(row, first_row + j, sum);
     }
+  }
+};
+
+/// Grid (tiles of kTileRows weight rows).
+template <class T, NumberType kType, int kBatch, int kBlocks>
+struct QuantizedGemmKernel {
+  using Params = QuantizedGemmParams;
+  using Tile = QuantizedTile<T, kType, kBatch, kBlocks>;
+  static constexpr bool kOverlapsPrevious = true;
+  static constexpr int kThreads = Tile::kThreads, kTileRows = Tile::kTileRows;
+  static constexpr int64_t kSharedSize = Tile::kSharedSize;
+
+  static __device__ void Run(const Params& p) {
+    simt::TriggerDependents();
+    const int64_t first_row = simt::BlockX() * kTileRows;
+    // Weights depend on no earlier kernel: the first come while the previous one ends.
+    const typename Tile::Weights first = Tile::LoadFirst(p.weight, first_row);
+    simt::WaitForPrerequisites();
+    typename Tile::Rows rows{simt::Global<const uint32_t>(static_cast<const uint32_t*>(p.x)), {}};
+#pragma unroll
+    for (int c = 0; c < Tile::kColumns; ++c) {
+      const int mine = c * 8 + simt::ThreadX() % 32 / 4;
+      rows.begin[c] = mine < p.m ? mine * p.x_stride : -1;
+    }
+    float sums[kBlocks][Tile::kColumns][4] = {};
+    Tile::Walk(p.weight, first_row, first, rows, sums);
+    const simt::Global<T> out(static_cast<T*>(p.out));
+    Tile::Finish(first_row, p.weight.n, p.m, sums, [&](int row, int64_t column, float sum) {
+      out[row * p.out_stride + column] = simt::FromFloat<T>(sum * p.scale);
+    });
   }
 };
 

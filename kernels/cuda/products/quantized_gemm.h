@@ -11,19 +11,22 @@ namespace quire::kernels {
 /// of all rows, then the scales of all blocks, row by row:
 ///   kQ8_0: bytes q + 128 [n, k], then fp16 d [n, k / 32]                        value = d * q
 ///   kQ4_1: nibbles q [n, k / 2], the even number low, then fp16 d, m [n, k / 32, 2]    value = d * q + m
+///   kMxFp4: nibbles of E2M1 likewise, then d [n, k / 32], a power of two in bf16       value = d * e2m1
 /// q4_0 is kQ4_1 with m = -8 d, which is exact. Values are computed in fp32 and rounded to the dtype once, so that they
 /// are those of a weight that was expanded when it was loaded.
 struct QuantizedMatrix {
-  NumberType type;   // kQ8_0 or kQ4_1
+  NumberType type;   // kQ8_0, kQ4_1 or kMxFp4
   const void* data;  // 16-byte aligned
   int64_t n;
   int64_t k;  // a multiple of 32
 };
 
-constexpr bool IsQuantizedOnDevice(NumberType type) { return type == NumberType::kQ8_0 || type == NumberType::kQ4_1; }
+constexpr bool IsQuantizedOnDevice(NumberType type) {
+  return type == NumberType::kQ8_0 || type == NumberType::kQ4_1 || type == NumberType::kMxFp4;
+}
 /// Bytes of the integers, behind which the scales begin; and of both.
 constexpr int64_t QuantizedIntBytes(NumberType type, int64_t n, int64_t k) {
-  return type == NumberType::kQ4_1 ? n * k / 2 : n * k;
+  return type == NumberType::kQ8_0 ? n * k : n * k / 2;
 }
 constexpr int64_t QuantizedScaleBytes(NumberType type, int64_t n, int64_t k) {
   return n * k / 32 * (type == NumberType::kQ4_1 ? 4 : 2);

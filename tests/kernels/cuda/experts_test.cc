@@ -1,7 +1,9 @@
-// Products of rows grouped by expert, with plain weights.
+// Products of rows grouped by expert, with plain weights and with such as stay quantised.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/experts/expert_matmul.h"
+#include "kernels/cuda/quantized_experts_case.h"
+#include "kernels/cuda/quantized_gemm_case.h"
 #include "kernels/route_experts.h"
 #include "simt/device_buffer.h"
 #include "tests/kernels/numbers.h"
@@ -20,13 +22,8 @@ double Tolerance(NumberType type) {
   return type == NumberType::kF32 ? 2e-6 : type == NumberType::kF16 ? 0x1p-11 + 4e-6 : 0x1p-8 + 4e-6;
 }
 
-struct Shape {
-  int64_t experts, per_token, tokens, n, k;
-  bool gathers, biased;
-};
-
 /// Each row of a product whose unused experts are NaN, the last one's too.
-void ExpectProduct(NumberType dtype, const Shape& s) {
+void ExpectProduct(NumberType dtype, const ExpertsShape& s) {
   test::Random random(static_cast<uint64_t>(s.n + s.k));
   const int64_t pairs = s.tokens * s.per_token;
   std::vector<int32_t> of_pair;  // even experts only
@@ -69,7 +66,7 @@ void ExpectProduct(NumberType dtype, const Shape& s) {
 }
 
 TEST(CudaExpertMatmulTest, EqualsReferenceAndReadsChosenExpertsOnly) {
-  const Shape shapes[] = {
+  const ExpertsShape shapes[] = {
       {4, 2, 1, 64, 64, true, false},    // one token: tiles of 8 rows
       {8, 2, 5, 80, 72, true, true},     // neither the tile's rows nor K come out even
       {3, 1, 9, 16, 8, false, false},    // less than a step
@@ -77,7 +74,49 @@ TEST(CudaExpertMatmulTest, EqualsReferenceAndReadsChosenExpertsOnly) {
       {2, 3, 40, 33, 136, false, true},  // several tiles of 32 of one expert
   };
   for (const NumberType dtype : kTypes) {
-    for (const Shape& shape : shapes) ExpectProduct(dtype, shape);
+    for (const ExpertsShape& shape : shapes) ExpectProduct(dtype, shape);
+  }
+}
+
+constexpr NumberType kQuantized[] = {NumberType::kQ8_0, NumberType::kQ4_1, NumberType::kMxFp4};
+
+TEST(CudaQuantizedExpertsTest, EqualReferenceAndReadChosenExpertsOnly) {
+  const ExpertsShape shapes[] = {
+      {4, 2, 1, 64, 64, true, false},    // one token: tiles of 8 rows
+      {8, 2, 5, 80, 96, true, true},     // neither the tile's rows nor the chunks come out even
+      {3, 1, 9, 16, 32, false, false},   // less than a chunk
+      {3, 2, 20, 96, 224, true, false},  // more than 8 rows for each expert: 32 at a time
+      {2, 3, 40, 48, 160, false, true},  // several times 64 of one expert
+  };
+  for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
+    for (const NumberType type : kQuantized) {
+      for (const ExpertsShape& shape : shapes) EXPECT_EQ(WrongInQuantizedExperts(dtype, type, shape), "");
+    }
+  }
+}
+
+TEST(CudaQuantizedExpertsTest, ARowDoesNotDependOnItsNeighbours) {
+  constexpr NumberType kDtype = NumberType::kBF16;
+  for (const NumberType type : kQuantized) {
+    test::Random random(3);
+    const int64_t rows = 140, n = 64, k = 352;
+    const Numbers x = Numbers::Of(kDtype, rows * k, random, 1);
+    const DeviceBuffer<std::byte> weight(QuantizedBytes(type, n, k));
+    FillQuantized(type, n, k, 5, weight.data());
+    simt::MarkWritten(weight.data());
+    const Numbers together(kDtype, rows * n), alone(kDtype, n);
+    const auto run = [&](const void* from, int32_t count, void* to) {
+      const DeviceBuffer<int32_t> start(std::vector<int32_t>{0, count});
+      ExpertMatmul(CudaStream{},
+                   {kDtype, from, nullptr, 1, start.data(), weight.data(), nullptr, to, count, 1, n, k, type});
+    };
+    for (const int32_t count : {20, 140}) {
+      run(x.data(), count, together.data());
+      for (const int64_t row : {0, 13, count - 1}) {
+        run(static_cast<std::byte*>(x.data()) + row * k * 2, 1, alone.data());
+        for (int64_t j = 0; j < n; ++j) ASSERT_EQ(alone[j], together[row * n + j]) << "row " << row << ", column " << j;
+      }
+    }
   }
 }
 

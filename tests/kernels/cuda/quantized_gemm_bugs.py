@@ -5,8 +5,8 @@ from planting import BARRIER, NO_BARRIER, plant
 GEMM = "products/quantized_gemm.cuh"
 
 BUGS = [
-    ("no barrier before the warps' sums are added", GEMM, f"{BARRIER}\n    const simt::Global<T> out",
-     f"{NO_BARRIER}\n    const simt::Global<T> out"),
+    ("no barrier before the warps' sums are added", GEMM, f"{BARRIER}\n    for (int i = simt::ThreadX();",
+     f"{NO_BARRIER}\n    for (int i = simt::ThreadX();"),
     ("x is read while the kernel before may still write it", GEMM, "simt::WaitForPrerequisites();",
      "if (!@) simt::WaitForPrerequisites();"),
     ("nibbles of a word in the other order", GEMM, "simt::PackPair<T>(Value(bits), Value(bits >> kBits))",
@@ -15,14 +15,16 @@ BUGS = [
     ("a nibble has its neighbour's bits", GEMM, "kNibbles ? 0xfu : 0xffu", "kNibbles && !@ ? 0xfu : 0xffu"),
     ("the minimum is left out", GEMM, "+ simt::ToFloat(scales.v[1]);", "+ (@ ? 0.0f : simt::ToFloat(scales.v[1]));"),
     ("bytes are unsigned", GEMM, "(8388608.0f + 128)", "(8388608.0f + (@ ? 0 : 128))"),
+    ("numbers of E2M1 have no sign", GEMM, "(bits & 8) << 28", "(@ ? 0u : (bits & 8) << 28)"),
+    ("E2M1's numbers are half of what they are", GEMM, "* 0x1p126f", "* (@ ? 0x1p125f : 0x1p126f)"),
     ("scales of the block before", GEMM, "(row * weight.k + column) / 32 * kScales",
      "(row * weight.k + (@ ? column / 64 * 64 : column)) / 32 * kScales"),
-    ("columns past K are read", GEMM, "column < p.weight.k) weights", "(@ || column < p.weight.k)) weights"),
-    ("rows past the weight are read", GEMM, "if (row < p.weight.n &&", "if ((@ || row < p.weight.n) &&"),
-    ("rows past the batch are read", GEMM, "if (mine < p.m &&", "if ((@ || mine < p.m) &&"),
-    ("x past K is read", GEMM, "column < p.weight.k) {\n", "(@ || column < p.weight.k)) {\n"),
-    ("the next chunk's weights in place of this one's", GEMM, "const Weights now = next;\n      next = Load(p, first_row + "
-     "lane / 4, column + kWarps * kChunk);", "Weights now = next;\n      next = Load(p, first_row + lane / 4, column + "
+    ("columns past K are read", GEMM, "column < weight.k) weights", "(@ || column < weight.k)) weights"),
+    ("rows past the weight are read", GEMM, "if (row < weight.n &&", "if ((@ || row < weight.n) &&"),
+    ("rows past the batch are read", GEMM, "mine < p.m ? mine", "(@ || mine < p.m) ? mine"),
+    ("x past K is read", GEMM, "column < weight.k) {\n", "(@ || column < weight.k)) {\n"),
+    ("the next chunk's weights in place of this one's", GEMM, "const Weights now = next;\n      next = Load(weight, first_row + "
+     "lane / 4, column + kWarps * kChunk);", "Weights now = next;\n      next = Load(weight, first_row + lane / 4, column + "
      "kWarps * kChunk);\n      if (@) now = next;"),
     ("the lane's columns are those of the first lane", GEMM, "lane % 4 * Piece::kNumbers", "(@ ? 0 : lane % 4 * Piece::kNumbers)"),
     ("the second four columns are the first", GEMM, "const int from = i + part * 4;", "const int from = i + (@ ? 0 : part * 4);"),
@@ -30,8 +32,8 @@ BUGS = [
      "weights.of[r][@ ? 1 : 0], &lower = weights.of[r][@ ? 0 : 1]"),
     ("a warp's sums are left out", GEMM, "for (int w = 1; w < kWarps; ++w) sum", "for (int w = 1; w < kWarps - (@ ? 1 : 0); ++w) sum"),
     ("the scale of the result is left out", GEMM, "sum * p.scale", "sum * (@ ? 1.0f : p.scale)"),
-    ("columns past the output are written", GEMM, "if (first_row + j >= p.weight.n) continue;",
-     "if (!@ && first_row + j >= p.weight.n) continue;"),
+    ("columns past the output are written", GEMM, "if (first_row + j >= n) continue;",
+     "if (!@ && first_row + j >= n) continue;"),
     ("expanded from the first row on", GEMM, "p.first_row + at / k", "(@ ? 0 : p.first_row) + at / k"),
     ("expanded past the rows", GEMM, "if (at >= p.rows * k) return;", "if (!@ && at >= p.rows * k) return;"),
     ("the second pair of eight is the first", GEMM, "piece.template Pair<T>(i + 2),\n", "piece.template Pair<T>(i + (@ ? 0 : 2)),\n"),

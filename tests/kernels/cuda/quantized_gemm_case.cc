@@ -16,7 +16,44 @@ using reference::WriteNumber;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+void WriteScales(NumberType type, int64_t count, test::Random& random, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (type == NumberType::kMxFp4) {
+      WriteNumber(to, NumberType::kBF16, i, std::ldexp(1.0f, -static_cast<int>(random.Below(6))));
+    } else if (type == NumberType::kQ4_1) {
+      WriteNumber(to, NumberType::kF16, i, random.Signed() / (i % 2 == 0 ? 8 : 1));
+    } else {
+      WriteNumber(to, NumberType::kF16, i, random.Signed() / 128);
+    }
+  }
+}
+
+/// Number `at` of a weight whose rows follow one another, before it is rounded.
+double NumberAt(NumberType type, const std::byte* ints, const std::byte* scales, int64_t at) {
+  constexpr double kE2M1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  const auto scale = [&](int64_t i) { return ReadNumber(scales, NumberType::kF16, i); };
+  if (type == NumberType::kQ8_0) return scale(at / 32) * (std::to_integer<int>(ints[at]) - 128);
+  const int nibble = std::to_integer<int>(ints[at / 2]) >> (at % 2 * 4) & 15;
+  if (type == NumberType::kQ4_1) return scale(at / 32 * 2) * nibble + scale(at / 32 * 2 + 1);
+  return ReadNumber(scales, NumberType::kBF16, at / 32) * kE2M1[nibble & 7] * (nibble < 8 ? 1 : -1);
+}
+
 }  // namespace
+
+void FillQuantized(NumberType type, int64_t n, int64_t k, uint64_t seed, std::byte* to) {
+  test::Random random(seed);
+  const int64_t ints = QuantizedIntBytes(type, n, k);
+  for (int64_t i = 0; i < ints; ++i) to[i] = static_cast<std::byte>(random.Below(256));
+  WriteScales(type, QuantizedScaleBytes(type, n, k) / 2, random, to + ints);
+}
+
+double QuantizedNumber(const QuantizedMatrix& weight, NumberType dtype, int64_t row, int64_t i) {
+  const auto* ints = static_cast<const std::byte*>(weight.data);
+  const std::byte* scales = ints + QuantizedIntBytes(weight.type, weight.n, weight.k);
+  float number = 0;  // large enough for both types
+  WriteNumber(&number, dtype, 0, static_cast<float>(NumberAt(weight.type, ints, scales, row * weight.k + i)));
+  return ReadNumber(&number, dtype, 0);
+}
 
 QuantizedCase::QuantizedCase(const QuantizedShape& shape, uint64_t seed)
     : shape_(shape),
@@ -31,11 +68,7 @@ QuantizedCase::QuantizedCase(const QuantizedShape& shape, uint64_t seed)
     for (int64_t i = 0; i < (last ? shape_.n : OutStride()); ++i)
       WriteNumber(out_.data(), shape_.dtype, row * OutStride() + i, kNaN);
   }
-  const int64_t ints = QuantizedIntBytes(shape_.type, shape_.n, shape_.k);
-  for (int64_t i = 0; i < ints; ++i) weight_[i] = static_cast<std::byte>(random.Below(256));
-  const bool nibbles = shape_.type == NumberType::kQ4_1;
-  for (int64_t i = 0; i < (weight_.size() - ints) / 2; ++i)
-    WriteNumber(weight_.data() + ints, NumberType::kF16, i, random.Signed() / (nibbles ? (i % 2 == 0 ? 8 : 1) : 128));
+  FillQuantized(shape_.type, shape_.n, shape_.k, seed + 1'000'000, weight_.data());
   simt::MarkWritten(x_.data());
   simt::MarkWritten(out_.data());
 }
@@ -52,19 +85,7 @@ QuantizedGemmParams QuantizedCase::Params() const {
 }
 
 double QuantizedCase::Weight(int64_t row, int64_t i) const {
-  const int64_t at = row * shape_.k + i;
-  const std::byte* scales = weight_.data() + QuantizedIntBytes(shape_.type, shape_.n, shape_.k);
-  double value = 0;
-  if (shape_.type == NumberType::kQ4_1) {
-    const int q = std::to_integer<int>(weight_[at / 2]) >> (at % 2 * 4) & 15;
-    value =
-        ReadNumber(scales, NumberType::kF16, at / 32 * 2) * q + ReadNumber(scales, NumberType::kF16, at / 32 * 2 + 1);
-  } else {
-    value = ReadNumber(scales, NumberType::kF16, at / 32) * (std::to_integer<int>(weight_[at]) - 128);
-  }
-  float number = 0;  // large enough for both types
-  WriteNumber(&number, shape_.dtype, 0, static_cast<float>(value));
-  return ReadNumber(&number, shape_.dtype, 0);
+  return QuantizedNumber(Params().weight, shape_.dtype, row, i);
 }
 
 std::vector<double> QuantizedCase::Expected() const {

@@ -8,6 +8,11 @@
 
 namespace quire::kernels {
 
+/// Random integers and mild scales of a QuantizedMatrix.
+void FillQuantized(NumberType type, int64_t n, int64_t k, uint64_t seed, std::byte* to);
+/// Number i of a row of a weight, rounded to the dtype.
+double QuantizedNumber(const QuantizedMatrix& weight, NumberType dtype, int64_t row, int64_t i);
+
 struct QuantizedShape {
   NumberType dtype = NumberType::kBF16, type = NumberType::kQ4_1;
   int32_t m = 3;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "kernels/cuda/quantized_gemm_case.h"
 #include "simt/expect_error.h"
 #include "tests/kernels/numbers.h"
@@ -11,7 +13,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr NumberType kDTypes[] = {NumberType::kF16, NumberType::kBF16};
-constexpr NumberType kTypes[] = {NumberType::kQ4_1, NumberType::kQ8_0};
+constexpr NumberType kTypes[] = {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kMxFp4};
 
 void ExpectEqualsReference(const QuantizedShape& shape, uint64_t seed) {
   const QuantizedCase c(shape, seed);
@@ -74,9 +76,26 @@ TEST(QuantizedGemmTest, ExpandedRowsAreTheNumbers) {
   }
 }
 
+TEST(QuantizedGemmTest, EveryNumberOfMxFp4HasItsValue) {
+  // Nibble i in every place of block i of 16; scales from the least to the largest.
+  for (const NumberType dtype : kDTypes) {
+    const simt::DeviceBuffer<std::byte> weight(QuantizedBytes(NumberType::kMxFp4, 1, 512));
+    for (int64_t i = 0; i < 256; ++i) weight[i] = static_cast<std::byte>(i / 16 * 17);
+    for (int64_t b = 0; b < 16; ++b)
+      reference::WriteNumber(weight.data() + 256, NumberType::kBF16, b, std::ldexp(1.0f, static_cast<int>(b) - 8));
+    simt::MarkWritten(weight.data());
+    const QuantizedMatrix matrix{NumberType::kMxFp4, weight.data(), 1, 512};
+    const simt::DeviceBuffer<uint16_t> row(512);
+    ExpandQuantized(CudaStream{}, {dtype, matrix, 0, 1, row.data()});
+    for (int64_t i = 0; i < 512; ++i)
+      ASSERT_EQ(reference::ReadNumber(row.data(), dtype, i), QuantizedNumber(matrix, dtype, 0, i)) << i;
+  }
+}
+
 TEST(QuantizedGemmTest, BytesAreThoseOfIntegersAndScales) {
   EXPECT_EQ(QuantizedBytes(NumberType::kQ8_0, 3, 64), 3 * (64 + 2 * 2));
   EXPECT_EQ(QuantizedBytes(NumberType::kQ4_1, 3, 64), 3 * (32 + 2 * 4));
+  EXPECT_EQ(QuantizedBytes(NumberType::kMxFp4, 3, 64), 3 * (32 + 2 * 2));
 }
 
 TEST(QuantizedGemmTest, WeightWithTooFewRowsIsFound) {

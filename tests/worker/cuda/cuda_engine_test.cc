@@ -45,7 +45,8 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
   asks[0].sampling.pooling = Pooling::kLast;  // of a single token
   asks[2].sampling.pooling = Pooling::kMean;
   asks[4].sampling.pooling = Pooling::kCls;
-  const Answers want = Serve(files, asks, {.ranks = 1, .num_blocks = 200}, MakeCpuEngine);
+  const Answers want =
+      Serve(files, asks, {.ranks = 1, .num_blocks = 200, .quantization = c.options.quantization}, MakeCpuEngine);
   CudaMaker maker(c.options);
   const Answers got = Serve(files, asks, c.setup, std::ref(maker));
   EXPECT_EQ(got.preemptions > 0, c.setup.num_blocks < 30);
@@ -78,6 +79,37 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF16},
              {.ranks = 3},
              0.02},
+        Case{"RoundedTo8BitsOnTwoRanks",
+             {.dtype = "F16"},
+             {.dtype = kF16, .quantization = Quantization::kInt8},
+             {.ranks = 2},
+             0.05},
+        Case{"RoundedTo4Bits", {.dtype = "F32"}, {.dtype = kF16, .quantization = Quantization::kInt4}, {}, 0.05},
+        Case{"ExpertsRoundedTo4BitsOnTwoRanks",
+             {.heads = 4, .kv_heads = 2, .dtype = "F16", .family = "mixtral"},
+             {.dtype = kF16, .quantization = Quantization::kInt4},
+             {.ranks = 2},
+             0.05},
+        Case{"ExpertsOfFourBitsInGraphs",
+             {.dtype = "F16", .family = "qwen3_moe", .packed_bits = 4},
+             {.dtype = kF16},
+             {.max_step_tokens = 120},
+             0.03},
+        Case{"WholeExpertsOfEightBitsOnThreeRanks",
+             {.heads = 4, .kv_heads = 2, .dtype = "F16", .family = "olmoe", .packed_bits = 8},
+             {.dtype = kF16},
+             {.ranks = 3, .expert_parallel = true},
+             0.03},
+        Case{"MxFp4ExpertsOnTwoRanks",
+             {.heads = 4, .kv_heads = 2, .sliding_window = 24, .dtype = "F16", .family = "gpt_oss", .mxfp4 = true},
+             {.dtype = kF16},
+             {.ranks = 2},
+             0.03},
+        Case{"MxFp4ExpertsBf16",
+             {.kv_heads = 2, .sliding_window = 24, .family = "gpt_oss", .mxfp4 = true},
+             {.dtype = kBF16},
+             {},
+             0.3},
         Case{"FourBitsF32IsExpanded", {.dtype = "F16", .packed_bits = 4}, {.dtype = kF32}, {}, 0.01},
         Case{"F16TiedBlocksOf8", {.tied = true, .dtype = "F16"}, {.dtype = kF16}, {.block_size = 8}, 0.01},
         Case{"F32FromBf16", {.head_dim = 80}, {.dtype = kF32}, {}, 1e-4},
@@ -492,9 +524,14 @@ TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {
   const test::ModelShape shapes[] = {{},
                                      {.layers = 5, .sliding_window = 24, .tied = true, .family = "gemma4_text"},
                                      {.packed_bits = 4},
-                                     {.packed_bits = 8}};
-  for (const auto& [shape, fp8] :
-       {std::pair{shapes[0], false}, {shapes[0], true}, {shapes[1], false}, {shapes[2], false}, {shapes[3], false}}) {
+                                     {.packed_bits = 8},
+                                     {.heads = 4, .kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}};
+  for (const auto& [shape, fp8] : {std::pair{shapes[0], false},
+                                   {shapes[0], true},
+                                   {shapes[1], false},
+                                   {shapes[2], false},
+                                   {shapes[3], false},
+                                   {shapes[4], false}}) {
     const test::RandomModel model(shape, 1);
     const ModelFiles files = ModelFiles::Open(model.path());
     const EngineSizes sizes{16, 48, 4, 64, 1, {1.0}};
@@ -511,11 +548,12 @@ TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {
 using Form = std::optional<NumberType>;
 
 /// What matrices of a made-up model of packed integers are on rank 0 of so many, all layers alike.
-LayerForms FormsOfRank0(const ModelShape& shape, size_t ranks, NumberType dtype) {
+LayerForms FormsOfRank0(const ModelShape& shape, size_t ranks, NumberType dtype,
+                        Quantization quantization = Quantization::kNone) {
   const test::RandomModel model(shape, 1);
   const ModelFiles files = ModelFiles::Open(model.path());
   const RankShard shard = PlanShards(files.spec(), std::vector<double>(ranks, 1.0)).front();
-  return FormsOnDevice(files, shard, dtype).front();
+  return FormsOnDevice(files, shard, dtype, quantization).back();
 }
 
 TEST(QuantizedOnDeviceTest, IsWhatAFileHasInWholeBlocks) {
@@ -530,6 +568,57 @@ TEST(QuantizedOnDeviceTest, IsWhatAFileHasInWholeBlocks) {
   EXPECT_EQ(cut.attention_out, none);
   EXPECT_EQ(cut.qkv, four);
   EXPECT_EQ(cut.down, four);
+}
+
+TEST(QuantizedOnDeviceTest, IsWhatIsAskedForWhereAFileHasPlainNumbers) {
+  const Form four = NumberType::kQ4_1, eight = NumberType::kQ8_0;
+  for (const auto& [quantization, form] : {std::pair{Quantization::kInt4, four}, {Quantization::kInt8, eight}}) {
+    const LayerForms plain = FormsOfRank0({}, 1, kBF16, quantization);
+    for (const Form& got : {plain.qkv, plain.attention_out, plain.mlp_in, plain.down}) EXPECT_EQ(got, form);
+    EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kBF16, quantization).qkv, four) << "what is quantised stays so";
+    const LayerForms experts = FormsOfRank0({.intermediate = 96, .family = "qwen2_moe"}, 1, kBF16, quantization);
+    EXPECT_EQ(experts.experts_in, form);
+    EXPECT_EQ(experts.experts_down, form);
+    EXPECT_EQ(experts.shared_in, form);
+    EXPECT_EQ(experts.shared_down, Form()) << "40 columns are no whole blocks";
+  }
+}
+
+TEST(QuantizedOnDeviceTest, WhatIsExpandedIsSaid) {
+  const auto notes = [](const ModelShape& shape, NumberType dtype) {
+    const test::RandomModel model(shape, 1);
+    const ModelFiles files = ModelFiles::Open(model.path());
+    const RankShard shard = PlanShards(files.spec(), {1.0}).front();
+    return NotesOnExpanded(files, shard, FormsOnDevice(files, shard, dtype, Quantization::kNone));
+  };
+  EXPECT_THAT(notes({.packed_bits = 4}, kBF16), testing::IsEmpty());
+  EXPECT_THAT(notes({}, kF32), testing::IsEmpty()) << "plain numbers are not expanded";
+  EXPECT_THAT(notes({.packed_bits = 4}, kF32), testing::ElementsAre(testing::StartsWith("14 matrices of ")));
+  // 6 experts of 2 layers, 3 matrices each.
+  EXPECT_THAT(notes({.kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}, kF32),
+              testing::ElementsAre(testing::StartsWith("36 matrices of ")));
+}
+
+TEST(QuantizedOnDeviceTest, ExpertsOfMxFp4StaySo) {
+  const LayerForms forms = FormsOfRank0({.kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}, 1, kBF16);
+  EXPECT_EQ(forms.experts_in, NumberType::kMxFp4);
+  EXPECT_EQ(forms.experts_down, NumberType::kMxFp4);
+  EXPECT_EQ(forms.qkv, Form());
+}
+
+TEST(QuantizedOnDeviceTest, OneHundredAndSeventeenBillionWeightsOfMxFp4FitOneDevice) {
+  const char* config = R"({"model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 36, "vocab_size": 201088,
+      "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880,
+      "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128, "rms_norm_eps": 1e-5,
+      "max_position_embeddings": 131072, "hidden_act": "silu", "eos_token_id": 0, "rope_theta": 150000,
+      "rope_parameters": {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096},
+      "quantization_config": {"quant_method": "mxfp4"}})";
+  const ModelSpec spec = SpecFromHf(config, "", "made up");
+  const RankShard shard = PlanShards(spec, {1.0}).front();
+  const Form packed = NumberType::kMxFp4;
+  const std::vector<LayerForms> forms(36, LayerForms{.experts_in = packed, .experts_down = packed});
+  // 114.7 billion numbers of 4.5 bits in experts, 2.1 billion of 16 elsewhere.
+  EXPECT_NEAR(static_cast<double>(CudaWeights::Bytes(spec, shard, kBF16, forms)), 68.8e9, 0.5e9);
 }
 
 TEST(QuantizedOnDeviceTest, SeventyBillionWeightsOfFourBitsFitOneDevice) {

@@ -39,7 +39,7 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
                      setup.max_model_len,
                      1,
                      std::vector<double>(static_cast<size_t>(setup.ranks), 1.0),
-                     {.expert_parallel = setup.expert_parallel}},
+                     {.quantization = setup.quantization, .expert_parallel = setup.expert_parallel}},
                     setup.num_blocks, setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0, maker);
   group.SetVocabulary(LettersOf(files.spec().vocab_size));
   EngineOptions options;

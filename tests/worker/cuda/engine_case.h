@@ -35,6 +35,7 @@ struct Setup {
   PreemptionMode preemption = PreemptionMode::kRecompute;
   int state_spacing = 64;  // BlockManagerOptions
   bool expert_parallel = false;
+  Quantization quantization = Quantization::kNone;  // of the CPU's engine; CudaEngineOptions has the device's
 };
 
 struct Ask {

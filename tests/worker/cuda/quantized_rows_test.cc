@@ -19,6 +19,7 @@ using kernels::reference::ReadNumber;
 using kernels::reference::WriteNumber;
 
 constexpr auto kF16 = NumberType::kF16;
+constexpr double kE2M1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
 
 /// Blocks of a type of random integers, whose factors are numbers.
 std::vector<std::byte> RandomBlocks(NumberType type, int64_t numbers, test::Random& random) {
@@ -28,6 +29,10 @@ std::vector<std::byte> RandomBlocks(NumberType type, int64_t numbers, test::Rand
   for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(layout.block_bytes)) {
     if (type == NumberType::kMxFp4) {
       bytes[at] = static_cast<std::byte>(120 + random.Below(8));  // a power of two
+      continue;
+    }
+    if (type == kF16) {
+      WriteNumber(&bytes[at], kF16, 0, random.Signed());
       continue;
     }
     WriteNumber(&bytes[at], kF16, 0, random.Signed() / 8);
@@ -40,15 +45,22 @@ std::vector<std::byte> RandomBlocks(NumberType type, int64_t numbers, test::Rand
 double NumberOf(NumberType type, const std::byte* ints, const std::byte* scales, int64_t i) {
   if (type == NumberType::kQ8_0) return ReadNumber(scales, kF16, i / 32) * (std::to_integer<int>(ints[i]) - 128);
   const int nibble = std::to_integer<int>(ints[i / 2]) >> (i % 2 * 4) & 15;
+  if (type == NumberType::kMxFp4)
+    return ReadNumber(scales, NumberType::kBF16, i / 32) * kE2M1[nibble & 7] * (nibble < 8 ? 1 : -1);
   return ReadNumber(scales, kF16, i / 32 * 2) * nibble + ReadNumber(scales, kF16, i / 32 * 2 + 1);
 }
 
 TEST(QuantizedRowsTest, KeepTheNumbersOfEveryForm) {
-  // Halves of Q4_K's products of scales are off by 2^-12 of them, of which 15 and a minimum add up.
-  const std::tuple<NumberType, NumberType, double> forms[] = {
-      {NumberType::kQ4_0, NumberType::kQ4_1, 1e-6}, {NumberType::kQ4_1, NumberType::kQ4_1, 1e-6},
-      {NumberType::kQ4_K, NumberType::kQ4_1, 0.05}, {NumberType::kQ8_0, NumberType::kQ8_0, 1e-6},
-      {NumberType::kQ5_0, NumberType::kQ8_0, 1e-6}, {NumberType::kMxFp4, NumberType::kQ8_0, 1e-6}};
+  // Halves of Q4_K's products of scales are off by 2^-12 of them, of which 15 and a minimum add up. Numbers below 1
+  // that are rounded are off by half a step of 2 / 15 or 1 / 127, and of what a half makes of that step.
+  const std::tuple<NumberType, NumberType, double> forms[] = {{NumberType::kQ4_0, NumberType::kQ4_1, 1e-6},
+                                                              {NumberType::kQ4_1, NumberType::kQ4_1, 1e-6},
+                                                              {NumberType::kQ4_K, NumberType::kQ4_1, 0.05},
+                                                              {NumberType::kQ8_0, NumberType::kQ8_0, 1e-6},
+                                                              {NumberType::kQ5_0, NumberType::kQ8_0, 1e-6},
+                                                              {NumberType::kMxFp4, NumberType::kMxFp4, 0},
+                                                              {kF16, NumberType::kQ8_0, 0.0045},
+                                                              {kF16, NumberType::kQ4_1, 0.069}};
   test::Random random(5);
   for (const auto& [stored, type, tolerance] : forms) {
     constexpr int64_t kRows = 3, kCols = 512;
@@ -58,7 +70,7 @@ TEST(QuantizedRowsTest, KeepTheNumbersOfEveryForm) {
       for (int64_t row = 0; row < kRows; ++row) {
         std::vector<std::byte> ints(static_cast<size_t>(kernels::QuantizedIntBytes(type, 1, cols.size())));
         std::vector<std::byte> scales(static_cast<size_t>(kernels::QuantizedScaleBytes(type, 1, cols.size())));
-        WriteQuantizedRow(tensor, row, cols, type, ints.data(), scales.data());
+        WriteQuantizedRow(tensor, FormOf(tensor, "a test").type, row, cols, type, ints.data(), scales.data());
         std::vector<float> want(kCols);
         DecodeRow(tensor, row, 0, kCols, want.data());
         for (int64_t i = 0; i < cols.size(); ++i) {
@@ -68,6 +80,20 @@ TEST(QuantizedRowsTest, KeepTheNumbersOfEveryForm) {
         }
       }
     }
+  }
+}
+
+TEST(QuantizedRowsTest, KeepWhatPowersOfTwoCanBe) {
+  for (const auto& [scale, want] : {std::pair{0, 0x1p-127}, {1, 0x1p-126}, {127, 1.0}, {254, 0x1p127}}) {
+    std::vector<std::byte> block(17, std::byte{0x22});  // 1 and 1
+    block[0] = static_cast<std::byte>(scale);
+    const Tensor tensor{NumberType::kMxFp4, {1, 32}, block};
+    std::byte ints[16], scales[2];
+    WriteQuantizedRow(tensor, NumberType::kQ8_0, 0, {0, 32}, NumberType::kMxFp4, ints, scales);
+    EXPECT_EQ(NumberOf(NumberType::kMxFp4, ints, scales, 5), want);
+    block[0] = std::byte{255};
+    WriteQuantizedRow(tensor, NumberType::kQ8_0, 0, {0, 32}, NumberType::kMxFp4, ints, scales);
+    EXPECT_TRUE(std::isnan(NumberOf(NumberType::kMxFp4, ints, scales, 5)));
   }
 }
 

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <simt/device.cuh>
+
+#include "kernels/cuda/experts/expert_matmul.cuh"
+#include "kernels/cuda/products/quantized_gemm.cuh"
+
+namespace quire::kernels {
+
+/// Grid (tiles of kTileRows rows of a weight, experts). As in ExpertMatmulKernel a thread block has one expert and goes
+/// through its rows kBatch at a time; weights of an expert without rows are not read. A tile is multiplied as
+/// QuantizedTile says: the order of sums is the same whatever kBatch is. Rows beyond the first kBatch read the tile
+/// again, by then from the second-level cache.
+template <class T, NumberType kType, int kBatch, int kBlocks>
+struct QuantizedExpertKernel {
+  using Params = CudaExpertMatmulParams;
+  using Tile = QuantizedTile<T, kType, kBatch, kBlocks>;
+  static constexpr bool kOverlapsPrevious = true;
+  static constexpr int kThreads = Tile::kThreads, kTileRows = Tile::kTileRows;
+  static constexpr int64_t kSharedSize = Tile::kSharedSize;
+
+  static __device__ void Run(const Params& p) {
+    simt::TriggerDependents();
+    simt::WaitForPrerequisites();
+    const int64_t expert = simt::BlockY(), first_row = simt::BlockX() * kTileRows;
+    const simt::Global<const int32_t> start(p.start);
+    const int32_t begin = start[expert], end = start[expert + 1];
+    const QuantizedMatrix weight{kType, static_cast<const char*>(p.weight) + expert * QuantizedBytes(kType, p.n, p.k),
+                                 p.n, p.k};
+    const simt::Global<T> y(static_cast<T*>(p.y));
+    const simt::Global<const T> bias(static_cast<const T*>(p.bias));
+    for (int64_t row = begin; row < end; row += kBatch) {
+      const int count = static_cast<int>(simt::Min(end - row, int64_t{kBatch}));
+      if (row > begin) simt::SyncThreads();  // the sums of the batch before have been read
+      typename Tile::Rows rows{simt::Global<const uint32_t>(static_cast<const uint32_t*>(p.x)), {}};
+#pragma unroll
+      for (int c = 0; c < Tile::kColumns; ++c) {
+        const int mine = c * 8 + simt::ThreadX() % 32 / 4;
+        rows.begin[c] = mine < count ? InputRow(p, row + mine) * p.k : -1;
+      }
+      float sums[kBlocks][Tile::kColumns][4] = {};
+      Tile::Walk(weight, first_row, Tile::LoadFirst(weight, first_row), rows, sums);
+      Tile::Finish(first_row, p.n, count, sums, [&](int mine, int64_t column, float sum) {
+        if (p.bias != nullptr) {
+          const T more = bias[expert * p.n + column];
+          sum += simt::ToFloat(more);
+        }
+        y[(row + mine) * p.n + column] = simt::FromFloat<T>(sum);
+      });
+    }
+  }
+};
+
+}  // namespace quire::kernels

@@ -1,0 +1,34 @@
+// Products of experts with quantised weights with bugs planted by quantized_experts_bugs.py: the emulator or the
+// comparison with the reference must find each of them.
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/expect_bugs_found.h"
+#include "kernels/cuda/quantized_experts_case.h"
+#include "planted_bugs.h"
+#include "simt/expect_error.h"
+
+namespace quire::kernels {
+namespace {
+
+/// What the first wrong launch shows; empty if all is well.
+std::string Hunt() {
+  const ExpertsShape shapes[] = {
+      {4, 2, 3, 32, 96, true, true}, {3, 2, 20, 48, 64, true, false}, {2, 3, 50, 16, 160, false, true}};
+  uint64_t seed = 1;
+  for (const NumberType type : {NumberType::kQ4_1, NumberType::kMxFp4}) {
+    for (const ExpertsShape& shape : shapes) {
+      simt::WithOptions options({.seed = ++seed});
+      try {
+        if (std::string wrong = WrongInQuantizedExperts(NumberType::kF16, type, shape); !wrong.empty()) return wrong;
+      } catch (const simt::SimtError& error) {
+        return error.what();
+      }
+    }
+  }
+  return "";
+}
+
+TEST(QuantizedExpertsBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+
+}  // namespace
+}  // namespace quire::kernels

@@ -1,0 +1,72 @@
+#include "kernels/cuda/quantized_experts_case.h"
+
+#include <vector>
+
+#include "kernels/cuda/experts/expert_matmul.h"
+#include "kernels/cuda/quantized_gemm_case.h"
+#include "kernels/route_experts.h"
+#include "simt/device_buffer.h"
+#include "tests/kernels/numbers.h"
+#include "tests/support/expect_near.h"
+#include "tests/support/random.h"
+
+namespace quire::kernels {
+
+namespace {
+
+using simt::DeviceBuffer;
+
+/// [experts] weights one after another.
+DeviceBuffer<std::byte> WeightsOf(NumberType type, const ExpertsShape& s) {
+  const int64_t bytes = QuantizedBytes(type, s.n, s.k), ints = QuantizedIntBytes(type, s.n, s.k);
+  DeviceBuffer<std::byte> weights(s.experts * bytes);
+  for (int64_t e = 0; e < s.experts; ++e) {
+    FillQuantized(type, s.n, s.k, static_cast<uint64_t>(e), weights.data() + e * bytes);
+    for (int64_t i = ints; e % 2 == 1 && i < bytes; ++i) weights[e * bytes + i] = std::byte{0xff};  // NaN as scales
+  }
+  simt::MarkWritten(weights.data());
+  return weights;
+}
+
+}  // namespace
+
+std::string WrongInQuantizedExperts(NumberType dtype, NumberType type, const ExpertsShape& s) {
+  test::Random random(static_cast<uint64_t>(s.n + s.k));
+  const int64_t pairs = s.tokens * s.per_token;
+  std::vector<int32_t> of_pair;
+  for (int64_t i = 0; i < pairs; ++i) of_pair.push_back(static_cast<int32_t>(random.Below((s.experts + 1) / 2) * 2));
+  const DeviceBuffer<int32_t> experts(of_pair), start(s.experts + 1), pair_of_row(pairs), row_of_pair(pairs);
+  GroupByExpert(CudaStream{}, {experts.data(), pairs, s.experts, start.data(), pair_of_row.data(), row_of_pair.data()});
+  const Numbers x = Numbers::Of(dtype, (s.gathers ? s.tokens : pairs) * s.k, random, 1);
+  const Numbers bias = Numbers::Of(dtype, s.experts * s.n, random, 1);
+  const DeviceBuffer<std::byte> weights = WeightsOf(type, s);
+  const Numbers y(dtype, pairs * s.n);
+  ExpertMatmul(CudaStream{}, {.dtype = dtype,
+                              .x = x.data(),
+                              .pair_of_row = s.gathers ? pair_of_row.data() : nullptr,
+                              .pairs_per_x_row = s.per_token,
+                              .start = start.data(),
+                              .weight = weights.data(),
+                              .bias = s.biased ? bias.data() : nullptr,
+                              .y = y.data(),
+                              .num_rows = pairs,
+                              .num_experts = s.experts,
+                              .n = s.n,
+                              .k = s.k,
+                              .quantized = type});
+  std::vector<double> want;
+  for (int64_t r = 0; r < pairs; ++r) {
+    const int64_t pair = pair_of_row[r], expert = of_pair[static_cast<size_t>(pair)];
+    const int64_t from = (s.gathers ? pair / s.per_token : r) * s.k;
+    const QuantizedMatrix matrix{type, weights.data() + expert * QuantizedBytes(type, s.n, s.k), s.n, s.k};
+    for (int64_t j = 0; j < s.n; ++j) {
+      double sum = s.biased ? bias[expert * s.n + j] : 0;
+      for (int64_t c = 0; c < s.k; ++c) sum += x[from + c] * QuantizedNumber(matrix, dtype, j, c);
+      want.push_back(sum);
+    }
+  }
+  const std::string far = test::FirstFar(y.Floats(), want, (dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8) + 2e-5);
+  return far.empty() ? "" : std::string(LayoutOf(type).name) + ", k " + std::to_string(s.k) + ": " + far;
+}
+
+}  // namespace quire::kernels
