@@ -5,10 +5,12 @@
 #include "comm/base/json.h"
 #include "comm/model/formats/mapped_file.h"
 #include "kernels/ceilings.h"
+#include "worker/cpu/numa.h"
 
 namespace quire {
 
 int RunCeilingsBench(const CeilingsBench& bench, MpiBootstrap& mpi) {
+  KeepToNumaNodes(mpi.local_rank(), mpi.local_size());  // as ranks that serve do
   const kernels::CpuStream stream(bench.threads);
   mpi.Barrier();
   const kernels::Ceilings mine = kernels::MeasureCeilings(stream);
