@@ -9,12 +9,16 @@ namespace quire {
 
 namespace {
 
-/// What the engine reaches of the peak rates, as measured with `quire bench latency` on two cores (docs/benchmarks/
-/// 2026-11-25-plan.md, made by tests/bench/plan_speed.py): steps stream weights, and collect keys and values from
-/// blocks all over memory.
-constexpr double kWeightsReached = 0.95, kKvReached = 0.45;
-constexpr double kProductsReached = 0.8, kProductsInBytesReached = 0.68;
+/// What the engine reaches of the peak rates, as measured on two cores (docs/benchmarks/2026-11-26-plan.md, made by
+/// tests/bench/plan_speed.py and cpu_kernels_bench): steps stream weights, and collect keys and values from blocks all
+/// over memory.
+constexpr double kWeightsReached = 0.95, kKvReached = 0.85;
+constexpr double kProductsReached = 0.65, kProductsInBytesReached = 0.58;
 constexpr double kAttentionReached = 0.65, kAttentionInBytesReached = 0.36;
+/// Of attention's peak, where one query at a time meets keys and values: it does not go on while they are collected.
+constexpr double kFewRowsReached = 0.36, kFewRowsInBytesReached = 0.1;
+/// Rows with which products reach half of what they do with many: fewer have too few sums that do not wait for another.
+constexpr double kHalfRows = 1.5;
 /// Norms, rotations, rounding, sums over ranks and waiting for them, and what steps cost besides: for each number of a
 /// token's row in a layer as long as so many operations at the peak.
 constexpr double kOtherOperations = 2800;
@@ -48,7 +52,9 @@ double HeadOperations(const ModelSpec& spec) { return 2.0 * static_cast<double>(
 struct Work {
   double weight_bytes = 0, kv_bytes = 0;  // that are read
   double products = 0, attention = 0;     // operations
+  double few_rows_attention = 0;          // of tokens that each go alone through what they see
   double other = 0;                       // that takes as long as so many in fp32 at the peak
+  double rows = 1;                        // of products
 };
 
 double OtherOperations(const ModelSpec& spec, int64_t tokens) {
@@ -70,13 +76,17 @@ double KvBytesOfToken(const MemoryPlan& plan) {
 /// Reading and computing overlap, at the peak rates all the time and in truth for half of the shorter one.
 SpeedRow Judge(const Work& work, const PeakRates& peaks) {
   const double weights = work.weight_bytes / peaks.read_bytes, kv = work.kv_bytes / peaks.read_bytes;
-  const double products = work.products / peaks.products, attention = work.attention / peaks.attention;
-  const double weights_take = weights / kWeightsReached, kv_takes = kv / kKvReached;
-  const double products_take = products / (peaks.products_in_bytes ? kProductsInBytesReached : kProductsReached);
+  const double products = work.products / peaks.products;
+  const double attention = work.attention / peaks.attention, few_rows = work.few_rows_attention / peaks.attention;
+  const double weights_take = weights / kWeightsReached;
+  const double kv_takes =
+      kv / kKvReached + few_rows / (peaks.attention_in_bytes ? kFewRowsInBytesReached : kFewRowsReached);
+  const double products_take = products / (peaks.products_in_bytes ? kProductsInBytesReached : kProductsReached) *
+                               (work.rows + kHalfRows) / work.rows;
   const double attention_takes = attention / (peaks.attention_in_bytes ? kAttentionInBytesReached : kAttentionReached);
   const double other = work.other / peaks.multiply_add;
   SpeedRow row;
-  row.roofline = std::max(weights + kv, products + attention);
+  row.roofline = std::max(weights + kv, products + attention + few_rows);
   const auto [shorter, longer] = std::minmax({weights_take + kv_takes, products_take + attention_takes});
   row.expected = longer + shorter / 2 + other;
   const std::array<std::pair<double, const char*>, 4> parts = {{{weights_take, "reading weights"},
@@ -106,10 +116,11 @@ SpeedRow StepCosts::Of(std::span<const StepPart> members) {
     tokens += count;
     work.kv_bytes += before.tokens * kv_bytes_;
     work.products += static_cast<double>(count) * layer_operations_ + (draws ? head_operations_ : 0);
-    work.attention +=
+    (count == 1 ? work.few_rows_attention : work.attention) +=
         static_cast<double>(count) * (AttentionOperations(spec_, before) + AttentionOperations(spec_, after)) / 2;
   }
   work.other = OtherOperations(spec_, tokens);
+  work.rows = static_cast<double>(std::max<int64_t>(tokens, 1));
   const auto [part, is_new] = read_parts_.try_emplace(tokens, 0);
   if (is_new) part->second = ReadPart(spec_, tokens);
   work.weight_bytes = weight_bytes_ * part->second;
@@ -139,6 +150,7 @@ SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRa
   work.products =
       static_cast<double>(tokens) * 2.0 * static_cast<double>(LayerMatrixNumbers(spec)) + HeadOperations(spec);
   work.other = OtherOperations(spec, tokens);
+  work.rows = static_cast<double>(std::min(step, tokens));
   SpeedRow row = Judge(work, peaks);
   row.tokens = tokens;
   return row;

@@ -1,8 +1,12 @@
 #include "kernels/ceilings.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <vector>
 
 #include "kernels/cpu/isa/table.h"
@@ -38,33 +42,48 @@ std::vector<double> Rates(const CpuStream& stream, int tries, const Work& work) 
   return rates;
 }
 
-/// Fetches a page ahead, because processors do not look beyond pages, and products of one row fetch ahead too.
-double ReadAll(const std::vector<uint64_t>& memory) {
-  constexpr size_t kAhead = 4096 / sizeof(uint64_t);
+struct FreePages {
+  void operator()(uint64_t* pages) const { std::free(pages); }
+};
+using PagesOfAThread = std::unique_ptr<uint64_t[], FreePages>;
+
+/// kReadBytes of large pages, as weights and KV blocks have: with small ones a thread would wait for their addresses.
+PagesOfAThread MakePages() {
+  constexpr size_t kPage = size_t{2} << 20;
+  PagesOfAThread pages(static_cast<uint64_t*>(std::aligned_alloc(kPage, kReadBytes)));
+  if (pages == nullptr) throw std::bad_alloc();
+  ::madvise(pages.get(), kReadBytes, MADV_HUGEPAGE);  // or small ones, where the system has no others
+  std::fill_n(pages.get(), kReadBytes / sizeof(uint64_t), 1);
+  return pages;
+}
+
+/// Fetches ahead, because processors do not look beyond pages, and as products do: into the second-level cache.
+double ReadAll(const uint64_t* memory) {
+  constexpr size_t kNumbers = kReadBytes / sizeof(uint64_t), kAhead = 16384 / sizeof(uint64_t);
   uint64_t sums[8] = {};
-  for (size_t i = 0; i + 8 <= memory.size(); i += 8) {
-    __builtin_prefetch(memory.data() + std::min(i + kAhead, memory.size()));
+  for (size_t i = 0; i < kNumbers; i += 8) {
+    __builtin_prefetch(memory + std::min(i + kAhead, kNumbers - 1), 0, 2);
     for (size_t j = 0; j < 8; ++j) sums[j] += memory[i + j];
   }
   uint64_t sum = 0;
   for (const uint64_t s : sums) sum += s;
   __asm__ volatile("" : : "r"(sum));  // somebody might look at it
-  return static_cast<double>(memory.size() * sizeof(uint64_t));
+  return static_cast<double>(kReadBytes);
 }
 
 }  // namespace
 
 Ceilings MeasureCeilings(const CpuStream& stream) {
-  std::vector<std::vector<uint64_t>> memory(static_cast<size_t>(stream.pool().num_threads()));
-  stream.pool().ForRange(static_cast<int64_t>(memory.size()), 1, [&](int64_t thread, int64_t, int) {
-    memory[static_cast<size_t>(thread)].assign(kReadBytes / sizeof(uint64_t),
-                                               1);  // its own thread's, also where NUMA is
-  });
+  std::vector<PagesOfAThread> memory(static_cast<size_t>(stream.pool().num_threads()));
+  // Written by the thread that reads it, also where NUMA is.
+  stream.pool().ForRange(static_cast<int64_t>(memory.size()), 1,
+                         [&](int64_t thread, int64_t, int) { memory[static_cast<size_t>(thread)] = MakePages(); });
   const auto peak = [&](Arithmetic arithmetic) {
     constexpr int64_t kRounds = 4'000'000;
     return Rates(stream, kTries, [&](size_t) { return ActiveTable().run_peak(arithmetic, kRounds); }).back();
   };
-  const std::vector<double> reads = Rates(stream, kReadTries, [&](size_t thread) { return ReadAll(memory[thread]); });
+  const std::vector<double> reads =
+      Rates(stream, kReadTries, [&](size_t thread) { return ReadAll(memory[thread].get()); });
   return {reads.back(), reads[kReadTries / 2], peak(Arithmetic::kMultiplyAdd), peak(Arithmetic::kInt16),
           peak(Arithmetic::kInt8)};
 }

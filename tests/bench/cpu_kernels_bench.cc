@@ -1,5 +1,5 @@
 // The CPU's kernels against the ceilings of the same thread, on its own clock: other work on the machine takes turns
-// with it but is not counted. cpu_kernels_bench [attention|products|rounding|steps]...; QUIRE_ISA picks a lesser
+// with it but is not counted. cpu_kernels_bench [attention|products|rounding|collecting|steps]...; QUIRE_ISA picks a lesser
 // instruction set.
 #include <fmt/format.h>
 #include <time.h>
@@ -203,15 +203,24 @@ void MeasureCollecting(NumberType type, Activations activations, int64_t context
              activations == Activations::kInt8 ? "bytes" : LayoutOf(type).name, rate * 1e-9, rate / steady);
 }
 
-void MeasureSteps() {
+double MeasureSteady() {
   const CpuStream stream(static_cast<int>(std::thread::hardware_concurrency()));
   const double steady = MeasureCeilings(stream).steady_bytes;
   fmt::print("{} threads read {:.1f} GB/s steadily\n", stream.pool().num_threads(), steady * 1e-9);
+  return steady;
+}
+
+void MeasureCollecting() {
+  const double steady = MeasureSteady();
   for (const int64_t context : {512, 4096}) {
     for (const NumberType type : {NumberType::kF32, NumberType::kF16, NumberType::kInt8})
       MeasureCollecting(type, Activations::kInt16, context, steady);
     MeasureCollecting(NumberType::kInt8, Activations::kInt8, context, steady);
   }
+}
+
+void MeasureSteps() {
+  const double steady = MeasureSteady();
   for (const NumberType type : {NumberType::kQ4_0, NumberType::kQ4_1, NumberType::kQ8_0}) {
     for (const Activations activations : {Activations::kInt16, Activations::kInt8})
       MeasureSteps(type, activations, steady);
@@ -249,6 +258,7 @@ int Main(int argc, char** argv) {
   if (wanted("attention")) MeasureAttention(stream);
   if (wanted("products")) MeasureProducts(stream);
   if (wanted("rounding")) MeasureRounding();
+  if (wanted("collecting")) MeasureCollecting();
   if (wanted("steps")) MeasureSteps();
   return 0;
 }

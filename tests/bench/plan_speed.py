@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """plan_speed.py MODEL[:FLAG...] ...: what `quire plan` predicts against what `quire bench latency` measures, for prompts of 512 and 2,048
-tokens and for steps of one sequence behind them. The peaks that a plan is reckoned from are measured right before each run."""
+tokens and for steps of one sequence behind them: medians of ROUNDS rounds (3). The peaks that a plan is reckoned from are measured
+right before and after each run."""
 import json
 import os
+import statistics
 import subprocess
 import sys
 
@@ -14,21 +16,34 @@ def run(*words):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def rows_of(model, flags, length):
+    """What is predicted and measured for a prompt and for steps behind it; the peaks are measured before and after."""
+    plans = [run("plan", "--model", model, *flags)]
+    taken = run("bench", "latency", "--model", model, *flags, "--batch-size", "1", "--input-len", str(length), "--output-len", "64",
+                "--num-iters", "3")
+    plans.append(run("plan", "--model", model, *flags))
+    for kind, name, measured in (("prompts", f"prompt of {length}", taken["prefill_seconds"]["median"]),
+                                 ("steps", f"step at {length}", taken["step_seconds"]["median"])):
+        rows = [r for plan in plans for r in plan[kind] if (r["tokens"], r["sequences"]) == (length, 1)]
+        if rows:
+            yield name, sum(r["seconds"] for r in rows) / len(rows), measured, rows[0]["bound"]
+
+
 def main():
+    rounds = int(os.environ.get("ROUNDS", "3"))
     print("| model, flags | load | predicted | measured | predicted / measured | bound |\n| --- | --- | --- | --- | --- | --- |")
     for case in sys.argv[1:]:
         model, *flags = case.split(":")
-        for length in (512, 2048):
-            plan = run("plan", "--model", model, *flags)
-            taken = run("bench", "latency", "--model", model, *flags, "--batch-size", "1", "--input-len", str(length), "--output-len", "64",
-                        "--num-iters", "3")
-            rows = {kind: next((r for r in plan[kind] if (r["tokens"], r["sequences"]) == (length, 1)), None) for kind in ("prompts", "steps")}
-            for kind, name, measured in (("prompts", f"prompt of {length}", taken["prefill_seconds"]["median"]),
-                                         ("steps", f"step at {length}", taken["step_seconds"]["median"])):
-                row = rows[kind]
-                if row is not None:
-                    print(f"| {os.path.basename(model)} {' '.join(flags)} | {name} | {1e3 * row['seconds']:.2f} ms | {1e3 * measured:.2f} ms "
-                          f"| {row['seconds'] / measured:.2f} | {row['bound']} |", flush=True)
+        found = {}
+        for _ in range(rounds):
+            for length in (512, 2048):
+                for name, *numbers in rows_of(model, flags, length):
+                    found.setdefault(name, []).append(numbers)
+        for name, all_rounds in found.items():
+            predicted, measured = (statistics.median(numbers[i] for numbers in all_rounds) for i in (0, 1))
+            ratios = [numbers[0] / numbers[1] for numbers in all_rounds]
+            print(f"| {os.path.basename(model)} {' '.join(flags)} | {name} | {1e3 * predicted:.2f} ms | {1e3 * measured:.2f} ms "
+                  f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | {all_rounds[0][2]} |", flush=True)
 
 
 if __name__ == "__main__":

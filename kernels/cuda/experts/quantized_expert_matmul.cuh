@@ -18,6 +18,7 @@ struct QuantizedExpertKernel {
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = Tile::kThreads, kTileRows = Tile::kTileRows;
   static constexpr int64_t kSharedSize = Tile::kSharedSize;
+  static constexpr int64_t kBlockBytes = QuantizedBytes(kType, 1, 32);
 
   static __device__ void Run(const Params& p) {
     simt::TriggerDependents();
@@ -25,7 +26,7 @@ struct QuantizedExpertKernel {
     const int64_t expert = simt::BlockY(), first_row = simt::BlockX() * kTileRows;
     const simt::Global<const int32_t> start(p.start);
     const int32_t begin = start[expert], end = start[expert + 1];
-    const QuantizedMatrix weight{kType, static_cast<const char*>(p.weight) + expert * QuantizedBytes(kType, p.n, p.k),
+    const QuantizedMatrix weight{kType, static_cast<const char*>(p.weight) + expert * (p.n * p.k / 32) * kBlockBytes,
                                  p.n, p.k};
     const simt::Global<T> y(static_cast<T*>(p.y));
     const simt::Global<const T> bias(static_cast<const T*>(p.bias));
