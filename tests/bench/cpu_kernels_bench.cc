@@ -1,5 +1,6 @@
 // The CPU's kernels against the ceilings of the same thread, on its own clock: other work on the machine takes turns
-// with it but is not counted. cpu_kernels_bench [attention|products|rounding|collecting|steps]...; QUIRE_ISA picks a lesser
+// with it but is not counted. `collecting` and `steps` are of all threads together, by the clock, and want a machine
+// that does nothing else. cpu_kernels_bench [attention|products|rounding|collecting|steps]...; QUIRE_ISA picks a lesser
 // instruction set.
 #include <fmt/format.h>
 #include <time.h>
