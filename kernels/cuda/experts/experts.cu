@@ -25,12 +25,14 @@ void LaunchOfType(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   }
 }
 
-/// As few rows read x once for wide tiles, and many their weights once for many rows.
+/// Tiles of 64 rows of x would need more registers than there are.
 template <class T, NumberType kType>
 void LaunchQuantized(const CudaStream& stream, const CudaExpertMatmulParams& p) {
-  if (p.num_rows <= 8 * p.num_experts) return LaunchProduct<QuantizedExpertKernel<T, kType, 8, 4>>(stream, p);
-  if (p.num_rows <= 32 * p.num_experts) return LaunchProduct<QuantizedExpertKernel<T, kType, 32, 2>>(stream, p);
-  LaunchProduct<QuantizedExpertKernel<T, kType, 64, 2>>(stream, p);
+  if (p.num_rows <= 8 * p.num_experts) {
+    LaunchProduct<QuantizedExpertKernel<T, kType, 8, 4>>(stream, p);
+  } else {
+    LaunchProduct<QuantizedExpertKernel<T, kType, 32, 2>>(stream, p);
+  }
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ struct QuantizedExpertKernel {
 #pragma unroll
       for (int c = 0; c < Tile::kColumns; ++c) {
         const int mine = c * 8 + simt::ThreadX() % 32 / 4;
-        rows.begin[c] = mine < count ? InputRow(p, row + mine) * p.k : -1;
+        rows.begin[c] = Tile::RowBegin(mine < count, mine < count ? InputRow(p, row + mine) * p.k : 0);
       }
       float sums[kBlocks][Tile::kColumns][4] = {};
       Tile::Walk(weight, first_row, Tile::LoadFirst(weight, first_row), rows, sums);

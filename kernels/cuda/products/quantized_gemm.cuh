@@ -81,11 +81,16 @@ struct QuantizedTile {
     Piece of[kBlocks][2];
   };
 
-  /// A lane's rows of x: where each begins, in numbers; -1: there is none.
+  /// A lane's rows of x: where each begins, in pairs of numbers. (As 64 bits they would take registers that the largest
+  /// tiles have not.)
   struct Rows {
-    simt::Global<const uint32_t> x;  // pairs
-    int64_t begin[kColumns];
+    simt::Global<const uint32_t> x;
+    uint32_t begin[kColumns];
   };
+  static constexpr uint32_t kNoRow = 0xffffffff;
+  static __device__ uint32_t RowBegin(bool there, int64_t number) {
+    return there ? static_cast<uint32_t>(number / 2) : kNoRow;
+  }
 
   /// Zeros where the weight has neither row nor column.
   static __device__ Weights Load(const QuantizedMatrix& weight, int64_t first_row, int64_t column) {
@@ -133,8 +138,8 @@ struct QuantizedTile {
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         columns[c] = {};
-        if (rows.begin[c] >= 0 && column < weight.k) {
-          columns[c] = simt::LoadVec<4>(rows.x, (rows.begin[c] + column + i) / 2);
+        if (rows.begin[c] != kNoRow && column < weight.k) {
+          columns[c] = simt::LoadVec<4>(rows.x, int64_t{rows.begin[c]} + (column + i) / 2);
         }
       }
 #pragma unroll
@@ -205,7 +210,7 @@ struct QuantizedGemmKernel {
 #pragma unroll
     for (int c = 0; c < Tile::kColumns; ++c) {
       const int mine = c * 8 + simt::ThreadX() % 32 / 4;
-      rows.begin[c] = mine < p.m ? mine * p.x_stride : -1;
+      rows.begin[c] = Tile::RowBegin(mine < p.m, mine * p.x_stride);
     }
     float sums[kBlocks][Tile::kColumns][4] = {};
     Tile::Walk(p.weight, first_row, first, rows, sums);

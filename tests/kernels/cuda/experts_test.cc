@@ -86,7 +86,7 @@ TEST(CudaQuantizedExpertsTest, EqualReferenceAndReadChosenExpertsOnly) {
       {8, 2, 5, 80, 96, true, true},     // neither the tile's rows nor the chunks come out even
       {3, 1, 9, 16, 32, false, false},   // less than a chunk
       {3, 2, 20, 96, 224, true, false},  // more than 8 rows for each expert: 32 at a time
-      {2, 3, 40, 48, 160, false, true},  // several times 64 of one expert
+      {2, 3, 40, 48, 160, false, true},  // several times 32 of one expert
   };
   for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
     for (const NumberType type : kQuantized) {

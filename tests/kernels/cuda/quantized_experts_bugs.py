@@ -13,7 +13,7 @@ BUGS = [
     ("a batch goes beyond the expert's rows", EXPERTS, "simt::Min(end - row, int64_t{kBatch})",
      "simt::Min((@ ? p.num_rows : end) - row, int64_t{kBatch})"),
     ("rows are those of x where they are gathered", EXPERTS, "InputRow(p, row + mine) * p.k", "(@ ? row + mine : InputRow(p, row + mine)) * p.k"),
-    ("rows past the batch are multiplied", EXPERTS, "mine < count ?", "(@ || mine < count) ?"),
+    ("rows past the batch are multiplied", EXPERTS, "mine < count, mine < count", "(@ || mine < count), (@ || mine < count)"),
     ("only the first batch is multiplied", EXPERTS, "row += kBatch", "row += (@ ? p.num_rows : kBatch)"),
     ("biases are the first expert's", EXPERTS, "bias[expert * p.n + column]", "bias[(@ ? 0 : expert) * p.n + column]"),
     ("biases are left out", EXPERTS, "sum += simt::ToFloat(more);", "sum += @ ? 0.0f : simt::ToFloat(more);"),

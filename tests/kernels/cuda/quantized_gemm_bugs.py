@@ -21,7 +21,7 @@ BUGS = [
      "(row * weight.k + (@ ? column / 64 * 64 : column)) / 32 * kScales"),
     ("columns past K are read", GEMM, "column < weight.k) weights", "(@ || column < weight.k)) weights"),
     ("rows past the weight are read", GEMM, "if (row < weight.n &&", "if ((@ || row < weight.n) &&"),
-    ("rows past the batch are read", GEMM, "mine < p.m ? mine", "(@ || mine < p.m) ? mine"),
+    ("rows past the batch are read", GEMM, "mine < p.m,", "(@ || mine < p.m),"),
     ("x past K is read", GEMM, "column < weight.k) {\n", "(@ || column < weight.k)) {\n"),
     ("the next chunk's weights in place of this one's", GEMM, "const Weights now = next;\n      next = Load(weight, first_row + "
      "lane / 4, column + kWarps * kChunk);", "Weights now = next;\n      next = Load(weight, first_row + lane / 4, column + "
