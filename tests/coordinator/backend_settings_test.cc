@@ -37,6 +37,10 @@ TEST(CheckBackendSettingsTest, BothQuantiseAsTheyLoad) {
   asked.quantization = Quantization::kInt4;
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"));
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
+  asked.dtype = ModelDtype::kFloat32;
+  EXPECT_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"), Error)
+      << "products of integers are of 16 bits";
+  EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
 }
 
 }  // namespace

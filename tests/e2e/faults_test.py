@@ -218,8 +218,10 @@ class StartFaultTest(unittest.TestCase):
         self.expect(run_quire("serve"), 2, "no model")
         self.expect(run_quire("serve", "--model", TINY, "--host", "0.0.0.0"), 2, "reachable from other machines")
         self.expect(run_quire("serve", "--model", TINY, "--quantization", "int3"), 2, "none, int8, int4")
-        for flag in ("--quantization", "--activations", "--kv-cache-dtype"):
+        for flag in ("--activations", "--kv-cache-dtype"):
             self.expect(run_quire("serve", "--model", TINY, "--backend", "cuda", flag, "int8"), 2, f"{flag} int8 is for the CPU")
+        self.expect(run_quire("serve", "--model", TINY, "--backend", "cuda", "--dtype", "float32", "--quantization", "int8"), 2,
+                    "needs --dtype bfloat16, float16 or auto")
         self.expect(run_quire("serve", "--model", TINY, "--backend", "cpu", "--kv-cache-dtype", "fp8"), 2, "needs a GPU")
         self.expect(run_quire("serve", "--model", TINY, "--backend", "cuda", "--kv-cache-dtype", "float16"), 2, "is for the CPU")
         self.expect(run_quire("serve", "--model", TINY, "--kv-cache-dtype", "int4"), 2, "auto, fp8, float32, float16, int8")

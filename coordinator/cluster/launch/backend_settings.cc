@@ -23,6 +23,9 @@ template <class E>
 void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, const std::string& why) {
   const KvCacheDtype kept = asked.kv_cache_dtype;
   if (backend == BackendKind::kCuda) {
+    if (asked.quantization != Quantization::kNone && asked.dtype == ModelDtype::kFloat32) {
+      Fail("--quantization {} on a GPU ({}) needs --dtype bfloat16, float16 or auto", NameOf(asked.quantization), why);
+    }
     if (asked.activations == ActivationType::kInt8) RefuseOnGpu("--activations", asked.activations, why);
     if (kept != KvCacheDtype::kAuto && kept != KvCacheDtype::kFp8) RefuseOnGpu("--kv-cache-dtype", kept, why);
   } else {
