@@ -1,6 +1,7 @@
 """What deploy/ offers to other systems, as far as it can be judged without them: Kubernetes manifests and the Helm chart,
 Dockerfiles and compose file, the Slurm script, the systemd unit; and whether everything that comes from elsewhere is pinned."""
 import glob
+import fnmatch
 import json
 import os
 import re
@@ -204,6 +205,19 @@ class ContainerTest(unittest.TestCase):
             stages = re.findall(r"^FROM .*$", text, re.M)
             self.assertEqual(len(stages), 2)
             self.assertEqual(re.findall(r"^USER (.*)$", text.rsplit("\nFROM ", 1)[1], re.M), ["quire"])
+
+    def test_what_is_installed_reaches_the_image(self):
+        """The first stage installs what it compiles, and copies nothing that .dockerignore leaves out."""
+        with open(os.path.join(ROOT, ".dockerignore"), encoding="utf-8") as f:
+            left_out = f.read().split()
+        build = os.environ.get("QUIRE_TEST_BUILD", os.path.join(ROOT, "build"))
+        with open(os.path.join(build, "cmake_install.cmake"), encoding="utf-8") as f:
+            named = re.findall(rf'"({re.escape(ROOT)}/[^"]+)"', f.read())
+        sources = {os.path.relpath(path, ROOT) for path in named if not path.startswith(build + "/")}
+        self.assertIn("docs", sources)
+        for source in sources:
+            for pattern in left_out:
+                self.assertFalse(fnmatch.fnmatch(source.split("/")[0], pattern), f"{source}, as .dockerignore says {pattern}")
 
     def test_compose_builds_an_image_that_there_is_and_gives_up_every_right(self):
         service = yaml.safe_load(read("docker", "compose.yaml"))["services"]["quire"]
