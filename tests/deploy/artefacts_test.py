@@ -1,7 +1,7 @@
 """What deploy/ offers to other systems, as far as it can be judged without them: Kubernetes manifests and the Helm chart,
 Dockerfiles and compose file, the Slurm script, the systemd unit; and whether everything that comes from elsewhere is pinned."""
-import glob
 import fnmatch
+import glob
 import json
 import os
 import re

@@ -77,14 +77,13 @@ QUIRE_INLINE inline void AddInPlace(const int16_t* values, int64_t stride, const
 template <NumberType Type, class Blocks, int MT, int V>
 QUIRE_INLINE inline void AddBlock(const IntegerRows<int16_t>& x, int64_t row, int64_t block, const Blocks& blocks,
                                   TileSums<MT, V>& sums) {
-  constexpr bool kPacked = std::is_same_v<Blocks, PanelBlocks>;
   IntVec dot[MT][V];
   Unrolled<MT>([&](auto i) QUIRE_INLINE {
     const IntVec begin = BeginWith<OffsetOf<Type>(Blocks{})>(x, row + i, block);
     Unrolled<V>([&](auto v) QUIRE_INLINE { dot[i][v] = begin; });
   });
   const int16_t* values = x.values + row * x.cols + block * kQuantBlock;
-  if constexpr (kPacked && MT <= kRowsInPlace && !Block<Type>::kIsBytes) {
+  if constexpr (!Blocks::kUnpacked && MT <= kRowsInPlace && !Block<Type>::kIsBytes) {
     AddInPlace<Type>(values, x.cols, blocks, dot);
   } else {
     ForPairs<Type, V>(blocks, [&](int pair, const PairVec(&w)[V]) QUIRE_INLINE {

@@ -7,6 +7,8 @@ namespace quire::kernels::QUIRE_ISA {
 
 /// The same block of one panel or several.
 struct PanelBlocks {
+  static constexpr bool kUnpacked = false;
+
   const std::byte* data;
   int64_t stride;  // bytes from one panel to the next
 
@@ -15,6 +17,8 @@ struct PanelBlocks {
 
 /// The same with the weights of all panels as products take them: [step][vector].
 struct UnpackedBlocks : PanelBlocks {
+  static constexpr bool kUnpacked = true;
+
   const std::byte* cells;
 };
 
