@@ -183,11 +183,13 @@ def serve(owner, step):
         server.survive(lambda: in_container(owner, "sh", "-c", f"kill -KILL {workers(owner)[0]}"), right)
         wait_for("two workers", lambda: len(workers(owner)) == 2)
     with step("a request that runs is answered while the container stops"):
-        asked = server.begin(server.tokens_in(4))
-        wait_for("a request that runs", lambda: server.admin("/admin/status")["running"] == 1)
-        owner.run("podman", "stop", owner.container)
+        asked = server.hold()
+        stop = subprocess.Popen(owner.command("podman", "stop", owner.container), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        wait_for("no more requests", lambda: not server.is_ready())
+        server.admin("/admin/resume", {})
         answer = asked.answer()
         expect("the answer", answer, right[:len(answer)])
+        expect("the stop", stop.wait(60), 0)
         expect("the status", owner.run("podman", "inspect", "--format", "{{.State.ExitCode}} {{.State.Status}}", owner.container).split()[-2:], ["0", "exited"])
     with step("  nothing of it is left"):
         left = subprocess.run(["pgrep", "--uid", str(pwd.getpwnam(OWNER).pw_uid), "-x", "quire|quire-worker|tini"], capture_output=True, text=True).stdout

@@ -232,18 +232,34 @@ class Server:
         return max(few, min(MOST_TOKENS, int(few * seconds / (time.monotonic() - begin))))
 
     def wait_until_ready(self, seconds=60):
-        wait_for("an answer", lambda: run(*self._curl(self._port, "/ready", None)) is not None, seconds)
+        wait_for("an answer", self.is_ready, seconds)
 
     def hosts(self):
         return [rank["host"] for rank in self.admin("/admin/status")["ranks"]]
+
+    def is_ready(self):
+        try:
+            run(*self._curl(self._port, "/ready", None))
+        except RuntimeError:
+            return False
+        return True
+
+    def hold(self):
+        """A request that is under way, planning being paused. On a fast machine it may be over before it can be held: again."""
+        for _ in range(20):
+            asked = self.begin(self.tokens_in(4))
+            self.admin("/admin/pause", {})
+            if self.admin("/admin/status")["running"] == 1:
+                return asked
+            self.admin("/admin/resume", {})
+            asked.answer()
+        raise RuntimeError("no request could be held while it ran")
 
     def survive(self, act, right):
         """A request is under way, and held there, while act() takes something away; then it goes on. Its answer must begin
         as the right one does, which is long enough."""
         epoch = self.admin("/admin/status")["epoch"]
-        asked = self.begin(self.tokens_in(4))
-        wait_for("a request that runs", lambda: self.admin("/admin/status")["running"] == 1)
-        self.admin("/admin/pause", {})
+        asked = self.hold()
         act()
         wait_for("the loss to be noticed", lambda: self.admin("/admin/status")["epoch"] > epoch)
         self.admin("/admin/resume", {})
