@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/experts/expert_matmul.h"
-#include "kernels/cuda/quantized_experts_case.h"
+#include "kernels/cuda/experts_case.h"
 #include "kernels/cuda/quantized_gemm_case.h"
 #include "kernels/route_experts.h"
 #include "simt/device_buffer.h"
@@ -24,45 +24,15 @@ double Tolerance(NumberType type) {
 
 /// Each row of a product whose unused experts are NaN, the last one's too.
 void ExpectProduct(NumberType dtype, const ExpertsShape& s) {
-  test::Random random(static_cast<uint64_t>(s.n + s.k));
-  const int64_t pairs = s.tokens * s.per_token;
-  std::vector<int32_t> of_pair;  // even experts only
-  for (int64_t i = 0; i < pairs; ++i) {
-    of_pair.push_back(static_cast<int32_t>(random.Below((s.experts + 1) / 2) * 2));
-  }
-  const DeviceBuffer<int32_t> experts(of_pair), start(s.experts + 1), pair_of_row(pairs), row_of_pair(pairs);
-  GroupByExpert(CudaStream{}, {experts.data(), pairs, s.experts, start.data(), pair_of_row.data(), row_of_pair.data()});
-  const Numbers x = Numbers::Of(dtype, (s.gathers ? s.tokens : pairs) * s.k, random, 1);
+  test::Random random(static_cast<uint64_t>(s.n * s.k));
   const Numbers weight = Numbers::Of(dtype, s.experts * s.n * s.k, random, 1);
-  const Numbers bias = Numbers::Of(dtype, s.experts * s.n, random, 1);
   for (int64_t e = 1; e < s.experts; e += 2) {
     for (int64_t i = 0; i < s.n * s.k; ++i) WriteNumber(weight.data(), dtype, e * s.n * s.k + i, __builtin_nan(""));
   }
-  const Numbers y(dtype, pairs * s.n);
-  ExpertMatmul(CudaStream{}, {.dtype = dtype,
-                              .x = x.data(),
-                              .pair_of_row = s.gathers ? pair_of_row.data() : nullptr,
-                              .pairs_per_x_row = s.per_token,
-                              .start = start.data(),
-                              .weight = weight.data(),
-                              .bias = s.biased ? bias.data() : nullptr,
-                              .y = y.data(),
-                              .num_rows = pairs,
-                              .num_experts = s.experts,
-                              .n = s.n,
-                              .k = s.k});
-  std::vector<double> want;
-  for (int64_t r = 0; r < pairs; ++r) {
-    const int64_t pair = pair_of_row[r], expert = of_pair[static_cast<size_t>(pair)];
-    const int64_t from = (s.gathers ? pair / s.per_token : r) * s.k;
-    for (int64_t j = 0; j < s.n; ++j) {
-      double sum = s.biased ? bias[expert * s.n + j] : 0;
-      for (int64_t c = 0; c < s.k; ++c) sum += x[from + c] * weight[(expert * s.n + j) * s.k + c];
-      want.push_back(sum);
-    }
-  }
-  test::ExpectNear(y.Floats(), want, Tolerance(dtype) + 1e-5,
-                   "n " + std::to_string(s.n) + ", k " + std::to_string(s.k));
+  const auto [got, want] = MultiplyExperts(
+      dtype, s, weight.data(), std::nullopt,
+      [&](int64_t expert, int64_t row, int64_t column) { return weight[(expert * s.n + row) * s.k + column]; });
+  test::ExpectNear(got, want, Tolerance(dtype) + 1e-5, "n " + std::to_string(s.n) + ", k " + std::to_string(s.k));
 }
 
 TEST(CudaExpertMatmulTest, EqualsReferenceAndReadsChosenExpertsOnly) {

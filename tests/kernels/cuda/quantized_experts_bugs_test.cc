@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/expect_bugs_found.h"
-#include "kernels/cuda/quantized_experts_case.h"
+#include "kernels/cuda/experts_case.h"
 #include "planted_bugs.h"
 #include "simt/expect_error.h"
 

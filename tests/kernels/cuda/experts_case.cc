@@ -1,6 +1,4 @@
-#include "kernels/cuda/quantized_experts_case.h"
-
-#include <vector>
+#include "kernels/cuda/experts_case.h"
 
 #include "kernels/cuda/experts/expert_matmul.h"
 #include "kernels/cuda/quantized_gemm_case.h"
@@ -30,7 +28,9 @@ DeviceBuffer<std::byte> WeightsOf(NumberType type, const ExpertsShape& s) {
 
 }  // namespace
 
-std::string WrongInQuantizedExperts(NumberType dtype, NumberType type, const ExpertsShape& s) {
+ExpertsProduct MultiplyExperts(NumberType dtype, const ExpertsShape& s, const void* weight,
+                               std::optional<NumberType> quantized,
+                               const std::function<double(int64_t, int64_t, int64_t)>& number) {
   test::Random random(static_cast<uint64_t>(s.n + s.k));
   const int64_t pairs = s.tokens * s.per_token;
   std::vector<int32_t> of_pair;
@@ -39,33 +39,41 @@ std::string WrongInQuantizedExperts(NumberType dtype, NumberType type, const Exp
   GroupByExpert(CudaStream{}, {experts.data(), pairs, s.experts, start.data(), pair_of_row.data(), row_of_pair.data()});
   const Numbers x = Numbers::Of(dtype, (s.gathers ? s.tokens : pairs) * s.k, random, 1);
   const Numbers bias = Numbers::Of(dtype, s.experts * s.n, random, 1);
-  const DeviceBuffer<std::byte> weights = WeightsOf(type, s);
   const Numbers y(dtype, pairs * s.n);
   ExpertMatmul(CudaStream{}, {.dtype = dtype,
                               .x = x.data(),
                               .pair_of_row = s.gathers ? pair_of_row.data() : nullptr,
                               .pairs_per_x_row = s.per_token,
                               .start = start.data(),
-                              .weight = weights.data(),
+                              .weight = weight,
                               .bias = s.biased ? bias.data() : nullptr,
                               .y = y.data(),
                               .num_rows = pairs,
                               .num_experts = s.experts,
                               .n = s.n,
                               .k = s.k,
-                              .quantized = type});
-  std::vector<double> want;
+                              .quantized = quantized});
+  ExpertsProduct product{y.Floats(), {}};
   for (int64_t r = 0; r < pairs; ++r) {
     const int64_t pair = pair_of_row[r], expert = of_pair[static_cast<size_t>(pair)];
     const int64_t from = (s.gathers ? pair / s.per_token : r) * s.k;
-    const QuantizedMatrix matrix{type, weights.data() + expert * QuantizedBytes(type, s.n, s.k), s.n, s.k};
     for (int64_t j = 0; j < s.n; ++j) {
       double sum = s.biased ? bias[expert * s.n + j] : 0;
-      for (int64_t c = 0; c < s.k; ++c) sum += x[from + c] * QuantizedNumber(matrix, dtype, j, c);
-      want.push_back(sum);
+      for (int64_t c = 0; c < s.k; ++c) sum += x[from + c] * number(expert, j, c);
+      product.want.push_back(sum);
     }
   }
-  const std::string far = test::FirstFar(y.Floats(), want, (dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8) + 2e-5);
+  return product;
+}
+
+std::string WrongInQuantizedExperts(NumberType dtype, NumberType type, const ExpertsShape& s) {
+  const DeviceBuffer<std::byte> weights = WeightsOf(type, s);
+  const auto number = [&](int64_t expert, int64_t row, int64_t column) {
+    const QuantizedMatrix of_expert{type, weights.data() + expert * QuantizedBytes(type, s.n, s.k), s.n, s.k};
+    return QuantizedNumber(of_expert, dtype, row, column);
+  };
+  const auto [got, want] = MultiplyExperts(dtype, s, weights.data(), type, number);
+  const std::string far = test::FirstFar(got, want, (dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8) + 2e-5);
   return far.empty() ? "" : std::string(LayoutOf(type).name) + ", k " + std::to_string(s.k) + ": " + far;
 }
 

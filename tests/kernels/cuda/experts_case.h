@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/base/number_type.h"
+
+namespace quire::kernels {
+
+/// A product of rows grouped by expert. Only experts with an even number get rows.
+struct ExpertsShape {
+  int64_t experts, per_token, tokens, n, k;
+  bool gathers, biased;
+};
+
+/// [rows, n], as the kernel has it and in fp64.
+struct ExpertsProduct {
+  std::vector<float> got;
+  std::vector<double> want;
+};
+
+/// Multiplies random rows. `weight` and `quantized` are as in CudaExpertMatmulParams; number(expert, row, column) is
+/// what a weight has there.
+ExpertsProduct MultiplyExperts(NumberType dtype, const ExpertsShape& shape, const void* weight,
+                               std::optional<NumberType> quantized,
+                               const std::function<double(int64_t, int64_t, int64_t)>& number);
+
+/// What is wrong with a product of experts' quantised weights, where those of experts without rows are no numbers;
+/// empty if nothing is.
+std::string WrongInQuantizedExperts(NumberType dtype, NumberType type, const ExpertsShape& shape);
+
+}  // namespace quire::kernels
