@@ -222,7 +222,7 @@ MUTANTS = [
            ["worker/cuda/cuda_engine_test:*EightBitsF16*", "worker/cuda/quantized_rows_test"]),
     Mutant("a rank's columns begin with the first block", "worker/cuda/quantized_rows.cc", "made.begin() + (cols.begin - begin) / kBlock * block_bytes);",
            "made.begin());", ["worker/cuda/quantized_rows_test"]),
-    Mutant("what is asked of plain weights on a device is asked of nothing", "worker/cuda/device_matrix.cc", "return Wanted(quantization);",
+    Mutant("what is asked of plain weights on a device is asked of nothing", "worker/cuda/device_matrix.cc", "return TypeOfPlain(quantization);",
            "return std::nullopt;", ["worker/cuda/cuda_engine_test:QuantizedOnDeviceTest*"]),
     Mutant("the experts of a device are all the first one", "worker/cuda/cuda_weights.cc", "matrix.data = static_cast<std::byte*>(matrix.data) + bytes;",
            "", ["worker/cuda/cuda_engine_test:*Mixtral*:*Experts*"]),

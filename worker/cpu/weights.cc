@@ -225,23 +225,6 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
   return out;
 }
 
-namespace {
-
-/// What plain weights become of which nothing else is said; nothing: they stay as they are.
-std::optional<NumberType> TypeWanted(Quantization quantization) {
-  switch (quantization) {
-    case Quantization::kNone:
-      return std::nullopt;
-    case Quantization::kInt8:
-      return NumberType::kQ8_0;
-    case Quantization::kInt4:
-      return NumberType::kQ4_1;
-  }
-  Fail("quantization {} is unknown", static_cast<int>(quantization));
-}
-
-}  // namespace
-
 std::vector<std::string> ModelWeights::Notes() const {
   std::vector<std::string> notes;
   for (const auto& [why, matrices] : widened_)
@@ -251,7 +234,7 @@ std::vector<std::string> ModelWeights::Notes() const {
 }
 
 ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading)
-    : loading_(loading), path_(files.path()), wanted_(TypeWanted(quantization)) {
+    : loading_(loading), path_(files.path()), wanted_(TypeOfPlain(quantization)) {
   for (int64_t i = 0; i < files.spec().num_layers(); ++i) layers.push_back(LoadLayer(files, shard, i));
   const auto vector = [&](Role role) { return ReadVector(files, shard, role); };
   embedding_norm = {vector(Role::kEmbeddingNorm), vector(Role::kEmbeddingNormBias)};

@@ -58,6 +58,7 @@ class CudaDecoder final : private DecoderOps {
   void SetFused(int64_t num_rows, bool fused) { fused_of_[num_rows] = fused && CanFuse(num_rows); }
 
   float* logits() const { return memory_.activations.logits; }  // [max_draws, logits_width]
+  const std::vector<std::string>& notes() const { return weights_.notes(); }
   int64_t weight_bytes() const { return weights_.bytes(); }
 
  private:

@@ -50,14 +50,12 @@ class CudaEngine final : public RankEngine {
         pooler_(spec_.hidden_size),
         buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.attention, sizes_.state_blocks}, device_),
         edits_(device_, kEditsAtOnce, "changes of block tables"),
-        tables_(device_.Allocate(sizes.max_running * sizes_.max_blocks * int64_t{4}, "block tables")),
-        notes_(NotesOnExpanded(files, sizes_.shard,
-                               FormsOnDevice(files, sizes_.shard, options.dtype, options.quantization))) {
+        tables_(device_.Allocate(sizes.max_running * sizes_.max_blocks * int64_t{4}, "block tables")) {
     device_.Synchronize();
   }
 
   std::string device() const override { return device_.name(); }
-  std::vector<std::string> notes() const override { return notes_; }
+  std::vector<std::string> notes() const override { return decoder_.notes(); }
   int64_t weight_bytes() const override { return decoder_.weight_bytes(); }
   int64_t block_bytes() const override { return CudaKvCache::BlockBytes(spec_, sizes_.shard, format_); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return format_.head_bytes(head_dim); }
@@ -107,7 +105,6 @@ class CudaEngine final : public RankEngine {
   StepBuffers buffers_;
   UploadBuffer<kernels::TableEntry> edits_;
   DeviceMemory tables_;  // [max_running, max_blocks]
-  std::vector<std::string> notes_;
   std::unique_ptr<CudaKvCache> cache_;
   std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs_;
   std::deque<InFlight> in_flight_;

@@ -199,7 +199,8 @@ int64_t CudaWeights::Bytes(const ModelSpec& spec, const RankShard& shard, Number
 
 CudaWeights::CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,
                          const std::function<void(int64_t, int64_t)>& progress, const std::vector<LayerForms>& forms)
-    : memory_(device.Allocate(Bytes(files.spec(), shard, dtype, forms), "the model's weights")) {
+    : memory_(device.Allocate(Bytes(files.spec(), shard, dtype, forms), "the model's weights")),
+      notes_(NotesOnExpanded(files, shard, forms)) {
   const ModelSpec& spec = files.spec();
   CudaWeightPlaces::operator=(CudaWeightLayout(spec, shard, dtype, forms, memory_.as()));
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "comm/model/model_files.h"
@@ -37,12 +38,14 @@ class CudaWeights : public CudaWeightPlaces {
   static int64_t RouterWidth(const ModelSpec& spec) { return (spec.mixture.experts + 8) / 8 * 8; }
 
   int64_t bytes() const { return memory_.bytes(); }
+  const std::vector<std::string>& notes() const { return notes_; }  // NotesOnExpanded
 
  private:
   CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,
               const std::function<void(int64_t, int64_t)>& progress, const std::vector<LayerForms>& forms);
 
   DeviceMemory memory_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace quire

@@ -15,15 +15,9 @@ namespace quire {
 
 namespace {
 
-/// Of the numbers that a file has plainly.
-std::optional<NumberType> Wanted(Quantization quantization) {
-  if (quantization == Quantization::kNone) return std::nullopt;
-  return quantization == Quantization::kInt8 ? NumberType::kQ8_0 : NumberType::kQ4_1;
-}
-
 std::optional<NumberType> FormOnDevice(const Tensor& tensor, Quantization quantization, const char* what) {
   const NumberType packed = FormOf(tensor, what).type;
-  if (LayoutOf(packed).block_numbers == 1) return Wanted(quantization);
+  if (LayoutOf(packed).block_numbers == 1) return TypeOfPlain(quantization);
   if (packed != NumberType::kQ8_0) return NumberType::kQ4_1;
   if (tensor.scaled != nullptr) return packed;
   switch (tensor.type) {

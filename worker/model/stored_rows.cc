@@ -77,6 +77,18 @@ void RecodeInts(const ScaledMatrix& matrix, NumberType type, int64_t row, int64_
 
 }  // namespace
 
+std::optional<NumberType> TypeOfPlain(Quantization quantization) {
+  switch (quantization) {
+    case Quantization::kNone:
+      return std::nullopt;
+    case Quantization::kInt8:
+      return NumberType::kQ8_0;
+    case Quantization::kInt4:
+      return NumberType::kQ4_1;
+  }
+  Fail("quantization {} is unknown", static_cast<int>(quantization));
+}
+
 int64_t DecodeBlock(const Tensor& tensor) { return tensor.scaled != nullptr ? 1 : LayoutOf(tensor.type).block_numbers; }
 
 void DecodeRow(const Tensor& tensor, int64_t row, int64_t col, int64_t count, float* out) {

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "comm/model/formats/tensor.h"
+#include "comm/topology/compute_settings.h"
 
 namespace quire {
 
@@ -12,6 +14,9 @@ namespace quire {
 int64_t DecodeBlock(const Tensor& tensor);
 /// Numbers [col, col + count) of a row as float.
 void DecodeRow(const Tensor& tensor, int64_t row, int64_t col, int64_t count, float* out);
+
+/// What --quantization makes of plain weights; nothing: they stay as they are.
+std::optional<NumberType> TypeOfPlain(Quantization quantization);
 
 /// What the CPU's products hold a matrix as.
 struct PackedForm {
