@@ -10,8 +10,9 @@ inline constexpr int64_t kPanelRows = 16;
 inline constexpr int64_t kQuantBlock = 32;
 
 /// A weight matrix [rows, cols] in the order in which Matmul reads it: panels of kPanelRows rows, the last one filled
-/// up with zeros. A panel goes along the columns. Of a plain type it holds, for each column, the number of every row.
-/// For q8_0, q4_0 and q4_1 it holds, for each block of 32 columns,
+/// up with zeros. A panel goes along the columns. Of f32 and f16 it holds, for each column, the number of every row; of
+/// bf16, for each two columns, the two numbers of every row, and its columns are filled up with zeros to whole blocks
+/// of 32. For q8_0, q4_0 and q4_1 it holds, for each block of 32 columns,
 ///   - fp16 d of every row; for q4_1 also fp16 m of every row;
 ///   - q8_0, raised by 128, so that bytes have no sign: for each eight columns, columns 0, 4, 1, 5 of every row, then
 ///     columns 2, 6, 3, 7 of every row;

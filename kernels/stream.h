@@ -28,8 +28,8 @@ struct CudaStream {
   void* handle = nullptr;
 };
 
-/// Name of the instruction set the CPU kernels use: "avx512vnni", "avx512", "avxvnni", "avx2" or "baseline".
-/// Chosen once from the processor; the environment variable QUIRE_ISA may name a lesser one.
+/// Name of the instruction set the CPU kernels use: "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2" or
+/// "baseline". Chosen once from the processor; the environment variable QUIRE_ISA may name a lesser one.
 const char* CpuIsaName();
 
 }  // namespace quire::kernels

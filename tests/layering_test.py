@@ -49,7 +49,7 @@ OWNERS = {
     r"cublas": {"worker/cuda/gemm_cublaslt.cc"},
     r"cuda": {"worker/cuda/device_runtime.cc", "kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc",
              "worker/cuda/bench/bench_kernels.cu"},
-    r"[ei]mmintrin": {f"kernels/cpu/isa/intrinsics_{name}.h" for name in ("128", "256", "512")},
+    r"[ei]mmintrin": {f"kernels/cpu/isa/intrinsics_{name}.h" for name in ("baseline", "256", "512")},
 }
 
 # Callbacks that anybody may replace at any time: a class has a named interface for what it reports, or takes them once.

@@ -1,4 +1,6 @@
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,6 +29,15 @@ bool HasAvx512() {
 
 bool HasAvx512Vnni() { return HasAvx512() && __builtin_cpu_supports("avx512vnni"); }
 
+/// Linux gives a process the registers of tiles when it asks for them (Documentation/arch/x86/xstate.rst).
+bool HasAvx512Amx() {
+  constexpr unsigned kBFloats = 1u << 22, kTiles = 1u << 24, kBytes = 1u << 25, kAll = kBFloats | kTiles | kBytes;
+  constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return HasAvx512Vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAll) == kAll &&
+         ::syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+}
+
 struct Choice {
   const char* name;
   bool (*runs_here)();
@@ -36,6 +47,7 @@ struct Choice {
 
 // The best one first.
 constexpr Choice kChoices[] = {
+    {"avx512amx", HasAvx512Amx, avx512amx::Table, avx512vnni::Recurrent},
     {"avx512vnni", HasAvx512Vnni, avx512vnni::Table, avx512vnni::Recurrent},
     {"avx512", HasAvx512, avx512::Table, avx512::Recurrent},
     {"avxvnni", HasAvxVnni, avxvnni::Table, avxvnni::Recurrent},

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/check.h"
@@ -12,15 +13,16 @@ bool HasMinimum(NumberType type) { return type == NumberType::kQ4_1; }
 /// fp16 numbers before the quants of a block: d, or d and m.
 int64_t HeadBytes(NumberType type) { return HasMinimum(type) ? 4 : 2; }
 
-template <class T>
+/// Numbers of T, `together` columns of a row beside each other.
+template <class T, int64_t together = 1>
 void PackNumbers(int64_t cols, const std::byte* const* rows, std::byte* out) {
-  for (int64_t col = 0; col < cols; ++col) {
-    for (int64_t r = 0; r < kPanelRows; ++r, out += sizeof(T)) {
-      if (rows[r] != nullptr) {
-        std::memcpy(out, rows[r] + col * static_cast<int64_t>(sizeof(T)), sizeof(T));
-      } else {
-        std::memset(out, 0, sizeof(T));
-      }
+  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  for (int64_t col = 0; col < cols; col += together, out += kPanelRows * together * kSize) {
+    const int64_t count = std::min(together, cols - col);
+    for (int64_t r = 0; r < kPanelRows; ++r) {
+      if (rows[r] == nullptr) continue;
+      for (int64_t i = 0; i < count; ++i)
+        std::memcpy(out + (r * together + i) * kSize, rows[r] + (col + i) * kSize, sizeof(T));
     }
   }
 }
@@ -51,7 +53,6 @@ void PackNibbles(const std::byte* quants, int64_t row, std::byte* cells) {
 void PackBlocks(NumberType type, int64_t cols, const std::byte* const* rows, std::byte* out) {
   const NumberLayout layout = LayoutOf(type);
   const int64_t head = HeadBytes(type), panel_block = layout.block_bytes * kPanelRows;
-  std::memset(out, 0, static_cast<size_t>(cols / kQuantBlock * panel_block));
   for (int64_t block = 0; block < cols / kQuantBlock; ++block, out += panel_block) {
     std::byte* cells = out + head * kPanelRows;
     for (int64_t r = 0; r < kPanelRows; ++r) {
@@ -70,7 +71,10 @@ void PackBlocks(NumberType type, int64_t cols, const std::byte* const* rows, std
 
 }  // namespace
 
-int64_t PanelBytes(NumberType type, int64_t cols) { return kPanelRows * RowBytes(type, cols); }
+int64_t PanelBytes(NumberType type, int64_t cols) {
+  const int64_t filled = (cols + kQuantBlock - 1) / kQuantBlock * kQuantBlock;
+  return kPanelRows * RowBytes(type, type == NumberType::kBF16 ? filled : cols);
+}
 
 int64_t PackedBytes(NumberType type, int64_t rows, int64_t cols) {
   return (rows + kPanelRows - 1) / kPanelRows * PanelBytes(type, cols);
@@ -78,11 +82,14 @@ int64_t PackedBytes(NumberType type, int64_t rows, int64_t cols) {
 
 void PackPanel(NumberType type, int64_t cols, const std::byte* const* rows, std::byte* out) {
   QUIRE_KERNEL_CHECK(IsWeightType(type) && PackedType(type) == type);
-  switch (LayoutOf(type).block_numbers == 1 ? LayoutOf(type).block_bytes : 0) {
-    case 4:
+  std::memset(out, 0, static_cast<size_t>(PanelBytes(type, cols)));
+  switch (type) {
+    case NumberType::kF32:
       return PackNumbers<uint32_t>(cols, rows, out);
-    case 2:
+    case NumberType::kF16:
       return PackNumbers<uint16_t>(cols, rows, out);
+    case NumberType::kBF16:
+      return PackNumbers<uint16_t, 2>(cols, rows, out);
     default:
       QUIRE_KERNEL_CHECK(cols % kQuantBlock == 0);
       return PackBlocks(type, cols, rows, out);

@@ -1,10 +1,14 @@
 #pragma once
 
-#include "kernels/cpu/isa/intrinsics_128.h"
+#include "kernels/cpu/isa/intrinsics_plain.h"
 
-// An instruction set that no processor has: VNNI's products of bytes, spelled out, so that what is built on them runs
-// anywhere.
+// An instruction set that no processor has: VNNI's products, spelled out, so that what is built on them runs anywhere.
 namespace quire::kernels::QUIRE_ISA {
+
+/// sum[i] += a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1]
+inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {
+  for (int i = 0; i < 2 * kLanes; ++i) sum[i / 2] += a[i] * b[i];
+}
 
 inline constexpr ByteProducts kByteProducts = ByteProducts::kAll;
 using QuadSum = IntVec;

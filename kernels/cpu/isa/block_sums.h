@@ -32,25 +32,28 @@ QUIRE_INLINE inline IntVec BeginWith(const IntegerRows<T>& x, int64_t row, int64
   return IntVec{} + (offset == kRaised ? begin : kBegin<T> + (begin - kBegin<T>) / (kRaised / offset));
 }
 
-/// Adds to the sums what a block's integer sums stand for.
+/// Adds to a vector of sums what a block's integer sums of one row of x stand for; d and m: scales and minima (Block).
+template <NumberType Type, class T>
+QUIRE_INLINE inline void AddScaled(const IntegerRows<T>& x, int64_t at, IntVec dot, Vec d, Vec m, Vec& sum) {
+  const Vec scale = Splat(x.scales[at]);
+  Vec product;
+  if constexpr (kBegin<T> != 0) {
+    product = MulAdd(reinterpret_cast<Vec>(dot), scale, Splat(x.lifts[at]));
+  } else {
+    product = __builtin_convertvector(dot, Vec) * scale;
+  }
+  sum = MulAdd(product, d, sum);
+  if constexpr (Block<Type>::kHasMinimum) sum = MulAdd(m, Splat(x.sums[at]), sum);
+}
+
+/// The same of a tile.
 template <NumberType Type, int MT, int V, class T>
 QUIRE_INLINE inline void AddScaled(const IntegerRows<T>& x, int64_t row, int64_t block, const PanelBlocks& w,
                                    const IntVec (&dot)[MT][V], TileSums<MT, V>& sums) {
   const int64_t blocks = x.cols / kQuantBlock, at = row * blocks + block;
   Unrolled<V>([&](auto v) QUIRE_INLINE {
     const Vec d = Block<Type>::Head(w, 0, v), m = Block<Type>::kHasMinimum ? Block<Type>::Head(w, 1, v) : Vec{};
-    Unrolled<MT>([&](auto i) QUIRE_INLINE {
-      const Vec scale = Splat(x.scales[at + i * blocks]);
-      Vec product;
-      if constexpr (kBegin<T> != 0) {
-        product = MulAdd(reinterpret_cast<Vec>(dot[i][v]), scale, Splat(x.lifts[at + i * blocks]));
-      } else {
-        product = __builtin_convertvector(dot[i][v], Vec) * scale;
-      }
-      sums.sum[i][v] = MulAdd(product, d, sums.sum[i][v]);
-      if constexpr (Block<Type>::kHasMinimum)
-        sums.sum[i][v] = MulAdd(m, Splat(x.sums[at + i * blocks]), sums.sum[i][v]);
-    });
+    Unrolled<MT>([&](auto i) QUIRE_INLINE { AddScaled<Type>(x, at + i * blocks, dot[i][v], d, m, sums.sum[i][v]); });
   });
 }
 

@@ -1,5 +1,5 @@
 // Products of quantised weights with x in 8-bit integers, exact within a block: twice as many in an instruction.
-#include "kernels/cpu/isa/block_sums.h"
+#include "kernels/cpu/isa/panel_quads.h"
 #include "kernels/cpu/isa/quantized_panel.h"
 
 namespace quire::kernels::QUIRE_ISA {
@@ -9,39 +9,6 @@ namespace {
 template <NumberType Type>
 constexpr bool kTaken = kByteProducts == ByteProducts::kAll ||
                         (kByteProducts == ByteProducts::kOfNibbles && !Block<Type>::kIsBytes);
-
-constexpr int kQuads = kQuantBlock / 4;
-
-/// Calls use(quad, w) for each of a block's quads of columns, in the order of x; w[V]: those of all rows, bytes without
-/// sign.
-template <NumberType Type, int V, class Use>
-QUIRE_INLINE inline void ForQuads(const PanelBlocks& blocks, const Use& use) {
-  Unrolled<kQuantBlock / 8>([&](auto group) QUIRE_INLINE {
-    CellVec cell[2][V];
-    Unrolled<V>([&](auto v) QUIRE_INLINE {
-      cell[0][v] = Block<Type>::Cell(blocks, group, 0, v);
-      if constexpr (Block<Type>::kIsBytes) {
-        cell[1][v] = Block<Type>::Cell(blocks, group, 1, v);
-      } else {
-        cell[1][v] = (cell[0][v] >> 4) & 0x0f0f;
-        cell[0][v] &= 0x0f0f;
-      }
-    });
-    use(2 * group, cell[0]);
-    use(2 * group + 1, cell[1]);
-  });
-}
-
-template <NumberType, int V, class Use>
-QUIRE_INLINE inline void ForQuads(const UnpackedBlocks& blocks, const Use& use) {
-  Unrolled<kQuads>([&](auto quad) QUIRE_INLINE {
-    CellVec w[V];
-    Unrolled<V>([&](auto v) QUIRE_INLINE {
-      w[v] = LoadAs<CellVec>(blocks.cells + (quad * V + v) * static_cast<int>(sizeof(CellVec)));
-    });
-    use(quad, w);
-  });
-}
 
 /// One block of MT rows of x, which begin at `row`, with the same block of panels.
 template <NumberType Type, class Blocks, int MT, int V>
@@ -68,15 +35,7 @@ QUIRE_INLINE inline void AddBlock(const IntegerRows<int8_t>& x, int64_t row, int
 template <NumberType Type, bool unpacks>
 void MatmulOf(const PanelProduct& p, const IntegerRows<int8_t>& x) {
   ForBlocks<Type, unpacks, kQuads * sizeof(CellVec)>(
-      p,
-      [&]<int V>(const PanelBlocks& blocks, std::byte* to) QUIRE_INLINE {
-        ForQuads<Type, V>(blocks, [&](int quad, const CellVec(&w)[V]) QUIRE_INLINE {
-          Unrolled<V>([&](auto v) QUIRE_INLINE {
-            const CellVec lifted = w[v] + kLift<Type> * 0x0101;  // without a carry from byte to byte
-            __builtin_memcpy(to + (quad * V + v) * static_cast<int>(sizeof(CellVec)), &lifted, sizeof(CellVec));
-          });
-        });
-      },
+      p, [&]<int V>(const PanelBlocks& blocks, std::byte* to) QUIRE_INLINE { UnpackQuads<Type, V>(blocks, to); },
       [&](int64_t row, int64_t block, const auto& blocks, auto& sums)
           QUIRE_INLINE { AddBlock<Type>(x, row, block, blocks, sums); });
 }

@@ -17,45 +17,54 @@ constexpr int64_t kCols = 1024, kRowsInCache = 60;
 // meanwhile.
 constexpr int64_t kStepCols = 32, kAhead = 4096;
 
+/// Columns of a panel that are loaded together: of bf16 two, which are the halves of each lane.
 template <NumberType Type>
-struct Column;
+struct Columns;
 template <>
-struct Column<NumberType::kF32> {
-  static constexpr int64_t kBytes = 4;
-  static Vec Get(const std::byte* p) { return LoadAs<Vec>(p); }
+struct Columns<NumberType::kF32> {
+  static constexpr int kCount = 1, kBytes = 4;
+  static Vec Get(const std::byte* p, int) { return LoadAs<Vec>(p); }
 };
 template <>
-struct Column<NumberType::kF16> {
-  static constexpr int64_t kBytes = 2;
-  static Vec Get(const std::byte* p) { return HalfToFloat(LoadAs<ShortVec>(p)); }
+struct Columns<NumberType::kF16> {
+  static constexpr int kCount = 1, kBytes = 2;
+  static Vec Get(const std::byte* p, int) { return HalfToFloat(LoadAs<ShortVec>(p)); }
 };
 template <>
-struct Column<NumberType::kBF16> {
-  static constexpr int64_t kBytes = 2;
-  static Vec Get(const std::byte* p) { return BFloatToFloat(LoadAs<ShortVec>(p)); }
+struct Columns<NumberType::kBF16> {
+  static constexpr int kCount = 2, kBytes = 2;
+  static Vec Get(const std::byte* p, int which) {
+    const auto both = LoadAs<IntVec>(p);
+    return reinterpret_cast<Vec>(which == 0 ? both << 16 : both & static_cast<int32_t>(0xffff0000));
+  }
 };
 
 /// Some columns of a tile; stride: bytes from one panel to the next.
 template <NumberType Type, int MT, int V>
 QUIRE_INLINE inline void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_t cols,
                                     int64_t stride, TileSums<MT, V>& sums) {
-  constexpr int64_t kBytes = Column<Type>::kBytes;
-  for (int64_t k = 0; k < cols; ++k, panel += kPanelRows * kBytes) {
+  constexpr int kCount = Columns<Type>::kCount;
+  constexpr int64_t kLoad = kCount * Columns<Type>::kBytes;  // bytes of a row
+  const auto add = [&](int64_t k, int which) QUIRE_INLINE {
     Vec w[V];
     Unrolled<V>([&](auto v) QUIRE_INLINE {
-      w[v] = Column<Type>::Get(panel + v / kVecs * stride + v % kVecs * kLanes * kBytes);
+      w[v] = Columns<Type>::Get(panel + v / kVecs * stride + v % kVecs * kLanes * kLoad, which);
     });
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
       const Vec one = Splat(x[i * x_stride + k]);
       Unrolled<V>([&](auto v) QUIRE_INLINE { sums.sum[i][v] = MulAdd(w[v], one, sums.sum[i][v]); });
     });
-  }
+  };
+  int64_t k = 0;
+  for (; k + kCount <= cols; k += kCount, panel += kPanelRows * kLoad)
+    Unrolled<kCount>([&](auto which) QUIRE_INLINE { add(k + which, which); });
+  if (k < cols) add(k, 0);
 }
 
 template <NumberType Type>
 void MatmulOf(const PanelProduct& p, const float* x, int64_t x_stride) {
-  constexpr int64_t kColumnBytes = kPanelRows * Column<Type>::kBytes;
-  const int64_t panel_bytes = kColumnBytes * p.weight.cols;
+  constexpr int64_t kColumnBytes = kPanelRows * Columns<Type>::kBytes;
+  const int64_t panel_bytes = PanelBytes(Type, p.weight.cols);
   int64_t k0 = 0;
   do {
     const int64_t cols = Least(kCols, p.weight.cols - k0);

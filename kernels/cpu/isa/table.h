@@ -110,6 +110,9 @@ const IsaTable& Table();
 namespace avx512vnni {
 const IsaTable& Table();
 }
+namespace avx512amx {
+const IsaTable& Table();
+}
 
 /// The best table this processor runs (see CpuIsaName).
 const IsaTable& ActiveTable();

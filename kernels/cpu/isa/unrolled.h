@@ -10,6 +10,7 @@ namespace quire::kernels::QUIRE_ISA {
 /// registers. (gcc 12 unrolls such loops too late for that.)
 template <int I>
 struct Index {
+  static constexpr int kValue = I;
   constexpr operator int() const { return I; }
 };
 template <int N, class F>

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <emmintrin.h>
-
 #include "kernels/cpu/isa/vec_types.h"
 
+// What has no instruction of its own, spelled out for any number of lanes.
 namespace quire::kernels::QUIRE_ISA {
 
 /// a * b + c, rounded after either: there is no instruction for both.
@@ -32,11 +31,6 @@ inline ShortVec FloatToHalf(Vec v) {
   const IntVec finite = (tiny & subnormal) | (~tiny & rounded);
   const IntVec sign = (bits >> 16) & 0x8000;
   return __builtin_convertvector((infinite & 0x7c00) | (~infinite & finite) | (nan & 0x0200) | sign, ShortVec);
-}
-
-/// sum[i] += a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1]
-inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {
-  sum += reinterpret_cast<IntVec>(_mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
 }
 
 /// Of four rows of bytes, `stride` apart: lane i holds the i-th byte of each, the first row's lowest.

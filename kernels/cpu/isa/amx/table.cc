@@ -1,0 +1,41 @@
+#include "kernels/cpu/isa/table.h"
+
+#include "kernels/cpu/isa/amx/tile_rows.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+/// What tiles multiply in instructions alone, of blocks of 32 columns as products do: those of 16 rows by two panels.
+double RunPeak(Arithmetic arithmetic, int64_t rounds) {
+  if (arithmetic == Arithmetic::kMultiplyAdd) return WithoutTiles().run_peak(arithmetic, rounds);
+  TileShapes shapes;
+  for (int i = 0; i < 8; ++i) {
+    shapes.rows[i] = i < 6 ? kTileRows : kQuantBlock / 4;
+    shapes.bytes[i] = i == 4 || i == 5 ? kQuantBlock : 4 * kLanes;
+  }
+  SetTiles(shapes);
+  const bool of_bytes = arithmetic == Arithmetic::kInt8;
+  const int64_t instructions = rounds / 8;  // each does far more than one of vectors
+  for (int64_t i = 0; i < instructions; i += 4) {
+    AddSignedBytes<0, 4, 6>();
+    AddSignedBytes<1, 4, 7>();
+    of_bytes ? AddSignedBytes<2, 5, 6>() : AddUnsignedBytes<2, 5, 6>();
+    of_bytes ? AddSignedBytes<3, 5, 7>() : AddUnsignedBytes<3, 5, 7>();
+  }
+  ReleaseTiles();
+  const auto done = static_cast<double>(instructions * 2 * kTileRows * kQuantBlock * kLanes);
+  return of_bytes ? done : done / 2;
+}
+
+const IsaTable& Table() {
+  static const IsaTable table = [] {
+    IsaTable all = WithoutTiles();
+    all.matmul_plain = MatmulPlain;
+    all.matmul_int16 = MatmulInt16;
+    all.matmul_int8 = MatmulInt8;
+    all.run_peak = RunPeak;
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

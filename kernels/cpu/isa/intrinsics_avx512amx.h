@@ -1,0 +1,62 @@
+#pragma once
+
+#include "kernels/cpu/isa/intrinsics_avx512vnni.h"
+#include "kernels/cpu/isa/table.h"
+
+// AMX: eight registers, each of up to 16 rows of 64 bytes. They are named in instructions and known to no compiler.
+namespace quire::kernels::QUIRE_ISA {
+
+/// What multiplies where tiles do not.
+inline const IsaTable& WithoutTiles() { return avx512vnni::Table(); }
+
+/// Rows of the registers, and bytes of each row.
+struct TileShapes {
+  uint8_t rows[8];
+  uint16_t bytes[8];
+};
+
+inline void SetTiles(const TileShapes& shapes) {
+  struct alignas(64) {
+    uint8_t palette = 1, first_row = 0, unused[14] = {};
+    uint16_t bytes[16] = {};
+    uint8_t rows[16] = {};
+  } setting;
+  static_assert(sizeof(setting) == 64);
+  __builtin_memcpy(setting.bytes, shapes.bytes, sizeof(shapes.bytes));
+  __builtin_memcpy(setting.rows, shapes.rows, sizeof(shapes.rows));
+  __asm__ volatile("ldtilecfg %0" : : "m"(setting));
+}
+
+/// Until then a thread's registers would be kept for it whenever another one runs.
+inline void ReleaseTiles() { __asm__ volatile("tilerelease" : : : "memory"); }
+
+/// Rows are `stride` bytes apart.
+template <int tile>
+inline void LoadTile(const void* from, int64_t stride) {
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(tile) : "memory");
+}
+template <int tile>
+inline void StoreTile(void* to, int64_t stride) {
+  __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(tile) : "memory");
+}
+template <int tile>
+inline void ClearTile() {
+  __asm__ volatile("tilezero %%tmm%c0" : : "i"(tile));
+}
+
+// sum[m, n] += the products of all numbers of x[m] with those of w in lane n: a lane of w's row k and x[m]'s k-th four
+// bytes meet. Numbers of x: bytes with sign, without, and bf16, whose sums of 32 are added to the sum.
+template <int sum, int x, int w>
+inline void AddSignedBytes() {
+  __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(x), "i"(w));
+}
+template <int sum, int x, int w>
+inline void AddUnsignedBytes() {
+  __asm__ volatile("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(x), "i"(w));
+}
+template <int sum, int x, int w>
+inline void AddBFloats() {
+  __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(x), "i"(w));
+}
+
+}  // namespace quire::kernels::QUIRE_ISA
