@@ -32,7 +32,8 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kQwen3Next,     &architectures::kQwen35Text,  &architectures::kQwen35MoeText,
     &architectures::kQwen35,        &architectures::kQwen35Moe,   &architectures::kLfm2Moe,
     &architectures::kGraniteHybrid, &architectures::kBamba,       &architectures::kNemotronH,
-    &architectures::kNemotronHMoe,
+    &architectures::kNemotronHMoe,  &architectures::kDeepseekV2,  &architectures::kDeepseekV3,
+    &architectures::kGlm4MoeLite,
 };
 
 /// The family with this name in such files. `path` is for the error.

@@ -187,6 +187,12 @@ void ModelFiles::PlaceTensors() {
     } else if (SaySame(found->second.shape, wanted.shape, naming())) {
       if (IsOfExpert(wanted.role) && wanted.expert == kAllExperts) {
         PlaceExperts(found->second, places);
+      } else if (IsOfLatentHeads(wanted.role) && spec_.latent.by_head) {
+        // All heads' rows one after another.
+        const Tensor& by_head = found->second;
+        experts_.push_back(
+            {by_head.type, {by_head.shape[0] * by_head.shape[1], by_head.shape[2]}, by_head.data, by_head.scales});
+        places.push_back(&experts_.back());
       } else {
         places.push_back(&found->second);
       }

@@ -90,7 +90,7 @@ class ModelFiles {
   bool half_ = false;        // weights, or their scales, are float16
   std::string fingerprint_;  // of files that are closed
   std::vector<WeightSpec> weights_;
-  std::deque<Tensor> experts_;  // parts of tensors_ that are of one expert each
+  std::deque<Tensor> experts_;  // parts of tensors_ that are of one expert each, or others' with other shapes
   /// Into tensors_ or experts_: [layers, roles], of each one tensor or, of experts', one for each; none where a layer
   /// has no such weight. Weights of no layer are in layer 0.
   std::vector<std::vector<const Tensor*>> placed_;

@@ -110,6 +110,19 @@ void CheckMixers(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(s.norms_before && !s.parallel_block, "{}: layers with states in such blocks", path);
 }
 
+/// Decoders bring queries to one head of latents, and know nothing else that a layer's attention may have.
+void CheckLatents(const ModelSpec& s, const std::string& path) {
+  if (s.latent.rank == 0) return;
+  CheckLatentAttention(s.latent, path);
+  for (const LayerSpec& layer : s.layers) {
+    const bool is_plain = layer.has_kv() && layer.num_kv_heads == 1 && layer.window == 0 && layer.rope >= 0;
+    QUIRE_CHECK(is_plain && layer.head_dim == s.latent.rotated_dim + s.latent.rank, "{}: latents of such layers", path);
+  }
+  QUIRE_CHECK(s.position == Position::kRope && s.qk_norm == QkNorm::kNone && !s.qkv_bias && !s.attention_gate &&
+                  !s.attention_sinks && !s.parallel_block && s.attention_scale != 0,
+              "{}: latents with such attention", path);
+}
+
 void CheckScales(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(s.norms_before || s.norms_after, "{}: no norms", path);
   QUIRE_CHECK(s.residual_scale == 1 || (!s.out_bias && !s.mlp_bias), "{}: a scale of products and not biases", path);
@@ -148,6 +161,7 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
   CheckScales(s, path);
   CheckMixtures(s, path);
   CheckMixers(s, path);
+  CheckLatents(s, path);
   for (const TokenId id : s.eos_token_ids) {
     if (id < 0 || id >= s.vocab_size) {
       Fail("{}: eos token {} lies outside the vocabulary of {}", path, id, s.vocab_size);
@@ -161,7 +175,7 @@ std::string TextOf(const ModelSpec& spec) {
                norm, before, after, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias,
                gated, activation, gate_limit, sinks, attention_gate, parallel, shared_norm, position, position_offset,
                alibi, fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale,
-               layer_input, score_cap, logit_cap, interleaved, quants, mixture, recurrence, layers, eos] = spec;
+               layer_input, score_cap, logit_cap, interleaved, quants, latent, mixture, recurrence, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
                                  epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
@@ -175,6 +189,7 @@ std::string TextOf(const ModelSpec& spec) {
   for (const Rope& rope : ropes) text += fmt::format(" [{}]", TextOf(rope));
   text += fmt::format(" {} {} {} {} {} {} [{}] [{}]", gate_limit, sinks, attention_gate, value_norm, layer_scales,
                       layer_input, TextOf(mixture), TextOf(recurrence));
+  text += fmt::format(" [{}]", TextOf(latent));
   for (const LayerSpec& layer : layers) {
     const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture] = layer;
     text += fmt::format(" {},{},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from,

@@ -7,6 +7,7 @@
 
 #include "comm/base/types.h"
 #include "comm/model/formats/stored_quants.h"
+#include "comm/model/latent_attention.h"
 #include "comm/model/mixture.h"
 #include "comm/model/recurrence.h"
 #include "comm/model/rope.h"
@@ -127,9 +128,10 @@ struct ModelSpec {
   /// The file has query and key rows for rotation of neighbouring dimensions, as GGUF's of the Llama family; elsewhere
   /// dimension i rotates with i + half of those that rotate.
   bool interleaved_rope_rows = false;
-  StoredQuants quants;    // of safetensors
-  Mixture mixture;        // of the layers that have one; all alike
-  Recurrence recurrence;  // of the layers that keep a state; all alike
+  StoredQuants quants;     // of safetensors
+  LatentAttention latent;  // of all layers, or of none
+  Mixture mixture;         // of the layers that have one; all alike
+  Recurrence recurrence;   // of the layers that keep a state; all alike
   std::vector<LayerSpec> layers;
   std::vector<TokenId> eos_token_ids;
 

@@ -30,6 +30,10 @@ void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const
   if (weight.cols == Axis::kTaps && naming == Naming::kHf) shape.push_back(1);
   if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols, layer));
   if (weight.transposed) std::swap(shape[0], shape[1]);
+  if (IsOfLatentHeads(weight.role) && spec.latent.by_head) {
+    shape.insert(shape.begin(), spec.num_heads);
+    shape[1] /= spec.num_heads;
+  }
   const bool apart = HasPlaceForExpert(PatternOf(weight, naming));
   if (IsOfExpert(weight.role) && !apart) shape.insert(shape.begin(), spec.mixture.experts);
   for (int64_t expert = 0; expert < (apart ? spec.mixture.experts : 1); ++expert) {
@@ -65,6 +69,21 @@ const char* PatternOf(const WeightSpec& weight, Naming naming) {
   return name;
 }
 
+int64_t NumbersPerHead(const LatentAttention& latent, Axis axis) {
+  switch (axis) {
+    case Axis::kLatents:
+      return latent.rank;
+    case Axis::kQueryParts:
+      return latent.query_dim();
+    case Axis::kKeyParts:
+      return latent.key_dim;
+    case Axis::kValueParts:
+      return latent.value_dim;
+    default:
+      return 0;
+  }
+}
+
 int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
   const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
   switch (axis) {
@@ -89,6 +108,17 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
       return spec.num_heads * l.head_dim;
     case Axis::kKeyValues:
       return l.num_kv_heads * l.head_dim;
+    case Axis::kQueryRank:
+      return spec.latent.query_rank;
+    case Axis::kLatent:
+      return spec.latent.rank;
+    case Axis::kKeyPartDim:
+      return spec.latent.key_dim;
+    case Axis::kLatents:
+    case Axis::kQueryParts:
+    case Axis::kKeyParts:
+    case Axis::kValueParts:
+      return spec.num_heads * NumbersPerHead(spec.latent, axis);
     case Axis::kMlp:
       return l.intermediate_size;
     case Axis::kExperts:

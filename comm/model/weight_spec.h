@@ -35,6 +35,13 @@ enum class Role : uint8_t {
   kAttentionOut,
   kAttentionOutBias,
   kSinks,
+  // Of models with latent attention, beside queries and the output.
+  kQueryIn,      // of what queries are made of
+  kQueryInNorm,  // of that
+  kLatentIn,     // of latents, and behind them the key that all heads share
+  kLatentNorm,
+  kLatentKeys,    // of what is made of latents: heads' keys
+  kLatentValues,  // and values
   kAttentionGate,
   kAttentionAfterNorm,  // of what attention adds to the residual
   kMlpNorm,
@@ -102,7 +109,8 @@ constexpr bool IsNorm(Role role) {
   using enum Role;
   return role == kEmbeddingNorm || role == kFinalNorm || role == kAttentionNorm || role == kQueryNorm ||
          role == kKeyNorm || role == kAttentionAfterNorm || role == kMlpNorm || role == kMlpAfterNorm ||
-         role == kLayerInputNorm || role == kLayerProjectionNorm || role >= kRouterNorm;
+         role == kLayerInputNorm || role == kLayerProjectionNorm || role == kQueryInNorm || role == kLatentNorm ||
+         role >= kRouterNorm;
 }
 constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
 constexpr bool IsOfMixture(Role role) { return role >= Role::kRouter; }
@@ -112,6 +120,8 @@ constexpr bool IsOfExpert(Role role) { return role >= Role::kExpertGate && role 
 constexpr bool IsOfDenseMlp(Role role) { return role >= Role::kGate && role <= Role::kDownBias; }
 /// True of weights of attention itself: other mixers do without.
 constexpr bool IsOfAttention(Role role) { return role >= Role::kQuery && role <= Role::kAttentionGate; }
+/// True of weights that newer GGUF has head by head: LatentAttention::by_head.
+constexpr bool IsOfLatentHeads(Role role) { return role == Role::kLatentKeys || role == Role::kLatentValues; }
 constexpr bool IsOfShortConvolution(Role role) { return role >= Role::kConvInGate && role <= Role::kConvOut; }
 constexpr bool IsOfStateHeads(Role role) { return role >= Role::kStateQuery && role <= Role::kStateOut; }
 /// True of weights that make keys and values: a layer that reads those of another does without.
@@ -151,6 +161,13 @@ enum class Axis : uint8_t {
   kHeads,         // query heads
   kQueries,       // query heads times the layer's head_dim
   kKeyValues,     // the layer's key and value heads times its head_dim
+  kQueryRank,     // numbers that queries are made of: LatentAttention, whole on every rank
+  kLatent,        // numbers of a latent, whole on every rank
+  kKeyPartDim,    // numbers of a head's key that are made of it, whole on every rank
+  kLatents,       // query heads times the numbers of a latent
+  kQueryParts,    // query heads times the numbers of a query, before it is brought to the latents
+  kKeyParts,      // query heads times the numbers of a key that are made of a latent
+  kValueParts,    // query heads times those of a value
   kMlp,           // of the layer
   kExperts,       // of a mixture, whole on every rank
   kExpertMlp,     // of every expert
@@ -213,6 +230,9 @@ struct ExpectedTensor {
   int64_t expert;  // whose it is; kAllExperts: of all of them, or of none
 };
 inline constexpr int64_t kAllExperts = -1;
+
+/// Numbers of a query head along an axis of latent attention; 0 along others.
+int64_t NumbersPerHead(const LatentAttention& latent, Axis axis);
 
 /// `layer` counts for what differs from layer to layer.
 int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer);

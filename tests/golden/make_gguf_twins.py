@@ -20,7 +20,8 @@ from safetensors.numpy import load_file
 FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3", "granite": "granite", "smollm3": "smollm3",
             "olmo2": "olmo2", "olmo3": "olmo2", "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm4": "glm4", "mixtral": "llama", "qwen2_moe": "qwen2moe",
             "qwen3_moe": "qwen3moe", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
-            "dots1": "dots1", "minimax_m2": "minimax-m2", "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe"}
+            "dots1": "dots1", "minimax_m2": "minimax-m2", "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
+            "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2", "glm4_moe_lite": "deepseek2"}
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 PERMUTED = ("llama", "granite", "granitemoe", "smollm3")
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
@@ -102,14 +103,42 @@ def add_mixture(writer, config):
         writer.add_leading_dense_block_count(config["moe_layer_start_index"])
         writer.add_expert_shared_count(config["moe_num_shared_experts"])
         writer.add_interleave_moe_layer_step(config["moe_layer_interval"])
-    if config["model_type"] in ("glm4_moe", "dots1"):
-        writer.add_leading_dense_block_count(config["first_k_dense_replace"])
+    if config["model_type"] in ("glm4_moe", "dots1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite"):
+        softmax = config["model_type"] == "deepseek_v2"
+        writer.add_leading_dense_block_count(config.get("first_k_dense_replace", 1))
         writer.add_expert_shared_count(config["n_shared_experts"])
-        writer.add_expert_group_count(config["n_group"])
-        writer.add_expert_group_used_count(config["topk_group"])
+        writer.add_expert_group_count(config["n_group"] or 1)
+        writer.add_expert_group_used_count(config["topk_group"] or 1)
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
         writer.add_expert_weights_norm(config["norm_topk_prob"])
-        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SOFTMAX if softmax else gguf.ExpertGatingFuncType.SIGMOID)
+
+
+def add_latents(writer, config, by_head):
+    """Sizes of latent attention. Newer files, by_head, say of keys and values what is cached of them, and what heads have apart."""
+    rotated, key, value = config["qk_rope_head_dim"], config["qk_nope_head_dim"], config["v_head_dim"]
+    if config["q_lora_rank"]:
+        writer.add_q_lora_rank(config["q_lora_rank"])
+    writer.add_kv_lora_rank(config["kv_lora_rank"])
+    writer.add_rope_dimension_count(rotated)
+    writer.add_key_length(config["kv_lora_rank"] + rotated if by_head else key + rotated)
+    writer.add_value_length(config["kv_lora_rank"] if by_head else value)
+    if by_head:
+        writer.add_key_length_mla(key + rotated)
+        writer.add_value_length_mla(value)
+    all_dims = config["rope_parameters"].get("mscale_all_dim", 0)
+    if all_dims:
+        writer.add_rope_scaling_yarn_log_mul(0.1 * all_dims)
+
+
+def by_heads(config, name, weight):
+    """What makes keys and values of latents, head by head, and keys the other way round."""
+    if not name.endswith("kv_b_proj.weight"):
+        return {name: weight}
+    heads, key = config["num_attention_heads"], config["qk_nope_head_dim"]
+    both = weight.reshape(heads, -1, weight.shape[1])
+    return {name.replace("kv_b_proj", "k_b_proj"): np.ascontiguousarray(both[:, :key].swapaxes(1, 2)),
+            name.replace("kv_b_proj", "v_b_proj"): np.ascontiguousarray(both[:, key:])}
 
 
 def stack_experts(weights):
@@ -140,10 +169,15 @@ def make(name):
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
-    writer.add_head_count_kv(kv_heads)
-    writer.add_key_length(dim)
-    writer.add_value_length(dim)
-    writer.add_rope_dimension_count(int(dim * rope.get("partial_rotary_factor", 1)))
+    by_head = config["model_type"] != "deepseek_v2"  # as newer files are
+    latents = "kv_lora_rank" in config
+    writer.add_head_count_kv(1 if latents and by_head else kv_heads)
+    if latents:
+        add_latents(writer, config, by_head)
+    else:
+        writer.add_key_length(dim)
+        writer.add_value_length(dim)
+        writer.add_rope_dimension_count(int(dim * rope.get("partial_rotary_factor", 1)))
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_token_list([f"t{i}" for i in range(config["vocab_size"])])
@@ -151,7 +185,10 @@ def make(name):
     add_own(writer, family, config)
     add_mixture(writer, config)
     for path in sorted(glob.glob(f"{MODELS}/{name}/*.safetensors")):
-        for tensor, weight in stack_experts(load_file(path)).items():
+        tensors = stack_experts(load_file(path))
+        if latents and by_head:
+            tensors = {name: part for tensor, weight in tensors.items() for name, part in by_heads(config, tensor, weight).items()}
+        for tensor, weight in tensors.items():
             tensor = tensor.replace("e_score_correction_bias", "e_score_correction.bias")
             target = names.get_name(tensor, try_suffixes=(".weight", ".bias"))
             if family in PERMUTED and ".attn_q" in target:
@@ -174,5 +211,5 @@ def make(name):
 if __name__ == "__main__":
     for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma", "gemma2", "gemma3",
                                  "glm4", "ernie", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe", "granitemoe", "glm4moe", "dots1", "minimaxm2",
-                                 "erniemoe"):
+                                 "erniemoe", "deepseekv2", "deepseekv3", "glm4moelite"):
         make(twin)

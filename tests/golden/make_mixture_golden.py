@@ -61,6 +61,21 @@ TINY = {
     "erniemoe": dict(kind="Ernie4_5_Moe", hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                      intermediate_size=56, moe_intermediate_size=20, vocab_size=147, moe_num_experts=6, moe_k=2,
                      moe_num_shared_experts=2, tie_word_embeddings=True),
+    # Queries of the hidden state, routers by a softmax without groups: as the small one of its kind.
+    "deepseekv2": dict(kind="DeepseekV2", hidden_size=40, num_hidden_layers=3, num_attention_heads=5, num_key_value_heads=5,
+                       intermediate_size=56, moe_intermediate_size=20, vocab_size=137, n_routed_experts=8, num_experts_per_tok=3,
+                       n_shared_experts=2, first_k_dense_replace=1, routed_scaling_factor=1.5, q_lora_rank=None, kv_lora_rank=20,
+                       qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10),
+    "deepseekv3": dict(kind="DeepseekV3", hidden_size=48, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=6,
+                       intermediate_size=56, moe_intermediate_size=20, vocab_size=139, n_routed_experts=8, num_experts_per_tok=3,
+                       n_shared_experts=1, n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=1.5,
+                       q_lora_rank=28, kv_lora_rank=24, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=18,
+                       rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, mscale=0.8, mscale_all_dim=0.8,
+                                            original_max_position_embeddings=64)),
+    "glm4moelite": dict(kind="Glm4MoeLite", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
+                        intermediate_size=56, moe_intermediate_size=20, vocab_size=141, n_routed_experts=6, num_experts_per_tok=2,
+                        n_shared_experts=1, routed_scaling_factor=1.5, q_lora_rank=24, kv_lora_rank=32, qk_nope_head_dim=32,
+                        qk_rope_head_dim=16, v_head_dim=24, rms_norm_eps=1e-5),
     # As the large one is: values of layers without a window are their keys, of which they have fewer.
     "gemma4moe": dict(kind="Gemma4Text", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                       head_dim=12, global_head_dim=16, num_global_key_value_heads=1, attention_k_eq_v=True, intermediate_size=37,
@@ -93,12 +108,14 @@ class RouterMargins:
 
     def __init__(self, model):
         self.least = float("inf")
-        for module in model.modules():
-            if type(module).__name__.lower().endswith(("topkrouter", "gemma4textrouter")):
+        for name, module in model.named_modules():
+            is_plain = name.endswith("mlp.gate") and type(module) is torch.nn.Linear  # DeepSeek-V2's
+            if is_plain or type(module).__name__.lower().endswith(("topkrouter", "gemma4textrouter")):
+                module.config = getattr(module, "config", model.config)
                 module.register_forward_hook(self.look)
 
     def look(self, router, inputs, outputs):
-        logits = outputs[0].float()
+        logits = (outputs[0] if isinstance(outputs, tuple) else outputs).float().flatten(0, -2)
         if hasattr(router, "moe_statics"):
             logits = router.moe_statics(logits.softmax(-1))
         if len(inputs) > 1:
@@ -106,14 +123,19 @@ class RouterMargins:
         if hasattr(router, "router_jitter_noise"):
             self.look_at_neighbours(logits, 2 * router.router_jitter_noise)
         if hasattr(router, "e_score_correction_bias"):
-            groups = (logits.sigmoid() + router.e_score_correction_bias).view(len(logits), router.num_group, -1)
+            all_groups = router.num_group if hasattr(router, "num_group") else router.config.n_group
+            chosen_groups = router.topk_group if hasattr(router, "topk_group") else router.config.topk_group
+            groups = (logits.sigmoid() + router.e_score_correction_bias).view(len(logits), all_groups, -1)
             sums = groups.topk(2, dim=-1)[0].sum(-1).sort(-1, descending=True)
-            if router.topk_group < router.num_group:
-                self.see(sums[0][:, router.topk_group - 1] - sums[0][:, router.topk_group])
-            best = sums[1][:, :router.topk_group, None].expand(-1, -1, groups.shape[-1])
+            if chosen_groups < all_groups:
+                self.see(sums[0][:, chosen_groups - 1] - sums[0][:, chosen_groups])
+            best = sums[1][:, :chosen_groups, None].expand(-1, -1, groups.shape[-1])
             logits = groups.gather(1, best).flatten(1)
         ordered = logits.sort(-1, descending=True)[0]
-        chosen = router.top_k if hasattr(router, "top_k") else router.config.top_k_experts
+        names = ("top_k_experts", "num_experts_per_tok")
+        chosen = router.top_k if hasattr(router, "top_k") else next(getattr(router.config, n) for n in names if hasattr(router.config, n))
+        if hasattr(router, "e_score_correction_bias"):
+            self.see(ordered[:, chosen - 1].clamp(min=0))  # below that HF would choose of other groups, whose scores are 0 to it
         if chosen < ordered.shape[-1]:
             self.see(ordered[:, chosen - 1] - ordered[:, chosen])
 

@@ -196,6 +196,21 @@ Json OwnKeysOf(const ModelShape& s) {
             {"first_k_dense_replace", 1},
             {"max_window_layers", 1}};
   }
+  if (s.family == "deepseek_v3") {
+    return {{"n_routed_experts", 8},
+            {"num_experts_per_tok", 3},
+            {"moe_intermediate_size", s.intermediate},
+            {"n_group", 4},
+            {"topk_group", 2},
+            {"routed_scaling_factor", 1.5},
+            {"n_shared_experts", 1},
+            {"first_k_dense_replace", 1},
+            {"kv_lora_rank", 64},
+            {"q_lora_rank", 96},
+            {"qk_nope_head_dim", 32},
+            {"qk_rope_head_dim", 16},
+            {"v_head_dim", 64}};
+  }
   if (s.family == "glm4_moe") {
     return {{"n_routed_experts", 8},  {"num_experts_per_tok", 3}, {"moe_intermediate_size", s.intermediate},
             {"n_group", 4},           {"topk_group", 2},          {"routed_scaling_factor", 1.5},

@@ -190,6 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "qwen2moe_all", "olmoe", "glm4moe", "gptoss", "gptoss.mxfp4", "gptoss.gguf", "granitemoe",
                     "granitemoe.gguf", "glm4moe.gguf", "mixtral.gguf", "qwen3moe.gguf", "qwen2moe_all.gguf",
                     "olmoe.gguf", "phimoe", "dots1", "dots1.gguf", "minimaxm2", "minimaxm2.gguf", "ernie", "ernie.gguf",
+                    "deepseekv2", "deepseekv2.gguf", "deepseekv3", "deepseekv3.gguf", "glm4moelite", "glm4moelite.gguf",
                     "erniemoe", "erniemoe.gguf", "gptq", "gptq_act", "gptq_asym", "gptq_v2", "awq", "packed", "int8",
                     "fp8", "fp8_tensor", "fp8_channel"),
     [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });

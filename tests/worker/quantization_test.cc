@@ -106,6 +106,23 @@ TEST(QuantizationTest, ExpertsOfMixturesStayCloseOnAnyRanks) {
   for (size_t i = 0; i < int8.size(); ++i) EXPECT_EQ(int8[i].tokens, split[i].tokens);
 }
 
+TEST(QuantizationTest, LatentAttentionStaysCloseOnAnyRanks) {
+  const test::RandomModel model({.heads = 4, .intermediate = 128, .dtype = "F32", .family = "deepseek_v3"}, 3);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const auto exact = Serve(files, kPrompts, Sizes(1, Quantization::kNone), 12);
+  for (const KvCacheDtype cache : {KvCacheDtype::kFloat32, KvCacheDtype::kInt8}) {
+    EngineSizes one = Sizes(1, Quantization::kInt8, ActivationType::kInt8), three = one;
+    three.shares = {1, 1, 1};
+    one.compute.kv_cache_dtype = three.compute.kv_cache_dtype = cache;
+    const auto int8 = Serve(files, kPrompts, one, 12), split = Serve(files, kPrompts, three, 12);
+    const double worst = WorstDifference(exact, int8);
+    EXPECT_GT(worst, 0) << "nothing was quantised";
+    EXPECT_LT(worst, 0.1) << NameOf(cache);
+    // Sums of another order may round to another step.
+    EXPECT_LT(WorstDifference(int8, split), 0.05) << NameOf(cache);
+  }
+}
+
 TEST(QuantizationTest, ActivationsOfEightBitsStayCloseToThoseOfSixteen) {
   const auto int16 = Serve(1, Quantization::kInt4, 1),
              int8 = Serve(Model(), kPrompts, Sizes(1, Quantization::kInt4, ActivationType::kInt8), 1);

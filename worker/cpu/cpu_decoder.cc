@@ -48,7 +48,8 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       alibi_slopes_(LocalSlopes(spec_, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
       experts_(spec_, shard, sizes.max_step_tokens),
-      mixers_(spec_, shard_, stream, collective, sizes.max_step_tokens) {
+      mixers_(spec_, shard_, stream, collective, sizes.max_step_tokens),
+      latents_(spec_, shard_, stream, activations_, sizes.max_step_tokens) {
   if (spec_.value_norm) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
   for (int64_t rope = 0; rope < std::ssize(spec_.ropes); ++rope) {
     ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
@@ -87,12 +88,14 @@ void CpuDecoder::Embed() {
 
 void CpuDecoder::NormQkv(int64_t layer) {
   const LayerWeights& w = weights(layer);
+  if (spec_.latent.rank > 0) return latents_.Project(w.latents, Normed(w.attention_norm), tokens_, buffers_.qkv.data());
   Matmul(Normed(w.attention_norm), w.qkv, buffers_.qkv.data(), QkvWidth(spec_, shard_, layer), tokens_, activations_);
 }
 
 void CpuDecoder::AddAttention(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  AddProduct(buffers_.attended.data(), w.attention_out, w.attention_out_bias, w.attention_after_norm);
+  const float* attended = spec_.latent.rank > 0 ? latents_.values() : buffers_.attended.data();
+  AddProduct(attended, w.attention_out, w.attention_out_bias, w.attention_after_norm);
 }
 
 void CpuDecoder::NormMixerIn(int64_t layer) {

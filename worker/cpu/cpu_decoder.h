@@ -9,6 +9,7 @@
 #include "worker/cpu/cpu_activations.h"
 #include "worker/cpu/expert_activations.h"
 #include "worker/cpu/kv_cache.h"
+#include "worker/cpu/latents.h"
 #include "worker/cpu/mixers.h"
 #include "worker/cpu/step_inputs.h"
 #include "worker/cpu/weights.h"
@@ -105,6 +106,7 @@ class CpuDecoder final : private DecoderOps {
   const float* experts_in_ = nullptr;  // [T, hidden]: what is multiplied next, buffers_.normed or .residual
   ExpertActivations experts_;          // of layers with a mixture
   CpuMixers mixers_;
+  CpuLatents latents_;
   std::vector<float> logits_;  // [R, local vocab], or of the rows that were asked for last
 };
 

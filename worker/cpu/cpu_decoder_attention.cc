@@ -18,7 +18,7 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
   const int64_t kv_heads = l.has_kv() ? shard_.layer(layer).kv_heads.size() : 0;
   float* q = buffers_.qkv.data();
   float* k = q + heads * dim;
-  float* v = k + kv_heads * dim;
+  float* v = spec_.latent.rank > 0 ? k : k + kv_heads * dim;
   if (!w.qkv_bias.empty()) AddBias(w.qkv_bias, q, tokens_, width);
   if (spec_.qk_norm != QkNorm::kNone) NormQueriesAndKeys(layer);
   if (const int64_t rotated = spec_.rotated_dims(l); rotated > 0) {
@@ -78,6 +78,7 @@ void CpuDecoder::Attend(int64_t layer) {
                 inputs_->context_len.data(), shard_.layer(layer).head_start.data(), inputs_->num_sequences(),
                 shard_.heads.size(), AttentionScale(spec_, l), l.window, static_cast<float>(spec_.score_cap),
                 DataOf(alibi_slopes_), activations_, DataOf(weights(layer).sinks)});
+  if (spec_.latent.rank > 0) latents_.MakeValues(weights(layer).latents, buffers_.attended.data(), tokens_);
   if (!spec_.attention_gate) return;
   const int64_t width = QkvWidth(spec_, shard_, layer), columns = HeadsWidth(layer);
   kernels::SigmoidGate(stream_, {NumberType::kF32, buffers_.attended.data(), buffers_.qkv.data() + width - columns,

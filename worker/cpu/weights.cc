@@ -163,6 +163,11 @@ MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShar
 void ModelWeights::LoadAttention(const ModelFiles& files, const RankShard& shard, int64_t layer, LayerWeights& out) {
   const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
   const auto vector = [&](Role role) { return ReadVector(files, shard, role, layer); };
+  out.attention_out = {matrix(Role::kAttentionOut)};
+  if (files.spec().latent.rank > 0) {
+    out.latents = LoadLatents(files, shard, layer);
+    return;
+  }
   out.qkv = {matrix(Role::kQuery)};
   if (files.spec().layers[static_cast<size_t>(layer)].has_kv()) {
     for (const Role role : {Role::kKey, Role::kValue}) out.qkv.push_back(matrix(role));
@@ -175,7 +180,6 @@ void ModelWeights::LoadAttention(const ModelFiles& files, const RankShard& shard
   out.query_norm = vector(Role::kQueryNorm);
   out.key_norm = vector(Role::kKeyNorm);
   out.sinks = vector(Role::kSinks);
-  out.attention_out = {matrix(Role::kAttentionOut)};
   out.attention_out_bias = vector(Role::kAttentionOutBias);
 }
 

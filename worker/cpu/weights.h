@@ -45,6 +45,16 @@ struct MixerWeights {
   MixerVectors vectors;
 };
 
+/// One rank's weights of latent attention but its output, which is attention's.
+struct LatentWeights {
+  Matrices in;                    // of what queries are made of [query_rank, hidden], where there is that, and of what
+                                  // is cached [rank + rotated_dim, hidden], latents first
+  std::vector<float> query_norm;  // [query_rank]; empty for none
+  Matrices query;                 // [local heads * query_dim, query_rank, or hidden]
+  std::vector<float> norm;        // [rank]
+  Matrices keys, values;          // of each local head [rank, key_dim], [value_dim, rank]
+};
+
 /// One rank's weights of one layer.
 struct LayerWeights {
   NormWeights attention_norm;
@@ -53,6 +63,7 @@ struct LayerWeights {
   /// Local heads, unless another layer's are read kv heads twice, and gates of heads where the model has them:
   /// [* head_dim, hidden]. None in a layer that keeps a state.
   Matrices qkv;
+  LatentWeights latents;                    // instead of qkv
   std::vector<float> qkv_bias;              // one per row of qkv; empty for none
   std::vector<float> query_norm, key_norm;  // [head_dim], or of all local heads; empty for none
   Matrices attention_out;                   // [hidden, local heads * head_dim]
@@ -114,6 +125,7 @@ class ModelWeights {
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading);
   LayerWeights LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer);
   void LoadAttention(const ModelFiles& files, const RankShard& shard, int64_t layer, LayerWeights& out);
+  LatentWeights LoadLatents(const ModelFiles& files, const RankShard& shard, int64_t layer);
   MixerWeights LoadMixer(const ModelFiles& files, const RankShard& shard, int64_t layer);
   MixtureWeights LoadMixture(const ModelFiles& files, const RankShard& shard, int64_t layer);
   kernels::PackedWeight Load(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer,

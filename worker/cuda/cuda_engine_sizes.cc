@@ -31,6 +31,9 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
 
 /// What these kernels cannot do of the model, in one sentence; empty where they can all of it.
 std::string Unsupported(const ModelSpec& spec) {
+  if (spec.latent.rank > 0) {
+    return fmt::format("the CUDA engine has no latent attention, which models of the kind {} have", spec.architecture);
+  }
   if (spec.num_mixture_layers() > 0 && !spec.gated_mlp) {
     return fmt::format("the CUDA engine has no experts without gates, which models of the kind {} have",
                        spec.architecture);

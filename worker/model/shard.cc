@@ -93,6 +93,8 @@ int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
     const int64_t of_queries = queries[i] * shard.heads.size(), of_kv = kv[i] * shard.layers[i].kv_heads.size();
     numbers += spec.layers[i].head_dim * (of_queries + of_kv);
   }
+  for (const Axis axis : {Axis::kLatents, Axis::kQueryParts, Axis::kKeyParts, Axis::kValueParts})
+    numbers += MatrixNumbersPerUnit(spec, axis) * NumbersPerHead(spec.latent, axis) * shard.heads.size();
   return numbers;
 }
 
@@ -212,6 +214,7 @@ int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t la
 
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
   const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
+  if (spec.latent.rank > 0) return l.head_dim * (shard.heads.size() + 1);
   const int64_t heads = shard.heads.size() * (spec.attention_gate ? 2 : 1);
   return l.head_dim * (heads + (l.has_kv() ? 2 * shard.layer(layer).kv_heads.size() : 0));
 }

@@ -44,7 +44,7 @@ struct RankShard {
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Numbers in a row of what a layer's first product makes on a rank: its query heads and, where the layer has keys and
-/// values of its own, those heads.
+/// values of its own, those heads; with latent attention what its queries become, and the one key.
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Channels of a rank that go through a layer's causal convolution: of short convolutions all, of heads that keep a

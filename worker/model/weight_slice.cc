@@ -37,11 +37,21 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
       return {shard.key_heads.begin * r.key_dim, shard.key_heads.end * r.key_dim};
     case Axis::kStateValues:
       return {shard.value_heads.begin * r.value_dim, shard.value_heads.end * r.value_dim};
+    case Axis::kLatents:
+    case Axis::kQueryParts:
+    case Axis::kKeyParts:
+    case Axis::kValueParts: {
+      const int64_t numbers = NumbersPerHead(spec.latent, axis);
+      return {shard.heads.begin * numbers, shard.heads.end * numbers};
+    }
     case Axis::kOne:
     case Axis::kHidden:
     case Axis::kLayerInput:
     case Axis::kLayerInputs:
     case Axis::kHeadDim:
+    case Axis::kQueryRank:
+    case Axis::kLatent:
+    case Axis::kKeyPartDim:
     case Axis::kTokens:
     case Axis::kPositionRows:
     case Axis::kExperts:

@@ -38,5 +38,6 @@ extern const Architecture kQwen35Text, kQwen35MoeText;                // qwen_hy
 extern const Architecture kBamba;                                     // bamba.cc
 extern const Architecture kNemotronH, kNemotronHMoe;                  // nemotron_h.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
+extern const Architecture kDeepseekV2, kDeepseekV3, kGlm4MoeLite;     // deepseek.cc
 
 }  // namespace quire::architectures

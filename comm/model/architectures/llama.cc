@@ -141,7 +141,8 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.num_heads = config.Count("attention.head_count");
   ReadCounts(config, kGgufKvHeads, &LayerSpec::num_kv_heads, spec, spec.num_heads);
   spec.SetAll(&LayerSpec::head_dim, config.Count("attention.key_length", UsualHeadDim(spec)));
-  if (config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
+  const bool has_latents = config.Has("attention.kv_lora_rank");  // whose heads deepseek.cc reads
+  if (!has_latents && config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
     Fail("{}: values of another length than keys are not supported", config.path());
   }
   ReadMlpColumns(config, spec);

@@ -9,10 +9,9 @@
 
 namespace quire::architectures {
 
-namespace {
-
-/// What YaRN multiplies scores by, as the square of what cosines and sines get, for a context `scale` times as long.
 double YarnAttention(double scale, double mscale) { return scale <= 1 ? 1 : 0.1 * mscale * std::log(scale) + 1; }
+
+namespace {
 
 void ReadYarn(const HfConfig& scaling, Rope& rope) {
   const double mscale = scaling.Real("mscale", 0), all = scaling.Real("mscale_all_dim", 0);

@@ -35,6 +35,9 @@ struct RopesOfKinds {
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
                                                double sliding_theta);
 
+/// What YaRN multiplies scores by, as the square of what cosines and sines get, for a context `scale` times as long.
+double YarnAttention(double scale, double mscale);
+
 Rope RopeFromGguf(const GgufConfig& config, int64_t head_dim);
 
 /// GGUF tensors that RopeFromGguf reads: Rope::divisors, and those of a longrope.

@@ -651,7 +651,8 @@ TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
               testing::HasSubstr("heads of 64, 80, 96, 128, 256, 512 numbers, the model's have 48"));
   EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
   for (const auto& [hybrid, problem] :
-       {std::pair{"nemotronhmoe", "experts without gates"},
+       {std::pair{"deepseekv2", "no latent attention"},
+        std::pair{"nemotronhmoe", "experts without gates"},
         {"qwen3next", "128 rows and a multiple of 8 columns, the model's are of 12 and 10"},
         {"lfm2", "channels that are a multiple of 32, the model has 48"}}) {
     const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + hybrid);

@@ -1,0 +1,60 @@
+// What latent attention's weights become, against the file's matrix of keys and values: [heads, key_dim + value_dim,
+// rank].
+#include <gtest/gtest.h>
+
+#include "kernels/matmul.h"
+#include "tests/support/expect_near.h"
+#include "tests/support/random.h"
+#include "tests/support/random_model.h"
+#include "worker/cpu/weights.h"
+#include "worker/model/stored_rows.h"
+
+namespace quire {
+namespace {
+
+std::vector<float> Multiply(const kernels::PackedWeight& weight, const std::vector<float>& x) {
+  std::vector<float> y(static_cast<size_t>(weight.rows));
+  kernels::Matmul(kernels::CpuStream(1), {x.data(), weight.cols, &weight, 1, y.data(), weight.rows, 1});
+  return y;
+}
+
+class LatentWeightsTest : public testing::TestWithParam<int> {};
+
+TEST_P(LatentWeightsTest, BringQueriesToLatentsAndLatentsToValues) {
+  const test::RandomModel model({.heads = 5, .intermediate = 128, .family = "deepseek_v3", .packed_bits = GetParam()},
+                                7);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const LatentAttention& latent = files.spec().latent;
+  const Tensor& stored = files.Get(Role::kLatentKeys, 1);
+  test::Random random(1);
+  int64_t head = 0;
+  for (const RankShard& shard : PlanShards(files.spec(), {1, 1})) {
+    const ModelWeights weights(files, shard, Quantization::kNone);
+    const LatentWeights& w = weights.layers[1].latents;
+    ASSERT_EQ(std::ssize(w.keys), shard.heads.size());
+    for (int64_t h = 0; h < shard.heads.size(); ++h, ++head) {
+      const auto query = random.Floats(latent.key_dim), mean = random.Floats(latent.rank);
+      std::vector<double> at_latents(static_cast<size_t>(latent.rank)), values(static_cast<size_t>(latent.value_dim));
+      std::vector<float> row(static_cast<size_t>(latent.rank));
+      for (int64_t i = 0; i < latent.key_dim + latent.value_dim; ++i) {
+        DecodeRow(stored, head * (latent.key_dim + latent.value_dim) + i, 0, latent.rank, row.data());
+        for (size_t r = 0; r < row.size(); ++r) {
+          if (i < latent.key_dim) {
+            at_latents[r] += double{query[static_cast<size_t>(i)]} * row[r];
+          } else {
+            values[static_cast<size_t>(i - latent.key_dim)] += double{mean[r]} * row[r];
+          }
+        }
+      }
+      const auto index = static_cast<size_t>(h);
+      test::ExpectNear(Multiply(w.keys[index], query), at_latents, 1e-4, "keys of head " + std::to_string(head));
+      test::ExpectNear(Multiply(w.values[index], mean), values, 2e-3, "values of head " + std::to_string(head));
+    }
+  }
+  EXPECT_EQ(head, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(PlainAndPacked, LatentWeightsTest, testing::Values(0, 4, 8));
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,74 @@
+// The weights of latent attention, head by head.
+#include <algorithm>
+#include <numeric>
+
+#include "worker/cpu/weights.h"
+#include "worker/model/stored_rows.h"
+
+namespace quire {
+
+namespace {
+
+/// The head's rows of those of all.
+WeightSlice PartOfRows(const WeightSlice& all, int64_t head, int64_t count) {
+  const auto begin = all.rows.begin() + head * count;
+  return {{begin, begin + count}, all.cols};
+}
+
+/// All of a matrix.
+WeightSlice WholeOf(const Tensor& tensor) {
+  WeightSlice slice{std::vector<int64_t>(static_cast<size_t>(tensor.rows())), {0, tensor.cols()}};
+  std::iota(slice.rows.begin(), slice.rows.end(), int64_t{0});
+  return slice;
+}
+
+/// These rows as columns, in `room`, which outlives what is returned: of a plain matrix as they are, of others, whose
+/// blocks lie along rows, in fp32. `counts`: without its numbers.
+Tensor RowsTurned(const Tensor& tensor, const WeightSlice& rows, bool counts, std::vector<std::byte>& room) {
+  const bool plain = LayoutOf(tensor.type).block_numbers == 1 && tensor.scaled == nullptr;
+  const NumberType type = plain ? tensor.type : NumberType::kF32;
+  const int64_t count = std::ssize(rows.rows), cols = rows.cols.size();
+  if (counts) return {type, {cols, count}, {}};
+  const int64_t row_bytes = kernels::RowBytes(type, cols);
+  std::vector<std::byte> gathered(static_cast<size_t>(count * row_bytes));
+  std::vector<float> numbers(static_cast<size_t>(cols));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = rows.rows[static_cast<size_t>(i)];
+    const std::byte* from = tensor.data.data() + row * row_bytes;
+    if (!plain) {
+      DecodeRow(tensor, row, 0, cols, numbers.data());
+      from = reinterpret_cast<const std::byte*>(numbers.data());
+    }
+    std::copy_n(from, row_bytes, gathered.data() + i * row_bytes);
+  }
+  return Transposed({type, {count, cols}, gathered}, room);
+}
+
+}  // namespace
+
+LatentWeights ModelWeights::LoadLatents(const ModelFiles& files, const RankShard& shard, int64_t layer) {
+  const LatentAttention& latent = files.spec().latent;
+  const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
+  LatentWeights out;
+  if (latent.query_rank > 0) out.in.push_back(matrix(Role::kQueryIn));
+  out.in.push_back(matrix(Role::kLatentIn));
+  out.query_norm = ReadVector(files, shard, Role::kQueryInNorm, layer);
+  out.query = {matrix(Role::kQuery)};
+  out.norm = ReadVector(files, shard, Role::kLatentNorm, layer);
+  const Tensor &keys = files.Get(Role::kLatentKeys, layer), &values = files.Get(Role::kLatentValues, layer);
+  const auto of_keys = SliceOf(files, shard, Role::kLatentKeys, layer),
+             of_values = SliceOf(files, shard, Role::kLatentValues, layer);
+  std::vector<std::byte> room;
+  for (int64_t h = 0; h < shard.heads.size(); ++h) {
+    if (latent.by_head) {
+      out.keys.push_back(Pack(keys, PartOfRows(of_keys, h, latent.rank)));
+    } else {
+      const Tensor turned = RowsTurned(keys, PartOfRows(of_keys, h, latent.key_dim), loading_ == Loading::kCount, room);
+      out.keys.push_back(Pack(turned, WholeOf(turned)));
+    }
+    out.values.push_back(Pack(values, PartOfRows(of_values, h, latent.value_dim)));
+  }
+  return out;
+}
+
+}  // namespace quire

@@ -1,0 +1,116 @@
+#include "worker/cpu/latents.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/expert_matmul.h"
+#include "kernels/head_norm.h"
+#include "worker/cpu/cpu_activations.h"
+
+namespace quire {
+
+CpuLatents::CpuLatents(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream,
+                       kernels::Activations activations, int64_t max_tokens)
+    : latent_(spec.latent),
+      heads_(shard.heads.size()),
+      head_dim_(latent_.rotated_dim + latent_.rank),
+      interleaved_(spec.interleaved_rope_rows),
+      stream_(stream),
+      activations_(activations) {
+  if (latent_.rank == 0) return;
+  const int64_t together = std::min(max_tokens, kRowsTogether);
+  const auto make = [](auto& list, int64_t count) { list.resize(static_cast<size_t>(count)); };
+  make(in_, max_tokens * (latent_.query_rank + head_dim_));
+  make(queries_, max_tokens * heads_ * latent_.query_dim());
+  make(products_, together * heads_ * std::max(latent_.rank, latent_.value_dim));
+  make(start_, heads_ + 1);
+  make(part_of_row_, together * heads_);
+  make(values_, max_tokens * heads_ * latent_.value_dim);
+}
+
+void CpuLatents::PutRotated(const float* from, float* to) const {
+  const int64_t dims = latent_.rotated_dim, half = dims / 2;
+  if (!interleaved_) {
+    std::copy_n(from, dims, to);
+    return;
+  }
+  for (int64_t i = 0; i < half; ++i) {
+    to[i] = from[2 * i];
+    to[half + i] = from[2 * i + 1];
+  }
+}
+
+void CpuLatents::Project(const LatentWeights& w, const float* x, int64_t tokens, float* qkv) {
+  const int64_t hidden = w.in[0].cols, query_dim = latent_.query_dim(), rotated = latent_.rotated_dim;
+  const int64_t before = latent_.query_rank, stride = before + head_dim_;
+  const auto multiply = [&](const float* from, int64_t from_stride, const Matrices& by, float* to, int64_t to_stride) {
+    kernels::Matmul(stream_, {from, from_stride, by.data(), std::ssize(by), to, to_stride, tokens, activations_});
+  };
+  const auto norm = [&](float* from, const std::vector<float>& weight) {
+    kernels::HeadNorm(stream_, {from, weight.data(), tokens, 1, std::ssize(weight), stride,
+                                static_cast<float>(latent_.norm_epsilon)});
+  };
+  multiply(x, hidden, w.in, in_.data(), stride);
+  if (before > 0) {
+    norm(in_.data(), w.query_norm);
+    multiply(in_.data(), stride, w.query, queries_.data(), heads_ * query_dim);
+  } else {
+    multiply(x, hidden, w.query, queries_.data(), heads_ * query_dim);
+  }
+  norm(in_.data() + before, w.norm);
+  const int64_t width = (heads_ + 1) * head_dim_, rank = latent_.rank;
+  for (int64_t first = 0; first < tokens; first += kRowsTogether) {
+    const int64_t count = std::min(kRowsTogether, tokens - first);
+    MultiplyByHead(w.keys, queries_.data() + first * heads_ * query_dim, query_dim, count);
+    stream_.pool().ForRange(count, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        float* to = qkv + (first + i) * width;
+        const float* query = queries_.data() + (first + i) * heads_ * query_dim + latent_.key_dim;
+        for (int64_t h = 0; h < heads_; ++h, to += head_dim_, query += query_dim) {
+          PutRotated(query, to);
+          std::copy_n(products_.data() + (h * count + i) * rank, rank, to + rotated);
+        }
+        const float* cached = in_.data() + (first + i) * stride + before;
+        PutRotated(cached + rank, to);
+        std::copy_n(cached, rank, to + rotated);
+      }
+    });
+  }
+}
+
+void CpuLatents::MakeValues(const LatentWeights& w, const float* attended, int64_t tokens) {
+  const int64_t width = heads_ * head_dim_, dim = latent_.value_dim;
+  for (int64_t first = 0; first < tokens; first += kRowsTogether) {
+    const int64_t count = std::min(kRowsTogether, tokens - first);
+    MultiplyByHead(w.values, attended + first * width + latent_.rotated_dim, head_dim_, count);
+    stream_.pool().ForRange(count, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        float* to = values_.data() + (first + i) * heads_ * dim;
+        for (int64_t h = 0; h < heads_; ++h) std::copy_n(products_.data() + (h * count + i) * dim, dim, to + h * dim);
+      }
+    });
+  }
+}
+
+void CpuLatents::MultiplyByHead(const Matrices& weights, const float* x, int64_t apart, int64_t tokens) {
+  // Heads are experts, each of which every token has chosen.
+  for (int64_t h = 0; h < heads_; ++h) {
+    start_[static_cast<size_t>(h)] = static_cast<int32_t>(h * tokens);
+    for (int64_t i = 0; i < tokens; ++i)
+      part_of_row_[static_cast<size_t>(h * tokens + i)] = static_cast<int32_t>(i * heads_ + h);
+  }
+  start_.back() = static_cast<int32_t>(heads_ * tokens);
+  kernels::ExpertMatmul(stream_, {.x = x,
+                                  .x_stride = apart,
+                                  .pair_of_row = part_of_row_.data(),
+                                  .pairs_per_x_row = 1,
+                                  .start = start_.data(),
+                                  .weights = weights.data(),
+                                  .num_experts = heads_,
+                                  .num_weights = 1,
+                                  .bias = nullptr,
+                                  .y = products_.data(),
+                                  .activations = activations_});
+}
+
+}  // namespace quire
