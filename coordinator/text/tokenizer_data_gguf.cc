@@ -29,6 +29,31 @@ struct NamedCuts {
 constexpr const char* kQwen35Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+/// Letters that come in capitals, as DeepSeek's first tokenizer lists them.
+constexpr const char* kDeepseekLetters =
+    R"(\s?[)"
+    R"(A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af})"
+    R"(\x{370}-\x{373}\x{376}\x{377}\x{37b}-\x{37d}\x{37f}\x{386}\x{388}-\x{38a}\x{38c}\x{38e}-\x{3a1})"
+    R"(\x{3a3}-\x{3f5}\x{3f7}-\x{481}\x{48a}-\x{52f}\x{531}-\x{556}\x{10a0}-\x{10c5}\x{13a0}-\x{13f5})"
+    R"(\x{13f8}-\x{13fd}\x{1c90}-\x{1cba}\x{1cbd}-\x{1cbf}\x{1d00}-\x{1d2b}\x{1d6b}-\x{1d77})"
+    R"(\x{1d79}-\x{1d9a}\x{1e00}-\x{1f15}\x{1f18}-\x{1f1d}\x{1f20}-\x{1f45}\x{1f48}-\x{1f4d})"
+    R"(\x{1f50}-\x{1f57}\x{1f59}\x{1f5b}\x{1f5d}\x{1f5f}-\x{1f7d}\x{1f80}-\x{1fb4}\x{1fb6}-\x{1fbc}\x{1fbe})"
+    R"(\x{1fc2}-\x{1fc4}\x{1fc6}-\x{1fcc}\x{1fd0}-\x{1fd3}\x{1fd6}-\x{1fdb}\x{1fe0}-\x{1fec}\x{1ff2}-\x{1ff4})"
+    R"(\x{1ff6}-\x{1ffc}\x{2102}\x{2107}\x{210a}-\x{2113}\x{2115}\x{2119}-\x{211d}\x{2124}\x{2126}\x{2128})"
+    R"(\x{212a}-\x{212d}\x{212f}-\x{2134}\x{2139}\x{213c}-\x{213f}\x{2145}-\x{2149}\x{214e}\x{2183}\x{2184})"
+    R"(\x{2c00}-\x{2c7b}\x{2c7e}-\x{2ce4}\x{2ceb}-\x{2cee}\x{2cf2}\x{2cf3}\x{a640}-\x{a66d})"
+    R"(\x{a680}-\x{a69b}\x{a722}-\x{a76f}\x{a771}-\x{a787}\x{a78b}-\x{a78e}\x{ab70}-\x{abbf})"
+    R"(\x{fb00}-\x{fb06}\x{fb13}-\x{fb17}\x{ff21}-\x{ff3a}\x{ff41}-\x{ff5a}\x{10400}-\x{1044f})"
+    R"(\x{104b0}-\x{104d3}\x{104d8}-\x{104fb}\x{10c80}-\x{10cb2}\x{10cc0}-\x{10cf2}\x{118a0}-\x{118df})"
+    R"(\x{1e900}-\x{1e943})"
+    R"(]+)";
+constexpr const char *kDeepseekSigns =
+                         R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3000}-\x{3002}]+)",
+                     *kDeepseekAsian = R"([\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}]+)",
+                     *kDeepseekV3Asian = R"([\x{4e00}-\x{9fa5}\x{3040}-\x{309f}\x{30a0}-\x{30ff}]+)",
+                     *kDeepseekV3Pattern =
+                         R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
+                         R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kEnglishEnds = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
 
 /// Cuts words where small letters are followed by capital ones: that of o200k, with `ends` of English words and so many
@@ -38,6 +63,15 @@ std::string WordsByCase(const char* ends, const char* digits) {
   return fmt::format(R"([^\r\n\p{{L}}\p{{N}}]?{0}*{1}+{2}|[^\r\n\p{{L}}\p{{N}}]?{0}+{1}*{2}|\p{{N}}{3})"
                      R"(| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
                      kUpper, kLower, ends, digits);
+}
+
+/// Words by case likewise, but that Chinese characters go together: those of the script, not of its extensions.
+std::string KimiWords() {
+  const std::string upper = R"((?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]))",
+                    lower = R"((?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}]))";
+  return fmt::format(R"(\p{{sc:Han}}+|[^\r\n\p{{L}}\p{{N}}]?{0}*{1}+{2}|[^\r\n\p{{L}}\p{{N}}]?{0}+{1}*{2})"
+                     R"(|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+                     upper, lower, kEnglishEnds);
 }
 
 const std::vector<NamedCuts>& PreTokenizers() {
@@ -57,6 +91,10 @@ const std::vector<NamedCuts>& PreTokenizers() {
       {{"qwen2"}, {kQwen2Pattern}, true},
       {{"deepseek-r1-qwen"}, {kQwen2Pattern}},
       {{"qwen35"}, {kQwen35Pattern}, true},
+      {{"deepseek-llm"}, {"[\\r\\n]", kDeepseekLetters, kDeepseekSigns, R"(\s+$)", kDeepseekAsian, kDigit}},
+      {{"deepseek-coder"}, {"[\\r\\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepseekAsian, kDigit}},
+      {{"deepseek-v3", "hunyuan-dense"}, {R"(\p{N}{1,3})", kDeepseekV3Asian, kDeepseekV3Pattern}},
+      {{"kimi-k2"}, {KimiWords()}},
       {{"gpt-4o", "llama4", "minimax-m2"}, {WordsByCase(kEnglishEnds, "{1,3}")}},
       {{"tekken"}, {WordsByCase("", "")}, false, true, true},
       {{"bloom"}, {" ?[^(\\s|.,!?…。，、।۔،)]+"}},
