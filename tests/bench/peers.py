@@ -81,9 +81,10 @@ class Server:
 
 def quire(o, model, options):
     port = free_port()
-    command = [os.path.join(o.build, "quire"), "serve", "--model", model, "--port", str(port), "--admin-port", str(free_port()), "-tp", "2",
+    command = [os.path.join(o.build, "quire"), "serve", "--model", model, "--port", str(port), "--admin-port", str(free_port()),
                "--num-kv-blocks", str(workloads.POOL_TOKENS // 16)]
-    return Server(command + options, port, "/ready", {})
+    ranks = [] if "-tp" in options else ["-tp", "2"]
+    return Server(command + ranks + options, port, "/ready", {})
 
 
 def llama(o, model):
