@@ -572,6 +572,8 @@ MUTANTS = [
            ["worker/golden_test:*AloneOneRank/deepseekv3_gguf"]),
     Mutant("ranks take the same heads of latents", "worker/model/weight_slice.cc", "return {shard.heads.begin * numbers, shard.heads.end * numbers};",
            "return {0, shard.heads.size() * numbers};", ["worker/golden_test:*MixedBatch*/deepseekv2"]),
+    Mutant("a device measures the smallest size alone", "worker/cuda/cuda_engine.cc", "rows <= sizes_.max_sequences; rows = PaddedRows(rows + 1))",
+           "rows <= 1; rows = PaddedRows(rows + 1))", ["worker/cuda/cuda_engine_test:*Tuning*"]),
     # Quantised safetensors.
     Mutant("zeros of GPTQ's first version are what the file says", "comm/model/quantization_config.cc", 'version == "gptq" ? 1 : 0', "0",
            ["worker/golden_test:*AloneOneRank/gptq_asym"]),

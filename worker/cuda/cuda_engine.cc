@@ -86,6 +86,7 @@ class CudaEngine final : public RankEngine {
   };
   using GraphKey = std::tuple<int64_t, bool, bool, int32_t, int>;  // rows, combines of each kind, context, candidates
 
+  void ChooseWays();
   void EditTables(const StepPlan& plan, const SequenceTable& table, int set);
   void Run(const StepShape& shape, int num_candidates);
   void Queue(const StepShape& shape, int num_candidates);
@@ -114,6 +115,7 @@ class CudaEngine final : public RankEngine {
 
 int64_t CudaEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
   cache_ = std::make_unique<CudaKvCache>(spec_, sizes_.shard, format_, device_, num_blocks, num_host_blocks);
+  ChooseWays();
   std::vector<BlockCopyPair> trial;
   for (int i = 1; i < std::min({num_blocks, num_host_blocks, 17}); ++i) trial.push_back({i, i});
   if (trial.empty()) return 0;
@@ -124,6 +126,13 @@ int64_t CudaEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
   device_.Await(kMovedMark[0]);
   return static_cast<int64_t>(1e9 * device_.SecondsBetween(kBegunMark[0], kMovedMark[0])) /
          static_cast<int64_t>(trial.size());
+}
+
+/// How steps that become graphs are computed, of all sizes that they may have: measured before there are requests, so
+/// that none waits for it. Each rank measures by itself: there is no sum over ranks among what is measured.
+void CudaEngine::ChooseWays() {
+  for (int64_t rows = 1; options_.graphs && rows <= sizes_.max_sequences; rows = PaddedRows(rows + 1))
+    options_.tune ? decoder_.Tune(rows) : decoder_.SetFused(rows, options_.fuse);
 }
 
 void CudaEngine::EditTables(const StepPlan& plan, const SequenceTable& table, int set) {
@@ -190,14 +199,7 @@ void CudaEngine::Run(const StepShape& shape, int num_candidates) {
   if (!options_.graphs || shape.num_chunks > 0) return Queue(shape, num_candidates);
   std::unique_ptr<DeviceGraph>& graph =
       graphs_[{shape.num_rows, shape.combines[0], shape.combines[1], shape.max_context, num_candidates}];
-  if (graph == nullptr) {
-    if (options_.tune) {
-      decoder_.Tune(shape.num_rows);
-    } else {
-      decoder_.SetFused(shape.num_rows, options_.fuse);
-    }
-    graph = device_.Capture([&] { Queue(shape, num_candidates); });
-  }
+  if (graph == nullptr) graph = device_.Capture([&] { Queue(shape, num_candidates); });
   device_.Launch(*graph);
 }
 

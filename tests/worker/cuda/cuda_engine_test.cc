@@ -11,6 +11,7 @@
 #include "tests/support/random_model.h"
 #include "worker/cuda/cuda_weights.h"
 #include "worker/cuda/device_matrix.h"
+#include "worker/cuda/emulated_gemm.h"
 #include "worker/cuda/engine_case.h"
 #include "worker/cuda/step_builder.h"
 
@@ -518,6 +519,28 @@ TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
   };
   EXPECT_EQ(recorded(3, 5) - recorded(2, 5), 6) << "one graph, of a batch whose contexts are whole";
   EXPECT_LE(recorded(3, 390) - recorded(2, 390), 7) << "one graph, of a batch whose context may be split";
+}
+
+TEST(CudaEngineTuningTest, IsDoneBeforeTheFirstRequestForEverySizeOfAStep) {
+  const test::RandomModel model({}, 5);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const test::EngineMaker make = [](const ModelFiles& of, const EngineSizes& sizes, Collective&) {
+    return MakeCudaEngine(of, sizes, {}, 0, nullptr);
+  };
+  const test::Setup setup = {.max_running = 10};
+  test::tuned_rows.clear();
+  const auto alone = MakeThreadCollectives(1);
+  make(files, {.block_size = 16, .max_step_tokens = 48, .max_running = 10, .max_model_len = 400, .shares = {1}},
+       *alone[0])
+      ->AllocateBlocks(setup.num_blocks, 0);
+  const auto at_start = std::exchange(test::tuned_rows, {});
+  EXPECT_EQ(std::set<int64_t>(at_start.begin(), at_start.end()), (std::set<int64_t>{1, 2, 4, 8, 12}));
+  // Requests come and go, so that steps have several of those sizes.
+  const std::vector<test::Ask> asks = {
+      {.prompt = {5, 6, 7}, .max_tokens = 12}, {.prompt = {9, 3}, .n = 3}, {.prompt = {4}}};
+  const test::Answers answers = test::Serve(files, asks, setup, make);
+  EXPECT_EQ(answers.sinks[0].choices.at(0).tokens.size(), 12u);
+  EXPECT_EQ(test::tuned_rows, at_start);
 }
 
 TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {

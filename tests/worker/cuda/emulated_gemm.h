@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+
+namespace quire::test {
+
+/// Rows of the products that Gemm::Tune was asked to measure, each as often as it was.
+extern std::multiset<int64_t> tuned_rows;
+
+}  // namespace quire::test
