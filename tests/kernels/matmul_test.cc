@@ -200,6 +200,18 @@ TEST_P(MatmulTest, WhatIsNotFiniteShows) {
   }
 }
 
+// What lies behind the columns of a product, where an instruction takes more of them at once, must not count.
+TEST_P(MatmulTest, NothingIsLeftOfTheCallBefore) {
+  Random random(16);
+  const int64_t m = 31, k = quantised() ? 32 : 37;
+  const Storage before = RandomWeight(type(), 17, 512, random), w = RandomWeight(type(), 17, k, random);
+  const auto x = random.Floats(m * k);
+  const auto expected = Run(w.weight, x, m, 1);
+  Run(before.weight, std::vector<float>(static_cast<size_t>(m * 512), std::numeric_limits<float>::infinity()), m, 1);
+  EXPECT_EQ(Run(w.weight, x, m, 1), expected);
+  for (const float y : expected) EXPECT_TRUE(std::isfinite(y));
+}
+
 TEST_P(MatmulTest, LargeNumbersStayLarge) {
   Random random(13);
   const Storage w = RandomWeight(type(), 4, 64, random);

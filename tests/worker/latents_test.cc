@@ -1,6 +1,11 @@
 // What latent attention's weights become, against the file's matrix of keys and values: [heads, key_dim + value_dim,
 // rank].
+#include "worker/cpu/latents.h"
+
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
 
 #include "kernels/matmul.h"
 #include "tests/support/expect_near.h"
@@ -52,6 +57,37 @@ TEST_P(LatentWeightsTest, BringQueriesToLatentsAndLatentsToValues) {
     }
   }
   EXPECT_EQ(head, 5);
+}
+
+// More rows than go through products together.
+TEST_P(LatentWeightsTest, RowsAreBitEqualInAnyBatch) {
+  const test::RandomModel model({.heads = 5, .intermediate = 128, .family = "deepseek_v3", .packed_bits = GetParam()},
+                                7);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const ModelSpec& spec = files.spec();
+  const RankShard shard = PlanShards(spec, {1, 1})[0];
+  const ModelWeights weights(files, shard, Quantization::kNone);
+  const LatentWeights& w = weights.layers[1].latents;
+  const kernels::CpuStream stream(2);
+  constexpr int64_t kTokens = 251;
+  CpuLatents latents(spec, shard, stream, kernels::Activations::kInt16, kTokens);
+  const auto hidden = static_cast<size_t>(spec.hidden_size), heads = static_cast<size_t>(shard.heads.size()),
+             dim = static_cast<size_t>(spec.layers[1].head_dim), value_dim = static_cast<size_t>(spec.latent.value_dim);
+  test::Random random(2);
+  const auto x = random.Floats(kTokens * spec.hidden_size);
+  const auto attended = random.Floats(kTokens * static_cast<int64_t>(heads * dim));
+  std::vector<float> all(kTokens * (heads + 1) * dim), one((heads + 1) * dim);
+  latents.Project(w, x.data(), kTokens, all.data());
+  latents.MakeValues(w, attended.data(), kTokens);
+  const std::vector<float> values(latents.values(), latents.values() + kTokens * heads * value_dim);
+  for (const size_t row : {0, 1, 119, 120, 130, 240, 250}) {
+    latents.Project(w, x.data() + row * hidden, 1, one.data());
+    EXPECT_TRUE(std::ranges::equal(one, std::span(all).subspan(row * one.size(), one.size()))) << "row " << row;
+    latents.MakeValues(w, attended.data() + row * heads * dim, 1);
+    EXPECT_TRUE(std::equal(latents.values(), latents.values() + heads * value_dim,
+                           values.begin() + static_cast<int64_t>(row * heads * value_dim)))
+        << "values of row " << row;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(PlainAndPacked, LatentWeightsTest, testing::Values(0, 4, 8));
