@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "kernels/cpu/isa/table.h"
 #include "kernels/embedding.h"
 #include "tests/kernels/packed_case.h"
 #include "tests/kernels/reference.h"
@@ -280,6 +281,14 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, MatmulTest,
                                          Case{"Q4_0byInt8", NumberType::kQ4_0, Activations::kInt8},
                                          Case{"Q4_1byInt8", NumberType::kQ4_1, Activations::kInt8}),
                          [](const auto& of) { return of.param.name; });
+
+TEST(MatmulEdgeTest, PeaksCountWhatInstructionsDo) {
+  const IsaTable& table = ActiveTable();
+  for (const Arithmetic arithmetic : {Arithmetic::kMultiplyAdd, Arithmetic::kInt16})
+    EXPECT_GT(table.run_peak(arithmetic, 64), 0);
+  EXPECT_EQ(table.run_peak(Arithmetic::kInt8, 64) > 0, table.takes_int8(NumberType::kQ4_0));
+  EXPECT_NEAR(table.run_peak(Arithmetic::kInt16, 128), 2 * table.run_peak(Arithmetic::kInt16, 64), 1e-6);
+}
 
 TEST(MatmulEdgeTest, NoColumnsGiveZeros) {
   for (const NumberType type : {NumberType::kF32, NumberType::kBF16, NumberType::kQ8_0, NumberType::kQ4_0}) {
