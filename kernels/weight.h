@@ -36,6 +36,17 @@ NumberType PackedType(NumberType stored);
 /// scale and minimum of 32 numbers becoming halves; the others are rounded anew by EncodeRow.
 void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, std::byte* out);
 
+/// 32 numbers of at most six bits. q5_1 and q5_k: value = scales[0] * number + scales[1]; q6_k: value = (number - 32) *
+/// scales[0] for the first 16, and scales[1] for the others. Scales are halves, as PutHalf leaves them.
+struct SixBitBlock {
+  std::byte scales[2][2];
+  uint8_t numbers[32];
+};
+
+/// Reads part of a row of q5_1, q5_k or q6_k with its own integers; products of scales become halves. col and count
+/// must be multiples of the weight's block.
+void ReadSixBits(const Weight& weight, int64_t row, int64_t col, int64_t count, SixBitBlock* out);
+
 /// Writes numbers as blocks of q8_0 (the largest of a block by its absolute value becomes 127) or q4_1 (from the least
 /// to the largest, 0 to 15), each rounded to the nearest. count must be a multiple of the block.
 void EncodeRow(NumberType type, const float* numbers, int64_t count, std::byte* out);

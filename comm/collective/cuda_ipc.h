@@ -25,7 +25,8 @@ void CopyToDevice(void* to, const void* from, size_t bytes);
 void CopyFromDevice(void* to, const void* from, size_t bytes);
 void WaitForStream(void* stream);
 
-/// Microseconds of one call of `queue` on the stream, by events: the median over `rounds` runs of `calls` calls each.
+/// Microseconds of one call of `queue` on the stream, by events: the median over `rounds` runs of a graph of `calls`
+/// calls. What must not be in a graph, such as ranks that connect, was called before.
 double MedianMicros(int rounds, int calls, void* stream, const std::function<void()>& queue);
 
 /// Memory on the devices of all ranks, each mapped into all of them, and words that this rank's host and device share.

@@ -1,29 +1,10 @@
-// The quantisation formats that model files have and products do not: numbers out of them, and rows of them in formats
-// that products have. Layouts: ggml's. Nibbles are in its order, low halves first (comm/base/number_type.h).
-//
-// Blocks of 32 numbers:
-//   q5_0: fp16 d, 32 fifth bits, nibbles      value = d * (q - 16)
-//   q5_1: fp16 d, fp16 m, fifth bits, nibbles value = d * q + m
-//   iq4_nl: fp16 d, nibbles                   value = d * u[q], u a table of 16 integers
-// Of 256 numbers:
-//   q4_k: fp16 d, fp16 n, 6 bits of scale s   value = d * s * q - n * t
-//         and of minimum t for each 32 numbers
-//         in 12 bytes, 128 bytes of nibbles
-//   q5_k: the same, with 32 bytes of fifth
-//         bits before the nibbles
-//   q6_k: 128 bytes of low four bits, 64 of   value = d * s * (q - 32)
-//         high two, int8 s for each 16 numbers,
-//         fp16 d
-//   q2_k: 4 bits of s and of t for each 16,   value = d * s * q - n * t
-//         64 bytes of two bits, fp16 d, fp16 n
-//   q3_k: 32 bytes of third bits, 64 of two,  value = d * (s - 32) * (q - 4)
-//         6 bits of s for each 16, fp16 d
-//   iq4_xs: fp16 d, the high two bits and the value = d * (s - 32) * u[q]
-//         low four of s for each 32, nibbles
+// Numbers out of the quantisation formats that model files have and products do not (file_blocks.h), and rows of them
+// in formats that products have.
 #include <cstring>
 #include <vector>
 
 #include "kernels/check.h"
+#include "kernels/cpu/file_blocks.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/mxfp4.h"
 #include "kernels/packed_weight.h"
@@ -32,43 +13,13 @@ namespace quire::kernels {
 
 namespace {
 
-constexpr int kSuperBlock = 256;
-
-int At(const std::byte* p) { return std::to_integer<int>(*p); }
-
-/// The fifth bits of 32 numbers, bit i for number i, above their nibbles.
-struct FiveBits {
-  const std::byte *high, *nibbles;
-  int operator[](int i) const {
-    const int nibble = i < 16 ? At(nibbles + i) & 15 : At(nibbles + i - 16) >> 4;
-    return nibble | (At(high + i / 8) >> (i % 8) & 1) << 4;
-  }
-};
-
-/// Scale and minimum of the eight blocks of 32 numbers of a superblock: 6 bits each in 12 bytes.
-struct SixBitScales {
-  const std::byte* bytes;
-  int scale(int block) const {
-    return block < 4 ? At(bytes + block) & 63 : (At(bytes + block + 4) & 15) | At(bytes + block - 4) >> 6 << 4;
-  }
-  int minimum(int block) const {
-    return block < 4 ? At(bytes + block + 4) & 63 : At(bytes + block + 4) >> 4 | At(bytes + block) >> 6 << 4;
-  }
-};
-
-/// Number i of a block of 32 of a superblock: two blocks after one another share 32 bytes of nibbles.
-int NibbleOf(const std::byte* nibbles, int block, int i) {
-  const int byte = At(nibbles + block / 2 * 32 + i);
-  return block % 2 == 0 ? byte & 15 : byte >> 4;
-}
-
 void DecodeQ5(const std::byte* in, bool has_minimum, float* out) {
   const FiveBits quants{in + (has_minimum ? 4 : 2), in + (has_minimum ? 8 : 6)};
   const float d = GetHalf(in), m = has_minimum ? GetHalf(in + 2) : -16 * d;
   for (int i = 0; i < kQuantBlock; ++i) out[i] = d * static_cast<float>(quants[i]) + m;
 }
 
-/// q4_k, and with a fifth bit q5_k: bit b of byte i for number i of block b.
+/// q4_k, and with fifth bits q5_k.
 void DecodeQ45K(const std::byte* in, const std::byte* fifth, const std::byte* nibbles, float* out) {
   const float d = GetHalf(in), least = GetHalf(in + 2);
   const SixBitScales scales{in + 4};
@@ -76,22 +27,18 @@ void DecodeQ45K(const std::byte* in, const std::byte* fifth, const std::byte* ni
     const float scale = d * static_cast<float>(scales.scale(block));
     const float minimum = least * static_cast<float>(scales.minimum(block));
     for (int i = 0; i < kQuantBlock; ++i) {
-      const int high = fifth != nullptr ? (At(fifth + i) >> block & 1) << 4 : 0;
+      const int high = fifth != nullptr ? FifthBitOf(fifth, block, i) : 0;
       *out++ = scale * static_cast<float>(NibbleOf(nibbles, block, i) | high) - minimum;
     }
   }
 }
 
-/// Two halves of 128 numbers; in each, number i has its low four bits in byte i % 64 and its high two in byte i % 32.
 void DecodeQ6K(const std::byte* in, float* out) {
-  const std::byte *low = in, *high = in + 128, *scales = in + 192;
+  const std::byte* scales = in + 192;
   const float d = GetHalf(in + 208);
   for (int i = 0; i < kSuperBlock; ++i) {
-    const int half = i / 128, at = i % 128;
-    const int four = At(low + half * 64 + at % 64) >> (at < 64 ? 0 : 4) & 15;
-    const int two = At(high + half * 32 + at % 32) >> (at / 32 * 2) & 3;
     const auto scale = static_cast<int8_t>(At(scales + i / 16));
-    out[i] = d * static_cast<float>(scale) * static_cast<float>((four | two << 4) - 32);
+    out[i] = d * static_cast<float>(scale) * static_cast<float>(SixBitsOf(in, i) - 32);
   }
 }
 

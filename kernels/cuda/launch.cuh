@@ -25,7 +25,8 @@ void WithType(NumberType dtype, Body body) {
   }
 }
 
-/// Calls run.operator()<T, type>() for a dtype of 16 bits and a type that weights keep in device memory.
+/// Calls run.operator()<T, type>() for a dtype of 16 bits and a type that weights keep in device memory; kQ6_K for
+/// both types of six bits.
 template <class Run>
 void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
   QUIRE_KERNEL_CHECK(dtype == NumberType::kF16 || dtype == NumberType::kBF16);
@@ -35,6 +36,9 @@ void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
         return run.template operator()<T, NumberType::kQ4_1>();
       case NumberType::kMxFp4:
         return run.template operator()<T, NumberType::kMxFp4>();
+      case NumberType::kQ5_K:
+      case NumberType::kQ6_K:
+        return run.template operator()<T, NumberType::kQ6_K>();
       default:
         QUIRE_KERNEL_CHECK(type == NumberType::kQ8_0);
         return run.template operator()<T, NumberType::kQ8_0>();

@@ -24,12 +24,14 @@ std::vector<AttentionKind> KindsOf(const ModelSpec& spec);
 
 /// What plans of one kind hold on a rank.
 struct AttentionSizes {
-  int32_t window = 0;               // 0: all
-  std::vector<int32_t> head_start;  // of the rank's kv heads
-  kernels::DecodeWorkSize decode_work{};
-  int32_t decode_stages = 2;
-  int64_t prefill_tiles = 0;
-  int32_t tile_rows = 0;
+  int32_t window = 0;                          // 0: all
+  std::vector<int32_t> head_start;             // of the rank's kv heads
+  int32_t decode_ctas = 1, decode_stages = 2;  // kernels::DecodeGrid
+  int32_t tile_rows = 0;                       // of prefill
+
+  kernels::DecodeWorkSize DecodeWork(int64_t sequences) const {
+    return {decode_ctas, static_cast<int32_t>(sequences * kernels::NumHeadTiles(head_start))};
+  }
 };
 
 }  // namespace quire

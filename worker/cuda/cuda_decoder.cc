@@ -22,7 +22,7 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
       device_(device),
       collective_(collective),
       weights_(files, sizes.shard, sizes.dtype, sizes.quantization, device, sizes.threads, progress),
-      products_(device, weights_.expanded, weights_.expanded_bytes),
+      products_(device, weights_.expanded().as<void>(), weights_.expanded().bytes()),
       reserved_(device.Allocate(Memory(spec_, sizes, Pieces()).bytes, "the activations of a step")),
       memory_(spec_, sizes, Pieces(reserved_.as())),
       kinds_(KindsOf(spec_)),
@@ -44,7 +44,7 @@ bool CudaDecoder::CanFuse(int64_t num_rows) const {
                      !spec_.parallel_block && !spec_.embedding_norm && spec_.norms_before && !spec_.norms_after &&
                      spec_.activation == Activation::kSilu && spec_.residual_scale == 1 &&
                      spec_.num_mixture_layers() == 0 && spec_.num_state_layers() == 0;
-  if (!plain || collective_ != nullptr || weights_.expanded != nullptr) return false;  // quantised: no fused product
+  if (!plain || collective_ != nullptr || weights_.expanded().bytes() > 0) return false;  // quantised: no fused product
   int64_t narrowest = a.hidden;
   for (int64_t layer = 0; layer < spec_.num_layers(); ++layer)
     narrowest = std::min({narrowest, HeadsWidth(layer), MlpWidth(layer)});
@@ -96,11 +96,16 @@ void CudaDecoder::NormQkv(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
   if (fused_) {
-    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv.data, a.qkv,
-                                                QkvWidth(layer), shape_.num_rows, SkinnyEpilogue::kStore));
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv.front().matrix.data,
+                                                a.qkv, QkvWidth(layer), shape_.num_rows, SkinnyEpilogue::kStore));
   } else {
     const void* x = Normed(w.attention_norm, w.attention_norm_bias);
-    products_.Run(Product(x, a.hidden, w.qkv, a.qkv, QkvWidth(layer), shape_.num_rows));
+    for (const QkvPart& part : w.qkv) {
+      void* y = static_cast<std::byte*>(a.qkv) + part.first * ByteSize(sizes_.dtype);
+      GemmParams product = Product(x, a.hidden, part.matrix, y, part.rows, shape_.num_rows);
+      product.y_stride = QkvWidth(layer);
+      products_.Run(product);
+    }
   }
 }
 

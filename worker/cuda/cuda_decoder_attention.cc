@@ -111,7 +111,7 @@ void CudaDecoder::AttendDecodes(int64_t layer, size_t kind) {
                                               .scale = AttentionScale(spec_, LayerOf(layer)),
                                               .soft_cap = static_cast<float>(spec_.score_cap),
                                               .work = step_->arrays.decode_work[kind],
-                                              .work_size = sizes_.kinds[kind].decode_work,
+                                              .work_size = sizes_.kinds[kind].DecodeWork(shape_.num_decodes),
                                               .stages = sizes_.kinds[kind].decode_stages,
                                               .combine = shape_.combines[kind],
                                               .workspace = memory_.workspace,

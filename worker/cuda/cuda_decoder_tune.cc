@@ -28,7 +28,7 @@ void CudaDecoder::Tune(int64_t rows) {
   for (int64_t i = 0; i < spec_.num_layers(); ++i) {
     const CudaLayerWeights& w = weights(i);
     if (LayerOf(i).has_attention()) {
-      add(qkv, QkvWidth(i), a.hidden, w.qkv);
+      if (w.qkv.size() == 1) add(qkv, QkvWidth(i), a.hidden, w.qkv.front().matrix);
       add(attention_out, a.hidden, HeadsWidth(i), w.attention_out);
     } else if (LayerOf(i).has_state() && m.in_stride > 0) {
       mixer_in[{m.in_stride, a.hidden}].push_back(w.mixer.in);

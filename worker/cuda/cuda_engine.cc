@@ -48,7 +48,7 @@ class CudaEngine final : public RankEngine {
         scorer_(sampler_sizes_, device_, collective),
         rows_(device_, options.dtype, spec_.hidden_size),
         pooler_(spec_.hidden_size),
-        buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.attention, sizes_.state_blocks}, device_),
+        buffers_(MostOfSteps(sizes_.builder, sizes_.max_tokens, sizes_.max_sequences), device_),
         edits_(device_, kEditsAtOnce, "changes of block tables"),
         tables_(device_.Allocate(sizes.max_running * sizes_.max_blocks * int64_t{4}, "block tables")) {
     device_.Synchronize();
@@ -176,10 +176,12 @@ void CudaEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& bat
   cache_->Copy(plan.copies, set);
   EditTables(plan, table, set);
 
+  const StepLimits limits = LimitsOfStep(batch, table, sizes_.builder);
+  buffers_.Begin(limits);
   StepArrays& arrays = buffers_.Host();
-  const StepShape shape = BuildStep(batch, table, sizes_.builder, arrays);
+  const StepShape shape = BuildStep(batch, table, sizes_.builder, limits, arrays);
   DrawPlan draws = sampler_.Prepare(batch, table, shape.num_draws, arrays);
-  buffers_.Upload(draws.has_lists);
+  buffers_.Upload(draws.num_biases, draws.num_bans);
   Run(shape, draws.num_candidates);
   sampler_.CopyResults(shape.num_draws, set);
   device_.SetMark(kDoneMark[set]);

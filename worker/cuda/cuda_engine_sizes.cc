@@ -116,11 +116,10 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
                                     options.dtype, CachedType(options), head_dim);
     }
     AttentionSizes sizes{.window = static_cast<int32_t>(kind.window), .head_start = shard.layer(layer).head_start};
-    sizes.decode_work = {grid.num_ctas, static_cast<int32_t>(max_sequences * kernels::NumHeadTiles(sizes.head_start))};
+    sizes.decode_ctas = grid.num_ctas;
     sizes.decode_stages = grid.stages;
     sizes.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
-    sizes.prefill_tiles = kernels::PrefillTileCapacity(max_tokens, max_sequences, shard.heads.size(), sizes.tile_rows);
-    int64_t floats = sizes.decode_work.WorkspaceFloats(head_dim);
+    int64_t floats = sizes.DecodeWork(max_sequences).WorkspaceFloats(head_dim);
     if (attention == AttentionBackend::kV2)
       floats = kernels::DecodeWorkspaceFloats(engine.max_model_len, max_sequences, shard.heads.size(), head_dim);
     decode_workspace = std::max(decode_workspace, floats);

@@ -27,6 +27,14 @@ bool NeedsHost(const SequenceState& s) {
          (BansTokens(s) && static_cast<int64_t>(s.sampling.banned_until_min.size()) > kMaxListEntries);
 }
 
+/// Whether the best tokens of each shard may leave open what is drawn. They decide greedy rows, top log-probabilities
+/// and up to as many tokens as they are; an unrestricted draw is decided by the shards' masses.
+bool MayNeedWholeRow(const SamplingSpec& s) {
+  if (s.temperature <= 0) return false;
+  if (s.top_k > 0) return s.top_k > kernels::kMaxShardCandidates;
+  return s.top_p < 1 || s.min_p > 0;
+}
+
 SampledToken AsSampled(SlotId slot, const SamplingSpec& spec, const kernels::DrawnToken& drawn) {
   SampledToken token{slot, drawn.token, drawn.logprob, {}};
   if (spec.num_logprobs < 0) return token;
@@ -133,16 +141,15 @@ DrawPlan CudaSampler::Prepare(const std::vector<BatchMember>& batch, const Seque
       if (counted_[member.slot] != s.serial) CountTokens(member.slot, s);
     }
     const bool plain = spec.temperature <= 0 && spec.num_logprobs < 0;
-    if (!single() && !plain) {
-      plan.num_candidates = kernels::kMaxShardCandidates;
-      plan.surely_on_device = false;
-    }
+    if (!single() && !plain) plan.num_candidates = kernels::kMaxShardCandidates;
+    if (!single() && MayNeedWholeRow(spec)) plan.surely_on_device = false;
   }
   for (auto row = static_cast<int64_t>(plan.members.size()); row < num_rows; ++row) {
     arrays.sampling[row] = {};
     arrays.draw_slot[row] = -1;
   }
-  plan.has_lists = biases + bans > 0;
+  plan.num_biases = biases;
+  plan.num_bans = bans;
   plan.surely_on_device = plan.surely_on_device && plan.host_rows.empty();
   return plan;
 }
@@ -217,6 +224,8 @@ std::vector<SampledToken> CudaSampler::Collect(const DrawPlan& plan, int set, co
     const auto place = std::ranges::find(plan.host_rows, row);
     const bool given = place != plan.host_rows.end();
     const bool undecided = !single() && !given && results_[set].draws[row].state == kernels::DrawState::kWholeRow;
+    QUIRE_CHECK(!undecided || !plan.surely_on_device, "a shard's candidates did not decide the draw of slot {}",
+                member.slot);
     if (given || undecided) {
       const HostMask& mask = given ? plan.masks[static_cast<size_t>(place - plan.host_rows.begin())] : none;
       tokens.push_back(DrawOnHost(member, table, logits + static_cast<int64_t>(row) * sizes_.row_stride, mask));

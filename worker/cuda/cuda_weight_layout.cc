@@ -46,7 +46,7 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
                       .mlp_norm_bias = take_if(mlp_norm && spec.norm_bias, hidden),
                       .attention_after_norm = take_if(mixes && spec.norms_after, hidden),
                       .mlp_after_norm = take_if(layer.mlp && spec.norms_after, hidden),
-                      .qkv = matrix(attends, qkv, hidden, form.qkv),
+                      .qkv = attends ? PlaceQkv(spec, shard, i, form, dtype) : std::vector<QkvPart>(),
                       .qkv_bias = take_if(attends && spec.qkv_bias, qkv),
                       .query_norm = take_if(attends && norms, whole ? heads : layer.head_dim),
                       .key_norm = take_if(norms && layer.has_kv(), whole ? kv : layer.head_dim),
@@ -68,14 +68,13 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
                       .shared_in = matrix(shares, 2 * shared, hidden, form.shared_in),
                       .shared_down = matrix(shares, hidden, shared, form.shared_down),
                       .norms_apart = layer.mixture ? PlaceNorms(m, hidden * element) : CudaMixtureNorms()});
-    expands(qkv, hidden, form.qkv);
+    for (const QkvPart& part : layers.back().qkv) expands(part.rows, hidden, part.matrix.quantized);
     expands(hidden, heads, form.attention_out);
     expands(spec.gated_mlp ? 2 * mlp : mlp, hidden, form.mlp_in);
     expands(hidden, mlp, form.down);
     expands(2 * shared, hidden, form.shared_in);
     expands(hidden, shared, form.shared_down);
   }
-  expanded = expanded_bytes > 0 ? pieces.Take(expanded_bytes) : nullptr;
   embedding_norm = take_if(spec.embedding_norm, hidden);
   embedding_norm_bias = take_if(spec.embedding_norm && spec.norm_bias, hidden);
   final_norm = take(1, hidden);
@@ -92,6 +91,31 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
   } else if (memory != nullptr) {
     head = static_cast<std::byte*>(embedding) + shard.vocab.begin * hidden * element;
   }
+}
+
+std::vector<QkvPart> CudaWeightLayout::PlaceQkv(const ModelSpec& spec, const RankShard& shard, int64_t i,
+                                                const LayerForms& form, NumberType dtype) {
+  const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+  const int64_t heads = shard.heads.size() * layer.head_dim, hidden = spec.hidden_size;
+  const int64_t kv = layer.has_kv() ? shard.layer(i).kv_heads.size() * layer.head_dim : 0;
+  std::vector<QkvPart> parts;
+  int64_t first = 0;
+  for (const Role role : kQkvRoles) {
+    const bool is_gate = role == Role::kAttentionGate;
+    const int64_t rows = is_gate && !spec.attention_gate ? 0 : role == Role::kQuery || is_gate ? heads : kv;
+    if (rows == 0) continue;
+    if (parts.empty() || parts.back().matrix.quantized != form.Of(role))
+      parts.push_back({{nullptr, form.Of(role)}, first, 0, {}});
+    parts.back().rows += rows;
+    parts.back().roles.push_back(role);
+    first += rows;
+  }
+  for (QkvPart& part : parts) {
+    const std::optional<NumberType> type = part.matrix.quantized;
+    part.matrix.data =
+        pieces.Take(type ? kernels::QuantizedBytes(*type, part.rows, hidden) : part.rows * hidden * ByteSize(dtype));
+  }
+  return parts;
 }
 
 CudaMixtureNorms CudaWeightLayout::PlaceNorms(const Mixture& mixture, int64_t bytes) {

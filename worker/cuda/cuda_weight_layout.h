@@ -13,6 +13,8 @@ struct CudaWeightLayout : CudaWeightPlaces {
   Pieces pieces;
 
  private:
+  std::vector<QkvPart> PlaceQkv(const ModelSpec& spec, const RankShard& shard, int64_t layer, const LayerForms& form,
+                                NumberType dtype);
   CudaMixtureNorms PlaceNorms(const Mixture& mixture, int64_t bytes);
 };
 

@@ -13,13 +13,20 @@ struct CudaMixtureNorms {
   void *router = nullptr, *experts = nullptr, *experts_after = nullptr, *shared_after = nullptr;
 };
 
+/// Rows [first, first + rows) of what a product computes, of the roles that are of one form.
+struct QkvPart {
+  DeviceMatrix matrix;
+  int64_t first = 0, rows = 0;
+  std::vector<Role> roles = {};
+};
+
 /// One rank's weights of one layer in device memory. Matrices are [rows, cols] with y = x * W^T; rows and columns that
 /// only pad are zero.
 struct CudaLayerWeights {
   void *attention_norm, *attention_norm_bias;   // [hidden], or null
   void *mlp_norm, *mlp_norm_bias;               // [hidden], or null
   void *attention_after_norm, *mlp_after_norm;  // [hidden], or null
-  DeviceMatrix qkv;                             // [QkvWidth, hidden]; behind queries, keys and values gates, if any
+  std::vector<QkvPart> qkv;                     // [QkvWidth, hidden] together; behind values gates, if any
   void* qkv_bias;                               // one for each query, key and value, or null
   void *query_norm, *key_norm;                  // [head_dim], or of all local heads, or null
   DeviceMatrix attention_out;                   // [hidden, local heads * head_dim]
@@ -59,8 +66,7 @@ struct CudaWeightPlaces {
   void* layer_projection_norm;                 // [layer_input_size], divided by sqrt(2); or null
   void* embedding;                             // [vocab, hidden]
   void* head = nullptr;                        // [local vocab, hidden]
-  void* expanded;                              // [expanded_bytes]: rows of a quantised weight, for prompts; or null
-  int64_t expanded_bytes = 0;
+  int64_t expanded_bytes = 0;                  // rows of a quantised weight, for prompts
 };
 
 }  // namespace quire

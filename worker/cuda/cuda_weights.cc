@@ -50,13 +50,14 @@ class Loader {
   }
 
   void LoadAttention(int64_t layer, const CudaLayerWeights& to) {
-    std::vector<RowSource> qkv;
-    for (const Role role : {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionGate}) {
-      if (!files_.Has(role, layer)) continue;  // another layer's keys and values; no gates
-      const std::vector<RowSource> rows = Rows(role, layer);
-      qkv.insert(qkv.end(), rows.begin(), rows.end());
+    for (const QkvPart& part : to.qkv) {
+      std::vector<RowSource> rows;
+      for (const Role role : part.roles) {
+        const std::vector<RowSource> more = Rows(role, layer);
+        rows.insert(rows.end(), more.begin(), more.end());
+      }
+      Place(part.matrix, rows, Slice(Role::kQuery, layer).cols, files_.spec().hidden_size);
     }
-    Place(to.qkv, qkv, Slice(Role::kQuery, layer).cols, files_.spec().hidden_size);
     if (files_.spec().qkv_bias) {
       auto* bias = static_cast<std::byte*>(to.qkv_bias);
       for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
@@ -194,14 +195,17 @@ class Loader {
 
 int64_t CudaWeights::Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype,
                            const std::vector<LayerForms>& forms) {
-  return CudaWeightLayout(spec, shard, dtype, forms, nullptr).pieces.taken();
+  const CudaWeightLayout layout(spec, shard, dtype, forms, nullptr);
+  return layout.pieces.taken() + layout.expanded_bytes;
 }
 
 CudaWeights::CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,
                          const std::function<void(int64_t, int64_t)>& progress, const std::vector<LayerForms>& forms)
-    : memory_(device.Allocate(Bytes(files.spec(), shard, dtype, forms), "the model's weights")),
-      notes_(NotesOnExpanded(files, shard, forms)) {
+    : notes_(NotesOnExpanded(files, shard, forms)) {
   const ModelSpec& spec = files.spec();
+  const CudaWeightLayout sizes(spec, shard, dtype, forms, nullptr);
+  memory_ = device.Allocate(sizes.pieces.taken(), "the model's weights");
+  expanded_ = device.Allocate(sizes.expanded_bytes, "rows of quantised weights");
   CudaWeightPlaces::operator=(CudaWeightLayout(spec, shard, dtype, forms, memory_.as()));
 
   Uploader uploader(device, dtype, threads, [&](int64_t done) { progress(done, memory_.bytes()); });

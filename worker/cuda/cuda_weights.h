@@ -37,14 +37,17 @@ class CudaWeights : public CudaWeightPlaces {
   /// Rows of a router, rounded up to whole vectors of logits.
   static int64_t RouterWidth(const ModelSpec& spec) { return (spec.mixture.experts + 8) / 8 * 8; }
 
-  int64_t bytes() const { return memory_.bytes(); }
+  int64_t bytes() const { return memory_.bytes() + expanded_.bytes(); }
+  /// Where rows of quantised weights are expanded; of 0 bytes where there are none. Memory of its own: kernels write
+  /// it, and read weights without waiting for those before them.
+  const DeviceMemory& expanded() const { return expanded_; }
   const std::vector<std::string>& notes() const { return notes_; }  // NotesOnExpanded
 
  private:
   CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,
               const std::function<void(int64_t, int64_t)>& progress, const std::vector<LayerForms>& forms);
 
-  DeviceMemory memory_;
+  DeviceMemory memory_, expanded_;
   std::vector<std::string> notes_;
 };
 

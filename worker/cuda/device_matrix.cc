@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <map>
 
@@ -29,6 +30,11 @@ std::optional<NumberType> FormOnDevice(const Tensor& tensor, Quantization quanti
     case NumberType::kIQ4_NL:
     case NumberType::kIQ4_XS:
       return packed;
+    case NumberType::kQ5_1:
+    case NumberType::kQ5_K:
+    case NumberType::kQ6_K:
+      if (quantization != Quantization::kNone) return packed;
+      return tensor.type == NumberType::kQ6_K ? NumberType::kQ6_K : NumberType::kQ5_K;
     default:  // is rounded anew
       return quantization == Quantization::kNone ? std::nullopt : std::optional(packed);
   }
@@ -69,6 +75,35 @@ class FormFinder {
 
 }  // namespace
 
+std::optional<NumberType> LayerForms::Of(Role role) const {
+  switch (role) {
+    case Role::kQuery:
+    case Role::kKey:
+    case Role::kValue:
+    case Role::kAttentionGate:
+      return qkv[static_cast<size_t>(std::ranges::find(kQkvRoles, role) - kQkvRoles)];
+    case Role::kAttentionOut:
+      return attention_out;
+    case Role::kGate:
+    case Role::kUp:
+      return mlp_in;
+    case Role::kDown:
+      return down;
+    case Role::kExpertGate:
+    case Role::kExpertUp:
+      return experts_in;
+    case Role::kExpertDown:
+      return experts_down;
+    case Role::kSharedGate:
+    case Role::kSharedUp:
+      return shared_in;
+    case Role::kSharedDown:
+      return shared_down;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& shard, NumberType dtype,
                                       Quantization quantization) {
   const ModelSpec& spec = files.spec();
@@ -79,7 +114,7 @@ std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& 
     const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
     LayerForms& to = forms[static_cast<size_t>(i)];
     if (layer.has_attention()) {
-      to.qkv = finder.Find(i, {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionGate}, spec.hidden_size);
+      for (size_t at = 0; at < to.qkv.size(); ++at) to.qkv[at] = finder.Find(i, {kQkvRoles[at]}, spec.hidden_size);
       to.attention_out = finder.Find(i, {Role::kAttentionOut}, shard.heads.size() * layer.head_dim);
     }
     if (layer.mixture) {
@@ -97,30 +132,14 @@ std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& 
 
 std::vector<std::string> NotesOnExpanded(const ModelFiles& files, const RankShard& shard,
                                          const std::vector<LayerForms>& forms) {
-  using Form = std::optional<NumberType> LayerForms::*;
-  const std::map<Role, Form> forms_of = {{Role::kQuery, &LayerForms::qkv},
-                                         {Role::kKey, &LayerForms::qkv},
-                                         {Role::kValue, &LayerForms::qkv},
-                                         {Role::kAttentionGate, &LayerForms::qkv},
-                                         {Role::kAttentionOut, &LayerForms::attention_out},
-                                         {Role::kGate, &LayerForms::mlp_in},
-                                         {Role::kUp, &LayerForms::mlp_in},
-                                         {Role::kDown, &LayerForms::down},
-                                         {Role::kExpertGate, &LayerForms::experts_in},
-                                         {Role::kExpertUp, &LayerForms::experts_in},
-                                         {Role::kExpertDown, &LayerForms::experts_down},
-                                         {Role::kSharedGate, &LayerForms::shared_in},
-                                         {Role::kSharedUp, &LayerForms::shared_in},
-                                         {Role::kSharedDown, &LayerForms::shared_down}};
   std::map<std::string, int64_t> expanded;
   for (const WeightSpec& weight : WeightsOf(files.spec())) {
     if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
-    const auto form = forms_of.find(weight.role);
     for (size_t layer = 0; layer < forms.size(); ++layer) {
       if (!files.Has(weight.role, static_cast<int64_t>(layer))) continue;
       const Tensor& tensor = files.Get(weight.role, static_cast<int64_t>(layer));  // of experts one stands for all
       const bool quantized = tensor.scaled != nullptr || LayoutOf(tensor.type).block_numbers > 1;
-      if (!quantized || (form != forms_of.end() && (forms[layer].*form->second))) continue;
+      if (!quantized || forms[layer].Of(weight.role)) continue;
       expanded[LayoutOf(tensor.type).name] += IsOfExpert(weight.role) ? shard.experts.size() : 1;
     }
   }

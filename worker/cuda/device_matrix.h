@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,18 +18,24 @@ struct DeviceMatrix {
   std::optional<NumberType> quantized = {};
 };
 
+/// What lies in one matrix for one product of a layer's, rows of one after rows of the other.
+inline constexpr Role kQkvRoles[] = {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionGate};
+
 /// Which of a layer's matrices stay quantised on the device, and as what. Experts are all alike.
 struct LayerForms {
-  std::optional<NumberType> qkv, attention_out, mlp_in, down;
+  std::array<std::optional<NumberType>, std::size(kQkvRoles)> qkv;  // by kQkvRoles
+  std::optional<NumberType> attention_out, mlp_in, down;
   std::optional<NumberType> experts_in, experts_down, shared_in, shared_down;
+
+  std::optional<NumberType> Of(Role role) const;
 };
 
-/// Of each layer; none has any where the dtype is fp32. Matrices of which a file has 4 bits a number, or 8, in blocks
-/// of 32 or more columns keep them: Q4_0, Q4_1, Q4_K, and integers of safetensors (FormOf) as q4_1; Q8_0, Q5_0, IQ4_NL
-/// and IQ4_XS, which lose nothing, as q8_0; MXFP4 as it is. With `quantization` int8 or int4 plain ones, and such as
-/// are in 16 bits when they are read (FormOf), are rounded to q8_0 or q4_1, and the other formats of files to q8_0, as
-/// on the CPU. Those that lie together must be of the same width; all else is expanded, as are those of whose blocks
-/// other ranks have columns, too.
+/// Of each layer; none has any where the dtype is fp32. Matrices that a file has in blocks of 32 or more columns keep
+/// their integers: Q4_0, Q4_1, Q4_K, and integers of safetensors (FormOf) as q4_1; Q8_0, Q5_0, IQ4_NL and IQ4_XS as
+/// q8_0; Q5_1, Q5_K and Q6_K in six bits; MXFP4 as it is. With `quantization` int8 or int4 plain ones, and such as are
+/// in 16 bits when they are read (FormOf), are rounded to q8_0 or q4_1, and the other formats of files, those of six
+/// bits included, to q8_0, as on the CPU. Gates and ups must be of one form; all else is expanded, as are matrices of
+/// whose blocks other ranks have columns, too.
 std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& shard, NumberType dtype,
                                       Quantization quantization);
 

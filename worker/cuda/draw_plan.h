@@ -15,12 +15,12 @@ struct HostMask {
 
 /// How a step's tokens are drawn.
 struct DrawPlan {
-  std::vector<BatchMember> members;  // those that draw
-  std::vector<size_t> host_rows;     // of those: rows whose settings only the host's sampler knows
-  std::vector<HostMask> masks;       // of the host's rows, once their grammars were asked
-  int num_candidates = 0;            // that each shard reports of a row: part of the shape of the launches
-  bool has_lists = false;            // biases or bans
-  bool surely_on_device = true;      // no row can turn out to need the host
+  std::vector<BatchMember> members;      // those that draw
+  std::vector<size_t> host_rows;         // of those: rows whose settings only the host's sampler knows
+  std::vector<HostMask> masks;           // of the host's rows, once their grammars were asked
+  int num_candidates = 0;                // that each shard reports of a row: part of the shape of the launches
+  int64_t num_biases = 0, num_bans = 0;  // of all members
+  bool surely_on_device = true;          // no row can turn out to need the host
 };
 
 }  // namespace quire

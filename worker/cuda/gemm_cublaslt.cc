@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-constexpr int kCandidates = 16;
+constexpr int kCandidates = 8;
 constexpr uint32_t kAlignment = 16;  // bytes, of all matrices (GemmParams)
 
 void Check(cublasStatus_t status, const char* doing) {

@@ -6,6 +6,7 @@
 
 #include "comm/base/error.h"
 #include "kernels/cpu/mxfp4.h"
+#include "kernels/cuda/products/quantized_gemm.h"
 #include "kernels/packed_weight.h"
 #include "worker/model/stored_rows.h"
 #include "worker/model/weight_slice.h"
@@ -63,13 +64,33 @@ void WriteMxFp4(const kernels::MxFp4Blocks& blocks, int64_t count, std::byte* in
   }
 }
 
+void WriteSixBits(const std::vector<kernels::SixBitBlock>& blocks, QuantizedRow to) {
+  for (const kernels::SixBitBlock& block : blocks) {
+    for (int i = 0; i < kBlock; i += 2) {
+      const int first = block.numbers[i], second = block.numbers[i + 1];
+      *to.ints++ = static_cast<std::byte>((first & 15) | (second & 15) << 4);
+    }
+    for (int i = 0; i < kBlock; i += 4) {
+      int highs = 0;
+      for (int j = 0; j < 4; ++j) highs |= block.numbers[i + j] >> 4 << (2 * j);
+      *to.highs++ = static_cast<std::byte>(highs);
+    }
+    std::memcpy(to.scales, block.scales, sizeof(block.scales));
+    to.scales += sizeof(block.scales);
+  }
+}
+
+/// What columns of a row lie in of the file's blocks, which may be longer than those of 32, and then hold columns of
+/// other ranks at the edges.
+Range WholeBlocks(const Tensor& tensor, Range cols) {
+  const int64_t whole = std::max<int64_t>(DecodeBlock(tensor), kBlock);
+  return {cols.begin / whole * whole, std::min((cols.end + whole - 1) / whole * whole, tensor.cols())};
+}
+
 /// Columns of a row as blocks of `form`: recoded, or rounded.
 std::vector<std::byte> MakeBlocks(const Tensor& tensor, NumberType form, bool recodes, int64_t row, Range cols) {
   const int64_t block_bytes = LayoutOf(form).block_bytes;
-  // Blocks of the file may be longer than those of 32, and then hold columns of other ranks at the edges.
-  const int64_t whole = std::max<int64_t>(DecodeBlock(tensor), kBlock);
-  const int64_t begin = cols.begin / whole * whole;
-  const int64_t end = std::min((cols.end + whole - 1) / whole * whole, tensor.cols());
+  const auto [begin, end] = WholeBlocks(tensor, cols);
   std::vector<std::byte> made(static_cast<size_t>((end - begin) / kBlock * block_bytes));
   if (recodes) {
     RecodeRow(tensor, form, row, begin, end - begin, made.data());
@@ -82,13 +103,22 @@ std::vector<std::byte> MakeBlocks(const Tensor& tensor, NumberType form, bool re
   return made;
 }
 
+std::vector<kernels::SixBitBlock> ReadBlocks(const Tensor& tensor, int64_t row, Range cols) {
+  const Range whole = WholeBlocks(tensor, cols);
+  std::vector<kernels::SixBitBlock> blocks(static_cast<size_t>(whole.size() / kBlock));
+  kernels::ReadSixBits(AsWeight(tensor), row, whole.begin, whole.size(), blocks.data());
+  const auto first = blocks.begin() + (cols.begin - whole.begin) / kBlock;
+  return {first, first + cols.size() / kBlock};
+}
+
 }  // namespace
 
 void WriteQuantizedRow(const Tensor& tensor, NumberType packed, int64_t row, Range cols, NumberType type,
-                       std::byte* ints, std::byte* scales) {
+                       const QuantizedRow& to) {
   const int64_t count = cols.size() / kBlock;
   if (type == NumberType::kMxFp4)
-    return WriteMxFp4(kernels::BlocksOf(AsWeight(tensor), row, cols.begin), count, ints, scales);
+    return WriteMxFp4(kernels::BlocksOf(AsWeight(tensor), row, cols.begin), count, to.ints, to.scales);
+  if (kernels::HasSixBits(type)) return WriteSixBits(ReadBlocks(tensor, row, cols), to);
   const bool recodes = LayoutOf(packed).block_numbers > 1;
   const NumberType form = recodes ? packed : type;  // q4_0, too, whose minima are added below
   const int64_t block_bytes = LayoutOf(form).block_bytes;
@@ -104,10 +134,10 @@ void WriteQuantizedRow(const Tensor& tensor, NumberType packed, int64_t row, Ran
   for (int64_t i = 0; i < count; ++i, blocks += block_bytes) {
     if (type == NumberType::kQ8_0) {
       QUIRE_CHECK(form == NumberType::kQ8_0, "8 bits of {}", LayoutOf(form).name);
-      WriteBytes(blocks, ints + i * kBlock, scales + i * 2);
+      WriteBytes(blocks, to.ints + i * kBlock, to.scales + i * 2);
     } else {
       QUIRE_CHECK(form == NumberType::kQ4_0 || form == NumberType::kQ4_1, "4 bits of {}", LayoutOf(form).name);
-      WriteNibbles(blocks, form == NumberType::kQ4_1, ints + i * kHalf, scales + i * 4);
+      WriteNibbles(blocks, form == NumberType::kQ4_1, to.ints + i * kHalf, to.scales + i * 4);
     }
   }
 }

@@ -1,20 +1,10 @@
 #include "worker/cuda/step_arrays.h"
 
+#include "comm/base/error.h"
+
 namespace quire {
 
-namespace {
-
 static_assert(kMaxAttentionKinds == 2);
-
-kernels::PrefillTile* TakeTiles(const StepLimits& limits, size_t kind, Pieces& pieces) {
-  return pieces.Take<kernels::PrefillTile>(kind < limits.attention.size() ? limits.attention[kind].prefill_tiles : 0);
-}
-
-int32_t* TakeWork(const StepLimits& limits, size_t kind, Pieces& pieces) {
-  return pieces.Take<int32_t>(kind < limits.attention.size() ? limits.attention[kind].decode_work.Words() : 0);
-}
-
-}  // namespace
 
 StepArrays::StepArrays(const StepLimits& limits, Pieces& pieces)
     : token_ids(pieces.Take<int32_t>(limits.tokens)),
@@ -32,8 +22,9 @@ StepArrays::StepArrays(const StepLimits& limits, Pieces& pieces)
       draw_row(pieces.Take<int32_t>(limits.sequences)),
       draw_slot(pieces.Take<int32_t>(limits.sequences)),
       sampling(pieces.Take<kernels::DeviceSampling>(limits.sequences)),
-      tiles{TakeTiles(limits, 0, pieces), TakeTiles(limits, 1, pieces)},
-      decode_work{TakeWork(limits, 0, pieces), TakeWork(limits, 1, pieces)},
+      tiles{pieces.Take<kernels::PrefillTile>(limits.prefill_tiles[0]),
+            pieces.Take<kernels::PrefillTile>(limits.prefill_tiles[1])},
+      decode_work{pieces.Take<int32_t>(limits.decode_words[0]), pieces.Take<int32_t>(limits.decode_words[1])},
       lists_at(pieces.taken()),
       bias_token(pieces.Take<int32_t>(limits.sequences * kMaxListEntries)),
       bias(pieces.Take<float>(limits.sequences * kMaxListEntries)),
@@ -47,24 +38,30 @@ int64_t BytesOf(const StepLimits& limits) {
   return StepArrays(limits, pieces).end;
 }
 
-StepArrays Place(const StepLimits& limits, const DeviceMemory& memory) {
-  Pieces pieces(memory.as());
-  return StepArrays(limits, pieces);
-}
-
 }  // namespace
 
-StepBuffers::StepBuffers(const StepLimits& limits, Device& device)
+StepBuffers::StepBuffers(const StepLimits& most, Device& device)
     : device_(device),
-      host_memory_{device.AllocateHost(BytesOf(limits), "a step's data"),
-                   device.AllocateHost(BytesOf(limits), "a step's data")},
-      device_memory_(device.Allocate(BytesOf(limits), "a step's data")),
-      host_{Place(limits, host_memory_[0]), Place(limits, host_memory_[1])},
-      on_device_(Place(limits, device_memory_)) {}
+      host_memory_{device.AllocateHost(BytesOf(most), "a step's data"),
+                   device.AllocateHost(BytesOf(most), "a step's data")},
+      device_memory_(device.Allocate(BytesOf(most), "a step's data")) {}
 
-void StepBuffers::Upload(bool with_lists) {
-  const int64_t bytes = with_lists ? on_device_.end : on_device_.lists_at;
-  device_.CopyToDevice(device_memory_.as(), host_memory_[current_].as(), bytes);
+void StepBuffers::Begin(const StepLimits& step) {
+  Pieces host(host_memory_[current_].as()), on_device(device_memory_.as());
+  host_.emplace(step, host);
+  on_device_.emplace(step, on_device);
+  QUIRE_CHECK(host_->end <= device_memory_.bytes(), "a step's data takes {} bytes of {}", host_->end,
+              device_memory_.bytes());
+}
+
+void StepBuffers::Upload(int64_t num_biases, int64_t num_bans) {
+  device_.CopyToDevice(device_memory_.as(), host_memory_[current_].as(), host_->lists_at);
+  const auto send = [&](auto* to, const auto* from, int64_t count) {
+    if (count > 0) device_.CopyToDevice(to, from, count * static_cast<int64_t>(sizeof(*from)));
+  };
+  send(on_device_->bias_token, host_->bias_token, num_biases);
+  send(on_device_->bias, host_->bias, num_biases);
+  send(on_device_->banned, host_->banned, num_bans);
   current_ ^= 1;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/cuda/elementwise/step_state.h"
@@ -12,11 +13,11 @@
 
 namespace quire {
 
-/// The most that a step can hold.
+/// The most that a step, or any step, can hold.
 struct StepLimits {
   int64_t tokens, sequences;
-  std::vector<AttentionSizes> attention;  // by kind
-  int64_t state_blocks = 0;               // of a sequence's state; 0: there are none
+  int64_t decode_words[kMaxAttentionKinds] = {}, prefill_tiles[kMaxAttentionKinds] = {};  // by kind of attention
+  int64_t state_blocks = 0;  // of a sequence's state; 0: there are none
 };
 
 /// Entries that lists of one sequence can have on the device; sequences with longer ones are drawn for on the host.
@@ -24,8 +25,7 @@ inline constexpr int64_t kMaxListEntries = 512;
 /// Table entries and block copies that one upload carries; a step with more has several.
 inline constexpr int64_t kEditsAtOnce = 16384;
 
-/// All that kernels want to know of a step: T tokens, D decodes, C chunks, R rows that draw, B blocks of a state. The
-/// arrays lie at the same place for every step.
+/// All that kernels want to know of a step: T tokens, D decodes, C chunks, R rows that draw, B blocks of a state.
 struct StepArrays {
   int32_t* token_ids;       // [T]
   int32_t* from_slot;       // [T] slot whose last drawn token this one is, or -1: it is in token_ids
@@ -55,24 +55,27 @@ struct StepArrays {
   StepArrays(const StepLimits& limits, Pieces& pieces);
 };
 
-/// The arrays of steps: two sets in page-locked memory, because the next step is put together while the last one's may
-/// still be on their way, and one on the device.
+/// Memory for the arrays of steps: two sets that are page-locked, because the next step is put together while the last
+/// one's may still be on their way, and one on the device. Arrays lie as closely as their step allows, so that one copy
+/// brings little else; where, follows from the step's limits alone: graphs of one size find them at the same place.
 class StepBuffers {
  public:
-  StepBuffers(const StepLimits& limits, Device& device);
+  StepBuffers(const StepLimits& most, Device& device);
 
-  StepArrays& Host() { return host_[current_]; }
-  const StepArrays& OnDevice() const { return on_device_; }
+  /// Places the next step's arrays, of no more than any step has; host and device differ in the addresses alone.
+  void Begin(const StepLimits& step);
+  StepArrays& Host() { return *host_; }
+  const StepArrays& OnDevice() const { return *on_device_; }
 
-  /// Queues the copy of what Host() holds, and turns to the other set. `with_lists`: lists, too.
-  void Upload(bool with_lists);
+  /// Queues the copy of what Host() holds, and turns to the other set.
+  void Upload(int64_t num_biases, int64_t num_bans);
 
   int64_t device_bytes() const { return device_memory_.bytes(); }
 
  private:
   Device& device_;
   DeviceMemory host_memory_[2], device_memory_;
-  StepArrays host_[2], on_device_;
+  std::optional<StepArrays> host_, on_device_;
   int current_ = 0;
 };
 

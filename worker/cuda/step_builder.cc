@@ -23,17 +23,28 @@ int32_t PaddedContext(int32_t longest, int32_t most) {
 
 namespace {
 
+/// The first member that is none of the decodes with which a batch begins.
+auto FirstChunk(const std::vector<BatchMember>& batch, const SequenceTable& table, const StepBuilderSizes& sizes) {
+  return std::ranges::find_if_not(batch, [&](const BatchMember& m) {
+    return m.count == 1 && m.draws && !sizes.decodes_as_chunks && !PoolsRows(m, table.at(m.slot));
+  });
+}
+
+int32_t LargestGroup(const AttentionSizes& sizes) {
+  int32_t largest = 1;
+  for (size_t g = 0; g + 1 < sizes.head_start.size(); ++g)
+    largest = std::max(largest, sizes.head_start[g + 1] - sizes.head_start[g]);
+  return largest;
+}
+
 class Builder {
  public:
-  Builder(const SequenceTable& table, const StepBuilderSizes& sizes, StepArrays& arrays)
-      : table_(table), sizes_(sizes), arrays_(arrays) {}
+  Builder(const SequenceTable& table, const StepBuilderSizes& sizes, const StepLimits& limits, StepArrays& arrays)
+      : table_(table), sizes_(sizes), limits_(limits), arrays_(arrays) {}
 
   StepShape Build(const std::vector<BatchMember>& batch) {
     if (sizes_.state_blocks > 0) arrays_.state_start[0] = 0;
-    const auto is_decode = [&](const BatchMember& m) {
-      return m.count == 1 && m.draws && !sizes_.decodes_as_chunks && !PoolsRows(m, table_.at(m.slot));
-    };
-    const auto first_chunk = std::find_if_not(batch.begin(), batch.end(), is_decode);
+    const auto first_chunk = FirstChunk(batch, table_, sizes_);
     for (auto m = batch.begin(); m != first_chunk; ++m) AddDecode(*m);
     if (first_chunk == batch.end()) {
       while (shape_.num_rows < PaddedRows(shape_.num_decodes)) AddPadding();
@@ -107,34 +118,72 @@ class Builder {
     }
     for (size_t kind = 0; kind < sizes_.attention.size(); ++kind) {
       const AttentionSizes& sizes = sizes_.attention[kind];
-      const std::span<int32_t> work(arrays_.decode_work[kind], static_cast<size_t>(sizes.decode_work.Words()));
+      const std::span<int32_t> work(arrays_.decode_work[kind], static_cast<size_t>(limits_.decode_words[kind]));
       shape_.combines[kind] =
-          kernels::PlanDecode(sizes.decode_work, contexts, sizes.head_start, sizes.window, work).combine;
+          kernels::PlanDecode(sizes.DecodeWork(shape_.num_decodes), contexts, sizes.head_start, sizes.window, work)
+              .combine;
     }
   }
 
   void PlanChunks(size_t kind) {
     const AttentionSizes& sizes = sizes_.attention[kind];
     const auto chunks = static_cast<size_t>(shape_.num_chunks);
-    int32_t max_group = 0;
-    for (size_t g = 0; g + 1 < sizes.head_start.size(); ++g)
-      max_group = std::max(max_group, sizes.head_start[g + 1] - sizes.head_start[g]);
-    shape_.num_tiles[kind] = kernels::PlanPrefill(
-        {{arrays_.chunk_start, chunks + 1}, {arrays_.chunk_context, chunks}, max_group, sizes.tile_rows, sizes.window},
-        {arrays_.tiles[kind], static_cast<size_t>(sizes.prefill_tiles)});
+    shape_.num_tiles[kind] =
+        kernels::PlanPrefill({{arrays_.chunk_start, chunks + 1},
+                              {arrays_.chunk_context, chunks},
+                              LargestGroup(sizes),
+                              sizes.tile_rows,
+                              sizes.window},
+                             {arrays_.tiles[kind], static_cast<size_t>(limits_.prefill_tiles[kind])});
   }
 
   const SequenceTable& table_;
   const StepBuilderSizes& sizes_;
+  const StepLimits& limits_;
   StepArrays& arrays_;
   StepShape shape_;
 };
 
 }  // namespace
 
+namespace {
+
+/// Of a step whose chunks are so many rows; those of no chunks need no tiles, and those of no decodes no work list.
+StepLimits Limits(const StepBuilderSizes& sizes, int64_t tokens, int64_t sequences, int64_t decodes,
+                  int64_t chunk_rows) {
+  StepLimits limits{.tokens = tokens, .sequences = sequences, .state_blocks = sizes.state_blocks};
+  for (size_t kind = 0; kind < sizes.attention.size(); ++kind) {
+    const AttentionSizes& attention = sizes.attention[kind];
+    if (decodes > 0) limits.decode_words[kind] = attention.DecodeWork(decodes).Words();
+    if (chunk_rows == 0) continue;
+    limits.prefill_tiles[kind] =
+        kernels::PrefillTileCapacity(chunk_rows, sequences, LargestGroup(attention), attention.tile_rows);
+  }
+  return limits;
+}
+
+}  // namespace
+
+StepLimits MostOfSteps(const StepBuilderSizes& sizes, int64_t tokens, int64_t sequences) {
+  return Limits(sizes, tokens, sequences, sequences, tokens);
+}
+
+StepLimits LimitsOfStep(const std::vector<BatchMember>& batch, const SequenceTable& table,
+                        const StepBuilderSizes& sizes) {
+  const auto first_chunk = FirstChunk(batch, table, sizes);
+  const int64_t decodes = first_chunk - batch.begin();
+  if (first_chunk == batch.end()) {
+    const int64_t rows = PaddedRows(decodes);
+    return Limits(sizes, rows, rows, rows, 0);
+  }
+  int64_t chunk_rows = 0;
+  for (auto m = first_chunk; m != batch.end(); ++m) chunk_rows += m->count;
+  return Limits(sizes, decodes + chunk_rows, static_cast<int64_t>(batch.size()), decodes, chunk_rows);
+}
+
 StepShape BuildStep(const std::vector<BatchMember>& batch, const SequenceTable& table, const StepBuilderSizes& sizes,
-                    StepArrays& arrays) {
-  return Builder(table, sizes, arrays).Build(batch);
+                    const StepLimits& limits, StepArrays& arrays) {
+  return Builder(table, sizes, limits, arrays).Build(batch);
 }
 
 }  // namespace quire

@@ -23,9 +23,16 @@ struct StepBuilderSizes {
   int64_t state_blocks = 0;               // that hold this rank's part of a sequence's state
 };
 
-/// Fills the arrays of a step, all but what concerns drawing, and says what its launches look like. Decodes come first
-/// in the batch. Blocks are counted on being in the device's table, one row per slot.
+/// What steps of at most so many sequences and tokens hold.
+StepLimits MostOfSteps(const StepBuilderSizes& sizes, int64_t tokens, int64_t sequences);
+
+/// What the step of this batch holds: steps of as many decodes and nothing else have the same.
+StepLimits LimitsOfStep(const std::vector<BatchMember>& batch, const SequenceTable& table,
+                        const StepBuilderSizes& sizes);
+
+/// Fills the arrays of a step, which are within its limits, all but what concerns drawing, and says what its launches
+/// look like. Decodes come first in the batch. Blocks are counted on being in the device's table, one row per slot.
 StepShape BuildStep(const std::vector<BatchMember>& batch, const SequenceTable& table, const StepBuilderSizes& sizes,
-                    StepArrays& arrays);
+                    const StepLimits& limits, StepArrays& arrays);
 
 }  // namespace quire

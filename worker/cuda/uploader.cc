@@ -87,14 +87,17 @@ std::byte* Uploader::NextHalf() {
   return staging_.as() + half_ * kHalfBytes;
 }
 
-void Uploader::Send(void* to, int64_t bytes, void* second, int64_t second_bytes) {
+void Uploader::Send(std::initializer_list<Part> parts) {
   const std::byte* staged = staging_.as() + half_ * kHalfBytes;
-  device_.CopyToDevice(to, staged, bytes);
-  if (second_bytes > 0) device_.CopyToDevice(second, staged + bytes, second_bytes);
+  for (const auto& [to, bytes] : parts) {
+    if (bytes > 0) device_.CopyToDevice(to, staged, bytes);
+    staged += bytes;
+    uploaded_ += bytes;
+  }
   device_.SetMark(kFirstMark + half_);
   in_use_[half_] = true;
   half_ ^= 1;
-  progress_(uploaded_ += bytes + second_bytes);
+  progress_(uploaded_);
 }
 
 void Uploader::UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces,
@@ -111,18 +114,17 @@ void Uploader::UploadPieces(void* to, const std::vector<RowSource>& rows, const 
       for (int64_t i = begin; i < end; ++i)
         WriteRow(rows[static_cast<size_t>(first + i)], pieces, width, staging + i * row_bytes);
     });
-    Send(static_cast<std::byte*>(to) + first * row_bytes, count * row_bytes);
+    Send({{static_cast<std::byte*>(to) + first * row_bytes, count * row_bytes}});
   }
 }
 
 void Uploader::UploadQuantized(void* to, const std::vector<RowSource>& rows, Range cols, NumberType type) {
   const auto num_rows = static_cast<int64_t>(rows.size());
-  const int64_t int_bytes = kernels::QuantizedIntBytes(type, 1, cols.size());
-  const int64_t scale_bytes = kernels::QuantizedScaleBytes(type, 1, cols.size());
-  QUIRE_CHECK(int_bytes + scale_bytes <= kHalfBytes, "a row of {} bytes", int_bytes + scale_bytes);
+  const kernels::QuantizedParts of_row = kernels::PartsOf(type, 1, cols.size());
+  QUIRE_CHECK(of_row.sum() <= kHalfBytes, "a row of {} bytes", of_row.sum());
   auto* ints = static_cast<std::byte*>(to);
-  std::byte* scales = ints + num_rows * int_bytes;
-  const int64_t rows_at_once = kHalfBytes / (int_bytes + scale_bytes);
+  std::byte *highs = ints + num_rows * of_row.ints, *scales = highs + num_rows * of_row.highs;
+  const int64_t rows_at_once = kHalfBytes / of_row.sum();
   std::map<const Tensor*, NumberType> packed;  // finding out can take a look at all of a tensor
   for (const RowSource& source : rows) {
     if (source.tensor == nullptr || packed.contains(source.tensor)) continue;
@@ -134,16 +136,21 @@ void Uploader::UploadQuantized(void* to, const std::vector<RowSource>& rows, Ran
     threads_.ForRange(count, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const RowSource& source = rows[static_cast<size_t>(first + i)];
-        std::byte *row_ints = staging + i * int_bytes, *row_scales = staging + count * int_bytes + i * scale_bytes;
+        std::byte *first_high = staging + count * of_row.ints, *first_scale = first_high + count * of_row.highs;
+        const QuantizedRow row{staging + i * of_row.ints, first_high + i * of_row.highs,
+                               first_scale + i * of_row.scales};
         if (source.tensor != nullptr) {
-          WriteQuantizedRow(*source.tensor, packed.at(source.tensor), source.row, cols, type, row_ints, row_scales);
+          WriteQuantizedRow(*source.tensor, packed.at(source.tensor), source.row, cols, type, row);
         } else {  // scales of 0
-          std::memset(row_ints, 0, static_cast<size_t>(int_bytes));
-          std::memset(row_scales, 0, static_cast<size_t>(scale_bytes));
+          std::memset(row.ints, 0, static_cast<size_t>(of_row.ints));
+          std::memset(row.highs, 0, static_cast<size_t>(of_row.highs));
+          std::memset(row.scales, 0, static_cast<size_t>(of_row.scales));
         }
       }
     });
-    Send(ints + first * int_bytes, count * int_bytes, scales + first * scale_bytes, count * scale_bytes);
+    Send({{ints + first * of_row.ints, count * of_row.ints},
+          {highs + first * of_row.highs, count * of_row.highs},
+          {scales + first * of_row.scales, count * of_row.scales}});
   }
 }
 
@@ -152,7 +159,7 @@ void Uploader::UploadFloats(float* to, std::span<const float> numbers) {
   for (; !numbers.empty(); numbers = numbers.subspan(std::min(kAtOnce, numbers.size()))) {
     const std::span<const float> part = numbers.first(std::min(kAtOnce, numbers.size()));
     std::memcpy(NextHalf(), part.data(), part.size_bytes());
-    Send(to, static_cast<int64_t>(part.size_bytes()));
+    Send({{to, static_cast<int64_t>(part.size_bytes())}});
     to += part.size();
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -45,10 +46,12 @@ class Uploader {
   void WritePiece(const RowSource& source, Range cols, std::byte* to) const;
   /// The half of the staging buffer that comes next, once nothing is copied from it any more.
   std::byte* NextHalf();
-  /// Queues the copy of its first bytes, and turns to the other half.
-  void Send(void* to, int64_t bytes) { Send(to, bytes, nullptr, 0); }
-  /// Likewise, and of those behind them to another place.
-  void Send(void* to, int64_t bytes, void* second, int64_t second_bytes);
+  /// Queues copies of what it holds, one part behind the other, and turns to the other half.
+  struct Part {
+    void* to;
+    int64_t bytes;
+  };
+  void Send(std::initializer_list<Part> parts);
 
   Device& device_;
   NumberType dtype_;

@@ -10,7 +10,7 @@ namespace quire::kernels {
 namespace {
 
 template <class Kernel>
-void LaunchProduct(const CudaStream& stream, const CudaExpertMatmulParams& p) {
+void LaunchProduct(const CudaStream& stream, const typename Kernel::Params& p) {
   const int64_t tiles = (p.n + Kernel::kTileRows - 1) / Kernel::kTileRows;
   simt::Launch<Kernel>({tiles, p.num_experts}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
 }
@@ -28,10 +28,11 @@ void LaunchOfType(const CudaStream& stream, const CudaExpertMatmulParams& p) {
 /// Tiles of 64 rows of x would need more registers than there are.
 template <class T, NumberType kType>
 void LaunchQuantized(const CudaStream& stream, const CudaExpertMatmulParams& p) {
+  constexpr int kBlocks = kType == NumberType::kQ6_K ? 2 : 4;  // pieces of six bits take more registers
   if (p.num_rows <= 8 * p.num_experts) {
-    LaunchProduct<QuantizedExpertKernel<T, kType, 8, 4>>(stream, p);
+    LaunchProduct<QuantizedExpertKernel<T, kType, 8, kBlocks>>(stream, {p, *p.quantized});
   } else {
-    LaunchProduct<QuantizedExpertKernel<T, kType, 32, 2>>(stream, p);
+    LaunchProduct<QuantizedExpertKernel<T, kType, 32, kBlocks / 2>>(stream, {p, *p.quantized});
   }
 }
 

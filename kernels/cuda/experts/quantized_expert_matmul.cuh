@@ -13,7 +13,9 @@ namespace quire::kernels {
 /// again, by then from the second-level cache.
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedExpertKernel {
-  using Params = CudaExpertMatmulParams;
+  struct Params : CudaExpertMatmulParams {
+    NumberType type;  // of the weights
+  };
   using Tile = QuantizedTile<T, kType, kBatch, kBlocks>;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = Tile::kThreads, kTileRows = Tile::kTileRows;
@@ -26,7 +28,7 @@ struct QuantizedExpertKernel {
     const int64_t expert = simt::BlockY(), first_row = simt::BlockX() * kTileRows;
     const simt::Global<const int32_t> start(p.start);
     const int32_t begin = start[expert], end = start[expert + 1];
-    const QuantizedMatrix weight{kType, static_cast<const char*>(p.weight) + expert * (p.n * p.k / 32) * kBlockBytes,
+    const QuantizedMatrix weight{p.type, static_cast<const char*>(p.weight) + expert * (p.n * p.k / 32) * kBlockBytes,
                                  p.n, p.k};
     const simt::Global<T> y(static_cast<T*>(p.y));
     const simt::Global<const T> bias(static_cast<const T*>(p.bias));

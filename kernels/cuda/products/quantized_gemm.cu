@@ -13,13 +13,14 @@ void LaunchTile(const CudaStream& stream, const QuantizedGemmParams& p) {
   simt::Launch<Kernel>({tiles}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
 }
 
-/// Every thread block reads all of x: wide tiles read it less often, as far as registers hold their sums.
+/// Every thread block reads all of x: wide tiles read it less often, as far as registers hold their sums and pieces.
 template <class T, NumberType kType>
 void LaunchBatch(const CudaStream& stream, const QuantizedGemmParams& p) {
-  if (p.m <= 8) return LaunchTile<T, kType, 8, 4>(stream, p);
-  if (p.m <= 16) return LaunchTile<T, kType, 16, 4>(stream, p);
-  if (p.m <= 32) return LaunchTile<T, kType, 32, 2>(stream, p);
-  return LaunchTile<T, kType, 64, 2>(stream, p);
+  constexpr int kBlocks = kType == NumberType::kQ6_K ? 2 : 4;
+  if (p.m <= 8) return LaunchTile<T, kType, 8, kBlocks>(stream, p);
+  if (p.m <= 16) return LaunchTile<T, kType, 16, kBlocks>(stream, p);
+  if (p.m <= 32) return LaunchTile<T, kType, 32, kBlocks / 2>(stream, p);
+  return LaunchTile<T, kType, 64, kBlocks / 2>(stream, p);
 }
 
 template <class T, NumberType kType>

@@ -16,7 +16,8 @@ using simt::DeviceBuffer;
 
 /// [experts] weights one after another.
 DeviceBuffer<std::byte> WeightsOf(NumberType type, const ExpertsShape& s) {
-  const int64_t bytes = QuantizedBytes(type, s.n, s.k), ints = QuantizedIntBytes(type, s.n, s.k);
+  const QuantizedParts parts = PartsOf(type, s.n, s.k);
+  const int64_t bytes = parts.sum(), ints = parts.ints + parts.highs;
   DeviceBuffer<std::byte> weights(s.experts * bytes);
   for (int64_t e = 0; e < s.experts; ++e) {
     FillQuantized(type, s.n, s.k, static_cast<uint64_t>(e), weights.data() + e * bytes);

@@ -48,7 +48,8 @@ TEST(CudaExpertMatmulTest, EqualsReferenceAndReadsChosenExpertsOnly) {
   }
 }
 
-constexpr NumberType kQuantized[] = {NumberType::kQ8_0, NumberType::kQ4_1, NumberType::kMxFp4};
+constexpr NumberType kQuantized[] = {NumberType::kQ8_0, NumberType::kQ4_1, NumberType::kMxFp4, NumberType::kQ6_K,
+                                     NumberType::kQ5_K};
 
 TEST(CudaQuantizedExpertsTest, EqualReferenceAndReadChosenExpertsOnly) {
   const ExpertsShape shapes[] = {

@@ -15,7 +15,7 @@ std::string Hunt() {
   const ExpertsShape shapes[] = {
       {4, 2, 3, 32, 96, true, true}, {3, 2, 20, 48, 64, true, false}, {2, 3, 50, 16, 160, false, true}};
   uint64_t seed = 1;
-  for (const NumberType type : {NumberType::kQ4_1, NumberType::kMxFp4}) {
+  for (const NumberType type : {NumberType::kQ4_1, NumberType::kMxFp4, NumberType::kQ5_K}) {
     for (const ExpertsShape& shape : shapes) {
       simt::WithOptions options({.seed = ++seed});
       try {

@@ -20,7 +20,7 @@ void WriteScales(NumberType type, int64_t count, test::Random& random, std::byte
   for (int64_t i = 0; i < count; ++i) {
     if (type == NumberType::kMxFp4) {
       WriteNumber(to, NumberType::kBF16, i, std::ldexp(1.0f, -static_cast<int>(random.Below(6))));
-    } else if (type == NumberType::kQ4_1) {
+    } else if (type == NumberType::kQ4_1 || type == NumberType::kQ5_K) {
       WriteNumber(to, NumberType::kF16, i, random.Signed() / (i % 2 == 0 ? 8 : 1));
     } else {
       WriteNumber(to, NumberType::kF16, i, random.Signed() / 128);
@@ -29,12 +29,17 @@ void WriteScales(NumberType type, int64_t count, test::Random& random, std::byte
 }
 
 /// Number `at` of a weight whose rows follow one another, before it is rounded.
-double NumberAt(NumberType type, const std::byte* ints, const std::byte* scales, int64_t at) {
+double NumberAt(NumberType type, const std::byte* ints, const std::byte* highs, const std::byte* scales, int64_t at) {
   constexpr double kE2M1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   const auto scale = [&](int64_t i) { return ReadNumber(scales, NumberType::kF16, i); };
   if (type == NumberType::kQ8_0) return scale(at / 32) * (std::to_integer<int>(ints[at]) - 128);
   const int nibble = std::to_integer<int>(ints[at / 2]) >> (at % 2 * 4) & 15;
   if (type == NumberType::kQ4_1) return scale(at / 32 * 2) * nibble + scale(at / 32 * 2 + 1);
+  if (HasSixBits(type)) {
+    const int number = nibble | (std::to_integer<int>(highs[at / 4]) >> (at % 4 * 2) & 3) << 4;
+    if (type == NumberType::kQ6_K) return scale(at / 16) * (number - 32);
+    return scale(at / 32 * 2) * number + scale(at / 32 * 2 + 1);
+  }
   return ReadNumber(scales, NumberType::kBF16, at / 32) * kE2M1[nibble & 7] * (nibble < 8 ? 1 : -1);
 }
 
@@ -42,16 +47,17 @@ double NumberAt(NumberType type, const std::byte* ints, const std::byte* scales,
 
 void FillQuantized(NumberType type, int64_t n, int64_t k, uint64_t seed, std::byte* to) {
   test::Random random(seed);
-  const int64_t ints = QuantizedIntBytes(type, n, k);
-  for (int64_t i = 0; i < ints; ++i) to[i] = static_cast<std::byte>(random.Below(256));
-  WriteScales(type, QuantizedScaleBytes(type, n, k) / 2, random, to + ints);
+  const QuantizedParts parts = PartsOf(type, n, k);
+  for (int64_t i = 0; i < parts.ints + parts.highs; ++i) to[i] = static_cast<std::byte>(random.Below(256));
+  WriteScales(type, parts.scales / 2, random, to + parts.ints + parts.highs);
 }
 
 double QuantizedNumber(const QuantizedMatrix& weight, NumberType dtype, int64_t row, int64_t i) {
   const auto* ints = static_cast<const std::byte*>(weight.data);
-  const std::byte* scales = ints + QuantizedIntBytes(weight.type, weight.n, weight.k);
+  const QuantizedParts parts = PartsOf(weight.type, weight.n, weight.k);
+  const std::byte *highs = ints + parts.ints, *scales = highs + parts.highs;
   float number = 0;  // large enough for both types
-  WriteNumber(&number, dtype, 0, static_cast<float>(NumberAt(weight.type, ints, scales, row * weight.k + i)));
+  WriteNumber(&number, dtype, 0, static_cast<float>(NumberAt(weight.type, ints, highs, scales, row * weight.k + i)));
   return ReadNumber(&number, dtype, 0);
 }
 

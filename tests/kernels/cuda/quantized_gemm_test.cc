@@ -13,7 +13,8 @@ namespace quire::kernels {
 namespace {
 
 constexpr NumberType kDTypes[] = {NumberType::kF16, NumberType::kBF16};
-constexpr NumberType kTypes[] = {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kMxFp4};
+constexpr NumberType kTypes[] = {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kMxFp4, NumberType::kQ6_K,
+                                 NumberType::kQ5_K};
 
 void ExpectEqualsReference(const QuantizedShape& shape, uint64_t seed) {
   const QuantizedCase c(shape, seed);
@@ -96,6 +97,8 @@ TEST(QuantizedGemmTest, BytesAreThoseOfIntegersAndScales) {
   EXPECT_EQ(QuantizedBytes(NumberType::kQ8_0, 3, 64), 3 * (64 + 2 * 2));
   EXPECT_EQ(QuantizedBytes(NumberType::kQ4_1, 3, 64), 3 * (32 + 2 * 4));
   EXPECT_EQ(QuantizedBytes(NumberType::kMxFp4, 3, 64), 3 * (32 + 2 * 2));
+  EXPECT_EQ(QuantizedBytes(NumberType::kQ6_K, 3, 64), 3 * (32 + 16 + 2 * 4));
+  EXPECT_EQ(QuantizedBytes(NumberType::kQ5_K, 3, 64), 3 * (32 + 16 + 2 * 4));
 }
 
 TEST(QuantizedGemmTest, WeightWithTooFewRowsIsFound) {

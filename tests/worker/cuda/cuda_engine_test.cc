@@ -13,6 +13,7 @@
 #include "worker/cuda/device_matrix.h"
 #include "worker/cuda/emulated_gemm.h"
 #include "worker/cuda/engine_case.h"
+#include "worker/cuda/step_arrays.h"
 #include "worker/cuda/step_builder.h"
 
 namespace quire {
@@ -43,7 +44,8 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
   auto asks = SomeAsks(files, 2);
   for (Ask& ask : asks) ask.max_tokens = c.max_tokens;
   for (size_t i = 1; i < asks.size(); i += 2) asks[i].sampling.num_prompt_logprobs = 3;
-  asks[0].sampling.pooling = Pooling::kLast;  // of a single token
+  if (c.setup.max_step_tokens > 100) asks.push_back(SomeAsks(files, 3, {90}).front());  // unscored: one chunk
+  asks[0].sampling.pooling = Pooling::kLast;                                            // of a single token
   asks[2].sampling.pooling = Pooling::kMean;
   asks[4].sampling.pooling = Pooling::kCls;
   const Answers want =
@@ -52,9 +54,7 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
   const Answers got = Serve(files, asks, c.setup, std::ref(maker));
   EXPECT_EQ(got.preemptions > 0, c.setup.num_blocks < 30);
   EXPECT_EQ(want.overlapped, 0) << "the CPU engine takes one step at a time";
-  if (c.setup.ranks == 1) {
-    EXPECT_GT(got.overlapped, 0);  // with more, log-probabilities may need the host
-  }
+  EXPECT_GT(got.overlapped, 0);
   test::ExpectAlike(got, want, c.tolerance);
   test::ExpectAlikePrompts(got, want, c.tolerance);
   test::ExpectAlikePooled(got, want, c.tolerance);
@@ -472,6 +472,21 @@ TEST_P(CudaSamplingTest, EverySettingDrawsWhatTheCpuDraws) {
   ExpectEqualDraws(asks, files_);
 }
 
+TEST_P(CudaSamplingTest, StepsOverlapUnlessCandidatesOfShardsMayLeaveADrawOpen) {
+  const auto overlapped = [&](const SamplingSpec& sampling) {
+    CudaMaker maker({.dtype = kF32});
+    const Ask ask{.prompt = {3, 1, 4}, .max_tokens = 9, .sampling = sampling};
+    return Serve(files_, {ask}, {.ranks = GetParam()}, std::ref(maker)).overlapped;
+  };
+  EXPECT_GT(overlapped({.temperature = 0, .num_logprobs = 20}), 0);
+  EXPECT_GT(overlapped({.temperature = 0.9f, .seed = 1}), 0);
+  EXPECT_GT(overlapped({.temperature = 0.9f, .top_k = 128, .top_p = 0.9f, .min_p = 0.01f, .seed = 2}), 0);
+  const bool alone = GetParam() == 1;
+  EXPECT_EQ(overlapped({.temperature = 0.9f, .top_k = 129, .seed = 3}) > 0, alone);
+  EXPECT_EQ(overlapped({.temperature = 0.9f, .top_p = 0.9f, .seed = 4}) > 0, alone);
+  EXPECT_EQ(overlapped({.temperature = 0.9f, .min_p = 0.1f, .seed = 5}) > 0, alone);
+}
+
 TEST_P(CudaSamplingTest, RowsThatOnlyTheHostKnowsAreDrawnThere) {
   auto asks = SomeAsks(files_, 7);
   asks[1].sampling = {.temperature = 0.9f, .seed = 8, .num_logprobs = 30};
@@ -519,6 +534,35 @@ TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
   };
   EXPECT_EQ(recorded(3, 5) - recorded(2, 5), 6) << "one graph, of a batch whose contexts are whole";
   EXPECT_LE(recorded(3, 390) - recorded(2, 390), 7) << "one graph, of a batch whose context may be split";
+}
+
+TEST(StepBuffersTest, WhatAStepDoesNotHoldStaysAtHome) {
+  Device device(0);
+  const StepLimits most{.tokens = 2048, .sequences = 64, .decode_words = {5000}, .prefill_tiles = {300}};
+  StepBuffers buffers(most, device);
+  const StepLimits step{.tokens = 4, .sequences = 4, .decode_words = {100}};
+  for (const int round : {0, 1, 2}) {
+    buffers.Begin(step);
+    const StepArrays &host = buffers.Host(), &there = buffers.OnDevice();
+    EXPECT_LT(host.lists_at, 6000) << "of " << buffers.device_bytes();
+    host.token_ids[3] = 10 + round;
+    host.decode_work[0][99] = 20 + round;
+    for (int i : {0, 1}) {
+      host.bias_token[i] = 30 + round + i;
+      host.bias[i] = 40.0f + static_cast<float>(round);
+      host.banned[i] = 50 + round;
+    }
+    const float before = there.bias[1];
+    const int32_t banned_before = there.banned[0];
+    buffers.Upload(1, round);
+    device.Synchronize();
+    EXPECT_EQ(there.token_ids[3], 10 + round);
+    EXPECT_EQ(there.decode_work[0][99], 20 + round);
+    EXPECT_EQ(there.bias_token[0], 30 + round);
+    EXPECT_EQ(there.bias[0], 40.0f + static_cast<float>(round));
+    EXPECT_EQ(there.bias[1], before) << "one bias is told";
+    EXPECT_EQ(there.banned[0], round == 0 ? banned_before : 50 + round);
+  }
 }
 
 TEST(CudaEngineTuningTest, IsDoneBeforeTheFirstRequestForEverySizeOfAStep) {
@@ -579,17 +623,43 @@ LayerForms FormsOfRank0(const ModelShape& shape, size_t ranks, NumberType dtype,
   return FormsOnDevice(files, shard, dtype, quantization).back();
 }
 
+constexpr Role kDenseRoles[] = {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionOut,
+                                Role::kGate,  Role::kUp,  Role::kDown};
+
+TEST(QuantizedOnDeviceTest, QueriesKeysAndValuesHaveFormsOfTheirOwn) {
+  const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/kquants.gguf");
+  const auto forms = [&](Quantization quantization) {
+    return FormsOnDevice(files, PlanShards(files.spec(), {1.0}).front(), kF16, quantization).front();
+  };
+  const LayerForms own = forms(Quantization::kNone), rounded = forms(Quantization::kInt8);
+  EXPECT_EQ(own.Of(Role::kQuery), NumberType::kQ4_1);
+  EXPECT_EQ(own.Of(Role::kKey), NumberType::kQ8_0);
+  EXPECT_EQ(own.Of(Role::kValue), NumberType::kQ6_K);
+  EXPECT_EQ(own.Of(Role::kAttentionOut), NumberType::kQ5_K);
+  EXPECT_EQ(own.Of(Role::kGate), Form()) << "its ups are of another form";
+  EXPECT_EQ(own.Of(Role::kDown), NumberType::kQ4_1);
+  for (const Role role : {Role::kKey, Role::kValue, Role::kAttentionOut})
+    EXPECT_EQ(rounded.Of(role), NumberType::kQ8_0);
+  for (const int ranks : {1, 2}) {
+    const auto asks = SomeAsks(files, 3, {1, 37, 90});
+    const Answers want = Serve(files, asks, {.num_blocks = 200}, MakeCpuEngine);
+    CudaMaker maker({.dtype = kF16});
+    const Answers got = Serve(files, asks, {.ranks = ranks, .max_step_tokens = 120}, std::ref(maker));
+    test::ExpectAlike(got, want, 0.05);
+  }
+}
+
 TEST(QuantizedOnDeviceTest, IsWhatAFileHasInWholeBlocks) {
   const Form none, four = NumberType::kQ4_1, eight = NumberType::kQ8_0;
   for (const auto& [bits, form] : {std::pair{4, four}, {8, eight}, {0, none}}) {
     const LayerForms forms = FormsOfRank0({.packed_bits = bits}, 2, kBF16);
-    for (const Form& got : {forms.qkv, forms.attention_out, forms.mlp_in, forms.down}) EXPECT_EQ(got, form) << bits;
+    for (const Role role : kDenseRoles) EXPECT_EQ(forms.Of(role), form) << bits;
   }
-  EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kF32).qkv, none);
+  EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kF32).Of(Role::kQuery), none);
   // Two ranks have 80 columns each of what attention gives: a block of 32 is cut.
   const LayerForms cut = FormsOfRank0({.head_dim = 80, .packed_bits = 4}, 2, kF16);
   EXPECT_EQ(cut.attention_out, none);
-  EXPECT_EQ(cut.qkv, four);
+  EXPECT_EQ(cut.Of(Role::kValue), four);
   EXPECT_EQ(cut.down, four);
 }
 
@@ -597,8 +667,9 @@ TEST(QuantizedOnDeviceTest, IsWhatIsAskedForWhereAFileHasPlainNumbers) {
   const Form four = NumberType::kQ4_1, eight = NumberType::kQ8_0;
   for (const auto& [quantization, form] : {std::pair{Quantization::kInt4, four}, {Quantization::kInt8, eight}}) {
     const LayerForms plain = FormsOfRank0({}, 1, kBF16, quantization);
-    for (const Form& got : {plain.qkv, plain.attention_out, plain.mlp_in, plain.down}) EXPECT_EQ(got, form);
-    EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kBF16, quantization).qkv, four) << "what is quantised stays so";
+    for (const Role role : kDenseRoles) EXPECT_EQ(plain.Of(role), form);
+    EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kBF16, quantization).Of(Role::kKey), four)
+        << "what is quantised stays so";
     const LayerForms experts = FormsOfRank0({.intermediate = 96, .family = "qwen2_moe"}, 1, kBF16, quantization);
     EXPECT_EQ(experts.experts_in, form);
     EXPECT_EQ(experts.experts_down, form);
@@ -626,7 +697,7 @@ TEST(QuantizedOnDeviceTest, ExpertsOfMxFp4StaySo) {
   const LayerForms forms = FormsOfRank0({.kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}, 1, kBF16);
   EXPECT_EQ(forms.experts_in, NumberType::kMxFp4);
   EXPECT_EQ(forms.experts_down, NumberType::kMxFp4);
-  EXPECT_EQ(forms.qkv, Form());
+  EXPECT_EQ(forms.Of(Role::kQuery), Form());
 }
 
 TEST(QuantizedOnDeviceTest, OneHundredAndSeventeenBillionWeightsOfMxFp4FitOneDevice) {
@@ -651,7 +722,8 @@ TEST(QuantizedOnDeviceTest, SeventyBillionWeightsOfFourBitsFitOneDevice) {
   const ModelSpec spec = SpecFromHf(config, "", "made up");
   const RankShard shard = PlanShards(spec, {1.0}).front();
   const auto bytes = [&](Form form) {
-    return CudaWeights::Bytes(spec, shard, kBF16, std::vector<LayerForms>(80, LayerForms{form, form, form, form}));
+    return CudaWeights::Bytes(spec, shard, kBF16,
+                              std::vector<LayerForms>(80, LayerForms{{form, form, form}, form, form, form}));
   };
   EXPECT_GT(bytes({}), 140'000'000'000);
   // 68.5 billion numbers of 5 bits in layers, 2.1 billion of 16 in embedding and head.

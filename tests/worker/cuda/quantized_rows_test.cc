@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -35,23 +36,35 @@ std::vector<std::byte> RandomBlocks(NumberType type, int64_t numbers, test::Rand
       WriteNumber(&bytes[at], kF16, 0, random.Signed());
       continue;
     }
+    if (type == NumberType::kQ6_K) {
+      WriteNumber(&bytes[at + 208], kF16, 0, random.Signed() / 4096);
+      continue;
+    }
     WriteNumber(&bytes[at], kF16, 0, random.Signed() / 8);
-    if (type == NumberType::kQ4_1 || type == NumberType::kQ4_K) WriteNumber(&bytes[at], kF16, 1, random.Signed());
+    constexpr NumberType kWithMinimum[] = {NumberType::kQ4_1, NumberType::kQ4_K, NumberType::kQ5_1, NumberType::kQ5_K};
+    if (std::ranges::count(kWithMinimum, type) > 0) WriteNumber(&bytes[at], kF16, 1, random.Signed());
   }
   return bytes;
 }
 
 /// Number i of a row as the device has it.
-double NumberOf(NumberType type, const std::byte* ints, const std::byte* scales, int64_t i) {
+double NumberOf(NumberType type, const QuantizedRow& row, int64_t i) {
+  const std::byte *ints = row.ints, *scales = row.scales;
   if (type == NumberType::kQ8_0) return ReadNumber(scales, kF16, i / 32) * (std::to_integer<int>(ints[i]) - 128);
   const int nibble = std::to_integer<int>(ints[i / 2]) >> (i % 2 * 4) & 15;
   if (type == NumberType::kMxFp4)
     return ReadNumber(scales, NumberType::kBF16, i / 32) * kE2M1[nibble & 7] * (nibble < 8 ? 1 : -1);
+  if (kernels::HasSixBits(type)) {
+    const int number = nibble | (std::to_integer<int>(row.highs[i / 4]) >> (i % 4 * 2) & 3) << 4;
+    if (type == NumberType::kQ6_K) return ReadNumber(scales, kF16, i / 16) * (number - 32);
+    return ReadNumber(scales, kF16, i / 32 * 2) * number + ReadNumber(scales, kF16, i / 32 * 2 + 1);
+  }
   return ReadNumber(scales, kF16, i / 32 * 2) * nibble + ReadNumber(scales, kF16, i / 32 * 2 + 1);
 }
 
 TEST(QuantizedRowsTest, KeepTheNumbersOfEveryForm) {
-  // Halves of Q4_K's products of scales are off by 2^-12 of them, of which 15 and a minimum add up. Numbers below 1
+  // Halves of Q4_K's products of scales are off by 2^-12 of them, of which 15 (Q5_K: 31) and a minimum add up; Q6_K's
+  // numbers are at most 1, of one half. Numbers below 1
   // that are rounded are off by half a step of 2 / 15 or 1 / 127, and of what a half makes of that step.
   const std::tuple<NumberType, NumberType, double> forms[] = {{NumberType::kQ4_0, NumberType::kQ4_1, 1e-6},
                                                               {NumberType::kQ4_1, NumberType::kQ4_1, 1e-6},
@@ -59,6 +72,9 @@ TEST(QuantizedRowsTest, KeepTheNumbersOfEveryForm) {
                                                               {NumberType::kQ8_0, NumberType::kQ8_0, 1e-6},
                                                               {NumberType::kQ5_0, NumberType::kQ8_0, 1e-6},
                                                               {NumberType::kMxFp4, NumberType::kMxFp4, 0},
+                                                              {NumberType::kQ5_1, NumberType::kQ5_K, 1e-6},
+                                                              {NumberType::kQ5_K, NumberType::kQ5_K, 0.08},
+                                                              {NumberType::kQ6_K, NumberType::kQ6_K, 3e-4},
                                                               {kF16, NumberType::kQ8_0, 0.0045},
                                                               {kF16, NumberType::kQ4_1, 0.069}};
   test::Random random(5);
@@ -68,14 +84,14 @@ TEST(QuantizedRowsTest, KeepTheNumbersOfEveryForm) {
     const Tensor tensor{stored, {kRows, kCols}, data};
     for (const Range& cols : {Range{0, 512}, {32, 96}, {288, 512}}) {
       for (int64_t row = 0; row < kRows; ++row) {
-        std::vector<std::byte> ints(static_cast<size_t>(kernels::QuantizedIntBytes(type, 1, cols.size())));
-        std::vector<std::byte> scales(static_cast<size_t>(kernels::QuantizedScaleBytes(type, 1, cols.size())));
-        WriteQuantizedRow(tensor, FormOf(tensor, "a test").type, row, cols, type, ints.data(), scales.data());
+        const kernels::QuantizedParts parts = kernels::PartsOf(type, 1, cols.size());
+        std::vector<std::byte> bytes(static_cast<size_t>(parts.sum()));
+        const QuantizedRow to{&bytes[0], &bytes[0] + parts.ints, &bytes[0] + parts.ints + parts.highs};
+        WriteQuantizedRow(tensor, FormOf(tensor, "a test").type, row, cols, type, to);
         std::vector<float> want(kCols);
         DecodeRow(tensor, row, 0, kCols, want.data());
         for (int64_t i = 0; i < cols.size(); ++i) {
-          ASSERT_NEAR(NumberOf(type, ints.data(), scales.data(), i), want[static_cast<size_t>(cols.begin + i)],
-                      tolerance)
+          ASSERT_NEAR(NumberOf(type, to, i), want[static_cast<size_t>(cols.begin + i)], tolerance)
               << LayoutOf(stored).name << ", row " << row << ", column " << cols.begin + i;
         }
       }
@@ -89,11 +105,12 @@ TEST(QuantizedRowsTest, KeepWhatPowersOfTwoCanBe) {
     block[0] = static_cast<std::byte>(scale);
     const Tensor tensor{NumberType::kMxFp4, {1, 32}, block};
     std::byte ints[16], scales[2];
-    WriteQuantizedRow(tensor, NumberType::kQ8_0, 0, {0, 32}, NumberType::kMxFp4, ints, scales);
-    EXPECT_EQ(NumberOf(NumberType::kMxFp4, ints, scales, 5), want);
+    const QuantizedRow to{ints, nullptr, scales};
+    WriteQuantizedRow(tensor, NumberType::kQ8_0, 0, {0, 32}, NumberType::kMxFp4, to);
+    EXPECT_EQ(NumberOf(NumberType::kMxFp4, to, 5), want);
     block[0] = std::byte{255};
-    WriteQuantizedRow(tensor, NumberType::kQ8_0, 0, {0, 32}, NumberType::kMxFp4, ints, scales);
-    EXPECT_TRUE(std::isnan(NumberOf(NumberType::kMxFp4, ints, scales, 5)));
+    WriteQuantizedRow(tensor, NumberType::kQ8_0, 0, {0, 32}, NumberType::kMxFp4, to);
+    EXPECT_TRUE(std::isnan(NumberOf(NumberType::kMxFp4, to, 5)));
   }
 }
 
@@ -107,7 +124,7 @@ TEST(QuantizedProductsTest, ManyRowsInPartsEqualFewRows) {
                        x = device.AllocateHost(kMany * kK * 2, "inputs"),
                        y = device.AllocateHost(2 * kMany * kN * 2, "results"),
                        expanded = device.AllocateHost(kScratch, "rows");
-    const int64_t ints = kernels::QuantizedIntBytes(type, kN, kK);
+    const int64_t ints = kernels::PartsOf(type, kN, kK).ints;
     for (int64_t i = 0; i < ints; ++i) weight.as()[i] = static_cast<std::byte>(random.Below(256));
     for (int64_t i = 0; i < (weight.bytes() - ints) / 2; ++i)
       WriteNumber(weight.as() + ints, kF16, i, random.Signed() / 128);
