@@ -5,6 +5,7 @@
 
 #include "comm/model/model_spec.h"
 #include "kernels/cuda/decode/decode_attention_plan.h"
+#include "kernels/cuda/prefill/prefill_attention_plan.h"
 
 namespace quire {
 
@@ -28,6 +29,7 @@ struct AttentionSizes {
   std::vector<int32_t> head_start;             // of the rank's kv heads
   int32_t decode_ctas = 1, decode_stages = 2;  // kernels::DecodeGrid
   int32_t tile_rows = 0;                       // of prefill
+  kernels::PrefillSplit split;
 
   kernels::DecodeWorkSize DecodeWork(int64_t sequences) const {
     return {decode_ctas, static_cast<int32_t>(sequences * kernels::NumHeadTiles(head_start))};

@@ -30,8 +30,8 @@ struct CudaDecoderSizes {
   std::vector<AttentionSizes> kinds;  // of attention
   int64_t state_blocks;               // that hold this rank's part of a sequence's state; 0: it has none
   AttentionBackend attention;
-  int64_t decode_workspace;  // floats that the attention of decodes needs
-  int threads;               // that load weights
+  int64_t attention_workspace;  // floats that attention needs
+  int threads;                  // that load weights
 };
 
 /// One rank's part of the forward pass on its device. What a layer adds to the residual may be pending: the next norm
@@ -70,7 +70,7 @@ class CudaDecoder final : private DecoderOps {
     std::vector<int32_t*> kv_head_of;   // likewise [local heads]: the local kv head that each reads
     float* alibi_slopes;                // of local heads, or null
     float* head_bias;                   // [logits_width], zeros beyond the rank's vocabulary; or null
-    float* workspace;                   // of decode attention
+    float* workspace;                   // of attention
     float* sinks;                       // [layers, local heads], or null
     float* router_bias;                 // [layers, router_width], zeros beyond the experts; or null
     float *correction, *expert_scales;  // [layers, experts], or null

@@ -136,11 +136,14 @@ void CudaDecoder::AttendChunks(int64_t layer, size_t kind) {
                          .head_start = memory_.head_start[kind],
                          .alibi_slopes = memory_.alibi_slopes,
                          .tiles = step_->arrays.tiles[kind],
-                         .num_tiles = static_cast<int32_t>(shape_.num_tiles[kind]),
+                         .num_tiles = static_cast<int32_t>(shape_.chunk_work[kind].num_tiles),
                          .scale = AttentionScale(spec_, LayerOf(layer)),
                          .soft_cap = static_cast<float>(spec_.score_cap),
                          .window = static_cast<int32_t>(LayerOf(layer).window),
-                         .sinks = SinksOf(layer)});
+                         .sinks = SinksOf(layer),
+                         .merges = step_->arrays.merges[kind],
+                         .num_merges = static_cast<int32_t>(shape_.chunk_work[kind].num_merges),
+                         .workspace = memory_.workspace});
 }
 
 }  // namespace quire

@@ -49,7 +49,7 @@ CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes
           sizes, [](const AttentionSizes& kind) { return kind.head_start.back(); }, pieces)),
       alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
       head_bias(spec.head_bias ? pieces.Take<float>(sizes.logits_width) : nullptr),
-      workspace(pieces.Take<float>(sizes.decode_workspace)),
+      workspace(pieces.Take<float>(sizes.attention_workspace)),
       sinks(spec.attention_sinks ? pieces.Take<float>(spec.num_layers() * sizes.shard.heads.size()) : nullptr),
       router_bias(spec.mixture.router_bias ? pieces.Take<float>(spec.num_layers() * CudaWeights::RouterWidth(spec))
                                            : nullptr),

@@ -40,7 +40,7 @@ class CudaEngine final : public RankEngine {
         decoder_(files,
                  {sizes_.shard, options.dtype, options.quantization, sizes_.max_tokens, sizes_.max_sequences,
                   sizes_.logits_width, sizes.max_model_len, sizes_.builder.attention, sizes_.state_blocks,
-                  sizes_.attention, sizes_.decode_workspace, sizes.threads},
+                  sizes_.attention, sizes_.attention_workspace, sizes.threads},
                  device_, collective, options.progress),
         sampler_sizes_{sizes_.shards,      rank, sizes_.max_sequences, sizes.max_running, sizes.max_model_len,
                        sizes_.logits_width},

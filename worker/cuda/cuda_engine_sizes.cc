@@ -105,7 +105,7 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
   builder.block_size = engine.block_size;
   builder.decodes_as_chunks = planned && options.dtype == NumberType::kF32;
   builder.unplanned_context = planned ? 0 : engine.max_model_len;
-  decode_workspace = 0;
+  attention_workspace = 0;
   for (const AttentionKind& kind : KindsOf(spec)) {
     const auto layer = std::ranges::find(spec.layers, kind, KindOf) - spec.layers.begin();
     const auto head_dim = static_cast<int32_t>(kind.head_dim);
@@ -122,7 +122,11 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
     int64_t floats = sizes.DecodeWork(max_sequences).WorkspaceFloats(head_dim);
     if (attention == AttentionBackend::kV2)
       floats = kernels::DecodeWorkspaceFloats(engine.max_model_len, max_sequences, shard.heads.size(), head_dim);
-    decode_workspace = std::max(decode_workspace, floats);
+    if (options.dtype != NumberType::kF32 && head_dim <= kMostPlannedDims) {
+      sizes.split = {2 * device.num_sms(), static_cast<int32_t>(sizes.head_start.size()) - 1};
+      floats = std::max(floats, sizes.split.WorkspaceFloats(sizes.tile_rows, head_dim));
+    }
+    attention_workspace = std::max(attention_workspace, floats);
     builder.attention.push_back(std::move(sizes));
   }
 }

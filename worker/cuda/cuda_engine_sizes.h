@@ -27,10 +27,10 @@ struct CudaEngineSizes {
   std::vector<RankShard> shards;
   RankShard shard;
   int64_t logits_width, max_sequences, max_tokens, max_blocks;
-  AttentionBackend attention;  // what decodes go through
-  int64_t decode_workspace;    // floats
-  int64_t state_bytes;         // of this rank's part of a sequence's state; 0: it has none
-  int64_t state_blocks;        // that hold it
+  AttentionBackend attention;   // what decodes go through
+  int64_t attention_workspace;  // floats
+  int64_t state_bytes;          // of this rank's part of a sequence's state; 0: it has none
+  int64_t state_blocks;         // that hold it
   StepBuilderSizes builder;
 };
 

@@ -24,6 +24,8 @@ StepArrays::StepArrays(const StepLimits& limits, Pieces& pieces)
       sampling(pieces.Take<kernels::DeviceSampling>(limits.sequences)),
       tiles{pieces.Take<kernels::PrefillTile>(limits.prefill_tiles[0]),
             pieces.Take<kernels::PrefillTile>(limits.prefill_tiles[1])},
+      merges{pieces.Take<kernels::PrefillMerge>(limits.prefill_merges[0]),
+             pieces.Take<kernels::PrefillMerge>(limits.prefill_merges[1])},
       decode_work{pieces.Take<int32_t>(limits.decode_words[0]), pieces.Take<int32_t>(limits.decode_words[1])},
       lists_at(pieces.taken()),
       bias_token(pieces.Take<int32_t>(limits.sequences * kMaxListEntries)),

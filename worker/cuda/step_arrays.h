@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/elementwise/step_state.h"
-#include "kernels/cuda/prefill/prefill_attention.h"
+#include "kernels/cuda/prefill/prefill_attention_plan.h"
 #include "kernels/cuda/sampling/sampling.h"
 #include "worker/cuda/attention_kind.h"
 #include "worker/cuda/device.h"
@@ -16,7 +16,9 @@ namespace quire {
 /// The most that a step, or any step, can hold.
 struct StepLimits {
   int64_t tokens, sequences;
-  int64_t decode_words[kMaxAttentionKinds] = {}, prefill_tiles[kMaxAttentionKinds] = {};  // by kind of attention
+  // By kind of attention.
+  int64_t decode_words[kMaxAttentionKinds] = {}, prefill_tiles[kMaxAttentionKinds] = {};
+  int64_t prefill_merges[kMaxAttentionKinds] = {};
   int64_t state_blocks = 0;  // of a sequence's state; 0: there are none
 };
 
@@ -44,6 +46,7 @@ struct StepArrays {
   int32_t* draw_slot;                               // [R] where the drawn token is kept for the next step; -1: padding
   kernels::DeviceSampling* sampling;                // [R]
   kernels::PrefillTile* tiles[kMaxAttentionKinds];  // by kind of attention
+  kernels::PrefillMerge* merges[kMaxAttentionKinds];
   int32_t* decode_work[kMaxAttentionKinds];
   // Lists of all rows: seldom used, and last.
   int64_t lists_at;  // bytes before them

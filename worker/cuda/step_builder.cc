@@ -128,13 +128,15 @@ class Builder {
   void PlanChunks(size_t kind) {
     const AttentionSizes& sizes = sizes_.attention[kind];
     const auto chunks = static_cast<size_t>(shape_.num_chunks);
-    shape_.num_tiles[kind] =
+    shape_.chunk_work[kind] =
         kernels::PlanPrefill({{arrays_.chunk_start, chunks + 1},
                               {arrays_.chunk_context, chunks},
                               LargestGroup(sizes),
                               sizes.tile_rows,
-                              sizes.window},
-                             {arrays_.tiles[kind], static_cast<size_t>(limits_.prefill_tiles[kind])});
+                              sizes.window,
+                              sizes.split},
+                             {arrays_.tiles[kind], static_cast<size_t>(limits_.prefill_tiles[kind])},
+                             {arrays_.merges[kind], static_cast<size_t>(limits_.prefill_merges[kind])});
   }
 
   const SequenceTable& table_;
@@ -156,8 +158,9 @@ StepLimits Limits(const StepBuilderSizes& sizes, int64_t tokens, int64_t sequenc
     const AttentionSizes& attention = sizes.attention[kind];
     if (decodes > 0) limits.decode_words[kind] = attention.DecodeWork(decodes).Words();
     if (chunk_rows == 0) continue;
-    limits.prefill_tiles[kind] =
-        kernels::PrefillTileCapacity(chunk_rows, sequences, LargestGroup(attention), attention.tile_rows);
+    limits.prefill_tiles[kind] = kernels::PrefillTileCapacity(chunk_rows, sequences, LargestGroup(attention),
+                                                              attention.tile_rows, attention.split);
+    limits.prefill_merges[kind] = attention.split.MaxMerges();
   }
   return limits;
 }

@@ -12,9 +12,9 @@ struct StepShape {
   int64_t num_rows = 0;     // tokens; for decodes alone, padded up to a size that graphs are kept for
   int64_t num_decodes = 0;  // the first rows, one each; padded likewise
   int64_t num_chunks = 0;   // sequences that own the other rows
-  int64_t num_tiles[kMaxAttentionKinds] = {};  // of the chunks' attention, by kind
-  int64_t num_draws = 0;                       // rows whose next token is drawn; without chunks, all rows
-  bool combines[kMaxAttentionKinds] = {};      // some decode's context is split
+  kernels::PrefillPlan chunk_work[kMaxAttentionKinds] = {};  // of the chunks' attention, by kind
+  int64_t num_draws = 0;                                     // rows whose next token is drawn; without chunks, all rows
+  bool combines[kMaxAttentionKinds] = {};                    // some decode's context is split
   int32_t max_context = 0;  // of decodes, at most, and rounded up (PaddedContext); 0 where they are planned
   bool keeps_rows = false;  // some chunk's rows are scored or pooled afterwards
 };

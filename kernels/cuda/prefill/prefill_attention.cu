@@ -17,6 +17,7 @@ void Check(const PrefillAttentionParams& p) {
   QUIRE_KERNEL_CHECK(std::has_single_bit(static_cast<uint32_t>(p.cache.block_size)));
   QUIRE_KERNEL_CHECK(p.cache.head_size % 16 == 0 && p.cache.head_size <= 512);
   QUIRE_KERNEL_CHECK(p.scale > 0 && p.cache.k_scale > 0 && p.window >= 0 && p.soft_cap >= 0);
+  QUIRE_KERNEL_CHECK(p.num_merges == 0 || (p.merges != nullptr && p.workspace != nullptr && Aligned(p.workspace)));
   CheckCacheType(p.dtype, p.cache);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/decode/attention_sink.cuh"
+#include "kernels/cuda/prefill/prefill_attention_parts.cuh"
 #include "kernels/cuda/prefill/prefill_attention_tiles.cuh"
 
 namespace quire::kernels {
@@ -61,7 +62,9 @@ struct PrefillAttentionKernel {
       Weigh(rows, scores);
       AddValues(loader.Values(tile), scores, rows);
     }
-    if (rows.last_position >= 0) Store(p, work, queries, rows);
+    if (rows.last_position < 0) return;
+    if (work.slot >= 0) return StorePart(p, work, rows);
+    Store(p, work, queries, rows);
   }
 
   /// Begins to copy the rows' queries; rows past the end repeat the last one.
@@ -234,6 +237,12 @@ struct PrefillAttentionKernel {
     }
   }
 
+  /// Of the four lanes that share a row.
+  static __device__ float SumOfLanes(float sum) {
+    sum += simt::ShuffleXor(sum, 1);
+    return sum + simt::ShuffleXor(sum, 2);
+  }
+
   /// Results go where the warp's queries were, each lane's to the very places that it alone has read (queries and
   /// results are laid out alike), and from there to `out` in whole units.
   static __device__ void Store(const PrefillLaunch& p, const PrefillWork& work, const simt::SharedArray<T>& queries,
@@ -244,9 +253,7 @@ struct PrefillAttentionKernel {
     for (int s = 0; s < kSlabs; ++s) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        float sum = rows.sum[s][half];
-        sum += simt::ShuffleXor(sum, 1);
-        sum += simt::ShuffleXor(sum, 2);
+        float sum = SumOfLanes(rows.sum[s][half]);
         const int row = rows.first + s * 16 + half * 8 + lane / 4;
         const int there = row < work.num_rows ? row : 0;
         sum += SinkWeight(p.op.sinks, work.Head(there), rows.max[s][half] * rows.factor);
@@ -265,6 +272,21 @@ struct PrefillAttentionKernel {
       const int64_t base = (work.first_query + work.Query(row)) * p.op.out_stride + work.Head(row) * kHeadSize;
       for (int unit = lane % 2; unit < kUnits; unit += 2) {
         simt::StoreVec<8>(out, base + unit * 8, simt::LoadVec<8>(queries, UnitOf(unit, row, kRows)));
+      }
+    }
+  }
+
+  /// What a part of the positions is to the rows goes to the workspace.
+  static __device__ void StorePart(const PrefillLaunch& p, const PrefillWork& work, const Rows& rows) {
+#pragma unroll
+    for (int s = 0; s < kSlabs; ++s) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float sum = SumOfLanes(rows.sum[s][half]);
+        const int row = rows.first + s * 16 + half * 8 + simt::ThreadX() % 32 / 4;
+        if (row >= work.num_rows) continue;
+        const int64_t at = PrefillPartAt(p, work, work.slot, row, kRows, kHeadSize);
+        StorePrefillPart(p, at, half, rows.out[s], rows.max[s][half] * rows.factor, sum);
       }
     }
   }

@@ -16,6 +16,7 @@ void PrefillF32OfCache(const CudaStream& stream, const PrefillLaunch& launch) {
 }  // namespace
 
 void PrefillF32(const CudaStream& stream, const PrefillLaunch& launch) {
+  QUIRE_KERNEL_CHECK(launch.op.num_merges == 0);
   if (launch.op.cache.type != NumberType::kFp8E4M3) {
     PrefillF32OfCache<float>(stream, launch);
   } else {

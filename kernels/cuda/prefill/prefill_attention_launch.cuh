@@ -15,20 +15,31 @@ void LaunchPrefill(const CudaStream& stream, const PrefillLaunch& launch) {
                        Kernel::SharedSize(), stream, launch);
 }
 
+template <class T, class C, int kHeadSize>
+void LaunchPrefillInTiles(const CudaStream& stream, const PrefillLaunch& launch) {
+  using Kernel = PrefillAttentionKernel<T, C, kHeadSize>;
+  LaunchPrefill<Kernel>(stream, launch);
+  if (launch.op.num_merges == 0) return;
+  using Combine = CombinePrefillKernel<T, kHeadSize, Kernel::kRows>;
+  simt::Launch<Combine>({int64_t{launch.op.num_merges} * launch.op.cache.num_kv_heads * Combine::kBlocks},
+                        Combine::kThreads, 0, stream, launch);
+}
+
 template <class T, class C>
 void PrefillOfCache(const CudaStream& stream, const PrefillLaunch& launch) {
   switch (launch.op.cache.head_size) {
     case 64:
-      return LaunchPrefill<PrefillAttentionKernel<T, C, 64>>(stream, launch);
+      return LaunchPrefillInTiles<T, C, 64>(stream, launch);
     case 80:
-      return LaunchPrefill<PrefillAttentionKernel<T, C, 80>>(stream, launch);
+      return LaunchPrefillInTiles<T, C, 80>(stream, launch);
     case 96:
-      return LaunchPrefill<PrefillAttentionKernel<T, C, 96>>(stream, launch);
+      return LaunchPrefillInTiles<T, C, 96>(stream, launch);
     case 128:
-      return LaunchPrefill<PrefillAttentionKernel<T, C, 128>>(stream, launch);
+      return LaunchPrefillInTiles<T, C, 128>(stream, launch);
     case 256:
-      return LaunchPrefill<PrefillAttentionKernel<T, C, 256>>(stream, launch);
+      return LaunchPrefillInTiles<T, C, 256>(stream, launch);
     case 512:
+      QUIRE_KERNEL_CHECK(launch.op.num_merges == 0);
       return LaunchPrefill<PrefillAttentionScalarKernel<T, C, 512>>(stream, launch);
     default:
       QUIRE_KERNEL_CHECK(!"head_size is 64, 80, 96, 128, 256 or 512");

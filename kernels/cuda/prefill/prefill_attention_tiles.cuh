@@ -21,7 +21,8 @@ struct PrefillWork {
   int first_row, group, first_head, kv_head;
   int first_position;   // of the sequence's query 0
   int64_t first_query;  // its row in `queries`
-  int begin, end;       // positions that some row sees
+  int begin, end;       // positions that some row sees, of the tile's part
+  int slot;             // of that part's results; -1: they are whole
   simt::Global<const int32_t> table;
 
   __device__ int Query(int row) const { return (first_row + row) / group; }
@@ -29,15 +30,14 @@ struct PrefillWork {
   __device__ int Position(int row) const { return first_position + Query(row); }
 };
 
-/// The work of this thread block in a grid of num_tiles * num_kv_heads, kv heads fastest.
-__device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, int tile_rows) {
-  const int kv_heads = p.op.cache.num_kv_heads;
-  const PrefillTile tile = simt::Global<const PrefillTile>(p.op.tiles)[simt::BlockX() / kv_heads];
+/// What a tile is of a kv head.
+__device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, const PrefillTile& tile, int kv_head,
+                                              int tile_rows) {
   PrefillWork w{.num_rows = 0, .table = simt::Global<const int32_t>(p.op.block_tables)};
   if (tile.sequence < 0) return w;
   const int context = simt::Global<const int32_t>(p.op.context_len)[tile.sequence];
   const simt::Global<const int32_t> query_start(p.op.query_start), head_start(p.op.head_start);
-  w.kv_head = static_cast<int>(simt::BlockX() % kv_heads);
+  w.kv_head = kv_head;
   w.first_head = head_start[w.kv_head];
   w.group = head_start[w.kv_head + 1] - w.first_head;
   const int first_query = query_start[tile.sequence];
@@ -47,12 +47,20 @@ __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, int tile_r
   w.num_rows = simt::Min(num_queries * w.group - w.first_row, tile_rows);
   if (w.num_rows <= 0) return w;
   w.first_position = context - num_queries;
-  w.begin = simt::Max(w.Position(0) - p.window + 1, 0);
-  w.end = w.Position(w.num_rows - 1) + 1;
+  w.begin = simt::Max(simt::Max(w.Position(0) - p.window + 1, 0), tile.begin);
+  w.end = simt::Min(w.Position(w.num_rows - 1) + 1, tile.end);
+  w.slot = tile.slot;
   int64_t table_row = tile.sequence;
   if (p.op.table_rows != nullptr) table_row = simt::Global<const int32_t>(p.op.table_rows)[tile.sequence];
   w.table = w.table + table_row * p.op.table_stride;
   return w;
+}
+
+/// The work of this thread block in a grid of num_tiles * num_kv_heads, kv heads fastest.
+__device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, int tile_rows) {
+  const int kv_heads = p.op.cache.num_kv_heads;
+  const PrefillTile tile = simt::Global<const PrefillTile>(p.op.tiles)[simt::BlockX() / kv_heads];
+  return ReadPrefillWork(p, tile, static_cast<int>(simt::BlockX() % kv_heads), tile_rows);
 }
 
 /// A matrix of 16-bit numbers in shared memory consists of units, 8 neighbouring columns of one row (16 bytes). Units

@@ -8,6 +8,7 @@
 #include "kernels/cuda/prefill/prefill_attention_tiles.cuh"
 #include "kernels/cuda/prefill_case.h"
 #include "simt/expect_error.h"
+#include "tests/support/random.h"
 
 namespace quire::kernels {
 namespace {
@@ -141,6 +142,34 @@ TEST(PrefillAttentionTest, CutsOfAPromptChangeNotABit) {
   }
 }
 
+TEST(PrefillAttentionTest, PositionsOfFewTilesAreSplit) {
+  uint64_t seed = 700;
+  // A short suffix; two, of which one is short; a window that begins within a part, and one within the last part alone.
+  const std::tuple<std::vector<Chunk>, int32_t, int64_t> batches[] = {
+      {{{5, 1100}}, 0, 1}, {{{3, 2100}, {2, 0}, {9, 90}}, 0, 1}, {{{20, 1900}}, 1200, 1}, {{{20, 1900}}, 500, 0}};
+  for (const auto& [chunks, window, merges] : batches) {
+    for (const auto& [dtype, fp8, head_size] : {std::tuple{NumberType::kF16, false, 64},
+                                                {NumberType::kBF16, true, 80},
+                                                {NumberType::kBF16, false, 128},
+                                                {NumberType::kF16, false, 256}}) {
+      PrefillCase c({.dtype = dtype,
+                     .fp8_cache = fp8,
+                     .head_size = head_size,
+                     .head_start = {0, 3, 4},
+                     .chunks = chunks,
+                     .window = window,
+                     .soft_cap = ++seed % 3 == 0 ? 1.5f : 0.0f,
+                     .sinks = seed % 2 == 0,
+                     .first_sink = 7,
+                     .split = {.num_ctas = 8}},
+                    seed);
+      EXPECT_EQ(c.num_merges(), merges);
+      PrefillAttention(CudaStream{}, c.Params());
+      EXPECT_EQ(c.Wrong(), "");
+    }
+  }
+}
+
 TEST(PrefillAttentionTest, LargeScoresDoNotOverflow) {
   for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
     ExpectEqualsReference({.dtype = dtype, .chunks = {{30, 130}}, .scale = 500}, 11);
@@ -184,7 +213,7 @@ TEST(PrefillTilesTest, AccessesTouchEveryBankOnce) {
 TEST(PlanPrefillTest, CoversEveryRowOnceHeaviestFirst) {
   const std::vector<int32_t> starts{0, 100, 101, 105, 105, 133}, contexts{100, 900, 0, 50, 500};
   std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(133, 5, 3, 64)));
-  const int64_t count = PlanPrefill({starts, contexts, 3, 64, 0}, tiles);
+  const int64_t count = PlanPrefill({starts, contexts, 3, 64, 0}, tiles).num_tiles;
   std::vector<std::vector<int32_t>> rows(5);
   for (int64_t i = 0; i < count; ++i) {
     const PrefillTile& tile = tiles[static_cast<size_t>(i)];
@@ -205,9 +234,70 @@ TEST(PlanPrefillTest, CoversEveryRowOnceHeaviestFirst) {
 TEST(PlanPrefillTest, WindowLightensTiles) {
   const std::vector<int32_t> starts{0, 20}, contexts{1000};
   std::vector<PrefillTile> tiles(2);
-  EXPECT_EQ(PlanPrefill({starts, contexts, 1, 16, 100}, tiles), 2);
+  EXPECT_EQ(PlanPrefill({starts, contexts, 1, 16, 100}, tiles).num_tiles, 2);
   EXPECT_EQ(tiles[0].num_keys, 115);  // 16 queries, 100 keys each, one apart
   EXPECT_EQ(tiles[1].num_keys, 103);
+}
+
+TEST(PlanPrefillTest, SplitsWhatLeavesTheDeviceIdleIntoEqualParts) {
+  // 264 blocks at once on 8 kv heads: 33 slots. 16 queries of 4 heads behind 32,768 tokens are one tile.
+  const PrefillSplit split{264, 8};
+  const std::vector<int32_t> starts{0, 16}, contexts{32784};
+  std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(16, 1, 4, 128, split)));
+  std::vector<PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
+  const PrefillPlan plan = PlanPrefill({starts, contexts, 4, 128, 0, split}, tiles, merges);
+  ASSERT_EQ(plan.num_merges, 1);
+  EXPECT_EQ(plan.num_tiles, 32);  // of 1,024 positions: a 33rd of all, in whole cuts
+  EXPECT_EQ(merges[0].num_slots, 32);
+  std::vector<PrefillTile> by_begin(tiles.begin(), tiles.begin() + plan.num_tiles);
+  std::ranges::sort(by_begin, {}, &PrefillTile::begin);
+  int32_t next = 0;
+  for (size_t i = 0; i < by_begin.size(); ++i) {
+    EXPECT_EQ(by_begin[i].begin, next);
+    EXPECT_EQ(by_begin[i].slot, static_cast<int32_t>(i));
+    EXPECT_EQ(by_begin[i].num_keys, by_begin[i].end - by_begin[i].begin);
+    EXPECT_NEAR(by_begin[i].num_keys, 1024, 64);
+    EXPECT_TRUE(i == 0 || by_begin[i].begin % kPrefillCut == 0);
+    next = by_begin[i].end;
+  }
+  EXPECT_EQ(next, 32784);
+}
+
+TEST(PlanPrefillTest, SplitsNothingWhereTilesAreEnoughOrShort) {
+  const PrefillSplit split{264, 8};
+  std::vector<PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
+  // 33 tiles of a prompt; one of 1,000 positions, which would be less than two parts.
+  for (const auto& [queries, context] : {std::pair{33 * 32, 9000}, {2, 1000}}) {
+    const std::vector<int32_t> starts{0, queries}, contexts{context};
+    std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(queries, 1, 4, 128, split)));
+    const PrefillPlan plan = PlanPrefill({starts, contexts, 4, 128, 0, split}, tiles, merges);
+    EXPECT_EQ(plan.num_merges, 0);
+    EXPECT_EQ(plan.num_tiles, (queries + 31) / 32);
+    EXPECT_EQ(tiles[0].slot, -1);
+  }
+}
+
+TEST(PlanPrefillTest, PartsNeverPassTheSlots) {
+  test::Random random(5);
+  for (int round = 0; round < 2000; ++round) {
+    const PrefillSplit split{static_cast<int32_t>(random.Below(300)), static_cast<int32_t>(1 + random.Below(12))};
+    const auto seqs = 1 + random.Below(6);
+    std::vector<int32_t> starts{0}, contexts;
+    for (int64_t s = 0; s < seqs; ++s) {
+      const auto queries = static_cast<int32_t>(random.Below(200));
+      starts.push_back(starts.back() + queries);
+      contexts.push_back(queries + static_cast<int32_t>(random.Below(20000)));
+    }
+    const auto window = static_cast<int32_t>(random.Below(2) * random.Below(9000));
+    std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(starts.back(), seqs, 5, 128, split)));
+    std::vector<PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
+    const PrefillPlan plan = PlanPrefill({starts, contexts, 5, 128, window, split}, tiles, merges);
+    int64_t slots = 0, parts = 0;
+    for (int64_t i = 0; i < plan.num_merges; ++i) slots += merges[static_cast<size_t>(i)].num_slots;
+    for (int64_t i = 0; i < plan.num_tiles; ++i) parts += tiles[static_cast<size_t>(i)].slot >= 0 ? 1 : 0;
+    EXPECT_EQ(parts, slots);
+    EXPECT_LE(slots, split.MaxSlots());
+  }
 }
 
 TEST(PlanPrefillTest, CapacityIsReachedAndSuffices) {
@@ -218,7 +308,7 @@ TEST(PlanPrefillTest, CapacityIsReachedAndSuffices) {
   }
   std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(170, 10, 4, 64)));
   EXPECT_EQ(tiles.size(), 20u);
-  EXPECT_EQ(PlanPrefill({starts, contexts, 4, 64, 0}, tiles), 20);  // 68 rows each: a tile and 4 rows
+  EXPECT_EQ(PlanPrefill({starts, contexts, 4, 64, 0}, tiles).num_tiles, 20);  // 68 rows each: a tile and 4 rows
 }
 
 }  // namespace

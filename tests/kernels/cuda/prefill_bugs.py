@@ -3,6 +3,7 @@
 from planting import BARRIER, NO_BARRIER, plant
 
 KERNEL, TILES, F32 = "prefill/prefill_attention.cuh", "prefill/prefill_attention_tiles.cuh", "prefill/prefill_attention_scalar.cuh"
+PARTS = "prefill/prefill_attention_parts.cuh"
 
 BUGS = [
     ("no barrier between a tile's copies and its use", KERNEL, f"{BARRIER}  // the tile is whole",
@@ -80,6 +81,21 @@ BUGS = [
     ("ALiBi counts from the tile's begin", KERNEL, "slope * static_cast<float>(away)",
      "slope * static_cast<float>(@ ? n * 8 + e : away)"),
     ("values are not scaled", KERNEL, "p.op.cache.v_scale / sum", "(@ ? 1.0f : p.op.cache.v_scale) / sum"),
+    ("a part takes all positions up to its end", TILES, "0), tile.begin)", "0), @ ? 0 : tile.begin)"),
+    ("a part takes all positions from its begin on", TILES,  ", tile.end)", ", @ ? INT32_MAX : tile.end)"),
+    ("parts of all kv heads go to one place", PARTS, "p.op.cache.num_kv_heads + work.kv_head;",
+     "p.op.cache.num_kv_heads + (@ ? 0 : work.kv_head);"),
+    ("a part's largest score is that of its scores", KERNEL, "rows.max[s][half] * rows.factor, sum);",
+     "rows.max[s][half] * (@ ? 1.0f : rows.factor), sum);"),
+    ("a part's sum of weights is a lane's", KERNEL, "const float sum = SumOfLanes(rows.sum[s][half])",
+     "const float sum = @ ? rows.sum[s][half] : SumOfLanes(rows.sum[s][half])"),
+    ("parts are not brought to one scale", PARTS, "simt::Exp2(known.v[0] - max)", "(@ ? 1.0f : simt::Exp2(known.v[0] - max))"),
+    ("the last part is left out", PARTS, "s < merge.num_slots; ++s) {\n      const simt::Vec<float, 2> known",
+     "s < merge.num_slots - (@ ? 1 : 0); ++s) {\n      const simt::Vec<float, 2> known"),
+    ("a split tile's rows are those of the sequence's first", PARTS, "whole.first_row = merge.first_row;", "whole.first_row = @ ? 0 : merge.first_row;"),
+    ("sinks are left out of what is put together", PARTS, "SinkWeight(p.op.sinks, work.Head(row), max)",
+     "(@ ? 0.0f : SinkWeight(p.op.sinks, work.Head(row), max))"),
+    ("parts are read before they are there", PARTS, "simt::WaitForPrerequisites();", "if (!@) simt::WaitForPrerequisites();"),
     ("fp32: the row before is overwritten", F32, "simt::SyncWarp();  // the row before",
      "if (!@) simt::SyncWarp();  // the row before"),
     ("fp32: the window is one too wide", F32, "simt::Max(end - p.window, 0)",

@@ -19,7 +19,7 @@ void PrefillF16(const CudaStream& stream, const PrefillLaunch& launch) {
   LaunchPrefill<PrefillAttentionKernel<simt::Half, simt::Fp8E4M3, 96>>(stream, launch);
 }
 void PrefillBF16(const CudaStream& stream, const PrefillLaunch& launch) {
-  LaunchPrefill<PrefillAttentionKernel<simt::BFloat16, simt::BFloat16, 64>>(stream, launch);
+  LaunchPrefillInTiles<simt::BFloat16, simt::BFloat16, 64>(stream, launch);
 }
 
 namespace {
@@ -35,6 +35,12 @@ std::vector<PrefillShape> Shapes() {
        .chunks = {{9, 75}},
        .window = 40},
       {.chunks = {{7, 75}}, .soft_cap = 1.5f, .alibi = true, .scale = 0.7f},
+      {.head_start = {0, 3, 4},
+       .chunks = {{2, 30}, {50, 1500}},
+       .window = 1400,
+       .sinks = true,
+       .first_sink = 8,
+       .split = {.num_ctas = 10}},
       {.chunks = {{2, 20}}, .first_block = 1'100'000},  // offsets of 2,048 elements a block
       {.dtype = NumberType::kF32, .chunks = {{20, 75}}, .window = 40},
       {.dtype = NumberType::kF32, .chunks = {{2, 20}}, .first_block = 1'100'000},

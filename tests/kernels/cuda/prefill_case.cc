@@ -63,12 +63,15 @@ PrefillCase::PrefillCase(PrefillShape shape, uint64_t seed)
       head_start_(shape_.head_start),
       slopes_(NumHeads()),
       sinks_(NumHeads()),
-      tiles_(PrefillTileCapacity(NumRows(), NumSeqs(), max_group_, PrefillTileRows(shape_.dtype, shape_.head_size))) {
+      tiles_(PrefillTileCapacity(NumRows(), NumSeqs(), max_group_, PrefillTileRows(shape_.dtype, shape_.head_size),
+                                 Split())),
+      merges_(Split().MaxMerges()),
+      workspace_(Split().WorkspaceFloats(PrefillTileRows(shape_.dtype, shape_.head_size), shape_.head_size)) {
   test::Random random(seed);
   FillRows(random);
   for (int64_t h = 0; h < slopes_.size(); ++h) {
     slopes_[h] = 0.5f / static_cast<float>(h + 1);
-    sinks_[h] = 2.0f - static_cast<float>(h);
+    sinks_[h] = shape_.first_sink - static_cast<float>(h);
   }
   const int64_t begin = shape_.first_block * kv_heads_ * HeadElements(), end = num_blocks_ * kv_heads_ * HeadElements();
   const int64_t number = ByteSize(shape_.CachedType());
@@ -131,12 +134,14 @@ void PrefillCase::FillSequence(int64_t seq, std::vector<int32_t>& free_blocks, t
 
 void PrefillCase::Plan() {
   const auto starts = static_cast<size_t>(NumSeqs() + 1);
-  PlanPrefill({{query_start_.data(), starts},
-               {contexts_.data(), starts - 1},
-               max_group_,
-               PrefillTileRows(shape_.dtype, shape_.head_size),
-               shape_.window},
-              tiles_.span());
+  const PrefillPlan plan = PlanPrefill({{query_start_.data(), starts},
+                                        {contexts_.data(), starts - 1},
+                                        max_group_,
+                                        PrefillTileRows(shape_.dtype, shape_.head_size),
+                                        shape_.window,
+                                        Split()},
+                                       tiles_.span(), merges_.span());
+  num_merges_ = plan.num_merges;
 }
 
 void PrefillCase::Cut(int32_t queries, int32_t context) {
@@ -146,6 +151,8 @@ void PrefillCase::Cut(int32_t queries, int32_t context) {
   contexts_[0] = context;
   Plan();
 }
+
+PrefillSplit PrefillCase::Split() const { return {shape_.split.num_ctas, kv_heads_}; }
 
 PagedCache PrefillCase::Cache() const {
   const bool fp8 = shape_.fp8_cache;
@@ -181,7 +188,10 @@ PrefillAttentionParams PrefillCase::Params() const {
           .scale = shape_.scale,
           .soft_cap = shape_.soft_cap,
           .window = shape_.window,
-          .sinks = shape_.sinks ? sinks_.data() : nullptr};
+          .sinks = shape_.sinks ? sinks_.data() : nullptr,
+          .merges = merges_.data(),
+          .num_merges = static_cast<int32_t>(num_merges_),
+          .workspace = workspace_.data()};
 }
 
 std::vector<double> PrefillCase::Expected() const { return reference::PrefillAttention(Params(), NumSeqs()); }

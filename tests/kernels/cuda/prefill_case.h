@@ -23,9 +23,11 @@ struct PrefillShape {
   float soft_cap = 0;
   bool alibi = false;
   bool sinks = false;
+  float first_sink = 2;  // the others are one less each
   float scale = 0.3f;
   bool resident_table = false;  // rows of the table are not those of the sequences
   int64_t first_block = 0;      // ids of the blocks in use begin here
+  PrefillSplit split = {};      // num_ctas; kv heads are those of head_start
 
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
@@ -47,6 +49,7 @@ class PrefillCase {
   /// Makes the next launch compute only the last `queries` tokens of the only sequence's first `context`, whose rows
   /// stay where they are: another way to cut the same prompt.
   void Cut(int32_t queries, int32_t context);
+  int64_t num_merges() const { return num_merges_; }
 
  private:
   int64_t NumSeqs() const { return static_cast<int64_t>(shape_.chunks.size()); }
@@ -55,6 +58,7 @@ class PrefillCase {
   int64_t HeadElements() const { return int64_t{shape_.head_size} * shape_.block_size; }
   int64_t TableRow(int64_t seq) const { return shape_.resident_table ? NumSeqs() - seq : seq; }
   PagedCache Cache() const;
+  PrefillSplit Split() const;
   std::string Name() const;
   double Tolerance() const;
   void FillRows(test::Random& random);
@@ -68,6 +72,9 @@ class PrefillCase {
   simt::DeviceBuffer<int32_t> tables_, table_rows_, query_start_, contexts_, head_start_;
   simt::DeviceBuffer<float> slopes_, sinks_;
   simt::DeviceBuffer<PrefillTile> tiles_;
+  simt::DeviceBuffer<PrefillMerge> merges_;
+  simt::DeviceBuffer<float> workspace_;
+  int64_t num_merges_ = 0;
 };
 
 }  // namespace quire::kernels

@@ -431,6 +431,22 @@ TEST(CudaAttentionBackendTest, LongContextsAreThoseOfTheCpu) {
   }
 }
 
+TEST(CudaPrefillTest, ChunksBehindLongPrefixesAreSplitOverTheDevice) {
+  const test::RandomModel model(
+      {.hidden = 64, .layers = 1, .heads = 2, .kv_heads = 1, .intermediate = 32, .dtype = "F16"}, 21);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const std::vector<Ask> asks = SomeAsks(files, 22, {1200, 7});
+  const test::Setup setup{.num_blocks = 100, .max_step_tokens = 64, .max_model_len = 1400};
+  // What the engine plans for the last chunk.
+  const kernels::PrefillSplit split{2 * Device(0).num_sms(), 1};
+  std::vector<kernels::PrefillTile> tiles(static_cast<size_t>(kernels::PrefillTileCapacity(64, 1, 2, 128, split)));
+  std::vector<kernels::PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
+  const std::vector<int32_t> starts{0, 48}, contexts{1200};
+  EXPECT_EQ(kernels::PlanPrefill({starts, contexts, 2, 128, 0, split}, tiles, merges).num_merges, 1);
+  CudaMaker maker({.dtype = kF16});
+  test::ExpectAlike(Serve(files, asks, setup, std::ref(maker)), Serve(files, asks, setup, MakeCpuEngine), 0.02);
+}
+
 TEST(CudaAttentionBackendTest, LaunchesOfAContextAreThoseOfAPowerOfTwoOfPartitions) {
   EXPECT_EQ(PaddedContext(1, 4000), 512);
   EXPECT_EQ(PaddedContext(512, 4000), 512);

@@ -37,10 +37,14 @@ class PrefillCase {
     out_ = device.Allocate(rows * batch_.row() * 2, "results");
     FillRandom(device.stream(), queries_.as<void>(), rows * batch_.row(), kBF16, 1, 7);
     const int32_t tile_rows = kernels::PrefillTileRows(kBF16, head_size), group = batch_.shape().group;
+    const kernels::PrefillSplit split{2 * device.num_sms(), batch_.Cache(0).num_kv_heads};
     std::vector<kernels::PrefillTile> tiles(
-        static_cast<size_t>(kernels::PrefillTileCapacity(rows, chunks.sequences, group, tile_rows)));
-    num_tiles_ = kernels::PlanPrefill({query_start, batch_.shape().contexts, group, tile_rows, 0}, tiles);
+        static_cast<size_t>(kernels::PrefillTileCapacity(rows, chunks.sequences, group, tile_rows, split)));
+    std::vector<kernels::PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
+    plan_ = kernels::PlanPrefill({query_start, batch_.shape().contexts, group, tile_rows, 0, split}, tiles, merges);
     tiles_ = OnDevice(device, tiles);
+    merges_ = OnDevice(device, merges);
+    parts_ = device.Allocate(split.WorkspaceFloats(tile_rows, head_size) * 4, "parts of split tiles");
   }
 
   int64_t sets() const { return batch_.sets(); }
@@ -82,10 +86,13 @@ class PrefillCase {
                                         .head_start = batch_.head_start(),
                                         .alibi_slopes = nullptr,
                                         .tiles = tiles_.as<kernels::PrefillTile>(),
-                                        .num_tiles = static_cast<int32_t>(num_tiles_),
+                                        .num_tiles = static_cast<int32_t>(plan_.num_tiles),
                                         .scale = Scale(),
                                         .soft_cap = 0,
-                                        .window = 0});
+                                        .window = 0,
+                                        .merges = merges_.as<kernels::PrefillMerge>(),
+                                        .num_merges = static_cast<int32_t>(plan_.num_merges),
+                                        .workspace = parts_.as<float>()});
   }
 
  private:
@@ -117,8 +124,8 @@ class PrefillCase {
   Device& device_;
   Chunks chunks_;
   PagedBatch batch_;
-  int64_t num_tiles_ = 0;
-  DeviceMemory query_start_, queries_, out_, tiles_;
+  kernels::PrefillPlan plan_{};
+  DeviceMemory query_start_, queries_, out_, tiles_, merges_, parts_;
   DeviceMemory seen_, partitions_;  // of the judge
 };
 
@@ -126,8 +133,9 @@ class PrefillCase {
 
 void BenchPrefillAttention(Bench& bench) {
   for (const int32_t head_size : {64, 128}) {
-    for (const Chunks& chunks : {Chunks{8, 512, 512}, Chunks{4, 1024, 1024}, Chunks{2, 2048, 2048},
-                                 Chunks{1, 4096, 4096}, Chunks{1, 16384, 16384}, Chunks{1, 512, 16384}}) {
+    for (const Chunks& chunks :
+         {Chunks{8, 512, 512}, Chunks{4, 1024, 1024}, Chunks{2, 2048, 2048}, Chunks{1, 4096, 4096},
+          Chunks{1, 16384, 16384}, Chunks{1, 512, 16384}, Chunks{1, 16, 32768}}) {
       PrefillCase c(chunks, head_size, bench.device());
       const std::string at = chunks.queries == chunks.context ? "" : fmt::format(" at the end of {}", chunks.context);
       bench.Measure({.section = "prefill attention",
