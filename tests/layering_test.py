@@ -154,8 +154,8 @@ def check_includes(path, text, breach):
 
 def check_number_types(path, text, breach):
     for name, values in re.findall(r"\benum (?:class )?(\w*)[^{;]*\{([^}]*)\}", text):
-        settles_later = "kAuto" in values  # what somebody asks for, not how numbers are stored
-        if path != NUMBER_TYPES and not settles_later and re.search(r"\bk(F16|BF16|F32|Fp8\w*|Half|Q[458]_\w+)\b", values):
+        is_asked = "kAuto" in values or "kNone" in values  # what somebody asks for, not how numbers are stored
+        if path != NUMBER_TYPES and not is_asked and re.search(r"\bk(F16|BF16|F32|Fp8\w*|Half|Q[458]_\w+)\b", values):
             breach(path, f"enum {name} says again what {NUMBER_TYPES} says")
 
 

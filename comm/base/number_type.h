@@ -43,6 +43,7 @@ enum class NumberType : uint8_t {
   kInt4,   // likewise; where in a file's words they are, comm/model/formats/scaled_matrix.h says
   kInt32,  // parts of other tensors, as kInt64
   kInt64,
+  kFp8Groups,  // on GPUs: E4M3 with a factor for 128 columns of a row, where kFp8E4M3 has one for a row
 };
 
 /// Of a type: what files and errors call it, and the numbers and bytes of a block (1 number for types without blocks).
@@ -78,8 +79,9 @@ inline constexpr NumberLayout kNumberLayouts[] = {
     {"I4", 2, 1},
     {"I32", 1, 4},
     {"I64", 1, 8},
+    {"F8_E4M3", 1, 1},
 };
-static_assert(sizeof(kNumberLayouts) / sizeof(NumberLayout) == static_cast<size_t>(NumberType::kInt64) + 1);
+static_assert(sizeof(kNumberLayouts) / sizeof(NumberLayout) == static_cast<size_t>(NumberType::kFp8Groups) + 1);
 
 constexpr const NumberLayout& LayoutOf(NumberType type) { return kNumberLayouts[static_cast<size_t>(type)]; }
 

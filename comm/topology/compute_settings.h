@@ -32,10 +32,12 @@ constexpr auto ChoicesOf(KvCacheDtype) {
 }
 
 /// What plain weights become as they are loaded.
-enum class Quantization { kNone, kInt8, kInt4 };
+enum class Quantization { kNone, kInt8, kInt4, kFp8 };
 constexpr auto ChoicesOf(Quantization) {
-  return std::to_array<Choice<Quantization>>(
-      {{Quantization::kNone, "none"}, {Quantization::kInt8, "int8"}, {Quantization::kInt4, "int4"}});
+  return std::to_array<Choice<Quantization>>({{Quantization::kNone, "none"},
+                                              {Quantization::kInt8, "int8"},
+                                              {Quantization::kInt4, "int4"},
+                                              {Quantization::kFp8, "fp8"}});
 }
 
 /// What meets quantised weights.

@@ -218,6 +218,10 @@ std::vector<Change> SmallerWays(const Topology& topology, const ModelSpec& spec)
   const bool cuda = topology.compute.backend == BackendKind::kCuda;
   if (cuda) {
     add("--kv-cache-dtype fp8", [](Topology& t) { t.compute.kv_cache_dtype = KvCacheDtype::kFp8; });
+    if (topology.compute.dtype != ModelDtype::kFloat32) {
+      add("--quantization fp8", [](Topology& t) { t.compute.quantization = Quantization::kFp8; });
+      add("--quantization int4", [](Topology& t) { t.compute.quantization = Quantization::kInt4; });
+    }
   } else {
     add("--kv-cache-dtype int8", [](Topology& t) { t.compute.kv_cache_dtype = KvCacheDtype::kInt8; });
     add("--quantization int8", [](Topology& t) { t.compute.quantization = Quantization::kInt8; });

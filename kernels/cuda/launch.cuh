@@ -26,7 +26,7 @@ void WithType(NumberType dtype, Body body) {
 }
 
 /// Calls run.operator()<T, type>() for a dtype of 16 bits and a type that weights keep in device memory; kQ6_K for
-/// both types of six bits.
+/// both types of six bits, kFp8E4M3 for both of FP8.
 template <class Run>
 void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
   QUIRE_KERNEL_CHECK(dtype == NumberType::kF16 || dtype == NumberType::kBF16);
@@ -39,6 +39,9 @@ void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
       case NumberType::kQ5_K:
       case NumberType::kQ6_K:
         return run.template operator()<T, NumberType::kQ6_K>();
+      case NumberType::kFp8E4M3:
+      case NumberType::kFp8Groups:
+        return run.template operator()<T, NumberType::kFp8E4M3>();
       default:
         QUIRE_KERNEL_CHECK(type == NumberType::kQ8_0);
         return run.template operator()<T, NumberType::kQ8_0>();

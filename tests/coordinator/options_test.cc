@@ -249,7 +249,7 @@ TEST(OptionsTest, MistakesNameTheFlagAndTheReason) {
       {{"--backend", "rocm"}, "--backend: backend must be one of auto, cpu, cuda, not \"rocm\""},
       {{"--dtype", "float8"}, "--dtype: dtype must be one of auto, float32, bfloat16, float16"},
       {{"--kv-cache-dtype", "int4"}, "--kv-cache-dtype: cache: dtype must be one of"},
-      {{"--quantization", "int2"}, "--quantization: quantization must be one of none, int8, int4"},
+      {{"--quantization", "int2"}, "--quantization: quantization must be one of none, int8, int4, fp8"},
       {{"--load-format", "gguf"}, "--load-format: model: load_format must be one of auto, dummy"},
       {{"--activations", "int32"}, "--activations: activations must be one of int16, int8"},
       {{"--preemption-mode", "Swap"}, "--preemption-mode: scheduler: preemption must be one of"},

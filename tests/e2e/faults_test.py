@@ -217,7 +217,7 @@ class StartFaultTest(unittest.TestCase):
         self.assertEqual(run_quire("serve", "--model", TINY, "-tp", "0").returncode, 2)
         self.expect(run_quire("serve"), 2, "no model")
         self.expect(run_quire("serve", "--model", TINY, "--host", "0.0.0.0"), 2, "reachable from other machines")
-        self.expect(run_quire("serve", "--model", TINY, "--quantization", "int3"), 2, "none, int8, int4")
+        self.expect(run_quire("serve", "--model", TINY, "--quantization", "int3"), 2, "none, int8, int4, fp8")
         for flag in ("--activations", "--kv-cache-dtype"):
             self.expect(run_quire("serve", "--model", TINY, "--backend", "cuda", flag, "int8"), 2, f"{flag} int8 is for the CPU")
         self.expect(run_quire("serve", "--model", TINY, "--backend", "cuda", "--dtype", "float32", "--quantization", "int8"), 2,

@@ -58,6 +58,17 @@ def attention(report):
     return out + [Row("blocks of 16 shuffled / blocks of 64 in order", "<=", 1.03, slower, share(paged))]
 
 
+def library(report):
+    """FlashInfer's time over ours, of the cases that both have (FA2, also for prompts on Hopper)."""
+    out = []
+    for section, cases in (("decode attention", ("32 x 4K, GQA 4, bf16", "8 x 8K, GQA 4, bf16", "1 x 32K, GQA 4, bf16")),
+                           ("prefill attention", ("1 x 4096 tokens, head size 128", "1 x 16 tokens at the end of 32768, head size 128"))):
+        for case in cases:
+            ours, theirs = (find(report, section, case, variant) for variant in (section, "FlashInfer"))
+            out.append(Row(f"{section}, {case}: FlashInfer / ours", ">=", 1, ratio(theirs.get("median_us"), ours.get("median_us")), share(ours)))
+    return out
+
+
 def products(report):
     """Of one row each weight; of all, the one that compares worst with the library's first guess."""
     choices = {}
@@ -93,7 +104,7 @@ def table(report):
     for what, goal, bound, section, case, variant, field in MEASURED:
         row = find(report, section, case, variant)
         out.append(Row(what, goal, bound, row.get(field), share(row)))
-    return out + attention(report) + products(report) + steps(report)
+    return out + attention(report) + library(report) + products(report) + steps(report)
 
 
 def met(row):

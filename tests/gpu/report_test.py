@@ -54,6 +54,7 @@ def check(good=True):
 DECODE = [row("decode attention", "32 x 4K, GQA 8, bf16", "decode attention", 100.0, gb_per_s=3000.0, of_copy=0.75),
           row("decode attention", "32 x 4K, GQA 8, bf16", "v1", 300.0, gb_per_s=1000.0, of_copy=0.25),
           row("decode attention", "32 x 4K, GQA 4, bf16", "decode attention", 110.0, of_copy=0.83),
+          row("decode attention", "32 x 4K, GQA 4, bf16", "FlashInfer", 121.0, of_copy=0.75),
           row("decode attention", "32 x 4K, GQA 4, FP8", "decode attention", 55.0, of_copy=0.83)]
 PRODUCTS = [row("decode products", "qkv, 1 rows", "cuBLASLt, first guess", 20.0, m=1, of_copy=0.5),
             row("decode products", "qkv, 1 rows", "skinny, wide", 16.0, m=1, of_copy=0.625, of_gemm=0.01),
@@ -69,7 +70,7 @@ def example():
                       {"name": "bench decode", "status": "failed", "seconds": 1, "tests": False, "detail": "a | b"}],
             "bench": {"ceilings": CEILINGS, "ceilings_by_section": {"ceilings": CEILINGS}, "rules": "fair", "checks": [check()],
                       "results": DECODE + PRODUCTS + STEPS},
-            "others": {"notes": ["FlashInfer is not installed"],
+            "others": {"notes": ["cuDNN prefill: none"],
                        "results": [row("decode attention", "32 x 4K, GQA 8, bf16", "PyTorch SDPA, contiguous", 120.0)]},
             "step_kernels": {"batch": 1, "context": 1024, "layers": 6, "kernels": 50, "sum_us": 500.0, "per_layer": 7.0}}
 
@@ -238,6 +239,8 @@ class ReportTest(Folder):
         rows = {r.what: r for r in goals.table(example())}
         self.assertEqual(rows["32 x 4K, GQA 8: v1 time / decode attention time"].value, 3.0)
         self.assertEqual(rows["32 x 4K, GQA 4: FP8 time / bf16 time"].value, 0.5)
+        self.assertEqual(rows["decode attention, 32 x 4K, GQA 4, bf16: FlashInfer / ours"].value, 1.1)
+        self.assertIsNone(rows["decode attention, 8 x 8K, GQA 4, bf16: FlashInfer / ours"].value)
         self.assertEqual(rows["qkv, 1 rows: best choice"].value, 0.625)
         self.assertEqual(rows["best choice / first guess, at worst (o, 8 rows)"].value, 1.05)
         self.assertEqual(rows["kernels of a layer"].value, 7.0)
@@ -271,7 +274,7 @@ class ReportTest(Folder):
         self.assertIn("| decode attention 32 x 4K, GQA 4, bf16 | >= 0.88 | 0.83 | 0.83 of copy | NO |", page)
         self.assertIn("Clocks before: SM 345 MHz.", page)
         self.assertIn("PyTorch SDPA, contiguous", page)
-        self.assertIn("FlashInfer is not installed", page)
+        self.assertIn("cuDNN prefill: none", page)
         for line in page.splitlines():
             self.assertTrue(not line.startswith("|") or line.endswith("|"), line)
 
@@ -302,7 +305,7 @@ class ReportTest(Folder):
         self.assertEqual(merged["ceilings"]["copy_gb_per_s"], 4000.0)
         self.assertEqual({s: c["copy_gb_per_s"] for s, c in merged["ceilings_by_section"].items()},
                          {"ceilings": 4000.0, "decode": 3900.0, "steps": 3800.0})
-        self.assertEqual([r["section"] for r in merged["results"]], ["ceilings"] + ["decode attention"] * 4 + ["decode steps"])
+        self.assertEqual([r["section"] for r in merged["results"]], ["ceilings"] + ["decode attention"] * len(DECODE) + ["decode steps"])
         self.assertEqual(len(merged["checks"]), 3)
         self.assertIsNone(reports.merge(self.folder, ["products"]))
 

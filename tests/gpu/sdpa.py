@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Attention by PyTorch, and by FlashInfer where it is installed, at the shapes of quire bench kernels, timed by the same
-rules: random data, more than 320 MB rotating, CUDA graphs between events, rounds. Writes JSON to the file that is
-named; a line says what could not be had."""
+"""Attention by PyTorch and by cuDNN through it, at the shapes of quire bench kernels, timed by the same rules: random data,
+more than 320 MB rotating, CUDA graphs between events, rounds. Writes JSON to the file that is named; a line says what
+could not be had."""
 import json
 import statistics
 import sys
@@ -58,24 +58,12 @@ def prefill(torch, results):
             results.append(row)
 
 
-def flashinfer_decode(torch, flashinfer, results):
-    for name, batch, context in (("32 x 4K", 32, 4096), ("8 x 8K", 8, 8192), ("1 x 32K", 1, 32768), ("1 x 1K", 1, 1024)):
-        for group in (4, 8):
-            pages = batch * context // 16
-            size = 2 * pages * 16 * 8 * 128 * 2
-            sets = max(1, -(-COLD_BYTES // size))
-            cache = [torch.randn(pages, 2, 16, 8, 128, device="cuda", dtype=torch.bfloat16) for _ in range(sets)]
-            q = torch.randn(batch, 8 * group, 128, device="cuda", dtype=torch.bfloat16)
-            wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(
-                torch.empty(256 << 20, dtype=torch.uint8, device="cuda"), "NHD", use_tensor_cores=True)
-            indptr = torch.arange(0, pages + 1, context // 16, dtype=torch.int32, device="cuda")
-            indices = torch.randperm(pages, device="cuda").to(torch.int32)
-            last = torch.full((batch,), 16, dtype=torch.int32, device="cuda")
-            wrapper.plan(indptr, indices, last, 8 * group, 8, 128, 16, data_type=torch.bfloat16, q_data_type=torch.bfloat16)
-            row = measure(torch, lambda s: wrapper.run(q, cache[s]), sets)
-            row.update(section="decode attention", case=f"{name}, GQA {group}, bf16", variant="FlashInfer",
-                       bytes=size, gb_per_s=size / row["median_us"] * 1e-3)
-            results.append(row)
+def cudnn_prefill(torch, results):
+    """The same calls, which cuDNN answers."""
+    rows = []
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
+        prefill(torch, rows)
+    results.extend(row | {"variant": "cuDNN, contiguous"} for row in rows)
 
 
 def main():
@@ -84,13 +72,8 @@ def main():
         import torch
         report["torch"] = torch.__version__
         parts = [("PyTorch decode", lambda: decode(torch, report["results"])),
-                 ("PyTorch prefill", lambda: prefill(torch, report["results"]))]
-        try:
-            import flashinfer
-            report["flashinfer"] = flashinfer.__version__
-            parts.append(("FlashInfer decode", lambda: flashinfer_decode(torch, flashinfer, report["results"])))
-        except ImportError:
-            report["notes"].append("FlashInfer is not installed")
+                 ("PyTorch prefill", lambda: prefill(torch, report["results"])),
+                 ("cuDNN prefill", lambda: cudnn_prefill(torch, report["results"]))]
         for name, part in parts:
             try:
                 part()

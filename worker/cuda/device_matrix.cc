@@ -7,6 +7,8 @@
 #include <map>
 
 #include "comm/model/architecture.h"
+#include "comm/model/formats/scaled_matrix.h"
+#include "kernels/cuda/products/quantized_matrix.h"
 #include "kernels/packed_weight.h"
 #include "worker/cuda/cuda_weights.h"
 #include "worker/model/stored_rows.h"
@@ -16,7 +18,21 @@ namespace quire {
 
 namespace {
 
-std::optional<NumberType> FormOnDevice(const Tensor& tensor, Quantization quantization, const char* what) {
+/// FP8 of a file, from column `first` of a rank's on. Factors of groups must begin where the device's do.
+std::optional<NumberType> FormOfFp8(const ScaledMatrix& matrix, int64_t first) {
+  if (matrix.groups() == 1) return NumberType::kFp8E4M3;
+  const bool fits = matrix.InOrder() && matrix.group % kernels::kFp8Group == 0 && first % kernels::kFp8Group == 0;
+  return fits ? std::optional(NumberType::kFp8Groups) : std::nullopt;
+}
+
+/// Of columns that begin with `first`.
+std::optional<NumberType> FormOnDevice(const Tensor& tensor, int64_t first, Quantization quantization,
+                                       const char* what) {
+  const bool keeps = quantization == Quantization::kNone || quantization == Quantization::kFp8;
+  if (keeps && tensor.scaled != nullptr && tensor.scaled->fp8 != nullptr) {
+    tensor.scaled->Check(what);
+    return FormOfFp8(*tensor.scaled, first);
+  }
   const NumberType packed = FormOf(tensor, what).type;
   if (LayoutOf(packed).block_numbers == 1) return TypeOfPlain(quantization);
   if (packed != NumberType::kQ8_0) return NumberType::kQ4_1;
@@ -32,11 +48,11 @@ std::optional<NumberType> FormOnDevice(const Tensor& tensor, Quantization quanti
       return packed;
     case NumberType::kQ5_1:
     case NumberType::kQ5_K:
+      return keeps ? NumberType::kQ5_K : packed;
     case NumberType::kQ6_K:
-      if (quantization != Quantization::kNone) return packed;
-      return tensor.type == NumberType::kQ6_K ? NumberType::kQ6_K : NumberType::kQ5_K;
+      return keeps ? NumberType::kQ6_K : packed;
     default:  // is rounded anew
-      return quantization == Quantization::kNone ? std::nullopt : std::optional(packed);
+      return quantization == Quantization::kNone ? std::nullopt : keeps ? NumberType::kFp8E4M3 : std::optional(packed);
   }
 }
 
@@ -59,7 +75,7 @@ class FormFinder {
       if (!whole || files_.weight(role).transposed) return std::nullopt;
       for (int64_t expert = experts.begin; expert < experts.end; ++expert) {
         const std::optional<NumberType> found =
-            FormOnDevice(files_.Get(role, layer, expert), quantization_, files_.path().c_str());
+            FormOnDevice(files_.Get(role, layer, expert), slice.cols.begin, quantization_, files_.path().c_str());
         if (!found || (form && form != found)) return std::nullopt;
         form = found;
       }

@@ -21,6 +21,9 @@ struct GemmParams {
   bool float_result = false;
   float scale = 1;
   std::optional<NumberType> quantized = {};  // the weight is a kernels::QuantizedMatrix; for Products alone
+  /// [m] and [n], on the device: x and weight are FP8 E4M3, y(i, j) = scale * x_scales[i] * weight_scales[j] * sum; k,
+  /// n and x_stride are multiples of 16. Null: they are of the dtype.
+  const float *x_scales = nullptr, *weight_scales = nullptr;
 };
 
 /// Matrix products by the vendor's library. There are two implementations: over cuBLASLt (gemm_cublaslt.cc), and for
@@ -35,6 +38,9 @@ class Gemm {
 
   /// Queues the product, by the algorithm that Tune chose for its shape or by the library's first guess.
   void Run(const GemmParams& params);
+
+  /// Whether the library has the product on this device: of FP8, newer ones with some versions alone.
+  bool Has(const GemmParams& params) const;
 
   /// Times the library's best guesses for this shape, with y as scratch, and keeps the fastest. Each run takes the next
   /// of `weights`, so that none is found in a cache. Not while a graph is recorded. Returns the fastest one's seconds.

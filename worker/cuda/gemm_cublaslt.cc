@@ -45,9 +45,11 @@ class Problem {
       Check(cublasLtMatrixLayoutCreate(&out, t, static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), stride),
             "describing a matrix");
     };
-    layout(weight, type, p.k, p.n, p.k);
-    layout(x, type, p.k, p.m, p.x_stride);
+    const cudaDataType_t factor = p.x_scales != nullptr ? CUDA_R_8F_E4M3 : type;
+    layout(weight, factor, p.k, p.n, p.k);
+    layout(x, factor, p.k, p.m, p.x_stride);
     layout(y, result, p.n, p.m, p.y_stride);
+    if (p.x_scales != nullptr) SetScales(p);
   }
   ~Problem() {
     cublasLtMatrixLayoutDestroy(y);
@@ -58,13 +60,25 @@ class Problem {
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
+  /// One for each row of either factor.
+  void SetScales(const GemmParams& p) const {
+    const cublasLtMatmulMatrixScale_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+      Check(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)), "describing FP8's scales");
+    };
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.weight_scales);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.x_scales);
+  }
+
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t weight = nullptr, x = nullptr, y = nullptr;
 };
 
-using Shape = std::tuple<int, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
+using Shape = std::tuple<int, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
 Shape ShapeOf(const GemmParams& p) {
-  return {static_cast<int>(p.dtype), p.float_result, p.m, p.n, p.k, p.x_stride, p.y_stride};
+  return {static_cast<int>(p.dtype), p.float_result, p.x_scales != nullptr, p.m, p.n, p.k, p.x_stride, p.y_stride};
 }
 
 }  // namespace
@@ -74,6 +88,7 @@ struct Gemm::Plans {
     if (handle != nullptr) cublasLtDestroy(handle);
   }
 
+  /// None where the library has no such product.
   std::vector<cublasLtMatmulAlgo_t> Guess(const Problem& problem, int count) const {
     cublasLtMatmulPreference_t preference = nullptr;
     Check(cublasLtMatmulPreferenceCreate(&preference), "asking for algorithms");
@@ -93,7 +108,7 @@ struct Gemm::Plans {
         cublasLtMatmulAlgoGetHeuristic(handle, problem.operation, problem.weight, problem.x, problem.y, problem.y,
                                        preference, count, results.data(), &found);
     cublasLtMatmulPreferenceDestroy(preference);
-    Check(found == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : status, "asking for algorithms");
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) Check(status, "asking for algorithms");
     std::vector<cublasLtMatmulAlgo_t> algorithms;
     for (int i = 0; i < found; ++i) {
       if (results[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
@@ -127,10 +142,14 @@ void Gemm::Run(const GemmParams& p) {
   const Problem problem(p);
   auto found = plans_->chosen.find(ShapeOf(p));
   if (found == plans_->chosen.end()) {
-    found = plans_->chosen.emplace(ShapeOf(p), plans_->Guess(problem, 1).at(0)).first;
+    const std::vector<cublasLtMatmulAlgo_t> best = plans_->Guess(problem, 1);
+    Check(best.empty() ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS, "asking for algorithms");
+    found = plans_->chosen.emplace(ShapeOf(p), best.front()).first;
   }
   Check(plans_->Queue(problem, p, found->second, workspace_, device_.stream()), "a product");
 }
+
+bool Gemm::Has(const GemmParams& p) const { return !plans_->Guess(Problem(p), 1).empty(); }
 
 double Gemm::Tune(const GemmParams& p, std::span<const void* const> weights) {
   if (p.m == 0 || p.n == 0) return 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/products/quantize_rows.h"
 #include "kernels/cuda/products/quantized_gemm.h"
 #include "worker/cuda/timing.h"
 
@@ -39,6 +40,7 @@ void Products::RunQuantized(const GemmParams& p) {
                                                      .m = static_cast<int32_t>(p.m),
                                                      .scale = p.scale});
   }
+  if (RunFp8(p)) return;
   const int64_t element = ByteSize(p.dtype), rows_at_once = expanded_bytes_ / (p.k * element) / 8 * 8;
   for (int64_t first = 0; first < p.n; first += rows_at_once) {
     const int64_t rows = std::min(rows_at_once, p.n - first);
@@ -50,6 +52,30 @@ void Products::RunQuantized(const GemmParams& p) {
     part.y = static_cast<std::byte*>(p.y) + first * element;
     gemm_.Run(part);
   }
+}
+
+bool Products::RunFp8(const GemmParams& p) {
+  // Rows of x in their FP8, then their scales, where a weight's rows would be expanded.
+  const int64_t rows_at_once = expanded_bytes_ / (p.k + static_cast<int64_t>(sizeof(float))) / 4 * 4;
+  if (*p.quantized != NumberType::kFp8E4M3 || p.k % 16 != 0 || p.n % 16 != 0 || rows_at_once == 0) return false;
+  GemmParams part = p;
+  part.quantized = {};
+  part.x = expanded_;
+  part.x_stride = p.k;
+  part.weight_scales = reinterpret_cast<const float*>(static_cast<const std::byte*>(p.weight) + p.n * p.k);
+  for (int64_t first = 0; first < p.m; first += rows_at_once) {
+    part.m = std::min(rows_at_once, p.m - first);
+    auto* scales = reinterpret_cast<float*>(static_cast<std::byte*>(expanded_) + part.m * p.k);
+    part.x_scales = scales;
+    part.y = static_cast<std::byte*>(p.y) + first * p.y_stride * ByteSize(p.dtype);
+    const auto [known, is_new] = has_fp8_.try_emplace({p.n, p.k});
+    if (is_new) known->second = gemm_.Has(part);
+    if (!known->second) return false;
+    const auto* x = static_cast<const std::byte*>(p.x) + first * p.x_stride * ByteSize(p.dtype);
+    kernels::QuantizeRows(device_.stream(), {p.dtype, x, p.x_stride, part.m, p.k, expanded_, scales});
+    gemm_.Run(part);
+  }
+  return true;
 }
 
 void Products::Run(const GemmParams& p) {

@@ -1,10 +1,13 @@
 #include "worker/cuda/quantized_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "comm/base/error.h"
+#include "comm/model/formats/scaled_matrix.h"
 #include "kernels/cpu/mxfp4.h"
 #include "kernels/cuda/products/quantized_gemm.h"
 #include "kernels/packed_weight.h"
@@ -64,6 +67,48 @@ void WriteMxFp4(const kernels::MxFp4Blocks& blocks, int64_t count, std::byte* in
   }
 }
 
+/// What columns of a row lie in of the file's blocks, which may be longer than those of 32, and then hold columns of
+/// other ranks at the edges.
+Range WholeBlocks(const Tensor& tensor, Range cols) {
+  const int64_t whole = std::max<int64_t>(DecodeBlock(tensor), kBlock);
+  return {cols.begin / whole * whole, std::min((cols.end + whole - 1) / whole * whole, tensor.cols())};
+}
+
+/// The nearest number of E4M3, and the largest for what is beyond.
+std::byte ToFp8(float x) {
+  constexpr float kLargest = 448, kLeastNormal = 0x1p-6f;
+  const float size = std::min(std::abs(x), kLargest);
+  const int power = size < kLeastNormal ? -6 : std::ilogb(size);
+  const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, 3 - power)));
+  // 16 units become the next power of two; below the least normal number there is no leading one to leave out.
+  const int bits = size < kLeastNormal ? units : (power + 7) * 8 + units - 8;
+  return static_cast<std::byte>(std::signbit(x) ? bits | 0x80 : bits);
+}
+
+/// Numbers of a file's FP8 as they are, with the factors of their rows or groups; others relative to the largest.
+void WriteFp8(const Tensor& tensor, int64_t row, Range cols, NumberType type, const QuantizedRow& to) {
+  if (const ScaledMatrix* matrix = tensor.scaled.get(); matrix != nullptr && matrix->fp8 != nullptr) {
+    std::memcpy(to.ints, matrix->fp8 + row * matrix->cols + cols.begin, static_cast<size_t>(cols.size()));
+    const int64_t step = type == NumberType::kFp8Groups ? kernels::kFp8Group : cols.size();
+    std::byte* out = to.scales;
+    for (int64_t col = cols.begin; col < cols.end; col += step, out += sizeof(float)) {
+      const float scale = matrix->scales.At(row, matrix->GroupOf(col));
+      std::memcpy(out, &scale, sizeof(scale));
+    }
+    return;
+  }
+  const Range whole = WholeBlocks(tensor, cols);
+  std::vector<float> numbers(static_cast<size_t>(whole.size()));
+  DecodeRow(tensor, row, whole.begin, whole.size(), numbers.data());
+  const std::span<const float> mine(&numbers[static_cast<size_t>(cols.begin - whole.begin)],
+                                    static_cast<size_t>(cols.size()));
+  float largest = 0;
+  for (const float number : mine) largest = std::max(largest, std::abs(number));
+  const float scale = largest / 448;
+  std::memcpy(to.scales, &scale, sizeof(scale));
+  for (size_t i = 0; i < mine.size(); ++i) to.ints[i] = ToFp8(scale > 0 ? mine[i] / scale : 0.0f);
+}
+
 void WriteSixBits(const std::vector<kernels::SixBitBlock>& blocks, QuantizedRow to) {
   for (const kernels::SixBitBlock& block : blocks) {
     for (int i = 0; i < kBlock; i += 2) {
@@ -78,13 +123,6 @@ void WriteSixBits(const std::vector<kernels::SixBitBlock>& blocks, QuantizedRow 
     std::memcpy(to.scales, block.scales, sizeof(block.scales));
     to.scales += sizeof(block.scales);
   }
-}
-
-/// What columns of a row lie in of the file's blocks, which may be longer than those of 32, and then hold columns of
-/// other ranks at the edges.
-Range WholeBlocks(const Tensor& tensor, Range cols) {
-  const int64_t whole = std::max<int64_t>(DecodeBlock(tensor), kBlock);
-  return {cols.begin / whole * whole, std::min((cols.end + whole - 1) / whole * whole, tensor.cols())};
 }
 
 /// Columns of a row as blocks of `form`: recoded, or rounded.
@@ -118,6 +156,7 @@ void WriteQuantizedRow(const Tensor& tensor, NumberType packed, int64_t row, Ran
   const int64_t count = cols.size() / kBlock;
   if (type == NumberType::kMxFp4)
     return WriteMxFp4(kernels::BlocksOf(AsWeight(tensor), row, cols.begin), count, to.ints, to.scales);
+  if (kernels::IsFp8(type)) return WriteFp8(tensor, row, cols, type, to);
   if (kernels::HasSixBits(type)) return WriteSixBits(ReadBlocks(tensor, row, cols), to);
   const bool recodes = LayoutOf(packed).block_numbers > 1;
   const NumberType form = recodes ? packed : type;  // q4_0, too, whose minima are added below

@@ -85,6 +85,8 @@ std::optional<NumberType> TypeOfPlain(Quantization quantization) {
       return NumberType::kQ8_0;
     case Quantization::kInt4:
       return NumberType::kQ4_1;
+    case Quantization::kFp8:
+      return NumberType::kFp8E4M3;
   }
   Fail("quantization {} is unknown", static_cast<int>(quantization));
 }

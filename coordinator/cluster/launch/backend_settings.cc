@@ -33,6 +33,8 @@ void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, con
       RefuseOnCpu("--dtype", asked.dtype, why, "the CPU computes in float32");
     if (asked.attention_backend != AttentionBackend::kAuto)
       RefuseOnCpu("--attention-backend", asked.attention_backend, why, "the CPU has one attention, auto");
+    if (asked.quantization == Quantization::kFp8)
+      RefuseOnCpu("--quantization", asked.quantization, why, "the CPU takes int8 or int4");
     if (kept == KvCacheDtype::kFp8)
       RefuseOnCpu("--kv-cache-dtype", kept, why, "the CPU keeps float32, float16 or int8");
   }

@@ -28,11 +28,13 @@ void LaunchOfType(const CudaStream& stream, const CudaExpertMatmulParams& p) {
 /// Tiles of 64 rows of x would need more registers than there are.
 template <class T, NumberType kType>
 void LaunchQuantized(const CudaStream& stream, const CudaExpertMatmulParams& p) {
-  constexpr int kBlocks = kType == NumberType::kQ6_K ? 2 : 4;  // pieces of six bits take more registers
+  constexpr int kBlocks = kMostTileBlocks<kType>;
   if (p.num_rows <= 8 * p.num_experts) {
-    LaunchProduct<QuantizedExpertKernel<T, kType, 8, kBlocks>>(stream, {p, *p.quantized});
+    LaunchProduct<QuantizedExpertKernel<T, kType, 8, kBlocks>>(
+        stream, {p, *p.quantized, QuantizedBytes(*p.quantized, p.n, p.k)});
   } else {
-    LaunchProduct<QuantizedExpertKernel<T, kType, 32, kBlocks / 2>>(stream, {p, *p.quantized});
+    LaunchProduct<QuantizedExpertKernel<T, kType, 32, kBlocks / 2>>(
+        stream, {p, *p.quantized, QuantizedBytes(*p.quantized, p.n, p.k)});
   }
 }
 

@@ -14,13 +14,13 @@ namespace quire::kernels {
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedExpertKernel {
   struct Params : CudaExpertMatmulParams {
-    NumberType type;  // of the weights
+    NumberType type;       // of the weights
+    int64_t expert_bytes;  // of one of them
   };
   using Tile = QuantizedTile<T, kType, kBatch, kBlocks>;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = Tile::kThreads, kTileRows = Tile::kTileRows;
   static constexpr int64_t kSharedSize = Tile::kSharedSize;
-  static constexpr int64_t kBlockBytes = QuantizedBytes(kType, 1, 32);
 
   static __device__ void Run(const Params& p) {
     simt::TriggerDependents();
@@ -28,8 +28,7 @@ struct QuantizedExpertKernel {
     const int64_t expert = simt::BlockY(), first_row = simt::BlockX() * kTileRows;
     const simt::Global<const int32_t> start(p.start);
     const int32_t begin = start[expert], end = start[expert + 1];
-    const QuantizedMatrix weight{p.type, static_cast<const char*>(p.weight) + expert * (p.n * p.k / 32) * kBlockBytes,
-                                 p.n, p.k};
+    const QuantizedMatrix weight{p.type, static_cast<const char*>(p.weight) + expert * p.expert_bytes, p.n, p.k};
     const simt::Global<T> y(static_cast<T*>(p.y));
     const simt::Global<const T> bias(static_cast<const T*>(p.bias));
     for (int64_t row = begin; row < end; row += kBatch) {

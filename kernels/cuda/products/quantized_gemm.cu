@@ -1,5 +1,6 @@
 #include "kernels/check.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/products/quantize_rows.cuh"
 #include "kernels/cuda/products/quantized_gemm.cuh"
 
 namespace quire::kernels {
@@ -16,7 +17,7 @@ void LaunchTile(const CudaStream& stream, const QuantizedGemmParams& p) {
 /// Every thread block reads all of x: wide tiles read it less often, as far as registers hold their sums and pieces.
 template <class T, NumberType kType>
 void LaunchBatch(const CudaStream& stream, const QuantizedGemmParams& p) {
-  constexpr int kBlocks = kType == NumberType::kQ6_K ? 2 : 4;
+  constexpr int kBlocks = kMostTileBlocks<kType>;
   if (p.m <= 8) return LaunchTile<T, kType, 8, kBlocks>(stream, p);
   if (p.m <= 16) return LaunchTile<T, kType, 16, kBlocks>(stream, p);
   if (p.m <= 32) return LaunchTile<T, kType, 32, kBlocks / 2>(stream, p);
@@ -42,6 +43,17 @@ void QuantizedGemm(const CudaStream& stream, const QuantizedGemmParams& p) {
   QUIRE_KERNEL_CHECK(p.m >= 1 && p.m <= kQuantizedMaxRows);
   QUIRE_KERNEL_CHECK(Aligned(p.x) && p.x_stride % 8 == 0 && p.out != p.x);
   WithQuantizedType(p.dtype, p.weight.type, [&]<class T, NumberType kType>() { LaunchBatch<T, kType>(stream, p); });
+}
+
+void QuantizeRows(const CudaStream& stream, const QuantizeRowsParams& p) {
+  QUIRE_KERNEL_CHECK(Aligned(p.x) && p.x_stride % 8 == 0 && Aligned(p.out) && p.k >= 16 && p.k % 16 == 0);
+  if (p.m == 0) return;
+  const auto launch = [&](auto t) {
+    using Kernel = QuantizeRowsKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.m}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
+  };
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF16 || p.dtype == NumberType::kBF16);
+  p.dtype == NumberType::kF16 ? launch(simt::Half()) : launch(simt::BFloat16());
 }
 
 void ExpandQuantized(const CudaStream& stream, const ExpandQuantizedParams& p) {

@@ -2,88 +2,15 @@
 
 #include <simt/device.cuh>
 #include <simt/tensor_core.cuh>
-#include <type_traits>
 
 #include "kernels/cuda/products/quantized_gemm.h"
+#include "kernels/cuda/products/quantized_piece.cuh"
 
 namespace quire::kernels {
 
-/// 16 bytes of a row's integers, which are part of one block of 32, what belongs to them of high bits, and the scales
-/// of that block. kQ6_K stands for kQ5_K, too: they differ in what their scales mean.
+/// Sixteens of weight rows that a thread block has at most: pieces of six bits and of FP8 take more registers.
 template <NumberType kType>
-struct QuantizedPiece {
-  static constexpr bool kBytes = kType == NumberType::kQ8_0, kFloats = kType == NumberType::kMxFp4;
-  static constexpr bool kSixBits = kType == NumberType::kQ6_K;
-  static constexpr int kNumbers = kBytes ? 16 : 32, kScales = kType == NumberType::kQ4_1 || kSixBits ? 2 : 1;
-  using Scale = std::conditional_t<kFloats, simt::BFloat16, simt::Half>;
-
-  simt::Vec<uint32_t, 4> ints = {};
-  simt::Vec<uint32_t, 2> highs = {};  // of six bits
-  simt::Vec<Scale, kScales> scales = {};
-  bool has_minimum = false;  // of six bits
-
-  /// Numbers [column, column + kNumbers) of a row.
-  static __device__ QuantizedPiece Load(const QuantizedMatrix& weight, int64_t row, int64_t column) {
-    const char* data = static_cast<const char*>(weight.data);
-    const int64_t numbers = weight.n * weight.k, at = row * weight.k + column;
-    QuantizedPiece piece;
-    piece.ints =
-        simt::LoadVec<4>(simt::Global<const uint32_t>(reinterpret_cast<const uint32_t*>(data)), at / kNumbers * 4);
-    data += numbers / (kBytes ? 1 : 2);
-    if constexpr (kSixBits) {
-      piece.highs = simt::LoadVec<2>(simt::Global<const uint32_t>(reinterpret_cast<const uint32_t*>(data)), at / 16);
-      piece.has_minimum = weight.type == NumberType::kQ5_K;
-      data += numbers / 4;
-    }
-    piece.scales =
-        simt::LoadVec<kScales>(simt::Global<const Scale>(reinterpret_cast<const Scale*>(data)), at / 32 * kScales);
-    return piece;
-  }
-
-  /// Numbers i and i + 1 as a pair of T; i is even.
-  template <class T>
-  __device__ uint32_t Pair(int i) const {
-    constexpr int kInWord = kBytes ? 4 : 8, kBits = kBytes ? 8 : 4;
-    const uint32_t bits = ints.v[i / kInWord] >> (i % kInWord * kBits);
-    if constexpr (kSixBits) {
-      const uint32_t high = highs.v[i / 16] >> (i % 16 * 2);
-      return simt::PackPair<T>(SixBits(bits, high, i / 16), SixBits(bits >> 4, high >> 2, i / 16));
-    } else {
-      return simt::PackPair<T>(Value(bits), Value(bits >> kBits));
-    }
-  }
-
- private:
-  static __device__ float FromBits(uint32_t bits) {
-    float number;
-    memcpy(&number, &bits, sizeof(number));
-    return number;
-  }
-  /// An integer below 2^23, less `zero`: as the last bits of 2^23 it is a float without a conversion, which takes four
-  /// times as long as a sum.
-  static __device__ float Number(uint32_t bits, int zero = 0) {
-    return FromBits(0x4b000000u | bits) - static_cast<float>(8388608 + zero);
-  }
-
-  /// The number that the lowest bits are. Nothing is rounded before the last operation.
-  __device__ float Value(uint32_t bits) const {
-    if constexpr (kFloats) {
-      // Exponent and mantissa of E2M1 where a float has them are 2^126 times too small, subnormal ones, too.
-      return FromBits((bits & 8) << 28 | (bits & 7) << 22) * 0x1p126f * simt::ToFloat(scales.v[0]);
-    } else if constexpr (kBytes) {
-      return Number(bits & 0xff, 128) * simt::ToFloat(scales.v[0]);
-    } else {
-      return Number(bits & 0xf) * simt::ToFloat(scales.v[0]) + simt::ToFloat(scales.v[1]);
-    }
-  }
-
-  /// A number of the first or the second half of a block. 32 d is exact, and so is its difference to q d.
-  __device__ float SixBits(uint32_t low, uint32_t high, int half) const {
-    const float first = simt::ToFloat(scales.v[0]), second = simt::ToFloat(scales.v[1]);
-    const float d = has_minimum || half == 0 ? first : second;
-    return Number((low & 0xf) | (high & 3) << 4) * d + (has_minimum ? second : -32 * d);
-  }
-};
+inline constexpr int kMostTileBlocks = kType == NumberType::kQ6_K || kType == NumberType::kFp8E4M3 ? 2 : 4;
 
 /// What a thread block multiplies: kTileRows weight rows with up to kBatch rows of x. The weight is A of the
 /// tensor-core product and the batch its 8 columns, as in SkinnyGemmKernel. A lane has 16 bytes of each of its rows,

@@ -2,47 +2,10 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/paged_cache.h"
+#include "kernels/cuda/products/quantized_matrix.h"
 #include "kernels/stream.h"
 
 namespace quire::kernels {
-
-/// A weight [n, k] that stays quantised in device memory, in blocks of 32 numbers along a row. First come the integers
-/// of all rows, then the scales of all blocks, row by row:
-///   kQ8_0: bytes q + 128 [n, k], then fp16 d [n, k / 32]                        value = d * q
-///   kQ4_1: nibbles q [n, k / 2], the even number low, then fp16 d, m [n, k / 32, 2]    value = d * q + m
-///   kMxFp4: nibbles of E2M1 likewise, then d [n, k / 32], a power of two in bf16       value = d * e2m1
-///   kQ6_K: the low four bits likewise, then the high two [n, k / 4], number i of 16 at bits 2 i of 32, then fp16
-///          d [n, k / 32, 2] of the first and the last 16 of each block            value = d * (q - 32)
-///   kQ5_K: bits likewise, then fp16 d, m [n, k / 32, 2]                                value = d * q + m
-/// q4_0 is kQ4_1 with m = -8 d, which is exact. Values are computed in fp32 and rounded to the dtype once, so that they
-/// are those of a weight that was expanded when it was loaded.
-struct QuantizedMatrix {
-  NumberType type;   // IsQuantizedOnDevice
-  const void* data;  // 16-byte aligned
-  int64_t n;
-  int64_t k;  // a multiple of 32
-};
-
-constexpr bool HasSixBits(NumberType type) { return type == NumberType::kQ6_K || type == NumberType::kQ5_K; }
-constexpr bool IsQuantizedOnDevice(NumberType type) {
-  return type == NumberType::kQ8_0 || type == NumberType::kQ4_1 || type == NumberType::kMxFp4 || HasSixBits(type);
-}
-
-/// What a matrix consists of, one behind the other, in bytes.
-struct QuantizedParts {
-  int64_t ints;   // bytes, or nibbles
-  int64_t highs;  // the high two bits of six; 0 for the other types
-  int64_t scales;
-
-  constexpr int64_t sum() const { return ints + highs + scales; }
-};
-constexpr QuantizedParts PartsOf(NumberType type, int64_t n, int64_t k) {
-  const bool pairs = type == NumberType::kQ4_1 || HasSixBits(type);  // of scales
-  return {type == NumberType::kQ8_0 ? n * k : n * k / 2, HasSixBits(type) ? n * k / 4 : 0,
-          n * k / 32 * (pairs ? 4 : 2)};
-}
-constexpr int64_t QuantizedBytes(NumberType type, int64_t n, int64_t k) { return PartsOf(type, n, k).sum(); }
 
 /// out = scale * x * weight^T for few rows x: bound by reading the weight once. Row i of out depends on row i of x
 /// alone, bit for bit: not on m.

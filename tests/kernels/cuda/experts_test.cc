@@ -48,8 +48,8 @@ TEST(CudaExpertMatmulTest, EqualsReferenceAndReadsChosenExpertsOnly) {
   }
 }
 
-constexpr NumberType kQuantized[] = {NumberType::kQ8_0, NumberType::kQ4_1, NumberType::kMxFp4, NumberType::kQ6_K,
-                                     NumberType::kQ5_K};
+constexpr NumberType kQuantized[] = {NumberType::kQ8_0, NumberType::kQ4_1,    NumberType::kMxFp4,    NumberType::kQ6_K,
+                                     NumberType::kQ5_K, NumberType::kFp8E4M3, NumberType::kFp8Groups};
 
 TEST(CudaQuantizedExpertsTest, EqualReferenceAndReadChosenExpertsOnly) {
   const ExpertsShape shapes[] = {

@@ -6,8 +6,7 @@ EXPERTS = "experts/quantized_expert_matmul.cuh"
 
 BUGS = [
     ("rows are read before they are grouped", EXPERTS, "simt::WaitForPrerequisites();", "if (!@) simt::WaitForPrerequisites();"),
-    ("every expert has the first one's weight", EXPERTS, "expert * (p.n * p.k / 32) * kBlockBytes",
-     "(@ ? 0 : expert) * (p.n * p.k / 32) * kBlockBytes"),
+    ("every expert has the first one's weight", EXPERTS, "expert * p.expert_bytes", "(@ ? 0 : expert) * p.expert_bytes"),
     ("no barrier before sums are written over those of the batch before", EXPERTS, f"if (row > begin) {BARRIER}",
      f"if (row > begin) {{ {NO_BARRIER} }}"),
     ("a batch goes beyond the expert's rows", EXPERTS, "simt::Min(end - row, int64_t{kBatch})",

@@ -33,8 +33,8 @@ std::string WrongExpansion(const QuantizedCase& c) {
 /// What the first wrong launch shows; empty if all is well.
 std::string Hunt() {
   uint64_t seed = 1;
-  for (const NumberType type :
-       {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kMxFp4, NumberType::kQ6_K, NumberType::kQ5_K}) {
+  for (const NumberType type : {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kMxFp4, NumberType::kQ6_K,
+                                NumberType::kQ5_K, NumberType::kFp8E4M3, NumberType::kFp8Groups}) {
     for (const int64_t k : {96, 1184}) {
       const QuantizedCase c({NumberType::kF16, type, k == 96 ? 3 : 9, 19, k, 0.5f}, ++seed);
       simt::WithOptions options({.seed = seed});

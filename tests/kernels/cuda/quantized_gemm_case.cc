@@ -18,7 +18,9 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 void WriteScales(NumberType type, int64_t count, test::Random& random, std::byte* to) {
   for (int64_t i = 0; i < count; ++i) {
-    if (type == NumberType::kMxFp4) {
+    if (IsFp8(type)) {
+      WriteNumber(to, NumberType::kF32, i, random.Signed() / 128);
+    } else if (type == NumberType::kMxFp4) {
       WriteNumber(to, NumberType::kBF16, i, std::ldexp(1.0f, -static_cast<int>(random.Below(6))));
     } else if (type == NumberType::kQ4_1 || type == NumberType::kQ5_K) {
       WriteNumber(to, NumberType::kF16, i, random.Signed() / (i % 2 == 0 ? 8 : 1));
@@ -28,10 +30,20 @@ void WriteScales(NumberType type, int64_t count, test::Random& random, std::byte
   }
 }
 
-/// Number `at` of a weight whose rows follow one another, before it is rounded.
-double NumberAt(NumberType type, const std::byte* ints, const std::byte* highs, const std::byte* scales, int64_t at) {
+/// Number i of a row of a weight, before it is rounded.
+double NumberOf(const QuantizedMatrix& weight, int64_t row, int64_t i) {
+  const NumberType type = weight.type;
+  const QuantizedParts parts = PartsOf(type, weight.n, weight.k);
+  const auto* ints = static_cast<const std::byte*>(weight.data);
+  const std::byte *highs = ints + parts.ints, *scales = highs + parts.highs;
+  const int64_t at = row * weight.k + i;
+  if (IsFp8(type)) {
+    const int64_t groups = (weight.k + 127) / 128;
+    const double d = ReadNumber(scales, NumberType::kF32, type == NumberType::kFp8E4M3 ? row : row * groups + i / 128);
+    return d * ReadNumber(ints, NumberType::kFp8E4M3, at);
+  }
   constexpr double kE2M1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-  const auto scale = [&](int64_t i) { return ReadNumber(scales, NumberType::kF16, i); };
+  const auto scale = [&](int64_t block) { return ReadNumber(scales, NumberType::kF16, block); };
   if (type == NumberType::kQ8_0) return scale(at / 32) * (std::to_integer<int>(ints[at]) - 128);
   const int nibble = std::to_integer<int>(ints[at / 2]) >> (at % 2 * 4) & 15;
   if (type == NumberType::kQ4_1) return scale(at / 32 * 2) * nibble + scale(at / 32 * 2 + 1);
@@ -48,16 +60,16 @@ double NumberAt(NumberType type, const std::byte* ints, const std::byte* highs, 
 void FillQuantized(NumberType type, int64_t n, int64_t k, uint64_t seed, std::byte* to) {
   test::Random random(seed);
   const QuantizedParts parts = PartsOf(type, n, k);
-  for (int64_t i = 0; i < parts.ints + parts.highs; ++i) to[i] = static_cast<std::byte>(random.Below(256));
-  WriteScales(type, parts.scales / 2, random, to + parts.ints + parts.highs);
+  for (int64_t i = 0; i < parts.ints + parts.highs; ++i) {
+    const int64_t byte = random.Below(256);
+    to[i] = static_cast<std::byte>(IsFp8(type) && byte % 128 == 127 ? byte - 1 : byte);  // no NaN
+  }
+  WriteScales(type, parts.scales / (IsFp8(type) ? 4 : 2), random, to + parts.ints + parts.highs);
 }
 
 double QuantizedNumber(const QuantizedMatrix& weight, NumberType dtype, int64_t row, int64_t i) {
-  const auto* ints = static_cast<const std::byte*>(weight.data);
-  const QuantizedParts parts = PartsOf(weight.type, weight.n, weight.k);
-  const std::byte *highs = ints + parts.ints, *scales = highs + parts.highs;
   float number = 0;  // large enough for both types
-  WriteNumber(&number, dtype, 0, static_cast<float>(NumberAt(weight.type, ints, highs, scales, row * weight.k + i)));
+  WriteNumber(&number, dtype, 0, static_cast<float>(NumberOf(weight, row, i)));
   return ReadNumber(&number, dtype, 0);
 }
 

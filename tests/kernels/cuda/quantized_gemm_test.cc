@@ -2,19 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "kernels/cuda/products/quantize_rows.h"
 #include "kernels/cuda/quantized_gemm_case.h"
 #include "simt/expect_error.h"
 #include "tests/kernels/numbers.h"
 #include "tests/support/expect_near.h"
+#include "tests/support/random.h"
 
 namespace quire::kernels {
 namespace {
 
 constexpr NumberType kDTypes[] = {NumberType::kF16, NumberType::kBF16};
-constexpr NumberType kTypes[] = {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kMxFp4, NumberType::kQ6_K,
-                                 NumberType::kQ5_K};
+constexpr NumberType kTypes[] = {NumberType::kQ4_1, NumberType::kQ8_0,    NumberType::kMxFp4,    NumberType::kQ6_K,
+                                 NumberType::kQ5_K, NumberType::kFp8E4M3, NumberType::kFp8Groups};
 
 void ExpectEqualsReference(const QuantizedShape& shape, uint64_t seed) {
   const QuantizedCase c(shape, seed);
@@ -93,12 +96,58 @@ TEST(QuantizedGemmTest, EveryNumberOfMxFp4HasItsValue) {
   }
 }
 
+TEST(QuantizedGemmTest, EveryNumberOfE4M3HasItsValue) {
+  for (const NumberType dtype : kDTypes) {
+    const simt::DeviceBuffer<std::byte> weight(QuantizedBytes(NumberType::kFp8E4M3, 1, 256));
+    for (int64_t i = 0; i < 256; ++i) weight[i] = static_cast<std::byte>(i % 128 == 127 ? 0 : i);
+    reference::WriteNumber(weight.data() + 256, NumberType::kF32, 0, 0.75f);
+    simt::MarkWritten(weight.data());
+    const QuantizedMatrix matrix{NumberType::kFp8E4M3, weight.data(), 1, 256};
+    const simt::DeviceBuffer<uint16_t> row(256);
+    ExpandQuantized(CudaStream{}, {dtype, matrix, 0, 1, row.data()});
+    for (int64_t i = 0; i < 256; ++i)
+      ASSERT_EQ(reference::ReadNumber(row.data(), dtype, i), QuantizedNumber(matrix, dtype, 0, i)) << i;
+  }
+}
+
 TEST(QuantizedGemmTest, BytesAreThoseOfIntegersAndScales) {
   EXPECT_EQ(QuantizedBytes(NumberType::kQ8_0, 3, 64), 3 * (64 + 2 * 2));
   EXPECT_EQ(QuantizedBytes(NumberType::kQ4_1, 3, 64), 3 * (32 + 2 * 4));
   EXPECT_EQ(QuantizedBytes(NumberType::kMxFp4, 3, 64), 3 * (32 + 2 * 2));
   EXPECT_EQ(QuantizedBytes(NumberType::kQ6_K, 3, 64), 3 * (32 + 16 + 2 * 4));
+  EXPECT_EQ(QuantizedBytes(NumberType::kFp8E4M3, 3, 160), 3 * (160 + 4));
+  EXPECT_EQ(QuantizedBytes(NumberType::kFp8Groups, 3, 160), 3 * (160 + 2 * 4));
   EXPECT_EQ(QuantizedBytes(NumberType::kQ5_K, 3, 64), 3 * (32 + 16 + 2 * 4));
+}
+
+TEST(QuantizeRowsTest, LargestOfEachRowIs448) {
+  constexpr int64_t kM = 5, kK = 2080, kStride = kK + 8, kZeros = 3;
+  test::Random random(8);
+  for (const NumberType dtype : kDTypes) {
+    const simt::DeviceBuffer<uint16_t> x(kM * kStride);
+    const simt::DeviceBuffer<std::byte> out(kM * kK);
+    const simt::DeviceBuffer<float> scales(kM);
+    for (int64_t i = 0; i < x.size(); ++i) {
+      const int64_t row = i / kStride;
+      const double number = row == kZeros ? 0 : std::ldexp(random.Signed(), static_cast<int>(row) * 3);
+      reference::WriteNumber(x.data(), dtype, i, i % kStride < kK ? number : 1e4);
+    }
+    simt::MarkWritten(x.data());
+    QuantizeRows(CudaStream{}, {dtype, x.data(), kStride, kM, kK, out.data(), scales.data()});
+    for (int64_t row = 0; row < kM; ++row) {
+      double largest = 0, largest_there = 0;
+      const double scale = scales[row];
+      for (int64_t i = 0; i < kK; ++i) {
+        const double number = reference::ReadNumber(x.data(), dtype, row * kStride + i);
+        const double there = reference::ReadNumber(out.data(), NumberType::kFp8E4M3, row * kK + i);
+        largest = std::max(largest, std::abs(number));
+        largest_there = std::max(largest_there, std::abs(there));
+        ASSERT_NEAR(there * scale, number, std::abs(number) / 16 + scale * 0x1p-10 * 1.01) << row << ", " << i;
+      }
+      EXPECT_EQ(largest_there, row == kZeros ? 0 : 448);
+      EXPECT_NEAR(scale, largest / 448, largest * 1e-6);
+    }
+  }
 }
 
 TEST(QuantizedGemmTest, WeightWithTooFewRowsIsFound) {

@@ -11,6 +11,7 @@
 namespace quire {
 
 std::multiset<int64_t> test::tuned_rows;
+bool test::has_fp8_products = true;
 
 namespace {
 
@@ -34,6 +35,20 @@ void Multiply(const GemmParams& p) {
   }
 }
 
+/// x and weight are FP8 with factors of their rows.
+template <class T>
+void MultiplyFp8(const GemmParams& p) {
+  const auto *x = static_cast<const simt::Fp8E4M3*>(p.x), *weight = static_cast<const simt::Fp8E4M3*>(p.weight);
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      float sum = 0;
+      for (int64_t c = 0; c < p.k; ++c)
+        sum += simt::ToFloat(x[i * p.x_stride + c]) * simt::ToFloat(weight[j * p.k + c]);
+      static_cast<T*>(p.y)[i * p.y_stride + j] = simt::FromFloat<T>(sum * p.scale * p.x_scales[i] * p.weight_scales[j]);
+    }
+  }
+}
+
 }  // namespace
 
 struct Gemm::Plans {};
@@ -43,6 +58,9 @@ Gemm::~Gemm() = default;
 
 void Gemm::Run(const GemmParams& p) {
   simt::Submit([p] {
+    if (p.x_scales != nullptr) {
+      return p.dtype == NumberType::kF16 ? MultiplyFp8<simt::Half>(p) : MultiplyFp8<simt::BFloat16>(p);
+    }
     switch (p.dtype) {
       case NumberType::kF32:
         return Multiply<float>(p);
@@ -55,6 +73,8 @@ void Gemm::Run(const GemmParams& p) {
     }
   });
 }
+
+bool Gemm::Has(const GemmParams& p) const { return p.x_scales == nullptr || test::has_fp8_products; }
 
 double Gemm::Tune(const GemmParams& p, std::span<const void* const>) {
   test::tuned_rows.insert(p.m);

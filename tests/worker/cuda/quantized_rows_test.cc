@@ -1,4 +1,4 @@
-// Rows of files as weights that stay quantised on the device, and their products of any number of rows.
+// Rows of files as weights that stay quantised on the device.
 #include "worker/cuda/quantized_rows.h"
 
 #include <gtest/gtest.h>
@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
+#include "comm/model/formats/scaled_matrix.h"
 #include "kernels/cuda/products/quantized_gemm.h"
 #include "tests/kernels/numbers.h"
 #include "tests/support/random.h"
-#include "worker/cuda/products.h"
 #include "worker/model/stored_rows.h"
 
 namespace quire {
@@ -114,38 +115,68 @@ TEST(QuantizedRowsTest, KeepWhatPowersOfTwoCanBe) {
   }
 }
 
-TEST(QuantizedProductsTest, ManyRowsInPartsEqualFewRows) {
-  constexpr int64_t kN = 40, kK = 96, kMany = 70, kFew = kernels::kQuantizedMaxRows;
-  constexpr int64_t kScratch = 16 * kK * 2;  // 16 rows: three parts, the last one of 8
-  Device device(0);
-  test::Random random(6);
-  for (const NumberType type : {NumberType::kQ4_1, NumberType::kQ8_0}) {
-    const DeviceMemory weight = device.AllocateHost(kernels::QuantizedBytes(type, kN, kK), "a weight"),
-                       x = device.AllocateHost(kMany * kK * 2, "inputs"),
-                       y = device.AllocateHost(2 * kMany * kN * 2, "results"),
-                       expanded = device.AllocateHost(kScratch, "rows");
-    const int64_t ints = kernels::PartsOf(type, kN, kK).ints;
-    for (int64_t i = 0; i < ints; ++i) weight.as()[i] = static_cast<std::byte>(random.Below(256));
-    for (int64_t i = 0; i < (weight.bytes() - ints) / 2; ++i)
-      WriteNumber(weight.as() + ints, kF16, i, random.Signed() / 128);
-    for (int64_t i = 0; i < kMany * kK; ++i) WriteNumber(x.as(), kF16, i, random.Signed());
-    Products products(device, expanded.as(), kScratch);
-    GemmParams product{kF16, x.as<void>(), weight.as<void>(), y.as<void>(), kK, kN, kMany, kN, kK};
-    product.scale = 0.5f;
-    product.quantized = type;
-    products.Run(product);
-    product.m = kFew;
-    product.y = y.as() + kMany * kN * 2;
-    products.Run(product);
-    device.Synchronize();
-    double largest = 0;
-    for (int64_t i = 0; i < kFew * kN; ++i) {
-      const double want = ReadNumber(y.as(), kF16, kMany * kN + i);
-      ASSERT_NEAR(ReadNumber(y.as(), kF16, i), want, 1e-4 + 1e-3 * std::abs(want)) << LayoutOf(type).name << ": " << i;
-      largest = std::max(largest, std::abs(want));
+TEST(QuantizedRowsTest, KeepFp8OfFilesWithItsFactors) {
+  constexpr int64_t kRows = 3, kCols = 512;
+  test::Random random(7);
+  std::vector<std::byte> numbers(kRows * kCols);
+  for (std::byte& number : numbers) number = static_cast<std::byte>(random.Below(127) + 128 * random.Below(2));
+  std::vector<float> factors(kRows * 2);
+  for (float& factor : factors) factor = static_cast<float>(random.Signed());
+  const auto bytes = std::as_bytes(std::span(factors));
+  // A factor for each row; one for 256 columns of a row.
+  for (const auto& [type, group] : {std::pair{NumberType::kFp8E4M3, kCols}, {NumberType::kFp8Groups, int64_t{256}}}) {
+    ScaledMatrix matrix{.rows = kRows, .cols = kCols, .fp8 = numbers.data(), .group = group};
+    matrix.scales = {NumberType::kF32, bytes.data(), kCols / group, 1};
+    Tensor tensor{NumberType::kFp8E4M3, {kRows, kCols}, numbers};
+    tensor.scaled = std::make_shared<const ScaledMatrix>(matrix);
+    for (const Range& cols : {Range{0, 512}, {128, 512}, {256, 416}}) {
+      for (int64_t row = 0; row < kRows; ++row) {
+        const kernels::QuantizedParts parts = kernels::PartsOf(type, 1, cols.size());
+        std::vector<std::byte> to(static_cast<size_t>(parts.sum()));
+        WriteQuantizedRow(tensor, NumberType::kF16, row, cols, type, {&to[0], &to[0], &to[0] + parts.ints});
+        std::vector<float> want(kCols);
+        DecodeRow(tensor, row, 0, kCols, want.data());
+        for (int64_t i = 0; i < cols.size(); ++i) {
+          const double scale = ReadNumber(&to[0] + parts.ints, NumberType::kF32,
+                                          type == NumberType::kFp8E4M3 ? 0 : i / kernels::kFp8Group);
+          ASSERT_EQ(static_cast<float>(scale * ReadNumber(to.data(), NumberType::kFp8E4M3, i)),
+                    want[static_cast<size_t>(cols.begin + i)])
+              << LayoutOf(type).name << group << ", row " << row << ", column " << i;
+        }
+      }
     }
-    EXPECT_GT(largest, 0.2);
-    for (int64_t i = kFew * kN; i < kMany * kN; ++i) EXPECT_NE(ReadNumber(y.as(), kF16, i), 0) << i;
+  }
+}
+
+TEST(QuantizedRowsTest, RoundToTheNearestNumberOfFp8) {
+  // The largest is 448 units; ties go to the even one; subnormal numbers are multiples of 2^-9.
+  const std::pair<float, double> numbers[] = {{448, 448},
+                                              {-448, -448},
+                                              {0, 0},
+                                              {1, 1},
+                                              {17, 16},
+                                              {19, 20},
+                                              {-18, -18},
+                                              {1.0625f, 1},
+                                              {0x1p-6f, 0x1p-6},
+                                              {0x1p-9f, 0x1p-9},
+                                              {0x1p-10f, 0},
+                                              {0x1.8p-9f, 0x1p-8},
+                                              {0x1.cp-7f, 0x1.cp-7},
+                                              {0x1.ep-7f, 0x1p-6},
+                                              {247, 240},
+                                              {249, 256},
+                                              {431, 416},
+                                              {433, 448}};
+  std::vector<float> row;
+  for (const auto& [number, rounded] : numbers) row.push_back(number);
+  row.resize(32, 3);
+  const Tensor tensor{NumberType::kF32, {1, 32}, std::as_bytes(std::span(row))};
+  std::byte bytes[36];
+  WriteQuantizedRow(tensor, NumberType::kF32, 0, {0, 32}, NumberType::kFp8E4M3, {bytes, bytes, bytes + 32});
+  EXPECT_EQ(ReadNumber(bytes + 32, NumberType::kF32, 0), 1);
+  for (size_t i = 0; i < std::size(numbers); ++i) {
+    EXPECT_EQ(ReadNumber(bytes, NumberType::kFp8E4M3, static_cast<int64_t>(i)), numbers[i].second) << numbers[i].first;
   }
 }
 

@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <optional>
+#include <memory>
+#include <numeric>
 
 #include "kernels/cuda/paged/paged_decode.h"
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
+#include "worker/cuda/bench/flashinfer.h"
 #include "worker/cuda/bench/paged_batch.h"
 
 namespace quire::bench {
@@ -31,6 +33,9 @@ class DecodeCase {
     const int64_t floats =
         kernels::DecodeWorkspaceFloats(batch_.max_context(), seqs, batch_.num_heads(), shape.head_size);
     partitions_ = device.Allocate(floats * 4, "partitions of v2");
+    std::vector<int32_t> query_start(shape.contexts.size() + 1);
+    std::iota(query_start.begin(), query_start.end(), 0);
+    library_ = MakeFlashInfer(batch_, query_start, device);
   }
 
   const PagedBatch& batch() const { return batch_; }
@@ -41,6 +46,10 @@ class DecodeCase {
   std::vector<Variant> Variants(bool baselines) {
     std::vector<Variant> variants = {
         {"decode attention", [this](int64_t set) { DecodeAttention(device_.stream(), Params(set)); }}};
+    if (library_ != nullptr) {
+      const auto queue = [this](int64_t set) { library_->Queue(set, queries_.as<void>(), out_.as<void>()); };
+      variants.push_back({"FlashInfer", queue});
+    }
     if (!baselines) return variants;
     if (batch_.max_context() <= kMaxV1Context)
       variants.push_back({"v1", [this](int64_t set) { PagedDecodeV1(device_.stream(), BaselineParams(set)); }});
@@ -112,6 +121,7 @@ class DecodeCase {
   kernels::DecodeWorkSize size_{};
   int32_t stages_ = 0;
   bool combine_ = false;
+  std::unique_ptr<FlashInferAttention> library_;
   DeviceMemory queries_, out_, work_, workspace_, partitions_;
 };
 

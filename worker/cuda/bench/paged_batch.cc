@@ -44,6 +44,7 @@ PagedBatch::PagedBatch(const PagedShape& shape, Device& device)
     host_head_start_.push_back(g * shape_.group);
     if (g < shape_.kv_heads) kv_head_of.insert(kv_head_of.end(), static_cast<size_t>(shape_.group), g);
   }
+  host_tables_ = tables;
   tables_ = OnDevice(device, tables);
   contexts_ = OnDevice(device, shape_.contexts);
   kv_head_of_ = OnDevice(device, kv_head_of);
@@ -52,6 +53,11 @@ PagedBatch::PagedBatch(const PagedShape& shape, Device& device)
 
 double PagedBatch::context_sum() const {
   return static_cast<double>(std::accumulate(shape_.contexts.begin(), shape_.contexts.end(), int64_t{0}));
+}
+
+std::vector<int32_t> PagedBatch::BlocksOfSequence(size_t sequence) const {
+  const auto begin = host_tables_.begin() + static_cast<int64_t>(sequence) * table_stride_;
+  return {begin, begin + BlocksOf(shape_.contexts[sequence], shape_.block_size)};
 }
 
 double PagedBatch::kv_bytes() const {

@@ -24,11 +24,13 @@ class PagedBatch {
 
   const PagedShape& shape() const { return shape_; }
   int64_t sets() const { return sets_; }
+  int64_t num_blocks() const { return num_blocks_; }  // of a set
   int32_t num_heads() const { return shape_.kv_heads * shape_.group; }
   int64_t row() const { return int64_t{num_heads()} * shape_.head_size; }  // elements of a token's queries
   int32_t max_context() const { return max_context_; }
   int64_t table_stride() const { return table_stride_; }
   double context_sum() const;
+  std::vector<int32_t> BlocksOfSequence(size_t sequence) const;
   double kv_bytes() const;  // of the tokens that count
   kernels::PagedCache Cache(int64_t set) const;
 
@@ -44,7 +46,7 @@ class PagedBatch {
   PagedShape shape_;
   int32_t max_context_;
   int64_t table_stride_, num_blocks_, sets_;
-  std::vector<int32_t> host_head_start_;
+  std::vector<int32_t> host_head_start_, host_tables_;
   DeviceMemory keys_, values_, tables_, contexts_, kv_head_of_, head_start_;
 };
 

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
 #include <numeric>
 
 #include "kernels/cuda/paged/paged_decode.h"
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
+#include "worker/cuda/bench/flashinfer.h"
 #include "worker/cuda/bench/paged_batch.h"
 
 namespace quire::bench {
@@ -33,6 +35,7 @@ class PrefillCase {
     for (int32_t s = 0; s <= chunks.sequences; ++s) query_start.push_back(s * chunks.queries);
     query_start_ = OnDevice(device, query_start);
     const int64_t rows = query_start.back();
+    library_ = MakeFlashInfer(batch_, query_start, device);
     queries_ = device.Allocate(rows * batch_.row() * 2, "queries");
     out_ = device.Allocate(rows * batch_.row() * 2, "results");
     FillRandom(device.stream(), queries_.as<void>(), rows * batch_.row(), kBF16, 1, 7);
@@ -71,6 +74,16 @@ class PrefillCase {
     return 4.0 * chunks_.sequences * batch_.num_heads() * batch_.shape().head_size * seen;
   }
 
+  std::vector<Variant> Variants() {
+    std::vector<Variant> variants = {{"prefill attention", [this](int64_t set) { Queue(set); }}};
+    if (library_ != nullptr) {
+      const auto queue = [this](int64_t set) { library_->Queue(set, queries_.as<void>(), out_.as<void>()); };
+      variants.push_back({"FlashInfer", queue});
+    }
+    return variants;
+  }
+
+ private:
   void Queue(int64_t set) const {
     PrefillAttention(device_.stream(), {.dtype = kBF16,
                                         .queries = queries_.as<void>(),
@@ -95,7 +108,6 @@ class PrefillCase {
                                         .workspace = parts_.as<float>()});
   }
 
- private:
   static constexpr int32_t kMostJudged = 4096;
 
   kernels::PagedDecodeParams JudgeParams() const {
@@ -124,6 +136,7 @@ class PrefillCase {
   Device& device_;
   Chunks chunks_;
   PagedBatch batch_;
+  std::unique_ptr<FlashInferAttention> library_;
   kernels::PrefillPlan plan_{};
   DeviceMemory query_start_, queries_, out_, tiles_, merges_, parts_;
   DeviceMemory seen_, partitions_;  // of the judge
@@ -146,7 +159,7 @@ void BenchPrefillAttention(Bench& bench) {
                      .sets = c.sets(),
                      .facts = {{"head_size", head_size}, {"queries", chunks.queries}, {"context", chunks.context}},
                      .output = c.output()},
-                    {{"prefill attention", [&](int64_t set) { c.Queue(set); }}});
+                    c.Variants());
     }
   }
 }

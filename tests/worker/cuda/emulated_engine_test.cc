@@ -1,0 +1,97 @@
+// What only an emulated device shows of the CUDA engine: launches, uploads and measurements that are counted.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <utility>
+
+#include "simt/submit.h"
+#include "tests/support/random_model.h"
+#include "worker/cuda/emulated_gemm.h"
+#include "worker/cuda/engine_case.h"
+#include "worker/cuda/products_case.h"
+#include "worker/cuda/step_arrays.h"
+
+namespace quire {
+namespace {
+
+using test::CudaMaker;
+using test::ModelShape;
+using test::Serve;
+
+TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
+  const auto recorded = [](int64_t layers, int length) {
+    const test::RandomModel model(ModelShape{.hidden = 64, .layers = layers, .intermediate = 32}, 1);
+    const ModelFiles files = ModelFiles::Open(model.path());
+    CudaMaker maker({.dtype = NumberType::kBF16});
+    const int64_t before = simt::NumRecorded();
+    Serve(files, {{.prompt = std::vector<TokenId>(static_cast<size_t>(length), 1), .max_tokens = 2}}, {},
+          std::ref(maker));
+    return simt::NumRecorded() - before;
+  };
+  EXPECT_EQ(recorded(3, 5) - recorded(2, 5), 6) << "one graph, of a batch whose contexts are whole";
+  EXPECT_LE(recorded(3, 390) - recorded(2, 390), 7) << "one graph, of a batch whose context may be split";
+}
+
+TEST(StepBuffersTest, WhatAStepDoesNotHoldStaysAtHome) {
+  Device device(0);
+  const StepLimits most{.tokens = 2048, .sequences = 64, .decode_words = {5000}, .prefill_tiles = {300}};
+  StepBuffers buffers(most, device);
+  const StepLimits step{.tokens = 4, .sequences = 4, .decode_words = {100}};
+  for (const int round : {0, 1, 2}) {
+    buffers.Begin(step);
+    const StepArrays &host = buffers.Host(), &there = buffers.OnDevice();
+    EXPECT_LT(host.lists_at, 6000) << "of " << buffers.device_bytes();
+    host.token_ids[3] = 10 + round;
+    host.decode_work[0][99] = 20 + round;
+    for (int i : {0, 1}) {
+      host.bias_token[i] = 30 + round + i;
+      host.bias[i] = 40.0f + static_cast<float>(round);
+      host.banned[i] = 50 + round;
+    }
+    const float before = there.bias[1];
+    const int32_t banned_before = there.banned[0];
+    buffers.Upload(1, round);
+    device.Synchronize();
+    EXPECT_EQ(there.token_ids[3], 10 + round);
+    EXPECT_EQ(there.decode_work[0][99], 20 + round);
+    EXPECT_EQ(there.bias_token[0], 30 + round);
+    EXPECT_EQ(there.bias[0], 40.0f + static_cast<float>(round));
+    EXPECT_EQ(there.bias[1], before) << "one bias is told";
+    EXPECT_EQ(there.banned[0], round == 0 ? banned_before : 50 + round);
+  }
+}
+
+TEST(CudaEngineTuningTest, IsDoneBeforeTheFirstRequestForEverySizeOfAStep) {
+  const test::RandomModel model({}, 5);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const test::EngineMaker make = [](const ModelFiles& of, const EngineSizes& sizes, Collective&) {
+    return MakeCudaEngine(of, sizes, {}, 0, nullptr);
+  };
+  const test::Setup setup = {.max_running = 10};
+  test::tuned_rows.clear();
+  const auto alone = MakeThreadCollectives(1);
+  make(files, {.block_size = 16, .max_step_tokens = 48, .max_running = 10, .max_model_len = 400, .shares = {1}},
+       *alone[0])
+      ->AllocateBlocks(setup.num_blocks, 0);
+  const auto at_start = std::exchange(test::tuned_rows, {});
+  EXPECT_EQ(std::set<int64_t>(at_start.begin(), at_start.end()), (std::set<int64_t>{1, 2, 4, 8, 12}));
+  // Requests come and go, so that steps have several of those sizes.
+  const std::vector<test::Ask> asks = {
+      {.prompt = {5, 6, 7}, .max_tokens = 12}, {.prompt = {9, 3}, .n = 3}, {.prompt = {4}}};
+  const test::Answers answers = test::Serve(files, asks, setup, make);
+  EXPECT_EQ(answers.sinks[0].choices.at(0).tokens.size(), 12u);
+  EXPECT_EQ(test::tuned_rows, at_start);
+}
+
+TEST(QuantizedProductsTest, PromptsMeetFp8InWhateverTheLibraryHas) {
+  test::has_fp8_products = false;
+  const test::ManyAndFew expanded(NumberType::kFp8E4M3);
+  test::has_fp8_products = true;
+  const test::ManyAndFew rounded(NumberType::kFp8E4M3);
+  EXPECT_LT(expanded.Difference(), 2e-3 * expanded.Largest());
+  EXPECT_GT(rounded.Difference(), 2e-3 * rounded.Largest()) << "x is not rounded";
+  EXPECT_LT(rounded.Difference(), 0.03 * rounded.Largest());
+}
+
+}  // namespace
+}  // namespace quire

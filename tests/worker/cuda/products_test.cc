@@ -1,0 +1,30 @@
+// Products with quantised weights by many rows, which the library multiplies part by part, and by few.
+#include "worker/cuda/products.h"
+
+#include <gtest/gtest.h>
+
+#include "worker/cuda/products_case.h"
+
+namespace quire {
+namespace {
+
+TEST(QuantizedProductsTest, ManyRowsInPartsEqualFewRows) {
+  for (const NumberType type : {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kQ6_K, NumberType::kFp8Groups}) {
+    const test::ManyAndFew products(type);
+    EXPECT_GT(products.Largest(), 0.2);
+    EXPECT_LT(products.Difference(), 2e-3 * products.Largest()) << LayoutOf(type).name;
+    for (size_t i = products.few.size(); i < products.many.size(); ++i) EXPECT_NE(products.many[i], 0) << i;
+  }
+}
+
+TEST(QuantizedProductsTest, ManyRowsMeetFp8AboutAsFewDo) {
+  // As FP8 where the library has such products: numbers of x are off by 2^-4 of themselves at the most, and sums by
+  // less of the largest.
+  const test::ManyAndFew products(NumberType::kFp8E4M3);
+  EXPECT_GT(products.Largest(), 0.2);
+  EXPECT_LT(products.Difference(), 0.03 * products.Largest());
+  for (size_t i = products.few.size(); i < products.many.size(); ++i) EXPECT_NE(products.many[i], 0) << i;
+}
+
+}  // namespace
+}  // namespace quire
