@@ -23,9 +23,6 @@ SANITIZED = [
     "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.*", "RouteExpertsTest/Cuda.*", "GroupByExpertTest/Cuda.*",
     "CudaExpertMatmulTest.*", "CombineExpertsTest/Cuda.*"]
 
-# What only the emulated device can show: too little memory.
-NOT_ON_A_DEVICE = "CudaEngineRefusalTest.*"
-
 ASYNCHRONOUS = {"QUIRE_ASYNCHRONOUS_LAUNCHES": "1"}
 
 # kind: how parts.py runs and judges it. limit: seconds. env: besides that of all programs; None: as run found it.
@@ -79,7 +76,7 @@ PARTS = [
     Part("tensor parallel tests", "program", 35, ["{python}", "{here}/tp_test.py", "{pack}"]),
     # Kernels of several ranks wait for each other on one device: last, for what they may leave behind.
     tests("one-shot tests", 15, "gpu_one_shot_test", "*", ASYNCHRONOUS),
-    tests("engine tests", 35, "gpu_engine_tests", "-" + NOT_ON_A_DEVICE, ASYNCHRONOUS),
+    tests("engine tests", 35, "gpu_engine_tests", "*", ASYNCHRONOUS),
     sanitizer("memcheck", 25),
     sanitizer("racecheck", 25),
     sanitizer("synccheck", 15)]

@@ -43,6 +43,8 @@ inline float Rsqrt(float x) { return 1.0f / std::sqrt(x); }
 /// log(1 + x)
 inline float Log1p(float x) { return std::log1p(x); }
 inline double Log(double x) { return std::log(x); }
+inline float Max(float a, float b) { return std::fmax(a, b); }
+inline float Min(float a, float b) { return std::fmin(a, b); }
 template <class T>
 T Max(T a, T b) {
   return a > b ? a : b;

@@ -16,9 +16,11 @@ struct PrefillAttentionKernel {
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = Loader::kThreads, kWarps = kThreads / 32;
   static constexpr int kTokens = Loader::kTokens;
+  static constexpr int kKeys = kHeadSize <= 80 ? 64 : 32;  // of a tile at once: scores and results fit into registers
   static constexpr int kRows = kHeadSize <= 128 ? 128 : 64;
   static constexpr int kSlabs = kRows / kWarps / 16;  // of 16 rows, an mma's, of a warp
   static constexpr int kUnits = kHeadSize / 8;        // of a row
+  static constexpr float kLog2E = 1.44269504f;
   static_assert(kHeadSize % 16 == 0 && kRows == PrefillTileRows(NumberType::kBF16, kHeadSize));
 
   static int64_t SharedSize() {
@@ -34,7 +36,7 @@ struct PrefillAttentionKernel {
     int first_position, last_position;  // -1: no rows
     float factor;
   };
-  using Scores = float[kSlabs][kTokens / 8][4];
+  using Scores = float[kSlabs][kKeys / 8][4];
 
   static __device__ void Run(const PrefillLaunch& p) {
     simt::TriggerDependents();
@@ -53,14 +55,17 @@ struct PrefillAttentionKernel {
       loader.Finish(tile);
       simt::SyncThreads();  // the tile is whole, and nobody uses the one before it
       if (tile + 1 < end_tile) loader.Start(tile + 1);
-      const int begin = tile * kTokens, end = begin + kTokens;
-      if (begin > rows.last_position || end <= rows.first_position - p.window + 1) continue;  // the whole warp
-      Scores scores = {};
-      MultiplyKeys(queries, loader.Keys(tile), rows.first, scores);
-      const bool hides = end > rows.first_position + 1 || begin <= rows.last_position - p.window;
-      if (hides || p.op.soft_cap > 0 || p.op.alibi_slopes != nullptr) Adjust(p, work, begin, rows, scores);
-      Weigh(rows, scores);
-      AddValues(loader.Values(tile), scores, rows);
+#pragma unroll
+      for (int part = 0; part < kTokens / kKeys; ++part) {
+        const int begin = tile * kTokens + part * kKeys, end = begin + kKeys;
+        if (begin > rows.last_position || end <= rows.first_position - p.window + 1) continue;  // the whole warp
+        Scores scores = {};
+        MultiplyKeys(queries, loader.Keys(tile), part * kKeys, rows.first, scores);
+        const bool hides = end > rows.first_position + 1 || begin <= rows.last_position - p.window;
+        if (hides || p.op.soft_cap > 0 || p.op.alibi_slopes != nullptr) Adjust(p, work, begin, rows, scores);
+        Weigh(rows, scores);
+        AddValues(loader.Values(tile), part * kKeys, scores, rows);
+      }
     }
     if (rows.last_position < 0) return;
     if (work.slot >= 0) return StorePart(p, work, rows);
@@ -96,9 +101,9 @@ struct PrefillAttentionKernel {
     return rows;
   }
 
-  /// scores = queries * keys^T.
+  /// scores = queries * keys^T, of keys first_key .. first_key + kKeys - 1 of the tile.
   static __device__ void MultiplyKeys(const simt::SharedArray<T>& queries, const simt::SharedArray<T>& keys,
-                                      int first_row, Scores& scores) {
+                                      int first_key, int first_row, Scores& scores) {
     const int lane = simt::ThreadX() % 32;
     const int query_unit = UnitOf(lane / 16, first_row + lane % 16, kRows);
     const int key_unit = UnitOf(lane / 8 % 2, lane % 8 + lane / 16 * 8, kTokens);
@@ -108,20 +113,21 @@ struct PrefillAttentionKernel {
 #pragma unroll
       for (int s = 0; s < kSlabs; ++s) simt::LoadMatrix<4>(a[s], queries, query_unit + (k * 2 * kRows + s * 16) * 8);
 #pragma unroll
-      for (int n = 0; n < kTokens / 16; ++n) {
+      for (int n = 0; n < kKeys / 16; ++n) {
         uint32_t b[4];
-        simt::LoadMatrix<4>(b, keys, key_unit + (k * 2 * kTokens + n * 16) * 8);
+        simt::LoadMatrix<4>(b, keys, key_unit + (k * 2 * kTokens + first_key + n * 16) * 8);
         MultiplyPair(a, b, n, scores);
       }
     }
   }
 
-  /// out += weights * values.
-  static __device__ void AddValues(const simt::SharedArray<T>& values, const Scores& weights, Rows& rows) {
+  /// out += weights * values, of the same keys.
+  static __device__ void AddValues(const simt::SharedArray<T>& values, int first_key, const Scores& weights,
+                                   Rows& rows) {
     const int lane = simt::ThreadX() % 32;
     const int value_unit = UnitOf(lane / 8 % 2, lane % 8 + lane / 16 * 8, kHeadSize);
 #pragma unroll
-    for (int k = 0; k < kTokens / 16; ++k) {
+    for (int k = 0; k < kKeys / 16; ++k) {
       uint32_t a[kSlabs][4];
 #pragma unroll
       for (int s = 0; s < kSlabs; ++s) {
@@ -134,7 +140,7 @@ struct PrefillAttentionKernel {
 #pragma unroll
       for (int n = 0; n < kHeadSize / 16; ++n) {
         uint32_t b[4];
-        simt::LoadMatrix<4>(b, values, value_unit + (k * 2 * kHeadSize + n * 16) * 8);
+        simt::LoadMatrix<4>(b, values, value_unit + ((first_key / 8 + k * 2) * kHeadSize + n * 16) * 8);
         MultiplyPair(a, b, n, rows.out);
       }
     }
@@ -168,7 +174,7 @@ struct PrefillAttentionKernel {
         const int distance = begin + lane % 4 * 2 - work.Position(row);
         const float slope = sloped ? simt::Global<const float>(p.op.alibi_slopes)[work.Head(row)] : 0.0f;
 #pragma unroll
-        for (int n = 0; n < kTokens / 8; ++n) {
+        for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             const int away = distance + n * 8 + e;
@@ -185,7 +191,7 @@ struct PrefillAttentionKernel {
 #pragma unroll
     for (int s = 0; s < kSlabs; ++s) {
 #pragma unroll
-      for (int n = 0; n < kTokens / 8; ++n) {
+      for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) scores[s][n][i] = soft_cap * simt::Tanh(scores[s][n][i] * scale / soft_cap);
       }
@@ -202,7 +208,7 @@ struct PrefillAttentionKernel {
       for (int half = 0; half < 2; ++half) {
         float max = rows.max[s][half];
 #pragma unroll
-        for (int n = 0; n < kTokens / 8; ++n) {
+        for (int n = 0; n < kKeys / 8; ++n) {
           max = simt::Max(max, simt::Max(scores[s][n][half * 2], scores[s][n][half * 2 + 1]));
         }
         max = simt::Max(max, simt::ShuffleXor(max, 1));
@@ -213,7 +219,7 @@ struct PrefillAttentionKernel {
         rows.max[s][half] = max;
         float sum = rows.sum[s][half] * rescale[s][half];
 #pragma unroll
-        for (int n = 0; n < kTokens / 8; ++n) {
+        for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
           for (int e = half * 2; e < half * 2 + 2; ++e) {
             scores[s][n][e] = simt::Exp2(scores[s][n][e] * rows.factor - top * rows.factor);
@@ -255,8 +261,7 @@ struct PrefillAttentionKernel {
       for (int half = 0; half < 2; ++half) {
         float sum = SumOfLanes(rows.sum[s][half]);
         const int row = rows.first + s * 16 + half * 8 + lane / 4;
-        const int there = row < work.num_rows ? row : 0;
-        sum += SinkWeight(p.op.sinks, work.Head(there), rows.max[s][half] * rows.factor);
+        sum += SinkWeight(p.op.sinks, work.Head(row < work.num_rows ? row : 0), rows.max[s][half] * rows.factor);
         const float factor = p.op.cache.v_scale / sum;
 #pragma unroll
         for (int n = 0; n < kUnits; ++n) {
@@ -290,9 +295,6 @@ struct PrefillAttentionKernel {
       }
     }
   }
-
- private:
-  static constexpr float kLog2E = 1.44269504f;
 };
 
 }  // namespace quire::kernels

@@ -79,7 +79,7 @@ template <class T, class C, int kHeadSize>
 class PrefillTileLoader {
  public:
   static constexpr int kThreads = 128;
-  static constexpr int kTokens = kHeadSize <= 80 ? 64 : 32;  // so that scores and results fit into registers
+  static constexpr int kTokens = kHeadSize <= 128 ? 64 : 32;  // two blocks fit the shared memory of an SM
   static constexpr int kTileSize = kTokens * kHeadSize;
   static constexpr bool kWidens = !std::is_same_v<T, C>;
 

@@ -51,6 +51,9 @@ __device__ inline float Rsqrt(float x) { return rsqrtf(x); }
 /// log(1 + x)
 __device__ inline float Log1p(float x) { return log1pf(x); }
 __device__ inline double Log(double x) { return log(x); }
+/// Of floats one instruction, where a comparison and a choice are two. The number, if one of them is none.
+__host__ __device__ inline float Max(float a, float b) { return fmaxf(a, b); }
+__host__ __device__ inline float Min(float a, float b) { return fminf(a, b); }
 template <class T>
 __host__ __device__ T Max(T a, T b) {
   return a > b ? a : b;

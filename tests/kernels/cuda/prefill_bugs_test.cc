@@ -16,7 +16,7 @@ void PrefillF32(const CudaStream& stream, const PrefillLaunch& launch) {
   LaunchPrefill<PrefillAttentionScalarKernel<float, float, 256>>(stream, launch);
 }
 void PrefillF16(const CudaStream& stream, const PrefillLaunch& launch) {
-  LaunchPrefill<PrefillAttentionKernel<simt::Half, simt::Fp8E4M3, 96>>(stream, launch);
+  LaunchPrefill<PrefillAttentionKernel<simt::Half, simt::Fp8E4M3, 256>>(stream, launch);
 }
 void PrefillBF16(const CudaStream& stream, const PrefillLaunch& launch) {
   LaunchPrefillInTiles<simt::BFloat16, simt::BFloat16, 64>(stream, launch);
@@ -30,7 +30,7 @@ std::vector<PrefillShape> Shapes() {
       {.head_start = {0, 2}, .chunks = {{1, 180}, {70, 150}}, .window = 70},
       {.dtype = NumberType::kF16,
        .fp8_cache = true,
-       .head_size = 96,
+       .head_size = 256,
        .block_size = 64,
        .chunks = {{9, 75}},
        .window = 40},

@@ -1,11 +1,15 @@
-// What only an emulated device shows of the CUDA engine: launches, uploads and measurements that are counted.
+// What only an emulated device shows of the CUDA engine, launches, uploads and measurements that are counted and too
+// little memory, and what takes the models of tests/golden, which do not travel to a device.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 #include <utility>
 
+#include "comm/base/error.h"
 #include "simt/submit.h"
 #include "tests/support/random_model.h"
+#include "worker/cuda/device_matrix.h"
 #include "worker/cuda/emulated_gemm.h"
 #include "worker/cuda/engine_case.h"
 #include "worker/cuda/products_case.h"
@@ -91,6 +95,63 @@ TEST(QuantizedProductsTest, PromptsMeetFp8InWhateverTheLibraryHas) {
   EXPECT_LT(expanded.Difference(), 2e-3 * expanded.Largest());
   EXPECT_GT(rounded.Difference(), 2e-3 * rounded.Largest()) << "x is not rounded";
   EXPECT_LT(rounded.Difference(), 0.03 * rounded.Largest());
+}
+
+TEST(QuantizedOnDeviceTest, QueriesKeysAndValuesHaveFormsOfTheirOwn) {
+  const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/kquants.gguf");
+  const auto forms = [&](Quantization quantization) {
+    return FormsOnDevice(files, PlanShards(files.spec(), {1.0}).front(), NumberType::kF16, quantization).front();
+  };
+  const LayerForms own = forms(Quantization::kNone), rounded = forms(Quantization::kInt8);
+  EXPECT_EQ(own.Of(Role::kQuery), NumberType::kQ4_1);
+  EXPECT_EQ(own.Of(Role::kKey), NumberType::kQ8_0);
+  EXPECT_EQ(own.Of(Role::kValue), NumberType::kQ6_K);
+  EXPECT_EQ(own.Of(Role::kAttentionOut), NumberType::kQ5_K);
+  EXPECT_EQ(own.Of(Role::kGate), std::nullopt) << "its ups are of another form";
+  EXPECT_EQ(own.Of(Role::kDown), NumberType::kQ4_1);
+  for (const Role role : {Role::kKey, Role::kValue, Role::kAttentionOut})
+    EXPECT_EQ(rounded.Of(role), NumberType::kQ8_0);
+  for (const int ranks : {1, 2}) {
+    const auto asks = test::SomeAsks(files, 3, {1, 37, 90});
+    const test::Answers want = Serve(files, asks, {.num_blocks = 200}, MakeCpuEngine);
+    CudaMaker maker({.dtype = NumberType::kF16});
+    const test::Answers got = Serve(files, asks, {.ranks = ranks, .max_step_tokens = 120}, std::ref(maker));
+    test::ExpectAlike(got, want, 0.05);
+  }
+}
+
+TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
+  const auto refusal = [](const ModelShape& shape, int block_size, const CudaEngineOptions& options = {},
+                          int max_model_len = 64) -> std::string {
+    const test::RandomModel model(shape, 1);
+    try {
+      MakeCudaEngine(ModelFiles::Open(model.path()), {block_size, 48, 4, max_model_len, 1, {1.0}}, options, 0, nullptr);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal({.head_dim = 48}, 16),
+              testing::HasSubstr("heads of 64, 80, 96, 128, 256, 512 numbers, the model's have 48"));
+  EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
+  for (const auto& [hybrid, problem] :
+       {std::pair{"deepseekv2", "no latent attention"},
+        std::pair{"nemotronhmoe", "experts without gates"},
+        {"qwen3next", "128 rows and a multiple of 8 columns, the model's are of 12 and 10"},
+        {"lfm2", "channels that are a multiple of 32, the model has 48"}}) {
+    const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + hybrid);
+    EXPECT_THAT(
+        [&] {
+          MakeCudaEngine(files, {16, 48, 4, 64, 1, {1.0}}, {}, 0, nullptr);
+        },
+        testing::ThrowsMessage<Error>(
+            testing::AllOf(testing::HasSubstr(problem), testing::HasSubstr("--backend cpu"))));
+  }
+  EXPECT_THAT(refusal({}, 12), testing::HasSubstr("--block-size"));
+  EXPECT_THAT(refusal({}, 16, {.attention = AttentionBackend::kV1}, 60000),
+              testing::AllOf(testing::HasSubstr("at most 57"), testing::HasSubstr("--max-model-len"),
+                             testing::HasSubstr("give v2")));
+  EXPECT_THAT(refusal({.hidden = 256, .layers = 1, .vocab = 50000}, 16), testing::HasSubstr("bytes are missing"));
 }
 
 }  // namespace
