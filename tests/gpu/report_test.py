@@ -127,6 +127,17 @@ class PlanTest(unittest.TestCase):
         asked = [part.command[part.command.index("--only") + 1] for part in plan.PARTS if part.kind == "bench"]
         self.assertEqual(asked, re.findall(r'"(\w+)"', known))
 
+    def test_what_is_built_for_a_device_takes_nothing_of_the_emulated_one(self):
+        with open(os.path.join(HERE, "CMakeLists.txt"), encoding="utf-8") as f:
+            sources = re.findall(r"\$\{(?:KERNEL_)?TESTS\}/(\S+\.cc)", f.read())
+        self.assertGreater(len(sources), 20)
+        for name in sources:
+            folder = ".." if os.path.exists(os.path.join(HERE, "..", name)) else "../kernels/cuda"
+            with open(os.path.join(HERE, folder, name), encoding="utf-8") as f:
+                text = f.read()
+            for word in ("QUIRE_TEST_DATA", "emulated_gemm.h", "simt/submit.h"):
+                self.assertNotIn(word, text, f"{name}: gpu_* would not build or not run")
+
     def test_every_name_is_that_of_a_test(self):
         kernels = os.path.join(HERE, "..", "kernels")
         names = []
