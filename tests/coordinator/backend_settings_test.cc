@@ -1,5 +1,6 @@
 #include "coordinator/cluster/launch/backend_settings.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "comm/base/error.h"
@@ -41,6 +42,15 @@ TEST(CheckBackendSettingsTest, BothQuantiseAsTheyLoad) {
   EXPECT_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"), Error)
       << "products of integers are of 16 bits";
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
+}
+
+TEST(CheckBackendSettingsTest, OnlyGpusRoundToFp8) {
+  ComputeSettings asked;
+  asked.quantization = Quantization::kFp8;
+  EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"));
+  EXPECT_THAT([&] { CheckBackendSettings(asked, BackendKind::kCpu, "a test"); },
+              testing::ThrowsMessage<Error>(
+                  testing::AllOf(testing::HasSubstr("--quantization fp8"), testing::HasSubstr("int8 or int4"))));
 }
 
 }  // namespace

@@ -60,6 +60,18 @@ class TensorWriter {
     Put(module + ".weight_shape", "I32", {2}, bytes);
   }
 
+  /// The same as FP8 of 0.5 to 1.875, with a factor for 128 rows and columns.
+  void AddFp8(const std::string& module, const std::vector<int64_t>& shape, float spread) {
+    std::string numbers, factors;
+    for (int64_t i = 0; i < shape[0] * shape[1]; ++i)
+      numbers += static_cast<char>(0x30 + random_.Below(16) + 128 * random_.Below(2));
+    Put(module + ".weight", "F8_E4M3", shape, numbers);
+    const int64_t rows = (shape[0] + 127) / 128, cols = (shape[1] + 127) / 128;
+    for (int64_t i = 0; i < rows * cols; ++i)
+      AppendNumber(factors, spread * (0.75f + 0.25f * random_.Signed()) / 2, "F32");
+    Put(module + ".weight_scale_inv", "F32", {rows, cols}, factors);
+  }
+
   /// The same as blocks of MXFP4, pairs of neighbours in a byte.
   void AddMxFp4(const std::string& name, std::vector<int64_t> shape, float spread) {
     int64_t blocks = 1;
@@ -333,6 +345,13 @@ Json ConfigOf(const ModelShape& s) {
                                      {"config_groups", {{"group_0", group}}}};
   }
   if (s.mxfp4) config["quantization_config"] = {{"quant_method", "mxfp4"}};
+  if (s.fp8) {
+    config["quantization_config"] = {{"quant_method", "fp8"},
+                                     {"fmt", "e4m3"},
+                                     {"activation_scheme", "dynamic"},
+                                     {"weight_block_size", {128, 128}},
+                                     {"modules_to_not_convert", {"lm_head"}}};
+  }
   config.update(OwnKeysOf(s));
   return config;
 }
@@ -382,6 +401,10 @@ RandomModel::RandomModel(const ModelShape& s, uint64_t seed) {
       const std::string module = tensor.name.substr(0, tensor.name.rfind('.'));
       const bool with_zeros = s.packed_bits == 4 && module.find("mlp") != std::string::npos;
       tensors.AddPacked(module, tensor.shape, spread, s.packed_bits, with_zeros);
+      continue;
+    }
+    if (s.fp8 && tensor.shape.size() == 2 && tensor.name.ends_with("proj.weight")) {
+      tensors.AddFp8(tensor.name.substr(0, tensor.name.rfind('.')), tensor.shape, spread);
       continue;
     }
     if (s.mxfp4 && tensor.shape.size() == 3) {

@@ -89,6 +89,11 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF16, .quantization = Quantization::kFp8},
              {.ranks = 2, .max_step_tokens = 120},
              0.2},
+        Case{"Fp8OfBlocksOnTwoRanks",
+             {.hidden = 256, .heads = 4, .kv_heads = 2, .intermediate = 320, .dtype = "F16", .fp8 = true},
+             {.dtype = kF16},
+             {.ranks = 2, .max_step_tokens = 120},
+             0.03},
         Case{"ExpertsRoundedToFp8",
              {.heads = 4, .kv_heads = 2, .dtype = "F16", .family = "mixtral"},
              {.dtype = kF16, .quantization = Quantization::kFp8},
@@ -600,9 +605,29 @@ TEST(QuantizedOnDeviceTest, IsWhatAFileHasInWholeBlocks) {
   EXPECT_EQ(cut.down, four);
 }
 
+TEST(QuantizedOnDeviceTest, Fp8StaysWhereFactorsOfGroupsBeginWithTheRanksColumns) {
+  const Form fp8 = NumberType::kFp8Groups;
+  const test::RandomModel model({.hidden = 256, .heads = 4, .kv_heads = 2, .intermediate = 320, .fp8 = true}, 1);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const std::vector<RankShard> shards = PlanShards(files.spec(), {1.0, 1.0});
+  // The second rank has columns 160 to 319 of the MLP.
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const LayerForms forms = FormsOnDevice(files, shards[rank], kBF16, Quantization::kNone).front();
+    for (const Role role : kDenseRoles)
+      EXPECT_EQ(forms.Of(role), rank == 1 && role == Role::kDown ? Form() : fp8) << rank;
+  }
+  const auto rounded = [&](Quantization quantization) {
+    return FormsOnDevice(files, shards[1], kBF16, quantization).front().Of(Role::kDown);
+  };
+  EXPECT_EQ(rounded(Quantization::kInt8), NumberType::kQ8_0);
+  EXPECT_EQ(rounded(Quantization::kFp8), Form()) << "what is FP8 is not rounded again";
+}
+
 TEST(QuantizedOnDeviceTest, IsWhatIsAskedForWhereAFileHasPlainNumbers) {
   const Form four = NumberType::kQ4_1, eight = NumberType::kQ8_0;
-  for (const auto& [quantization, form] : {std::pair{Quantization::kInt4, four}, {Quantization::kInt8, eight}}) {
+  for (const auto& [quantization, form] : {std::pair{Quantization::kInt4, four},
+                                           {Quantization::kInt8, eight},
+                                           {Quantization::kFp8, Form(NumberType::kFp8E4M3)}}) {
     const LayerForms plain = FormsOfRank0({}, 1, kBF16, quantization);
     for (const Role role : kDenseRoles) EXPECT_EQ(plain.Of(role), form);
     EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kBF16, quantization).Of(Role::kKey), four)

@@ -14,6 +14,7 @@
 #include "worker/cuda/engine_case.h"
 #include "worker/cuda/products_case.h"
 #include "worker/cuda/step_arrays.h"
+#include "worker/cuda/step_builder.h"
 
 namespace quire {
 namespace {
@@ -63,6 +64,31 @@ TEST(StepBuffersTest, WhatAStepDoesNotHoldStaysAtHome) {
     EXPECT_EQ(there.bias[1], before) << "one bias is told";
     EXPECT_EQ(there.banned[0], round == 0 ? banned_before : 50 + round);
   }
+}
+
+TEST(StepLimitsTest, AStepHasRoomForWhatItHoldsAlone) {
+  StepBuilderSizes sizes;
+  sizes.attention = {{.head_start = {0, 2}, .decode_ctas = 6, .tile_rows = 128, .split = {6, 1}}};
+  SequenceTable table(4, 2, 16);
+  StepPlan prompt;
+  prompt.added = {{0, 4, 0, {1, 2, 3, 4}, {1, 2}, {}}};
+  prompt.chunks = {{0, 0, 4}};
+  const auto chunk = table.Apply(prompt);
+  const StepLimits of_chunk = LimitsOfStep(chunk, table, sizes);
+  EXPECT_EQ(of_chunk.tokens, 4);
+  EXPECT_EQ(of_chunk.sequences, 1);
+  EXPECT_EQ(of_chunk.decode_words[0], 0) << "there are no decodes";
+  EXPECT_EQ(of_chunk.prefill_tiles[0], kernels::PrefillTileCapacity(4, 1, 2, 128, sizes.attention[0].split));
+  EXPECT_EQ(of_chunk.prefill_merges[0], 3);
+  table.Resolve(table.Advance(chunk), {{0, 9, 0, {}}});
+  StepPlan decode;
+  decode.tables = {{0, 2, 5}};
+  decode.decodes = {0};
+  decode.position_sum = 4;
+  const StepLimits of_decode = LimitsOfStep(table.Apply(decode), table, sizes);
+  EXPECT_EQ(of_decode.tokens, PaddedRows(1));
+  EXPECT_GT(of_decode.decode_words[0], 0);
+  EXPECT_EQ(of_decode.prefill_tiles[0], 0) << "there are no chunks";
 }
 
 TEST(CudaEngineTuningTest, IsDoneBeforeTheFirstRequestForEverySizeOfAStep) {
