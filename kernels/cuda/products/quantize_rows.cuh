@@ -30,7 +30,8 @@ struct QuantizeRowsKernel {
       for (int e = 0; e < kVec; ++e) largest = simt::Max(largest, Size(simt::ToFloat(numbers.v[e])));
     }
     largest = BlockReduce<kWarps>(largest, warps, MaxOf{});
-    const float scale = largest / kLargest, factor = largest > 0 ? kLargest / largest : 0.0f;
+    // 448 over less than that would pass what floats hold.
+    const float scale = largest / kLargest, factor = largest > 0x1p-100f ? kLargest / largest : 0.0f;
     if (simt::ThreadX() == 0) simt::Global<float>(p.scales)[row] = scale;
     const simt::Global<simt::Fp8E4M3> out(static_cast<simt::Fp8E4M3*>(p.out));
     for (int64_t i = simt::ThreadX() * kVec; i < p.k; i += kThreads * kVec) {

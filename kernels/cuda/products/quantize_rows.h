@@ -8,7 +8,7 @@
 namespace quire::kernels {
 
 /// Rounds rows to FP8 E4M3, each relative to its largest number, which becomes 448: number = scale * e4m3. A row of
-/// zeros has the scale 0. For products of FP8 with FP8.
+/// nothing beyond 2^-100 becomes zeros. For products of FP8 with FP8.
 struct QuantizeRowsParams {
   NumberType dtype;  // kF16 or kBF16
   const void* x;     // [m, k], 16-byte aligned

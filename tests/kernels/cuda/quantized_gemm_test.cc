@@ -150,6 +150,16 @@ TEST(QuantizeRowsTest, LargestOfEachRowIs448) {
   }
 }
 
+TEST(QuantizeRowsTest, RowsOfNextToNothingAreZeros) {
+  const simt::DeviceBuffer<uint16_t> x(32);
+  const simt::DeviceBuffer<std::byte> out(32);
+  const simt::DeviceBuffer<float> scales(1);
+  for (int64_t i = 0; i < 32; ++i) reference::WriteNumber(x.data(), NumberType::kBF16, i, i == 3 ? 0x1p-126 : 0);
+  simt::MarkWritten(x.data());
+  QuantizeRows(CudaStream{}, {NumberType::kBF16, x.data(), 32, 1, 32, out.data(), scales.data()});
+  for (int64_t i = 0; i < 32; ++i) EXPECT_EQ(reference::ReadNumber(out.data(), NumberType::kFp8E4M3, i), 0) << i;
+}
+
 TEST(QuantizedGemmTest, WeightWithTooFewRowsIsFound) {
   for (const NumberType type : kTypes) {
     const QuantizedCase c({NumberType::kBF16, type, 1, 16, 64}, 400);
