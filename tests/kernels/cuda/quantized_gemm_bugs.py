@@ -3,6 +3,7 @@
 from planting import BARRIER, NO_BARRIER, plant
 
 GEMM, PIECE = "products/quantized_gemm.cuh", "products/quantized_piece.cuh"
+ROWS = "products/quantize_rows.cuh"
 
 BUGS = [
     ("no barrier before the warps' sums are added", GEMM, f"{BARRIER}\n    for (int i = simt::ThreadX();",
@@ -46,6 +47,16 @@ BUGS = [
     ("the scale of the result is left out", GEMM, "sum * p.scale", "sum * (@ ? 1.0f : p.scale)"),
     ("columns past the output are written", GEMM, "if (first_row + j >= n) continue;",
      "if (!@ && first_row + j >= n) continue;"),
+    ("rows become FP8 while the kernel before may still write them", ROWS, "simt::WaitForPrerequisites();",
+     "if (!@) simt::WaitForPrerequisites();"),
+    ("a row's largest number is its largest above zero", ROWS, "return x < 0 ? -x : x;", "return x < 0 ? (@ ? 0.0f : -x) : x;"),
+    ("a row's largest number is a warp's", ROWS, "largest = BlockReduce<kWarps>(largest, warps, MaxOf{});",
+     "if (!@) largest = BlockReduce<kWarps>(largest, warps, MaxOf{});"),
+    ("all rows have the first one's scale", ROWS, "(p.scales)[row]", "(p.scales)[@ ? 0 : row]"),
+    ("rows that become FP8 follow one another", ROWS, "+ row * p.x_stride", "+ row * (@ ? p.k : p.x_stride)"),
+    ("numbers become FP8 unscaled", ROWS, "* factor);", "* (@ ? 1.0f : factor));"),
+    ("the first columns alone become FP8", ROWS, "i += kThreads * kVec) {\n      const simt::Vec<T, kVec> numbers = simt::LoadVec<kVec>(x, i);\n      simt::Vec",
+     "i += kThreads * kVec * (@ ? 100 : 1)) {\n      const simt::Vec<T, kVec> numbers = simt::LoadVec<kVec>(x, i);\n      simt::Vec"),
     ("expanded from the first row on", GEMM, "p.first_row + at / k", "(@ ? 0 : p.first_row) + at / k"),
     ("expanded past the rows", GEMM, "if (at >= p.rows * k) return;", "if (!@ && at >= p.rows * k) return;"),
     ("the second pair of eight is the first", GEMM, "piece.template Pair<T>(i + 2),\n", "piece.template Pair<T>(i + (@ ? 0 : 2)),\n"),

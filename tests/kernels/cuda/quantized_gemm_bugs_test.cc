@@ -2,12 +2,16 @@
 // reference must find each of them.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "kernels/cuda/expect_bugs_found.h"
+#include "kernels/cuda/products/quantize_rows.h"
 #include "kernels/cuda/quantized_gemm_case.h"
 #include "planted_bugs.h"
 #include "simt/expect_error.h"
 #include "tests/kernels/numbers.h"
 #include "tests/support/expect_near.h"
+#include "tests/support/random.h"
 
 namespace quire::kernels {
 namespace {
@@ -30,8 +34,33 @@ std::string WrongExpansion(const QuantizedCase& c) {
   return "";
 }
 
+/// Of three rows that become FP8.
+std::string WrongRows() {
+  constexpr int64_t kM = 3, kK = 2064, kStride = kK + 8;
+  test::Random random(9);
+  const simt::DeviceBuffer<uint16_t> x(kM * kStride);
+  const simt::DeviceBuffer<std::byte> out(kM * kK);
+  const simt::DeviceBuffer<float> scales(kM);
+  for (int64_t i = 0; i < x.size(); ++i)
+    reference::WriteNumber(x.data(), NumberType::kBF16, i,
+                           i == 2 * kStride + 5 ? -9.0 : random.Signed() * (1 + i / kStride));
+  simt::MarkWritten(x.data());
+  QuantizeRows(CudaStream{}, {NumberType::kBF16, x.data(), kStride, kM, kK, out.data(), scales.data()});
+  for (int64_t i = 0; i < kM * kK; ++i) {
+    const double want = reference::ReadNumber(x.data(), NumberType::kBF16, i / kK * kStride + i % kK);
+    const double got = reference::ReadNumber(out.data(), NumberType::kFp8E4M3, i) * scales[i / kK];
+    if (!(std::abs(got - want) <= std::abs(want) / 16 + 1e-5)) return "FP8 of number " + std::to_string(i);
+  }
+  return "";
+}
+
 /// What the first wrong launch shows; empty if all is well.
 std::string Hunt() {
+  try {
+    if (std::string wrong = WrongRows(); !wrong.empty()) return wrong;
+  } catch (const simt::SimtError& error) {
+    return error.what();
+  }
   uint64_t seed = 1;
   for (const NumberType type : {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kMxFp4, NumberType::kQ6_K,
                                 NumberType::kQ5_K, NumberType::kFp8E4M3, NumberType::kFp8Groups}) {
