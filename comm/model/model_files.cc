@@ -111,6 +111,7 @@ ModelFiles ModelFiles::Open(const std::string& path, LoadFormat load_format) {
     Fail("{}: no such model; give an HF directory or a GGUF file{}", path,
          path.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
   }
+  model.kv_scales_.resize(static_cast<size_t>(model.spec_.num_layers()));
   model.PlaceTensors();
   const Tensor& query = model.Get(Role::kQuery, model.spec_.first_attention_layer());
   model.half_ = (query.scaled == nullptr ? query.type : query.scaled->scales.type) == NumberType::kF16;
@@ -131,6 +132,7 @@ void ModelFiles::OpenHf() {
     }
   }
   JoinMxFp4(tensors_, path_);
+  kv_scales_ = TakeKvScales(tensors_, spec_.num_layers(), path_);
   JoinQuantized(tensors_, spec_.quants, path_);
   ReadLayout(tensors_, spec_);
   KeepText();
@@ -251,6 +253,7 @@ std::string ModelFiles::Fingerprint() const { return fingerprint_.empty() ? Comp
 
 std::string ModelFiles::ComputeFingerprint() const {
   std::string text = TextOf(spec_) + '\n';
+  for (const KvScales& scales : kv_scales_) text += fmt::format("{} {}\n", scales.key, scales.value);
   for (const auto& [name, tensor] : tensors_) {
     text += fmt::format("{} {} {}\n", name, LayoutOf(tensor.type).name, fmt::join(tensor.shape, ","));
     const size_t sample = std::min(kSampleBytes, tensor.data.size());

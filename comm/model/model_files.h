@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/model/formats/gguf.h"
+#include "comm/model/formats/kv_scales.h"
 #include "comm/model/formats/mapped_file.h"
 #include "comm/model/formats/tensor.h"
 #include "comm/model/model_spec.h"
@@ -28,6 +29,7 @@ class ModelFiles {
 
   const ModelSpec& spec() const { return spec_; }
   const std::string& path() const { return path_; }
+  const std::vector<KvScales>& kv_scales() const { return kv_scales_; }  // by layer
   LoadFormat load_format() const { return made_up_.empty() ? LoadFormat::kAuto : LoadFormat::kDummy; }
   /// Metadata of a GGUF model, for the tokenizer; null for an HF directory.
   const GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
@@ -49,14 +51,13 @@ class ModelFiles {
   /// bfloat16.
   ModelDtype GpuDtype() const;
 
-  /// Bytes of all tensors as stored.
-  int64_t TotalBytes() const;
+  int64_t TotalBytes() const;  // of all tensors as stored
 
   /// Unmaps the files, for who needs no more than the metadata: nothing that happens to them matters any more. The
   /// tensors keep their types and shapes and have no bytes; the rest answers as before.
   void CloseFiles();
 
-  /// Lets go of the files' pages that this process has touched; whoever has packed the tensors needs them no more.
+  /// Lets go of the files' pages that this process has touched: for who has packed the tensors.
   void ReleasePages() const;
 
  private:
@@ -86,13 +87,13 @@ class ModelFiles {
   std::optional<GgufFile> gguf_;
   ModelSpec spec_;
   TensorMap tensors_;  // by the names of the file
+  std::vector<KvScales> kv_scales_;
   int64_t total_bytes_ = 0;
   bool half_ = false;        // weights, or their scales, are float16
   std::string fingerprint_;  // of files that are closed
   std::vector<WeightSpec> weights_;
   std::deque<Tensor> experts_;  // parts of tensors_ that are of one expert each, or others' with other shapes
-  /// Into tensors_ or experts_: [layers, roles], of each one tensor or, of experts', one for each; none where a layer
-  /// has no such weight. Weights of no layer are in layer 0.
+  /// Into those two: [layers, roles], of each one tensor or, of experts', one for each, or none. Of no layer: layer 0.
   std::vector<std::vector<const Tensor*>> placed_;
 };
 

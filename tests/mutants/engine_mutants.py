@@ -627,4 +627,11 @@ MUTANTS = [
            ["coordinator/backend_settings_test"]),
     Mutant("chunks are not put together from their parts", "worker/cuda/cuda_decoder_attention.cc",
            "static_cast<int32_t>(shape_.chunk_work[kind].num_merges)", "0", ["worker/cuda/cuda_engine_test:CudaPrefill*"]),
+    Mutant("FP8 caches have no factors", "worker/cuda/cuda_kv_cache.cc", "format_.type == NumberType::kFp8E4M3 ?", "false ?",
+           ["worker/cuda/cuda_engine_test:CudaKvCache*"]),
+    Mutant("factors of values are those of keys", "comm/model/formats/kv_scales.cc", "if (of_values) of_layer.value", "if (of_keys) of_layer.value",
+           ["comm/kv_scales_test"]),
+    Mutant("a cache's factor may be 0", "comm/model/formats/kv_scales.cc", "*scale > 0 &&", "*scale >= 0 &&", ["comm/kv_scales_test"]),
+    Mutant("the factor of every layer is that of the first", "worker/cuda/cuda_kv_cache.cc", "format_.scales[static_cast<size_t>(layer)]",
+           "format_.scales[0]", ["worker/cuda/cuda_engine_test:CudaKvCache*"]),
 ]

@@ -1,5 +1,7 @@
 #include "tests/support/random_model.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -70,6 +72,12 @@ class TensorWriter {
     for (int64_t i = 0; i < rows * cols; ++i)
       AppendNumber(factors, spread * (0.75f + 0.25f * random_.Signed()) / 2, "F32");
     Put(module + ".weight_scale_inv", "F32", {rows, cols}, factors);
+  }
+
+  void AddNumber(const std::string& name, float number) {
+    std::string bytes;
+    AppendNumber(bytes, number, "F32");
+    Put(name, "F32", {}, bytes);
   }
 
   /// The same as blocks of MXFP4, pairs of neighbours in a byte.
@@ -412,6 +420,11 @@ RandomModel::RandomModel(const ModelShape& s, uint64_t seed) {
       continue;
     }
     tensors.Add(tensor.name, tensor.shape, centre, spread);
+  }
+  for (int64_t layer = 0; s.fp8 && layer < s.layers; ++layer) {
+    const std::string attention = fmt::format("model.layers.{}.self_attn.", layer);
+    tensors.AddNumber(attention + "k_scale", 0.04f + 0.01f * static_cast<float>(layer));
+    tensors.AddNumber(attention + "v_scale", 0.07f + 0.01f * static_cast<float>(layer));
   }
   tensors.Write(path_ / "model.safetensors");
 }

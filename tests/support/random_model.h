@@ -22,7 +22,7 @@ struct ModelShape {
   /// of 4 bits those of MLPs with zero points.
   int packed_bits = 0;
   bool mxfp4 = false;  // of gpt_oss: experts as MXFP4
-  bool fp8 = false;    // matrices of layers as FP8, a factor for 128 rows and columns
+  bool fp8 = false;    // matrices of layers as FP8, a factor for 128 rows and columns; factors of the KV cache
 };
 
 /// Writes config.json and model.safetensors of random weights into a new directory, which goes with the object.

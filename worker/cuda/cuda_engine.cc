@@ -36,7 +36,7 @@ class CudaEngine final : public RankEngine {
         collective_(collective),
         device_(options.device),
         sizes_(spec_, sizes, options, rank, device_),
-        format_{CachedType(options), sizes.block_size},
+        format_{CachedType(options), sizes.block_size, files.kv_scales()},
         decoder_(files,
                  {sizes_.shard, options.dtype, options.quantization, sizes_.max_tokens, sizes_.max_sequences,
                   sizes_.logits_width, sizes.max_model_len, sizes_.builder.attention, sizes_.state_blocks,

@@ -33,6 +33,8 @@ CudaKvCache::CudaKvCache(const ModelSpec& spec, const RankShard& shard, const Cu
 kernels::PagedCache CudaKvCache::Layer(int64_t layer) const {
   const KvLayout::Layer& l = layout_.layer(layer);
   const int64_t stride = layout_.block_bytes / ByteSize(format_.type);
+  const KvScales scales =
+      format_.type == NumberType::kFp8E4M3 ? format_.scales[static_cast<size_t>(layer)] : KvScales();
   return {blocks_.as() + l.keys_at,
           blocks_.as() + l.values_at,
           stride,
@@ -41,8 +43,8 @@ kernels::PagedCache CudaKvCache::Layer(int64_t layer) const {
           static_cast<int32_t>(l.head_dim),
           static_cast<int32_t>(format_.block_size),
           format_.type,
-          1,
-          1};
+          scales.key,
+          scales.value};
 }
 
 void CudaKvCache::SwapOut(const std::vector<BlockCopyPair>& pairs) {

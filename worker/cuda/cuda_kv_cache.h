@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/model/formats/kv_scales.h"
 #include "comm/model/model_spec.h"
 #include "comm/wire/step_plan.h"
 #include "kernels/cuda/paged_cache.h"
@@ -12,8 +13,9 @@
 namespace quire {
 
 struct CudaKvFormat {
-  NumberType type;     // of CudaEngineOptions::dtype, or kFp8E4M3
-  int64_t block_size;  // tokens: 8, 16, 32 or 64
+  NumberType type;                    // of CudaEngineOptions::dtype, or kFp8E4M3
+  int64_t block_size;                 // tokens: 8, 16, 32 or 64
+  std::vector<KvScales> scales = {};  // of FP8, by layer
 
   /// Keys, or values, of a head in a block.
   int64_t head_bytes(int64_t head_dim) const { return head_dim * block_size * ByteSize(type); }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kActivationParts[] = {
     ".input_scale", ".input_scale_ub", ".input_zero_point", ".output_scale", ".output_zero_point", ".activation_scale",
-    ".q_scale",     ".k_scale",        ".v_scale",          ".k_zero_point", ".v_zero_point"};
+    ".q_scale",     ".k_zero_point",   ".v_zero_point"};
 
 std::string NameOf(const std::string& module, std::string_view part) { return module + '.' + std::string(part); }
 

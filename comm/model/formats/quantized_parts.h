@@ -41,7 +41,7 @@ class QuantizedParts {
 inline constexpr std::initializer_list<NumberType> kScaleTypes = {NumberType::kF32, NumberType::kF16,
                                                                   NumberType::kBF16};
 
-/// Takes out what files have for activations and the KV cache, whose numbers the engine keeps finer than that.
+/// Takes out what files have for activations, whose numbers the engine keeps finer than that or scales by itself.
 void DropActivationScales(TensorMap& tensors);
 
 }  // namespace quire

@@ -8,6 +8,7 @@
 #include "comm/base/error.h"
 #include "comm/model/architecture.h"
 #include "tests/support/random_model.h"
+#include "worker/cuda/cuda_kv_cache.h"
 #include "worker/cuda/cuda_weights.h"
 #include "worker/cuda/device_matrix.h"
 #include "worker/cuda/engine_case.h"
@@ -130,6 +131,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"F32FromBf16", {.head_dim = 80}, {.dtype = kF32}, {}, 1e-4},
         Case{"F16FromF32SlidingWindow", {.sliding_window = 24, .dtype = "F32"}, {.dtype = kF16}, {}, 0.01},
         Case{"Fp8Cache", {}, {.dtype = kF16, .fp8_cache = true}, {}, 0.5},
+        Case{"Fp8CacheWithFactorsOfTheFile",
+             {.hidden = 256, .heads = 4, .kv_heads = 2, .intermediate = 128, .dtype = "F16", .fp8 = true},
+             {.dtype = kF16, .fp8_cache = true},
+             {.ranks = 2},
+             0.5},
         Case{"UnevenHeadsOnTwoRanks", {.heads = 3}, {.dtype = kF16}, {.ranks = 2}, 0.01},
         Case{"ThreeRanksOneWithoutMlp",
              {.heads = 4, .kv_heads = 2, .intermediate = 32, .tied = true},
@@ -551,6 +557,21 @@ TEST_P(CudaSamplingTest, BeamsBranchAlike) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CudaSamplingTest, testing::Values(1, 2, 3));
+
+TEST(CudaKvCacheTest, Fp8HasTheFactorsOfItsLayer) {
+  const test::RandomModel model({.fp8 = true}, 1);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const RankShard shard = PlanShards(files.spec(), {1.0}).front();
+  Device device(0);
+  const CudaKvCache fp8(files.spec(), shard, {NumberType::kFp8E4M3, 16, files.kv_scales()}, device, 4, 0);
+  const CudaKvCache half(files.spec(), shard, {kF16, 16, files.kv_scales()}, device, 4, 0);
+  for (const int layer : {0, 1}) {
+    EXPECT_EQ(fp8.Layer(layer).k_scale, 0.04f + 0.01f * static_cast<float>(layer));
+    EXPECT_EQ(fp8.Layer(layer).v_scale, 0.07f + 0.01f * static_cast<float>(layer));
+    EXPECT_EQ(half.Layer(layer).k_scale, 1);
+    EXPECT_EQ(half.Layer(layer).v_scale, 1);
+  }
+}
 
 TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {
   const test::ModelShape shapes[] = {{},
