@@ -14,6 +14,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 import verdict  # noqa: E402
 OLDEST = ["80", "89", "90a"]
+# Takes headers that tests/gpu/fetch-flashinfer has fetched, or has not.
+WITH_FLASHINFER = os.path.join("worker", "cuda", "bench", "flashinfer.cu")
 
 
 def architectures(nvcc):
@@ -27,6 +29,18 @@ def compile_errors(nvcc, source, targets):
                source, "-o", os.devnull]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     return "" if result.returncode == 0 else f"{source}:\n{result.stdout}{result.stderr}"
+
+
+def flashinfer_errors(nvcc):
+    cache = os.environ.get("QUIRE_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "quire")
+    headers = [os.path.dirname(p) for p in glob.glob(os.path.join(cache, "flashinfer-*", ".complete"))]
+    if not headers:
+        print(f"{WITH_FLASHINFER} is left out: no headers in {cache}")
+        return ""
+    command = [nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-isystem", headers[-1], "--disable-warnings", "-gencode=arch=compute_90a,code=compute_90a",
+               "-fatbin", WITH_FLASHINFER, "-o", os.devnull]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return "" if result.returncode == 0 else f"{WITH_FLASHINFER}:\n{result.stdout}{result.stderr}"
 
 
 def host_sources():
@@ -51,10 +65,12 @@ def main():
         verdict.skip_all("no nvcc in PATH")
     sources = [os.path.relpath(p, ROOT) for folder in ("kernels/cuda", "worker/cuda/bench")
                for p in sorted(glob.glob(os.path.join(ROOT, folder, "**", "*.cu"), recursive=True))]
+    sources.remove(WITH_FLASHINFER)
     targets = architectures(nvcc)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         errors = [e for e in pool.map(lambda s: host_errors(nvcc, s), host_sources()) if e]
         errors += [e for e in pool.map(lambda s: compile_errors(nvcc, s, targets), sources) if e]
+        errors += [e for e in [flashinfer_errors(nvcc)] if e]
     print("\n".join(errors) or f"{len(sources)} sources for {', '.join('sm_' + a for a in targets)}, {len(host_sources())} for the host")
     sys.exit(1 if errors or len(sources) < 10 or len(host_sources()) < 20 else 0)
 
