@@ -80,8 +80,8 @@ std::byte ToFp8(float x) {
   const float size = std::min(std::abs(x), kLargest);
   const int power = size < kLeastNormal ? -6 : std::ilogb(size);
   const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, 3 - power)));
-  // 16 units become the next power of two; below the least normal number there is no leading one to leave out.
-  const int bits = size < kLeastNormal ? units : (power + 7) * 8 + units - 8;
+  // 8 to 15 units are a leading one and the mantissa, 16 the next power of two, fewer a number below the normal ones.
+  const int bits = (power + 6) * 8 + units;
   return static_cast<std::byte>(std::signbit(x) ? bits | 0x80 : bits);
 }
 
