@@ -92,7 +92,7 @@ TEST(StepLimitsTest, AStepHasRoomForWhatItHoldsAlone) {
 }
 
 TEST(CudaEngineTuningTest, IsDoneBeforeTheFirstRequestForEverySizeOfAStep) {
-  const test::RandomModel model({}, 5);
+  const test::RandomModel model({.hidden = 64, .layers = 1, .heads = 1, .intermediate = 32, .vocab = 40}, 5);
   const ModelFiles files = ModelFiles::Open(model.path());
   const test::EngineMaker make = [](const ModelFiles& of, const EngineSizes& sizes, Collective&) {
     return MakeCudaEngine(of, sizes, {}, 0, nullptr);
