@@ -57,8 +57,8 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
     pool->Open(begin * number, (end - begin) * number);
   }
   for (int64_t i = begin; i < end; ++i) {
-    const bool finite =
-        i / (kv_heads_ * HeadElements()) % 2 == 1;  // keys that count for too much, in every other block
+    // NaN would hide a maximum over too many scores: every other block has keys that count for too much.
+    const bool finite = i / (kv_heads_ * HeadElements()) % 2 == 1;
     reference::WriteNumber(keys_.data(), shape_.CachedType(), i, finite ? 200 : kNaN);
     reference::WriteNumber(values_.data(), shape_.CachedType(), i, kNaN);
   }

@@ -23,24 +23,26 @@ def architectures(nvcc):
     return OLDEST + (["100", "120"] if (int(version[1]), int(version[2])) >= (12, 8) else [])
 
 
-def compile_errors(nvcc, source, targets):
-    codes = [f"-gencode=arch=compute_{a},code=compute_{a}" for a in targets]
-    command = [nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-Xcompiler=-Wall", "-Werror=all-warnings", *codes, "-fatbin",
-               source, "-o", os.devnull]
+def errors_of(command, source):
+    """What a compiler has against a source; nothing if all is well."""
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     return "" if result.returncode == 0 else f"{source}:\n{result.stdout}{result.stderr}"
 
 
+def compile_errors(nvcc, source, targets):
+    codes = [f"-gencode=arch=compute_{a},code=compute_{a}" for a in targets]
+    return errors_of([nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-Xcompiler=-Wall", "-Werror=all-warnings", *codes, "-fatbin",
+                      source, "-o", os.devnull], source)
+
+
 def flashinfer_errors(nvcc):
     cache = os.environ.get("QUIRE_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "quire")
-    headers = [os.path.dirname(p) for p in glob.glob(os.path.join(cache, "flashinfer-*", ".complete"))]
+    headers = sorted(os.path.dirname(p) for p in glob.glob(os.path.join(cache, "flashinfer-*", ".complete")))
     if not headers:
         print(f"{WITH_FLASHINFER} is left out: no headers in {cache}")
         return ""
-    command = [nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-isystem", headers[-1], "--disable-warnings", "-gencode=arch=compute_90a,code=compute_90a",
-               "-fatbin", WITH_FLASHINFER, "-o", os.devnull]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    return "" if result.returncode == 0 else f"{WITH_FLASHINFER}:\n{result.stdout}{result.stderr}"
+    return errors_of([nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-isystem", headers[-1], "--disable-warnings",
+                      "-gencode=arch=compute_90a,code=compute_90a", "-fatbin", WITH_FLASHINFER, "-o", os.devnull], WITH_FLASHINFER)
 
 
 def host_sources():
@@ -54,9 +56,8 @@ def host_errors(nvcc, source):
     include = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "include")
     if not os.path.exists(os.path.join(include, "nccl.h")):
         return ""
-    result = subprocess.run(["g++", "-std=c++20", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror", "-fsyntax-only", "-I.", "-isystem", include, source], cwd=ROOT,
-                            capture_output=True, text=True)
-    return "" if result.returncode == 0 else f"{source}:\n{result.stderr}"
+    return errors_of(["g++", "-std=c++20", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror", "-fsyntax-only", "-I.",
+                      "-isystem", include, source], source)
 
 
 def main():
@@ -70,7 +71,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         errors = [e for e in pool.map(lambda s: host_errors(nvcc, s), host_sources()) if e]
         errors += [e for e in pool.map(lambda s: compile_errors(nvcc, s, targets), sources) if e]
-        errors += [e for e in [flashinfer_errors(nvcc)] if e]
+    errors += filter(None, [flashinfer_errors(nvcc)])
     print("\n".join(errors) or f"{len(sources)} sources for {', '.join('sm_' + a for a in targets)}, {len(host_sources())} for the host")
     sys.exit(1 if errors or len(sources) < 10 or len(host_sources()) < 20 else 0)
 
