@@ -28,7 +28,7 @@ CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|sys
 OWNERS = {
     r"zmq": {"comm/wire/channel.cc", "comm/wire/curve_server.cc", "comm/wire/curve_keys.cc"},
     r"mpi\.h": {"comm/collective/mpi_bootstrap.cc", "comm/collective/mpi_collective.cc"},
-    r"nccl": {"comm/collective/nccl_collective.cc"},
+    r"nccl": {"comm/collective/nccl_collective.cc", "comm/collective/nccl_communicator.h"},
     r"yaml-cpp": {"comm/base/yaml_tree.cc"},
     r"nlohmann": {"comm/base/json.h", "comm/base/json_fwd.h"},
     r"flatbuffers": {"comm/wire/messages.cc"},

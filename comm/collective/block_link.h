@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// Host memory of KV blocks, in the order in which both ends of a transfer name them.
+/// Memory of KV blocks, in the order in which both ends of a transfer name them.
 using BlockMemory = std::vector<std::span<std::byte>>;
 
 /// A transfer's end, on either side. `problem` is empty when everything went over.
@@ -22,10 +22,12 @@ struct BlockTransferEnd {
 };
 
 /// KV blocks from ranks of one group to ranks of another: host memory to host memory over a Channel, in chunks that are
-/// numbered and hashed. A transfer is whole or it has failed; it fails when a chunk is missing or broken, when nothing
-/// of it moves for kLinkPatience, and when it is not over after kTransferPatience. Transfers go on beside each other.
-/// Each end belongs to one thread, which calls Poll.
-inline constexpr auto kLinkPatience = std::chrono::seconds(5), kTransferPatience = std::chrono::seconds(60);
+/// numbered and hashed, or, with carriers at both ends, device memory to device memory over a DeviceLink, which a chunk
+/// announces. A transfer is whole or it has failed; it fails when a chunk is missing or broken, when nothing of it
+/// moves for kLinkPatience (kDevicePatience by a DeviceLink, which is made at the first use), and when it is not over
+/// after kTransferPatience. Transfers go on beside each other. Each end belongs to one thread, which calls Poll.
+inline constexpr auto kLinkPatience = std::chrono::seconds(5), kDevicePatience = std::chrono::seconds(15),
+                      kTransferPatience = std::chrono::seconds(60);
 
 /// What a Poll of either end moves at the most: whoever calls it looks at other things, too.
 inline constexpr int kChunksAtOnce = 64;

@@ -9,13 +9,13 @@
 
 namespace quire {
 
-void BlockReceiver::Expect(uint64_t ticket, BlockMemory blocks, std::vector<BlockRuns> runs) {
+void BlockReceiver::Expect(uint64_t ticket, BlockMemory blocks, std::vector<BlockRuns> runs, DeviceCarrier* carrier) {
   const auto now = Clock::now();
-  Expected expected{std::move(blocks), {}, {}, 0, now, now};
+  Expected expected{std::move(blocks), carrier, {}, {}, 0, now, now};
   for (BlockRuns& of_source : runs) {
     CheckRuns(of_source, expected.blocks);
     const bool done = of_source.empty();
-    expected.sources.push_back({std::move(of_source), 1, 0, 0, done});
+    expected.sources.push_back({std::move(of_source), 1, 0, 0, done, {}});
   }
   expected_[ticket] = std::move(expected);
 }
@@ -23,6 +23,10 @@ void BlockReceiver::Expect(uint64_t ticket, BlockMemory blocks, std::vector<Bloc
 void BlockReceiver::End(uint64_t ticket, std::string problem) {
   const auto it = expected_.find(ticket);
   if (it == expected_.end()) return;
+  for (const Source& source : it->second.sources) {  // nothing may be written from now on
+    const std::shared_ptr<DeviceLink> unfinished = source.moving() ? source.link.lock() : nullptr;
+    std::erase_if(links_, [&](const auto& link) { return unfinished != nullptr && link.second.device == unfinished; });
+  }
   ended_.push_back({ticket, it->second.bytes, std::move(problem)});
   expected_.erase(it);
 }
@@ -45,6 +49,7 @@ std::string BlockReceiver::TakeOver(const BlockChunk& chunk, Expected& expected)
     source.done = true;
     return "";
   }
+  if (expected.carrier != nullptr) return fmt::format("rank {} sends from its host's memory", place.giver);
   const int64_t of_block = BytesOf(source.runs), offset = source.offset;
   const auto bytes = static_cast<int64_t>(chunk.data.size());
   if (place.block != source.block || place.offset != static_cast<uint64_t>(offset) || bytes == 0 ||
@@ -65,17 +70,85 @@ std::string BlockReceiver::TakeOver(const BlockChunk& chunk, Expected& expected)
   return "";
 }
 
+/// All that the source gives comes by the DeviceLink of this meeting. Why it cannot; empty: it has begun.
+std::string BlockReceiver::TakeAnnounced(const BlockChunk& chunk, const std::string& peer, Expected& expected) {
+  const ChunkPlace& place = chunk.place;
+  Source& source = expected.sources[place.giver];
+  if (expected.carrier == nullptr)
+    return fmt::format("rank {} sends from its device, which is not asked for", place.giver);
+  if (source.done || source.move > 0 || place.number != 1 || chunk.data.empty() ||
+      chunk.data.size() > kMostMeetingBytes)
+    return fmt::format("rank {} announces what cannot come next", place.giver);
+  if (place.num_blocks == 0 || place.num_blocks > expected.blocks.size() ||
+      expected.num_blocks.value_or(place.num_blocks) != place.num_blocks)
+    return fmt::format("{} blocks come, with room for {}", place.num_blocks, expected.blocks.size());
+  expected.num_blocks = place.num_blocks;
+  const std::string meeting(reinterpret_cast<const char*>(chunk.data.data()), chunk.data.size());
+  Link& link = links_[peer];
+  if (link.device == nullptr || link.meeting != meeting) {
+    link.device.reset();  // before there is another: a device holds one end of a pair at a time
+    link = {meeting, expected.carrier->Open(meeting, false)};
+  }
+  link.device->Move({expected.blocks.begin(), expected.blocks.begin() + place.num_blocks}, source.runs);
+  source.link = link.device;
+  source.move = ++link.moves;
+  return "";
+}
+
+bool BlockReceiver::moving() const {
+  return std::ranges::any_of(
+      expected_, [](const auto& each) { return std::ranges::any_of(each.second.sources, &Source::moving); });
+}
+
+/// Takes note of what came by DeviceLinks.
+void BlockReceiver::FollowMoves() {
+  std::vector<std::pair<uint64_t, std::string>> over;
+  for (auto& [ticket, expected] : expected_) {
+    std::string problem;
+    bool any = false;
+    for (Source& source : expected.sources) {
+      if (!source.moving()) continue;
+      any = true;
+      try {
+        const std::shared_ptr<DeviceLink> link = source.link.lock();
+        if (link == nullptr) Fail("the way from device to device has broken");
+        source.done = link->num_done() >= source.move;
+      } catch (const Error& error) {
+        problem = error.what();
+      }
+      if (!source.done) continue;
+      expected.bytes += BytesOf(source.runs) * *expected.num_blocks;
+      expected.last_progress = Clock::now();
+    }
+    if (!problem.empty() || (any && std::ranges::all_of(expected.sources, &Source::done)))
+      over.emplace_back(ticket, problem);
+  }
+  for (auto& [ticket, problem] : over) End(ticket, std::move(problem));
+}
+
+/// What was announced is not taken: nothing that follows on this link would be in its place.
+void BlockReceiver::DropLink(const std::string& peer, const BlockChunk& chunk) {
+  if (chunk.place.by_device) links_.erase(peer);
+}
+
 /// Chunks of transfers that nobody expects (any more) are passed over, and so are those of other epochs, and of peers
 /// whose key is not that of the rank that they say they are.
 void BlockReceiver::Accept(const ReceivedFrame& received) {
   const BlockChunk chunk = DecodeChunk(received.frame);
   const ChunkPlace& place = chunk.place;
   const auto it = expected_.find(place.ticket);
-  if (it == expected_.end() || place.epoch != epoch_ || place.giver >= it->second.sources.size()) return;
   if (!received.user.empty() && received.user != CurveUserId(static_cast<Rank>(place.giver))) return;
+  if (it == expected_.end() || place.epoch != epoch_ || place.giver >= it->second.sources.size())
+    return DropLink(received.peer, chunk);
   Expected& expected = it->second;
   expected.last_progress = Clock::now();
-  const std::string problem = TakeOver(chunk, expected);
+  std::string problem;
+  try {
+    problem = place.by_device ? TakeAnnounced(chunk, received.peer, expected) : TakeOver(chunk, expected);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  if (!problem.empty()) DropLink(received.peer, chunk);
   const bool whole = std::ranges::all_of(expected.sources, &Source::done);
   if (!problem.empty() || whole) End(place.ticket, problem);
 }
@@ -89,15 +162,18 @@ std::vector<BlockTransferEnd> BlockReceiver::Poll() {
     } catch (const Error&) {  // a broken chunk: its number will be missing
     }
   }
+  FollowMoves();
   const auto now = Clock::now();
-  std::vector<std::pair<uint64_t, const char*>> late;
+  std::vector<std::pair<uint64_t, std::string>> late;
   for (const auto& [ticket, expected] : expected_) {
-    if (now - expected.last_progress >= kLinkPatience)
-      late.emplace_back(ticket, "nothing came for 5 s");
+    const bool moves = std::ranges::any_of(expected.sources, &Source::moving);
+    const std::chrono::seconds patience = moves ? kDevicePatience : kLinkPatience;
+    if (now - expected.last_progress >= patience)
+      late.emplace_back(ticket, fmt::format("nothing came for {} s", patience.count()));
     else if (now - expected.begin >= kTransferPatience)
       late.emplace_back(ticket, "not all came within 60 s");
   }
-  for (const auto& [ticket, problem] : late) End(ticket, problem);
+  for (auto& [ticket, problem] : late) End(ticket, std::move(problem));
   return std::exchange(ended_, {});
 }
 

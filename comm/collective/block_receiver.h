@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/collective/block_link.h"
+#include "comm/collective/device_carrier.h"
 #include "comm/wire/channel.h"
 
 namespace quire {
@@ -23,13 +24,16 @@ class BlockReceiver {
   Channel& channel() { return channel_; }
 
   /// Senders may begin this transfer from now on; it may have fewer blocks, never more. `runs`: by rank that gives,
-  /// what it gives of every block. Until the transfer has ended the memory is written into.
-  void Expect(uint64_t ticket, BlockMemory blocks, std::vector<BlockRuns> runs);
+  /// what it gives of every block. Until the transfer has ended the memory is written into. `carrier`: of the device
+  /// that it is of; null: it is the host's.
+  void Expect(uint64_t ticket, BlockMemory blocks, std::vector<BlockRuns> runs, DeviceCarrier* carrier = nullptr);
   /// Ends the transfer, if it has not ended: Poll tells.
   void Stop(uint64_t ticket);
   /// Takes over what has arrived, and gives up what waits for too long. Transfers that ended.
   std::vector<BlockTransferEnd> Poll();
   bool idle() const { return expected_.empty() && ended_.empty(); }
+  /// Something comes by a DeviceLink, of which only Poll tells.
+  bool moving() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -39,9 +43,19 @@ class BlockReceiver {
     uint32_t block = 0;
     int64_t offset = 0;  // in what it gives of that block
     bool done = false;
+    // By a DeviceLink, once that was announced:
+    std::weak_ptr<DeviceLink> link;
+    int64_t move = 0;  // that the link must have done; 0: not announced
+    bool moving() const { return move > 0 && !done; }
+  };
+  struct Link {
+    std::string meeting;
+    std::shared_ptr<DeviceLink> device;
+    int64_t moves = 0;  // that `device` was asked for
   };
   struct Expected {
     BlockMemory blocks;
+    DeviceCarrier* carrier;
     std::vector<Source> sources;
     std::optional<uint32_t> num_blocks;  // as the first chunk said
     int64_t bytes = 0;
@@ -50,11 +64,15 @@ class BlockReceiver {
   void Accept(const ReceivedFrame& received);
   /// Why the chunk cannot be what comes next from its source; empty: it was taken over.
   std::string TakeOver(const BlockChunk& chunk, Expected& expected) const;
+  std::string TakeAnnounced(const BlockChunk& chunk, const std::string& peer, Expected& expected);
+  void FollowMoves();
+  void DropLink(const std::string& peer, const BlockChunk& chunk);
   void End(uint64_t ticket, std::string problem);
 
   EpochId epoch_;
   Channel channel_;
   std::map<uint64_t, Expected> expected_;  // by ticket
+  std::map<std::string, Link> links_;      // by peer, which opens a new one when it has given the old one up
   std::vector<BlockTransferEnd> ended_;    // that Poll has not told of
 };
 

@@ -17,9 +17,11 @@ constexpr auto kLinkRest = 2 * kTransferPatience;
 
 bool BlockSender::Outgoing::over() const { return !problem.empty() || std::ranges::all_of(streams, &Stream::done); }
 
-void BlockSender::Send(uint64_t ticket, EpochId epoch, BlockMemory blocks, std::vector<BlockDestination> destinations) {
+void BlockSender::Send(uint64_t ticket, EpochId epoch, BlockMemory blocks, std::vector<BlockDestination> destinations,
+                       DeviceCarrier* carrier) {
   const auto now = Clock::now();
-  Outgoing outgoing{ticket, epoch, std::move(blocks), {}, 0, now, ""};
+  if (blocks.empty()) carrier = nullptr;  // what there is to tell needs no device
+  Outgoing outgoing{ticket, epoch, std::move(blocks), carrier, {}, 0, now, ""};
   for (BlockDestination& to : destinations) {
     CheckRuns(to.runs, outgoing.blocks);
     if (to.runs.empty()) continue;
@@ -37,7 +39,7 @@ void BlockSender::Stop(uint64_t ticket) {
   }
 }
 
-Channel& BlockSender::LinkTo(const BlockDestination& to) {
+BlockSender::Link& BlockSender::LinkTo(const BlockDestination& to) {
   const auto now = Clock::now();
   auto link = links_.find(to.endpoint);
   if (link == links_.end()) {
@@ -46,10 +48,10 @@ Channel& BlockSender::LinkTo(const BlockDestination& to) {
     if (!local && to.key.empty() != (self_.keys == nullptr))
       Fail("{}: one of both workers has keys, and the other one has none", to.endpoint);
     Channel channel = Channel::Connect(to.endpoint, self_.identity, local ? nullptr : self_.keys, to.key);
-    link = links_.emplace(to.endpoint, Link{std::move(channel), now}).first;
+    link = links_.emplace(to.endpoint, Link{std::move(channel), now, "", nullptr}).first;
   }
   link->second.last_use = now;
-  return link->second.channel;
+  return link->second;
 }
 
 /// What goes next; the frame is kept until the link has taken it.
@@ -70,7 +72,7 @@ void BlockSender::MakeNext(const Outgoing& outgoing, Stream& stream) const {
 /// False when the link is full.
 bool BlockSender::SendChunk(Outgoing& outgoing, Stream& stream) {
   if (!stream.next) MakeNext(outgoing, stream);
-  if (!LinkTo(stream.to).Send("", *stream.next)) return false;
+  if (!LinkTo(stream.to).channel.Send("", *stream.next)) return false;
   stream.next.reset();
   ++stream.next_number;
   outgoing.bytes += stream.next_bytes;
@@ -84,13 +86,60 @@ bool BlockSender::SendChunk(Outgoing& outgoing, Stream& stream) {
   return true;
 }
 
+/// Tells the receiver that all of it comes by the DeviceLink, and has that begin. False when the channel is full.
+bool BlockSender::Announce(const Outgoing& outgoing, Stream& stream) {
+  Link& link = LinkTo(stream.to);
+  if (link.device == nullptr) {
+    link.meeting = outgoing.carrier->NewMeeting();
+    link.device = outgoing.carrier->Open(link.meeting, true);
+    link.moves = 0;
+  }
+  const std::span<const std::byte> data[] = {std::as_bytes(std::span(link.meeting))};
+  const Frame frame = EncodeChunk({.ticket = outgoing.ticket,
+                                   .number = 1,
+                                   .epoch = outgoing.epoch,
+                                   .giver = static_cast<uint32_t>(self_.rank),
+                                   .num_blocks = static_cast<uint32_t>(outgoing.blocks.size()),
+                                   .by_device = true},
+                                  data);
+  if (!link.channel.Send("", frame)) return false;
+  link.device->Move(outgoing.blocks, stream.to.runs);
+  stream.link = link.device;
+  stream.move = ++link.moves;
+  stream.last_progress = Clock::now();
+  return true;
+}
+
+/// True when it has just come to its end.
+bool BlockSender::FollowMove(Outgoing& outgoing, Stream& stream) {
+  const std::shared_ptr<DeviceLink> link = stream.link.lock();
+  if (link == nullptr) Fail("{}: the way from device to device has broken", stream.to.endpoint);
+  stream.done = link->num_done() >= stream.move;
+  if (stream.done) outgoing.bytes += stream.of_block * static_cast<int64_t>(outgoing.blocks.size());
+  return stream.done;
+}
+
+/// The receivers may not have taken what was announced: nothing that follows on these links would be in its place.
+void BlockSender::DropUnfinishedMoves(const Outgoing& outgoing) {
+  for (const Stream& stream : outgoing.streams) {
+    const std::shared_ptr<DeviceLink> unfinished = stream.done ? nullptr : stream.link.lock();
+    for (auto& [endpoint, link] : links_) {
+      if (unfinished != nullptr && link.device == unfinished) link.device.reset();
+    }
+  }
+}
+
 /// A chunk on each of its streams that takes one. False when none did.
 bool BlockSender::Advance(Outgoing& outgoing) {
   bool moved = false;
   for (Stream& stream : outgoing.streams) {
     if (stream.done || !outgoing.problem.empty()) continue;
     try {
-      moved |= SendChunk(outgoing, stream);
+      if (outgoing.carrier == nullptr) {
+        moved |= SendChunk(outgoing, stream);
+      } else {
+        moved |= stream.move == 0 ? Announce(outgoing, stream) : FollowMove(outgoing, stream);
+      }
     } catch (const Error& error) {
       outgoing.problem = error.what();
     }
@@ -102,8 +151,9 @@ void BlockSender::GiveUpLate(Outgoing& outgoing) {
   const auto now = Clock::now();
   for (const Stream& stream : outgoing.streams) {
     if (stream.done || !outgoing.problem.empty()) continue;
-    if (now - stream.last_progress >= kLinkPatience) {
-      outgoing.problem = fmt::format("{} took nothing for 5 s", stream.to.endpoint);
+    const std::chrono::seconds patience = stream.move == 0 ? kLinkPatience : kDevicePatience;
+    if (now - stream.last_progress >= patience) {
+      outgoing.problem = fmt::format("{} took nothing for {} s", stream.to.endpoint, patience.count());
       links_.erase(stream.to.endpoint);  // what it holds is of no use to anybody
     } else if (now - outgoing.begin >= kTransferPatience) {
       outgoing.problem = "not all went within 60 s";
@@ -120,7 +170,9 @@ std::vector<BlockTransferEnd> BlockSender::Poll() {
   std::vector<BlockTransferEnd> ended;
   for (Outgoing& outgoing : outgoing_) {
     if (!outgoing.over()) GiveUpLate(outgoing);
-    if (outgoing.over()) ended.push_back({outgoing.ticket, outgoing.bytes, outgoing.problem});
+    if (!outgoing.over()) continue;
+    DropUnfinishedMoves(outgoing);
+    ended.push_back({outgoing.ticket, outgoing.bytes, outgoing.problem});
   }
   std::erase_if(outgoing_, [](const Outgoing& outgoing) { return outgoing.over(); });
   return ended;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/collective/block_link.h"
+#include "comm/collective/device_carrier.h"
 #include "comm/wire/channel.h"
 
 namespace quire {
@@ -28,8 +29,9 @@ class BlockSender {
   explicit BlockSender(Self self) : self_(std::move(self)) {}
 
   /// Until the transfer has ended the memory must stay as it is. No blocks: tells the receivers that nothing will come.
-  /// `epoch`: of the group that takes.
-  void Send(uint64_t ticket, EpochId epoch, BlockMemory blocks, std::vector<BlockDestination> destinations);
+  /// `epoch`: of the group that takes. `carrier`: of the device that the memory is of; null: it is the host's.
+  void Send(uint64_t ticket, EpochId epoch, BlockMemory blocks, std::vector<BlockDestination> destinations,
+            DeviceCarrier* carrier = nullptr);
   /// Ends the transfer, if it has not ended: Poll tells.
   void Stop(uint64_t ticket);
   /// Sends what the links take, within reason. Transfers that ended: their memory is free.
@@ -48,11 +50,15 @@ class BlockSender {
     int64_t next_bytes = 0;
     Clock::time_point last_progress;
     bool done = false;
+    // By a DeviceLink, once that was announced:
+    std::weak_ptr<DeviceLink> link;
+    int64_t move = 0;  // that the link must have done; 0: not announced
   };
   struct Outgoing {
     uint64_t ticket;
     EpochId epoch;
     BlockMemory blocks;
+    DeviceCarrier* carrier;
     std::vector<Stream> streams;
     int64_t bytes;
     Clock::time_point begin;
@@ -62,10 +68,16 @@ class BlockSender {
   struct Link {
     Channel channel;
     Clock::time_point last_use;
+    std::string meeting;  // of `device`
+    std::shared_ptr<DeviceLink> device;
+    int64_t moves = 0;  // that `device` was asked for
   };
-  Channel& LinkTo(const BlockDestination& to);
+  Link& LinkTo(const BlockDestination& to);
   void MakeNext(const Outgoing& outgoing, Stream& stream) const;
   bool SendChunk(Outgoing& outgoing, Stream& stream);
+  bool Announce(const Outgoing& outgoing, Stream& stream);
+  bool FollowMove(Outgoing& outgoing, Stream& stream);
+  void DropUnfinishedMoves(const Outgoing& outgoing);
   bool Advance(Outgoing& outgoing);
   void GiveUpLate(Outgoing& outgoing);
 

@@ -361,7 +361,7 @@ struct HandshakeWriter {
     const auto ports = b.CreateVector(m.ports);
     const auto keys = b.CreateVectorOfStrings(m.keys);
     const auto shares = b.CreateVector(m.shares);
-    b.Finish(wire::CreateTakeBlocks(b, m.ticket, endpoint, ports, keys, shares, b.CreateVector(m.blocks)));
+    b.Finish(wire::CreateTakeBlocks(b, m.ticket, endpoint, ports, keys, shares, b.CreateVector(m.blocks), m.on_device));
     return FrameKind::kTakeBlocks;
   }
   FrameKind operator()(const GiveBlocksMessage& m) const {
@@ -371,7 +371,7 @@ struct HandshakeWriter {
     const auto moves =
         Structs<wire::BlockCopy>(b, m.moves, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
     const auto blocks = b.CreateVector(m.blocks);
-    b.Finish(wire::CreateGiveBlocks(b, m.ticket, m.epoch, endpoints, keys, shares, moves, blocks));
+    b.Finish(wire::CreateGiveBlocks(b, m.ticket, m.epoch, endpoints, keys, shares, moves, blocks, m.on_device));
     return FrameKind::kGiveBlocks;
   }
   FrameKind operator()(const StopBlocksMessage& m) const {
@@ -491,15 +491,16 @@ Message ReadBlocksMessage(const Frame& frame) {
   if (frame.header.kind == FrameKind::kTakeBlocks) {
     const auto& m = Root<wire::TakeBlocks>(frame);
     TakeBlocksMessage take{m.ticket(),      Text(m.endpoint()), Numbers<int32_t>(m.ports()),
-                           Texts(m.keys()), Shares(m.shares()), Numbers<BlockId>(m.blocks())};
+                           Texts(m.keys()), Shares(m.shares()), Numbers<BlockId>(m.blocks()),
+                           m.on_device()};
     CheckPorts(take.ports);
     if (take.endpoint.empty() && take.ports.empty()) Fail("frame: blocks are to be taken nowhere");
     return take;
   }
   if (frame.header.kind == FrameKind::kGiveBlocks) {
     const auto& m = Root<wire::GiveBlocks>(frame);
-    GiveBlocksMessage give{m.ticket(),         m.epoch(),        Texts(m.endpoints()),        Texts(m.keys()),
-                           Shares(m.shares()), Pairs(m.moves()), Numbers<BlockId>(m.blocks())};
+    GiveBlocksMessage give{m.ticket(),         m.epoch(),        Texts(m.endpoints()),         Texts(m.keys()),
+                           Shares(m.shares()), Pairs(m.moves()), Numbers<BlockId>(m.blocks()), m.on_device()};
     const bool fits = give.endpoints.size() == give.shares.size();
     if (!fits || (!give.keys.empty() && give.keys.size() < give.endpoints.size()))
       Fail("frame: {} endpoints and {} keys of {} ranks", give.endpoints.size(), give.keys.size(), give.shares.size());
@@ -653,14 +654,14 @@ struct ChunkHead {
   uint64_t ticket;
   uint32_t num_blocks, block;
   uint64_t offset;
-  uint32_t giver, reserved;
+  uint32_t giver, by_device;
 };
 static_assert(sizeof(ChunkHead) == 32);
 
 }  // namespace
 
 Frame EncodeChunk(const ChunkPlace& place, std::span<const std::span<const std::byte>> parts) {
-  const ChunkHead head{place.ticket, place.num_blocks, place.block, place.offset, place.giver, 0};
+  const ChunkHead head{place.ticket, place.num_blocks, place.block, place.offset, place.giver, place.by_device};
   size_t size = sizeof(head);
   for (const auto& part : parts) size += part.size();
   Frame frame;
@@ -681,8 +682,15 @@ BlockChunk DecodeChunk(const Frame& frame) {
   if (frame.header.kind != FrameKind::kBlockChunk || frame.body.size() < sizeof(head))
     Fail("frame of kind {}: no piece of a KV block", static_cast<int>(frame.header.kind));
   std::memcpy(&head, frame.body.data(), sizeof(head));
-  return {{head.ticket, frame.header.step, frame.header.epoch, head.giver, head.num_blocks, head.block, head.offset},
-          std::span(frame.body).subspan(sizeof(head))};
+  const ChunkPlace place{.ticket = head.ticket,
+                         .number = frame.header.step,
+                         .epoch = frame.header.epoch,
+                         .giver = head.giver,
+                         .num_blocks = head.num_blocks,
+                         .block = head.block,
+                         .offset = head.offset,
+                         .by_device = head.by_device != 0};
+  return {place, std::span(frame.body).subspan(sizeof(head))};
 }
 
 StepPlan DecodePlan(const Frame& frame, const PlanLimits& limits) {

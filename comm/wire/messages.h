@@ -15,7 +15,7 @@
 namespace quire {
 
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 16;
+inline constexpr uint16_t kProtocolVersion = 17;
 /// Version of the program, part of the handshake.
 extern const char* const kBuildVersion;
 
@@ -119,10 +119,11 @@ struct TakeBlocksMessage {
   std::vector<std::string> keys;  // public keys of whoever may come by TCP, by rank; none: in clear text
   std::vector<double> shares;     // of the group that gives: how it cuts the model
   std::vector<BlockId> blocks;
+  bool on_device = false;  // device blocks, else host blocks
 };
 /// To a rank that has them: move device blocks to host blocks, after all plans before this message and before any
-/// later one, and send each rank of the other group its part of these host blocks. None: nothing will come, and the
-/// others are told so.
+/// later one, and send each rank of the other group its part of `blocks`. None: nothing will come, and the others are
+/// told so.
 struct GiveBlocksMessage {
   uint64_t ticket = 0;
   EpochId epoch = 0;                   // of the group that takes
@@ -131,6 +132,7 @@ struct GiveBlocksMessage {
   std::vector<double> shares;          // how it cuts the model
   std::vector<BlockCopyPair> moves;
   std::vector<BlockId> blocks;
+  bool on_device = false;  // device blocks, else host blocks; no moves then
 };
 /// To either: nobody needs the blocks any more. Answered by a report if they were still on their way.
 struct StopBlocksMessage {
@@ -159,13 +161,15 @@ struct GrammarReady {
 
 /// Where a piece of KV blocks that goes from worker to worker belongs. What a rank gives another of a block is a run of
 /// bytes of its own, in which `offset` is; blocks count among the num_blocks that go over under the ticket. Chunks from
-/// one rank to another under a ticket are numbered from 1.
+/// one rank to another under a ticket are numbered from 1. Where blocks go from device to device, there is one chunk,
+/// which says so; its data is the meeting of a DeviceLink (comm/collective/device_carrier.h).
 struct ChunkPlace {
   uint64_t ticket = 0, number = 0;
   EpochId epoch = 0;   // of the group that takes
   uint32_t giver = 0;  // rank in the group that gives
   uint32_t num_blocks = 0, block = 0;
   uint64_t offset = 0;
+  bool by_device = false;
 };
 struct BlockChunk {
   ChunkPlace place;

@@ -1,6 +1,8 @@
 #include "coordinator/core/block_manager.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "comm/base/error.h"
@@ -16,7 +18,8 @@ BlockManager::BlockManager(const BlockManagerOptions& options)
       states_(options, pool_, fill_, prefixes_),
       pins_(pool_),
       swap_(pool_, fill_, host_pool_, options.block_size),
-      holdings_(host_pool_),
+      host_holdings_(host_pool_),
+      device_holdings_(pool_),
       watermark_blocks_(static_cast<int>(options.watermark * pool_.num_usable())) {}
 
 void BlockManager::Resize(const PoolSizes& sizes) {
@@ -128,6 +131,46 @@ void BlockManager::Trim(Sequence& sequence) {
     if (sequence.blocks.back() != kNullBlock) pool_.Release(sequence.blocks.back());
     sequence.blocks.pop_back();
   }
+}
+
+std::vector<BlockId> BlockManager::FullBlocks(const Sequence& sequence) const {
+  const auto full = std::min(static_cast<size_t>(sequence.num_computed / block_size()), sequence.blocks.size());
+  return {sequence.blocks.begin(), sequence.blocks.begin() + static_cast<ptrdiff_t>(full)};
+}
+
+std::vector<BlockId> BlockManager::ShareFull(uint64_t ticket, std::span<const Sequence> sequences) {
+  std::vector<BlockId> blocks;
+  if (has_states() || options_.sliding_window > 0) return blocks;
+  std::set<BlockId> known;
+  for (const Sequence& sequence : sequences) {
+    for (const BlockId block : FullBlocks(sequence)) {
+      if (known.insert(block).second) blocks.push_back(block);
+    }
+  }
+  if (!blocks.empty()) device_holdings_.Share(ticket, blocks);
+  return blocks;
+}
+
+void BlockManager::CacheArrived(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences) {
+  const MigrationHolding* holding = device_holdings_.Find(ticket);
+  std::map<BlockId, BlockId> arrived;
+  for (size_t i = 0; holding != nullptr && i < std::min(names.size(), holding->blocks.size()); ++i)
+    arrived[names[i]] = holding->blocks[i];
+  for (Sequence& sequence : sequences) {
+    const bool whole = std::ranges::all_of(sequence.blocks, [&](BlockId name) { return arrived.contains(name); });
+    for (BlockId& block : sequence.blocks) {
+      if (!whole) break;
+      block = arrived.at(block);
+      fill_.Open(block);
+      fill_.Raise(block, block_size());
+    }
+    sequence.num_computed = whole ? static_cast<int>(sequence.blocks.size()) * block_size() : 0;
+    prefixes_.NameComputed(sequence);
+    sequence.num_computed = 0;
+    sequence.blocks.clear();
+    sequence.contents.Restart();
+  }
+  device_holdings_.Release(ticket);
 }
 
 void BlockManager::Free(Sequence& sequence) {

@@ -14,10 +14,9 @@
 
 namespace quire {
 
-/// The block-space manager: gives blocks to sequences and takes them back. Owns the pools and everybody else who holds
-/// blocks of theirs: pins, swapped-out tables, holdings of requests between engines.
-/// A block that several sequences share is never written: the writer gets a copy first (copy-on-write), and the last
-/// owner writes in place. What has to be copied or told is appended to the plan that is being made.
+/// The block-space manager: gives blocks to sequences and takes them back. Owns the pools and whoever else holds
+/// blocks: pins, swapped-out tables, holdings of requests between engines. A shared block is never written: the writer
+/// gets a copy first (copy-on-write), the last owner writes in place. What has to be copied or told goes into the plan.
 class BlockManager {
  public:
   explicit BlockManager(const BlockManagerOptions& options);
@@ -51,6 +50,13 @@ class BlockManager {
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the computed tokens.
   void Trim(Sequence& sequence);
+  /// Its device blocks that are full of computed tokens: nobody writes them any more.
+  std::vector<BlockId> FullBlocks(const Sequence& sequence) const;
+  /// Those of all the sequences, each once, are held under the ticket, too. None where states or windows count as well.
+  std::vector<BlockId> ShareFull(uint64_t ticket, std::span<const Sequence> sequences);
+  /// The blocks that the sequences name were copied into the device blocks under the ticket, names[i] into block i: now
+  /// whoever computes those tokens finds them cached. The ticket ends, and the sequences hold and name nothing.
+  void CacheArrived(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences);
   /// Gives all blocks back, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);
 
@@ -62,8 +68,10 @@ class BlockManager {
   PrefixSharing& prefixes() { return prefixes_; }
   const PrefixPins& pins() const { return pins_; }
   PrefixPins& pins() { return pins_; }
-  const MigrationHoldings& holdings() const { return holdings_; }
-  MigrationHoldings& holdings() { return holdings_; }
+  const MigrationHoldings& host_holdings() const { return host_holdings_; }
+  MigrationHoldings& host_holdings() { return host_holdings_; }
+  const MigrationHoldings& device_holdings() const { return device_holdings_; }
+  MigrationHoldings& device_holdings() { return device_holdings_; }
   HostSwap& swap() { return swap_; }
   bool has_states() const { return states_.num_blocks() > 0; }
   const SequenceStates& states() const { return states_; }
@@ -71,7 +79,7 @@ class BlockManager {
 
   template <class Archive>
   void Transfer(Archive& archive) {
-    archive(pool_, host_pool_, prefixes_, fill_, pins_, holdings_);
+    archive(pool_, host_pool_, prefixes_, fill_, pins_, host_holdings_, device_holdings_);
   }
 
  private:
@@ -85,7 +93,7 @@ class BlockManager {
   SequenceStates states_;
   PrefixPins pins_;
   HostSwap swap_;
-  MigrationHoldings holdings_;
+  MigrationHoldings host_holdings_, device_holdings_;
   int watermark_blocks_;
 };
 

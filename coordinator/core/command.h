@@ -8,15 +8,11 @@
 
 #include "coordinator/core/block_options.h"
 #include "coordinator/core/live_options.h"
+#include "coordinator/core/migration_way.h"
 #include "coordinator/core/request.h"
+#include "coordinator/core/step_times.h"
 
 namespace quire {
-
-/// How long a step took the slowest worker.
-struct StepTimes {
-  uint32_t compute_micros = 0;  // in all
-  uint32_t swap_micros = 0;     // of those, moving blocks to and from the host
-};
 
 /// A choice that its text ended (a stop string), which only its sink could know.
 struct StoppedChoice {
@@ -67,10 +63,12 @@ struct Depart {
   RequestId id;
   uint64_t ticket;
   int max_blocks;
+  MigrationWay way;
 };
 struct Reserve {
   uint64_t ticket;
-  int num_host_blocks;
+  int num_blocks;
+  MigrationWay way;
 };
 struct ReleaseTicket {
   uint64_t ticket;
@@ -78,7 +76,7 @@ struct ReleaseTicket {
 struct Adopt {
   std::unique_ptr<Request>& request;  // taken, unless it is refused
   uint64_t ticket;
-  std::span<const BlockId> host_blocks;
+  std::span<const BlockId> blocks;
 };
 struct ChangeOptions : LiveOptions {};
 

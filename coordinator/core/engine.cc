@@ -114,8 +114,9 @@ const StepPlan* Engine::Do(const command::Plan& c) {
   blocks_.fill().SetStep(stats_.steps + 1);
   StepPlan& plan = scheduler_.Schedule();
   if (plan.empty()) {
-    QUIRE_CHECK(ahead || requests_.empty(), "{} requests and nothing to run", requests_.size());
-    if (ahead) Tell(c);  // somebody may have been admitted all the same
+    const bool waits = ahead || !blocks_.device_holdings().all().empty();
+    QUIRE_CHECK(waits || requests_.empty(), "{} requests and nothing to run", requests_.size());
+    if (waits) Tell(c);  // somebody may have been admitted all the same
     return nullptr;
   }
   plan.epoch = epoch_;

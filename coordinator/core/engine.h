@@ -35,7 +35,7 @@ struct EngineStats {
 struct Departure {
   std::unique_ptr<Request> request;
   std::vector<BlockCopyPair> moves;  // device block to host block; done before the next plan, and before those are sent
-  std::vector<BlockId> host_blocks;  // held under the ticket; empty: nothing that was computed comes along
+  std::vector<BlockId> blocks;       // held under the ticket; empty: nothing that was computed comes along
 };
 
 /// The state of serving and what moves it: requests in, plans out, results in, tokens out. A single-threaded event
@@ -116,25 +116,28 @@ class Engine {
   /// and pins end; with it blocks that are computed from then on, or in use, can be found again.
   void ChangeOptions(const LiveOptions& options) { Do(command::ChangeOptions{options}); }
 
-  // A request goes from one engine to another with Depart here and Adopt there; its blocks, on the host, are held under
-  // a ticket on both sides while they are copied. New epochs end all tickets.
+  // A request goes from one engine to another with Depart here and Adopt there; its blocks are held under a ticket on
+  // both sides while they are copied, in the way that both are told. New epochs end all tickets.
 
   /// Takes a request out; nothing when there is no such one. Without a ticket (0), or when its blocks are more than
-  /// max_blocks or than the host has room for, nothing that was computed comes along. What outstanding steps draw for
-  /// it is dropped and drawn again.
-  std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks) {
-    return Do(command::Depart{id, ticket, max_blocks});
+  /// max_blocks, or cannot go this way, nothing that was computed comes along. What outstanding steps draw for it is
+  /// dropped and drawn again.
+  std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks,
+                                  MigrationWay way = MigrationWay::kHost) {
+    return Do(command::Depart{id, ticket, max_blocks, way});
   }
-  /// Sets host blocks aside for one that comes. False when there are not so many.
-  bool Reserve(uint64_t ticket, int num_host_blocks) { return Do(command::Reserve{ticket, num_host_blocks}); }
-  /// Nobody reads or writes the ticket's host blocks any more. Unknown ones are ignored.
+  /// Sets blocks aside for one that comes. False when there are not so many, or nothing could be made of them.
+  bool Reserve(uint64_t ticket, int num_blocks, MigrationWay way) {
+    return Do(command::Reserve{ticket, num_blocks, way});
+  }
+  /// Nobody reads or writes the ticket's blocks any more. Unknown ones are ignored.
   void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
   /// Takes a request in that left another engine, with the blocks that were copied into the ticket's first ones
-  /// (`host_blocks`: as they were named there), or to be computed again. The reason when it can never run here; then
+  /// (`blocks`: as they were named there), or to be computed again. The reason when it can never run here; then
   /// the request stays with the caller. One that nobody waits for any more is dropped.
   std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
-                                   std::span<const BlockId> host_blocks) {
-    return Do(command::Adopt{request, ticket, host_blocks});
+                                   std::span<const BlockId> blocks) {
+    return Do(command::Adopt{request, ticket, blocks});
   }
 
   /// Told of every command and of every decision; null for nobody. Outlives the engine.

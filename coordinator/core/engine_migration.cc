@@ -11,7 +11,7 @@ std::optional<Departure> Engine::Do(const command::Depart& c) {
   if (it == requests_.end()) return std::nullopt;
   Tell(c);
   Departure departure;
-  departure.host_blocks = scheduler_.Depart(*it->second, c.ticket, c.max_blocks, departure.moves);
+  departure.blocks = scheduler_.Depart(*it->second, c, departure.moves);
   departure.request = std::move(it->second);
   departure.request->account = nullptr;
   requests_.erase(it);
@@ -20,13 +20,19 @@ std::optional<Departure> Engine::Do(const command::Depart& c) {
 
 bool Engine::Do(const command::Reserve& c) {
   Tell(c);
-  return blocks_.holdings().Reserve(c.ticket, c.num_host_blocks);
+  if (c.way == MigrationWay::kHost) return blocks_.host_holdings().Reserve(c.ticket, c.num_blocks);
+  const bool of_use = blocks_.prefixes().enabled() && !blocks_.has_states() && blocks_.sliding_window() == 0;
+  const int spare = blocks_.num_free() - blocks_.watermark_blocks();
+  return of_use && c.num_blocks <= spare && blocks_.device_holdings().Reserve(c.ticket, c.num_blocks);
 }
 
 void Engine::Do(const command::ReleaseTicket& c) {
-  if (blocks_.holdings().Find(c.ticket) == nullptr) return;
+  const bool known =
+      blocks_.host_holdings().Find(c.ticket) != nullptr || blocks_.device_holdings().Find(c.ticket) != nullptr;
+  if (!known) return;
   Tell(c);
-  blocks_.holdings().Release(c.ticket);
+  blocks_.host_holdings().Release(c.ticket);
+  blocks_.device_holdings().Release(c.ticket);
 }
 
 std::optional<std::string> Engine::Do(const command::Adopt& c) {
@@ -44,7 +50,7 @@ std::optional<std::string> Engine::Do(const command::Adopt& c) {
   const bool is_new = requests_.emplace(added.id, std::move(request)).second;
   QUIRE_CHECK(is_new, "request id {} is in use", added.id);
   RestoreDeadlines(added);
-  scheduler_.Arrive(added, c.ticket, c.host_blocks);
+  scheduler_.Arrive(added, c.ticket, c.blocks);
   return std::nullopt;
 }
 

@@ -8,11 +8,16 @@
 namespace quire {
 
 bool MigrationHoldings::Reserve(uint64_t ticket, int num_blocks) {
-  if (num_blocks > host_.num_free()) return false;
+  if (num_blocks > pool_.num_free()) return false;
   MigrationHolding holding{ticket, {}};
-  while (static_cast<int>(holding.blocks.size()) < num_blocks) holding.blocks.push_back(host_.Allocate());
+  while (static_cast<int>(holding.blocks.size()) < num_blocks) holding.blocks.push_back(pool_.Allocate());
   holdings_.push_back(std::move(holding));
   return true;
+}
+
+void MigrationHoldings::Share(uint64_t ticket, std::vector<BlockId> blocks) {
+  for (const BlockId block : blocks) pool_.AddReference(block);
+  holdings_.push_back({ticket, std::move(blocks)});
 }
 
 const std::vector<BlockId>& MigrationHoldings::Hold(uint64_t ticket, std::span<const Sequence> sequences) {
@@ -22,7 +27,7 @@ const std::vector<BlockId>& MigrationHoldings::Hold(uint64_t ticket, std::span<c
     if (std::ranges::find(holding.blocks, block) == holding.blocks.end()) {
       holding.blocks.push_back(block);  // the first owner's reference is the holding's now
     } else {
-      host_.Release(block);
+      pool_.Release(block);
     }
   };
   for (const Sequence& sequence : sequences) {
@@ -42,7 +47,7 @@ bool MigrationHoldings::Take(uint64_t ticket, std::span<const BlockId> names, st
     const auto index = static_cast<size_t>(std::ranges::find(names, block) - names.begin());
     QUIRE_CHECK(index < names.size(), "host block {} did not come along", block);
     block = holding->blocks[index];
-    if (taken[index]) host_.AddReference(block);
+    if (taken[index]) pool_.AddReference(block);
     taken[index] = true;
   };
   for (Sequence& sequence : sequences) {
@@ -50,7 +55,7 @@ bool MigrationHoldings::Take(uint64_t ticket, std::span<const BlockId> names, st
     std::ranges::for_each(sequence.host_state, take);
   }
   for (size_t i = 0; i < taken.size(); ++i) {
-    if (!taken[i]) host_.Release(holding->blocks[i]);
+    if (!taken[i]) pool_.Release(holding->blocks[i]);
   }
   holdings_.erase(holding);
   return true;
@@ -59,7 +64,7 @@ bool MigrationHoldings::Take(uint64_t ticket, std::span<const BlockId> names, st
 void MigrationHoldings::Release(uint64_t ticket) {
   std::erase_if(holdings_, [&](const MigrationHolding& holding) {
     if (holding.ticket != ticket) return false;
-    for (const BlockId block : holding.blocks) host_.Release(block);
+    pool_.ReleaseAll(holding.blocks);
     return true;
   });
 }

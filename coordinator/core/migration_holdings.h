@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// Host blocks that are set aside for a request on its way from or to another engine.
+/// Blocks that are set aside for a request on its way from or to another engine.
 struct MigrationHolding {
   uint64_t ticket;
   std::vector<BlockId> blocks;
@@ -20,16 +20,18 @@ struct MigrationHolding {
   }
 };
 
-/// The holdings of an engine, each under its ticket. A holding is the one owner of its blocks in the host's pool.
+/// The holdings of an engine in one of its pools, each under its ticket.
 class MigrationHoldings {
  public:
-  explicit MigrationHoldings(BlockPool& host) : host_(host) {}
+  explicit MigrationHoldings(BlockPool& pool) : pool_(pool) {}
 
   /// Sets blocks aside. False when there are not so many.
   bool Reserve(uint64_t ticket, int num_blocks);
-  /// The host blocks of swapped-out sequences, states included, become a holding: each once, in the order in which they
-  /// are named first.
-  /// The sequences keep the ids, as names. Valid until the next change.
+  /// Blocks that others hold belong to the holding, too, so that nobody gets them while they are read.
+  void Share(uint64_t ticket, std::vector<BlockId> blocks);
+  /// Of host blocks: those of swapped-out sequences, states included, become a holding, which is their one owner from
+  /// then on: each once, in the order in which they are named first. The sequences keep the ids, as names. Valid until
+  /// the next change.
   const std::vector<BlockId>& Hold(uint64_t ticket, std::span<const Sequence> sequences);
   /// The other way: `names[i]` in the sequences becomes block i of the holding; what is left of it is given back.
   /// False, and nothing is changed, when there is no such holding (any more).
@@ -48,7 +50,7 @@ class MigrationHoldings {
   }
 
  private:
-  BlockPool& host_;
+  BlockPool& pool_;
   std::vector<MigrationHolding> holdings_;
 };
 

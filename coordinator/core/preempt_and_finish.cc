@@ -75,7 +75,8 @@ void Scheduler::Reset() {
   left_out_ = false;
   plan_.Clear();
   blocks_.pins().Break();
-  blocks_.holdings().ReleaseAll();
+  blocks_.host_holdings().ReleaseAll();
+  blocks_.device_holdings().ReleaseAll();
   for (Request* request : queue_.All()) {  // what was swapped out is lost with the workers' memory
     for (Sequence& sequence : request->sequences) blocks_.Free(sequence);
     request->num_swapped_blocks = 0;

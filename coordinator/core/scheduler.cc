@@ -81,7 +81,7 @@ void Scheduler::ScheduleRunning(StepDraft& draft) {
 }
 
 /// Requests give way from the end of the order of service. False when the request itself had to go, because it is the
-/// last in order, or must wait until nothing is outstanding.
+/// last in order, or must wait until nothing is outstanding, or until blocks that are being copied are free again.
 bool Scheduler::MakeRoomFor(Request& request, std::span<const GrowTarget> work, std::vector<Request*>& order) {
   while (blocks_.BlocksToGrow(work) > blocks_.num_free()) {
     if (ahead()) {
@@ -89,10 +89,13 @@ bool Scheduler::MakeRoomFor(Request& request, std::span<const GrowTarget> work, 
       return false;
     }
     if (running_.size() == 1) {
-      const bool broken = blocks_.pins().Break();
-      QUIRE_CHECK(broken, "request {} does not fit the pool alone", request.id);
-      Tell(DecisionKind::kPinsBroken, request, 0, 0);
-      continue;
+      if (blocks_.pins().Break()) {
+        Tell(DecisionKind::kPinsBroken, request, 0, 0);
+        continue;
+      }
+      const bool others_come_or_go = !blocks_.device_holdings().all().empty();
+      QUIRE_CHECK(others_come_or_go, "request {} does not fit the pool alone", request.id);
+      return false;
     }
     Request& victim = *order.back();
     order.pop_back();

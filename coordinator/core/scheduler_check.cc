@@ -16,8 +16,11 @@ class Recount {
     for (const auto& pin : blocks.pins().all()) {
       for (const BlockId block : pin.blocks) ++device_[block];
     }
-    for (const auto& holding : blocks.holdings().all()) {
+    for (const auto& holding : blocks.host_holdings().all()) {
       for (const BlockId block : holding.blocks) ++host_[block];
+    }
+    for (const auto& holding : blocks.device_holdings().all()) {
+      for (const BlockId block : holding.blocks) ++device_[block];
     }
   }
 

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-std::vector<BlockId> Scheduler::Depart(Request& request, uint64_t ticket, int max_blocks,
+std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& how,
                                        std::vector<BlockCopyPair>& moves) {
   // A state is where the outstanding steps leave it, and cannot go back to the tokens that are known.
   const bool has_its_states = !blocks_.has_states() || std::ranges::all_of(request.sequences, [](const Sequence& s) {
@@ -23,26 +23,35 @@ std::vector<BlockId> Scheduler::Depart(Request& request, uint64_t ticket, int ma
   queue_.Remove(request);
   queue_.Left(request);
   const int blocks = BlocksOf(request);
-  const bool fits = ticket != 0 && blocks > 0 && blocks <= max_blocks && has_its_states && !request.PoolsAllRows();
-  if (fits && !request.swapped_out() && blocks <= blocks_.host_pool().num_free()) {
+  const bool fits =
+      how.ticket != 0 && blocks > 0 && blocks <= how.max_blocks && has_its_states && !request.PoolsAllRows();
+  const bool by_host = fits && how.way == MigrationWay::kHost;
+  if (by_host && !request.swapped_out() && blocks <= blocks_.host_pool().num_free()) {
     StepPlan out;
     blocks_.swap().Out(request.sequences, out);
     moves = std::move(out.swap_outs);
     request.num_swapped_blocks = blocks;
   }
-  if (fits && request.swapped_out()) {
+  if (by_host && request.swapped_out()) {
     Tell(DecisionKind::kDeparted, request, blocks, 0);
-    return blocks_.holdings().Hold(ticket, request.sequences);
+    return blocks_.host_holdings().Hold(how.ticket, request.sequences);
   }
-  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) blocks_.Free(*it);
+  std::vector<BlockId> taken;
+  if (fits && !by_host) taken = blocks_.ShareFull(how.ticket, request.sequences);
+  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) {
+    std::vector<BlockId> names = taken.empty() ? std::vector<BlockId>{} : blocks_.FullBlocks(*it);
+    blocks_.Free(*it);
+    it->blocks = std::move(names);
+  }
   request.num_swapped_blocks = 0;
   request.forked = false;
-  Tell(DecisionKind::kDeparted, request, 0, blocks);
-  return {};
+  const auto num_taken = static_cast<int>(taken.size());
+  Tell(DecisionKind::kDeparted, request, num_taken, blocks - num_taken);
+  return taken;
 }
 
 void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names) {
-  const bool has_blocks = !names.empty() && blocks_.holdings().Take(ticket, names, request.sequences);
+  const bool has_blocks = !names.empty() && blocks_.host_holdings().Take(ticket, names, request.sequences);
   for (Sequence& sequence : request.sequences) {
     if (!has_blocks) {
       sequence.host_blocks.clear();
@@ -56,11 +65,12 @@ void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
     sequence.begun = sequence.shared_prefix = 0;
     sequence.contents.Restart();
   }
+  if (!has_blocks) blocks_.CacheArrived(ticket, names, request.sequences);
   request.num_swapped_blocks = has_blocks ? static_cast<int>(names.size()) : 0;
   for (Sequence& sequence : request.sequences) sequence.last_step = 0;  // steps count anew in every engine
   if (!has_blocks) request.forked = false;
   request.told_to_wait = false;
-  Tell(DecisionKind::kArrived, request, request.num_swapped_blocks, queue_.size());
+  Tell(DecisionKind::kArrived, request, static_cast<int64_t>(names.size()), queue_.size());
   // Whoever was admitted once was charged for its prompt and may hold blocks, even if nothing was computed for it yet.
   if (request.num_preemptions == 0) return queue_.Add(request);
   queue_.Join(request);

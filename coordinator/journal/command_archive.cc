@@ -44,13 +44,13 @@ command::PinPrefix Load(ArchiveReader& in, CommandOperands& operands, std::type_
 
 void Save(ArchiveWriter& out, const command::Adopt& c) {
   SaveMoving(out, *c.request);
-  out(c.ticket, std::vector<BlockId>(c.host_blocks.begin(), c.host_blocks.end()));
+  out(c.ticket, std::vector<BlockId>(c.blocks.begin(), c.blocks.end()));
 }
 command::Adopt Load(ArchiveReader& in, CommandOperands& operands, std::type_identity<command::Adopt>) {
   operands.request = LoadMoving(in);
   const auto ticket = in.Next<uint64_t>();
-  in(operands.host_blocks);
-  return {operands.request, ticket, operands.host_blocks};
+  in(operands.blocks);
+  return {operands.request, ticket, operands.blocks};
 }
 
 void Save(ArchiveWriter& out, const command::ChangeOptions& c) {

@@ -31,7 +31,7 @@ struct CommandOperands {
   std::vector<PromptScores> scores;  // none: they decide nothing, and journals do not hold them
   std::string salt;
   std::vector<TokenId> tokens;
-  std::vector<BlockId> host_blocks;
+  std::vector<BlockId> blocks;
 };
 
 /// The command without its number in the variant, which is the record's type.

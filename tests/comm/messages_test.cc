@@ -71,16 +71,17 @@ std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
 TEST(MessagesTest, PlansSurviveTheWire) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }
 
 TEST(MessagesTest, OrdersAboutBlocksSurviveTheWire) {
-  const TakeBlocksMessage take{7, "", {46000, 46049}, {"a", "b"}, {1, 2.5}, {3, 4}};
+  const TakeBlocksMessage take{7, "", {46000, 46049}, {"a", "b"}, {1, 2.5}, {3, 4}, true};
   const Message taken = Decode(Encode(take, 1, 0));
   const auto& t = std::get<TakeBlocksMessage>(taken);
-  EXPECT_EQ(std::tie(t.ticket, t.endpoint, t.ports, t.keys, t.shares, t.blocks),
-            std::tie(take.ticket, take.endpoint, take.ports, take.keys, take.shares, take.blocks));
-  const GiveBlocksMessage give{7, 3, {"ipc:///x", "tcp://y:1"}, {"a", "b", "c"}, {1, 2}, {{5, 6}}, {6}};
+  EXPECT_EQ(std::tie(t.ticket, t.endpoint, t.ports, t.keys, t.shares, t.blocks, t.on_device),
+            std::tie(take.ticket, take.endpoint, take.ports, take.keys, take.shares, take.blocks, take.on_device));
+  const GiveBlocksMessage give{7, 3, {"ipc:///x", "tcp://y:1"}, {"a", "b", "c"}, {1, 2}, {{5, 6}}, {6}, true};
   const Message given = Decode(Encode(give, 1, 0));
   const auto& g = std::get<GiveBlocksMessage>(given);
-  EXPECT_EQ(std::tie(g.ticket, g.epoch, g.endpoints, g.keys, g.shares, g.moves, g.blocks),
-            std::tie(give.ticket, give.epoch, give.endpoints, give.keys, give.shares, give.moves, give.blocks));
+  EXPECT_EQ(std::tie(g.ticket, g.epoch, g.endpoints, g.keys, g.shares, g.moves, g.blocks, g.on_device),
+            std::tie(give.ticket, give.epoch, give.endpoints, give.keys, give.shares, give.moves, give.blocks,
+                     give.on_device));
   EXPECT_EQ(std::get<StopBlocksMessage>(Decode(Encode(StopBlocksMessage{9}, 1, 0))).ticket, 9u);
 }
 

@@ -21,11 +21,43 @@ TEST(BlockShapeTest, BlocksGoBetweenGroupsOfAnyCut) {
   EXPECT_FALSE(GoesByNetwork(Shape({1}), Shape({1})));
 }
 
-TEST(BlockShapeTest, BothNeedSwapSpace) {
+TEST(BlockShapeTest, ByTheHostBothNeedSwapSpace) {
   BlockShape none = Shape({1});
   none.host_blocks = 0;
-  EXPECT_NE(WhyBlocksStay(none, Shape({1})), "");
-  EXPECT_NE(WhyBlocksStay(Shape({1}), none), "");
+  EXPECT_TRUE(CanGo(MigrationWay::kHost, Shape({1}), Shape({1})));
+  EXPECT_FALSE(CanGo(MigrationWay::kHost, none, Shape({1})));
+  EXPECT_FALSE(CanGo(MigrationWay::kHost, Shape({1}), none));
+  EXPECT_EQ(WhyBlocksStay(none, none), "") << "from pool to pool";
+}
+
+TEST(BlockShapeTest, FromPoolToPoolFullBlocksMustBeAllThatCounts) {
+  EXPECT_TRUE(CanGo(MigrationWay::kDevice, Shape({1}), Shape({1, 1})));
+  BlockShape windowed = Shape({1}), hybrid = Shape({1});
+  windowed.windowed = true;
+  hybrid.state_blocks = 2;
+  for (BlockShape& shape : {std::ref(windowed), std::ref(hybrid)}) {
+    EXPECT_FALSE(CanGo(MigrationWay::kDevice, shape, shape));
+    EXPECT_EQ(WhyBlocksStay(shape, shape), "");
+    shape.host_blocks = 0;
+    EXPECT_NE(WhyBlocksStay(shape, shape), "");
+  }
+}
+
+TEST(BlockShapeTest, NothingEncryptedGoesByNccl) {
+  BlockShape here = Shape({1}), there = Shape({1});
+  here.on_network = there.on_network = true;
+  here.keys = there.keys = {"k"};
+  here.compute.backend = there.compute.backend = BackendKind::kCuda;
+  EXPECT_TRUE(CanGo(MigrationWay::kDevice, here, there)) << "within a host nothing is";
+  there.on_this_host = false;
+  EXPECT_FALSE(CanGo(MigrationWay::kDevice, here, there));
+  EXPECT_FALSE(CanGo(MigrationWay::kDevice, there, here));
+  here.compute.backend = there.compute.backend = BackendKind::kCpu;
+  EXPECT_TRUE(CanGo(MigrationWay::kDevice, here, there)) << "from host memory blocks go by the sockets that encrypt";
+  here.compute.backend = there.compute.backend = BackendKind::kCuda;
+  here.keys.clear();
+  there.keys.clear();
+  EXPECT_TRUE(CanGo(MigrationWay::kDevice, here, there));
 }
 
 TEST(BlockShapeTest, KeysAndValuesMustBeKeptAlike) {

@@ -94,16 +94,16 @@ TEST_F(EngineMigrationTest, ARequestTakesItsBlocksAlong) {
   Submit(1, 9, 8);
   Submit(2, 5, 8);
   Step(*source_, 3);
-  ASSERT_TRUE(destination_->Reserve(kTicket, 6));
+  ASSERT_TRUE(destination_->Reserve(kTicket, 6, MigrationWay::kHost));
   EXPECT_EQ(destination_->blocks().host_pool().num_held(), 6);
-  auto departure = source_->Depart(1, kTicket, 6);
+  auto departure = source_->Depart(1, kTicket, 6, MigrationWay::kHost);
   source_->scheduler().CheckIntegrity();
   ASSERT_TRUE(departure);
   EXPECT_EQ(departure->moves.size(), 3u) << "11 computed tokens";
-  EXPECT_EQ(departure->host_blocks.size(), 3u);
+  EXPECT_EQ(departure->blocks.size(), 3u);
   EXPECT_EQ(source_->blocks().host_pool().num_held(), 3);
   EXPECT_EQ(source_->requests().size(), 1u);
-  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
   destination_->scheduler().CheckIntegrity();
   EXPECT_EQ(destination_->blocks().host_pool().num_held(), 3) << "what it did not need is given back";
   source_->ReleaseTicket(kTicket);
@@ -120,11 +120,80 @@ TEST_F(EngineMigrationTest, ARequestTakesItsBlocksAlong) {
   ExpectWhole(2, 5, 8);
 }
 
+TEST_F(EngineMigrationTest, FromPoolToPoolFullBlocksAreCachedWhereItGoes) {
+  Submit(1, 9, 8);
+  Submit(2, 5, 8);
+  Step(*source_, 3);
+  ASSERT_TRUE(destination_->Reserve(kTicket, 6, MigrationWay::kDevice));
+  EXPECT_EQ(destination_->blocks().pool().num_held(), 6);
+  const std::vector<BlockId> room = destination_->blocks().device_holdings().Find(kTicket)->blocks;
+  auto departure = source_->Depart(1, kTicket, 6, MigrationWay::kDevice);
+  source_->scheduler().CheckIntegrity();
+  ASSERT_TRUE(departure);
+  EXPECT_TRUE(departure->moves.empty());
+  EXPECT_EQ(departure->blocks.size(), 2u) << "11 computed tokens fill two blocks of 4";
+  EXPECT_EQ(source_->blocks().host_pool().num_held(), 0);
+  for (const BlockId block : departure->blocks) EXPECT_EQ(source_->blocks().pool().ref_count(block), 1) << "read";
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
+  destination_->scheduler().CheckIntegrity();
+  EXPECT_EQ(destination_->blocks().pool().num_held(), 0) << "what it did not need is given back";
+  EXPECT_EQ(destination_->blocks().pool().num_cached(), 2);
+  source_->ReleaseTicket(kTicket);
+  EXPECT_EQ(source_->blocks().pool().num_cached(), 2) << "whoever has the same prompt finds them there, too";
+  const StepPlan plan = Plan(*destination_);
+  EXPECT_TRUE(plan.swap_ins.empty());
+  ASSERT_EQ(plan.added.size(), 1u);
+  EXPECT_EQ((std::vector<BlockId>{plan.added[0].blocks.begin(), plan.added[0].blocks.begin() + 2}),
+            (std::vector<BlockId>{room[0], room[1]}));
+  EXPECT_EQ(plan.chunks, (std::vector<Chunk>{{0, 8, 4}})) << "the tokens after the full blocks, and no others";
+  Commit(*destination_);
+  Finish(*destination_);
+  Finish(*source_);
+  ExpectWhole(1, 9, 8);
+  ExpectWhole(2, 5, 8);
+}
+
+TEST_F(EngineMigrationTest, BlocksThatAreReadOrAwaitedAreNobodyElses) {
+  Submit(1, 17, 8);
+  Step(*source_, 1);
+  ASSERT_TRUE(source_->Reserve(kTicket + 1, 24, MigrationWay::kDevice)) << "of 30, 5 are in use";
+  EXPECT_FALSE(source_->Reserve(kTicket + 2, 2, MigrationWay::kDevice));
+  auto departure = source_->Depart(1, kTicket, 9, MigrationWay::kDevice);
+  EXPECT_EQ(departure->blocks.size(), 4u);
+  Submit(2, 17, 1);
+  EXPECT_TRUE(Plan(*source_).empty()) << "2 blocks are left, and it needs 5";
+  EXPECT_EQ(source_->requests().size(), 1u);
+  source_->ReleaseTicket(kTicket);
+  Finish(*source_);
+  ExpectWhole(2, 17, 1);
+  source_->ReleaseTicket(kTicket + 1);
+}
+
+TEST_F(EngineMigrationTest, WithoutAPrefixCacheNothingIsTakenInFromAPool) {
+  LiveOptions options;
+  options.prefix_caching = false;
+  destination_->ChangeOptions(options);
+  EXPECT_FALSE(destination_->Reserve(kTicket, 2, MigrationWay::kDevice));
+  EXPECT_TRUE(destination_->Reserve(kTicket, 2, MigrationWay::kHost));
+  destination_->ReleaseTicket(kTicket);
+}
+
+TEST_F(EngineMigrationTest, WhatFillsNoBlockOrIsSwappedOutDoesNotGoFromPoolToPool) {
+  Submit(1, 3, 8);
+  Step(*source_, 1);
+  auto departure = source_->Depart(1, kTicket, 9, MigrationWay::kDevice);
+  EXPECT_TRUE(departure->blocks.empty());
+  EXPECT_EQ(source_->blocks().num_free(), source_->blocks().num_usable());
+  ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
+  Finish(*destination_);
+  ExpectWhole(1, 3, 8);
+}
+
 TEST_F(EngineMigrationTest, WithoutATicketItIsComputedAgain) {
   Submit(1, 9, 8);
   Step(*source_, 3);
-  auto departure = source_->Depart(1, 0, 0);
-  EXPECT_TRUE(departure->moves.empty() && departure->host_blocks.empty());
+  auto departure = source_->Depart(1, 0, 0, MigrationWay::kHost);
+  EXPECT_TRUE(departure->moves.empty() && departure->blocks.empty());
   EXPECT_EQ(source_->blocks().num_free(), source_->blocks().num_usable());
   ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
   EXPECT_EQ(Plan(*destination_).chunks, (std::vector<Chunk>{{0, 0, 12}}));
@@ -140,11 +209,11 @@ TEST_F(EngineMigrationTest, WhatOutstandingStepsDrawForItIsDrawnAgain) {
   Plan(*source_);
   Plan(*source_);
   ASSERT_EQ(source_->num_outstanding(), 2);
-  ASSERT_TRUE(destination_->Reserve(kTicket, 9));
-  auto departure = source_->Depart(1, kTicket, 9);
+  ASSERT_TRUE(destination_->Reserve(kTicket, 9, MigrationWay::kHost));
+  auto departure = source_->Depart(1, kTicket, 9, MigrationWay::kHost);
   source_->scheduler().CheckIntegrity();
   EXPECT_EQ(departure->moves.size(), 2u) << "the block that the outstanding steps begin holds nothing that counts";
-  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
   source_->ReleaseTicket(kTicket);
   Commit(*source_);
   Commit(*source_);
@@ -160,10 +229,10 @@ TEST_F(EngineMigrationTest, ChoicesKeepSharingTheirPrompt) {
   Step(*source_, 3);
   const int blocks = source_->scheduler().BlocksOf(*source_->requests().at(1));
   EXPECT_EQ(blocks, 2 + 3);
-  ASSERT_TRUE(destination_->Reserve(kTicket, blocks));
-  auto departure = source_->Depart(1, kTicket, blocks);
-  EXPECT_EQ(departure->host_blocks.size(), 5u);
-  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  ASSERT_TRUE(destination_->Reserve(kTicket, blocks, MigrationWay::kHost));
+  auto departure = source_->Depart(1, kTicket, blocks, MigrationWay::kHost);
+  EXPECT_EQ(departure->blocks.size(), 5u);
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
   destination_->scheduler().CheckIntegrity();
   source_->ReleaseTicket(kTicket);
   EXPECT_EQ(Plan(*destination_).swap_ins.size(), 5u);
@@ -174,8 +243,8 @@ TEST_F(EngineMigrationTest, ChoicesKeepSharingTheirPrompt) {
 
 TEST_F(EngineMigrationTest, AWaitingRequestSimplyGoes) {
   Submit(1, 9, 4);
-  auto departure = source_->Depart(1, kTicket, 9);
-  EXPECT_TRUE(departure->host_blocks.empty());
+  auto departure = source_->Depart(1, kTicket, 9, MigrationWay::kHost);
+  EXPECT_TRUE(departure->blocks.empty());
   ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
   EXPECT_EQ(destination_->scheduler().queue().clients().at("").preempted.size(), 0u) << "a newcomer like others";
   Finish(*destination_);
@@ -188,7 +257,7 @@ TEST_F(EngineMigrationTest, AnAdmittedRequestThatHasNothingYetIsChargedOnce) {
   ASSERT_FALSE(source_->Submit(MakeRequest(2, Tokens(17, 1), 2, sinks_[2])));
   ASSERT_TRUE(Plan(*source_).empty()) << "it is admitted, and waits for the prefix that request 1 computes";
   ASSERT_EQ(source_->scheduler().num_running(), 2);
-  auto departure = source_->Depart(2, 0, 0);
+  auto departure = source_->Depart(2, 0, 0, MigrationWay::kHost);
   ASSERT_FALSE(source_->Adopt(departure->request, 0, {}));
   EXPECT_EQ(source_->scheduler().queue().clients().at("").preempted.size(), 1u) << "it had a place and goes before";
   source_->scheduler().CheckIntegrity();
@@ -206,10 +275,10 @@ TEST_F(EngineMigrationTest, WhatOneBroughtThatHasNothingOfItsOwnIsLostWithTheWor
   ASSERT_FALSE(Plan(*source_).empty());
   ASSERT_FALSE(source_->Submit(MakeRequest(3, prompt, 2, sinks_[3])));
   ASSERT_TRUE(Plan(*source_).empty()) << "it has the two blocks, and waits for the next";
-  ASSERT_TRUE(destination_->Reserve(kTicket, 2));
-  auto departure = source_->Depart(3, kTicket, 2);
-  ASSERT_EQ(departure->host_blocks.size(), 2u);
-  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  ASSERT_TRUE(destination_->Reserve(kTicket, 2, MigrationWay::kHost));
+  auto departure = source_->Depart(3, kTicket, 2, MigrationWay::kHost);
+  ASSERT_EQ(departure->blocks.size(), 2u);
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
   destination_->StartEpoch(2);
   destination_->scheduler().CheckIntegrity();
   EXPECT_EQ(destination_->blocks().host_pool().num_held(), 0);
@@ -224,10 +293,10 @@ TEST_F(EngineMigrationTest, WhatOneBroughtThatHasNothingOfItsOwnIsLostWithTheWor
 TEST_F(EngineMigrationTest, MoreBlocksThanAreReservedStayBehind) {
   Submit(1, 20, 4);
   Step(*source_, 2);
-  auto departure = source_->Depart(1, kTicket, 3);
-  EXPECT_TRUE(departure->host_blocks.empty());
+  auto departure = source_->Depart(1, kTicket, 3, MigrationWay::kHost);
+  EXPECT_TRUE(departure->blocks.empty());
   EXPECT_EQ(source_->blocks().host_pool().num_held(), 0);
-  EXPECT_FALSE(destination_->Reserve(kTicket, 21)) << "there are 20";
+  EXPECT_FALSE(destination_->Reserve(kTicket, 21, MigrationWay::kHost)) << "there are 20";
   ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, {}));
   Finish(*destination_);
   ExpectWhole(1, 20, 4);
@@ -236,15 +305,15 @@ TEST_F(EngineMigrationTest, MoreBlocksThanAreReservedStayBehind) {
 TEST_F(EngineMigrationTest, ALostEpochOnEitherSideEndsTheTicket) {
   Submit(1, 9, 8);
   Step(*source_, 2);
-  ASSERT_TRUE(destination_->Reserve(kTicket, 6));
-  auto departure = source_->Depart(1, kTicket, 6);
-  ASSERT_EQ(departure->host_blocks.size(), 3u);
+  ASSERT_TRUE(destination_->Reserve(kTicket, 6, MigrationWay::kHost));
+  auto departure = source_->Depart(1, kTicket, 6, MigrationWay::kHost);
+  ASSERT_EQ(departure->blocks.size(), 3u);
   source_->StartEpoch(2);
   EXPECT_EQ(source_->blocks().host_pool().num_held(), 0);
   source_->ReleaseTicket(kTicket);
   destination_->StartEpoch(2);
   EXPECT_EQ(destination_->blocks().host_pool().num_held(), 0);
-  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
   destination_->scheduler().CheckIntegrity();
   EXPECT_EQ(Plan(*destination_).chunks, (std::vector<Chunk>{{0, 0, 11}})) << "what was copied is gone";
   Commit(*destination_);
@@ -255,12 +324,12 @@ TEST_F(EngineMigrationTest, ALostEpochOnEitherSideEndsTheTicket) {
 TEST_F(EngineMigrationTest, ARequestThatNobodyAwaitsIsDroppedOnTheWay) {
   Submit(1, 9, 8);
   Step(*source_, 2);
-  ASSERT_TRUE(destination_->Reserve(kTicket, 6));
-  auto departure = source_->Depart(1, kTicket, 6);
+  ASSERT_TRUE(destination_->Reserve(kTicket, 6, MigrationWay::kHost));
+  auto departure = source_->Depart(1, kTicket, 6, MigrationWay::kHost);
   source_->Cancel(1);
   destination_->Cancel(1);
   sinks_[1].abandoned = true;
-  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
   EXPECT_TRUE(destination_->idle());
   EXPECT_EQ(destination_->blocks().host_pool().num_held(), 0);
   source_->ReleaseTicket(kTicket);
@@ -275,7 +344,7 @@ TEST_F(EngineMigrationTest, LimitsOfTimeHoldWhereItGoesOn) {
   }
   Step(*source_, 2);
   for (const RequestId id : {1, 2}) {
-    auto departure = source_->Depart(id, 0, 0);
+    auto departure = source_->Depart(id, 0, 0, MigrationWay::kHost);
     ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
   }
   destination_->ExpireOverdue(4.9);
@@ -293,7 +362,7 @@ TEST_F(EngineMigrationTest, WhatNeverFitsStaysWithTheCaller) {
   EngineOptions small = destination_->options();
   small.blocks.num_blocks = 11;
   destination_ = std::make_unique<Engine>(small);
-  auto departure = source_->Depart(1, 0, 0);
+  auto departure = source_->Depart(1, 0, 0, MigrationWay::kHost);
   EXPECT_TRUE(destination_->Adopt(departure->request, 0, {}));
   ASSERT_NE(departure->request, nullptr);
   ASSERT_FALSE(source_->Adopt(departure->request, 0, {})) << "back to where it came from";
@@ -309,10 +378,10 @@ TEST_F(EngineMigrationTest, BeamsGoOnAsTheyWere) {
     Step(*source_, 3);
     if (!moves) return Finish(*source_);
     Plan(*source_);
-    ASSERT_TRUE(destination_->Reserve(kTicket, 9));
-    auto departure = source_->Depart(id, kTicket, 9);
+    ASSERT_TRUE(destination_->Reserve(kTicket, 9, MigrationWay::kHost));
+    auto departure = source_->Depart(id, kTicket, 9, MigrationWay::kHost);
     Commit(*source_);
-    ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+    ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
     source_->ReleaseTicket(kTicket);
     Finish(*destination_);
   };
@@ -344,7 +413,7 @@ TEST_F(EngineMigrationTest, BlocksComeBackWithAPlanThatIsSent) {
     Plan(*source_);
     commit(*source_);
   }
-  auto departure = source_->Depart(1, 0, 0);
+  auto departure = source_->Depart(1, 0, 0, MigrationWay::kHost);
   source_->FlushCache();
 
   ASSERT_FALSE(destination_->Submit(MakeRequest(2, prefix, 1, sinks_[2])));
@@ -353,13 +422,13 @@ TEST_F(EngineMigrationTest, BlocksComeBackWithAPlanThatIsSent) {
   EXPECT_EQ(Plan(*destination_).chunks, (std::vector<Chunk>{{1, 0, 4}})) << "the first beam's block";
   Commit(*destination_);
   commit(*destination_);
-  ASSERT_TRUE(source_->Reserve(kTicket, 1));
-  departure = destination_->Depart(1, kTicket, 1);
-  ASSERT_EQ(departure->host_blocks.size(), 1u);
+  ASSERT_TRUE(source_->Reserve(kTicket, 1, MigrationWay::kHost));
+  departure = destination_->Depart(1, kTicket, 1, MigrationWay::kHost);
+  ASSERT_EQ(departure->blocks.size(), 1u);
 
   ASSERT_FALSE(source_->Submit(MakeRequest(3, prefix, 1, sinks_[3])));
   Plan(*source_);
-  ASSERT_FALSE(source_->Adopt(departure->request, kTicket, departure->host_blocks));
+  ASSERT_FALSE(source_->Adopt(departure->request, kTicket, departure->blocks));
   destination_->ReleaseTicket(kTicket);
   EXPECT_TRUE(Plan(*source_).empty());
   Commit(*source_);

@@ -69,11 +69,18 @@ class StreamsCase(unittest.TestCase):
 
 
 class MovesBetweenShapesTest(StreamsCase):
-    def test_heads_are_cut_anew_on_the_way(self):
-        """Two ranks, then three, and uneven ones: nine query heads and three of keys, of which ranks share some."""
-        with Server("-tp", "2", "--data-parallel-size", "2", "--swap-space", "0.05", "--num-kv-blocks", "4000", model=TINY) as server:
+    """Two ranks, then three, and uneven ones: nine query heads and three of keys, of which ranks share some."""
+
+    def test_heads_are_cut_anew_from_pool_to_pool(self):
+        self.expect_right_answers_of({"tensor": 3}, {"tensor": 1}, {"tensor": 2, "shares": [1, 3]}, flags=("--swap-space", "0"))
+
+    def test_heads_are_cut_anew_by_the_hosts_memory(self):
+        self.expect_right_answers_of({"tensor": 3}, flags=("--swap-space", "0.05", "--no-enable-prefix-caching"))
+
+    def expect_right_answers_of(self, *shapes, flags):
+        with Server("-tp", "2", "--data-parallel-size", "2", "--num-kv-blocks", "4000", *flags, model=TINY) as server:
             so_far = 0
-            for shape in ({"tensor": 3}, {"tensor": 1}, {"tensor": 2, "shares": [1, 3]}):
+            for shape in shapes:
                 status, answer = server.post("/admin/reshard", {**shape, "replica": 1}, admin=True)
                 self.assertEqual(status, 200, answer)
                 wait_for(lambda: [r["state"] for r in status_of(server)["replicas"]] == ["serving"] * 2, "the workers do not come")

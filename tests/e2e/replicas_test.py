@@ -13,7 +13,8 @@ from server import TINY, Server, wait_gone
 from stream_client import stream_in_background, text_of
 
 PROMPTS = [[5, 6, 7], [9, 3], [4] * 40, [8, 1, 2, 3, 4, 5, 6, 7]]
-TWO = ("-tp", "2", "--data-parallel-size", "2", "--swap-space", "0.05", "--num-kv-blocks", "4000")
+NO_SWAP = ("-tp", "2", "--data-parallel-size", "2", "--num-kv-blocks", "4000")
+TWO = NO_SWAP + ("--swap-space", "0.05")
 
 
 def status_of(server):
@@ -84,8 +85,14 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual(wait_gone(pids, 5), [])
             self.assertEqual(os.listdir(base), [])
 
-    def test_streams_move_between_replicas_and_nobody_notices(self):
-        with Server(*TWO, model=TINY) as server:
+    def test_streams_move_from_pool_to_pool_and_nobody_notices(self):
+        self.expect_that_moves_are_not_noticed(*NO_SWAP)
+
+    def test_streams_move_by_the_hosts_memory_and_nobody_notices(self):
+        self.expect_that_moves_are_not_noticed(*TWO, "--no-enable-prefix-caching")
+
+    def expect_that_moves_are_not_noticed(self, *flags):
+        with Server(*flags, model=TINY) as server:
             streams = start(server, 32, 400)
             dice = random.Random(1)
             while any(thread.is_alive() for thread, _ in streams):
@@ -101,8 +108,8 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual(server.post("/admin/migrate", {"request": "nobody", "replica": 0}, admin=True)[1], {"moving": 0})
             self.assertEqual(server.post("/admin/migrate", {"request": "nobody", "replica": 7}, admin=True)[0], 400)
 
-    def test_without_host_memory_a_request_moves_and_is_computed_again(self):
-        with Server("-tp", "2", "--data-parallel-size", "2", model=TINY) as server:
+    def test_without_host_memory_and_prefix_cache_a_request_moves_and_is_computed_again(self):
+        with Server(*NO_SWAP, "--no-enable-prefix-caching", model=TINY) as server:
             streams = start(server, 4, 1500)
             for _, lines in streams:
                 for replica in (0, 1):

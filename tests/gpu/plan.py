@@ -10,13 +10,13 @@ FIXED_SECONDS, SECONDS_PER_PART = 10, 1
 # The first test of every kernel: what is wrong everywhere is known within seconds.
 SMOKE = [
     "PagedDecodeTest.Partitions*", "DecodeAttentionTest.Split*", "PrefillAttentionTest.EqualsReferenceOverGroups",
-    "SkinnyGemmTest.FusedNorm*", "QuantizedGemmTest.EqualsReferenceOverDepths", "QuantizeRowsTest.*", "SamplingTest.TiesGo*", "RopeKvWriteTest.*", "BlockCopyTest/Cuda.*", "RmsNormTest/Cuda.*",
-    "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*", "ScatterTableTest.Writes*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*",
+    "SkinnyGemmTest.FusedNorm*", "QuantizedGemmTest.EqualsReferenceOverDepths", "QuantizeRowsTest.*", "SamplingTest.TiesGo*", "RopeKvWriteTest.*", "BlockCopyTest/Cuda.*", "*PackRunsTest.*",
+    "RmsNormTest/Cuda.*", "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*", "ScatterTableTest.Writes*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*",
     "RouteExpertsTest/Cuda.*", "GroupByExpertTest/Cuda.*", "CudaExpertMatmulTest.Equals*", "CombineExpertsTest/Cuda.*"]
 
 # What sanitizers see: every kernel, few shapes; they are some hundred times slower.
 SANITIZED = [
-    "RopeKvWriteTest.*", "BlockCopyTest/Cuda.*", "RmsNormTest/Cuda.*", "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*",
+    "RopeKvWriteTest.*", "BlockCopyTest/Cuda.*", "*PackRunsTest.*", "RmsNormTest/Cuda.*", "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*",
     "PagedDecodeTest.Partitions*", "PagedDecodeTest.Alibi*", "DecodeAttentionTest.Split*", "DecodeAttentionTest.Alibi*",
     "DecodeAttentionTest.TablesIn*", "PrefillAttentionTest.Alibi*", "PrefillAttentionTest.Cuts*", "SkinnyGemmTest.FusedNorm*",
     "SkinnyGemmTest.ARow*", "QuantizedGemmTest.Rows*", "QuantizeRowsTest.*", "SamplingTest.Ties*", "SamplingTest.OneToken*", "SamplingTest.Extreme*", "ScatterTableTest.Writes*",
@@ -74,6 +74,7 @@ PARTS = [
     profile(6),
     tests("kernel tests", 60, "gpu_kernel_tests", "*"),
     Part("tensor parallel tests", "program", 35, ["{python}", "{here}/tp_test.py", "{pack}"]),
+    Part("block moves", "program", 12, ["{bin}/gpu_block_moves"]),
     # Kernels of several ranks wait for each other on one device: last, for what they may leave behind.
     tests("one-shot tests", 15, "gpu_one_shot_test", "*", ASYNCHRONOUS),
     tests("engine tests", 35, "gpu_engine_tests", "*", ASYNCHRONOUS),

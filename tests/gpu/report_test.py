@@ -115,7 +115,7 @@ class PlanTest(unittest.TestCase):
 
     def test_what_matters_first_comes_first(self):
         kinds = [("ceilings", "bench ceilings"), ("smoke", "smoke"), ("benches", "bench [^s]|bench small|bench sampling"),
-                 ("steps", "step|bench steps|profile"), ("tests", "kernel tests|engine|one-shot|tensor"), ("sanitizers", "sanitizer")]
+                 ("steps", "step|bench steps|profile"), ("tests", "kernel tests|engine|one-shot|tensor|block moves"), ("sanitizers", "sanitizer")]
         order = [next(name for name, pattern in kinds if re.match(pattern, part.name)) for part in plan.PARTS]
         self.assertEqual(list(dict.fromkeys(order)), [name for name, _ in kinds])
         self.assertEqual(sorted(order, key=[name for name, _ in kinds].index), order)
@@ -433,7 +433,8 @@ class PackTest(Folder):
 
     def pack(self, *flags):
         build = self.at("build")
-        for name in ("quire", "quire-worker", "quire-bench-kernels", "gpu_kernel_tests", "gpu_one_shot_test", "gpu_engine_tests"):
+        for name in ("quire", "quire-worker", "quire-bench-kernels", "gpu_kernel_tests", "gpu_one_shot_test", "gpu_engine_tests",
+                     "gpu_block_moves"):
             os.makedirs(build, exist_ok=True)
             shutil.copy("/bin/true", os.path.join(build, name))
         os.makedirs(self.at("mpi", "lib", "openmpi"), exist_ok=True)

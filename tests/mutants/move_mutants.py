@@ -12,7 +12,45 @@ def link(test):
     return ["comm/block_link_test:*" + test + "*"]
 
 
+CARRIER = "worker/cuda/pair_carrier.cc"
+MIGRATION = "coordinator/core/scheduler_migration.cc"
+
+
+def devices(test):
+    return ["comm/device_link_test:*" + test + "*"]
+
+
+def pairs(test):
+    return ["worker/cuda/pair_carrier_test:*" + test + "*"]
+
+
 MUTANTS = [
+    Mutant("moves: what arrives is named after the other engine's root", MIGRATION, "    sequence.contents.Restart();\n", "",
+           ["coordinator/engine_migration_test:*FromPoolToPool*"]),
+    Mutant("moves: what is encrypted goes by NCCL", "coordinator/cluster/replicas/block_shape.cc", " && !(clear_text && !from.keys.empty())", "",
+           ["coordinator/block_shape_test:*ByNccl*"]),
+    Mutant("moves: blocks with a window go from pool to pool", "coordinator/cluster/replicas/block_shape.cc", "!from.windowed && ", "",
+           ["coordinator/block_shape_test:*FromPoolToPool*"]),
+    Mutant("moves: nobody is told that it is the device's blocks", "comm/wire/messages.cc", "b.CreateVector(m.blocks), m.on_device)", "b.CreateVector(m.blocks), false)",
+           ["comm/messages_test:*OrdersAboutBlocks*"]),
+    Mutant("moves: bytes from a host are written to a device", TAKER, "if (expected.carrier != nullptr) return", "if (false) return", devices("SameMemory")),
+    Mutant("moves: a device writes where it was not asked to", TAKER, "if (expected.carrier == nullptr)\n    return", "if (false)\n    return", devices("SameMemory")),
+    Mutant("moves: what was passed over is taken for the next move", TAKER, "if (chunk.place.by_device) links_.erase(peer);", "", devices("WhatIsNotTaken")),
+    Mutant("moves: a device goes on writing after the end was told", TAKER,
+           "unfinished != nullptr && link.second.device == unfinished", "false && link.second.device == unfinished", devices("NothingIsWritten")),
+    Mutant("moves: a link goes on after a move that was called off", GIVER, "if (unfinished != nullptr && link.device == unfinished) link.device.reset();", "",
+           devices("GivesTheLinkUp")),
+    Mutant("moves: more blocks come from a device than there is room for", TAKER, "place.num_blocks > expected.blocks.size() ||\n      expected.num_blocks", "expected.num_blocks",
+           devices("WrongAnnouncements")),
+    Mutant("moves: blocks are written before their bytes are there", CARRIER,
+           "      WaitFor(way);\n      kernels::PackRuns(stream, params);", "      kernels::PackRuns(stream, params);\n      WaitFor(way);", pairs("GivenUp")),
+    Mutant("moves: every piece is the first one", CARRIER, "int64_t i = begin; i < std::min(total, begin + most)", "int64_t i = 0; i < std::min(total - begin, most)",
+           pairs("InPieces")),
+    Mutant("moves: the second run of a block is packed onto the first", CARRIER, "    at += run.bytes;\n", "", pairs("HeadsGo")),
+    Mutant("moves: a packed run lies where it does in its block", "kernels/cuda/elementwise/pack_runs.cuh", "now.at + (at - now.packed_at)", "at",
+           ["kernels/cuda/pack_runs_test:*"]),
+    Mutant("moves: later pieces of a block are packed to the first one's place", "kernels/cuda/elementwise/pack_runs.cuh",
+           "int64_t at = simt::BlockY() * kPiece + simt::ThreadX() * 16", "int64_t at = simt::ThreadX() * 16", ["kernels/cuda/pack_runs_test:*"]),
     Mutant("moves: values are taken from where keys are", CUT, "(values ? source.values_at : source.keys_at)", "source.keys_at", cut("EveryCut")),
     Mutant("moves: heads are counted from the model's first", CUT, "there = head - from.layer(i).kv_heads.begin", "there = head", cut("EveryCut")),
     Mutant("moves: layers that read another's keys and values send them, too", CUT, "!layer.has_attention() || !layer.has_kv()", "!layer.has_attention()",
@@ -23,8 +61,8 @@ MUTANTS = [
     Mutant("moves: chunks of another epoch are taken", TAKER, " || place.epoch != epoch_", "", link("OtherEpochs")),
     Mutant("moves: a rank speaks for another one", TAKER, "received.user != CurveUserId(static_cast<Rank>(place.giver))", "false", link("WhoItsKeySays")),
     Mutant("moves: a chunk may begin anywhere", TAKER, "place.offset != static_cast<uint64_t>(offset) || ", "", link("WrongPlaces")),
-    Mutant("moves: the first rank that is done ends the transfer", TAKER, "std::ranges::all_of(expected.sources, &Source::done)",
-           "std::ranges::any_of(expected.sources, &Source::done)", link("EveryRankGetsItsPart")),
+    Mutant("moves: the first rank that is done ends the transfer", TAKER, "const bool whole = std::ranges::all_of(",
+           "const bool whole = std::ranges::any_of(", link("EveryRankGetsItsPart")),
     Mutant("moves: what was called off goes on", GIVER, "if (outgoing.ticket == ticket) outgoing.problem = kCalledOff;", "", link("CalledOff")),
     Mutant("moves: a worker with keys sends in clear text", GIVER, "!local && to.key.empty() != (self_.keys == nullptr)", "!local && false",
            link("KeysAreOnBothSides")),

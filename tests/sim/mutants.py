@@ -147,13 +147,13 @@ MUTANTS = [
     ("scheduler_migration.cc", "a request that left still counts for its client",
      "queue_.Left(request);", ";"),
     ("migration_holdings.cc", "blocks that choices share arrive with one owner",
-     "if (taken[index]) host_.AddReference(block);", ";"),
+     "if (taken[index]) pool_.AddReference(block);", ";"),
     ("migration_holdings.cc", "blocks that were set aside and not needed are kept",
-     "if (!taken[i]) host_.Release(holding->blocks[i]);", ";"),
+     "if (!taken[i]) pool_.Release(holding->blocks[i]);", ";"),
     ("scheduler_migration.cc", "choices that arrive without blocks believe that they share a prefix",
      "if (!has_blocks) request.forked = false;", ";"),
     ("preempt_and_finish.cc", "blocks on their way survive the workers",
-     "blocks_.holdings().ReleaseAll();", ";"),
+     "blocks_.host_holdings().ReleaseAll();", ";"),
     # Limits and ends.
     ("engine.cc", "a request of exactly the model's length is refused",
      "int64_t{prompt} + max_tokens > options_.max_model_len", "int64_t{prompt} + max_tokens >= options_.max_model_len"),
@@ -191,12 +191,12 @@ MUTANTS = [
     ("migration_holdings.cc", "host blocks of a transfer that is long under way are set aside for the next one",
      "holdings_.push_back(std::move(holding));\n  return true;",
      "if (holdings_.size() > 1) std::erase_if(holdings_, [&](const MigrationHolding& old) {\n"
-     "    if (&old == &holdings_.front()) host_.ReleaseAll(old.blocks);\n"
+     "    if (&old == &holdings_.front()) pool_.ReleaseAll(old.blocks);\n"
      "    return &old == &holdings_.front();\n"
      "  });\n"
      "  holdings_.push_back(std::move(holding));\n  return true;"),
     ("migration_holdings.cc", "one host block is never set aside",
-     "num_blocks > host_.num_free()", "num_blocks >= host_.num_free()"),
+     "num_blocks > pool_.num_free()", "num_blocks >= pool_.num_free()"),
     # Whose turn it is.
     ("waiting_queue.cc", "of equal rank the last to come is first", "a->id < b->id", "a->id > b->id"),
     ("waiting_queue.cc", "of clients served alike the last by name is first",
@@ -285,15 +285,33 @@ MUTANTS = [
      "if (!live->finished) blocks_.Fork(leader, *live);", "blocks_.Fork(leader, *live);"),
     # Between engines, on the edges.
     ("engine_migration.cc", "a deadline that passes on the way is forgotten", "RestoreDeadlines(added);", ";"),
-    ("scheduler_migration.cc", "a request as large as the room set aside leaves its blocks", "blocks <= max_blocks", "blocks < max_blocks"),
+    ("scheduler_migration.cc", "a request as large as the room set aside leaves its blocks", "blocks <= how.max_blocks", "blocks < how.max_blocks"),
     ("scheduler_migration.cc", "the last host block is not moved to",
      "blocks <= blocks_.host_pool().num_free()", "blocks < blocks_.host_pool().num_free()"),
     ("migration_holdings.cc", "a request as large as the room set aside arrives without its blocks",
      "holding->blocks.size() < names.size()", "holding->blocks.size() <= names.size()"),
     ("scheduler_migration.cc", "a sequence that arrives bare is still behind its window", "sequence.first_block = 0;", ";"),
-    ("scheduler_migration.cc", "a sequence that arrives keeps names of the other engine", "sequence.contents.Restart();", ";"),
     ("scheduler_migration.cc", "an admitted request that has nothing yet arrives as new",
      "request.num_preemptions == 0", "request.first_scheduled_seconds < 0"),
+    # From pool to pool.
+    ("preempt_and_finish.cc", "device blocks on their way survive the workers",
+     "blocks_.device_holdings().ReleaseAll();", ";"),
+    ("block_manager.cc", "a block that is not full comes along",
+     "static_cast<size_t>(sequence.num_computed / block_size())", "static_cast<size_t>(BlocksFor(sequence.num_computed))", CRASH),
+    ("migration_holdings.cc", "blocks that are read are given away meanwhile",
+     "for (const BlockId block : blocks) pool_.AddReference(block);", ";"),
+    ("block_manager.cc", "what arrives is looked for where it was", "block = arrived.at(block);", ";"),
+    ("block_manager.cc", "what arrives cannot be found",
+     "    prefixes_.NameComputed(sequence);\n    sequence.num_computed = 0;", "    sequence.num_computed = 0;"),
+    ("block_manager.cc", "the room set aside is kept by what has arrived", "device_holdings_.Release(ticket);", ";"),
+    ("engine_migration.cc", "device blocks are set aside below the watermark",
+     "blocks_.num_free() - blocks_.watermark_blocks()", "blocks_.num_free()"),
+    ("scheduler.cc", "who runs alone does not wait for blocks that are on their way",
+     "!blocks_.device_holdings().all().empty()", "false"),
+    ("admission.cc", "what is swapped in does not wait for blocks that are on their way",
+     "!blocks_.device_holdings().all().empty() && blocks > blocks_.num_free()", "false"),
+    ("engine.cc", "nobody may wait for blocks that are on their way",
+     "ahead || !blocks_.device_holdings().all().empty()", "ahead"),
     # States.
     ("sequence_states.cc", "a state that others share is written",
      "pool_.ref_count(sequence.state.front()) > 1", "false"),

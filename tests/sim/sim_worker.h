@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/wire/messages.h"
+#include "coordinator/core/migration_way.h"
 #include "tests/sim/virtual_model.h"
 #include "worker/engine/sequence_table.h"
 #include "worker/sampling/pooler.h"
@@ -22,9 +23,13 @@ class SimWorker {
   /// Runs a plan. Throws Error on a frame or plan that a worker must refuse, Violation on broken KV contents.
   StepResult Execute(const Frame& frame);
 
-  /// Blocks of a request that leaves go to the host; later, what is there goes to where another worker would get it.
+  /// Blocks of a request that leaves go to the host; later, what is there, or on the device, goes to where another
+  /// worker would get it.
   void SwapOut(const std::vector<BlockCopyPair>& moves) { Move(moves, device_, host_); }
-  void CopyHost(const std::vector<BlockCopyPair>& pairs) { Move(pairs, host_, host_); }
+  void Copy(const std::vector<BlockCopyPair>& pairs, MigrationWay way) {
+    std::vector<KvValue>& pool = way == MigrationWay::kHost ? host_ : device_;
+    Move(pairs, pool, pool);
+  }
 
   const std::vector<BlockId>& blocks(SlotId slot) const { return table_.at(slot).blocks; }
   const std::vector<BlockId>& state(SlotId slot) const { return table_.at(slot).state; }

@@ -41,7 +41,8 @@ class Simulation {
   struct Traveller {
     std::unique_ptr<Request> request;
     uint64_t from, to;  // tickets
-    std::vector<BlockId> host_blocks;
+    MigrationWay way = MigrationWay::kHost;
+    std::vector<BlockId> blocks;
     std::vector<BlockCopyPair> moves;
     size_t plans_before = 0;  // that the workers run before they move the blocks
   };
@@ -100,14 +101,16 @@ class Simulation {
 
   // --- between engines ---
   void Travel();
+  bool Reserve(uint64_t ticket, int room, MigrationWay way);
   void Depart(RequestId id);
   void EndStragglers(bool all);
   void Pack(const Traveller& traveller);
   void ComeBack(Traveller traveller);
+  bool IsCached(const Request& request) const;
   bool IsTravelling(RequestId id) const;
 
   Scenario scenario_;
-  test::Random random_, order_, sizes_, moves_, more_, changes_;
+  test::Random random_, order_, sizes_, moves_, more_, changes_, ways_;
   Engine engine_;
   Judge judge_;
   Turns turns_;
@@ -125,6 +128,7 @@ class Simulation {
   /// A transfer that broke off: the destination's ticket, and what still comes under it.
   struct Straggler {
     uint64_t ticket;
+    MigrationWay way;
     std::vector<BlockCopyPair> rest;
     int events;  // until it is over on all ranks
   };

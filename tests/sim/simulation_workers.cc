@@ -46,7 +46,7 @@ void Simulation::StartEpoch() {
                   SimWorker(Limits(), scenario_.engine.blocks.sliding_window));
   stragglers_.clear();                        // and their tickets, as the engine's are
   for (Traveller& traveller : travellers_) {  // the blocks are gone with the workers
-    traveller.host_blocks.clear();
+    traveller.blocks.clear();
     traveller.moves.clear();
     traveller.plans_before = 0;
   }
@@ -262,118 +262,6 @@ bool Simulation::AllAnswer(const Sent& sent, std::vector<SampledToken>& tokens) 
     scores_ = std::move(result.scores);
   }
   return all;
-}
-
-/// Until a transfer that broke off is over on all ranks, its host blocks are written into, and nobody else's.
-void Simulation::EndStragglers(bool all) {
-  std::erase_if(stragglers_, [&](Straggler& straggler) {
-    if (!all && --straggler.events > 0) return false;
-    for (SimWorker& worker : workers_) worker.CopyHost(straggler.rest);
-    engine_.ReleaseTicket(straggler.ticket);
-    return true;
-  });
-}
-
-void Simulation::Travel() {
-  EndStragglers(false);
-  for (size_t i = 0; i < travellers_.size();) {
-    const bool packed = travellers_[i].plans_before == 0 || travellers_[i].host_blocks.empty();
-    if (!packed || moves_.Below(3) > 0) {
-      ++i;
-      continue;
-    }
-    Traveller traveller = std::move(travellers_[i]);
-    travellers_.erase(travellers_.begin() + static_cast<ptrdiff_t>(i));
-    ComeBack(std::move(traveller));
-  }
-  const bool leaves = static_cast<double>(moves_.Below(1000)) < scenario_.interference.migrate * 1000;
-  if (!leaves || engine_.requests().empty() || outcome_.events > kMaxEvents / 2) return;
-  auto it = engine_.requests().begin();
-  std::advance(it, moves_.Below(static_cast<int64_t>(engine_.requests().size())));
-  Depart(it->first);
-}
-
-void Simulation::Depart(RequestId id) {
-  const Request& request = *engine_.requests().at(id);
-  const int blocks = engine_.scheduler().BlocksOf(request);
-  const bool computed = std::ranges::any_of(request.sequences, [](const Sequence& s) { return s.num_computed > 0; });
-  Traveller traveller{nullptr, ++last_ticket_, ++last_ticket_, {}, {}, sent_.size()};
-  const bool wants_blocks = moves_.Below(4) > 0;
-  const int room = blocks + (wants_blocks ? static_cast<int>(moves_.Below(3)) : 0);
-  const bool has_room = room <= engine_.blocks().host_pool().num_free();
-  if (wants_blocks && engine_.Reserve(traveller.to, room) != has_room)
-    throw Failure{fmt::format("{} host blocks are {}set aside", room, has_room ? "not " : "")};
-  const bool with_blocks = wants_blocks && has_room;
-  // At most: blocks for what is in flight stay behind, and all may have left the window.
-  const bool fit_host = scenario_.engine.blocks.sliding_window == 0 &&
-                        (request.swapped_out() || blocks <= engine_.blocks().host_pool().num_free());
-  // A state that steps in flight go on from cannot be taken along.
-  const bool has_states = scenario_.engine.blocks.state_blocks > 0;
-  const bool in_flight = std::ranges::any_of(request.sequences, [](const Sequence& s) { return s.num_in_flight > 0; });
-  auto departure = engine_.Depart(id, with_blocks ? traveller.from : 0, blocks);
-  traveller.request = std::move(departure->request);
-  traveller.host_blocks = std::move(departure->host_blocks);
-  traveller.moves = std::move(departure->moves);
-  const bool brings = !traveller.host_blocks.empty();
-  const bool may_bring =
-      with_blocks && computed && !(has_states && in_flight) && !PoolsFromTheFirst(traveller.request->sampling.pooling);
-  if (brings ? !may_bring : may_bring && fit_host)
-    throw Failure{fmt::format("request {} leaves with{} its blocks", id, brings ? "" : "out")};
-  if (traveller.plans_before == 0) Pack(traveller);
-  travellers_.push_back(std::move(traveller));
-  Forget(id);
-  judge_.Departed(id, brings);
-  turns_.Left(id);
-  newcomers_.Left(id);
-}
-
-void Simulation::Pack(const Traveller& traveller) {
-  for (SimWorker& worker : workers_) worker.SwapOut(traveller.moves);
-}
-
-void Simulation::ComeBack(Traveller traveller) {
-  const RequestId id = traveller.request->id;
-  Client& client = *clients_.at(id);
-  const bool breaks = moves_.Below(5) == 0;
-  const auto* holding = engine_.blocks().holdings().Find(traveller.to);
-  std::vector<BlockCopyPair> pairs;
-  for (size_t i = 0; holding != nullptr && i < traveller.host_blocks.size(); ++i)
-    pairs.push_back({traveller.host_blocks[i], holding->blocks[i]});
-  // What breaks off has brought a half; the rest comes when nobody waits for it any more, and whatever it is by then.
-  const bool half = breaks && !pairs.empty();
-  const auto rest = pairs.begin() + static_cast<ptrdiff_t>(half ? pairs.size() / 2 : pairs.size());
-  for (SimWorker& worker : workers_) worker.CopyHost({pairs.begin(), rest});
-  if (half) {
-    stragglers_.push_back({traveller.to, {rest, pairs.end()}, kStragglerEvents});
-    ++outcome_.moved_half;
-  }
-  if (breaks || pairs.empty()) traveller.host_blocks.clear();
-  const bool brings = !traveller.host_blocks.empty();
-  if (aloud_) fmt::print("  request {} comes back with {} blocks\n", id, traveller.host_blocks.size());
-  ++(brings ? outcome_.moved : outcome_.moved_bare);
-  engine_.ReleaseTicket(traveller.from);
-  const std::string right = RightRefusal(client.ask(), scenario_.engine, engine_.blocks().num_usable());
-  if (engine_.Adopt(traveller.request, half ? 0 : traveller.to, traveller.host_blocks).has_value() != !right.empty())
-    throw Failure{fmt::format("request {} comes back and is {}", id, right.empty() ? "refused" : "taken")};
-  if (!half) engine_.ReleaseTicket(traveller.to);
-  judge_.CameBack(id, brings);
-  if (!right.empty() && !client.cancelled) {
-    client.due = Ending{RequestError::kWorkersLost, ""};
-    client.OnError(RequestError::kWorkersLost, "");
-  }
-  if (!client.over()) {
-    const Request& back = *engine_.requests().at(id);
-    turns_.Joined(back);
-    for (const RequestId other : open_) {  // goes after it now, where the client had nothing else before
-      if (turns_.ClientOf(other) == back.client) newcomers_.Left(other);
-    }
-    if (back.swapped_out() != brings) throw Failure{fmt::format("the blocks of request {} were lost on the way", id)};
-  }
-  Settle();
-}
-
-bool Simulation::IsTravelling(RequestId id) const {
-  return std::ranges::any_of(travellers_, [&](const Traveller& t) { return t.request->id == id; });
 }
 
 }  // namespace quire::sim

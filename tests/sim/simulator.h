@@ -10,6 +10,7 @@ struct Outcome {
   int64_t steps = 0, events = 0, preemptions = 0, swap_outs = 0, cached_tokens = 0;
   int64_t ahead = 0, dropped = 0;     // steps planned with one outstanding; draws of sequences that had ended
   int64_t moved = 0, moved_bare = 0;  // requests that left and came back, with blocks and without
+  int64_t moved_on_device = 0;        // with blocks that are cached then
   int64_t moved_half = 0;             // of the latter: a transfer broke off in the middle
   int64_t epochs = 0, pins_broken = 0;
   int64_t floods = 0;                           // 1 when one client floods and others come with short requests

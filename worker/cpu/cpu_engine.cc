@@ -76,6 +76,10 @@ class CpuEngine final : public RankEngine {
     return {host_blocks_.data() + static_cast<size_t>(block) * bytes, bytes};
   }
 
+  std::span<std::byte> PoolBlock(BlockId block) override {
+    return {cache_->pool() + block * block_bytes(), static_cast<size_t>(block_bytes())};
+  }
+
   bool CanBegin() const override { return !busy_; }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return true; }

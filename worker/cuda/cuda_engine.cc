@@ -70,6 +70,8 @@ class CudaEngine final : public RankEngine {
     device_.Synchronize();
   }
   std::span<std::byte> HostBlock(BlockId block) override { return cache_->HostMemoryOf(block); }
+  std::span<std::byte> PoolBlock(BlockId block) override { return cache_->MemoryOf(block); }
+  DeviceCarrier* carrier() override { return options_.carrier; }
 
   bool CanBegin() const override { return in_flight_.empty() || (in_flight_.size() == 1 && overlaps_); }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;

@@ -18,10 +18,11 @@ struct CudaEngineOptions {
   NumberType dtype = NumberType::kBF16;
   Quantization quantization = Quantization::kNone;  // of plain weights as they are loaded (FormsOnDevice)
   AttentionBackend attention = AttentionBackend::kAuto;
-  bool fp8_cache = false;  // keys and values as E4M3, else as dtype
-  bool graphs = true;      // whole decode steps as CUDA graphs
-  bool tune = true;        // products by measurement, at the start; else fused where they can be
-  bool fuse = true;        // without measurement: norms and activation inside the products of small steps
+  DeviceCarrier* carrier = nullptr;  // of the blocks of the pool to other groups; outlives the engine
+  bool fp8_cache = false;            // keys and values as E4M3, else as dtype
+  bool graphs = true;                // whole decode steps as CUDA graphs
+  bool tune = true;                  // products by measurement, at the start; else fused where they can be
+  bool fuse = true;                  // without measurement: norms and activation inside the products of small steps
   std::function<void(int64_t, int64_t)> progress = [](int64_t, int64_t) {};  // bytes loaded, bytes in all
 };
 

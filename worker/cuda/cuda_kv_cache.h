@@ -45,6 +45,9 @@ class CudaKvCache {
   /// Block 0; a sequence's state is bytes of some blocks, whatever layers' keys and values would be there.
   std::byte* pool() const { return blocks_.as(); }
   int64_t block_bytes() const { return layout_.block_bytes; }
+  std::span<std::byte> MemoryOf(BlockId block) const {
+    return {Block(block), static_cast<size_t>(layout_.block_bytes)};
+  }
   std::span<std::byte> HostMemoryOf(BlockId block) const {
     return {HostBlock(block), static_cast<size_t>(layout_.block_bytes)};
   }

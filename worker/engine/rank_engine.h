@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/collective/device_carrier.h"
 #include "worker/engine/sequence_table.h"
 
 namespace quire {
@@ -45,6 +46,10 @@ class RankEngine {
   virtual void SwapOut(const std::vector<BlockCopyPair>& pairs) = 0;
   /// The memory of a host block: what SwapOut and plans moved there, once that is done.
   virtual std::span<std::byte> HostBlock(BlockId block) = 0;
+  /// The memory of a block of the pool, on the device.
+  virtual std::span<std::byte> PoolBlock(BlockId block) = 0;
+  /// By what such memory goes to other ranks; null where it is the host's.
+  virtual DeviceCarrier* carrier() { return nullptr; }
 
   /// True when a step may be begun now. Some engines take the next one while the last is under way; its members whose
   /// last token is not known yet have kPendingToken in the table.

@@ -3,9 +3,11 @@
 
 #include "comm/base/error.h"
 #include "comm/collective/cuda_ipc.h"
+#include "comm/collective/nccl_pair.h"
 #include "worker/cuda/cuda_engine.h"
 #include "worker/cuda/device.h"
 #include "worker/cuda/device_group.h"
+#include "worker/cuda/pair_carrier.h"
 #include "worker/serve/backend.h"
 #include "worker/serve/cpu_backend.h"
 
@@ -62,6 +64,8 @@ class CudaBackend final : public Backend {
     options_.device = DeviceOf(assign, mpi);
     options_.progress = progress;
     UseCudaDevice(options_.device);
+    carrier_ = std::make_unique<PairCarrier>(options_.device, NcclPairing());
+    options_.carrier = carrier_.get();
     options_.sharers = RanksOnThisDevice(mpi);
     if (mpi.world_size() == 1) return;
     const bool shared = options_.sharers > 1;
@@ -81,6 +85,7 @@ class CudaBackend final : public Backend {
   EngineSizes sizes_;
   CudaEngineOptions options_;
   MpiBootstrap& mpi_;
+  std::unique_ptr<PairCarrier> carrier_;
   std::unique_ptr<DeviceGroup> collective_;
 };
 

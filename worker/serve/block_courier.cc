@@ -99,7 +99,7 @@ void BlockCourier::Begin(TakeOrder order) {
   const uint64_t ticket = order.message.ticket;
   try {
     BlockReceiver& receiver = ReceiverAt(order.message);
-    receiver.Expect(ticket, std::move(order.memory), std::move(order.runs));
+    receiver.Expect(ticket, std::move(order.blocks.memory), std::move(order.runs), order.blocks.carrier);
     Report({ticket, BlocksReport::kReady, receiver.endpoint(), "", 0});
   } catch (const Error& error) {
     Report({ticket, BlocksReport::kFailed, "", error.what(), 0});
@@ -107,7 +107,8 @@ void BlockCourier::Begin(TakeOrder order) {
 }
 
 void BlockCourier::Begin(GiveOrder order) {
-  sender_.Send(order.ticket, order.epoch, std::move(order.memory), std::move(order.destinations));
+  sender_.Send(order.ticket, order.epoch, std::move(order.blocks.memory), std::move(order.destinations),
+               order.blocks.carrier);
 }
 
 void BlockCourier::Begin(StopOrder order) {
@@ -128,9 +129,11 @@ void BlockCourier::Wait(int patience_millis) {
 
 void BlockCourier::Run() {
   while (!stopping_) {
-    // A full link is tried again soon; who waits for blocks looks at the clock now and then.
+    // A full link is tried again soon, as devices are asked how far they are; who waits for blocks looks at the clock
+    // now and then.
     const bool receiving = std::ranges::any_of(receivers_, [](const auto& known) { return !known.second.idle(); });
-    Wait(!sender_.idle() ? 1 : receiving ? 100 : 1000);
+    const bool moving = std::ranges::any_of(receivers_, [](const auto& known) { return known.second.moving(); });
+    Wait(moving || !sender_.idle() ? 1 : receiving ? 100 : 1000);
     Silence(order_fd_);
     std::vector<Order> orders;
     {

@@ -11,11 +11,12 @@
 #include "comm/collective/block_receiver.h"
 #include "comm/collective/block_sender.h"
 #include "comm/wire/messages.h"
+#include "worker/serve/step_executor.h"
 
 namespace quire {
 
 /// Gives KV blocks to workers of other groups and takes theirs, on a thread of its own, while steps are computed. The
-/// memory is the host's blocks that the coordinator has set aside for that.
+/// memory is blocks that the coordinator has set aside for that.
 class BlockCourier {
  public:
   struct Self {
@@ -32,13 +33,13 @@ class BlockCourier {
 
   struct TakeOrder {
     TakeBlocksMessage message;  // of which `blocks` is done
-    BlockMemory memory;
+    StepExecutor::LentBlocks blocks;
     std::vector<BlockRuns> runs;  // by rank that gives
   };
   struct GiveOrder {
     uint64_t ticket;
     EpochId epoch;  // of the group that takes
-    BlockMemory memory;
+    StepExecutor::LentBlocks blocks;
     std::vector<BlockDestination> destinations;
   };
   struct StopOrder {

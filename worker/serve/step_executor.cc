@@ -38,13 +38,14 @@ int64_t StepExecutor::AllocateBlocks(int num_blocks, int num_host_blocks, int st
   return engine_->AllocateBlocks(num_blocks, num_host_blocks);
 }
 
-std::vector<std::span<std::byte>> StepExecutor::HostBlocks(const std::vector<BlockId>& blocks) {
-  std::vector<std::span<std::byte>> memory;
+StepExecutor::LentBlocks StepExecutor::Lend(const std::vector<BlockId>& blocks, bool on_device) {
+  LentBlocks lent{{}, on_device ? engine_->carrier() : nullptr};
+  const int end = on_device ? num_blocks_ : num_host_blocks_;
   for (const BlockId block : blocks) {
-    if (block <= kNullBlock || block >= num_host_blocks_) Fail("host block {} of {}", block, num_host_blocks_);
-    memory.push_back(engine_->HostBlock(block));
+    if (block <= kNullBlock || block >= end) Fail("{} block {} of {}", on_device ? "device" : "host", block, end);
+    lent.memory.push_back(on_device ? engine_->PoolBlock(block) : engine_->HostBlock(block));
   }
-  return memory;
+  return lent;
 }
 
 void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {

@@ -32,8 +32,13 @@ class StepExecutor {
   /// RankEngine::AllocateBlocks. A sequence's state takes state_blocks of them.
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0, int state_blocks = 0);
 
-  /// The memory of host blocks, for another worker's blocks or for their way there. Throws Error on ids that are not.
-  std::vector<std::span<std::byte>> HostBlocks(const std::vector<BlockId>& blocks);
+  /// The memory of blocks, of the pool or of the host's, for another worker's blocks or for their way there, and by
+  /// what it goes if that is not the host's. Throws Error on ids that are not.
+  struct LentBlocks {
+    std::vector<std::span<std::byte>> memory;
+    DeviceCarrier* carrier;
+  };
+  LentBlocks Lend(const std::vector<BlockId>& blocks, bool on_device);
   /// Moves blocks to the host. The executor is idle. Throws Error on ids that are not.
   void SwapOut(const std::vector<BlockCopyPair>& moves);
 

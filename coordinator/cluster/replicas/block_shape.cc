@@ -2,8 +2,13 @@
 
 namespace quire {
 
+bool CanGo(MigrationWay way, const BlockShape& from, const BlockShape& to) {
+  if (way == MigrationWay::kHost) return from.host_blocks > 0 && to.host_blocks > 0;
+  const bool clear_text = from.compute.backend == BackendKind::kCuda && GoesByNetwork(from, to);
+  return from.state_blocks == 0 && !from.windowed && !(clear_text && !from.keys.empty());
+}
+
 std::string WhyBlocksStay(const BlockShape& from, const BlockShape& to) {
-  if (from.host_blocks == 0 || to.host_blocks == 0) return "without swap space (--swap-space) they have no place";
   const ComputeSettings &a = from.compute, &b = to.compute;
   if (a.backend != b.backend || a.dtype != b.dtype || a.kv_cache_dtype != b.kv_cache_dtype)
     return "the groups keep keys and values as other types, or on other devices";
@@ -12,6 +17,8 @@ std::string WhyBlocksStay(const BlockShape& from, const BlockShape& to) {
     return "the model's states are not cut anew, and the groups have other shares";
   if (GoesByNetwork(from, to) && (!from.on_network || !to.on_network))
     return "the workers have no address that the other host reaches (transport.bind)";
+  if (!CanGo(MigrationWay::kHost, from, to) && !CanGo(MigrationWay::kDevice, from, to))
+    return "without swap space (--swap-space) they have no place";
   return "";
 }
 

@@ -12,8 +12,9 @@ namespace quire {
 struct BlockTransfer {
   RequestId request = 0;
   int from = 0, to = 0;
-  BlockShape source, target;           // as they were when it began
-  int room = 0;                        // host blocks set aside at the destination
+  BlockShape source, target;  // as they were when it began
+  MigrationWay way = MigrationWay::kHost;
+  int room = 0;                        // blocks set aside at the destination
   EpochId to_epoch = 0;                // of the ranks that wait there
   std::vector<std::string> endpoints;  // theirs; empty: not ready
   int givers = 0;                      // ranks of the source that were told to send

@@ -40,25 +40,18 @@ bool Migrations::moving(RequestId id) const {
   return moving_.contains(id);
 }
 
-/// Every reason is written down once.
-bool Migrations::CanCarryBlocks(const Lock&, int from, int to, const BlockShape& source, const BlockShape& target) {
-  if (at(from).recovering() || at(to).recovering()) return false;
-  const auto broken = broken_until_.find(std::minmax(from, to));
-  if (broken != broken_until_.end() && EngineLoop::Now() < broken->second) return false;
-  const std::string reason = WhyBlocksStay(source, target);
-  if (!reason.empty() && told_.insert(fmt::format("{} {} {}", from, to, reason)).second) {
-    spdlog::info("requests that go from replica {} to {} are computed again there: blocks stay, because {}", from, to,
-                 reason);
-  }
-  return reason.empty();
-}
-
 void Migrations::Begin(RequestId id, int from, int to, Engine& engine) {
   const auto it = engine.requests().find(id);
   const int blocks = it == engine.requests().end() ? 0 : engine.scheduler().BlocksOf(*it->second);
-  const BlockShape source = at(from).block_shape(), target = at(to).block_shape();
+  BlockTransfer transfer;
+  transfer.request = id;
+  transfer.from = from;
+  transfer.to = to;
+  transfer.source = at(from).block_shape();
+  transfer.target = at(to).block_shape();
   Lock lock(mutex_);
-  if (blocks == 0 || !CanCarryBlocks(lock, from, to, source, target)) {
+  const auto way = blocks == 0 ? std::nullopt : WayOf(lock, *it->second, transfer);
+  if (!way) {
     lock.unlock();
     return GoBare(id, to, engine);
   }
@@ -67,13 +60,9 @@ void Migrations::Begin(RequestId id, int from, int to, Engine& engine) {
     return;
   }
   const uint64_t ticket = NewTicket();
-  BlockTransfer& transfer = transfers_[ticket];
-  transfer.request = id;
-  transfer.from = from;
-  transfer.to = to;
-  transfer.source = source;
-  transfer.target = target;
+  transfer.way = *way;
   transfer.room = blocks + kBlocksToGrow * static_cast<int>(it->second->sequences.size());
+  transfers_[ticket] = std::move(transfer);
   at(to).loop().Post([this, ticket](Engine& destination) { Prepare(ticket, destination); });
 }
 
@@ -85,15 +74,26 @@ void Migrations::Prepare(uint64_t ticket, Engine& engine) {
   Replica& to = at(transfer.to);
   const int ranks = static_cast<int>(transfer.target.shares.size());
   const bool ready = !transfer.failed && !to.recovering() && to.serving() && to.group().size() == ranks;
-  if (!ready || !engine.Reserve(ticket, transfer.room)) {
+  bool reserved = ready && engine.Reserve(ticket, transfer.room, transfer.way);
+  if (ready && !reserved && transfer.way == MigrationWay::kDevice &&
+      CanGo(MigrationWay::kHost, transfer.source, transfer.target)) {
+    transfer.way = MigrationWay::kHost;
+    reserved = engine.Reserve(ticket, transfer.room, transfer.way);
+  }
+  if (!reserved) {
     if (!transfer.failed) PostBare(transfer);
     transfers_.erase(it);
     return;
   }
   transfer.endpoints.assign(static_cast<size_t>(ranks), "");
   transfer.to_epoch = engine.epoch();
+  const bool on_device = transfer.way == MigrationWay::kDevice;
+  const BlockManager& manager = engine.blocks();
   TakeBlocksMessage take{
-      .ticket = ticket, .shares = transfer.source.shares, .blocks = engine.blocks().holdings().Find(ticket)->blocks};
+      .ticket = ticket,
+      .shares = transfer.source.shares,
+      .blocks = (on_device ? manager.device_holdings() : manager.host_holdings()).Find(ticket)->blocks,
+      .on_device = on_device};
   if (transfer.by_network()) {
     take.ports = transfer.target.ports;
     take.keys = transfer.source.keys;
@@ -112,14 +112,14 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   // Workers that are being replaced have nothing to give, and some may not be there yet.
   const bool lost = at(transfer.from).recovering();
   const uint64_t keep = lost ? 0 : ticket;
-  std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
+  std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room, transfer.way);
   transfer.gives = true;
   if (!departure) {  // it has ended meanwhile
     moving_.erase(transfer.request);
     transfer.failed = transfer.delivered = true;
     departure.emplace();
   } else {
-    transfer.names = departure->host_blocks;
+    transfer.names = departure->blocks;
     in_transit_[transfer.request] = std::move(departure->request);
     if (transfer.names.empty()) Fail(lock, transfer);  // it has grown too much, or there is no room on the host
   }
@@ -133,7 +133,8 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
                          .endpoints = transfer.endpoints,
                          .shares = transfer.target.shares,
                          .moves = departure->moves,
-                         .blocks = departure->host_blocks};
+                         .blocks = departure->blocks,
+                         .on_device = transfer.way == MigrationWay::kDevice};
   if (transfer.by_network()) give.keys = transfer.target.keys;
   for (Rank rank = 0; rank < group.size(); ++rank) group.Send(rank, give);
 }
@@ -225,7 +226,12 @@ void Migrations::OnReport(int replica, Rank rank, const BlocksReport& report) {
 /// A rank of either side has failed.
 void Migrations::BreakOff(const Lock& lock, uint64_t ticket, BlockTransfer& transfer) {
   const bool by_itself = !transfer.called_off;
-  if (by_itself) broken_until_[std::minmax(transfer.from, transfer.to)] = EngineLoop::Now() + kRestOfBrokenWay;
+  const std::pair<int, int> pair = std::minmax(transfer.from, transfer.to);
+  if (by_itself) broken_until_[pair] = EngineLoop::Now() + kRestOfBrokenWay;
+  // Devices that do not reach each other never will.
+  const bool by_carriers =
+      transfer.way == MigrationWay::kDevice && transfer.source.compute.backend == BackendKind::kCuda;
+  if (by_itself && by_carriers) by_host_.insert(pair);
   Fail(lock, transfer);
   CallOff(lock, ticket, transfer);
 }

@@ -25,12 +25,16 @@ struct MigrationCounts {
   double seconds = 0;       // that transfers which came to their end took, from the order to send on
 };
 
-/// Requests on their way from one replica to another, on any hosts. A request's blocks go from the host memory of the
-/// one group to that of the other, from each rank to those that have its heads there (comm/collective/block_link.h),
-/// while both compute:
-///   1. the destination sets host blocks aside, and its workers open the way;
-///   2. the source takes the request out of its engine, its workers copy its blocks to their host memory and send them;
-///   3. when all ranks of the destination have everything, its engine takes the request in as swapped out.
+/// Requests on their way from one replica to another, on any hosts. A request's blocks go from the workers of the one
+/// group to those of the other, from each rank to those that have its heads there (comm/collective/block_link.h), while
+/// both compute:
+///   1. the destination sets blocks aside, and its workers open the way;
+///   2. the source takes the request out of its engine, and its workers send the blocks;
+///   3. when all ranks of the destination have everything, its engine takes the request in.
+/// Full blocks of one sequence go from pool to pool, and are part of the destination's prefix cache when the request
+/// gets there, which computes the few tokens after them again (MigrationWay::kDevice). What is swapped out, shared
+/// between choices or a state, and whatever a pair of groups could not move so, goes from the host memory of the one to
+/// that of the other, and arrives as swapped out.
 /// Where blocks cannot go (WhyBlocksStay, a group that is lost on the way, a link that breaks) the
 /// request goes alone, and what it had computed is computed again. Either way no token is lost, repeated or changed:
 /// draws depend on the request and the position alone. Until a transfer has ended on every rank, nobody else gets its
@@ -61,7 +65,7 @@ class Migrations {
   using Lock = std::unique_lock<std::mutex>;
 
   Replica& at(int replica) const { return *replicas_[static_cast<size_t>(replica)]; }
-  bool CanCarryBlocks(const Lock&, int from, int to, const BlockShape& source, const BlockShape& target);
+  std::optional<MigrationWay> WayOf(const Lock&, const Request& request, const BlockTransfer& transfer);
   void Begin(RequestId id, int from, int to, Engine& engine);
   void Prepare(uint64_t ticket, Engine& engine);
   void Give(uint64_t ticket, Engine& engine);
@@ -86,8 +90,10 @@ class Migrations {
   std::map<RequestId, std::unique_ptr<Request>> in_transit_;
   std::set<RequestId> moving_;
   MigrationCounts counts_;
-  std::set<std::string> told_;                          // why blocks stay
-  std::map<std::pair<int, int>, double> broken_until_;  // pairs of replicas, the lower one first
+  std::set<std::string> told_;  // why blocks stay
+  // Pairs of replicas, the lower one first:
+  std::map<std::pair<int, int>, double> broken_until_;
+  std::set<std::pair<int, int>> by_host_;  // what went from device to device has failed, since both groups were started
   bool cleared_ = false;
 };
 

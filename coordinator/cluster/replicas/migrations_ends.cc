@@ -49,6 +49,7 @@ void Migrations::PostBare(const BlockTransfer& transfer) {
 
 void Migrations::OnEpochLost(int replica) {
   const Lock lock(mutex_);
+  std::erase_if(by_host_, [&](const auto& pair) { return pair.first == replica || pair.second == replica; });
   std::vector<uint64_t> tickets;
   for (auto& [ticket, transfer] : transfers_) {
     if (transfer.to != replica && transfer.from != replica) continue;

@@ -131,6 +131,7 @@ void Replica::PublishShape(const Engine& engine) {
   shape.keys = group().worker_keys();
   shape.host_blocks = engine.blocks().host_pool().num_usable();
   shape.state_blocks = engine.blocks().states().num_blocks();
+  shape.windowed = engine.blocks().sliding_window() > 0;
   const std::lock_guard lock(mutex_);
   shape_ = std::move(shape);
   shape_epoch_ = engine.epoch();

@@ -1,6 +1,7 @@
 #include "kernels/check.h"
 #include "kernels/cuda/elementwise/block_copy.cuh"
 #include "kernels/cuda/elementwise/logits_and_squares.cuh"
+#include "kernels/cuda/elementwise/pack_runs.cuh"
 #include "kernels/cuda/elementwise/rope_kv_write.cuh"
 #include "kernels/cuda/elementwise/row_ops.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -58,6 +59,13 @@ void BlockCopy(const CudaStream& stream, const BlockCopyParams& p) {
   if (p.num_pairs == 0 || p.block_bytes == 0) return;
   const int64_t pieces = (p.block_bytes + BlockCopyKernel::kPiece - 1) / BlockCopyKernel::kPiece;
   simt::Launch<BlockCopyKernel>({p.num_pairs, pieces}, BlockCopyKernel::kThreads, 0, stream, p);
+}
+
+void PackRuns(const CudaStream& stream, const PackRunsParams& p) {
+  QUIRE_KERNEL_CHECK(Aligned(p.packed) && p.packed_bytes % 16 == 0);
+  if (p.num_blocks == 0 || p.packed_bytes == 0) return;
+  const int64_t pieces = (p.packed_bytes + PackRunsKernel::kPiece - 1) / PackRunsKernel::kPiece;
+  simt::Launch<PackRunsKernel>({p.num_blocks, pieces}, PackRunsKernel::kThreads, 0, stream, p);
 }
 
 void RmsNorm(const CudaStream& stream, const RmsNormParams& p) {

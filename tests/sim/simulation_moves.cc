@@ -1,0 +1,152 @@
+// How requests go from engine to engine, and how that breaks off.
+#include <algorithm>
+
+#include "tests/sim/simulation.h"
+
+namespace quire::sim {
+
+/// Until a transfer that broke off is over on all ranks, its blocks are written into, and nobody else's.
+void Simulation::EndStragglers(bool all) {
+  std::erase_if(stragglers_, [&](Straggler& straggler) {
+    if (!all && --straggler.events > 0) return false;
+    for (SimWorker& worker : workers_) worker.Copy(straggler.rest, straggler.way);
+    engine_.ReleaseTicket(straggler.ticket);
+    return true;
+  });
+}
+
+void Simulation::Travel() {
+  EndStragglers(false);
+  for (size_t i = 0; i < travellers_.size();) {
+    const bool packed = travellers_[i].plans_before == 0 || travellers_[i].blocks.empty();
+    if (!packed || moves_.Below(3) > 0) {
+      ++i;
+      continue;
+    }
+    Traveller traveller = std::move(travellers_[i]);
+    travellers_.erase(travellers_.begin() + static_cast<ptrdiff_t>(i));
+    ComeBack(std::move(traveller));
+  }
+  const bool leaves = static_cast<double>(moves_.Below(1000)) < scenario_.interference.migrate * 1000;
+  if (!leaves || engine_.requests().empty() || outcome_.events > kMaxEvents / 2) return;
+  auto it = engine_.requests().begin();
+  std::advance(it, moves_.Below(static_cast<int64_t>(engine_.requests().size())));
+  Depart(it->first);
+}
+
+/// Room for what comes from elsewhere is set aside exactly when there is that much.
+bool Simulation::Reserve(uint64_t ticket, int room, MigrationWay way) {
+  const BlockManager& blocks = engine_.blocks();
+  const bool on_host = way == MigrationWay::kHost;
+  const bool of_use = on_host || (blocks.prefixes().enabled() && blocks.sliding_window() == 0 && !blocks.has_states());
+  const int free = on_host ? blocks.host_pool().num_free() : blocks.num_free() - blocks.watermark_blocks();
+  const bool has_room = of_use && room <= free;
+  if (engine_.Reserve(ticket, room, way) != has_room)
+    throw Failure{fmt::format("{} blocks are {}set aside", room, has_room ? "not " : "")};
+  return has_room;
+}
+
+void Simulation::Depart(RequestId id) {
+  const Request& request = *engine_.requests().at(id);
+  const int blocks = engine_.scheduler().BlocksOf(request), size = scenario_.engine.blocks.block_size;
+  const MigrationWay way = ways_.Below(2) == 0 ? MigrationWay::kHost : MigrationWay::kDevice;
+  const int least = way == MigrationWay::kHost ? 1 : size;  // computed tokens that are worth taking
+  const bool computed =
+      std::ranges::any_of(request.sequences, [&](const Sequence& s) { return s.num_computed >= least; });
+  Traveller traveller{nullptr, ++last_ticket_, ++last_ticket_, way, {}, {}, sent_.size()};
+  const bool wants_blocks = moves_.Below(4) > 0;
+  const int room = blocks + (wants_blocks ? static_cast<int>(moves_.Below(3)) : 0);
+  const bool with_blocks = wants_blocks && Reserve(traveller.to, room, way);
+  // At most: blocks for what is in flight stay behind, and all may have left the window.
+  const bool windowed = scenario_.engine.blocks.sliding_window > 0;
+  const bool fit_host = !windowed && (request.swapped_out() || blocks <= engine_.blocks().host_pool().num_free());
+  const bool fit = way == MigrationWay::kHost ? fit_host : !request.swapped_out();
+  // A state that steps in flight go on from cannot be taken along.
+  const bool has_states = scenario_.engine.blocks.state_blocks > 0;
+  const bool in_flight = std::ranges::any_of(request.sequences, [](const Sequence& s) { return s.num_in_flight > 0; });
+  auto departure = engine_.Depart(id, with_blocks ? traveller.from : 0, blocks, way);
+  traveller.request = std::move(departure->request);
+  traveller.blocks = std::move(departure->blocks);
+  traveller.moves = std::move(departure->moves);
+  const bool brings = !traveller.blocks.empty();
+  const bool may_bring =
+      with_blocks && computed && !(has_states && in_flight) && !PoolsFromTheFirst(traveller.request->sampling.pooling);
+  if (brings ? !may_bring : may_bring && fit)
+    throw Failure{fmt::format("request {} leaves with{} its blocks", id, brings ? "" : "out")};
+  if (traveller.plans_before == 0) Pack(traveller);
+  Forget(id);
+  judge_.Departed(id, brings && way == MigrationWay::kHost);
+  travellers_.push_back(std::move(traveller));
+  turns_.Left(id);
+  newcomers_.Left(id);
+}
+
+void Simulation::Pack(const Traveller& traveller) {
+  for (SimWorker& worker : workers_) worker.SwapOut(traveller.moves);
+}
+
+void Simulation::ComeBack(Traveller traveller) {
+  const RequestId id = traveller.request->id;
+  Client& client = *clients_.at(id);
+  const bool breaks = moves_.Below(5) == 0;
+  const bool on_device = traveller.way == MigrationWay::kDevice;
+  const BlockManager& manager = engine_.blocks();
+  const auto* holding = (on_device ? manager.device_holdings() : manager.host_holdings()).Find(traveller.to);
+  std::vector<BlockCopyPair> pairs;
+  for (size_t i = 0; holding != nullptr && i < traveller.blocks.size(); ++i)
+    pairs.push_back({traveller.blocks[i], holding->blocks[i]});
+  // What breaks off has brought a half; the rest comes when nobody waits for it any more, and whatever it is by then.
+  const bool half = breaks && !pairs.empty();
+  const auto rest = pairs.begin() + static_cast<ptrdiff_t>(half ? pairs.size() / 2 : pairs.size());
+  for (SimWorker& worker : workers_) worker.Copy({pairs.begin(), rest}, traveller.way);
+  if (half) {
+    stragglers_.push_back({traveller.to, traveller.way, {rest, pairs.end()}, kStragglerEvents});
+    ++outcome_.moved_half;
+  }
+  if (breaks || pairs.empty()) traveller.blocks.clear();
+  const bool brings = !traveller.blocks.empty();
+  if (aloud_) fmt::print("  request {} comes back with {} blocks\n", id, traveller.blocks.size());
+  ++(!brings ? outcome_.moved_bare : on_device ? outcome_.moved_on_device : outcome_.moved);
+  engine_.ReleaseTicket(traveller.from);
+  if (on_device && ways_.Below(2) == 0) {  // else what it brings is cached here already, and stays so
+    engine_.FlushCache();
+    pins_.clear();
+  }
+  const std::string right = RightRefusal(client.ask(), scenario_.engine, engine_.blocks().num_usable());
+  if (engine_.Adopt(traveller.request, half ? 0 : traveller.to, traveller.blocks).has_value() != !right.empty())
+    throw Failure{fmt::format("request {} comes back and is {}", id, right.empty() ? "refused" : "taken")};
+  const bool is_held = manager.device_holdings().Find(traveller.to) != nullptr;
+  if (on_device && brings && right.empty() && is_held)
+    throw Failure{fmt::format("room for request {} is set aside though it is there", id)};
+  if (!half) engine_.ReleaseTicket(traveller.to);
+  judge_.CameBack(id, brings && !on_device);
+  if (!right.empty() && !client.cancelled) {
+    client.due = Ending{RequestError::kWorkersLost, ""};
+    client.OnError(RequestError::kWorkersLost, "");
+  }
+  if (!client.over()) {
+    const Request& back = *engine_.requests().at(id);
+    turns_.Joined(back);
+    for (const RequestId other : open_) {  // goes after it now, where the client had nothing else before
+      if (turns_.ClientOf(other) == back.client) newcomers_.Left(other);
+    }
+    const bool may_find = manager.prefixes().enabled() && scenario_.engine.blocks.hash_bits == 128;
+    const bool has_them = !on_device ? back.swapped_out() : IsCached(back) || !may_find;
+    if (brings ? !has_them : back.swapped_out())
+      throw Failure{fmt::format("the blocks of request {} were lost on the way", id)};
+  }
+  Settle();
+}
+
+/// Something of what the request brought can be found; how much, it brought.
+bool Simulation::IsCached(const Request& request) const {
+  return std::ranges::any_of(request.sequences, [&](const Sequence& s) {
+    return !engine_.blocks().prefixes().Find(request.cache_salt, s.tokens).empty();
+  });
+}
+
+bool Simulation::IsTravelling(RequestId id) const {
+  return std::ranges::any_of(travellers_, [&](const Traveller& t) { return t.request->id == id; });
+}
+
+}  // namespace quire::sim
