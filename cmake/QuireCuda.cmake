@@ -46,6 +46,10 @@ function(quire_cuda_library name)
   endif()
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
   target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall;-Werror=all-warnings>")
+  # Kernels that only sm_90a can run are launched where the build has them (kernels/cuda/simt/group_mma.cuh).
+  if(CMAKE_CUDA_ARCHITECTURES MATCHES "90a")
+    target_compile_definitions(${name} PRIVATE QUIRE_HAS_SM90A)
+  endif()
   target_link_libraries(${name} PUBLIC CUDA::cudart ${ARG_DEPS})
 endfunction()
 

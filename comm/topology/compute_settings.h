@@ -49,13 +49,16 @@ constexpr auto ChoicesOf(ActivationType) {
 
 /// What computes the attention of decodes on a GPU. Chunks of prompts always have PrefillAttention.
 enum class AttentionBackend {
-  kAuto,  // tensor cores; fp32 goes through PrefillAttention
-  kV1,    // PagedDecodeV1 for every batch
-  kV2,    // PagedDecode: partitions of 512 tokens, but v1 where the literature's rule prefers it (PrefersV1)
+  kAuto,   // tensor cores; fp32 goes through PrefillAttention
+  kV1,     // PagedDecodeV1 for every batch
+  kV2,     // PagedDecode: partitions of 512 tokens, but v1 where the literature's rule prefers it (PrefersV1)
+  kWgmma,  // as kAuto, but prompts by products of warpgroups, where the device has those (sm_90a)
 };
 constexpr auto ChoicesOf(AttentionBackend) {
-  return std::to_array<Choice<AttentionBackend>>(
-      {{AttentionBackend::kAuto, "auto"}, {AttentionBackend::kV1, "v1"}, {AttentionBackend::kV2, "v2"}});
+  return std::to_array<Choice<AttentionBackend>>({{AttentionBackend::kAuto, "auto"},
+                                                  {AttentionBackend::kV1, "v1"},
+                                                  {AttentionBackend::kV2, "v2"},
+                                                  {AttentionBackend::kWgmma, "wgmma"}});
 }
 
 /// How workers compute: one type from flags and topology files to the engines of the ranks. What is written here is

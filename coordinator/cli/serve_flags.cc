@@ -107,7 +107,7 @@ const Flag kFlags[] = {
     {.name = "--attention-backend",
      .key = "attention_backend",
      .takes = "KIND",
-     .help = "Kernels of decodes, on GPUs: auto, or the paged attention of the literature, v1 or v2"},
+     .help = "Attention on GPUs: auto, wgmma (prompts by warpgroups), v1 or v2 (of the literature)"},
     {.name = "--threads-per-worker", .key = "threads_per_worker", .takes = "N", .help = "Threads that compute, each"},
     {.name = "--api-key-file",
      .key = "server.api_keys",

@@ -128,7 +128,7 @@ class PlainTest(FlagCase):
 
     def test_attention_backend(self):
         self.assertEqual(self.setting("attention_backend"), "auto")
-        for name in ("v1", "v2"):
+        for name in ("v1", "v2", "wgmma"):
             refused = quire("serve", "--model", TINY, "--backend", "cpu", "--attention-backend", name)
             self.assertEqual(refused.returncode, 2)
             self.assertIn(f"--attention-backend {name} needs a GPU", refused.stderr)

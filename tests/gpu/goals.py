@@ -11,6 +11,7 @@ MEASURED = [
     ("decode attention 8 x 8K, GQA 4, bf16", ">=", 0.80, "decode attention", "8 x 8K, GQA 4, bf16", "decode attention", "of_copy"),
     ("decode attention 1 x 32K, GQA 4, bf16", ">=", 0.60, "decode attention", "1 x 32K, GQA 4, bf16", "decode attention", "of_copy"),
     ("prefill attention 4K, head 128, TFLOP/s", ">=", 250, "prefill attention", "1 x 4096 tokens, head size 128", "prefill attention", "tflop_per_s"),
+    ("the same by warpgroups, TFLOP/s", ">=", 400, "prefill attention", "1 x 4096 tokens, head size 128", "by warpgroups", "tflop_per_s"),
     ("sampling, 64 rows, greedy, us", "<=", 60, "sampling", "64 rows", "greedy", "median_us"),
     ("sampling, 64 rows, top-k 50, top-p 0.9, us", "<=", 60, "sampling", "64 rows", "top-k 50, top-p 0.9", "median_us"),
 ] + [(f"8B step, batch {batch} (extrapolated)", ">=", bound, "decode steps", f"{batch} sequences of 1024, 32 layers", "from", "of_copy")

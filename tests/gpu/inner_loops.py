@@ -4,7 +4,7 @@
   inner_loops.py SASS FUNCTION PRODUCTS COPIES
 
 SASS is what `cuobjdump -sass` prints of a cubin, FUNCTION a regular expression for mangled names. Of all ways from the
-head of a loop to its end that execute exactly PRODUCTS tensor-core instructions (HMMA) and COPIES asynchronous copies
+head of a loop to its end that execute exactly PRODUCTS tensor-core instructions (HMMA, or HGMMA of warpgroups) and COPIES asynchronous copies
 (LDGSTS) it prints the shortest: the turn of a tile in which nothing special happens. What stands outside of loops and
 turns that do more (masks, rescaling, the end of an item) are not counted, nor is time: it is a figure to compare two
 versions of a kernel by."""
@@ -59,7 +59,7 @@ def shortest_turn(code, products, copies):
         for i in range(head, end + 1):
             name, _ = operation(code[i][1])
             for place, (length, _) in ways.get(i, {}).items():
-                after = (place[0] + (name == "HMMA"), place[1] + (name == "LDGSTS"))
+                after = (place[0] + (name in ("HMMA", "HGMMA")), place[1] + (name == "LDGSTS"))
                 if after[0] > products or after[1] > copies:
                     continue
                 if i == end and after == (products, copies) and (best is None or length + 1 < best[0]):

@@ -25,6 +25,7 @@ void Executor::WaitForCopies(size_t pending, Where where) {
       shared_.EndCopy(at, copy.size);
       Check(shared_.Note(at, copy.size, Access::kWrite, Now(Access::kWrite), *this), where);
       std::memcpy(shared_.data() + copy.offset, copy.bytes, copy.size);
+      Running().unshared_in = epoch_;
     }
   }
 }

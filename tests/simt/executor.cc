@@ -106,6 +106,8 @@ void Executor::RunBlock() {
     std::fill(std::begin(t.clock), std::end(t.clock), 0);
     t.clock[i % 32] = 1;
     t.copies.Clear();
+    t.mmas = {};
+    t.shared_until = t.unshared_in = 0;
     t.waited = false;
   }
   while (exited_ < num_threads_) {
@@ -125,6 +127,7 @@ void Executor::Step(size_t ready_index) {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   if (t.fiber.finished()) {
     if (t.copies.InFlight()) Fail("ends with copies in flight", Where::current());
+    CheckGroup(running_);
     CheckWaited("ends", Where::current());
     t.state = State::kExited;
     ++exited_;
@@ -236,6 +239,7 @@ std::byte* Executor::Shared(int64_t offset, size_t size, Access access, Where wh
     Wait(State::kReady, where);
   }
   Check(shared_.Note(static_cast<size_t>(offset), size, access, Now(access), *this), where);
+  if (access != Access::kRead) Running().unshared_in = epoch_;
   return shared_.data() + offset;
 }
 

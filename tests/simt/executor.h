@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <source_location>
@@ -59,6 +60,14 @@ class Executor final : private Order {
   void StartCopy(int64_t offset, const void* bytes, size_t size, Where where);
   void CommitCopies();
   void WaitForCopies(size_t pending, Where where);
+  /// Products of a warpgroup, computed when the thread waits for them (group_mma.cuh).
+  void BeginGroupMmas() { Running().mmas.begun = true; }
+  void QueueGroupMma(std::function<void()> multiply, Where where);
+  void WaitForGroupMmas();
+  /// What the thread has written so far is seen by such products behind the next barrier, and else it is not.
+  void ShareWithGroupMmas();
+  /// Bytes that such a product reads, checked.
+  const std::byte* SharedForGroup(int64_t offset, size_t size, Where where);
   void WaitForPrerequisites() { Running().waited = true; }
   void CheckWaited(const char* does, Where where) const {
     if (overlaps_ && !threads_[static_cast<size_t>(running_)]->waited) FailUnwaited(does, where);
@@ -71,6 +80,11 @@ class Executor final : private Order {
 
  private:
   enum class State { kReady, kAtBarrier, kInCollective, kExited };
+  struct GroupMmas {
+    bool begun = false;
+    std::vector<std::function<void()>> queued;
+    uint64_t places = 0;  // a hash of all so far
+  };
   struct Thread {
     Fiber fiber;
     State state = State::kExited;
@@ -81,8 +95,10 @@ class Executor final : private Order {
     int source = 0;
     Combine combine = nullptr;
     CopyQueue copies;
-    bool waited = false;  // for prerequisites
-    uint32_t clock[32] = {};  // per lane of its warp: how many of its warp barriers came before now
+    GroupMmas mmas;
+    uint32_t shared_until = 0, unshared_in = 0;  // epochs: of the last ShareWithGroupMmas, of the last write behind it
+    bool waited = false;                         // for prerequisites
+    uint32_t clock[32] = {};                     // per lane of its warp: how many of its warp barriers came before now
   };
 
   bool Before(const Stamp& earlier) const override;
@@ -94,6 +110,7 @@ class Executor final : private Order {
   void RunBlock();
   void Step(size_t ready_index);
   void ReleaseBarrier();
+  void CheckGroup(int thread) const;
   bool MeetsIn(const Thread& a, const Thread& b) const;
   void TryCollective(int warp, uint32_t mask);
   [[noreturn]] void FailStuck() const;

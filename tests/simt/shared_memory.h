@@ -45,6 +45,7 @@ class SharedMemory {
   /// From here to EndCopy a copy of now.thread's may write the bytes at any time: nobody may touch them.
   Fault StartCopy(size_t offset, size_t size, const Stamp& now, const Order& order);
   void EndCopy(size_t offset, size_t size);
+  const Stamp& LastWrite(size_t offset) const { return cells_[offset].write; }
 
  private:
   struct Cell {

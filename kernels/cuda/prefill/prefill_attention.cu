@@ -40,4 +40,8 @@ void PrefillAttention(const CudaStream& stream, const PrefillAttentionParams& pa
   }
 }
 
+bool HasPrefillInGroups(int32_t head_size) {
+  return (head_size == 64 || head_size == 128) && simt::DeviceHasGroupMma();
+}
+
 }  // namespace quire::kernels

@@ -38,7 +38,11 @@ struct PrefillAttentionParams {
   const PrefillMerge* merges = nullptr;  // [num_merges], of tiles that are split: none in fp32 or of heads beyond 256
   int32_t num_merges = 0;
   float* workspace = nullptr;  // PrefillSplit::WorkspaceFloats(), 16-byte aligned; null: nothing is split
+  bool in_groups = false;      // products by whole warpgroups, where HasPrefillInGroups()
 };
 void PrefillAttention(const CudaStream& stream, const PrefillAttentionParams& params);
+
+/// Whether the current device, and this build, multiply by warpgroups for heads of that size (sm_90a; 64 and 128).
+bool HasPrefillInGroups(int32_t head_size);
 
 }  // namespace quire::kernels

@@ -2,6 +2,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cuda/prefill/prefill_attention.cuh"
+#include "kernels/cuda/prefill/prefill_attention_groups.cuh"
 #include "kernels/cuda/prefill/prefill_attention_scalar.cuh"
 
 namespace quire::kernels {
@@ -17,8 +18,17 @@ void LaunchPrefill(const CudaStream& stream, const PrefillLaunch& launch) {
 
 template <class T, class C, int kHeadSize>
 void LaunchPrefillInTiles(const CudaStream& stream, const PrefillLaunch& launch) {
+  constexpr bool kHasGroups = kHeadSize == 64 || kHeadSize == 128;
   using Kernel = PrefillAttentionKernel<T, C, kHeadSize>;
-  LaunchPrefill<Kernel>(stream, launch);
+  if constexpr (kHasGroups) {
+    if (launch.op.in_groups && HasPrefillInGroups(kHeadSize)) {
+      LaunchPrefill<PrefillGroupsKernel<T, C, kHeadSize>>(stream, launch);
+    } else {
+      LaunchPrefill<Kernel>(stream, launch);
+    }
+  } else {
+    LaunchPrefill<Kernel>(stream, launch);
+  }
   if (launch.op.num_merges == 0) return;
   using Combine = CombinePrefillKernel<T, kHeadSize, Kernel::kRows>;
   simt::Launch<Combine>({int64_t{launch.op.num_merges} * launch.op.cache.num_kv_heads * Combine::kBlocks},

@@ -24,7 +24,7 @@ struct PrefillMerge {
   int32_t sequence, first_row, first_slot, num_slots;
 };
 
-inline constexpr int32_t kPrefillCut = 64;
+inline constexpr int32_t kPrefillCut = 128;
 /// No part of a tile's positions is shorter: reading them must outweigh what is written and read again of its results.
 inline constexpr int32_t kPrefillLeastPart = 512;
 

@@ -68,39 +68,50 @@ __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, int tile_r
 /// places with rows 4..7. Eight rows of a group (a matrix of ldmatrix) and four rows of two neighbouring groups (what
 /// copies of whole 32-byte sectors write) therefore touch all 32 banks once. Returns the element a unit begins at.
 /// Units an even number of groups or a multiple of 8 rows apart are a constant apart.
-__device__ constexpr int UnitOf(int group, int row, int rows) { return (group * rows + (row ^ (group & 1) << 2)) * 8; }
+__host__ __device__ constexpr int UnitOf(int group, int row, int rows) {
+  return (group * rows + (row ^ (group & 1) << 2)) * 8;
+}
+
+/// How tiles of keys and values lie in shared memory, and how many threads share how long ones. Units: as UnitOf, or
+/// without places that change.
+template <int kHeadSize>
+struct WarpTiles {
+  static constexpr int kThreads = 128;
+  static constexpr int kTokens = kHeadSize <= 128 ? 64 : 32;  // two blocks fit the shared memory of an SM
+  __host__ __device__ static constexpr int UnitAt(int group, int row, int rows) { return UnitOf(group, row, rows); }
+  static constexpr int SizeOf(int groups, int rows) { return groups * rows * 8; }
+};
 
 /// Brings tiles of kTokens positions, begun at multiples of kTokens, from the paged cache into shared memory: keys
 /// [kTokens, kHeadSize] and values transposed, [kHeadSize, kTokens]; zeros for keys and values of positions outside
 /// [begin, end). Copies are asynchronous and one tile ahead; block ids are read two tiles ahead. A thread's share of
 /// every tile is one key position and one group of 8 value positions, so that it follows two table entries. FP8 is
 /// copied as it is and widened by the thread that copied it.
-template <class T, class C, int kHeadSize>
+template <class T, class C, int kHeadSize, class Tiles>
 class PrefillTileLoader {
  public:
-  static constexpr int kThreads = 128;
-  static constexpr int kTokens = kHeadSize <= 128 ? 64 : 32;  // two blocks fit the shared memory of an SM
+  static constexpr int kThreads = Tiles::kThreads, kTokens = Tiles::kTokens;
   static constexpr int kTileSize = kTokens * kHeadSize;
   static constexpr bool kWidens = !std::is_same_v<T, C>;
 
   static constexpr int64_t SharedSize() {
-    return 2 * simt::SharedBytes(kStages * kTileSize * sizeof(T)) +
+    return simt::SharedBytes(kStages * kKeysSize * sizeof(T)) + simt::SharedBytes(kStages * kValuesSize * sizeof(T)) +
            (kWidens ? simt::SharedBytes(kRawKeys * sizeof(C)) + simt::SharedBytes(kTileSize * sizeof(C)) : 0);
   }
 
   __device__ PrefillTileLoader(const PrefillLaunch& p, const PrefillWork& work, simt::SharedArena& arena)
       : p_(p),
         work_(work),
-        keys_(arena.Take<T>(kStages * kTileSize)),
-        values_(arena.Take<T>(kStages * kTileSize)),
+        keys_(arena.Take<T>(kStages * kKeysSize)),
+        values_(arena.Take<T>(kStages * kValuesSize)),
         raw_keys_(arena.Take<C>(kWidens ? kRawKeys : 0)),
         raw_values_(arena.Take<C>(kWidens ? kTileSize : 0)) {
     const int warp = simt::ThreadX() / 32, lane = simt::ThreadX() % 32;
     key_token_ = simt::ThreadX() % kTokens;
     value_group_ = warp % kPairs * 2 + lane % 2;
     value_row_ = warp / kPairs * 16 + lane / 2;
-    key_unit_ = UnitOf(simt::ThreadX() / kTokens, key_token_, kTokens);
-    value_unit_ = UnitOf(value_group_, value_row_, kHeadSize);
+    key_unit_ = Tiles::UnitAt(simt::ThreadX() / kTokens, key_token_, kTokens);
+    value_unit_ = Tiles::UnitAt(value_group_, value_row_, kHeadSize);
     ReadBlocks(work.begin / kTokens);
   }
 
@@ -124,16 +135,18 @@ class PrefillTileLoader {
     }
   }
 
-  __device__ simt::SharedArray<T> Keys(int tile) const { return keys_ + (tile & (kStages - 1)) * kTileSize; }
-  __device__ simt::SharedArray<T> Values(int tile) const { return values_ + (tile & (kStages - 1)) * kTileSize; }
+  __device__ simt::SharedArray<T> Keys(int tile) const { return keys_ + (tile & (kStages - 1)) * kKeysSize; }
+  __device__ simt::SharedArray<T> Values(int tile) const { return values_ + (tile & (kStages - 1)) * kValuesSize; }
 
  private:
   static constexpr int kStages = kWidens ? 1 : 2;
+  static constexpr int kKeysSize = Tiles::SizeOf(kHeadSize / 8, kTokens);
+  static constexpr int kValuesSize = Tiles::SizeOf(kTokens / 8, kHeadSize);
   static constexpr int kX = 16 / sizeof(C);
   static constexpr int kChunks = kHeadSize / kX;       // of a key
   static constexpr int kSharers = kThreads / kTokens;  // threads that share a key
   static constexpr int kKeyCopies = (kChunks + kSharers - 1) / kSharers;
-  static constexpr int kKeyUnitStep = kSharers * kTokens * 8;
+  static constexpr int kKeyUnitStep = Tiles::UnitAt(kSharers, 0, kTokens);
   static constexpr int kRawKeys = kKeyCopies * kThreads * kX;
   static constexpr int kPairs = kTokens / 16;  // of groups of value positions; a warp copies one pair
   static constexpr int kRowStep = 16 * (kThreads / 32) / kPairs;
@@ -195,7 +208,7 @@ class PrefillTileLoader {
         simt::Vec<uint32_t, 4> wide;
 #pragma unroll
         for (int j = 0; j < 4; ++j) wide.v[j] = simt::PairFromFp8<T>(pairs.v[half * 4 + j]);
-        simt::StoreVec<4>(keys, UnitOf(chunk * 2 + half, key_token_, kTokens) / 2, wide);
+        simt::StoreVec<4>(keys, Tiles::UnitAt(chunk * 2 + half, key_token_, kTokens) / 2, wide);
       }
     }
   }

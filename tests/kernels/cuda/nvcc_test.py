@@ -31,7 +31,7 @@ def errors_of(command, source):
 
 def compile_errors(nvcc, source, targets):
     codes = [f"-gencode=arch=compute_{a},code=compute_{a}" for a in targets]
-    return errors_of([nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-Xcompiler=-Wall", "-Werror=all-warnings", *codes, "-fatbin",
+    return errors_of([nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-DQUIRE_HAS_SM90A", "-Xcompiler=-Wall", "-Werror=all-warnings", *codes, "-fatbin",
                       source, "-o", os.devnull], source)
 
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "kernels/cuda/prefill/prefill_attention_tiles.cuh"
+#include "kernels/cuda/prefill/prefill_attention_groups.cuh"
 #include "kernels/cuda/prefill_case.h"
 #include "simt/expect_error.h"
 #include "tests/support/random.h"
@@ -13,11 +13,17 @@
 namespace quire::kernels {
 namespace {
 
-void ExpectEqualsReference(const PrefillShape& shape, uint64_t seed) {
-  PrefillCase c(shape, seed);
-  simt::WithOptions options({.seed = seed, .switch_chance = seed % 7 == 0 ? 0.02 : 0.0});
-  PrefillAttention(CudaStream{}, c.Params());
-  EXPECT_EQ(c.Wrong(), "");
+/// Both kernels that know the shape.
+void ExpectEqualsReference(PrefillShape shape, uint64_t seed) {
+  const bool has_groups = shape.dtype != NumberType::kF32 && (shape.head_size == 64 || shape.head_size == 128);
+  for (const bool in_groups : {false, true}) {
+    if (in_groups && !has_groups) continue;
+    shape.in_groups = in_groups;
+    PrefillCase c(shape, seed);
+    simt::WithOptions options({.seed = seed, .switch_chance = seed % 7 == 0 ? 0.02 : 0.0});
+    PrefillAttention(CudaStream{}, c.Params());
+    EXPECT_EQ(c.Wrong(), "");
+  }
 }
 
 const std::vector<std::vector<int32_t>> kGroupings = {
@@ -45,6 +51,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverChunks) {
   const std::vector<std::vector<Chunk>> batches = {
       {{1, 1}, {2, 2}, {63, 63}, {64, 64}, {65, 65}},  // fresh prompts around a tile's length
       {{33, 140}, {64, 128}, {7, 191}},                // chunks at offsets
+      {{40, 300}, {129, 400}},                         // over several of the longest tiles
       {{1, 64}, {1, 65}, {1, 200}},                    // decodes
       {{0, 0}, {4, 0}, {150, 150}, {0, 77}},           // sequences without work around one with
   };
@@ -113,10 +120,11 @@ TEST(PrefillAttentionTest, SinksTakeWeight) {
 }
 
 TEST(PrefillAttentionTest, ThreadOrderChangesNotABit) {
-  for (const bool fp8 : {false, true}) {
+  for (const auto& [fp8, in_groups] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     std::vector<float> first;
     for (uint64_t seed = 1; seed <= 4; ++seed) {
-      PrefillCase c({.fp8_cache = fp8, .head_size = 96, .chunks = {{40, 100}}}, 9);
+      const int32_t head_size = in_groups ? 64 : 96;
+      PrefillCase c({.fp8_cache = fp8, .head_size = head_size, .chunks = {{40, 150}}, .in_groups = in_groups}, 9);
       simt::WithOptions options({.seed = seed, .switch_chance = 0.1});
       PrefillAttention(CudaStream{}, c.Params());
       if (seed == 1) first = c.Output();
@@ -126,9 +134,11 @@ TEST(PrefillAttentionTest, ThreadOrderChangesNotABit) {
 }
 
 TEST(PrefillAttentionTest, CutsOfAPromptChangeNotABit) {
-  for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
+  for (const auto& [dtype, in_groups] :
+       {std::pair{NumberType::kF32, false}, {NumberType::kBF16, false}, {NumberType::kBF16, true}}) {
     for (const int32_t window : {0, 50}) {
-      const PrefillShape shape{.dtype = dtype, .head_start = {0, 2}, .chunks = {{150, 150}}, .window = window};
+      const PrefillShape shape{
+          .dtype = dtype, .head_start = {0, 2}, .chunks = {{150, 150}}, .window = window, .in_groups = in_groups};
       PrefillCase whole(shape, 10), cut(shape, 10);
       PrefillAttention(CudaStream{}, whole.Params());
       EXPECT_EQ(whole.Wrong(), "");
@@ -148,10 +158,12 @@ TEST(PrefillAttentionTest, PositionsOfFewTilesAreSplit) {
   const std::tuple<std::vector<Chunk>, int32_t, int64_t> batches[] = {
       {{{5, 1100}}, 0, 1}, {{{3, 2100}, {2, 0}, {9, 90}}, 0, 1}, {{{20, 1900}}, 1200, 1}, {{{20, 1900}}, 500, 0}};
   for (const auto& [chunks, window, merges] : batches) {
-    for (const auto& [dtype, fp8, head_size] : {std::tuple{NumberType::kF16, false, 64},
-                                                {NumberType::kBF16, true, 80},
-                                                {NumberType::kBF16, false, 128},
-                                                {NumberType::kF16, false, 256}}) {
+    for (const auto& [dtype, fp8, head_size, in_groups] : {std::tuple{NumberType::kF16, false, 64, false},
+                                                           {NumberType::kBF16, true, 80, false},
+                                                           {NumberType::kBF16, false, 128, false},
+                                                           {NumberType::kF16, false, 256, false},
+                                                           {NumberType::kF16, false, 128, true},
+                                                           {NumberType::kBF16, true, 64, true}}) {
       PrefillCase c({.dtype = dtype,
                      .fp8_cache = fp8,
                      .head_size = head_size,
@@ -161,7 +173,8 @@ TEST(PrefillAttentionTest, PositionsOfFewTilesAreSplit) {
                      .soft_cap = ++seed % 3 == 0 ? 1.5f : 0.0f,
                      .sinks = seed % 2 == 0,
                      .first_sink = 7,
-                     .split = {.num_ctas = 8}},
+                     .split = {.num_ctas = 8},
+                     .in_groups = in_groups},
                     seed);
       EXPECT_EQ(c.num_merges(), merges);
       PrefillAttention(CudaStream{}, c.Params());
@@ -203,6 +216,11 @@ TEST(PrefillTilesTest, AccessesTouchEveryBankOnce) {
         std::vector<int> matrix, sectors;
         for (int i = 0; i < 8; ++i) matrix.push_back(UnitOf(group, row + i, rows));
         for (int i = 0; i < 8; ++i) sectors.push_back(UnitOf(group / 2 * 2 + i % 2, row + group % 2 * 4 + i / 2, rows));
+        EXPECT_EQ(banks(matrix), 8u);
+        EXPECT_EQ(banks(sectors), 8u);
+        matrix.clear(), sectors.clear();
+        for (int i = 0; i < 8; ++i) matrix.push_back(GroupTiles::UnitAt(group, row + i, rows));
+        for (int i = 0; i < 8; ++i) sectors.push_back(GroupTiles::UnitAt(group / 2 * 2 + i % 2, row + i / 2, rows));
         EXPECT_EQ(banks(matrix), 8u);
         EXPECT_EQ(banks(sectors), 8u);
       }
@@ -256,7 +274,7 @@ TEST(PlanPrefillTest, SplitsWhatLeavesTheDeviceIdleIntoEqualParts) {
     EXPECT_EQ(by_begin[i].begin, next);
     EXPECT_EQ(by_begin[i].slot, static_cast<int32_t>(i));
     EXPECT_EQ(by_begin[i].num_keys, by_begin[i].end - by_begin[i].begin);
-    EXPECT_NEAR(by_begin[i].num_keys, 1024, 64);
+    EXPECT_NEAR(by_begin[i].num_keys, 1024, kPrefillCut);
     EXPECT_TRUE(i == 0 || by_begin[i].begin % kPrefillCut == 0);
     next = by_begin[i].end;
   }

@@ -19,7 +19,7 @@ void PrefillF16(const CudaStream& stream, const PrefillLaunch& launch) {
   LaunchPrefill<PrefillAttentionKernel<simt::Half, simt::Fp8E4M3, 256>>(stream, launch);
 }
 void PrefillBF16(const CudaStream& stream, const PrefillLaunch& launch) {
-  LaunchPrefillInTiles<simt::BFloat16, simt::BFloat16, 64>(stream, launch);
+  LaunchPrefillInTiles<simt::BFloat16, simt::BFloat16, 64>(stream, launch);  // both kernels
 }
 
 namespace {
@@ -42,6 +42,8 @@ std::vector<PrefillShape> Shapes() {
        .first_sink = 8,
        .split = {.num_ctas = 10}},
       {.chunks = {{2, 20}}, .first_block = 1'100'000},  // offsets of 2,048 elements a block
+      {.head_start = {0, 2}, .chunks = {{3, 3}, {70, 420}}, .in_groups = true},
+      {.head_start = {0, 1}, .chunks = {{90, 300}}, .window = 30, .in_groups = true},
       {.dtype = NumberType::kF32, .chunks = {{20, 75}}, .window = 40},
       {.dtype = NumberType::kF32, .chunks = {{2, 20}}, .first_block = 1'100'000},
   };

@@ -191,7 +191,8 @@ PrefillAttentionParams PrefillCase::Params() const {
           .sinks = shape_.sinks ? sinks_.data() : nullptr,
           .merges = merges_.data(),
           .num_merges = static_cast<int32_t>(num_merges_),
-          .workspace = workspace_.data()};
+          .workspace = workspace_.data(),
+          .in_groups = shape_.in_groups};
 }
 
 std::vector<double> PrefillCase::Expected() const { return reference::PrefillAttention(Params(), NumSeqs()); }
@@ -239,7 +240,7 @@ std::string PrefillCase::Name() const {
   return std::string(LayoutOf(shape_.dtype).name) + (shape_.fp8_cache ? ", fp8 cache" : "") + ", head_size " +
          std::to_string(shape_.head_size) + ", block_size " + std::to_string(shape_.block_size) + ", " +
          std::to_string(NumHeads()) + "/" + std::to_string(kv_heads_) + " heads, window " +
-         std::to_string(shape_.window);
+         std::to_string(shape_.window) + (shape_.in_groups ? ", in groups" : "");
 }
 
 }  // namespace quire::kernels

@@ -28,6 +28,7 @@ struct PrefillShape {
   bool resident_table = false;  // rows of the table are not those of the sequences
   int64_t first_block = 0;      // ids of the blocks in use begin here
   PrefillSplit split = {};      // num_ctas; kv heads are those of head_start
+  bool in_groups = false;       // products by warpgroups
 
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };

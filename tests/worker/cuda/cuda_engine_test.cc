@@ -411,6 +411,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF16},
              {},
              0.02},
+        Case{"PromptsByWarpgroups", {}, {.dtype = kBF16, .attention = AttentionBackend::kWgmma}},
         Case{"V1F32", {.dtype = "F32"}, {.dtype = kF32, .attention = AttentionBackend::kV1}, {}, 1e-4},
         Case{"V1Bf16WithoutGraphs", {}, {.dtype = kBF16, .attention = AttentionBackend::kV1, .graphs = false}},
         Case{"V1Fp8Cache", {}, {.dtype = kF16, .attention = AttentionBackend::kV1, .fp8_cache = true}, {}, 0.5},

@@ -75,7 +75,9 @@ class PrefillCase {
   }
 
   std::vector<Variant> Variants() {
-    std::vector<Variant> variants = {{"prefill attention", [this](int64_t set) { Queue(set); }}};
+    std::vector<Variant> variants = {{"prefill attention", [this](int64_t set) { Queue(set, false); }}};
+    if (kernels::HasPrefillInGroups(batch_.shape().head_size))
+      variants.push_back({"by warpgroups", [this](int64_t set) { Queue(set, true); }});
     if (library_ != nullptr) {
       const auto queue = [this](int64_t set) { library_->Queue(set, queries_.as<void>(), out_.as<void>()); };
       variants.push_back({"FlashInfer", queue});
@@ -84,7 +86,7 @@ class PrefillCase {
   }
 
  private:
-  void Queue(int64_t set) const {
+  void Queue(int64_t set, bool in_groups) const {
     PrefillAttention(device_.stream(), {.dtype = kBF16,
                                         .queries = queries_.as<void>(),
                                         .query_stride = batch_.row(),
@@ -105,7 +107,8 @@ class PrefillCase {
                                         .window = 0,
                                         .merges = merges_.as<kernels::PrefillMerge>(),
                                         .num_merges = static_cast<int32_t>(plan_.num_merges),
-                                        .workspace = parts_.as<float>()});
+                                        .workspace = parts_.as<float>(),
+                                        .in_groups = in_groups});
   }
 
   static constexpr int32_t kMostJudged = 4096;
