@@ -1,8 +1,6 @@
 #include "coordinator/core/block_manager.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <vector>
 
 #include "comm/base/error.h"
@@ -133,43 +131,31 @@ void BlockManager::Trim(Sequence& sequence) {
   }
 }
 
-std::vector<BlockId> BlockManager::FullBlocks(const Sequence& sequence) const {
-  const auto full = std::min(static_cast<size_t>(sequence.num_computed / block_size()), sequence.blocks.size());
-  return {sequence.blocks.begin(), sequence.blocks.begin() + static_cast<ptrdiff_t>(full)};
-}
-
-std::vector<BlockId> BlockManager::ShareFull(uint64_t ticket, std::span<const Sequence> sequences) {
-  std::vector<BlockId> blocks;
-  if (has_states() || options_.sliding_window > 0) return blocks;
-  std::set<BlockId> known;
-  for (const Sequence& sequence : sequences) {
-    for (const BlockId block : FullBlocks(sequence)) {
-      if (known.insert(block).second) blocks.push_back(block);
-    }
-  }
+std::vector<BlockId> BlockManager::ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks) {
+  if (has_states() || options_.sliding_window > 0) return {};
+  const int full = std::min(sequence.num_computed / block_size(), static_cast<int>(sequence.blocks.size()));
+  const auto end = sequence.blocks.begin() + std::min(full, max_blocks);
+  std::vector<BlockId> blocks(sequence.blocks.begin(), end);
   if (!blocks.empty()) device_holdings_.Share(ticket, blocks);
   return blocks;
 }
 
-void BlockManager::CacheArrived(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences) {
+void BlockManager::CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence) {
   const MigrationHolding* holding = device_holdings_.Find(ticket);
-  std::map<BlockId, BlockId> arrived;
-  for (size_t i = 0; holding != nullptr && i < std::min(names.size(), holding->blocks.size()); ++i)
-    arrived[names[i]] = holding->blocks[i];
-  for (Sequence& sequence : sequences) {
-    const bool whole = std::ranges::all_of(sequence.blocks, [&](BlockId name) { return arrived.contains(name); });
-    for (BlockId& block : sequence.blocks) {
-      if (!whole) break;
-      block = arrived.at(block);
-      fill_.Open(block);
-      fill_.Raise(block, block_size());
-    }
-    sequence.num_computed = whole ? static_cast<int>(sequence.blocks.size()) * block_size() : 0;
-    prefixes_.NameComputed(sequence);
-    sequence.num_computed = 0;
-    sequence.blocks.clear();
-    sequence.contents.Restart();
+  if (holding == nullptr) return;
+  const int count = std::min(num_blocks, static_cast<int>(holding->blocks.size()));
+  QUIRE_CHECK(count * block_size() <= sequence.num_tokens(), "{} blocks of {} tokens arrived", count,
+              sequence.num_tokens());
+  sequence.blocks.assign(holding->blocks.begin(), holding->blocks.begin() + count);
+  for (const BlockId block : sequence.blocks) {
+    fill_.Open(block);
+    fill_.Raise(block, block_size());
   }
+  sequence.num_computed = count * block_size();
+  prefixes_.NameComputed(sequence);
+  sequence.num_computed = 0;
+  sequence.blocks.clear();
+  sequence.contents.Restart();
   device_holdings_.Release(ticket);
 }
 

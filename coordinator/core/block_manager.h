@@ -50,13 +50,12 @@ class BlockManager {
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the computed tokens.
   void Trim(Sequence& sequence);
-  /// Its device blocks that are full of computed tokens: nobody writes them any more.
-  std::vector<BlockId> FullBlocks(const Sequence& sequence) const;
-  /// Those of all the sequences, each once, are held under the ticket, too. None where states or windows count as well.
-  std::vector<BlockId> ShareFull(uint64_t ticket, std::span<const Sequence> sequences);
-  /// The blocks that the sequences name were copied into the device blocks under the ticket, names[i] into block i: now
-  /// whoever computes those tokens finds them cached. The ticket ends, and the sequences hold and name nothing.
-  void CacheArrived(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences);
+  /// The leading device blocks of a sequence that are full of computed tokens, which nobody writes any more, at most so
+  /// many of them, are held under the ticket, too. None where states or windows count as well.
+  std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
+  /// The first blocks under the ticket got what such blocks of the sequence held elsewhere: now whoever computes its
+  /// tokens finds them cached. The ticket ends. The sequence holds and names nothing, before and after.
+  void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence);
   /// Gives all blocks back, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);
 

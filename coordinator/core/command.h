@@ -10,17 +10,9 @@
 #include "coordinator/core/live_options.h"
 #include "coordinator/core/migration_way.h"
 #include "coordinator/core/request.h"
-#include "coordinator/core/step_times.h"
+#include "coordinator/core/step_outcome.h"
 
 namespace quire {
-
-/// A choice that its text ended (a stop string), which only its sink could know.
-struct StoppedChoice {
-  RequestId request;
-  int choice;
-
-  bool operator==(const StoppedChoice&) const = default;
-};
 
 /// What goes into an engine, as data; engine.h says of the calls of these names what they do. Whatever is large is
 /// referred to, and only has to last until Engine::Apply returns.
@@ -59,11 +51,16 @@ struct PinPrefix {
 struct Unpin {
   uint64_t pin;
 };
+struct Share {
+  RequestId id;
+  uint64_t ticket;
+  int max_blocks;
+};
 struct Depart {
   RequestId id;
   uint64_t ticket;
   int max_blocks;
-  MigrationWay way;
+  int num_copied;
 };
 struct Reserve {
   uint64_t ticket;
@@ -86,7 +83,7 @@ struct ChangeOptions : LiveOptions {};
 using Command =
     std::variant<command::Submit, command::Cancel, command::Plan, command::Commit, command::Expire, command::StartEpoch,
                  command::SetSwapSpeed, command::FlushCache, command::PinPrefix, command::Unpin, command::Depart,
-                 command::Reserve, command::ReleaseTicket, command::Adopt, command::ChangeOptions>;
+                 command::Reserve, command::ReleaseTicket, command::Adopt, command::ChangeOptions, command::Share>;
 
 /// What came of a command, as far as another run of the same commands must come to the same.
 struct CommandOutcome {

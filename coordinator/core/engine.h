@@ -35,7 +35,7 @@ struct EngineStats {
 struct Departure {
   std::unique_ptr<Request> request;
   std::vector<BlockCopyPair> moves;  // device block to host block; done before the next plan, and before those are sent
-  std::vector<BlockId> blocks;       // held under the ticket; empty: nothing that was computed comes along
+  std::vector<BlockId> blocks;       // the host's, held under the ticket; empty: nothing that was computed comes along
 };
 
 /// The state of serving and what moves it: requests in, plans out, results in, tokens out. A single-threaded event
@@ -117,14 +117,18 @@ class Engine {
   void ChangeOptions(const LiveOptions& options) { Do(command::ChangeOptions{options}); }
 
   // A request goes from one engine to another with Depart here and Adopt there; its blocks are held under a ticket on
-  // both sides while they are copied, in the way that both are told. New epochs end all tickets.
+  // both sides while they are copied. New epochs end all tickets.
 
+  /// The request goes on, and the leading blocks of its only sequence that are full of computed tokens, max_blocks at
+  /// most, stay as they are under the ticket. Empty when it has none, or they alone are of no use, or it is gone.
+  std::vector<BlockId> Share(RequestId id, uint64_t ticket, int max_blocks) {
+    return Do(command::Share{id, ticket, max_blocks});
+  }
   /// Takes a request out; nothing when there is no such one. Without a ticket (0), or when its blocks are more than
-  /// max_blocks, or cannot go this way, nothing that was computed comes along. What outstanding steps draw for it is
-  /// dropped and drawn again.
-  std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks,
-                                  MigrationWay way = MigrationWay::kHost) {
-    return Do(command::Depart{id, ticket, max_blocks, way});
+  /// max_blocks or than the host has room for, nothing that was computed comes along, but for `num_copied` blocks that
+  /// were shared before. What outstanding steps draw for it is dropped and drawn again.
+  std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks, int num_copied = 0) {
+    return Do(command::Depart{id, ticket, max_blocks, num_copied});
   }
   /// Sets blocks aside for one that comes. False when there are not so many, or nothing could be made of them.
   bool Reserve(uint64_t ticket, int num_blocks, MigrationWay way) {
@@ -133,8 +137,8 @@ class Engine {
   /// Nobody reads or writes the ticket's blocks any more. Unknown ones are ignored.
   void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
   /// Takes a request in that left another engine, with the blocks that were copied into the ticket's first ones
-  /// (`blocks`: as they were named there), or to be computed again. The reason when it can never run here; then
-  /// the request stays with the caller. One that nobody waits for any more is dropped.
+  /// (`blocks`: as Share or Depart named them there), or to be computed again. The reason when it can never run here;
+  /// then the request stays with the caller. One that nobody waits for any more is dropped.
   std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
                                    std::span<const BlockId> blocks) {
     return Do(command::Adopt{request, ticket, blocks});
@@ -172,6 +176,7 @@ class Engine {
   void Do(const command::FlushCache& c);
   std::optional<uint64_t> Do(const command::PinPrefix& c);
   bool Do(const command::Unpin& c);
+  std::vector<BlockId> Do(const command::Share& c);
   std::optional<Departure> Do(const command::Depart& c);
   bool Do(const command::Reserve& c);
   void Do(const command::ReleaseTicket& c);

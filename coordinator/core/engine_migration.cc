@@ -6,6 +6,15 @@
 
 namespace quire {
 
+std::vector<BlockId> Engine::Do(const command::Share& c) {
+  const auto it = requests_.find(c.id);
+  if (it == requests_.end()) return {};
+  Tell(c);
+  const Request& request = *it->second;
+  if (request.sequences.size() > 1 || request.PoolsAllRows()) return {};
+  return blocks_.ShareFull(c.ticket, request.sequences.front(), c.max_blocks);
+}
+
 std::optional<Departure> Engine::Do(const command::Depart& c) {
   const auto it = requests_.find(c.id);
   if (it == requests_.end()) return std::nullopt;

@@ -88,13 +88,13 @@ class Scheduler {
   /// given away at once: whoever gets them writes in a later step than all that are outstanding.
   void Drop(Request& request);
 
-  /// Takes a request out, wherever it stands, to go on in another engine. What it has computed stays as a holding under
-  /// the ticket, if that is not 0, and it is max_blocks at most: on the host, where there is room, and then `moves` are
-  /// to be done before the next plan; or, of what runs, the full blocks where they are on the device. Returns the
-  /// holding's blocks; empty: nothing that was computed is kept.
+  /// Takes a request out, wherever it stands, to go on in another engine. Its blocks stay on the host as a holding
+  /// under the ticket, if that is not 0, they are max_blocks at most, and there is room: then returns the holding's
+  /// blocks, and `moves` are to be done before the next plan. Else nothing that was computed is kept.
   std::vector<BlockId> Depart(Request& request, const command::Depart& how, std::vector<BlockCopyPair>& moves);
-  /// Takes in a request that left another engine, as preempted: swapped out to the host's holding if there is one, or
-  /// with what is in the device's holding cached; `names` being what Depart returned there.
+  /// Takes in a request that left another engine, as preempted: swapped out to the host's holding if there is one,
+  /// `names` being what Depart returned there; or with the first blocks of the device's holding cached, as many as
+  /// `names` has, which Share returned.
   void Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names);
   /// Blocks that the request has computed, on the device or swapped out.
   int BlocksOf(const Request& request) const;

@@ -25,29 +25,21 @@ std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& 
   const int blocks = BlocksOf(request);
   const bool fits =
       how.ticket != 0 && blocks > 0 && blocks <= how.max_blocks && has_its_states && !request.PoolsAllRows();
-  const bool by_host = fits && how.way == MigrationWay::kHost;
-  if (by_host && !request.swapped_out() && blocks <= blocks_.host_pool().num_free()) {
+  if (fits && !request.swapped_out() && blocks <= blocks_.host_pool().num_free()) {
     StepPlan out;
     blocks_.swap().Out(request.sequences, out);
     moves = std::move(out.swap_outs);
     request.num_swapped_blocks = blocks;
   }
-  if (by_host && request.swapped_out()) {
+  if (fits && request.swapped_out()) {
     Tell(DecisionKind::kDeparted, request, blocks, 0);
     return blocks_.host_holdings().Hold(how.ticket, request.sequences);
   }
-  std::vector<BlockId> taken;
-  if (fits && !by_host) taken = blocks_.ShareFull(how.ticket, request.sequences);
-  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) {
-    std::vector<BlockId> names = taken.empty() ? std::vector<BlockId>{} : blocks_.FullBlocks(*it);
-    blocks_.Free(*it);
-    it->blocks = std::move(names);
-  }
+  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) blocks_.Free(*it);
   request.num_swapped_blocks = 0;
   request.forked = false;
-  const auto num_taken = static_cast<int>(taken.size());
-  Tell(DecisionKind::kDeparted, request, num_taken, blocks - num_taken);
-  return taken;
+  Tell(DecisionKind::kDeparted, request, how.num_copied, std::max(0, blocks - how.num_copied));
+  return {};
 }
 
 void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names) {
@@ -65,7 +57,8 @@ void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
     sequence.begun = sequence.shared_prefix = 0;
     sequence.contents.Restart();
   }
-  if (!has_blocks) blocks_.CacheArrived(ticket, names, request.sequences);
+  if (!has_blocks && !names.empty())
+    blocks_.CacheArrived(ticket, static_cast<int>(names.size()), request.sequences.front());
   request.num_swapped_blocks = has_blocks ? static_cast<int>(names.size()) : 0;
   for (Sequence& sequence : request.sequences) sequence.last_step = 0;  // steps count anew in every engine
   if (!has_blocks) request.forked = false;

@@ -35,7 +35,7 @@ constexpr uint8_t TypeOf() {
 }
 
 /// Changes when a record's layout or a type's number changes: a program reads no other format than its own.
-inline constexpr uint32_t kJournalFormat = 14;
+inline constexpr uint32_t kJournalFormat = 15;
 
 /// The whole snapshot at the beginning of a segment, from its records. Nothing when the segment has no whole one: the
 /// disk was full, or the process ended, while it was written. Throws Error when it begins with something else.

@@ -96,7 +96,7 @@ TEST_F(EngineMigrationTest, ARequestTakesItsBlocksAlong) {
   Step(*source_, 3);
   ASSERT_TRUE(destination_->Reserve(kTicket, 6, MigrationWay::kHost));
   EXPECT_EQ(destination_->blocks().host_pool().num_held(), 6);
-  auto departure = source_->Depart(1, kTicket, 6, MigrationWay::kHost);
+  auto departure = source_->Depart(1, kTicket, 6);
   source_->scheduler().CheckIntegrity();
   ASSERT_TRUE(departure);
   EXPECT_EQ(departure->moves.size(), 3u) << "11 computed tokens";
@@ -120,32 +120,35 @@ TEST_F(EngineMigrationTest, ARequestTakesItsBlocksAlong) {
   ExpectWhole(2, 5, 8);
 }
 
-TEST_F(EngineMigrationTest, FromPoolToPoolFullBlocksAreCachedWhereItGoes) {
+TEST_F(EngineMigrationTest, FromPoolToPoolFullBlocksGoAheadAndAreCached) {
   Submit(1, 9, 8);
   Submit(2, 5, 8);
   Step(*source_, 3);
   ASSERT_TRUE(destination_->Reserve(kTicket, 6, MigrationWay::kDevice));
   EXPECT_EQ(destination_->blocks().pool().num_held(), 6);
   const std::vector<BlockId> room = destination_->blocks().device_holdings().Find(kTicket)->blocks;
-  auto departure = source_->Depart(1, kTicket, 6, MigrationWay::kDevice);
+  const std::vector<BlockId> shared = source_->Share(1, kTicket, 6);
+  source_->scheduler().CheckIntegrity();
+  EXPECT_EQ(shared.size(), 2u) << "11 computed tokens fill two blocks of 4";
+  for (const BlockId block : shared) EXPECT_EQ(source_->blocks().pool().ref_count(block), 2) << "the request's, too";
+  Step(*source_, 2);  // it goes on meanwhile
+  auto departure = source_->Depart(1, 0, 0, 2);
   source_->scheduler().CheckIntegrity();
   ASSERT_TRUE(departure);
-  EXPECT_TRUE(departure->moves.empty());
-  EXPECT_EQ(departure->blocks.size(), 2u) << "11 computed tokens fill two blocks of 4";
-  EXPECT_EQ(source_->blocks().host_pool().num_held(), 0);
-  for (const BlockId block : departure->blocks) EXPECT_EQ(source_->blocks().pool().ref_count(block), 1) << "read";
-  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
+  EXPECT_TRUE(departure->moves.empty() && departure->blocks.empty());
+  for (const BlockId block : shared) EXPECT_EQ(source_->blocks().pool().ref_count(block), 1) << "read";
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, shared));
   destination_->scheduler().CheckIntegrity();
   EXPECT_EQ(destination_->blocks().pool().num_held(), 0) << "what it did not need is given back";
   EXPECT_EQ(destination_->blocks().pool().num_cached(), 2);
   source_->ReleaseTicket(kTicket);
-  EXPECT_EQ(source_->blocks().pool().num_cached(), 2) << "whoever has the same prompt finds them there, too";
+  EXPECT_EQ(source_->blocks().pool().num_cached(), 3) << "whoever has the same prompt finds them there, too";
   const StepPlan plan = Plan(*destination_);
   EXPECT_TRUE(plan.swap_ins.empty());
   ASSERT_EQ(plan.added.size(), 1u);
   EXPECT_EQ((std::vector<BlockId>{plan.added[0].blocks.begin(), plan.added[0].blocks.begin() + 2}),
             (std::vector<BlockId>{room[0], room[1]}));
-  EXPECT_EQ(plan.chunks, (std::vector<Chunk>{{0, 8, 4}})) << "the tokens after the full blocks, and no others";
+  EXPECT_EQ(plan.chunks, (std::vector<Chunk>{{0, 8, 6}})) << "the tokens after the full blocks, and no others";
   Commit(*destination_);
   Finish(*destination_);
   Finish(*source_);
@@ -158,8 +161,8 @@ TEST_F(EngineMigrationTest, BlocksThatAreReadOrAwaitedAreNobodyElses) {
   Step(*source_, 1);
   ASSERT_TRUE(source_->Reserve(kTicket + 1, 24, MigrationWay::kDevice)) << "of 30, 5 are in use";
   EXPECT_FALSE(source_->Reserve(kTicket + 2, 2, MigrationWay::kDevice));
-  auto departure = source_->Depart(1, kTicket, 9, MigrationWay::kDevice);
-  EXPECT_EQ(departure->blocks.size(), 4u);
+  EXPECT_EQ(source_->Share(1, kTicket, 9).size(), 4u);
+  source_->Cancel(1);
   Submit(2, 17, 1);
   EXPECT_TRUE(Plan(*source_).empty()) << "2 blocks are left, and it needs 5";
   EXPECT_EQ(source_->requests().size(), 1u);
@@ -167,6 +170,22 @@ TEST_F(EngineMigrationTest, BlocksThatAreReadOrAwaitedAreNobodyElses) {
   Finish(*source_);
   ExpectWhole(2, 17, 1);
   source_->ReleaseTicket(kTicket + 1);
+}
+
+TEST_F(EngineMigrationTest, WhatIsSwappedInWaitsForBlocksThatAreOnTheirWay) {
+  Submit(1, 9, 8);
+  Step(*source_, 3);
+  ASSERT_TRUE(destination_->Reserve(kTicket, 3, MigrationWay::kHost));
+  ASSERT_TRUE(destination_->Reserve(kTicket + 1, 28, MigrationWay::kDevice)) << "of 30";
+  auto departure = source_->Depart(1, kTicket, 3);
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
+  EXPECT_TRUE(Plan(*destination_).empty());
+  destination_->ReleaseTicket(kTicket + 1);
+  EXPECT_EQ(Plan(*destination_).swap_ins.size(), 3u);
+  Commit(*destination_);
+  Finish(*destination_);
+  ExpectWhole(1, 9, 8);
+  source_->ReleaseTicket(kTicket);
 }
 
 TEST_F(EngineMigrationTest, WithoutAPrefixCacheNothingIsTakenInFromAPool) {
@@ -178,21 +197,23 @@ TEST_F(EngineMigrationTest, WithoutAPrefixCacheNothingIsTakenInFromAPool) {
   destination_->ReleaseTicket(kTicket);
 }
 
-TEST_F(EngineMigrationTest, WhatFillsNoBlockOrIsSwappedOutDoesNotGoFromPoolToPool) {
+TEST_F(EngineMigrationTest, OnlyFullBlocksOfOneSequenceGoAhead) {
   Submit(1, 3, 8);
-  Step(*source_, 1);
-  auto departure = source_->Depart(1, kTicket, 9, MigrationWay::kDevice);
-  EXPECT_TRUE(departure->blocks.empty());
-  EXPECT_EQ(source_->blocks().num_free(), source_->blocks().num_usable());
-  ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
-  Finish(*destination_);
+  Submit(2, 9, 6, 2);
+  Step(*source_, 3);
+  EXPECT_TRUE(source_->Share(1, kTicket, 0).empty()) << "no room";
+  EXPECT_TRUE(source_->Share(2, kTicket, 9).empty()) << "two choices";
+  EXPECT_TRUE(source_->Share(3, kTicket, 9).empty()) << "not there";
+  EXPECT_EQ(source_->Share(1, kTicket, 9).size(), 1u);
+  source_->ReleaseTicket(kTicket);
+  Finish(*source_);
   ExpectWhole(1, 3, 8);
 }
 
 TEST_F(EngineMigrationTest, WithoutATicketItIsComputedAgain) {
   Submit(1, 9, 8);
   Step(*source_, 3);
-  auto departure = source_->Depart(1, 0, 0, MigrationWay::kHost);
+  auto departure = source_->Depart(1, 0, 0);
   EXPECT_TRUE(departure->moves.empty() && departure->blocks.empty());
   EXPECT_EQ(source_->blocks().num_free(), source_->blocks().num_usable());
   ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
@@ -210,7 +231,7 @@ TEST_F(EngineMigrationTest, WhatOutstandingStepsDrawForItIsDrawnAgain) {
   Plan(*source_);
   ASSERT_EQ(source_->num_outstanding(), 2);
   ASSERT_TRUE(destination_->Reserve(kTicket, 9, MigrationWay::kHost));
-  auto departure = source_->Depart(1, kTicket, 9, MigrationWay::kHost);
+  auto departure = source_->Depart(1, kTicket, 9);
   source_->scheduler().CheckIntegrity();
   EXPECT_EQ(departure->moves.size(), 2u) << "the block that the outstanding steps begin holds nothing that counts";
   ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
@@ -230,7 +251,7 @@ TEST_F(EngineMigrationTest, ChoicesKeepSharingTheirPrompt) {
   const int blocks = source_->scheduler().BlocksOf(*source_->requests().at(1));
   EXPECT_EQ(blocks, 2 + 3);
   ASSERT_TRUE(destination_->Reserve(kTicket, blocks, MigrationWay::kHost));
-  auto departure = source_->Depart(1, kTicket, blocks, MigrationWay::kHost);
+  auto departure = source_->Depart(1, kTicket, blocks);
   EXPECT_EQ(departure->blocks.size(), 5u);
   ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
   destination_->scheduler().CheckIntegrity();
@@ -243,7 +264,7 @@ TEST_F(EngineMigrationTest, ChoicesKeepSharingTheirPrompt) {
 
 TEST_F(EngineMigrationTest, AWaitingRequestSimplyGoes) {
   Submit(1, 9, 4);
-  auto departure = source_->Depart(1, kTicket, 9, MigrationWay::kHost);
+  auto departure = source_->Depart(1, kTicket, 9);
   EXPECT_TRUE(departure->blocks.empty());
   ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
   EXPECT_EQ(destination_->scheduler().queue().clients().at("").preempted.size(), 0u) << "a newcomer like others";
@@ -257,7 +278,7 @@ TEST_F(EngineMigrationTest, AnAdmittedRequestThatHasNothingYetIsChargedOnce) {
   ASSERT_FALSE(source_->Submit(MakeRequest(2, Tokens(17, 1), 2, sinks_[2])));
   ASSERT_TRUE(Plan(*source_).empty()) << "it is admitted, and waits for the prefix that request 1 computes";
   ASSERT_EQ(source_->scheduler().num_running(), 2);
-  auto departure = source_->Depart(2, 0, 0, MigrationWay::kHost);
+  auto departure = source_->Depart(2, 0, 0);
   ASSERT_FALSE(source_->Adopt(departure->request, 0, {}));
   EXPECT_EQ(source_->scheduler().queue().clients().at("").preempted.size(), 1u) << "it had a place and goes before";
   source_->scheduler().CheckIntegrity();
@@ -276,7 +297,7 @@ TEST_F(EngineMigrationTest, WhatOneBroughtThatHasNothingOfItsOwnIsLostWithTheWor
   ASSERT_FALSE(source_->Submit(MakeRequest(3, prompt, 2, sinks_[3])));
   ASSERT_TRUE(Plan(*source_).empty()) << "it has the two blocks, and waits for the next";
   ASSERT_TRUE(destination_->Reserve(kTicket, 2, MigrationWay::kHost));
-  auto departure = source_->Depart(3, kTicket, 2, MigrationWay::kHost);
+  auto departure = source_->Depart(3, kTicket, 2);
   ASSERT_EQ(departure->blocks.size(), 2u);
   ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
   destination_->StartEpoch(2);
@@ -293,7 +314,7 @@ TEST_F(EngineMigrationTest, WhatOneBroughtThatHasNothingOfItsOwnIsLostWithTheWor
 TEST_F(EngineMigrationTest, MoreBlocksThanAreReservedStayBehind) {
   Submit(1, 20, 4);
   Step(*source_, 2);
-  auto departure = source_->Depart(1, kTicket, 3, MigrationWay::kHost);
+  auto departure = source_->Depart(1, kTicket, 3);
   EXPECT_TRUE(departure->blocks.empty());
   EXPECT_EQ(source_->blocks().host_pool().num_held(), 0);
   EXPECT_FALSE(destination_->Reserve(kTicket, 21, MigrationWay::kHost)) << "there are 20";
@@ -306,7 +327,7 @@ TEST_F(EngineMigrationTest, ALostEpochOnEitherSideEndsTheTicket) {
   Submit(1, 9, 8);
   Step(*source_, 2);
   ASSERT_TRUE(destination_->Reserve(kTicket, 6, MigrationWay::kHost));
-  auto departure = source_->Depart(1, kTicket, 6, MigrationWay::kHost);
+  auto departure = source_->Depart(1, kTicket, 6);
   ASSERT_EQ(departure->blocks.size(), 3u);
   source_->StartEpoch(2);
   EXPECT_EQ(source_->blocks().host_pool().num_held(), 0);
@@ -325,7 +346,7 @@ TEST_F(EngineMigrationTest, ARequestThatNobodyAwaitsIsDroppedOnTheWay) {
   Submit(1, 9, 8);
   Step(*source_, 2);
   ASSERT_TRUE(destination_->Reserve(kTicket, 6, MigrationWay::kHost));
-  auto departure = source_->Depart(1, kTicket, 6, MigrationWay::kHost);
+  auto departure = source_->Depart(1, kTicket, 6);
   source_->Cancel(1);
   destination_->Cancel(1);
   sinks_[1].abandoned = true;
@@ -344,7 +365,7 @@ TEST_F(EngineMigrationTest, LimitsOfTimeHoldWhereItGoesOn) {
   }
   Step(*source_, 2);
   for (const RequestId id : {1, 2}) {
-    auto departure = source_->Depart(id, 0, 0, MigrationWay::kHost);
+    auto departure = source_->Depart(id, 0, 0);
     ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
   }
   destination_->ExpireOverdue(4.9);
@@ -362,7 +383,7 @@ TEST_F(EngineMigrationTest, WhatNeverFitsStaysWithTheCaller) {
   EngineOptions small = destination_->options();
   small.blocks.num_blocks = 11;
   destination_ = std::make_unique<Engine>(small);
-  auto departure = source_->Depart(1, 0, 0, MigrationWay::kHost);
+  auto departure = source_->Depart(1, 0, 0);
   EXPECT_TRUE(destination_->Adopt(departure->request, 0, {}));
   ASSERT_NE(departure->request, nullptr);
   ASSERT_FALSE(source_->Adopt(departure->request, 0, {})) << "back to where it came from";
@@ -379,7 +400,7 @@ TEST_F(EngineMigrationTest, BeamsGoOnAsTheyWere) {
     if (!moves) return Finish(*source_);
     Plan(*source_);
     ASSERT_TRUE(destination_->Reserve(kTicket, 9, MigrationWay::kHost));
-    auto departure = source_->Depart(id, kTicket, 9, MigrationWay::kHost);
+    auto departure = source_->Depart(id, kTicket, 9);
     Commit(*source_);
     ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->blocks));
     source_->ReleaseTicket(kTicket);
@@ -413,7 +434,7 @@ TEST_F(EngineMigrationTest, BlocksComeBackWithAPlanThatIsSent) {
     Plan(*source_);
     commit(*source_);
   }
-  auto departure = source_->Depart(1, 0, 0, MigrationWay::kHost);
+  auto departure = source_->Depart(1, 0, 0);
   source_->FlushCache();
 
   ASSERT_FALSE(destination_->Submit(MakeRequest(2, prefix, 1, sinks_[2])));
@@ -423,7 +444,7 @@ TEST_F(EngineMigrationTest, BlocksComeBackWithAPlanThatIsSent) {
   Commit(*destination_);
   commit(*destination_);
   ASSERT_TRUE(source_->Reserve(kTicket, 1, MigrationWay::kHost));
-  departure = destination_->Depart(1, kTicket, 1, MigrationWay::kHost);
+  departure = destination_->Depart(1, kTicket, 1);
   ASSERT_EQ(departure->blocks.size(), 1u);
 
   ASSERT_FALSE(source_->Submit(MakeRequest(3, prefix, 1, sinks_[3])));

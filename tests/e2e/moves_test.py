@@ -21,6 +21,11 @@ def start(server, count, tokens=TOKENS):
     return [stream_in_background(server, tokens, body={"prompt": PROMPTS[i % len(PROMPTS)]}) for i in range(count)]
 
 
+def used(server, replica):
+    blocks = status_of(server)["replicas"][replica]["blocks"]
+    return blocks["device"]["used"] + blocks["host"]["used"]
+
+
 def moves_of(server):
     return status_of(server)["migrations"]
 
@@ -94,14 +99,14 @@ class MovesBetweenShapesTest(StreamsCase):
 
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class MovesBetweenHostsTest(StreamsCase):
-    def serve(self, network, tensor=2):
-        """The first node leads; each of the others is a replica."""
+    def serve(self, network, tensor=2, ahead=True):
+        """The first node leads; each of the others is a replica. Blocks go ahead from pool to pool, or by the hosts' memory."""
         nodes = [{"host": node.address, "interface": "eth0", "slots": tensor} for node in network.nodes[1:]]
         path = write_topology(network, nodes=nodes, tensor=tensor)
         with open(path) as f:
             text = f.read().replace(f"{{tensor: {tensor}}}", f"{{tensor: {tensor}, replicas: 2}}")
         with open(path, "w") as f:
-            f.write(text.replace("memory_bytes: 64MiB", "num_blocks: 4000, host_swap: 50MiB"))
+            f.write(text.replace("memory_bytes: 64MiB", f"num_blocks: 4000, host_swap: 50MiB, prefix_caching: {str(ahead).lower()}"))
         return serve(network, path)
 
     def test_blocks_go_from_host_to_host(self):
@@ -116,12 +121,13 @@ class MovesBetweenHostsTest(StreamsCase):
                 self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)
 
-    def cut_in_the_middle(self, act, leaves=False):
+    def cut_in_the_middle(self, act, leaves=False, ahead=False):
         """A request sets out from one host to the other, whose link drops all that goes that way, while the coordinator hears
-        both; act(server, nodes, replicas) happens while its blocks are stuck. Both lists begin with where it comes from. What
+        both; act(server, nodes, replicas) happens while its blocks are stuck: with `ahead` from pool to pool, while it is computed
+        where it was, else by the hosts' memory, without it. Both lists begin with where it comes from. What
         became of moves. `leaves`: act is called with the client's socket, too, which may be closed."""
         with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
-            with self.serve(network) as server:
+            with self.serve(network, ahead=ahead) as server:
                 client = []
                 streams = [stream_in_background(server, TOKENS, body={"prompt": PROMPTS[0]}, sockets=client)]
                 lines = self.lines = streams[0][1]
@@ -131,7 +137,10 @@ class MovesBetweenHostsTest(StreamsCase):
                 nodes = [network.nodes[1 + replica] for replica in replicas]
                 nodes[0].mute(nodes[1])
                 move(server, lines, replicas[1])
-                wait_for(lambda: server.get("/admin/requests", admin=True)["requests"] == [], "it does not leave")
+                if ahead:
+                    wait_for(lambda: used(server, replicas[1]) > 0, "no room is set aside")
+                else:
+                    wait_for(lambda: server.get("/admin/requests", admin=True)["requests"] == [], "it does not leave")
                 act(server, nodes, replicas, *client[:leaves])
                 if not leaves:
                     nodes[0].unmute(nodes[1])
@@ -150,25 +159,42 @@ class MovesBetweenHostsTest(StreamsCase):
         self.assertEqual((moved["with_blocks"], moved["bare"], moved["failed"]), (0, 2, 1))
         self.assertEqual(epochs, [1, 1])
 
-    def test_a_client_that_leaves(self):
+    def test_a_link_that_is_cut_while_blocks_go_ahead(self):
+        def act(server, _, replicas):
+            begin = time.monotonic()
+            wait_for(lambda: any(b"[DONE]" in line for line in self.lines[-3:]), "the stream waits for the link")
+            wait_for(lambda: used(server, replicas[1]) == 0, "room is kept for what has ended")
+            self.assertLess(time.monotonic() - begin, 4, "nobody was told")  # a link without progress is given up after 5 s
+        moved, epochs = self.cut_in_the_middle(act, ahead=True)
+        self.assertEqual((moved["with_blocks"], moved["bare"], moved["failed"]), (0, 0, 0))
+        self.assertEqual(epochs, [1, 1])
+
+    def leave(self, ahead):
         def act(server, _, replicas, client):
             begin = time.monotonic()
             client.shutdown(socket.SHUT_RDWR)
-            wait_for(lambda: status_of(server)["replicas"][replicas[1]]["blocks"]["host"]["used"] == 0, "its blocks are kept")
+            wait_for(lambda: used(server, replicas[1]) == 0, "its blocks are kept")
             self.assertLess(time.monotonic() - begin, 4, "nobody was told")  # a link without progress is given up after 5 s
             self.assertIn("called off", server.text())
-        _, epochs = self.cut_in_the_middle(act, leaves=True)
+        _, epochs = self.cut_in_the_middle(act, leaves=True, ahead=ahead)
         self.assertEqual(epochs, [1, 1])
 
-    def lose(self, side):
+    def test_a_client_that_leaves(self):
+        self.leave(ahead=False)
+
+    def test_a_client_that_leaves_while_blocks_go_ahead(self):
+        self.leave(ahead=True)
+
+    def lose(self, side, ahead=False):
         def act(server, nodes, replicas):
             old = named(nodes[side].pids(), "quire-worker")
             self.assertEqual(len(old), 2)
             os.kill(old[1], signal.SIGKILL)
             wait_for(lambda: status_of(server)["replicas"][replicas[side]]["epoch"] == 2, lambda: "the loss is not noticed:\n" + server.text())
             self.assertEqual(wait_gone(old, 6), [])
-        moved, epochs = self.cut_in_the_middle(act)
-        self.assertEqual((moved["with_blocks"], moved["failed"]), (0, 1))
+        moved, epochs = self.cut_in_the_middle(act, ahead=ahead)
+        # What goes on at the source meanwhile stays there.
+        self.assertEqual((moved["with_blocks"], moved["failed"]), (0, 0 if ahead else 1))
         self.assertEqual(epochs, [2, 1] if side == 0 else [1, 2])
 
     def test_a_worker_that_dies_where_blocks_come_from(self):
@@ -176,6 +202,12 @@ class MovesBetweenHostsTest(StreamsCase):
 
     def test_a_worker_that_dies_where_blocks_go_to(self):
         self.lose(1)
+
+    def test_a_worker_that_dies_where_blocks_that_go_ahead_come_from(self):
+        self.lose(0, ahead=True)
+
+    def test_a_worker_that_dies_where_blocks_that_go_ahead_go_to(self):
+        self.lose(1, ahead=True)
 
 
 if __name__ == "__main__":

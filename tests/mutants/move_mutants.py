@@ -74,6 +74,6 @@ MUTANTS = [
            ["coordinator/block_shape_test:*KeptAlike*"]),
     Mutant("moves: all replicas' mpiruns take the same ports", "comm/topology/topology.cc", "if (each >= kFewestMpiPorts) mpi =", "if (each < 0) mpi =",
            ["comm/topology_test:*PortsOfTheirOwn*"]),
-    Mutant("moves: who gives is not told where heads go", "coordinator/cluster/replicas/migrations.cc", ".shares = transfer.target.shares,",
+    Mutant("moves: who gives is not told where heads go", "coordinator/cluster/replicas/migrations_way.cc", ".shares = transfer.target.shares,",
            ".shares = transfer.source.shares,", ["e2e/moves_test:MovesBetweenShapesTest"]),
 ]

@@ -39,8 +39,9 @@ class Simulation {
   };
   /// A request on its way to another engine; here both are the same one, under two tickets.
   struct Traveller {
-    std::unique_ptr<Request> request;
-    uint64_t from, to;  // tickets
+    RequestId id = 0;
+    std::unique_ptr<Request> request;  // null while only its blocks are on the way
+    uint64_t from = 0, to = 0;         // tickets
     MigrationWay way = MigrationWay::kHost;
     std::vector<BlockId> blocks;
     std::vector<BlockCopyPair> moves;
@@ -103,6 +104,9 @@ class Simulation {
   void Travel();
   bool Reserve(uint64_t ticket, int room, MigrationWay way);
   void Depart(RequestId id);
+  void HasLeft(RequestId id, bool with_blocks);
+  void SendAhead(RequestId id);
+  bool Follow(Traveller& traveller);
   void EndStragglers(bool all);
   void Pack(const Traveller& traveller);
   void ComeBack(Traveller traveller);

@@ -25,13 +25,18 @@ void Simulation::Travel() {
     }
     Traveller traveller = std::move(travellers_[i]);
     travellers_.erase(travellers_.begin() + static_cast<ptrdiff_t>(i));
-    ComeBack(std::move(traveller));
+    if (traveller.request != nullptr || Follow(traveller)) ComeBack(std::move(traveller));
   }
   const bool leaves = static_cast<double>(moves_.Below(1000)) < scenario_.interference.migrate * 1000;
   if (!leaves || engine_.requests().empty() || outcome_.events > kMaxEvents / 2) return;
   auto it = engine_.requests().begin();
   std::advance(it, moves_.Below(static_cast<int64_t>(engine_.requests().size())));
-  Depart(it->first);
+  const bool goes_already = std::ranges::any_of(travellers_, [&](const Traveller& t) { return t.id == it->first; });
+  if (goes_already) return;
+  if (ways_.Below(2) == 0)
+    Depart(it->first);
+  else
+    SendAhead(it->first);
 }
 
 /// Room for what comes from elsewhere is set aside exactly when there is that much.
@@ -48,37 +53,73 @@ bool Simulation::Reserve(uint64_t ticket, int room, MigrationWay way) {
 
 void Simulation::Depart(RequestId id) {
   const Request& request = *engine_.requests().at(id);
-  const int blocks = engine_.scheduler().BlocksOf(request), size = scenario_.engine.blocks.block_size;
-  const MigrationWay way = ways_.Below(2) == 0 ? MigrationWay::kHost : MigrationWay::kDevice;
-  const int least = way == MigrationWay::kHost ? 1 : size;  // computed tokens that are worth taking
-  const bool computed =
-      std::ranges::any_of(request.sequences, [&](const Sequence& s) { return s.num_computed >= least; });
-  Traveller traveller{nullptr, ++last_ticket_, ++last_ticket_, way, {}, {}, sent_.size()};
+  const int blocks = engine_.scheduler().BlocksOf(request);
+  const bool computed = std::ranges::any_of(request.sequences, [](const Sequence& s) { return s.num_computed > 0; });
+  Traveller traveller{
+      .id = id, .from = ++last_ticket_, .to = ++last_ticket_, .way = MigrationWay::kHost, .plans_before = sent_.size()};
   const bool wants_blocks = moves_.Below(4) > 0;
   const int room = blocks + (wants_blocks ? static_cast<int>(moves_.Below(3)) : 0);
-  const bool with_blocks = wants_blocks && Reserve(traveller.to, room, way);
+  const bool with_blocks = wants_blocks && Reserve(traveller.to, room, traveller.way);
   // At most: blocks for what is in flight stay behind, and all may have left the window.
-  const bool windowed = scenario_.engine.blocks.sliding_window > 0;
-  const bool fit_host = !windowed && (request.swapped_out() || blocks <= engine_.blocks().host_pool().num_free());
-  const bool fit = way == MigrationWay::kHost ? fit_host : !request.swapped_out();
+  const bool fit_host = scenario_.engine.blocks.sliding_window == 0 &&
+                        (request.swapped_out() || blocks <= engine_.blocks().host_pool().num_free());
   // A state that steps in flight go on from cannot be taken along.
   const bool has_states = scenario_.engine.blocks.state_blocks > 0;
   const bool in_flight = std::ranges::any_of(request.sequences, [](const Sequence& s) { return s.num_in_flight > 0; });
-  auto departure = engine_.Depart(id, with_blocks ? traveller.from : 0, blocks, way);
+  auto departure = engine_.Depart(id, with_blocks ? traveller.from : 0, blocks);
   traveller.request = std::move(departure->request);
   traveller.blocks = std::move(departure->blocks);
   traveller.moves = std::move(departure->moves);
   const bool brings = !traveller.blocks.empty();
   const bool may_bring =
       with_blocks && computed && !(has_states && in_flight) && !PoolsFromTheFirst(traveller.request->sampling.pooling);
-  if (brings ? !may_bring : may_bring && fit)
+  if (brings ? !may_bring : may_bring && fit_host)
     throw Failure{fmt::format("request {} leaves with{} its blocks", id, brings ? "" : "out")};
   if (traveller.plans_before == 0) Pack(traveller);
-  Forget(id);
-  judge_.Departed(id, brings && way == MigrationWay::kHost);
   travellers_.push_back(std::move(traveller));
+  HasLeft(id, brings);
+}
+
+void Simulation::HasLeft(RequestId id, bool with_blocks) {
+  Forget(id);
+  judge_.Departed(id, with_blocks);
   turns_.Left(id);
   newcomers_.Left(id);
+}
+
+/// The request's full blocks go ahead, from pool to pool; it goes on meanwhile.
+void Simulation::SendAhead(RequestId id) {
+  const Request& request = *engine_.requests().at(id);
+  const Sequence& first = request.sequences.front();
+  const int full =
+      std::min(first.num_computed / scenario_.engine.blocks.block_size, static_cast<int>(first.blocks.size()));
+  Traveller traveller{.id = id,
+                      .from = ++last_ticket_,
+                      .to = ++last_ticket_,
+                      .way = MigrationWay::kDevice,
+                      .plans_before = sent_.size()};
+  const int room = static_cast<int>(ways_.Below(3) == 0 ? ways_.Below(full + 2) : full + ways_.Below(10));
+  if (!Reserve(traveller.to, room, traveller.way)) return;
+  traveller.blocks = engine_.Share(id, traveller.from, room);
+  const bool has_parts = request.sequences.size() > 1 || PoolsFromTheFirst(request.sampling.pooling);
+  const int right = has_parts ? 0 : std::min(full, room);
+  if (static_cast<int>(traveller.blocks.size()) != right)
+    throw Failure{fmt::format("{} blocks of request {} go ahead, not {}", traveller.blocks.size(), id, right)};
+  if (right == 0) return engine_.ReleaseTicket(traveller.to);
+  travellers_.push_back(std::move(traveller));
+}
+
+/// Its blocks are there: the request leaves, too. False when it has ended meanwhile.
+bool Simulation::Follow(Traveller& traveller) {
+  auto departure = engine_.Depart(traveller.id, 0, 0, static_cast<int>(traveller.blocks.size()));
+  if (!departure) {
+    engine_.ReleaseTicket(traveller.from);
+    engine_.ReleaseTicket(traveller.to);
+    return false;
+  }
+  traveller.request = std::move(departure->request);
+  HasLeft(traveller.id, false);
+  return true;
 }
 
 void Simulation::Pack(const Traveller& traveller) {
@@ -146,7 +187,7 @@ bool Simulation::IsCached(const Request& request) const {
 }
 
 bool Simulation::IsTravelling(RequestId id) const {
-  return std::ranges::any_of(travellers_, [&](const Traveller& t) { return t.request->id == id; });
+  return std::ranges::any_of(travellers_, [&](const Traveller& t) { return t.id == id && t.request != nullptr; });
 }
 
 }  // namespace quire::sim

@@ -47,10 +47,14 @@ void Watcher::BeginPlan() {
 
 /// Of several clients the one that was served least is admitted first. Passed over is who gave way with this plan,
 /// whose next request is to be swapped in, who has a limit of its own, and everybody by a client of which nothing runs.
+/// What is swapped in got its turn before those that run found more of their tokens cached, by which they were served
+/// less.
 void Watcher::OnAdmitted(const Decision& d) {
   const std::string& client = turns_.ClientOf(d.request);
+  const std::vector<RequestId> before = turns_.Before(d.request);
   turns_.NoteCached(engine_.requests(), d.request);
   for (const RequestId head : turns_.Before(d.request)) {
+    if (d.kind == DecisionKind::kSwappedIn && std::ranges::find(before, head) == before.end()) continue;
     const Request& passed_over = *engine_.requests().at(head);
     if (!clients_that_gave_way_.contains(passed_over.client) && !passed_over.swapped_out() && !IsAtLimit(passed_over) &&
         turns_.Runs(client))

@@ -104,41 +104,6 @@ void Migrations::Prepare(uint64_t ticket, Engine& engine) {
   }
 }
 
-void Migrations::Give(uint64_t ticket, Engine& engine) {
-  const Lock lock(mutex_);
-  const auto it = transfers_.find(ticket);
-  if (it == transfers_.end() || it->second.failed) return;
-  BlockTransfer& transfer = it->second;
-  // Workers that are being replaced have nothing to give, and some may not be there yet.
-  const bool lost = at(transfer.from).recovering();
-  const uint64_t keep = lost ? 0 : ticket;
-  std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room, transfer.way);
-  transfer.gives = true;
-  if (!departure) {  // it has ended meanwhile
-    moving_.erase(transfer.request);
-    transfer.failed = transfer.delivered = true;
-    departure.emplace();
-  } else {
-    transfer.names = departure->blocks;
-    in_transit_[transfer.request] = std::move(departure->request);
-    if (transfer.names.empty()) Fail(lock, transfer);  // it has grown too much, or there is no room on the host
-  }
-  if (lost) return CallOff(lock, ticket, transfer);
-  // Those who wait at the other end are told, also when nothing comes.
-  WorkerGroup& group = at(transfer.from).group();
-  transfer.givers = group.size();
-  transfer.begin_seconds = EngineLoop::Now();
-  GiveBlocksMessage give{.ticket = ticket,
-                         .epoch = transfer.to_epoch,
-                         .endpoints = transfer.endpoints,
-                         .shares = transfer.target.shares,
-                         .moves = departure->moves,
-                         .blocks = departure->blocks,
-                         .on_device = transfer.way == MigrationWay::kDevice};
-  if (transfer.by_network()) give.keys = transfer.target.keys;
-  for (Rank rank = 0; rank < group.size(); ++rank) group.Send(rank, give);
-}
-
 void Migrations::GoBare(RequestId id, int to, Engine& engine) {
   const Lock lock(mutex_);
   std::optional<Departure> departure = engine.Depart(id, 0, 0);
@@ -212,7 +177,7 @@ void Migrations::OnReport(int replica, Rank rank, const BlocksReport& report) {
   const auto it = transfers_.find(report.ticket);
   if (it == transfers_.end()) return;
   BlockTransfer& transfer = it->second;
-  if (report.state == BlocksReport::kFailed)
+  if (report.state == BlocksReport::kFailed && !transfer.called_off)
     spdlog::warn("blocks of request {} did not go from replica {} to {}: rank {}: {}", transfer.request, transfer.from,
                  transfer.to, rank, report.problem);
   if (replica == transfer.to) {
@@ -252,11 +217,15 @@ void Migrations::OnTaken(const Lock& lock, uint64_t ticket, BlockTransfer& trans
   counts_.bytes += transfer.bytes;
   if (transfer.failed) {
     at(transfer.to).loop().Post([ticket](Engine& destination) { destination.ReleaseTicket(ticket); });
-  } else {
-    transfer.delivered = true;
-    counts_.seconds += EngineLoop::Now() - transfer.begin_seconds;
-    Deliver(lock, std::move(in_transit_.at(transfer.request)), transfer.to, ticket);
+    return;
   }
+  counts_.seconds += EngineLoop::Now() - transfer.begin_seconds;
+  if (transfer.way == MigrationWay::kDevice)
+    return at(transfer.from).loop().Post([this, ticket, to = transfer.to](Engine& source) {
+      Follow(ticket, to, source);
+    });
+  transfer.delivered = true;
+  Deliver(lock, std::move(in_transit_.at(transfer.request)), transfer.to, ticket);
 }
 
 void Migrations::OnGiven(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, const BlocksReport& report) {

@@ -29,16 +29,14 @@ struct MigrationCounts {
 /// group to those of the other, from each rank to those that have its heads there (comm/collective/block_link.h), while
 /// both compute:
 ///   1. the destination sets blocks aside, and its workers open the way;
-///   2. the source takes the request out of its engine, and its workers send the blocks;
+///   2. the workers of the source send the request's blocks;
 ///   3. when all ranks of the destination have everything, its engine takes the request in.
-/// Full blocks of one sequence go from pool to pool, and are part of the destination's prefix cache when the request
-/// gets there, which computes the few tokens after them again (MigrationWay::kDevice). What is swapped out, shared
-/// between choices or a state, and whatever a pair of groups could not move so, goes from the host memory of the one to
-/// that of the other, and arrives as swapped out.
-/// Where blocks cannot go (WhyBlocksStay, a group that is lost on the way, a link that breaks) the
-/// request goes alone, and what it had computed is computed again. Either way no token is lost, repeated or changed:
-/// draws depend on the request and the position alone. Until a transfer has ended on every rank, nobody else gets its
-/// host blocks. From any thread, but for what says otherwise.
+/// From pool to pool (MigrationWay::kDevice) go the full blocks of one sequence, while it is computed at the source;
+/// then it leaves, finds them in the destination's prefix cache, and computes the few tokens after them again.
+/// Everything else goes by the hosts' memory: the request leaves its engine at once, and arrives as swapped out. Where
+/// blocks cannot go (WhyBlocksStay, a lost group, a link that breaks) the request goes alone, and what it had computed
+/// is computed again. Either way no token is lost, repeated or changed: draws depend on the request and the position
+/// alone. Until a transfer has ended on every rank, nobody else gets its blocks.
 class Migrations {
  public:
   explicit Migrations(std::vector<Replica*> replicas) : replicas_(std::move(replicas)) {}
@@ -51,8 +49,8 @@ class Migrations {
   void OnReport(int replica, Rank rank, const BlocksReport& report);
   /// Its workers have just been started again, or never will be.
   void OnEpochLost(int replica);
-  /// Now and then: whose client is gone needs no blocks.
-  void DropAbandoned();
+  /// Now and then: who is gone, or whose client is, needs no blocks.
+  void DropAbandoned(int replica, const Engine& engine);
   /// The replica is lost for good: its requests go to the others. Those that no other can serve stay.
   void Empty(int replica, Engine& engine);
 
@@ -69,6 +67,8 @@ class Migrations {
   void Begin(RequestId id, int from, int to, Engine& engine);
   void Prepare(uint64_t ticket, Engine& engine);
   void Give(uint64_t ticket, Engine& engine);
+  std::vector<BlockCopyPair> Take(const Lock& lock, uint64_t keep, BlockTransfer& transfer, Engine& engine);
+  void Follow(uint64_t ticket, int to, Engine& engine);
   void GoBare(RequestId id, int to, Engine& engine);
   void PostBare(const BlockTransfer& transfer);
   /// The request goes to `to`'s engine, with the blocks under the ticket if that is not 0.
@@ -79,6 +79,7 @@ class Migrations {
   void OnTaken(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, Rank rank, const BlocksReport& report);
   void OnGiven(const Lock& lock, uint64_t ticket, BlockTransfer& transfer, const BlocksReport& report);
   void Fail(const Lock& lock, BlockTransfer& transfer);
+  void Stay(const Lock& lock, BlockTransfer& transfer);
   void BreakOff(const Lock& lock, uint64_t ticket, BlockTransfer& transfer);
   void CallOff(const Lock& lock, uint64_t ticket, BlockTransfer& transfer);
   uint64_t NewTicket();
@@ -90,10 +91,9 @@ class Migrations {
   std::map<RequestId, std::unique_ptr<Request>> in_transit_;
   std::set<RequestId> moving_;
   MigrationCounts counts_;
-  std::set<std::string> told_;  // why blocks stay
-  // Pairs of replicas, the lower one first:
-  std::map<std::pair<int, int>, double> broken_until_;
-  std::set<std::pair<int, int>> by_host_;  // what went from device to device has failed, since both groups were started
+  std::set<std::string> told_;                          // why blocks stay
+  std::map<std::pair<int, int>, double> broken_until_;  // pairs of replicas, the lower one first
+  std::set<std::pair<int, int>> by_host_;               // such that no GPU of the one reached one of the other's
   bool cleared_ = false;
 };
 

@@ -1,4 +1,6 @@
 // How moves end otherwise than they should.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +11,8 @@ namespace quire {
 /// Tells the workers of both sides, once, that nobody needs the blocks any more. Those that have ended do not mind.
 void Migrations::CallOff(const Lock&, uint64_t ticket, BlockTransfer& transfer) {
   if (std::exchange(transfer.called_off, true)) return;
+  spdlog::info("blocks of request {} need not go from replica {} to {} any more: called off", transfer.request,
+               transfer.from, transfer.to);
   for (const int replica : {transfer.from, transfer.to}) {
     Replica& side = at(replica);
     side.loop().Post([&side, ticket](Engine&) {
@@ -18,14 +22,15 @@ void Migrations::CallOff(const Lock&, uint64_t ticket, BlockTransfer& transfer) 
   }
 }
 
-/// Requests whose clients are gone while their blocks are on the way.
-void Migrations::DropAbandoned() {
+/// Requests that have ended while their blocks go ahead, and those whose clients are gone while they are in between.
+void Migrations::DropAbandoned(int replica, const Engine& engine) {
   const Lock lock(mutex_);
   for (auto& [ticket, transfer] : transfers_) {
+    if (transfer.from != replica || transfer.called_off || transfer.delivered || !transfer.gives) continue;
     const auto request = in_transit_.find(transfer.request);
-    if (transfer.called_off || transfer.delivered || request == in_transit_.end()) continue;
-    if (!request->second->sink->Abandoned()) continue;
-    Fail(lock, transfer);
+    const bool taken = request != in_transit_.end();
+    if (taken ? !request->second->sink->Abandoned() : engine.requests().contains(transfer.request)) continue;
+    taken ? Fail(lock, transfer) : Stay(lock, transfer);
     CallOff(lock, ticket, transfer);
   }
 }
@@ -37,8 +42,15 @@ void Migrations::Fail(const Lock& lock, BlockTransfer& transfer) {
   transfer.delivered = true;
   ++counts_.failed;
   transfer.names.clear();
-  if (transfer.gives) return Deliver(lock, std::move(in_transit_.at(transfer.request)), transfer.to, 0);
-  PostBare(transfer);
+  const auto taken = in_transit_.find(transfer.request);
+  if (taken == in_transit_.end()) return PostBare(transfer);
+  Deliver(lock, std::move(taken->second), transfer.to, 0);
+}
+
+/// The request goes on where it is, or has ended there.
+void Migrations::Stay(const Lock&, BlockTransfer& transfer) {
+  transfer.failed = transfer.delivered = true;
+  moving_.erase(transfer.request);
 }
 
 void Migrations::PostBare(const BlockTransfer& transfer) {
@@ -57,11 +69,12 @@ void Migrations::OnEpochLost(int replica) {
     if (transfer.to == replica) transfer.take_over = true;
     if (transfer.from == replica) transfer.give_over = true;
     CallOff(lock, ticket, transfer);
-    if (transfer.gives) {
+    if (in_transit_.contains(transfer.request)) {
       Fail(lock, transfer);
-    } else if (!transfer.failed) {  // it stays where it is
-      transfer.failed = transfer.delivered = true;
-      moving_.erase(transfer.request);
+    } else if (!transfer.failed) {
+      Stay(lock, transfer);
+      const bool is_there = transfer.take_over && transfer.to != replica;  // who still waits there gives the room back
+      if (is_there) at(transfer.to).loop().Post([ticket](Engine& there) { there.ReleaseTicket(ticket); });
     }
   }
   for (const uint64_t ticket : tickets) DropIfOver(lock, ticket);
@@ -87,7 +100,7 @@ void Migrations::DropIfOver(const Lock&, uint64_t ticket) {
   const auto it = transfers_.find(ticket);
   if (it == transfers_.end()) return;
   const BlockTransfer& transfer = it->second;
-  const bool arrives = !transfer.failed && in_transit_.contains(transfer.request);
+  const bool arrives = !transfer.failed && (!transfer.delivered || in_transit_.contains(transfer.request));
   if (transfer.take_over && (transfer.give_over || !transfer.gives) && !arrives) transfers_.erase(it);
 }
 

@@ -1,7 +1,8 @@
-// Whether a request's blocks come along, and how.
+// Whether a request's blocks come along, and how they set out.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/cluster/replicas/migrations.h"
 
@@ -27,6 +28,71 @@ std::optional<MigrationWay> Migrations::WayOf(const Lock&, const Request& reques
   const bool whole_by_host = request.swapped_out() || request.sequences.size() > 1;
   if (by_device && !(by_host && whole_by_host)) return MigrationWay::kDevice;
   return by_host ? std::optional(MigrationWay::kHost) : std::nullopt;
+}
+
+void Migrations::Give(uint64_t ticket, Engine& engine) {
+  const Lock lock(mutex_);
+  const auto it = transfers_.find(ticket);
+  if (it == transfers_.end() || it->second.failed) return;
+  BlockTransfer& transfer = it->second;
+  // Workers that are being replaced have nothing to give, and some may not be there yet.
+  const bool lost = at(transfer.from).recovering();
+  std::vector<BlockCopyPair> moves;
+  transfer.gives = true;
+  if (transfer.way == MigrationWay::kDevice) {
+    if (!lost) transfer.names = engine.Share(transfer.request, ticket, transfer.room);
+    if (transfer.names.empty()) {
+      transfer.give_over = true;
+      const bool stays = lost || !engine.requests().contains(transfer.request);
+      stays ? Stay(lock, transfer) : Fail(lock, transfer);
+      return CallOff(lock, ticket, transfer);
+    }
+  } else {
+    moves = Take(lock, lost ? 0 : ticket, transfer, engine);
+  }
+  if (lost) return CallOff(lock, ticket, transfer);
+  // Those who wait at the other end are told, also when nothing comes.
+  WorkerGroup& group = at(transfer.from).group();
+  transfer.givers = group.size();
+  transfer.begin_seconds = EngineLoop::Now();
+  GiveBlocksMessage give{.ticket = ticket,
+                         .epoch = transfer.to_epoch,
+                         .endpoints = transfer.endpoints,
+                         .shares = transfer.target.shares,
+                         .moves = std::move(moves),
+                         .blocks = transfer.names,
+                         .on_device = transfer.way == MigrationWay::kDevice};
+  if (transfer.by_network()) give.keys = transfer.target.keys;
+  for (Rank rank = 0; rank < group.size(); ++rank) group.Send(rank, give);
+}
+
+/// By the hosts' memory: out of its engine, with its blocks under `keep` if that is not 0. What is to be moved there.
+std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, BlockTransfer& transfer, Engine& engine) {
+  std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
+  if (!departure) {
+    Stay(lock, transfer);
+    return {};
+  }
+  transfer.names = departure->blocks;
+  in_transit_[transfer.request] = std::move(departure->request);
+  if (transfer.names.empty()) Fail(lock, transfer);  // it has grown too much, or there is no room on the host
+  return std::move(departure->moves);
+}
+
+/// From pool to pool: its blocks are there, and the request follows.
+void Migrations::Follow(uint64_t ticket, int to, Engine& engine) {
+  const Lock lock(mutex_);
+  const auto it = transfers_.find(ticket);
+  std::optional<Departure> departure;
+  if (it != transfers_.end() && !it->second.failed) {
+    BlockTransfer& transfer = it->second;
+    departure = engine.Depart(transfer.request, 0, 0, static_cast<int>(transfer.names.size()));
+    transfer.delivered = true;
+    if (departure) return Deliver(lock, std::move(departure->request), to, ticket);
+    Stay(lock, transfer);
+  }
+  at(to).loop().Post([ticket](Engine& destination) { destination.ReleaseTicket(ticket); });
+  DropIfOver(lock, ticket);
 }
 
 }  // namespace quire

@@ -101,7 +101,7 @@ void Replicas::OnRound(int replica, Engine& engine) {
   const EpochId seen = std::exchange(epochs_seen_[static_cast<size_t>(replica)], engine.epoch());
   if (!begun_) return;
   if (seen != 0 && seen != engine.epoch()) migrations_->OnEpochLost(replica);
-  if (replica == 0) migrations_->DropAbandoned();
+  migrations_->DropAbandoned(replica, engine);
   rebalancer_->OnRound(replica, engine);
 }
 
