@@ -25,7 +25,8 @@ std::string What(const Decision& d) {
     case DecisionKind::kAdmitted:
       return fmt::format("admitted: {} prompt tokens taken from the prefix cache, {} blocks were free", d.a, d.b);
     case DecisionKind::kReadmitted:
-      return fmt::format("readmitted: {} tokens to compute again, {} blocks were free", d.a, d.b);
+      return fmt::format("readmitted: {} tokens to compute but for those that are cached, {} blocks were free", d.a,
+                         d.b);
     case DecisionKind::kSwappedIn:
       return fmt::format("swapped in: {} blocks back from the host, {} were free", d.a, d.b);
     case DecisionKind::kPreemptedRecompute:

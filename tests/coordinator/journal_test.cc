@@ -76,6 +76,25 @@ class JournalTest : public testing::Test {
     return out;
   }
 
+  /// A request leaves, in either way, and comes back as from another engine.
+  void Move(Engine& engine) {
+    const std::vector<Request*>& running = engine.scheduler().running();
+    if (running.empty()) return;
+    const Request& leaves = *running[static_cast<size_t>(random_.Below(static_cast<int64_t>(running.size())))];
+    const RequestId id = leaves.id;
+    const bool ahead = random_.Below(2) == 0;
+    const uint64_t from = ++last_ticket_, to = ++last_ticket_;
+    const int room = ahead ? 2 : engine.scheduler().BlocksOf(leaves) + 1;
+    if (!engine.Reserve(to, room, ahead ? MigrationWay::kDevice : MigrationWay::kHost)) return;
+    std::vector<BlockId> blocks = ahead ? engine.Share(id, from, room) : std::vector<BlockId>();
+    std::optional<Departure> departure = engine.Depart(id, ahead ? 0 : from, room, static_cast<int>(blocks.size()));
+    if (!ahead) blocks = departure->blocks;
+    ++(blocks.empty() ? num_bare_ : ahead ? num_ahead_ : num_by_host_);
+    EXPECT_EQ(engine.Adopt(departure->request, blocks.empty() ? 0 : to, blocks), std::nullopt);
+    engine.ReleaseTicket(from);
+    engine.ReleaseTicket(to);
+  }
+
   /// Plans and results under traffic, up to two plans outstanding; everything that the journal can hold happens.
   void Live(Engine& engine, int steps) {
     for (int i = 0; i < steps; ++i, now_ += 0.1) {
@@ -83,6 +102,7 @@ class JournalTest : public testing::Test {
       if (random_.Below(20) == 0)
         engine.Cancel(static_cast<RequestId>(random_.Between(1, static_cast<int64_t>(last_id_))));
       if (random_.Below(60) == 0) engine.FlushCache();
+      if (random_.Below(25) == 0) Move(engine);
       if (random_.Below(50) == 0)
         engine.ChangeOptions({random_.Below(2) == 0, static_cast<double>(random_.Between(15, 25)), 600});
       if (random_.Below(30) == 0) engine.PinPrefix("", std::vector<TokenId>(8, 7), now_ + 1);
@@ -107,6 +127,8 @@ class JournalTest : public testing::Test {
   test::Random random_{42};
   std::map<RequestId, test::CollectingSink> sinks_;
   RequestId last_id_ = 0;
+  uint64_t last_ticket_ = 0;
+  int num_bare_ = 0, num_ahead_ = 0, num_by_host_ = 0;  // of moves
   EpochId epoch_ = 1;
   double now_ = 1000;
   int64_t steps_ = 0;
@@ -125,6 +147,7 @@ TEST_F(JournalTest, ReplayGivesTheSamePlansOverManySegments) {
   EXPECT_GT(engine.scheduler().num_preemptions(), 10);
   EXPECT_GT(engine.scheduler().num_swapped_out(), 0);
   EXPECT_GT(engine.stats().cached_tokens, 100);
+  EXPECT_GT(std::min({num_bare_, num_ahead_, num_by_host_}), 5);
   const ReplayResult result = Replay(directory_);
   EXPECT_EQ(result.differing, 0) << result.first_difference;
   EXPECT_EQ(result.steps, steps_);
@@ -145,7 +168,7 @@ TEST_F(JournalTest, ReplayKnowsStates) {
     Live(engine, 1500);
     engine.set_observer(nullptr);
   }
-  EXPECT_GT(engine.blocks().prefixes().checkpoints().num_kept(), 100u);
+  EXPECT_GT(engine.blocks().prefixes().checkpoints().num_kept(), 50u);
   EXPECT_GT(engine.stats().cached_tokens, 100);
   EXPECT_GT(engine.scheduler().num_swapped_out(), 0);
   const ReplayResult result = Replay(directory_);
@@ -214,11 +237,12 @@ TEST_F(JournalTest, EveryCommandIsReadAsItWasWritten) {
                               command::FlushCache{},
                               command::PinPrefix{salt, tokens, 4.5},
                               command::Unpin{17},
-                              command::Depart{18, 19, 20},
-                              command::Reserve{21, 22},
+                              command::Depart{18, 19, 20, 30},
+                              command::Reserve{21, 22, MigrationWay::kDevice},
                               command::ReleaseTicket{23},
                               command::Adopt{adopted, 24, blocks},
-                              command::ChangeOptions{{false, 25, 26}}};
+                              command::ChangeOptions{{false, 25, 26}},
+                              command::Share{27, 28, 29}};
   ASSERT_EQ(std::size(commands), std::variant_size_v<Command>);
   for (size_t number = 0; number < std::size(commands); ++number) {
     ArchiveWriter out, again;

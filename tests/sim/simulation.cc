@@ -13,7 +13,7 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       moves_(Mix(seed, 7)),
       more_(Mix(seed, 11)),
       changes_(Mix(seed, 13)),
-      ways_(Mix(seed, 14)),
+      ways_(Mix(seed, 19)),
       engine_(scenario_.engine),
       judge_(scenario_.engine),
       newcomers_(engine_),
