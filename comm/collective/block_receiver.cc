@@ -24,8 +24,7 @@ void BlockReceiver::End(uint64_t ticket, std::string problem) {
   const auto it = expected_.find(ticket);
   if (it == expected_.end()) return;
   for (const Source& source : it->second.sources) {  // nothing may be written from now on
-    const std::shared_ptr<DeviceLink> unfinished = source.moving() ? source.link.lock() : nullptr;
-    std::erase_if(links_, [&](const auto& link) { return unfinished != nullptr && link.second.device == unfinished; });
+    std::erase_if(ways_, [&](const auto& way) { return source.moving() && way.second.WasAskedFor(source.move); });
   }
   ended_.push_back({ticket, it->second.bytes, std::move(problem)});
   expected_.erase(it);
@@ -76,43 +75,34 @@ std::string BlockReceiver::TakeAnnounced(const BlockChunk& chunk, const std::str
   Source& source = expected.sources[place.giver];
   if (expected.carrier == nullptr)
     return fmt::format("rank {} sends from its device, which is not asked for", place.giver);
-  if (source.done || source.move > 0 || place.number != 1 || chunk.data.empty() ||
+  if (source.done || source.move.asked() || place.number != 1 || chunk.data.empty() ||
       chunk.data.size() > kMostMeetingBytes)
     return fmt::format("rank {} announces what cannot come next", place.giver);
   if (place.num_blocks == 0 || place.num_blocks > expected.blocks.size() ||
       expected.num_blocks.value_or(place.num_blocks) != place.num_blocks)
     return fmt::format("{} blocks come, with room for {}", place.num_blocks, expected.blocks.size());
   expected.num_blocks = place.num_blocks;
-  const std::string meeting(reinterpret_cast<const char*>(chunk.data.data()), chunk.data.size());
-  Link& link = links_[peer];
-  if (link.device == nullptr || link.meeting != meeting) {
-    link.device.reset();  // before there is another: a device holds one end of a pair at a time
-    link = {meeting, expected.carrier->Open(meeting, false)};
-  }
-  link.device->Move({expected.blocks.begin(), expected.blocks.begin() + place.num_blocks}, source.runs);
-  source.link = link.device;
-  source.move = ++link.moves;
+  std::string meeting(reinterpret_cast<const char*>(chunk.data.data()), chunk.data.size());
+  DeviceWay& way = ways_[peer];
+  if (!way.is_open() || way.meeting() != meeting) way.Open(*expected.carrier, std::move(meeting), false);
+  source.move = way.Move({expected.blocks.begin(), expected.blocks.begin() + place.num_blocks}, source.runs);
   return "";
 }
 
 bool BlockReceiver::moving() const {
-  return std::ranges::any_of(
-      expected_, [](const auto& each) { return std::ranges::any_of(each.second.sources, &Source::moving); });
+  return std::ranges::any_of(expected_, [](const auto& each) { return each.second.moving(); });
 }
 
 /// Takes note of what came by DeviceLinks.
 void BlockReceiver::FollowMoves() {
   std::vector<std::pair<uint64_t, std::string>> over;
   for (auto& [ticket, expected] : expected_) {
+    if (!expected.moving()) continue;
     std::string problem;
-    bool any = false;
     for (Source& source : expected.sources) {
       if (!source.moving()) continue;
-      any = true;
       try {
-        const std::shared_ptr<DeviceLink> link = source.link.lock();
-        if (link == nullptr) Fail("the way from device to device has broken");
-        source.done = link->num_done() >= source.move;
+        source.done = source.move.IsOver();
       } catch (const Error& error) {
         problem = error.what();
       }
@@ -120,15 +110,14 @@ void BlockReceiver::FollowMoves() {
       expected.bytes += BytesOf(source.runs) * *expected.num_blocks;
       expected.last_progress = Clock::now();
     }
-    if (!problem.empty() || (any && std::ranges::all_of(expected.sources, &Source::done)))
-      over.emplace_back(ticket, problem);
+    if (!problem.empty() || std::ranges::all_of(expected.sources, &Source::done)) over.emplace_back(ticket, problem);
   }
   for (auto& [ticket, problem] : over) End(ticket, std::move(problem));
 }
 
 /// What was announced is not taken: nothing that follows on this link would be in its place.
-void BlockReceiver::DropLink(const std::string& peer, const BlockChunk& chunk) {
-  if (chunk.place.by_device) links_.erase(peer);
+void BlockReceiver::DropWay(const std::string& peer, const BlockChunk& chunk) {
+  if (chunk.place.by_device) ways_.erase(peer);
 }
 
 /// Chunks of transfers that nobody expects (any more) are passed over, and so are those of other epochs, and of peers
@@ -139,7 +128,7 @@ void BlockReceiver::Accept(const ReceivedFrame& received) {
   const auto it = expected_.find(place.ticket);
   if (!received.user.empty() && received.user != CurveUserId(static_cast<Rank>(place.giver))) return;
   if (it == expected_.end() || place.epoch != epoch_ || place.giver >= it->second.sources.size())
-    return DropLink(received.peer, chunk);
+    return DropWay(received.peer, chunk);
   Expected& expected = it->second;
   expected.last_progress = Clock::now();
   std::string problem;
@@ -148,7 +137,7 @@ void BlockReceiver::Accept(const ReceivedFrame& received) {
   } catch (const Error& error) {
     problem = error.what();
   }
-  if (!problem.empty()) DropLink(received.peer, chunk);
+  if (!problem.empty()) DropWay(received.peer, chunk);
   const bool whole = std::ranges::all_of(expected.sources, &Source::done);
   if (!problem.empty() || whole) End(place.ticket, problem);
 }
@@ -166,8 +155,7 @@ std::vector<BlockTransferEnd> BlockReceiver::Poll() {
   const auto now = Clock::now();
   std::vector<std::pair<uint64_t, std::string>> late;
   for (const auto& [ticket, expected] : expected_) {
-    const bool moves = std::ranges::any_of(expected.sources, &Source::moving);
-    const std::chrono::seconds patience = moves ? kDevicePatience : kLinkPatience;
+    const std::chrono::seconds patience = expected.moving() ? kDevicePatience : kLinkPatience;
     if (now - expected.last_progress >= patience)
       late.emplace_back(ticket, fmt::format("nothing came for {} s", patience.count()));
     else if (now - expected.begin >= kTransferPatience)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -7,7 +8,7 @@
 #include <vector>
 
 #include "comm/collective/block_link.h"
-#include "comm/collective/device_carrier.h"
+#include "comm/collective/device_way.h"
 #include "comm/wire/channel.h"
 
 namespace quire {
@@ -43,15 +44,8 @@ class BlockReceiver {
     uint32_t block = 0;
     int64_t offset = 0;  // in what it gives of that block
     bool done = false;
-    // By a DeviceLink, once that was announced:
-    std::weak_ptr<DeviceLink> link;
-    int64_t move = 0;  // that the link must have done; 0: not announced
-    bool moving() const { return move > 0 && !done; }
-  };
-  struct Link {
-    std::string meeting;
-    std::shared_ptr<DeviceLink> device;
-    int64_t moves = 0;  // that `device` was asked for
+    DeviceMove move;  // by a DeviceLink, once that was announced
+    bool moving() const { return move.asked() && !done; }
   };
   struct Expected {
     BlockMemory blocks;
@@ -60,19 +54,20 @@ class BlockReceiver {
     std::optional<uint32_t> num_blocks;  // as the first chunk said
     int64_t bytes = 0;
     Clock::time_point begin, last_progress;
+    bool moving() const { return std::ranges::any_of(sources, &Source::moving); }
   };
   void Accept(const ReceivedFrame& received);
   /// Why the chunk cannot be what comes next from its source; empty: it was taken over.
   std::string TakeOver(const BlockChunk& chunk, Expected& expected) const;
   std::string TakeAnnounced(const BlockChunk& chunk, const std::string& peer, Expected& expected);
   void FollowMoves();
-  void DropLink(const std::string& peer, const BlockChunk& chunk);
+  void DropWay(const std::string& peer, const BlockChunk& chunk);
   void End(uint64_t ticket, std::string problem);
 
   EpochId epoch_;
   Channel channel_;
   std::map<uint64_t, Expected> expected_;  // by ticket
-  std::map<std::string, Link> links_;      // by peer, which opens a new one when it has given the old one up
+  std::map<std::string, DeviceWay> ways_;  // by peer, which opens a new link when it has given the old one up
   std::vector<BlockTransferEnd> ended_;    // that Poll has not told of
 };
 

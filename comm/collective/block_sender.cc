@@ -48,7 +48,7 @@ BlockSender::Link& BlockSender::LinkTo(const BlockDestination& to) {
     if (!local && to.key.empty() != (self_.keys == nullptr))
       Fail("{}: one of both workers has keys, and the other one has none", to.endpoint);
     Channel channel = Channel::Connect(to.endpoint, self_.identity, local ? nullptr : self_.keys, to.key);
-    link = links_.emplace(to.endpoint, Link{std::move(channel), now, "", nullptr}).first;
+    link = links_.emplace(to.endpoint, Link{std::move(channel), now, {}}).first;
   }
   link->second.last_use = now;
   return link->second;
@@ -89,12 +89,8 @@ bool BlockSender::SendChunk(Outgoing& outgoing, Stream& stream) {
 /// Tells the receiver that all of it comes by the DeviceLink, and has that begin. False when the channel is full.
 bool BlockSender::Announce(const Outgoing& outgoing, Stream& stream) {
   Link& link = LinkTo(stream.to);
-  if (link.device == nullptr) {
-    link.meeting = outgoing.carrier->NewMeeting();
-    link.device = outgoing.carrier->Open(link.meeting, true);
-    link.moves = 0;
-  }
-  const std::span<const std::byte> data[] = {std::as_bytes(std::span(link.meeting))};
+  if (!link.way.is_open()) link.way.Open(*outgoing.carrier, outgoing.carrier->NewMeeting(), true);
+  const std::span<const std::byte> data[] = {std::as_bytes(std::span(link.way.meeting()))};
   const Frame frame = EncodeChunk({.ticket = outgoing.ticket,
                                    .number = 1,
                                    .epoch = outgoing.epoch,
@@ -103,18 +99,14 @@ bool BlockSender::Announce(const Outgoing& outgoing, Stream& stream) {
                                    .by_device = true},
                                   data);
   if (!link.channel.Send("", frame)) return false;
-  link.device->Move(outgoing.blocks, stream.to.runs);
-  stream.link = link.device;
-  stream.move = ++link.moves;
+  stream.move = link.way.Move(outgoing.blocks, stream.to.runs);
   stream.last_progress = Clock::now();
   return true;
 }
 
 /// True when it has just come to its end.
 bool BlockSender::FollowMove(Outgoing& outgoing, Stream& stream) {
-  const std::shared_ptr<DeviceLink> link = stream.link.lock();
-  if (link == nullptr) Fail("{}: the way from device to device has broken", stream.to.endpoint);
-  stream.done = link->num_done() >= stream.move;
+  stream.done = stream.move.IsOver(stream.to.endpoint);
   if (stream.done) outgoing.bytes += stream.of_block * static_cast<int64_t>(outgoing.blocks.size());
   return stream.done;
 }
@@ -122,9 +114,8 @@ bool BlockSender::FollowMove(Outgoing& outgoing, Stream& stream) {
 /// The receivers may not have taken what was announced: nothing that follows on these links would be in its place.
 void BlockSender::DropUnfinishedMoves(const Outgoing& outgoing) {
   for (const Stream& stream : outgoing.streams) {
-    const std::shared_ptr<DeviceLink> unfinished = stream.done ? nullptr : stream.link.lock();
     for (auto& [endpoint, link] : links_) {
-      if (unfinished != nullptr && link.device == unfinished) link.device.reset();
+      if (!stream.done && link.way.WasAskedFor(stream.move)) link.way.GiveUp();
     }
   }
 }
@@ -138,7 +129,7 @@ bool BlockSender::Advance(Outgoing& outgoing) {
       if (outgoing.carrier == nullptr) {
         moved |= SendChunk(outgoing, stream);
       } else {
-        moved |= stream.move == 0 ? Announce(outgoing, stream) : FollowMove(outgoing, stream);
+        moved |= stream.move.asked() ? FollowMove(outgoing, stream) : Announce(outgoing, stream);
       }
     } catch (const Error& error) {
       outgoing.problem = error.what();
@@ -151,7 +142,7 @@ void BlockSender::GiveUpLate(Outgoing& outgoing) {
   const auto now = Clock::now();
   for (const Stream& stream : outgoing.streams) {
     if (stream.done || !outgoing.problem.empty()) continue;
-    const std::chrono::seconds patience = stream.move == 0 ? kLinkPatience : kDevicePatience;
+    const std::chrono::seconds patience = stream.move.asked() ? kDevicePatience : kLinkPatience;
     if (now - stream.last_progress >= patience) {
       outgoing.problem = fmt::format("{} took nothing for {} s", stream.to.endpoint, patience.count());
       links_.erase(stream.to.endpoint);  // what it holds is of no use to anybody

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/collective/block_link.h"
-#include "comm/collective/device_carrier.h"
+#include "comm/collective/device_way.h"
 #include "comm/wire/channel.h"
 
 namespace quire {
@@ -50,9 +50,7 @@ class BlockSender {
     int64_t next_bytes = 0;
     Clock::time_point last_progress;
     bool done = false;
-    // By a DeviceLink, once that was announced:
-    std::weak_ptr<DeviceLink> link;
-    int64_t move = 0;  // that the link must have done; 0: not announced
+    DeviceMove move;  // by a DeviceLink, once that was announced
   };
   struct Outgoing {
     uint64_t ticket;
@@ -68,9 +66,7 @@ class BlockSender {
   struct Link {
     Channel channel;
     Clock::time_point last_use;
-    std::string meeting;  // of `device`
-    std::shared_ptr<DeviceLink> device;
-    int64_t moves = 0;  // that `device` was asked for
+    DeviceWay way;
   };
   Link& LinkTo(const BlockDestination& to);
   void MakeNext(const Outgoing& outgoing, Stream& stream) const;

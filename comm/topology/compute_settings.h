@@ -47,7 +47,7 @@ constexpr auto ChoicesOf(ActivationType) {
       {{ActivationType::kInt16, "int16"}, {ActivationType::kInt8, "int8"}, {ActivationType::kAuto, "auto"}});
 }
 
-/// What computes the attention of decodes on a GPU. Chunks of prompts always have PrefillAttention.
+/// What computes the attention of decodes on a GPU. Chunks of prompts have PrefillAttention, one way or the other.
 enum class AttentionBackend {
   kAuto,   // tensor cores; fp32 goes through PrefillAttention
   kV1,     // PagedDecodeV1 for every batch

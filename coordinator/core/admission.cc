@@ -158,7 +158,7 @@ Scheduler::Room Scheduler::RoomFor(Request& request, const Crowd& crowd) {
   const int promised = crowd.blocks + (leaves ? crowd.reserved_blocks : 0);
   const int free = blocks_.num_free() - promised - blocks_.watermark_blocks();
   // Blocks that are being copied to or from other workers are free again soon.
-  const bool can_wait = !running_.empty() || (!blocks_.device_holdings().all().empty() && blocks > blocks_.num_free());
+  const bool can_wait = !running_.empty() || (!blocks_.device_holdings().empty() && blocks > blocks_.num_free());
   if (!can_wait || blocks <= free) return {std::nullopt, blocks, free};
   return {Resource::kBlocks, blocks, free};
 }

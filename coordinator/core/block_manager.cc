@@ -7,6 +7,15 @@
 
 namespace quire {
 
+namespace {
+
+/// Of what is computed of a sequence; else states, or where its window begins, count as well.
+bool FullBlocksSuffice(const BlockManagerOptions& options) {
+  return options.state_blocks == 0 && options.sliding_window == 0;
+}
+
+}  // namespace
+
 BlockManager::BlockManager(const BlockManagerOptions& options)
     : options_(options),
       pool_(options.num_blocks, [this](BlockId block) { prefixes_.Forget(block); }),
@@ -132,12 +141,17 @@ void BlockManager::Trim(Sequence& sequence) {
 }
 
 std::vector<BlockId> BlockManager::ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks) {
-  if (has_states() || options_.sliding_window > 0) return {};
+  if (!FullBlocksSuffice(options_)) return {};
   const int full = std::min(sequence.num_computed / block_size(), static_cast<int>(sequence.blocks.size()));
   const auto end = sequence.blocks.begin() + std::min(full, max_blocks);
   std::vector<BlockId> blocks(sequence.blocks.begin(), end);
   if (!blocks.empty()) device_holdings_.Share(ticket, blocks);
   return blocks;
+}
+
+bool BlockManager::ReserveForFull(uint64_t ticket, int num_blocks) {
+  const bool can_cache = prefixes_.enabled() && FullBlocksSuffice(options_);
+  return can_cache && num_blocks <= num_free() - watermark_blocks_ && device_holdings_.Reserve(ticket, num_blocks);
 }
 
 void BlockManager::CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence) {

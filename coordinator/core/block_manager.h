@@ -50,11 +50,12 @@ class BlockManager {
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the computed tokens.
   void Trim(Sequence& sequence);
-  /// The leading device blocks of a sequence that are full of computed tokens, which nobody writes any more, at most so
-  /// many of them, are held under the ticket, too. None where states or windows count as well.
+  /// Holds a sequence's leading full blocks, which nobody writes any more, under the ticket; none with states or
+  /// windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
-  /// The first blocks under the ticket got what such blocks of the sequence held elsewhere: now whoever computes its
-  /// tokens finds them cached. The ticket ends. The sequence holds and names nothing, before and after.
+  /// Room for such blocks of another engine. False when the pool has not so many to spare, or could not cache them.
+  bool ReserveForFull(uint64_t ticket, int num_blocks);
+  /// What such blocks of a sequence held elsewhere is in the first ones of the ticket, which ends: they are cached now.
   void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence);
   /// Gives all blocks back, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);

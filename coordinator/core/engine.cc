@@ -114,7 +114,7 @@ const StepPlan* Engine::Do(const command::Plan& c) {
   blocks_.fill().SetStep(stats_.steps + 1);
   StepPlan& plan = scheduler_.Schedule();
   if (plan.empty()) {
-    const bool waits = ahead || !blocks_.device_holdings().all().empty();
+    const bool waits = ahead || !blocks_.device_holdings().empty();
     QUIRE_CHECK(waits || requests_.empty(), "{} requests and nothing to run", requests_.size());
     if (waits) Tell(c);  // somebody may have been admitted all the same
     return nullptr;

@@ -30,9 +30,7 @@ std::optional<Departure> Engine::Do(const command::Depart& c) {
 bool Engine::Do(const command::Reserve& c) {
   Tell(c);
   if (c.way == MigrationWay::kHost) return blocks_.host_holdings().Reserve(c.ticket, c.num_blocks);
-  const bool of_use = blocks_.prefixes().enabled() && !blocks_.has_states() && blocks_.sliding_window() == 0;
-  const int spare = blocks_.num_free() - blocks_.watermark_blocks();
-  return of_use && c.num_blocks <= spare && blocks_.device_holdings().Reserve(c.ticket, c.num_blocks);
+  return blocks_.ReserveForFull(c.ticket, c.num_blocks);
 }
 
 void Engine::Do(const command::ReleaseTicket& c) {

@@ -43,6 +43,7 @@ class MigrationHoldings {
   /// Null when there is no such holding (any more).
   const MigrationHolding* Find(uint64_t ticket) const;
   const std::vector<MigrationHolding>& all() const { return holdings_; }
+  bool empty() const { return holdings_.empty(); }
 
   template <class Archive>
   void Transfer(Archive& archive) {

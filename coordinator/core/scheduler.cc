@@ -93,7 +93,7 @@ bool Scheduler::MakeRoomFor(Request& request, std::span<const GrowTarget> work, 
         Tell(DecisionKind::kPinsBroken, request, 0, 0);
         continue;
       }
-      const bool others_come_or_go = !blocks_.device_holdings().all().empty();
+      const bool others_come_or_go = !blocks_.device_holdings().empty();
       QUIRE_CHECK(others_come_or_go, "request {} does not fit the pool alone", request.id);
       return false;
     }

@@ -123,7 +123,7 @@ MUTANTS = [
            CORE + "scheduler_migration.cc", "request.num_preemptions == 0", "request.first_scheduled_seconds < 0",
            ["coordinator/engine_migration_test:*ChargedOnce*:*LostWithTheWorkers*"]),
     Mutant("moving: what is swapped in does not wait for blocks that are on their way",
-           CORE + "admission.cc", "(!blocks_.device_holdings().all().empty() && blocks > blocks_.num_free())", "false",
+           CORE + "admission.cc", "(!blocks_.device_holdings().empty() && blocks > blocks_.num_free())", "false",
            ["coordinator/engine_migration_test:*SwappedInWaits*"]),
     Mutant("moving: blocks come back with a plan that is never sent",
            CORE + "admission.cc",

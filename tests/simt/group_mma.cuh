@@ -22,12 +22,7 @@ struct GroupRows {
 template <class T>
 void ShareGroupRows(void* const (&lanes)[32]) {
   float a[16][16];
-  for (int l = 0; l < 32; ++l) {
-    const auto& mine = *static_cast<const GroupRows*>(lanes[l]);
-    for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < 4; ++i) a[l / 4 + i % 2 * 8][l % 4 * 2 + i / 2 * 8 + half] = HalfOfPair<T>(mine.a[i], half);
-    }
-  }
+  for (int l = 0; l < 32; ++l) UnpackRows<T>(static_cast<const GroupRows*>(lanes[l])->a, l, a);
   for (int l = 0; l < 32; ++l) {
     auto& mine = *static_cast<GroupRows*>(lanes[l]);
     for (int half = 0; half < 2; ++half) std::copy(a[l / 4 + half * 8], a[l / 4 + half * 8] + 16, mine.rows[half]);

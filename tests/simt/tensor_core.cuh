@@ -20,15 +20,20 @@ float HalfOfPair(uint32_t pair, int which) {
   static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
   return ToFloat(T{static_cast<uint16_t>(which == 0 ? pair & 0xffff : pair >> 16)});
 }
+/// A lane's part of A, in its places.
+template <class T>
+void UnpackRows(const uint32_t* a, int lane, float (&rows)[16][16]) {
+  for (int half = 0; half < 2; ++half) {
+    for (int i = 0; i < 4; ++i) rows[lane / 4 + i % 2 * 8][lane % 4 * 2 + i / 2 * 8 + half] = HalfOfPair<T>(a[i], half);
+  }
+}
 template <class T>
 void MultiplyFragments(void* const (&lanes)[32]) {
   float a[16][16], b[16][8];
   for (int l = 0; l < 32; ++l) {
     const auto& mine = *static_cast<const MmaOperands*>(lanes[l]);
+    UnpackRows<T>(mine.a, l, a);
     for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < 4; ++i) {
-        a[l / 4 + i % 2 * 8][l % 4 * 2 + i / 2 * 8 + half] = HalfOfPair<T>(mine.a[i], half);
-      }
       for (int i = 0; i < 2; ++i) b[l % 4 * 2 + i * 8 + half][l / 4] = HalfOfPair<T>(mine.b[i], half);
     }
   }
