@@ -8,6 +8,7 @@
 #include "comm/base/json.h"
 #include "coordinator/text/conversation.h"
 #include "coordinator/text/marked_text.h"
+#include "coordinator/text/template_traits.h"
 #include "coordinator/text/tokenizer_data.h"
 
 namespace quire {
@@ -31,18 +32,11 @@ class ChatTemplate {
   const std::string& source() const { return source_; }
   /// Whether the template's text has this name as a word of its own; what it does not name it does not read.
   bool Names(std::string_view name) const;
-  /// What of a conversation this template shows. Found out by rendering small ones, once.
-  struct Traits {
-    bool tools = false;       // the tools that are offered
-    bool tool_calls = false;  // calls in earlier answers
-    /// How it wants those: their arguments as text, where others take objects; beside a content that is null.
-    bool text_arguments = false, null_content = false;
-  };
+  using Traits = TemplateTraits;
   const Traits& traits() const { return traits_; }
 
  private:
   struct Parsed;
-  Traits FindTraits() const;
   MarkedText RenderAsItIs(const Conversation& conversation, std::function<bool()> cancelled) const;
 
   std::unique_ptr<Parsed> parsed_;

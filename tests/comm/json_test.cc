@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 
 namespace quire {
 namespace {
@@ -146,6 +147,17 @@ TEST(JsonTest, DepthAndSizeAreBounded) {
 TEST(JsonTest, ErrorsNeverQuoteWhatIsNoText) {
   const std::string refusal = Refusal("[\"\xc3\x28\xff");
   EXPECT_NO_THROW(Json(refusal).dump()) << "valid UTF-8";
+}
+
+TEST(ExactJsonTest, WritesIntegersAndMembers_AsTheyWereRead) {
+  for (const std::string text :
+       {R"({"zebra":18446744073709551616,"mango":[-9223372036854775809,[],{}],"apple":{"b":1,"a":[[1],{"x":null}]}})",
+        "123456789012345678901234567890", "18446744073709551615", "-9223372036854775808",
+        R"(["é\n\"",1.5,true,false])"})
+    EXPECT_EQ(DumpExactJson(ParseExactJson(text)), text);
+  EXPECT_EQ(LongInteger(ParseExactJson("18446744073709551616")), "18446744073709551616");
+  EXPECT_EQ(LongInteger(ParseExactJson("18446744073709551615")), "");
+  EXPECT_TRUE(ParseExactJson("1e30").is_number_float());
 }
 
 }  // namespace

@@ -221,7 +221,7 @@ TOOLS = [
     Mutant("tools: thoughts that the prompt opened are words", "coordinator/text/answers/reasoning_parser.cc",
            "if (start == ReasoningStart::kInside) state_ = State::kInside;", "", PARSERS),
     Mutant("tools: numbers stay text", "coordinator/text/answers/typed_values.cc", "return Json::accept(bare) ? bare : JsonString(text);", "return JsonString(text);", PARSERS),
-    Mutant("tools: arguments are objects for everybody", "coordinator/text/chat_template.cc", "if (!traits.text_arguments) ParseArguments(call);", "ParseArguments(call);",
+    Mutant("tools: arguments are objects for everybody", "coordinator/text/adapted_conversation.cc", "if (traits.text_arguments) {", "if (false) {",
            ["coordinator/chat_template_test"]),
     Mutant("tools: tool_choice none shows them", "coordinator/text/answers/tool.h", "choice.mode != ToolChoice::kNone", "true", ["coordinator/openai_request_test"]),
     Mutant("tools: strict functions bind in the old forms alone", "coordinator/text/answers/call_grammar.cc", "return WithThoughts(shape, writer.build(), JsonCallsOrWords(constraint, writer));",

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "comm/base/exact_json.h"
 #include "coordinator/api/openai/chat_choice.h"
 #include "coordinator/api/requests/dialect.h"
 #include "coordinator/text/answers/json_scanner.h"
@@ -34,7 +35,7 @@ const char* ErrorType(int status) {
 
 /// Members keep their order: clients send calls back as they came, and a prompt that says them in another order is not
 /// found in the cache.
-std::string Dump(const OrderedJson& json) { return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace); }
+std::string Dump(const OrderedJson& json) { return DumpExactJson(json); }
 
 OrderedJson ErrorJson(int status, const std::string& message) {
   return {{"type", "error"}, {"error", {{"type", ErrorType(status)}, {"message", message}}}};
@@ -62,7 +63,7 @@ std::string UseId(const std::string& call_id) {
 /// Arguments that the answer's end has cut are no JSON, and are told under a name that says so.
 OrderedJson InputOf(const std::string& arguments) {
   if (!IsJsonObject(arguments)) return {{"INVALID_JSON", arguments}};
-  return OrderedJson::parse(arguments);
+  return ParseExactJson(arguments);
 }
 
 /// Every event says in its data, too, what it is.

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "comm/base/exact_json.h"
 #include "coordinator/api/requests/json_object.h"
 #include "coordinator/api/requests/passed_fields.h"
 
@@ -92,7 +93,7 @@ class Turns {
     OrderedJson& calls = Last()["tool_calls"];
     calls.push_back({{"id", block.Text("id")},
                      {"type", "function"},
-                     {"function", {{"name", block.Text("name")}, {"arguments", input.value().dump()}}}});
+                     {"function", {{"name", block.Text("name")}, {"arguments", DumpExactJson(input.value())}}}});
   }
 
   void AddResult(const JsonObject& block) {
@@ -207,13 +208,13 @@ OrderedJson ChatOfMessages(const OrderedJson& json) {
 }
 
 GenerateCall ParseMessagesRequest(const RequestBody& body, const RequestLimits& limits, bool generates) {
-  OrderedJson chat = ChatOfMessages(body.InOrder());
+  OrderedJson chat = ChatOfMessages(body.Exact());
   if (generates && !chat.contains("max_tokens")) JsonObject(chat, "").Refuse("max_tokens", "is missing");
   // Clients ask for as much as the largest model could say; the answer then ends with the context.
   if (const auto it = chat.find("max_tokens");
       it != chat.end() && it->is_number_integer() && *it > limits.max_model_len)
     *it = limits.max_model_len;
-  const std::string text = chat.dump();
+  const std::string text = DumpExactJson(chat);
   GenerateCall call = ParseChatRequest(RequestBody(text), limits);
   call.cut_to_context = true;
   return call;

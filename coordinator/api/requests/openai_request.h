@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "comm/base/exact_json.h"
 #include "comm/base/json.h"
 #include "coordinator/api/requests/generate_call.h"
 #include "coordinator/api/requests/json_fields.h"
@@ -18,6 +19,8 @@ class RequestBody {
   const Json& fields() const { return fields_; }
   /// Parses again: for those who need the order.
   OrderedJson InOrder() const { return OrderedJson::parse(text_); }
+  /// The same with integers of any length, as ParseExactJson has them: for what is shown or passed on.
+  OrderedJson Exact() const { return ParseExactJson(text_); }
 
  private:
   std::string_view text_;

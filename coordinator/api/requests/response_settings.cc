@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "comm/base/exact_json.h"
+
 namespace quire {
 
 namespace {
@@ -60,7 +62,7 @@ std::string SettingsOf(const JsonObject& body) {
     const OrderedJson* given = body.Find(name);
     settings[name] = given != nullptr ? *given : otherwise;
   }
-  const std::string text = settings.dump();
+  const std::string text = DumpExactJson(settings);
   return text.substr(1, text.size() - 2);
 }
 

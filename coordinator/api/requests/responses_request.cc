@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "comm/base/exact_json.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_object.h"
 #include "coordinator/api/requests/passed_fields.h"
@@ -202,7 +203,7 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation
   if (body.Has("reasoning")) AddReasoning(body.Object("reasoning"), chat);
   if (body.Has("text")) AddTextFormat(body, chat);
   OrderedJson messages = WholeConversation(body, find);
-  request.terms.conversation = messages.dump();
+  request.terms.conversation = DumpExactJson(messages);
   request.terms.store = body.Flag("store", true);
   request.terms.settings = SettingsOf(body);
   if (const auto instructions = body.OptionalText("instructions")) {
@@ -215,9 +216,9 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation
 
 GenerateCall ParseResponsesRequest(const RequestBody& body, const RequestLimits& limits, const FindConversation& find,
                                    ResponseTerms& terms) {
-  ResponsesRequest request = ChatOfResponses(body.InOrder(), find);
+  ResponsesRequest request = ChatOfResponses(body.Exact(), find);
   terms = std::move(request.terms);
-  const std::string text = request.chat.dump();
+  const std::string text = DumpExactJson(request.chat);
   return ParseChatRequest(RequestBody(text), limits);
 }
 

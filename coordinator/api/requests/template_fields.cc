@@ -33,7 +33,7 @@ void ReadVariables(const OrderedJson& variables, OrderedJson& out) {
 
 void ReadTemplateFields(const RequestBody& body, const JsonFields& fields, Conversation& conversation) {
   OrderedJson variables = OrderedJson::object();
-  if (fields.Has("chat_template_kwargs")) ReadVariables(body.InOrder()["chat_template_kwargs"], variables);
+  if (fields.Has("chat_template_kwargs")) ReadVariables(body.Exact()["chat_template_kwargs"], variables);
   if (const auto effort = fields.Text("reasoning_effort")) {
     static const std::set<std::string> kEfforts = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
     if (!kEfforts.contains(*effort))
@@ -49,7 +49,7 @@ void ReadTemplateFields(const RequestBody& body, const JsonFields& fields, Conve
   for (const Json& document : *documents) {
     if (!document.is_object()) JsonFields::Refuse("documents", "must be a list of objects");
   }
-  conversation.documents = body.InOrder()["documents"];
+  conversation.documents = body.Exact()["documents"];
 }
 
 }  // namespace quire

@@ -26,8 +26,8 @@ struct CallConstraint {
 /// grammar lets through is one of whose calls the schemas hold, whatever the answer's parser takes for a call.
 GrammarSource CallGrammar(const CallConstraint& constraint);
 
-/// A grammar for the answer of a model that thinks first, where the prompt has opened thoughts or answers are messages:
-/// those come to their end before.
+/// A grammar for the answer of a model that may think first: thoughts that the prompt has opened, or that the answer
+/// opens, come to their end before.
 GrammarSource AfterThoughts(const AnswerShape& shape, const std::map<std::string, TokenId>& control_tokens,
                             const GrammarSource& words);
 

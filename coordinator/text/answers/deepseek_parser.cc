@@ -41,13 +41,15 @@ class DeepSeekParser : public StepParser {
       case State::kAfterSeparator:
         return AfterSeparator();
       case State::kFence:
-        return MaybeTake(kJsonFence, State::kArguments);
+        if (!SkipSpace() || Take(kJsonFence) == Match::kUnknown) return false;
+        state_ = State::kArguments;
+        return true;
       case State::kArguments:
         return ArgumentsOfCall();
       case State::kFenceEnd:
-        return MaybeTake(kBackticks, State::kEnd);
+        return MaybeClose(kBackticks, State::kEnd);
       case State::kEnd:
-        return MaybeTake(kCallEnd, State::kBetween);
+        return MaybeClose(kCallEnd, State::kBetween);
     }
     return false;
   }
@@ -70,15 +72,15 @@ class DeepSeekParser : public StepParser {
     } else if (over == Match::kYes && !attempting_) {
       Take(kCallsEnd);
       state_ = State::kText;
-    } else {
+    } else if (attempting_ || TakeClosing(kCallsEnd) != Match::kYes) {
       Fail();
     }
     return true;
   }
 
-  bool MaybeTake(std::string_view what, State then) {
+  bool MaybeClose(std::string_view what, State then) {
     if (!SkipSpace()) return false;
-    if (Take(what) == Match::kUnknown) return false;
+    if (TakeClosing(what) == Match::kUnknown) return false;
     state_ = then;
     return true;
   }

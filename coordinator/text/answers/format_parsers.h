@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "coordinator/text/answers/answer_parser.h"
@@ -14,12 +15,13 @@ inline constexpr size_t kMaxSpaceBytes = 256;
 // One for each format.
 std::unique_ptr<AnswerParser> MakeJsonCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeDeepSeekParser(std::shared_ptr<const ToolUse> tools);
-std::unique_ptr<AnswerParser> MakeXmlCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);
+std::unique_ptr<AnswerParser> MakeGlmParser(std::shared_ptr<const ToolUse> tools);
+std::unique_ptr<AnswerParser> MakeQwen3CoderParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakePythonicParser(std::shared_ptr<const ToolUse> tools);
 /// tools may be null: then it splits thoughts only.
 std::unique_ptr<AnswerParser> MakeHarmonyParser(std::shared_ptr<const ToolUse> tools);
-/// Thoughts, and whatever the parser of the rest makes of the rest; null: words.
-std::unique_ptr<AnswerParser> MakeReasoningParser(ReasoningFormat format, ReasoningStart start,
-                                                  std::unique_ptr<AnswerParser> rest);
+/// Thoughts, and whatever a parser of the rest makes of the rest; make_rest makes one, or null: words.
+std::unique_ptr<AnswerParser> MakeReasoningParser(const AnswerFormat& format, ReasoningStart start,
+                                                  std::function<std::unique_ptr<AnswerParser>()> make_rest);
 
 }  // namespace quire

@@ -12,9 +12,17 @@ namespace quire {
 
 namespace {
 
-constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>",
-                           kRecipient = "to=functions.";
+constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>", kEnd = "<|end|>",
+                           kCall = "<|call|>", kReturn = "<|return|>", kRecipient = "to=", kFunctions = "functions.";
 constexpr size_t kMaxHeadBytes = 512;
+
+/// Whom a message is for; empty: it says nothing of that.
+std::string RecipientOf(std::string_view head) {
+  const size_t at = head.find(kRecipient);
+  if (at == std::string_view::npos) return "";
+  head.remove_prefix(at + kRecipient.size());
+  return std::string(head.substr(0, head.find_first_of(" <\t\n")));
+}
 
 class HarmonyParser : public StepParser {
  public:
@@ -62,29 +70,42 @@ class HarmonyParser : public StepParser {
     return Fail();
   }
 
+  /// Up to the message. A head that ends without one has said nothing: models begin anew behind it.
   bool Head() {
-    auto head = TakeUntil(kMessage);
-    if (!head && rest().size() <= kMaxHeadBytes && !at_end()) return false;
-    if (!head) {
+    size_t end = rest().find(kMessage);
+    for (const std::string_view other : {kEnd, kCall, kReturn, kStart}) end = std::min(end, rest().find(other, 1));
+    const bool is_there = end != std::string_view::npos;
+    if (!is_there && !at_end() && rest().size() < kMaxHeadBytes + kMessage.size()) return false;
+    if (is_there ? end > kMaxHeadBytes : !at_end() || !BeginsWithMark()) {
       Skip(std::min(rest().size(), kMaxHeadBytes));
       return Fail();
     }
-    const size_t recipient = head->find(kRecipient);
-    if (recipient != std::string::npos && tools() != nullptr) {
-      name_ = head->substr(recipient + kRecipient.size());
-      name_ = name_.substr(0, name_.find_first_of(" <\t\n"));
-      if (tools()->Find(name_) != nullptr) {
-        BeginArguments();
-        state_ = State::kArguments;
-        return true;
-      }
-      return Fail();
-    }
-    const size_t channel = head->find(kChannel);
-    const bool thoughts = channel != std::string::npos && head->compare(channel + kChannel.size(), 8, "analysis") == 0;
+    const std::string head(rest().substr(0, end));
+    Skip(std::min(end, rest().size()));
+    const bool has_message = Take(kMessage) == Match::kYes;
+    if (has_message && BeginsCall(head)) return true;
+    const size_t channel = head.find(kChannel);
+    const bool thoughts = channel != std::string::npos && head.compare(channel + kChannel.size(), 8, "analysis") == 0;
     DropAttempt();
-    state_ = thoughts ? State::kThoughts : State::kWords;
+    state_ = !has_message ? State::kBetween : thoughts ? State::kThoughts : State::kWords;
     return true;
+  }
+
+  /// Whether the message that this head is of calls a function. A function that is not there makes words of it.
+  bool BeginsCall(const std::string& head) {
+    std::string to = tools() == nullptr ? "" : RecipientOf(head);
+    const bool says_function = to.starts_with(kFunctions);
+    if (says_function) to.erase(0, kFunctions.size());
+    if (to.empty() || (tools()->Find(to) == nullptr && !says_function)) return false;
+    if (tools()->Find(to) == nullptr) return Fail();
+    name_ = to;
+    BeginArguments();
+    state_ = State::kArguments;
+    return true;
+  }
+
+  bool BeginsWithMark() const {
+    return rest().starts_with(kChannel) || rest().starts_with(kStart) || rest().starts_with(kMessage);
   }
 
   bool ArgumentsOfCall() {

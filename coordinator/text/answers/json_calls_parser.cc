@@ -190,7 +190,7 @@ class JsonCallsParser : public StepParser {
     }
     if (manner_.bare && (c == ';' || c == ',' || c == '{')) return AfterBare(c);
     if (!manner_.closes.empty()) {
-      const Match closed = Take(manner_.closes);
+      const Match closed = TakeClosing(manner_.closes);
       if (closed == Match::kUnknown) return false;
     }
     BackToText();

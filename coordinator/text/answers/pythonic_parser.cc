@@ -1,9 +1,9 @@
 // Calls that are written as a list of Python's: [name(key=value), other()]. The whole answer is such a list, perhaps
 // between tokens.
 #include "coordinator/text/answers/format_parsers.h"
+#include "coordinator/text/answers/python_arguments.h"
 #include "coordinator/text/answers/step_parser.h"
 #include "coordinator/text/answers/tool.h"
-#include "coordinator/text/answers/typed_values.h"
 
 namespace quire {
 
@@ -65,39 +65,23 @@ class PythonicParser : public StepParser {
     name_ = rest().substr(0, length);
     if (rest()[length] != '(' || tools()->Find(name_) == nullptr) return Fail();
     Skip(length + 1);
-    depth_ = 1;
-    scanned_ = 0;
-    quote_ = 0;
+    brackets_ = PythonBrackets();
     state_ = State::kBrackets;
     return true;
   }
 
-  /// Up to the bracket that closes the call. What was looked at is not looked at again.
+  /// Up to the bracket that closes the call. Text that was looked at is not looked at again.
   bool Brackets() {
     const std::string_view text = rest();
-    for (; scanned_ < text.size() && depth_ > 0; ++scanned_) {
-      const char c = text[scanned_];
-      if (escaped_) {
-        escaped_ = false;
-      } else if (quote_ != 0) {
-        escaped_ = c == '\\';
-        if (c == quote_) quote_ = 0;
-      } else if (c == '"' || c == '\'') {
-        quote_ = c;
-      } else if (c == '(' || c == '[' || c == '{') {
-        ++depth_;
-      } else if (c == ')' || c == ']' || c == '}') {
-        --depth_;
-      }
-    }
-    if (depth_ > 0) return false;
-    const auto arguments = PythonArguments(text.substr(0, scanned_ - 1));
-    if (!arguments || text[scanned_ - 1] != ')' || !BeginCall(name_)) {
-      Skip(scanned_);
+    if (!brackets_.Find(text, at_end())) return false;
+    const size_t close = brackets_.place();
+    const auto arguments = ReadPythonArguments(text.substr(0, close));
+    if (!arguments || text[close] != ')' || !BeginCall(name_)) {
+      Skip(close + 1);
       return Fail();
     }
     Arguments(*arguments);
-    Skip(scanned_);
+    Skip(close + 1);
     EndCall();
     state_ = State::kAfter;
     return true;
@@ -120,10 +104,7 @@ class PythonicParser : public StepParser {
   State state_ = State::kStart;
   bool started_ = false;
   std::string name_;
-  int depth_ = 0;   // brackets that are open
-  char quote_ = 0;  // of the string that is open
-  bool escaped_ = false;
-  size_t scanned_ = 0;  // of rest()
+  PythonBrackets brackets_;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Thoughts between marks, and what follows them.
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "coordinator/text/answers/format_parsers.h"
@@ -11,8 +13,11 @@ namespace {
 
 class ReasoningParser : public AnswerParser {
  public:
-  ReasoningParser(ReasoningFormat format, ReasoningStart start, std::unique_ptr<AnswerParser> rest)
-      : format_(format), marks_(MarksOf(format)), rest_(std::move(rest)) {
+  ReasoningParser(const AnswerFormat& format, ReasoningStart start,
+                  std::function<std::unique_ptr<AnswerParser>()> make_rest)
+      : format_(format.reasoning), marks_(MarksOf(format_)), make_rest_(std::move(make_rest)), rest_(make_rest_()) {
+    if (const auto calls = MarkersOf({format.tools, ReasoningFormat::kNone}); !calls.empty())
+      call_mark_ = calls.front();
     if (start == ReasoningStart::kInside) state_ = State::kInside;
     if (start == ReasoningStart::kNone) state_ = State::kAnswer;
   }
@@ -28,6 +33,8 @@ class ReasoningParser : public AnswerParser {
     at_end_ = true;
     while (Step(out)) {
     }
+    // Thoughts that nothing closed may end with calls; where the answer was cut, they might have gone on.
+    if (state_ == State::kInside && call_ == Call::kBegun && !cut && EndsWithCalls(out)) return;
     if (state_ == State::kInside) Thoughts(waiting_, out);
     if (state_ != State::kInside && !waiting_.empty()) Answer(waiting_, out);
     waiting_.clear();
@@ -36,11 +43,13 @@ class ReasoningParser : public AnswerParser {
 
   bool in_reasoning() const override { return state_ == State::kInside; }
   size_t held_bytes() const override {
-    return waiting_.capacity() + space_.capacity() + (rest_ == nullptr ? 0 : rest_->held_bytes());
+    const auto held_by = [](const auto& parser) { return parser == nullptr ? 0 : parser->held_bytes(); };
+    return waiting_.capacity() + space_.capacity() + held_by(rest_) + held_by(trial_);
   }
 
  private:
   enum class State { kBefore, kInside, kAfter, kAnswer };
+  enum class Call { kNone, kTried, kBegun };
 
   bool Step(AnswerParts& out) {
     switch (state_) {
@@ -78,22 +87,87 @@ class ReasoningParser : public AnswerParser {
   }
 
   bool Inside(AnswerParts& out) {
+    if (!thought_ && OpensAgain()) return true;
+    if (!thought_ && MayOpenAgain()) return false;
     size_t first = std::string::npos, length = 0, keep = 0;
     for (const std::string& mark : marks_.close) {
-      const size_t found = waiting_.find(mark);
+      const size_t found = waiting_.find(mark, searched_);
       if (found < first) first = found, length = mark.size();
       keep = std::max(keep, Overlap(mark));
     }
     if (first != std::string::npos) {
-      Thoughts(std::string_view(waiting_).substr(0, first), out);
-      waiting_.erase(0, first + length);
+      TakeThoughts(first, out);
+      waiting_.erase(0, length);
       state_ = State::kAfter;
       return true;
     }
+    searched_ = waiting_.size() - keep;
+    if (call_ != Call::kNone) return GoesOnWithoutCall(out);
+    const size_t calls = call_mark_.empty() ? std::string::npos : waiting_.find(call_mark_);
+    if (calls != std::string::npos) {
+      TakeThoughts(calls, out);
+      call_ = Call::kTried;
+      trial_ = make_rest_();
+      tried_ = 0;
+      return true;
+    }
     if (at_end_) return false;
-    Thoughts(std::string_view(waiting_).substr(0, waiting_.size() - keep), out);
-    waiting_.erase(0, waiting_.size() - keep);
+    TakeThoughts(waiting_.size() - std::max(keep, call_mark_.empty() ? 0 : Overlap(call_mark_)), out);
     return false;
+  }
+
+  /// What opens thoughts may stand at their beginning again, where the prompt has opened them, too.
+  bool OpensAgain() {
+    waiting_.erase(0, waiting_.find_first_not_of(kJsonSpace));
+    for (const std::string& mark : marks_.open) {
+      if (!waiting_.starts_with(mark)) continue;
+      waiting_.erase(0, mark.size());
+      return true;
+    }
+    return false;
+  }
+  bool MayOpenAgain() const {
+    return !at_end_ &&
+           std::ranges::any_of(marks_.open, [&](const std::string& mark) { return mark.starts_with(waiting_); });
+  }
+
+  /// Among thoughts that were not closed so far stands what opens calls. When a call of a known function does follow,
+  /// all waits for the end or for the mark that closes thoughts. False: it waits.
+  bool GoesOnWithoutCall(AnswerParts& out) {
+    constexpr size_t kBytesAtOnce = 64, kMostTried = 4096;
+    AnswerParts parts;
+    while (call_ == Call::kTried && parts.empty() && tried_ < std::min(waiting_.size(), kMostTried)) {
+      const std::string_view next = std::string_view(waiting_).substr(tried_, kBytesAtOnce);
+      trial_->Push(next.substr(0, kMostTried - tried_), parts);
+      tried_ += next.size();
+    }
+    if (!parts.empty() && parts.front().kind == AnswerPart::kCall) call_ = Call::kBegun;
+    if (call_ == Call::kBegun) trial_.reset();
+    if (call_ == Call::kBegun || (parts.empty() && tried_ < kMostTried)) return false;
+    trial_.reset();
+    TakeThoughts(call_mark_.size(), out);
+    return true;
+  }
+
+  bool EndsWithCalls(AnswerParts& out) {
+    AnswerParts parts;
+    rest_->Push(waiting_, parts);
+    rest_->Finish(false, parts);
+    const auto is_broken = [](const AnswerPart& part) { return part.kind == AnswerPart::kBroken; };
+    if (std::ranges::any_of(parts, is_broken)) {
+      rest_ = make_rest_();
+      return false;
+    }
+    std::ranges::move(parts, std::back_inserter(out));
+    waiting_.clear();
+    return true;
+  }
+
+  void TakeThoughts(size_t length, AnswerParts& out) {
+    Thoughts(std::string_view(waiting_).substr(0, length), out);
+    waiting_.erase(0, length);
+    searched_ = 0;
+    call_ = Call::kNone;
   }
 
   /// What separates the answer from the thoughts is neither's.
@@ -163,7 +237,12 @@ class ReasoningParser : public AnswerParser {
 
   ReasoningFormat format_;
   ReasoningMarks marks_;
+  std::string call_mark_;  // that opens calls; empty: none are looked for in thoughts
+  std::function<std::unique_ptr<AnswerParser>()> make_rest_;
   std::unique_ptr<AnswerParser> rest_;
+  std::unique_ptr<AnswerParser> trial_;  // of what follows a call's mark among thoughts, while call_ is kTried
+  Call call_ = Call::kNone;
+  size_t tried_ = 0, searched_ = 0;  // bytes of waiting_ that trial_ has; that hold no mark that closes thoughts
   State state_ = State::kBefore;
   std::string waiting_, space_;
   bool at_end_ = false;
@@ -173,9 +252,9 @@ class ReasoningParser : public AnswerParser {
 
 }  // namespace
 
-std::unique_ptr<AnswerParser> MakeReasoningParser(ReasoningFormat format, ReasoningStart start,
-                                                  std::unique_ptr<AnswerParser> rest) {
-  return std::make_unique<ReasoningParser>(format, start, std::move(rest));
+std::unique_ptr<AnswerParser> MakeReasoningParser(const AnswerFormat& format, ReasoningStart start,
+                                                  std::function<std::unique_ptr<AnswerParser>()> make_rest) {
+  return std::make_unique<ReasoningParser>(format, start, std::move(make_rest));
 }
 
 }  // namespace quire

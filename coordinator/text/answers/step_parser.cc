@@ -75,6 +75,12 @@ StepParser::Match StepParser::Take(std::string_view text) {
   return match;
 }
 
+StepParser::Match StepParser::TakeClosing(std::string_view text) {
+  if (!at_end_ || !cut_ || !text.starts_with(rest())) return Take(text);
+  Skip(rest().size());
+  return Match::kYes;
+}
+
 std::optional<std::string> StepParser::TakeUntil(std::string_view mark) {
   const size_t found = rest().find(mark, searched_);
   if (found == std::string_view::npos) {
@@ -207,38 +213,44 @@ StepParser::Match StepParser::PassCall(std::string_view name) {
   return Match::kYes;
 }
 
+namespace {
+
+/// A parser of what is no thoughts; null: words.
+std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shared_ptr<const ToolUse>& tools) {
+  if (tools == nullptr) return nullptr;
+  switch (format) {
+    case ToolFormat::kHermes:
+    case ToolFormat::kLlama3Json:
+    case ToolFormat::kMistral:
+    case ToolFormat::kGranite:
+      return MakeJsonCallsParser(format, tools);
+    case ToolFormat::kDeepSeekV3:
+    case ToolFormat::kDeepSeekV31:
+      return MakeDeepSeekParser(tools);
+    case ToolFormat::kGlm45:
+      return MakeGlmParser(tools);
+    case ToolFormat::kQwen3Coder:
+      return MakeQwen3CoderParser(tools);
+    case ToolFormat::kPythonic:
+      return MakePythonicParser(tools);
+    case ToolFormat::kHarmony:
+    case ToolFormat::kNone:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 std::unique_ptr<AnswerParser> MakeAnswerParser(const AnswerShape& shape) {
   const auto& [format, start, tools] = shape;
   if (shape.is_plain()) return nullptr;
   if (format.tools == ToolFormat::kHarmony || format.reasoning == ReasoningFormat::kHarmony)
     return MakeHarmonyParser(tools);
-  std::unique_ptr<AnswerParser> rest;
-  if (tools != nullptr) {
-    switch (format.tools) {
-      case ToolFormat::kHermes:
-      case ToolFormat::kLlama3Json:
-      case ToolFormat::kMistral:
-      case ToolFormat::kGranite:
-        rest = MakeJsonCallsParser(format.tools, tools);
-        break;
-      case ToolFormat::kDeepSeekV3:
-      case ToolFormat::kDeepSeekV31:
-        rest = MakeDeepSeekParser(tools);
-        break;
-      case ToolFormat::kGlm45:
-      case ToolFormat::kQwen3Coder:
-        rest = MakeXmlCallsParser(format.tools, tools);
-        break;
-      case ToolFormat::kPythonic:
-        rest = MakePythonicParser(tools);
-        break;
-      case ToolFormat::kHarmony:
-      case ToolFormat::kNone:
-        break;
-    }
-  }
-  if (format.reasoning == ReasoningFormat::kNone) return rest;
-  return MakeReasoningParser(format.reasoning, start, std::move(rest));
+  if (format.reasoning == ReasoningFormat::kNone) return MakeCallsParser(format.tools, tools);
+  const AnswerFormat of_parts{tools == nullptr ? ToolFormat::kNone : format.tools, format.reasoning};
+  return MakeReasoningParser(of_parts, start,
+                             [calls = format.tools, tools = tools] { return MakeCallsParser(calls, tools); });
 }
 
 }  // namespace quire

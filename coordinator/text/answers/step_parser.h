@@ -45,6 +45,8 @@ class StepParser : public AnswerParser {
   Match Peek(std::string_view text, size_t offset = 0) const;
   /// Whether rest() begins with the text; kYes: it is skipped.
   Match Take(std::string_view text);
+  /// The same for what closes a call; an answer that was cut in it has it.
+  Match TakeClosing(std::string_view text);
   /// The part of rest() before the mark, which is skipped with it; nothing while there is none.
   std::optional<std::string> TakeUntil(std::string_view mark);
   /// Hands out all before the first of the marks, less what may turn out to begin one. The mark's number when it is

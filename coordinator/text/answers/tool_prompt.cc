@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "comm/base/exact_json.h"
 #include "comm/base/json.h"
+#include "coordinator/text/answers/call_arguments.h"
 #include "coordinator/text/answers/json_scanner.h"
 #include "coordinator/text/answers/tool.h"
 
@@ -25,8 +27,7 @@ std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format) {
 
 std::string ToolPrompt(const JsonCallForm& form, const ToolUse& use) {
   std::string text = "You may call functions. Each is described by a line of JSON:\n";
-  for (const Tool& tool : use.tools)
-    text += tool.definition.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  for (const Tool& tool : use.tools) text += DumpExactJson(tool.definition) + "\n";
   text += fmt::format(
       "To call one, answer with its name and arguments, in this form and with nothing else:\n{}{}{{\"name\": "
       "\"the function\", \"{}\": {{\"an argument\": \"its value\"}}}}{}{}",
@@ -42,7 +43,7 @@ std::string CallsText(const JsonCallForm& form, const OrderedJson& calls) {
     if (text.size() > form.begin.size()) text += form.between;
     text += fmt::format("{}{{\"name\": {}, \"{}\": {}}}{}", form.open,
                         JsonString(function["name"].get_ref<const std::string&>()), form.arguments,
-                        arguments.empty() ? "{}" : arguments, form.close);
+                        ObjectOfArguments(arguments), form.close);
   }
   return text + form.end;
 }

@@ -1,242 +1,151 @@
-// Calls that are written with tags. GLM 4.5: <tool_call>name, then <arg_key> and <arg_value> in turns. Qwen3-Coder:
-// <tool_call>, <function=name>, <parameter=key> for each, </function>. Values are bare text: the tool's schema says
-// what they are.
-#include "coordinator/text/answers/format_parsers.h"
-#include "coordinator/text/answers/step_parser.h"
+#include "coordinator/text/answers/xml_calls_parser.h"
+
+#include <algorithm>
+
+#include "coordinator/text/answers/cut_value.h"
 #include "coordinator/text/answers/tool.h"
 #include "coordinator/text/answers/typed_values.h"
 
 namespace quire {
 
-namespace {
-
-constexpr size_t kMaxParameterBytes = 256;
-constexpr std::string_view kFunction = "<function=";
-
-class XmlCallsParser : public StepParser {
- public:
-  explicit XmlCallsParser(std::shared_ptr<const ToolUse> tools) : StepParser(std::move(tools)) {}
-
- protected:
-  enum class State { kText, kHead, kBetween, kKey, kBeforeValue, kValue, kEnd };
-
-  bool Step() override {
-    switch (state_) {
-      case State::kText:
-        return Text();
-      case State::kHead:
-        return Head();
-      case State::kBetween:
-        return Between();
-      case State::kKey:
-        return Key();
-      case State::kBeforeValue:
-        return BeforeValue();
-      case State::kValue:
-        return Value();
-      case State::kEnd:
-        return End();
-    }
-    return false;
+bool XmlCallsParser::Step() {
+  switch (state_) {
+    case State::kText:
+      return Text();
+    case State::kHead:
+      return Head();
+    case State::kBetween:
+      return Between();
+    case State::kKey:
+      return Key();
+    case State::kBeforeValue:
+      return BeforeValue();
+    case State::kValue:
+      return Value();
+    case State::kEnd:
+      return End();
   }
+  return false;
+}
 
-  virtual bool Text() = 0;
-  virtual bool Head() = 0;
-  virtual bool Between() = 0;
-  virtual bool Key() = 0;
-  virtual bool BeforeValue() = 0;
-  virtual bool Value() = 0;
-  virtual bool End() = 0;
+bool XmlCallsParser::Begin(std::string name) {
+  const size_t first = name.find_first_not_of(kJsonSpace), last = name.find_last_not_of(kJsonSpace);
+  name = first == std::string::npos ? "" : name.substr(first, last - first + 1);
+  if (!BeginCall(name)) return Fail();
+  given_.clear();
+  key_.clear();
+  Arguments("{");
+  state_ = State::kBetween;
+  return true;
+}
 
-  void BackToText() override { state_ = State::kText; }
+bool XmlCallsParser::Close() {
+  Arguments("}");
+  EndCall();
+  state_ = State::kEnd;
+  return true;
+}
 
-  /// The text before a mark; nothing when it is not there yet, or when this is no call, which `failed` tells.
-  std::optional<std::string> Bounded(std::string_view mark, bool& failed) {
-    auto text = TakeUntil(mark);
-    failed = text ? text->size() > kMaxParameterBytes : rest().size() > kMaxParameterBytes + mark.size() || at_end();
-    if (failed) Fail();
-    return failed ? std::nullopt : text;
+void XmlCallsParser::Argument(std::string_view value) {
+  Arguments(BeginOfArgument(JsonString(key_) + ": ") + TypedValue(*tool(), key_, value));
+  given_.push_back(key_);
+  state_ = State::kBetween;
+}
+
+std::optional<std::string> XmlCallsParser::BoundedKey(std::initializer_list<std::string_view> marks, bool& failed) {
+  size_t end = std::string_view::npos, longest = 0;
+  for (const std::string_view mark : marks) {
+    end = std::min(end, rest().find(mark));
+    longest = std::max(longest, mark.size());
   }
-
-  bool Begin(std::string name) {
-    const size_t first = name.find_first_not_of(" \t\r\n"), last = name.find_last_not_of(" \t\r\n");
-    name = first == std::string::npos ? "" : name.substr(first, last - first + 1);
-    if (!BeginCall(name)) return Fail();
-    num_arguments_ = 0;
-    Arguments("{");
-    state_ = State::kBetween;
-    return true;
+  const bool is_there = end != std::string_view::npos;
+  if (!is_there && is_cut()) {
+    CutKey(marks);
+    return std::nullopt;
   }
+  failed = is_there ? end > kMaxParameterBytes : rest().size() > kMaxParameterBytes + longest || at_end();
+  if (failed) Fail();
+  if (failed || !is_there) return std::nullopt;
+  std::string key(rest().substr(0, end));
+  Skip(end);
+  return key;
+}
 
-  void Argument(std::string_view value) {
-    Arguments((num_arguments_++ > 0 ? ", " : "") + JsonString(key_) + ": " + TypedValue(*tool(), key_, value));
-    state_ = State::kBetween;
+std::optional<XmlCallsParser::ValueEnd> XmlCallsParser::FindValueEnd(std::string_view close) {
+  while ((scanned_ = rest().find('<', scanned_)) != std::string_view::npos) {
+    const Match closes = PeekTag(close, scanned_);
+    if (closes == Match::kUnknown) return std::nullopt;
+    if (closes == Match::kYes) return ValueEnd{scanned_, close.size()};
+    const Match follows = is_kept() ? Match::kNo : FollowsValue(scanned_);
+    if (follows == Match::kUnknown) return std::nullopt;
+    if (follows == Match::kYes) return ValueEnd{scanned_, 0};
+    ++scanned_;
   }
+  scanned_ = rest().size();
+  return std::nullopt;
+}
 
-  bool Close() {
-    Arguments("}");
-    EndCall();
-    state_ = State::kEnd;
-    return true;
+StepParser::Match XmlCallsParser::PeekTag(std::string_view tag, size_t at) const {
+  const std::string_view there = rest().substr(at);
+  return is_cut() && there.size() < tag.size() && tag.starts_with(there) ? Match::kUnknown : Peek(tag, at);
+}
+
+StepParser::Match XmlCallsParser::NamesParameter(std::string_view open, std::string_view close, size_t at) const {
+  const Match begins = PeekTag(open, at);
+  if (begins != Match::kYes) return begins;
+  const std::string_view text = rest().substr(at + open.size());
+  const size_t end = text.find(close);
+  if (end == std::string_view::npos)
+    return (at_end() && !cut()) || text.size() > kMaxParameterBytes ? Match::kNo : Match::kUnknown;
+  const std::string name(text.substr(0, end));
+  const bool given = name == key_ || std::ranges::find(given_, name) != given_.end();
+  const OrderedJson& schema = tool()->parameters;
+  const bool lists = schema.is_object() && schema.contains("properties") && schema["properties"].is_object();
+  const bool known = lists ? schema["properties"].contains(name) : at > 0 && rest()[at - 1] == '\n';
+  return known && !given ? Match::kYes : Match::kNo;
+}
+
+StepParser::Match XmlCallsParser::StandsBefore(std::string_view tag, std::string_view next, size_t at) const {
+  const Match begins = PeekTag(tag, at);
+  if (begins != Match::kYes) return begins;
+  const size_t after = EndOfSpace(at + tag.size());
+  if (after < rest().size()) return PeekTag(next, after);
+  return at_end() && !cut() ? Match::kYes : Match::kUnknown;
+}
+
+bool XmlCallsParser::is_kept() const {
+  const ToolChoice::Mode mode = tools()->choice.mode;
+  return tool()->strict || mode == ToolChoice::kRequired || mode == ToolChoice::kNamed;
+}
+
+/// The answer was cut in a key: its client gets as much of the key as there is.
+void XmlCallsParser::CutKey(std::initializer_list<std::string_view> marks) {
+  std::string key = JsonString(WithoutBegunTag(marks));
+  key.pop_back();
+  Arguments(BeginOfArgument(key));
+  Skip(rest().size());
+}
+
+void XmlCallsParser::CutArgument(std::string_view value) {
+  Arguments(BeginOfArgument(JsonString(key_) + ": ") + CutValue(*tool(), key_, value));
+  Skip(rest().size());
+}
+
+bool XmlCallsParser::CutInTag(std::initializer_list<std::string_view> tags) {
+  const auto begins = [&](std::string_view tag) { return tag.size() > rest().size() && tag.starts_with(rest()); };
+  if (!is_cut() || !std::ranges::any_of(tags, begins)) return false;
+  Skip(rest().size());
+  return true;
+}
+
+std::string_view XmlCallsParser::WithoutBegunTag(std::initializer_list<std::string_view> tags) const {
+  size_t begun = 0;
+  for (const std::string_view tag : tags) {
+    size_t length = std::min(tag.size() - 1, rest().size());
+    while (length > begun && !rest().ends_with(tag.substr(0, length))) --length;
+    begun = std::max(begun, length);
   }
-
-  State state_ = State::kText;
-  std::string key_;
-
- private:
-  int num_arguments_ = 0;
-};
-
-class GlmParser : public XmlCallsParser {
- public:
-  using XmlCallsParser::XmlCallsParser;
-
- private:
-  bool Text() override {
-    static const std::vector<std::string> kOpens = {"<tool_call>"};
-    if (!PassUntil(kOpens, AnswerPart::kContent)) return false;
-    Attempt();
-    Skip(kOpens[0].size());
-    state_ = State::kHead;
-    return true;
-  }
-
-  /// The name ends at the first line's end, or where a tag begins.
-  bool Head() override {
-    if (!SkipSpace()) return false;
-    const size_t end = rest().find_first_of("<\n");
-    if (end == std::string_view::npos) return rest().size() > kMaxParameterBytes ? Fail() : false;
-    const std::string name(rest().substr(0, end));
-    Skip(end);
-    return Begin(name);
-  }
-
-  bool Between() override {
-    if (!SkipSpace()) return false;
-    const Match key = Peek("<arg_key>"), close = Peek("</tool_call>");
-    if (key == Match::kYes) {
-      Take("<arg_key>");
-      state_ = State::kKey;
-      return true;
-    }
-    if (close == Match::kYes) {
-      Take("</tool_call>");
-      return Close();
-    }
-    return key == Match::kUnknown || close == Match::kUnknown ? false : Fail();
-  }
-
-  bool Key() override {
-    bool failed = false;
-    const auto key = Bounded("</arg_key>", failed);
-    if (!key) return failed;
-    key_ = *key;
-    state_ = State::kBeforeValue;
-    return true;
-  }
-
-  bool BeforeValue() override {
-    if (!SkipSpace()) return false;
-    const Match value = Take("<arg_value>");
-    if (value == Match::kUnknown) return false;
-    if (value == Match::kNo) return Fail();
-    state_ = State::kValue;
-    return true;
-  }
-
-  bool Value() override {
-    const auto value = TakeUntil("</arg_value>");
-    if (!value) return false;
-    Argument(*value);
-    return true;
-  }
-
-  bool End() override {
-    state_ = State::kText;
-    return true;
-  }
-};
-
-class Qwen3CoderParser : public XmlCallsParser {
- public:
-  using XmlCallsParser::XmlCallsParser;
-
- private:
-  /// The model sometimes leaves <tool_call> out.
-  bool Text() override {
-    static const std::vector<std::string> kOpens = {"<tool_call>", "<function="};
-    const auto mark = PassUntil(kOpens, AnswerPart::kContent);
-    if (!mark) return false;
-    Attempt();
-    if (*mark == 0) Skip(kOpens[0].size());
-    state_ = State::kHead;
-    return true;
-  }
-
-  bool Head() override {
-    if (!SkipSpace()) return false;
-    const Match opens = Peek(kFunction);
-    if (opens != Match::kYes) return opens == Match::kUnknown ? false : Fail();
-    const size_t end = rest().find('>');
-    if (end == std::string_view::npos && rest().size() <= kMaxParameterBytes && !at_end()) return false;
-    if (end == std::string_view::npos) {
-      Skip(kFunction.size());
-      return Fail();
-    }
-    const std::string name(rest().substr(kFunction.size(), end - kFunction.size()));
-    Skip(end + 1);
-    return Begin(name);
-  }
-
-  bool Between() override {
-    if (!SkipSpace()) return false;
-    const Match key = Peek("<parameter="), close = Peek("</function>");
-    if (key == Match::kYes) {
-      Take("<parameter=");
-      state_ = State::kKey;
-      return true;
-    }
-    if (close == Match::kYes) {
-      Take("</function>");
-      return Close();
-    }
-    return key == Match::kUnknown || close == Match::kUnknown ? false : Fail();
-  }
-
-  bool Key() override {
-    bool failed = false;
-    const auto key = Bounded(">", failed);
-    if (!key) return failed;
-    key_ = *key;
-    state_ = State::kValue;
-    return true;
-  }
-
-  bool BeforeValue() override { return false; }
-
-  /// The line breaks next to the tags are not the value's.
-  bool Value() override {
-    auto value = TakeUntil("</parameter>");
-    if (!value) return false;
-    if (value->starts_with('\n')) value->erase(0, 1);
-    if (value->ends_with('\n')) value->pop_back();
-    Argument(*value);
-    return true;
-  }
-
-  bool End() override {
-    if (!SkipSpace()) return false;
-    if (Take("</tool_call>") == Match::kUnknown) return false;
-    state_ = State::kText;
-    return true;
-  }
-};
-
-}  // namespace
-
-std::unique_ptr<AnswerParser> MakeXmlCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools) {
-  if (format == ToolFormat::kGlm45) return std::make_unique<GlmParser>(std::move(tools));
-  return std::make_unique<Qwen3CoderParser>(std::move(tools));
+  return rest().substr(0, rest().size() - begun);
 }
 
 }  // namespace quire

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 #include "comm/base/json.h"
 #include "coordinator/text/jinja/builtins.h"
 #include "coordinator/text/jinja/list_filters.h"
@@ -40,7 +41,7 @@ std::optional<Number> NumberIn(const MarkedText& text, Budget& budget) {
 
 /// Whole numbers of floats and of texts, also of texts of floats; otherwise `default`.
 Value ToInteger(const Value& v, const Arguments& a, Budget& budget) {
-  if (v.As<int64_t>()) return v;
+  if (v.As<int64_t>() || v.AsLongInteger()) return v;
   if (v.IsUndefined()) Fail("'{}' is undefined", v.As<Undefined>()->name);
   if (a.Integer(1, "base", 10) != 10) Fail("int: only base 10 is supported");
   double number = NAN;
@@ -134,7 +135,7 @@ Value FromJson(const Value& v, const Arguments&, Budget& budget) {
   ParseJson(text, "from_json",
             {.max_depth = kMaxJsonDepth, .max_nodes = kMaxJsonNodes});  // within bounds; what follows keeps the order
   budget.MakeItems(text.size() / 2);                                    // as many values as it can hold
-  return Value::FromJson(OrderedJson::parse(text), MarkedText::kFromUser);
+  return Value::FromJson(ParseExactJson(text), MarkedText::kFromUser);
 }
 
 /// "%s of %s" | format(a, b), or with names.

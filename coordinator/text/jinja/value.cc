@@ -1,6 +1,7 @@
 #include "coordinator/text/jinja/value.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
@@ -15,12 +16,14 @@ Value ValueOf(const AnyJson& json, char mark) {
     case AnyJson::value_t::boolean:
       return Value(json.template get<bool>());
     case AnyJson::value_t::number_unsigned:
-      if (json.template get<uint64_t>() > INT64_MAX) return Value(json.template get<double>());
+      if (json.template get<uint64_t>() > INT64_MAX) return Value(LongInteger{json.dump()});
       return Value(json.template get<int64_t>());
     case AnyJson::value_t::number_integer:
       return Value(json.template get<int64_t>());
     case AnyJson::value_t::number_float:
       return Value(json.template get<double>());
+    case AnyJson::value_t::binary:  // of ParseExactJson
+      return Value(LongInteger{{json.get_binary().begin(), json.get_binary().end()}});
     case AnyJson::value_t::string:
       return Value(MarkedText(json.template get_ref<const std::string&>(), mark));
     case AnyJson::value_t::array: {
@@ -47,6 +50,7 @@ bool Value::Truthy() const {
   if (const bool* b = As<bool>()) return *b;
   if (const int64_t* i = As<int64_t>()) return *i != 0;
   if (const double* d = As<double>()) return *d != 0;
+  if (AsLongInteger()) return true;
   if (const MarkedText* text = AsText()) return !text->text.empty();
   if (const List* list = AsList()) return !list->empty();
   if (const Dict* dict = AsDict()) return !dict->entries.empty();
@@ -57,6 +61,7 @@ double Value::Number() const {
   if (const bool* b = As<bool>()) return *b ? 1 : 0;
   if (const int64_t* i = As<int64_t>()) return static_cast<double>(*i);
   if (const double* d = As<double>()) return *d;
+  if (const LongInteger* i = AsLongInteger()) return std::strtod(i->digits.c_str(), nullptr);
   Fail("expected a number, got {}", TypeName());
 }
 
@@ -70,7 +75,7 @@ const char* Value::TypeName() const {
   if (IsUndefined()) return "undefined";
   if (IsNone()) return "none";
   if (As<bool>()) return "boolean";
-  if (As<int64_t>()) return "integer";
+  if (As<int64_t>() || AsLongInteger()) return "integer";
   if (As<double>()) return "float";
   if (AsText()) return "string";
   if (AsTuple()) return "tuple";
@@ -95,6 +100,7 @@ bool EqualMappings(const Dict& a, const Dict& b, Budget& budget) {
 bool Value::Equal(const Value& a, const Value& b, Budget& budget) {
   const Budget::Level level(budget);
   budget.Work(1);
+  if (a.AsLongInteger() && b.AsLongInteger()) return a.AsLongInteger()->digits == b.AsLongInteger()->digits;
   if (a.IsNumber() && b.IsNumber()) return a.Number() == b.Number();
   if (a.AsText() && b.AsText()) {
     budget.Scan(std::min(a.AsText()->text.size(), b.AsText()->text.size()));

@@ -33,6 +33,11 @@ struct Undefined {
 };
 struct None {};
 
+/// An integer that int64_t does not hold. Its text and its comparisons are exact; what computes with it takes a double.
+struct LongInteger {
+  std::string digits;  // and a sign
+};
+
 /// What a mapping is asked for. As in Python, 1, 1.0 and true are the same key, and "1" is another.
 using Key = std::variant<std::string, None, bool, int64_t, double>;
 
@@ -61,6 +66,7 @@ class Value {
   explicit Value(bool b) : data_(b) {}
   explicit Value(int64_t i) : data_(i) {}
   explicit Value(double d) : data_(d) {}
+  explicit Value(LongInteger i) : data_(std::make_shared<const LongInteger>(std::move(i))) {}
   explicit Value(MarkedText text) : data_(std::make_shared<const MarkedText>(std::move(text))) {}
   explicit Value(TextPointer text) : data_(std::move(text)) {}
   explicit Value(Markup markup) : data_(std::make_shared<const Markup>(std::move(markup))) {}
@@ -96,7 +102,8 @@ class Value {
   const Function* AsFunction() const { return Pointer<Function>(); }
   bool IsUndefined() const { return As<Undefined>() != nullptr; }
   bool IsNone() const { return As<None>() != nullptr; }
-  bool IsNumber() const { return As<bool>() || As<int64_t>() || As<double>(); }
+  const LongInteger* AsLongInteger() const { return Pointer<const LongInteger>(); }
+  bool IsNumber() const { return As<bool>() || As<int64_t>() || As<double>() || AsLongInteger(); }
 
   bool Truthy() const;
   /// The number as double; booleans count as 0 and 1. Throws Error for anything else.
@@ -130,7 +137,8 @@ class Value {
   void MoveChildrenTo(List& out);
 
   std::variant<Undefined, None, bool, int64_t, double, TextPointer, std::shared_ptr<const Markup>,
-               std::shared_ptr<List>, std::shared_ptr<Tuple>, std::shared_ptr<Dict>, std::shared_ptr<Function>>
+               std::shared_ptr<List>, std::shared_ptr<Tuple>, std::shared_ptr<Dict>, std::shared_ptr<Function>,
+               std::shared_ptr<const LongInteger>>
       data_;
 };
 

@@ -49,7 +49,7 @@ const std::map<std::string, Test>& Tests() {
       {"iterable", kIterable},
       {"sequence", kIterable},
       {"number", [](const V& v, const A&, B&) { return v.IsNumber(); }},
-      {"integer", [](const V& v, const A&, B&) { return v.As<int64_t>() != nullptr; }},
+      {"integer", [](const V& v, const A&, B&) { return v.As<int64_t>() || v.AsLongInteger(); }},
       {"float", [](const V& v, const A&, B&) { return v.As<double>() != nullptr; }},
       {"boolean", [](const V& v, const A&, B&) { return v.As<bool>() != nullptr; }},
       {"true", [](const V& v, const A&, B&) { return v.As<bool>() != nullptr && v.Truthy(); }},

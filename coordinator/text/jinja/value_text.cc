@@ -195,6 +195,7 @@ TextPointer Value::ToText(Budget& budget) const {
   if (const bool* b = As<bool>()) return Shared(*b ? "True" : "False");
   if (const int64_t* i = As<int64_t>()) return Shared(std::to_string(*i));
   if (const double* d = As<double>()) return Shared(FloatText(*d));
+  if (const LongInteger* i = AsLongInteger()) return Shared(i->digits);
   if (IsNone()) return Shared("None");
   if (IsUndefined()) return Shared("");
   if (AsFunction() != nullptr) return Shared("<function>");

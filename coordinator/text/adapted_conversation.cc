@@ -1,0 +1,182 @@
+#include "coordinator/text/adapted_conversation.h"
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "comm/base/exact_json.h"
+#include "comm/base/json.h"
+#include "coordinator/text/answers/call_arguments.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMaxArgumentDepth = 64;  // of calls that answers may have
+
+const std::string* TextAt(const OrderedJson& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() ? nullptr : found->get_ptr<const OrderedJson::string_t*>();
+}
+
+/// Nothing where the text is no object, or goes beyond a bound.
+OrderedJson ObjectIn(const std::string& text) {
+  try {
+    if (ParseJson(text, "arguments", {.max_depth = kMaxArgumentDepth}).is_object()) return ParseExactJson(text);
+  } catch (const Error&) {
+  }
+  return nullptr;
+}
+
+/// A text that is no object is some model's mistake. Templates that can show the text as it is do.
+void AdaptArguments(const TemplateTraits& traits, OrderedJson& call) {
+  const auto function = call.find("function");
+  if (function == call.end() || !function->is_object()) return;
+  const std::string* text = TextAt(*function, "arguments");
+  if (text == nullptr) return;
+  std::string object = ObjectOfArguments(*text);
+  if (traits.object_arguments && ObjectIn(object).is_null()) object = DumpExactJson({{"INVALID_JSON", *text}});
+  const bool is_none = object == "{}";
+  if (traits.text_arguments) {
+    if (traits.object_arguments) (*function)["arguments"] = std::move(object);
+    return;
+  }
+  OrderedJson parsed = ObjectIn(traits.object_arguments || is_none ? object : *text);
+  if (!parsed.is_null()) (*function)["arguments"] = std::move(parsed);
+}
+
+bool HasCalls(const OrderedJson& message) {
+  const auto calls = message.find("tool_calls");
+  return calls != message.end() && calls->is_array() && !calls->empty();
+}
+
+/// Words are the last of the thoughts: both come before the calls.
+void JoinWordsWithThoughts(OrderedJson& message) {
+  const std::string* words = TextAt(message, "content");
+  const std::string* thoughts = TextAt(message, "thinking");
+  if (words == nullptr || thoughts == nullptr || words->empty() || thoughts->empty()) return;
+  const std::string joined = *thoughts + "\n\n" + *words;
+  for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
+    if (message.contains(name)) message[name] = joined;
+  }
+  message["content"] = "";
+}
+
+/// An answer with several calls as several answers, each with one, and with its result behind it.
+OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& traits) {
+  OrderedJson out = OrderedJson::array();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const OrderedJson& message = messages[i];
+    if (!HasCalls(message) || message["tool_calls"].size() == 1) {
+      out.push_back(message);
+      continue;
+    }
+    std::vector<const OrderedJson*> results;
+    while (i + 1 < messages.size() && messages[i + 1]["role"] == "tool") results.push_back(&messages[++i]);
+    OrderedJson answer = message;
+    for (const OrderedJson& call : message["tool_calls"]) {
+      answer["tool_calls"] = OrderedJson::array({call});
+      out.push_back(std::exchange(
+          answer, {{"role", message["role"]}, {"content", traits.null_content ? OrderedJson() : OrderedJson("")}}));
+      const std::string* id = TextAt(call, "id");
+      const bool is_last = &call == &message["tool_calls"].back();
+      for (const OrderedJson*& result : results) {
+        const std::string* of = result == nullptr ? nullptr : TextAt(*result, "tool_call_id");
+        if (result == nullptr || !(is_last || (id != nullptr && of != nullptr && *id == *of))) continue;
+        out.push_back(*std::exchange(result, nullptr));
+      }
+    }
+  }
+  return out;
+}
+
+/// Ids by which results are still found. One that has the form already stays.
+class ShortIds {
+ public:
+  void Shorten(OrderedJson& object, const char* name) {
+    const std::string* id = TextAt(object, name);
+    if (id == nullptr) return;
+    const bool fits =
+        id->size() == kLetters && std::ranges::all_of(*id, [](unsigned char c) { return std::isalnum(c); });
+    if (!fits) object[name] = Of(*id);
+  }
+
+ private:
+  static constexpr size_t kLetters = 9;
+
+  const std::string& Of(const std::string& id) {
+    std::string& letters = ids_[id];
+    static constexpr std::string_view kAll = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    size_t number = std::hash<std::string>()(id);
+    for (; letters.size() < kLetters; number /= kAll.size()) letters += kAll[number % kAll.size()];
+    return letters;
+  }
+
+  std::map<std::string, std::string> ids_;
+};
+
+void AdaptMessages(const TemplateTraits& traits, OrderedJson& messages) {
+  ShortIds ids;
+  for (OrderedJson& message : messages) {
+    if (!traits.null_content && message.contains("content") && message["content"].is_null()) message["content"] = "";
+    if (traits.short_ids) ids.Shorten(message, "tool_call_id");
+    if (!HasCalls(message)) continue;
+    for (OrderedJson& call : message["tool_calls"]) {
+      AdaptArguments(traits, call);
+      if (traits.short_ids) ids.Shorten(call, "id");
+    }
+    if (traits.words_or_thoughts) JoinWordsWithThoughts(message);
+  }
+  if (traits.one_call) messages = WithOneCallEach(messages, traits);
+}
+
+OrderedJson& Member(OrderedJson& object, const char* name, const OrderedJson& otherwise) {
+  OrderedJson& member = object[name];
+  if (member.is_null()) member = otherwise;
+  return member;
+}
+
+/// A type of several words is the first that is not "null"; a schema that is true or false says nothing.
+void CompleteProperty(OrderedJson& schema) {
+  if (!schema.is_object()) schema = OrderedJson::object();
+  Member(schema, "description", "");
+  const auto type = schema.find("type");
+  if (type == schema.end()) return;
+  if (type->is_array()) {
+    const auto named = std::ranges::find_if(*type, [](const OrderedJson& name) { return name != "null"; });
+    *type = named == type->end() ? OrderedJson("null") : OrderedJson(*named);
+  }
+  const OrderedJson any = {{"type", "string"}};
+  if (*type == "object" && !schema.contains("properties")) Member(schema, "additionalProperties", any);
+  if (*type == "array") Member(schema, "items", any);
+}
+
+void AdaptTools(const TemplateTraits& traits, OrderedJson& tools) {
+  if (!tools.is_array() || !(traits.whole_tools || traits.whole_properties)) return;
+  for (OrderedJson& tool : tools) {
+    if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object()) continue;
+    OrderedJson& function = tool["function"];
+    Member(function, "description", "");
+    OrderedJson& parameters = Member(function, "parameters", {{"type", "object"}});
+    if (!parameters.is_object()) continue;
+    OrderedJson& properties = Member(parameters, "properties", OrderedJson::object());
+    if (parameters.contains("required")) Member(parameters, "required", OrderedJson::array());
+    if (!traits.whole_properties || !properties.is_object()) continue;
+    for (const auto& entry : properties.items()) CompleteProperty(entry.value());
+  }
+}
+
+}  // namespace
+
+Conversation AdaptedTo(const TemplateTraits& traits, const Conversation& conversation) {
+  Conversation adapted = conversation;
+  AdaptMessages(traits, adapted.messages);
+  AdaptTools(traits, adapted.tools);
+  return adapted;
+}
+
+}  // namespace quire

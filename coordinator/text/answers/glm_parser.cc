@@ -1,0 +1,103 @@
+// GLM 4.5's calls: <tool_call>name, then <arg_key> and <arg_value> in turns.
+#include "coordinator/text/answers/format_parsers.h"
+#include "coordinator/text/answers/xml_calls_parser.h"
+
+namespace quire {
+
+namespace {
+
+class GlmParser : public XmlCallsParser {
+ public:
+  using XmlCallsParser::XmlCallsParser;
+
+ private:
+  bool Text() override {
+    static const std::vector<std::string> kOpens = {"<tool_call>"};
+    if (!PassUntil(kOpens, AnswerPart::kContent)) return false;
+    Attempt();
+    Skip(kOpens[0].size());
+    state_ = State::kHead;
+    return true;
+  }
+
+  /// The name ends at the first line's end, or where a tag begins.
+  bool Head() override {
+    if (!SkipSpace()) return false;
+    const size_t end = rest().find_first_of("<\n");
+    if (end == std::string_view::npos) return rest().size() > kMaxParameterBytes ? Fail() : false;
+    const std::string name(rest().substr(0, end));
+    Skip(end);
+    return Begin(name);
+  }
+
+  bool Between() override {
+    if (!SkipSpace()) return false;
+    const Match key = Peek("<arg_key>"), close = Peek("</tool_call>");
+    if (key == Match::kYes) {
+      Take("<arg_key>");
+      state_ = State::kKey;
+      return true;
+    }
+    if (close == Match::kYes) {
+      Take("</tool_call>");
+      return Close();
+    }
+    if (key == Match::kUnknown || close == Match::kUnknown || CutInTag({"<arg_key>", "</tool_call>"})) return false;
+    return Fail();
+  }
+
+  bool Key() override {
+    bool failed = false;
+    const auto key = BoundedKey({"</arg_key>", "<arg_value>"}, failed);
+    if (!key) return failed;
+    Take("</arg_key>");
+    key_ = *key;
+    state_ = State::kBeforeValue;
+    return true;
+  }
+
+  bool BeforeValue() override {
+    if (!SkipSpace() || CutInTag({"<arg_value>"})) {
+      if (is_cut()) CutArgument("");
+      return false;
+    }
+    const Match value = Take("<arg_value>");
+    if (value == Match::kUnknown) return false;
+    if (value == Match::kNo) return Fail();
+    BeginValue();
+    return true;
+  }
+
+  bool Value() override {
+    const auto end = FindValueEnd("</arg_value>");
+    if (!end && !is_cut()) return false;
+    std::string_view value = end ? rest().substr(0, end->at) : BegunValue();
+    // A value that is not closed ends at its line's end.
+    if ((!end || end->tag == 0) && value.ends_with('\n')) value.remove_suffix(1);
+    if (!end) {
+      CutArgument(value);
+      return false;
+    }
+    Argument(value);
+    Skip(end->at + end->tag);
+    return true;
+  }
+
+  Match FollowsValue(size_t at) const override {
+    const Match key = NamesParameter("<arg_key>", "</arg_key>", at);
+    return key == Match::kNo ? StandsBefore("</tool_call>", "<tool_call>", at) : key;
+  }
+
+  bool End() override {
+    state_ = State::kText;
+    return true;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerParser> MakeGlmParser(std::shared_ptr<const ToolUse> tools) {
+  return std::make_unique<GlmParser>(std::move(tools));
+}
+
+}  // namespace quire

@@ -1,0 +1,110 @@
+// Qwen3-Coder's calls: <tool_call>, <function=name>, <parameter=key> for each, </function>.
+#include "coordinator/text/answers/format_parsers.h"
+#include "coordinator/text/answers/xml_calls_parser.h"
+
+namespace quire {
+
+namespace {
+
+constexpr std::string_view kFunction = "<function=";
+
+class Qwen3CoderParser : public XmlCallsParser {
+ public:
+  using XmlCallsParser::XmlCallsParser;
+
+ private:
+  /// The model sometimes leaves <tool_call> out.
+  bool Text() override {
+    static const std::vector<std::string> kOpens = {"<tool_call>", "<function="};
+    const auto mark = PassUntil(kOpens, AnswerPart::kContent);
+    if (!mark) return false;
+    Attempt();
+    if (*mark == 0) Skip(kOpens[0].size());
+    state_ = State::kHead;
+    return true;
+  }
+
+  bool Head() override {
+    if (!SkipSpace()) return false;
+    const Match opens = Peek(kFunction);
+    if (opens != Match::kYes) return opens == Match::kUnknown ? false : Fail();
+    const size_t end = rest().find('>');
+    if (end == std::string_view::npos && rest().size() <= kMaxParameterBytes && !at_end()) return false;
+    if (end == std::string_view::npos) {
+      Skip(kFunction.size());
+      return Fail();
+    }
+    const std::string name(rest().substr(kFunction.size(), end - kFunction.size()));
+    Skip(end + 1);
+    return Begin(name);
+  }
+
+  bool Between() override {
+    if (!SkipSpace()) return false;
+    const Match key = Peek("<parameter="), close = Peek("</function>");
+    if (key == Match::kYes) {
+      Take("<parameter=");
+      state_ = State::kKey;
+      return true;
+    }
+    if (close == Match::kYes) {
+      Take("</function>");
+      return Close();
+    }
+    // The model sometimes leaves </function> out.
+    const Match call = Peek("</tool_call>");
+    if (call == Match::kYes && !is_kept()) return Close();
+    const bool waits = key == Match::kUnknown || close == Match::kUnknown || call == Match::kUnknown;
+    return waits || CutInTag({"<parameter=", "</function>"}) ? false : Fail();
+  }
+
+  bool Key() override {
+    bool failed = false;
+    const auto key = BoundedKey({">"}, failed);
+    if (!key) return failed;
+    Skip(1);
+    key_ = *key;
+    BeginValue();
+    return true;
+  }
+
+  bool BeforeValue() override { return false; }
+
+  /// The line breaks next to the tags are not the value's.
+  bool Value() override {
+    const auto end = FindValueEnd("</parameter>");
+    if (!end && !is_cut()) return false;
+    std::string_view value = end ? rest().substr(0, end->at) : BegunValue();
+    if (value.starts_with('\n')) value.remove_prefix(1);
+    if (value.ends_with('\n')) value.remove_suffix(1);
+    if (!end) {
+      CutArgument(value);
+      return false;
+    }
+    Argument(value);
+    Skip(end->at + end->tag);
+    return true;
+  }
+
+  Match FollowsValue(size_t at) const override {
+    const Match key = NamesParameter("<parameter=", ">", at);
+    if (key != Match::kNo) return key;
+    const Match function = StandsBefore("</function>", "</tool_call>", at);
+    return function == Match::kNo ? StandsBefore("</tool_call>", "<tool_call>", at) : function;
+  }
+
+  bool End() override {
+    if (!SkipSpace()) return false;
+    if (TakeClosing("</tool_call>") == Match::kUnknown) return false;
+    state_ = State::kText;
+    return true;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerParser> MakeQwen3CoderParser(std::shared_ptr<const ToolUse> tools) {
+  return std::make_unique<Qwen3CoderParser>(std::move(tools));
+}
+
+}  // namespace quire

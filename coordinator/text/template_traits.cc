@@ -1,0 +1,145 @@
+#include "coordinator/text/template_traits.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "coordinator/text/adapted_conversation.h"
+
+namespace quire {
+
+namespace {
+
+using Render = std::function<std::string(const Conversation&)>;
+
+OrderedJson Ask() { return {{"role", "user"}, {"content", "ask"}}; }
+
+/// One tool, whose function has these members beside its name.
+OrderedJson Offered(const char* members) {
+  return OrderedJson::parse(std::string(R"([{"type":"function","function":{"name":"probe_name")") + members + "}}]");
+}
+
+OrderedJson WholeTool() {
+  return Offered(R"(,"description":"d","parameters":{"type":"object","properties":)"
+                 R"({"probe_key":{"type":"string","description":"d"}},"required":["probe_key"]})");
+}
+
+OrderedJson Call(const std::string& id, const std::string& arguments) {
+  return {{"id", id}, {"type", "function"}, {"function", {{"name", "probe_name"}, {"arguments", arguments}}}};
+}
+
+/// A question, an answer with these calls, and their results.
+Conversation Called(const OrderedJson& calls) {
+  Conversation called;
+  called.tools = WholeTool();
+  called.messages = OrderedJson::array({Ask()});
+  called.messages.push_back({{"role", "assistant"}, {"content", nullptr}, {"tool_calls", calls}});
+  for (const OrderedJson& call : calls) {
+    called.messages.push_back(
+        {{"role", "tool"}, {"tool_call_id", call["id"]}, {"name", "probe_name"}, {"content", "done"}});
+  }
+  return called;
+}
+
+// Some templates insist on ids of nine letters.
+constexpr const char* kShortId = "abcdefghi";
+constexpr const char* kArguments = R"({"probe_key": "probe_value"})";
+
+/// Which traits a template has, found one after another: what was found holds for what is tried next.
+class Prober {
+ public:
+  explicit Prober(const Render& render) : render_(render) {}
+
+  TemplateTraits Find() {
+    Conversation offer;
+    offer.messages = OrderedJson::array({Ask()});
+    offer.tools = WholeTool();
+    found_.tools = Shows(offer, found_, {"probe_name"});
+    if (found_.tools) FindToolTraits(offer);
+    FindCalls();
+    if (found_.tool_calls) FindCallTraits();
+    return found_;
+  }
+
+ private:
+  bool Shows(const Conversation& conversation, const TemplateTraits& traits,
+             std::initializer_list<const char*> texts) const {
+    try {
+      const std::string text = render_(AdaptedTo(traits, conversation));
+      const auto has = [&](const char* what) { return text.find(what) != std::string::npos; };
+      return std::ranges::all_of(texts, has) && !has("'probe_key'");  // Python's form of an object is not JSON
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  /// Sets the trait where the template shows the conversation with it, and does not without.
+  void Try(bool TemplateTraits::*trait, const Conversation& conversation, std::initializer_list<const char*> texts) {
+    TemplateTraits with = found_;
+    with.*trait = true;
+    if (!Shows(conversation, found_, texts) && Shows(conversation, with, texts)) found_ = with;
+  }
+
+  void FindToolTraits(Conversation offer) {
+    const char* const parts[] = {
+        "",
+        R"(,"description":null,"parameters":null)",
+        R"(,"description":"d")",
+        R"(,"parameters":{"type":"object","properties":{}})",
+        R"(,"description":"d","parameters":{})",
+        R"(,"description":"d","parameters":{"type":"object","properties":{},"required":null})"};
+    for (const char* part : parts) {
+      offer.tools = Offered(part);
+      Try(&TemplateTraits::whole_tools, offer, {"probe_name"});
+    }
+    const char* const schemas[] = {R"({"type":"string"})",          R"({"anyOf":[{"type":"string"},{"type":"null"}]})",
+                                   R"({"type":["string","null"]})", R"({"type":"object"})",
+                                   R"({"type":"array"})",           "true"};
+    for (const std::string schema : schemas) {
+      offer.tools = Offered((R"(,"description":"d","parameters":{"type":"object","properties":{"probe_key":)" + schema +
+                             R"(},"required":[]})")
+                                .c_str());
+      Try(&TemplateTraits::whole_properties, offer, {"probe_name"});
+    }
+  }
+
+  void FindCalls() {
+    const Conversation called = Called(OrderedJson::array({Call(kShortId, kArguments)}));
+    for (const bool null_content : {false, true}) {
+      for (const bool text_arguments : {false, true}) {
+        TemplateTraits tried = found_;
+        tried.null_content = null_content;
+        tried.text_arguments = text_arguments;
+        tried.tool_calls = true;
+        if (!Shows(called, tried, {"probe_value"})) continue;
+        found_ = tried;
+        return;
+      }
+    }
+  }
+
+  void FindCallTraits() {
+    for (const char* text : {R"({"probe_key": "probe_cut)", "[\"probe_cut\"]", "probe_cut"})
+      Try(&TemplateTraits::object_arguments, Called(OrderedJson::array({Call(kShortId, text)})), {"probe_cut"});
+    Try(&TemplateTraits::object_arguments, Called(OrderedJson::array({Call(kShortId, "")})), {"probe_name"});
+    Try(&TemplateTraits::short_ids, Called(OrderedJson::array({Call("call_0123456789abcdef", kArguments)})),
+        {"probe_value"});
+    Conversation words = Called(OrderedJson::array({Call(kShortId, kArguments)}));
+    words.messages[1]["content"] = "probe_words";
+    for (const char* name : {"reasoning_content", "reasoning", "thinking"}) words.messages[1][name] = "probe_thoughts";
+    Try(&TemplateTraits::words_or_thoughts, words, {"probe_value"});
+    const OrderedJson two = {Call(kShortId, kArguments), Call("jklmnopqr", R"({"probe_key": "probe_second"})")};
+    Try(&TemplateTraits::one_call, Called(two), {"probe_value", "probe_second"});
+  }
+
+  const Render& render_;
+  TemplateTraits found_;
+};
+
+}  // namespace
+
+TemplateTraits FindTraits(const Render& render) { return Prober(render).Find(); }
+
+}  // namespace quire

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "coordinator/text/conversation.h"
+
+namespace quire {
+
+/// What of a conversation a template shows, and how it wants that.
+struct TemplateTraits {
+  bool tools = false;       // the tools that are offered
+  bool tool_calls = false;  // calls in earlier answers
+  /// Calls' arguments as text, where others take objects; beside a content that is null.
+  bool text_arguments = false, null_content = false;
+  bool object_arguments = false;   // arguments that are a JSON object, and no others
+  bool one_call = false;           // an answer has one call
+  bool words_or_thoughts = false;  // beside calls stand words or thoughts
+  bool short_ids = false;          // ids of calls are nine letters and digits
+  bool whole_tools = false;        // a function has a description, and parameters with properties
+  bool whole_properties = false;   // a property has a description, and a type that is one word
+};
+
+/// Found out by rendering small conversations. render: as the template has them, without adapting them; throws Error
+/// where the template refuses.
+TemplateTraits FindTraits(const std::function<std::string(const Conversation&)>& render);
+
+}  // namespace quire
