@@ -12,6 +12,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "coordinator/client/member_text.h"
 
 namespace quire {
 
@@ -77,7 +78,7 @@ std::string BatchFile::BodyOf(const Entry& entry) {
   const Json json = ParseJson(line, path_, kLimits);
   if (!json.is_object() || json.value("custom_id", Json()) != entry.custom_id || !json.contains("body"))
     Fail("{}: the file was changed while its requests were sent", path_);
-  return DumpJson(json["body"]);
+  return std::string(MemberText(line, "body"));
 }
 
 BatchAnswers::BatchAnswers(const std::string& path) : path_(path) {
@@ -112,8 +113,8 @@ BatchAnswers::BatchAnswers(const std::string& path) : path_(path) {
 
 BatchAnswers::~BatchAnswers() { ::close(descriptor_); }
 
-void BatchAnswers::Add(const OrderedJson& line) {
-  const std::string text = line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+void BatchAnswers::Add(const std::string& line) {
+  const std::string text = line + '\n';
   for (size_t at = 0; at < text.size();) {
     const ssize_t written = ::write(descriptor_, text.data() + at, text.size() - at);
     if (written < 0 && errno == EINTR) continue;

@@ -24,7 +24,7 @@ class BatchFile {
   };
   const std::vector<Entry>& entries() const { return entries_; }
 
-  /// The body of an entry's request, as JSON.
+  /// The body of an entry's request, as it was written: members keep their order, and numbers their digits.
   std::string BodyOf(const Entry& entry);
 
  private:
@@ -48,8 +48,8 @@ class BatchAnswers {
 
   /// custom_ids that were answered by an earlier run.
   const std::set<std::string>& answered() const { return answered_; }
-  /// Throws Error when the disk does not take it.
-  void Add(const OrderedJson& line);
+  /// A line without its end. Throws Error when the disk does not take it.
+  void Add(const std::string& line);
 
  private:
   std::string path_;

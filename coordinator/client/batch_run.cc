@@ -83,6 +83,12 @@ bool IsForLater(const ClientAnswer& answer) {
   return answer.may_retry && (answer.status == 429 || answer.status == 503);
 }
 
+/// JSON without line ends, which stand between its values only.
+std::string OneLine(std::string json) {
+  std::erase_if(json, [](char c) { return c == '\n' || c == '\r'; });
+  return json;
+}
+
 int64_t TokensOf(const Json& body) {
   if (!body.is_object() || !body.contains("usage") || !body["usage"].is_object()) return 0;
   const auto tokens = body["usage"].find("completion_tokens");
@@ -171,22 +177,23 @@ class BatchRun {
   }
 
   void Write(const BatchFile::Entry& entry, const ClientAnswer& answer) {
-    OrderedJson line{{"id", "batch_req_" + entry.custom_id}, {"custom_id", entry.custom_id}};
+    std::string response = "null", error = "null";
     int64_t tokens = 0;
     if (answer.problem.empty()) {
-      Json body = answer.body;  // as text, unless it is JSON
+      std::string body;
       try {
-        body = ParseJson(answer.body, "an answer", kAnswerLimits);
+        tokens = TokensOf(ParseJson(answer.body, "an answer", kAnswerLimits));
+        body = OneLine(answer.body);
       } catch (const Error&) {
+        body = DumpJson(answer.body);  // a text
       }
-      tokens = TokensOf(body);
-      line["response"] = {{"status_code", answer.status}, {"request_id", answer.request_id}, {"body", body}};
-      line["error"] = nullptr;
+      response = fmt::format(R"({{"status_code":{},"request_id":{},"body":{}}})", answer.status,
+                             DumpJson(answer.request_id), body);
     } else {
-      line["response"] = nullptr;
-      line["error"] = {{"code", "connection_error"}, {"message", answer.problem}};
+      error = fmt::format(R"({{"code":"connection_error","message":{}}})", DumpJson(answer.problem));
     }
-    answers_.Add(line);
+    answers_.Add(fmt::format(R"({{"id":{},"custom_id":{},"response":{},"error":{}}})",
+                             DumpJson("batch_req_" + entry.custom_id), DumpJson(entry.custom_id), response, error));
     progress_->Answered(answer.problem.empty() && answer.status == 200, tokens);
   }
 

@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 #include "coordinator/client/event_stream.h"
 #include "coordinator/log/log.h"
 
@@ -147,13 +148,14 @@ class Conversation {
     const size_t space = text.find(' ');
     const std::string name = text.substr(0, space);
     if (name.empty()) {
-      fmt::print(stderr, "{}\n", DumpJson(command_.fields));
+      fmt::print(stderr, "{}\n", DumpExactJson(command_.fields));
     } else if (space == std::string::npos) {
       command_.fields.erase(name);
     } else {
       const std::string value = text.substr(space + 1);
       try {
-        command_.fields[name] = ParseJson(value, name);
+        ParseJson(value, name);
+        command_.fields[name] = ParseExactJson(value);
       } catch (const Error&) {
         command_.fields[name] = value;  // a word needs no quotes
       }
@@ -197,7 +199,7 @@ class Conversation {
   }
 
   Answer Receive() {
-    Json body = command_.fields;
+    OrderedJson body = command_.fields;
     body["messages"] = Messages();
     body["stream"] = true;
     body["stream_options"] = {{"include_usage", true}};
@@ -221,7 +223,7 @@ class Conversation {
       Show(event, answer);
       if (!answer.first_seconds) answer.first_seconds = elapsed();
     };
-    const ClientRequest request{server_, endpoint_, authorization_, "/v1/chat/completions", DumpJson(body)};
+    const ClientRequest request{server_, endpoint_, authorization_, "/v1/chat/completions", DumpExactJson(body)};
     const auto read = [&]() -> asio::awaitable<void> {
       const std::string problem = co_await ReadEvents(request, on_event);
       if (answer.problem.empty()) answer.problem = problem;

@@ -15,7 +15,7 @@ struct ChatCommand {
   std::string api_key_file;  // its first line is sent; empty: none
   std::string system;        // the system message; empty: none
   /// Fields of the request beside the messages, such as temperature.
-  Json fields = Json::object();
+  OrderedJson fields = OrderedJson::object();  // as ParseExactJson has them
 };
 
 /// Reads messages from standard input, a line each, and writes the answers to standard output as they come. Lines that

@@ -19,6 +19,33 @@ def line(custom_id, body, url="/v1/completions"):
     return {"custom_id": custom_id, "method": "POST", "url": url, "body": body}
 
 
+class EchoServer:
+    """Answers with the body that was sent."""
+
+    def __init__(self):
+        self.bodies = bodies = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                bodies.append(body.decode())
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
 class Batch(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -44,6 +71,27 @@ class ServedTest(Batch):
     def setUpClass(cls):
         cls.server = Server("-tp", "2", "--threads-per-worker", "1", model=TINY)
         cls.addClassCleanup(cls.server.__exit__)
+
+    def test_bodies_are_sent_and_kept_as_they_were_written(self):
+        """Members in their order, and numbers with their digits, to the server and back."""
+        names = ["zebra", "mango", "apple"]
+        schema = {"type": "object", "properties": {name: {"enum": [1]} for name in names}, "required": names, "additionalProperties": False}
+        body = {"messages": [{"role": "user", "content": "Hi"}], "temperature": 0, "max_tokens": 80,
+                "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}}
+        echo = EchoServer()
+        self.addCleanup(echo.close)
+        text = '{"zebra": 18446744073709551616, "mango": [1.50, {"z": 1, "a": 1e2}], "apple": "}"}'
+        self.write('{"body" : ' + text + ' , "custom_id": "1", "method": "POST", "url": "/v1/any"}')
+        self.assertEqual(self.run_batch(echo.url).returncode, 0)
+        self.assertEqual(echo.bodies, [text])
+        self.assertIn('"body":' + text + "}", self.output.read_text())
+        self.output.unlink()
+        self.write(line("1", body, "/v1/chat/completions"))
+        self.assertEqual(self.run_batch(self.server.url).returncode, 0)
+        status, direct = self.server.post("/v1/chat/completions", body)
+        self.assertEqual(status, 200, direct)
+        content = self.answers()["1"]["response"]["body"]["choices"][0]["message"]["content"]
+        self.assertEqual((content, list(json.loads(content))), (direct["choices"][0]["message"]["content"], names))
 
     def test_every_request_has_its_answer(self):
         asked = {f"sum-{i}": {"prompt": f"{i} and {i} are", "max_tokens": 4, "temperature": 0} for i in range(40)}
