@@ -544,6 +544,13 @@ class ChatTest(FieldCase):
         self.assertIn("add_generation_prompt", self.refused("continue_final_message", path="chat", continue_final_message=True, add_generation_prompt=True))
         self.refused("continue_final_message", path="chat", messages=[{"role": "assistant", "content": " "}], continue_final_message=True)
 
+    def test_continue_final_message_is_told_from_what_the_template_says(self):
+        """Words that the template has behind the message, too, or another message."""
+        for words in ("<", ">", "end", "<|end|>", "|", "assistant: ", "e", " \n{", "THE_ANSWER_GOES_ON_0_", "hi"):
+            messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": words}]
+            status, shown = self.server.post("/v1/chat/completions/render", {"messages": messages, "continue_final_message": True})
+            self.assertEqual((status, shown["prompt"]), (200, "user: hi<|end|>assistant: " + words), shown)
+
     def test_max_tokens_are_what_the_model_has_left(self):
         answer = self.chat(max_tokens=None, logit_bias=only(A))
         self.usage(answer, 20, 128 - 20)

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/messages_request.h"
@@ -28,30 +29,36 @@ const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : 
 
 constexpr size_t kMaxBadWordTokens = 1024;
 
+constexpr const char* kSpaces = " \t\n\r\f\v";
+
 std::string_view WithoutSpaces(std::string_view text) {
-  constexpr const char* kSpaces = " \t\n\r\f\v";
   const size_t begin = std::min(text.find_first_not_of(kSpaces), text.size());
   return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
 }
 
-/// Ends where the last message does, so that the answer continues it; spaces at its end stay when the template shows
-/// them.
-MarkedText CutAfterLastMessage(const MarkedText& text, const OrderedJson& messages) {
-  const OrderedJson& last = messages.back()["content"];
-  const std::string content = last.is_string() ? last.get<std::string>() : "";
-  const std::string_view words = WithoutSpaces(content);
-  if (words.empty()) JsonFields::Refuse("continue_final_message", "needs a last message that says something");
-  // What a template puts behind the last message is short; farther in front it would be another's words, after a long
-  // search.
-  constexpr size_t kMostBehind = 4096;
-  const size_t begin = text.text.size() - std::min(text.text.size(), words.size() + kMostBehind);
-  const size_t found = std::string_view(text.text).substr(begin).rfind(words);
-  const size_t at = found == std::string_view::npos ? std::string::npos : begin + found;
+/// Puts a mark, which nobody says, behind the last message's words; returns the mark. The space after a mark tells
+/// whether the template takes spaces away.
+std::string MarkEndOfLastMessage(OrderedJson& messages) {
+  OrderedJson& last = messages.back()["content"];
+  std::string content = last.is_string() ? last.get<std::string>() : "";
+  if (WithoutSpaces(content).empty())
+    JsonFields::Refuse("continue_final_message", "needs a last message that says something");
+  const std::string said = DumpExactJson(messages);
+  std::string mark;
+  for (int i = 0; mark.empty() || said.find(mark) != std::string::npos; ++i)
+    mark = fmt::format("THE_ANSWER_GOES_ON_{}_", i);
+  last = content + mark + " ";
+  return mark;
+}
+
+/// Ends where the last message does, so that the answer continues the message; spaces at its end stay when the template
+/// shows them.
+MarkedText CutAtMark(const MarkedText& text, const std::string& mark) {
+  const size_t at = text.text.rfind(mark);
   if (at == std::string::npos)
     JsonFields::Refuse("continue_final_message", "cannot be kept to: the model's template changes the last message");
-  const std::string_view shown = std::string_view(content).substr(content.find(words));
-  const bool whole = std::string_view(text.text).substr(at).starts_with(shown);
-  return text.Substring(0, at + (whole ? shown : words).size());
+  if (text.text.compare(at + mark.size(), 1, " ") == 0) return text.Substring(0, at);
+  return text.Substring(0, text.text.find_last_not_of(kSpaces, at - 1) + 1);
 }
 
 /// How many of a prompt's last tokens are kept.
@@ -158,8 +165,10 @@ void CallPreparer::CheckSize(std::string_view text, const char* field) const {
 MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& stop) const {
   if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
   fit_->FitConversation(call);
+  std::string mark;
+  if (call.continue_final_message) mark = MarkEndOfLastMessage(call.conversation.messages);
   MarkedText text = chat_->Render(call.conversation, [&] { return stop.stop_requested(); });
-  if (call.continue_final_message) text = CutAfterLastMessage(text, call.conversation.messages);
+  if (call.continue_final_message) text = CutAtMark(text, mark);
   if (call.truncate_prompt_tokens == 0) CheckSize(text.text, "messages");
   fit_->ShapeAnswer(text.text, call);
   return text;
