@@ -243,28 +243,15 @@ class ThoughtTest(ToolCase):
     TEMPLATE = THINKING
 
     def test_thoughts_are_split_off_whole_and_streamed(self):
-        for start, fields in (("<think>", {}), ("", {"enable_thinking": True}), ("", {"chat_template_kwargs": {"enable_thinking": True}})):
-            text = start + "Hm, 3 < 4.\n</think>\n\nYes."
-            said = saying(text) if not fields else {**saying("Yes."), "max_tokens": 300, "logit_bias": {}}
-            if fields:  # the grammar is of the answer: thoughts that the prompt has opened come first
-                said["temperature"] = 1.0
-            answer = self.chat(**said, **fields)
-            message = answer["choices"][0]["message"]
-            if not fields:
-                self.assertEqual((message["content"], message["reasoning_content"], message["reasoning"]), ("Yes.", "Hm, 3 < 4.", "Hm, 3 < 4."))
-                self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], len(">Hm, 3 < 4.\n</think>"))  # from where it is known
-            else:
-                self.assertIn(message["content"], ("Yes.", None))
-                self.assertTrue(message["reasoning_content"])
+        # The grammar is of the answer: thoughts come first, which the prompt opens, or, without its first letter, the answer.
+        for fields in ({}, {"enable_thinking": True}, {"chat_template_kwargs": {"enable_thinking": True}}):
+            said = {**saying("Yes."), "max_tokens": 300, "temperature": 1.0, "logit_bias": {str(ord("Y") - 33): -100}}
+            message = self.chat(**said, **fields)["choices"][0]["message"]
+            self.assertIn(message["content"], ("Yes.", None))
+            self.assertTrue(message["reasoning_content"])
+            self.assertEqual(message["reasoning"], message["reasoning_content"])
             streamed = self.streamed(**said, **fields)[0]
             self.assertEqual((streamed["content"], streamed["reasoning_content"]), (message["content"] or "", message["reasoning_content"]))
-
-    def test_thoughts_can_be_left_out(self):
-        said = saying("<think>Hm</think>Yes.")
-        message = self.chat(**said, include_reasoning=False)["choices"][0]["message"]
-        self.assertEqual(message["content"], "Yes.")
-        self.assertNotIn("reasoning_content", message)
-        self.assertEqual(self.streamed(**said, include_reasoning=False)[0]["reasoning_content"], "")
 
     def test_prompts_that_close_thoughts_are_followed_by_an_answer(self):
         for fields in ({"enable_thinking": False}, {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False}}):
@@ -318,6 +305,51 @@ class ThoughtBudgetTest(ToolCase):
         self.assertEqual(self.chat(**fields)["choices"][0]["token_ids"], 8 * [self.OPEN])
         limited = self.chat(**fields, thinking_token_budget=4)["choices"][0]["token_ids"]
         self.assertEqual(limited, [self.OPEN] + 4 * [self.OPEN] + [self.CLOSE] + 2 * [self.OPEN])
+
+    def test_schemas_and_other_forms_begin_behind_thoughts(self):
+        """Of the answer's own opening, and the prompt's; without thoughts, the form is all of the answer."""
+        schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"const": 7}}}
+        for form, text in (({"guided_choice": ["7x"]}, "7x"), ({"response_format": schema}, "7"), ({"guided_regex": "7+x"}, "7x")):
+            for fields, thoughts in (({"logit_bias": {str(self.OPEN): 100, str(self.A): 60, str(ord("x") - 33): 90}}, "AAAA"),
+                                     ({"enable_thinking": True, "logit_bias": {str(self.A): 60, str(ord("x") - 33): 50}}, "AAAA"),
+                                     ({"enable_thinking": False, "logit_bias": {str(self.A): 60, str(ord("x") - 33): 50}}, None)):
+                body = {"temperature": 0, "max_tokens": 40, "thinking_token_budget": 4 + ("enable_thinking" not in fields), **form, **fields}
+                message = self.chat(**body)["choices"][0]["message"]
+                if "enable_thinking" not in fields:  # what opens them is drawn again and again
+                    self.assertEqual((message["content"], bool(message["reasoning_content"])), (text, True), body)
+                else:
+                    self.assertEqual((message["content"], message.get("reasoning_content")), (text, thoughts), body)
+                streamed = self.streamed(**body)[0]
+                self.assertEqual((streamed["content"], streamed["reasoning_content"]), (text, message.get("reasoning_content") or ""))
+
+    def test_thoughts_can_be_left_out(self):
+        said = {**saying("Yes."), "max_tokens": 40, "enable_thinking": True, "thinking_token_budget": 5}
+        self.assertTrue(self.chat(**said)["choices"][0]["message"]["reasoning_content"])
+        message = self.chat(**said, include_reasoning=False)["choices"][0]["message"]
+        self.assertEqual(message["content"], "Yes.")
+        self.assertNotIn("reasoning_content", message)
+        self.assertEqual(self.streamed(**said, include_reasoning=False)[0]["reasoning_content"], "")
+
+    def test_stop_strings_end_words_and_no_thoughts(self):
+        body = {"max_tokens": 40, "temperature": 0, "logit_bias": {str(self.A): 60}, "enable_thinking": True, "thinking_token_budget": 5,
+                "guided_choice": ["xxABA"], "return_token_ids": True}
+        for stop, words in ((["A"], "xx"), (["AA", "xA"], "x"), (["BA"], "xxA"), (["AAA"], "xxABA"), (["</think>", "q"], "xxABA")):
+            choice = self.chat(**body, stop=stop)["choices"][0]
+            self.assertEqual((choice["message"]["content"], choice["message"]["reasoning_content"], choice["finish_reason"]), (words, "AAAAA", "stop"), stop)
+            streamed = self.streamed(**body, stop=stop)[0]
+            self.assertEqual((streamed["content"], streamed["reasoning_content"], streamed["finish_reason"]), (words, "AAAAA", "stop"), stop)
+        choice = self.chat(**body, stop=["A"], include_stop_str_in_output=True)["choices"][0]
+        self.assertEqual(choice["message"]["content"], "xxA")
+        cut = self.chat(**{**body, "thinking_token_budget": None, "max_tokens": 6}, stop=["A"])["choices"][0]
+        self.assertEqual((cut["message"]["content"], cut["message"]["reasoning_content"], cut["finish_reason"]), (None, 6 * "A", "length"))
+
+    def test_messages_stop_behind_thoughts(self):
+        body = {"messages": ASK, "max_tokens": 12, "temperature": 0, "logit_bias": {str(self.A): 60}, "thinking": {"type": "enabled", "budget_tokens": 5},
+                "structured_outputs": {"choice": ["xxAB"]}, "stop_sequences": ["A"]}
+        status, answer = self.server.post("/v1/messages", body)
+        self.assertEqual(status, 200, answer)
+        self.assertEqual([(block["type"], block[block["type"]]) for block in answer["content"]], [("thinking", 5 * "A"), ("text", "xx")])
+        self.assertEqual((answer["stop_reason"], answer["stop_sequence"]), ("stop_sequence", "A"))
 
     def test_budgets_hold_in_every_choice_and_beside_a_grammar(self):
         answer = self.chat(n=4, temperature=2, enable_thinking=True, thinking_token_budget=6, return_token_ids=True, guided_choice=["Yes."], max_tokens=40)

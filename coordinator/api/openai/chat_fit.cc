@@ -159,7 +159,7 @@ void ChatFit::Constrain(GenerateCall& call) const {
   const ToolUse& use = call.tools;
   GrammarSource& grammar = call.sampling.grammar;
   if (!use.active()) {
-    if (grammar && (call.shape.start == ReasoningStart::kInside || format_.reasoning == ReasoningFormat::kHarmony))
+    if (grammar && (call.shape.start != ReasoningStart::kNone || format_.reasoning == ReasoningFormat::kHarmony))
       grammar = AfterThoughts(call.shape, control_tokens_, grammar);
     return;
   }

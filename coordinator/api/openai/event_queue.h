@@ -29,6 +29,7 @@ struct ReportedToken {
 struct CallEvent {
   int choice = 0;  // over the whole call: prompt index * num_delivered + choice
   std::string text;
+  size_t words = SIZE_MAX;              // of the words in the choice's text so far, this many bytes may be told
   std::vector<ReportedToken> tokens;    // when log-probabilities were asked for
   bool of_prompt = false;               // text and tokens are its prompt's, and so all its choices'
   int num_tokens = 0;                   // generated since the last event of this choice

@@ -44,7 +44,7 @@ bool DataPort::Exchange::HoldEvent(const CallEvent& event) {
 AnswerParts DataPort::Exchange::PartsOf(const CallEvent& event) {
   ChatChoice& choice = choices[static_cast<size_t>(event.choice)];
   waiting_bytes -= static_cast<int64_t>(choice.held_bytes());
-  AnswerParts parts = choice.OnText(event.text);
+  AnswerParts parts = choice.OnText(event.text, event.words);
   if (choice.was_thinking()) usage.reasoning_tokens += event.num_tokens;
   if (event.finished) {
     AnswerParts last = choice.OnEnd(*event.finished == FinishReason::kLength);

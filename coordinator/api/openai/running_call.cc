@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coordinator/api/access/client_id.h"
+#include "coordinator/api/openai/answer_stops.h"
 #include "coordinator/api/openai/prompt_reporter.h"
 #include "coordinator/api/requests/token_fields.h"
 #include "coordinator/text/detokenizer.h"
@@ -62,7 +63,8 @@ class TextSink : public RequestSink {
         events_(std::move(events)) {
     const auto stops = StopMatcher(call.stop, call.include_stop);
     for (int i = 0; i < call.num_delivered(); ++i) {
-      choices_.push_back({Detokenizer(tokenizer, call.skip_special_tokens, call.shown_tokens), stops, {}, {}, 0});
+      choices_.push_back({.detokenizer = Detokenizer(tokenizer, call.skip_special_tokens, call.shown_tokens),
+                          .stops = AnswerStops(stops, !call.stop.empty(), call.shape)});
     }
     if (call.num_scored_top() < 0) return;
     prompt_.emplace(tokenizer, call.skip_special_tokens);
@@ -96,8 +98,9 @@ class TextSink : public RequestSink {
     }
     // Before min_tokens a stop string is text like other text.
     const bool may_stop = choice.num_tokens > min_tokens_;
-    const StopMatcher::Output out = may_stop ? choice.stops.Push(text) : StopMatcher::Output{text};
+    const AnswerStops::Output out = choice.stops.Push(text, may_stop);
     choice.pending_text += out.text;
+    choice.words = out.words;
     if (out.stopped || IsDue(choice, token.more_follow))
       Emit(token.choice, std::exchange(choice.pending_text, {}), std::nullopt);
     choice.stopped = out.stopped;
@@ -108,12 +111,16 @@ class TextSink : public RequestSink {
   void OnFinish(int index, FinishReason reason) override {
     Choice& choice = choices_[static_cast<size_t>(index)];
     std::string rest = std::exchange(choice.pending_text, {});
-    if (!choice.stopped) {
-      rest += choice.stops.Finish();  // what is left of a character without its end is no text
-    }
     if (only_prompt_) reason = FinishReason::kLength;
     if (reason == FinishReason::kStop && !choice.stopped)
       ++choice.pending_count;  // the token that said stop was generated, too
+    if (!choice.stopped) {     // what is left of a character without its end is no text
+      AnswerStops::Output last = choice.stops.Finish(reason == FinishReason::kLength);
+      rest += last.text;
+      choice.words = last.words;
+      if (last.stopped && reason == FinishReason::kLength) reason = FinishReason::kStop;
+      choice.stop_sequence = std::move(last.stop);
+    }
     Emit(index, rest, reason);
   }
 
@@ -137,10 +144,11 @@ class TextSink : public RequestSink {
  private:
   struct Choice {
     Detokenizer detokenizer;
-    StopMatcher stops;
+    AnswerStops stops;
     std::string pending_text;                   // that is to be told with what follows
     std::vector<ReportedToken> pending_tokens;  // drawn, but not told yet
-    int pending_count;
+    int pending_count = 0;
+    size_t words = AnswerStops::kAll;  // bytes of the text's words that may be told
     bool stopped = false;
     std::string stop_sequence;  // that stopped it
     double logprob_sum = 0;
@@ -179,6 +187,7 @@ class TextSink : public RequestSink {
     CallEvent event;
     event.choice = first_choice_ + index;
     event.text = std::move(text);
+    event.words = choice.words;
     event.tokens = std::exchange(choice.pending_tokens, {});
     event.num_tokens = std::exchange(choice.pending_count, 0);
     event.queue_seconds = std::exchange(waited_, std::nullopt);
