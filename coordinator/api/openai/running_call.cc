@@ -112,12 +112,11 @@ class TextSink : public RequestSink {
     Choice& choice = choices_[static_cast<size_t>(index)];
     std::string rest = std::exchange(choice.pending_text, {});
     if (only_prompt_) reason = FinishReason::kLength;
-    if (reason == FinishReason::kStop && !choice.stopped)
-      ++choice.pending_count;  // the token that said stop was generated, too
-    if (!choice.stopped) {     // what is left of a character without its end is no text
+    // The token that said stop was generated, too.
+    if (reason == FinishReason::kStop && !choice.stopped) ++choice.pending_count;
+    if (!choice.stopped) {  // what is left of a character without its end is no text
       AnswerStops::Output last = choice.stops.Finish(reason == FinishReason::kLength);
-      rest += last.text;
-      choice.words = last.words;
+      rest += last.text, choice.words = last.words;
       if (last.stopped && reason == FinishReason::kLength) reason = FinishReason::kStop;
       choice.stop_sequence = std::move(last.stop);
     }
