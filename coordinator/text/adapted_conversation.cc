@@ -66,6 +66,20 @@ void JoinWordsWithThoughts(OrderedJson& message) {
   message["content"] = "";
 }
 
+/// Words before calls as an answer of their own.
+OrderedJson WithWordsApart(const OrderedJson& messages, const TemplateTraits& traits) {
+  OrderedJson out = OrderedJson::array();
+  for (OrderedJson message : messages) {
+    const std::string* words = TextAt(message, "content");
+    if (HasCalls(message) && words != nullptr && !words->empty()) {
+      out.push_back({{"role", message["role"]}, {"content", *words}});
+      message["content"] = traits.null_content ? OrderedJson() : OrderedJson("");
+    }
+    out.push_back(std::move(message));
+  }
+  return out;
+}
+
 /// An answer with several calls as several answers, each with one, and with its result behind it.
 OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& traits) {
   OrderedJson out = OrderedJson::array();
@@ -131,6 +145,7 @@ void AdaptMessages(const TemplateTraits& traits, OrderedJson& messages) {
     }
     if (traits.words_or_thoughts) JoinWordsWithThoughts(message);
   }
+  if (traits.words_apart) messages = WithWordsApart(messages, traits);
   if (traits.one_call) messages = WithOneCallEach(messages, traits);
 }
 

@@ -128,6 +128,7 @@ class Prober {
         {"probe_value"});
     Conversation words = Called(OrderedJson::array({Call(kShortId, kArguments)}));
     words.messages[1]["content"] = "probe_words";
+    Try(&TemplateTraits::words_apart, words, {"probe_value"});
     for (const char* name : {"reasoning_content", "reasoning", "thinking"}) words.messages[1][name] = "probe_thoughts";
     Try(&TemplateTraits::words_or_thoughts, words, {"probe_value"});
     const OrderedJson two = {Call(kShortId, kArguments), Call("jklmnopqr", R"({"probe_key": "probe_second"})")};

@@ -15,6 +15,7 @@ struct TemplateTraits {
   bool text_arguments = false, null_content = false;
   bool object_arguments = false;   // arguments that are a JSON object, and no others
   bool one_call = false;           // an answer has one call
+  bool words_apart = false;        // words beside calls hide the calls: they are an answer of their own
   bool words_or_thoughts = false;  // beside calls stand words or thoughts
   bool short_ids = false;          // ids of calls are nine letters and digits
   bool whole_tools = false;        // a function has a description, and parameters with properties

@@ -285,6 +285,15 @@ TEST(ChatTemplateTest, Words_JoinThoughts_WhereTheTemplateTakesOneOfThem) {
   EXPECT_EQ(shown("", "I need it."), "<I need it.>{}");
 }
 
+TEST(ChatTemplateTest, Words_ComeApart_WhereTheyHideCalls) {
+  const ChatTemplate chat(WithTemplate(
+      "{% for m in messages %}{% if m.tool_calls and not m.content %}{{ m.tool_calls[0].function.arguments | tojson }};"
+      "{% else %}{{ m.content }};{% endif %}{% endfor %}"));
+  EXPECT_TRUE(chat.traits().words_apart);
+  EXPECT_EQ(chat.Render(Called({{"content", "So"}, {"tool_calls", {CallOf("{}")}}})).text, "ask;So;{};result 0;");
+  EXPECT_EQ(chat.Render(Called({{"content", ""}, {"tool_calls", {CallOf("{}")}}})).text, "ask;{};result 0;");
+}
+
 TEST(ChatTemplateTest, Calls_ComeOneByOne_WhereTheTemplateTakesOne) {
   for (const char* refuses : {"{% if m.tool_calls|length != 1 %}{{ raise_exception('one') }}{% endif %}", ""}) {
     const ChatTemplate chat(WithTemplate(std::string("{% for m in messages %}{% if m.tool_calls %}") + refuses +

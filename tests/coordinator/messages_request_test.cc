@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/base/exact_json.h"
 #include "coordinator/api/requests/dialect.h"
 #include "coordinator/api/requests/json_fields.h"
 
@@ -58,6 +59,20 @@ TEST(MessagesRequestTest, CallsAndResultsOfToolsBecomeMessagesOfTheirOwn) {
       {"role": "tool", "tool_call_id": "t1", "content": "one"},
       {"role": "tool", "tool_call_id": "t2", "content": "Error: two"},
       {"role": "user", "content": "so?"}])"));
+}
+
+TEST(MessagesRequestTest, Integers_KeepTheirDigits_InCallsAndSchemas) {
+  const std::string body = R"({"max_tokens": 9, "tools": [{"name": "f", "input_schema": {"type": "object",
+      "properties": {"id": {"enum": [18446744073709551616, 9223372036854775808]}}}}], "messages": [
+        {"role": "user", "content": "go"}, {"role": "assistant", "content": [
+           {"type": "tool_use", "id": "t", "name": "f", "input": {"id": 123456789012345678901234567890}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "so"}]}]})";
+  const OrderedJson chat = ChatOfMessages(ParseExactJson(body));
+  EXPECT_EQ(chat["messages"][1]["tool_calls"][0]["function"]["arguments"], R"({"id":123456789012345678901234567890})");
+  const GenerateCall call = ParseMessagesRequest(RequestBody(body), kLimits, true);
+  EXPECT_EQ(DumpExactJson(call.conversation.tools),
+            R"([{"type":"function","function":{"name":"f","parameters":{"type":"object",)"
+            R"("properties":{"id":{"enum":[18446744073709551616,9223372036854775808]}}}}}])");
 }
 
 TEST(MessagesRequestTest, ChoicesOfToolsHaveOtherNames) {

@@ -248,6 +248,19 @@ TEST(OpenAiRequestTest, ToolsAreReadInTheirOrderAndChecked) {
     EXPECT_EQ(Fault("chat", ask(bad)), "tools") << bad;
 }
 
+TEST(OpenAiRequestTest, Integers_KeepTheirDigits_InWhatTemplatesAreShown) {
+  const std::string number = "123456789012345678901234567890";
+  const std::string tools =
+      R"([{"type":"function","function":{"name":"f","parameters":{"type":"object","maximum":)" + number + "}}}]";
+  const std::string body = R"({"messages": [{"role": "user", "content": "x"}], "tools": )" + tools +
+                           R"(, "documents": [{"id": )" + number + R"(}], "chat_template_kwargs": {"n": )" + number +
+                           "}}";
+  const GenerateCall call = ParseChatRequest(RequestBody(body), kLimits);
+  EXPECT_EQ(DumpExactJson(call.conversation.tools), tools);
+  EXPECT_EQ(DumpExactJson(call.conversation.documents), "[{\"id\":" + number + "}]");
+  EXPECT_EQ(DumpExactJson(call.conversation.variables), "{\"n\":" + number + "}");
+}
+
 TEST(OpenAiRequestTest, ToolChoiceNamesWhatIsThere) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
   const Json tools = Json::array({Json{{"type", "function"}, {"function", {{"name", "f"}}}}});

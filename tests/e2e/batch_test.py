@@ -12,7 +12,8 @@ import threading
 import time
 import unittest
 
-from server import QUIRE, TINY, Server
+from server import QUIRE, TINY, Server, altered_tiny
+from structured_output_test import endless
 
 
 def line(custom_id, body, url="/v1/completions"):
@@ -76,7 +77,13 @@ class ServedTest(Batch):
         """Members in their order, and numbers with their digits, to the server and back."""
         names = ["zebra", "mango", "apple"]
         schema = {"type": "object", "properties": {name: {"enum": [1]} for name in names}, "required": names, "additionalProperties": False}
-        body = {"messages": [{"role": "user", "content": "Hi"}], "temperature": 0, "max_tokens": 80,
+        no_space = {str(token): -100 for token in (197, 198, 201, 220)}
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        model = altered_tiny(folder.name, config=endless, generation_config=endless)  # whose quotation mark ends no answer
+        server = Server("-tp", "1", "--threads-per-worker", "1", model=model)
+        self.addCleanup(server.__exit__)
+        body = {"messages": [{"role": "user", "content": "Hi"}], "temperature": 0, "max_tokens": 80, "logit_bias": no_space,
                 "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}}
         echo = EchoServer()
         self.addCleanup(echo.close)
@@ -87,8 +94,8 @@ class ServedTest(Batch):
         self.assertIn('"body":' + text + "}", self.output.read_text())
         self.output.unlink()
         self.write(line("1", body, "/v1/chat/completions"))
-        self.assertEqual(self.run_batch(self.server.url).returncode, 0)
-        status, direct = self.server.post("/v1/chat/completions", body)
+        self.assertEqual(self.run_batch(server.url).returncode, 0)
+        status, direct = server.post("/v1/chat/completions", body)
         self.assertEqual(status, 200, direct)
         content = self.answers()["1"]["response"]["body"]["choices"][0]["message"]["content"]
         self.assertEqual((content, list(json.loads(content))), (direct["choices"][0]["message"]["content"], names))

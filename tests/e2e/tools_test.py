@@ -243,15 +243,28 @@ class ThoughtTest(ToolCase):
     TEMPLATE = THINKING
 
     def test_thoughts_are_split_off_whole_and_streamed(self):
-        # The grammar is of the answer: thoughts come first, which the prompt opens, or, without its first letter, the answer.
-        for fields in ({}, {"enable_thinking": True}, {"chat_template_kwargs": {"enable_thinking": True}}):
-            said = {**saying("Yes."), "max_tokens": 300, "temperature": 1.0, "logit_bias": {str(ord("Y") - 33): -100}}
-            message = self.chat(**said, **fields)["choices"][0]["message"]
-            self.assertIn(message["content"], ("Yes.", None))
-            self.assertTrue(message["reasoning_content"])
-            self.assertEqual(message["reasoning"], message["reasoning_content"])
+        for start, fields in (("<think>", {}), ("", {"enable_thinking": True}), ("", {"chat_template_kwargs": {"enable_thinking": True}})):
+            text = start + "Hm, 3 < 4.\n</think>\n\nYes."
+            said = saying(text) if not fields else {**saying("Yes."), "max_tokens": 300, "logit_bias": {}}
+            if fields:  # the grammar is of the answer: thoughts that the prompt has opened come first
+                said["temperature"] = 1.0
+            answer = self.chat(**said, **fields)
+            message = answer["choices"][0]["message"]
+            if not fields:
+                self.assertEqual((message["content"], message["reasoning_content"], message["reasoning"]), ("Yes.", "Hm, 3 < 4.", "Hm, 3 < 4."))
+                self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], len(">Hm, 3 < 4.\n</think>"))  # from where it is known
+            else:
+                self.assertIn(message["content"], ("Yes.", None))
+                self.assertTrue(message["reasoning_content"])
             streamed = self.streamed(**said, **fields)[0]
             self.assertEqual((streamed["content"], streamed["reasoning_content"]), (message["content"] or "", message["reasoning_content"]))
+
+    def test_thoughts_can_be_left_out(self):
+        said = saying("<think>Hm</think>Yes.")
+        message = self.chat(**said, include_reasoning=False)["choices"][0]["message"]
+        self.assertEqual(message["content"], "Yes.")
+        self.assertNotIn("reasoning_content", message)
+        self.assertEqual(self.streamed(**said, include_reasoning=False)[0]["reasoning_content"], "")
 
     def test_prompts_that_close_thoughts_are_followed_by_an_answer(self):
         for fields in ({"enable_thinking": False}, {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False}}):
@@ -321,14 +334,6 @@ class ThoughtBudgetTest(ToolCase):
                     self.assertEqual((message["content"], message.get("reasoning_content")), (text, thoughts), body)
                 streamed = self.streamed(**body)[0]
                 self.assertEqual((streamed["content"], streamed["reasoning_content"]), (text, message.get("reasoning_content") or ""))
-
-    def test_thoughts_can_be_left_out(self):
-        said = {**saying("Yes."), "max_tokens": 40, "enable_thinking": True, "thinking_token_budget": 5}
-        self.assertTrue(self.chat(**said)["choices"][0]["message"]["reasoning_content"])
-        message = self.chat(**said, include_reasoning=False)["choices"][0]["message"]
-        self.assertEqual(message["content"], "Yes.")
-        self.assertNotIn("reasoning_content", message)
-        self.assertEqual(self.streamed(**said, include_reasoning=False)[0]["reasoning_content"], "")
 
     def test_stop_strings_end_words_and_no_thoughts(self):
         body = {"max_tokens": 40, "temperature": 0, "logit_bias": {str(self.A): 60}, "enable_thinking": True, "thinking_token_budget": 5,

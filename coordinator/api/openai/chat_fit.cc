@@ -53,6 +53,18 @@ void AddToSystem(const std::string& text, OrderedJson& messages) {
   }
 }
 
+/// Whether a model that may think or not was asked to.
+bool AsksForThoughts(const GenerateCall& call) {
+  if (call.sampling.thoughts.tokens > 0) return true;
+  const OrderedJson& variables = call.conversation.variables;
+  if (!variables.is_object()) return false;
+  const auto is = [&](const char* name, const OrderedJson& value) {
+    return variables.contains(name) && variables[name] == value;
+  };
+  return is("enable_thinking", true) || is("thinking", true) ||
+         (variables.contains("reasoning_effort") && !is("reasoning_effort", "none"));
+}
+
 /// Words of the vocabulary may be written in other tokens, too.
 bool BeginsWithAddedToken(const std::vector<TokenId>& tokens, const Tokenizer& tokenizer) {
   return !tokens.empty() &&
@@ -159,7 +171,10 @@ void ChatFit::Constrain(GenerateCall& call) const {
   const ToolUse& use = call.tools;
   GrammarSource& grammar = call.sampling.grammar;
   if (!use.active()) {
-    if (grammar && (call.shape.start != ReasoningStart::kNone || format_.reasoning == ReasoningFormat::kHarmony))
+    const ReasoningStart start = call.shape.start;
+    const bool thinks =
+        start == ReasoningStart::kInside || (start == ReasoningStart::kUndecided && AsksForThoughts(call));
+    if (grammar && (thinks || format_.reasoning == ReasoningFormat::kHarmony))
       grammar = AfterThoughts(call.shape, control_tokens_, grammar);
     return;
   }

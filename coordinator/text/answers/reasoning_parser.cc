@@ -116,18 +116,20 @@ class ReasoningParser : public AnswerParser {
     return false;
   }
 
-  /// What opens thoughts may stand at their beginning again, where the prompt has opened them, too.
+  /// What opens thoughts may stand at their beginning again, once, where the prompt has opened them, too.
   bool OpensAgain() {
+    if (opened_again_) return false;
     waiting_.erase(0, waiting_.find_first_not_of(kJsonSpace));
     for (const std::string& mark : marks_.open) {
       if (!waiting_.starts_with(mark)) continue;
       waiting_.erase(0, mark.size());
+      opened_again_ = true;
       return true;
     }
     return false;
   }
   bool MayOpenAgain() const {
-    return !at_end_ &&
+    return !at_end_ && !opened_again_ &&
            std::ranges::any_of(marks_.open, [&](const std::string& mark) { return mark.starts_with(waiting_); });
   }
 
@@ -246,6 +248,7 @@ class ReasoningParser : public AnswerParser {
   State state_ = State::kBefore;
   std::string waiting_, space_;
   bool at_end_ = false;
+  bool opened_again_ = false;
   bool thought_ = false;  // something of the thoughts was handed out
   bool wrapped_ = false;  // the answer stands between <response> and </response>
 };
