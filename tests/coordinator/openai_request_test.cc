@@ -257,6 +257,7 @@ TEST(OpenAiRequestTest, Integers_KeepTheirDigits_InWhatTemplatesAreShown) {
                            "}}";
   const GenerateCall call = ParseChatRequest(RequestBody(body), kLimits);
   EXPECT_EQ(DumpExactJson(call.conversation.tools), tools);
+  EXPECT_EQ(LongInteger(call.tools.tools[0].parameters["maximum"]), number);
   EXPECT_EQ(DumpExactJson(call.conversation.documents), "[{\"id\":" + number + "}]");
   EXPECT_EQ(DumpExactJson(call.conversation.variables), "{\"n\":" + number + "}");
 }

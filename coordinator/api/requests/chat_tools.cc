@@ -77,11 +77,9 @@ ToolUse ReadTools(const RequestBody& body, const JsonFields& fields) {
   if (const Json* tools = fields.Find("tools")) {
     if (!tools->is_array() || tools->size() > kMaxTools)
       JsonFields::Refuse("tools", fmt::format("must be a list of at most {} tools", kMaxTools));
-    const OrderedJson in_order = tools->empty() ? OrderedJson::array() : body.InOrder()["tools"];
-    const OrderedJson exact = tools->empty() ? OrderedJson::array() : body.Exact()["tools"];
-    for (size_t i = 0; i < in_order.size(); ++i) {
-      Tool tool = ReadTool(in_order[i], fmt::format("tools[{}]", i));
-      tool.definition = exact[i];
+    const OrderedJson listed = tools->empty() ? OrderedJson::array() : body.Exact()["tools"];
+    for (size_t i = 0; i < listed.size(); ++i) {
+      Tool tool = ReadTool(listed[i], fmt::format("tools[{}]", i));
       if (use.Find(tool.name) != nullptr) RefuseTool(fmt::format("tools[{}].function.name", i), "is there twice");
       use.tools.push_back(std::move(tool));
     }
