@@ -9,8 +9,12 @@
 #include <stdexcept>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/grammar/parsing_budget.h"
+#include "comm/grammar/tag_schemas.h"
 #include "comm/grammar/token_bytes.h"
+#include "comm/schema/schema_rules.h"
+#include "comm/schema/text_pattern.h"
 
 namespace quire {
 
@@ -82,16 +86,15 @@ struct GrammarCompiler::Parts {
   xgrammar::CompiledGrammar Compile(const GrammarSource& source) {
     switch (source.kind) {
       case GrammarSource::kJson:
-        return compiler.CompileBuiltinJSONGrammar();
+        return compiler.CompileGrammar(RulesOf(OrderedJson(true), ValueStyle::kJson));
       case GrammarSource::kJsonSchema:
-        // Whitespace is the model's to choose; what the schema does not mention is open, as JSON Schema has it.
-        return compiler.CompileJSONSchema(source.text, true, std::nullopt, std::nullopt, false);
+        return compiler.CompileGrammar(RulesOf(ParseSchema(source.text), ValueStyle::kJson));
       case GrammarSource::kRegex:
-        return compiler.CompileRegex(source.text);
+        return compiler.CompileRegex(WithoutDots(source.text));
       case GrammarSource::kEbnf:
         return compiler.CompileGrammar(source.text);
       case GrammarSource::kStructuralTag:
-        return compiler.CompileStructuralTag(source.text);
+        return compiler.CompileStructuralTag(WithRules(source.text));
       case GrammarSource::kNone:
         break;
     }

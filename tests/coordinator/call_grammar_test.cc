@@ -337,7 +337,7 @@ TEST(PythonCallTest, WhatArgumentsCannotSayIsNamed) {
   EXPECT_EQ(why(R"({"type": "object", "properties": {"a": {"$ref": "#/$defs/D"}}, "$defs": {"D": {}}})"), "");
   EXPECT_NE(why(R"({"type": "object", "properties": {"a": {"$ref": "#"}}})").find("\"#\""), std::string::npos);
   EXPECT_NE(why(R"({"type": "object", "properties": {"a b": {}}})").find("\"a b\""), std::string::npos);
-  EXPECT_NE(why(R"({"type": "object", "minProperties": 1})").find("\"minProperties\""), std::string::npos);
+  EXPECT_NE(why(R"({"type": "object", "minProperties": 1})").find("of their number"), std::string::npos);
 }
 
 TEST(AnswerWordsTest, TextsWithoutAMarkAreAllButThoseThatHaveIt) {

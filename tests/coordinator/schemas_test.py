@@ -11,13 +11,19 @@ import jsonschema
 WALKER, COUNT = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 2000
 NAMES = ["a", "b", "id", "é", "x y", "q\"q", "k_1", "$t", "a.b", "items", "type", "enum"]
 VALUES = ["a", "b\"c", 1, -2.5, 1e3, True, None, [], {"k": [1, "é"]}, "", 0, "\n"]
-PATTERNS = ["^[a-c]+$", r"^\d{2,4}$", "^(foo|bar)?$", "^.{1,3}$", "[^x]{2}", r"^\w+ \w+$", "^a.*z$", r"\S", "[!-~]{2}", "^[ -Z]+$", r"^\D{2}$", r"[\]-a]{2}"]
+PATTERNS = ["^\\d{2}", "a", r"b$|^c", r"^\"\\\\?$", r"[\n\t]", "^[a-c]+$", r"^\d{2,4}$", "^(foo|bar)?$", "^.{1,3}$", "[^x]{2}", r"^\w+ \w+$", "^a.*z$", r"\S", "[!-~]{2}", "^[ -Z]+$", r"^\D{2}$", r"[\]-a]{2}"]
 FORMATS = ["email", "date", "time", "date-time", "duration", "ipv4", "ipv6", "hostname", "uuid", "uri"]
 LEAVES = ["string", "integer", "number", "boolean", "null", "enum", "const"]
 # Keywords that cannot be kept to: a schema that has one must be refused.
 REFUSED = [{"uniqueItems": True}, {"contains": {"type": "null"}}, {"not": {"type": "null"}}, {"if": {}, "then": {}}, {"dependentRequired": {"a": ["b"]}},
-           {"propertyNames": {"maxLength": 2}}, {"unevaluatedProperties": False}, {"multipleOf": 0.5, "type": "number"}, {"pattern": "\"", "type": "string"},
-           {"format": "json-pointer", "type": "string"}, {"type": "object", "required": ["zz"]}]
+           {"multipleOf": 0.5, "type": "number"}, {"pattern": "(?=a)", "type": "string"}, {"oneOf": [{"type": "integer"}, {"type": "number"}]}]
+# What is kept to beside the rest, or asks nothing.
+OTHERS = [{"type": "object", "propertyNames": {"maxLength": 2}}, {"type": "object", "unevaluatedProperties": False}, {"format": "json-pointer", "type": "string"},
+          {"type": "object", "required": ["zz"]}, {"x-order": 1}, {"type": "array", "uniqueItems": False},
+          {"type": "object", "patternProperties": {"a": {"type": "integer"}, "^b": {"type": "null"}}, "properties": {"ab": {"minimum": 3}}},
+          {"allOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"properties": {"b": {"type": "null"}}, "maxProperties": 3}]},
+          {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+          {"oneOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}]
 dice = random.Random(7)
 
 
@@ -29,6 +35,8 @@ def texts():
         schema["minLength"] = dice.randint(0, min(3, schema.get("maxLength", 3)))
     if 0.4 < kind < 0.6:
         schema["pattern"] = dice.choice(PATTERNS)
+        if kind < 0.45:
+            schema["maxLength"] = dice.randint(3, 9)
     if 0.6 < kind < 0.8:
         schema["format"] = dice.choice(FORMATS)
     return schema
@@ -80,7 +88,7 @@ def objects(depth):
 
 
 def make(depth):
-    kind = dice.choice(LEAVES if depth == 0 else LEAVES + ["array", "object", "object", "anyOf", "oneOf", "allOf", "types", "ref", "any", "refused"])
+    kind = dice.choice(LEAVES if depth == 0 else LEAVES + ["array", "object", "object", "anyOf", "oneOf", "allOf", "types", "ref", "any", "refused", "other"])
     made = {"string": texts, "integer": lambda: numbers("integer"), "number": lambda: numbers("number"), "array": lambda: lists(depth),
             "object": lambda: objects(depth), "enum": lambda: {"enum": [dice.choice(VALUES) for _ in range(dice.randint(1, 4))]},
             "const": lambda: {"const": dice.choice(VALUES)}, "anyOf": lambda: {"anyOf": [make(depth - 1) for _ in range(dice.randint(1, 3))]},
@@ -88,11 +96,17 @@ def make(depth):
             "allOf": lambda: {"allOf": [make(depth - 1)]}, "types": lambda: {"type": dice.sample(["string", "null", "boolean", "integer"], 2)},
             "ref": lambda: {"$ref": "#/$defs/D"}, "any": lambda: {}, "boolean": lambda: {"type": "boolean"}, "null": lambda: {"type": "null"},
             # Seldom, or few schemas of some depth would be without.
-            "refused": lambda: dict(dice.choice(REFUSED)) if dice.random() < 0.2 else texts()}
+            "other": lambda: dict(dice.choice(OTHERS)), "refused": lambda: dict(dice.choice(REFUSED)) if dice.random() < 0.2 else texts()}
     return made[kind]()
 
 
+KINDS = {kind: {"type": "object", "properties": {"kind": {"const": kind}, "n": {"type": "integer"}}, "required": ["kind"]} for kind in "AB"}
+
+
 def with_definitions(schema):
+    if '"#/$defs/A"' in json.dumps(schema):
+        schema = {**schema, "$defs": {**KINDS, "D": {"type": "null"}}}
+        return schema
     if '"#/$defs/D"' not in json.dumps(schema):
         return schema
     list_of_itself = {"type": "object", "properties": {"n": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/D"}]}}, "required": ["n"], "additionalProperties": False}

@@ -148,15 +148,6 @@ TEST(StructuralTagTest, NestingIsBounded) {
   EXPECT_NE(nested(33).find("is nested deeper than 32 formats"), std::string::npos);
 }
 
-TEST(StructuralTagTest, LengthsInItsSchemasBecomePatterns) {
-  const OrderedJson tag = TagWithoutLengths(
-      Parse(R"({"format": {"type": "sequence", "elements": [{"type": "json_schema", "json_schema": {"type": "string", )"
-            R"("maxLength": 3}},
-                     {"type": "json_schema", "style": "glm_xml", "json_schema": {"type": "object"}}]}})"));
-  EXPECT_TRUE(tag["format"]["elements"][0]["json_schema"].contains("pattern"));
-  EXPECT_FALSE(tag["format"]["elements"][0]["json_schema"].contains("maxLength"));
-}
-
 TEST(StructuredOutputTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(Fault(R"({"response_format": 5})"), "response_format");
   EXPECT_EQ(Fault(R"({"response_format": {"type": "xml"}})"), "response_format");
@@ -203,66 +194,109 @@ TEST(StructuredOutputTest, TheTextOfABodyTellsWhetherItMayAskForAForm) {
 }
 
 TEST(SchemaCheckTest, WhatIsKeptToPasses) {
-  for (const char* schema :
-       {R"({})", R"(true)", R"({"type": "string", "pattern": "a{1,128}"})", R"({"type": "string", "maxLength": 128})",
-        R"({"type": "object"})", R"({"type": ["string", "null"], "maxLength": 5, "title": "T", "default": "x"})",
-        R"({"$defs": {"N": {"type": "integer", "minimum": 0, "multipleOf": 3}}, )"
-        R"("type": "array", "items": {"$ref": "#/$defs/N"}, "maxItems": 4})",
-        R"({"type": "object", "properties": {"uniqueItems": {"type": "string", "format": "date"}}, )"
-        R"("required": ["uniqueItems"], "additionalProperties": false})",
-        R"({"anyOf": [{"type": "null"}, {"const": {"not": 1}}, {"type": "string", "enum": ["a"]}]})",
-        R"({"properties": {"a": {"oneOf": [{"type": "string"}, {"type": "null"}]}}, )"
-        R"("additionalProperties": {"type": "number"}})",
-        R"({"type": "array", "prefixItems": [{"type": "string", "pattern": "^a\\d\\.[!-~]"}], "items": false})"}) {
+  for (
+      const char* schema :
+      {R"({})", R"(true)", R"({"type": "string", "pattern": "a{1,128}"})", R"({"type": "string", "maxLength": 128})",
+       R"({"type": "object"})", R"({"type": ["string", "null"], "maxLength": 5, "title": "T", "default": "x"})",
+       R"({"$defs": {"N": {"type": "integer", "minimum": 0, "multipleOf": 3}}, )"
+       R"("type": "array", "items": {"$ref": "#/$defs/N"}, "maxItems": 4})",
+       R"({"type": "object", "properties": {"uniqueItems": {"type": "string", "format": "date"}}, )"
+       R"("required": ["uniqueItems"], "additionalProperties": false})",
+       R"({"anyOf": [{"type": "null"}, {"const": {"not": 1}}, {"type": "string", "enum": ["a"]}]})",
+       R"({"properties": {"a": {"oneOf": [{"type": "string"}, {"type": "null"}]}}, )"
+       R"("additionalProperties": {"type": "number"}})",
+       R"({"type": "array", "prefixItems": [{"type": "string", "pattern": "^a\\d\\.[!-~]"}], "items": false})",
+       // Members that properties does not name, members of other types, and combinations.
+       R"({"type": "object", "properties": {"a": {}}, "required": ["a", "b"]})", R"({"type": "string", "minimum": 5})",
+       R"({"type": "string", "pattern": "a\"b\\\\\\n", "maxLength": 5})", R"({"enum": ["a", 5], "type": "string"})",
+       R"({"$ref": "#/$defs/a", "$defs": {"a": {}}, "type": "string"})", R"({"anyOf": [{}], "properties": {}})",
+       R"({"allOf": [{"type": "object"}, {"required": ["a"]}]})",
+       R"({"type": "object", "properties": {"a": false}, "patternProperties": {"^x": {}}})",
+       R"({"propertyNames": {"pattern": "^a"}, "unevaluatedProperties": false})",
+       R"({"type": "array", "maxItems": 1, "uniqueItems": true, "unevaluatedItems": false})",
+       R"({"oneOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}], "discriminator": {"propertyName": "k"}, "$defs": {)"
+       R"("A": {"properties": {"k": {"const": "a"}}, "required": ["k"]}, )"
+       R"("B": {"properties": {"k": {"const": "b"}}, "required": ["k"]}}})"}) {
     EXPECT_EQ(WhyNotKept(Parse(schema)), "") << schema;
   }
 }
 
-TEST(SchemaCheckTest, LengthsOfTextsBecomePatternsWhereverSchemasStand) {
-  const OrderedJson out =
-      WithoutLengths(Parse(R"({"properties": {"minLength": {"type": "string", "minLength": 2}}, )"
-                           R"("items": {"anyOf": [{"maxLength": 3, "minLength": 1}]}, "const": {"maxLength": 5}})"));
-  EXPECT_EQ(out["properties"]["minLength"]["pattern"], R"(^[^\x00-\x1f"\\]{2,}$)");
-  EXPECT_EQ(out["items"]["anyOf"][0], Parse(R"({"pattern": "^[^\\x00-\\x1f\"\\\\]{1,3}$"})"));
-  EXPECT_EQ(out["const"]["maxLength"], 5);
+TEST(SchemaCheckTest, WordsThatAskNothing_ArePassedOverAndListed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"type": "integer", "format": "uint32"})", "format"},
+      {R"({"type": "string", "format": "password", "writeOnly": true})", "format"},
+      {R"({"type": "string", "format": "uuid", "pattern": "^[0-9a-f]+$"})", "format"},
+      {R"({"type": "string", "x-order": 1})", "x-order"},
+      {R"({"properties": {"v": {"type": "string", "contentEncoding": "base64"}}})", "properties.v.contentEncoding"},
+      {R"({"vocabulary": 1})", "vocabulary"},
+  };
+  for (const auto& [schema, place] : cases) {
+    for (const SchemaPromise promise : {SchemaPromise::kExact, SchemaPromise::kAsFarAs}) {
+      EXPECT_EQ(WhyNotKept(Parse(schema), promise), "") << schema;
+      EXPECT_TRUE(PassedOver(Parse(schema), promise).starts_with(std::string(place) + " ")) << schema;
+    }
+  }
+  EXPECT_EQ(PassedOver(Parse(R"({"title": "T", "type": "array", "uniqueItems": false, "items": {"default": 1}})"),
+                       SchemaPromise::kAsFarAs),
+            "");
 }
 
-TEST(SchemaCheckTest, EveryOtherKeywordIsNamedWithItsPlace) {
+TEST(SchemaCheckTest, WhatWouldBreakThePromise_IsNamedWithItsPlace) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "array", "items": {}, "uniqueItems": true})", "uniqueItems"},
       {R"({"type": "object", "properties": {"a": {"type": "array", "contains": {}}}})", "properties.a.contains"},
       {R"({"not": {}})", "not"},
       {R"({"if": {}, "then": {}})", "if"},
       {R"({"type": "object", "properties": {"a": {}}, "dependentRequired": {"a": ["b"]}})", "dependentRequired"},
-      {R"({"type": "object", "required": ["a"]})", "required"},
-      {R"({"type": "object", "properties": {"a": {}}, "required": ["a", "b"]})", "required"},
       {R"({"type": "number", "multipleOf": 0.5})", "multipleOf"},
-      {R"({"type": "string", "minimum": 5})", "minimum"},
-      {R"({"type": "string", "pattern": "a", "maxLength": 5})", "maxLength"},
-      {R"({"type": "string", "format": "phone"})", "format"},
-      {R"({"type": "string", "pattern": "a\"b"})", "pattern"},
-      {R"({"type": "string", "pattern": "a\\\\"})", "pattern"},
-      {R"({"type": "string", "pattern": "\\n"})", "pattern"},
-      {R"({"type": "array", "items": {"type": "string", "pattern": "\\x22"}})", "items.pattern"},
+      {R"({"type": "string", "pattern": "(?=a)b"})", "pattern"},
       {R"({"type": "string", "maxLength": 129})", "maxLength"},
       {R"({"type": "array", "items": {}, "minItems": 129})", "minItems"},
       {R"({"type": "string", "pattern": "a{5,129}"})", "pattern"},
-      {R"({"type": "strange"})", "type"},
-      {R"({"enum": ["a", 5], "type": "string"})", "enum"},
-      {R"({"$ref": "http://example.com/schema"})", "$ref"},
-      {R"({"$ref": "#/$defs/a", "$defs": {"a": {}}, "type": "string"})", "type"},
-      {R"({"anyOf": [{}], "properties": {}})", "properties"},
-      {R"({"allOf": [{"type": "object"}, {"type": "object"}]})", "allOf"},
-      {R"({"anyOf": []})", "anyOf"},
       {R"({"$defs": {"a": {"type": "array", "items": {"not": {}}}}})", "$defs.a.items.not"},
       {R"({"type": "object", "minProperties": 2})", "minProperties"},
-      {R"({"type": "object", "properties": {"a": false}})", "properties.a"},
-      {R"({"vocabulary": 1})", "vocabulary"},
+      {R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})", "oneOf"},
+      {R"({"allOf": [{"type": "object"}], "unevaluatedProperties": false})", "unevaluatedProperties"},
   };
   for (const auto& [schema, keyword] : cases) {
     const std::string why = WhyNotKept(Parse(schema));
     EXPECT_TRUE(why.starts_with(std::string(keyword) + " ")) << schema << ": " << why;
+    EXPECT_EQ(WhyNotKept(Parse(schema), SchemaPromise::kAsFarAs), "") << schema;
+    EXPECT_NE(PassedOver(Parse(schema), SchemaPromise::kAsFarAs).find(keyword), std::string::npos) << schema;
   }
+}
+
+TEST(SchemaCheckTest, WhatIsNoSchema_IsNamedWithItsPlaceUnderEveryPromise) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"type": "strange"})", "type"},
+      {R"({"properties": {"a": {"type": "array", "items": {"type": 5}}}})", "properties.a.items.type"},
+      {R"({"$ref": "http://example.com/schema"})", "$ref"},
+      {R"({"anyOf": [{"$ref": "#/$defs/none"}]})", "anyOf.0.$ref"},
+      {R"({"$ref": "#"})", "the schema refers to itself"},
+      {R"({"anyOf": []})", "anyOf"},
+      {R"({"enum": []})", "enum"},
+      {R"({"required": "a"})", "required"},
+      {R"({"properties": {"a": 5}})", "properties.a"},
+      {R"({"type": "string", "maxLength": -1})", "maxLength"},
+      {R"(5)", "the schema is no schema"},
+  };
+  for (const auto& [schema, place] : cases) {
+    for (const SchemaPromise promise : {SchemaPromise::kExact, SchemaPromise::kAsFarAs})
+      EXPECT_TRUE(WhyNotKept(Parse(schema), promise).starts_with(place))
+          << schema << WhyNotKept(Parse(schema), promise);
+  }
+}
+
+TEST(StructuredOutputTest, SchemasThatAreNotStrict_LetPassWhatTheClientCanCheck) {
+  const auto body = [](const char* strict) {
+    return std::string(R"({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": )"
+                       R"({"type": "array", "uniqueItems": true})") +
+           strict + "}}}";
+  };
+  EXPECT_EQ(Fault(body("")), "");
+  EXPECT_EQ(Fault(body(R"(, "strict": false)")), "");
+  EXPECT_EQ(Fault(body(R"(, "strict": true)")), "response_format.json_schema.schema");
+  EXPECT_EQ(Fault(R"({"guided_json": {"type": "array", "uniqueItems": true}})"), "guided_json");
 }
 
 }  // namespace

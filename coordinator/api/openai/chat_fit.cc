@@ -194,7 +194,8 @@ void ChatFit::Constrain(GenerateCall& call) const {
     OrderedJson schema = tool.parameters;
     schema["type"] = "object";
     const std::string where = fmt::format("tools[{}].function.parameters", i);
-    schemas[i] = OrderedJson::parse(SchemaGrammar(schema, where).text);
+    schemas[i] = OrderedJson::parse(
+        SchemaGrammar(schema, where, tool.strict ? SchemaPromise::kExact : SchemaPromise::kAsFarAs).text);
     if (format_.tools != ToolFormat::kPythonic) continue;
     if (const std::string why = WhyNoPythonCall(schemas[i]); !why.empty()) JsonFields::Refuse(where.c_str(), why);
   }

@@ -1,24 +1,23 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "comm/base/json_fwd.h"
 
 namespace quire {
 
-/// Most characters or items. Beyond, xgrammar 0.2.8 takes 10 to 20 ms for every mask of a large vocabulary, instead of
-/// microseconds.
-inline constexpr int64_t kMostRepetitions = 128;
+/// What a client is promised of answers under its schema.
+enum class SchemaPromise {
+  kExact,    // the schema accepts every answer: what could break that is refused
+  kAsFarAs,  // answers keep to what a grammar can see to; the client checks the rest
+};
 
-/// Why answers cannot be kept to exactly what this JSON schema says: the keyword, and where it stands; empty when they
-/// can. Keywords that say nothing about a value (title, description, default ...) are passed over, all others are
-/// either known to be kept to or named here.
-std::string WhyNotKept(const OrderedJson& schema);
+/// Why the promise cannot be held for this JSON schema: the keyword, and where it stands; empty when it can. Words that
+/// ask nothing of a value are passed over. Work is bounded (comm/schema/schema_work.h).
+std::string WhyNotKept(const OrderedJson& schema, SchemaPromise promise = SchemaPromise::kExact);
 
-/// The same schema with lengths of texts as patterns: xgrammar 0.2.8 lets control characters into texts of bounded
-/// length, which JSON does not. Texts of such a schema are spelled without escapes, and a length counts their
-/// characters. For a schema that can be kept to.
-OrderedJson WithoutLengths(OrderedJson schema);
+/// What is passed over in a schema under that promise: keywords with their places, and why; empty: nothing. Words that
+/// everybody knows to ask nothing (title, description, default ...) are not listed.
+std::string PassedOver(const OrderedJson& schema, SchemaPromise promise);
 
 }  // namespace quire

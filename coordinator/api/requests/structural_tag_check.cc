@@ -16,6 +16,7 @@ namespace quire {
 namespace {
 
 constexpr int kDeepestFormat = 32;
+constexpr int64_t kMostRepetitions = 128;  // beyond, masks take 10 to 20 ms each
 
 /// What may stand in a member of a format.
 enum class Form {
@@ -219,16 +220,6 @@ class TagChecker {
   }
 };
 
-/// Calls for every format, from the outside in.
-void ForEachFormat(OrderedJson& json, void (*call)(OrderedJson& format)) {
-  if (json.is_object()) call(json);
-  if (!json.is_structured()) return;
-  for (auto& [name, part] : json.items()) {
-    if (json.is_array() || name == "content" || name == "elements" || name == "tags" || name == "rules")
-      ForEachFormat(part, call);
-  }
-}
-
 }  // namespace
 
 std::string WhyTagNotKept(const OrderedJson& tag) {
@@ -242,15 +233,6 @@ std::string WhyTagNotKept(const OrderedJson& tag) {
   TagChecker checker;
   checker.Check(*format, "format", 1);
   return checker.problem;
-}
-
-OrderedJson TagWithoutLengths(OrderedJson tag) {
-  ForEachFormat(tag["format"], [](OrderedJson& format) {
-    // Where values are spelled as in XML, texts are not JSON's, and xgrammar's own lengths hold.
-    if (format.value("type", "") == "json_schema" && format.value("style", "json") == "json")
-      format["json_schema"] = WithoutLengths(std::move(format["json_schema"]));
-  });
-  return tag;
 }
 
 }  // namespace quire

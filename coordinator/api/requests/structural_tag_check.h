@@ -12,7 +12,4 @@ namespace quire {
 /// schemas inside are kept to like others. Takes time in proportion to the tag.
 std::string WhyTagNotKept(const OrderedJson& tag);
 
-/// The same tag with its schemas as xgrammar needs them (WithoutLengths). For a tag that can be kept to.
-OrderedJson TagWithoutLengths(OrderedJson tag);
-
 }  // namespace quire

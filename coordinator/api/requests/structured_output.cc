@@ -1,6 +1,7 @@
 #include "coordinator/api/requests/structured_output.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <optional>
@@ -9,7 +10,6 @@
 #include "comm/base/error.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
-#include "coordinator/api/requests/schema_check.h"
 #include "coordinator/api/requests/structural_tag_check.h"
 
 namespace quire {
@@ -79,7 +79,7 @@ OrderedJson ParseText(const OrderedJson& value, const std::string& field) {
 
 /// guided_json and structured_outputs.json: a schema, or the text of one.
 GrammarSource SchemaOrText(const OrderedJson& value, const std::string& field) {
-  return SchemaGrammar(value.is_string() ? ParseText(value, field) : value, field);
+  return SchemaGrammar(value.is_string() ? ParseText(value, field) : value, field, SchemaPromise::kExact);
 }
 
 GrammarSource StructuralTag(const OrderedJson& given, const std::string& field) {
@@ -88,7 +88,7 @@ GrammarSource StructuralTag(const OrderedJson& given, const std::string& field) 
   if (CountNodes(tag) > kMaxSchemaNodes) Refuse(field, fmt::format("has more than {} values", kMaxSchemaNodes));
   const std::string problem = WhyTagNotKept(tag);
   if (!problem.empty()) Refuse(field, "cannot be kept to exactly: " + problem);
-  GrammarSource grammar{GrammarSource::kStructuralTag, TagWithoutLengths(tag).dump()};
+  GrammarSource grammar{GrammarSource::kStructuralTag, tag.dump()};
   if (grammar.text.size() > kMaxGrammarBytes) Refuse(field, fmt::format("takes at most {} bytes", kMaxGrammarBytes));
   return grammar;
 }
@@ -138,16 +138,20 @@ GrammarSource OfResponseFormat(const OrderedJson& format) {
   }
   const auto schema = described->find("schema");
   if (schema == described->end()) Refuse("response_format.json_schema.schema", "is missing");
-  return SchemaGrammar(*schema, "response_format.json_schema.schema");
+  const bool strict = described->value("strict", OrderedJson()) == true;
+  return SchemaGrammar(*schema, "response_format.json_schema.schema",
+                       strict ? SchemaPromise::kExact : SchemaPromise::kAsFarAs);
 }
 
 }  // namespace
 
-GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field) {
+GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field, SchemaPromise promise) {
   if (CountNodes(schema) > kMaxSchemaNodes) Refuse(field, fmt::format("has more than {} values", kMaxSchemaNodes));
-  const std::string problem = WhyNotKept(schema);
+  const std::string problem = WhyNotKept(schema, promise);
   if (!problem.empty()) Refuse(field, "cannot be kept to exactly: " + problem);
-  GrammarSource grammar{GrammarSource::kJsonSchema, WithoutLengths(schema).dump()};
+  const std::string passed = PassedOver(schema, promise);
+  if (!passed.empty()) spdlog::info("{}: of the schema is passed over: {}", field, DumpJson(passed));
+  GrammarSource grammar{GrammarSource::kJsonSchema, schema.dump()};
   if (grammar.text.size() > kMaxGrammarBytes) Refuse(field, fmt::format("takes at most {} bytes", kMaxGrammarBytes));
   return grammar;
 }

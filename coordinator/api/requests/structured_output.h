@@ -5,6 +5,7 @@
 
 #include "comm/base/json_fwd.h"
 #include "comm/grammar/grammar_source.h"
+#include "coordinator/api/requests/schema_check.h"
 
 namespace quire {
 
@@ -22,7 +23,7 @@ StructuredOutput ReadStructuredOutput(const OrderedJson& body);
 /// spelled without its letters by escapes only, so what has neither the letters nor a backslash has no such field.
 bool MayAskForForm(std::string_view body);
 
-/// A schema as a grammar; `field` is named in errors.
-GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field);
+/// A schema as a grammar; `field` is named in errors. What the promise lets pass over is a line in the log.
+GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field, SchemaPromise promise);
 
 }  // namespace quire

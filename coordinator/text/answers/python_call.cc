@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 #include <string_view>
+#include <utility>
 
+#include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/schema/schema_reader.h"
+#include "comm/schema/schema_work.h"
 #include "coordinator/text/answers/tag_formats.h"
 
 namespace quire {
@@ -54,19 +57,27 @@ OrderedJson NamedFreely(const TagBuilder& build, const OrderedJson& value) {
   return OptionalOf(SequenceOf({one, StarOf(build.Row({{", ", one}}))}));
 }
 
-/// Arguments in the order of the schema, those left out that need not be there, with commas in between.
-OrderedJson NamedBySchema(const TagBuilder& build, const OrderedJson& schema) {
+/// Every argument that the schema names.
+PlainSchema::Named Members(const PlainSchema& schema) {
+  PlainSchema::Named members = schema.properties;
+  for (const std::string& name : schema.required) {
+    if (std::ranges::count(members, name, &PlainSchema::Named::value_type::first) == 0)
+      members.emplace_back(name, schema.ForName(name));
+  }
+  return members;
+}
+
+/// Arguments in the order of the schema, those left out that need not be there, with commas in between. whole: what
+/// their references lead into.
+OrderedJson NamedBySchema(const TagBuilder& build, const PlainSchema& schema, const OrderedJson& whole) {
   struct Argument {
     std::string begin;
     OrderedJson value;
     bool required;
   };
   std::vector<Argument> arguments;
-  const OrderedJson required = schema.value("required", OrderedJson::array());
-  for (const auto& [name, part] : schema["properties"].items()) {
-    const bool must = std::find(required.begin(), required.end(), name) != required.end();
-    arguments.push_back({name + "=", ArgumentValue(part, schema), must});
-  }
+  for (const auto& [name, part] : Members(schema))
+    arguments.push_back({name + "=", ArgumentValue(part, whole), schema.Requires(name)});
   // From the one that comes first on; before it are those that need not be there.
   std::vector<OrderedJson> beginnings;
   for (size_t first = 0; first < arguments.size(); ++first) {
@@ -84,16 +95,19 @@ OrderedJson NamedBySchema(const TagBuilder& build, const OrderedJson& schema) {
 }  // namespace
 
 std::string WhyNoPythonCall(const OrderedJson& schema) {
-  static const std::set<std::string, std::less<>> kKept = {
-      "type",        "properties",  "required", "additionalProperties",
-      "$defs",       "definitions", "title",    "$id",
-      "description", "$schema",     "$comment", "examples",
-      "default",     "deprecated"};
-  for (const auto& [key, value] : schema.items()) {
-    if (!kKept.contains(key)) return fmt::format("has \"{}\", which arguments of Python's cannot be kept to", key);
+  std::vector<PlainSchema> alternatives;
+  try {
+    const SchemaWork work(kSchemaWork);
+    alternatives = SchemaReader(schema).Alternatives(schema);
+  } catch (const Error& error) {
+    return error.what();
   }
-  const OrderedJson properties = schema.value("properties", OrderedJson::object());
-  for (const auto& [name, value] : properties.items()) {
+  if (alternatives.size() != 1 || alternatives.front().values)
+    return "has alternatives, which arguments of Python's cannot be kept to as a whole";
+  const PlainSchema& arguments = alternatives.front();
+  if (!arguments.by_pattern.empty() || arguments.names != true || arguments.member_count.bounded())
+    return "asks something of names or of their number, which arguments of Python's cannot be kept to";
+  for (const auto& [name, value] : Members(arguments)) {
     if (!IsArgumentName(name)) return fmt::format("has the property \"{}\", which is no name of an argument", name);
   }
   if (const std::string to = ForeignReference(schema); !to.empty())
@@ -103,15 +117,15 @@ std::string WhyNoPythonCall(const OrderedJson& schema) {
 
 OrderedJson PythonCall(const TagBuilder& build, const std::string& name, const OrderedJson& schema) {
   OrderedJson arguments;
-  const OrderedJson none = OrderedJson::object();
-  const bool has_properties = schema.is_object() && !schema.value("properties", none).empty();
-  if (has_properties) {
-    arguments = NamedBySchema(build, schema);
-  } else if (schema.is_null()) {
+  if (schema.is_null()) {
     arguments = NamedFreely(build, ValueOf(true, "json"));
   } else {
-    const OrderedJson more = schema.value("additionalProperties", OrderedJson(true));
-    if (more != false) arguments = NamedFreely(build, ArgumentValue(more, schema));
+    const PlainSchema plain = SchemaReader(schema).Alternatives(schema).front();
+    if (!Members(plain).empty()) {
+      arguments = NamedBySchema(build, plain, schema);
+    } else if (plain.others != false) {
+      arguments = NamedFreely(build, ArgumentValue(plain.others, schema));
+    }
   }
   return build.Row({{name + "(", arguments}, {")", nullptr}});
 }

@@ -1,10 +1,15 @@
 #include "coordinator/text/answers/typed_values.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <utility>
+#include <vector>
 
+#include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/schema/schema_reader.h"
+#include "comm/schema/schema_values.h"
+#include "comm/schema/schema_work.h"
 #include "coordinator/text/answers/json_scanner.h"
 #include "coordinator/text/answers/tool.h"
 
@@ -20,28 +25,75 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-/// What the schema says of a parameter; null: nothing.
-const OrderedJson* SchemaOf(const Tool& tool, const std::string& parameter) {
-  if (!tool.parameters.is_object()) return nullptr;
-  const auto properties = tool.parameters.find("properties");
-  if (properties == tool.parameters.end() || !properties->is_object()) return nullptr;
-  const auto schema = properties->find(parameter);
-  return schema == properties->end() || !schema->is_object() ? nullptr : &*schema;
-}
-
-/// The schema does not take every text: blanks next to tags are not the value's.
-bool Restricts(const OrderedJson& schema) {
-  return std::ranges::any_of(std::array{"enum", "const", "minLength", "maxLength", "pattern", "format"},
-                             [&](const char* name) { return schema.contains(name); });
-}
-
-bool Allows(const OrderedJson& type, const char* name) {
-  if (type.is_string()) return type == name;
-  if (!type.is_array()) return false;
-  for (const OrderedJson& one : type) {
-    if (one == name) return true;
+/// What a schema says of one parameter, with references into all of it.
+class ParameterType {
+ public:
+  ParameterType(const OrderedJson& whole, const std::string& parameter) : reader_(whole) {
+    for (const PlainSchema& one : reader_.Alternatives(whole)) {
+      if (!one.Has(kObjectType)) continue;
+      for (PlainSchema& part : reader_.Alternatives(one.ForName(parameter))) alternatives_.push_back(std::move(part));
+    }
   }
-  return false;
+
+  /// It accepts whatever there is, or nothing at all: the text alone tells.
+  bool SaysNothing() const {
+    constexpr unsigned kValues = kArrayType | kObjectType | kBooleanType | kIntegerType;
+    return alternatives_.empty() ||
+           Any([](const PlainSchema& one) { return one.TakesAllTexts() && (one.types & kValues) == kValues; });
+  }
+  bool TakesAllTexts() const {
+    return Any([](const PlainSchema& one) { return one.TakesAllTexts(); });
+  }
+  bool Accepts(const OrderedJson& value) const {
+    return Any([&](const PlainSchema& one) { return quire::Accepts(reader_, one, value); });
+  }
+  /// Some value of the type is accepted.
+  bool Knows(JsonType type) const {
+    return Any([&](const PlainSchema& one) {
+      if (!one.Has(type)) return false;
+      return !one.values || std::ranges::any_of(*one.values, [&](const auto& value) { return TypeOf(value) == type; });
+    });
+  }
+
+ private:
+  template <class Test>
+  bool Any(const Test& test) const {
+    return std::ranges::any_of(alternatives_, test);
+  }
+
+  SchemaReader reader_;
+  std::vector<PlainSchema> alternatives_;
+};
+
+std::string FromAnything(const std::string& bare, std::string_view text) {
+  return Json::accept(bare) ? bare : JsonString(text);
+}
+
+/// The JSON of a value that is no text: what a model writes, which may be a literal of Python's. Nothing: it is none.
+std::optional<std::string> NoText(const std::string& bare) {
+  if (bare == "True" || bare == "False") return bare == "True" ? "true" : "false";
+  if (bare == "None") return "null";
+  if (Json::accept(bare)) return bare;
+  const bool structured = !bare.empty() && std::string_view("[{(").find(bare.front()) != std::string_view::npos;
+  constexpr std::string_view kBegin = "{\"v\": ";
+  auto literal = structured ? PythonArguments("v=" + bare) : std::nullopt;
+  if (!literal || !literal->starts_with(kBegin)) return std::nullopt;
+  return literal->substr(kBegin.size(), literal->size() - kBegin.size() - 1);
+}
+
+std::string OfType(const ParameterType& type, const std::string& bare, std::string_view text) {
+  const auto accepts = [&](const std::string& json) { return type.Accepts(OrderedJson::parse(json, nullptr, false)); };
+  const std::optional<std::string> other = NoText(bare);
+  // What is null in JSON is meant so, unless the texts that there are have it among them.
+  if (bare == "null" && type.Knows(kNullType) && (type.TakesAllTexts() || !type.Accepts("null"))) return bare;
+  if (type.TakesAllTexts()) return JsonString(text);
+  for (const std::string& json : {JsonString(bare), JsonString(text)}) {
+    if (accepts(json)) return json;
+  }
+  if (other && accepts(*other)) return *other;
+  // It is none of the values that are accepted. At least its type is.
+  if (type.Knows(kStringType)) return JsonString(bare);
+  return other.value_or(JsonString(text));
 }
 
 /// Literals of Python as JSON.
@@ -197,18 +249,15 @@ class PythonReader {
 }  // namespace
 
 std::string TypedValue(const Tool& tool, const std::string& parameter, std::string_view text) {
-  const OrderedJson* schema = SchemaOf(tool, parameter);
-  const OrderedJson* type = schema != nullptr && schema->contains("type") ? &(*schema)["type"] : nullptr;
   const std::string bare(Trimmed(text));
-  if (schema != nullptr && Restricts(*schema)) text = bare;
-  if (type != nullptr && Allows(*type, "string")) {
-    const bool is_null = bare == "null" && Allows(*type, "null");
-    return is_null ? bare : JsonString(text);
+  if (!tool.parameters.is_object()) return FromAnything(bare, text);
+  try {
+    const SchemaWork work(kSchemaWork);
+    const ParameterType type(tool.parameters, parameter);
+    return type.SaysNothing() ? FromAnything(bare, text) : OfType(type, bare, text);
+  } catch (const Error&) {  // it is no schema, and says nothing
+    return FromAnything(bare, text);
   }
-  if (type != nullptr && Allows(*type, "boolean") && (bare == "True" || bare == "False"))
-    return bare == "True" ? "true" : "false";
-  if (bare == "None" && type != nullptr) return "null";
-  return Json::accept(bare) ? bare : JsonString(text);
 }
 
 std::optional<std::string> PythonArguments(std::string_view text) { return PythonReader(text).Arguments(); }

@@ -8,8 +8,10 @@ namespace quire {
 
 struct Tool;
 
-/// The JSON of an argument that a model wrote as bare text: what the tool's schema says it is, or, where that says
-/// nothing, JSON if the text is that; a string otherwise.
+/// The JSON of an argument that a model wrote as bare text: a value that the tool's schema accepts, found through its
+/// references, alternatives and combinations. A text where a text is accepted; next to tags, blanks belong to a text
+/// only where every text is. Where nothing is accepted a value of a type that is; where the schema says nothing, JSON
+/// if the text is that, and a string otherwise.
 std::string TypedValue(const Tool& tool, const std::string& parameter, std::string_view text);
 
 /// The text of a JSON object that a Python call's arguments stand for: `a=1, b=[True, None]`, without the brackets

@@ -1,0 +1,198 @@
+#include "comm/schema/rule_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int kMostRules = 20'000;
+constexpr size_t kMostBytes = 2u << 20;
+
+constexpr const char* kHex = "[0-9A-Fa-f]";
+const std::pair<CodePoint, char> kShortEscapes[] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'\b', 'b'},
+                                                    {'\f', 'f'}, {'\n', 'n'},  {'\r', 'r'}, {'\t', 't'}};
+
+/// Behind a backslash: whatever JSON has for one character. Halves of a pair come together.
+std::string AnyEscape(RuleText& rules) {
+  const std::string hex2 = fmt::format("{0} {0}", kHex), hex3 = fmt::format("{0} {0} {0}", kHex);
+  return rules.Add(
+      fmt::format("[\"\\\\/bfnrt] | \"u\" [0-9A-CEFa-cef] {1} | \"u\" [Dd] [0-7] {0} | \"u\" [Dd] [89ABab] {0} "
+                  "\"\\\\u\" [Dd] [C-Fc-f] {0}",
+                  hex2, hex3));
+}
+
+CodeRanges Both(const CodeRanges& a, const CodeRanges& b) {
+  CodeRanges others = Complement(a);
+  const CodeRanges more = Complement(b);
+  others.insert(others.end(), more.begin(), more.end());
+  return Complement(Normalised(std::move(others)));
+}
+
+bool Has(const CodeRanges& ranges, CodePoint point) {
+  return std::ranges::any_of(ranges,
+                             [&](const CodeRange& range) { return range.first <= point && point <= range.last; });
+}
+
+bool IsAll(const CodeRanges& ranges) { return ranges == CodeRanges{{0, kLastCodePoint}}; }
+
+/// Spells the code points of an edge: alternatives, each in front of what follows.
+class EdgeSpeller {
+ public:
+  EdgeSpeller(RuleText& rules, Spelling spelling) : rules_(rules), spelling_(spelling) {}
+
+  std::vector<std::string> Spell(const CodeRanges& ranges, const std::string& next) {
+    const std::string behind = " " + next;
+    std::vector<std::string> out;
+    CodeRanges raw = Both(ranges, Complement({{0xd800, 0xdfff}}));
+    if (spelling_ != Spelling::kRaw) {
+      CodeRanges escaped = {{0, 0x1f}, {'"', '"'}, {'\\', '\\'}};
+      if (spelling_ == Spelling::kJsonInTag) escaped.push_back({'<', '<'});
+      raw = Both(raw, Complement(Normalised(escaped)));
+    }
+    if (!raw.empty()) out.push_back(ClassOf(raw) + behind);
+    if (spelling_ == Spelling::kRaw) return out;
+    if (IsAll(ranges)) {
+      out.push_back("\"\\\\\" " + AnyEscape(rules_) + behind);
+      return out;
+    }
+    CodeRanges letters;
+    for (const auto& [point, letter] : kShortEscapes) {
+      if (Has(ranges, point)) letters.push_back({static_cast<CodePoint>(letter), static_cast<CodePoint>(letter)});
+    }
+    if (!letters.empty()) out.push_back("\"\\\\\" " + ClassOf(Normalised(letters)) + behind);
+    AddControls(ranges, behind, out);
+    if (spelling_ == Spelling::kJsonInTag && Has(ranges, '<')) out.push_back("\"\\\\u003\" [Cc]" + behind);
+    return out;
+  }
+
+ private:
+  /// Control characters that have no letter of their own.
+  static void AddControls(const CodeRanges& ranges, const std::string& behind, std::vector<std::string>& out) {
+    for (const char* row : {"0", "1"}) {
+      CodeRanges digits;
+      for (CodePoint low = 0; low < 16; ++low) {
+        const CodePoint point = (*row == '1' ? 16 : 0) + low;
+        const bool named = std::ranges::any_of(kShortEscapes, [&](const auto& entry) { return entry.first == point; });
+        if (named || !Has(ranges, point)) continue;
+        const CodePoint digit = low < 10 ? '0' + low : 'a' + low - 10;
+        digits.push_back({digit, digit});
+        if (low >= 10) digits.push_back({digit - 32, digit - 32});
+      }
+      if (!digits.empty())
+        out.push_back(fmt::format("\"\\\\u00{}\" {}{}", row, ClassOf(Normalised(std::move(digits))), behind));
+    }
+  }
+
+  RuleText& rules_;
+  Spelling spelling_;
+};
+
+/// Behind the first quotation mark: any text. What follows a text tells masks early which tokens may cross its end.
+std::string OpenTail(RuleText& rules, Spelling spelling) {
+  const std::string raw = spelling == Spelling::kJsonInTag ? "[^\"\\\\<\\u0000-\\u001f]" : "[^\"\\\\\\u0000-\\u001f]";
+  const std::string escape = AnyEscape(rules);
+  // The rule refers to itself, so its name is part of its body.
+  const std::string name = spelling == Spelling::kJsonInTag ? "string_in_tag" : "string";
+  const std::string body =
+      fmt::format("\"\\\"\" | {0} {1} | \"\\\\\" {2} {1} (= [ \\n\\r\\t]* [,}}\\]:])", raw, name, escape);
+  if (rules.text().find("\n" + name + " ::=") == std::string::npos) rules.Set(name, body);
+  return name;
+}
+
+}  // namespace
+
+std::string RuleText::New() { return fmt::format("r{}", count_++); }
+
+void RuleText::Set(const std::string& name, const std::string& body) {
+  text_ += fmt::format("\n{} ::= {}", name, body);
+  if (count_ > kMostRules || text_.size() > kMostBytes) Fail("unfolds to more than {} rules", kMostRules);
+}
+
+std::string RuleText::Add(const std::string& body) {
+  const auto [found, is_new] = by_body_.try_emplace(body);
+  if (is_new) {
+    found->second = New();
+    Set(found->second, body);
+  }
+  return by_body_.at(body);
+}
+
+std::string LiteralOf(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\u{:04x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string ClassOf(const CodeRanges& ranges) {
+  const auto point = [](CodePoint p) {
+    const bool plain = (p >= '0' && p <= '9') || (p >= 'a' && p <= 'z') || (p >= 'A' && p <= 'Z');
+    return plain        ? std::string(1, static_cast<char>(p))
+           : p > 0xffff ? fmt::format("\\U{:08x}", p)
+                        : fmt::format("\\u{:04x}", p);
+  };
+  std::string out = "[";
+  for (const CodeRange& range : ranges)
+    out += range.first == range.last ? point(range.first) : point(range.first) + "-" + point(range.last);
+  return out + "]";
+}
+
+std::string OneOf(const std::vector<std::string>& bodies) {
+  if (bodies.empty()) return "[^\\u0000-\\U0010ffff]";
+  std::string out;
+  for (const std::string& body : bodies) out += (out.empty() ? "" : " | ") + body;
+  return out;
+}
+
+std::string TextRule(RuleText& rules, const TextAutomaton& texts, Spelling spelling) {
+  std::vector<std::string> names;
+  for (const TextAutomaton::State& state : texts.states) {
+    const bool open = spelling != Spelling::kRaw && state.accepts && state.edges.size() == 1 &&
+                      state.edges[0].last == kLastCodePoint && state.edges[0].first == 0 &&
+                      static_cast<size_t>(state.edges[0].to) == names.size();
+    names.push_back(open ? OpenTail(rules, spelling) : rules.New());
+  }
+  std::vector<std::vector<std::string>> bodies(names.size());
+  std::map<std::string, int> uses;  // of bodies that begin with a class of several
+  EdgeSpeller speller(rules, spelling);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].starts_with("string")) continue;
+    std::map<int, CodeRanges> to;
+    for (const TextAutomaton::Edge& edge : texts.states[i].edges) to[edge.to].push_back({edge.first, edge.last});
+    for (const auto& [target, ranges] : to) {
+      for (std::string& body : speller.Spell(ranges, names[static_cast<size_t>(target)])) {
+        if (static_cast<size_t>(target) != i && body.starts_with('[')) ++uses[body];
+        bodies[i].push_back(std::move(body));
+      }
+    }
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].starts_with("string")) continue;
+    std::vector<std::string> ways;
+    if (texts.states[i].accepts) ways.emplace_back(spelling == Spelling::kRaw ? "\"\"" : "\"\\\"\"");
+    for (const std::string& body : bodies[i]) {
+      // What several states share is one rule, whose masks are made once.
+      const auto shared = uses.find(body);
+      ways.push_back(shared != uses.end() && shared->second > 1 ? rules.Add(body) : body);
+    }
+    rules.Set(names[i], OneOf(ways));
+  }
+  return names.front();
+}
+
+}  // namespace quire

@@ -1,0 +1,299 @@
+#include "comm/schema/schema_keywords.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "comm/base/error.h"
+#include "comm/schema/text_formats.h"
+#include "comm/schema/text_pattern.h"
+
+namespace quire {
+
+namespace {
+
+using Words = std::set<std::string_view>;
+
+// They ask nothing of a value, or are read elsewhere (schema_reader.cc).
+const Words kSilent = {"title",         "description", "default",        "examples",         "example",
+                       "$schema",       "$id",         "$comment",       "$anchor",          "deprecated",
+                       "readOnly",      "writeOnly",   "$defs",          "definitions",      "type",
+                       "discriminator", "$ref",        "$recursiveRef",  "$dynamicRef",      "anyOf",
+                       "oneOf",         "allOf",       "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"};
+const Words kOfNumbers = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
+const Words kOfTexts = {"minLength", "maxLength", "pattern", "format"};
+const Words kOfArrays = {"items",       "prefixItems", "additionalItems", "minItems",    "maxItems",
+                         "uniqueItems", "contains",    "minContains",     "maxContains", "unevaluatedItems"};
+const Words kOfObjects = {"properties",        "required",         "additionalProperties", "patternProperties",
+                          "propertyNames",     "minProperties",    "maxProperties",        "unevaluatedProperties",
+                          "dependentRequired", "dependentSchemas", "dependencies"};
+// They ask for what no grammar here can see to.
+const Words kOfNone = {"not", "if", "then", "else"};
+const std::map<std::string_view, unsigned> kTypes = {{"null", kNullType},       {"boolean", kBooleanType},
+                                                     {"integer", kIntegerType}, {"number", kNumberType | kIntegerType},
+                                                     {"string", kStringType},   {"array", kArrayType},
+                                                     {"object", kObjectType}};
+
+class KeywordReader {
+ public:
+  KeywordReader(const OrderedJson& schema, const std::string& where, SchemaRemarks* remarks)
+      : schema_(schema), where_(where), remarks_(remarks) {}
+
+  PlainSchema Read() {
+    ReadTypes();
+    ReadValues();
+    ReadNumbers();
+    ReadTexts();
+    ReadArray();
+    ReadObject();
+    for (const auto& [keyword, value] : schema_.items()) {
+      if (kOfNone.contains(keyword)) {
+        if (keyword == "not" || (keyword == "if" && (schema_.contains("then") || schema_.contains("else"))))
+          Unkept(keyword, "is not supported");
+      } else if (!IsKnown(keyword) && remarks_ != nullptr) {
+        remarks_->unknown.push_back({PlaceOf(where_, keyword), "is no keyword that asks something of a value"});
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  static bool IsKnown(std::string_view keyword) {
+    return std::ranges::any_of(
+        std::initializer_list<const Words*>{&kSilent, &kOfNumbers, &kOfTexts, &kOfArrays, &kOfObjects},
+        [&](const Words* words) { return words->contains(keyword); });
+  }
+  const OrderedJson* Find(const char* keyword) const {
+    const auto found = schema_.find(keyword);
+    return found == schema_.end() ? nullptr : &*found;
+  }
+  void Wrong(const std::string& keyword, const std::string& why) {
+    if (remarks_ != nullptr) remarks_->wrong.push_back({PlaceOf(where_, keyword), why});
+  }
+  void Unkept(const std::string& keyword, const std::string& why) {
+    if (remarks_ != nullptr) remarks_->unkept.push_back({PlaceOf(where_, keyword), why});
+  }
+
+  void ReadTypes() {
+    const OrderedJson* type = Find("type");
+    if (type == nullptr) {
+      // Values of other types would be accepted, too; those who write these words do not mean them.
+      const auto has = [&](const Words& words) {
+        return std::ranges::any_of(schema_.items(), [&](const auto& item) { return words.contains(item.key()); });
+      };
+      if (has(kOfObjects)) {
+        out_.types = kObjectType;
+      } else if (has(kOfArrays)) {
+        out_.types = kArrayType;
+      } else if (has(kOfTexts)) {
+        out_.types = kStringType;
+      } else if (has(kOfNumbers)) {
+        out_.types = kNumberType | kIntegerType;
+      }
+      return;
+    }
+    unsigned types = 0;
+    for (const OrderedJson& one : type->is_array() ? *type : OrderedJson::array({*type})) {
+      const auto known = one.is_string() ? kTypes.find(one.get_ref<const std::string&>()) : kTypes.end();
+      if (known == kTypes.end())
+        return Wrong("type", "must be null, boolean, integer, number, string, array or object");
+      types |= known->second;
+    }
+    out_.types = types;
+  }
+
+  void ReadValues() {
+    if (const OrderedJson* one = Find("const")) out_.values.emplace(1, *one);
+    const OrderedJson* list = Find("enum");
+    if (list == nullptr) return;
+    if (!list->is_array() || list->empty()) return Wrong("enum", "must be a list of at least one value");
+    std::vector<OrderedJson> values(list->begin(), list->end());
+    if (out_.values) std::erase_if(values, [&](const OrderedJson& value) { return value != out_.values->front(); });
+    out_.values = std::move(values);
+  }
+
+  void ReadNumbers() {
+    for (const bool upper : {false, true}) {
+      const char *limit = upper ? "maximum" : "minimum", *beyond = upper ? "exclusiveMaximum" : "exclusiveMinimum";
+      const OrderedJson *at = Find(limit), *excluded = Find(beyond);
+      if (at != nullptr && !at->is_number()) return Wrong(limit, "must be a number");
+      if (excluded != nullptr && !excluded->is_number() && !excluded->is_boolean())
+        return Wrong(beyond, "must be a number");
+      // In the oldest drafts the second is a flag of the first.
+      const bool flag = excluded != nullptr && *excluded == true;
+      if (at != nullptr) out_.bounds.push_back({at->dump(), upper, flag});
+      if (excluded != nullptr && excluded->is_number()) out_.bounds.push_back({excluded->dump(), upper, true});
+    }
+    const OrderedJson* divisor = Find("multipleOf");
+    if (divisor == nullptr) return;
+    if (!divisor->is_number() || *divisor <= 0) return Wrong("multipleOf", "must be a number above 0");
+    const double value = divisor->get<double>();
+    if (value > kMostDivisor || value != std::floor(value))
+      return Unkept("multipleOf", fmt::format("must be an integer up to {}", kMostDivisor));
+    out_.divisor = static_cast<int64_t>(value);
+    out_.types &= ~static_cast<unsigned>(kNumberType);
+  }
+
+  std::optional<size_t> Count(const char* keyword) {
+    const OrderedJson* count = Find(keyword);
+    if (count == nullptr) return std::nullopt;
+    const bool whole = count->is_number() && *count >= 0 && count->get<double>() == std::floor(count->get<double>());
+    if (!whole) {
+      Wrong(keyword, "must be an integer from 0 on");
+    } else if (*count > kMostCounted) {
+      Unkept(keyword, fmt::format("counts up to {} alone", kMostCounted));
+    } else {
+      return static_cast<size_t>(count->get<double>());
+    }
+    return std::nullopt;
+  }
+  Counts Between(const char* least, const char* most) {
+    Counts out;
+    out.least = Count(least).value_or(0);
+    out.most = Count(most);
+    return out;
+  }
+
+  void ReadTexts() {
+    out_.length = Between("minLength", "maxLength");
+    const OrderedJson *pattern = Find("pattern"), *format = Find("format");
+    for (const char* keyword : {"pattern", "format"}) {
+      if (Find(keyword) != nullptr && !Find(keyword)->is_string()) return Wrong(keyword, "must be a string");
+    }
+    if (pattern != nullptr) TakePattern("pattern", pattern->get_ref<const std::string&>());
+    if (format != nullptr) {
+      const auto known = PatternOfFormat(format->get_ref<const std::string&>());
+      if (known && pattern == nullptr) {
+        TakePattern("format", *known);
+      } else if (remarks_ != nullptr) {
+        remarks_->unknown.push_back({PlaceOf(where_, "format"), pattern != nullptr
+                                                                    ? "beside pattern is taken for a remark"
+                                                                    : "is none that texts are kept to"});
+      }
+    }
+    if (!out_.texts || !out_.length.bounded()) return;
+    try {
+      (void)out_.Texts();
+    } catch (const Error& error) {
+      Unkept(out_.length.most ? "maxLength" : "minLength", fmt::format("beside pattern {}", error.what()));
+      out_.length = Counts();
+    }
+  }
+  void TakePattern(const char* keyword, std::string_view pattern) {
+    try {
+      out_.texts = TextsWith(pattern);
+    } catch (const Error& error) {
+      Unkept(keyword, error.what());
+    }
+  }
+
+  bool IsSchema(const OrderedJson& schema, const std::string& keyword) {
+    const bool is = schema.is_boolean() || schema.is_object();
+    if (!is) Wrong(keyword, "must be a schema");
+    return is;
+  }
+  void ReadArray() {
+    const char* front = Find("prefixItems") != nullptr ? "prefixItems" : "items";
+    if (const OrderedJson* list = Find(front); list != nullptr && list->is_array()) {
+      for (const OrderedJson& one : *list) {
+        if (IsSchema(one, front)) out_.first_items.push_back(one);
+      }
+      const OrderedJson* rest = Find(front == std::string_view("items") ? "additionalItems" : "items");
+      if (rest != nullptr && IsSchema(*rest, "items")) out_.items = *rest;
+    } else if (const OrderedJson* items = Find("items")) {
+      if (IsSchema(*items, "items")) out_.items = *items;
+    }
+    if (Find("prefixItems") != nullptr && !Find("prefixItems")->is_array()) Wrong("prefixItems", "must be a list");
+    if (const OrderedJson* rest = Find("unevaluatedItems"); rest != nullptr && *rest != true) {
+      if (Find("items") == nullptr && !Combines() && IsSchema(*rest, "unevaluatedItems")) {
+        out_.items = *rest;
+      } else {
+        Unkept("unevaluatedItems", "beside others is not supported");
+      }
+    }
+    out_.item_count = Between("minItems", "maxItems");
+    if (const OrderedJson* unique = Find("uniqueItems"); unique != nullptr && *unique != false) {
+      if (out_.item_count.most.value_or(2) > 1) Unkept("uniqueItems", "is not supported");
+    }
+    if (Find("contains") != nullptr) Unkept("contains", "is not supported");
+  }
+  bool Combines() const {
+    return std::ranges::any_of(std::initializer_list<const char*>{"allOf", "anyOf", "oneOf", "$ref", "if"},
+                               [&](const char* keyword) { return Find(keyword) != nullptr; });
+  }
+
+  void ReadNamed(const char* keyword, PlainSchema::Named& named) {
+    const OrderedJson* schemas = Find(keyword);
+    if (schemas == nullptr) return;
+    if (!schemas->is_object()) return Wrong(keyword, "must be an object");
+    for (const auto& [name, schema] : schemas->items()) {
+      if (IsSchema(schema, PlaceOf(keyword, name))) named.emplace_back(name, schema);
+    }
+  }
+  void ReadObject();
+  void ReadPatternsOfNames();
+
+  const OrderedJson& schema_;
+  const std::string& where_;
+  SchemaRemarks* remarks_;
+  PlainSchema out_;
+};
+
+void KeywordReader::ReadPatternsOfNames() {
+  constexpr size_t kMostPatterns = 4;  // each may come together with any other
+  PlainSchema::Named patterns;
+  ReadNamed("patternProperties", patterns);
+  for (auto& [pattern, schema] : patterns) {
+    try {
+      (void)TextsWith(pattern);
+      if (out_.by_pattern.size() == kMostPatterns) Fail("has more than {} patterns", kMostPatterns);
+      out_.by_pattern.emplace_back(pattern, std::move(schema));
+    } catch (const Error& error) {
+      Unkept("patternProperties", error.what());
+    }
+  }
+}
+
+void KeywordReader::ReadObject() {
+  ReadNamed("properties", out_.properties);
+  ReadPatternsOfNames();
+  for (const char* keyword : {"unevaluatedProperties", "additionalProperties"}) {
+    const OrderedJson* others = Find(keyword);
+    if (others == nullptr || !IsSchema(*others, keyword)) continue;
+    const bool last = keyword == std::string_view("additionalProperties") || !Combines();
+    if (last) out_.others = *others;
+    if (!last && *others != true) Unkept(keyword, "beside others is not supported");
+  }
+  if (const OrderedJson* names = Find("propertyNames"); names != nullptr && IsSchema(*names, "propertyNames"))
+    out_.names = *names;
+  if (const OrderedJson* required = Find("required")) {
+    const bool names = required->is_array() &&
+                       std::ranges::all_of(*required, [](const OrderedJson& name) { return name.is_string(); });
+    if (!names) return Wrong("required", "must be a list of names");
+    for (const OrderedJson& name : *required) {
+      if (!out_.Requires(name.get_ref<const std::string&>())) out_.required.push_back(name);
+    }
+  }
+  out_.member_count = Between("minProperties", "maxProperties");
+  // A name that is none of `properties` may come twice, and then counts once.
+  const size_t sure = std::max<size_t>(1, out_.required.size());
+  if (out_.member_count.least > sure && (out_.others != false || !out_.by_pattern.empty())) {
+    Unkept("minProperties", "needs additionalProperties: false");
+    out_.member_count.least = 0;
+  }
+  for (const char* keyword : {"dependentRequired", "dependentSchemas", "dependencies"}) {
+    if (Find(keyword) != nullptr && !Find(keyword)->empty()) Unkept(keyword, "is not supported");
+  }
+}
+
+}  // namespace
+
+PlainSchema ReadKeywords(const OrderedJson& schema, const std::string& where, SchemaRemarks* remarks) {
+  return KeywordReader(schema, where, remarks).Read();
+}
+
+}  // namespace quire

@@ -1,0 +1,362 @@
+// What schemas accept and what grammars made of them let through, byte by byte.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "comm/grammar/grammar_compiler.h"
+#include "comm/schema/number_texts.h"
+#include "comm/schema/schema_reader.h"
+#include "comm/schema/schema_rules.h"
+#include "comm/schema/schema_values.h"
+#include "comm/schema/schema_work.h"
+#include "comm/schema/text_pattern.h"
+
+namespace quire {
+namespace {
+
+constexpr TokenId kStop = 0;
+
+GrammarCompiler& Compiler() {
+  static const Vocabulary vocabulary = [] {
+    Vocabulary bytes{{""}, {kStop}};
+    for (int byte = 0; byte < 256; ++byte) bytes.bytes.emplace_back(1, static_cast<char>(byte));
+    return bytes;
+  }();
+  static GrammarCompiler compiler(vocabulary, 257);
+  return compiler;
+}
+
+/// Whether the text may be a whole answer of that grammar.
+bool Takes(const GrammarSource& source, const std::string& text) {
+  GrammarMatcher matcher(Compiler().Compile(source));
+  std::vector<TokenId> tokens;
+  for (const char c : text) tokens.push_back(1 + static_cast<unsigned char>(c));
+  std::vector<uint32_t> allowed(matcher.num_words());
+  return matcher.Follow(tokens) && matcher.Allow(allowed) && (allowed[0] & 1) != 0;
+}
+bool SchemaTakes(const std::string& schema, const std::string& text) {
+  return Takes({GrammarSource::kJsonSchema, schema}, text);
+}
+bool TagTakes(const std::string& style, const std::string& schema, const std::string& text) {
+  const OrderedJson tag = {
+      {"type", "structural_tag"},
+      {"format", {{"type", "json_schema"}, {"json_schema", OrderedJson::parse(schema)}, {"style", style}}}};
+  return Takes({GrammarSource::kStructuralTag, tag.dump()}, text);
+}
+
+struct Case {
+  const char* schema;
+  std::vector<std::string> taken, refused;
+};
+
+void Check(const std::vector<Case>& cases) {
+  for (const auto& [schema, taken, refused] : cases) {
+    for (const std::string& text : taken) EXPECT_TRUE(SchemaTakes(schema, text)) << schema << "\n" << text;
+    for (const std::string& text : refused) EXPECT_FALSE(SchemaTakes(schema, text)) << schema << "\n" << text;
+  }
+}
+
+TEST(JsonGrammar, BoundsWhiteSpace_BetweenSigns) {
+  const std::string schema = R"({"type":"object","properties":{"a":{"type":"array"}},"required":["a"],)"
+                             R"("additionalProperties":false})";
+  const std::string twenty(20, ' '), more(21, ' ');
+  for (const std::string& blanks : {std::string(), std::string(" "), std::string("\r\n\t"), twenty}) {
+    EXPECT_TRUE(SchemaTakes(schema, "{" + blanks + "\"a\"" + blanks + ":" + blanks + "[" + blanks + "1" + blanks + "," +
+                                        blanks + "{" + blanks + "}" + blanks + "]" + blanks + "}"));
+  }
+  for (const std::string text : {"{~\"a\":[]}", "{\"a\"~:[]}", "{\"a\":~[]}", "{\"a\":[~]}", "{\"a\":[]~}",
+                                 "{\"a\":[1~,2]}", "{\"a\":[1,~2]}", "{\"a\":[{~}]}", "{\"a\":[{\"b\"~:1}]}"}) {
+    std::string spaced = text;
+    spaced.replace(spaced.find('~'), 1, more);
+    EXPECT_FALSE(SchemaTakes(schema, spaced)) << text;
+    EXPECT_FALSE(Takes({GrammarSource::kJson, ""}, spaced)) << text;
+    spaced.erase(spaced.find(' '), 1);
+    EXPECT_TRUE(SchemaTakes(schema, spaced)) << text;
+    EXPECT_TRUE(Takes({GrammarSource::kJson, ""}, spaced)) << text;
+  }
+  EXPECT_FALSE(SchemaTakes(schema, "{" + std::string(2000, ' ') + "\"a\":1}"));
+}
+
+TEST(JsonGrammar, IsNotOverworked_ByWhiteSpaceBesidePatternsOfNames) {
+  const std::string schema = R"({"type":"object","patternProperties":{"^x-":{"type":"integer"}},)"
+                             R"("additionalProperties":false})";
+  std::string text = "{";
+  for (int i = 0; i < 200; ++i)
+    text += (i > 0 ? "," : "") + std::string(20, '\n') + "\"x-" + std::to_string(i) + "\" : 1 ";
+  EXPECT_TRUE(SchemaTakes(schema, text + "}"));
+}
+
+TEST(JsonGrammar, LetsEscapesThrough_InTextsWithLengths) {
+  Check({{R"({"type":"string","maxLength":20})",
+          {R"("say \"hi\"")", R"("back\\slash")", R"("a\nb\t\/\u00e9\u0001")", R"("")", "\"é😀\""},
+          {"\"a\nb\"", R"("\x")", R"("\ud83d")", R"("012345678901234567890")"}},
+         {R"({"type":"string","minLength":2,"maxLength":2})",
+          {R"("\n\"")", R"("\ud83d\ude00a")", "\"é😀\"", R"("\u00e9\\")"},
+          {R"("\n")", R"("\ud83d\ude00")", R"("\n\n\n")"}},
+         {R"({"type":"string","minLength":3})", {R"("\"\"\"")", R"("abcd\\")"}, {R"("\"\"")", R"("")"}},
+         {R"({"type":"string","maxLength":0})", {R"("")"}, {R"("a")", R"("\n")"}}});
+}
+
+TEST(JsonGrammar, SearchesPatterns_AnywhereInATextAndItsName) {
+  Check({{R"({"type":"string","pattern":"\\S"})", {R"("hello world")", R"(" \n x")", R"("\"")"}, {R"("")", R"(" \n")"}},
+         {R"({"type":"string","pattern":"^\\d{3}"})", {R"("123-45")", R"("123")"}, {R"("12")", R"("a123")"}},
+         {R"({"type":"string","pattern":"\\d{3}$"})", {R"("a123")", R"("\\123")"}, {R"("123a")"}},
+         {R"({"type":"string","pattern":"^a|b$"})", {R"("ax")", R"("xb")"}, {R"("xbx")"}},
+         {R"({"type":"string","pattern":"^\"\\\\n$"})", {R"("\"\\n")"}, {R"("n")"}},
+         {R"({"type":"string","pattern":"^\\n\\t\\x01$"})", {R"("\n\t\u0001")"}, {R"("nt")"}},
+         {R"({"type":"string","pattern":"^[^a]$"})",
+          {R"("b")", R"("\"")", R"("\\")", R"("\n")", R"("\u001f")"},
+          {R"("a")"}},
+         {R"({"type":"string","pattern":"^.$"})", {R"("b")", R"("\t")", "\"é\""}, {R"("\n")", R"("\r")", "\"\u2028\""}},
+         {R"({"type":"string","pattern":"^[a-z]+$","maxLength":3})", {R"("abc")"}, {R"("abcd")", R"("")", R"("a1")"}},
+         {R"({"patternProperties":{"x":{"type":"integer"}},"additionalProperties":false})",
+          {R"({"axb":1})", R"({"x":1,"xx":2})", "{}"},
+          {R"({"a":1})", R"({"x":"1"})"}},
+         {R"({"patternProperties":{"^a":{"type":"integer"},"b$":{"minimum":5}},)"
+          R"("additionalProperties":false})",
+          {R"({"ab":7,"a":1,"b":5.5})"},
+          {R"({"ab":1})", R"({"ab":7.5})", R"({"c":1})"}},
+         {R"({"properties":{"a":{"type":"null"}},"patternProperties":{"^x":{"type":"integer"}},)"
+          R"("required":["a"]})",
+          {R"({"x":1,"a":null,"z":"?"})", R"({"a":null})"},
+          {R"({"x":"1","a":null})", R"({"x":1})"}}});
+}
+
+TEST(JsonGrammar, WritesNumbersInRanges_WithAnyDecimalsAndExponents) {
+  Check({{R"({"type":"number","minimum":0,"maximum":1})",
+          {"0.123456789", "1", "1.000", "0", "0.5e-3", "1e-7", "5E-01", "10e-1", "0.0", "-0.0", "1e0"},
+          {"1.0000001", "-0.1", "1e1", "11e-1", "00.5", ".5", "1."}},
+         {R"({"type":"number","exclusiveMinimum":0})", {"1e20", "0.0000001", "123456.5"}, {"0", "0.0", "-1"}},
+         {R"({"type":"number","minimum":-273.15,"maximum":1e6})",
+          {"-273.15", "-2.7315e2", "999999.9999999", "1e6"},
+          {"-273.150001", "1000001", "1.1e6"}},
+         {R"({"type":"number","minimum":1,"exclusiveMinimum":true})", {"1.5"}, {"1"}},
+         {R"({"type":"integer","minimum":-12,"maximum":130})", {"-12", "130", "0"}, {"-13", "131", "1.5", "1e1", "-0"}},
+         {R"({"type":"integer","minimum":18446744073709551615})",
+          {"18446744073709551615", "99999999999999999999"},
+          {"18446744073709551614"}},
+         {R"({"type":"integer","multipleOf":7,"minimum":0,"maximum":50})", {"0", "49"}, {"50", "56", "1"}},
+         {R"({"type":"number","multipleOf":5})", {"-10", "5"}, {"5.5", "7"}}});
+}
+
+TEST(JsonGrammar, KeepsIntegersExact_InEnumAndConst) {
+  Check({{R"({"enum":[18446744073709551615]})",
+          {"18446744073709551615"},
+          {"1.8446744073709552e+19", "18446744073709551616"}},
+         {R"({"const":-9223372036854775808})", {"-9223372036854775808"}, {"-9223372036854775807"}},
+         {R"({"const":{"b":1,"a":[true,null]}})",
+          {R"({"b": 1, "a": [true, null]})", R"({"b":1,"a":[true,null]})"},
+          {R"({"a":[true,null],"b":1})"}}});
+}
+
+TEST(JsonGrammar, TakesMembersInAnyOrder_OfOpenObjects) {
+  Check({{R"({"properties":{"a":{"type":"integer"},"b":{"type":"integer"}}})",
+          {R"({"b":2,"a":1})", R"({"a":1,"b":2})", R"({"z":"","b":2,"y":[],"a":1})", "{}", R"({"ab":"x"})"},
+          {R"({"b":"2"})", R"({"a":1,"a":2})"}},
+         {R"({"properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a"]})",
+          {R"({"b":2,"a":1})", R"({"z":0,"a":1})"},
+          {R"({"b":2})", "{}"}},
+         {R"({"properties":{"a":{},"b":{},"c":{},"d":{},"e":{},"f":{},"g":{}},"required":["a","g"]})",
+          {R"({"g":1,"c":1,"a":1,"x":1})", R"({"a":1,"g":1})"},
+          {R"({"g":1})"}},
+         {R"({"properties":{"a":{},"b":{}},"additionalProperties":false})",
+          {R"({"a":1,"b":1})", R"({"b":1})"},
+          {R"({"b":1,"a":1})"}},
+         {R"({"properties":{"a":{},"b":{},"c":{}},"additionalProperties":false,"minProperties":2,)"
+          R"("maxProperties":2})",
+          {R"({"a":1,"c":1})", R"({"b":1,"c":1})"},
+          {R"({"a":1})", R"({"a":1,"b":1,"c":1})", "{}"}},
+         {R"({"type":"object","propertyNames":{"pattern":"^[a-z]+$","maxLength":3},)"
+          R"("additionalProperties":{"type":"null"}})",
+          {R"({"abc":null})"},
+          {R"({"abcd":null})", R"({"A":null})"}},
+         {R"({"type":"object","propertyNames":{"enum":["a","b"]}})", {R"({"a":1})"}, {R"({"c":1})"}},
+         {R"({"type":"object","required":["n"]})", {R"({"x":1,"n":2})"}, {R"({"x":1})"}}});
+}
+
+TEST(JsonGrammar, FollowsReferencesAlternativesAndCombinations) {
+  Check({{R"({"$defs":{"A":{"type":"object","properties":{"kind":{"const":"a"},)"
+          R"("n":{"type":"integer"}},"required":["kind","n"],"additionalProperties":false},)"
+          R"("B":{"type":"object","properties":{"kind":{"const":"b"},"m":{"type":"integer"}},)"
+          R"("required":["kind","m"],"additionalProperties":false}},"oneOf":[{"$ref":"#/$defs/A"},)"
+          R"({"$ref":"#/$defs/B"}]})",
+          {R"({"kind":"a","n":1})", R"({"kind":"b","m":1})"},
+          {R"({"kind":"a","m":1})"}},
+         {R"({"$defs":{"a/b":{"type":"null"},"c~d":{"const":5}},"anyOf":[{"$ref":"#/$defs/a~1b"},)"
+          R"({"$ref":"#/$defs/c~0d"},{"$ref":"#%2F$defs"}]})",
+          {},
+          {}},
+         {R"({"$ref":"#/$defs/T","$defs":{"T":{"type":"object",)"
+          R"("properties":{"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"required":["next"],)"
+          R"("additionalProperties":false}}})",
+          {R"({"next":{"next":null}})"},
+          {R"({"next":{}})"}},
+         {R"({"allOf":[{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]},)"
+          R"({"properties":{"b":{"type":"null"}},"required":["b"]}]})",
+          {R"({"a":1,"b":null})", R"({"b":null,"a":1})"},
+          {R"({"a":1})", R"({"a":1,"b":1})"}},
+         {R"({"allOf":[{"type":"number","minimum":3},{"type":"integer","maximum":5}]})", {"3", "5"}, {"2", "6", "3.5"}},
+         {R"({"type":"object","properties":{"a":{},"b":{}},"anyOf":[{"required":["a"]},)"
+          R"({"required":["b"]}],"additionalProperties":false})",
+          {R"({"a":1})", R"({"b":1})", R"({"a":1,"b":1})"},
+          {"{}"}},
+         {R"({"$ref":"#/$defs/S","description":"d","$defs":{"S":{"type":"string","enum":["x","y"]}}})",
+          {R"("x")"},
+          {R"("z")"}},
+         {R"({"$ref":"#/$defs/S","maxLength":2,"$defs":{"S":{"type":"string","pattern":"^a"}}})",
+          {R"("ab")"},
+          {R"("abc")", R"("b")"}},
+         {R"({"$ref":"#name","$defs":{"S":{"$anchor":"name","type":"null"}}})", {"null"}, {"1"}},
+         {R"({"type":"array","items":[{"type":"null"}],"additionalItems":{"type":"integer"},)"
+          R"("minItems":1})",
+          {"[null]", "[null, 1, 2]"},
+          {"[]", "[1]", "[null, null]"}},
+         {R"({"enum":["a",1,null],"type":["string","null"]})", {R"("a")", "null"}, {"1"}}});
+}
+
+TEST(JsonGrammar, PassesOverWords_ThatAskNothing) {
+  Check({{R"({"type":"integer","format":"uint32","minimum":0,"x-order":1})", {"7"}, {"-1", "1.5"}},
+         {R"({"type":"string","format":"path","contentEncoding":"base64"})", {R"("/a")"}, {"1"}},
+         {R"({"type":"array","items":{"type":"integer"},"uniqueItems":true})", {"[1, 1]"}, {"[\"\"]"}},
+         {R"({"type":"string","maxLength":4000,"minLength":1})", {R"("abc")"}, {R"("")"}},
+         {R"({"type":"string","format":"uuid","pattern":"^[0-9a-f]{2}$"})", {R"("0a")"}, {R"("0a0")"}},
+         {R"({"type":"string","format":"date","maxLength":10})",
+          {R"("2024-02-28")"},
+          {R"("2024-02-30")", R"("2024-2-8")"}}});
+}
+
+TEST(RegexGrammar, DotTakesNoLineEnd) {
+  const auto takes = [](const std::string& pattern, const std::string& text) {
+    const OrderedJson tag = {{"type", "structural_tag"}, {"format", {{"type", "regex"}, {"pattern", pattern}}}};
+    const bool alone = Takes({GrammarSource::kRegex, pattern}, text);
+    EXPECT_EQ(Takes({GrammarSource::kStructuralTag, tag.dump()}, text), alone) << pattern;
+    return alone;
+  };
+  EXPECT_FALSE(takes("a.b", "a\nb"));
+  EXPECT_FALSE(takes("a.b", "a\rb"));
+  EXPECT_FALSE(takes(".*", "a\n"));
+  EXPECT_TRUE(takes("a.b", "a\tb"));
+  EXPECT_TRUE(takes("a.b", "aéb"));
+  EXPECT_TRUE(takes("[.]\\.", ".."));
+  EXPECT_FALSE(takes("[.]\\.", "x."));
+  EXPECT_TRUE(takes("(.|\\n)*", "a\nb"));
+}
+
+TEST(TagGrammar, WritesValuesAsTheirSchemasSay) {
+  const std::string schema = R"({"type":"object","properties":{"code":{"$ref":"#/$defs/Code"},)"
+                             R"("n":{"anyOf":[{"type":"integer"},{"type":"null"}]}},"required":["code"],)"
+                             R"("additionalProperties":false,"$defs":{"Code":{"type":"string","enum":["1","2"]}}})";
+  for (const char* text :
+       {"<parameter=code>\n1\n</parameter>", "<parameter=code>2</parameter>\n<parameter=n>\n5\n</parameter>",
+        "<parameter=code>\n1\n</parameter>\n<parameter=n>\nnull\n</parameter>"})
+    EXPECT_TRUE(TagTakes("qwen_xml", schema, text)) << text;
+  for (const char* text :
+       {"", "<parameter=code>\n3\n</parameter>", "<parameter=code>\n\"1\"\n</parameter>",
+        "<parameter=n>\n5\n</parameter>", "<parameter=code>\n1\n</parameter>\n<parameter=n>\ntrue\n</parameter>"})
+    EXPECT_FALSE(TagTakes("qwen_xml", schema, text)) << text;
+  EXPECT_TRUE(
+      TagTakes("glm_xml", schema,
+               "<arg_key>code</arg_key>\n<arg_value>1</arg_value>\n<arg_key>n</arg_key>\n<arg_value>-3</arg_value>"));
+  EXPECT_FALSE(TagTakes("glm_xml", schema, "<arg_key>code</arg_key>\n<arg_value>x</arg_value>"));
+  const std::string open = R"({"type":"object","properties":{"t":{"type":["string","null"]},"o":{"type":"object"}}})";
+  EXPECT_TRUE(TagTakes("qwen_xml", open,
+                       "<parameter=t>\n\n {\"a\": </param\n</parameter>\n<parameter=zz>\nanything\n</parameter>"));
+  EXPECT_TRUE(TagTakes("qwen_xml", open, "<parameter=o>\n{\"a\": \"\\u003c/parameter>\"}\n</parameter>"));
+  EXPECT_FALSE(TagTakes("qwen_xml", open, "<parameter=o>\n{\"a\": \"</parameter>\"}\n</parameter>"))
+      << "which would end the value";
+  EXPECT_FALSE(TagTakes("qwen_xml", open, "<parameter=o>\n5\n</parameter>"));
+  const std::string bounded = R"({"properties":{"s":{"type":"string","pattern":"^a","maxLength":4}},"required":["s"],)"
+                              R"("additionalProperties":false})";
+  EXPECT_TRUE(TagTakes("qwen_xml", bounded, "<parameter=s>\na \"b\n</parameter>"));
+  EXPECT_FALSE(TagTakes("qwen_xml", bounded, "<parameter=s>\nab \n</parameter>"))
+      << "blanks at its ends are not the value's";
+  EXPECT_TRUE(TagTakes("qwen_xml", R"({"type":"object","additionalProperties":false})", ""));
+}
+
+TEST(NumberTexts, HoldTheNumbersOfARange_AndNoOthers) {
+  for (const char* bound : {"0", "1", "-1", "0.5", "-0.5", "100", "0.001", "255", "-12.75", "1e-07", "1e+20", "7.05"}) {
+    for (const bool upper : {false, true}) {
+      for (const bool excluded : {false, true}) {
+        const TextAutomaton texts = NumberTexts({{bound, upper, excluded}});
+        for (const char* mantissa :
+             {"0",         "1",    "2",     "9",    "10",    "99",    "100",    "101",    "255",  "256",
+              "12",        "13",   "0.5",   "0.49", "0.51",  "0.001", "0.0009", "0.0011", "7.05", "7.0500",
+              "7.0500001", "7.04", "12.75", "12.7", "12.76", "0.0",   "100.00", "99.999", "0.1"}) {
+          for (const char* exponent : {"", "e0", "e1", "E-1", "e+2", "e-07", "e20", "e19", "e-3"}) {
+            for (const char* sign : {"", "-"}) {
+              const std::string text = std::string(sign) + mantissa + exponent;
+              const double value = std::stod(text), limit = std::stod(bound);
+              const bool within = value == limit ? !excluded : upper ? value < limit : value > limit;
+              if (texts.Accepts(text)) {
+                EXPECT_TRUE(within) << bound << upper << excluded << " " << text;
+              } else if (*exponent == '\0') {
+                EXPECT_FALSE(within) << bound << upper << excluded << " " << text;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TextPattern, RefusesWhatItDoesNotKnow_ByName) {
+  for (const auto& [pattern, why] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"(?=a)", "looks ahead"},
+                                                                  {"(?<!a)b", "looks behind"},
+                                                                  {"\\bfoo", "border of a word"},
+                                                                  {"(a", "without its )"},
+                                                                  {"a)", "without its ("},
+                                                                  {"[a", "too early"},
+                                                                  {"\\p{L}", "property of Unicode"},
+                                                                  {"a**", "repeats a repetition"},
+                                                                  {"(a)\\1", "escape"},
+                                                                  {"a{5,129}", "more than 128"},
+                                                                  {"[b-a]", "before it begins"},
+                                                                  {"(?i)a", "flags"}}) {
+    try {
+      TextsWith(pattern);
+      ADD_FAILURE() << pattern;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << pattern << ": " << error.what();
+    }
+  }
+}
+
+TEST(SchemaWork, EndsSchemasThatUnfoldForYears) {
+  std::string schema = R"({"$ref":"#/$defs/d0","$defs":{)";
+  for (int i = 0; i < 40; ++i) {
+    const std::string next = R"({"$ref":"#/$defs/d)" + std::to_string(i + 1) + "\"}";
+    schema += "\"d" + std::to_string(i) + R"(":{"allOf":[)" + next + "," + next + "]},";
+  }
+  schema += R"("d40":{"type":"object"}}})";
+  EXPECT_THROW(RulesOf(OrderedJson::parse(schema), ValueStyle::kJson), Error);
+  EXPECT_THROW(
+      RulesOf(OrderedJson::parse(R"({"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}}})"), ValueStyle::kJson),
+      Error);
+  const SchemaWork work(kSchemaWork);
+  EXPECT_THROW(TextsWith("(.*a.{20}){20}(b|c.{30}){9}.*x.{90}"), Error);
+}
+
+TEST(SchemaValues, ExcludeEachOther_OnlyWhereThatIsCertain) {
+  const auto exclude = [](const char* a, const char* b) {
+    const OrderedJson root = OrderedJson::object();
+    return Exclude(SchemaReader(root), OrderedJson::parse(a), OrderedJson::parse(b));
+  };
+  EXPECT_TRUE(exclude(R"({"type":"string"})", R"({"type":"integer"})"));
+  EXPECT_FALSE(exclude(R"({"type":"number"})", R"({"type":"integer"})"));
+  EXPECT_TRUE(exclude(R"({"type":"integer","maximum":4})", R"({"type":"integer","minimum":5})"));
+  EXPECT_TRUE(exclude(R"({"pattern":"^a"})", R"({"pattern":"^b"})"));
+  EXPECT_FALSE(exclude(R"({"pattern":"a"})", R"({"pattern":"b"})"));
+  EXPECT_TRUE(exclude(R"({"enum":["a"]})", R"({"enum":["b","c"]})"));
+  EXPECT_TRUE(exclude(R"({"properties":{"k":{"const":1}},"required":["k"]})", R"({"properties":{"k":{"const":2}}})"));
+  EXPECT_FALSE(exclude(R"({"properties":{"k":{"const":1}}})", R"({"properties":{"k":{"const":2}}})"))
+      << "neither has to have it";
+  EXPECT_TRUE(
+      exclude(R"({"type":"object","required":["n"]})", R"({"properties":{"m":{}},"additionalProperties":false})"));
+}
+
+}  // namespace
+}  // namespace quire
