@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 #include "comm/base/json.h"
 #include "comm/schema/schema_rules.h"
 #include "comm/schema/text_pattern.h"
@@ -50,16 +51,15 @@ void RewriteAll(OrderedJson& json, int depth) {
 }  // namespace
 
 OrderedJson ParseSchema(const std::string& text) {
-  OrderedJson schema = OrderedJson::parse(text, nullptr, false);
-  if (schema.is_discarded()) Fail("is no JSON");
-  return schema;
+  if (!OrderedJson::accept(text)) Fail("is no JSON");
+  return ParseExactJson(text);
 }
 
 std::string WithRules(const std::string& tag) {
-  OrderedJson json = OrderedJson::parse(tag, nullptr, false);
-  if (json.is_discarded()) return tag;
+  if (!OrderedJson::accept(tag)) return tag;
+  OrderedJson json = ParseExactJson(tag);
   RewriteAll(json, 0);
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return DumpExactJson(json);
 }
 
 }  // namespace quire

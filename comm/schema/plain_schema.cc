@@ -67,6 +67,14 @@ TextAutomaton PlainSchema::Texts() const {
   return texts ? Intersection(*texts, counted) : counted;
 }
 
+size_t PlainSchema::StatesOfCountedTexts() const {
+  try {
+    return texts && length.bounded() ? Texts().states.size() : 0;
+  } catch (const Error&) {
+    return SIZE_MAX;
+  }
+}
+
 OrderedJson PlainSchema::ForName(const std::string& name) const {
   const auto property = std::ranges::find(properties, name, &Named::value_type::first);
   OrderedJson schema = true;
@@ -110,7 +118,7 @@ JsonType TypeOf(const OrderedJson& value) {
   if (value.is_string()) return kStringType;
   if (value.is_array()) return kArrayType;
   if (value.is_object()) return kObjectType;
-  return value.is_number_integer() ? kIntegerType : kNumberType;
+  return value.is_number_integer() || value.is_binary() ? kIntegerType : kNumberType;
 }
 
 }  // namespace quire

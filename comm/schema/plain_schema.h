@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -63,6 +64,8 @@ struct PlainSchema {
   bool TakesAllTexts() const { return Has(kStringType) && !values && !texts && !length.bounded(); }
   /// All that texts have to be, lengths among it.
   TextAutomaton Texts() const;
+  /// States that lengths and something else come to together; 0: only one of both is there.
+  size_t StatesOfCountedTexts() const;
   /// What a member of that name has to be accepted by.
   OrderedJson ForName(const std::string& name) const;
 };
@@ -73,6 +76,7 @@ OrderedJson BothOf(const OrderedJson& a, const OrderedJson& b);
 /// What both accept. Throws Error for combinations that are not known.
 PlainSchema Merged(const PlainSchema& a, const PlainSchema& b);
 
+/// An integer beyond 64 bits (exact_json.h) is one, too.
 JsonType TypeOf(const OrderedJson& value);
 
 }  // namespace quire

@@ -105,6 +105,82 @@ std::string OpenTail(RuleText& rules, Spelling spelling) {
   return name;
 }
 
+/// Writes a rule per state of an automaton.
+class StateWriter {
+ public:
+  StateWriter(RuleText& rules, const TextAutomaton& texts, Spelling spelling)
+      : rules_(rules), states_(texts.states), spelling_(spelling), names_(states_.size()), speller_(rules, spelling) {}
+
+  std::string Write() {
+    NameWhatComesBeforeItself();
+    std::vector<size_t> left;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      if (!names_[i].empty()) continue;
+      left.push_back(i);
+      names_[i] = rules_.New();
+    }
+    std::map<std::string, int> uses;
+    for (const size_t i : left) {
+      for (const std::string& body : Ways(i)) {
+        if (body.starts_with('[')) ++uses[body];
+      }
+    }
+    for (const size_t i : left) {
+      std::vector<std::string> ways = Ways(i);
+      // What several states share is one rule, whose masks are made once. A loop stays where it is.
+      for (std::string& way : ways) {
+        if (way.starts_with('[') && uses[way] > 1 && !way.ends_with(" " + names_[i])) way = rules_.Add(way);
+      }
+      rules_.Set(names_[i], OneOf(ways));
+    }
+    return names_.front();
+  }
+
+ private:
+  bool TakesAll(size_t state) const {
+    const auto& [accepts, edges] = states_[state];
+    return accepts && edges.size() == 1 && edges[0].first == 0 && edges[0].last == kLastCodePoint &&
+           static_cast<size_t>(edges[0].to) == state;
+  }
+
+  /// States behind which nothing comes back to them: the same state is the same rule in all texts of a grammar, so that
+  /// counts of one length and of another share what they have in common.
+  void NameWhatComesBeforeItself() {
+    for (bool more = true; more;) {
+      more = false;
+      for (size_t i = states_.size(); i-- > 0;) {
+        if (!names_[i].empty()) continue;
+        const bool open = spelling_ != Spelling::kRaw && TakesAll(i);
+        const bool ready = std::ranges::none_of(states_[i].edges, [&](const TextAutomaton::Edge& edge) {
+          return names_[static_cast<size_t>(edge.to)].empty();
+        });
+        if (!open && !ready) continue;
+        names_[i] = open ? OpenTail(rules_, spelling_) : rules_.Add(OneOf(Ways(i)));
+        more = true;
+      }
+    }
+  }
+
+  /// Alternatives of a state, the states that it leads to having names.
+  std::vector<std::string> Ways(size_t state) {
+    std::vector<std::string> ways;
+    if (states_[state].accepts) ways.emplace_back(spelling_ == Spelling::kRaw ? "\"\"" : "\"\\\"\"");
+    std::map<int, CodeRanges> to;
+    for (const TextAutomaton::Edge& edge : states_[state].edges) to[edge.to].push_back({edge.first, edge.last});
+    for (const auto& [target, ranges] : to) {
+      for (std::string& way : speller_.Spell(ranges, names_[static_cast<size_t>(target)]))
+        ways.push_back(std::move(way));
+    }
+    return ways;
+  }
+
+  RuleText& rules_;
+  const std::vector<TextAutomaton::State>& states_;
+  Spelling spelling_;
+  std::vector<std::string> names_;
+  EdgeSpeller speller_;
+};
+
 }  // namespace
 
 std::string RuleText::New() { return fmt::format("r{}", count_++); }
@@ -160,39 +236,7 @@ std::string OneOf(const std::vector<std::string>& bodies) {
 }
 
 std::string TextRule(RuleText& rules, const TextAutomaton& texts, Spelling spelling) {
-  std::vector<std::string> names;
-  for (const TextAutomaton::State& state : texts.states) {
-    const bool open = spelling != Spelling::kRaw && state.accepts && state.edges.size() == 1 &&
-                      state.edges[0].last == kLastCodePoint && state.edges[0].first == 0 &&
-                      static_cast<size_t>(state.edges[0].to) == names.size();
-    names.push_back(open ? OpenTail(rules, spelling) : rules.New());
-  }
-  std::vector<std::vector<std::string>> bodies(names.size());
-  std::map<std::string, int> uses;  // of bodies that begin with a class of several
-  EdgeSpeller speller(rules, spelling);
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i].starts_with("string")) continue;
-    std::map<int, CodeRanges> to;
-    for (const TextAutomaton::Edge& edge : texts.states[i].edges) to[edge.to].push_back({edge.first, edge.last});
-    for (const auto& [target, ranges] : to) {
-      for (std::string& body : speller.Spell(ranges, names[static_cast<size_t>(target)])) {
-        if (static_cast<size_t>(target) != i && body.starts_with('[')) ++uses[body];
-        bodies[i].push_back(std::move(body));
-      }
-    }
-  }
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i].starts_with("string")) continue;
-    std::vector<std::string> ways;
-    if (texts.states[i].accepts) ways.emplace_back(spelling == Spelling::kRaw ? "\"\"" : "\"\\\"\"");
-    for (const std::string& body : bodies[i]) {
-      // What several states share is one rule, whose masks are made once.
-      const auto shared = uses.find(body);
-      ways.push_back(shared != uses.end() && shared->second > 1 ? rules.Add(body) : body);
-    }
-    rules.Set(names[i], OneOf(ways));
-  }
-  return names.front();
+  return StateWriter(rules, texts, spelling).Write();
 }
 
 }  // namespace quire

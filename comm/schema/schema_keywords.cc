@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 #include "comm/schema/text_formats.h"
 #include "comm/schema/text_pattern.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 using Words = std::set<std::string_view>;
 
-// They ask nothing of a value, or are read elsewhere (schema_reader.cc).
+// They ask nothing of a value, or are read elsewhere.
 const Words kSilent = {"title",         "description", "default",        "examples",         "example",
                        "$schema",       "$id",         "$comment",       "$anchor",          "deprecated",
                        "readOnly",      "writeOnly",   "$defs",          "definitions",      "type",
@@ -54,8 +55,8 @@ class KeywordReader {
       if (kOfNone.contains(keyword)) {
         if (keyword == "not" || (keyword == "if" && (schema_.contains("then") || schema_.contains("else"))))
           Unkept(keyword, "is not supported");
-      } else if (!IsKnown(keyword) && remarks_ != nullptr) {
-        remarks_->unknown.push_back({PlaceOf(where_, keyword), "is no keyword that asks something of a value"});
+      } else if (!IsKnown(keyword)) {
+        Unknown(keyword, "is no keyword that asks something of a value");
       }
     }
     return std::move(out_);
@@ -63,19 +64,25 @@ class KeywordReader {
 
  private:
   static bool IsKnown(std::string_view keyword) {
-    return std::ranges::any_of(
-        std::initializer_list<const Words*>{&kSilent, &kOfNumbers, &kOfTexts, &kOfArrays, &kOfObjects},
-        [&](const Words* words) { return words->contains(keyword); });
+    for (const Words* words : {&kSilent, &kOfNumbers, &kOfTexts, &kOfArrays, &kOfObjects}) {
+      if (words->contains(keyword)) return true;
+    }
+    return false;
   }
   const OrderedJson* Find(const char* keyword) const {
     const auto found = schema_.find(keyword);
     return found == schema_.end() ? nullptr : &*found;
   }
+  static bool IsNumber(const OrderedJson& value) { return value.is_number() || value.is_binary(); }
   void Wrong(const std::string& keyword, const std::string& why) {
     if (remarks_ != nullptr) remarks_->wrong.push_back({PlaceOf(where_, keyword), why});
   }
   void Unkept(const std::string& keyword, const std::string& why) {
     if (remarks_ != nullptr) remarks_->unkept.push_back({PlaceOf(where_, keyword), why});
+  }
+
+  void Unknown(const std::string& keyword, const std::string& why) {
+    if (remarks_ != nullptr) remarks_->unknown.push_back({PlaceOf(where_, keyword), why});
   }
 
   void ReadTypes() {
@@ -120,18 +127,19 @@ class KeywordReader {
     for (const bool upper : {false, true}) {
       const char *limit = upper ? "maximum" : "minimum", *beyond = upper ? "exclusiveMaximum" : "exclusiveMinimum";
       const OrderedJson *at = Find(limit), *excluded = Find(beyond);
-      if (at != nullptr && !at->is_number()) return Wrong(limit, "must be a number");
-      if (excluded != nullptr && !excluded->is_number() && !excluded->is_boolean())
+      if (at != nullptr && !IsNumber(*at)) return Wrong(limit, "must be a number");
+      if (excluded != nullptr && !IsNumber(*excluded) && !excluded->is_boolean())
         return Wrong(beyond, "must be a number");
       // In the oldest drafts the second is a flag of the first.
       const bool flag = excluded != nullptr && *excluded == true;
-      if (at != nullptr) out_.bounds.push_back({at->dump(), upper, flag});
-      if (excluded != nullptr && excluded->is_number()) out_.bounds.push_back({excluded->dump(), upper, true});
+      if (at != nullptr) out_.bounds.push_back({DumpExactJson(*at), upper, flag});
+      if (excluded != nullptr && IsNumber(*excluded)) out_.bounds.push_back({DumpExactJson(*excluded), upper, true});
     }
     const OrderedJson* divisor = Find("multipleOf");
     if (divisor == nullptr) return;
-    if (!divisor->is_number() || *divisor <= 0) return Wrong("multipleOf", "must be a number above 0");
-    const double value = divisor->get<double>();
+    if (!IsNumber(*divisor) || (divisor->is_number() && *divisor <= 0))
+      return Wrong("multipleOf", "must be a number above 0");
+    const double value = divisor->is_number() ? divisor->get<double>() : HUGE_VAL;
     if (value > kMostDivisor || value != std::floor(value))
       return Unkept("multipleOf", fmt::format("must be an integer up to {}", kMostDivisor));
     out_.divisor = static_cast<int64_t>(value);
@@ -141,13 +149,13 @@ class KeywordReader {
   std::optional<size_t> Count(const char* keyword) {
     const OrderedJson* count = Find(keyword);
     if (count == nullptr) return std::nullopt;
-    const bool whole = count->is_number() && *count >= 0 && count->get<double>() == std::floor(count->get<double>());
-    if (!whole) {
-      Wrong(keyword, "must be an integer from 0 on");
-    } else if (*count > kMostCounted) {
+    const double value = count->is_number() ? count->get<double>() : -1;
+    if (count->is_binary() || value > kMostCounted) {
       Unkept(keyword, fmt::format("counts up to {} alone", kMostCounted));
+    } else if (value < 0 || value != std::floor(value)) {
+      Wrong(keyword, "must be an integer from 0 on");
     } else {
-      return static_cast<size_t>(count->get<double>());
+      return static_cast<size_t>(value);
     }
     return std::nullopt;
   }
@@ -165,23 +173,15 @@ class KeywordReader {
       if (Find(keyword) != nullptr && !Find(keyword)->is_string()) return Wrong(keyword, "must be a string");
     }
     if (pattern != nullptr) TakePattern("pattern", pattern->get_ref<const std::string&>());
-    if (format != nullptr) {
-      const auto known = PatternOfFormat(format->get_ref<const std::string&>());
-      if (known && pattern == nullptr) {
-        TakePattern("format", *known);
-      } else if (remarks_ != nullptr) {
-        remarks_->unknown.push_back({PlaceOf(where_, "format"), pattern != nullptr
-                                                                    ? "beside pattern is taken for a remark"
-                                                                    : "is none that texts are kept to"});
-      }
+    // A format is a remark that is kept to where nothing else is said, and where that is cheap.
+    if (format != nullptr && pattern == nullptr) {
+      if (const auto known = PatternOfFormat(format->get_ref<const std::string&>())) TakePattern("format", *known);
+      if (out_.StatesOfCountedTexts() > kMostCounted) out_.texts.reset();
     }
-    if (!out_.texts || !out_.length.bounded()) return;
-    try {
-      (void)out_.Texts();
-    } catch (const Error& error) {
-      Unkept(out_.length.most ? "maxLength" : "minLength", fmt::format("beside pattern {}", error.what()));
-      out_.length = Counts();
-    }
+    if (format != nullptr && (pattern != nullptr || !out_.texts)) Unknown("format", "is a remark here");
+    if (out_.StatesOfCountedTexts() <= 2 * kMostCounted) return;
+    Unkept(out_.length.most ? "maxLength" : "minLength", "beside this pattern unfolds too far");
+    out_.length = Counts();
   }
   void TakePattern(const char* keyword, std::string_view pattern) {
     try {
@@ -221,10 +221,7 @@ class KeywordReader {
     }
     if (Find("contains") != nullptr) Unkept("contains", "is not supported");
   }
-  bool Combines() const {
-    return std::ranges::any_of(std::initializer_list<const char*>{"allOf", "anyOf", "oneOf", "$ref", "if"},
-                               [&](const char* keyword) { return Find(keyword) != nullptr; });
-  }
+  bool Combines() const { return Find("allOf") || Find("anyOf") || Find("oneOf") || Find("$ref") || Find("if"); }
 
   void ReadNamed(const char* keyword, PlainSchema::Named& named) {
     const OrderedJson* schemas = Find(keyword);

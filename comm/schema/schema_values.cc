@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "comm/base/exact_json.h"
 #include "comm/schema/schema_work.h"
 
 namespace quire {
@@ -17,6 +18,7 @@ bool IsWithin(const Counts& counts, size_t count) {
 }
 
 bool AcceptsNumber(const PlainSchema& schema, const OrderedJson& value) {
+  if (value.is_binary()) return IntegerTexts(schema.bounds, schema.divisor).Accepts(LongInteger(value));
   const double number = value.get<double>();
   const bool whole = value.is_number_integer() || number == std::floor(number);
   if (!schema.Has(kNumberType) && !whole) return false;

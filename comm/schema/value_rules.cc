@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 #include "comm/schema/member_rules.h"
 #include "comm/schema/schema_values.h"
 #include "comm/schema/schema_work.h"
@@ -48,7 +48,7 @@ std::string ValueRules::Anything() {
 
 std::string ValueRules::Value(const OrderedJson& schema) {
   ChargeSchemaWork(20);
-  const auto [found, is_new] = names_.try_emplace(schema.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+  const auto [found, is_new] = names_.try_emplace(DumpExactJson(schema));
   if (!is_new) return found->second;
   const std::string name = found->second = rules_.New();
   std::vector<PlainSchema> alternatives = reader_.Alternatives(schema);
@@ -83,7 +83,7 @@ std::string ValueRules::Constant(const OrderedJson& value) {
     if (spelling_ == Spelling::kJson) return LiteralOf(tail);
     return "\"\\\"\" " + TextRule(rules_, TextAutomaton::Of({value.get<std::string>()}), spelling_);
   }
-  if (!value.is_structured()) return LiteralOf(value.dump());
+  if (!value.is_structured()) return LiteralOf(DumpExactJson(value));
   const std::string blanks = Blanks();
   std::string out;
   for (const auto& [key, part] : value.items()) {

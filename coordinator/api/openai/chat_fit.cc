@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/base/exact_json.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structured_output.h"
 #include "coordinator/text/answers/call_grammar.h"
@@ -194,7 +195,7 @@ void ChatFit::Constrain(GenerateCall& call) const {
     OrderedJson schema = tool.parameters;
     schema["type"] = "object";
     const std::string where = fmt::format("tools[{}].function.parameters", i);
-    schemas[i] = OrderedJson::parse(
+    schemas[i] = ParseExactJson(
         SchemaGrammar(schema, where, tool.strict ? SchemaPromise::kExact : SchemaPromise::kAsFarAs).text);
     if (format_.tools != ToolFormat::kPythonic) continue;
     if (const std::string why = WhyNoPythonCall(schemas[i]); !why.empty()) JsonFields::Refuse(where.c_str(), why);

@@ -156,7 +156,8 @@ void AddToolChoice(const JsonObject& choice, OrderedJson& chat) {
 OrderedJson ResponseFormat(const JsonObject& format) {
   format.KnowOnly({"type", "schema"});
   if (format.Text("type") != "json_schema") format.Refuse("type", "must be json_schema");
-  return {{"type", "json_schema"}, {"json_schema", {{"name", "answer"}, {"schema", format.Object("schema").value()}}}};
+  return {{"type", "json_schema"},
+          {"json_schema", {{"name", "answer"}, {"strict", true}, {"schema", format.Object("schema").value()}}}};
 }
 
 void AddOutputConfig(const JsonObject& body, OrderedJson& chat) {

@@ -76,7 +76,7 @@ void ReadGrammar(const RequestBody& body, const JsonFields& fields, GenerateCall
   static constexpr const char* kFields[] = {"response_format", "structured_outputs", "guided_json",
                                             "guided_regex",    "guided_choice",      "guided_grammar"};
   if (std::ranges::none_of(kFields, [&](const char* name) { return fields.Has(name); })) return;
-  StructuredOutput wanted = ReadStructuredOutput(body.InOrder());
+  StructuredOutput wanted = ReadStructuredOutput(body.Exact());
   if (!wanted.grammar) return;
   const char* field = wanted.field.c_str();
   if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search");

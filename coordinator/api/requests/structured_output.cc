@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structural_tag_check.h"
@@ -74,7 +75,7 @@ OrderedJson ParseText(const OrderedJson& value, const std::string& field) {
   } catch (const Error& error) {
     throw ApiError(400, error.what(), field);
   }
-  return OrderedJson::parse(text);
+  return ParseExactJson(text);
 }
 
 /// guided_json and structured_outputs.json: a schema, or the text of one.
@@ -88,7 +89,7 @@ GrammarSource StructuralTag(const OrderedJson& given, const std::string& field) 
   if (CountNodes(tag) > kMaxSchemaNodes) Refuse(field, fmt::format("has more than {} values", kMaxSchemaNodes));
   const std::string problem = WhyTagNotKept(tag);
   if (!problem.empty()) Refuse(field, "cannot be kept to exactly: " + problem);
-  GrammarSource grammar{GrammarSource::kStructuralTag, tag.dump()};
+  GrammarSource grammar{GrammarSource::kStructuralTag, DumpExactJson(tag)};
   if (grammar.text.size() > kMaxGrammarBytes) Refuse(field, fmt::format("takes at most {} bytes", kMaxGrammarBytes));
   return grammar;
 }
@@ -151,7 +152,7 @@ GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field,
   if (!problem.empty()) Refuse(field, "cannot be kept to exactly: " + problem);
   const std::string passed = PassedOver(schema, promise);
   if (!passed.empty()) spdlog::info("{}: of the schema is passed over: {}", field, DumpJson(passed));
-  GrammarSource grammar{GrammarSource::kJsonSchema, schema.dump()};
+  GrammarSource grammar{GrammarSource::kJsonSchema, DumpExactJson(schema)};
   if (grammar.text.size() > kMaxGrammarBytes) Refuse(field, fmt::format("takes at most {} bytes", kMaxGrammarBytes));
   return grammar;
 }

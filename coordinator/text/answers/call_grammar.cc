@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/base/exact_json.h"
 #include "comm/base/json.h"
 #include "coordinator/text/answers/answer_words.h"
 #include "coordinator/text/answers/call_writer.h"
@@ -19,13 +20,13 @@ OrderedJson FormatOf(const GrammarSource& source) {
     case GrammarSource::kJson:
       return TagFormat("json_schema", {{"json_schema", true}});
     case GrammarSource::kJsonSchema:
-      return TagFormat("json_schema", {{"json_schema", OrderedJson::parse(source.text)}});
+      return TagFormat("json_schema", {{"json_schema", ParseExactJson(source.text)}});
     case GrammarSource::kRegex:
       return TagFormat("regex", {{"pattern", source.text}});
     case GrammarSource::kEbnf:
       return TagFormat("grammar", {{"grammar", source.text}});
     case GrammarSource::kStructuralTag: {
-      const OrderedJson tag = OrderedJson::parse(source.text, nullptr, false);
+      const OrderedJson tag = ParseExactJson(source.text);
       return tag.is_object() && tag.contains("format") ? tag["format"] : OrderedJson::object();
     }
     case GrammarSource::kNone:
@@ -35,7 +36,7 @@ OrderedJson FormatOf(const GrammarSource& source) {
 }
 
 GrammarSource TagOf(const OrderedJson& format) {
-  return {GrammarSource::kStructuralTag, OrderedJson{{"type", "structural_tag"}, {"format", format}}.dump()};
+  return {GrammarSource::kStructuralTag, DumpExactJson({{"type", "structural_tag"}, {"format", format}})};
 }
 
 OrderedJson Blanks() { return RegexOf("[ \\n]{0,4}"); }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 #include "comm/base/json.h"
 #include "comm/schema/schema_reader.h"
 #include "comm/schema/schema_values.h"
@@ -82,7 +83,7 @@ std::optional<std::string> NoText(const std::string& bare) {
 }
 
 std::string OfType(const ParameterType& type, const std::string& bare, std::string_view text) {
-  const auto accepts = [&](const std::string& json) { return type.Accepts(OrderedJson::parse(json, nullptr, false)); };
+  const auto accepts = [&](const std::string& json) { return type.Accepts(ParseExactJson(json)); };
   const std::optional<std::string> other = NoText(bare);
   // What is null in JSON is meant so, unless the texts that there are have it among them.
   if (bare == "null" && type.Knows(kNullType) && (type.TakesAllTexts() || !type.Accepts("null"))) return bare;
