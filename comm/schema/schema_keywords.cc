@@ -179,7 +179,7 @@ class KeywordReader {
       if (out_.StatesOfCountedTexts() > kMostCounted) out_.texts.reset();
     }
     if (format != nullptr && (pattern != nullptr || !out_.texts)) Unknown("format", "is a remark here");
-    if (out_.StatesOfCountedTexts() <= 2 * kMostCounted) return;
+    if (pattern == nullptr || out_.StatesOfCountedTexts() <= 2 * kMostCounted) return;
     Unkept(out_.length.most ? "maxLength" : "minLength", "beside this pattern unfolds too far");
     out_.length = Counts();
   }

@@ -40,33 +40,31 @@ TextAutomaton Complete(TextAutomaton automaton) {
   return automaton;
 }
 
-/// Whether a text ends from a state, by state.
-std::vector<bool> Productive(const TextAutomaton& automaton) {
+/// By state: the length of the shortest text that leads to a state that accepts, or that does not; -1: none does.
+std::vector<int> Distances(const TextAutomaton& automaton, bool accepts) {
   std::vector<std::vector<int>> from(automaton.states.size());
-  std::vector<bool> productive(automaton.states.size());
-  std::vector<int> open;
+  std::vector<int> distances(automaton.states.size(), -1), order;
   for (size_t i = 0; i < automaton.states.size(); ++i) {
     for (const Edge& edge : automaton.states[i].edges)
       from[static_cast<size_t>(edge.to)].push_back(static_cast<int>(i));
-    if (!automaton.states[i].accepts) continue;
-    productive[i] = true;
-    open.push_back(static_cast<int>(i));
+    if (automaton.states[i].accepts != accepts) continue;
+    distances[i] = 0;
+    order.push_back(static_cast<int>(i));
   }
-  while (!open.empty()) {
-    const int state = open.back();
-    open.pop_back();
-    for (const int before : from[static_cast<size_t>(state)]) {
-      if (productive[static_cast<size_t>(before)]) continue;
-      productive[static_cast<size_t>(before)] = true;
-      open.push_back(before);
+  for (size_t next = 0; next < order.size(); ++next) {
+    for (const int before : from[static_cast<size_t>(order[next])]) {
+      int& distance = distances[static_cast<size_t>(before)];
+      if (distance >= 0) continue;
+      distance = distances[static_cast<size_t>(order[next])] + 1;
+      order.push_back(before);
     }
   }
-  return productive;
+  return distances;
 }
 
 /// Without states from which no text ends; the beginning stays.
 TextAutomaton Trimmed(const TextAutomaton& automaton) {
-  const std::vector<bool> productive = Productive(automaton);
+  const std::vector<int> to_end = Distances(automaton, true);
   std::vector<int> place(automaton.states.size(), -1), order = {0};
   place[0] = 0;
   TextAutomaton out;
@@ -74,7 +72,7 @@ TextAutomaton Trimmed(const TextAutomaton& automaton) {
     const TextAutomaton::State& state = automaton.states[static_cast<size_t>(order[i])];
     TextAutomaton::State kept{state.accepts, {}};
     for (const Edge& edge : state.edges) {
-      if (!productive[static_cast<size_t>(edge.to)]) continue;
+      if (to_end[static_cast<size_t>(edge.to)] < 0) continue;
       int& to = place[static_cast<size_t>(edge.to)];
       if (to < 0) {
         to = static_cast<int>(order.size());
@@ -192,7 +190,7 @@ bool TextAutomaton::Accepts(std::string_view text) const {
   return states[at].accepts;
 }
 
-bool TextAutomaton::IsEmpty() const { return !Productive(*this)[0]; }
+bool TextAutomaton::IsEmpty() const { return Distances(*this, true)[0] < 0; }
 
 TextAutomaton Intersection(const TextAutomaton& a, const TextAutomaton& b) {
   std::map<std::pair<int, int>, int> places = {{{0, 0}, 0}};
@@ -233,9 +231,13 @@ TextAutomaton Not(const TextAutomaton& automaton) {
 TextAutomaton Minimised(const TextAutomaton& automaton) {
   const TextAutomaton whole = Complete(Trimmed(automaton));
   const size_t count = whole.states.size();
+  // States that are the same are as far from texts of the set as from others. Those of a group are told apart until
+  // none leads elsewhere than the rest.
+  const std::vector<int> to_end = Distances(whole, true), to_other = Distances(whole, false);
+  std::map<std::pair<int, int>, int> first_groups;
   std::vector<int> group(count);
-  for (size_t i = 0; i < count; ++i) group[i] = whole.states[i].accepts ? 1 : 0;
-  // States are told apart until none of a group leads elsewhere than the others do.
+  for (size_t i = 0; i < count; ++i)
+    group[i] = first_groups.try_emplace({to_end[i], to_other[i]}, static_cast<int>(first_groups.size())).first->second;
   for (size_t groups = 0;;) {
     std::map<std::pair<int, std::vector<Edge>>, int, decltype([](const auto& a, const auto& b) {
                const auto key = [](const Edge& e) { return std::tuple(e.first, e.last, e.to); };
