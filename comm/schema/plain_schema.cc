@@ -68,8 +68,11 @@ TextAutomaton PlainSchema::Texts() const {
 }
 
 size_t PlainSchema::StatesOfCountedTexts() const {
+  constexpr size_t kMostTogether = 1024;  // what more come to is not worth the work to know
+  if (!texts || !length.bounded()) return 0;
+  if (texts->states.size() * (length.most.value_or(length.least) + 1) > kMostTogether) return SIZE_MAX;
   try {
-    return texts && length.bounded() ? Texts().states.size() : 0;
+    return Texts().states.size();
   } catch (const Error&) {
     return SIZE_MAX;
   }

@@ -226,6 +226,7 @@ TEST(JsonGrammar, PassesOverWords_ThatAskNothing) {
          {R"({"type":"array","items":{"type":"integer"},"uniqueItems":true})", {"[1, 1]"}, {"[\"\"]"}},
          {R"({"type":"string","maxLength":4000,"minLength":1})", {R"("abc")"}, {R"("")"}},
          {R"({"type":"string","format":"uuid","pattern":"^[0-9a-f]{2}$"})", {R"("0a")"}, {R"("0a0")"}},
+         {R"({"type":"string","format":"uri","minLength":1,"maxLength":100})", {R"("a")"}, {R"("")"}},
          {R"({"type":"string","format":"date","maxLength":10})",
           {R"("2024-02-28")"},
           {R"("2024-02-30")", R"("2024-2-8")"}}});
