@@ -30,13 +30,6 @@ auto FirstChunk(const std::vector<BatchMember>& batch, const SequenceTable& tabl
   });
 }
 
-int32_t LargestGroup(const AttentionSizes& sizes) {
-  int32_t largest = 1;
-  for (size_t g = 0; g + 1 < sizes.head_start.size(); ++g)
-    largest = std::max(largest, sizes.head_start[g + 1] - sizes.head_start[g]);
-  return largest;
-}
-
 class Builder {
  public:
   Builder(const SequenceTable& table, const StepBuilderSizes& sizes, const StepLimits& limits, StepArrays& arrays)
@@ -131,7 +124,7 @@ class Builder {
     shape_.chunk_work[kind] =
         kernels::PlanPrefill({{arrays_.chunk_start, chunks + 1},
                               {arrays_.chunk_context, chunks},
-                              LargestGroup(sizes),
+                              sizes.head_start,
                               sizes.tile_rows,
                               sizes.window,
                               sizes.split},
@@ -158,8 +151,9 @@ StepLimits Limits(const StepBuilderSizes& sizes, int64_t tokens, int64_t sequenc
     const AttentionSizes& attention = sizes.attention[kind];
     if (decodes > 0) limits.decode_words[kind] = attention.DecodeWork(decodes).Words();
     if (chunk_rows == 0) continue;
-    limits.prefill_tiles[kind] = kernels::PrefillTileCapacity(chunk_rows, sequences, LargestGroup(attention),
-                                                              attention.tile_rows, attention.split);
+    const int32_t group = kernels::LargestPrefillGroup(attention.head_start);
+    limits.prefill_tiles[kind] =
+        kernels::PrefillTileCapacity(chunk_rows, sequences, group, attention.tile_rows, attention.split);
     limits.prefill_merges[kind] = attention.split.MaxMerges();
   }
   return limits;

@@ -20,68 +20,115 @@ int64_t PositionsForEach(std::span<const PrefillTile> tiles, const PrefillSplit&
   return std::max<int64_t>(RoundUp(each, kPrefillCut), kPrefillLeastPart);
 }
 
+/// Positions [begin, end) that some row of a tile sees, of any kv head.
+struct Seen {
+  int32_t begin, end;
+};
+
+/// One sequence's chunk, of which a tile has the same rows for every kv head. The smaller a kv head's group, the later
+/// are the queries of its rows.
+class Chunk {
+ public:
+  Chunk(const PrefillPlanInputs& in, size_t sequence)
+      : in_(in),
+        queries_(in.query_start[sequence + 1] - in.query_start[sequence]),
+        context_(in.context_len[sequence]),
+        group_(LargestPrefillGroup(in.head_start)) {
+    QUIRE_KERNEL_CHECK(queries_ >= 0 && queries_ <= context_);
+    QUIRE_KERNEL_CHECK(int64_t{queries_} * group_ + in.tile_rows <= INT32_MAX);
+  }
+
+  int32_t NumRows() const { return queries_ * group_; }
+
+  Seen SeenFrom(int32_t first_row) const {
+    const int32_t first_position = context_ - queries_, first_query = first_row / group_;
+    int32_t last_query = first_query;
+    for (size_t g = 0; g + 1 < in_.head_start.size(); ++g) {
+      const int32_t group = in_.head_start[g + 1] - in_.head_start[g];
+      const bool has_rows = first_row < int64_t{queries_} * group;
+      if (has_rows) last_query = std::max(last_query, std::min((first_row + in_.tile_rows - 1) / group, queries_ - 1));
+    }
+    const int32_t begin = in_.window > 0 ? std::max(first_position + first_query - in_.window + 1, 0) : 0;
+    return {begin, first_position + last_query + 1};
+  }
+
+ private:
+  const PrefillPlanInputs& in_;
+  const int32_t queries_, context_, group_;
+};
+
 /// Splits tiles of twice as many positions or more, each part of which has at least as many: so there are no more parts
 /// than slots.
 class Splitter {
  public:
-  Splitter(std::span<PrefillTile> tiles, std::span<PrefillMerge> merges) : tiles_(tiles), merges_(merges) {}
+  Splitter(const PrefillPlanInputs& in, std::span<PrefillTile> tiles, std::span<PrefillMerge> merges)
+      : in_(in), tiles_(tiles), merges_(merges) {}
 
   PrefillPlan Split(int64_t count, int64_t each) {
-    int64_t tiles = count, merges = 0;
-    int32_t slots = 0;
+    num_tiles_ = count;
     for (int64_t i = 0; i < count; ++i) {
-      const PrefillTile whole = tiles_[static_cast<size_t>(i)];
-      const int64_t parts = whole.num_keys / each;
-      if (parts < 2) continue;
-      QUIRE_KERNEL_CHECK(merges < static_cast<int64_t>(merges_.size()));
-      merges_[static_cast<size_t>(merges++)] = {whole.sequence, whole.first_row, slots, static_cast<int32_t>(parts)};
-      const int64_t end = whole.begin + whole.num_keys;
-      const int64_t first_unit = whole.begin / kPrefillCut,
-                    units = RoundUp(end, kPrefillCut) / kPrefillCut - first_unit;
-      for (int64_t part = 0; part < parts; ++part) {
-        PrefillTile tile = whole;
-        tile.begin =
-            static_cast<int32_t>(std::max<int64_t>((first_unit + units * part / parts) * kPrefillCut, tile.begin));
-        tile.end = static_cast<int32_t>(std::min((first_unit + units * (part + 1) / parts) * kPrefillCut, end));
-        tile.num_keys = tile.end - tile.begin;
-        tile.slot = slots++;
-        const int64_t at = part == 0 ? i : tiles++;
-        QUIRE_KERNEL_CHECK(at < static_cast<int64_t>(tiles_.size()));
-        tiles_[static_cast<size_t>(at)] = tile;
-      }
+      const int64_t parts = tiles_[static_cast<size_t>(i)].num_keys / each;
+      if (parts >= 2) SplitTile(i, parts);
     }
-    return {tiles, merges};
+    return {num_tiles_, num_merges_};
   }
 
  private:
-  std::span<PrefillTile> tiles_;
-  std::span<PrefillMerge> merges_;
+  /// The parts have all positions: only cuts bound them, and each row takes those of its own.
+  void SplitTile(int64_t index, int64_t parts) {
+    const PrefillTile whole = tiles_[static_cast<size_t>(index)];
+    QUIRE_KERNEL_CHECK(num_merges_ < static_cast<int64_t>(merges_.size()));
+    merges_[static_cast<size_t>(num_merges_++)] = {whole.sequence, whole.first_row, num_slots_,
+                                                   static_cast<int32_t>(parts)};
+    const Seen seen = Chunk(in_, static_cast<size_t>(whole.sequence)).SeenFrom(whole.first_row);
+    const int64_t first_unit = seen.begin / kPrefillCut,
+                  units = RoundUp(seen.end, kPrefillCut) / kPrefillCut - first_unit;
+    const auto cut = [&](int64_t part) {
+      return static_cast<int32_t>((first_unit + units * part / parts) * kPrefillCut);
+    };
+    for (int64_t part = 0; part < parts; ++part) {
+      PrefillTile tile = whole;
+      if (part > 0) tile.begin = cut(part);
+      if (part + 1 < parts) tile.end = cut(part + 1);
+      tile.num_keys = std::min(tile.end, seen.end) - std::max(tile.begin, seen.begin);
+      tile.slot = num_slots_++;
+      const int64_t at = part == 0 ? index : num_tiles_++;
+      QUIRE_KERNEL_CHECK(at < static_cast<int64_t>(tiles_.size()));
+      tiles_[static_cast<size_t>(at)] = tile;
+    }
+  }
+
+  const PrefillPlanInputs& in_;
+  const std::span<PrefillTile> tiles_;
+  const std::span<PrefillMerge> merges_;
+  int64_t num_tiles_ = 0, num_merges_ = 0;
+  int32_t num_slots_ = 0;
 };
 
 }  // namespace
 
+int32_t LargestPrefillGroup(std::span<const int32_t> head_start) {
+  int32_t largest = 1;
+  for (size_t g = 1; g < head_start.size(); ++g) largest = std::max(largest, head_start[g] - head_start[g - 1]);
+  return largest;
+}
+
 PrefillPlan PlanPrefill(const PrefillPlanInputs& in, std::span<PrefillTile> tiles, std::span<PrefillMerge> merges) {
   QUIRE_KERNEL_CHECK(in.query_start.size() == in.context_len.size() + 1);
-  QUIRE_KERNEL_CHECK(in.max_group > 0 && in.tile_rows > 0 && in.window >= 0);
+  QUIRE_KERNEL_CHECK(!in.head_start.empty() && in.tile_rows > 0 && in.window >= 0);
   size_t count = 0;
   for (size_t s = 0; s < in.context_len.size(); ++s) {
-    const int32_t queries = in.query_start[s + 1] - in.query_start[s], context = in.context_len[s];
-    if (context == 0) continue;
-    QUIRE_KERNEL_CHECK(queries >= 0 && queries <= context);
-    const int64_t rows = int64_t{queries} * in.max_group;
-    QUIRE_KERNEL_CHECK(rows + in.tile_rows <= INT32_MAX);
-    for (int32_t row = 0; row < rows; row += in.tile_rows) {
-      const int32_t first = row / in.max_group;
-      const int32_t last = std::min((row + in.tile_rows - 1) / in.max_group, queries - 1);
-      const int32_t end = context - queries + last + 1;
-      const int32_t begin = in.window > 0 ? std::max(context - queries + first - in.window + 1, 0) : 0;
+    if (in.context_len[s] == 0) continue;
+    const Chunk chunk(in, s);
+    for (int32_t row = 0; row < chunk.NumRows(); row += in.tile_rows) {
+      const Seen seen = chunk.SeenFrom(row);
       QUIRE_KERNEL_CHECK(count < tiles.size());
-      tiles[count++] = {.sequence = static_cast<int32_t>(s), .first_row = row, .num_keys = end - begin, .begin = begin};
+      tiles[count++] = {.sequence = static_cast<int32_t>(s), .first_row = row, .num_keys = seen.end - seen.begin};
     }
   }
   PrefillPlan plan{static_cast<int64_t>(count), 0};
   const int64_t each = PositionsForEach(tiles.first(count), in.split);
-  if (each > 0) plan = Splitter(tiles, merges).Split(plan.num_tiles, each);
+  if (each > 0) plan = Splitter(in, tiles, merges).Split(plan.num_tiles, each);
   const auto end = tiles.begin() + static_cast<ptrdiff_t>(plan.num_tiles);
   std::sort(tiles.begin(), end, [](const PrefillTile& a, const PrefillTile& b) {
     return std::tie(b.num_keys, a.sequence, a.first_row, a.begin) <

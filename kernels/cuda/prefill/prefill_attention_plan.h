@@ -15,9 +15,12 @@ namespace quire::kernels {
 struct PrefillTile {
   int32_t sequence = -1;  // -1: nothing to do
   int32_t first_row = 0;
-  int32_t num_keys = 0;                // positions that its rows see together: what tiles are ordered by
-  int32_t begin = 0, end = INT32_MAX;  // of the positions that count; cut at multiples of kPrefillCut
-  int32_t slot = -1;                   // of the workspace, for part of the positions; -1: all that there are
+  int32_t num_keys = 0;  // positions from the first to the last that a row of any kv head sees: tiles are ordered by it
+  /// Of a part of the positions, multiples of kPrefillCut; a row takes what it sees of them. Parts of a tile have all
+  /// positions together: the first begins at 0 and the last one ends at INT32_MAX, since rows of kv heads with fewer
+  /// query heads are later queries.
+  int32_t begin = 0, end = INT32_MAX;
+  int32_t slot = -1;  // of the workspace, for part of the positions; -1: all that there are
 };
 /// Slots first_slot .. first_slot + num_slots - 1 together are the results of a tile's rows.
 struct PrefillMerge {
@@ -48,7 +51,10 @@ constexpr int32_t PrefillTileRows(NumberType dtype, int32_t head_size) {
   return dtype == NumberType::kF32 || head_size > 256 ? 32 : head_size <= 128 ? 128 : 64;
 }
 
-/// Tiles that any step within these limits needs at most. max_group: heads of the largest kv head's group.
+/// Query heads of the kv head that has most, at least 1; kv head g serves heads [head_start[g], head_start[g + 1]).
+int32_t LargestPrefillGroup(std::span<const int32_t> head_start);
+
+/// Tiles that any step within these limits needs at most. max_group: LargestPrefillGroup().
 constexpr int64_t PrefillTileCapacity(int64_t max_step_tokens, int64_t max_num_seqs, int64_t max_group,
                                       int64_t tile_rows, const PrefillSplit& split = {}) {
   return max_step_tokens * max_group / tile_rows + max_num_seqs + split.MaxSlots();
@@ -58,7 +64,7 @@ constexpr int64_t PrefillTileCapacity(int64_t max_step_tokens, int64_t max_num_s
 struct PrefillPlanInputs {
   std::span<const int32_t> query_start;
   std::span<const int32_t> context_len;
-  int32_t max_group;
+  std::span<const int32_t> head_start;
   int32_t tile_rows;
   int32_t window;
   PrefillSplit split = {};

@@ -13,8 +13,7 @@ void ExpectEqualsReference(const DecodeShape& shape, uint64_t seed, const Decode
   const DecodeAttentionRun run(shape, seed, cut);
   simt::WithOptions options({.seed = seed, .switch_chance = seed % 7 == 0 ? 0.02 : 0.0});
   DecodeAttention(CudaStream{}, run.Params());
-  test::ExpectNear(run.Output(), run.of().Expected(), run.of().Tolerance(),
-                   run.of().Name() + (run.plan().combine ? ", split" : ""));
+  EXPECT_EQ(run.of().FirstWrong(run.Output()), "") << (run.plan().combine ? "split" : "whole");
   EXPECT_EQ(run.Padding(), std::vector<float>(run.Padding().size()));
 }
 

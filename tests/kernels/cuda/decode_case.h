@@ -37,7 +37,7 @@ class DecodeCase {
   std::vector<double> Expected() const;
   std::vector<float> Output() const;
   std::string Name() const;
-  /// The first element that differs from Expected() by more than the tolerance; empty if all is well.
+  /// The first element that differs from Expected() by more than AttentionBound; empty if all is well.
   std::string FirstWrong(const std::vector<float>& out) const;
   /// |result - exact| <= this * max(1, |exact|): half a unit in the last place of the result, and fp32 sums.
   double Tolerance() const;

@@ -18,9 +18,14 @@ int64_t ValueIndex(const PagedCache& c, int64_t block, int64_t kv_head, int64_t 
   return block * c.value_block_stride + (kv_head * c.head_size + d) * c.block_size + offset;
 }
 
-std::vector<double> PagedDecode(const PagedDecodeParams& p) {
+double AttentionBound(double unit, double sums, double exact, double spread) {
+  return unit * (std::abs(exact) + 4 * spread) + sums * std::max(1.0, std::abs(exact));
+}
+
+std::vector<double> PagedDecode(const PagedDecodeParams& p, std::vector<double>* spreads) {
   const PagedCache& c = p.cache;
   std::vector<double> out(static_cast<size_t>(int64_t{p.num_seqs} * p.num_heads * c.head_size));
+  if (spreads != nullptr) spreads->assign(out.size(), 0);
   for (int64_t s = 0; s < p.num_seqs; ++s) {
     const int64_t context = p.context_len[s], first = p.window > 0 ? std::max<int64_t>(context - p.window, 0) : 0;
     if (context == 0) continue;
@@ -44,12 +49,15 @@ std::vector<double> PagedDecode(const PagedDecodeParams& p) {
       double sum = p.sinks == nullptr ? 0 : std::exp(p.sinks[h] - max);
       for (double& w : weight) sum += w = std::exp(w - max);
       for (int64_t d = 0; d < c.head_size; ++d) {
-        double value = 0;
+        double value = 0, squares = 0;
         for (int64_t t = first; t < context; ++t) {
           const int64_t at = ValueIndex(c, block(t), p.kv_head_of[h], t % c.block_size, d);
-          value += weight[static_cast<size_t>(t - first)] * ReadNumber(c.values, c.type, at) * c.v_scale;
+          const double part = weight[static_cast<size_t>(t - first)] * ReadNumber(c.values, c.type, at) * c.v_scale;
+          value += part, squares += part * part;
         }
-        out[static_cast<size_t>((s * p.num_heads + h) * c.head_size + d)] = value / sum;
+        const auto to = static_cast<size_t>((s * p.num_heads + h) * c.head_size + d);
+        out[to] = value / sum;
+        if (spreads != nullptr) (*spreads)[to] = std::sqrt(squares) / sum;
       }
     }
   }

@@ -23,7 +23,8 @@ def plant(bugs):
         copy = os.path.join(output_root, "kernels", "cuda", name)
         os.makedirs(os.path.dirname(copy), exist_ok=True)
         with open(copy, "w", encoding="utf-8") as f:
-            f.write(text.replace("#pragma once", '#pragma once\n\n#include "simt/active_bug.h"', 1))
+            switches = '#include "simt/active_bug.h"\n'
+            f.write(text.replace("#pragma once\n", f"#pragma once\n\n{switches}", 1) if "#pragma once" in text else switches + text)
     with open(os.path.join(output_root, "planted_bugs.h"), "w", encoding="utf-8") as f:
         f.write("#pragma once\n\ninline constexpr const char* kPlantedBugs[] = {\n")
         f.write("".join(f'    "{what}",\n' for what, *_ in bugs) + "};\n")

@@ -4,6 +4,7 @@ from planting import BARRIER, NO_BARRIER, plant
 
 KERNEL, TILES, F32 = "prefill/prefill_attention.cuh", "prefill/prefill_attention_tiles.cuh", "prefill/prefill_attention_scalar.cuh"
 PARTS, ROWS, GROUPS = "prefill/prefill_attention_parts.cuh", "prefill/prefill_attention_rows.cuh", "prefill/prefill_attention_groups.cuh"
+PLAN = "prefill/prefill_attention_plan.cc"
 
 BUGS = [
     ("no barrier between a tile's copies and its use", KERNEL, f"{BARRIER}  // the tile is whole",
@@ -83,6 +84,14 @@ BUGS = [
     ("values are not scaled", ROWS, "p.op.cache.v_scale / sum", "(@ ? 1.0f : p.op.cache.v_scale) / sum"),
     ("a part takes all positions up to its end", TILES, "0), tile.begin)", "0), @ ? 0 : tile.begin)"),
     ("a part takes all positions from its begin on", TILES,  ", tile.end)", ", @ ? INT32_MAX : tile.end)"),
+    ("a tile's last part ends with the largest group's rows", PLAN, "if (part + 1 < parts) tile.end = cut(part + 1);",
+     """if (part + 1 < parts) tile.end = cut(part + 1);
+      const int32_t queries = in_.query_start[static_cast<size_t>(whole.sequence) + 1] -
+                              in_.query_start[static_cast<size_t>(whole.sequence)];
+      const int32_t last = (whole.first_row + in_.tile_rows - 1) / LargestPrefillGroup(in_.head_start);
+      if (part + 1 == parts && @)
+        tile.end = in_.context_len[static_cast<size_t>(whole.sequence)] - queries + std::min(last, queries - 1) + 1;"""),
+    ("neighbouring parts share positions", PLAN, "tile.begin = cut(part);", "tile.begin = cut(part) - (@ ? kPrefillCut : 0);"),
     ("parts of all kv heads go to one place", PARTS, "p.op.cache.num_kv_heads + work.kv_head;",
      "p.op.cache.num_kv_heads + (@ ? 0 : work.kv_head);"),
     ("a part's largest score is that of its scores", ROWS, "rows.max[s][half] * rows.factor, sum);",

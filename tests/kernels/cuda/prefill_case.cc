@@ -30,12 +30,6 @@ int64_t LongestTable(const PrefillShape& s) {
   return blocks + 1;
 }
 
-int32_t LargestGroup(const std::vector<int32_t>& head_start) {
-  int32_t group = 0;
-  for (size_t g = 1; g < head_start.size(); ++g) group = std::max(group, head_start[g] - head_start[g - 1]);
-  return group;
-}
-
 }  // namespace
 
 int64_t PrefillCase::NumRows() const {
@@ -47,7 +41,6 @@ int64_t PrefillCase::NumRows() const {
 PrefillCase::PrefillCase(PrefillShape shape, uint64_t seed)
     : shape_(std::move(shape)),
       kv_heads_(static_cast<int32_t>(shape_.head_start.size()) - 1),
-      max_group_(LargestGroup(shape_.head_start)),
       query_stride_((NumHeads() + 2 * kv_heads_) * shape_.head_size),
       out_stride_(NumHeads() * shape_.head_size + 8),
       table_stride_(LongestTable(shape_)),
@@ -63,8 +56,8 @@ PrefillCase::PrefillCase(PrefillShape shape, uint64_t seed)
       head_start_(shape_.head_start),
       slopes_(NumHeads()),
       sinks_(NumHeads()),
-      tiles_(PrefillTileCapacity(NumRows(), NumSeqs(), max_group_, PrefillTileRows(shape_.dtype, shape_.head_size),
-                                 Split())),
+      tiles_(PrefillTileCapacity(NumRows(), NumSeqs(), LargestPrefillGroup(shape_.head_start),
+                                 PrefillTileRows(shape_.dtype, shape_.head_size), Split())),
       merges_(Split().MaxMerges()),
       workspace_(Split().WorkspaceFloats(PrefillTileRows(shape_.dtype, shape_.head_size), shape_.head_size)) {
   test::Random random(seed);
@@ -136,7 +129,7 @@ void PrefillCase::Plan() {
   const auto starts = static_cast<size_t>(NumSeqs() + 1);
   const PrefillPlan plan = PlanPrefill({{query_start_.data(), starts},
                                         {contexts_.data(), starts - 1},
-                                        max_group_,
+                                        {head_start_.data(), static_cast<size_t>(head_start_.size())},
                                         PrefillTileRows(shape_.dtype, shape_.head_size),
                                         shape_.window,
                                         Split()},
@@ -209,11 +202,11 @@ std::vector<float> PrefillCase::Output() const {
 
 std::string PrefillCase::Wrong() const {
   const std::vector<float> out = Output();
-  std::vector<double> expected = Expected();
+  std::vector<double> spreads;
+  const std::vector<double> expected = reference::PrefillAttention(Params(), NumSeqs(), &spreads);
   for (size_t i = 0; i < out.size(); ++i) {
-    if (std::isnan(expected[i])
-            ? !std::isnan(out[i])
-            : !(std::abs(out[i] - expected[i]) <= Tolerance() * std::max(1.0, std::abs(expected[i])))) {
+    if (std::isnan(expected[i]) ? !std::isnan(out[i])
+                                : !(std::abs(out[i] - expected[i]) <= Bound(expected[i], spreads[i]))) {
       const size_t row = i / static_cast<size_t>(NumHeads() * shape_.head_size);
       return Name() + ": row " + std::to_string(row) + ", element " +
              std::to_string(i % static_cast<size_t>(NumHeads() * shape_.head_size)) + " is " + std::to_string(out[i]) +
@@ -229,11 +222,10 @@ std::string PrefillCase::Wrong() const {
   return "";
 }
 
-// Half a unit in the last place of the result, as much for weights that are rounded before they meet the values, and
-// fp32 sums, whose errors in a score are errors of its weight.
-double PrefillCase::Tolerance() const {
-  const double rounding = shape_.dtype == NumberType::kF32 ? 0.0 : shape_.dtype == NumberType::kF16 ? 0x1p-10 : 0x1p-7;
-  return rounding + 4e-6 * std::max(1.0f, shape_.scale);
+// Errors of fp32 sums in a score are errors of its weight.
+double PrefillCase::Bound(double exact, double spread) const {
+  const double unit = shape_.dtype == NumberType::kF32 ? 0.0 : shape_.dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8;
+  return reference::AttentionBound(unit, 4e-6 * std::max(1.0f, shape_.scale), exact, spread);
 }
 
 std::string PrefillCase::Name() const {

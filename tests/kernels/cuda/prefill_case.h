@@ -61,13 +61,13 @@ class PrefillCase {
   PagedCache Cache() const;
   PrefillSplit Split() const;
   std::string Name() const;
-  double Tolerance() const;
+  double Bound(double exact, double spread) const;
   void FillRows(test::Random& random);
   void FillSequence(int64_t seq, std::vector<int32_t>& free_blocks, test::Random& random);
   void Plan();
 
   PrefillShape shape_;
-  int32_t kv_heads_, max_group_ = 0;
+  int32_t kv_heads_;
   int64_t query_stride_, out_stride_, table_stride_, num_blocks_;
   simt::DeviceBuffer<std::byte> queries_, out_, keys_, values_;
   simt::DeviceBuffer<int32_t> tables_, table_rows_, query_start_, contexts_, head_start_;

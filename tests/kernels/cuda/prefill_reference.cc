@@ -39,24 +39,28 @@ std::vector<double> Weights(const PrefillAttentionParams& p, const Query& q) {
   return weights;
 }
 
-void Attend(const PrefillAttentionParams& p, const Query& q, double* out) {
+void Attend(const PrefillAttentionParams& p, const Query& q, double* out, double* spread) {
   const PagedCache& c = p.cache;
   const std::vector<double> weights = Weights(p, q);
   for (int64_t d = 0; d < c.head_size; ++d) {
+    double squares = 0;
     out[d] = 0;
     for (int64_t t = q.first; t <= q.position; ++t) {
       const int64_t at = ValueIndex(c, q.table[t / c.block_size], q.kv_head, t % c.block_size, d);
-      out[d] += weights[static_cast<size_t>(t - q.first)] * ReadNumber(c.values, c.type, at) * c.v_scale;
+      const double part = weights[static_cast<size_t>(t - q.first)] * ReadNumber(c.values, c.type, at) * c.v_scale;
+      out[d] += part, squares += part * part;
     }
+    if (spread != nullptr) spread[d] = std::sqrt(squares);
   }
 }
 
 }  // namespace
 
-std::vector<double> PrefillAttention(const PrefillAttentionParams& p, int64_t num_seqs) {
+std::vector<double> PrefillAttention(const PrefillAttentionParams& p, int64_t num_seqs, std::vector<double>* spreads) {
   const int64_t num_heads = p.head_start[p.cache.num_kv_heads], size = p.cache.head_size;
   std::vector<double> out(static_cast<size_t>(p.query_start[num_seqs] * num_heads * size),
                           std::numeric_limits<double>::quiet_NaN());
+  if (spreads != nullptr) spreads->assign(out.size(), 0);
   for (int64_t s = 0; s < num_seqs; ++s) {
     if (p.context_len[s] == 0) continue;
     const int32_t* table = p.block_tables + (p.table_rows != nullptr ? p.table_rows[s] : s) * p.table_stride;
@@ -65,7 +69,8 @@ std::vector<double> PrefillAttention(const PrefillAttentionParams& p, int64_t nu
       const int64_t first = p.window > 0 ? std::max<int64_t>(position - p.window + 1, 0) : 0;
       for (int64_t g = 0; g < p.cache.num_kv_heads; ++g) {
         for (int64_t h = p.head_start[g]; h < p.head_start[g + 1]; ++h) {
-          Attend(p, {row, h, g, first, position, table}, &out[static_cast<size_t>((row * num_heads + h) * size)]);
+          const auto at = static_cast<size_t>((row * num_heads + h) * size);
+          Attend(p, {row, h, g, first, position, table}, &out[at], spreads == nullptr ? nullptr : &(*spreads)[at]);
         }
       }
     }

@@ -464,8 +464,8 @@ TEST(CudaPrefillTest, ChunksBehindLongPrefixesAreSplitOverTheDevice) {
   const kernels::PrefillSplit split{2 * Device(0).num_sms(), 1};
   std::vector<kernels::PrefillTile> tiles(static_cast<size_t>(kernels::PrefillTileCapacity(64, 1, 2, 128, split)));
   std::vector<kernels::PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
-  const std::vector<int32_t> starts{0, 48}, contexts{1200};
-  EXPECT_EQ(kernels::PlanPrefill({starts, contexts, 2, 128, 0, split}, tiles, merges).num_merges, 1);
+  const std::vector<int32_t> starts{0, 48}, contexts{1200}, heads{0, 2};
+  EXPECT_EQ(kernels::PlanPrefill({starts, contexts, heads, 128, 0, split}, tiles, merges).num_merges, 1);
   CudaMaker maker({.dtype = kF16});
   const Answers got = Serve(files, asks, setup, std::ref(maker)), want = Serve(files, asks, setup, MakeCpuEngine);
   test::ExpectAlike(got, want, 0.02);

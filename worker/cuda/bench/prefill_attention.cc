@@ -44,7 +44,9 @@ class PrefillCase {
     std::vector<kernels::PrefillTile> tiles(
         static_cast<size_t>(kernels::PrefillTileCapacity(rows, chunks.sequences, group, tile_rows, split)));
     std::vector<kernels::PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
-    plan_ = kernels::PlanPrefill({query_start, batch_.shape().contexts, group, tile_rows, 0, split}, tiles, merges);
+    const kernels::PrefillPlanInputs inputs{
+        query_start, batch_.shape().contexts, batch_.host_head_start(), tile_rows, 0, split};
+    plan_ = kernels::PlanPrefill(inputs, tiles, merges);
     tiles_ = OnDevice(device, tiles);
     merges_ = OnDevice(device, merges);
     parts_ = device.Allocate(split.WorkspaceFloats(tile_rows, head_size) * 4, "parts of split tiles");
