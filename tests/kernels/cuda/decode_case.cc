@@ -140,9 +140,12 @@ double DecodeCase::Tolerance() const {
 }
 
 std::string DecodeCase::Name() const {
+  std::string contexts, kv_heads;
+  for (const int32_t context : shape_.context_len) contexts.append(" ").append(std::to_string(context));
+  for (const int32_t head : shape_.kv_head_of) kv_heads.append(" ").append(std::to_string(head));
   return std::string(LayoutOf(shape_.dtype).name) + (shape_.fp8_cache ? ", fp8 cache" : "") + ", head_size " +
          std::to_string(shape_.head_size) + ", block_size " + std::to_string(shape_.block_size) + ", window " +
-         std::to_string(shape_.window);
+         std::to_string(shape_.window) + ", kv heads" + kv_heads + ", contexts" + contexts;
 }
 
 std::string DecodeCase::FirstWrong(const std::vector<float>& out) const {

@@ -18,6 +18,19 @@ std::vector<double> PagedDecode(const PagedDecodeParams& p, std::vector<double>*
 /// `sums`: that of fp32 sums.
 double AttentionBound(double unit, double sums, double exact, double spread);
 
+/// Keys and values of positions [first, end) of one sequence and kv head, scaled.
+class HeadOfSequence {
+ public:
+  HeadOfSequence(const PagedCache& cache, const int32_t* table, int64_t kv_head, int64_t first, int64_t end);
+
+  const double* Key(int64_t position) const { return &keys_[static_cast<size_t>((position - first_) * size_)]; }
+  const double* Value(int64_t position) const { return &values_[static_cast<size_t>((position - first_) * size_)]; }
+
+ private:
+  int64_t first_, size_;
+  std::vector<double> keys_, values_;
+};
+
 /// Where dimension d of token `offset` of a block lies, in elements.
 int64_t KeyIndex(const PagedCache& cache, int64_t block, int64_t kv_head, int64_t offset, int64_t d);
 int64_t ValueIndex(const PagedCache& cache, int64_t block, int64_t kv_head, int64_t offset, int64_t d);

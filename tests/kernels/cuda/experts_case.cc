@@ -20,7 +20,7 @@ DeviceBuffer<std::byte> WeightsOf(NumberType type, const ExpertsShape& s) {
   const int64_t bytes = parts.sum(), ints = parts.ints + parts.highs;
   DeviceBuffer<std::byte> weights(s.experts * bytes);
   for (int64_t e = 0; e < s.experts; ++e) {
-    FillQuantized(type, s.n, s.k, static_cast<uint64_t>(e), weights.data() + e * bytes);
+    FillQuantized(type, s.n, s.k, s.seed * 1000 + static_cast<uint64_t>(e), weights.data() + e * bytes);
     for (int64_t i = ints; e % 2 == 1 && i < bytes; ++i) weights[e * bytes + i] = std::byte{0xff};  // NaN as scales
   }
   simt::MarkWritten(weights.data());
@@ -32,7 +32,7 @@ DeviceBuffer<std::byte> WeightsOf(NumberType type, const ExpertsShape& s) {
 ExpertsProduct MultiplyExperts(NumberType dtype, const ExpertsShape& s, const void* weight,
                                std::optional<NumberType> quantized,
                                const std::function<double(int64_t, int64_t, int64_t)>& number) {
-  test::Random random(static_cast<uint64_t>(s.n + s.k));
+  test::Random random(s.seed * 100'000 + static_cast<uint64_t>(s.n + s.k));
   const int64_t pairs = s.tokens * s.per_token;
   std::vector<int32_t> of_pair;
   for (int64_t i = 0; i < pairs; ++i) of_pair.push_back(static_cast<int32_t>(random.Below((s.experts + 1) / 2) * 2));
@@ -65,6 +65,21 @@ ExpertsProduct MultiplyExperts(NumberType dtype, const ExpertsShape& s, const vo
     }
   }
   return product;
+}
+
+std::string WrongInExperts(NumberType dtype, const ExpertsShape& s) {
+  test::Random random(s.seed * 100'000 + static_cast<uint64_t>(s.n * s.k));
+  const Numbers weight = Numbers::Of(dtype, s.experts * s.n * s.k, random, 1);
+  for (int64_t e = 1; e < s.experts; e += 2) {
+    for (int64_t i = 0; i < s.n * s.k; ++i)
+      reference::WriteNumber(weight.data(), dtype, e * s.n * s.k + i, __builtin_nan(""));
+  }
+  const auto [got, want] = MultiplyExperts(
+      dtype, s, weight.data(), std::nullopt,
+      [&](int64_t expert, int64_t row, int64_t column) { return weight[(expert * s.n + row) * s.k + column]; });
+  const double unit = dtype == NumberType::kF32 ? 0 : dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8;
+  const std::string far = test::FirstFar(got, want, unit + 1.4e-5);
+  return far.empty() ? "" : "n " + std::to_string(s.n) + ", k " + std::to_string(s.k) + ": " + far;
 }
 
 std::string WrongInQuantizedExperts(NumberType dtype, NumberType type, const ExpertsShape& s) {

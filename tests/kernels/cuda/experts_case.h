@@ -13,6 +13,7 @@ namespace quire::kernels {
 struct ExpertsShape {
   int64_t experts, per_token, tokens, n, k;
   bool gathers, biased;
+  uint64_t seed = 0;  // of all numbers
 };
 
 /// [rows, n], as the kernel has it and in fp64.
@@ -27,8 +28,9 @@ ExpertsProduct MultiplyExperts(NumberType dtype, const ExpertsShape& shape, cons
                                std::optional<NumberType> quantized,
                                const std::function<double(int64_t, int64_t, int64_t)>& number);
 
-/// What is wrong with a product of experts' quantised weights, where those of experts without rows are no numbers;
-/// empty if nothing is.
+/// What is wrong with a product, where the weights of experts without rows are no numbers; empty if nothing is.
+std::string WrongInExperts(NumberType dtype, const ExpertsShape& shape);
+/// The same of weights that stay quantised.
 std::string WrongInQuantizedExperts(NumberType dtype, NumberType type, const ExpertsShape& shape);
 
 }  // namespace quire::kernels

@@ -183,6 +183,42 @@ TEST(PrefillAttentionTest, PositionsOfFewTilesAreSplit) {
   }
 }
 
+TEST(PrefillAttentionTest, RowsOfSmallerGroupsKeepTheirKeysWhereTilesAreSplit) {
+  uint64_t seed = 800;
+  for (const auto& heads : {std::vector<int32_t>{0, 3, 4}, std::vector<int32_t>{0, 1, 6}}) {
+    for (const int32_t window : {0, 1150}) {
+      for (const auto& [dtype, in_groups] :
+           {std::pair{NumberType::kF16, false}, {NumberType::kBF16, true}, {NumberType::kF16, true}}) {
+        PrefillCase c({.dtype = dtype,
+                       .head_start = heads,
+                       .chunks = {{60, 1260}},
+                       .window = window,
+                       .split = {.num_ctas = 16},
+                       .in_groups = in_groups},
+                      ++seed);
+        EXPECT_GT(c.num_merges(), 0);
+        PrefillAttention(CudaStream{}, c.Params());
+        EXPECT_EQ(c.Wrong(), "");
+      }
+    }
+  }
+}
+
+TEST(PrefillAttentionTest, PartsOfWhichAKvHeadSeesNothing) {
+  // Rows 1280 on are queries 640 on of the first kv head and 1280 on of the other, whose window begins behind the cut.
+  for (const bool in_groups : {false, true}) {
+    PrefillCase c({.head_start = {0, 2, 3},
+                   .chunks = {{1300, 1300}},
+                   .window = 400,
+                   .split = {.num_ctas = 64},
+                   .in_groups = in_groups},
+                  900);
+    EXPECT_GT(c.num_merges(), 0);
+    PrefillAttention(CudaStream{}, c.Params());
+    EXPECT_EQ(c.Wrong(), "");
+  }
+}
+
 TEST(PrefillAttentionTest, LargeScoresDoNotOverflow) {
   for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
     ExpectEqualsReference({.dtype = dtype, .chunks = {{30, 130}}, .scale = 500}, 11);

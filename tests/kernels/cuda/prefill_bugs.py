@@ -92,6 +92,9 @@ BUGS = [
       if (part + 1 == parts && @)
         tile.end = in_.context_len[static_cast<size_t>(whole.sequence)] - queries + std::min(last, queries - 1) + 1;"""),
     ("neighbouring parts share positions", PLAN, "tile.begin = cut(part);", "tile.begin = cut(part) - (@ ? kPrefillCut : 0);"),
+    ("a part of which a kv head sees nothing ends before its copies", KERNEL, "if (first_tile >= end_tile)", "if (first_tile >= end_tile && !@)"),
+    ("in groups: a part of which a kv head sees nothing ends before its copies", GROUPS, "if (first_tile >= end_tile)",
+     "if (first_tile >= end_tile && !@)"),
     ("parts of all kv heads go to one place", PARTS, "p.op.cache.num_kv_heads + work.kv_head;",
      "p.op.cache.num_kv_heads + (@ ? 0 : work.kv_head);"),
     ("a part's largest score is that of its scores", ROWS, "rows.max[s][half] * rows.factor, sum);",

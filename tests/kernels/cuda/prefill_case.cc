@@ -229,10 +229,14 @@ double PrefillCase::Bound(double exact, double spread) const {
 }
 
 std::string PrefillCase::Name() const {
+  std::string chunks, heads;
+  for (const Chunk& c : shape_.chunks)
+    chunks.append(" ").append(std::to_string(c.queries)).append("/").append(std::to_string(c.context));
+  for (const int32_t start : shape_.head_start) heads.append(" ").append(std::to_string(start));
   return std::string(LayoutOf(shape_.dtype).name) + (shape_.fp8_cache ? ", fp8 cache" : "") + ", head_size " +
-         std::to_string(shape_.head_size) + ", block_size " + std::to_string(shape_.block_size) + ", " +
-         std::to_string(NumHeads()) + "/" + std::to_string(kv_heads_) + " heads, window " +
-         std::to_string(shape_.window) + (shape_.in_groups ? ", in groups" : "");
+         std::to_string(shape_.head_size) + ", block_size " + std::to_string(shape_.block_size) +
+         ", groups of heads at" + heads + ", window " + std::to_string(shape_.window) + ", queries/context" + chunks +
+         ", " + std::to_string(num_merges_) + " tiles split" + (shape_.in_groups ? ", in groups" : "");
 }
 
 }  // namespace quire::kernels

@@ -12,21 +12,19 @@ namespace quire::kernels::reference {
 namespace {
 
 struct Query {
-  int64_t row, head, kv_head;
+  int64_t row, head;
   int64_t first, position;  // it sees [first, position]
-  const int32_t* table;
 };
 
-std::vector<double> Weights(const PrefillAttentionParams& p, const Query& q) {
-  const PagedCache& c = p.cache;
-  std::vector<double> weights;
+std::vector<double> Weights(const PrefillAttentionParams& p, const Query& q, const HeadOfSequence& seen) {
+  const int64_t size = p.cache.head_size;
+  std::vector<double> weights, query;
+  for (int64_t d = 0; d < size; ++d)
+    query.push_back(ReadNumber(p.queries, p.dtype, q.row * p.query_stride + q.head * size + d));
   for (int64_t t = q.first; t <= q.position; ++t) {
+    const double* key = seen.Key(t);
     double score = 0;
-    for (int64_t d = 0; d < c.head_size; ++d) {
-      const int64_t at = KeyIndex(c, q.table[t / c.block_size], q.kv_head, t % c.block_size, d);
-      score += ReadNumber(p.queries, p.dtype, q.row * p.query_stride + q.head * c.head_size + d) *
-               ReadNumber(c.keys, c.type, at) * c.k_scale;
-    }
+    for (int64_t d = 0; d < size; ++d) score += query[static_cast<size_t>(d)] * key[d];
     score *= p.scale;
     if (p.soft_cap > 0) score = p.soft_cap * std::tanh(score / p.soft_cap);
     if (p.alibi_slopes != nullptr) score += p.alibi_slopes[q.head] * static_cast<double>(t - q.position);
@@ -39,19 +37,20 @@ std::vector<double> Weights(const PrefillAttentionParams& p, const Query& q) {
   return weights;
 }
 
-void Attend(const PrefillAttentionParams& p, const Query& q, double* out, double* spread) {
-  const PagedCache& c = p.cache;
-  const std::vector<double> weights = Weights(p, q);
-  for (int64_t d = 0; d < c.head_size; ++d) {
-    double squares = 0;
-    out[d] = 0;
-    for (int64_t t = q.first; t <= q.position; ++t) {
-      const int64_t at = ValueIndex(c, q.table[t / c.block_size], q.kv_head, t % c.block_size, d);
-      const double part = weights[static_cast<size_t>(t - q.first)] * ReadNumber(c.values, c.type, at) * c.v_scale;
-      out[d] += part, squares += part * part;
+void Attend(const PrefillAttentionParams& p, const Query& q, const HeadOfSequence& seen, double* out, double* spread) {
+  const int64_t size = p.cache.head_size;
+  const std::vector<double> weights = Weights(p, q, seen);
+  std::vector<double> squares(static_cast<size_t>(size));
+  std::fill_n(out, size, 0);
+  for (int64_t t = q.first; t <= q.position; ++t) {
+    const double* value = seen.Value(t);
+    const double weight = weights[static_cast<size_t>(t - q.first)];
+    for (int64_t d = 0; d < size; ++d) {
+      const double part = weight * value[d];
+      out[d] += part, squares[static_cast<size_t>(d)] += part * part;
     }
-    if (spread != nullptr) spread[d] = std::sqrt(squares);
   }
+  for (int64_t d = 0; d < size && spread != nullptr; ++d) spread[d] = std::sqrt(squares[static_cast<size_t>(d)]);
 }
 
 }  // namespace
@@ -62,15 +61,20 @@ std::vector<double> PrefillAttention(const PrefillAttentionParams& p, int64_t nu
                           std::numeric_limits<double>::quiet_NaN());
   if (spreads != nullptr) spreads->assign(out.size(), 0);
   for (int64_t s = 0; s < num_seqs; ++s) {
-    if (p.context_len[s] == 0) continue;
+    const int64_t begin = p.query_start[s], end = p.query_start[s + 1], first_position = p.context_len[s] - end + begin;
+    if (p.context_len[s] == 0 || begin == end) continue;
+    const auto first_seen = [&](int64_t position) {
+      return p.window > 0 ? std::max<int64_t>(position - p.window + 1, 0) : 0;
+    };
     const int32_t* table = p.block_tables + (p.table_rows != nullptr ? p.table_rows[s] : s) * p.table_stride;
-    for (int64_t row = p.query_start[s]; row < p.query_start[s + 1]; ++row) {
-      const int64_t position = p.context_len[s] - p.query_start[s + 1] + row;
-      const int64_t first = p.window > 0 ? std::max<int64_t>(position - p.window + 1, 0) : 0;
-      for (int64_t g = 0; g < p.cache.num_kv_heads; ++g) {
+    for (int64_t g = 0; g < p.cache.num_kv_heads; ++g) {
+      const HeadOfSequence seen(p.cache, table, g, first_seen(first_position), p.context_len[s]);
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t position = first_position + row - begin;
         for (int64_t h = p.head_start[g]; h < p.head_start[g + 1]; ++h) {
           const auto at = static_cast<size_t>((row * num_heads + h) * size);
-          Attend(p, {row, h, g, first, position, table}, &out[at], spreads == nullptr ? nullptr : &(*spreads)[at]);
+          Attend(p, {row, h, first_seen(position), position}, seen, &out[at],
+                 spreads == nullptr ? nullptr : &(*spreads)[at]);
         }
       }
     }

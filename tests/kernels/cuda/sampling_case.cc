@@ -213,6 +213,17 @@ SamplingRow RandomRow(test::Random& random, int64_t vocab) {
   return row;
 }
 
+std::vector<int64_t> RandomShards(test::Random& random, int64_t vocab, int shards) {
+  std::vector<int64_t> sizes;
+  for (int i = 1; i < shards; ++i) {
+    sizes.push_back(random.Below(3) == 0 ? 0 : random.Below(vocab + 1));
+    vocab -= sizes.back();
+  }
+  sizes.push_back(vocab);
+  std::rotate(sizes.begin(), sizes.begin() + random.Below(shards), sizes.end());
+  return sizes;
+}
+
 Drawn DrawWhole(const std::vector<SamplingRow>& batch) {
   Shard shard(batch, 0, std::ssize(batch[0].logits));
   const DeviceBuffer<DrawnToken> drawn(std::vector<DrawnToken>(batch.size(), Unwritten()));

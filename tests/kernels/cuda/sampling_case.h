@@ -31,6 +31,9 @@ struct SamplingRow {
 /// Every feature with some chance; distributions peaked, flat, full of ties, with infinite and missing logits.
 SamplingRow RandomRow(test::Random& random, int64_t vocab);
 
+/// Sizes of shards that add up to `vocab`; some may be empty.
+std::vector<int64_t> RandomShards(test::Random& random, int64_t vocab, int shards);
+
 /// A batch on the emulator. Whatever an op must not read is NaN or garbage, and rows that do not draw come between.
 struct Drawn {
   std::vector<DrawnToken> tokens;  // per row

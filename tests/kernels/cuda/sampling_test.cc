@@ -48,18 +48,6 @@ TEST(SamplingTest, DrawsWhatTheCpuDraws) {
   EXPECT_LE(near_misses, rows / 500);
 }
 
-/// Sizes that add up to `vocab`; some may be empty.
-std::vector<int64_t> Cut(test::Random& random, int64_t vocab, int shards) {
-  std::vector<int64_t> sizes;
-  for (int i = 1; i < shards; ++i) {
-    sizes.push_back(random.Below(3) == 0 ? 0 : random.Below(vocab + 1));
-    vocab -= sizes.back();
-  }
-  sizes.push_back(vocab);
-  std::rotate(sizes.begin(), sizes.begin() + random.Below(shards), sizes.end());
-  return sizes;
-}
-
 TEST(SamplingTest, ShardsDrawWhatTheCpuDraws) {
   int near_misses = 0, rows = 0, in_shard = 0, whole_row = 0;
   for (const int64_t vocab : {1, 2, 40, 257, 1000, 2999}) {
@@ -68,7 +56,7 @@ TEST(SamplingTest, ShardsDrawWhatTheCpuDraws) {
         test::Random random(static_cast<uint64_t>(vocab * 1000 + shards * 10 + candidates));
         simt::WithOptions options({.seed = random.Bits()});
         const auto batch = RandomBatch(random, vocab, 5);
-        const Drawn drawn = DrawSharded(batch, Cut(random, vocab, shards), candidates);
+        const Drawn drawn = DrawSharded(batch, RandomShards(random, vocab, shards), candidates);
         near_misses += ExpectLikeCpu(batch, drawn, std::to_string(shards) + " shards");
         rows += static_cast<int>(batch.size()), in_shard += drawn.in_shard, whole_row += drawn.whole_row;
       }
