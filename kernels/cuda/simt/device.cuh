@@ -13,6 +13,7 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/cuda/shared_memory_limit.h"
 #include "kernels/stream.h"
 
 namespace quire::simt {
@@ -164,8 +165,13 @@ void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStr
             const typename Kernel::Params& params) {
   const auto bytes = static_cast<int>(shared_bytes);
   if (bytes > 48 * 1024) {
-    CheckCuda(cudaFuncSetAttribute(Enter<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-              "shared memory of a kernel");
+    static kernels::SharedMemoryLimit limit;  // of this kernel
+    int device = 0;
+    CheckCuda(cudaGetDevice(&device), "current device");
+    limit.Allow(device, bytes, [&] {
+      CheckCuda(cudaFuncSetAttribute(Enter<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                "shared memory of a kernel");
+    });
   }
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
