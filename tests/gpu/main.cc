@@ -24,6 +24,9 @@ class EndWithTheDevice final : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A rank's kernel waits for those of other ranks, each in a stream: with fewer queues in hardware than streams, one
+  // could stand behind the kernel that waits for it. The default is 8.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
   if (std::getenv("QUIRE_ASYNCHRONOUS_LAUNCHES") == nullptr) {
     ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // launches return when they have run
   } else {
