@@ -81,6 +81,10 @@ Shape ShapeOf(const GemmParams& p) {
   return {static_cast<int>(p.dtype), p.float_result, p.x_scales != nullptr, p.m, p.n, p.k, p.x_stride, p.y_stride};
 }
 
+/// The number of rows whose algorithm serves a product of m: chunks of prompts have any number of rows, and to ask the
+/// library for each new one would hold up their steps. Few rows, those of decodes, have algorithms of their own.
+constexpr int64_t RowsToAskFor(int64_t m) { return m <= 64 ? m : (m + 63) / 64 * 64; }
+
 }  // namespace
 
 struct Gemm::Plans {
@@ -117,6 +121,14 @@ struct Gemm::Plans {
     return algorithms;
   }
 
+  /// The one that was measured, or that the library recommends; null where it has no such product.
+  const cublasLtMatmulAlgo_t* Best(const GemmParams& p, const Problem& problem) {
+    const auto known = chosen.find(ShapeOf(p));
+    if (known != chosen.end()) return &known->second;
+    const std::vector<cublasLtMatmulAlgo_t> best = Guess(problem, 1);
+    return best.empty() ? nullptr : &chosen.emplace(ShapeOf(p), best.front()).first->second;
+  }
+
   cublasStatus_t Queue(const Problem& problem, const GemmParams& p, const cublasLtMatmulAlgo_t& algorithm,
                        const DeviceMemory& workspace, kernels::CudaStream stream) const {
     const float zero = 0;
@@ -140,13 +152,17 @@ Gemm::~Gemm() = default;
 void Gemm::Run(const GemmParams& p) {
   if (p.m == 0 || p.n == 0) return;
   const Problem problem(p);
-  auto found = plans_->chosen.find(ShapeOf(p));
-  if (found == plans_->chosen.end()) {
-    const std::vector<cublasLtMatmulAlgo_t> best = plans_->Guess(problem, 1);
-    Check(best.empty() ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS, "asking for algorithms");
-    found = plans_->chosen.emplace(ShapeOf(p), best.front()).first;
+  const auto queue = [&](const cublasLtMatmulAlgo_t* algorithm) {
+    return algorithm == nullptr ? CUBLAS_STATUS_NOT_SUPPORTED
+                                : plans_->Queue(problem, p, *algorithm, workspace_, device_.stream());
+  };
+  GemmParams rounded = p;
+  rounded.m = RowsToAskFor(p.m);
+  if (rounded.m != p.m && plans_->chosen.count(ShapeOf(p)) == 0) {
+    if (queue(plans_->Best(rounded, Problem(rounded))) == CUBLAS_STATUS_SUCCESS) return;
+    // The library has looked at the sizes and queued nothing: the algorithm is not one for so many rows.
   }
-  Check(plans_->Queue(problem, p, found->second, workspace_, device_.stream()), "a product");
+  Check(queue(plans_->Best(p, problem)), "a product");
 }
 
 bool Gemm::Has(const GemmParams& p) const { return !plans_->Guess(Problem(p), 1).empty(); }
