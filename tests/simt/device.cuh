@@ -143,12 +143,22 @@ constexpr Executor::BlockOrder OrderOfBlocks() {
   return together ? Executor::BlockOrder::kAscending : Executor::BlockOrder::kRandom;
 }
 
+/// A kernel is loaded by its first launch. That may wait for the device, which recording a graph forbids.
+inline void Load(const std::type_info& kernel) {
+  if (Recording() == nullptr) {
+    LoadedKernels().insert(kernel);
+  } else if (LoadedKernels().count(kernel) == 0) {
+    throw SimtError(KernelName(kernel) + ": launched for the first time while a graph is recorded");
+  }
+}
+
 /// Runs Kernel::Run(params) in every thread, and returns when the last one ended; or keeps the launch, while a graph is
 /// recorded. Blocks that need co-residency come in ascending order, so that the i-th of one thread's launch meets the
 /// i-th of another's.
 template <class Kernel>
 void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStream&,
             const typename Kernel::Params& params) {
+  Load(typeid(Kernel));
   Submit([grid, threads, shared_bytes, copy = params]() mutable {
     Executor::Current().Run(
         KernelName(typeid(Kernel)), grid, {threads}, static_cast<size_t>(shared_bytes), OrderOfBlocks<Kernel>(),

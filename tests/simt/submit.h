@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <set>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,12 @@ inline std::vector<Work>*& Recording() {
 inline std::atomic<int64_t>& NumRecorded() {
   static std::atomic<int64_t> recorded{0};
   return recorded;
+}
+
+/// Kernels that the calling thread's device has loaded: those that it ran.
+inline std::set<std::type_index>& LoadedKernels() {
+  thread_local std::set<std::type_index> loaded;
+  return loaded;
 }
 
 inline void Submit(Work work) {

@@ -109,7 +109,7 @@ class CudaEngine final : public RankEngine {
   UploadBuffer<kernels::TableEntry> edits_;
   DeviceMemory tables_;  // [max_running, max_blocks]
   std::unique_ptr<CudaKvCache> cache_;
-  std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs_;
+  std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs_;  // null after a shape's first step
   std::deque<InFlight> in_flight_;
   int set_ = 0;            // of the next step
   bool overlaps_ = false;  // nothing of the last step begun is decided on the host
@@ -201,10 +201,13 @@ void CudaEngine::Queue(const StepShape& shape, int num_candidates) {
 
 void CudaEngine::Run(const StepShape& shape, int num_candidates) {
   if (!options_.graphs || shape.num_chunks > 0) return Queue(shape, num_candidates);
-  std::unique_ptr<DeviceGraph>& graph =
-      graphs_[{shape.num_rows, shape.combines[0], shape.combines[1], shape.max_context, num_candidates}];
-  if (graph == nullptr) graph = device_.Capture([&] { Queue(shape, num_candidates); });
-  device_.Launch(*graph);
+  const GraphKey key{shape.num_rows, shape.combines[0], shape.combines[1], shape.max_context, num_candidates};
+  const auto [kept, is_first] = graphs_.try_emplace(key);
+  // The first step of a shape is none of a graph: kernels are loaded, and a library connects ranks for sums of a size,
+  // at their first use, and neither may happen while a graph is recorded.
+  if (is_first) return Queue(shape, num_candidates);
+  if (kept->second == nullptr) kept->second = device_.Capture([&] { Queue(shape, num_candidates); });
+  device_.Launch(*kept->second);
 }
 
 ComputedStep CudaEngine::Finish(const SequenceTable& table) {

@@ -1,5 +1,6 @@
 #include "worker/cuda/emulated_collective.h"
 
+#include <bit>
 #include <vector>
 
 #include "comm/base/error.h"
@@ -20,7 +21,17 @@ void SumOver(Collective& host, T* data, int64_t count) {
 
 }  // namespace
 
+void EmulatedCollective::Connect(bool gathers, int64_t bytes) {
+  const std::pair<bool, int> way{gathers, std::bit_width(static_cast<uint64_t>(bytes))};
+  if (simt::Recording() == nullptr) {
+    connected_.insert(way);
+  } else if (connected_.count(way) == 0) {
+    Fail("a {} of {} bytes is the first of its size, while a graph is recorded", gathers ? "gather" : "sum", bytes);
+  }
+}
+
 void EmulatedCollective::AllReduceSum(void* data, int64_t count, NumberType type, void*) {
+  Connect(false, count * ByteSize(type));
   simt::Submit([this, data, count, type] {
     switch (type) {
       case NumberType::kF32:
@@ -42,6 +53,7 @@ void EmulatedCollective::AllReduceRmsNorm(void* partial, kernels::RmsNormParams 
 }
 
 void EmulatedCollective::AllGather(const void* in, void* out, int64_t bytes_per_rank, void*) {
+  Connect(true, bytes_per_rank);
   simt::Submit([this, in, out, bytes_per_rank] {
     const auto bytes = static_cast<size_t>(bytes_per_rank);
     const std::vector<size_t> counts(static_cast<size_t>(host_.size()), bytes);

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <cstdint>
+#include <set>
+#include <utility>
+
 #include "comm/collective/collective.h"
 #include "worker/cuda/norming_collective.h"
 
 namespace quire::test {
 
-/// Device collectives over host ones, for ranks whose "device memory" is memory.
+/// Device collectives over host ones, for ranks whose "device memory" is memory. As a library does, they connect ranks
+/// at the first call for about so many bytes, and fail where that call is recorded by a graph.
 class EmulatedCollective final : public NormingCollective {
  public:
   explicit EmulatedCollective(Collective& host) : host_(host) {}
@@ -21,7 +26,10 @@ class EmulatedCollective final : public NormingCollective {
   std::string Describe() const override { return "emulated"; }
 
  private:
+  void Connect(bool gathers, int64_t bytes);
+
   Collective& host_;
+  std::set<std::pair<bool, int>> connected_;  // gathers or sums; bits of the number of bytes
 };
 
 }  // namespace quire::test

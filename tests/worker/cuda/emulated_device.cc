@@ -44,7 +44,9 @@ Device::Device(int ordinal)
       num_sms_(3),
       shared_per_sm_(228 << 10),
       shared_per_block_(227 << 10),
-      marks_(std::make_unique<Marks>()) {}
+      marks_(std::make_unique<Marks>()) {
+  simt::LoadedKernels().clear();
+}
 Device::~Device() = default;
 
 int64_t Device::free_bytes() const { return kFreeBytes; }

@@ -29,7 +29,7 @@ TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
     const ModelFiles files = ModelFiles::Open(model.path());
     CudaMaker maker({.dtype = NumberType::kBF16});
     const int64_t before = simt::NumRecorded();
-    Serve(files, {{.prompt = std::vector<TokenId>(static_cast<size_t>(length), 1), .max_tokens = 2}}, {},
+    Serve(files, {{.prompt = std::vector<TokenId>(static_cast<size_t>(length), 1), .max_tokens = 3}}, {},
           std::ref(maker));
     return simt::NumRecorded() - before;
   };
