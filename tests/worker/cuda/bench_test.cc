@@ -172,6 +172,7 @@ TEST(StepAnswersTest, SingleKernelsAreThoseOfAGraph) {
     StepRun run{.batch = 3, .context = 20, .chunk_tokens = 16};
     run.engine.tune = false, run.engine.graphs = false;
     StepRunner runner(ModelFiles::Open(model.path()), run);
+    runner.Run();  // loads the kernels
     std::vector<simt::Work> work;
     simt::Recording() = &work;
     runner.Run();

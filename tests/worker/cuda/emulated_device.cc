@@ -76,7 +76,12 @@ void Device::Synchronize() {}
 std::unique_ptr<DeviceGraph> Device::Capture(const std::function<void()>& body) {
   auto graph = std::make_unique<EmulatedGraph>();
   simt::Recording() = &graph->work;
-  body();
+  try {
+    body();
+  } catch (...) {
+    simt::Recording() = nullptr;
+    throw;
+  }
   simt::Recording() = nullptr;
   return graph;
 }
