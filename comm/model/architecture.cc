@@ -9,30 +9,31 @@
 #include "comm/model/architectures/mixtures.h"
 #include "comm/model/architectures/rotation.h"
 #include "comm/model/quantization_config.h"
+#include "comm/model/wrapper.h"
 
 namespace quire {
 
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,         &architectures::kMistral,     &architectures::kQwen2,
-    &architectures::kQwen3,         &architectures::kMinistral,   &architectures::kMinistral3,
-    &architectures::kPhi3,          &architectures::kGranite,     &architectures::kSmolLm3,
-    &architectures::kOlmo2,         &architectures::kOlmo3,       &architectures::kGemma2,
-    &architectures::kGemma3,        &architectures::kGlm,         &architectures::kGlm4,
-    &architectures::kBloom,         &architectures::kMpt,         &architectures::kGptNeoX,
-    &architectures::kGpt2,          &architectures::kOpt,         &architectures::kFalcon,
-    &architectures::kStarCoder2,    &architectures::kCohere,      &architectures::kCohere2,
-    &architectures::kPhi,           &architectures::kStableLm,    &architectures::kMixtral,
-    &architectures::kQwen2Moe,      &architectures::kQwen3Moe,    &architectures::kOlmoe,
-    &architectures::kGlm4Moe,       &architectures::kGptOss,      &architectures::kGraniteMoe,
-    &architectures::kGemma,         &architectures::kPhiMoe,      &architectures::kDots1,
-    &architectures::kMiniMaxM2,     &architectures::kErnie,       &architectures::kErnieMoe,
-    &architectures::kGemma4,        &architectures::kGemma4Whole, &architectures::kLfm2,
-    &architectures::kQwen3Next,     &architectures::kQwen35Text,  &architectures::kQwen35MoeText,
-    &architectures::kQwen35,        &architectures::kQwen35Moe,   &architectures::kLfm2Moe,
-    &architectures::kGraniteHybrid, &architectures::kBamba,       &architectures::kNemotronH,
-    &architectures::kNemotronHMoe,  &architectures::kDeepseekV2,  &architectures::kDeepseekV3,
+    &architectures::kLlama,         &architectures::kMistral,    &architectures::kQwen2,
+    &architectures::kQwen3,         &architectures::kMinistral,  &architectures::kMinistral3,
+    &architectures::kPhi3,          &architectures::kGranite,    &architectures::kSmolLm3,
+    &architectures::kOlmo2,         &architectures::kOlmo3,      &architectures::kGemma2,
+    &architectures::kGemma3,        &architectures::kGlm,        &architectures::kGlm4,
+    &architectures::kBloom,         &architectures::kMpt,        &architectures::kGptNeoX,
+    &architectures::kGpt2,          &architectures::kOpt,        &architectures::kFalcon,
+    &architectures::kStarCoder2,    &architectures::kCohere,     &architectures::kCohere2,
+    &architectures::kPhi,           &architectures::kStableLm,   &architectures::kMixtral,
+    &architectures::kQwen2Moe,      &architectures::kQwen3Moe,   &architectures::kOlmoe,
+    &architectures::kGlm4Moe,       &architectures::kGptOss,     &architectures::kGraniteMoe,
+    &architectures::kGemma,         &architectures::kPhiMoe,     &architectures::kDots1,
+    &architectures::kMiniMaxM2,     &architectures::kErnie,      &architectures::kErnieMoe,
+    &architectures::kGemma4,        &architectures::kQwen2Vl,    &architectures::kLfm2,
+    &architectures::kQwen3Next,     &architectures::kQwen35Text, &architectures::kQwen35MoeText,
+    &architectures::kQwen25Vl,      &architectures::kQwen3Vl,    &architectures::kLfm2Moe,
+    &architectures::kGraniteHybrid, &architectures::kBamba,      &architectures::kNemotronH,
+    &architectures::kNemotronHMoe,  &architectures::kDeepseekV2, &architectures::kDeepseekV3,
     &architectures::kGlm4MoeLite,
 };
 
@@ -44,6 +45,10 @@ const Architecture& Find(const char* Architecture::*name, const std::string& wan
     if (architecture->*name == wanted) return *architecture;
     known.emplace_back(architecture->*name);
   }
+  if (name == &Architecture::hf) {
+    for (const Wrapper& wrapper : Wrappers()) known.push_back(std::string(wrapper.hf) + " (text only)");
+  }
+  std::ranges::sort(known);
   Fail("{}: architecture \"{}\" is not supported; supported: {}", path, wanted.substr(0, 100), fmt::join(known, ", "));
 }
 
@@ -90,19 +95,38 @@ std::string WithoutInfinities(std::string json) {
   return json;
 }
 
-}  // namespace
-
-ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path) {
-  const Json json = ParseJson(WithoutInfinities(config_json), path);
-  const HfConfig config(json, path);
-  const std::string family = config.Text("model_type", "");
-  const Architecture& architecture = Find(&Architecture::hf, family, path);
+ModelSpec ReadFamily(const HfConfig& config) {
+  const Architecture& architecture = Find(&Architecture::hf, config.Text("model_type", ""), config.path());
   ModelSpec spec = architecture.from_hf(config);
   // A family may have a form of its own.
   if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
   spec.architecture = architecture.hf;
+  ReadReach(spec);
   if (const auto ids = config.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
+  return spec;
+}
+
+/// The text model of one that sees or hears.
+ModelSpec ReadText(const Wrapper& wrapper, const HfConfig& whole) {
+  const Json json = TextConfigOf(wrapper, whole);
+  const HfConfig text(json, whole.path() + (whole.Has("text_config") ? ": text_config" : ""));
+  ModelSpec spec = ReadFamily(text);
+  spec.text_only = true;
+  spec.tied_embeddings = TiesHead(wrapper, whole, text);
+  if (!text.Has("quantization_config")) spec.quants = StoredQuantsFromHf(whole);
+  if (whole.Has("text_config")) whole.RefuseWhatNobodyRead();
+  if (const auto ids = whole.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
+  return spec;
+}
+
+}  // namespace
+
+ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path) {
+  const Json json = ParseJson(WithoutInfinities(config_json), path);
+  const HfConfig config(json, path);
+  const Wrapper* wrapper = FindWrapper(config.Text("model_type", ""));
+  ModelSpec spec = wrapper != nullptr ? ReadText(*wrapper, config) : ReadFamily(config);
   if (!generation_json.empty()) {
     const std::string name = path + " (generation_config.json)";
     const Json generation = ParseJson(generation_json, name);
@@ -120,6 +144,7 @@ ModelSpec SpecFromGguf(const GgufFile& gguf) {
   ModelSpec spec = architecture.from_gguf(config);
   config.RefuseWhatNobodyRead();
   if (spec.architecture.empty()) spec.architecture = architecture.hf;
+  ReadReach(spec);
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     if (const auto* id = gguf.Find<int64_t>(key)) {
       // CheckSpec refuses -1.
@@ -139,16 +164,6 @@ void ReadLayout(const TensorMap& tensors, ModelSpec& spec) {
 
 std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) { return ArchitectureOf(spec).weights(spec); }
 
-std::string HfBaseOf(const ModelSpec& spec) {
-  const char* base = ArchitectureOf(spec).hf_base;
-  return base == nullptr ? "" : base;
-}
-
-std::string HfTextOf(const ModelSpec& spec) {
-  const char* text = ArchitectureOf(spec).hf_text;
-  return text == nullptr ? "" : text;
-}
-
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   for (const char* read : {architectures::kRopeDivisors, architectures::kShortDivisors, architectures::kLongDivisors}) {
     if (tensor_name == read) return naming == Naming::kGguf;
@@ -163,7 +178,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (ArchitectureOf(spec).predicts_further && is_further) return true;
   if (WouldMakeKeys(spec, tensor_name, naming)) return true;
   if (!spec.tied_embeddings) return false;
-  // The head of a model that says that it has none: HF does not look at it.
+  // The head of a model that says that its embedding is one: both hold the same numbers (ModelFiles::SettleHead).
   ModelSpec untied = spec;
   untied.tied_embeddings = false;
   const auto weights = WeightsOf(untied);

@@ -20,18 +20,14 @@ struct Architecture {
   ModelSpec (*from_hf)(const HfConfig&);
   ModelSpec (*from_gguf)(const GgufConfig&);
   std::vector<WeightSpec> (*weights)(const ModelSpec&);
-  const char* hf_base = nullptr;  // what names begin with, but in files of the model without its head
   std::span<const char* const> hf_buffers =
-      {};  // ends of names of tensors that HF's older files have beside the weights
-  /// What names begin with instead of "model." in files of a model that sees or hears as well, whose other tensors but
-  /// the head's are not used.
-  const char* hf_text = nullptr;
+      {};                         // ends of names of tensors that HF's older files have beside the weights
   bool predicts_further = false;  // files may have layers that predict tokens after the next
 };
 
-/// Reads HF's config.json (text) and, when not empty, generation_config.json. Throws Error beginning with `path`,
-/// naming what is missing, out of range or not supported: an unknown architecture, or a key that changes what is
-/// computed and that nobody has read.
+/// Reads HF's config.json (text) and, when not empty, generation_config.json; of a model that sees or hears as well,
+/// its text model (comm/model/wrapper.h). Throws Error beginning with `path`, naming what is missing, out of range or
+/// not supported: an unknown architecture, or a key that changes what is computed and that nobody has read.
 ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path);
 
 /// The same of a GGUF file's metadata.
@@ -42,12 +38,6 @@ void ReadLayout(const TensorMap& tensors, ModelSpec& spec);
 
 /// Every weight of the model. Each role is there once or, where the model has no such weight, not at all.
 std::vector<WeightSpec> WeightsOf(const ModelSpec& spec);
-
-/// What names of HF's tensors begin with and may lack, or nothing.
-std::string HfBaseOf(const ModelSpec& spec);
-
-/// What names of HF's tensors of the text model begin with in files of one that sees or hears as well, or nothing.
-std::string HfTextOf(const ModelSpec& spec);
 
 /// True of tensors that files may have beside the weights: what they say follows from the configuration or is read with
 /// it, or the model does not use it.

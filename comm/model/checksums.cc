@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/base/error.h"
+#include "comm/model/formats/gguf_parts.h"
 #include "comm/model/model_tree.h"
 
 namespace quire {
@@ -82,9 +83,13 @@ std::vector<std::string> NamesIn(const std::string& directory) {
 int64_t VerifyChecksums(const std::string& model_path, const std::string& list_path) {
   const std::map<std::string, std::string> digests = ReadList(list_path);
   if (!fs::is_directory(model_path)) {
-    const RegularFile file = RegularFile::Open(model_path, RegularFile::Links::kFollowed);
-    VerifyFile(file, fs::path(model_path).filename().string(), list_path, digests);
-    return static_cast<int64_t>(file.size());
+    int64_t bytes = 0;
+    for (const std::string& path : GgufPaths(model_path)) {
+      const RegularFile file = RegularFile::Open(path, RegularFile::Links::kFollowed);
+      VerifyFile(file, fs::path(path).filename().string(), list_path, digests);
+      bytes += static_cast<int64_t>(file.size());
+    }
+    return bytes;
   }
   const ModelTree tree(model_path);
   int64_t bytes = 0;

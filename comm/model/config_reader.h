@@ -30,6 +30,7 @@ class HfConfig {
   const Json& At(const char* key) const;
 
   const std::string& path() const { return path_; }
+  const Json& json() const { return json_; }
   bool WasRead(const char* key) const { return read_.contains(key); }
 
   /// Throws Error naming the first key that is known to change what a model computes, says something else than what

@@ -10,6 +10,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/architecture.h"
+#include "comm/model/formats/gguf_parts.h"
 #include "comm/model/formats/mxfp4.h"
 #include "comm/model/formats/quantized_matrices.h"
 #include "comm/model/formats/safetensors.h"
@@ -50,13 +51,11 @@ bool IsUnusedBias(const ModelSpec& spec, std::string_view name, const Tensor& te
          std::ranges::all_of(tensor.data, [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// Names of the safetensors files of a directory: the index's, else model.safetensors.
+/// Names of the safetensors files of a directory: model.safetensors, whatever an index beside it says, or the index's.
 std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::string& directory) {
-  constexpr const char* kIndex = "model.safetensors.index.json";
-  if (!tree.Has(kIndex)) {
-    if (tree.Has("model.safetensors")) return {"model.safetensors"};
-    Fail("{}: holds neither model.safetensors nor {}", directory, kIndex);
-  }
+  constexpr const char *kWhole = "model.safetensors", *kIndex = "model.safetensors.index.json";
+  if (tree.Has(kWhole)) return {kWhole};
+  if (!tree.Has(kIndex)) Fail("{}: holds neither {} nor {}", directory, kWhole, kIndex);
   const std::string index_path = tree.PathOf(kIndex);
   const Json index =
       ParseJson(tree.ReadText(kIndex, kMaxJsonBytes), index_path, {.max_depth = 8, .max_nodes = 2'000'000});
@@ -78,6 +77,14 @@ ModelSpec SpecOf(const ModelTree& tree) {
   constexpr const char* kGeneration = "generation_config.json";
   return SpecFromHf(tree.ReadText(kConfig, kMaxJsonBytes),
                     tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "", tree.PathOf(kConfig));
+}
+
+/// Whether nobody expects a head in the files: sentence-transformers reads them, or config.json names a model without.
+bool OnlyEmbeds(const ModelTree& tree) {
+  if (tree.Has("modules.json")) return true;
+  const Json json = ParseJson(tree.ReadText(kConfig, kMaxJsonBytes), tree.PathOf(kConfig));
+  const auto names = HfConfig(json, tree.PathOf(kConfig)).Texts("architectures");
+  return !names.empty() && names.front().ends_with("Model");
 }
 
 /// What made-up weights are stored as: what config.json says that the real ones are.
@@ -131,12 +138,12 @@ void ModelFiles::OpenHf() {
       }
     }
   }
+  BringNames();
   JoinMxFp4(tensors_, path_);
   kv_scales_ = TakeKvScales(tensors_, spec_.num_layers(), path_);
   JoinQuantized(tensors_, spec_.quants, path_);
   ReadLayout(tensors_, spec_);
-  KeepText();
-  CompleteNames();
+  SettleHead(OnlyEmbeds(tree));
 }
 
 void ModelFiles::MakeUp() {
@@ -165,8 +172,7 @@ void ModelFiles::MakeUp() {
 }
 
 void ModelFiles::OpenGguf() {
-  files_.emplace_back(path_);
-  gguf_ = ReadGguf(files_.back().bytes(), path_);
+  gguf_ = ReadGgufParts(path_, files_);
   spec_ = SpecFromGguf(*gguf_);
   tensors_ = gguf_->tensors;
 }

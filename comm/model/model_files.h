@@ -9,7 +9,6 @@
 #include "comm/model/formats/kv_scales.h"
 #include "comm/model/formats/mapped_file.h"
 #include "comm/model/formats/tensor.h"
-#include "comm/model/model_spec.h"
 #include "comm/model/repeated_numbers.h"
 #include "comm/model/weight_spec.h"
 #include "comm/topology/compute_settings.h"
@@ -34,8 +33,8 @@ class ModelFiles {
   /// Metadata of a GGUF model, for the tokenizer; null for an HF directory.
   const GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
 
-  /// The tensor with this role; `layer` counts for those of a layer, `expert` for those of experts, of which a stacked
-  /// tensor gives each its part. The model has it (WeightsOf(spec()), HasRole).
+  /// The tensor with this role; `layer` counts for those of a layer, `expert` for those of experts, stacked or not. The
+  /// model has it (WeightsOf(spec()), HasRole).
   const Tensor& Get(Role role, int64_t layer = 0, int64_t expert = 0) const;
   const WeightSpec& weight(Role role) const;
   /// Where the layer's weight of this role is in its tensor.
@@ -51,14 +50,14 @@ class ModelFiles {
   /// bfloat16.
   ModelDtype GpuDtype() const;
 
-  int64_t TotalBytes() const;  // of all tensors as stored
+  int64_t TotalBytes() const;                                       // of all tensors as stored
+  const std::vector<std::string>& notes() const { return notes_; }  // for the log: what is read otherwise
 
-  /// Unmaps the files, for who needs no more than the metadata: nothing that happens to them matters any more. The
-  /// tensors keep their types and shapes and have no bytes; the rest answers as before.
+  /// Unmaps the files, for who needs no more than the metadata: what happens to them does not matter any more. Tensors
+  /// keep their types and shapes without bytes; the rest answers as before.
   void CloseFiles();
 
-  /// Lets go of the files' pages that this process has touched: for who has packed the tensors.
-  void ReleasePages() const;
+  void ReleasePages() const;  // that this process has touched: for who has packed the tensors
 
  private:
   ModelFiles() = default;
@@ -66,10 +65,11 @@ class ModelFiles {
   void OpenHf();
   void MakeUp();
   void OpenGguf();
-  /// Files of a model that was saved without its head leave out what its names begin with.
-  void CompleteNames();
-  /// Files of a model that sees or hears as well: leaves the text model's tensors, with the names that they have alone.
-  void KeepText();
+  /// Gives tensors the names that the family's list has, and of a model that sees or hears as well leaves its text
+  /// model.
+  void BringNames();
+  /// Takes the head from the file where it has one, and does without where the model only embeds.
+  void SettleHead(bool only_embeds);
   void PlaceTensors();
   /// Keys' weights are values', too, where values are keys.
   void PlaceValues();
@@ -86,7 +86,8 @@ class ModelFiles {
   std::vector<std::byte> ones_;           // likewise, of norms
   std::optional<GgufFile> gguf_;
   ModelSpec spec_;
-  TensorMap tensors_;  // by the names of the file
+  TensorMap tensors_;  // by the names of the family's list
+  std::vector<std::string> notes_;
   std::vector<KvScales> kv_scales_;
   int64_t total_bytes_ = 0;
   bool half_ = false;        // weights, or their scales, are float16

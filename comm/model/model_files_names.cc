@@ -1,31 +1,123 @@
-// Names of tensors in HF's files, brought to those that the lists of families have.
+// Names of tensors in HF files, brought to those that the lists of families have, and the head, which files may have or
+// not whatever their configuration says.
 #include <algorithm>
+#include <set>
+#include <string_view>
 
+#include "comm/base/error.h"
 #include "comm/model/architecture.h"
 #include "comm/model/model_files.h"
 
 namespace quire {
 
-void ModelFiles::CompleteNames() {
-  const std::string base = HfBaseOf(spec_);
-  if (base.empty() || std::ranges::any_of(tensors_, [&](const auto& t) { return t.first.starts_with(base); })) return;
-  TensorMap named;
-  for (auto& [name, tensor] : tensors_) named.emplace(base + name, std::move(tensor));
-  tensors_ = std::move(named);
-}
+namespace {
 
-void ModelFiles::KeepText() {
-  const std::string base = HfTextOf(spec_);
-  if (base.empty() || std::ranges::none_of(tensors_, [&](const auto& t) { return t.first.starts_with(base); })) return;
-  TensorMap kept;
-  for (auto& [name, tensor] : tensors_) {
-    if (name.starts_with(base)) {
-      kept.emplace("model." + name.substr(base.size()), std::move(tensor));
-    } else if (!name.starts_with("model.")) {
-      kept.emplace(name, std::move(tensor));
+/// What names may begin with where the list's begin with the base: models that see or hear keep their text model there,
+/// and older and newer files of one model name the place differently.
+constexpr std::string_view kTextBases[] = {"model.language_model.", "language_model.model.", "language_model."};
+
+std::string_view FirstPart(std::string_view name) { return name.substr(0, name.find('.')); }
+
+/// How the files of a family name tensors.
+struct FamilyNames {
+  std::string base;                           // what most names begin with: "model."
+  std::set<std::string, std::less<>> inside;  // the first parts of names behind the base: such as layers
+  std::set<std::string, std::less<>> beside;  // whole names that do not begin with it, as the head's
+
+  explicit FamilyNames(const ModelSpec& spec) {
+    ModelSpec untied = spec;
+    untied.tied_embeddings = false;
+    const std::vector<WeightSpec> weights = WeightsOf(untied);
+    const auto embedding = std::ranges::find(weights, Role::kEmbedding, &WeightSpec::role);
+    base = std::string(FirstPart(PatternOf(*embedding, Naming::kHf))) + ".";
+    for (const WeightSpec& weight : weights) {
+      const std::string_view name = PatternOf(weight, Naming::kHf);
+      if (name.starts_with(base)) {
+        inside.emplace(FirstPart(name.substr(base.size())));
+      } else {
+        beside.emplace(name);
+      }
     }
   }
-  tensors_ = std::move(kept);
+
+  bool IsInside(std::string_view rest) const { return inside.contains(FirstPart(rest)); }
+
+  /// The list's name of a tensor that a file names so.
+  std::string Of(const std::string& name) const {
+    const std::string_view view = name;
+    for (const std::string_view text : kTextBases) {
+      if (!view.starts_with(text)) continue;
+      const std::string_view rest = view.substr(text.size());
+      return beside.contains(rest) ? std::string(rest) : base + std::string(rest);
+    }
+    constexpr std::string_view kModel = "model.";
+    if (view.starts_with(base) || beside.contains(view)) return name;
+    if (view.starts_with(kModel) && IsInside(view.substr(kModel.size()))) return base + name.substr(kModel.size());
+    return IsInside(view) ? base + name : name;  // saved without its head
+  }
+};
+
+/// Whether a tensor belongs to what a model sees or hears by, known by the parts of its name before any layer.
+bool IsOfSenses(std::string_view name) {
+  if (name.starts_with("model.")) name.remove_prefix(std::string_view("model.").size());
+  const std::string_view part = FirstPart(name);
+  return std::ranges::any_of(std::initializer_list<std::string_view>{"vision", "visual", "image", "audio", "projector"},
+                             [&](std::string_view word) { return part.find(word) != part.npos; });
+}
+
+/// Whether they hold the same numbers, as far as their bytes tell.
+bool AreSame(const Tensor& a, const Tensor& b) {
+  return a.type == b.type && a.shape == b.shape && std::ranges::equal(a.data, b.data) &&
+         std::ranges::equal(a.scales, b.scales);
+}
+
+}  // namespace
+
+void ModelFiles::BringNames() {
+  const FamilyNames names(spec_);
+  TensorMap brought;
+  std::set<std::string> left_out;
+  int64_t bytes = 0;
+  for (auto& [name, tensor] : tensors_) {
+    if (spec_.text_only && IsOfSenses(name)) {
+      left_out.emplace(name.substr(0, name.find('.', name.starts_with("model.") ? sizeof("model.") - 1 : 0)));
+      bytes += static_cast<int64_t>(tensor.data.size());
+      continue;
+    }
+    const std::string wanted = names.Of(name);
+    if (!brought.emplace(wanted, std::move(tensor)).second)
+      Fail("{}: tensor {} is there under two names, one of them {}", path_, wanted, name.substr(0, 100));
+  }
+  tensors_ = std::move(brought);
+  if (!spec_.text_only) return;
+  notes_.push_back(fmt::format("{}: text only: of the files, {} ({:.1f} MiB) are left out", path_,
+                               left_out.empty() ? "no tensors" : fmt::format("{}", fmt::join(left_out, ", ")),
+                               static_cast<double>(bytes) / (1 << 20)));
+}
+
+void ModelFiles::SettleHead(bool only_embeds) {
+  ModelSpec untied = spec_;
+  untied.tied_embeddings = false;
+  std::string head_name, embedding_name;
+  for (const WeightSpec& weight : WeightsOf(untied)) {
+    if (weight.role == Role::kHead) head_name = PatternOf(weight, Naming::kHf);
+    if (weight.role == Role::kEmbedding) embedding_name = PatternOf(weight, Naming::kHf);
+  }
+  const auto head = tensors_.find(head_name), embedding = tensors_.find(embedding_name);
+  if (head == tensors_.end()) {
+    if (spec_.tied_embeddings || !only_embeds) return;
+    spec_.tied_embeddings = true;
+    spec_.has_head = false;
+    notes_.push_back(fmt::format("{}: there is no {}: the model makes embeddings only", path_, head_name));
+  } else if (spec_.tied_embeddings && embedding == tensors_.end()) {
+    tensors_.emplace(embedding_name, head->second);  // either of the two is both
+  } else if (spec_.tied_embeddings && !AreSame(head->second, embedding->second)) {
+    spec_.tied_embeddings = false;
+    notes_.push_back(
+        fmt::format("{}: the configuration says tie_word_embeddings, and the files have a {} that differs from {}: it "
+                    "is taken, as HF does",
+                    path_, head_name, embedding_name));
+  }
 }
 
 }  // namespace quire

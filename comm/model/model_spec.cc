@@ -169,13 +169,29 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
   }
 }
 
+void ReadReach(ModelSpec& spec) {
+  spec.longest_position = spec.max_position;
+  if (spec.position != Position::kRope) return;
+  double reach = HUGE_VAL;
+  bool made_for = true;
+  for (size_t i = 0; i < spec.ropes.size(); ++i) {
+    if (RotatedDims(spec, static_cast<int64_t>(i)) == 0) continue;
+    reach = std::min(reach, ReachOf(spec.ropes[i], spec.max_position));
+    made_for = made_for && spec.ropes[i].scaling != RopeScaling::kLinear;
+  }
+  if (!(reach > static_cast<double>(spec.max_position) && reach <= kMaxExtent)) return;
+  spec.longest_position = static_cast<int64_t>(reach);
+  if (made_for) spec.max_position = spec.longest_position;
+}
+
 // The bindings name every member, so that a new one does not compile until it is told here, too.
 std::string TextOf(const ModelSpec& spec) {
-  const auto& [architecture, hidden, heads, vocab, max_position, epsilon, ropes, tied, qkv_bias, qk_norm, value_norm,
-               norm, before, after, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias,
-               gated, activation, gate_limit, sinks, attention_gate, parallel, shared_norm, position, position_offset,
-               alibi, fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale,
-               layer_input, score_cap, logit_cap, interleaved, quants, latent, mixture, recurrence, layers, eos] = spec;
+  const auto& [architecture, hidden, heads, vocab, max_position, longest, epsilon, ropes, tied, has_head, text_only,
+               qkv_bias, qk_norm, value_norm, norm, before, after, add_one, norm_bias, layer_scales, embedding_norm,
+               out_bias, mlp_bias, head_bias, gated, activation, gate_limit, sinks, attention_gate, parallel,
+               shared_norm, position, position_offset, alibi, fused_by_head, transposed, embedding_scale,
+               attention_scale, residual_scale, logit_scale, layer_input, score_cap, logit_cap, interleaved, quants,
+               latent, mixture, recurrence, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
                                  epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
@@ -189,7 +205,7 @@ std::string TextOf(const ModelSpec& spec) {
   for (const Rope& rope : ropes) text += fmt::format(" [{}]", TextOf(rope));
   text += fmt::format(" {} {} {} {} {} {} [{}] [{}]", gate_limit, sinks, attention_gate, value_norm, layer_scales,
                       layer_input, TextOf(mixture), TextOf(recurrence));
-  text += fmt::format(" [{}]", TextOf(latent));
+  text += fmt::format(" [{}] {} {} {}", TextOf(latent), has_head, text_only, longest);
   for (const LayerSpec& layer : layers) {
     const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture] = layer;
     text += fmt::format(" {},{},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from,

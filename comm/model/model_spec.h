@@ -84,10 +84,13 @@ struct ModelSpec {
   int64_t hidden_size = 0;
   int64_t num_heads = 0;  // query heads of every layer
   int64_t vocab_size = 0;
-  int64_t max_position = 0;            // longest sequence the model was trained for
+  int64_t max_position = 0;            // longest sequence the model was made for
+  int64_t longest_position = 0;        // longest that its positions reach as they are scaled, if somebody asks for it
   double norm_epsilon = 0;             // of RMSNorm or LayerNorm
   std::vector<Rope> ropes = {Rope()};  // kinds of rotation: LayerSpec::rope. Not empty
   bool tied_embeddings = false;        // the output head is the embedding
+  bool has_head = true;                // otherwise the model makes embeddings only, and the tied head means nothing
+  bool text_only = false;              // the files are of a model that sees or hears as well, of which this is a part
   bool qkv_bias = false;               // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;
   bool value_norm = false;  // each head of the values is normed, without weights; with QkNorm::kHeads
@@ -160,6 +163,10 @@ struct ModelSpec {
     return widest;
   }
 };
+
+/// Sets how far positions reach from how they are scaled: YaRN and Llama 3's way make the model one for contexts so
+/// long, linear scaling lets them be asked for. A model some of whose layers rotate without scaling stays as it is.
+void ReadReach(ModelSpec& spec);
 
 /// Throws Error beginning with `path` when a value is out of its range or two contradict each other.
 void CheckSpec(const ModelSpec& spec, const std::string& path);

@@ -14,8 +14,10 @@ ModelTree::ModelTree(const std::string& directory) : directory_(directory) {
   const fs::path real = fs::canonical(directory, error);
   if (error || !fs::is_directory(real, error)) Fail("{}: no such directory", directory);
   roots_.push_back((real / "").string());
-  if (real.parent_path().filename() == "snapshots")
-    roots_.push_back((real.parent_path().parent_path() / "blobs" / "").string());
+  if (real.parent_path().filename() != "snapshots") return;
+  // The folder of blobs may be a link itself, to a disk with more room.
+  const fs::path blobs = fs::canonical(real.parent_path().parent_path() / "blobs", error);
+  if (!error) roots_.push_back((blobs / "").string());
 }
 
 bool ModelTree::Has(const std::string& name) const {

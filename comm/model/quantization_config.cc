@@ -66,6 +66,43 @@ StoredQuants Awq(const HfConfig& config) {
   return {.method = StoredQuants::Method::kAwq, .bits = Bits(config, {4}), .group = GroupSize(config)};
 }
 
+/// Modules that AutoRound gives settings of their own: those that stay plain, which their tensors show, and those that
+/// are as all others.
+void RequireAlike(const HfConfig& config) {
+  if (!config.Has("extra_config")) return;
+  const int64_t bits = config.Count("bits"), group = GroupSize(config);
+  for (const auto& [module, settings] : config.At("extra_config").items()) {
+    const HfConfig own(settings, config.path() + ": extra_config: " + module.substr(0, 100));
+    const int64_t its_bits = own.Count("bits", bits);
+    const bool plain = its_bits >= 16;
+    if (plain || (its_bits == bits && own.Count("group_size", group) == group)) continue;
+    Fail("{}: bits = {} in groups of {} is not supported: all quantised matrices must be alike", own.path(), its_bits,
+         own.Count("group_size", group));
+  }
+}
+
+/// AutoRound's own name for files whose bytes are as GPTQ or AWQ have them, by what packing_format or, in older files,
+/// backend says.
+StoredQuants AutoRound(const HfConfig& config) {
+  RequireText(config, "data_type", {"int"});
+  RequireAlike(config);
+  const std::string said = Lower(config.Text("packing_format", config.Text("backend", "auto")));
+  const auto is = [&](std::string_view packing) {
+    const std::string whole = "auto_round:" + std::string(packing);
+    return said == whole || said.starts_with(whole + ":");
+  };
+  if (said == "auto" || is("auto_gptq") || is("gptq")) {
+    return {.method = StoredQuants::Method::kGptq,
+            .bits = Bits(config, {4, 8}),
+            .group = GroupSize(config),
+            .zero_offset = 1};
+  }
+  if (is("auto_awq") || is("awq"))
+    return {.method = StoredQuants::Method::kAwq, .bits = Bits(config, {4}), .group = GroupSize(config)};
+  Fail("{}: packing_format \"{}\" is not supported; supported: auto_round:auto_gptq, auto_round:auto_awq",
+       config.path(), said.substr(0, 100));
+}
+
 void ReadBlocks(const HfConfig& config, const char* key, StoredQuants& quants) {
   if (!config.Has(key)) return;
   const std::vector<double> sizes = config.Reals(key);
@@ -91,7 +128,8 @@ StoredQuants Fp8(const HfConfig& config) {
 StoredQuants CompressedTensors(const HfConfig& config) {
   RequireText(config, "format",
               {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "mixed-precision", "dense"});
-  RequireText(config, "quantization_status", {"compressed"});
+  // The status is that of the tool that wrote the file; whether matrices are compressed is seen in their tensors.
+  RequireText(config, "quantization_status", {"compressed", "frozen"});
   if (config.Has("sparsity_config")) {
     const std::string path = config.path() + ": sparsity_config";
     RequireText(HfConfig(config.At("sparsity_config"), path), "format", {"dense"});
@@ -112,8 +150,13 @@ struct Reader {
   const char* method;
   StoredQuants (*read)(const HfConfig&);
 };
-constexpr std::array<Reader, 5> kReaders = {
-    {{"gptq", Gptq}, {"awq", Awq}, {"fp8", Fp8}, {"fbgemm_fp8", Fp8}, {"compressed-tensors", CompressedTensors}}};
+constexpr std::array<Reader, 7> kReaders = {{{"gptq", Gptq},
+                                             {"awq", Awq},
+                                             {"fp8", Fp8},
+                                             {"fbgemm_fp8", Fp8},
+                                             {"compressed-tensors", CompressedTensors},
+                                             {"auto-round", AutoRound},
+                                             {"intel/auto-round", AutoRound}}};
 
 }  // namespace
 

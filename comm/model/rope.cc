@@ -65,6 +65,19 @@ void CheckRope(const Rope& rope, const std::string& path) {
   }
 }
 
+double ReachOf(const Rope& rope, int64_t declared) {
+  switch (rope.scaling) {
+    case RopeScaling::kLinear:
+      return rope.factor * static_cast<double>(declared);
+    case RopeScaling::kLlama3:
+    case RopeScaling::kYarn:
+      return rope.factor * rope.original_max_position;
+    case RopeScaling::kLongRope:
+      break;
+  }
+  return static_cast<double>(declared);
+}
+
 std::string TextOf(const Rope& rope) {
   const auto& [theta, rotated, scaling, factor, attention, low, high, fast, slow, truncate, original, growth, turning,
                divisors, longs] = rope;

@@ -41,6 +41,9 @@ struct Rope {
 /// Throws Error beginning with `path` when a number is out of its range.
 void CheckRope(const Rope& rope, const std::string& path);
 
+/// How long a sequence such positions reach, of a model that says it was made for `declared`.
+double ReachOf(const Rope& rope, int64_t declared);
+
 /// Every field as text.
 std::string TextOf(const Rope& rope);
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 #include "comm/base/error.h"
 #include "comm/base/plain_word.h"
+#include "comm/model/formats/gguf_parts.h"
 #include "comm/model/formats/mapped_file.h"
 
 namespace quire {
@@ -23,26 +25,55 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// The model inside a snapshot: the folder, or the only GGUF file of a repository that has nothing else.
-std::string InSnapshot(const fs::path& snapshot, const std::string& name) {
-  if (fs::exists(snapshot / "config.json")) return snapshot;
+/// A folder in which what the environment says begins with ~ is one of the user's.
+fs::path Expanded(const std::string& folder) {
+  const bool is_home = folder == "~" || folder.starts_with("~/");
+  return is_home ? fs::path(Environment("HOME")) / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);
+}
+
+/// The GGUF models in a folder and in those inside it, of split ones the first part. What models see by lies beside
+/// them in files of its own (mmproj), which are no models.
+std::vector<std::string> GgufModelsIn(const fs::path& folder) {
+  constexpr int kDeepest = 1;
   std::vector<std::string> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(snapshot)) {
-    if (entry.path().extension() == ".gguf") files.push_back(entry.path());
+  const auto options = fs::directory_options::skip_permission_denied;
+  for (auto entry = fs::recursive_directory_iterator(folder, options); entry != fs::recursive_directory_iterator();
+       ++entry) {
+    if (entry.depth() >= kDeepest) entry.disable_recursion_pending();
+    const fs::path& path = entry->path();
+    if (path.extension() != ".gguf" || path.filename().string().find("mmproj") != std::string::npos) continue;
+    const std::optional<GgufPart> part = GgufPartNamed(path);
+    if (!part || part->number == 1) files.push_back(path);
   }
-  if (files.size() == 1) return files.front();
   std::ranges::sort(files);
-  if (files.empty()) Fail("{}: neither config.json nor a GGUF file in {}", name, snapshot.string());
+  return files;
+}
+
+bool HasWeights(const fs::path& folder) {
+  const auto is_there = [&](const char* name) { return fs::exists(fs::symlink_status(folder / name)); };
+  return is_there("model.safetensors") || is_there("model.safetensors.index.json");
+}
+
+/// The model inside a folder: the folder, or the only GGUF model of one that has no other weights.
+std::string InFolder(const fs::path& folder, const std::string& name) {
+  const bool has_config = fs::exists(folder / "config.json");
+  if (has_config && HasWeights(folder)) return folder;
+  const std::vector<std::string> files = GgufModelsIn(folder);
+  if (files.size() == 1) return files.front();
+  if (has_config && files.empty()) return folder;
+  if (files.empty()) Fail("{}: neither config.json nor a GGUF file in {}", name, folder.string());
   Fail("{}: several GGUF files; give one of them: {}", name, fmt::join(files, " "));
 }
 
 }  // namespace
 
 fs::path HuggingFaceCache() {
-  if (const std::string cache = Environment("HF_HUB_CACHE"); !cache.empty()) return cache;
-  if (const std::string home = Environment("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+    if (const std::string cache = Environment(name); !cache.empty()) return Expanded(cache);
+  }
+  if (const std::string home = Environment("HF_HOME"); !home.empty()) return Expanded(home) / "hub";
   const std::string xdg = Environment("XDG_CACHE_HOME");
-  const fs::path cache = !xdg.empty() ? fs::path(xdg) : fs::path(Environment("HOME")) / ".cache";
+  const fs::path cache = Expanded(!xdg.empty() ? xdg : "~/.cache");
   return cache / "huggingface" / "hub";
 }
 
@@ -54,6 +85,8 @@ bool IsModelName(const std::string& text) {
 
 std::string FindModel(const std::string& text) {
   std::error_code ignored;
+  if (fs::is_directory(text, ignored))
+    return HasWeights(text) || GgufModelsIn(text).empty() ? text : InFolder(text, text);
   if (fs::exists(text, ignored) || !IsModelName(text)) return text;
   std::string folder = "models--" + text;
   folder.replace(folder.find('/'), 1, "--");
@@ -62,8 +95,7 @@ std::string FindModel(const std::string& text) {
     std::string commit = ReadTextFile(main, kMaxReferenceBytes);
     commit.erase(commit.find_last_not_of(" \r\n") + 1);
     const fs::path snapshot = repository / "snapshots" / commit;
-    if (!commit.empty() && IsMadeOf(commit, "") && fs::is_directory(snapshot, ignored))
-      return InSnapshot(snapshot, text);
+    if (!commit.empty() && IsMadeOf(commit, "") && fs::is_directory(snapshot, ignored)) return InFolder(snapshot, text);
   }
   Fail("{}: no such path, and no model of this name in {}; deploy/fetch-model {} fetches it", text,
        HuggingFaceCache().string(), text);

@@ -5,6 +5,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/yaml_tree.h"
+#include "comm/model/formats/gguf_parts.h"
 #include "comm/model/formats/mapped_file.h"
 #include "coordinator/cli/exposure.h"
 #include "coordinator/cli/model_source.h"
@@ -46,6 +47,7 @@ std::string DefaultModelName(const std::string& given, const std::string& found)
   if (given != found) return given;
   std::filesystem::path path = std::filesystem::path(found).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
+  if (const auto part = GgufPartNamed(path)) return std::filesystem::path(part->prefix).filename();
   return path.extension() == ".gguf" ? path.stem() : path.filename();
 }
 

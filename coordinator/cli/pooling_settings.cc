@@ -146,12 +146,15 @@ PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, co
   if (found.pooling == Pooling::kNone) options.no_pooling = found.why_none;
 
   const bool has_vectors = found.pooling != Pooling::kNone;
+  if (!model.spec().has_head)
+    options.no_answers = "the model's files have no output head: it makes embeddings only (POST /v1/embeddings)";
   if (settings.scoring == ScoringMode::kNone) {
     options.no_scores = "--scoring none says so";
   } else if (settings.scoring == ScoringMode::kCosine) {
     if (!has_vectors) Fail("--scoring cosine: {}", options.no_pooling);
   } else if (settings.scoring == ScoringMode::kYesNo || !has_vectors) {
-    FindAnswers(tokenizer, options);
+    options.no_scores = options.no_answers;
+    if (options.no_answers.empty()) FindAnswers(tokenizer, options);
     if (settings.scoring == ScoringMode::kYesNo && !options.by_answer) Fail("--scoring yes-no: {}", options.no_scores);
   }
   return options;

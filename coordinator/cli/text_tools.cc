@@ -1,6 +1,9 @@
 #include "coordinator/cli/text_tools.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
+
+#include <algorithm>
 
 #include "comm/base/error.h"
 #include "comm/model/checksums.h"
@@ -8,12 +11,22 @@
 
 namespace quire {
 
+namespace {
+
+constexpr int64_t kMostBeyond = 256;  // added tokens without an embedding
+
+/// The vocabulary without the tokens that the model has no embedding for.
+Vocabulary KnownTo(const ModelSpec& spec, Vocabulary vocabulary) {
+  const auto known = static_cast<size_t>(spec.vocab_size);
+  vocabulary.bytes.resize(std::min(vocabulary.bytes.size(), known));
+  return vocabulary;
+}
+
+}  // namespace
+
 TextTools::TextTools(const ModelFiles& model, const Topology& topology) : tokenizer(TokenizerDataOf(model)) {
   const Topology::Model& settings = topology.model;
-  if (tokenizer.vocab_size() > model.spec().vocab_size) {
-    Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(),
-         model.spec().vocab_size);
-  }
+  CheckVocabulary(model);
   try {
     chat = std::make_unique<ChatTemplate>(tokenizer.data());
     answer_format = FormatOfTemplate(chat->source());
@@ -24,8 +37,8 @@ TextTools::TextTools(const ModelFiles& model, const Topology& topology) : tokeni
   if (chosen_format) answer_format.tools = ToolFormatNamed(settings.tool_call_parser).value();
   if (settings.reasoning_parser != "auto")
     answer_format.reasoning = ReasoningFormatNamed(settings.reasoning_parser).value();
-  vocabulary =
-      std::make_shared<const Vocabulary>(VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format)));
+  vocabulary = std::make_shared<const Vocabulary>(
+      KnownTo(model.spec(), VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format))));
   pooling = PoolingOf(model, tokenizer, settings, topology.scheduler.max_running);
   request.vocab_size = static_cast<int>(model.spec().vocab_size);
   request.defaults = SamplingDefaultsOf(model, settings);
@@ -33,6 +46,31 @@ TextTools::TextTools(const ModelFiles& model, const Topology& topology) : tokeni
     spdlog::info("the model's defaults of sampling: {}", DescribeDefaults(request.defaults));
   unknown = std::make_unique<UnknownFields>(topology.server.ignore_unknown_fields);
   request.unknown = unknown.get();
+}
+
+/// Added tokens may have no embedding, as those of images in files of a text model: prompts with one are refused. Any
+/// others make it the tokenizer of another model.
+void TextTools::CheckVocabulary(const ModelFiles& model) const {
+  const auto known = model.spec().vocab_size;
+  const auto is_added = [&](TokenId token) {
+    return std::ranges::find(tokenizer.data().added, token, &AddedToken::id) != tokenizer.data().added.end();
+  };
+  const auto is_around = [&](TokenId token) {
+    const TokenizerData& data = tokenizer.data();
+    return std::ranges::count(data.prefix, token) + std::ranges::count(data.suffix, token) > 0;
+  };
+  std::vector<TokenId> beyond;
+  for (auto token = static_cast<TokenId>(known); token < tokenizer.vocab_size(); ++token) {
+    if (tokenizer.Bytes(token).empty()) continue;
+    if (std::ssize(beyond) == kMostBeyond || !is_added(token) || is_around(token)) {
+      Fail("{}: the tokenizer has {} tokens, the model {}: are they files of one model?", model.path(),
+           tokenizer.vocab_size(), known);
+    }
+    beyond.push_back(token);
+  }
+  if (beyond.empty()) return;
+  spdlog::warn("{}: the model has no embedding for tokens {}: prompts with one are refused", model.path(),
+               fmt::join(beyond, ", "));
 }
 
 RequestLimits TextTools::LimitsWith(int max_model_len, int max_choices) const {
@@ -56,7 +94,9 @@ ModelFiles OpenModel(const Topology::Model& model) {
     spdlog::info("{}: {:.1f} MiB are what {} says", model.path, static_cast<double>(bytes) / (1 << 20),
                  model.checksums);
   }
-  return ModelFiles::Open(model.path, model.load_format);
+  ModelFiles files = ModelFiles::Open(model.path, model.load_format);
+  for (const std::string& note : files.notes()) spdlog::warn("{}", note);
+  return files;
 }
 
 }  // namespace quire

@@ -33,6 +33,9 @@ struct TextTools {
   PoolingOptions pooling;
   std::unique_ptr<UnknownFields> unknown;
   RequestLimits request;  // what model and settings say of it
+
+ private:
+  void CheckVocabulary(const ModelFiles& model) const;
 };
 
 /// The model, whose files are compared with their checksums first where the settings name any. Throws Error.

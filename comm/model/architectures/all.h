@@ -7,12 +7,13 @@ namespace quire::architectures {
 
 extern const Architecture kLlama, kMistral, kMinistral, kMinistral3;  // llama.cc
 extern const Architecture kQwen2, kQwen3;                             // qwen.cc
+extern const Architecture kQwen2Vl, kQwen25Vl, kQwen3Vl;              // qwen.cc
 extern const Architecture kPhi3;                                      // phi3.cc
 extern const Architecture kGranite, kGraniteMoe, kGraniteHybrid;      // granite.cc
 extern const Architecture kSmolLm3;                                   // smollm3.cc
 extern const Architecture kOlmo2, kOlmo3;                             // olmo.cc
 extern const Architecture kGemma, kGemma2, kGemma3;                   // gemma.cc
-extern const Architecture kGemma4, kGemma4Whole;                      // gemma4.cc
+extern const Architecture kGemma4;                                    // gemma4.cc
 extern const Architecture kGlm, kGlm4;                                // glm.cc
 extern const Architecture kBloom;                                     // bloom.cc
 extern const Architecture kMpt;                                       // mpt.cc
@@ -33,8 +34,7 @@ extern const Architecture kDots1;                                     // dots1.c
 extern const Architecture kMiniMaxM2;                                 // minimax_m2.cc
 extern const Architecture kErnie, kErnieMoe;                          // ernie.cc
 extern const Architecture kLfm2, kLfm2Moe;                            // lfm2.cc
-extern const Architecture kQwen3Next, kQwen35, kQwen35Moe;            // qwen_hybrid.cc
-extern const Architecture kQwen35Text, kQwen35MoeText;                // qwen_hybrid.cc
+extern const Architecture kQwen3Next, kQwen35Text, kQwen35MoeText;    // qwen_hybrid.cc
 extern const Architecture kBamba;                                     // bamba.cc
 extern const Architecture kNemotronH, kNemotronHMoe;                  // nemotron_h.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc

@@ -10,6 +10,7 @@ namespace {
 
 ModelSpec BambaFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.partial = 0.5});
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.SetAll(&LayerSpec::rope, 0);
   std::vector<std::string> kinds(spec.layers.size(), "mamba");
   for (const double index : config.Reals("attn_layer_indices")) {

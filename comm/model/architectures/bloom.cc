@@ -72,6 +72,6 @@ std::vector<WeightSpec> BloomWeights(const ModelSpec& spec) {
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
-constexpr Architecture kBloom = {"bloom", "bloom", BloomFromHf, BloomFromGguf, NormedBloomWeights, "transformer."};
+constexpr Architecture kBloom = {"bloom", "bloom", BloomFromHf, BloomFromGguf, NormedBloomWeights};
 
 }  // namespace quire::architectures

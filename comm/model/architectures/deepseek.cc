@@ -27,7 +27,7 @@ void SetLatent(const LatentAttention& latent, double yarn, const std::string& pa
   spec.attention_scale = yarn * yarn / std::sqrt(static_cast<double>(latent.query_dim()));
 }
 
-/// By the models' own code, and as llama.cpp and vLLM have it. (HF leaves it out for V2.)
+/// By the models' own code, and as HF, llama.cpp and vLLM have it.
 double YarnOfHf(const HfConfig& config, const ModelSpec& spec) {
   if (spec.ropes[0].scaling != RopeScaling::kYarn) return 1;
   const char* key = config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
@@ -73,6 +73,7 @@ ModelSpec DeepseekV3FromHf(const HfConfig& config) {
 
 ModelSpec Glm4MoeLiteFromHf(const HfConfig& config) {
   ModelSpec spec = LatentsFromHf(config);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   const std::vector<std::string> kinds = config.Texts("mlp_layer_types");
   if (kinds.empty()) {
     SetMixtureFrom(config.Count("first_k_dense_replace", 1), spec, CorrectedMixtureFromHf(config, true), config.path());

@@ -11,10 +11,11 @@ namespace {
 ModelSpec Dots1FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   spec.qk_norm = QkNorm::kHeads;
-  const int64_t window = config.RealOrNull("sliding_window", 4096) == 0 ? 0 : config.Count("sliding_window", 4096);
+  const int64_t window = WindowOf(config, 4096);
   const int64_t last = config.Count("max_window_layers", 62);
   ReadKinds(config, spec, window, [&](int64_t layer) { return layer >= last; });
   config.At("n_shared_experts");
+  config.Has("scoring_func");  // files call it noaux_tc; HF does not look at it, and takes sigmoids
   SetMixtureFrom(config.Count("first_k_dense_replace", 0), spec, CorrectedMixtureFromHf(config, false), config.path());
   return spec;
 }

@@ -77,6 +77,6 @@ std::vector<WeightSpec> FalconWeights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kFalcon = {"falcon", "falcon", FalconFromHf, FalconFromGguf, FalconWeights, "transformer."};
+constexpr Architecture kFalcon = {"falcon", "falcon", FalconFromHf, FalconFromGguf, FalconWeights};
 
 }  // namespace quire::architectures

@@ -165,19 +165,6 @@ ModelSpec Gemma4FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// A model that sees and hears, of which only the text model is used.
-ModelSpec Gemma4WholeFromHf(const HfConfig& config) {
-  const HfConfig text(config.At("text_config"), config.path() + ": text_config");
-  ModelSpec spec = Gemma4FromHf(text);
-  const bool tied = config.Flag("tie_word_embeddings", spec.tied_embeddings);
-  if (tied != spec.tied_embeddings) {
-    Fail("{}: tie_word_embeddings = {} and another one in text_config are not supported", config.path(), tied);
-  }
-  spec.eos_token_ids = text.TokenIds("eos_token_id");
-  text.RefuseWhatNobodyRead();
-  return spec;
-}
-
 /// Tokens that end an answer, of which such files name one.
 std::vector<TokenId> EndTokens(const GgufConfig& config) {
   const auto& tokens = config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens");
@@ -286,13 +273,5 @@ std::vector<WeightSpec> Gemma4Weights(const ModelSpec& spec) {
 }  // namespace
 
 constexpr Architecture kGemma4 = {"gemma4_text", "gemma4", Gemma4FromHf, Gemma4FromGguf, Gemma4Weights};
-constexpr Architecture kGemma4Whole = {
-    .hf = "gemma4",
-    .gguf = nullptr,
-    .from_hf = Gemma4WholeFromHf,
-    .from_gguf = nullptr,
-    .weights = Gemma4Weights,
-    .hf_text = "model.language_model.",
-};
 
 }  // namespace quire::architectures

@@ -59,6 +59,6 @@ constexpr const char* kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};
 
 }  // namespace
 
-constexpr Architecture kGpt2 = {"gpt2", "gpt2", Gpt2FromHf, Gpt2FromGguf, Gpt2Weights, "transformer.", kGpt2Buffers};
+constexpr Architecture kGpt2 = {"gpt2", "gpt2", Gpt2FromHf, Gpt2FromGguf, Gpt2Weights, kGpt2Buffers};
 
 }  // namespace quire::architectures

@@ -58,7 +58,7 @@ constexpr const char* kGptNeoXBuffers[] = {".attention.bias", ".attention.masked
 
 }  // namespace
 
-constexpr Architecture kGptNeoX = {"gpt_neox",     "gptneox",   GptNeoXFromHf,  GptNeoXFromGguf,
-                                   GptNeoXWeights, "gpt_neox.", kGptNeoXBuffers};
+constexpr Architecture kGptNeoX = {"gpt_neox",      "gptneox",      GptNeoXFromHf,
+                                   GptNeoXFromGguf, GptNeoXWeights, kGptNeoXBuffers};
 
 }  // namespace quire::architectures

@@ -12,7 +12,7 @@ namespace quire::architectures {
 namespace {
 
 constexpr int64_t kFullEvery = 2;
-constexpr double kTheta = 150000, kLimit = 7, kSlope = 1.702;
+constexpr double kGptOssTheta = 150000, kLimit = 7, kSlope = 1.702;
 
 constexpr const char* kGateUpBias = "model.layers.{}.mlp.experts.gate_up_proj_bias";
 constexpr MixtureNames kNames = {.router = "model.layers.{}.mlp.router.weight",
@@ -46,7 +46,7 @@ bool HasMxFp4(const HfConfig& config) {
 
 ModelSpec GptOssFromHf(const HfConfig& config) {
   if (!config.Has("rope_scaling")) config.At("rope_parameters");  // what HF makes up without them is no model's
-  ModelSpec spec = LlamaFromHf(config, {.theta = kTheta});
+  ModelSpec spec = LlamaFromHf(config, {.theta = kGptOssTheta});
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 64));
   spec.qkv_bias = spec.out_bias = config.Flag("attention_bias", true);

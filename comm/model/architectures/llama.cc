@@ -20,10 +20,13 @@ constexpr const char* kPostAttentionNorm = "model.layers.{}.post_attention_layer
 
 int64_t UsualHeadDim(const ModelSpec& spec) { return spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0; }
 
-/// Families whose layers all are mixtures may leave the size of other MLPs out, which none of them has.
+/// Families whose layers all are mixtures may leave the size of other MLPs out, which none of them has; the first files
+/// of LFM2 call it block_ff_dim.
 int64_t MlpColumns(const HfConfig& config) {
-  const bool left_out = !config.Has("intermediate_size") && config.Has("moe_intermediate_size");
-  return config.Count(left_out ? "moe_intermediate_size" : "intermediate_size");
+  for (const char* key : {"intermediate_size", "block_ff_dim", "moe_intermediate_size"}) {
+    if (config.Has(key)) return config.Count(key);
+  }
+  return config.Count("intermediate_size");
 }
 
 /// Files of models all of whose MLPs are mixtures may leave out the size of others.
@@ -56,22 +59,36 @@ ModelSpec InterleavedFromGguf(const GgufConfig& config) {
   return spec;
 }
 
+constexpr int64_t kMistralWindow = 4096;
+
 /// HF attends to the whole context in a llama, whatever its file says of a window; in a mistral, only within it.
-ModelSpec MistralFromHf(const HfConfig& config, const RopeHabits& habits) {
+ModelSpec MistralFromHf(const HfConfig& config, const RopeHabits& habits, int64_t usual_window) {
   ModelSpec spec = LlamaFromHf(config, habits);
-  const int64_t window = config.Count("sliding_window", 0);
+  const int64_t window = WindowOf(config, usual_window);
   for (LayerSpec& layer : spec.layers) layer.window = window;
   RequireKinds(config, spec, window > 0 ? kSliding : kFull);
   return spec;
 }
 
-ModelSpec PlainMistralFromHf(const HfConfig& config) { return MistralFromHf(config, {}); }
+ModelSpec PlainMistralFromHf(const HfConfig& config) { return MistralFromHf(config, {}, kMistralWindow); }
 
 /// Mistral with queries that grow with their positions. What HF makes up for a file that does not say how positions
 /// rotate is no model's.
 ModelSpec Ministral3FromHf(const HfConfig& config) {
   config.At("rope_parameters");
-  return MistralFromHf(config, {.queries_grow = true});
+  ModelSpec spec = MistralFromHf(config, {.queries_grow = true}, 0);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  return spec;
+}
+
+/// The text model of Mistral 3, as GGUF calls it: a llama whose queries may grow with their positions.
+ModelSpec Mistral3FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  spec.interleaved_rope_rows = true;
+  spec.ropes[0].query_growth = config.Real("attention.temperature_scale", 0);
+  const double all = config.Real("rope.scaling.yarn_log_multiplier", 0);
+  if (all != 0) spec.ropes[0].attention_factor /= YarnAttention(spec.ropes[0].factor, all);
+  return spec;
 }
 
 ModelSpec PlainLlamaFromHf(const HfConfig& config) {
@@ -83,12 +100,18 @@ ModelSpec PlainLlamaFromHf(const HfConfig& config) {
 /// Mistral with a window in some layers.
 ModelSpec MinistralFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
-  const int64_t window = config.Count("sliding_window", 0);
+  const int64_t window = WindowOf(config, kMistralWindow);
   ReadKinds(config, spec, window, [&](int64_t) { return window > 0; });
   return spec;
 }
 
 }  // namespace
+
+int64_t WindowOf(const HfConfig& config, int64_t otherwise) {
+  constexpr const char* kWindow = "sliding_window";
+  const bool is_null = !config.Has(kWindow) && config.json().contains(kWindow);
+  return is_null ? 0 : config.Count(kWindow, otherwise);
+}
 
 std::vector<LayerSpec> LayersOf(int64_t count, const std::string& path) {
   if (count < 1 || count > kMaxLayers) Fail("{}: num_hidden_layers = {} is out of range", path, count);
@@ -255,7 +278,7 @@ void AddNormsAround(std::vector<WeightSpec>& weights) {
 
 constexpr Architecture kLlama = {"llama", "llama", PlainLlamaFromHf, InterleavedFromGguf, LlamaWeights};
 constexpr Architecture kMistral = {"mistral", nullptr, PlainMistralFromHf, nullptr, LlamaWeights};
-constexpr Architecture kMinistral3 = {"ministral3", nullptr, Ministral3FromHf, nullptr, LlamaWeights};
+constexpr Architecture kMinistral3 = {"ministral3", "mistral3", Ministral3FromHf, Mistral3FromGguf, LlamaWeights};
 constexpr Architecture kMinistral = {"ministral", nullptr, MinistralFromHf, nullptr, LlamaWeights};
 
 }  // namespace quire::architectures

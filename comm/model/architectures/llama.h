@@ -27,6 +27,9 @@ std::vector<LayerSpec> LayersOf(int64_t count, const std::string& path);
 /// config.json's layer_types, one for each layer, or nothing where the file does not list them.
 std::vector<std::string> KindsOfLayers(const HfConfig& config, const ModelSpec& spec);
 
+/// config.json's sliding_window: null is none, and a file that is silent has the family's.
+int64_t WindowOf(const HfConfig& config, int64_t otherwise);
+
 /// Whether such a kind has a window; throws Error for a kind that is neither sliding nor full attention.
 bool IsSliding(const HfConfig& config, const std::string& kind);
 

@@ -76,13 +76,15 @@ Mixture MixtureFromGguf(const GgufConfig& config) {
 }
 
 void RequireSigmoid(const HfConfig& config) {
-  if (const std::string score = config.Text("scoring_func", "sigmoid"); score != "sigmoid") {
+  // Some files name the way experts are chosen instead, which has sigmoids.
+  const std::string score = config.Text("scoring_func", "sigmoid");
+  if (score != "sigmoid" && score != "noaux_tc") {
     Fail("{}: scoring_func \"{}\" is not supported; supported: sigmoid", config.path(), score.substr(0, 100));
   }
 }
 
 Mixture CorrectedMixtureFromHf(const HfConfig& config, bool renormalize) {
-  RequireSigmoid(config);
+  if (!config.WasRead("scoring_func")) RequireSigmoid(config);
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
   mixture.shared_intermediate_size = ColumnsOfShared(mixture, config.Count("n_shared_experts", 1), config.path());
   mixture.score = RouterScore::kSigmoid;

@@ -64,6 +64,6 @@ std::vector<WeightSpec> MptWeights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kMpt = {"mpt", "mpt", MptFromHf, MptFromGguf, MptWeights, "transformer."};
+constexpr Architecture kMpt = {"mpt", "mpt", MptFromHf, MptFromGguf, MptWeights};
 
 }  // namespace quire::architectures

@@ -55,6 +55,6 @@ std::vector<WeightSpec> OptWeights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kOpt = {"opt", nullptr, OptFromHf, nullptr, OptWeights, "model."};
+constexpr Architecture kOpt = {"opt", nullptr, OptFromHf, nullptr, OptWeights};
 
 }  // namespace quire::architectures

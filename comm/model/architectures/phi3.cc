@@ -10,6 +10,7 @@ namespace {
 
 ModelSpec Phi3FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.partial = 1, .calls_longrope_otherwise = true});
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("sliding_window", 0);
   return spec;
 }

@@ -2,15 +2,16 @@
 // third norms queries and keys head by head.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/rotation.h"
 
 namespace quire::architectures {
 
 namespace {
 
 /// Layers slide from max_window_layers on, or as newer files list them, and only with use_sliding_window.
-void ReadWindows(const HfConfig& config, ModelSpec& spec) {
-  const int64_t first = config.Count("max_window_layers", 28);
-  const int64_t window = config.Flag("use_sliding_window") ? config.Count("sliding_window") : 0;
+void ReadWindows(const HfConfig& config, ModelSpec& spec, int64_t usual_first = 28) {
+  const int64_t first = config.Count("max_window_layers", usual_first);
+  const int64_t window = config.Flag("use_sliding_window") ? WindowOf(config, 4096) : 0;
   ReadKinds(config, spec, window, [&](int64_t layer) { return layer >= first; });
 }
 
@@ -32,6 +33,41 @@ ModelSpec Qwen3FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   ReadWindows(config, spec);
   spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 128));
+  spec.qk_norm = QkNorm::kHeads;
+  return spec;
+}
+
+/// The text models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: of text alone, the three positions that sections of a rotation
+/// may have agree.
+constexpr RopeHabits kQwenVl = {.theta = 1000000, .sections_agree = true};
+
+ModelSpec Qwen2VlFromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, kQwenVl);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  ReadWindows(config, spec, 80);
+  spec.qkv_bias = true;
+  config.Has("attention_bias");
+  return spec;
+}
+
+ModelSpec Qwen3VlFromHf(const HfConfig& config) {
+  RopeHabits habits = kQwenVl;
+  habits.theta = 500000;
+  ModelSpec spec = LlamaFromHf(config, habits);
+  spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 128));
+  spec.qk_norm = QkNorm::kHeads;
+  return spec;
+}
+
+ModelSpec Qwen2VlFromGguf(const GgufConfig& config) {
+  ModelSpec spec = Qwen2FromGguf(config);
+  config.Has("rope.dimension_sections");
+  return spec;
+}
+
+ModelSpec Qwen3VlFromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  config.Has("rope.dimension_sections");
   spec.qk_norm = QkNorm::kHeads;
   return spec;
 }
@@ -58,5 +94,8 @@ std::vector<WeightSpec> Qwen3Weights(const ModelSpec& spec) {
 
 constexpr Architecture kQwen2 = {"qwen2", "qwen2", Qwen2FromHf, Qwen2FromGguf, Qwen2Weights};
 constexpr Architecture kQwen3 = {"qwen3", "qwen3", Qwen3FromHf, Qwen3FromGguf, Qwen3Weights};
+constexpr Architecture kQwen2Vl = {"qwen2_vl_text", "qwen2vl", Qwen2VlFromHf, Qwen2VlFromGguf, Qwen2Weights};
+constexpr Architecture kQwen25Vl = {"qwen2_5_vl_text", nullptr, Qwen2VlFromHf, nullptr, Qwen2Weights};
+constexpr Architecture kQwen3Vl = {"qwen3_vl_text", "qwen3vl", Qwen3VlFromHf, Qwen3VlFromGguf, Qwen3Weights};
 
 }  // namespace quire::architectures

@@ -104,20 +104,6 @@ ModelSpec Qwen35FromGguf(const GgufConfig& config) {
 
 ModelSpec Qwen35MoeFromGguf(const GgufConfig& config) { return WithMixture(config, Qwen35FromGguf(config)); }
 
-/// The text model of one that sees, whose own configuration says all that counts for texts.
-ModelSpec TextFromHf(const HfConfig& config, ModelSpec (*from_hf)(const HfConfig&)) {
-  const HfConfig text(config.At("text_config"), config.path() + ": text_config");
-  ModelSpec spec = from_hf(text);
-  text.RefuseWhatNobodyRead();
-  spec.eos_token_ids = text.TokenIds("eos_token_id");
-  if (config.Has("tie_word_embeddings") && config.Flag("tie_word_embeddings") != spec.tied_embeddings)
-    Fail("{}: tie_word_embeddings is not what it is in text_config", config.path());
-  return spec;
-}
-
-ModelSpec Qwen35OfBothFromHf(const HfConfig& config) { return TextFromHf(config, HybridFromHf); }
-ModelSpec Qwen35MoeOfBothFromHf(const HfConfig& config) { return TextFromHf(config, Qwen35MoeFromHf); }
-
 /// What projects into the gated delta rule: Recurrence has how files differ.
 std::vector<WeightSpec> Projections(const Recurrence& recurrence) {
   using enum Axis;
@@ -181,21 +167,6 @@ constexpr Architecture kQwen3Next = {.hf = "qwen3_next",
                                      .from_hf = Qwen3NextFromHf,
                                      .from_gguf = Qwen3NextFromGguf,
                                      .weights = HybridWeights,
-                                     .predicts_further = true};
-constexpr const char* kText = "model.language_model.";
-constexpr Architecture kQwen35 = {.hf = "qwen3_5",
-                                  .gguf = nullptr,
-                                  .from_hf = Qwen35OfBothFromHf,
-                                  .from_gguf = nullptr,
-                                  .weights = HybridWeights,
-                                  .hf_text = kText,
-                                  .predicts_further = true};
-constexpr Architecture kQwen35Moe = {.hf = "qwen3_5_moe",
-                                     .gguf = nullptr,
-                                     .from_hf = Qwen35MoeOfBothFromHf,
-                                     .from_gguf = nullptr,
-                                     .weights = HybridWeights,
-                                     .hf_text = kText,
                                      .predicts_further = true};
 constexpr Architecture kQwen35Text = {.hf = "qwen3_5_text",
                                       .gguf = "qwen35",

@@ -110,7 +110,10 @@ Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_di
   }
   std::string type = scaling.Text("rope_type", scaling.Text("type", "default"));
   if (habits.calls_longrope_otherwise && (type == "su" || type == "yarn")) type = "longrope";
-  if (habits.sections_agree) scaling.Has("mrope_section");
+  if (habits.sections_agree) {
+    scaling.Has("mrope_section");
+    if (type == "mrope") type = "default";  // as older files call it
+  }
   if (type == "default") {
     scaling.RefuseWhatNobodyRead();
     return rope;

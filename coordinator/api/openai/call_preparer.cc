@@ -119,6 +119,7 @@ void CallPreparer::Read(const std::string& body, Dialect dialect, const FindConv
       prepared.call = ParseScoreRequest(json, limits, options_.pooling, prepared.pooling.emplace());
       break;
   }
+  if (!prepared.pooling && !options_.pooling.no_answers.empty()) throw ApiError(400, options_.pooling.no_answers);
   if (prepared.pooling) prepared.vector_bytes = options_.pooling.hidden * static_cast<int64_t>(sizeof(float));
   CheckModel(prepared.call);
 }
@@ -179,6 +180,20 @@ ApiError CallPreparer::PromptTooLong(const GenerateCall& call) const {
   return ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
 }
 
+bool CallPreparer::Knows(const std::vector<TokenId>& tokens) const {
+  return std::ranges::all_of(tokens, [&](TokenId token) { return token < options_.request.vocab_size; });
+}
+
+/// A tokenizer may have tokens, mostly of images, for which the model has no embedding.
+void CallPreparer::RefuseUnknown(const std::vector<TokenId>& prompt, const char* field) const {
+  if (Knows(prompt)) return;
+  const TokenId token = *std::ranges::max_element(prompt);
+  throw ApiError(400,
+                 fmt::format("the prompt has token {} (\"{}\"), for which the model has no embedding: it has {} tokens",
+                             token, tokenizer_.Bytes(token).substr(0, 100), options_.request.vocab_size),
+                 field);
+}
+
 /// As vLLM finds them: the word as it is, and behind a space where that is another token. All words together get the
 /// time of one text.
 void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop) const {
@@ -193,8 +208,9 @@ void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop)
     if (bare.empty()) JsonFields::Refuse("bad_words", "must be more than spaces");
     const std::vector<TokenId> alone = tokenizer_.EncodePrompt(bare, false, bounds);
     const std::vector<TokenId> inside = tokenizer_.EncodePrompt(" " + bare, false, bounds);
-    if (!alone.empty()) words.push_back(alone);
-    if (inside.size() == alone.size() && !inside.empty() && inside.front() != alone.front()) words.push_back(inside);
+    if (!alone.empty() && Knows(alone)) words.push_back(alone);  // the model never gives others
+    if (inside.size() == alone.size() && !inside.empty() && inside.front() != alone.front() && Knows(inside))
+      words.push_back(inside);
     tokens += alone.size() + inside.size();
   }
   if (tokens > kMaxBadWordTokens)
@@ -239,6 +255,7 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat,
   for (auto& prompt : prepared.prompts) {
     if (prompt.size() > kept) prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(kept));
     if (prompt.empty()) throw ApiError(400, "the prompt is empty", FieldOf(call));
+    RefuseUnknown(prompt, FieldOf(call));
     prepared.prompt_tokens += prompt.size();
     prepared.longest_prompt = std::max(prepared.longest_prompt, prompt.size());
   }

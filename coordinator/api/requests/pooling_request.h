@@ -12,6 +12,7 @@ struct PoolingOptions {
   Pooling pooling = Pooling::kNone;
   bool normalize = true;         // where a request does not say
   std::string no_pooling;        // why there are no embeddings; empty: there are
+  std::string no_answers;        // why nothing can be generated; empty: it can
   int hidden = 0;                // numbers of a vector
   bool by_answer = false;        // pairs are scored by whether the model answers yes or no, else by their vectors
   std::string no_scores;         // why no pairs are scored; empty: they are

@@ -50,8 +50,13 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
 
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec) {
   const int asked = topology.scheduler.max_model_len;
-  if (asked > spec.max_position)
-    Fail("max_model_len {} exceeds the {} tokens the model was trained for", asked, spec.max_position);
+  const int64_t longest = std::max(spec.max_position, spec.longest_position);
+  if (asked > longest) {
+    Fail(
+        "max_model_len {} exceeds the {} tokens that the model was made for (max_position_embeddings in config.json, "
+        "and how rope_scaling stretches them)",
+        asked, longest);
+  }
   return asked > 0 ? asked : static_cast<int>(spec.max_position);
 }
 
