@@ -46,8 +46,7 @@ class ModelFiles {
   /// tensor (comm/model/checksums.h does).
   std::string Fingerprint() const;
 
-  /// What GPUs compute in unless they are told: float16 where the weights, or their scales, are stored so, else
-  /// bfloat16.
+  /// What GPUs compute in unless they are told: as weights or their scales are stored, float16 or else bfloat16.
   ModelDtype GpuDtype() const;
 
   int64_t TotalBytes() const;                                       // of all tensors as stored

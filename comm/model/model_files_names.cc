@@ -21,8 +21,8 @@ std::string_view FirstPart(std::string_view name) { return name.substr(0, name.f
 /// How the files of a family name tensors.
 struct FamilyNames {
   std::string base;                           // what most names begin with: "model."
-  std::set<std::string, std::less<>> inside;  // the first parts of names behind the base: such as layers
-  std::set<std::string, std::less<>> beside;  // whole names that do not begin with it, as the head's
+  std::set<std::string, std::less<>> inside;  // the first parts of names behind the base, such as layers
+  std::set<std::string, std::less<>> beside;  // those of names that do not begin with it, such as the head's
 
   explicit FamilyNames(const ModelSpec& spec) {
     ModelSpec untied = spec;
@@ -35,12 +35,13 @@ struct FamilyNames {
       if (name.starts_with(base)) {
         inside.emplace(FirstPart(name.substr(base.size())));
       } else {
-        beside.emplace(name);
+        beside.emplace(FirstPart(name));
       }
     }
   }
 
   bool IsInside(std::string_view rest) const { return inside.contains(FirstPart(rest)); }
+  bool IsBeside(std::string_view name) const { return beside.contains(FirstPart(name)); }
 
   /// The list's name of a tensor that a file names so.
   std::string Of(const std::string& name) const {
@@ -48,10 +49,10 @@ struct FamilyNames {
     for (const std::string_view text : kTextBases) {
       if (!view.starts_with(text)) continue;
       const std::string_view rest = view.substr(text.size());
-      return beside.contains(rest) ? std::string(rest) : base + std::string(rest);
+      return IsBeside(rest) ? std::string(rest) : base + std::string(rest);
     }
     constexpr std::string_view kModel = "model.";
-    if (view.starts_with(base) || beside.contains(view)) return name;
+    if (view.starts_with(base) || IsBeside(view)) return name;
     if (view.starts_with(kModel) && IsInside(view.substr(kModel.size()))) return base + name.substr(kModel.size());
     return IsInside(view) ? base + name : name;  // saved without its head
   }

@@ -75,9 +75,7 @@ Json TextConfigOf(const Wrapper& wrapper, const HfConfig& whole) {
 
 bool TiesHead(const Wrapper& wrapper, const HfConfig& whole, const HfConfig& text) {
   constexpr const char* kTies = "tie_word_embeddings";
-  const bool inside = text.Flag(kTies);
-  if (!whole.Has(kTies)) return wrapper.tied || inside;
-  return whole.Flag(kTies) || (wrapper.flat && inside);
+  return whole.Flag(kTies, wrapper.tied) || text.Flag(kTies);
 }
 
 }  // namespace quire

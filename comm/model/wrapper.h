@@ -26,7 +26,7 @@ const Wrapper* FindWrapper(const std::string& model_type);
 /// they are its usual ones. Throws Error where there is none.
 Json TextConfigOf(const Wrapper& wrapper, const HfConfig& whole);
 
-/// Whether the text model's head is its embedding, as HF reads the two parts of the file.
+/// Whether the text model's head is its embedding where the tensors leave it open: either part of the file may say so.
 bool TiesHead(const Wrapper& wrapper, const HfConfig& whole, const HfConfig& text);
 
 }  // namespace quire

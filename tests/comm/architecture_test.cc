@@ -153,6 +153,48 @@ TEST(ArchitectureTest, MiniMaxSaysHowManyNumbersOfAHeadRotate) {
   EXPECT_EQ(rotated_of({{"rotary_dim", 4}, {"rope_parameters", {{"partial_rotary_factor", 0.5}}}}), 8);
 }
 
+TEST(ArchitectureTest, WhatFilesLeaveOutIsAsInTheFamilysClass) {
+  const std::tuple<std::string, double, double, int64_t> usual[] = {
+      {"llama", 1e-6, 10000, 0},     {"mistral", 1e-6, 10000, 4096},  {"ministral", 1e-6, 10000, 4096},
+      {"qwen2", 1e-6, 10000, 0},     {"qwen3", 1e-6, 10000, 0},       {"phi3", 1e-5, 10000, 0},
+      {"granite", 1e-6, 10000, 0},   {"smollm3", 1e-6, 2000000, 0},   {"olmo2", 1e-5, 10000, 0},
+      {"olmo3", 1e-5, 500000, 4096}, {"gemma", 1e-6, 10000, 0},       {"gemma2", 1e-6, 10000, 4096},
+      {"glm", 1.5625e-7, 10000, 0},  {"glm4", 1.5625e-7, 10000, 0},   {"ernie4_5", 1e-5, 500000, 0},
+      {"lfm2", 1e-5, 1000000, 0},    {"qwen2_vl_text", 1e-5, 1e6, 0}, {"qwen2_5_vl_text", 1e-5, 1e6, 0},
+      {"cohere", 1e-5, 500000, 0},   {"cohere2", 1e-5, 10000, 4096},  {"qwen3_vl_text", 1e-6, 500000, 0},
+      {"starcoder2", 1e-5, 10000, 0}};
+  for (const auto& [family, epsilon, theta, window] : usual) {
+    const ModelSpec spec = Read(family, {{"head_dim", 16}});
+    EXPECT_EQ(spec.norm_epsilon, epsilon) << family;
+    EXPECT_EQ(spec.ropes[0].theta, theta) << family;
+    EXPECT_EQ(spec.layers[0].window, window) << family;
+  }
+  EXPECT_EQ(Read("mistral", {{"sliding_window", nullptr}}).window(), 0);
+  EXPECT_EQ(Read("ministral3", {{"rope_parameters", {{"rope_type", "default"}}}}).norm_epsilon, 1e-5);
+}
+
+TEST(ArchitectureTest, PositionsReachAsFarAsTheyAreScaled) {
+  const auto reach_of = [](const std::string& family, const Json& scaling, int64_t declared) {
+    const ModelSpec spec = Read(family, {{"rope_scaling", scaling}, {"max_position_embeddings", declared}});
+    return std::pair(spec.max_position, spec.longest_position);
+  };
+  using Reach = std::pair<int64_t, int64_t>;
+  const Json yarn = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
+  EXPECT_EQ(reach_of("qwen2", yarn, 32768), Reach(131072, 131072)) << "as model cards say to add it";
+  EXPECT_EQ(reach_of("qwen2", yarn, 131072), Reach(131072, 131072)) << "as those files say that have it";
+  EXPECT_EQ(reach_of("qwen2", yarn, 40960), Reach(131072, 131072));
+  EXPECT_EQ(reach_of("qwen3", {{"rope_type", "yarn"}, {"factor", 4.0}}, 32768), Reach(131072, 131072));
+  const Json llama3 = {{"rope_type", "llama3"}, {"factor", 8.0}, {"original_max_position_embeddings", 8192}};
+  EXPECT_EQ(reach_of("llama", llama3, 8192), Reach(65536, 65536));
+  EXPECT_EQ(reach_of("llama", llama3, 131072), Reach(131072, 131072)) << "further than the scaling itself says";
+  EXPECT_EQ(reach_of("llama", {{"type", "linear"}, {"factor", 8.0}}, 2048), Reach(2048, 16384))
+      << "whether a file means before or after the scaling nobody knows: asked for, it is served";
+  EXPECT_EQ(reach_of("gemma3_text", {{"rope_type", "linear"}, {"factor", 8.0}}, 4096), Reach(4096, 4096))
+      << "layers with a window are not scaled";
+  EXPECT_EQ(reach_of("llama", nullptr, 2048), Reach(2048, 2048));
+  EXPECT_EQ(reach_of("llama", {{"type", "linear"}, {"factor", 0.5}}, 2048), Reach(2048, 2048));
+}
+
 TEST(ArchitectureTest, SizesThatFilesLeaveOutAreTheFamilys) {
   EXPECT_EQ(Read("llama").layers[0].head_dim, 16);
   EXPECT_EQ(Read("qwen2").layers[0].head_dim, 16);
@@ -167,6 +209,7 @@ TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
       {"gemma2", {{"hidden_activation", "silu"}}, "hidden_activation \"silu\""},
       {"gemma2", {{"use_bidirectional_attention", true}}, "use_bidirectional_attention"},
       {"gemma2", {{"attention_bias", true}}, "attention_bias"},
+      {"mistral3", Json::object(), "text_config is missing"},
       {"gemma3_text", {{"attn_logit_softcapping", 50.0}}, "attn_logit_softcapping"},
       {"gemma3_text", {{"rope_parameters", {{"full_attention", {{"rope_type", "dynamic"}}}}}}, "of type dynamic"},
       {"gemma4_text", {{"enable_moe_block", true}}, "num_experts is missing"},
@@ -666,10 +709,11 @@ TEST(ArchitectureTest, TheWholeGemma4SaysItsTextModelWithin) {
   whole["text_config"]["eos_token_id"] = {7, 9};
   EXPECT_EQ(read(whole).eos_token_ids, (std::vector<TokenId>{7, 9}));
   EXPECT_EQ(read(whole).layers, Read("gemma4_text").layers);
+  EXPECT_TRUE(read(whole).tied_embeddings);
   whole["tie_word_embeddings"] = false;
-  EXPECT_THAT(ErrorOf([&] { read(whole); }), HasSubstr("tie_word_embeddings = false and another one in text_config"));
-  whole["text_config"]["tie_word_embeddings"] = false;
   EXPECT_FALSE(read(whole).tied_embeddings);
+  whole["text_config"]["tie_word_embeddings"] = true;
+  EXPECT_TRUE(read(whole).tied_embeddings) << "either may say so";
   whole["text_config"]["attention_bias"] = true;
   EXPECT_THAT(ErrorOf([&] { read(whole); }), HasSubstr("text_config: attention_bias = true is not supported"));
 }

@@ -12,6 +12,7 @@
 
 #include "comm/base/error.h"
 #include "comm/model/architecture.h"
+#include "comm/model/formats/gguf_parts.h"
 #include "comm/model/formats/mapped_file.h"
 #include "comm/model/formats/mxfp4.h"
 #include "comm/model/formats/safetensors.h"
@@ -62,9 +63,8 @@ std::string Number(uint64_t value, int bytes) {
 std::string Safetensors(const std::string& header, size_t data_bytes) {
   return Number(header.size(), 8) + header + std::string(data_bytes, '\1');
 }
-const std::string kGood =
-    R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
-    R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
+const std::string kGood = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+                          R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
 
 TEST_F(ModelFilesTest, SafetensorsAreReadInPlace) {
   const MappedFile file(Write("t.safetensors", Safetensors(kGood, 22)));
@@ -233,8 +233,9 @@ TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
     }
     return "";
   };
-  EXPECT_TRUE(error_of("mamba", "", 0, "")
-                  .starts_with("t.gguf: architecture \"mamba\" is not supported; supported: llama, qwen2, qwen3, "));
+  EXPECT_TRUE(
+      error_of("mamba", "", 0, "")
+          .starts_with("t.gguf: architecture \"mamba\" is not supported; supported: bloom, cohere2, command-r, "));
   EXPECT_EQ(error_of("llama", "expert_count", 4, Number(0, 4)),
             "t.gguf: 1 of 1 dimensions of a head cannot rotate in pairs");
   EXPECT_EQ(error_of("qwen2", "expert_count", 4, Number(8, 4)),
@@ -247,6 +248,59 @@ TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
             "t.gguf: values of another length than keys are not supported");
   EXPECT_EQ(error_of("llama", "rope.dimension_count", 10, Number(uint64_t{1} << 38, 8)),
             "t.gguf: rope_freqs.weight must hold 137438953472 F32 numbers");
+}
+
+/// Part `number`, from 0 on, of so many.
+std::string GgufPartBytes(uint64_t number, uint64_t count, const std::vector<std::string>& tensors, int32_t all = -1) {
+  GgufBytes g;
+  if (number == 0) g.Value("a.text", 8, GgufBytes::Text("hey"));
+  g.Value("split.no", 2, Number(number, 2)).Value("split.count", 2, Number(count, 2));
+  if (all >= 0) g.Value("split.tensors.count", 5, Number(static_cast<uint64_t>(all), 4));
+  for (const std::string& name : tensors) g.Tensor(name, {8}, 0, 32 * (g.num_tensors));
+  g.data.assign(32 * tensors.size(), static_cast<char>('0' + number));
+  return g.Bytes();
+}
+
+TEST_F(ModelFilesTest, TheFirstPartOfASplitGgufStandsForAll) {
+  const auto error_of = [&](const std::string& path) -> std::string {
+    std::vector<MappedFile> files;
+    try {
+      ReadGgufParts(path, files);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string first = Write("m-00001-of-00003.gguf", GgufPartBytes(0, 3, {"a", "b"}, 4));
+  EXPECT_THAT(error_of(first), testing::HasSubstr("m-00002-of-00003.gguf: part 2 of 3 is missing"));
+  const std::string second = Write("m-00002-of-00003.gguf", GgufPartBytes(1, 3, {"c"}));
+  Write("m-00003-of-00003.gguf", GgufPartBytes(2, 3, {"d"}));
+  std::vector<MappedFile> files;
+  const GgufFile whole = ReadGgufParts(first, files);
+  EXPECT_EQ(files.size(), 3u);
+  EXPECT_EQ(whole.tensors.size(), 4u);
+  EXPECT_EQ(whole.Get<std::string>("a.text"), "hey");
+  EXPECT_EQ(whole.tensors.at("d").data[0], std::byte{'2'});
+  EXPECT_EQ(GgufPaths(first), (std::vector<std::string>{first, second, (dir_ / "m-00003-of-00003.gguf").string()}));
+  // With no tensors in the first part, as some writers have it.
+  Write("n-00001-of-00002.gguf", GgufPartBytes(0, 2, {}));
+  Write("n-00002-of-00002.gguf", GgufPartBytes(1, 2, {"a"}));
+  EXPECT_EQ(error_of(dir_ / "n-00001-of-00002.gguf"), "");
+
+  EXPECT_THAT(error_of(second), testing::HasSubstr("is part 2 of a model in 3 files; give the first, " + first));
+  EXPECT_THAT(error_of(Write("other.gguf", GgufPartBytes(0, 3, {"a"}))),
+              testing::HasSubstr("call it NAME-00001-of-00003.gguf"));
+  Write("m-00003-of-00003.gguf", GgufPartBytes(2, 3, {"a"}));
+  EXPECT_THAT(error_of(first), testing::HasSubstr("tensor a is in another part, too"));
+  Write("m-00003-of-00003.gguf", GgufPartBytes(1, 3, {"d"}));
+  EXPECT_THAT(error_of(first), testing::HasSubstr("is not part 3 of 3"));
+  Write("m-00003-of-00003.gguf", GgufPartBytes(2, 3, {"d", "e"}));
+  EXPECT_THAT(error_of(first), testing::HasSubstr("3 parts have 5 tensors instead of 4"));
+  EXPECT_THAT(error_of(Write("k-00001-of-60000.gguf", GgufPartBytes(0, 60000, {}))), testing::HasSubstr("400 at most"));
+  EXPECT_EQ(GgufPartNamed("x/NAME-Q4_K_M-00002-of-00010.gguf")->prefix, "x/NAME-Q4_K_M");
+  for (const char* name : {"m.gguf", "m-00001-of-00002.bin", "m-0001-of-00002.gguf", "m-00003-of-00002.gguf",
+                           "00001-of-00002.gguf", "m-00000-of-00002.gguf", "-of-00002.gguf", ".gguf"})
+    EXPECT_FALSE(GgufPartNamed(name).has_value()) << name;
 }
 
 TEST_F(ModelFilesTest, TruncatedAndMutatedFilesNeverCrash) {
@@ -336,7 +390,7 @@ TEST_F(ModelFilesTest, OnlyMistralsSlide) {
   };
   EXPECT_EQ(window_of(R"("model_type":"mistral","sliding_window":24)"), 24);
   EXPECT_EQ(window_of(R"("model_type":"mistral","sliding_window":null)"), 0);
-  EXPECT_EQ(window_of(R"("model_type":"mistral")"), 0);
+  EXPECT_EQ(window_of(R"("model_type":"mistral")"), 4096) << "where the file is silent";
   EXPECT_EQ(window_of(R"("model_type":"llama","sliding_window":24)"), 0);
 }
 
@@ -360,7 +414,8 @@ TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
             std::string::npos);
   EXPECT_TRUE(
       error_of("{\"hidden_size\":8,\"model_type\":\"x\"}")
-          .starts_with("config.json: architecture \"x\" is not supported; supported: llama, mistral, qwen2, qwen3, "));
+          .starts_with(
+              "config.json: architecture \"x\" is not supported; supported: aya_vision (text only), bamba, bloom, "));
   const std::string mistral = "{\"hidden_size\":8,\"model_type\":\"mistral\"," + good.substr(good.find(',') + 1);
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":-1}"), "config.json: sliding_window = -1 is out of range");
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":\"4\"}"), "config.json: sliding_window must be an integer");

@@ -141,6 +141,16 @@ TEST_F(ModelTreeTest, TheTreeOfACachedSnapshotHasItsBlobs) {
   }
 }
 
+TEST_F(ModelTreeTest, TheFolderOfBlobsMayBeALink) {
+  const std::string snapshot = Snapshot(), blobs = directory_ / "cache/models--quire--mqa/blobs";
+  fs::rename(blobs, directory_ / "large_disk");
+  fs::create_directory_symlink(directory_ / "large_disk", blobs);
+  EXPECT_EQ(ModelFiles::Open(snapshot).Fingerprint(), ModelFiles::Open(kModels + "mqa").Fingerprint());
+  Write("large_disk_of_others/1", "{}");
+  fs::create_symlink("../../../../large_disk_of_others/1", snapshot + "/chat_template.jinja");
+  EXPECT_THAT(ErrorOf([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out"));
+}
+
 TEST_F(ModelTreeTest, ClosedModelsKeepTheirMetadataAndNoMapping) {
   for (const std::string name : {"mqa", "mqa.gguf"}) {
     fs::copy(kModels + name, directory_ / name);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 class ModelSourceTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) ::unsetenv(name);
+    for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) ::unsetenv(name);
     ::setenv("HF_HOME", root_.c_str(), 1);
   }
   ~ModelSourceTest() override { fs::remove_all(root_); }
@@ -61,6 +61,32 @@ TEST_F(ModelSourceTest, TakesTheOnlyGgufFileAndAsksWhichOfSeveral) {
   EXPECT_NE(Refusal("Org/None").find("neither config.json nor a GGUF file"), std::string::npos);
 }
 
+TEST_F(ModelSourceTest, TakesTheGgufModelOfAFolderThatHasNoOtherWeights) {
+  const fs::path folder = root_ / "folder";
+  const auto add = [&](const std::string& file) {
+    fs::create_directories((folder / file).parent_path());
+    WriteTextFile(folder / file, "{}");
+  };
+  add("one.gguf");
+  add("mmproj-F16.gguf");
+  add("README.md");
+  EXPECT_EQ(FindModel(folder), folder / "one.gguf") << "a model's eyes are no model";
+  add("config.json");
+  EXPECT_EQ(FindModel(folder), folder / "one.gguf") << "some repositories have the file it was made from, too";
+  add("model.safetensors");
+  EXPECT_EQ(FindModel(folder), folder);
+  fs::remove(folder / "model.safetensors");
+  fs::remove(folder / "one.gguf");
+  EXPECT_EQ(FindModel(folder), folder);
+  add("Q8_0/big-Q8_0-00001-of-00002.gguf");
+  add("Q8_0/big-Q8_0-00002-of-00002.gguf");
+  EXPECT_EQ(FindModel(folder), folder / "Q8_0/big-Q8_0-00001-of-00002.gguf") << "the parts are one model";
+  add("big-Q4_0.gguf");
+  EXPECT_NE(Refusal(folder).find("several GGUF files"), std::string::npos);
+  AddModel("models--Org--Split", "c", {"m-00001-of-00002.gguf", "m-00002-of-00002.gguf", "config.json"});
+  EXPECT_EQ(FindModel("Org/Split"), root_ / "hub/models--Org--Split/snapshots/c/m-00001-of-00002.gguf");
+}
+
 TEST_F(ModelSourceTest, LeavesPathsAlone) {
   AddModel("models--here--there", "c", {"config.json"});
   const fs::path before = fs::current_path();
@@ -84,14 +110,18 @@ TEST_F(ModelSourceTest, NamesTheCommandThatFetchesWhatIsNotThere) {
 
 TEST_F(ModelSourceTest, LooksWhereTheEnvironmentSays) {
   EXPECT_EQ(HuggingFaceCache(), root_ / "hub");
+  ::setenv("HUGGINGFACE_HUB_CACHE", "/before", 1);
+  EXPECT_EQ(HuggingFaceCache(), "/before");
   ::setenv("HF_HUB_CACHE", "/elsewhere", 1);
   EXPECT_EQ(HuggingFaceCache(), "/elsewhere");
-  for (const char* name : {"HF_HUB_CACHE", "HF_HOME"}) ::unsetenv(name);
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME"}) ::unsetenv(name);
   ::setenv("XDG_CACHE_HOME", "/xdg", 1);
   EXPECT_EQ(HuggingFaceCache(), "/xdg/huggingface/hub");
   ::unsetenv("XDG_CACHE_HOME");
   ::setenv("HOME", "/home/someone", 1);
   EXPECT_EQ(HuggingFaceCache(), "/home/someone/.cache/huggingface/hub");
+  ::setenv("HF_HUB_CACHE", "~/models", 1);
+  EXPECT_EQ(HuggingFaceCache(), "/home/someone/models");
 }
 
 }  // namespace

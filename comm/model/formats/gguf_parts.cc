@@ -44,10 +44,8 @@ std::optional<GgufPart> PartsOf(const GgufFile& gguf) {
   if (count <= 1) return std::nullopt;
   const std::optional<GgufPart> named = GgufPartNamed(gguf.path);
   if (!named || named->count != count || named->number != number + 1) {
-    Fail(
-        "{}: is part {} of a model in {} files, which are found by names like NAME-00001-of-{:05}.gguf: give it its "
-        "name",
-        gguf.path, number + 1, count, count);
+    Fail("{}: is part {} of a model in {} files, which are found by their names: call it NAME-{:05}-of-{:05}.gguf",
+         gguf.path, number + 1, count, number + 1, count);
   }
   if (count > kMostParts) Fail("{}: a model in {} files is not supported, {} at most", gguf.path, count, kMostParts);
   if (number != 0) {
