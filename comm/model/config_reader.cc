@@ -116,7 +116,11 @@ constexpr Meaningful kGgufKeys[] = {
     {"use_parallel_residual", "false"},
 };
 
-bool IsNeutral(const Json& value, const char* neutral) { return value.is_null() || value == Json::parse(neutral); }
+bool IsNeutral(const Json& value, const char* neutral) {
+  const Json wanted = Json::parse(neutral);
+  const bool is_synonym = wanted == "silu" && value == "swish";
+  return value.is_null() || value == wanted || is_synonym;
+}
 
 /// A metadata value as JSON; a list, which leaves nothing as it is, as an empty one.
 Json AsJson(const GgufValue& value) {

@@ -172,14 +172,17 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
 void ReadReach(ModelSpec& spec) {
   spec.longest_position = spec.max_position;
   if (spec.position != Position::kRope) return;
+  const auto declared = static_cast<double>(spec.max_position);
   double reach = HUGE_VAL;
   bool made_for = true;
   for (size_t i = 0; i < spec.ropes.size(); ++i) {
     if (RotatedDims(spec, static_cast<int64_t>(i)) == 0) continue;
     reach = std::min(reach, ReachOf(spec.ropes[i], spec.max_position));
-    made_for = made_for && spec.ropes[i].scaling != RopeScaling::kLinear;
+    const Rope& rope = spec.ropes[i];
+    const bool is_counted = rope.scaling == RopeScaling::kLlama3 && declared > rope.original_max_position;
+    made_for = made_for && rope.scaling != RopeScaling::kLinear && !is_counted;
   }
-  if (!(reach > static_cast<double>(spec.max_position) && reach <= kMaxExtent)) return;
+  if (!(reach > declared && reach <= kMaxExtent)) return;
   spec.longest_position = static_cast<int64_t>(reach);
   if (made_for) spec.max_position = spec.longest_position;
 }

@@ -111,7 +111,7 @@ TEST(ArchitectureTest, KeysThatChangeTheResultAndAreNotSupportedAreRefusedByName
 
 TEST(ArchitectureTest, KeysThatLeaveTheResultAsItIsPass) {
   const Json neutral = {{"attention_bias", false},
-                        {"hidden_act", "silu"},
+                        {"hidden_act", "swish"},
                         {"logit_scale", 1},
                         {"num_local_experts", 0},
                         {"final_logit_softcapping", nullptr},
@@ -187,6 +187,7 @@ TEST(ArchitectureTest, PositionsReachAsFarAsTheyAreScaled) {
   const Json llama3 = {{"rope_type", "llama3"}, {"factor", 8.0}, {"original_max_position_embeddings", 8192}};
   EXPECT_EQ(reach_of("llama", llama3, 8192), Reach(65536, 65536));
   EXPECT_EQ(reach_of("llama", llama3, 131072), Reach(131072, 131072)) << "further than the scaling itself says";
+  EXPECT_EQ(reach_of("llama", llama3, 16384), Reach(16384, 65536)) << "whose file counts the scaling already";
   EXPECT_EQ(reach_of("llama", {{"type", "linear"}, {"factor", 8.0}}, 2048), Reach(2048, 16384))
       << "whether a file means before or after the scaling nobody knows: asked for, it is served";
   EXPECT_EQ(reach_of("gemma3_text", {{"rope_type", "linear"}, {"factor", 8.0}}, 4096), Reach(4096, 4096))

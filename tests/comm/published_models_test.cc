@@ -330,6 +330,31 @@ TEST(PublishedModelsTest, AutoRoundIsGptqOrAwqAsItSays) {
   EXPECT_THAT(error_of({{"data_type", "mx_fp"}}), HasSubstr("data_type \"mx_fp\""));
 }
 
+TEST(PublishedModelsTest, ConfigurationsOfTheMostUsedModelsAreReadOrRefusedWithAReason) {
+  const std::string path = std::string(QUIRE_TEST_DATA) + "/published_configs.json";
+  const Json rows = ParseJson(ReadTextFile(path, 1 << 20), path, {.max_depth = 8, .max_nodes = 100'000});
+  EXPECT_GE(rows.size(), 40U);
+  for (const Json& row : rows) {
+    const std::string name = row.at("name"), config = row.at("config").dump();
+    if (row.contains("refused")) {
+      EXPECT_THAT(ErrorOf([&] { SpecFromHf(config, "", name); }),
+                  AllOf(HasSubstr(row.at("refused").get<std::string>()), HasSubstr("not supported")));
+      continue;
+    }
+    const std::string error = ErrorOf([&] {
+      const ModelSpec spec = SpecFromHf(config, "", name);
+      const auto attending = static_cast<size_t>(spec.first_attention_layer());
+      const LayerSpec& layer = spec.layers[attending];
+      const Json read = {
+          {"layers", spec.num_layers()},    {"heads", spec.num_heads},          {"kv_heads", layer.num_kv_heads},
+          {"head_dim", layer.head_dim},     {"mlp", layer.intermediate_size},   {"vocabulary", spec.vocab_size},
+          {"positions", spec.max_position}, {"longest", spec.longest_position}, {"tied", spec.tied_embeddings}};
+      EXPECT_EQ(read.dump(), row.at("reads").dump()) << name;
+    });
+    EXPECT_EQ(error, "");
+  }
+}
+
 TEST(PublishedModelsTest, AWholeFileGoesBeforeAnIndexThatIsLeftOver) {
   RewrittenModel model("mqa");
   model.Write();

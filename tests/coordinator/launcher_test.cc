@@ -6,6 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+
+#include "coordinator/cluster/launch/runtime_dir.h"
+#include "tests/support/temporary_directory.h"
 
 namespace quire {
 namespace {
@@ -27,6 +31,19 @@ Topology TwoNodes() {
 std::string Line(const Topology& t, const std::vector<NodeRanks>& placement) {
   return fmt::format(
       "{}", fmt::join(MpirunCommand(t, "/opt/quire-worker", "tcp://10.0.0.1:5570", 7, "/run/q", placement), " "));
+}
+
+TEST(LauncherTest, SocketsFitTheirNamesWhereTheRuntimeFolderIsFarDown) {
+  const TemporaryDirectory near;
+  const std::string far = near / std::string(120, 'x');
+  std::filesystem::create_directory(far);
+  if (near.path().size() <= 64) {  // the machine's own temporary folder may be far down
+    ::setenv("XDG_RUNTIME_DIR", near.path().c_str(), 1);
+    EXPECT_THAT(RuntimeDir().path(), StartsWith(near / "quire."));
+  }
+  ::setenv("XDG_RUNTIME_DIR", far.c_str(), 1);
+  EXPECT_THAT(RuntimeDir().path(), StartsWith("/tmp/quire."));
+  ::unsetenv("XDG_RUNTIME_DIR");
 }
 
 TEST(LauncherTest, OneHostNeedsNeitherAgentNorNetwork) {

@@ -263,6 +263,36 @@ class FilesTest(unittest.TestCase):
             self.assertEqual((status, "--pooling" in answer["error"]["message"]), (400, True))
 
 
+class HeadlessTest(unittest.TestCase):
+    """As Qwen3-Embedding is published: saved from the model without its head, whose tensors lack the beginning of their names."""
+
+    def test_a_model_without_a_head_embeds_and_refuses_to_generate(self):
+        with tempfile.TemporaryDirectory() as directory:
+            model = embedding_model(directory, "pooling_mode_lasttoken")
+            path = os.path.join(model, "model.safetensors")
+            with open(path, "rb") as f:
+                length, = struct.unpack("<Q", f.read(8))
+                header, data = json.loads(f.read(length)), f.read()
+            tensors = {name.removeprefix("model."): entry for name, entry in header.items() if name.startswith("model.")}
+            kept = b""
+            for entry in tensors.values():
+                begin, end = entry["data_offsets"]
+                entry["data_offsets"] = [len(kept), len(kept) + end - begin]
+                kept += data[begin:end]
+            header = json.dumps(tensors).encode()
+            with open(path, "wb") as f:
+                f.write(struct.pack("<Q", len(header)) + header + kept)
+            ask = {"input": "Hello there"}
+            with Server("--threads-per-worker", "1", "--pooling", "last", model=LINEAR) as whole:
+                theirs = whole.post("/v1/embeddings", ask)[1]["data"]
+            with Server("--threads-per-worker", "1", model=model) as server:
+                self.assertIn("lm_head.weight: the model makes embeddings only", server.text())
+                self.assertEqual(server.post("/v1/embeddings", ask)[1]["data"], theirs)
+                for endpoint, body in (("/v1/completions", {"prompt": "a"}), ("/v1/responses", {"input": "a"})):
+                    status, answer = server.post(endpoint, body)
+                    self.assertEqual((status, "no output head" in answer["error"]["message"]), (400, True), answer)
+
+
 @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")
 class YesNoTest(unittest.TestCase):
     """Pairs by how likely "yes" is against "no", as prompt_logprobs has it of the same tokens."""

@@ -1,4 +1,5 @@
-"""What becomes of a server when the files of its model change, lead elsewhere, or are no files."""
+"""What becomes of a server when the files of its model change, lead elsewhere, are no files, or do not fit each other."""
+import json
 import os
 import shutil
 import subprocess
@@ -126,6 +127,35 @@ class StartTest(ModelCase):
         with Server("--backend", "cpu", "--threads-per-worker", "1", model=snapshot) as server:
             status, answer = server.post("/v1/completions", {"prompt": [5, 6], "max_tokens": 2})
             self.assertEqual(status, 200, answer)
+
+    def test_added_tokens_beyond_the_embedding_are_refused_in_prompts_alone(self):
+        with tempfile.TemporaryDirectory() as directory:
+            model = altered_tiny(directory)
+            with open(os.path.join(model, "config.json"), encoding="utf-8") as f:
+                known = json.load(f)["vocab_size"]
+            with open(os.path.join(model, "tokenizer.json"), "r+", encoding="utf-8") as f:
+                content = json.load(f)
+                image = dict(content["added_tokens"][0], id=known, content="<image_soft_token>", special=False)
+                content["added_tokens"].append(image)
+                f.seek(0)
+                f.truncate()
+                json.dump(content, f)
+            with Server("--threads-per-worker", "1", model=model) as server:
+                self.assertIn(f"no embedding for tokens {known}", server.text())
+                self.assertEqual(server.post("/v1/completions", {"prompt": "Hello", "max_tokens": 2})[0], 200)
+                for body in ({"prompt": "look: <image_soft_token>"}, {"prompt": [known]}):
+                    status, answer = server.post("/v1/completions", {**body, "max_tokens": 1})
+                    self.assertEqual((status, str(known) in answer["error"]["message"] or f"to {known - 1}" in answer["error"]["message"]), (400, True), answer)
+                # A grammar, and a word that is never to be said, have nothing to do with it.
+                ok = {"prompt": "a", "max_tokens": 2, "bad_words": ["<image_soft_token>"], "guided_choice": ["yes", "no"]}
+                self.assertEqual(server.post("/v1/completions", ok)[0], 200)
+            image["content"] = "plain"
+            content["added_tokens"].pop()
+            content["model"]["vocab"]["plain"] = known
+            with open(os.path.join(model, "tokenizer.json"), "w", encoding="utf-8") as f:
+                json.dump(content, f)
+            done = quire("serve", model, "--port", "0")
+            self.assertEqual((done.returncode, "are they files of one model?" in done.stderr), (1, True), done.stderr)
 
     def test_check_compares_checksums(self):
         sums = os.path.join(self.directory, "sums")

@@ -17,6 +17,7 @@ namespace quire {
 namespace {
 
 constexpr const char* kPrefix = "quire.";
+constexpr size_t kLongestBase = 64;  // a socket's path must fit 107 bytes
 
 /// Directories of servers that were killed: their lock file is there and nobody holds it.
 void RemoveStale(const std::filesystem::path& base) {
@@ -38,10 +39,11 @@ void RemoveStale(const std::filesystem::path& base) {
 RuntimeDir::RuntimeDir() {
   const char* base = std::getenv("XDG_RUNTIME_DIR");
   std::error_code ignored;
-  if (base == nullptr || !std::filesystem::is_directory(base, ignored) || ::access(base, W_OK) != 0) base = "/tmp";
+  const bool fits = base != nullptr && std::strlen(base) <= kLongestBase;
+  if (!fits || !std::filesystem::is_directory(base, ignored) || ::access(base, W_OK) != 0) base = "/tmp";
   RemoveStale(base);
   // Under its last name only once it is locked: another server that looks around could not tell it from a stale one.
-  path_ = std::string(base) + "/." + kPrefix + "XXXXXX";  // short: a socket's path must fit 107 bytes
+  path_ = std::string(base) + "/." + kPrefix + "XXXXXX";
   if (::mkdtemp(path_.data()) == nullptr) Fail("cannot make a directory under {}: {}", base, std::strerror(errno));
   lock_ = ::open((path_ + "/lock").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) Fail("cannot lock {}: {}", path_, std::strerror(errno));

@@ -8,7 +8,8 @@ namespace quire {
 /// end. Held by a lock, so that the next server can tell what a killed one left behind, and removes it.
 class RuntimeDir {
  public:
-  /// Under $XDG_RUNTIME_DIR, else /tmp. Throws Error when it cannot be made.
+  /// Under $XDG_RUNTIME_DIR, or /tmp where that is no place or too long a name for sockets. Throws Error when it
+  /// cannot be made.
   RuntimeDir();
   ~RuntimeDir();
   RuntimeDir(const RuntimeDir&) = delete;
