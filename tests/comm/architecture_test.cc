@@ -695,6 +695,55 @@ TEST(ArchitectureTest, GgufOfGemma4SaysWhatItsLayersDifferIn) {
               HasSubstr("experts beside MLPs of several sizes"));
 }
 
+/// The description in a file of so few values.
+ModelSpec OfGguf(const std::string& architecture, const std::map<std::string, GgufValue>& more) {
+  GgufFile gguf{{}, {}, "file.gguf"};
+  gguf.metadata = {{"general.architecture", architecture},
+                   {"tokenizer.ggml.tokens", std::vector<std::string>(100, "x")},
+                   {architecture + ".context_length", int64_t{512}},
+                   {architecture + ".embedding_length", int64_t{64}},
+                   {architecture + ".block_count", int64_t{3}},
+                   {architecture + ".feed_forward_length", int64_t{96}},
+                   {architecture + ".attention.head_count", int64_t{4}},
+                   {architecture + ".attention.head_count_kv", int64_t{2}},
+                   {architecture + ".attention.layer_norm_rms_epsilon", 1e-5}};
+  for (const auto& [key, value] : more) gguf.metadata[architecture + "." + key] = value;
+  gguf.tensors["output.weight"] = {};
+  return SpecFromGguf(gguf);
+}
+
+TEST(ArchitectureTest, GgufOfMistral3HasQueriesThatGrowAsHfHas) {
+  const ModelSpec hf = Read("ministral3", {{"rope_parameters",
+                                            {{"rope_type", "yarn"},
+                                             {"factor", 16.0},
+                                             {"mscale", 1.0},
+                                             {"mscale_all_dim", 1.0},
+                                             {"llama_4_scaling_beta", 0.1},
+                                             {"original_max_position_embeddings", 32},
+                                             {"rope_theta", 1e6}}}});
+  const std::map<std::string, GgufValue> keys = {
+      {"attention.temperature_scale", 0.1},       {"rope.freq_base", 1e6},
+      {"rope.scaling.type", std::string("yarn")}, {"rope.scaling.factor", 16.0},
+      {"rope.scaling.yarn_log_multiplier", 1.0},  {"rope.scaling.original_context_length", int64_t{32}}};
+  const ModelSpec gguf = OfGguf("mistral3", keys);
+  EXPECT_EQ(TextOf(gguf.ropes[0]), TextOf(hf.ropes[0]));
+  EXPECT_EQ(gguf.longest_position, hf.longest_position);
+  EXPECT_TRUE(gguf.interleaved_rope_rows);
+  EXPECT_EQ(gguf.architecture, hf.architecture);
+  EXPECT_EQ(OfGguf("mistral3", {}).ropes[0].query_growth, 0) << "as Mistral Small 3 has it";
+  EXPECT_THAT(ErrorOf([&] { OfGguf("llama", keys); }), HasSubstr("llama.attention.temperature_scale = 0.1"));
+}
+
+TEST(ArchitectureTest, GgufOfQwenVlHasSectionsThatAgreeInTexts) {
+  const std::map<std::string, GgufValue> sections = {{"rope.dimension_sections", std::vector<int64_t>{2, 3, 3, 0}}};
+  for (const std::string family : {"qwen2", "qwen3"}) {
+    ModelSpec text = OfGguf(family + "vl", sections), plain = OfGguf(family, {});
+    text.architecture = plain.architecture;
+    EXPECT_EQ(TextOf(text), TextOf(plain));
+    EXPECT_THAT(ErrorOf([&] { OfGguf(family, sections); }), HasSubstr("rope.dimension_sections"));
+  }
+}
+
 TEST(ArchitectureTest, WhatIsWrongInTheGenerationConfigurationIsSaidOfThatFile) {
   for (const char* generation : {"[]", R"({"eos_token_id": -5})", "{"}) {
     EXPECT_THAT(ErrorOf([&] { SpecFromHf(SmallConfig("llama").dump(), generation, "config.json"); }),
