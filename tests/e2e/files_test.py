@@ -147,8 +147,9 @@ class StartTest(ModelCase):
                     status, answer = server.post("/v1/completions", {**body, "max_tokens": 1})
                     self.assertEqual((status, str(known) in answer["error"]["message"] or f"to {known - 1}" in answer["error"]["message"]), (400, True), answer)
                 # A grammar, and a word that is never to be said, have nothing to do with it.
-                ok = {"prompt": "a", "max_tokens": 2, "bad_words": ["<image_soft_token>"], "guided_choice": ["yes", "no"]}
-                self.assertEqual(server.post("/v1/completions", ok)[0], 200)
+                for fields in ({"bad_words": ["<image_soft_token>"]}, {"guided_choice": ["yes", "no"]}):
+                    status, answer = server.post("/v1/completions", {"prompt": "a", "max_tokens": 2, **fields})
+                    self.assertEqual(status, 200, answer)
             image["content"] = "plain"
             content["added_tokens"].pop()
             content["model"]["vocab"]["plain"] = known
