@@ -84,7 +84,7 @@ FIELDS = [
     Mutant("echo is ignored by streams", "coordinator/api/openai/piece_sending.cc", "exchange.echo.empty() && !call.return_token_ids", "!call.return_token_ids",
            fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
     Mutant("fields: bad words are told behind a space alone", "coordinator/api/openai/call_preparer.cc",
-           "if (!alone.empty()) words.push_back(alone);", "", fields("CompletionTest.test_bad_words_never_come_to_stand_in_the_text")),
+           "if (!alone.empty() && Knows(alone)) words.push_back(alone);", "", fields("CompletionTest.test_bad_words_never_come_to_stand_in_the_text")),
     Mutant("fields: bad words look at the prompt", "worker/sampling/draw.cc",
            "std::span(s.tokens).subspan(static_cast<size_t>(s.num_prompt_tokens))", "std::span(s.tokens)",
            fields("CompletionTest.test_bad_words_never_come_to_stand_in_the_text")),

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// Tokens of a sequence at the most, before the size of the pool is known: what the topology says, or what the model
-/// was trained for. Throws Error when the topology asks for more than that.
+/// was made for. Throws Error when the topology asks for more than its positions reach.
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
 
 /// The same once the pool's size is known: a sequence must fit into it, unless windows forget its beginning.
