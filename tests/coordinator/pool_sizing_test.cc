@@ -34,6 +34,18 @@ TEST(PoolSizingTest, StepsSuitTheBackendAndHoldEverySequence) {
   EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCuda), 64);
 }
 
+TEST(PoolSizingTest, SequencesAreAsLongAsPositionsReachAndNoLongerUnlessAskedFor) {
+  ModelSpec spec;
+  spec.max_position = 2048;
+  spec.longest_position = 16384;  // by linear scaling
+  Topology t;
+  EXPECT_EQ(ChooseModelLen(t, spec), 2048);
+  t.scheduler.max_model_len = 16384;
+  EXPECT_EQ(ChooseModelLen(t, spec), 16384);
+  t.scheduler.max_model_len = 16385;
+  EXPECT_THROW(ChooseModelLen(t, spec), Error);
+}
+
 TEST(PoolSizingTest, RanksOfAHostShareItsMemoryAndThoseOnGpusHaveTheirOwn) {
   Topology t;
   t.cache.memory = 0.5;
