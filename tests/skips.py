@@ -6,6 +6,7 @@ by a fact about the machine, looked at here once more; a reason without such a f
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -26,6 +27,15 @@ def lacks_table(found):
     return found.group(1) in TABLES and not TABLES[found.group(1)] <= instructions()
 
 
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
 def no_root(_):
     return os.geteuid() != 0
 
@@ -37,6 +47,7 @@ EXCUSES = [
     (r"(\S+) is not installed", lambda found: shutil.which(found.group(1)) is None),
     (r"network namespaces need root", no_root),
     (r"network namespaces are not allowed here: .*", lambda _: subprocess.run(["unshare", "--net", "true"]).returncode != 0),
+    (r"no IPv6 here", lambda _: not has_ipv6()),
     (r"only root can give a file away", no_root),
     (r"one processor", lambda _: len(os.sched_getaffinity(0)) < 2),
     (r"built without hardening, for .*", lambda _: True),  # a build folder of the developer's own, never tests/run's

@@ -4,6 +4,7 @@
 #include <zmq.hpp>
 
 #include "comm/base/error.h"
+#include "comm/wire/port_gate.h"
 
 namespace quire {
 
@@ -47,6 +48,7 @@ std::string UserId(zmq::message_t& part) {
 
 struct Channel::Socket {
   std::shared_ptr<CurveServer> curve;  // owns the socket's context: goes after it
+  std::unique_ptr<PortGate> gate;      // passes on the socket's last words: goes after it; null without keys or TCP
   zmq::socket_t socket;
   bool router;
 };
@@ -58,23 +60,31 @@ Channel::~Channel() = default;
 
 Channel Channel::Bind(const std::string& endpoint, std::shared_ptr<CurveServer> curve) {
   zmq::context_t& context = curve != nullptr ? curve->context() : Context();
-  auto socket = std::make_unique<Socket>(Socket{curve, zmq::socket_t(context, zmq::socket_type::router), true});
+  auto socket =
+      std::make_unique<Socket>(Socket{curve, nullptr, zmq::socket_t(context, zmq::socket_type::router), true});
   SetOptions(socket->socket, endpoint);
   if (curve != nullptr) curve->Secure(socket->socket);
   socket->socket.set(zmq::sockopt::router_mandatory, 1);
   socket->socket.set(zmq::sockopt::backlog, 128);
+  if (curve != nullptr && endpoint.starts_with("tcp://")) {
+    socket->gate = std::make_unique<PortGate>(endpoint, curve);
+    socket->socket.set(zmq::sockopt::use_fd, socket->gate->ReleaseInner());
+  }
   try {
-    socket->socket.bind(endpoint);
+    socket->socket.bind(socket->gate != nullptr ? "ipc://behind-the-gate" : endpoint);  // a name that nothing has
   } catch (const zmq::error_t& error) {
     Fail("cannot listen on {}: {}", endpoint, error.what());
   }
-  if (curve != nullptr) curve->CheckThatStrangersAreRefused(socket->socket.get(zmq::sockopt::last_endpoint));
-  return Channel(std::move(socket));
+  if (socket->gate != nullptr) socket->gate->Open();
+  Channel channel(std::move(socket));
+  if (curve != nullptr) curve->CheckThatStrangersAreRefused(channel.bound_endpoint());
+  return channel;
 }
 
 Channel Channel::Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys,
                          const std::string& worker_key) {
-  auto socket = std::make_unique<Socket>(Socket{nullptr, zmq::socket_t(Context(), zmq::socket_type::dealer), false});
+  auto socket =
+      std::make_unique<Socket>(Socket{nullptr, nullptr, zmq::socket_t(Context(), zmq::socket_type::dealer), false});
   SetOptions(socket->socket, endpoint);
   if (keys != nullptr) {
     socket->socket.set(zmq::sockopt::curve_serverkey, worker_key.empty() ? keys->coordinator : worker_key);
@@ -93,7 +103,9 @@ Channel Channel::Connect(const std::string& endpoint, const std::string& identit
   return Channel(std::move(socket));
 }
 
-std::string Channel::bound_endpoint() const { return socket_->socket.get(zmq::sockopt::last_endpoint); }
+std::string Channel::bound_endpoint() const {
+  return socket_->gate != nullptr ? socket_->gate->endpoint() : socket_->socket.get(zmq::sockopt::last_endpoint);
+}
 
 bool Channel::Send(const std::string& peer, const Frame& frame) {
   auto& socket = socket_->socket;

@@ -1,5 +1,6 @@
 #include "comm/wire/curve_server.h"
 
+#include <sodium.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -26,7 +27,6 @@ using RawKey = std::array<uint8_t, 32>;
 constexpr const char* kHandlerEndpoint = "inproc://zeromq.zap.01";  // fixed by ZeroMQ's RFC 27
 constexpr const char* kDomain = "quire";
 constexpr auto kKnockDeadline = std::chrono::seconds(3);
-constexpr auto kLogEvery = std::chrono::seconds(10);
 
 RawKey Decoded(const std::string& z85) {
   RawKey raw{};
@@ -85,7 +85,11 @@ std::optional<uint16_t> HandshakeEvent(zmq::socket_t& monitor, Clock::time_point
 }  // namespace
 
 struct CurveServer::Impl {
-  explicit Impl(CoordinatorKeys k) : keys(std::move(k)), context(1), handler(context, zmq::socket_type::rep) {
+  explicit Impl(CoordinatorKeys k)
+      : keys(std::move(k)), raw_key(sizeof(RawKey)), context(1), handler(context, zmq::socket_type::rep) {
+    // The text ends with a zero behind what is its view.
+    if (::zmq_z85_decode(reinterpret_cast<uint8_t*>(raw_key.data()), keys.own.secret_key.data()) == nullptr)
+      Fail("the secret key is no CURVE key");
     for (size_t rank = 0; rank < keys.workers.size(); ++rank)
       user_ids[Decoded(keys.workers[rank])] = CurveUserId(static_cast<Rank>(rank));
     context.set(zmq::ctxopt::blocky, 0);
@@ -116,20 +120,16 @@ struct CurveServer::Impl {
     const std::lock_guard lock(canary_mutex);
     if (question.IsCurve() && question.Key() == canary) return;
     ++num_refused;
-    if (Clock::now() < next_log) return;
-    next_log = Clock::now() + kLogEvery;
-    spdlog::warn("turned away a peer with an unknown key from the workers' port ({} so far): {}", num_refused.load(),
-                 question.parts.size() > Question::kAddress ? question.Text(Question::kAddress) : "");
   }
 
   CoordinatorKeys keys;
+  Secret raw_key;  // our secret one
   std::map<RawKey, std::string> user_ids;
   zmq::context_t context;
   zmq::socket_t handler;  // the thread's alone once it runs
   std::mutex canary_mutex;
   RawKey canary{};  // our own knock is no stranger's
   std::atomic<uint64_t> num_refused{0};
-  Clock::time_point next_log;
   std::thread thread;
 };
 
@@ -140,6 +140,22 @@ zmq::context_t& CurveServer::context() { return impl_->context; }
 int CurveServer::num_workers() const { return static_cast<int>(impl_->keys.workers.size()); }
 const std::vector<std::string>& CurveServer::worker_keys() const { return impl_->keys.workers; }
 uint64_t CurveServer::num_refused() const { return impl_->num_refused; }
+
+uint64_t CurveServer::CountRefused() { return ++impl_->num_refused; }
+
+bool CurveServer::CanOpen(std::span<const uint8_t> hello) const {
+  // Head of the frame, name, version, padding; then the client's key, the end of a nonce, and a box of 64 zeros.
+  constexpr size_t kKey = 2 + 6 + 2 + 72, kNonce = kKey + sizeof(RawKey), kNonceEnd = 8, kBox = kNonce + kNonceEnd;
+  constexpr size_t kPlain = 64, kBoxed = crypto_box_MACBYTES + kPlain;
+  static_assert(sizeof(RawKey) == crypto_box_PUBLICKEYBYTES);
+  if (hello.size() != kBox + kBoxed) return false;
+  std::array<uint8_t, crypto_box_NONCEBYTES> nonce{'C', 'u', 'r', 'v', 'e', 'Z', 'M', 'Q',
+                                                   'H', 'E', 'L', 'L', 'O', '-', '-', '-'};
+  std::copy_n(hello.data() + kNonce, kNonceEnd, nonce.end() - kNonceEnd);
+  std::array<uint8_t, kPlain> plain{};
+  const auto* const key = reinterpret_cast<const uint8_t*>(impl_->raw_key.view().data());
+  return ::crypto_box_open_easy(plain.data(), hello.data() + kBox, kBoxed, nonce.data(), hello.data() + kKey, key) == 0;
+}
 
 void CurveServer::Secure(zmq::socket_t& socket) const {
   socket.set(zmq::sockopt::curve_server, 1);
@@ -153,6 +169,7 @@ void CurveServer::CheckThatStrangersAreRefused(const std::string& endpoint) {
   zmq::context_t context(1);
   context.set(zmq::ctxopt::blocky, 0);
   zmq::socket_t knock(context, zmq::socket_type::dealer), monitor(context, zmq::socket_type::pair);
+  if (endpoint.starts_with("tcp://[")) knock.set(zmq::sockopt::ipv6, 1);
   knock.set(zmq::sockopt::linger, 0);
   monitor.set(zmq::sockopt::linger, 0);
   monitor.set(zmq::sockopt::rcvtimeo, 100);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,11 @@ class CurveServer {
   void Secure(zmq::socket_t& socket) const;
   /// Knocks at a bound socket with a key that nobody knows. Throws Error unless it is turned away.
   void CheckThatStrangersAreRefused(const std::string& endpoint);
+
+  /// Whether a whole frame with a client's HELLO was made by somebody who knows this server's public key.
+  bool CanOpen(std::span<const uint8_t> hello) const;
+  /// Counts one that was turned away before the handler saw a key, and returns num_refused.
+  uint64_t CountRefused();
 
   /// Ranks that have a key.
   int num_workers() const;

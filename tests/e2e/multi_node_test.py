@@ -1,5 +1,6 @@
 """Several nodes from one topology file: network namespaces stand for hosts, and everything else is what a deployment has,
 from mpirun's daemons to the tokens. Needs root; skipped without."""
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import time
 import unittest
 
 import netns
+import strangers
 import verdict
 from server import QUIRE, REAL, TINY, Server, found_as_promised, wait_gone
 from stream_client import stream_in_background, text_of
@@ -115,6 +117,29 @@ class MultiNodeTest(unittest.TestCase):
     def test_the_quickstart_model_on_two_and_three_nodes(self):
         self.serve_and_compare(["a", "b"], REAL, 2, max_tokens=16)
         self.serve_and_compare(["a", "b", "c"], REAL, 3, max_tokens=16)
+
+
+@unittest.skipIf(netns.unavailable(), netns.unavailable())
+class StrangeNodeTest(unittest.TestCase):
+    def test_floods_from_another_node_end_no_worker_group(self):
+        nodes = ["a", "b", "c"]
+        with netns.Network(*nodes) as network, network["a"].inside():
+            path = write_topology(network, nodes=[{"host": network[name].address, "interface": "eth0"} for name in ("a", "b")])
+            with serve(network, path) as server:
+                thread, lines = stream_in_background(server, TOKENS)
+                thread.join(timeout=60)
+                with contextlib.ExitStack() as floods:
+                    for port in (5570, 5571):
+                        for _ in range(2):
+                            floods.enter_context(strangers.crowd(network["a"].address, port, network["c"].command()))
+                    end = time.monotonic() + 8
+                    while time.monotonic() < end:
+                        thread, flooded = stream_in_background(server, TOKENS)
+                        thread.join(timeout=100)
+                        self.assertEqual(text_of(flooded), text_of(lines))
+                self.assertNotIn("is lost", server.text())
+                self.assertIn(f"turned away {network['c'].address} from the workers' port", server.text())
+                self.assertEqual(server.terminate(), 0)
 
 
 @unittest.skipIf(netns.unavailable(), netns.unavailable())

@@ -13,11 +13,13 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
 import zmq
 
+import strangers
 import verdict
 from server import BUILD, QUIRE, TINY, Server, free_port
 
@@ -457,6 +459,62 @@ class TransportTest(WithKeys):
             _, said = mpirun.communicate(timeout=30)
             self.assertNotEqual(mpirun.returncode, 0)
             self.assertRegex(said, "rank 1 .*r1.secret has mode 0644.*chmod 0600")
+
+
+class FloodTest(WithKeys):
+    """Strangers who send as much as they can, or hold what they can, where workers connect."""
+
+    def setUp(self):
+        super().setUp()
+        self.ports = free_port(), free_port()
+        self.file = self.topology(transport=f"{{bind: 127.0.0.1, ports: [{self.ports[0]}, {self.ports[1]}], keys: {self.keys.transport}}}",
+                                  parallel="{tensor: 2}", threads_per_worker="1")
+
+    def status(self, server):
+        return server.get("/admin/status", admin=True)
+
+    @staticmethod
+    def resident_mib(server):
+        with open(f"/proc/{server.process.pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
+
+    def test_floods_cost_neither_memory_nor_workers(self):
+        answers = []
+        with Server(self.file) as server:
+            stream = threading.Thread(target=lambda: answers.append(server.post("/v1/completions", {"prompt": [5, 6, 7], "max_tokens": 1500, "ignore_eos": True})))
+            stream.start()
+            before, most = self.resident_mib(server), 0
+            with contextlib.ExitStack() as floods:
+                for port in self.ports:
+                    floods.enter_context(strangers.crowd("127.0.0.1", port))
+                end = time.monotonic() + 6
+                while time.monotonic() < end:
+                    most = max(most, self.resident_mib(server))
+                    self.assertEqual(server.post("/v1/completions", {"prompt": [5], "max_tokens": 2})[0], 200)
+            stream.join()
+            self.assertLess(most - before, 64)
+            self.assertEqual(answers[0][0], 200, answers)
+            self.assertEqual(answers[0][1]["usage"]["completion_tokens"], 1500)
+            self.assertNotIn("is lost", server.text())
+            self.assertGreater(self.status(server)["transport"]["refused_peers"], 100)
+            self.assertRegex(server.text(), r"turned away 127.0.0.1 from the workers' port")
+            self.assertEqual(server.terminate(), 0)
+
+    def test_workers_come_in_through_a_flood(self):
+        with contextlib.ExitStack() as floods, waiting_server(self.file) as server:
+            for port in self.ports:
+                floods.enter_context(strangers.crowd("127.0.0.1", port))
+            server.wait_until_ready()
+            self.assertEqual(server.post("/v1/completions", {"prompt": [5], "max_tokens": 2})[0], 200)
+
+    def test_silent_peers_leave_descriptors_to_clients(self):
+        with Server(self.file, prefix=("prlimit", "--nofile=1024:1024")) as server, contextlib.ExitStack() as peers:
+            for i in range(2000):
+                peers.enter_context(socket.create_connection(("127.0.0.1", self.ports[i % 2]), timeout=5))
+            for _ in range(100):
+                self.assertEqual(server.post("/v1/completions", {"prompt": [5], "max_tokens": 1})[0], 200)
+            self.assertLess(len(os.listdir(f"/proc/{server.process.pid}/fd")), 700)
+            self.assertNotIn("is lost", server.text())
 
 
 # --- the HTTP ports ---

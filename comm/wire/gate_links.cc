@@ -1,0 +1,148 @@
+#include "comm/wire/gate_links.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kAtOnce = 256 << 10;  // bytes of a link before others have their turn
+constexpr auto kFarewell = std::chrono::milliseconds(200);
+constexpr uint64_t kWakeLinks = 0;  // links count from 1
+
+}  // namespace
+
+struct GateLinks::Way {
+  int from = -1, to = -1;
+  std::vector<char> late;  // read, and not taken by the other side yet
+  size_t sent = 0;         // of those
+  bool full() const { return sent < late.size(); }
+};
+
+struct GateLinks::Link {
+  Descriptor sides[2];  // the peer's, the one behind
+  Way ways[2];          // from the side of the same index
+  uint32_t watched[2] = {0, 0};
+};
+
+GateLinks::GateLinks()
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), buffer_(kAtOnce) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kWakeLinks;
+  const bool made = epoll_.open() && wake_.open() && ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) == 0;
+  if (!made) Fail("no descriptors are left for the workers' port: raise the limit of open files (ulimit -n)");
+  thread_ = std::thread([this] { Run(); });
+}
+
+GateLinks::~GateLinks() {
+  stopping_ = true;
+  (void)::eventfd_write(wake_.get(), 1);
+  thread_.join();
+}
+
+void GateLinks::Add(Descriptor outer, Descriptor inner) {
+  auto link = std::make_unique<Link>();
+  link->ways[0] = {outer.get(), inner.get(), {}, 0};
+  link->ways[1] = {inner.get(), outer.get(), {}, 0};
+  link->sides[0] = std::move(outer);
+  link->sides[1] = std::move(inner);
+  {
+    const std::lock_guard lock(mutex_);
+    new_ones_.push_back(std::move(link));
+  }
+  (void)::eventfd_write(wake_.get(), 1);
+}
+
+void GateLinks::TakeNewOnes() {
+  eventfd_t count = 0;
+  (void)::eventfd_read(wake_.get(), &count);
+  std::vector<std::unique_ptr<Link>> taken;
+  {
+    const std::lock_guard lock(mutex_);
+    taken.swap(new_ones_);
+  }
+  for (auto& link : taken) {
+    const uint64_t number = ++last_number_;
+    Watch(*link, number);
+    links_.emplace(number, std::move(link));
+  }
+}
+
+/// Asks for what each side can do now: be read where the other has taken everything, be written where it has not.
+void GateLinks::Watch(Link& link, uint64_t number) {
+  for (int side = 0; side < 2; ++side) {
+    const uint32_t wanted = (link.ways[side].full() ? 0U : EPOLLIN) | (link.ways[1 - side].full() ? EPOLLOUT : 0U);
+    if (link.watched[side] == (wanted | EPOLLRDHUP)) continue;
+    epoll_event event{};
+    event.events = wanted;
+    event.data.u64 = number * 2 + static_cast<uint64_t>(side);
+    const int operation = link.watched[side] == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    link.watched[side] = wanted | EPOLLRDHUP;  // never 0 once it is watched
+    (void)::epoll_ctl(epoll_.get(), operation, link.sides[side].get(), &event);
+  }
+}
+
+/// Moves bytes from the one side to the other, until it is others' turn. False: a side is gone.
+bool GateLinks::Carry(Way& way) {
+  while (way.full()) {
+    const ssize_t sent = ::send(way.to, way.late.data() + way.sent, way.late.size() - way.sent, MSG_NOSIGNAL);
+    if (sent < 0) return errno == EAGAIN || errno == EINTR;
+    way.sent += static_cast<size_t>(sent);
+  }
+  way.late.clear();
+  way.sent = 0;
+  const ssize_t got = ::recv(way.from, buffer_.data(), buffer_.size(), 0);
+  if (got == 0) return false;
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  ssize_t sent = ::send(way.to, buffer_.data(), static_cast<size_t>(got), MSG_NOSIGNAL);
+  if (sent < 0 && errno != EAGAIN && errno != EINTR) return false;
+  sent = sent < 0 ? 0 : sent;
+  way.late.assign(buffer_.data() + sent, buffer_.data() + got);
+  return true;
+}
+
+/// Something has happened on this side. False: the link is over.
+bool GateLinks::Serve(Link& link, int side, uint32_t events) {
+  Way &from_here = link.ways[side], &to_here = link.ways[1 - side];
+  const bool ended = (events & (EPOLLHUP | EPOLLERR)) != 0;
+  if (ended && from_here.full()) return false;  // whoever does not take the rest would keep this thread busy
+  if ((events & EPOLLOUT) != 0 && !Carry(to_here)) return false;
+  return (!ended && (events & EPOLLIN) == 0) || Carry(from_here);
+}
+
+void GateLinks::Run() {
+  std::array<epoll_event, 64> events;
+  auto end = Clock::time_point::max();
+  while (Clock::now() < end) {
+    const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), stopping_ ? 10 : -1);
+    for (int i = 0; i < count; ++i) {
+      const epoll_event event = events[static_cast<size_t>(i)];
+      const uint64_t mark = event.data.u64;
+      if (mark == kWakeLinks) {
+        TakeNewOnes();
+        continue;
+      }
+      const auto link = links_.find(mark / 2);
+      if (link == links_.end()) continue;  // it ended with its other side
+      if (Serve(*link->second, static_cast<int>(mark % 2), event.events))
+        Watch(*link->second, link->first);
+      else
+        links_.erase(link);
+    }
+    if (stopping_ && links_.empty()) return;
+    if (stopping_ && end == Clock::time_point::max()) end = Clock::now() + kFarewell;
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,63 @@
+#include "comm/wire/gate_reading.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "comm/wire/handshake_words.h"
+
+namespace quire {
+
+using Awaits = Stranger::Awaits;
+
+namespace {
+
+/// The state of the word that is awaited.
+PrefixState StateOf(Awaits awaits, std::span<const uint8_t> word) {
+  switch (awaits) {
+    case Awaits::kGreeting:
+      return StateOfGreeting(word);
+    case Awaits::kHello:
+      return StateOfCommand(word, kHelloCommand);
+    case Awaits::kInitiate:
+      return StateOfCommand(word, kInitiateCommand);
+    case Awaits::kInnerGreeting:
+      return {false, kGreetingBytes - word.size()};
+    case Awaits::kWelcome:
+      return StateOfCommand(word, kWelcomeCommand);
+    case Awaits::kVerdict: {
+      const PrefixState ready = StateOfCommand(word, kReadyCommand);
+      return ready.wrong ? StateOfCommand(word, kErrorCommand) : ready;
+    }
+    case Awaits::kTurn:
+      break;
+  }
+  return {true, 0};
+}
+
+}  // namespace
+
+bool AwaitsPeer(Awaits awaits) {
+  return awaits == Awaits::kGreeting || awaits == Awaits::kHello || awaits == Awaits::kInitiate;
+}
+
+Reading ReadWord(int fd, Awaits awaits, std::vector<uint8_t>& word) {
+  for (;;) {
+    const PrefixState state = StateOf(awaits, word);
+    if (state.wrong) return Reading::kWrong;
+    if (state.missing == 0) return Reading::kWhole;
+    const size_t have = word.size();
+    word.resize(have + state.missing);
+    const ssize_t got = ::recv(fd, word.data() + have, state.missing, 0);
+    word.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return Reading::kGone;
+    if (got < 0) return errno == EAGAIN || errno == EINTR ? Reading::kMore : Reading::kGone;
+  }
+}
+
+bool SendWhole(int fd, std::span<const uint8_t> bytes) {
+  return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+}  // namespace quire

@@ -1,0 +1,298 @@
+#include "comm/wire/port_gate.h"
+
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "comm/base/error.h"
+#include "comm/base/give_way.h"
+#include "comm/wire/curve_server.h"
+#include "comm/wire/gate_links.h"
+#include "comm/wire/gate_pace.h"
+#include "comm/wire/gate_reading.h"
+#include "comm/wire/gate_strangers.h"
+#include "comm/wire/handshake_words.h"
+
+namespace quire {
+
+using Awaits = Stranger::Awaits;
+
+namespace {
+
+using Clock = Stranger::Clock;
+
+constexpr auto kPatience = std::chrono::seconds(3);  // for the whole handshake
+constexpr auto kBackOff = std::chrono::milliseconds(50);
+constexpr auto kLogEvery = std::chrono::seconds(10);
+constexpr int kAcceptedAtOnce = 32, kLookedAtAtOnce = 8;  // between two looks at all sockets
+constexpr uint64_t kListener = 0, kWake = 1;              // marks; those of strangers follow
+
+constexpr const char *kNoWord = "it does not speak CURVE as workers do", *kNoKey = "it does not know this server's key",
+                     *kTooSlow = "its handshake did not end in time", *kGaveWay = "too many others came",
+                     *kUnknownKey = "its key is no worker's";
+
+}  // namespace
+
+struct PortGate::Impl {
+  Impl(const std::string& at, std::shared_ptr<CurveServer> c)
+      : curve(std::move(c)),
+        listening(ListenOnTcp(at)),
+        endpoint(TcpEndpointOf(listening.get())),
+        epoll(::epoll_create1(EPOLL_CLOEXEC)),
+        wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (!epoll.open() || !wake.open()) Fail("no descriptors are left to listen on {}: ulimit -n", endpoint);
+  }
+  ~Impl() {
+    if (!thread.joinable()) return;
+    stopping = true;
+    (void)::eventfd_write(wake.get(), 1);
+    thread.join();
+  }
+
+  void Watch(int fd, uint32_t events, uint64_t mark, int operation) const {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = mark;
+    (void)::epoll_ctl(epoll.get(), operation, fd, &event);
+  }
+  void WatchFor(const Stranger& stranger, int operation, bool inner_is_new = false) const;
+  void AskForGreeting();
+  void Accept();
+  void Receive(Descriptor socket, const sockaddr_storage& peer);
+  void Advance(Stranger& stranger);
+  bool OnWord(Stranger& stranger);
+  bool OnVerdict(Stranger& stranger);
+  void LookAtHellos();
+  bool Introduce(Stranger& stranger);
+  void End(Stranger& stranger, const char* reason);
+  void Log(const Stranger& stranger, const char* reason);
+  int MillisToWait();
+  void Run();
+
+  const std::shared_ptr<CurveServer> curve;
+  Descriptor listening;
+  const std::string endpoint;
+  PrivateSocket inner;
+  Descriptor epoll, wake;
+  std::array<uint8_t, kGreetingBytes> greeting{};  // what the socket behind says first, to anybody
+  GateLinks links;
+  Strangers strangers;
+  GatePace pace;
+  std::optional<Clock::time_point> resume;  // when to accept again: descriptors were short
+  uint64_t refused_before = 0;
+  Clock::time_point next_log;
+  std::atomic<bool> stopping{false};
+  std::thread thread;
+};
+
+/// The socket behind says the same to everybody, so strangers hear it without troubling it.
+void PortGate::Impl::AskForGreeting() {
+  constexpr int kWithinMillis = 5000;
+  const Descriptor socket = inner.Connect();
+  std::vector<uint8_t> word;
+  Reading reading = Reading::kGone;
+  if (socket.open() && SendWhole(socket.get(), ClientGreeting())) {
+    pollfd readable{socket.get(), POLLIN, 0};
+    do {
+      reading = ReadWord(socket.get(), Awaits::kInnerGreeting, word);
+    } while (reading == Reading::kMore && ::poll(&readable, 1, kWithinMillis) == 1);
+  }
+  if (reading != Reading::kWhole) Fail("the socket behind {} does not answer: {}", endpoint, std::strerror(errno));
+  std::copy(word.begin(), word.end(), greeting.begin());
+}
+
+void PortGate::Impl::WatchFor(const Stranger& stranger, int operation, bool inner_is_new) const {
+  const uint64_t mark = stranger.number * 2;
+  const bool peer = AwaitsPeer(stranger.awaits);
+  Watch(stranger.outer.get(), EPOLLRDHUP | (peer ? EPOLLIN : 0U), mark, operation);
+  if (!stranger.inner.open()) return;
+  Watch(stranger.inner.get(), EPOLLRDHUP | (peer ? 0U : EPOLLIN), mark + 1, inner_is_new ? EPOLL_CTL_ADD : operation);
+}
+
+void PortGate::Impl::Accept() {
+  for (int i = 0; i < kAcceptedAtOnce; ++i) {
+    sockaddr_storage peer{};
+    Descriptor socket = AcceptPeer(listening.get(), peer);
+    if (socket.open()) {
+      Receive(std::move(socket), peer);
+      continue;
+    }
+    if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
+    // Out of descriptors: strangers give theirs back first, and the kernel keeps the others waiting.
+    if (Stranger* oldest = strangers.Oldest()) End(*oldest, kGaveWay);
+    Watch(listening.get(), 0, kListener, EPOLL_CTL_MOD);
+    resume = Clock::now() + kBackOff;
+    return;
+  }
+}
+
+void PortGate::Impl::Receive(Descriptor socket, const sockaddr_storage& peer) {
+  PeerName name = NameOf(peer);
+  while (!strangers.HasRoom(name.network)) End(*strangers.WhoGivesWay(name.network), kGaveWay);
+  if (!SendWhole(socket.get(), greeting)) return;
+  WatchFor(strangers.Add(std::move(socket), std::move(name), Clock::now() + kPatience), EPOLL_CTL_ADD);
+}
+
+/// Goes on as far as what has come allows. The stranger may be gone afterwards.
+void PortGate::Impl::Advance(Stranger& stranger) {
+  for (;;) {
+    const Awaits awaits = stranger.awaits;
+    const int fd = AwaitsPeer(awaits) ? stranger.outer.get() : stranger.inner.get();
+    const Reading reading = ReadWord(fd, awaits, stranger.word);
+    if (reading == Reading::kMore) return;
+    if (reading != Reading::kWhole)
+      return End(stranger, reading == Reading::kWrong && AwaitsPeer(awaits) ? kNoWord : nullptr);
+    if (!OnWord(stranger)) return;
+  }
+}
+
+/// A word is whole. False: there is nothing more to read, or the stranger is gone.
+bool PortGate::Impl::OnWord(Stranger& stranger) {
+  const std::vector<uint8_t> word = std::exchange(stranger.word, {});
+  bool passed_on = true;
+  switch (stranger.awaits) {
+    case Awaits::kGreeting:
+      stranger.said = word;
+      stranger.awaits = Awaits::kHello;
+      return true;
+    case Awaits::kHello:
+      stranger.said.insert(stranger.said.end(), word.begin(), word.end());
+      stranger.awaits = Awaits::kTurn;
+      strangers.AwaitTurn(stranger);
+      WatchFor(stranger, EPOLL_CTL_MOD);
+      return false;
+    case Awaits::kInnerGreeting:
+      stranger.awaits = Awaits::kWelcome;
+      return true;
+    case Awaits::kWelcome:
+      passed_on = SendWhole(stranger.outer.get(), word);
+      stranger.awaits = Awaits::kInitiate;
+      break;
+    case Awaits::kInitiate:
+      passed_on = SendWhole(stranger.inner.get(), word);
+      stranger.awaits = Awaits::kVerdict;
+      break;
+    case Awaits::kVerdict:
+      stranger.word = word;
+      return OnVerdict(stranger);
+    case Awaits::kTurn:
+      break;
+  }
+  if (!passed_on) return End(stranger, nullptr), false;
+  WatchFor(stranger, EPOLL_CTL_MOD);
+  return true;
+}
+
+bool PortGate::Impl::OnVerdict(Stranger& stranger) {
+  const bool passed_on = SendWhole(stranger.outer.get(), stranger.word);
+  if (passed_on && !StateOfCommand(stranger.word, kReadyCommand).wrong) {
+    for (const int fd : {stranger.outer.get(), stranger.inner.get()}) Watch(fd, 0, 0, EPOLL_CTL_DEL);
+    links.Add(std::move(stranger.outer), std::move(stranger.inner));
+    strangers.Remove(stranger.number);
+    return false;
+  }
+  // The gatekeeper of keys has counted it, but for our own knock.
+  const uint64_t refused = curve->num_refused();
+  if (std::exchange(refused_before, refused) != refused) Log(stranger, kUnknownKey);
+  End(stranger, nullptr);
+  return false;
+}
+
+void PortGate::Impl::LookAtHellos() {
+  for (int i = 0; i < kLookedAtAtOnce && strangers.anybody_waits(); ++i) {
+    const auto now = Clock::now();
+    if (pace.next() > now) return;
+    Stranger* const next = strangers.NextTurn();
+    if (next == nullptr) return;
+    const bool knows_us = curve->CanOpen(std::span<const uint8_t>(next->said).subspan(kGreetingBytes));
+    pace.Spend(now, knows_us ? GatePace::kHandshake : GatePace::kLook);
+    if (!knows_us || !Introduce(*next)) End(*next, knows_us ? nullptr : kNoKey);
+  }
+}
+
+/// To the socket behind.
+bool PortGate::Impl::Introduce(Stranger& stranger) {
+  stranger.inner = inner.Connect();
+  if (!stranger.inner.open() || !SendWhole(stranger.inner.get(), stranger.said)) return false;
+  stranger.said = {};
+  stranger.awaits = Awaits::kInnerGreeting;
+  WatchFor(stranger, EPOLL_CTL_MOD, true);
+  return true;
+}
+
+/// reason: why it is turned away; null when it went by itself.
+void PortGate::Impl::End(Stranger& stranger, const char* reason) {
+  if (reason != nullptr) {
+    refused_before = curve->CountRefused();
+    Log(stranger, reason);
+  }
+  strangers.Remove(stranger.number);
+}
+
+void PortGate::Impl::Log(const Stranger& stranger, const char* reason) {
+  if (Clock::now() < next_log) return;
+  next_log = Clock::now() + kLogEvery;
+  spdlog::warn("turned away {} from the workers' port {}: {} ({} so far)", stranger.name.address, endpoint, reason,
+               curve->num_refused());
+}
+
+int PortGate::Impl::MillisToWait() {
+  auto until = Clock::time_point::max();
+  if (const Stranger* oldest = strangers.Oldest()) until = oldest->deadline;
+  if (strangers.anybody_waits()) until = std::min(until, pace.next());
+  if (resume) until = std::min(until, *resume);
+  if (until == Clock::time_point::max()) return -1;
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+  return static_cast<int>(std::max<int64_t>(0, wait.count()));
+}
+
+void PortGate::Impl::Run() {
+  GiveWayToWorkers();
+  std::array<epoll_event, 64> events;
+  while (!stopping) {
+    const int count = ::epoll_wait(epoll.get(), events.data(), events.size(), MillisToWait());
+    for (int i = 0; i < count; ++i) {
+      const epoll_event event = events[static_cast<size_t>(i)];
+      if (event.data.u64 == kListener) Accept();
+      if (event.data.u64 <= kWake) continue;
+      Stranger* const stranger = strangers.Find(event.data.u64 / 2);
+      if (stranger == nullptr) continue;
+      const bool expected = AwaitsPeer(stranger->awaits) == (event.data.u64 % 2 == 0);
+      if (expected && stranger->awaits != Awaits::kTurn)
+        Advance(*stranger);
+      else if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
+        End(*stranger, nullptr);
+    }
+    LookAtHellos();
+    const auto now = Clock::now();
+    for (Stranger* late = strangers.Oldest(); late != nullptr && late->deadline <= now; late = strangers.Oldest())
+      End(*late, kTooSlow);
+    if (resume && *resume <= now) {
+      resume.reset();
+      Watch(listening.get(), EPOLLIN, kListener, EPOLL_CTL_MOD);
+    }
+  }
+}
+
+PortGate::PortGate(const std::string& endpoint, std::shared_ptr<CurveServer> curve)
+    : impl_(std::make_unique<Impl>(endpoint, std::move(curve))) {}
+PortGate::~PortGate() = default;
+const std::string& PortGate::endpoint() const { return impl_->endpoint; }
+int PortGate::ReleaseInner() { return impl_->inner.Release(); }
+
+void PortGate::Open() {
+  impl_->AskForGreeting();
+  impl_->Watch(impl_->listening.get(), EPOLLIN, kListener, EPOLL_CTL_ADD);
+  impl_->Watch(impl_->wake.get(), EPOLLIN, kWake, EPOLL_CTL_ADD);
+  impl_->thread = std::thread([impl = impl_.get()] { impl->Run(); });
+}
+
+}  // namespace quire

@@ -1,0 +1,337 @@
+#include "comm/wire/port_gate.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sodium.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "comm/base/descriptor.h"
+#include "comm/base/error.h"
+#include "comm/wire/channel.h"
+#include "comm/wire/gate_pace.h"
+#include "comm/wire/gate_strangers.h"
+#include "comm/wire/handshake_words.h"
+#include "tests/support/temporary_directory.h"
+
+namespace quire {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+using Bytes = std::vector<uint8_t>;
+
+constexpr EpochId kEpoch = 1;
+
+Bytes Greeting() { return {ClientGreeting().begin(), ClientGreeting().end()}; }
+
+Bytes Joined(Bytes first, const Bytes& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+/// A HELLO of the right form whose box nobody can open.
+Bytes HelloOfNobody() {
+  Bytes hello{0x04, 200};
+  hello.insert(hello.end(), kHelloCommand.begins.begin(), kHelloCommand.begins.end());
+  static std::mt19937 random(7);
+  while (hello.size() < 202) hello.push_back(static_cast<uint8_t>(random()));
+  return hello;
+}
+
+// --- words ---
+
+/// The first byte at which a prefix of these bytes is wrong; -1: none is.
+template <class State>
+int FirstWrong(const Bytes& bytes, const State& state) {
+  for (size_t size = 1; size <= bytes.size(); ++size) {
+    if (state(std::span(bytes).first(size)).wrong) return static_cast<int>(size) - 1;
+  }
+  return -1;
+}
+int FirstWrongOfGreeting(const Bytes& bytes) { return FirstWrong(bytes, StateOfGreeting); }
+int FirstWrongOfHello(const Bytes& bytes) {
+  return FirstWrong(bytes, [](auto prefix) { return StateOfCommand(prefix, kHelloCommand); });
+}
+int FirstWrongOfInitiate(const Bytes& bytes) {
+  return FirstWrong(bytes, [](auto prefix) { return StateOfCommand(prefix, kInitiateCommand); });
+}
+
+TEST(HandshakeWordsTest, Greeting_IsWrongAtItsFirstWrongByte_ForEveryByte) {
+  EXPECT_EQ(FirstWrongOfGreeting(Greeting()), -1);
+  EXPECT_EQ(StateOfGreeting(Greeting()).missing, 0u);
+  EXPECT_EQ(StateOfGreeting(ClientGreeting().first(10)).missing, 54u);
+  for (size_t i = 0; i < kGreetingBytes; ++i) {
+    Bytes bad = Greeting();
+    bad[i] ^= 0x80;
+    const bool free = i == 8 || i == 11;  // the lower byte of a size, the minor version
+    EXPECT_EQ(FirstWrongOfGreeting(bad), free ? -1 : static_cast<int>(i)) << i;
+  }
+  Bytes plain = Greeting();
+  std::memcpy(plain.data() + 12, "NULL\0", 5);
+  EXPECT_EQ(FirstWrongOfGreeting(plain), 12);
+}
+
+TEST(HandshakeWordsTest, Hello_HasOneSizeAndNoOther) {
+  EXPECT_EQ(FirstWrongOfHello(HelloOfNobody()), -1);
+  for (const int size : {0, 1, 199, 201, 255}) {
+    Bytes bad = HelloOfNobody();
+    bad[1] = static_cast<uint8_t>(size);
+    EXPECT_EQ(FirstWrongOfHello(bad), 1) << size;
+  }
+  for (const int flags : {0, 1, 2, 3, 5, 6, 7, 0x84, 0xff}) {
+    Bytes bad = HelloOfNobody();
+    bad[0] = static_cast<uint8_t>(flags);
+    EXPECT_EQ(FirstWrongOfHello(bad), 0) << flags;
+  }
+  for (size_t i = 2; i < 82; ++i) {
+    Bytes bad = HelloOfNobody();
+    bad[i] ^= 1;
+    EXPECT_EQ(FirstWrongOfHello(bad), static_cast<int>(i));
+  }
+}
+
+TEST(HandshakeWordsTest, Initiate_IsBoundedWhicheverSizeItAnnounces) {
+  const auto with_size = [](uint64_t size, uint8_t flags = 0x06) {
+    Bytes bytes{flags};
+    for (int shift = 56; shift >= 0; shift -= 8) bytes.push_back(static_cast<uint8_t>(size >> shift));
+    return bytes;
+  };
+  EXPECT_EQ(FirstWrongOfInitiate(with_size(257)), -1);
+  EXPECT_EQ(FirstWrongOfInitiate(with_size(1024)), -1);
+  for (const uint64_t size : {uint64_t{0}, uint64_t{200}, uint64_t{256}, uint64_t{1025}, uint64_t{1} << 20,
+                              (uint64_t{64} << 20) - 1, uint64_t{1} << 40, ~uint64_t{0}})
+    EXPECT_GE(FirstWrongOfInitiate(with_size(size)), 1) << size;
+  EXPECT_EQ(FirstWrongOfInitiate(with_size(300, 0x02)), 0);  // a message, no command
+  EXPECT_EQ(FirstWrongOfInitiate({0x04, 255}), 1);           // too short to be one
+  EXPECT_EQ(FirstWrongOfInitiate(Joined(with_size(300), {8, 'I', 'N', 'I', 'T', 'I', 'A', 'T', 'O'})), 17);
+}
+
+// --- who stays ---
+
+TEST(StrangersTest, Newcomer_TakesThePlaceOfTheOldest_OfItsOwnNetworkOrOfTheLargest) {
+  Strangers strangers;
+  const auto add = [&](const std::string& network) {
+    while (!strangers.HasRoom(network)) strangers.Remove(strangers.WhoGivesWay(network)->number);
+    return strangers.Add(Descriptor(), {network, network}, Clock::now()).number;
+  };
+  const uint64_t lone = add("lone"), first = add("flood");
+  for (size_t i = 1; i < Strangers::kMostOfNetwork; ++i) add("flood");
+  EXPECT_NE(strangers.Find(first), nullptr);
+  add("flood");
+  EXPECT_EQ(strangers.Find(first), nullptr);
+  for (int i = 0; i < 1000; ++i) add("flood" + std::to_string(i % 9));
+  EXPECT_EQ(strangers.size(), Strangers::kMost);
+  EXPECT_NE(strangers.Find(lone), nullptr) << "networks with more give way first";
+}
+
+TEST(StrangersTest, Networks_TakeTurns_HoweverLongOnesLineIs) {
+  Strangers strangers;
+  const auto wait = [&](const char* network) {
+    const Stranger& stranger = strangers.Add(Descriptor(), {network, network}, Clock::now());
+    strangers.AwaitTurn(stranger);
+    return stranger.number;
+  };
+  const uint64_t a = wait("a"), gone = wait("a"), b = wait("a"), c = wait("b");
+  strangers.Remove(gone);
+  EXPECT_EQ(strangers.NextTurn()->number, a);
+  EXPECT_EQ(strangers.NextTurn()->number, c);
+  EXPECT_EQ(strangers.NextTurn()->number, b);
+  EXPECT_EQ(strangers.NextTurn(), nullptr);
+  EXPECT_FALSE(strangers.anybody_waits());
+}
+
+TEST(GatePaceTest, Handshakes_AreSpaced_BehindABurst) {
+  GatePace pace;
+  const auto now = Clock::now();
+  int at_once = 0;
+  for (; pace.next() <= now; ++at_once) pace.Spend(now, GatePace::kHandshake);
+  EXPECT_GE(at_once, 50);
+  EXPECT_LE(at_once, 52);
+  for (; pace.next() <= now + seconds(1); ++at_once) pace.Spend(now, GatePace::kHandshake);
+  EXPECT_LE(at_once, 252);
+}
+
+// --- the port ---
+
+class PortGateTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_GE(::sodium_init(), 0);
+    WriteTransportKeys(keys_, 2);
+    curve_ = std::make_shared<CurveServer>(LoadCoordinatorKeys(keys_, 2));
+    server_.emplace(Channel::Bind("tcp://127.0.0.1:0", curve_));
+  }
+  Descriptor Connect(const char* from = "127.0.0.1") const {
+    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in own{}, there{};
+    own.sin_family = there.sin_family = AF_INET;
+    ::inet_pton(AF_INET, from, &own.sin_addr);
+    ::inet_pton(AF_INET, "127.0.0.1", &there.sin_addr);
+    const std::string endpoint = server_->bound_endpoint();
+    there.sin_port = htons(static_cast<uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&own), sizeof(own)), 0);
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&there), sizeof(there)), 0);
+    return socket;
+  }
+  static void Say(const Descriptor& socket, const Bytes& bytes) {
+    (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  /// How long until the other side hangs up; no answer within `patience`: nothing.
+  static std::optional<milliseconds> HangsUp(const Descriptor& socket, milliseconds patience) {
+    const auto begin = Clock::now();
+    char buffer[4096];
+    while (Clock::now() < begin + patience) {
+      pollfd readable{socket.get(), POLLIN, 0};
+      if (::poll(&readable, 1, 20) == 1 && ::recv(socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT) <= 0)
+        return std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+    }
+    return std::nullopt;
+  }
+  static std::optional<ReceivedFrame> Receive(Channel& channel, milliseconds patience) {
+    const auto deadline = Clock::now() + patience;
+    while (Clock::now() < deadline) {
+      if (auto frame = channel.TryReceive()) return frame;
+      Channel* channels[] = {&channel};
+      Channel::Wait(channels, -1, 20);
+    }
+    return std::nullopt;
+  }
+  /// A worker comes in and hears an answer.
+  bool WorkerIsServed(Rank rank, milliseconds patience = seconds(20)) {
+    const WorkerKeys keys = LoadWorkerKeys(keys_, rank);
+    Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(kEpoch, rank), &keys);
+    worker.Send("", Encode(BeatMessage{7}, kEpoch, 0));
+    const auto frame = Receive(*server_, patience);
+    if (!frame || frame->user != CurveUserId(rank)) return false;
+    return server_->Send(frame->peer, Encode(BeatMessage{8}, kEpoch, 0)) && Receive(worker, patience).has_value();
+  }
+  static int64_t ResidentKib() {
+    std::ifstream file("/proc/self/statm");
+    int64_t total = 0, resident = 0;
+    file >> total >> resident;
+    return resident * 4;
+  }
+
+  TemporaryDirectory directory_;
+  std::string keys_ = directory_ / "keys";
+  std::shared_ptr<CurveServer> curve_;
+  std::optional<Channel> server_;
+};
+
+TEST_F(PortGateTest, Stranger_IsHungUpOn_AtTheFirstWrongByte) {
+  const Bytes announcement{0x06, 0, 0, 0, 0, 3, 255, 255, 255}, message{0x02, 0, 0, 0, 0, 3, 255, 255, 255};
+  Bytes late = Greeting();
+  late[40] = 1;
+  for (const Bytes& words :
+       {Bytes{'G', 'E', 'T', ' '}, Bytes{0x16, 3, 1}, Bytes(10, 0xff), late, Joined(Greeting(), announcement),
+        Joined(Greeting(), message), Joined(Greeting(), Bytes{0x04, 200, 5, 'H', 'E', 'L', 'P'}),
+        Joined(Greeting(), HelloOfNobody())}) {
+    const Descriptor socket = Connect();
+    Say(socket, words);
+    EXPECT_TRUE(HangsUp(socket, milliseconds(2000))) << words.size();
+  }
+  EXPECT_GE(curve_->num_refused(), 8u);
+  EXPECT_TRUE(WorkerIsServed(0));
+}
+
+TEST_F(PortGateTest, SilentStranger_IsHungUpOn_WhenItsTimeIsOver) {
+  const Descriptor silent = Connect(), half = Connect();
+  Say(half, Joined(Greeting(), {0x04, 200, 5}));
+  const auto ended = HangsUp(silent, seconds(8));
+  ASSERT_TRUE(ended);
+  EXPECT_GT(*ended, milliseconds(2500));
+  EXPECT_TRUE(HangsUp(half, seconds(5)));
+}
+
+TEST_F(PortGateTest, Newcomers_TakeThePlacesOfSilentOnes_AndDescriptorsAreBounded) {
+  std::vector<Descriptor> silent;
+  for (size_t i = 0; i < 2 * Strangers::kMostOfNetwork; ++i) silent.push_back(Connect());
+  size_t gone = 0;
+  for (const Descriptor& socket : silent) gone += HangsUp(socket, milliseconds(30)).has_value();
+  EXPECT_GE(gone, Strangers::kMostOfNetwork - 8);
+  EXPECT_TRUE(WorkerIsServed(1));
+}
+
+TEST_F(PortGateTest, Flood_TakesNoMemory_AndWorkersComeInMeanwhile) {
+  const int64_t before = ResidentKib();
+  const Bytes words = Joined(Greeting(), Joined({0x06, 0, 0, 0, 0, 3, 255, 255, 255}, Bytes(1 << 20)));
+  std::atomic<bool> over{false};
+  std::thread flood([&] {
+    for (int i = 0; !over; ++i) {
+      const Descriptor socket = Connect(i % 2 == 0 ? "127.0.0.1" : "127.0.0.2");
+      Say(socket, i % 3 == 0 ? Joined(Greeting(), HelloOfNobody()) : words);
+    }
+  });
+  int tried = 0, served = 0;
+  for (const auto end = Clock::now() + seconds(2); Clock::now() < end; ++tried) served += WorkerIsServed(tried % 2);
+  over = true;
+  flood.join();
+  EXPECT_EQ(served, tried);
+  EXPECT_GE(tried, 2);
+  EXPECT_LT(ResidentKib() - before, 32 << 10);
+}
+
+TEST_F(PortGateTest, LargeFrames_PassWhole_BothWays) {
+  const WorkerKeys keys = LoadWorkerKeys(keys_, 0);
+  Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(kEpoch, 0), &keys);
+  Frame large;
+  large.body.resize(24 << 20);
+  for (size_t i = 0; i < large.body.size(); ++i) large.body[i] = static_cast<std::byte>(i * 31 >> 3);
+  worker.Send("", large);
+  const auto there = Receive(*server_, seconds(30));
+  ASSERT_TRUE(there);
+  EXPECT_EQ(there->frame.body, large.body);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(server_->Send(there->peer, large));
+  for (int i = 0; i < 3; ++i) {
+    const auto back = Receive(worker, seconds(30));
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->frame.body, large.body);
+  }
+}
+
+TEST_F(PortGateTest, LastFrame_Arrives_WhenTheServerEnds) {
+  const WorkerKeys keys = LoadWorkerKeys(keys_, 0);
+  Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(kEpoch, 0), &keys);
+  worker.Send("", Encode(BeatMessage{7}, kEpoch, 0));
+  const auto frame = Receive(*server_, seconds(20));
+  ASSERT_TRUE(frame);
+  EXPECT_TRUE(server_->Send(frame->peer, Encode(ShutdownMessage{"over"}, kEpoch, 0)));
+  std::this_thread::sleep_for(milliseconds(100));  // ZeroMQ drops what it has not begun to send
+  server_.reset();
+  EXPECT_TRUE(Receive(worker, seconds(5)));
+}
+
+TEST_F(PortGateTest, Port_IsFreeAgain_WhenTheServerEnds) {
+  const std::string endpoint = server_->bound_endpoint();
+  EXPECT_THROW(Channel::Bind(endpoint, curve_), Error);
+  server_.reset();
+  EXPECT_NO_THROW(server_.emplace(Channel::Bind(endpoint, curve_)));
+  EXPECT_TRUE(WorkerIsServed(0));
+}
+
+TEST_F(PortGateTest, IPv6_IsServedAlike) {
+  const Descriptor probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in6 loopback{};
+  loopback.sin6_family = AF_INET6;
+  loopback.sin6_addr = in6addr_loopback;
+  if (::bind(probe.get(), reinterpret_cast<sockaddr*>(&loopback), sizeof(loopback)) != 0)
+    GTEST_SKIP() << "no IPv6 here";
+  server_.emplace(Channel::Bind("tcp://[::1]:0", curve_));
+  EXPECT_TRUE(server_->bound_endpoint().starts_with("tcp://[::1]:"));
+  EXPECT_TRUE(WorkerIsServed(1));
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,101 @@
+"""Strangers at a worker's port: connections that say what no worker says, as many as one process holds. From a test:
+
+    with strangers.crowd("127.0.0.1", port, [before a command...]) as crowd: ...
+
+or by hand: strangers.py ADDRESS PORT SECONDS [CONNECTIONS]."""
+import contextlib
+import itertools
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import time
+
+GREETING = b"\xff" + b"\0" * 7 + b"\x01\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + b"\0" * 32
+HELLO = b"\x04\xc8\x05HELLO\x01\x00" + b"\0" * 72
+LARGEST = (64 << 20) - 1  # what authenticated peers may send
+BODY = b"\0" * (1 << 20)  # sent again and again to whoever takes it
+
+
+def announcement(flags, size=LARGEST):
+    return bytes([flags]) + size.to_bytes(8, "big")
+
+
+def words():
+    """What each of them begins with, and whether it goes on with BODY."""
+    hello = HELLO + os.urandom(32) + b"\0" * 7 + b"\x01" + os.urandom(80)
+    return [
+        (b"", False),
+        (GREETING[:10], False),
+        (GREETING, False),
+        (GREETING + announcement(6), True),  # a command of 64 MiB instead of a HELLO
+        (GREETING + announcement(2), True),  # a message
+        (GREETING + announcement(6, 1 << 40), True),
+        (GREETING + hello[:100], False),
+        (GREETING + hello, False),
+        (GREETING + hello + announcement(6), True),  # where an INITIATE is to come
+        (GREETING.replace(b"CURVE", b"NULL\0") + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x06DEALER" + announcement(2), True),
+        (b"GET / HTTP/1.1\r\n\r\n", True),
+        (b"\x16\x03\x01\x02\x00", True),
+        (b"\xff" * 5000, True),
+    ]
+
+
+class Crowd:
+    """Its connections; whoever is hung up on comes again, saying the next thing."""
+
+    def __init__(self, address, port, size):
+        self.address, self.port, self.size = address, port, size
+        self.kinds = itertools.count()
+        self.selector = selectors.DefaultSelector()
+        self.hung_up_on = 0
+
+    def come(self):
+        first, goes_on = words()[next(self.kinds) % len(words())]
+        one = socket.create_connection((self.address, self.port), timeout=2)
+        one.setblocking(False)
+        with contextlib.suppress(OSError):
+            one.send(first)
+        self.selector.register(one, selectors.EVENT_READ | (selectors.EVENT_WRITE if goes_on else 0))
+
+    def leave(self, one):
+        self.selector.unregister(one)
+        one.close()
+        self.hung_up_on += 1
+
+    def flood(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError):
+                while len(self.selector.get_map()) < self.size and time.monotonic() < end:
+                    self.come()
+            for key, events in self.selector.select(0.02):
+                try:
+                    if events & selectors.EVENT_READ and not key.fileobj.recv(4096):
+                        self.leave(key.fileobj)
+                    elif events & selectors.EVENT_WRITE:
+                        key.fileobj.send(BODY)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    self.leave(key.fileobj)
+
+
+@contextlib.contextmanager
+def crowd(address, port, before=(), seconds=60, size=300):
+    """A process that floods the port meanwhile."""
+    command = [*before, sys.executable, os.path.abspath(__file__), address, str(port), str(seconds), str(size)]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()  # it has begun
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    there = Crowd(sys.argv[1], int(sys.argv[2]), int(sys.argv[4]) if len(sys.argv) > 4 else 300)
+    print("begun", flush=True)
+    there.flood(float(sys.argv[3]))
+    print(f"{there.hung_up_on} were hung up on", flush=True)
