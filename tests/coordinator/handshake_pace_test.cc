@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/asio/io_context.hpp>
+#include <vector>
+
+#include "coordinator/api/http/handshake_turns.h"
+
 namespace quire {
 namespace {
 
@@ -86,6 +91,26 @@ TEST_F(HandshakePaceTest, AddressesOfOneCustomerTakeTurnsAsOne) {
   EXPECT_LE(Until(last_), 3 * 1000 / 400);
   EXPECT_EQ(TurnOf(make_address("::ffff:192.0.2.1")), make_address("192.0.2.1"));
   EXPECT_NE(TurnOf(make_address("192.0.2.1")), TurnOf(make_address("192.0.2.2")));
+}
+
+TEST(HandshakeTurnsTest, OldestOpenHandshake_GivesWay_WhenOneMoreBegins) {
+  boost::asio::io_context io;
+  HandshakeTurns turns(io.get_executor());
+  std::vector<size_t> gave_way;
+  std::vector<HandshakeTurns::Open> open;
+  const auto begin = [&](size_t number) {
+    open.push_back(turns.Enter([&gave_way, number] { gave_way.push_back(number); }));
+  };
+  for (size_t i = 0; i < HandshakeTurns::kMostOpen; ++i) begin(i);
+  EXPECT_TRUE(gave_way.empty());
+  begin(1000);
+  begin(1001);  // whoever gave way has not left yet
+  EXPECT_EQ(gave_way, (std::vector<size_t>{0, 1}));
+  for (size_t i = 0; i < 10; ++i) open[i].reset();
+  for (size_t i = 0; i < 8; ++i) begin(2000 + i);
+  EXPECT_EQ(gave_way, (std::vector<size_t>{0, 1})) << "there was room";
+  begin(3000);
+  EXPECT_EQ(gave_way, (std::vector<size_t>{0, 1, 10}));
 }
 
 TEST(NetworkOfTest, IsAnIpv4AddressOrAnIpv6Network) {

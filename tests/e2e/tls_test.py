@@ -283,6 +283,31 @@ class HelloTest(unittest.TestCase):
             with contextlib.suppress(ConnectionResetError):
                 self.assertEqual(one.recv(1), b"")
 
+    def test_those_after_which_nothing_comes_are_cut(self):
+        for one in list(self.send(50, self.hello())):
+            with contextlib.suppress(ConnectionResetError):
+                while one.recv(4096):  # what was said of it
+                    pass
+
+    def resident_mib(self):
+        with open(f"/proc/{self.server.process.pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
+
+    def test_half_ones_take_little_memory_and_give_it_back(self):
+        # Those of a head alone, those whose record has begun, those that lack a byte, and whole ones that say nothing more.
+        hello = self.hello()
+        before = self.resident_mib()
+        for data in (hello[:9], hello[:200], hello[:-1], hello):
+            for _ in range(2):
+                crowd = list(self.send(1500, data))
+                self.assertLess(self.resident_mib() - before, 180, len(data))
+                for one in crowd:
+                    one.close()
+        deadline = time.monotonic() + 20
+        while self.resident_mib() - before > 120:
+            self.assertLess(time.monotonic(), deadline, self.resident_mib() - before)
+            time.sleep(0.2)
+
     def test_those_that_say_too_much_or_another_thing_are_cut(self):
         hello = self.hello()
         room = b"\x01\x01\xff\xb8"  # a hello of 131,000 bytes

@@ -18,18 +18,22 @@ class ClientSocket {
   using executor_type = Tcp::executor_type;
 
   /// `tls` is null for clear text.
-  ClientSocket(Tcp socket, const std::shared_ptr<boost::asio::ssl::context>& tls) : socket_(std::move(socket)) {
-    if (tls == nullptr) return;
-    tls_ = std::make_unique<Tls>(socket_, *tls);
-    bounds_.socket = socket_.native_handle();
-    BoundClient(tls_->native_handle(), &bounds_);
-  }
+  ClientSocket(Tcp socket, std::shared_ptr<boost::asio::ssl::context> tls)
+      : socket_(std::move(socket)), context_(std::move(tls)) {}
   ClientSocket(const ClientSocket&) = delete;
   ClientSocket& operator=(const ClientSocket&) = delete;
 
   executor_type get_executor() { return socket_.get_executor(); }
   /// The socket below, whatever is spoken on it.
   Tcp& tcp() { return socket_; }
+  /// TLS is to be spoken on it. Until BeginTls it holds no more than in clear text does: who has not said a whole hello
+  /// costs a tenth of who has.
+  bool to_be_encrypted() const { return context_ != nullptr; }
+  void BeginTls() {
+    tls_ = std::make_unique<Tls>(socket_, *context_);
+    bounds_.socket = socket_.native_handle();
+    BoundClient(tls_->native_handle(), &bounds_);
+  }
   /// What is spoken on it; only when `encrypted`.
   Tls& tls() { return *tls_; }
   bool encrypted() const { return tls_ != nullptr; }
@@ -44,9 +48,6 @@ class ClientSocket {
     socket_.shutdown(Tcp::shutdown_both, ignored);
     socket_.close(ignored);
   }
-  /// The client speaks clear text where TLS is spoken; so will the answer.
-  void SpeakClearText() { tls_.reset(); }
-
   template <class Buffers, class Token>
   auto async_read_some(const Buffers& buffers, Token&& token) {
     const auto begin = [this](auto handler, const Buffers& into) {
@@ -61,6 +62,7 @@ class ClientSocket {
  private:
   Tcp socket_;
   TlsBounds bounds_;
+  std::shared_ptr<boost::asio::ssl::context> context_;  // null: clear text
   std::unique_ptr<Tls> tls_;
 };
 

@@ -61,7 +61,7 @@ Connection::Connection(tcp::socket socket, const std::shared_ptr<asio::ssl::cont
 
 asio::awaitable<void> Connection::Serve(ConnectionPlaces::Place& place) {
   place_ = &place;
-  if (socket_.encrypted()) {
+  if (socket_.to_be_encrypted()) {
     const bool secure = co_await Secure();
     keep_alive_ = keep_alive_ && secure;
   }

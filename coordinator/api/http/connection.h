@@ -66,7 +66,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
   /// The handshake; false: there was none, and whoever spoke clear text was told so.
-  boost::asio::awaitable<bool> Secure();
+  boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
   boost::asio::awaitable<void> SayGoodbye();
   boost::asio::awaitable<void> AwaitEarlyRead();
   void ReadEarly();

@@ -1,5 +1,8 @@
 #include "coordinator/api/http/handshake_turns.h"
 
+#include <algorithm>
+#include <utility>
+
 // House rule for coroutines: see http_server.cc.
 
 namespace quire {
@@ -22,6 +25,16 @@ void HandshakeTurns::Leave(Ticket ticket, const asio::ip::address& address) {
   if (!calls_.IsWaiting(ticket)) return;
   pace_.Withdraw(ticket, TurnOf(address));
   calls_.Call(ticket);
+}
+
+HandshakeTurns::Open HandshakeTurns::Enter(std::function<void()> give_way) {
+  if (open_.size() >= kMostOpen) {
+    // Those that gave way before and have not left yet come first.
+    const auto oldest = std::ranges::find_if(open_, [](const auto& one) { return one != nullptr; });
+    if (oldest != open_.end()) std::exchange(*oldest, nullptr)();
+  }
+  const auto place = open_.insert(open_.end(), std::move(give_way));
+  return {nullptr, [this, place](void*) { open_.erase(place); }};
 }
 
 void HandshakeTurns::AwaitNext() {
