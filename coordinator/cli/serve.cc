@@ -23,6 +23,7 @@
 #include "coordinator/cli/gates.h"
 #include "coordinator/cli/request_logs.h"
 #include "coordinator/cli/text_tools.h"
+#include "coordinator/cluster/launch/placement.h"
 #include "coordinator/cluster/replicas/replicas.h"
 #include "coordinator/grammars/compile_service.h"
 #include "coordinator/grammars/grammar_trials.h"
@@ -33,7 +34,6 @@ namespace quire {
 namespace asio = boost::asio;
 
 namespace {
-
 constexpr auto kDrainLimit = std::chrono::seconds(30);
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
@@ -104,7 +104,7 @@ class Server {
         const std::lock_guard lock(io_mutex_);
         if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
       });
-      WorkPool pool({});
+      WorkPool pool({.beside_workers = WorkersNeedAllCores(topology_, WorkPool::Limits().threads)});
       GrammarTrials grammars(text_.vocabulary,
                              {"/proc/self/exe", kCompileGrammars, std::to_string(model_.spec().vocab_size)}, {});
       WorkPool grammar_pool(kOfGrammars);

@@ -149,5 +149,10 @@ TEST_F(KeyQuotasTest, AKeysOwnLimitsTakeThePlaceOfTheDefaultAltogether) {
   EXPECT_EQ(StatusOf(quotas.Refuse("bob", 2, begin_)), 400);
 }
 
+TEST(KeyQuotasBodyTest, BodyThatIsReadForNothing_CountsAsAboutItsTokens) {
+  EXPECT_EQ(KeyQuotas::TokensOfBody(0), 1);
+  EXPECT_EQ(KeyQuotas::TokensOfBody(4000), 1001);
+}
+
 }  // namespace
 }  // namespace quire

@@ -13,6 +13,7 @@
 #include <future>
 #include <string>
 
+#include "comm/base/thread_time.h"
 #include "coordinator/api/openai/on_pool.h"
 
 namespace quire {
@@ -79,6 +80,86 @@ TEST(WorkPoolTest, LargeJobsLeaveAThreadToSmallOnes) {
   pool.Add("patient", kSmall, [&](const std::stop_token&) { done.set_value(); });
   done.get_future().wait();  // for ever, if both threads were taken
   EXPECT_EQ(pool.num_waiting(), 9u);
+  gate.Open();
+}
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(WorkSharesTest, Clients_ShareATwentiethOfTheCores_BehindWhatTheyMayTakeAtOnce) {
+  WorkShares shares(2);
+  const WorkShares::Clock::time_point begin{};
+  auto now = begin;
+  int jobs = 0;
+  for (; now < begin + seconds(100); ++jobs) {  // of 10 ms, as many as may be
+    now = std::max(now, shares.Next("mallory"));
+    shares.Charge("mallory", milliseconds(10), now);
+  }
+  EXPECT_NEAR(jobs, 1000 + 20, 3);
+  EXPECT_LE(shares.Next("alice"), now) << "one client's work is not another's";
+  shares.Charge("alice", milliseconds(10), now);
+  const auto before = shares.Next("mallory");
+  shares.Charge("mallory", milliseconds(10), now);
+  EXPECT_NEAR((shares.Next("mallory") - before) / milliseconds(1), 200, 1) << "two clients have half as much each";
+  EXPECT_EQ(shares.num_clients(), 2u);
+  shares.Charge("bob", milliseconds(1), now + seconds(100));
+  EXPECT_EQ(shares.num_clients(), 1u) << "nothing is kept of those who rested";
+}
+
+TEST(WorkSharesTest, LongJob_MakesItsClientRest_ButNotForLong) {
+  WorkShares shares(2);
+  const WorkShares::Clock::time_point begin{};
+  shares.Charge("a", seconds(3600), begin);
+  EXPECT_EQ(shares.Next("a"), begin + seconds(5));
+}
+
+/// Uses a core for that long.
+WorkPool::Work Busy(milliseconds time, std::atomic<int>& done) {
+  return [time, &done](const std::stop_token&) {
+    const auto end = ThreadTime() + time;
+    while (ThreadTime() < end) {
+    }
+    ++done;
+    done.notify_all();
+  };
+}
+
+void AwaitDone(const std::atomic<int>& done, int count) {
+  for (int now = done; now < count; now = done) done.wait(now);
+}
+
+TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_AndNobodyElseDoes) {
+  WorkPool pool({.threads = 2, .beside_workers = true});
+  std::atomic<int> mallory{0}, alice{0};
+  // What she may take at once, and as much as makes her rest for 2 to 5 s.
+  const milliseconds much(200 + std::max(100U, 100 * std::thread::hardware_concurrency()));
+  {
+    const WorkPool::Computing computing(pool);
+    pool.Add("mallory", kSmall, Busy(much, mallory));
+    AwaitDone(mallory, 1);
+    pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
+    pool.Add("alice", kSmall, Busy(milliseconds(0), alice));
+    AwaitDone(alice, 1);
+    EXPECT_EQ(mallory, 1);
+  }
+  AwaitDone(mallory, 2);  // at once: nobody computes
+  const WorkPool::Computing computing(pool);
+  pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
+  AwaitDone(mallory, 3);  // when she has rested, without anything that wakes a thread
+}
+
+TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersLeave) {
+  WorkPool pool({.threads = 2});
+  const WorkPool::Computing computing(pool);
+  std::atomic<int> mallory{0}, alice{0};
+  pool.Add("mallory", kSmall, Busy(milliseconds(600), mallory));
+  AwaitDone(mallory, 1);
+  Gate gate;
+  pool.Add("alice", kSmall, gate.Work());
+  pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
+  pool.Add("alice", kSmall, Busy(milliseconds(0), alice));  // behind hers, on the thread that is left
+  AwaitDone(alice, 1);
+  EXPECT_EQ(mallory, 2);
   gate.Open();
 }
 

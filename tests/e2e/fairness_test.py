@@ -138,6 +138,9 @@ class SwappingFloodTest(FloodTest):
     FLAGS = ("--num-kv-blocks", "9000", "--swap-space", "1", "--preemption-mode", "swap")
 
 
+LIMITED = ("dave", "dora", "dirk", "dana")
+
+
 class UsageTest(unittest.TestCase):
     """What is told of single clients, and of limits that nobody has."""
 
@@ -145,11 +148,11 @@ class UsageTest(unittest.TestCase):
     def setUpClass(cls):
         directory = tempfile.TemporaryDirectory()
         cls.addClassCleanup(directory.cleanup)
-        cls.path, cls.keys = make_keys(directory.name, "alice", "bob", "carol")
+        cls.path, cls.keys = make_keys(directory.name, "alice", "bob", "carol", *LIMITED)
         topology = os.path.join(directory.name, "t.yaml")
         with open(topology, "w", encoding="utf-8") as f:
             f.write(f"model: {{path: {TINY}}}\nserver: {{key_limits: {{default: {{max_queued_reqs: 99}}, alice: {{max_blocks: 999}}, "
-                    "ghost: {max_blocks: 5}}}\n")
+                    "ghost: {max_blocks: 5}" + "".join(f", {name}: {{tokens_per_minute: 600}}" for name in LIMITED) + "}}\n")
         cls.server = cls.enterClassContext(Server(topology, "--threads-per-worker", "1", "--api-key-file", cls.path))
 
     def ask(self, name, **fields):
@@ -179,7 +182,7 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(self.of("bob"), {**idle, "prompt_tokens": 10, "generated_tokens": 6})
         self.assertEqual(self.metrics("alice"), {"running_seqs": 0, "waiting_requests": 0, "blocks": 0, "tokens": 22})
         self.assertEqual(self.metrics("bob")["tokens"], 16)
-        self.assertEqual(self.metrics("dave"), {})
+        self.assertEqual(self.metrics("erin"), {})
 
     def test_what_waits_and_what_runs(self):
         answers = []
@@ -197,6 +200,21 @@ class UsageTest(unittest.TestCase):
         self.server.post("/admin/resume", {}, admin=True)
         thread.join()
         self.assertEqual(answers, [200])
+
+    def test_texts_and_refused_bodies_count_as_tokens(self):
+        text, cheap = {"prompt": "a" * 4000}, {"prompt": [5], "max_tokens": 1}  # 1,000 tokens of 600 a minute, and 2
+        for name, path, body, expected in (("dora", "/tokenize", text, 200), ("dirk", "/detokenize", {"tokens": [5] * 2000}, 200),
+                                           ("dana", "/v1/completions", {**text, "max_tokens": -1}, 400),
+                                           ("dave", "/v1/chat/completions", {"messages": text["prompt"]}, 400)):
+            with self.subTest(path=path):
+                def post(path, body, key=self.keys[name]):
+                    return self.server.post(path, body, headers={"Authorization": "Bearer " + key})[0]
+
+                for _ in range(20):  # what is answered counts its tokens and nothing beside them: 40
+                    self.assertEqual(post("/v1/completions", {**cheap, "user": "u" * 400}), 200)
+                self.assertEqual(post(path, body), expected)
+                self.assertEqual(post(path, body), 429)
+                self.assertEqual(post("/v1/completions", cheap), 429)
 
     def test_limits_of_nobody(self):
         def reload(times):

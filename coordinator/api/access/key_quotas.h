@@ -17,8 +17,8 @@
 namespace quire {
 
 /// What single API keys may have pending and may use up (server.key_limits): choices that wait or run, and tokens a
-/// minute, prompts and answers counted alike. What may run at a time, and the blocks, are the scheduler's to keep; see
-/// EngineLimits. On the I/O thread.
+/// minute, prompts and answers counted alike, and bodies that are read for nothing. What may run at a time, and the
+/// blocks, are the scheduler's to keep; see EngineLimits. On the I/O thread.
 class KeyQuotas {
  public:
   using Clock = std::chrono::steady_clock;
@@ -33,6 +33,8 @@ class KeyQuotas {
   /// The answer 429 when the client has too much pending for `choices` more, or has used up its tokens; 400 when so
   /// many are too many even by themselves. It names the limit, and a 429 says when to try again.
   std::optional<HttpResponse> Refuse(const std::string& client, int choices, Clock::time_point now = Clock::now());
+  /// What it counts of a client's tokens that a body is read and nothing is generated: about as many as its text has.
+  static int64_t TokensOfBody(size_t bytes) { return 1 + static_cast<int64_t>(bytes) / 4; }
   /// What the scheduler is to keep for this client's requests.
   ClientLimits EngineLimits(const std::string& client) const;
   /// Where tokens that the client takes are counted, from any thread; null where nobody asks.

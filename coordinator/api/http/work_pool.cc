@@ -1,26 +1,12 @@
 #include "coordinator/api/http/work_pool.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "comm/base/error.h"
+#include "comm/base/give_way.h"
+#include "comm/base/thread_time.h"
 
 namespace quire {
-
-namespace {
-
-/// Whoever floods the pool with work, be it only to be refused, must not take the workers' processors from others'
-/// tokens: this thread has a third of their weight where all want one.
-void GiveWay() {
-  constexpr int kNicer = 5;
-  errno = 0;
-  const int nice = getpriority(PRIO_PROCESS, 0);  // of the calling thread
-  if (errno == 0) (void)setpriority(PRIO_PROCESS, 0, nice + kNicer);
-}
-
-}  // namespace
 
 struct WorkPool::Job {
   std::string client;
@@ -77,11 +63,18 @@ bool WorkPool::Cancel(const JobPtr& job) {
   return true;
 }
 
-/// The first job of the client whose turn it is; null when there is none that may begin. The caller holds the lock.
-WorkPool::JobPtr WorkPool::TakeNext() {
+/// The first job of the client whose turn it is; null when there is none that may begin. rested: becomes the time when
+/// the first of those may that have taken their share, if that is earlier. The caller holds the lock.
+WorkPool::JobPtr WorkPool::TakeNext(WorkShares::Clock::time_point& rested) {
+  const bool spaced = limits_.beside_workers && num_computing_ > 0;
+  const auto now = WorkShares::Clock::now();
   for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
     const JobPtr job = queues_[*turn].front();
     if (job->large && num_large_ >= limits_.threads - 1) continue;
+    if (const auto next = shares_.Next(*turn); spaced && next > now) {
+      rested = std::min(rested, next);
+      continue;
+    }
     turns_.splice(turns_.end(), turns_, turn);
     Forget(job);
     job->state = Job::State::kRuns;
@@ -92,17 +85,34 @@ WorkPool::JobPtr WorkPool::TakeNext() {
   return nullptr;
 }
 
+/// Null: the pool stops.
+WorkPool::JobPtr WorkPool::AwaitNext(std::unique_lock<std::mutex>& lock) {
+  while (!stopped_) {
+    auto rested = WorkShares::Clock::time_point::max();
+    if (JobPtr job = TakeNext(rested)) return job;
+    if (rested == WorkShares::Clock::time_point::max())
+      changed_.wait(lock);
+    else
+      changed_.wait_until(lock, rested);
+  }
+  return nullptr;
+}
+
+void WorkPool::EndComputing() {
+  if (--num_computing_ == 0 && limits_.beside_workers) changed_.notify_all();  // whoever rests need not
+}
+
 void WorkPool::RunJobs() {
-  GiveWay();
+  GiveWayToWorkers();
   std::unique_lock lock(mutex_);
-  for (;;) {
-    JobPtr job;
-    changed_.wait(lock, [&] { return stopped_ || (job = TakeNext()) != nullptr; });
-    if (job == nullptr) return;
+  while (const JobPtr job = AwaitNext(lock)) {
     lock.unlock();
+    const auto begin = ThreadTime();
     job->work(job->stop.get_token());
     job->work = nullptr;
+    const auto took = ThreadTime() - begin;
     lock.lock();
+    if (num_computing_ > 0) shares_.Charge(job->client, took, WorkShares::Clock::now());
     running_.erase(job->place);
     job->state = Job::State::kOver;
     num_large_ -= job->large;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <list>
@@ -11,11 +12,14 @@
 #include <thread>
 #include <vector>
 
+#include "coordinator/api/http/work_shares.h"
+
 namespace quire {
 
 /// Threads for what would hold up the I/O thread: work whose cost grows with what a client sent or is to get. Every
 /// client has a queue, and queues take turns, so that nobody waits for more than one job of each other client. Large
-/// jobs leave one thread to small ones. What waits is bounded, and is dropped when it is cancelled.
+/// jobs leave one thread to small ones. What waits is bounded, and is dropped when it is cancelled. While workers
+/// compute on the same processors, clients have a small share of them (WorkShares).
 class WorkPool {
  public:
   struct Limits {
@@ -23,6 +27,7 @@ class WorkPool {
     size_t jobs = 4096;
     size_t jobs_per_client = 1024;
     size_t large_bytes = 64 << 10;  // what makes a job a large one
+    bool beside_workers = false;    // on processors that workers fill when they compute
   };
   /// Looks at the token every few milliseconds and ends early when it says so. Must not throw.
   using Work = std::function<void(const std::stop_token&)>;
@@ -43,14 +48,29 @@ class WorkPool {
 
   size_t num_waiting() const;
 
+  /// As long as one lives, workers compute.
+  class Computing {
+   public:
+    explicit Computing(WorkPool& pool) : pool_(pool) { ++pool_.num_computing_; }
+    ~Computing() { pool_.EndComputing(); }
+    Computing(const Computing&) = delete;
+    Computing& operator=(const Computing&) = delete;
+
+   private:
+    WorkPool& pool_;
+  };
+
  private:
   using Queue = std::list<JobPtr>;
 
   void RunJobs();
-  JobPtr TakeNext();
+  JobPtr TakeNext(WorkShares::Clock::time_point& rested);
+  JobPtr AwaitNext(std::unique_lock<std::mutex>& lock);
   void Forget(const JobPtr& job);
+  void EndComputing();
 
   const Limits limits_;
+  std::atomic<int> num_computing_{0};
   mutable std::mutex mutex_;  // guards all that follows but the threads
   std::condition_variable changed_;
   std::map<std::string, Queue> queues_;  // of clients with jobs that wait
@@ -58,6 +78,7 @@ class WorkPool {
   std::list<JobPtr> running_;
   size_t num_waiting_ = 0;
   int num_large_ = 0;  // running
+  WorkShares shares_{std::thread::hardware_concurrency()};
   bool stopped_ = false;
   std::vector<std::thread> threads_;
 };

@@ -84,6 +84,8 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& req
   const auto body_bytes = static_cast<int64_t>(request.body.size());
   std::optional<HttpResponse> refusal = RefuseForLoad(request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
+  // Kept when the call is refused for what it says; else its prompts count instead.
+  if (!refusal) refusal = TakeTokens(request.client, request.body.size());
   std::optional<PreparedCall> prepared;
   if (!refusal) {
     prepared = co_await Prepare(request, responder, dialect);
@@ -113,6 +115,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   // Nothing is parsed for a client that there is no room for.
   Slot slot(*this, request.client);
   ByteBudget::Lease memory = std::move(request.memory);
+  const int64_t tokens_taken = KeyQuotas::TokensOfBody(request.body.size());
   std::optional<PreparedCall> prepared = co_await Admitted(request, responder, dialect, slot, memory);
   if (!prepared) co_return;
   const int max_tokens = prepared->max_tokens;
@@ -123,7 +126,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   call.client_tokens = quotas_.Meter(call.client);
   if (!call.has_seed)
     call.sampling.seed = options_.seed ? static_cast<uint64_t>(*options_.seed) + next_id_ : RandomSeed();
-  if (call.client_tokens != nullptr) *call.client_tokens += prepared->prompt_tokens;
+  if (call.client_tokens != nullptr) *call.client_tokens += prepared->prompt_tokens - tokens_taken;
   const RequestId id = next_id_;
   next_id_ += prepared->prompts.size();
   const std::string name = NewName(dialect, id);
@@ -131,6 +134,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   std::vector<std::vector<TokenId>> prompt_ids;
   if (call.return_token_ids) prompt_ids = prepared->prompts;
   const int64_t reserved = ReservedBytes(*prepared);
+  const WorkPool::Computing computing(means_.pool);
   RunningCall running(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
   Exchange exchange{call,
                     request.client,

@@ -44,7 +44,7 @@ DataPort::DataPort(Options options, CallContext context, const ChatTemplate* cha
                  options_.answer_format, options_.chosen_format, options_.pooling},
                 context_.tokenizer, chat),
       pages_({options_.model_name, options_.request.vocab_size, options_.request.max_model_len}, context_.tokenizer,
-             preparer_, means_.pool, Charging()),
+             preparer_, means_.pool, Charging(), TakingTokens()),
       responses_(Charging()),
       quotas_(options_.key_limits, options_.max_running),
       places_(options_.max_pending_requests),
@@ -55,6 +55,18 @@ PageApi::Charge DataPort::Charging() {
   return [this](ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
     return Charge(memory, client, bytes);
   };
+}
+
+/// TakeTokens, for those who make texts and generate nothing.
+PageApi::TakeTokens DataPort::TakingTokens() {
+  return [this](const std::string& client, size_t body_bytes) { return TakeTokens(client, body_bytes); };
+}
+
+std::optional<HttpResponse> DataPort::TakeTokens(const std::string& client, size_t body_bytes) {
+  std::optional<HttpResponse> refusal = RefuseForQuota(client, 0);
+  if (refusal) return refusal;
+  if (const auto meter = quotas_.Meter(client)) *meter += KeyQuotas::TokensOfBody(body_bytes);
+  return std::nullopt;
 }
 
 Routes<DataHandler> DataPort::MakeRoutes() {

@@ -65,6 +65,7 @@ class DataPort {
   struct Exchange;  // one call and where its answer goes
   Routes<DataHandler> MakeRoutes();
   PageApi::Charge Charging();
+  PageApi::TakeTokens TakingTokens();
   HttpResponse Readiness() const;
 
   /// Nothing when the call was refused, which the client has been told, or nobody waits for it any more.
@@ -89,6 +90,8 @@ class DataPort {
   std::optional<HttpResponse> RefuseForLoad(const std::string& client, int choices_to_come);
   /// Why this client may not have so many choices pending, or no tokens now; nothing when it may.
   std::optional<HttpResponse> RefuseForQuota(const std::string& client, int choices);
+  /// Takes what reading a body counts of a client's tokens, or says that it has none now.
+  std::optional<HttpResponse> TakeTokens(const std::string& client, size_t body_bytes);
   /// Holds so many bytes in all, or says why not.
   std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
 

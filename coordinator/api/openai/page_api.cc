@@ -21,11 +21,12 @@ constexpr std::string_view kModels = "/v1/models/";
 }  // namespace
 
 PageApi::PageApi(Options options, const Tokenizer& tokenizer, const CallPreparer& preparer, WorkPool& pool,
-                 Charge charge)
+                 Charge charge, TakeTokens take_tokens)
     : options_(std::move(options)),
       tokenizer_(tokenizer),
       pool_(pool),
       charge_(std::move(charge)),
+      take_tokens_(std::move(take_tokens)),
       text_(tokenizer, options_.vocab_size, options_.max_model_len),
       chat_(preparer, options_.max_model_len),
       created_(std::time(nullptr)) {}
@@ -100,7 +101,8 @@ asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, Htt
                                                            HttpResponder& responder) {
   const size_t size = request.body.size();
   const int64_t bytes = page.bytes(size);
-  std::optional<HttpResponse> refusal = charge_(request.memory, request.client, bytes);
+  std::optional<HttpResponse> refusal = take_tokens_(request.client, size);
+  if (!refusal) refusal = charge_(request.memory, request.client, bytes);
   if (refusal) co_return refusal;
   std::function<std::string(const std::stop_token&)> work =
       [&page, body = std::exchange(request.body, {})](const std::stop_token& stop) { return page.make(body, stop); };

@@ -25,8 +25,12 @@ class PageApi {
   using Charge =
       std::function<std::optional<HttpResponse>(ByteBudget::Lease& memory, const std::string& client, int64_t bytes)>;
 
+  /// Takes what so many bytes of a body cost of a client's tokens, or says that there are none.
+  using TakeTokens = std::function<std::optional<HttpResponse>(const std::string& client, size_t body_bytes)>;
+
   /// The pool must be stopped before this object goes; the other references outlive it.
-  PageApi(Options options, const Tokenizer& tokenizer, const CallPreparer& preparer, WorkPool& pool, Charge charge);
+  PageApi(Options options, const Tokenizer& tokenizer, const CallPreparer& preparer, WorkPool& pool, Charge charge,
+          TakeTokens take_tokens);
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
@@ -48,6 +52,7 @@ class PageApi {
   const Tokenizer& tokenizer_;
   WorkPool& pool_;
   Charge charge_;
+  TakeTokens take_tokens_;
   TextPages text_;
   ChatPages chat_;
   int64_t created_;

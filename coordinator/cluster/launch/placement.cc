@@ -1,5 +1,7 @@
 #include "coordinator/cluster/launch/placement.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -154,6 +156,19 @@ int ThreadsOfWorker(const Topology& topology, int workers_of_host) {
   if (topology.threads_per_worker > 0) return topology.threads_per_worker;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return std::max(1, cores / workers_of_host);
+}
+
+bool MayUseGpus(const Topology& topology) {
+  const BackendKind backend = topology.compute.backend;
+  return backend == BackendKind::kCuda || (backend == BackendKind::kAuto && ::access("/dev/nvidiactl", F_OK) == 0);
+}
+
+bool WorkersNeedAllCores(const Topology& topology, int other_threads) {
+  const bool gpus = MayUseGpus(topology);
+  if (!OnThisHost(topology) || topology.launch.method == LaunchMethod::kExternal) return !gpus;
+  const int workers = topology.parallel.tensor * topology.parallel.replicas;
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return workers * (gpus ? 1 : ThreadsOfWorker(topology, workers)) + other_threads > cores;
 }
 
 }  // namespace quire

@@ -41,4 +41,11 @@ std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std:
 /// even share of the cores.
 int ThreadsOfWorker(const Topology& topology, int workers_of_host);
 
+/// Whether workers may compute on GPUs, as far as that can be told before they say what they have.
+bool MayUseGpus(const Topology& topology);
+
+/// Whether the workers' threads leave this host no cores for so many other threads. Of workers on several hosts, or
+/// that somebody else starts, nobody knows how many are here: they might.
+bool WorkersNeedAllCores(const Topology& topology, int other_threads);
+
 }  // namespace quire

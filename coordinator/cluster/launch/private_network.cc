@@ -16,6 +16,7 @@
 #include "comm/base/error.h"
 #include "coordinator/cluster/launch/child_process.h"
 #include "coordinator/cluster/launch/launcher.h"
+#include "coordinator/cluster/launch/placement.h"
 
 namespace quire {
 
@@ -84,9 +85,7 @@ std::string Objection(const Topology& topology) {
   if (topology.launch.method == LaunchMethod::kExternal) return "workers are started by somebody else";
   if (!OnThisHost(topology)) return "workers are on several hosts";
   if (!topology.transport.bind.empty()) return "workers reach the coordinator by transport.bind";
-  const bool may_use_gpus = topology.compute.backend == BackendKind::kCuda ||
-                            (topology.compute.backend == BackendKind::kAuto && ::access("/dev/nvidiactl", F_OK) == 0);
-  if (wish == PrivateNetworkMode::kAuto && may_use_gpus)
+  if (wish == PrivateNetworkMode::kAuto && MayUseGpus(topology))
     return "workers may use GPUs (transport.private_network: on has it nevertheless)";
   return "";
 }
