@@ -1,13 +1,17 @@
 """Requests take their KV blocks to groups on other hosts and to groups that cut the heads otherwise; network namespaces stand
 for hosts. Links break and workers die in the middle of it: no stream notices."""
+import contextlib
+import operator
 import os
 import random
 import signal
 import socket
+import threading
 import time
 import unittest
 
 import netns
+import strangers
 import verdict
 from multi_node_test import named, serve, write_topology
 from replicas_test import PROMPTS, name_of, status_of
@@ -41,6 +45,14 @@ def wait_for(condition, what, seconds=20):
         if time.monotonic() > deadline:
             raise AssertionError(what() if callable(what) else what)
         time.sleep(0.02)
+
+
+def resident_mib(pids):
+    def of(pid):
+        with open(f"/proc/{pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
+
+    return [of(pid) for pid in pids]
 
 
 class StreamsCase(unittest.TestCase):
@@ -118,6 +130,42 @@ class MovesBetweenHostsTest(StreamsCase):
                 self.assertGreater(moved["bytes"], 0)
                 self.assertGreater(moved["seconds"], 0)
                 self.assertNotIn("did not go", server.text())  # others go bare on a slow machine: they grow faster than they move
+                self.expect_rest(server)
+                self.assertEqual(server.terminate(), 0)
+
+    @staticmethod
+    def ports_for_blocks(network):
+        """(node, port) of every gate at which workers take blocks: it greets whoever comes."""
+        found = []
+        for node in network.nodes[1:]:
+            for port in range(46000, 46100):
+                with contextlib.suppress(OSError), socket.create_connection((node.address, port), timeout=1) as peer:
+                    peer.settimeout(0.1)
+                    if peer.recv(64)[:1] == b"\xff":
+                        found.append((node, port))
+        return found
+
+    def test_floods_where_blocks_are_taken(self):
+        with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
+            with self.serve(network) as server:
+                self.shuffle(server, start(server, 8))
+                ports = self.ports_for_blocks(network)
+                self.assertGreaterEqual(len(ports), 2)
+                workers = [pid for node in network.nodes for pid in named(node.pids(), "quire-worker")]
+                before, moved = resident_mib(workers), moves_of(server)["with_blocks"]
+                streams, most = start(server, 4), before
+                with contextlib.ExitStack() as floods:
+                    for node, port in ports:
+                        floods.enter_context(strangers.crowd(node.address, port))
+                    shuffling = threading.Thread(target=self.shuffle, args=(server, streams))
+                    shuffling.start()
+                    while shuffling.is_alive():
+                        most = list(map(max, most, resident_mib(workers)))
+                        time.sleep(0.05)
+                self.expect_right(streams)
+                self.assertLess(max(map(operator.sub, most, before)), 150)  # what blocks touch is less
+                self.assertGreater(moves_of(server)["with_blocks"], moved)
+                self.assertNotIn("is lost", server.text())
                 self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)
 

@@ -95,6 +95,7 @@ def crowd(address, port, before=(), seconds=60, size=300):
 
 
 if __name__ == "__main__":
+    os.nice(15)  # strangers have processors of their own; here they may have what is left
     there = Crowd(sys.argv[1], int(sys.argv[2]), int(sys.argv[4]) if len(sys.argv) > 4 else 300)
     print("begun", flush=True)
     there.flood(float(sys.argv[3]))
