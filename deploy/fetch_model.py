@@ -1,7 +1,8 @@
-"""fetch_model.py ORG/NAME [FILE]: brings a model from the Hugging Face hub into its cache and prints where it lies there: the
-folder, or the one file. Run by deploy/fetch-model, which installs the client library."""
+"""fetch_model.py PACKAGES ORG/NAME [FILE]: brings a model from the Hugging Face hub into its cache and prints where it lies
+there: the folder, or the one file. Run by deploy/fetch-model, which has put the client library into the folder PACKAGES."""
 import sys
 
+sys.path.insert(0, sys.argv[1])
 from huggingface_hub import hf_hub_download, snapshot_download
 
 # Weights are served from safetensors; a repository often has the same weights in other forms, too.
@@ -16,4 +17,4 @@ def main(repository, file=None):
         sys.exit(f"fetch-model: {repository}: {reason}")
 
 
-main(*sys.argv[1:])
+main(*sys.argv[2:])

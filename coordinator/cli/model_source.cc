@@ -1,6 +1,8 @@
 #include "coordinator/cli/model_source.h"
 
 #include <fmt/ranges.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -25,10 +27,23 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+/// The user's home: $HOME, else what the system's list of users says, as Python's tools have it. Never a folder that is
+/// found from the working directory, where another user may have put one.
+fs::path Home() {
+  if (const fs::path home = Environment("HOME"); home.is_absolute()) return home;
+  std::vector<char> text(64 << 10);
+  passwd entry{}, *found = nullptr;
+  if (::getpwuid_r(::getuid(), &entry, text.data(), text.size(), &found) == 0 && found != nullptr &&
+      fs::path(entry.pw_dir).is_absolute())
+    return entry.pw_dir;
+  Fail("HOME is not set, and the system knows no home of user {}: set HF_HOME to the folder of the Hugging Face tools",
+       ::getuid());
+}
+
 /// A folder in which what the environment says begins with ~ is one of the user's.
 fs::path Expanded(const std::string& folder) {
   const bool is_home = folder == "~" || folder.starts_with("~/");
-  return is_home ? fs::path(Environment("HOME")) / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);
+  return is_home ? Home() / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);
 }
 
 /// The GGUF models in a folder and in those inside it, of split ones the first part. What models see by lies beside
@@ -73,7 +88,7 @@ fs::path HuggingFaceCache() {
   }
   if (const std::string home = Environment("HF_HOME"); !home.empty()) return Expanded(home) / "hub";
   const std::string xdg = Environment("XDG_CACHE_HOME");
-  const fs::path cache = Expanded(!xdg.empty() ? xdg : "~/.cache");
+  const fs::path cache = !xdg.empty() ? Expanded(xdg) : Home() / ".cache";
   return cache / "huggingface" / "hub";
 }
 

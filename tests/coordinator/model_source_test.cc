@@ -51,6 +51,19 @@ TEST_F(ModelSourceTest, TakesTheSnapshotOfTheMainBranch) {
   EXPECT_EQ(FindModel("Org/Model"), root_ / "hub/models--Org--Model/snapshots/abc123");
 }
 
+TEST_F(ModelSourceTest, LooksInNoFolderOfTheWorkingDirectory_WithoutHome) {
+  ::unsetenv("HF_HOME");
+  const char* before = std::getenv("HOME");
+  const std::string home = before != nullptr ? before : "";
+  for (const char* none : {"", ".", "relative/home"}) {
+    ::setenv("HOME", none, 1);
+    EXPECT_TRUE(HuggingFaceCache().is_absolute()) << none;
+  }
+  ::unsetenv("HOME");
+  EXPECT_TRUE(HuggingFaceCache().is_absolute());
+  before != nullptr ? ::setenv("HOME", home.c_str(), 1) : ::unsetenv("HOME");
+}
+
 TEST_F(ModelSourceTest, TakesTheOnlyGgufFileAndAsksWhichOfSeveral) {
   AddModel("models--Org--One", "c1", {"one.gguf", "README.md"});
   EXPECT_EQ(FindModel("Org/One"), root_ / "hub/models--Org--One/snapshots/c1/one.gguf");

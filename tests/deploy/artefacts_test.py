@@ -258,14 +258,15 @@ class SupplyTest(unittest.TestCase):
 
     def test_pip_takes_what_is_known_only_and_sources_of_one_package(self):
         seen = 0
-        for script in (os.path.join(DEPLOY, "fetch-model"), os.path.join(DEPLOY, "fetch-xgrammar"), os.path.join(ROOT, "tests", "run")):
+        for script in (os.path.join(DEPLOY, "fetch-model"), os.path.join(DEPLOY, "fetch-xgrammar"), os.path.join(ROOT, "tests", "run"),
+                       os.path.join(ROOT, "tests", "gpu", "fetch-flashinfer")):
             with open(script, encoding="utf-8") as f:
                 text = f.read().replace("\\\n", " ")
             for line in re.findall(r"^.*\bpip\"? (?:install|download).*$", text, re.M):
                 seen += 1
                 self.assertIn("--require-hashes", line)
                 self.assertRegex(line, "--only-binary :all:|--no-deps --no-build-isolation +--no-binary xgrammar ")
-        self.assertEqual(seen, 5)
+        self.assertEqual(seen, 6)
         for path in (*glob.glob(os.path.join(DEPLOY, "*-requirements.txt")), os.path.join(ROOT, "tests", "requirements.txt")):
             with open(path, encoding="utf-8") as f:
                 text = re.sub(r"(?m)^ *#.*\n", "", f.read()).replace("\\\n", " ")

@@ -36,12 +36,11 @@ def compile_errors(nvcc, source, targets):
 
 
 def flashinfer_errors(nvcc):
-    cache = os.environ.get("QUIRE_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "quire")
-    headers = sorted(os.path.dirname(p) for p in glob.glob(os.path.join(cache, "flashinfer-*", ".complete")))
-    if not headers:
-        print(f"{WITH_FLASHINFER} is left out: no headers in {cache}")
+    cached = subprocess.run([os.path.join(ROOT, "tests", "gpu", "fetch-flashinfer"), "--cached"], capture_output=True, text=True)
+    if cached.returncode != 0:
+        print(f"{WITH_FLASHINFER} is left out: {cached.stderr.strip()}")
         return ""
-    return errors_of([nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-isystem", headers[-1], "--disable-warnings",
+    return errors_of([nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-isystem", cached.stdout.strip(), "--disable-warnings",
                       "-gencode=arch=compute_90a,code=compute_90a", "-fatbin", WITH_FLASHINFER, "-o", os.devnull], WITH_FLASHINFER)
 
 

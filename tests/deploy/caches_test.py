@@ -1,0 +1,255 @@
+"""Where the scripts keep what they fetch (deploy/user_cache.py): a folder of the user's own that nobody else can reach or
+exchange, and nothing in it is compiled or run before it was compared with a hash of this tree."""
+import glob
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+import verdict  # noqa: E402
+
+DEPLOY = os.path.join(ROOT, "deploy")
+CACHE = [sys.executable, "-I", os.path.join(DEPLOY, "user_cache.py")]
+FETCHERS = [os.path.join(ROOT, *path) for path in (("deploy", "fetch-model"), ("deploy", "fetch-xgrammar"), ("tests", "fetch-promtool"),
+                                                    ("tests", "gpu", "fetch-flashinfer"))]
+NOBODY = 65534
+IS_ROOT = os.getuid() == 0
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.place = tempfile.mkdtemp(prefix="quire-test-")
+        self.addCleanup(shutil.rmtree, self.place)
+
+    def run_with(self, command, **environment):
+        """A command that knows no home but the one given, and reaches no package index."""
+        env = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME", "QUIRE_CACHE")}
+        env.update(environment, PIP_NO_INDEX="1", HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=os.path.join(self.place, "hub"))
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, env=env, cwd=self.place)
+
+    def folder(self, **environment):
+        return self.run_with([*CACHE, "folder"], **environment)
+
+    def make(self, *path, mode=0o755, owner=None, text=None):
+        full = os.path.join(self.place, *path)
+        if text is None:
+            os.makedirs(full, exist_ok=True)
+        else:
+            with open(full, "w", encoding="utf-8") as file:
+                file.write(text)
+        os.chmod(full, mode)
+        if owner is not None:
+            os.chown(full, owner, owner)
+        return full
+
+    def mode(self, path):
+        return stat.S_IMODE(os.stat(path).st_mode)
+
+
+class FolderTest(Case):
+    def test_the_folder_is_the_users_alone(self):
+        home = self.make("home")
+        for environment, wanted in (({"HOME": home}, home + "/.cache/quire"),
+                                    ({"HOME": home, "XDG_CACHE_HOME": ""}, home + "/.cache/quire"),
+                                    ({"HOME": home, "XDG_CACHE_HOME": "relative"}, home + "/.cache/quire"),
+                                    ({"HOME": home, "XDG_CACHE_HOME": home + "/xdg"}, home + "/xdg/quire"),
+                                    ({"QUIRE_CACHE": home + "/own/cache"}, home + "/own/cache"),
+                                    ({"QUIRE_CACHE": "home/relative"}, home + "/relative")):
+            made = self.folder(**environment)
+            self.assertEqual((made.returncode, made.stdout), (0, wanted + "\n"), made.stderr)
+            self.assertEqual(self.mode(wanted), 0o700)
+        # Made by an earlier version, with the umask of its day.
+        os.chmod(home + "/.cache/quire", 0o755)
+        self.assertEqual(self.folder(HOME=home).returncode, 0)
+        self.assertEqual(self.mode(home + "/.cache/quire"), 0o700)
+        # A folder that the user named keeps the mode that it was given, unless others may write to it.
+        os.chmod(home + "/own/cache", 0o755)
+        self.assertEqual(self.folder(QUIRE_CACHE=home + "/own/cache").returncode, 0)
+        self.assertEqual(self.mode(home + "/own/cache"), 0o755)
+
+    def test_without_a_home_the_systems_list_of_users_says_it(self):
+        known = subprocess.run(["getent", "passwd", str(os.getuid())], capture_output=True, text=True).stdout.split(":")[5]
+        for home in ({}, {"HOME": ""}, {"HOME": "."}):
+            made = self.folder(**home)
+            self.assertEqual((made.returncode, made.stdout), (0, os.path.realpath(known) + "/.cache/quire\n"), made.stderr)
+
+    def test_folders_that_others_may_write_to_are_refused(self):
+        for mode in (0o777, 0o775, 0o757):
+            home = self.make("home%o" % mode)
+            self.make("home%o" % mode, ".cache", "quire")
+            for step in (".cache/quire", ".cache", "."):
+                os.chmod(os.path.join(home, step), mode)
+                made = self.folder(HOME=home)
+                self.assertEqual((made.returncode, made.stdout), (1, ""), step)
+                self.assertRegex(made.stderr, "may be written by others; set QUIRE_CACHE")
+                made = self.folder(QUIRE_CACHE=home + "/.cache/quire")
+                self.assertEqual((made.returncode, made.stdout), (1, ""), step)
+                os.chmod(os.path.join(home, step), 0o755)
+            self.assertEqual(self.folder(HOME=home).returncode, 0)
+
+    def test_a_shared_folder_that_keeps_owners_apart_is_no_danger(self):
+        shared = self.make("shared", mode=0o1777)
+        self.assertEqual(self.folder(HOME=shared).stdout, shared + "/.cache/quire\n")
+        self.assertEqual(self.mode(shared + "/.cache"), 0o700)
+
+    def test_folders_of_others_are_refused(self):
+        if not IS_ROOT:
+            made = self.folder(QUIRE_CACHE="/usr")
+            self.assertEqual((made.returncode, made.stdout), (1, ""))
+            self.assertIn("/usr belongs to root", made.stderr)
+            return
+        shared = self.make("shared", mode=0o1777)
+        for planted in ((".cache",), (".cache", "quire"), ("quire",), ("link",), (".cache-link",)):
+            shutil.rmtree(os.path.join(shared, ".cache"), ignore_errors=True)
+            self.make("shared", *planted[:-1])
+            path = os.path.join(shared, *planted)
+            if "link" in planted[-1]:
+                os.symlink(self.make("elsewhere", mode=0o700), path)
+                os.lchown(path, NOBODY, NOBODY)
+                environment = {"QUIRE_CACHE": path} if planted == ("link",) else {"XDG_CACHE_HOME": path}
+            else:
+                self.make("shared", *planted, owner=NOBODY)
+                environment = {"XDG_CACHE_HOME": shared} if planted == ("quire",) else {"HOME": shared}
+            made = self.folder(**environment)
+            self.assertEqual((made.returncode, made.stdout), (1, ""), planted)
+            self.assertIn(f"{path} belongs to nobody", made.stderr)
+        self.assertEqual(os.listdir(os.path.join(self.place, "elsewhere")), [])
+
+    def test_links_of_the_users_own_are_followed(self):
+        far = self.make("far", mode=0o700)
+        os.symlink("../far", os.path.join(self.make("home"), ".cache"))
+        self.assertEqual(self.folder(HOME=self.place + "/home").stdout, far + "/quire\n")
+        os.symlink("ring", os.path.join(self.place, "ring"))
+        self.assertIn("too many links", self.folder(QUIRE_CACHE=self.place + "/ring").stderr)
+
+
+class PlantedTest(Case):
+    """What lies in a cache is not believed because of its name."""
+
+    def test_every_script_that_keeps_something_asks_for_the_folder(self):
+        scripts = [path for folder in ("deploy", "tests", "docs") for path in glob.glob(os.path.join(ROOT, folder, "**", "*"), recursive=True)
+                   if os.path.isfile(path) and os.access(path, os.X_OK)]
+        for path in scripts:
+            with open(path, "rb") as file:
+                text = file.read(1 << 20)
+            if text.startswith(b"#!") and not path.endswith("user_cache.py"):
+                text = re.sub(rb"(?m)^#.*$", b"", text)
+                self.assertNotRegex(text, rb"\$\{?(XDG_CACHE_HOME|QUIRE_CACHE)\b|HOME:-/tmp|\$\{?HOME\}?/\.cache|expanduser\(.~/\.cache", path)
+        for path in FETCHERS:
+            with open(path, encoding="utf-8") as file:
+                self.assertRegex(file.read(), r'user_cache(\.py")? folder\)', path)
+
+    def test_no_script_goes_on_with_a_folder_that_is_not_the_users(self):
+        bare = self.make("bare", mode=0o777)
+        commands = [[path] for path in FETCHERS] + [[FETCHERS[0], "some-org/some-name"]]
+        if shutil.which("promtool"):
+            commands.remove([FETCHERS[2]])
+        for command in commands:
+            refused = self.run_with(command, QUIRE_CACHE=bare)
+            self.assertNotEqual(refused.returncode, 0, command)
+            self.assertEqual(refused.stdout, "", command)
+            self.assertIn(f"{bare} may be written by others", refused.stderr, command)
+
+    def test_sources_are_compared_file_by_file(self):
+        real = self.run_with([FETCHERS[1]], **{name: os.environ[name] for name in ("HOME", "XDG_CACHE_HOME", "QUIRE_CACHE") if name in os.environ})
+        self.assertEqual(real.returncode, 0, real.stderr)  # what this build was configured with
+        cache = self.make("cache", mode=0o700)
+        sources = os.path.join(cache, os.path.basename(real.stdout.strip()))
+
+        def fetch():
+            done = self.run_with([FETCHERS[1]], QUIRE_CACHE=cache)
+            return done.returncode, done.stdout
+
+        def intact():
+            return self.run_with([*CACHE, "is", sources, os.path.join(DEPLOY, "xgrammar-sources.sha256")]).returncode == 0
+        self.make(sources)
+        self.make(sources, ".complete", mode=0o644, text="")
+        self.assertEqual(fetch(), (1, ""), "an empty folder that says it is complete")
+        shutil.rmtree(sources)
+        shutil.copytree(real.stdout.strip(), sources)
+        self.assertEqual(fetch(), (0, sources + "\n"))
+        one = sorted(glob.glob(sources + "/cpp/*.cc"))[0]
+        with open(one, encoding="utf-8") as file:
+            text = file.read()
+        for change in ("changed", "longer", "gone", "more", "renamed", "link"):
+            copy = os.path.join(os.path.dirname(one), "more.cc")
+            if change in ("gone", "renamed"):
+                os.rename(one, copy if change == "renamed" else self.place + "/kept.cc")
+            elif change == "more":
+                self.make(copy, text="int more;\n")
+            elif change == "link":
+                os.symlink(one, copy)
+            else:
+                self.make(one, text=text[:-1] + ("!" if change == "changed" else "!!"))
+            self.assertFalse(intact(), change)
+            if os.path.lexists(copy):
+                os.remove(copy)
+            self.make(one, mode=0o644, text=text)
+        self.assertEqual(fetch(), (0, sources + "\n"))
+
+    def test_the_client_that_fetches_models_is_run_from_pinned_wheels_alone(self):
+        cache = self.make("cache", mode=0o700)
+        tag = sys.implementation.cache_tag
+        proof = os.path.join(self.place, "proof")
+        evil = f"open({proof!r}, 'w').write('ran')\n"
+        packages = self.make("cache", "hugging-face-" + tag, "packages", "huggingface_hub")
+        self.make(packages, "__init__.py", text=evil)
+        wheels = self.make("cache", "hugging-face-" + tag, "wheels")
+        self.make(wheels, "huggingface_hub-2.4.0-py3-none-any.whl", text="no wheel")
+        old = self.make("cache", "hugging-face", "bin")
+        self.make(old, "python", text=f"#!/bin/sh\ntouch {proof}\n")
+        shutil.copy(os.path.join(DEPLOY, "fetch-requirements.txt"), os.path.join(cache, "hugging-face", "requirements.txt"))
+        refused = self.run_with([FETCHERS[0], "some-org/some-name"], QUIRE_CACHE=cache)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertFalse(os.path.exists(proof), "planted code ran")
+
+
+class UnpackedTest(Case):
+    """What was unpacked from wheels is what the wheels hold, and the wheels are those that are pinned."""
+
+    def setUp(self):
+        super().setUp()
+        self.wheels, self.target = self.make("wheels"), os.path.join(self.place, "target")
+        wheel = os.path.join(self.wheels, "a-1-py3-none-any.whl")
+        with zipfile.ZipFile(wheel, "w") as file:
+            file.writestr("a/__init__.py", "A = 1\n")
+            file.writestr("a/b.py", "B = 2\n")
+        digest = subprocess.run(["sha256sum", wheel], capture_output=True, text=True, check=True).stdout.split()[0]
+        self.list = self.make("list.txt", text=f"a==1 \\\n    --hash=sha256:{digest}\n")
+
+    def same(self):
+        return self.run_with([*CACHE, "same", self.wheels, self.list, self.target]).returncode
+
+    def test_what_changed_is_noticed(self):
+        self.assertEqual(self.same(), 1)
+        self.assertEqual(self.run_with([*CACHE, "unpack", self.wheels, self.list, self.target]).returncode, 0)
+        self.assertEqual(self.same(), 0)
+        for name, text in (("a/b.py", "B = 3\n"), ("a/__pycache__/b.cpython-311.pyc", "code"), ("sitecustomize.py", "pass\n")):
+            path = os.path.join(self.target, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            self.make(path, text=text)
+            self.assertEqual(self.same(), 1, name)
+            os.remove(path)
+            if name == "a/b.py":
+                self.make(path, text="B = 2\n")
+        self.assertEqual(self.same(), 0)
+        os.remove(os.path.join(self.target, "a", "b.py"))
+        self.assertEqual(self.same(), 1)
+
+    def test_wheels_that_are_not_pinned_are_not_unpacked(self):
+        self.make("wheels", "b-1-py3-none-any.whl", text="not pinned")
+        refused = self.run_with([*CACHE, "unpack", self.wheels, self.list, self.target])
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("b-1-py3-none-any.whl: no wheel that", refused.stderr)
+        self.assertFalse(os.path.exists(self.target))
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
