@@ -1,14 +1,10 @@
 #include "coordinator/client/batch_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
@@ -36,17 +32,6 @@ BatchFile::Entry EntryOf(const Json& line, const std::string& where) {
   const Json& body = line["body"];
   if (body.contains("stream") && body["stream"] != false) Fail("{}: answers of a batch cannot be streamed", where);
   return entry;
-}
-
-/// The custom_id of a line of answers, if it holds one with status 200.
-std::optional<std::string> AnsweredBy(const std::string& line) {
-  try {
-    const Json answer = ParseJson(line, "", kLimits);
-    const Json& response = answer.at("response");
-    if (response.is_object() && response.at("status_code") == 200) return answer.at("custom_id").get<std::string>();
-  } catch (const std::exception&) {  // written by halves, or by somebody else
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -81,46 +66,6 @@ std::string BatchFile::BodyOf(const Entry& entry) {
   return std::string(MemberText(line, "body"));
 }
 
-BatchAnswers::BatchAnswers(const std::string& path) : path_(path) {
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) Fail("{}: {}", path, std::strerror(errno));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) Fail("{}: another run writes to it", path);
-  std::ifstream old(path, std::ios::binary);
-  const std::string kept_path = path + ".kept";
-  std::ofstream kept(kept_path, std::ios::binary | std::ios::trunc);
-  bool loses_lines = false;
-  for (std::string line; std::getline(old, line);) {
-    const auto id = AnsweredBy(line);
-    if (id) {
-      answered_.insert(*id);
-      kept << line << '\n';
-    }
-    loses_lines = loses_lines || !id || old.eof();
-  }
-  kept.close();
-  if (!kept) Fail("{}: cannot be written", kept_path);
-  if (!loses_lines) {
-    std::filesystem::remove(kept_path);
-    return;
-  }
-  // The lock is on the file that goes away: the new one is locked before it gets the name.
-  const int fresh = ::open(kept_path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
-  if (fresh < 0 || ::flock(fresh, LOCK_EX | LOCK_NB) != 0) Fail("{}: {}", kept_path, std::strerror(errno));
-  std::filesystem::rename(kept_path, path);
-  ::close(descriptor_);
-  descriptor_ = fresh;
-}
-
-BatchAnswers::~BatchAnswers() { ::close(descriptor_); }
-
-void BatchAnswers::Add(const std::string& line) {
-  const std::string text = line + '\n';
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t written = ::write(descriptor_, text.data() + at, text.size() - at);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) Fail("{}: {}", path_, std::strerror(errno));
-    at += static_cast<size_t>(written);
-  }
-}
+void BatchAnswers::Add(const std::string& line) { file_.Add(line + '\n'); }
 
 }  // namespace quire

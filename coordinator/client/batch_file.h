@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/base/json_fwd.h"
+#include "coordinator/client/answers_file.h"
 
 namespace quire {
 
@@ -39,22 +39,16 @@ class BatchFile {
 /// it meanwhile.
 class BatchAnswers {
  public:
-  /// Opens or makes the file. Lines of an earlier run that have an answer with status 200 stay; all others, the last
-  /// one if it was not written to its end, are taken out. Throws Error when that cannot be done.
-  explicit BatchAnswers(const std::string& path);
-  ~BatchAnswers();
-  BatchAnswers(const BatchAnswers&) = delete;
-  BatchAnswers& operator=(const BatchAnswers&) = delete;
+  /// As AnswersFile has it.
+  BatchAnswers(const std::string& path, const std::string& requests) : file_(path, requests) {}
 
   /// custom_ids that were answered by an earlier run.
-  const std::set<std::string>& answered() const { return answered_; }
+  const std::set<std::string>& answered() const { return file_.answered(); }
   /// A line without its end. Throws Error when the disk does not take it.
   void Add(const std::string& line);
 
  private:
-  std::string path_;
-  int descriptor_ = -1;
-  std::set<std::string> answered_;
+  AnswersFile file_;
 };
 
 }  // namespace quire

@@ -100,7 +100,7 @@ class BatchRun {
   explicit BatchRun(const BatchCommand& command)
       : command_(command),
         requests_(command.input),
-        answers_(command.output),
+        answers_(command.output, command.input),
         server_(ParseServerAddress(command.url, "--url")),
         endpoint_(server_.Resolve()),
         authorization_(AuthorizationFrom(command.api_key_file)) {

@@ -101,13 +101,4 @@ int32_t ByteTrie::Find(std::string_view text) const {
   return ValueAt(node);
 }
 
-size_t ByteTrie::Longest(std::string_view text) const {
-  size_t longest = 0;
-  uint32_t node = kRoot;
-  for (size_t at = 0; at < text.size() && (node = Step(node, text[at])) != kNone; ++at) {
-    if (ValueAt(node) >= 0) longest = at + 1;
-  }
-  return longest;
-}
-
 }  // namespace quire

@@ -28,10 +28,11 @@ class ByteTrie {
   /// The number of the text that ends at a node; -1: none does.
   int32_t ValueAt(uint32_t node) const { return nodes_[node].value; }
 
+  /// Nodes are below it.
+  size_t size() const { return nodes_.size(); }
+
   /// The number of exactly that text, or -1.
   int32_t Find(std::string_view text) const;
-  /// Bytes of the longest text that `text` begins with, or 0.
-  size_t Longest(std::string_view text) const;
 
  private:
   struct Node {

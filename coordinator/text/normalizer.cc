@@ -1,6 +1,7 @@
 #include "coordinator/text/normalizer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "comm/base/error.h"
@@ -18,7 +19,8 @@ namespace {
 
 // A text may grow so much: "ﷺ" becomes eleven times as long, a space three times.
 constexpr size_t kMaxGrowth = 16;
-constexpr size_t kMaxContentBytes = 1024;  // of what is put into texts
+constexpr size_t kMaxContentBytes = 1024;  // of what is put into texts, and of texts that are replaced
+constexpr size_t kMaxNormalizers = 32;
 
 template <class... Kinds>
 struct Overloaded : Kinds... {
@@ -55,7 +57,9 @@ void CleanControl(char32_t c, std::string& out) {
 
 std::string ReplaceText(std::string_view text, const normalize::Replace& step, size_t max_bytes) {
   GrowingText out(max_bytes);
-  for (size_t found = text.find(step.pattern); found != std::string_view::npos; found = text.find(step.pattern)) {
+  // The C library's search is linear in the text; std::string_view's compares the pattern at every place.
+  while (const void* place = ::memmem(text.data(), text.size(), step.pattern.data(), step.pattern.size())) {
+    const auto found = static_cast<size_t>(static_cast<const char*>(place) - text.data());
     out.Append(text.substr(0, found));
     out.Append(step.content);
     text.remove_prefix(found + step.pattern.size());
@@ -112,6 +116,9 @@ void CheckContent(std::string_view text) {
 void Normalizer::Add(const normalize::Replace& step) {
   CheckContent(step.content);
   if (step.pattern.empty()) Fail("tokenizer: a normalizer replaces an empty text");
+  if (!step.is_regex && step.pattern.size() > kMaxContentBytes)
+    Fail("tokenizer: a normalizer replaces a text of {} bytes, at most {} are allowed", step.pattern.size(),
+         kMaxContentBytes);
   const bool to_marks = !step.is_regex && step.pattern == " " && step.content == Metaspace::kMark;
   if (!to_marks) shrinking_ = 0;
   if (!step.is_regex) {
@@ -134,6 +141,8 @@ void Normalizer::Add(const normalize::Replace& step) {
 Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
   // No text of valid UTF-8 becomes shorter than a third of itself by composition.
   constexpr size_t kComposing = 3;
+  if (steps.size() > kMaxNormalizers)
+    Fail("tokenizer: {} normalizers, at most {} are allowed", steps.size(), kMaxNormalizers);
   for (const NormalizerStep& step : steps) {
     std::visit(
         Overloaded{
@@ -192,9 +201,13 @@ Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
   }
 }
 
-std::string_view Normalizer::Apply(std::string_view text, std::string& storage, SplitBudget& budget) const {
-  const size_t max_bytes = kMaxGrowth * text.size() + (64 << 10);
+size_t Normalizer::RoomFor(size_t bytes) { return kMaxGrowth * bytes + (64 << 10); }
+
+std::string_view Normalizer::Apply(std::string_view text, std::string& storage, SplitBudget& budget,
+                                   size_t room) const {
+  const size_t max_bytes = std::min(room, RoomFor(text.size()));
   for (const Work& work : work_) {
+    budget.Check(text.size());
     storage = work(text, max_bytes, budget);
     if (storage.size() > max_bytes) FailTooLong();
     text = storage;

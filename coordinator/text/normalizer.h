@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -53,12 +54,15 @@ using NormalizerStep =
 /// The steps, ready to be taken. Immutable; safe to share between threads.
 class Normalizer {
  public:
-  /// Throws Error when a step's table or pattern is broken.
+  /// Throws Error when a step's table or pattern is broken or too long, or there are too many steps.
   explicit Normalizer(const std::vector<NormalizerStep>& steps);
 
-  /// The text (valid UTF-8) as the steps leave it, itself or in `storage`. Throws Error when it grows beyond all
-  /// measure, and whatever Splitter throws.
-  std::string_view Apply(std::string_view text, std::string& storage, SplitBudget& budget) const;
+  /// The text (valid UTF-8) as the steps leave it, itself or in `storage`. Throws Error when it has more than `room`
+  /// bytes or grows beyond all measure, and whatever SplitBudget throws.
+  std::string_view Apply(std::string_view text, std::string& storage, SplitBudget& budget,
+                         size_t room = SIZE_MAX) const;
+  /// Bytes that a text of so many may become.
+  static size_t RoomFor(size_t bytes);
 
   /// No text becomes shorter than by that factor, 0: it may vanish.
   size_t shrinking() const { return shrinking_; }

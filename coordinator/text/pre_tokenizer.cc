@@ -14,6 +14,7 @@ namespace {
 using pre_tokenize::Split;
 
 constexpr size_t kMaxPatterns = 32;
+constexpr size_t kMaxPreTokenizers = 64;
 
 /// A match, or what lies between two.
 struct Part {
@@ -73,6 +74,8 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerStep>& steps) {
       std::ranges::count_if(steps, [](const PreTokenizerStep& step) { return std::holds_alternative<Split>(step); }));
   if (patterns > kMaxPatterns)
     Fail("tokenizer: {} patterns that split text, at most {} are allowed", patterns, kMaxPatterns);
+  if (steps.size() > kMaxPreTokenizers)
+    Fail("tokenizer: {} pre-tokenizers, at most {} are allowed", steps.size(), kMaxPreTokenizers);
   size_t number = 0;
   for (const PreTokenizerStep& how : steps) {
     Step& step = steps_.emplace_back(Step{how, std::nullopt});

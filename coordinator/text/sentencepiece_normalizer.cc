@@ -8,25 +8,31 @@
 
 namespace quire {
 
-namespace {
+SentencePieceNormalizer::SentencePieceNormalizer(const normalize::SentencePiece& rules)
+    : rules_(rules),
+      charsmap_(rules.charsmap),
+      user_defined_({rules_.user_defined.begin(), rules_.user_defined.end()}) {}
 
-ByteTrie TrieOf(const std::vector<std::string>& texts) {
-  std::vector<ByteTrie::Entry> entries;
-  for (const std::string& text : texts) entries.push_back({text, 0});
-  return ByteTrie(std::move(entries));
+/// Of the longest user-defined piece at each byte of the text, 0 where none begins; nothing when there are no such
+/// pieces.
+std::vector<size_t> SentencePieceNormalizer::UserDefinedLengths(std::string_view text) const {
+  if (rules_.user_defined.empty()) return {};
+  std::vector<size_t> lengths(text.size(), 0);
+  uint32_t state = TextFinder::kNothing;
+  for (size_t at = text.size(); at-- > 0;) {
+    state = user_defined_.Before(text[at], state);
+    if (const int32_t piece = user_defined_.Longest(state); piece >= 0)
+      lengths[at] = rules_.user_defined[static_cast<size_t>(piece)].size();
+  }
+  return lengths;
 }
 
-}  // namespace
-
-SentencePieceNormalizer::SentencePieceNormalizer(const normalize::SentencePiece& rules)
-    : rules_(rules), charsmap_(rules.charsmap), user_defined_(TrieOf(rules.user_defined)) {}
-
-Charsmap::Match SentencePieceNormalizer::Next(std::string_view text) const {
+Charsmap::Match SentencePieceNormalizer::Next(std::string_view text, size_t user_defined) const {
   if (rules_.user_defined.empty() && charsmap_.is_empty()) {  // whatever is no space stays as it is
     const size_t run = std::max<size_t>(1, std::min(text.size(), text.find(' ')));
     return {run, text.substr(0, run)};
   }
-  if (const size_t length = user_defined_.Longest(text)) return {length, text.substr(0, length)};
+  if (user_defined > 0) return {user_defined, text.substr(0, user_defined)};
   if (const Charsmap::Match entry = charsmap_.Longest(text); entry.length > 0) return entry;
   const size_t length = NextUtf8(text).length;
   return {length, text.substr(0, length)};
@@ -35,8 +41,13 @@ Charsmap::Match SentencePieceNormalizer::Next(std::string_view text) const {
 std::string SentencePieceNormalizer::Apply(std::string_view text, size_t max_bytes) const {
   const bool trims = rules_.remove_extra_whitespaces;
   const std::string_view space = rules_.escape_whitespaces ? Metaspace::kMark : std::string_view(" ");
+  const std::vector<size_t> user_defined = UserDefinedLengths(text);
+  const char* const begin = text.data();
+  const auto next_of = [&](std::string_view rest) {
+    return Next(rest, user_defined.empty() ? 0 : user_defined[static_cast<size_t>(rest.data() - begin)]);
+  };
   while (trims && !text.empty()) {
-    const Charsmap::Match first = Next(text);
+    const Charsmap::Match first = next_of(text);
     if (first.text != " ") break;
     text.remove_prefix(first.length);
   }
@@ -45,7 +56,7 @@ std::string SentencePieceNormalizer::Apply(std::string_view text, size_t max_byt
   if (rules_.add_dummy_prefix && !rules_.whitespace_as_suffix) out.Append(space);
   bool after_space = trims;
   while (!text.empty()) {
-    const Charsmap::Match next = Next(text);
+    const Charsmap::Match next = next_of(text);
     text.remove_prefix(next.length);
     std::string_view written = next.text;
     while (after_space && written.starts_with(' ')) written.remove_prefix(1);

@@ -39,6 +39,8 @@ constexpr size_t kStackBytes = 64 << 20;                     // of one search, w
 constexpr auto kLeastTime = std::chrono::seconds(2);         // of the thread's time on a processor
 constexpr auto kTimePerByte = std::chrono::microseconds(4);  // beside it; a text of 2 MiB has ten seconds
 constexpr int kCalloutsBetweenLooks = 256;
+constexpr size_t kBytesBetweenLooks = 64 << 10;
+constexpr size_t kLinearLiteralBytes = 64;
 
 /// A pattern as PCRE2 wants it, and where each of its bytes stands in the original.
 struct Rewritten {
@@ -86,7 +88,10 @@ bool IsKnown(const std::string& pattern) {
 
 bool IsPunctuation(char c) { return static_cast<unsigned char>(c) < 0x80 && std::ispunct(c) != 0; }
 
+/// A short text and nothing else: a search for a longer one could begin in vain at every place, and each time compare
+/// nearly all of it.
 bool IsLiteral(const std::string& pattern) {
+  if (pattern.size() > kLinearLiteralBytes) return false;
   for (size_t i = 0; i < pattern.size(); ++i) {
     if (!IsPunctuation(pattern[i])) continue;
     if (pattern[i] != '\\' || i + 1 == pattern.size() || !IsPunctuation(pattern[i + 1])) return false;
@@ -101,6 +106,7 @@ struct SplitBudget::State {
   std::chrono::nanoseconds time, end;
   std::stop_token stop;
   int callouts = 0;
+  size_t bytes_since_look = 0;  // at the clock
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
   pcre2_jit_stack* stack = nullptr;  // made for the first search that needs more than the usual one
 
@@ -124,6 +130,10 @@ struct SplitBudget::State {
     return state.stop.stop_requested() || ThreadTime() > state.end ? PCRE2_ERROR_CALLOUT : 0;
   }
 
+  [[noreturn]] void FailTooSlow() const {
+    Fail("tokenizer: the text takes more than {:.1f} s to split", std::chrono::duration<double>(time).count());
+  }
+
   /// False: there is no more to be had.
   bool GrowStack() {
     if (stack != nullptr) return false;
@@ -136,6 +146,14 @@ struct SplitBudget::State {
 SplitBudget::SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time, std::stop_token stop)
     : state_(std::make_unique<State>(time ? *time : kLeastTime + text_bytes * kTimePerByte, std::move(stop))) {}
 SplitBudget::~SplitBudget() = default;
+
+void SplitBudget::Check(size_t bytes) {
+  CheckStop(state_->stop);
+  state_->bytes_since_look += bytes;
+  if (state_->bytes_since_look < kBytesBetweenLooks) return;
+  state_->bytes_since_look = 0;
+  if (ThreadTime() > state_->end) state_->FailTooSlow();
+}
 
 struct Splitter::Pattern {
   pcre2_code* code = nullptr;
@@ -186,7 +204,7 @@ void Splitter::Find(std::string_view text, std::vector<Match>& matches, SplitBud
     if (found == PCRE2_ERROR_JIT_STACKLIMIT && state.GrowStack()) continue;
     if (found == PCRE2_ERROR_CALLOUT) {
       CheckStop(state.stop);
-      Fail("tokenizer: the text takes more than {:.1f} s to split", std::chrono::duration<double>(state.time).count());
+      state.FailTooSlow();
     }
     if (found < 0) Fail("tokenizer: the text is too intricate to split (matcher error {})", found);
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());

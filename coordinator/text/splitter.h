@@ -18,6 +18,10 @@ class SplitBudget {
   explicit SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time = {}, std::stop_token stop = {});
   ~SplitBudget();
 
+  /// Between two pieces of work that take no pattern, the next one on so many bytes: throws Stopped when the stop token
+  /// says so, and Error when the time is up. Few bytes do not look at the clock.
+  void Check(size_t bytes);
+
  private:
   friend class Splitter;
   struct State;

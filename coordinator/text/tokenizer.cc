@@ -1,9 +1,9 @@
 #include "coordinator/text/tokenizer.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "comm/base/error.h"
-#include "coordinator/text/added_tokens.h"
 #include "coordinator/text/byte_level.h"
 #include "coordinator/text/recent_words.h"
 #include "coordinator/text/utf8.h"
@@ -12,7 +12,8 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxAddedBytes = 1024;  // of an added token, which is looked for at every place of a text
+constexpr size_t kMaxAddedBytes = 1024;  // of an added token, and of those that every rendering may show
+constexpr size_t kMaxAround = 64;        // tokens that go before or behind every prompt
 
 }  // namespace
 
@@ -29,10 +30,17 @@ Tokenizer::Tokenizer(TokenizerData data)
   }
   AddAddedTokens();
   for (const auto* tokens : {&data_.prefix, &data_.suffix}) {
+    if (tokens->size() > kMaxAround)
+      Fail("tokenizer: {} tokens go around prompts, at most {} are allowed", tokens->size(), kMaxAround);
     for (const TokenId token : *tokens) {
       if (token < 0 || token >= vocab_size())
         Fail("tokenizer: token {}, which goes around prompts, is not in the vocabulary of {}", token, vocab_size());
     }
+  }
+  for (const auto& [name, text] :
+       {std::pair{"beginning", &data_.bos_token}, {"end", &data_.eos_token}, {"padding", &data_.pad_token}}) {
+    if (text->size() > kMaxAddedBytes)
+      Fail("tokenizer: the token of {} has {} bytes, at most {} are allowed", name, text->size(), kMaxAddedBytes);
   }
   MeasureTokens();
 }
@@ -93,6 +101,8 @@ void Tokenizer::AddMerges() {
 
 void Tokenizer::AddAddedTokens() {
   SplitBudget budget(0);
+  std::deque<std::string> normal;  // texts of tokens as they are normalised
+  std::vector<AddedTokenFinder::Entry> as_written, in_normalized;
   for (const AddedToken& token : data_.added) {
     if (token.text.empty()) continue;
     if (token.text.size() > kMaxAddedBytes)
@@ -100,16 +110,17 @@ void Tokenizer::AddAddedTokens() {
            kMaxAddedBytes);
     const bool normalized = token.normalized && !token.special;
     std::string_view looked_for = token.text;
-    std::string storage;
     if (normalized && !token.is_normal) {
       if (!IsValidUtf8(token.text)) Fail("tokenizer: added token {} is not valid UTF-8", token.id);
-      looked_for = normalizer_.Apply(token.text, storage, budget);
+      looked_for = normalizer_.Apply(token.text, normal.emplace_back(), budget);
     }
-    (normalized ? in_normalized_ : as_written_).Insert(looked_for, token);
+    (normalized ? in_normalized : as_written).push_back({looked_for, &token});
     // As HF shows it: with the space that the normalizer puts in front.
     bytes_[static_cast<size_t>(token.id)] = normalized && data_.metaspace ? ReadMarks(looked_for) : token.text;
     special_[static_cast<size_t>(token.id)] = token.special;
   }
+  as_written_ = AddedTokenFinder(as_written);
+  in_normalized_ = AddedTokenFinder(in_normalized);
 }
 
 /// Spaces that an added token strips cost nothing, however many they are, and so does what the steps before the model
@@ -144,14 +155,20 @@ std::string_view Tokenizer::Bytes(TokenId token) const {
   return bytes_[static_cast<size_t>(token)];
 }
 
+/// An added token.
+void Tokenizer::Work::Put(TokenId token) {
+  if (out.size() >= bounds.max_tokens) throw TooManyTokens();
+  out.push_back(token);
+}
+
 std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked, const EncodeBounds& bounds) const {
   std::vector<TokenId> out;
   std::optional<SplitBudget> own;
   Work work{bounds, bounds.splitting ? *bounds.splitting : own.emplace(marked.text.size(), std::nullopt, bounds.stop),
-            out};
-  for (const TextPart& piece : CutAtTokens(marked.text, as_written_, &marked)) {
+            Normalizer::RoomFor(marked.text.size()), out};
+  for (const TextPart& piece : CutAtTokens(marked.text, as_written_, &marked, bounds.stop)) {
     if (piece.token != nullptr) {
-      out.push_back(piece.token->id);
+      work.Put(piece.token->id);
     } else {
       EncodeBetween(piece.text, piece.text.data() == marked.text.data(), work);
     }
@@ -163,10 +180,11 @@ void Tokenizer::EncodeBetween(std::string_view text, bool is_first, Work& work) 
   // The matcher trusts it. A template or a token that is not UTF-8 may have got in, or cut a character.
   if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
   std::string storage;
-  const std::string_view normalized = normalizer_.Apply(text, storage, work.budget);
-  for (const TextPart& piece : CutAtTokens(normalized, in_normalized_, nullptr)) {
+  const std::string_view normalized = normalizer_.Apply(text, storage, work.budget, work.room);
+  work.room -= std::min(work.room, normalized.size());
+  for (const TextPart& piece : CutAtTokens(normalized, in_normalized_, nullptr, work.bounds.stop)) {
     if (piece.token != nullptr) {
-      work.out.push_back(piece.token->id);
+      work.Put(piece.token->id);
     } else {
       EncodeWords(piece.text, is_first && piece.text.data() == normalized.data(), work);
     }

@@ -7,12 +7,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/text/added_tokens.h"
 #include "coordinator/text/bpe.h"
 #include "coordinator/text/encode_bounds.h"
 #include "coordinator/text/marked_text.h"
 #include "coordinator/text/normalizer.h"
 #include "coordinator/text/pre_tokenizer.h"
-#include "coordinator/text/token_trie.h"
 #include "coordinator/text/tokenizer_data.h"
 #include "coordinator/text/unigram.h"
 
@@ -61,7 +61,10 @@ class Tokenizer {
   struct Work {
     const EncodeBounds& bounds;
     SplitBudget& budget;
+    size_t room;  // bytes that the parts of the text may still become when they are normalised
     std::vector<TokenId>& out;
+
+    void Put(TokenId token);
   };
   void EncodeBetween(std::string_view text, bool is_first, Work& work) const;
   void EncodeWords(std::string_view text, bool is_first, Work& work) const;
@@ -79,7 +82,7 @@ class Tokenizer {
   bool words_are_apart_ = false;                          // no merge joins what stands before a mark to it
   std::unordered_map<std::string, TokenId> whole_words_;  // filled when whole_words_first
   /// First one kind is looked for in the text, then the other in what is left of it, normalised.
-  TokenTrie as_written_, in_normalized_;
+  AddedTokenFinder as_written_, in_normalized_;
 };
 
 }  // namespace quire

@@ -13,7 +13,8 @@ namespace {
 using Piece = SentencePieceModel::Piece;
 using Type = SentencePieceModel::Type;
 
-constexpr size_t kMaxMergedBytes = 256;  // of a token that is put together from others
+constexpr size_t kMaxMergedBytes = 256;   // of a token that is put together from others
+constexpr size_t kMaxMerges = 8'000'000;  // as many as a list of merges in a file may have
 
 /// With SentencePiece's arithmetic, which is that of single precision. User-defined pieces have such scores that they
 /// are always taken.
@@ -93,6 +94,8 @@ std::vector<MergeRule> MergesByScore(const std::vector<Piece>& pieces) {
     if (i == 0 || by_score[i]->score != by_score[i - 1]->score) ++rank;
     const std::string_view text = by_score[i]->text;
     ForEachCut(text, known, [&](size_t at) {
+      if (merges.size() == kMaxMerges)
+        Fail("tokenizer: the pieces can be put together in more than {} ways", kMaxMerges);
       merges.push_back({std::string(text.substr(0, at)), std::string(text.substr(at)), rank});
     });
   }

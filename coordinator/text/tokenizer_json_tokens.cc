@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
@@ -23,6 +26,17 @@ TokenId ReadNamedId(const std::string& name, const std::string& path) {
   return ReadTokenId(id, path);
 }
 
+/// The texts that tokenizer_config.json calls special.
+std::set<std::string> SpecialTexts(const Json& config) {
+  std::set<std::string> texts;
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) texts.insert(TokenText(config, key));
+  const Json& more = Part(config, "additional_special_tokens");
+  for (const Json& token : more.is_array() ? more : Json::array()) {
+    if (token.is_string()) texts.insert(token.get<std::string>());
+  }
+  return texts;
+}
+
 /// Tokens that the directory's other files add to the model's, or say more of.
 std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, const std::string& config_path,
                                       const std::string& added_path) {
@@ -32,19 +46,15 @@ std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, con
     for (const auto& [id, token] : decoder.items())
       tokens.push_back(ReadAddedToken(token, ReadNamedId(id, config_path), config_path));
   }
-  const auto is_special = [&](const std::string& text) {
-    for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
-      if (TokenText(config, key) == text) return true;
-    }
-    const Json& more = Part(config, "additional_special_tokens");
-    return more.is_array() && std::ranges::any_of(more, [&](const Json& token) { return token == text; });
-  };
   if (!added.is_object()) return tokens;
+  const std::set<std::string> special = SpecialTexts(config);
+  std::unordered_set<TokenId> known;
+  for (const AddedToken& token : tokens) known.insert(token.id);
   for (const auto& [text, id] : added.items()) {
     const TokenId token = ReadTokenId(id, added_path);
     if (text.empty()) Fail("{}: token {} is empty", added_path, token);
-    if (std::ranges::find(tokens, token, &AddedToken::id) != tokens.end()) continue;
-    tokens.push_back({.id = token, .text = text, .special = is_special(text)});
+    if (!known.insert(token).second) continue;
+    tokens.push_back({.id = token, .text = text, .special = special.contains(text)});
   }
   return tokens;
 }
@@ -113,17 +123,19 @@ void ReadSentencePieceTokenizer(SentencePieceModel model, const Json& config, co
   std::ranges::sort(tokens, {}, &AddedToken::id);
   for (const AddedToken& token : tokens) TellModel(token, model);
   AddSentencePiece(model, directory + "/tokenizer.model", data);
+  std::unordered_map<TokenId, size_t> places;  // of the first of each id in data.added
+  for (size_t i = 0; i < data.added.size(); ++i) places.emplace(data.added[i].id, i);
   for (AddedToken& token : tokens) {
-    const auto known = std::ranges::find(data.added, token.id, &AddedToken::id);
     const bool is_piece = static_cast<size_t>(token.id) < model.pieces.size();
     token.normalized = false;  // as tokenizers without a tokenizer.json have it
     if (is_piece && model.pieces[static_cast<size_t>(token.id)].type == Type::kUserDefined) continue;
     if (!is_piece) PutToken(data, token.id, token.text, config_path);
-    if (known == data.added.end()) {
+    const auto known = places.emplace(token.id, data.added.size());
+    if (known.second) {
       data.added.push_back(std::move(token));
     } else {
-      token.special = known->special;
-      *known = std::move(token);
+      token.special = data.added[known.first->second].special;
+      data.added[known.first->second] = std::move(token);
     }
   }
   PutAround(model, config, data);

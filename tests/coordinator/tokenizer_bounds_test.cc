@@ -202,7 +202,7 @@ TEST(AddedTokensBoundsTest, TheLongestThatIsTrustedIsTaken) {
 TEST(UnigramBoundsTest, HostileTextsTakeLinearTime) {
   TokenizerData data;
   data.metaspace.emplace().has_bytes = false;
-  data.tokens = {"<unk>", "a", std::string(1000, 'a') + "b", "\u2581"};
+  data.tokens = {"<unk>", "a", std::string(250, 'a') + "b", "\u2581"};
   data.unigram = UnigramModel{.pieces = {{1, -1}, {2, -2}, {3, -3}}, .unknown = 0, .unknown_score = -20};
   data.normalizer = {normalize::SentencePiece{}};
   const Tokenizer tokenizer(data);
@@ -228,7 +228,7 @@ TEST(UnigramBoundsTest, PiecesAndScoresOutOfBoundsAreRefused) {
     data.unigram = model;
     return ErrorOf([&] { Tokenizer{data}; });
   };
-  EXPECT_THAT(error({.pieces = {{1, 0}}}), HasSubstr("piece 1 has 2000 bytes, at most 1024"));
+  EXPECT_THAT(error({.pieces = {{1, 0}}}), HasSubstr("piece 1 has 2000 bytes, at most 256"));
   EXPECT_THAT(error({.pieces = {{2, 0}}}), HasSubstr("piece 2 of 2"));
   EXPECT_THAT(error({.pieces = {{0, std::nan("")}}}), HasSubstr("has the score nan"));
   EXPECT_THAT(error({.unknown = 2}), HasSubstr("token 2, which stands for what is not known"));

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <sys/stat.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quire {
+
+/// A file that lines of answers are added to, held so that nobody else's file is harmed: an ordinary file of the user's
+/// own with one name, which has nothing but answers in it, and which no other run writes to.
+class AnswersFile {
+ public:
+  /// Opens or makes the file. Lines of an earlier run that have an answer with status 200 stay; all others, the last
+  /// one if it was not written to its end, are taken out: a new file with the same mode takes the place of the old one
+  /// once it is on the disk. Throws Error, and changes nothing, when there is a link, another user's file, the file at
+  /// `requests`, one that has lines other than answers, or one that another run writes to.
+  AnswersFile(const std::string& path, const std::string& requests);
+  ~AnswersFile();
+  AnswersFile(const AnswersFile&) = delete;
+  AnswersFile& operator=(const AnswersFile&) = delete;
+
+  /// custom_ids that were answered by an earlier run.
+  const std::set<std::string>& answered() const { return answered_; }
+  /// Throws Error when the disk does not take it.
+  void Add(std::string_view bytes);
+
+ private:
+  bool Open();
+  void Check(const std::string& requests) const;
+  /// Whether the path still leads to the file that is open.
+  bool IsInPlace() const;
+  struct Range {
+    off_t begin, end;  // bytes of the file
+  };
+  std::vector<Range> Sift();
+  void Replace(const std::vector<Range>& kept);
+
+  std::string path_;
+  int descriptor_ = -1;
+  struct stat info_ = {};
+  std::set<std::string> answered_;
+  bool ends_line_ = true;  // the last line that stays has its end
+};
+
+}  // namespace quire
