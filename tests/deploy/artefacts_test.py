@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -153,6 +154,28 @@ class KubernetesTest(unittest.TestCase):
             self.assertEqual(limits["nvidia.com/gpu"], devices // group["size"])
             files = [mount["subPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"] if "subPath" in mount]
             self.assertLessEqual(set(files), set(config))
+
+    def test_each_pod_has_the_secrets_of_its_own_ranks_alone(self):
+        topology = yaml.safe_load(of_kind(manifests(), "ConfigMap")[0]["data"]["topology.yaml"])
+        rank, everybody = 0, set()
+        for number, (pod, node) in enumerate(zip(pods(manifests()), topology["nodes"], strict=True)):
+            secrets = {volume["name"]: volume["secret"] for volume in pod["spec"]["volumes"] if "secret" in volume}
+            mounted = {mount["name"] for mount in pod["spec"]["containers"][0]["volumeMounts"]}
+            self.assertLessEqual(set(secrets), mounted, "what is not mounted is not brought to the node either")
+            ranks = range(rank, rank := rank + len(node["devices"]))
+            keys = {item["key"] for item in secrets["transport"]["items"]}
+            self.assertEqual(keys, {item["path"] for item in secrets["transport"]["items"]})
+            own = {f"r{r}.secret" for r in ranks} | ({"coordinator.secret"} if number == 0 else set())
+            self.assertEqual({key for key in keys if key.endswith(".secret")}, own)
+            self.assertLessEqual({key.replace("secret", "pub") for key in own} | {"coordinator.pub"}, keys)
+            everybody |= keys
+            self.assertEqual("api" in secrets, number == 0)
+            login = {item["key"] for item in secrets["ssh"]["items"]}
+            self.assertEqual(login, {"id_ed25519", "known_hosts"} if number == 0 else {"host_key", "authorized_keys"})
+        first = {item["key"] for volume in next(pods(manifests()))["spec"]["volumes"] if volume["name"] == "transport"
+                 for item in volume["secret"]["items"]}
+        self.assertLessEqual({f"r{r}.pub" for r in range(topology["parallel"]["tensor"])}, first, "the coordinator knows all ranks")
+        self.assertEqual(rank, topology["parallel"]["tensor"])
 
     def test_the_chart_renders_with_and_without_gpus(self):
         self.check_objects(chart())
@@ -322,6 +345,34 @@ class HostTest(unittest.TestCase):
                                   text=True, timeout=20)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(reason, done.stderr)
+
+    def test_a_job_on_one_node_makes_keys_of_its_own(self):
+        """With a quire that says what it is given, and a Slurm that starts nothing."""
+        with tempfile.TemporaryDirectory() as folder:
+            said = os.path.join(folder, "said")
+            scripts = {"quire": f'case $1 in keygen) mkdir -m 700 "$3"; echo "keygen $*" >> {said} ;; '
+                                f'*) cat "$2" >> {said}; stat -c %a "$(dirname "$2")" "$(dirname "$2")"/keys >> {said}; sleep 2 ;; esac',
+                       "srun": f'echo "srun $*" >> {said}; sleep 60'}
+            for name, text in scripts.items():
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+                    f.write(f"#!/bin/sh\n{text}\n")
+                os.chmod(os.path.join(folder, name), 0o755)
+            os.mkdir(os.path.join(folder, "tmp"))
+            environment = {**os.environ, "PATH": folder + ":" + os.environ["PATH"], "TMPDIR": os.path.join(folder, "tmp"), "SLURM_JOB_ID": "7",
+                           "SLURM_NTASKS": "2"}
+            job = subprocess.Popen(["bash", os.path.join(DEPLOY, "slurm", "quire.sbatch"), "/models/x"], env=environment, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+            try:
+                self.assertEqual(job.wait(60), 0)
+                with open(said, encoding="utf-8") as f:
+                    text = f.read()
+            finally:
+                os.killpg(job.pid, signal.SIGKILL)  # the srun that still sleeps
+            keys = re.search(r"^keygen keygen --transport (\S+) --ranks 2$", text, re.M)[1]
+            self.assertRegex(text, rf"transport: {{bind: 127.0.0.1, ports: \[20014, 20015\], keys: {keys}}}")
+            self.assertRegex(text, rf"(?m)^srun .*quire-worker --coordinator tcp://127.0.0.1:20014 --keys {keys}$")
+            self.assertEqual(re.findall(r"(?m)^\d+$", text), ["700", "700"])
+            self.assertEqual(os.listdir(os.path.join(folder, "tmp")), [], "keys and topology end with the job")
 
     def test_the_unit_reloads_and_may_give_mpirun_a_network_of_its_own(self):
         lines = read("systemd", "quire.service").splitlines()
