@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "comm/base/error.h"
+#include "comm/base/printable.h"
 #include "comm/model/formats/mapping_errors.h"
 #include "comm/wire/messages.h"
 #include "coordinator/bench/commands.h"
@@ -177,7 +178,7 @@ Subcommand AddExplain(CLI::App& app) {
   explain->add_option("--journal", state->journal, "Directory of the step journal")->required();
   return {explain, [] { quire::SetUpLog(quire::LogLevel::kInfo); },
           [state] {
-            fmt::print("{}", quire::ExplainRequest(state->journal, state->request));
+            fmt::print("{}", quire::LinesWithoutControls(quire::ExplainRequest(state->journal, state->request)));
             return 0;
           }};
 }
@@ -189,12 +190,15 @@ Subcommand AddReplay(CLI::App& app) {
   return {replay, [] { quire::SetUpLog(quire::LogLevel::kInfo); },
           [journal] {
             const quire::ReplayResult result = quire::Replay(*journal);
+            const std::string found = result.differing == 0 ? "every plan is the same"
+                                                            : fmt::format("{} plans differ, first {}", result.differing,
+                                                                          result.first_difference);
             fmt::print("{} segments, {} requests, {} steps: {}\n", result.segments, result.requests, result.steps,
-                       result.differing == 0
-                           ? "every plan is the same"
-                           : fmt::format("{} plans differ, first {}", result.differing, result.first_difference));
-            if (!result.foreign.empty()) fmt::print("segments of another version, passed over: {}\n", result.foreign);
-            if (!result.torn.empty()) fmt::print("segments that end in a torn record: {}\n", result.torn);
+                       quire::LinesWithoutControls(found));
+            if (!result.foreign.empty())
+              fmt::print("segments of another version, passed over: {}\n", quire::WithoutControls(result.foreign));
+            if (!result.torn.empty())
+              fmt::print("segments that end in a torn record: {}\n", quire::WithoutControls(result.torn));
             if (result.lost > 0) fmt::print("{} records are missing: the disk did not take them\n", result.lost);
             return result.differing == 0 ? 0 : 1;
           }};

@@ -5,6 +5,7 @@
 #include "comm/base/error.h"
 #include "comm/base/parse_number.h"
 #include "comm/base/plain_word.h"
+#include "comm/base/share.h"
 #include "comm/base/yaml_tree.h"
 #include "comm/topology/topology.h"
 #include "comm/topology/with_settings.h"
@@ -64,10 +65,10 @@ class Section {
   void Integers(const YamlNode& node, const std::string& key, std::vector<int>& out, int low, int high) {
     for (const YamlNode& item : Sequence(node, key)) out.push_back(IntegerOf(item, key, low, high));
   }
-  void Reals(const YamlNode& node, const std::string& key, std::vector<double>& out) {
+  void Shares(const YamlNode& node, const std::string& key, std::vector<double>& out) {
     for (const YamlNode& item : Sequence(node, key)) {
       const auto value = ParseNumber<double>(Scalar(item, key));
-      if (!value || !(*value > 0)) Refuse(item, key + " must be positive numbers");
+      if (!value || !IsShare(*value)) Refuse(item, key + " must be numbers from 1e-6 to 1e6");
       out.push_back(*value);
     }
   }
@@ -138,7 +139,7 @@ void ReadParallel(Section section, Topology::Parallel& parallel, bool& experts) 
   section.Integer("replicas", parallel.replicas, 1, 256);
   section.Integer("prefill_replicas", parallel.prefill_replicas, 0, 255);
   if (const YamlNode* shares = section.Take("shares"); shares != nullptr && shares->scalar != "auto") {
-    section.Reals(*shares, "shares", parallel.shares);
+    section.Shares(*shares, "shares", parallel.shares);
   }
   section.Flag("experts", experts);
   section.Done();

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "comm/base/error.h"
+#include "comm/base/share.h"
 #include "comm/wire/plan_check.h"
 #include "messages_generated.h"
 
@@ -475,7 +476,7 @@ std::vector<std::string> Texts(const fb::Vector<fb::Offset<fb::String>>* vector)
 /// Of another group's ranks.
 std::vector<double> Shares(const fb::Vector<double>* vector) {
   std::vector<double> shares = Numbers<double>(vector);
-  const bool valid = std::ranges::all_of(shares, [](double share) { return std::isfinite(share) && share > 0; });
+  const bool valid = std::ranges::all_of(shares, IsShare);
   if (shares.empty() || shares.size() > kMaxGroupRanks || !valid) Fail("frame: shares of {} ranks", shares.size());
   return shares;
 }

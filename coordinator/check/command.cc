@@ -5,6 +5,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/base/printable.h"
 #include "coordinator/check/preflight.h"
 
 namespace quire {
@@ -17,9 +18,12 @@ const char* Word(Status status) {
   return status == Status::kOk ? "ok" : status == Status::kFailed ? "FAILED" : "skipped";
 }
 
+/// Hosts and model files say what was found.
 void Print(const CheckLine& line) {
-  fmt::print("{:<8}{:<11}{:<16}{}{}\n", Word(line.status), line.check, line.host.empty() ? "this host" : line.host,
-             line.found, line.remedy.empty() ? "" : "; remedy: " + line.remedy);
+  const std::string text =
+      fmt::format("{:<8}{:<11}{:<16}{}{}", Word(line.status), line.check, line.host.empty() ? "this host" : line.host,
+                  line.found, line.remedy.empty() ? "" : "; remedy: " + line.remedy);
+  fmt::print("{}\n", WithoutControls(text));
   std::fflush(stdout);
 }
 

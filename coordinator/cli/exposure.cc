@@ -135,6 +135,12 @@ std::vector<std::string> ExposureWarnings(const Topology& t) {
     warnings.push_back("transport.insecure: anybody who reaches " + t.transport.bind +
                        " can read and send what workers and coordinator say to each other");
   }
+  if (!t.transport.bind.empty() && ReachOf(t.transport.bind) == Reach::kLoopback && t.transport.keys.empty() &&
+      !t.transport.insecure) {
+    warnings.push_back("transport.bind " + t.transport.bind +
+                       " without keys: every user of this host can join as a worker, or read what workers are told; "
+                       "quire keygen --transport DIR --ranks N, and transport.keys: DIR (or transport.insecure: true)");
+  }
   return warnings;
 }
 

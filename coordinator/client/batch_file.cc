@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -26,7 +27,8 @@ BatchFile::Entry EntryOf(const Json& line, const std::string& where) {
   if (!line.is_object()) Fail("{}: not a JSON object", where);
   BatchFile::Entry entry{TextOf(line, "custom_id", where), TextOf(line, "url", where), 0};
   if (line.contains("method") && line["method"] != "POST") Fail("{}: \"method\" must be \"POST\"", where);
-  if (entry.url.size() < 2 || entry.url[0] != '/' || entry.url.find_first_of(" \r\n") != std::string::npos)
+  const auto cannot_be_in_urls = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '\x7f'; };
+  if (entry.url.size() < 2 || entry.url[0] != '/' || std::ranges::any_of(entry.url, cannot_be_in_urls))
     Fail("{}: \"url\" must be a path of the API, such as /v1/chat/completions", where);
   if (!line.contains("body") || !line["body"].is_object()) Fail("{}: \"body\" must be an object", where);
   const Json& body = line["body"];

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -20,6 +21,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
+#include "comm/base/regular_file.h"
 #include "coordinator/client/event_stream.h"
 #include "coordinator/log/log.h"
 
@@ -41,15 +43,21 @@ constexpr const char* kHelp =
 /// What somebody else wrote, for this stream: on a terminal without its control characters, which could speak to it
 /// (titles, clipboards, what stands elsewhere on the screen); as it is otherwise.
 std::string Foreign(const std::string& text, int stream) {
-  if (::isatty(stream) == 0) return text;
-  std::string shown;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find_first_of("\n\t", at), text.size());
-    shown += WithoutControls(std::string_view(text).substr(at, end - at));
-    if (end < text.size()) shown += text[end];
-    at = end + 1;
+  return ::isatty(stream) == 0 ? text : LinesWithoutControls(text);
+}
+
+/// Whether nothing is lost when a conversation is written there: nothing is there, or a conversation.
+bool IsFree(const std::string& path) {
+  constexpr size_t kMostBytes = 64 << 20;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path))) return true;
+  try {
+    const Json there = ParseJson(RegularFile::Open(path, RegularFile::Links::kRefused).ReadAll(kMostBytes), path);
+    return there.is_array() && std::ranges::all_of(there, [](const Json& message) {
+             return message.is_object() && message.contains("role");
+           });
+  } catch (const Error&) {
+    return false;
   }
-  return shown;
 }
 
 /// Lines from a terminal, with editing and history, or from a pipe.
@@ -163,6 +171,7 @@ class Conversation {
   }
 
   void Save(const std::string& path) {
+    if (!IsFree(path)) return fmt::print(stderr, "{} is there, and is no conversation: it stays as it is\n", path);
     std::ofstream out(path);
     out << DumpJson(Messages()) << '\n';
     out.close();

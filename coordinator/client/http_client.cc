@@ -60,20 +60,45 @@ void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& 
     answer.retry_after_seconds = seconds;
 }
 
-/// Ends what a socket is about when nothing came for long.
+/// Ends what a socket is about when nothing came for long, or too little.
 class Watch {
  public:
-  Watch(tcp::socket& socket, std::chrono::milliseconds patience)
-      : state_(std::make_shared<State>(State{&socket})), timer_(socket.get_executor()), patience_(patience) {
-    Begin();
+  Watch(tcp::socket& socket, const ClientRequest& request)
+      : state_(std::make_shared<State>(State{&socket})),
+        timer_(socket.get_executor()),
+        patience_(request.patience),
+        pace_(request.pace) {
+    Begin(patience_, fmt::format("nothing came for {} s", patience_.count() / 1000.0));
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch() { state_->socket = nullptr; }
 
-  /// Something came.
-  void Begin() {
-    timer_.expires_after(patience_);
+  /// Something came of an answer that is taken bit by bit.
+  void Continue() { Begin(patience_, fmt::format("nothing came for {} s", patience_.count() / 1000.0)); }
+  /// So many bytes came of an answer that comes as a whole; whether it is known how many there will be.
+  void ContinueWhole(size_t bytes, bool length_known) {
+    const auto now = Clock::now();
+    const auto left = begin_ + patience_ - now;
+    came_ += bytes;
+    if (!length_known || came_ >= BytesOfPace()) came_ = 0, pace_begin_ = now;
+    const auto pace_left = pace_begin_ + pace_ - now;
+    if (length_known && pace_left < left)
+      Begin(pace_left, fmt::format("less than {} bytes came within {} s", BytesOfPace(), pace_.count() / 1000.0));
+    else
+      Begin(left, fmt::format("the answer did not come within {} s", patience_.count() / 1000.0));
+  }
+  /// What is begun now is not ended any more: it may have been over in the moment between two operations.
+  bool is_over() const { return state_->is_over; }
+  /// What went wrong, where that is what the socket says.
+  std::string Problem(const std::string& said) const { return state_->is_over ? reason_ : said; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Begin(Clock::duration time, std::string reason) {
+    reason_ = std::move(reason);
+    timer_.expires_after(time);
     timer_.async_wait([state = state_](const boost::system::error_code& error) {
       if (error || state->socket == nullptr) return;
       state->is_over = true;
@@ -81,21 +106,19 @@ class Watch {
       state->socket->cancel(ignored);
     });
   }
-  /// What is begun now is not ended any more: it may have been over in the moment between two operations.
-  bool is_over() const { return state_->is_over; }
-  /// What went wrong, where that is what the socket says.
-  std::string Problem(const std::string& said) const {
-    return state_->is_over ? fmt::format("nothing came for {} s", patience_.count() / 1000.0) : said;
-  }
+  size_t BytesOfPace() const { return static_cast<size_t>(1024 * pace_.count() / 1000); }
 
- private:
   struct State {  // outlives the watch in the timer's handler
     tcp::socket* socket;
     bool is_over = false;
   };
   std::shared_ptr<State> state_;
   asio::steady_timer timer_;
-  std::chrono::milliseconds patience_;
+  std::chrono::milliseconds patience_, pace_;
+  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point pace_begin_ = begin_;  // of the bytes that came_
+  size_t came_ = 0;
+  std::string reason_;  // for the end that the timer is set to
 };
 
 template <class Stream>
@@ -112,7 +135,10 @@ asio::awaitable<ClientAnswer> Exchange(Stream& stream, const ClientRequest& requ
     auto [read_error, count] = co_await http::async_read_some(stream, buffer, parser, kToken);
     error = read_error;
     if (watch.is_over()) error = asio::error::operation_aborted;
-    watch.Begin();
+    if (on_body)
+      watch.Continue();
+    else
+      watch.ContinueWhole(count, parser.is_header_done() && parser.content_length().has_value());
     if (!on_body || !parser.is_header_done() || parser.get().result() != http::status::ok) continue;
     try {
       on_body(parser.get().body());
@@ -146,7 +172,7 @@ asio::awaitable<ClientAnswer> Send(const ClientRequest& request, const OnBody& o
   tcp::socket socket(executor);
   boost::system::error_code open_error;
   socket.open(request.endpoint.protocol(), open_error);
-  Watch watch(socket, request.patience);
+  Watch watch(socket, request);
   auto [connect_error] = co_await socket.async_connect(request.endpoint, kToken);
   if (connect_error || watch.is_over()) {
     const std::string problem = watch.Problem(connect_error.message());

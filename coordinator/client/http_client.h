@@ -19,6 +19,9 @@ struct ClientRequest {
   std::string path;
   std::optional<std::string> body;                                 // JSON, which is POSTed; nothing: a GET
   std::chrono::milliseconds patience = std::chrono::seconds(660);  // while nothing comes; Quire's requests take 600 s
+  // What is not taken bit by bit comes as a whole: within `patience` in all, and once it comes, with its length known,
+  // with at least 1 KiB a second over so long.
+  std::chrono::milliseconds pace = std::chrono::seconds(10);
 };
 
 struct ClientAnswer {

@@ -36,11 +36,11 @@ std::chrono::nanoseconds ProcessTime(pid_t pid) {
 [[noreturn]] void BecomeCompiler(char* const* argv, int socket) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setpgid(0, 0);  // what a terminal sends to the server is not for it
-  const int null = ::open("/dev/null", O_WRONLY);
   ::dup2(socket, STDIN_FILENO);
+  ::close_range(3, ~0U, 0);  // first, where the server has all descriptors that there may be
+  const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   ::dup2(null, STDOUT_FILENO);
   ::dup2(null, STDERR_FILENO);
-  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -58,6 +58,13 @@ GrammarTrials::GrammarTrials(std::shared_ptr<const Vocabulary> vocabulary, std::
                              Limits limits)
     : vocabulary_(std::move(vocabulary)), command_(std::move(command)), limits_(limits) {}
 
+/// This machine has no descriptors, processes or memory left: nothing of the request is wrong.
+void GrammarTrials::NoProcess(int error) {
+  if (!std::exchange(told_of_lack_, true))
+    spdlog::error("no process can be started for grammars: {}; later refusals are not told of", std::strerror(error));
+  NoTime();
+}
+
 /// Returns how it ended.
 std::string GrammarTrials::End() {
   if (pid_ == 0) return "";
@@ -72,17 +79,17 @@ std::string GrammarTrials::End() {
 
 void GrammarTrials::Start(const std::stop_token& stop) {
   int sockets[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
-    Fail("no process can be started for grammars: {}", std::strerror(errno));
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) NoProcess(errno);
   std::vector<char*> argv;
   for (std::string& word : command_) argv.push_back(word.data());
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid == 0) BecomeCompiler(argv.data(), sockets[1]);
+  const int error = errno;  // of a fork that failed
   ::close(sockets[1]);
   if (pid < 0) {
     ::close(sockets[0]);
-    NoTime();
+    NoProcess(error);
   }
   pid_ = pid;
   fd_ = sockets[0];

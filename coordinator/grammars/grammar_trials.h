@@ -40,6 +40,7 @@ class GrammarTrials {
   void Start(const std::stop_token& stop);
   std::optional<std::string> Ask(const GrammarSource& source, const std::stop_token& stop);
   std::string End();
+  [[noreturn]] void NoProcess(int error);
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   std::vector<std::string> command_;
@@ -47,7 +48,7 @@ class GrammarTrials {
   pid_t pid_ = 0;
   int fd_ = -1;
   uint64_t last_ticket_ = 0;
-  bool told_of_end_ = false;  // in the log: strangers could fill it
+  bool told_of_end_ = false, told_of_lack_ = false;  // in the log: strangers could fill it
 };
 
 }  // namespace quire

@@ -1,9 +1,17 @@
 #include "coordinator/log/line_log.h"
 
+#include <fcntl.h>
 #include <spdlog/async.h>
 #include <spdlog/async_logger.h>
-#include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
 
 #include "comm/base/error.h"
 
@@ -12,23 +20,65 @@ namespace quire {
 namespace {
 
 constexpr size_t kWaitingLines = 8192;
+constexpr auto kBetweenTries = std::chrono::milliseconds(50);
+
+/// Writes every line to its last byte. While a disk is full, or gone, the same line is tried again and again, and those
+/// behind it wait: a line that was begun is never left for the next one.
+class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  PatientFile(const std::string& file, std::shared_ptr<const std::atomic<bool>> is_over)
+      : file_(file), is_over_(std::move(is_over)), descriptor_(Open(file)) {
+    if (descriptor_ < 0) Fail("cannot write the log {}: {}", file, std::strerror(errno));
+  }
+  ~PatientFile() override {
+    if (!file_.empty()) ::close(descriptor_);
+  }
+
+ private:
+  static int Open(const std::string& file) {
+    if (file.empty()) return STDERR_FILENO;
+    std::error_code ignored;  // what is wrong shows when the file is opened
+    std::filesystem::create_directories(std::filesystem::path(file).parent_path(), ignored);
+    return ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+  }
+
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    for (size_t at = 0; at < line.size();) {
+      const ssize_t written = ::write(descriptor_, line.data() + at, line.size() - at);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0 && !Wait(errno)) return;
+      if (written > 0) at += static_cast<size_t>(written);
+    }
+    if (waits_) spdlog::info("the log {} takes lines again", Name());
+    waits_ = false;
+  }
+  void flush_() override {}
+
+  /// False: nobody waits any longer, and the line is lost.
+  bool Wait(int error) {
+    if (!waits_ && !file_.empty()) spdlog::error("the log {}: {}; its lines wait", Name(), std::strerror(error));
+    waits_ = true;
+    if (is_over_->load()) return false;
+    std::this_thread::sleep_for(kBetweenTries);
+    return true;
+  }
+  std::string Name() const { return file_.empty() ? "on standard error" : file_; }
+
+  const std::string file_;  // empty: standard error
+  const std::shared_ptr<const std::atomic<bool>> is_over_;
+  const int descriptor_;
+  bool waits_ = false;
+};
 
 std::shared_ptr<spdlog::async_logger> Open(const std::string& file,
-                                           const std::shared_ptr<spdlog::details::thread_pool>& writer) {
-  spdlog::sink_ptr sink;
-  try {
-    if (file.empty())
-      sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-    else
-      sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
-  } catch (const spdlog::spdlog_ex& error) {
-    Fail("cannot write the log {}: {}", file, error.what());
-  }
+                                           const std::shared_ptr<spdlog::details::thread_pool>& writer,
+                                           const std::shared_ptr<const std::atomic<bool>>& is_over) {
+  auto sink = std::make_shared<PatientFile>(file, is_over);
   sink->set_pattern("%v");
-  auto logger = std::make_shared<spdlog::async_logger>("lines", std::move(sink), writer,
-                                                       spdlog::async_overflow_policy::overrun_oldest);
-  logger->flush_on(spdlog::level::info);
-  return logger;
+  return std::make_shared<spdlog::async_logger>("lines", std::move(sink), writer,
+                                                spdlog::async_overflow_policy::overrun_oldest);
 }
 
 }  // namespace
@@ -36,16 +86,17 @@ std::shared_ptr<spdlog::async_logger> Open(const std::string& file,
 LineLog::LineLog(std::string file)
     : file_(std::move(file)),
       writer_(std::make_shared<spdlog::details::thread_pool>(kWaitingLines, 1)),
-      logger_(Open(file_, writer_)) {}
+      logger_(Open(file_, writer_, is_over_)) {}
 
-LineLog::~LineLog() = default;
+/// Lines that wait are written if that takes no time.
+LineLog::~LineLog() { is_over_->store(true); }
 
 void LineLog::Write(std::string_view line) {
   logger_->log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
 }
 
 void LineLog::Reopen() {
-  if (!file_.empty()) logger_ = Open(file_, writer_);
+  if (!file_.empty()) logger_ = Open(file_, writer_, is_over_);
 }
 
 }  // namespace quire

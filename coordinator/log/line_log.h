@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,13 +23,14 @@ class LineLog {
   explicit LineLog(std::string file);
   ~LineLog();
 
-  /// At most 8,192 lines wait; then the oldest one is lost.
+  /// A line waits for as long as its file cannot be written, with at most 8,192 others; then the oldest one is lost.
   void Write(std::string_view line);
   /// Goes on in a new file when the old one was moved away. Throws Error, and then goes on in the old one.
   void Reopen();
 
  private:
   std::string file_;
+  const std::shared_ptr<std::atomic<bool>> is_over_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<spdlog::details::thread_pool> writer_;
   std::shared_ptr<spdlog::async_logger> logger_;
 };

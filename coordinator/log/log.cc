@@ -67,27 +67,4 @@ LogLevel CurrentLogLevel() {
   return current->value;
 }
 
-std::string WithoutControls(std::string_view text) {
-  std::string plain;
-  plain.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F are control characters, too: 0xC2 and one byte of that range.
-    const bool c1 = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-    if (c == '\n')
-      plain += "\\n";
-    else if (c == '\r')
-      plain += "\\r";
-    else if (c == '\t')
-      plain += "\\t";
-    else if (c < 0x20 || c == 0x7f)
-      plain += fmt::format("\\x{:02x}", c);
-    else if (c1)
-      plain += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
-    else
-      plain += text[i];
-  }
-  return plain;
-}
-
 }  // namespace quire

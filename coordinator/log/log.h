@@ -1,9 +1,9 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "comm/base/log_level.h"
+#include "comm/base/printable.h"
 
 namespace quire {
 
@@ -29,8 +29,5 @@ class LogName {
  private:
   std::string before_;
 };
-
-/// Control characters as \n, \t, \r or \x1b, and everything else as it is.
-std::string WithoutControls(std::string_view text);
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/base/printable.h"
 #include "coordinator/bench/ceilings.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/plan/load_forecast.h"
@@ -129,7 +130,7 @@ Report MakeReport(const Topology& topology, const ModelFiles& model, const PlanC
 void PrintMemory(const Report& report) {
   const MemoryPlan& plan = report.memory;
   const AssignMessage& assign = plan.assignment;
-  fmt::print("model    {}: sequences of up to {} tokens\n", report.model.path(), plan.model_len);
+  fmt::print("model    {}: sequences of up to {} tokens\n", WithoutControls(report.model.path()), plan.model_len);
   fmt::print("backend  {}, {} ranks{}\n", NameOf(assign.compute.backend), plan.ranks.size(),
              report.topology.parallel.replicas > 1
                  ? fmt::format(" in each of {} replicas", report.topology.parallel.replicas)
@@ -138,8 +139,8 @@ void PrintMemory(const Report& report) {
     const RankInfo& rank = plan.ranks[r];
     const int64_t kv = KvBytes(plan, rank), swap = SwapBytes(plan, rank);
     const std::string swapped = swap > 0 ? fmt::format(" + {} of swap space", Size(swap)) : "";
-    fmt::print("rank {:<3} {}: {} of weights + {} of KV cache{} = {}\n", r, rank.host, Size(rank.weight_bytes),
-               Size(kv), swapped, Size(rank.weight_bytes + kv + swap));
+    fmt::print("rank {:<3} {}: {} of weights + {} of KV cache{} = {}\n", r, WithoutControls(rank.host),
+               Size(rank.weight_bytes), Size(kv), swapped, Size(rank.weight_bytes + kv + swap));
   }
   fmt::print("blocks   {} of {} tokens, {} bytes on the rank with the most heads\n", plan.usable_blocks(),
              assign.block_size, std::ranges::max(plan.ranks, {}, &RankInfo::bytes_per_block).bytes_per_block);
@@ -148,7 +149,7 @@ void PrintMemory(const Report& report) {
 }
 
 void PrintSpeed(const Report& report) {
-  fmt::print("ceilings {}\n", report.peaks_source);
+  fmt::print("ceilings {}\n", WithoutControls(report.peaks_source));
   for (const SpeedRow& row : report.prompts) {
     fmt::print("prompt   of {} tokens: {:.2f} s, {:.0f} tok/s (at best {:.2f} s; bound by {})\n", row.tokens,
                row.expected, static_cast<double>(row.tokens) / row.expected, row.roofline, row.bound);
@@ -264,8 +265,8 @@ int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
       fmt::print("{}\n", DumpJson({{"fits", false}, {"problem", memory.problem}, {"would_fit", fits}}));
       return 1;
     }
-    fmt::print("does not fit: {}\n", memory.problem);
-    for (const std::string& line : fits) fmt::print("would fit with {}\n", line);
+    fmt::print("does not fit: {}\n", WithoutControls(memory.problem));
+    for (const std::string& line : fits) fmt::print("would fit with {}\n", WithoutControls(line));
     return 1;
   }
   const Report report = MakeReport(topology, model, command, std::move(memory));
@@ -275,7 +276,8 @@ int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
   }
   PrintMemory(report);
   PrintSpeed(report);
-  if (!report.mpirun.empty()) fmt::print("mpirun   {}\n", fmt::join(report.mpirun, " "));
+  if (!report.mpirun.empty())
+    fmt::print("mpirun   {}\n", WithoutControls(fmt::format("{}", fmt::join(report.mpirun, " "))));
   if (!report.loads.empty()) PrintLoads(report.loads);
   return 0;
 }

@@ -55,7 +55,9 @@ TokenId Bpe::TokenOf(char32_t character) const {
 size_t Bpe::PlaceOf(uint64_t key) const {
   constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // the golden ratio's bits
   const size_t mask = merges_.size() - 1;
-  size_t place = (key * kSpread >> 32) & mask;
+  uint64_t mixed = (key ^ secret_) * kSpread;
+  mixed = (mixed ^ mixed >> 32) * kSpread;
+  size_t place = mixed >> 32 & mask;
   while (merges_[place].key != key && merges_[place].key != kNoKey) place = (place + 1) & mask;
   return place;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/base/types.h"
+#include "coordinator/text/keyed_hash.h"
 
 namespace quire {
 
@@ -52,6 +53,7 @@ class Bpe {
   bool fuses_unknown_ = false;
   std::vector<Merge> merges_ = std::vector<Merge>(2);
   size_t num_merges_ = 0;
+  uint64_t secret_ = NewSecret();  // a file cannot have its merges meet at one place
 };
 
 }  // namespace quire

@@ -21,6 +21,8 @@ namespace {
 constexpr size_t kMaxGrowth = 16;
 constexpr size_t kMaxContentBytes = 1024;  // of what is put into texts, and of texts that are replaced
 constexpr size_t kMaxNormalizers = 32;
+// No text of valid UTF-8 becomes shorter than a third of itself by composition.
+constexpr size_t kComposing = 3;
 
 template <class... Kinds>
 struct Overloaded : Kinds... {
@@ -139,8 +141,6 @@ void Normalizer::Add(const normalize::Replace& step) {
 }
 
 Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
-  // No text of valid UTF-8 becomes shorter than a third of itself by composition.
-  constexpr size_t kComposing = 3;
   if (steps.size() > kMaxNormalizers)
     Fail("tokenizer: {} normalizers, at most {} are allowed", steps.size(), kMaxNormalizers);
   for (const NormalizerStep& step : steps) {

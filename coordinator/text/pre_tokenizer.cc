@@ -17,13 +17,13 @@ constexpr size_t kMaxPatterns = 32;
 constexpr size_t kMaxPreTokenizers = 64;
 
 /// A match, or what lies between two.
-struct Part {
+struct Span {
   size_t begin, end;
   bool is_match;
 };
 
-std::vector<Part> PartsOf(std::string_view text, const std::vector<Splitter::Match>& matches, bool invert) {
-  std::vector<Part> parts;
+std::vector<Span> PartsOf(std::string_view text, const std::vector<Splitter::Match>& matches, bool invert) {
+  std::vector<Span> parts;
   size_t done = 0;
   for (const Splitter::Match& match : matches) {
     if (match.begin > done) parts.push_back({done, match.begin, invert});
@@ -35,12 +35,12 @@ std::vector<Part> PartsOf(std::string_view text, const std::vector<Splitter::Mat
 }
 
 /// Of a run of matches only the first one goes with its neighbour, which `step` leads to.
-void MergeMatches(std::vector<Part>& parts, Split::Behavior behavior) {
+void MergeMatches(std::vector<Span>& parts, Split::Behavior behavior) {
   const bool backwards = behavior == Split::Behavior::kMergedWithNext;
   if (backwards) std::ranges::reverse(parts);
-  std::vector<Part> merged;
+  std::vector<Span> merged;
   bool after_match = false;
-  for (const Part& part : parts) {
+  for (const Span& part : parts) {
     const bool joins =
         behavior == Split::Behavior::kContiguous ? part.is_match == after_match : part.is_match && !after_match;
     if (joins && !merged.empty()) {
@@ -59,10 +59,10 @@ void SplitPiece(std::string_view piece, const Split& split, const Splitter& spli
                 std::vector<std::string_view>& out) {
   std::vector<Splitter::Match> matches;
   splitter.Find(piece, matches, budget);
-  std::vector<Part> parts = PartsOf(piece, matches, split.invert);
+  std::vector<Span> parts = PartsOf(piece, matches, split.invert);
   const bool removes = split.behavior == Split::Behavior::kRemoved;
   if (!removes && split.behavior != Split::Behavior::kIsolated) MergeMatches(parts, split.behavior);
-  for (const Part& part : parts) {
+  for (const Span& part : parts) {
     if (!removes || !part.is_match) out.push_back(piece.substr(part.begin, part.end - part.begin));
   }
 }

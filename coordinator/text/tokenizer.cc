@@ -84,7 +84,7 @@ void Tokenizer::AddTextToken(TokenId token) {
 }
 
 void Tokenizer::AddMerges() {
-  std::unordered_map<std::string, TokenId> ids;  // by the vocabulary's spelling
+  std::unordered_map<std::string_view, TokenId, KeyedHash> ids;  // by the vocabulary's spelling
   for (size_t id = 0; id < data_.tokens.size(); ++id) ids.emplace(data_.tokens[id], static_cast<TokenId>(id));
   words_are_apart_ = data_.metaspace.has_value();
   for (const auto& [left, right, rank] : data_.merges) {
@@ -223,7 +223,7 @@ void Tokenizer::EncodeWords(std::string_view text, bool is_first, Work& work) co
 
 void Tokenizer::EncodePiece(std::string_view piece, Work& work) const {
   if (data_.whole_words_first) {
-    if (const auto it = whole_words_.find(std::string(piece)); it != whole_words_.end()) {
+    if (const auto it = whole_words_.find(piece); it != whole_words_.end()) {
       work.out.push_back(it->second);
       return;
     }

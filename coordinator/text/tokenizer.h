@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "coordinator/text/added_tokens.h"
 #include "coordinator/text/bpe.h"
 #include "coordinator/text/encode_bounds.h"
+#include "coordinator/text/keyed_hash.h"
 #include "coordinator/text/marked_text.h"
 #include "coordinator/text/normalizer.h"
 #include "coordinator/text/pre_tokenizer.h"
@@ -74,13 +76,14 @@ class Tokenizer {
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   Bpe bpe_;
-  std::optional<Unigram> unigram_;                        // goes before bpe_
-  std::vector<std::string> bytes_;                        // by id
-  std::vector<bool> special_;                             // by id
-  size_t longest_token_ = 0;                              // bytes
-  bool any_length_ = false;                               // some text of any length has few tokens
-  bool words_are_apart_ = false;                          // no merge joins what stands before a mark to it
-  std::unordered_map<std::string, TokenId> whole_words_;  // filled when whole_words_first
+  std::optional<Unigram> unigram_;  // goes before bpe_
+  std::vector<std::string> bytes_;  // by id
+  std::vector<bool> special_;       // by id
+  size_t longest_token_ = 0;        // bytes
+  bool any_length_ = false;         // some text of any length has few tokens
+  bool words_are_apart_ = false;    // no merge joins what stands before a mark to it
+  // Filled when whole_words_first.
+  std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> whole_words_;
   /// First one kind is looked for in the text, then the other in what is left of it, normalised.
   AddedTokenFinder as_written_, in_normalized_;
 };

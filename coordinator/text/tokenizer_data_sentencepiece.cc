@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "comm/base/error.h"
+#include "coordinator/text/keyed_hash.h"
 #include "coordinator/text/sentencepiece_model.h"
 
 namespace quire {
@@ -49,7 +50,7 @@ TokenId UnknownToken(const SentencePieceModel& model, const std::string& path) {
   return static_cast<TokenId>(found - model.pieces.begin());
 }
 
-using Known = std::unordered_set<std::string_view>;
+using Known = std::unordered_set<std::string_view, KeyedHash>;
 
 Known KnownPieces(const std::vector<Piece>& pieces) {
   Known known;

@@ -10,6 +10,7 @@
 #include "comm/base/json.h"
 #include "comm/base/thread_time.h"
 #include "comm/model/formats/mapped_file.h"
+#include "coordinator/text/bpe.h"
 #include "coordinator/text/tokenizer.h"
 
 namespace quire {
@@ -225,6 +226,24 @@ TEST(TokenizerFilesTimeTest, IsLinear_InSpecialTextsAndAddedTokens) {
   EXPECT_FALSE(token(4323).special);
   EXPECT_EQ(token(39'999).text, "t39999");
   EXPECT_THAT(ErrorOf([&] { Tokenizer{data}; }), HasSubstr("the token of beginning has 8000000 bytes"));
+}
+
+/// Merges whose pairs meet at one place of a table that everybody can compute.
+TEST(TokenizerFilesTimeTest, IsLinear_InMergesThatAreMadeToMeet) {
+  constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // what the table multiplied pairs with
+  Bpe bpe;
+  const auto meets = [&](uint64_t left, uint64_t right) {
+    return ((left << 32 | right) * kSpread >> 32 & 0xfffff) < 1024;
+  };
+  int merges = 0;
+  const auto time = TimeOf([&] {
+    for (TokenId left = 0; merges < 200'000; ++left) {
+      for (TokenId right = 0; right < 20'000 && merges < 200'000; ++right) {
+        if (meets(static_cast<uint64_t>(left), static_cast<uint64_t>(right))) bpe.AddMerge(left, right, 0, merges++);
+      }
+    }
+  });
+  EXPECT_LT(time, seconds(5));
 }
 
 }  // namespace

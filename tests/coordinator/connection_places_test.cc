@@ -41,6 +41,22 @@ TEST_F(ConnectionPlacesTest, LoopbackHasNoBoundButThatOfAll) {
   EXPECT_TRUE(gave_way_.empty());
 }
 
+TEST_F(ConnectionPlacesTest, EndsTheLongestSilentOfTheNetworkThatHasMost_WhenThereAreNoDescriptors) {
+  EXPECT_EQ(places_.most_silent(), 0u);
+  Hold("192.0.2.1", 2);
+  Hold("192.0.2.2", 3);
+  held_[2]->ServeClient();
+  held_[3]->ServeClient();
+  EXPECT_EQ(places_.most_silent(), 2u);
+  places_.EndOneSilent();
+  EXPECT_EQ(gave_way_, (std::vector<std::string>{"192.0.2.1/0"}));
+  places_.EndOneSilent();
+  places_.EndOneSilent();
+  EXPECT_EQ(gave_way_.size(), 3u);
+  EXPECT_EQ(places_.most_silent(), 0u) << "who is served is not among them";
+  EXPECT_EQ(places_.taken(), 2);
+}
+
 TEST_F(ConnectionPlacesTest, APlaceIsFreeWhenItsConnectionEnds) {
   for (int i = 0; i < 3 * kMost; ++i) EXPECT_NE(Take("192.0.2.1"), nullptr);
   EXPECT_EQ(places_.taken(), 0);

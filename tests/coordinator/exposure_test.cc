@@ -135,6 +135,12 @@ TEST(ExposureTest, WarnsOfWhatIsSwitchedOff) {
   Topology t;
   t.transport.insecure = true;
   EXPECT_TRUE(ExposureWarnings(t).empty());  // nothing listens on the network
+  t.transport.bind = "127.0.0.1";
+  EXPECT_TRUE(ExposureWarnings(t).empty());  // it was asked for
+  t.transport.insecure = false;
+  ASSERT_EQ(ExposureWarnings(t).size(), 1u);
+  EXPECT_NE(ExposureWarnings(t)[0].find("every user of this host can join as a worker"), std::string::npos);
+  t.transport.insecure = true;
   t.transport.bind = "10.0.0.1";
   t.server.allow_unauthenticated = true;
   EXPECT_EQ(ExposureWarnings(t).size(), 2u);

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <thread>
 
+#include "comm/base/error.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/grammars/frame_socket.h"
 #include "coordinator/text/encode_bounds.h"
@@ -31,6 +33,24 @@ TEST(GrammarTrialsTest, AProgramThatEndsAtOnceIsNoFaultOfTheGrammar) {
     }
     EXPECT_EQ(trials.pid(), 0);
   }
+}
+
+TEST(GrammarTrialsTest, AMachineWithoutDescriptorsIsNoFaultOfTheGrammar) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  GrammarTrials trials = Trials({"/bin/false"});
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  int status = 0;
+  try {
+    trials.Try(kSource, {});
+  } catch (const ApiError& error) {
+    status = error.status;
+  } catch (const Error&) {
+    status = 400;
+  }
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(status, 503);
 }
 
 TEST(GrammarTrialsTest, WhoeverStopsWaitingEndsTheProcess) {

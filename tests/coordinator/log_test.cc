@@ -1,11 +1,98 @@
 #include "coordinator/log/log.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <thread>
+
+#include "coordinator/log/line_log.h"
 
 namespace quire {
 namespace {
+
+/// Files of this process can have so many bytes, as on a disk that is full, until it ends.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+std::vector<std::string> LinesOf(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Waits until the file has so many lines, the last of which is this one.
+void AwaitLines(const std::string& path, size_t number, const std::string& last) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (std::chrono::steady_clock::now() < end) {
+    const std::vector<std::string> lines = LinesOf(path);
+    if (lines.size() == number && lines.back() == last) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  FAIL() << LinesOf(path).size() << " lines instead of " << number;
+}
+
+class LineLogTest : public testing::Test {
+ protected:
+  LineLogTest() { std::filesystem::remove(path_); }
+  ~LineLogTest() override { std::filesystem::remove(path_); }
+  const std::string path_ = testing::TempDir() + "line_log_" + std::to_string(::getpid());
+};
+
+TEST_F(LineLogTest, KeepsEveryLineInOrder_WhileTheDiskIsFull) {
+  LineLog log(path_);
+  log.Write("before");
+  AwaitLines(path_, 1, "before");
+  {
+    const FullDisk full(10);  // the next line is cut in its middle
+    for (int i = 0; i < 1000; ++i) log.Write("line " + std::to_string(i));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_EQ(std::filesystem::file_size(path_), 10u);
+  }
+  AwaitLines(path_, 1001, "line 999");
+  const std::vector<std::string> lines = LinesOf(path_);
+  for (size_t i = 1; i < lines.size(); ++i) EXPECT_EQ(lines[i], "line " + std::to_string(i - 1));
+}
+
+TEST_F(LineLogTest, LosesTheOldestOf8192Lines_WhileTheDiskIsFull) {
+  LineLog log(path_);
+  {
+    const FullDisk full(0);
+    log.Write("first");
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it is being written
+    for (int i = 0; i < 10'000; ++i) log.Write(std::to_string(i));
+  }
+  AwaitLines(path_, 8193, "9999");
+  EXPECT_EQ(LinesOf(path_)[0], "first");
+  EXPECT_EQ(LinesOf(path_)[1], "1808");
+}
+
+TEST_F(LineLogTest, EndsAtOnce_WhileTheDiskIsFull) {
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    LineLog log("/dev/full");
+    for (int i = 0; i < 10'000; ++i) log.Write("line");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_THROW(LineLog(testing::TempDir()), std::exception) << "a folder";
+}
 
 TEST(LogTest, ControlCharactersAreSpelledOut) {
   EXPECT_EQ(WithoutControls("a\nb\r\tc"), "a\\nb\\r\\tc");
@@ -13,6 +100,12 @@ TEST(LogTest, ControlCharactersAreSpelledOut) {
   EXPECT_EQ(WithoutControls("\xc2\x9b"), "\\u009b");             // CSI in one character
   EXPECT_EQ(WithoutControls("\xc2\xa0 é 日"), "\xc2\xa0 é 日");  // text stays
   EXPECT_EQ(WithoutControls("\xc2"), "\xc2");
+}
+
+TEST(LogTest, EndsOfLinesAndTabsStayInTextsOfLines) {
+  EXPECT_EQ(LinesWithoutControls("a\tb\n\x1b]0;x\a\n"), "a\tb\n\\x1b]0;x\\x07\n");
+  EXPECT_EQ(LinesWithoutControls("\n"), "\n");
+  EXPECT_EQ(LinesWithoutControls("a\r"), "a\\r");
 }
 
 TEST(LogTest, NamesOfThreadsNest) {

@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import pty
+import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -292,6 +294,8 @@ class StrangerTest(Batch):
                           ({**good, "custom_id": 7}, '"custom_id" must be a string'),
                           ({**good, "custom_id": "b", "url": "v1/completions"}, '"url" must be a path'),
                           ({**good, "custom_id": "b", "url": "/v1 x"}, '"url" must be a path'),
+                          ({**good, "custom_id": "b", "url": "/v1\tx"}, '"url" must be a path'),
+                          ({**good, "custom_id": "b", "url": "/v1\x00x"}, '"url" must be a path'),
                           ({**good, "custom_id": "b", "method": "GET"}, '"method" must be "POST"'),
                           ({**good, "custom_id": "b", "body": "x"}, '"body" must be an object'),
                           (line("b", {"stream": True}), "cannot be streamed")):
@@ -305,6 +309,130 @@ class StrangerTest(Batch):
         self.assertIn("no requests", self.run_batch("http://127.0.0.1:1").stderr)
         result = self.run_batch("http://127.0.0.1:1", "--output", str(self.input))
         self.assertIn("the file of the requests", result.stderr)
+
+
+class FilesTest(StrangerTest):
+    """The file of the answers: nobody else's file is harmed, and nothing is lost."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.input.parent
+        self.asked = []
+
+        def answer(handler, body):
+            self.asked.append(body)
+            self.reply(handler, 200, {})
+        self.url = self.serve(answer)
+        self.write(line("a", {}), line("b", {}))
+        self.before = self.input.read_bytes()
+
+    def run_into(self, output, **more):
+        return subprocess.run([QUIRE, "batch", "run", self.input.name, "--url", self.url, "--retries", "0", "--output", output],
+                              capture_output=True, text=True, timeout=60, cwd=self.folder, **more)
+
+    def refused(self, output, reason):
+        result = self.run_into(output)
+        self.assertEqual(result.returncode, 1, output)
+        self.assertIn(reason, result.stderr, output)
+        self.assertEqual(self.asked, [], "nothing is sent for a file that is not written")
+        self.assertEqual(self.input.read_bytes(), self.before)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(f"{output}.")], [], "nothing is left behind")
+
+    def answered(self, custom_id, status=200, end="\n"):
+        return json.dumps({"id": "batch_req_" + custom_id, "custom_id": custom_id, "error": None,
+                           "response": {"status_code": status, "request_id": "", "body": {}}}) + end
+
+    def test_the_file_of_the_requests_is_known_by_whatever_name(self):
+        os.mkdir(self.folder / "sub")
+        os.link(self.input, self.folder / "hard")
+        for name in ("work.jsonl", "./work.jsonl", "sub/../work.jsonl", str(self.input), "hard"):
+            self.refused(name, "that is the file of the requests")
+        os.symlink("work.jsonl", self.folder / "soft")
+        self.refused("soft", "that is a link, which is not followed; give another file to --output")
+        self.assertTrue((self.folder / "soft").is_symlink())
+
+    def test_links_are_not_followed(self):
+        precious = self.folder / "precious"
+        precious.write_text(self.answered("x"))
+        for target in ("precious", "nothing", "loop"):
+            os.symlink(target, self.folder / "loop" if target == "loop" else self.folder / f"to-{target}")
+            self.refused("loop" if target == "loop" else f"to-{target}", "that is a link")
+        self.assertEqual(precious.read_text(), self.answered("x"))
+        self.assertFalse((self.folder / "nothing").exists())
+        os.link(precious, self.folder / "second")
+        self.refused("second", "the file has other names, too (hard links)")
+
+    def test_what_lies_beside_the_answers_is_not_touched(self):
+        precious = self.folder / "precious"
+        precious.write_text("precious\n")
+        output = self.folder / "out.jsonl"
+        for suffix in (".kept", ".tmp", ".new", "~"):
+            os.symlink(precious, f"{output}{suffix}")
+        output.write_text(self.answered("a", 500))
+        self.assertEqual(self.run_into("out.jsonl").returncode, 0)
+        self.assertEqual(precious.read_text(), "precious\n")
+        self.assertEqual(len(os.listdir(self.folder)), 7, "all links are there, and nothing else")
+
+    def test_files_of_something_else_keep_their_lines(self):
+        for text, place in (("my diary\nline two\n", 1), ("one line\n", 1), ("no end", 1), ('{"a": 1}\n', 1), ("[]\n", 1), ("7\n", 1),
+                            (self.before.decode(), 1), (self.answered("a") + "my diary\n", 2), (self.answered("a") + "{half\n" + self.answered("b"), 2),
+                            ('{"custom_id": "a", "response": 7, "error": null}\n', 1), ("\xff\xfe\n", 1)):
+            output = self.folder / "diary"
+            output.write_bytes(text.encode("latin-1"))
+            self.refused("diary", f"line {place} is no answer of a batch, and would be lost; give another file to --output")
+            self.assertEqual(output.read_bytes(), text.encode("latin-1"))
+        for name, make in (("folder", os.mkdir), ("pipe", os.mkfifo)):
+            make(self.folder / name)
+            self.refused(name, "directory" if name == "folder" else "no ordinary file")
+        self.refused("/dev/null", "no ordinary file")
+
+    def test_another_users_file_is_refused(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can give a file away")
+        output = self.folder / "theirs"
+        output.write_text(self.answered("a"))
+        os.chown(output, 65534, 65534)
+        self.refused("theirs", "it belongs to another user")
+
+    def test_modes_and_lines_stay_when_a_run_goes_on(self):
+        output = self.folder / "out.jsonl"
+        for mode in (0o600, 0o640, 0o444 if os.geteuid() == 0 else 0o644):
+            for rest in ("", '{"broken', '{"broken\n', self.answered("x", 500), "\n\n"):
+                for end in ("\n", "") if rest == "" else ("\n",):
+                    output.unlink(missing_ok=True)
+                    output.write_text(self.answered("a") + self.answered("c", end=end) + rest)
+                    output.chmod(mode)
+                    self.asked.clear()
+                    result = self.run_into("out.jsonl", umask=0o022)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertEqual(len(self.asked), 1, "b is left")
+                    self.assertEqual(output.stat().st_mode & 0o777, mode)
+                    lines = output.read_text().splitlines(keepends=True)
+                    self.assertEqual(lines[:2], [self.answered("a"), self.answered("c")])
+                    self.assertEqual(json.loads(lines[2])["custom_id"], "b")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["out.jsonl", "work.jsonl"])
+
+    def test_answers_are_on_the_disk_before_they_take_the_old_ones_place(self):
+        if shutil.which("strace") is None:
+            self.skipTest("strace is not installed")
+        (self.folder / "out.jsonl").write_text(self.answered("a") + self.answered("b") + "{half")
+        log = self.folder / "calls"
+        subprocess.run(["strace", "-f", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2", "-o", log, QUIRE, "batch", "run", self.input.name,
+                        "--output", "out.jsonl", "--url", self.url], cwd=self.folder, check=True, capture_output=True, timeout=120)
+        calls = [name for name in re.findall(r"(f(?:data)?sync|rename)(?:at2?)?\(", log.read_text())]
+        self.assertEqual(calls, ["fsync", "rename", "fsync"])
+
+    def test_runs_that_begin_at_once_never_write_both(self):
+        output = self.folder / "out.jsonl"
+        for _ in range(5):
+            output.write_text(self.answered("a", 500) * 200)
+            runs = [subprocess.Popen([QUIRE, "batch", "run", self.input.name, "--url", self.url, "--output", "out.jsonl"], cwd=self.folder,
+                                     stderr=subprocess.PIPE, text=True) for _ in range(4)]
+            errors = [(run.communicate(timeout=60)[1], run.returncode) for run in runs]
+            for error, status in errors:
+                self.assertTrue(status == 0 or "another run writes to it" in error, error)
+            self.assertEqual(sorted(json.loads(one)["custom_id"] for one in output.read_text().splitlines()), ["a", "b"])
+            output.unlink()
 
 
 if __name__ == "__main__":

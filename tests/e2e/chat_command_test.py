@@ -51,6 +51,28 @@ class PipeTest(unittest.TestCase):
             self.assertEqual(messages[end]["content"], self.answer_to(messages[:end], temperature=0, max_tokens=12))
         self.assertEqual(done.stdout, messages[2]["content"] + "\n" + messages[4]["content"] + "\n")
 
+    def test_a_conversation_takes_the_place_of_nothing_but_a_conversation(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, link = os.path.join(folder, "file"), os.path.join(folder, "link")
+            os.symlink(path, link)
+            for name, text in ((path, "my diary\n"), (path, '{"a": 1}'), (path, '[{"a": 1}]'), (path, ""), (link, None), (link, "[]")):
+                if os.path.exists(path):
+                    os.remove(path)
+                if text is not None:
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(text)
+                done = self.chat([f"/save {name}"])
+                self.assertIn(f"{name} is there, and is no conversation: it stays as it is", done.stderr)
+                self.assertEqual(os.path.exists(path), text is not None)
+                if text is not None:
+                    with open(path, encoding="utf-8") as file:
+                        self.assertEqual(file.read(), text)
+            os.remove(path)
+            for _ in range(2):
+                self.assertIn(f"written to {path}", self.chat(["/system Be brief.", f"/save {path}"]).stderr)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(json.load(file), [{"role": "system", "content": "Be brief."}])
+
     def test_commands_change_what_is_sent(self):
         messages, done = self.saved(["/set temperature 0", "/set max_tokens 3", "/set stop [\"zz\"]", "/set", "One", "/set max_tokens 9",
                                      "/system Be kind.", "/retry"])

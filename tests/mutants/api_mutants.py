@@ -394,7 +394,7 @@ BATCH = [
            ["coordinator/load_forecast_test"]),
     Mutant("batch: what was answered is asked again", "coordinator/client/batch_run.cc", "if (!answers_.answered().contains(entry.custom_id)) ", "",
            ["e2e/batch_test:StrangerTest.test_another_run_goes_on_with_what_is_left"]),
-    Mutant("batch: a refusal counts as an answer", "coordinator/client/batch_file.cc", 'response.at("status_code") == 200', 'response.contains("status_code")',
+    Mutant("batch: a refusal counts as an answer", "coordinator/client/answers_file.cc", 'response.contains("status_code") && response["status_code"] == Json(200)', 'response.contains("status_code")',
            ["e2e/batch_test:StrangerTest.test_refusals_are_asked_for_again"]),
     Mutant("batch: what shall not be retried is", "coordinator/client/batch_run.cc", "answer.may_retry && ", "",
            ["e2e/batch_test:StrangerTest.test_what_has_no_room_now_is_tried_again"]),

@@ -39,7 +39,7 @@ MUTANTS = [
     Mutant("connections: IPv6 by whole addresses", "coordinator/api/http/network_turns.cc", "PrefixOf(v6, 8)", "address", ["coordinator/handshake_pace_test:NetworkOfTest*"]),
     Mutant("places: nobody gives way", PLACES, "!MakeRoomFor(TurnOf(from))", "true", ["coordinator/connection_places_test"]),
     Mutant("places: whoever came last gives way", PLACES, "silent.front()", "silent.back()", ["coordinator/connection_places_test"]),
-    Mutant("places: any network gives way", PLACES, "*by_silence_.rbegin()", "*by_silence_.begin()", ["coordinator/connection_places_test"]),
+    Mutant("places: any network gives way", PLACES, "networks_.at(by_silence_.rbegin()->second)", "networks_.at(by_silence_.begin()->second)", ["coordinator/connection_places_test"]),
     Mutant("places: who is served gives way", PLACES, "void ConnectionPlaces::Place::ServeClient() {\n", "void ConnectionPlaces::Place::ServeClient() {\n  if (!left_) return;\n",
            ["coordinator/connection_places_test"]),
     Mutant("places: they are counted for ever", PLACES, "  --places_.taken_;\n", "", ["coordinator/connection_places_test"]),

@@ -66,7 +66,7 @@ MUTANTS = [
     Mutant("a dead end looks like any mask", "comm/grammar/grammar_compiler.cc", "return std::ranges::any_of(allowed", "return true || std::ranges::any_of(allowed", ["comm/grammar_test"]),
     Mutant("every choice of an overworked request is masked", "worker/sampling/draw.cc", "if (std::ranges::any_of(overworked_", "if (false && std::ranges::any_of(overworked_",
            ["worker/sampler_test:*Overworked*"]),
-    Mutant("servers speak to the terminal", "coordinator/client/chat.cc", "if (::isatty(stream) == 0)", "if (true)", ["e2e/chat_command_test:StrangerTest"]),
+    Mutant("servers speak to the terminal", "coordinator/client/chat.cc", "::isatty(stream) == 0 ? text : LinesWithoutControls(text)", "text", ["e2e/chat_command_test:StrangerTest"]),
     Mutant("refusals have the form that is expected", "coordinator/client/http_client.cc", ' && body["error"]["message"].is_string())', ")", ["e2e/chat_command_test:StrangerTest"]),
     Mutant("formats need not say what they are", "coordinator/api/requests/structural_tag_check.cc", "if (type == format.end() && kind.empty())", "if (false)",
            ["coordinator/structured_output_test"]),

@@ -66,7 +66,7 @@ MUTANTS = [
     Mutant("moves: what was called off goes on", GIVER, "if (outgoing.ticket == ticket) outgoing.problem = kCalledOff;", "", link("CalledOff")),
     Mutant("moves: a worker with keys sends in clear text", GIVER, "!local && to.key.empty() != (self_.keys == nullptr)", "!local && false",
            link("KeysAreOnBothSides")),
-    Mutant("moves: shares of nothing pass", "comm/wire/messages.cc", "std::isfinite(share) && share > 0", "std::isfinite(share)",
+    Mutant("moves: shares of nothing pass", "comm/wire/messages.cc", "std::ranges::all_of(shares, IsShare)", "std::ranges::all_of(shares, [](double share) { return share >= 0; })",
            ["comm/messages_test:*OrdersAboutBlocks*"]),
     Mutant("moves: states go where they would be cut", "coordinator/cluster/replicas/block_shape.cc",
            "(from.state_blocks > 0 || to.state_blocks > 0) && from.shares != to.shares", "false", ["coordinator/block_shape_test:*States*"]),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "comm/base/printable.h"
 #include "comm/base/scheduling_delay.h"
 #include "comm/wire/channel.h"
 #include "comm/wire/messages.h"
@@ -43,7 +44,7 @@ void Lease::RunGuarded() {
   try {
     Run();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "quire-worker: rank {}: lease: {}\n", rank_, error.what());
+    fmt::print(stderr, "quire-worker: rank {}: lease: {}\n", rank_, WithoutControls(error.what()));
     ::_exit(kExitOrphaned);
   }
 }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "comm/base/error.h"
+#include "comm/base/printable.h"
 #include "comm/base/process_hardening.h"
 #include "comm/wire/messages.h"
 #include "worker/bench/bench_allreduce.h"
@@ -65,7 +66,7 @@ int main(int argc, char** argv) {
     if (!ceilings.json_file.empty()) return quire::RunCeilingsBench(ceilings, mpi);
     return quire::RunWorker(options, mpi);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "quire-worker: {}\n", error.what());
+    fmt::print(stderr, "quire-worker: {}\n", quire::WithoutControls(error.what()));
     return 1;
   }
 }

@@ -11,6 +11,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/host_name.h"
+#include "comm/base/printable.h"
 #include "comm/base/process_hardening.h"
 #include "comm/model/formats/mapping_errors.h"
 #include "comm/wire/channel.h"
@@ -218,7 +219,8 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();
   if (mpi.rank() == 0) {
-    for (const std::string& note : engine.notes()) fmt::print(stderr, "quire-worker: rank 0: {}\n", note);
+    for (const std::string& note : engine.notes())
+      fmt::print(stderr, "quire-worker: rank 0: {}\n", WithoutControls(note));
   }
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
   line.Send(HelloMessage{.fingerprint = fingerprint,
@@ -273,7 +275,8 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     Live(*line, options, own_keys, mpi, phase);
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(options), phase, error.what());
+    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(options), phase,
+               WithoutControls(error.what()));
     Report(line, {.phase = phase, .message = error.what()});
   }
   // The report leaves through ZeroMQ's own thread; then the process ends at once, because MPI's orderly end would wait

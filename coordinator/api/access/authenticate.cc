@@ -138,7 +138,7 @@ std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   if (!has_keys()) request.client = ClientId(authorization);
   if (reads && options_.public_paths.contains(request.path)) return std::nullopt;
   if (std::optional<HttpResponse> refusal = RefuseForeign(request)) return refusal;
-  if (!has_keys()) return std::nullopt;
+  if (!has_keys()) return RefuseForeignType(request);
   const std::string_view presented = BearerKey(authorization);
   if (presented.empty()) return Unauthorized(request, "a key is needed: Authorization: Bearer KEY");
   const ApiKey* key = keys_.Find(presented);
@@ -164,6 +164,14 @@ HttpService Gate::Guard(HttpService service) {
   };
   service.admit = std::move(admit);
   return service;
+}
+
+std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request) {
+  const std::string value = request.Header("content-type");
+  std::string_view type = std::string_view(value).substr(0, value.find(';'));  // without parameters
+  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+  if (request.method != "POST" || value.empty() || boost::beast::iequals(type, "application/json")) return std::nullopt;
+  return ErrorResponse(415, "the Content-Type must be application/json");
 }
 
 void CheckKeysDiffer(const ApiKeys& some, const ApiKeys& others) {

@@ -73,6 +73,10 @@ class Gate {
   FailureLimit failures_;
 };
 
+/// 415 for a body that a page of another site can post without asking: text, forms. JSON it cannot. A body that says
+/// nothing of its type is taken; browsers say where it comes from.
+std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request);
+
 /// Data keys never open the admin port, nor the other way round: throws Error when a key is on both sides.
 void CheckKeysDiffer(const ApiKeys& some, const ApiKeys& others);
 

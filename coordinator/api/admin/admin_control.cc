@@ -9,6 +9,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/base/share.h"
 #include "coordinator/api/http/handoff.h"
 #include "coordinator/api/openai/on_engine.h"
 #include "coordinator/api/requests/json_fields.h"
@@ -37,7 +38,8 @@ GroupShape ShapeFrom(const Json& body) {
   if (shares == nullptr || *shares == "auto") return shape;
   if (!shares->is_array()) JsonFields::Refuse("shares", "must be a list of positive numbers, or \"auto\"");
   for (const Json& share : *shares) {
-    if (!share.is_number() || !(share.get<double>() > 0)) JsonFields::Refuse("shares", "must be positive numbers");
+    if (!share.is_number() || !IsShare(share.get<double>()))
+      JsonFields::Refuse("shares", "must be numbers from 1e-6 to 1e6");
     shape.shares.push_back(share.get<double>());
   }
   return shape;

@@ -17,13 +17,16 @@ std::unique_ptr<ConnectionPlaces::Place> ConnectionPlaces::Take(const address& f
 
 bool ConnectionPlaces::MakeRoomFor(const address& network) {
   if (by_silence_.empty()) return false;
-  const auto& [num_silent, largest] = *by_silence_.rbegin();
   const auto own = networks_.find(network);
-  if (num_silent <= (own == networks_.end() ? 0 : own->second.taken) + 1) return false;
-  Place& place = *networks_.at(largest).silent.front();
+  if (most_silent() <= (own == networks_.end() ? 0 : own->second.taken) + 1) return false;
+  EndOneSilent();
+  return true;
+}
+
+void ConnectionPlaces::EndOneSilent() {
+  Place& place = *networks_.at(by_silence_.rbegin()->second).silent.front();
   place.Leave();
   place.give_way_();
-  return true;
 }
 
 void ConnectionPlaces::Count(Networks::const_iterator network, int change) {

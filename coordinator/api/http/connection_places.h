@@ -29,6 +29,11 @@ class ConnectionPlaces {
   std::unique_ptr<Place> Take(const boost::asio::ip::address& address, std::function<void()> give_way);
 
   int taken() const { return taken_; }
+  /// Of the network that has most silent connections: how many those are.
+  size_t most_silent() const { return by_silence_.empty() ? 0 : by_silence_.rbegin()->first; }
+  /// Ends the one of them that has been silent for longest; there is one. For where connections have places enough, and
+  /// the process has no descriptors.
+  void EndOneSilent();
 
  private:
   using Address = boost::asio::ip::address;

@@ -37,6 +37,31 @@ constexpr int kAcceptQueue = 4096;   // of the kernel's, which may have a lower 
 
 constexpr int kEndedBetweenTrims = 1024;  // connections under TLS, of up to 0.1 MB each
 
+/// The ports of a process, which share its descriptors: whoever waits at one of them may get that of a silent
+/// connection of another one.
+class OpenPorts : public asio::execution_context::service {
+ public:
+  using key_type = OpenPorts;
+  static inline asio::execution_context::id id;
+
+  explicit OpenPorts(asio::execution_context& context) : service(context) {}
+  void Add(ConnectionPlaces* port) { ports_.push_back(port); }
+  void Remove(ConnectionPlaces* port) { std::erase(ports_, port); }
+
+  /// False: no connection is silent.
+  bool EndOneSilent() {
+    const auto most = std::ranges::max_element(ports_, {}, &ConnectionPlaces::most_silent);
+    if (most == ports_.end() || (*most)->most_silent() == 0) return false;
+    (*most)->EndOneSilent();
+    return true;
+  }
+
+ private:
+  void shutdown() override { ports_.clear(); }
+
+  std::vector<ConnectionPlaces*> ports_;
+};
+
 int OpenSpare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 }  // namespace
@@ -50,8 +75,14 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
         certificate(c),
         spare(OpenSpare()),
         places(l.chosen.connections, l.chosen.connections_per_address),
-        turns(io.get_executor()) {}
-  ~Impl() { ::close(spare); }
+        ports(asio::use_service<OpenPorts>(io)),
+        turns(io.get_executor()) {
+    ports.Add(&places);
+  }
+  ~Impl() {
+    ports.Remove(&places);
+    ::close(spare);
+  }
 
   tcp::acceptor acceptor;
   asio::steady_timer retry;
@@ -62,6 +93,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   int turned_away = 0;
   int ended = 0;  // connections under TLS, since memory was given back
   ConnectionPlaces places;
+  OpenPorts& ports;
   PortTurns turns;
 
   asio::awaitable<void> Accept() {
@@ -74,13 +106,16 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
         if (!error) asio::co_spawn(acceptor.get_executor(), ServeOne(std::move(socket)), asio::detached);
       }
       if (!error || error == asio::error::would_block) continue;
+      const bool lacks_descriptors = error == asio::error::no_descriptors || error.value() == ENFILE;
+      if (lacks_descriptors && ports.EndOneSilent()) continue;  // its descriptor is free now
       CloseOneWaiting();
       retry.expires_after(kBackOff);  // waiting instead of spinning
       co_await retry.async_wait(kToken);
     }
   }
 
-  /// Out of descriptors: the client that waits longest hears at once that it is not served, instead of never.
+  /// Out of descriptors, and no connection is silent: the client that waits longest hears at once that it is not
+  /// served, instead of never.
   void CloseOneWaiting() {
     ::close(spare);
     ::close(::accept(acceptor.native_handle(), nullptr, nullptr));

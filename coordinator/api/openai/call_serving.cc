@@ -54,10 +54,10 @@ uint64_t RandomSeed() {
   return uint64_t{entropy()} << 32 | entropy();
 }
 
-/// The id of a call, as its client knows it.
-std::string NewName(Dialect dialect, RequestId id) {
+/// The id of a call, as its client knows it: random, so that it tells nothing of how many others there were.
+std::string NewName(Dialect dialect) {
   static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_", "embd-", "rerank-", "score-"};
-  return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], id ^ RandomSeed() << 20);
+  return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], RandomSeed());
 }
 
 /// Null for OpenAI's completions.
@@ -129,7 +129,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   if (call.client_tokens != nullptr) *call.client_tokens += prepared->prompt_tokens - tokens_taken;
   const RequestId id = next_id_;
   next_id_ += prepared->prompts.size();
-  const std::string name = NewName(dialect, id);
+  const std::string name = NewName(dialect);
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   std::vector<std::vector<TokenId>> prompt_ids;
   if (call.return_token_ids) prompt_ids = prepared->prompts;

@@ -3,12 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/beast/core/string.hpp>
 #include <iterator>
 #include <utility>
 
 #include "comm/base/error.h"
 #include "comm/wire/messages.h"
+#include "coordinator/api/access/authenticate.h"
 #include "coordinator/api/openai/on_pool.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structured_output.h"
@@ -22,14 +22,6 @@ namespace {
 
 constexpr size_t kWorkHereBytes =
     4 << 10;  // bodies that cost less than a millisecond: no thread need be woken for them
-
-/// A page of another site can post text or forms to a local server without asking; JSON it cannot.
-bool IsForeignType(const HttpRequest& request) {
-  const std::string value = request.Header("content-type");
-  std::string_view type = std::string_view(value).substr(0, value.find(';'));  // without parameters
-  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
-  return request.method == "POST" && !value.empty() && !boost::beast::iequals(type, "application/json");
-}
 
 bool Generates(const HttpRequest& request) { return request.method == "POST" && DialectOf(request.path); }
 
@@ -104,7 +96,7 @@ Routes<DataHandler> DataPort::MakeRoutes() {
 
 std::optional<HttpResponse> DataPort::Admit(HttpRequest& head) {
   if (std::optional<HttpResponse> refusal = routes_.Refusal(head)) return refusal;
-  if (IsForeignType(head)) return ErrorResponse(415, "the Content-Type must be application/json");
+  if (std::optional<HttpResponse> refusal = RefuseForeignType(head)) return refusal;
   if (Generates(head)) {
     if (std::optional<HttpResponse> refusal = RefuseForLoad(head.client, 1)) return refusal;
   }

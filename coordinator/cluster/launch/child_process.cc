@@ -101,7 +101,7 @@ void ChildProcess::ForwardLines() {
   std::string line;
   const std::string begin = LogName::Current().empty() ? "" : LogName::Current() + ": ";
   const auto tell = [&] {
-    const std::string told = begin + line + '\n';
+    const std::string told = begin + WithoutControls(line) + '\n';
     (void)!::write(STDERR_FILENO, told.data(), told.size());
     on_line_(line);
     line.clear();

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+/// Control characters as \n, \t, \r or \x1b, and everything else as it is: what comes from outside cannot begin a line
+/// of its own or speak to the terminal.
+inline std::string WithoutControls(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F are control characters, too: 0xC2 and one byte of that range.
+    const bool c1 = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (c == '\n')
+      plain += "\\n";
+    else if (c == '\r')
+      plain += "\\r";
+    else if (c == '\t')
+      plain += "\\t";
+    else if (c < 0x20 || c == 0x7f)
+      plain += fmt::format("\\x{:02x}", c);
+    else if (c1)
+      plain += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
+    else
+      plain += text[i];
+  }
+  return plain;
+}
+
+/// The same of a text of several lines: ends of lines and tabs stay.
+inline std::string LinesWithoutControls(std::string_view text) {
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_of("\n\t", at), text.size());
+    shown += WithoutControls(text.substr(at, end - at));
+    if (end < text.size()) shown += text[end];
+    at = end + 1;
+  }
+  return shown;
+}
+
+}  // namespace quire
