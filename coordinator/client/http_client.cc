@@ -135,9 +135,9 @@ asio::awaitable<ClientAnswer> Exchange(Stream& stream, const ClientRequest& requ
     auto [read_error, count] = co_await http::async_read_some(stream, buffer, parser, kToken);
     error = read_error;
     if (watch.is_over()) error = asio::error::operation_aborted;
-    if (on_body)
+    if (on_body && !error)
       watch.Continue();
-    else
+    else if (!error)
       watch.ContinueWhole(count, parser.is_header_done() && parser.content_length().has_value());
     if (!on_body || !parser.is_header_done() || parser.get().result() != http::status::ok) continue;
     try {

@@ -126,7 +126,7 @@ class ServedTest(Batch):
         self.assertIn("max_tokens", refused["body"]["error"]["message"])
 
 
-class StrangerTest(Batch):
+class Played(Batch):
     """Servers that the test plays."""
 
     def serve(self, answer):
@@ -155,6 +155,8 @@ class StrangerTest(Batch):
         handler.end_headers()
         handler.wfile.write(text)
 
+
+class StrangerTest(Played):
     def test_answers_may_count_their_tokens_as_they_like(self):
         usages = [None, {}, {"completion_tokens": None}, {"completion_tokens": "x"}, {"completion_tokens": 3}]
         self.write(*(line(str(n), {"n": n}) for n in range(len(usages))))
@@ -311,7 +313,7 @@ class StrangerTest(Batch):
         self.assertIn("the file of the requests", result.stderr)
 
 
-class FilesTest(StrangerTest):
+class FilesTest(Played):
     """The file of the answers: nobody else's file is harmed, and nothing is lost."""
 
     def setUp(self):

@@ -68,9 +68,7 @@ class TerminalTest(unittest.TestCase):
             said = server.text().encode()
         self.assertNotIn(b"\x1b]0", said)
         os.remove(os.path.join(model, "config.json"))
-        with open(os.path.join(self.folder, "assignment"), "wb") as file:
-            file.write(b"no assignment")
-        for command in ((os.path.join(BUILD, "quire-worker"), "--plan-memory", os.path.join(self.folder, ESCAPE)),
+        for command in ((os.path.join(BUILD, "quire-worker"), "--plan-memory", os.path.join(self.folder, ESCAPE, "missing")),
                         (QUIRE, "plan", "--no-speed", "--model", model), (QUIRE, "bench", "latency", "--model", model)):
             self.assert_spelled_out(self.said(*command), command)
 
@@ -115,7 +113,7 @@ class ServedTest(unittest.TestCase):
                 connection.request("POST", path, b'{"prompt": [5], "max_tokens": 1}', {"Content-Type": kind})
                 self.assertEqual(connection.getresponse().status, status, (path, kind))
                 connection.close()
-        self.assertFalse(self.server.get("/admin/status", admin=True)["accepting"] == "paused")
+        self.assertEqual(self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1}, timeout=30)[0], 200, "nothing is paused")
         for headers in ({}, {"Content-Type": "application/json"}):
             connection = http.client.HTTPConnection("127.0.0.1", self.server.admin_port, timeout=30)
             connection.request("POST", "/admin/resume", headers=headers)
