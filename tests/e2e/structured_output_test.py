@@ -168,7 +168,9 @@ class FormTest(TinyCase):
         cases = [
             ("guided_json", {"type": "array", "items": {}, "uniqueItems": True}, "uniqueItems"),
             ("guided_json", {"type": "object", "properties": {"a": {"type": "array", "contains": {}}}}, "properties.a.contains"),
-            ("guided_json", {"type": "object", "required": ["a"]}, "required"),
+            ("guided_json", {"type": "string", "pattern": "(?=a)b"}, "pattern looks ahead"),
+            ("guided_json", {"type": "object", "properties": {f"k{i}": {} for i in range(900)}, "additionalProperties": False, "minProperties": 60,
+                             "maxProperties": 128}, "more than 20000 rules"),
             ("guided_regex", "a(?=b)", "ookahead"),
             ("guided_regex", "(", ""),
             ("guided_grammar", "root ::= nothing", "nothing"),
@@ -190,7 +192,9 @@ class FormTest(TinyCase):
 class CompilationTest(TinyCase):
     """Grammars are compiled in a process that can be ended; nobody waits for somebody else's."""
     # Would take the compiler minutes and hundreds of MiB.
-    ENDLESS = "(" * 7 + "[a-z]{1,9}x" + "){1,9}" * 7
+    ENDLESS = {"structural_tag": {"format": {"type": "json_schema", "style": "minimax_xml", "json_schema": {
+        "type": "object", "properties": {f"k{i}": {"type": "string"} for i in range(900)}, "additionalProperties": False, "minProperties": 60,
+        "maxProperties": 128}}}}
 
     @classmethod
     def setUpClass(cls):
@@ -214,7 +218,7 @@ class CompilationTest(TinyCase):
 
     def test_what_takes_too_long_to_compile_is_refused_and_holds_nobody_up(self):
         refused = []
-        asked = [threading.Thread(target=lambda path=path: refused.append(self.post(self.server, want=400, path=path, guided_regex=self.ENDLESS)))
+        asked = [threading.Thread(target=lambda path=path: refused.append(self.post(self.server, want=400, path=path, structured_outputs=self.ENDLESS)))
                  for path in ("/v1/completions", "/v1/chat/completions", "/v1/chat/completions")]
         for thread in asked:
             thread.start()
@@ -225,7 +229,7 @@ class CompilationTest(TinyCase):
             answered += 1
         self.assertEqual(len(refused), 3)
         for answer in refused:
-            self.assertRegex(answer["error"]["message"], "guided_regex takes more than .* to compile; make it smaller")
+            self.assertRegex(answer["error"]["message"], "structured_outputs takes more than .* to compile; make it smaller")
         self.assertGreater(answered, 3)  # while three compilations of 2 s each had their turns
         self.assertEqual(self.texts(self.server, guided_choice=["a"]), ["a"])
         self.assertEqual(self.server.get("/admin/status", admin=True)["losses"], [])
@@ -235,7 +239,7 @@ class CompilationTest(TinyCase):
         before = self.compilers()
         self.assertEqual(len(before), 1)
         refused = []
-        asked = threading.Thread(target=lambda: refused.append(self.post(self.server, want=400, guided_regex=self.ENDLESS)))
+        asked = threading.Thread(target=lambda: refused.append(self.post(self.server, want=400, structured_outputs=self.ENDLESS)))
         asked.start()
         time.sleep(0.3)
         os.kill(before[0], signal.SIGKILL)
