@@ -238,7 +238,7 @@ TOOLS = [
            ["coordinator/call_grammar_test"]),
     Mutant("tools: arguments of Python that must be there may be left out", "coordinator/text/answers/python_call.cc", "arguments[i].required ? std::move(next) : ", "",
            ["coordinator/call_grammar_test"]),
-    Mutant("tools: a schema of Python's arguments is taken as it is", "coordinator/api/openai/chat_fit.cc", "!why.empty()) JsonFields::Refuse(where", "false) JsonFields::Refuse(where",
+    Mutant("tools: a schema of Python's arguments is taken as it is", "coordinator/api/openai/chat_fit.cc", "if (!why.empty() && tool.strict) JsonFields::Refuse(where", "if (false) JsonFields::Refuse(where",
            ["e2e/tools_test:FormatTest.test_schemas_that_arguments_of_python_cannot_say_are_refused"]),
     Mutant("tools: a named function is one of many", "coordinator/text/answers/call_writer.cc", "use.choice.mode != ToolChoice::kNamed || use.choice.name == use.tools[i].name", "true",
            tools("ConstrainedTest.test_a_named_function_is_the_one")),

@@ -1,6 +1,7 @@
 #include "coordinator/api/openai/chat_fit.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -198,7 +199,11 @@ void ChatFit::Constrain(GenerateCall& call) const {
     schemas[i] = ParseExactJson(
         SchemaGrammar(schema, where, tool.strict ? SchemaPromise::kExact : SchemaPromise::kAsFarAs).text);
     if (format_.tools != ToolFormat::kPythonic) continue;
-    if (const std::string why = WhyNoPythonCall(schemas[i]); !why.empty()) JsonFields::Refuse(where.c_str(), why);
+    const std::string why = WhyNoPythonCall(schemas[i]);
+    if (!why.empty() && tool.strict) JsonFields::Refuse(where.c_str(), why);
+    if (why.empty()) continue;
+    spdlog::info("{} is passed over: it {}", where, why);
+    schemas[i] = nullptr;
   }
   grammar = CallGrammar({call.shape, schemas, control_tokens_, grammar});
   if (grammar.text.size() > kMaxGrammarBytes)
