@@ -129,7 +129,7 @@ void AwaitDone(const std::atomic<int>& done, int count) {
 }
 
 TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_AndNobodyElseDoes) {
-  WorkPool pool({.threads = 2, .beside_workers = true});
+  WorkPool pool({.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = true});
   std::atomic<int> mallory{0}, alice{0};
   // What she may take at once, and as much as makes her rest for 2 to 5 s.
   const milliseconds much(200 + std::max(100U, 100 * std::thread::hardware_concurrency()));
