@@ -17,9 +17,7 @@ class RequestBody {
   explicit RequestBody(std::string_view text);
 
   const Json& fields() const { return fields_; }
-  /// Parses again: for those who need the order.
-  OrderedJson InOrder() const { return OrderedJson::parse(text_); }
-  /// The same with integers of any length, as ParseExactJson has them: for what is shown or passed on.
+  /// Parses again, members in the order of the text and integers of any length, as ParseExactJson has them.
   OrderedJson Exact() const { return ParseExactJson(text_); }
 
  private:

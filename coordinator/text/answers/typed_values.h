@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,9 +12,5 @@ struct Tool;
 /// only where every text is. Where nothing is accepted a value of a type that is; where the schema says nothing, JSON
 /// if the text is that, and a string otherwise.
 std::string TypedValue(const Tool& tool, const std::string& parameter, std::string_view text);
-
-/// The text of a JSON object that a Python call's arguments stand for: `a=1, b=[True, None]`, without the brackets
-/// around them. Literals only. Nothing when it is not that.
-std::optional<std::string> PythonArguments(std::string_view text);
 
 }  // namespace quire
