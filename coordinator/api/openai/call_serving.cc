@@ -84,14 +84,17 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& req
   const auto body_bytes = static_cast<int64_t>(request.body.size());
   std::optional<HttpResponse> refusal = RefuseForLoad(request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
-  // Kept when the call is refused for what it says; else its prompts count instead.
+  // The body counts as tokens until the call is known to run; its prompts count instead then.
   if (!refusal) refusal = TakeTokens(request.client, request.body.size());
+  const auto meter = refusal ? nullptr : quotas_.Meter(request.client);
+  const int64_t tokens_of_body = KeyQuotas::TokensOfBody(request.body.size());
   std::optional<PreparedCall> prepared;
   if (!refusal) {
     prepared = co_await Prepare(request, responder, dialect);
     if (!prepared) co_return std::nullopt;  // nobody waits for it any more
     responder.ForgetContent();
     slot.Widen(prepared->num_sampled());
+    if (meter != nullptr) *meter -= tokens_of_body;
     const bool had_room = !prepared->prompts.empty();
     refusal = RefuseForLoad(request.client, had_room ? 0 : options_.max_pending_requests + 1);
     if (!refusal) refusal = RefuseForQuota(request.client, prepared->num_sampled());
@@ -106,6 +109,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& req
     if (!wanted) prepared.reset();
     co_return prepared;
   }
+  if (prepared && meter != nullptr) *meter += tokens_of_body;
   HttpResponse response = std::move(*refusal);
   co_await responder.Send(std::move(response));
   co_return std::nullopt;
@@ -115,7 +119,6 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   // Nothing is parsed for a client that there is no room for.
   Slot slot(*this, request.client);
   ByteBudget::Lease memory = std::move(request.memory);
-  const int64_t tokens_taken = KeyQuotas::TokensOfBody(request.body.size());
   std::optional<PreparedCall> prepared = co_await Admitted(request, responder, dialect, slot, memory);
   if (!prepared) co_return;
   const int max_tokens = prepared->max_tokens;
@@ -126,7 +129,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   call.client_tokens = quotas_.Meter(call.client);
   if (!call.has_seed)
     call.sampling.seed = options_.seed ? static_cast<uint64_t>(*options_.seed) + next_id_ : RandomSeed();
-  if (call.client_tokens != nullptr) *call.client_tokens += prepared->prompt_tokens - tokens_taken;
+  if (call.client_tokens != nullptr) *call.client_tokens += prepared->prompt_tokens;
   const RequestId id = next_id_;
   next_id_ += prepared->prompts.size();
   const std::string name = NewName(dialect);
