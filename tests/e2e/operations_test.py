@@ -59,7 +59,8 @@ class ReshardTest(unittest.TestCase):
         with Server("-tp", "2", model=TINY) as server:
             pids = server.worker_pids()
             for shape, word in [({"tensor": 10}, "1 to 9 workers"), ({"tensor": 0}, "tensor"), ({}, "missing"),
-                                ({"tensor": 2, "shares": [1]}, "1 shares for 2 workers"), ({"tensor": 2, "shares": [1, -1]}, "positive")]:
+                                ({"tensor": 2, "shares": [1]}, "1 shares for 2 workers"), ({"tensor": 2, "shares": [1, -1]}, "1e-6 to 1e6"),
+                                ({"tensor": 2, "shares": [1, 1e308]}, "1e-6 to 1e6")]:
                 status, answer = server.post("/admin/reshard", shape, admin=True)
                 self.assertEqual(status, 400, answer)
                 self.assertIn(word, answer["error"]["message"])
