@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""cases.py BUILD: every test case of a build, a line each, sorted: cases of gtest's programs, methods of Python's tests, and ctest's
+entries. Two lists, before and after a change of how tests are built, are compared with diff."""
+import ast
+import glob
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def gtest_cases(program):
+    """Suite.Case of a program; nothing of one that is no gtest."""
+    with open(program, "rb") as f:
+        content = f.read()
+    if not content.startswith(b"\x7fELF") or b"gtest_list_tests" not in content:
+        return
+    suite = ""
+    for line in subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout.splitlines():
+        name = line.split("#")[0].rstrip()
+        if line.startswith(" "):
+            yield suite + name.strip()
+        elif name.endswith("."):
+            suite = name
+
+
+def python_cases(path):
+    """File: Class.test_method of a script."""
+    with open(path, encoding="utf-8") as f:
+        tree = ast.parse(f.read())
+    for node in tree.body:
+        for method in getattr(node, "body", []) if isinstance(node, ast.ClassDef) else []:
+            if isinstance(method, ast.FunctionDef) and method.name.startswith("test"):
+                yield f"{os.path.relpath(path, HERE)}: {node.name}.{method.name}"
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    build = sys.argv[1]
+    # A file's cases may be in several programs, as the kernels' are: they count once for each.
+    cases = [f"gtest: {case}" for program in glob.glob(os.path.join(build, "tests", "**", "*"), recursive=True) if os.path.isfile(program)
+             for case in gtest_cases(program)]
+    for path in glob.glob(os.path.join(HERE, "**", "*_test.py"), recursive=True):
+        cases += python_cases(path)
+    entries = json.loads(subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True).stdout)
+    cases += [f"ctest: {test['name']}" for test in entries["tests"]]
+    print("\n".join(sorted(cases)))
+
+
+main()
