@@ -6,8 +6,8 @@
 namespace quire {
 
 /// The folder in which the Hugging Face tools keep what they fetch: $HF_HUB_CACHE or, as it was called before,
-/// $HUGGINGFACE_HUB_CACHE, else $HF_HOME/hub, else huggingface/hub in $XDG_CACHE_HOME or ~/.cache. Throws Error when the
-/// user has no home.
+/// $HUGGINGFACE_HUB_CACHE, else $HF_HOME/hub, else huggingface/hub in $XDG_CACHE_HOME or ~/.cache. Throws Error when
+/// the user has no home.
 std::filesystem::path HuggingFaceCache();
 
 /// True for ORG/NAME as models are called on Hugging Face, whether there is such a model or not.

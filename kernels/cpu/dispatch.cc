@@ -47,10 +47,10 @@ struct Choice {
 
 // The best one first.
 constexpr Choice kChoices[] = {
-    {"avx512amx", HasAvx512Amx, avx512amx::Table, avx512vnni::Recurrent},
-    {"avx512vnni", HasAvx512Vnni, avx512vnni::Table, avx512vnni::Recurrent},
+    {"avx512amx", HasAvx512Amx, avx512amx::Table, avx512::Recurrent},
+    {"avx512vnni", HasAvx512Vnni, avx512vnni::Table, avx512::Recurrent},
     {"avx512", HasAvx512, avx512::Table, avx512::Recurrent},
-    {"avxvnni", HasAvxVnni, avxvnni::Table, avxvnni::Recurrent},
+    {"avxvnni", HasAvxVnni, avxvnni::Table, avx2::Recurrent},
     {"avx2", HasAvx2, avx2::Table, avx2::Recurrent},
     {"baseline", [] { return true; }, baseline::Table, baseline::Recurrent},
 };

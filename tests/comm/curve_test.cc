@@ -12,9 +12,9 @@
 namespace quire {
 namespace {
 
-constexpr EpochId kEpoch = 1;
+constexpr EpochId kCurveEpoch = 1;
 
-std::string Read(const std::string& path) {
+std::string FileText(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -63,15 +63,15 @@ TEST_F(CurveTest, WritesWhatItReads) {
   EXPECT_EQ(mode("/workers"), 0700u);
   EXPECT_EQ(mode("/coordinator.secret"), 0600u);
   EXPECT_EQ(mode("/workers/r1.secret"), 0600u);
-  EXPECT_EQ(Read(keys_ + "/workers/r0.pub").size(), 41u);
-  EXPECT_NE(Read(keys_ + "/workers/r0.pub"), Read(keys_ + "/workers/r1.pub"));
+  EXPECT_EQ(FileText(keys_ + "/workers/r0.pub").size(), 41u);
+  EXPECT_NE(FileText(keys_ + "/workers/r0.pub"), FileText(keys_ + "/workers/r1.pub"));
 }
 
 TEST_F(CurveTest, AddsRanksAndKeepsWhatIsThere) {
-  const std::string before = Read(keys_ + "/workers/r0.secret");
+  const std::string before = FileText(keys_ + "/workers/r0.secret");
   EXPECT_TRUE(WriteTransportKeys(keys_, 2).empty());
   EXPECT_EQ(WriteTransportKeys(keys_, 3).size(), 2u);
-  EXPECT_EQ(Read(keys_ + "/workers/r0.secret"), before);
+  EXPECT_EQ(FileText(keys_ + "/workers/r0.secret"), before);
   EXPECT_EQ(LoadCoordinatorKeys(keys_, 2).workers.size(), 3u);
 }
 
@@ -83,13 +83,13 @@ TEST_F(CurveTest, ExplainsKeysThatCannotBeUsed) {
   std::filesystem::permissions(keys_, std::filesystem::perms(0750));
   EXPECT_NE(LoadError().find("chmod 0700"), std::string::npos) << LoadError();
   std::filesystem::permissions(keys_, std::filesystem::perms(0700));
-  const std::string good = Read(keys_ + "/workers/r1.pub");
+  const std::string good = FileText(keys_ + "/workers/r1.pub");
   for (const std::string& bad :
        {std::string(), std::string("short\n"), good + good, std::string(40, '"'), std::string(40, '\0')}) {
     std::ofstream(keys_ + "/workers/r1.pub") << bad;
     EXPECT_NE(LoadError().find("r1.pub"), std::string::npos) << LoadError();
   }
-  std::ofstream(keys_ + "/workers/r1.pub") << Read(keys_ + "/workers/r0.pub");
+  std::ofstream(keys_ + "/workers/r1.pub") << FileText(keys_ + "/workers/r0.pub");
   EXPECT_NE(LoadError().find("every rank needs its own"), std::string::npos) << LoadError();
   std::ofstream(keys_ + "/workers/r1.pub") << good;
   EXPECT_EQ(LoadError(), "");
@@ -101,18 +101,18 @@ TEST_F(CurveTest, ExplainsKeysThatCannotBeUsed) {
 TEST_F(CurveTest, KnownWorkersComeUnderTheirRankWhateverTheySay) {
   Channel server = Listen();
   const WorkerKeys keys = LoadWorkerKeys(keys_, 1);
-  Channel honest = Channel::Connect(server.bound_endpoint(), WorkerIdentity(kEpoch, 1), &keys);
-  honest.Send("", Encode(BeatMessage{7}, kEpoch, 0));
+  Channel honest = Channel::Connect(server.bound_endpoint(), WorkerIdentity(kCurveEpoch, 1), &keys);
+  honest.Send("", Encode(BeatMessage{7}, kCurveEpoch, 0));
   const auto frame = Receive(server, 5000);
   ASSERT_TRUE(frame);
   EXPECT_EQ(frame->user, "r1");
-  EXPECT_TRUE(server.Send(frame->peer, Encode(BeatMessage{8}, kEpoch, 0)));
+  EXPECT_TRUE(server.Send(frame->peer, Encode(BeatMessage{8}, kCurveEpoch, 0)));
   EXPECT_TRUE(Receive(honest, 5000));
-  Channel liar = Channel::Connect(server.bound_endpoint(), WorkerIdentity(kEpoch, 0), &keys);
-  liar.Send("", Encode(BeatMessage{7}, kEpoch, 0));
+  Channel liar = Channel::Connect(server.bound_endpoint(), WorkerIdentity(kCurveEpoch, 0), &keys);
+  liar.Send("", Encode(BeatMessage{7}, kCurveEpoch, 0));
   const auto lie = Receive(server, 5000);
   ASSERT_TRUE(lie);
-  EXPECT_EQ(lie->peer, WorkerIdentity(kEpoch, 0));
+  EXPECT_EQ(lie->peer, WorkerIdentity(kCurveEpoch, 0));
   EXPECT_EQ(lie->user, "r1");
 }
 
@@ -122,7 +122,7 @@ TEST_F(CurveTest, StrangersDeliverNothing) {
   Channel plain = Channel::Connect(server.bound_endpoint(), "e1.r0");
   const WorkerKeys stranger{MakeCurveKeyPair(), LoadWorkerKeys(keys_, 0).coordinator};
   Channel unknown = Channel::Connect(server.bound_endpoint(), "e1.r1", &stranger);
-  for (Channel* channel : {&plain, &unknown}) channel->Send("", Encode(BeatMessage{1}, kEpoch, 0));
+  for (Channel* channel : {&plain, &unknown}) channel->Send("", Encode(BeatMessage{1}, kCurveEpoch, 0));
   EXPECT_FALSE(Receive(server, 1000));
   EXPECT_GE(curve_->num_refused(), 1u);
 }
@@ -132,7 +132,7 @@ TEST_F(CurveTest, WorkersTalkToNoOtherCoordinator) {
   WorkerKeys misled = LoadWorkerKeys(keys_, 0);
   misled.coordinator = MakeCurveKeyPair().public_key;
   Channel worker = Channel::Connect(server.bound_endpoint(), "e1.r0", &misled);
-  worker.Send("", Encode(BeatMessage{1}, kEpoch, 0));
+  worker.Send("", Encode(BeatMessage{1}, kCurveEpoch, 0));
   EXPECT_FALSE(Receive(server, 700));
 }
 
@@ -140,7 +140,7 @@ TEST_F(CurveTest, SeveralServersLiveSideBySide) {
   Channel first = Listen(), second = Listen();
   const WorkerKeys keys = LoadWorkerKeys(keys_, 0);
   Channel worker = Channel::Connect(second.bound_endpoint(), "e1.r0", &keys);
-  worker.Send("", Encode(BeatMessage{1}, kEpoch, 0));
+  worker.Send("", Encode(BeatMessage{1}, kCurveEpoch, 0));
   Channel* both[] = {&first, &second};  // of two contexts
   Channel::Wait(both, -1, 5000);
   EXPECT_TRUE(Receive(second, 5000));
@@ -152,7 +152,7 @@ TEST_F(CurveTest, EncryptsUnixSocketsToo) {
   Channel server = Channel::Bind(endpoint, curve_);
   const WorkerKeys keys = LoadWorkerKeys(keys_, 0);
   Channel worker = Channel::Connect(endpoint, "e1.r0", &keys);
-  worker.Send("", Encode(BeatMessage{1}, kEpoch, 0));
+  worker.Send("", Encode(BeatMessage{1}, kCurveEpoch, 0));
   EXPECT_TRUE(Receive(server, 5000));
 }
 

@@ -16,7 +16,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using Clock = std::chrono::steady_clock;
 
-constexpr EpochId kEpoch = 3;
+constexpr EpochId kLinkEpoch = 3;
 constexpr size_t kBlock = 1000;
 
 Bytes Pattern(unsigned seed) {
@@ -78,7 +78,7 @@ class DeviceLinkTest : public testing::Test {
     receiver_.Expect(ticket, {to, spare_}, {{{0, static_cast<int64_t>(kBlock)}}}, carrier);
   }
   void Send(uint64_t ticket, Bytes& from, DeviceCarrier* carrier) {
-    sender_.Send(ticket, kEpoch, {from}, {{endpoint_, "", {{0, static_cast<int64_t>(kBlock)}}}}, carrier);
+    sender_.Send(ticket, kLinkEpoch, {from}, {{endpoint_, "", {{0, static_cast<int64_t>(kBlock)}}}}, carrier);
   }
   void Poll() {
     for (auto& end : sender_.Poll()) given_[end.ticket] = end;
@@ -105,7 +105,7 @@ class DeviceLinkTest : public testing::Test {
   Carrier carrier_;
   std::string endpoint_;
   Bytes spare_ = Bytes(kBlock);
-  BlockReceiver receiver_{endpoint_, kEpoch};
+  BlockReceiver receiver_{endpoint_, kLinkEpoch};
   BlockSender sender_{{.identity = "a"}};
   std::map<uint64_t, BlockTransferEnd> given_, taken_;
 };
@@ -119,7 +119,7 @@ TEST_F(DeviceLinkTest, OneLinkServesTransferAfterTransfer) {
 TEST_F(DeviceLinkTest, NothingToGiveNeedsNoLink) {
   Bytes to(kBlock);
   Expect(1, to, &carrier_);
-  sender_.Send(1, kEpoch, {}, {{endpoint_, "", {{0, 1}}}}, &carrier_);
+  sender_.Send(1, kLinkEpoch, {}, {{endpoint_, "", {{0, 1}}}}, &carrier_);
   PollUntil([&] { return given_.contains(1) && taken_.contains(1); });
   EXPECT_EQ(taken_[1].problem, "");
   EXPECT_EQ(carrier_.meetings, 0);
@@ -190,7 +190,7 @@ TEST_F(DeviceLinkTest, WrongAnnouncementsAreRefused) {
   Bytes to(kBlock);
   const Bytes meeting(10, std::byte{'m'}), nothing, long_one(kMostMeetingBytes + 1);
   const auto announce = [&](ChunkPlace place, const Bytes& data) {
-    place.epoch = kEpoch;
+    place.epoch = kLinkEpoch;
     place.by_device = true;
     Expect(place.ticket, to, &carrier_);
     const std::span<const std::byte> parts[] = {data};

@@ -79,20 +79,22 @@ void OnRanks(const std::vector<int>& hosts, const std::function<void(Collective&
 const std::vector<std::vector<int>> kLayouts = {{0}, {0, 0}, {0, 1}, {0, 0, 1}, {0, 1, 0}, {0, 1, 2}, {0, 0, 1, 1, 2}};
 
 /// Sums of these depend on their order.
-float Value(Rank rank, size_t i) { return 0.1f * static_cast<float>(rank + 1) + 1e-3f * static_cast<float>(i % 97); }
-float Before(size_t i) { return 0.3f * static_cast<float>(i % 11); }
+float HostValue(Rank rank, size_t i) {
+  return 0.1f * static_cast<float>(rank + 1) + 1e-3f * static_cast<float>(i % 97);
+}
+float HostBefore(size_t i) { return 0.3f * static_cast<float>(i % 11); }
 
 TEST(HierarchicalTest, SumsHaveTheBitsOfRankOrderOnAnyHosts) {
   for (const auto& hosts : kLayouts) {
     OnRanks(hosts, [&](Collective& c) {
       for (const size_t count : {size_t{1}, size_t{577}, size_t{65536}, size_t{65537}, size_t{150000}}) {
         std::vector<float> part(count), total(count);
-        for (size_t i = 0; i < count; ++i) part[i] = Value(c.rank(), i), total[i] = Before(i);
+        for (size_t i = 0; i < count; ++i) part[i] = HostValue(c.rank(), i), total[i] = HostBefore(i);
         c.AllReduceAdd(part, total);
         for (size_t i = 0; i < count; ++i) {
-          float sum = Value(0, i);
-          for (Rank r = 1; r < c.size(); ++r) sum += Value(r, i);
-          ASSERT_EQ(total[i], Before(i) + sum) << "element " << i << " of " << count << " on rank " << c.rank();
+          float sum = HostValue(0, i);
+          for (Rank r = 1; r < c.size(); ++r) sum += HostValue(r, i);
+          ASSERT_EQ(total[i], HostBefore(i) + sum) << "element " << i << " of " << count << " on rank " << c.rank();
         }
       }
     });

@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-ModelSpec Read(const std::string& family, const Json& changes = Json::object()) {
+ModelSpec ReadHybrid(const std::string& family, const Json& changes = Json::object()) {
   Json config = {{"model_type", family},
                  {"hidden_size", 64},
                  {"num_hidden_layers", 4},
@@ -33,7 +33,7 @@ ModelSpec Read(const std::string& family, const Json& changes = Json::object()) 
   return SpecFromHf(config.dump(), "", "config.json");
 }
 
-std::string ErrorOf(const std::function<void()>& act) {
+std::string HybridError(const std::function<void()>& act) {
   try {
     act();
   } catch (const Error& error) {
@@ -49,38 +49,42 @@ std::vector<bool> Attending(const ModelSpec& spec) {
 }
 
 TEST(HybridsTest, LayersAttendWhereFilesSaySoInAnyOfTheirWays) {
-  EXPECT_THAT(Attending(Read("lfm2", {{"layer_types", {"conv", "full_attention", "conv", "conv"}}})),
+  EXPECT_THAT(Attending(ReadHybrid("lfm2", {{"layer_types", {"conv", "full_attention", "conv", "conv"}}})),
               ElementsAre(false, true, false, false));
-  EXPECT_THAT(Attending(Read("lfm2", {{"full_attn_idxs", {0, 3}}})), ElementsAre(true, false, false, true));
-  EXPECT_THAT(Attending(Read("lfm2")), ElementsAre(true, true, true, true));
-  EXPECT_THAT(Attending(Read("qwen3_5_text")), ElementsAre(false, false, false, true));
-  EXPECT_THAT(Attending(Read("qwen3_5_text", {{"full_attention_interval", 2}})), ElementsAre(false, true, false, true));
-  EXPECT_THAT(ErrorOf([] {
-                Read("lfm2", {{"layer_types", {"conv", "full_attention", "conv", "linear"}}});
+  EXPECT_THAT(Attending(ReadHybrid("lfm2", {{"full_attn_idxs", {0, 3}}})), ElementsAre(true, false, false, true));
+  EXPECT_THAT(Attending(ReadHybrid("lfm2")), ElementsAre(true, true, true, true));
+  EXPECT_THAT(Attending(ReadHybrid("qwen3_5_text")), ElementsAre(false, false, false, true));
+  EXPECT_THAT(Attending(ReadHybrid("qwen3_5_text", {{"full_attention_interval", 2}})),
+              ElementsAre(false, true, false, true));
+  EXPECT_THAT(HybridError([] {
+                ReadHybrid("lfm2", {{"layer_types", {"conv", "full_attention", "conv", "linear"}}});
               }),
               HasSubstr("layer_types: \"linear\""));
-  EXPECT_THAT(ErrorOf([] { Read("lfm2", {{"full_attn_idxs", {4}}}); }), HasSubstr("full_attn_idxs names layer 4 of 4"));
-  EXPECT_THAT(ErrorOf([] {
-                Read("qwen3_5_text", {{"full_attention_interval", 0}});
+  EXPECT_THAT(HybridError([] {
+                ReadHybrid("lfm2", {{"full_attn_idxs", {4}}});
+              }),
+              HasSubstr("full_attn_idxs names layer 4 of 4"));
+  EXPECT_THAT(HybridError([] {
+                ReadHybrid("qwen3_5_text", {{"full_attention_interval", 0}});
               }),
               HasSubstr("full_attention_interval = 0"));
 }
 
 TEST(HybridsTest, LayersWithStateSpacesAreReadInAllSpellings) {
   const Json kinds = {"mamba", "attention", "linear_attention", "full_attention"};
-  const ModelSpec granite = Read("granitemoehybrid", {{"layer_types", kinds}});
+  const ModelSpec granite = ReadHybrid("granitemoehybrid", {{"layer_types", kinds}});
   EXPECT_THAT(Attending(granite), ElementsAre(false, true, false, true));
   EXPECT_EQ(granite.layers[0].intermediate_size, 1024) << "of what all tokens go through";
   EXPECT_EQ(granite.layers[1].rope, -1);
-  EXPECT_THAT(Attending(Read("bamba", {{"attn_layer_indices", {0, 3}}})), ElementsAre(true, false, false, true));
-  EXPECT_EQ(
-      Read("bamba", {{"attn_layer_indices", {0}}, {"mamba_d_head", "auto"}, {"mamba_n_heads", 8}}).recurrence.value_dim,
-      16);
+  EXPECT_THAT(Attending(ReadHybrid("bamba", {{"attn_layer_indices", {0, 3}}})), ElementsAre(true, false, false, true));
+  EXPECT_EQ(ReadHybrid("bamba", {{"attn_layer_indices", {0}}, {"mamba_d_head", "auto"}, {"mamba_n_heads", 8}})
+                .recurrence.value_dim,
+            16);
   const auto refusal = [&](const Json& changes) {
-    return ErrorOf([&] {
+    return HybridError([&] {
       Json config = {{"layer_types", kinds}};
       config.update(changes);
-      Read("granitemoehybrid", config);
+      ReadHybrid("granitemoehybrid", config);
     });
   };
   EXPECT_EQ(refusal({{"time_step_limit", {0.0, {{"__float__", "Infinity"}}}}}), "");
@@ -88,14 +92,14 @@ TEST(HybridsTest, LayersWithStateSpacesAreReadInAllSpellings) {
   EXPECT_THAT(refusal({{"mamba_proj_bias", true}}), HasSubstr("mamba_proj_bias = true is not supported"));
   EXPECT_THAT(refusal({{"position_embedding_type", "alibi"}}), HasSubstr("position_embedding_type = \"alibi\""));
   EXPECT_THAT(refusal({{"layer_types", {"mamba", "attention", "conv", "mamba"}}}), HasSubstr("layer_types: \"conv\""));
-  EXPECT_THAT(ErrorOf([] { Read("bamba", {{"attn_layer_indices", {4}}}); }), HasSubstr("names layer 4 of 4"));
+  EXPECT_THAT(HybridError([] { ReadHybrid("bamba", {{"attn_layer_indices", {4}}}); }), HasSubstr("names layer 4 of 4"));
 }
 
 TEST(HybridsTest, LayersOfNemotronHAreOneThingAlone) {
   const auto read = [](const Json& changes) {
     Json sizes = {{"mamba_num_heads", 6}, {"mamba_head_dim", 8}, {"ssm_state_size", 4}, {"n_groups", 2}};
     sizes.update(changes);
-    return Read("nemotron_h", sizes);
+    return ReadHybrid("nemotron_h", sizes);
   };
   const ModelSpec words = read({{"layers_block_type", {"linear_attention", "mlp", "full_attention"}}});
   const ModelSpec letters = read({{"hybrid_override_pattern", "M-*"}});
@@ -115,14 +119,14 @@ TEST(HybridsTest, LayersOfNemotronHAreOneThingAlone) {
     EXPECT_EQ(tensor.name.find("gate_proj"), std::string::npos) << tensor.name;
   EXPECT_TRUE(read(experts).layers[3].mixture);
   EXPECT_FALSE(read(experts).layers[1].mixture);
-  EXPECT_THAT(ErrorOf([&] {
+  EXPECT_THAT(HybridError([&] {
                 Json latent = experts;
                 latent["moe_latent_size"] = 16;
                 read(latent);
               }),
               HasSubstr("a space of their own (moe_latent_size) are not supported"));
-  EXPECT_THAT(ErrorOf([&] { read({{"hybrid_override_pattern", "M-*?"}}); }), HasSubstr("\"?\" is not supported"));
-  EXPECT_THAT(ErrorOf([&] {
+  EXPECT_THAT(HybridError([&] { read({{"hybrid_override_pattern", "M-*?"}}); }), HasSubstr("\"?\" is not supported"));
+  EXPECT_THAT(HybridError([&] {
                 read({{"hybrid_override_pattern", "M*"}, {"mlp_hidden_act", "relu"}});
               }),
               HasSubstr("mlp_hidden_act = \"relu\""));
@@ -151,29 +155,29 @@ GgufFile FileOf(const std::string& architecture, const std::map<std::string, Ggu
 }
 
 std::string RefusalOf(const std::string& architecture, const std::map<std::string, GgufValue>& changes) {
-  return ErrorOf([&] { SpecFromGguf(FileOf(architecture, changes)); });
+  return HybridError([&] { SpecFromGguf(FileOf(architecture, changes)); });
 }
 
-using Counts = std::vector<int64_t>;
+using CountsOfLayers = std::vector<int64_t>;
 
 TEST(HybridGgufTest, ListsSayWhichLayersAreWhat) {
-  const ModelSpec spec = SpecFromGguf(FileOf(
-      "nemotron_h", {{"attention.head_count_kv", Counts{0, 0, 2, 0}}, {"feed_forward_length", Counts{0, 96, 0, 0}}}));
+  const ModelSpec spec = SpecFromGguf(FileOf("nemotron_h", {{"attention.head_count_kv", CountsOfLayers{0, 0, 2, 0}},
+                                                            {"feed_forward_length", CountsOfLayers{0, 96, 0, 0}}}));
   EXPECT_THAT(Attending(spec), ElementsAre(false, false, true, false));
   EXPECT_EQ(spec.layers[1].mixer, Mixer::kNone);
   EXPECT_TRUE(spec.layers[1].mlp);
   EXPECT_EQ(spec.layers[3].mixer, Mixer::kStateSpace);
   EXPECT_FALSE(spec.layers[3].mlp);
   EXPECT_EQ(spec.recurrence.value_dim, 10);
-  const ModelSpec several = SpecFromGguf(FileOf(
-      "nemotron_h", {{"attention.head_count_kv", Counts{0, 2, 4, 0}}, {"feed_forward_length", Counts{96, 0, 0, 48}}}));
+  const ModelSpec several = SpecFromGguf(FileOf("nemotron_h", {{"attention.head_count_kv", CountsOfLayers{0, 2, 4, 0}},
+                                                               {"feed_forward_length", CountsOfLayers{96, 0, 0, 48}}}));
   EXPECT_EQ(several.layers[1].num_kv_heads, 2);
   EXPECT_EQ(several.layers[2].num_kv_heads, 4);
   EXPECT_EQ(several.layers[3].intermediate_size, 48);
-  EXPECT_THAT(RefusalOf("lfm2", {{"attention.head_count_kv", Counts{0, 2}}, {"shortconv.l_cache", int64_t{3}}}),
+  EXPECT_THAT(RefusalOf("lfm2", {{"attention.head_count_kv", CountsOfLayers{0, 2}}, {"shortconv.l_cache", int64_t{3}}}),
               HasSubstr("lists 2 layers of 4"));
-  EXPECT_THAT(RefusalOf("nemotron_h", {{"attention.head_count_kv", Counts{0, 0, 2, 0}},
-                                       {"feed_forward_length", Counts{0, 96, 0, 0}},
+  EXPECT_THAT(RefusalOf("nemotron_h", {{"attention.head_count_kv", CountsOfLayers{0, 0, 2, 0}},
+                                       {"feed_forward_length", CountsOfLayers{0, 96, 0, 0}},
                                        {"ssm.time_step_rank", int64_t{7}}}),
               HasSubstr("ssm.inner_size = 60 does not divide over 7 heads"));
 }
@@ -188,7 +192,7 @@ TEST(HybridGgufTest, LayersThatPredictFurtherAreLeftOut) {
 }
 
 TEST(HybridGgufTest, WhatGgufOfBambaMixesUpIsRefused) {
-  const std::map<std::string, GgufValue> hybrid = {{"attention.head_count_kv", Counts{0, 2, 0, 0}},
+  const std::map<std::string, GgufValue> hybrid = {{"attention.head_count_kv", CountsOfLayers{0, 2, 0, 0}},
                                                    {"rope.scaling.finetuned", true}};
   EXPECT_EQ(RefusalOf("granitehybrid", hybrid), "");
   std::map<std::string, GgufValue> partial = hybrid;
@@ -197,8 +201,8 @@ TEST(HybridGgufTest, WhatGgufOfBambaMixesUpIsRefused) {
 }
 
 TEST(HybridGgufTest, MixturesOfNemotronSayAllThatCounts) {
-  const std::map<std::string, GgufValue> mixture = {{"attention.head_count_kv", Counts{0, 0, 2, 0}},
-                                                    {"feed_forward_length", Counts{0, 8, 0, 0}},
+  const std::map<std::string, GgufValue> mixture = {{"attention.head_count_kv", CountsOfLayers{0, 0, 2, 0}},
+                                                    {"feed_forward_length", CountsOfLayers{0, 8, 0, 0}},
                                                     {"expert_count", int64_t{4}},
                                                     {"expert_used_count", int64_t{2}},
                                                     {"expert_feed_forward_length", int64_t{8}},
@@ -222,20 +226,20 @@ TEST(HybridsTest, PythonsInfinitiesAreRead) {
 }
 
 TEST(HybridsTest, ColumnsOfLfm2sMlpsAreAdjusted) {
-  const auto columns = [](const Json& changes) { return Read("lfm2", changes).layers[0].intermediate_size; };
+  const auto columns = [](const Json& changes) { return ReadHybrid("lfm2", changes).layers[0].intermediate_size; };
   EXPECT_EQ(columns(Json::object()), 256);
   EXPECT_EQ(columns({{"block_auto_adjust_ff_dim", false}}), 96);
   EXPECT_EQ(columns({{"block_multiple_of", 8}}), 64);
   EXPECT_EQ(columns({{"block_multiple_of", 8}, {"block_ffn_dim_multiplier", 1.1}}), 72);
   EXPECT_EQ(columns({{"block_multiple_of", 8}, {"block_ff_dim", 120}}), 80);
-  EXPECT_THAT(ErrorOf([&] { columns({{"block_multiple_of", 0}}); }), HasSubstr("in multiples of 0"));
+  EXPECT_THAT(HybridError([&] { columns({{"block_multiple_of", 0}}); }), HasSubstr("in multiples of 0"));
 }
 
 TEST(HybridsTest, MixturesMayHaveNoSharedExpert) {
   Json experts = {{"num_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 8}};
   for (const int64_t shared : {0, 12}) {
     experts["shared_expert_intermediate_size"] = shared;
-    const ModelSpec of_hf = Read("qwen3_next", experts);
+    const ModelSpec of_hf = ReadHybrid("qwen3_next", experts);
     EXPECT_EQ(of_hf.mixture.shared_gate, shared > 0);
     const ModelSpec of_gguf = SpecFromGguf(FileOf("qwen35moe", {{"expert_count", int64_t{4}},
                                                                 {"expert_used_count", int64_t{2}},
@@ -255,10 +259,13 @@ TEST(HybridGgufTest, ExpertsThatAreWeighedAndComparedOtherwiseAreRefused) {
 }
 
 TEST(HybridsTest, WhatIsOutOfRangeOrNotSupportedIsRefusedByName) {
-  const auto delta = [](const Json& changes) { return ErrorOf([&] { Read("qwen3_5_text", changes); }); };
-  EXPECT_THAT(ErrorOf([] { Read("lfm2", {{"conv_bias", true}}); }), HasSubstr("conv_bias = true is not supported"));
-  EXPECT_THAT(ErrorOf([] {
-                Read("lfm2", {{"conv_L_cache", 9}, {"full_attn_idxs", {0}}});
+  const auto delta = [](const Json& changes) { return HybridError([&] { ReadHybrid("qwen3_5_text", changes); }); };
+  EXPECT_THAT(HybridError([] {
+                ReadHybrid("lfm2", {{"conv_bias", true}});
+              }),
+              HasSubstr("conv_bias = true is not supported"));
+  EXPECT_THAT(HybridError([] {
+                ReadHybrid("lfm2", {{"conv_L_cache", 9}, {"full_attn_idxs", {0}}});
               }),
               HasSubstr("the convolution's length of layers with states, 9"));
   EXPECT_THAT(delta({{"linear_conv_kernel_dim", 1}}), HasSubstr("the convolution's length of layers with states, 1"));
@@ -273,7 +280,7 @@ TEST(HybridsTest, WhatIsOutOfRangeOrNotSupportedIsRefusedByName) {
 }
 
 TEST(HybridsTest, EveryFieldOfARecurrenceTells) {
-  const ModelSpec plain = Read("qwen3_5_text");
+  const ModelSpec plain = ReadHybrid("qwen3_5_text");
   std::set<std::string> texts = {TextOf(plain)};
   for (int64_t Recurrence::*field : {&Recurrence::taps, &Recurrence::channels, &Recurrence::key_heads,
                                      &Recurrence::value_heads, &Recurrence::key_dim, &Recurrence::value_dim}) {
@@ -308,7 +315,7 @@ TEST(HybridsTest, RowsOfProjectionsLieByHeadInQwen3NextAndInOrderInQwen35) {
                   {"moe_intermediate_size", 8},
                   {"shared_expert_intermediate_size", 8}};
   mixture.update(sizes);
-  const ModelSpec next = Read("qwen3_next", mixture), later = Read("qwen3_5_text", sizes);
+  const ModelSpec next = ReadHybrid("qwen3_next", mixture), later = ReadHybrid("qwen3_5_text", sizes);
   using Pair = std::pair<int64_t, int64_t>;
   EXPECT_EQ(Ends(next, Role::kStateQuery), (Pair{0, 47}));  // 8 + 8 + 12 + 12 rows of a head
   EXPECT_EQ(Ends(next, Role::kStateKey), (Pair{8, 55}));
@@ -326,7 +333,7 @@ TEST(HybridsTest, RowsOfProjectionsLieByHeadInQwen3NextAndInOrderInQwen35) {
 }
 
 TEST(HybridsTest, LayersHaveTheWeightsOfTheirMixers) {
-  const ModelSpec spec = Read("qwen3_5_text");
+  const ModelSpec spec = ReadHybrid("qwen3_5_text");
   for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
     const auto has = [&](const char* part) { return tensor.name.find(part) != std::string::npos; };
     EXPECT_EQ(has(".linear_attn."), has(".linear_attn.") && tensor.layer < 3) << tensor.name;
@@ -355,10 +362,11 @@ TEST(HybridsTest, ATextModelInsideAnotherIsReadFromItsOwnConfiguration) {
   EXPECT_THAT(read({{"eos_token_id", {8, 9}}}).eos_token_ids, ElementsAre(8, 9)) << "the outer one counts";
   EXPECT_TRUE(MayBePresent(spec, "mtp.layers.0.mlp.up_proj.weight", Naming::kHf));
   EXPECT_TRUE(spec.text_only);
-  EXPECT_FALSE(Read("qwen3_5_text").text_only);
+  EXPECT_FALSE(ReadHybrid("qwen3_5_text").text_only);
   EXPECT_TRUE(read({{"tie_word_embeddings", false}}).tied_embeddings) << "either may say so";
   text["attention_bias"] = true;
-  EXPECT_THAT(ErrorOf([&] { read(Json::object()); }), HasSubstr("text_config: attention_bias = true is not supported"));
+  EXPECT_THAT(HybridError([&] { read(Json::object()); }),
+              HasSubstr("text_config: attention_bias = true is not supported"));
 }
 
 }  // namespace

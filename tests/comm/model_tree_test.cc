@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 
 const std::string kModels = std::string(QUIRE_TEST_DATA) + "/models/";
 
-std::string ErrorOf(const std::function<void()>& work) {
+std::string TreeError(const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
@@ -68,22 +68,22 @@ TEST_F(ModelTreeTest, WhatIsNoRegularFileIsRefusedAtOnce) {
   const std::string pipe = directory_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const auto links : {RegularFile::Links::kFollowed, RegularFile::Links::kRefused}) {
-    EXPECT_THAT(ErrorOf([&] { RegularFile::Open(pipe, links); }),
+    EXPECT_THAT(TreeError([&] { RegularFile::Open(pipe, links); }),
                 AllOf(HasSubstr(pipe), HasSubstr("not a regular file")));
     for (const std::string path : {"/", "/dev/null", "/dev/zero", "/dev/tty"})
-      EXPECT_NE(ErrorOf([&] { RegularFile::Open(path, links); }), "no error") << path;
-    EXPECT_THAT(ErrorOf([&] { RegularFile::Open(directory_ / "none", links); }), HasSubstr("No such file"));
+      EXPECT_NE(TreeError([&] { RegularFile::Open(path, links); }), "no error") << path;
+    EXPECT_THAT(TreeError([&] { RegularFile::Open(directory_ / "none", links); }), HasSubstr("No such file"));
   }
   // Nothing waits for somebody to write, wherever a model's or a topology's file is read.
-  EXPECT_THAT(ErrorOf([&] { MappedFile{pipe}; }), HasSubstr("not a regular file"));
-  EXPECT_THAT(ErrorOf([&] { ReadTextFile(pipe, 100); }), HasSubstr("not a regular file"));
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(pipe); }), HasSubstr("not a regular file"));
-  EXPECT_THAT(ErrorOf([&] { VerifyChecksums(kModels + "mqa", pipe); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(TreeError([&] { MappedFile{pipe}; }), HasSubstr("not a regular file"));
+  EXPECT_THAT(TreeError([&] { ReadTextFile(pipe, 100); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(TreeError([&] { ModelFiles::Open(pipe); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(TreeError([&] { VerifyChecksums(kModels + "mqa", pipe); }), HasSubstr("not a regular file"));
   fs::copy(kModels + "mqa", directory_ / "model");
   for (const std::string name : {"config.json", "model.safetensors.index.json", "model-00001-of-00002.safetensors"}) {
     fs::rename(directory_ / "model/" + name, directory_ / "kept");
     ASSERT_EQ(::mkfifo((directory_ / "model/" + name).c_str(), 0600), 0);
-    EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(directory_ / "model"); }),
+    EXPECT_THAT(TreeError([&] { ModelFiles::Open(directory_ / "model"); }),
                 AllOf(HasSubstr(name), HasSubstr("not a regular file")));
     fs::rename(directory_ / "kept", directory_ / "model/" + name);
   }
@@ -111,20 +111,21 @@ TEST_F(ModelTreeTest, LinksThatLeaveTheTreeAreRefusedByName) {
   for (const std::string& target : {secret, std::string("../secret"), std::string("../model-of-another/text")}) {
     fs::remove(directory_ / "model/link");
     fs::create_symlink(target, directory_ / "model/link");
-    EXPECT_THAT(ErrorOf([&] { ModelTree(directory_ / "model").Open("link"); }),
+    EXPECT_THAT(TreeError([&] { ModelTree(directory_ / "model").Open("link"); }),
                 AllOf(HasSubstr("model/link leads out of the model's directory, to "), HasSubstr("copy that file")))
         << target;
   }
   fs::create_directory_symlink(directory_.path(), directory_ / "model/up");
-  EXPECT_THAT(ErrorOf([&] { ModelTree(directory_ / "model").Open("up/secret"); }), HasSubstr("leads out"));
+  EXPECT_THAT(TreeError([&] { ModelTree(directory_ / "model").Open("up/secret"); }), HasSubstr("leads out"));
   fs::create_symlink("nowhere", directory_ / "model/dangling");
   EXPECT_TRUE(ModelTree(directory_ / "model").Has("dangling")) << "it is refused, not overlooked";
-  EXPECT_THAT(ErrorOf([&] { ModelTree(directory_ / "model").Open("dangling"); }), HasSubstr("No such file"));
+  EXPECT_THAT(TreeError([&] { ModelTree(directory_ / "model").Open("dangling"); }), HasSubstr("No such file"));
   fs::copy(kModels + "mqa", directory_ / "mqa");
   for (const std::string name : {"config.json", "generation_config.json", "model-00002-of-00002.safetensors"}) {
     fs::rename(directory_ / "mqa/" + name, directory_ / name);
     fs::create_symlink("../" + name, directory_ / "mqa/" + name);
-    EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(directory_ / "mqa"); }), AllOf(HasSubstr(name), HasSubstr("leads out")));
+    EXPECT_THAT(TreeError([&] { ModelFiles::Open(directory_ / "mqa"); }),
+                AllOf(HasSubstr(name), HasSubstr("leads out")));
     fs::rename(directory_ / name, directory_ / "mqa/" + name);
   }
 }
@@ -137,7 +138,7 @@ TEST_F(ModelTreeTest, TheTreeOfACachedSnapshotHasItsBlobs) {
     Write("cache/models--quire--mqa/refs/main", "abc");
     fs::remove(snapshot + "/chat_template.jinja");
     fs::create_symlink(target, snapshot + "/chat_template.jinja");
-    EXPECT_THAT(ErrorOf([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out")) << target;
+    EXPECT_THAT(TreeError([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out")) << target;
   }
 }
 
@@ -148,7 +149,7 @@ TEST_F(ModelTreeTest, TheFolderOfBlobsMayBeALink) {
   EXPECT_EQ(ModelFiles::Open(snapshot).Fingerprint(), ModelFiles::Open(kModels + "mqa").Fingerprint());
   Write("large_disk_of_others/1", "{}");
   fs::create_symlink("../../../../large_disk_of_others/1", snapshot + "/chat_template.jinja");
-  EXPECT_THAT(ErrorOf([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out"));
+  EXPECT_THAT(TreeError([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out"));
 }
 
 TEST_F(ModelTreeTest, ClosedModelsKeepTheirMetadataAndNoMapping) {
@@ -211,7 +212,7 @@ class ChecksumsTest : public ModelTreeTest {
     ASSERT_EQ(status, 0) << command;
   }
   std::string Verify() const {
-    return ErrorOf([&] { VerifyChecksums(directory_ / "mqa", list_); });
+    return TreeError([&] { VerifyChecksums(directory_ / "mqa", list_); });
   }
   std::string list_;
 };

@@ -30,20 +30,20 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
-using Bytes = std::vector<uint8_t>;
+using GateBytes = std::vector<uint8_t>;
 
-constexpr EpochId kEpoch = 1;
+constexpr EpochId kGateEpoch = 1;
 
-Bytes Greeting() { return {ClientGreeting().begin(), ClientGreeting().end()}; }
+GateBytes Greeting() { return {ClientGreeting().begin(), ClientGreeting().end()}; }
 
-Bytes Joined(Bytes first, const Bytes& second) {
+GateBytes Joined(GateBytes first, const GateBytes& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
 }
 
 /// A HELLO of the right form whose box nobody can open.
-Bytes HelloOfNobody() {
-  Bytes hello{0x04, 200};
+GateBytes HelloOfNobody() {
+  GateBytes hello{0x04, 200};
   hello.insert(hello.end(), kHelloCommand.begins.begin(), kHelloCommand.begins.end());
   static std::mt19937 random(7);
   while (hello.size() < 202) hello.push_back(static_cast<uint8_t>(random()));
@@ -54,17 +54,17 @@ Bytes HelloOfNobody() {
 
 /// The first byte at which a prefix of these bytes is wrong; -1: none is.
 template <class State>
-int FirstWrong(const Bytes& bytes, const State& state) {
+int FirstWrong(const GateBytes& bytes, const State& state) {
   for (size_t size = 1; size <= bytes.size(); ++size) {
     if (state(std::span(bytes).first(size)).wrong) return static_cast<int>(size) - 1;
   }
   return -1;
 }
-int FirstWrongOfGreeting(const Bytes& bytes) { return FirstWrong(bytes, StateOfGreeting); }
-int FirstWrongOfHello(const Bytes& bytes) {
+int FirstWrongOfGreeting(const GateBytes& bytes) { return FirstWrong(bytes, StateOfGreeting); }
+int FirstWrongOfHello(const GateBytes& bytes) {
   return FirstWrong(bytes, [](auto prefix) { return StateOfCommand(prefix, kHelloCommand); });
 }
-int FirstWrongOfInitiate(const Bytes& bytes) {
+int FirstWrongOfInitiate(const GateBytes& bytes) {
   return FirstWrong(bytes, [](auto prefix) { return StateOfCommand(prefix, kInitiateCommand); });
 }
 
@@ -73,12 +73,12 @@ TEST(HandshakeWordsTest, Greeting_IsWrongAtItsFirstWrongByte_ForEveryByte) {
   EXPECT_EQ(StateOfGreeting(Greeting()).missing, 0u);
   EXPECT_EQ(StateOfGreeting(ClientGreeting().first(10)).missing, 54u);
   for (size_t i = 0; i < kGreetingBytes; ++i) {
-    Bytes bad = Greeting();
+    GateBytes bad = Greeting();
     bad[i] ^= 0x80;
     const bool free = i == 8 || i == 11;  // the lower byte of a size, the minor version
     EXPECT_EQ(FirstWrongOfGreeting(bad), free ? -1 : static_cast<int>(i)) << i;
   }
-  Bytes plain = Greeting();
+  GateBytes plain = Greeting();
   std::memcpy(plain.data() + 12, "NULL\0", 5);
   EXPECT_EQ(FirstWrongOfGreeting(plain), 12);
 }
@@ -86,17 +86,17 @@ TEST(HandshakeWordsTest, Greeting_IsWrongAtItsFirstWrongByte_ForEveryByte) {
 TEST(HandshakeWordsTest, Hello_HasOneSizeAndNoOther) {
   EXPECT_EQ(FirstWrongOfHello(HelloOfNobody()), -1);
   for (const int size : {0, 1, 199, 201, 255}) {
-    Bytes bad = HelloOfNobody();
+    GateBytes bad = HelloOfNobody();
     bad[1] = static_cast<uint8_t>(size);
     EXPECT_EQ(FirstWrongOfHello(bad), 1) << size;
   }
   for (const int flags : {0, 1, 2, 3, 5, 6, 7, 0x84, 0xff}) {
-    Bytes bad = HelloOfNobody();
+    GateBytes bad = HelloOfNobody();
     bad[0] = static_cast<uint8_t>(flags);
     EXPECT_EQ(FirstWrongOfHello(bad), 0) << flags;
   }
   for (size_t i = 2; i < 82; ++i) {
-    Bytes bad = HelloOfNobody();
+    GateBytes bad = HelloOfNobody();
     bad[i] ^= 1;
     EXPECT_EQ(FirstWrongOfHello(bad), static_cast<int>(i));
   }
@@ -104,7 +104,7 @@ TEST(HandshakeWordsTest, Hello_HasOneSizeAndNoOther) {
 
 TEST(HandshakeWordsTest, Initiate_IsBoundedWhicheverSizeItAnnounces) {
   const auto with_size = [](uint64_t size, uint8_t flags = 0x06) {
-    Bytes bytes{flags};
+    GateBytes bytes{flags};
     for (int shift = 56; shift >= 0; shift -= 8) bytes.push_back(static_cast<uint8_t>(size >> shift));
     return bytes;
   };
@@ -185,7 +185,7 @@ class PortGateTest : public ::testing::Test {
     EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&there), sizeof(there)), 0);
     return socket;
   }
-  static void Say(const Descriptor& socket, const Bytes& bytes) {
+  static void Say(const Descriptor& socket, const GateBytes& bytes) {
     (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
   /// How long until the other side hangs up; no answer within `patience`: nothing.
@@ -208,14 +208,16 @@ class PortGateTest : public ::testing::Test {
     }
     return std::nullopt;
   }
-  /// A worker comes in and hears an answer.
+  /// A worker comes in and hears an answer. Each call is an epoch of its own, as workers that come again have it: the
+  /// server takes nobody under an identity whose last connection it has not yet seen closed.
   bool WorkerIsServed(Rank rank, milliseconds patience = seconds(20)) {
     const WorkerKeys keys = LoadWorkerKeys(keys_, rank);
-    Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(kEpoch, rank), &keys);
-    worker.Send("", Encode(BeatMessage{7}, kEpoch, 0));
+    const EpochId epoch = next_epoch_++;
+    Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(epoch, rank), &keys);
+    worker.Send("", Encode(BeatMessage{7}, epoch, 0));
     const auto frame = Receive(*server_, patience);
     if (!frame || frame->user != CurveUserId(rank)) return false;
-    return server_->Send(frame->peer, Encode(BeatMessage{8}, kEpoch, 0)) && Receive(worker, patience).has_value();
+    return server_->Send(frame->peer, Encode(BeatMessage{8}, epoch, 0)) && Receive(worker, patience).has_value();
   }
   static int64_t ResidentKib() {
     std::ifstream file("/proc/self/statm");
@@ -228,16 +230,17 @@ class PortGateTest : public ::testing::Test {
   std::string keys_ = directory_ / "keys";
   std::shared_ptr<CurveServer> curve_;
   std::optional<Channel> server_;
+  EpochId next_epoch_ = kGateEpoch;
 };
 
 TEST_F(PortGateTest, Stranger_IsHungUpOn_AtTheFirstWrongByte) {
-  const Bytes announcement{0x06, 0, 0, 0, 0, 3, 255, 255, 255}, message{0x02, 0, 0, 0, 0, 3, 255, 255, 255};
-  Bytes late = Greeting();
+  const GateBytes announcement{0x06, 0, 0, 0, 0, 3, 255, 255, 255}, message{0x02, 0, 0, 0, 0, 3, 255, 255, 255};
+  GateBytes late = Greeting();
   late[40] = 1;
-  for (const Bytes& words :
-       {Bytes{'G', 'E', 'T', ' '}, Bytes{0x16, 3, 1}, Bytes(10, 0xff), late, Joined(Greeting(), announcement),
-        Joined(Greeting(), message), Joined(Greeting(), Bytes{0x04, 200, 5, 'H', 'E', 'L', 'P'}),
-        Joined(Greeting(), HelloOfNobody())}) {
+  for (const GateBytes& words :
+       {GateBytes{'G', 'E', 'T', ' '}, GateBytes{0x16, 3, 1}, GateBytes(10, 0xff), late,
+        Joined(Greeting(), announcement), Joined(Greeting(), message),
+        Joined(Greeting(), GateBytes{0x04, 200, 5, 'H', 'E', 'L', 'P'}), Joined(Greeting(), HelloOfNobody())}) {
     const Descriptor socket = Connect();
     Say(socket, words);
     EXPECT_TRUE(HangsUp(socket, milliseconds(2000))) << words.size();
@@ -266,7 +269,7 @@ TEST_F(PortGateTest, Newcomers_TakeThePlacesOfSilentOnes_AndDescriptorsAreBounde
 
 TEST_F(PortGateTest, Flood_TakesNoMemory_AndWorkersComeInMeanwhile) {
   const int64_t before = ResidentKib();
-  const Bytes words = Joined(Greeting(), Joined({0x06, 0, 0, 0, 0, 3, 255, 255, 255}, Bytes(1 << 20)));
+  const GateBytes words = Joined(Greeting(), Joined({0x06, 0, 0, 0, 0, 3, 255, 255, 255}, GateBytes(1 << 20)));
   std::atomic<bool> over{false};
   std::thread flood([&] {
     for (int i = 0; !over; ++i) {
@@ -285,7 +288,7 @@ TEST_F(PortGateTest, Flood_TakesNoMemory_AndWorkersComeInMeanwhile) {
 
 TEST_F(PortGateTest, LargeFrames_PassWhole_BothWays) {
   const WorkerKeys keys = LoadWorkerKeys(keys_, 0);
-  Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(kEpoch, 0), &keys);
+  Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(kGateEpoch, 0), &keys);
   Frame large;
   large.body.resize(24 << 20);
   for (size_t i = 0; i < large.body.size(); ++i) large.body[i] = static_cast<std::byte>(i * 31 >> 3);
@@ -303,11 +306,11 @@ TEST_F(PortGateTest, LargeFrames_PassWhole_BothWays) {
 
 TEST_F(PortGateTest, LastFrame_Arrives_WhenTheServerEnds) {
   const WorkerKeys keys = LoadWorkerKeys(keys_, 0);
-  Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(kEpoch, 0), &keys);
-  worker.Send("", Encode(BeatMessage{7}, kEpoch, 0));
+  Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(kGateEpoch, 0), &keys);
+  worker.Send("", Encode(BeatMessage{7}, kGateEpoch, 0));
   const auto frame = Receive(*server_, seconds(20));
   ASSERT_TRUE(frame);
-  EXPECT_TRUE(server_->Send(frame->peer, Encode(ShutdownMessage{"over"}, kEpoch, 0)));
+  EXPECT_TRUE(server_->Send(frame->peer, Encode(ShutdownMessage{"over"}, kGateEpoch, 0)));
   std::this_thread::sleep_for(milliseconds(100));  // ZeroMQ drops what it has not begun to send
   server_.reset();
   EXPECT_TRUE(Receive(worker, seconds(5)));

@@ -22,9 +22,9 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const std::string kModels = std::string(QUIRE_TEST_DATA) + "/models/";
+const std::string kGoldenModels = std::string(QUIRE_TEST_DATA) + "/models/";
 
-std::string ErrorOf(const std::function<void()>& act) {
+std::string PublishedError(const std::function<void()>& act) {
   try {
     act();
   } catch (const Error& error) {
@@ -57,7 +57,7 @@ std::string NumbersOf(const std::string& model) { return NumbersOf(ModelFiles::O
 /// The golden models of safetensors.
 std::set<std::string> GoldenModels() {
   std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kModels)) {
+  for (const auto& entry : fs::directory_iterator(kGoldenModels)) {
     if (entry.is_directory() && fs::exists(entry.path() / "config.json")) names.insert(entry.path().filename());
   }
   return names;
@@ -77,7 +77,7 @@ TEST(PublishedModelsTest, NamesWithoutTheirBeginningAreCompletedInEveryFamily) {
     if (name.ends_with(".vision") || name == "gemma4whole") continue;  // whose beginning has two parts
     const std::string base = BaseOf(model);
     model.Rename([&](const std::string& full) { return full.starts_with(base) ? full.substr(base.size()) : full; });
-    EXPECT_EQ(NumbersOf(model.Write()), NumbersOf(kModels + name)) << name;
+    EXPECT_EQ(NumbersOf(model.Write()), NumbersOf(kGoldenModels + name)) << name;
     ++models;
   }
   EXPECT_GE(models, 60U);
@@ -92,7 +92,7 @@ TEST(PublishedModelsTest, NamesOfATextModelInsideAnotherAreThoseOfTheTextModelAl
         if (full.starts_with("model.")) return text + full.substr(sizeof("model.") - 1);
         return text == "language_model.model." ? "language_model." + full : full;
       });
-      EXPECT_EQ(NumbersOf(model.Write()), NumbersOf(kModels + name)) << name << " as " << text;
+      EXPECT_EQ(NumbersOf(model.Write()), NumbersOf(kGoldenModels + name)) << name << " as " << text;
     }
   }
 }
@@ -100,15 +100,15 @@ TEST(PublishedModelsTest, NamesOfATextModelInsideAnotherAreThoseOfTheTextModelAl
 TEST(PublishedModelsTest, OtherNamesAreRefusedAndTwoNamesOfOneTensorToo) {
   RewrittenModel unknown("qwen3");
   unknown.Rename([](const std::string& full) { return "somewhere." + full; });
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(unknown.Write()); }),
+  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(unknown.Write()); }),
               AllOf(HasSubstr("missing: model.embed_tokens.weight"), HasSubstr("unexpected: somewhere.")));
   RewrittenModel twice("qwen3");
   twice.tensors["embed_tokens.weight"] = twice.tensors.at("model.embed_tokens.weight");
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(twice.Write()); }),
+  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(twice.Write()); }),
               HasSubstr("tensor model.embed_tokens.weight is there under two names"));
   RewrittenModel senses("gemma3");
   senses.AddTensor("vision_tower.x");
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(senses.Write()); }), HasSubstr("unexpected: vision_tower.x"))
+  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(senses.Write()); }), HasSubstr("unexpected: vision_tower.x"))
       << "of a model that reads only";
 }
 
@@ -148,7 +148,7 @@ TEST(PublishedModelsTest, TheTextModelOfAWrapperIsServedAndTheRestIsSaidToBeLeft
   for (const auto& [name, wrapper, text] : forms) {
     RewrittenModel model(name);
     const ModelFiles files = ModelFiles::Open(Wrap(model, wrapper, text).Write());
-    EXPECT_EQ(NumbersOf(files), NumbersOf(kModels + name)) << name << " in " << wrapper;
+    EXPECT_EQ(NumbersOf(files), NumbersOf(kGoldenModels + name)) << name << " in " << wrapper;
     EXPECT_TRUE(files.spec().text_only);
     EXPECT_THAT(files.notes(), Contains(AllOf(HasSubstr("text only"), HasSubstr("vision_tower"),
                                               HasSubstr("multi_modal_projector"), HasSubstr("model.visual"))))
@@ -167,11 +167,11 @@ TEST(PublishedModelsTest, QwenVlIsQwenWhereSectionsOfARotationAgree) {
     flat.config.erase("rope_parameters");
     flat.config["rope_scaling"] = older;
     flat.AddTensor("visual.blocks.0.attn.qkv.weight");
-    EXPECT_EQ(NumbersOf(flat.Write()), NumbersOf(kModels + "qwen25")) << wrapper;
+    EXPECT_EQ(NumbersOf(flat.Write()), NumbersOf(kGoldenModels + "qwen25")) << wrapper;
     RewrittenModel inside("qwen25");
     Wrap(inside, wrapper, "model.language_model.");
     inside.config["text_config"]["model_type"] = wrapper + "_text";
-    EXPECT_EQ(NumbersOf(inside.Write()), NumbersOf(kModels + "qwen25")) << wrapper;
+    EXPECT_EQ(NumbersOf(inside.Write()), NumbersOf(kGoldenModels + "qwen25")) << wrapper;
   }
   RewrittenModel third("qwen3");
   Wrap(third, "qwen3_vl", "model.language_model.");
@@ -180,9 +180,9 @@ TEST(PublishedModelsTest, QwenVlIsQwenWhereSectionsOfARotationAgree) {
   text["rope_theta"] = text["rope_parameters"]["rope_theta"];
   for (const char* of_others : {"rope_parameters", "layer_types"}) text.erase(of_others);
   text["rope_scaling"] = newer;
-  EXPECT_EQ(NumbersOf(third.Write()), NumbersOf(kModels + "qwen3"));
+  EXPECT_EQ(NumbersOf(third.Write()), NumbersOf(kGoldenModels + "qwen3"));
   text["rope_scaling"]["rope_type"] = "dynamic";
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(third.Write()); }),
+  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(third.Write()); }),
               HasSubstr("text_config: rope_scaling of type dynamic is not supported"));
 }
 
@@ -190,11 +190,11 @@ TEST(PublishedModelsTest, WrappersAroundWhatIsNotKnownAreRefusedByTheInnerName) 
   RewrittenModel model("qwen3");
   Wrap(model, "llava", "model.");
   model.config["text_config"]["model_type"] = "mpt_llama";
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(model.Write()); }),
+  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(model.Write()); }),
               AllOf(HasSubstr("text_config: architecture \"mpt_llama\" is not supported"), HasSubstr(", llama, "),
                     HasSubstr(", mistral3 (text only), ")));
   model.config["text_config"] = 7;
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(model.Write()); }), HasSubstr("text_config must be an object"));
+  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(model.Write()); }), HasSubstr("text_config must be an object"));
 }
 
 TEST(PublishedModelsTest, SizesThatATextConfigLeavesOutAreThoseOfItsClass) {
@@ -237,7 +237,7 @@ TEST(PublishedModelsTest, TheHeadIsTheFilesWhateverTheConfigurationSaysOfTying) 
   ASSERT_TRUE(said_tied.tensors.contains(head));
   said_tied.config["tie_word_embeddings"] = true;
   const ModelFiles files = ModelFiles::Open(said_tied.Write());
-  EXPECT_EQ(NumbersOf(files), NumbersOf(kModels + "mqa")) << "the head, and not the embedding";
+  EXPECT_EQ(NumbersOf(files), NumbersOf(kGoldenModels + "mqa")) << "the head, and not the embedding";
   EXPECT_THAT(files.notes(), Contains(HasSubstr("a lm_head.weight that differs")));
 
   RewrittenModel both("qwen25");  // which has none
@@ -249,7 +249,7 @@ TEST(PublishedModelsTest, TheHeadIsTheFilesWhateverTheConfigurationSaysOfTying) 
   RewrittenModel only_head("qwen25");
   only_head.tensors[head] = only_head.tensors.at(embedding);
   only_head.tensors.erase(embedding);
-  EXPECT_EQ(NumbersOf(only_head.Write()), NumbersOf(kModels + "qwen25")) << "either of the two is both";
+  EXPECT_EQ(NumbersOf(only_head.Write()), NumbersOf(kGoldenModels + "qwen25")) << "either of the two is both";
   both.config["tie_word_embeddings"] = false;
   EXPECT_FALSE(ModelFiles::Open(both.Write()).spec().tied_embeddings);
 }
@@ -257,7 +257,7 @@ TEST(PublishedModelsTest, TheHeadIsTheFilesWhateverTheConfigurationSaysOfTying) 
 TEST(PublishedModelsTest, AModelThatOnlyEmbedsNeedsNoHead) {
   RewrittenModel model("mqa");
   model.tensors.erase("lm_head.weight");
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(model.Write()); }), HasSubstr("missing: lm_head.weight"));
+  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(model.Write()); }), HasSubstr("missing: lm_head.weight"));
   model.Add("modules.json", "[]");
   const ModelFiles files = ModelFiles::Open(model.Write());
   EXPECT_FALSE(files.spec().has_head);
@@ -266,7 +266,7 @@ TEST(PublishedModelsTest, AModelThatOnlyEmbedsNeedsNoHead) {
   base.tensors.erase("lm_head.weight");
   base.config["architectures"] = {"LlamaModel"};
   EXPECT_FALSE(ModelFiles::Open(base.Write()).spec().has_head);
-  EXPECT_TRUE(ModelFiles::Open(kModels + "mqa").spec().has_head);
+  EXPECT_TRUE(ModelFiles::Open(kGoldenModels + "mqa").spec().has_head);
 }
 
 TEST(PublishedModelsTest, KeysAndValuesOfOlderFilesMeanWhatTheyMeantThere) {
@@ -287,17 +287,18 @@ TEST(PublishedModelsTest, KeysAndValuesOfOlderFilesMeanWhatTheyMeantThere) {
                      for (const char* newer : {"intermediate_size", "layer_types", "tie_word_embeddings"})
                        config.erase(newer);
                    }),
-              NumbersOf(kModels + name));
+              NumbersOf(kGoldenModels + name));
   }
   for (const char* scoring : {"noaux_tc", "sigmoid", "softmax"}) {
-    EXPECT_EQ(with("dots1", [&](Json& config) { config["scoring_func"] = scoring; }), NumbersOf(kModels + "dots1"))
+    EXPECT_EQ(with("dots1", [&](Json& config) { config["scoring_func"] = scoring; }),
+              NumbersOf(kGoldenModels + "dots1"))
         << "HF does not look at it";
   }
   for (const std::string name : {"glm4moe", "deepseekv3", "minimaxm2"}) {
-    EXPECT_EQ(with(name, [](Json& config) { config["scoring_func"] = "noaux_tc"; }), NumbersOf(kModels + name));
+    EXPECT_EQ(with(name, [](Json& config) { config["scoring_func"] = "noaux_tc"; }), NumbersOf(kGoldenModels + name));
   }
   EXPECT_EQ(with("int8", [](Json& config) { config["quantization_config"]["quantization_status"] = "frozen"; }),
-            NumbersOf(kModels + "int8"));
+            NumbersOf(kGoldenModels + "int8"));
 }
 
 TEST(PublishedModelsTest, AutoRoundIsGptqOrAwqAsItSays) {
@@ -314,16 +315,16 @@ TEST(PublishedModelsTest, AutoRoundIsGptqOrAwqAsItSays) {
                                            {"iters", 200}};
     model.config["quantization_config"].update(changes);
     const std::string path = model.Write();
-    return ErrorOf([&] { ModelFiles::Open(path); }) + (name.empty() ? "" : NumbersOf(path));
+    return PublishedError([&] { ModelFiles::Open(path); }) + (name.empty() ? "" : NumbersOf(path));
   };
-  const auto error_of = [&](const Json& changes) { return ErrorOf([&] { as("gptq", changes); }); };
-  const std::string gptq = NumbersOf(kModels + "gptq");
+  const auto error_of = [&](const Json& changes) { return PublishedError([&] { as("gptq", changes); }); };
+  const std::string gptq = NumbersOf(kGoldenModels + "gptq");
   for (const char* packing : {"auto_round:auto_gptq", "auto_round:gptq", "auto"})
     EXPECT_EQ(as("gptq", {{"packing_format", packing}}), gptq) << packing;
   EXPECT_EQ(as("gptq", Json::object()), gptq);
   EXPECT_EQ(as("gptq", {{"backend", "auto_round:gptq:exllamav2"}, {"quant_method", "intel/auto-round"}}), gptq);
   EXPECT_EQ(as("gptq", {{"extra_config", {{"lm_head", {{"bits", 16}}}, {"model.layers.0", {{"bits", 4}}}}}}), gptq);
-  EXPECT_EQ(as("awq", {{"packing_format", "auto_round:auto_awq"}}), NumbersOf(kModels + "awq"));
+  EXPECT_EQ(as("awq", {{"packing_format", "auto_round:auto_awq"}}), NumbersOf(kGoldenModels + "awq"));
   EXPECT_THAT(error_of({{"extra_config", {{"model.layers.0.mlp", {{"bits", 8}}}}}}),
               HasSubstr("extra_config: model.layers.0.mlp: bits = 8"));
   EXPECT_THAT(error_of({{"packing_format", "auto_round:marlin"}}), HasSubstr("\"auto_round:marlin\" is not supported"));
@@ -337,11 +338,11 @@ TEST(PublishedModelsTest, ConfigurationsOfTheMostUsedModelsAreReadOrRefusedWithA
   for (const Json& row : rows) {
     const std::string name = row.at("name"), config = row.at("config").dump();
     if (row.contains("refused")) {
-      EXPECT_THAT(ErrorOf([&] { SpecFromHf(config, "", name); }),
+      EXPECT_THAT(PublishedError([&] { SpecFromHf(config, "", name); }),
                   AllOf(HasSubstr(row.at("refused").get<std::string>()), HasSubstr("not supported")));
       continue;
     }
-    const std::string error = ErrorOf([&] {
+    const std::string error = PublishedError([&] {
       const ModelSpec spec = SpecFromHf(config, "", name);
       const auto attending = static_cast<size_t>(spec.first_attention_layer());
       const LayerSpec& layer = spec.layers[attending];
@@ -359,9 +360,9 @@ TEST(PublishedModelsTest, AWholeFileGoesBeforeAnIndexThatIsLeftOver) {
   RewrittenModel model("mqa");
   model.Write();
   model.Add("model.safetensors.index.json", R"({"weight_map": {"a": "model-00001-of-00009.safetensors"}})");
-  EXPECT_EQ(NumbersOf(model.path()), NumbersOf(kModels + "mqa"));
+  EXPECT_EQ(NumbersOf(model.path()), NumbersOf(kGoldenModels + "mqa"));
   fs::rename(model.path() + "/model.safetensors", model.path() + "/model-00001-of-00009.safetensors");
-  EXPECT_EQ(NumbersOf(model.path()), NumbersOf(kModels + "mqa")) << "and without it the index is read";
+  EXPECT_EQ(NumbersOf(model.path()), NumbersOf(kGoldenModels + "mqa")) << "and without it the index is read";
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ using testing::HasSubstr;
 
 /// Calls it; the message of its Error, or nothing.
 template <class F>
-std::string ErrorOf(const F& call) {
+std::string MatrixFault(const F& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -65,7 +65,7 @@ class Parts {
     return joined;
   }
   std::string Refusal(const StoredQuants& quants) const {
-    return ErrorOf([&] { Join(quants); });
+    return MatrixFault([&] { Join(quants); });
   }
 
  private:
@@ -148,7 +148,7 @@ TEST(QuantizedMatricesTest, ColumnsOfAGroupMayBeApart) {
     groups[5] = wrong;
     parts.Add("m.g_idx", NumberType::kInt32, {kCols}, groups);
     const TensorMap bad = parts.Join(kGptq);
-    EXPECT_EQ(ErrorOf([&] { bad.at("m.weight").scaled->Check("model"); }),
+    EXPECT_EQ(MatrixFault([&] { bad.at("m.weight").scaled->Check("model"); }),
               fmt::format("model: column 5 is of group {}, and there are 2 groups", wrong));
   }
 }
@@ -260,17 +260,17 @@ TEST(QuantizedMatricesTest, ScalesOfFp8MayBeOfTheWholeOfRowsOrOfBlocks) {
   EXPECT_EQ(decoded({3, 2}, {1, 2, 3, 4, 5, 6}, "m.weight_scale"),
             (Rows{{1, 1, 1, 2, 2, 2}, {3, 3, 3, 4, 4, 4}, {5, 5, 5, 6, 6, 6}}));
   EXPECT_THAT(
-      ErrorOf([&] {
+      MatrixFault([&] {
         decoded({2}, {1, 2}, "m.weight_scale");
       }),
       HasSubstr("m.weight_scale is [2], which are not scales of the rows, groups or blocks of a matrix [3, 6]"));
-  EXPECT_THAT(ErrorOf([&] { decoded({3, 0}, {}, "m.weight_scale"); }), HasSubstr("which are not scales"));
-  EXPECT_THAT(ErrorOf([&] {
+  EXPECT_THAT(MatrixFault([&] { decoded({3, 0}, {}, "m.weight_scale"); }), HasSubstr("which are not scales"));
+  EXPECT_THAT(MatrixFault([&] {
                 decoded({3, 4}, std::vector<float>(12), "m.weight_scale");
               }),
               HasSubstr("which are not scales"));
-  EXPECT_THAT(ErrorOf([&] { decoded({1, 1, 1}, {1}, "m.weight_scale"); }), HasSubstr("more than two dimensions"));
-  EXPECT_EQ(ErrorOf([&] { decoded({1}, {1}, "m.scale"); }), "model: tensor m.weight_scale is missing");
+  EXPECT_THAT(MatrixFault([&] { decoded({1, 1, 1}, {1}, "m.weight_scale"); }), HasSubstr("more than two dimensions"));
+  EXPECT_EQ(MatrixFault([&] { decoded({1}, {1}, "m.scale"); }), "model: tensor m.weight_scale is missing");
 }
 
 TEST(QuantizedMatricesTest, CompressedTensorsPackAlongRowsAndZerosAlongColumns) {
@@ -357,7 +357,7 @@ TEST(QuantizedMatricesTest, MethodsAndSettingsThatAreNotSupportedAreNamed) {
   };
   for (const auto& [keys, message] : refused) {
     const std::string text = fmt::format("{{\"quantization_config\":{{{}}}}}", keys);
-    EXPECT_THAT(ErrorOf([&] { read(text.c_str()); }), HasSubstr(message)) << text;
+    EXPECT_THAT(MatrixFault([&] { read(text.c_str()); }), HasSubstr(message)) << text;
   }
 }
 
@@ -401,7 +401,7 @@ TEST(QuantizedMatricesTest, DamagedFilesAreRefusedOrReadWithinTheirBounds) {
 }
 
 /// What is said of a golden model some of whose tensors have other names, and whose quantization_config may be gone.
-std::string OpenError(const std::string& model, const std::vector<std::pair<std::string, std::string>>& renamed,
+std::string MatrixError(const std::string& model, const std::vector<std::pair<std::string, std::string>>& renamed,
                       bool quantized = true) {
   const TemporaryDirectory folder;
   const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / model, to = fs::path(folder.path()) / model;
@@ -417,16 +417,16 @@ std::string OpenError(const std::string& model, const std::vector<std::pair<std:
     bytes.replace(at + 1, name.size(), other);
   }
   std::ofstream(to / "model.safetensors", std::ios::binary) << bytes;
-  return ErrorOf([&] { ModelFiles::Open(to); });
+  return MatrixFault([&] { ModelFiles::Open(to); });
 }
 
 TEST(QuantizedMatricesTest, ModelsThatCannotBeReadSoAreRefusedAtTheStart) {
-  EXPECT_EQ(OpenError("fp8_tensor", {}), "");
-  EXPECT_THAT(OpenError("fp8_tensor", {}, false), HasSubstr("model.layers.{0-1}.self_attn.q_proj.weight of F8_E4M3"));
-  EXPECT_THAT(OpenError("gptq", {}, false),
+  EXPECT_EQ(MatrixError("fp8_tensor", {}), "");
+  EXPECT_THAT(MatrixError("fp8_tensor", {}, false), HasSubstr("model.layers.{0-1}.self_attn.q_proj.weight of F8_E4M3"));
+  EXPECT_THAT(MatrixError("gptq", {}, false),
               testing::AllOf(HasSubstr("missing: model.layers.{0-1}.self_attn.q_proj.weight, "),
                              HasSubstr("unexpected: model.layers.{0-1}.mlp.down_proj.g_idx, ")));
-  EXPECT_THAT(OpenError("packed", {{"model.embed_tokens.weight", "model.embed_token_.weight"}}),
+  EXPECT_THAT(MatrixError("packed", {{"model.embed_tokens.weight", "model.embed_token_.weight"}}),
               testing::AllOf(HasSubstr("missing: model.embed_tokens.weight; "),
                              HasSubstr("unexpected: model.embed_token_.weight")));
 }
@@ -454,7 +454,7 @@ TEST(QuantizedMatricesTest, QuantisedEmbeddingsAreRefusedAtTheStart) {
   std::string out(8, '\0');
   std::memcpy(out.data(), &length, sizeof(length));
   std::ofstream(to / "model.safetensors", std::ios::binary) << out << text << data;
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(to); }), HasSubstr("model.embed_tokens.weight of I8"));
+  EXPECT_THAT(MatrixFault([&] { ModelFiles::Open(to); }), HasSubstr("model.embed_tokens.weight of I8"));
 }
 
 TEST(TensorMismatchTest, NamesThatDifferInNumbersAloneAreOne) {
@@ -481,7 +481,7 @@ TEST(DummyWeightsTest, AConfigIsEnoughAndAllProcessesMakeTheSame) {
   const fs::path to = folder.path();
   const std::string golden = std::string(QUIRE_TEST_DATA) + "/models/";
   fs::copy(golden + "gqa/config.json", to / "config.json");
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(to); }), HasSubstr("holds neither model.safetensors"));
+  EXPECT_THAT(MatrixFault([&] { ModelFiles::Open(to); }), HasSubstr("holds neither model.safetensors"));
   const ModelFiles made_up = ModelFiles::Open(to, LoadFormat::kDummy);
   EXPECT_EQ(made_up.load_format(), LoadFormat::kDummy);
   EXPECT_EQ(made_up.Fingerprint(), ModelFiles::Open(to, LoadFormat::kDummy).Fingerprint());
@@ -508,7 +508,7 @@ TEST(DummyWeightsTest, AConfigIsEnoughAndAllProcessesMakeTheSame) {
   for (size_t at = 0; at < norm.data.size(); at += 2) EXPECT_EQ(std::to_integer<int>(norm.data[at + 1]), 0x3f);
 
   fs::copy(golden + "gptq/config.json", to / "config.json", fs::copy_options::overwrite_existing);
-  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(to, LoadFormat::kDummy); }),
+  EXPECT_THAT(MatrixFault([&] { ModelFiles::Open(to, LoadFormat::kDummy); }),
               HasSubstr("load_format dummy makes plain weights only: take quantization_config out"));
 }
 

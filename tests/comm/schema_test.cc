@@ -16,11 +16,11 @@
 namespace quire {
 namespace {
 
-constexpr TokenId kStop = 0;
+constexpr TokenId kSchemaStop = 0;
 
 GrammarCompiler& Compiler() {
   static const Vocabulary vocabulary = [] {
-    Vocabulary bytes{{""}, {kStop}};
+    Vocabulary bytes{{""}, {kSchemaStop}};
     for (int byte = 0; byte < 256; ++byte) bytes.bytes.emplace_back(1, static_cast<char>(byte));
     return bytes;
   }();

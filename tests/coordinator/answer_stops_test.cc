@@ -9,9 +9,9 @@
 namespace quire {
 namespace {
 
-struct Held {
+struct HeldBack {
   std::string words, thoughts, arguments, stop;
-  bool operator==(const Held&) const = default;
+  bool operator==(const HeldBack&) const = default;
 };
 
 AnswerShape ShapeOf(ToolFormat tools, ReasoningFormat reasoning, ReasoningStart start) {
@@ -24,11 +24,11 @@ AnswerShape ShapeOf(ToolFormat tools, ReasoningFormat reasoning, ReasoningStart 
 }
 
 /// What a client gets of a text that comes in pieces of this size. told: after each piece, the words that were told.
-Held Told(const AnswerShape& shape, const std::string& text, const std::vector<std::string>& stops, size_t size,
+HeldBack Told(const AnswerShape& shape, const std::string& text, const std::vector<std::string>& stops, size_t size,
           bool include_stop = false) {
   AnswerStops finder(StopMatcher(stops, include_stop), !stops.empty(), shape);
   ChatChoice choice(shape, true);
-  Held held;
+  HeldBack held;
   const auto add = [&](const AnswerParts& parts) {
     for (const AnswerPart& part : parts) {
       const bool is_words = part.kind == AnswerPart::kContent || part.kind == AnswerPart::kBroken;
@@ -63,7 +63,7 @@ TEST(AnswerStopsTest, Stops_EndWordsOnly_HoweverTheTextIsCut) {
     AnswerShape shape;
     std::string text;
     std::vector<std::string> stops;
-    Held held;
+    HeldBack held;
   };
   const Case cases[] = {
       {thinks, "a STOP b</think>\n\nc STOP d", {"STOP"}, {"c ", "a STOP b", "", "STOP"}},
@@ -87,7 +87,7 @@ TEST(AnswerStopsTest, Stops_EndWordsOnly_HoweverTheTextIsCut) {
   };
   for (const Case& c : cases) {
     for (size_t size = 1; size <= c.text.size(); ++size) {
-      Held held = Told(c.shape, c.text, c.stops, size);
+      HeldBack held = Told(c.shape, c.text, c.stops, size);
       if (c.text.find("{\"a STOP") != std::string::npos) {
         // The words of a call that is none end at the stop, too.
         EXPECT_TRUE(held.words.starts_with("w") && held.words.find("STOP") == std::string::npos) << held.words;

@@ -32,9 +32,10 @@ struct Form {
 };
 
 /// One answer's grammar, and what its parser makes of what that lets through.
-class Answers {
+class GrammarAnswers {
  public:
-  explicit Answers(const Form& form, ToolChoice choice = {}, const GrammarSource& words = {}, bool parallel = true)
+  explicit GrammarAnswers(const Form& form, ToolChoice choice = {}, const GrammarSource& words = {},
+                          bool parallel = true)
       : vocabulary_{{""}, {kStop}} {
     for (int byte = 0; byte < 256; ++byte) vocabulary_.bytes.emplace_back(1, static_cast<char>(byte));
     auto use = std::make_shared<ToolUse>();
@@ -123,7 +124,7 @@ bool Accepts(const std::string& arguments) {
 
 /// A text that the grammar lets through: near to `target`, and anything that may come in between. Empty: it did not
 /// come to an end.
-std::string Walk(const Answers& answers, const std::string& target, std::mt19937& random) {
+std::string Walk(const GrammarAnswers& answers, const std::string& target, std::mt19937& random) {
   const std::vector<TokenId> aim = answers.Spelled(target);
   GrammarMatcher matcher = answers.Matcher();
   std::vector<uint32_t> allowed(matcher.num_words());
@@ -136,13 +137,13 @@ std::string Walk(const Answers& answers, const std::string& target, std::mt19937
       ADD_FAILURE() << "nothing may follow " << text;
       return "";
     }
-    if (Answers::MayCome(kStop, allowed) && (at >= aim.size() || random() % 40 == 0)) return text;
+    if (GrammarAnswers::MayCome(kStop, allowed) && (at >= aim.size() || random() % 40 == 0)) return text;
     while (at < aim.size() && random() % 60 == 0) ++at;  // what is left out of the target
     TokenId token = at < aim.size() ? aim[at++] : kStop;
-    if (token == kStop || !Answers::MayCome(token, allowed) || random() % 30 == 0) {
+    if (token == kStop || !GrammarAnswers::MayCome(token, allowed) || random() % 30 == 0) {
       std::vector<TokenId> others;
       for (TokenId other = kFirstByte; other < answers.num_tokens(); ++other) {
-        if (Answers::MayCome(other, allowed)) others.push_back(other);
+        if (GrammarAnswers::MayCome(other, allowed)) others.push_back(other);
       }
       if (others.empty()) return text;  // the end alone may come
       // Of letters and marks rather than of everything.
@@ -263,7 +264,7 @@ std::vector<Bound> Bounds() {
 
 TEST(CallGrammarTest, CallsThatAreLeftToTheModelAreKeptToTheirSchemas) {
   for (const Bound& bound : Bounds()) {
-    const Answers answers(bound.form);
+    const GrammarAnswers answers(bound.form);
     const std::string which = std::string(bound.name) + (bound.form.has_tokens ? " with tokens: " : ": ");
     for (const std::string& text : bound.calls) {
       EXPECT_TRUE(answers.Takes(text)) << which << text;
@@ -280,7 +281,7 @@ TEST(CallGrammarTest, CallsThatAreLeftToTheModelAreKeptToTheirSchemas) {
 TEST(CallGrammarTest, WhateverTheGrammarLetsThroughTheCallsThatParsersFindAreKept) {
   std::mt19937 random(5);
   for (const Bound& bound : Bounds()) {
-    const Answers answers(bound.form);
+    const GrammarAnswers answers(bound.form);
     std::vector<std::string> targets = bound.calls;
     targets.insert(targets.end(), bound.words.begin(), bound.words.end());
     targets.insert(targets.end(), bound.wrong.begin(), bound.wrong.end());
@@ -299,7 +300,7 @@ TEST(CallGrammarTest, WhateverTheGrammarLetsThroughTheCallsThatParsersFindAreKep
 
 TEST(CallGrammarTest, CallsThatMustComeCome) {
   for (const Bound& bound : Bounds()) {
-    const Answers answers(bound.form, {ToolChoice::kRequired, ""});
+    const GrammarAnswers answers(bound.form, {ToolChoice::kRequired, ""});
     const std::string which = std::string(bound.name) + (bound.form.has_tokens ? " with tokens: " : ": ");
     if (bound.form.tools != ToolFormat::kHarmony && bound.form.start == ReasoningStart::kNone) {
       EXPECT_TRUE(answers.Takes(bound.calls[0])) << which;
@@ -307,7 +308,7 @@ TEST(CallGrammarTest, CallsThatMustComeCome) {
     for (const std::string& text : bound.words) EXPECT_FALSE(answers.Takes(text)) << which << text;
     for (const std::string& text : bound.wrong) EXPECT_FALSE(answers.Takes(text)) << which << text;
   }
-  const Answers named({ToolFormat::kPythonic, false}, {ToolChoice::kNamed, "noop"});
+  const GrammarAnswers named({ToolFormat::kPythonic, false}, {ToolChoice::kNamed, "noop"});
   EXPECT_TRUE(named.Takes("[noop()]"));
   EXPECT_FALSE(named.Takes("[get_weather(city=\"Paris\", days=3)]"));
   EXPECT_FALSE(named.Takes("[noop(), noop()]"));
@@ -315,14 +316,15 @@ TEST(CallGrammarTest, CallsThatMustComeCome) {
 
 TEST(CallGrammarTest, OneCallIsOneWhereNoMoreAreWanted) {
   for (const Bound& bound : Bounds()) {
-    const Answers answers(bound.form, {}, {}, false);
+    const GrammarAnswers answers(bound.form, {}, {}, false);
     for (const std::string& text : bound.calls)
       EXPECT_EQ(answers.Takes(text), answers.CallsIn(text).size() == 1) << bound.name << ": " << text;
   }
 }
 
 TEST(CallGrammarTest, AnAnswerOfAFormThatIsAMessageIsTheLastOne) {
-  const Answers answers({ToolFormat::kHarmony, true, ReasoningFormat::kHarmony}, {}, {GrammarSource::kRegex, "yes|no"});
+  const GrammarAnswers answers({ToolFormat::kHarmony, true, ReasoningFormat::kHarmony}, {},
+                               {GrammarSource::kRegex, "yes|no"});
   const std::string thoughts = "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant";
   EXPECT_TRUE(answers.Takes("<|channel|>final<|message|>yes"));
   EXPECT_TRUE(answers.Takes(thoughts + "<|channel|>final<|message|>no"));

@@ -10,7 +10,7 @@ namespace {
 enum Protection { kNone, kKeys, kExcused };
 
 /// What the rules say of one port at this address: "" or the refusal.
-std::string Verdict(const std::string& port, const std::string& address, Protection protection) {
+std::string ExposureVerdict(const std::string& port, const std::string& address, Protection protection) {
   Topology t;
   const std::string listen = (address.find(':') != std::string::npos ? "[" + address + "]" : address) + ":9000";
   if (port == "transport") {
@@ -34,10 +34,11 @@ std::string Verdict(const std::string& port, const std::string& address, Protect
 }
 
 TEST(ExposureTest, MetricsMayBeOpenedToOneNetworkAtATime) {
-  for (const char* address : {"127.0.0.1", "::1", "10.0.0.1"}) EXPECT_EQ(Verdict("metrics", address, kNone), "");
+  for (const char* address : {"127.0.0.1", "::1", "10.0.0.1"})
+    EXPECT_EQ(ExposureVerdict("metrics", address, kNone), "");
   for (const char* address : {"0.0.0.0", "::"})
-    EXPECT_NE(Verdict("metrics", address, kNone).find("every interface"), std::string::npos) << address;
-  EXPECT_NE(Verdict("metrics", "example.com", kNone).find("no IP address"), std::string::npos);
+    EXPECT_NE(ExposureVerdict("metrics", address, kNone).find("every interface"), std::string::npos) << address;
+  EXPECT_NE(ExposureVerdict("metrics", "example.com", kNone).find("no IP address"), std::string::npos);
 }
 
 TEST(ExposureTest, KnowsHowFarAddressesReach) {
@@ -93,15 +94,15 @@ TEST(ExposureTest, RefusesWhatOthersCouldReachWithoutKeys) {
       {"admin", "0.0.0.0", false, true, false},
   };
   for (const Row& row : rows) {
-    EXPECT_EQ(Verdict(row.port, row.address, kNone).empty(), row.none) << row.port << " " << row.address;
-    EXPECT_EQ(Verdict(row.port, row.address, kKeys).empty(), row.keys) << row.port << " " << row.address;
-    EXPECT_EQ(Verdict(row.port, row.address, kExcused).empty(), row.excused) << row.port << " " << row.address;
+    EXPECT_EQ(ExposureVerdict(row.port, row.address, kNone).empty(), row.none) << row.port << " " << row.address;
+    EXPECT_EQ(ExposureVerdict(row.port, row.address, kKeys).empty(), row.keys) << row.port << " " << row.address;
+    EXPECT_EQ(ExposureVerdict(row.port, row.address, kExcused).empty(), row.excused) << row.port << " " << row.address;
   }
 }
 
 TEST(ExposureTest, RefusalsNameThePlaceAndTheRemedy) {
   for (const char* port : {"transport", "server", "admin"}) {
-    const std::string refusal = Verdict(port, "10.0.0.1", kNone);
+    const std::string refusal = ExposureVerdict(port, "10.0.0.1", kNone);
     EXPECT_NE(refusal.find("t.yaml: "), std::string::npos) << refusal;
     EXPECT_NE(refusal.find("quire keygen"), std::string::npos) << refusal;
   }

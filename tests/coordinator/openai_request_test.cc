@@ -7,15 +7,16 @@
 namespace quire {
 namespace {
 
-constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096, .max_choices = 128, .max_prompts = 16};
+constexpr RequestLimits kChatLimits = {
+    .vocab_size = 1000, .max_model_len = 4096, .max_choices = 128, .max_prompts = 16};
 
 GenerateCall ParseChat(const Json& body) {
   const std::string text = DumpJson(body);
-  return ParseChatRequest(RequestBody(text), kLimits);
+  return ParseChatRequest(RequestBody(text), kChatLimits);
 }
 GenerateCall ParseCompletion(const Json& body) {
   const std::string text = DumpJson(body);
-  return ParseCompletionRequest(RequestBody(text), kLimits);
+  return ParseCompletionRequest(RequestBody(text), kChatLimits);
 }
 
 /// The field at fault, "" when the request is fine.
@@ -233,7 +234,7 @@ TEST(OpenAiRequestTest, ToolsAreReadInTheirOrderAndChecked) {
   const std::string body =
       R"({"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "f",)"
       R"( "parameters": {"type": "object", "properties": {"z": {}, "a": {}}}}}]})";
-  const GenerateCall call = ParseChatRequest(RequestBody(body), kLimits);
+  const GenerateCall call = ParseChatRequest(RequestBody(body), kChatLimits);
   EXPECT_EQ(call.conversation.tools[0]["function"]["parameters"]["properties"].dump(), R"({"z":{},"a":{}})");
   for (const Json& good : {Json::array(), Json::array({tool({{"name", "f"}})}),
                            Json::array({tool({{"name", "a.b/c:d-E_1"}, {"strict", true}, {"parameters", nullptr}})})})
@@ -255,7 +256,7 @@ TEST(OpenAiRequestTest, Integers_KeepTheirDigits_InWhatTemplatesAreShown) {
   const std::string body = R"({"messages": [{"role": "user", "content": "x"}], "tools": )" + tools +
                            R"(, "documents": [{"id": )" + number + R"(}], "chat_template_kwargs": {"n": )" + number +
                            "}}";
-  const GenerateCall call = ParseChatRequest(RequestBody(body), kLimits);
+  const GenerateCall call = ParseChatRequest(RequestBody(body), kChatLimits);
   EXPECT_EQ(DumpExactJson(call.conversation.tools), tools);
   EXPECT_EQ(LongInteger(call.tools.tools[0].parameters["maximum"]), number);
   EXPECT_EQ(DumpExactJson(call.conversation.documents), "[{\"id\":" + number + "}]");

@@ -19,7 +19,7 @@ std::vector<RankInfo> Ranks(int64_t available) {
   return ranks;
 }
 
-int Blocks(const Topology& topology, BackendKind backend, int64_t available, int needed = 1) {
+int SizedBlocks(const Topology& topology, BackendKind backend, int64_t available, int needed = 1) {
   return ChoosePools(topology, backend, Ranks(available), {.max_model_len = 1 << 20, .blocks_needed = needed})
       .num_blocks;
 }
@@ -49,17 +49,17 @@ TEST(PoolSizingTest, SequencesAreAsLongAsPositionsReachAndNoLongerUnlessAskedFor
 TEST(PoolSizingTest, RanksOfAHostShareItsMemoryAndThoseOnGpusHaveTheirOwn) {
   Topology t;
   t.cache.memory = 0.5;
-  EXPECT_EQ(Blocks(t, BackendKind::kCpu, 400 * kMiB), 50) << "of the larger blocks, in half of each rank's half";
-  EXPECT_EQ(Blocks(t, BackendKind::kCuda, 400 * kMiB), 100);
+  EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 400 * kMiB), 50) << "of the larger blocks, in half of each rank's half";
+  EXPECT_EQ(SizedBlocks(t, BackendKind::kCuda, 400 * kMiB), 100);
   t.parallel.replicas = 2;
-  EXPECT_EQ(Blocks(t, BackendKind::kCpu, 400 * kMiB), 25) << "the other replica's ranks are here, too";
+  EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 400 * kMiB), 25) << "the other replica's ranks are here, too";
 }
 
 TEST(PoolSizingTest, ALargeHostIsNotFilledUnlessRequestsNeedIt) {
   Topology t;
-  EXPECT_EQ(Blocks(t, BackendKind::kCpu, 100 * kGiB), 2048) << "4 GiB";
-  EXPECT_EQ(Blocks(t, BackendKind::kCpu, 100 * kGiB, 3000), 3000);
-  EXPECT_EQ(Blocks(t, BackendKind::kCuda, 100 * kGiB), 46080) << "nine tenths of it";
+  EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 100 * kGiB), 2048) << "4 GiB";
+  EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 100 * kGiB, 3000), 3000);
+  EXPECT_EQ(SizedBlocks(t, BackendKind::kCuda, 100 * kGiB), 46080) << "nine tenths of it";
 }
 
 TEST(PoolSizingTest, AStateTakesAsManyBlocksAsAnyRankNeedsForIt) {
@@ -83,9 +83,9 @@ TEST(PoolSizingTest, AStateTakesAsManyBlocksAsAnyRankNeedsForIt) {
 TEST(PoolSizingTest, WhatIsSaidHoldsAndTheNullBlockComesOnTop) {
   Topology t;
   t.cache.memory_bytes = 10 * kMiB;
-  EXPECT_EQ(Blocks(t, BackendKind::kCpu, kGiB), 5);
+  EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, kGiB), 5);
   t.cache.num_blocks = 7;
-  EXPECT_EQ(Blocks(t, BackendKind::kCpu, kGiB), 8);
+  EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, kGiB), 8);
 }
 
 TEST(PoolSizingTest, NoMoreBlocksThanAllSequencesCanFill) {
@@ -105,7 +105,7 @@ TEST(PoolSizingTest, RoomForLessThanOneBlockIsAnErrorThatNamesTheRemedy) {
   Topology t;
   t.cache.memory_bytes = 3 * kMiB;
   try {
-    Blocks(t, BackendKind::kCpu, kGiB);
+    SizedBlocks(t, BackendKind::kCpu, kGiB);
     FAIL() << "one block, and that is the null block";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("raise --kv-cache-memory-bytes"), std::string::npos) << error.what();

@@ -12,20 +12,20 @@
 namespace quire {
 namespace {
 
-const RequestLimits kLimits{.vocab_size = 1000, .max_model_len = 64};
+const RequestLimits kPoolingLimits{.vocab_size = 1000, .max_model_len = 64};
 const PoolingOptions kVectors{.pooling = Pooling::kLast, .hidden = 8};
 const PoolingOptions kAnswers{.no_pooling = "none", .hidden = 8, .by_answer = true, .answers = {5, 6}};
 using Parse = GenerateCall(const RequestBody&, const RequestLimits&, const PoolingOptions&, PoolingTerms&);
 
 GenerateCall ParseBody(Parse& parse, const Json& body, const PoolingOptions& options, PoolingTerms& terms,
-                       const RequestLimits& limits = kLimits) {
+                       const RequestLimits& limits = kPoolingLimits) {
   const std::string text = DumpJson(body);
   return parse(RequestBody(text), limits, options, terms);
 }
 
 /// The field at fault; empty for none.
 std::string Fault(Parse& parse, const Json& body, const PoolingOptions& options = kVectors,
-                  const RequestLimits& limits = kLimits) {
+                  const RequestLimits& limits = kPoolingLimits) {
   PoolingTerms terms;
   try {
     ParseBody(parse, body, options, terms, limits);
@@ -180,7 +180,7 @@ TEST(UnknownFieldsTest, AreRefusedWithTheNameThatWasProbablyMeant) {
   EXPECT_EQ(NearestField(std::string(100'000, 'a'), FieldsOf::kChat), "");
   EXPECT_TRUE(IsKnownField("mirostat", FieldsOf::kChat)) << "refused by name";
   EXPECT_FALSE(IsKnownField("messages", FieldsOf::kCompletions));
-  RequestLimits strict = kLimits, lenient = kLimits;
+  RequestLimits strict = kPoolingLimits, lenient = kPoolingLimits;
   const UnknownFields refused(false), ignored(true);
   strict.unknown = &refused;
   lenient.unknown = &ignored;
@@ -193,7 +193,7 @@ TEST(UnknownFieldsTest, AreRefusedWithTheNameThatWasProbablyMeant) {
 }
 
 TEST(SamplingDefaultsTest, AFieldOfTheRequestGoesBeforeTheModels) {
-  RequestLimits limits = kLimits;
+  RequestLimits limits = kPoolingLimits;
   limits.defaults = {.temperature = 0.5f, .top_p = 0.9f, .min_p = 0.1f, .repetition_penalty = 1.2f, .top_k = 7};
   const auto parse = [&](const std::string& body) {
     return ParseCompletionRequest(RequestBody(body), limits).sampling;

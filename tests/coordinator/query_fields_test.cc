@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-std::string ErrorOf(std::string_view query) {
+std::string QueryError(std::string_view query) {
   try {
     const QueryFields fields(query, {"a", "b"});
     (void)fields.Integer("a", -5, 100);
@@ -31,14 +31,14 @@ TEST(QueryFieldsTest, ValuesAreDecoded) {
 }
 
 TEST(QueryFieldsTest, WhatIsWrongIsNamed) {
-  EXPECT_EQ(ErrorOf("a=1&b=y"), "");
+  EXPECT_EQ(QueryError("a=1&b=y"), "");
   for (const char* query : {"a=101", "a=-6", "a=", "a=1x", "a=99999999999999999999", "a"})
-    EXPECT_THAT(ErrorOf(query), testing::HasSubstr("a must be from -5 to 100")) << query;
-  EXPECT_THAT(ErrorOf("b=z"), testing::HasSubstr("b must be one of x, y"));
-  EXPECT_THAT(ErrorOf("c=1"), testing::HasSubstr("the query takes a, b"));
-  EXPECT_THAT(ErrorOf("a=1&a=1"), testing::HasSubstr("a is there twice"));
+    EXPECT_THAT(QueryError(query), testing::HasSubstr("a must be from -5 to 100")) << query;
+  EXPECT_THAT(QueryError("b=z"), testing::HasSubstr("b must be one of x, y"));
+  EXPECT_THAT(QueryError("c=1"), testing::HasSubstr("the query takes a, b"));
+  EXPECT_THAT(QueryError("a=1&a=1"), testing::HasSubstr("a is there twice"));
   for (const char* query : {"a=%", "a=%1", "a=%zz", "a=%+1", "%q=1"})
-    EXPECT_THAT(ErrorOf(query), testing::HasSubstr("malformed")) << query;
+    EXPECT_THAT(QueryError(query), testing::HasSubstr("malformed")) << query;
 }
 
 TEST(BlockRangesTest, NeighboursAreOneRun) {

@@ -23,7 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr size_t kSegmentHead = 20, kRecordHead = 9;
-constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kRingMiB = int64_t{1} << 20;
 
 using Content = std::vector<std::pair<int, std::string>>;  // (type, payload) of each record
 
@@ -61,7 +61,7 @@ class RecordRingTest : public testing::Test {
   fs::path Segment(uint64_t number) const { return fs::path(journal_) / fmt::format("segment-{:012}.qj", number); }
 
   void Write(const Content& records) const {
-    RecordWriter writer(journal_, kMiB, 4 * kMiB);
+    RecordWriter writer(journal_, kRingMiB, 4 * kRingMiB);
     for (const auto& [type, payload] : records) writer.Append(static_cast<uint8_t>(type), BytesOf(payload));
   }
 
@@ -74,7 +74,7 @@ class RecordRingTest : public testing::Test {
     return records;
   }
 
-  std::string ErrorOfWriter(int64_t max_segment = kMiB, int64_t max_total = 4 * kMiB) const {
+  std::string ErrorOfWriter(int64_t max_segment = kRingMiB, int64_t max_total = 4 * kRingMiB) const {
     try {
       const RecordWriter writer(journal_, max_segment, max_total);
     } catch (const Error& error) {
@@ -144,7 +144,7 @@ TEST_F(RecordRingTest, TheFormatIsWhatTheHeaderSays) {
 }
 
 TEST_F(RecordRingTest, BufferedUntilFlush) {
-  RecordWriter writer(journal_, kMiB, 4 * kMiB);
+  RecordWriter writer(journal_, kRingMiB, 4 * kRingMiB);
   writer.Append(1, BytesOf("a"));
   EXPECT_EQ(Read(1), Content());
   writer.Flush();
@@ -298,7 +298,7 @@ TEST_F(RecordRingTest, APayloadIsBounded) {
   const size_t end = content.size();
   WriteFile(Segment(1),
             content + std::string("\1\0\0\4\1\041\352\305\212", 9));  // 64 MiB and 1 byte, with the right CRC
-  fs::resize_file(Segment(1), 80 * kMiB);
+  fs::resize_file(Segment(1), 80 * kRingMiB);
   RecordReader reader(journal_);
   reader.Open(1);
   EXPECT_EQ(Rest(reader), (Content{{1, "a"}}));
@@ -306,7 +306,7 @@ TEST_F(RecordRingTest, APayloadIsBounded) {
   EXPECT_EQ(reader.offset(), static_cast<int64_t>(end));
 
   const std::vector<std::byte> most(kMaxPayloadBytes + 1);
-  RecordWriter writer(journal_, 100 * kMiB, 200 * kMiB);
+  RecordWriter writer(journal_, 100 * kRingMiB, 200 * kRingMiB);
   writer.Append(1, std::span(most).first(kMaxPayloadBytes));
   writer.Append(1, BytesOf("before"));
   EXPECT_EQ(writer.error(), "");
@@ -363,7 +363,7 @@ TEST_F(RecordRingTest, ARenamedSegmentAndAnotherVersionAreErrors) {
 
 TEST_F(RecordRingTest, OneWriterForADirectory) {
   {
-    const RecordWriter writer(journal_, kMiB, 4 * kMiB);
+    const RecordWriter writer(journal_, kRingMiB, 4 * kRingMiB);
     EXPECT_THAT(ErrorOfWriter(), HasSubstr(journal_ + ": another server writes its journal here"));
     EXPECT_THAT(RecordReader(journal_).Segments(), ElementsAre(1));
   }
@@ -401,7 +401,7 @@ TEST_F(RecordRingTest, OnlyTheUserMayRead) {
 }
 
 TEST_F(RecordRingTest, AFullDiskTurnsTheWriterOff) {
-  RecordWriter writer(journal_, 10000, 4 * kMiB);
+  RecordWriter writer(journal_, 10000, 4 * kRingMiB);
   {
     const FileSizeLimit limit(100000);
     for (int i = 0; i < 200; ++i) writer.Append(1, BytesOf(fmt::format("{:0991}", i)));
@@ -435,13 +435,13 @@ TEST_F(RecordRingTest, AFullDiskTurnsTheWriterOff) {
 
 TEST_F(RecordRingTest, AFullDiskWithALargeRecordAndAtANewSegment) {
   {
-    RecordWriter writer(journal_, kMiB, 4 * kMiB);
+    RecordWriter writer(journal_, kRingMiB, 4 * kRingMiB);
     const FileSizeLimit limit(100000);
     writer.Append(1, BytesOf(std::string(200000, 'x')));
     EXPECT_THAT(writer.error(), HasSubstr("cannot write"));
   }
   {
-    RecordWriter writer(journal_, kMiB, 4 * kMiB);
+    RecordWriter writer(journal_, kRingMiB, 4 * kRingMiB);
     const FileSizeLimit limit(10);
     writer.StartSegment();
     EXPECT_THAT(writer.error(), HasSubstr(Segment(3).string() + ": cannot write"));
@@ -455,7 +455,7 @@ TEST_F(RecordRingTest, AFullDiskWithALargeRecordAndAtANewSegment) {
 }
 
 TEST_F(RecordRingTest, ANameThatIsTakenTurnsTheWriterOff) {
-  RecordWriter writer(journal_, kMiB, 4 * kMiB);
+  RecordWriter writer(journal_, kRingMiB, 4 * kRingMiB);
   fs::create_symlink("elsewhere", Segment(2));
   writer.StartSegment();
   EXPECT_THAT(writer.error(), HasSubstr(Segment(2).string() + ": cannot create: File exists"));

@@ -102,7 +102,7 @@ TEST(AuditLogTest, WritesVerbsOfKnownTokensWithTheirOutcome) {
   EXPECT_EQ(lines[2]["outcome"], "failed");
 }
 
-class LineLogTest : public ::testing::Test {
+class RequestLineLogTest : public ::testing::Test {
  protected:
   /// Waits until the file holds so many lines; other threads write it.
   static std::string TextOf(const std::string& path, int lines) {
@@ -118,7 +118,7 @@ class LineLogTest : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(LineLogTest, GoesOnInANewFileWhenTheOldOneWasMovedAway) {
+TEST_F(RequestLineLogTest, GoesOnInANewFileWhenTheOldOneWasMovedAway) {
   const std::string path = directory_ / "access.log";
   std::ofstream(path) << "before\n";
   LineLog log(path);
@@ -132,7 +132,7 @@ TEST_F(LineLogTest, GoesOnInANewFileWhenTheOldOneWasMovedAway) {
   EXPECT_EQ(TextOf(path, 1), "three\n");
 }
 
-TEST_F(LineLogTest, AFileThatCannotBeWrittenIsNamed) {
+TEST_F(RequestLineLogTest, AFileThatCannotBeWrittenIsNamed) {
   const std::string path = (directory_ / "no") + "/log";
   std::ofstream(directory_ / "no") << "a file";
   EXPECT_THROW(LineLog log(path), Error);

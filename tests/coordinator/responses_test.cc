@@ -15,7 +15,7 @@ ResponsesRequest Read(const std::string& text, const FindConversation& find = No
   return ChatOfResponses(OrderedJson::parse(text), find);
 }
 
-std::string Fault(const std::string& text) {
+std::string ResponsesFault(const std::string& text) {
   try {
     Read(text);
   } catch (const ApiError& error) {
@@ -76,20 +76,20 @@ TEST(ResponsesRequestTest, ConversationsGoOnWithoutTheirInstructions) {
 }
 
 TEST(ResponsesRequestTest, FaultsNameTheirPlace) {
-  EXPECT_EQ(Fault(R"({"input": "x", "nonsense": 1})"), "nonsense is not supported by this server");
-  EXPECT_EQ(Fault(R"({"input": "x", "background": true})"), "background is not supported by this server");
-  EXPECT_EQ(Fault(R"({"input": "x", "background": false, "nonsense": null})"), "");
-  EXPECT_EQ(Fault(R"({"input": "x", "metadata": {"a": 1}})"), "metadata.a must be a string");
-  EXPECT_EQ(Fault(R"({"input": "x", "prompt_cache_key": {}})"), "prompt_cache_key must be a string");
-  EXPECT_EQ(Fault(R"({"input": "x", "max_tool_calls": "1"})"), "max_tool_calls must be an integer");
-  EXPECT_EQ(Fault(R"({"input": "x", "parallel_tool_calls": 1})"), "parallel_tool_calls must be true or false");
-  EXPECT_EQ(Fault(R"({"input": "x", "include": "all"})"), "include is not supported by this server");
-  EXPECT_EQ(Fault(R"({"input": "x", "reasoning": "low"})"), "reasoning must be an object");
-  EXPECT_EQ(Fault(R"({"input": [{"role": "user"}]})"), "input[0].content is missing");
-  EXPECT_EQ(Fault(R"({"input": [{"type": "function_call", "name": "f"}]})"), "input[0].call_id is missing");
-  EXPECT_EQ(Fault(R"({"input": [{"type": "reasoning", "encrypted_content": "x"}]})"),
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "nonsense": 1})"), "nonsense is not supported by this server");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "background": true})"), "background is not supported by this server");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "background": false, "nonsense": null})"), "");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "metadata": {"a": 1}})"), "metadata.a must be a string");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "prompt_cache_key": {}})"), "prompt_cache_key must be a string");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "max_tool_calls": "1"})"), "max_tool_calls must be an integer");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "parallel_tool_calls": 1})"), "parallel_tool_calls must be true or false");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "include": "all"})"), "include is not supported by this server");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "reasoning": "low"})"), "reasoning must be an object");
+  EXPECT_EQ(ResponsesFault(R"({"input": [{"role": "user"}]})"), "input[0].content is missing");
+  EXPECT_EQ(ResponsesFault(R"({"input": [{"type": "function_call", "name": "f"}]})"), "input[0].call_id is missing");
+  EXPECT_EQ(ResponsesFault(R"({"input": [{"type": "reasoning", "encrypted_content": "x"}]})"),
             "input[0].encrypted_content is not supported by this server");
-  EXPECT_EQ(Fault(R"({"input": "x", "text": {"format": {"type": "text", "name": "x"}}})"),
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "text": {"format": {"type": "text", "name": "x"}}})"),
             "text.format.name is not supported by this server");
 }
 

@@ -22,7 +22,7 @@ using Type = SentencePieceModel::Type;
 
 std::string Folder(const std::string& name) { return std::string(QUIRE_TEST_DATA) + "/tokenizers/" + name; }
 
-std::string ErrorOf(const std::function<void()>& work) {
+std::string PieceError(const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
@@ -174,7 +174,7 @@ std::string Piece(const std::string& text, Type type, const std::string& score =
 
 TEST(SentencePieceFileTest, BrokenFilesAreRefusedWithThePlace) {
   const auto error = [](const std::string& bytes) {
-    return ErrorOf([&] {
+    return PieceError([&] {
       TokenizerData data;
       AddSentencePiece(ReadSentencePieceModel(bytes, "f.model"), "f.model", data);
       Tokenizer{data};
@@ -208,11 +208,11 @@ TEST(SentencePieceFileTest, BrokenFilesAreRefusedWithThePlace) {
 TEST(SentencePieceFileTest, EveryBeginningOfAFileEndsInAnErrorOrAModel) {
   const std::string whole = ModelBytes("sp_t5");
   for (size_t size = 0; size < whole.size(); size += 7)
-    EXPECT_NE(ErrorOf([&] { ReadSentencePieceModel(whole.substr(0, size), "f.model"); }), "") << size;
+    EXPECT_NE(PieceError([&] { ReadSentencePieceModel(whole.substr(0, size), "f.model"); }), "") << size;
 }
 
 TEST(HfDirectoryTest, WithoutATokenizerIsRefused) {
-  EXPECT_THAT(ErrorOf([] { TokenizerDataFromHf(HfTokenizerFiles(), "DIR"); }),
+  EXPECT_THAT(PieceError([] { TokenizerDataFromHf(HfTokenizerFiles(), "DIR"); }),
               HasSubstr("DIR: there is neither tokenizer.json nor tokenizer.model"));
 }
 
@@ -224,7 +224,7 @@ TEST(TokenizerJsonTest, WhatIsNotKnownIsRefusedByName) {
     json[Json::json_pointer(part)] = Json::parse(value);
     HfTokenizerFiles files;
     files.tokenizer_json = DumpJson(json);
-    return ErrorOf([&] { Tokenizer{TokenizerDataFromHf(files, "DIR")}; });
+    return PieceError([&] { Tokenizer{TokenizerDataFromHf(files, "DIR")}; });
   };
   EXPECT_EQ(error("/model/unk_id", "0"), "no error");
   EXPECT_THAT(error("/model/unk_id", "null"), HasSubstr("DIR/tokenizer.json: a Unigram model without unk_id"));
@@ -243,9 +243,9 @@ TEST(TokenizerJsonTest, WhatIsNotKnownIsRefusedByName) {
 }
 
 TEST(CharsmapTest, BrokenTablesAreRefusedOrHaveNoEntries) {
-  EXPECT_THAT(ErrorOf([] { Charsmap(std::string("\x08\0\0\0abcd", 8)); }), HasSubstr("says that its array has 8"));
-  EXPECT_THAT(ErrorOf([] { Charsmap(std::string("\x04\0\0\0abcdx", 9)); }), HasSubstr("does not end"));
-  EXPECT_THAT(ErrorOf([] { Charsmap(std::string("\x04\0\0\0abcd\xff\0", 10)); }), HasSubstr("not valid UTF-8"));
+  EXPECT_THAT(PieceError([] { Charsmap(std::string("\x08\0\0\0abcd", 8)); }), HasSubstr("says that its array has 8"));
+  EXPECT_THAT(PieceError([] { Charsmap(std::string("\x04\0\0\0abcdx", 9)); }), HasSubstr("does not end"));
+  EXPECT_THAT(PieceError([] { Charsmap(std::string("\x04\0\0\0abcd\xff\0", 10)); }), HasSubstr("not valid UTF-8"));
   const Charsmap astray(std::string("\x04\0\0\0\xff\xff\xff\x7f\0", 9));  // the root leads far outside
   EXPECT_EQ(astray.Longest("abc").length, 0u);
   const SentencePieceModel model = ReadSentencePieceModel(ModelBytes("sp_t5"), "");

@@ -15,7 +15,7 @@ namespace {
 using Blocks = std::vector<BlockId>;
 using Copies = std::vector<BlockCopyPair>;
 
-BlockManagerOptions Options(int num_blocks) {
+BlockManagerOptions StateOptions(int num_blocks) {
   BlockManagerOptions options;
   options.num_blocks = num_blocks;
   options.block_size = 4;
@@ -26,8 +26,8 @@ BlockManagerOptions Options(int num_blocks) {
   return options;
 }
 
-/// Tokens first, first + 1, and so on.
-std::vector<TokenId> Tokens(int count, TokenId first = 1) {
+/// PlacedTokens first, first + 1, and so on.
+std::vector<TokenId> PlacedTokens(int count, TokenId first = 1) {
   std::vector<TokenId> tokens(static_cast<size_t>(count));
   std::iota(tokens.begin(), tokens.end(), first);
   return tokens;
@@ -62,12 +62,12 @@ class SequenceStatesTest : public testing::Test {
   int Attach(Sequence& s) { return manager_->prefixes().Attach(s, s.num_tokens()); }
   size_t NumKept() const { return manager_->prefixes().checkpoints().all().size(); }
 
-  std::unique_ptr<BlockManager> manager_ = std::make_unique<BlockManager>(Options(40));
+  std::unique_ptr<BlockManager> manager_ = std::make_unique<BlockManager>(StateOptions(40));
   StepPlan plan_;
 };
 
 TEST_F(SequenceStatesTest, TheFirstStepTakesBlocksAndLaterOnesWriteInPlace) {
-  Sequence s = Prompt(Tokens(3));
+  Sequence s = Prompt(PlacedTokens(3));
   const GrowTarget target[] = {{&s, 3}};
   EXPECT_EQ(manager_->BlocksToGrow(target), 1 + 2);
   Compute(s, 3);
@@ -85,7 +85,7 @@ TEST_F(SequenceStatesTest, TheFirstStepTakesBlocksAndLaterOnesWriteInPlace) {
 }
 
 TEST_F(SequenceStatesTest, AForkSharesAndTheWriterCopiesAndTheLastOwnerWritesInPlace) {
-  Sequence a = Prompt(Tokens(3)), b = Prompt(Tokens(3));
+  Sequence a = Prompt(PlacedTokens(3)), b = Prompt(PlacedTokens(3));
   Compute(a, 2);
   manager_->Fork(a, b);
   const Blocks shared = a.state;
@@ -104,7 +104,7 @@ TEST_F(SequenceStatesTest, AForkSharesAndTheWriterCopiesAndTheLastOwnerWritesInP
 }
 
 TEST_F(SequenceStatesTest, AStateIsKeptAtThePromptsLastFullBlockAndTheSamePromptBeginsThere) {
-  Sequence a = Prompt(Tokens(9));
+  Sequence a = Prompt(PlacedTokens(9));
   EXPECT_EQ(manager_->states().CutAt(a, 0, 9), 8);
   Compute(a, 8);
   const Blocks kept = a.state;
@@ -114,7 +114,7 @@ TEST_F(SequenceStatesTest, AStateIsKeptAtThePromptsLastFullBlockAndTheSamePrompt
   EXPECT_EQ(NumKept(), 1u);
   EXPECT_EQ(manager_->pool().ref_count(kept[0]), 0) << "cached";
 
-  Sequence same = Prompt(Tokens(9));
+  Sequence same = Prompt(PlacedTokens(9));
   EXPECT_EQ(Attach(same), 8);
   EXPECT_EQ(same.state, kept);
   EXPECT_EQ(manager_->pool().ref_count(kept[0]), 1);
@@ -124,14 +124,14 @@ TEST_F(SequenceStatesTest, AStateIsKeptAtThePromptsLastFullBlockAndTheSamePrompt
   EXPECT_EQ(plan_.copies, (Copies{{kept[0], same.state[0]}, {kept[1], same.state[1]}}));
   EXPECT_EQ(NumKept(), 1u);
 
-  Sequence longer = Prompt(Tokens(7));
+  Sequence longer = Prompt(PlacedTokens(7));
   EXPECT_EQ(Attach(longer), 0) << "its keys and values are cached, but no state";
   EXPECT_EQ(longer.shared_prefix, 4);
   EXPECT_TRUE(longer.blocks.empty());
 }
 
 TEST_F(SequenceStatesTest, NoStateIsKeptInBlocksThatOthersNeed) {
-  Sequence a = Prompt(Tokens(9)), b = Prompt(Tokens(9));
+  Sequence a = Prompt(PlacedTokens(9)), b = Prompt(PlacedTokens(9));
   Compute(a, 8);
   const Blocks state = a.state;
   Grow(a, 9, manager_->num_free() - 1 - 1);  // one goes to the table
@@ -142,18 +142,18 @@ TEST_F(SequenceStatesTest, NoStateIsKeptInBlocksThatOthersNeed) {
 
   Compute(b, 9);
   EXPECT_EQ(NumKept(), 1u);
-  Sequence c = Prompt(Tokens(9));
+  Sequence c = Prompt(PlacedTokens(9));
   EXPECT_EQ(Attach(c), 8);
   Grow(c, 9, manager_->num_free());
   EXPECT_TRUE(plan_.copies.empty()) << "it writes where the state was kept";
   EXPECT_EQ(NumKept(), 0u);
-  Sequence d = Prompt(Tokens(9));
+  Sequence d = Prompt(PlacedTokens(9));
   EXPECT_EQ(Attach(d), 0);
 }
 
 TEST_F(SequenceStatesTest, TheSecondOfACommonPrefixKeepsItsStateAndTheThirdBeginsThere) {
   const auto prompt = [&](TokenId last) {
-    std::vector<TokenId> tokens = Tokens(8);
+    std::vector<TokenId> tokens = PlacedTokens(8);
     tokens.insert(tokens.end(), 5, last);
     return Prompt(tokens);
   };
@@ -169,10 +169,10 @@ TEST_F(SequenceStatesTest, TheSecondOfACommonPrefixKeepsItsStateAndTheThirdBegin
 }
 
 TEST_F(SequenceStatesTest, AShortWayIsNotWorthAState) {
-  BlockManagerOptions options = Options(40);
+  BlockManagerOptions options = StateOptions(40);
   options.state_spacing = 8;
   manager_ = std::make_unique<BlockManager>(options);
-  Sequence brief = Prompt(Tokens(8)), a = Prompt(Tokens(9)), b = Prompt(Tokens(14));
+  Sequence brief = Prompt(PlacedTokens(8)), a = Prompt(PlacedTokens(9)), b = Prompt(PlacedTokens(14));
   EXPECT_EQ(manager_->states().CutAt(brief, 0, 8), 8);
   Compute(brief, 8);
   EXPECT_EQ(NumKept(), 0u);
@@ -185,18 +185,18 @@ TEST_F(SequenceStatesTest, AShortWayIsNotWorthAState) {
 // What may be given away must never be half there.
 TEST_F(SequenceStatesTest, AStateIsForgottenWholeWhenABlockOfItOrBeforeItIsGivenAway) {
   for (const bool table_goes_first : {false, true}) {
-    manager_ = std::make_unique<BlockManager>(Options(8));
-    Sequence a = Prompt(Tokens(5));
+    manager_ = std::make_unique<BlockManager>(StateOptions(8));
+    Sequence a = Prompt(PlacedTokens(5));
     Compute(a, 4);
     manager_->states().KeepLast(a);
     EXPECT_EQ(NumKept(), 1u);
     if (table_goes_first) {  // the state is held while the blocks before it are not
-      Sequence holder = Prompt(Tokens(5));
+      Sequence holder = Prompt(PlacedTokens(5));
       EXPECT_EQ(Attach(holder), 4);
       manager_->Free(a);
       Blocks table = std::exchange(holder.blocks, {});
       manager_->Free(holder);
-      Sequence once_more = Prompt(Tokens(5));
+      Sequence once_more = Prompt(PlacedTokens(5));
       EXPECT_EQ(Attach(once_more), 4);
       once_more.blocks.clear();
       for (const BlockId block : table) {
@@ -208,7 +208,7 @@ TEST_F(SequenceStatesTest, AStateIsForgottenWholeWhenABlockOfItOrBeforeItIsGiven
     }
     manager_->Free(a);
     EXPECT_EQ(manager_->pool().num_cached(), 3);
-    Sequence other = Prompt(Tokens(12, 100));
+    Sequence other = Prompt(PlacedTokens(12, 100));
     Grow(other, 12);  // three blocks and a state: one of those that are cached goes
     EXPECT_EQ(NumKept(), 0u);
     EXPECT_EQ(Attach(a), 0);
@@ -217,7 +217,7 @@ TEST_F(SequenceStatesTest, AStateIsForgottenWholeWhenABlockOfItOrBeforeItIsGiven
 }
 
 TEST_F(SequenceStatesTest, AStateThatAnOutstandingStepComputesIsKeptOnceItsResultIsIn) {
-  Sequence a = Prompt(Tokens(9));
+  Sequence a = Prompt(PlacedTokens(9));
   Grow(a, 8);
   const Blocks state = a.state;
   a.num_in_flight = 8;
@@ -228,14 +228,14 @@ TEST_F(SequenceStatesTest, AStateThatAnOutstandingStepComputesIsKeptOnceItsResul
   manager_->Computed(a, 8);
   a.num_in_flight = 1;
   EXPECT_EQ(NumKept(), 1u);
-  Sequence same = Prompt(Tokens(9));
+  Sequence same = Prompt(PlacedTokens(9));
   EXPECT_EQ(Attach(same), 8);
   EXPECT_EQ(same.state, state);
 }
 
 TEST_F(SequenceStatesTest, OfTheGeneratedTokensTheLatestStateIsKept) {
-  manager_ = std::make_unique<BlockManager>(Options(100));
-  Sequence a = Prompt(Tokens(3));
+  manager_ = std::make_unique<BlockManager>(StateOptions(100));
+  Sequence a = Prompt(PlacedTokens(3));
   Compute(a, 3);
   const int stride = 4 * SequenceStates::kCheckpointBlocks;
   for (int count = 4; count <= 2 * stride + 1; ++count) {
@@ -249,7 +249,7 @@ TEST_F(SequenceStatesTest, OfTheGeneratedTokensTheLatestStateIsKept) {
 }
 
 TEST_F(SequenceStatesTest, SwappingTakesTheStateAlongAndKeepsWhatIsSharedShared) {
-  std::vector<Sequence> group = {Prompt(Tokens(3)), Prompt(Tokens(3))};
+  std::vector<Sequence> group = {Prompt(PlacedTokens(3)), Prompt(PlacedTokens(3))};
   Compute(group[0], 2);
   manager_->Fork(group[0], group[1]);
   EXPECT_EQ(DistinctBlocks(group), 1 + 2);
@@ -266,19 +266,19 @@ TEST_F(SequenceStatesTest, SwappingTakesTheStateAlongAndKeepsWhatIsSharedShared)
 }
 
 TEST_F(SequenceStatesTest, APinHoldsTheStateBehindItsPrefix) {
-  Sequence a = Prompt(Tokens(9));
+  Sequence a = Prompt(PlacedTokens(9));
   Compute(a, 9);
-  const Blocks found = manager_->prefixes().Find("", Tokens(13));
+  const Blocks found = manager_->prefixes().Find("", PlacedTokens(13));
   EXPECT_EQ(found.size(), 2u + 2u);
   EXPECT_TRUE(manager_->prefixes().checkpoints().Holds(found.back()));
-  EXPECT_TRUE(manager_->prefixes().Find("", Tokens(6)).empty()) << "no state is kept there";
+  EXPECT_TRUE(manager_->prefixes().Find("", PlacedTokens(6)).empty()) << "no state is kept there";
 }
 
 TEST_F(SequenceStatesTest, WithoutPrefixCachingNoPromptIsCut) {
-  BlockManagerOptions options = Options(40);
+  BlockManagerOptions options = StateOptions(40);
   options.prefix_caching = false;
   manager_ = std::make_unique<BlockManager>(options);
-  Sequence a = Prompt(Tokens(9));
+  Sequence a = Prompt(PlacedTokens(9));
   EXPECT_EQ(manager_->states().CutAt(a, 0, 9), 9);
   Compute(a, 9);
   manager_->states().KeepLast(a);
@@ -292,14 +292,14 @@ class EngineStatesTest : public testing::Test {
     options.scheduler.max_step_tokens = 64;
     options.scheduler.max_running = 8;
     options.scheduler.lookahead_tokens = 0;
-    options.blocks = Options(13);
+    options.blocks = StateOptions(13);
     options.max_model_len = 1000;
     options.plan_ahead = false;
     return options;
   }
   std::optional<std::string> Submit(RequestId id, int prompt, int max_tokens, int n = 1) {
     const auto first = static_cast<TokenId>(100 * id);
-    return engine_.Submit(test::MakeRequest(id, Tokens(prompt, first), max_tokens, sinks_[id], n));
+    return engine_.Submit(test::MakeRequest(id, PlacedTokens(prompt, first), max_tokens, sinks_[id], n));
   }
   void Run() {
     while (const StepPlan* plan = engine_.NextPlan(0)) {

@@ -8,7 +8,7 @@ namespace quire {
 namespace {
 
 using Clock = StepAnswers::Clock;
-constexpr auto kSecond = std::chrono::seconds(1);
+constexpr auto kAnswerSecond = std::chrono::seconds(1);
 
 StepPlan Plan(StepId step) {
   StepPlan plan;
@@ -30,7 +30,7 @@ class StepAnswersTest : public testing::Test {
  protected:
   StepAnswersTest() {
     steps_.Sent(Plan(1), 101, begin_);
-    steps_.Sent(Plan(2), 102, begin_ + kSecond);
+    steps_.Sent(Plan(2), 102, begin_ + kAnswerSecond);
   }
   Clock::time_point begin_ = Clock::now();
   StepAnswers steps_{2};
@@ -44,12 +44,12 @@ TEST_F(StepAnswersTest, AFastRankMayBeAStepAhead) {
   EXPECT_EQ(steps_.Answered(0, Answer(1, 0, 101, 7, 30)), 1u);
   EXPECT_FALSE(steps_.oldest().Missing());
   EXPECT_FALSE(steps_.oldest().Deviating());
-  const StepOutcome first = steps_.Take(begin_ + 5 * kSecond);
+  const StepOutcome first = steps_.Take(begin_ + 5 * kAnswerSecond);
   EXPECT_EQ(first.tokens.at(0).token, 7);
   EXPECT_EQ(first.times.compute_micros, 30u) << "of the slowest rank in this step";
   EXPECT_EQ(first.times.swap_micros, 15u);
   EXPECT_EQ(steps_.oldest().id, 2u);
-  EXPECT_EQ(steps_.oldest().begin, begin_ + 5 * kSecond) << "it could not begin before";
+  EXPECT_EQ(steps_.oldest().begin, begin_ + 5 * kAnswerSecond) << "it could not begin before";
   EXPECT_EQ(steps_.oldest().Missing(), 0);
   EXPECT_EQ(steps_.Answered(0, Answer(2, 0, 102, 8, 40)), 2u);
   EXPECT_EQ(steps_.Take(begin_).times.compute_micros, 900u);

@@ -10,11 +10,11 @@
 namespace quire {
 namespace {
 
-OrderedJson Parse(const std::string& text) { return OrderedJson::parse(text); }
+OrderedJson ParseOrdered(const std::string& text) { return OrderedJson::parse(text); }
 
-std::string Fault(const std::string& body) {
+std::string RuleFault(const std::string& body) {
   try {
-    ReadStructuredOutput(Parse(body));
+    ReadStructuredOutput(ParseOrdered(body));
   } catch (const ApiError& error) {
     EXPECT_EQ(error.status, 400);
     return error.param;
@@ -50,7 +50,7 @@ TEST(StructuredOutputTest, EverySpellingBecomesAGrammar) {
        {GrammarSource::kEbnf, "root ::= \"a\\\"\\\\\" | \"b\\u000ac\" | \"é\""}},
   };
   for (const auto& [body, grammar] : cases) {
-    const StructuredOutput found = ReadStructuredOutput(Parse(body));
+    const StructuredOutput found = ReadStructuredOutput(ParseOrdered(body));
     EXPECT_EQ(found.grammar.kind, grammar.kind) << body;
     EXPECT_EQ(found.grammar.text, grammar.text) << body;
     EXPECT_EQ(found.field.empty(), !grammar) << body;
@@ -59,11 +59,13 @@ TEST(StructuredOutputTest, EverySpellingBecomesAGrammar) {
 
 TEST(StructuredOutputTest, MembersKeepTheirOrder) {
   const char* schema = R"({"properties":{"z":{"type":"null"},"a":{"type":"null"}},"required":["z","a"]})";
-  EXPECT_EQ(ReadStructuredOutput(Parse(std::string("{\"guided_json\":") + schema + "}")).grammar.text, schema);
+  EXPECT_EQ(ReadStructuredOutput(ParseOrdered(std::string("{\"guided_json\":") + schema + "}")).grammar.text, schema);
 }
 
 /// Why a tag of this format is refused.
-std::string FormatFault(const std::string& format) { return WhyTagNotKept(Parse("{\"format\":" + format + "}")); }
+std::string FormatFault(const std::string& format) {
+  return WhyTagNotKept(ParseOrdered("{\"format\":" + format + "}"));
+}
 
 TEST(StructuralTagTest, EveryKindIsKnown) {
   for (const char* format : {
@@ -131,11 +133,12 @@ TEST(StructuralTagTest, WhatIsWrongIsNamedWithItsPlace) {
        "format.max_whitespace_cnt must be"},
   };
   for (const auto& [format, fault] : cases) EXPECT_TRUE(FormatFault(format).starts_with(fault)) << FormatFault(format);
-  EXPECT_EQ(WhyTagNotKept(Parse(R"({"type": "structural_tag"})")), "format is missing");
-  EXPECT_EQ(WhyTagNotKept(Parse(R"({"structures": [], "format": {"type": "any_text"}})")),
+  EXPECT_EQ(WhyTagNotKept(ParseOrdered(R"({"type": "structural_tag"})")), "format is missing");
+  EXPECT_EQ(WhyTagNotKept(ParseOrdered(R"({"structures": [], "format": {"type": "any_text"}})")),
             "structures is not supported");
-  EXPECT_EQ(Fault(R"({"response_format": {"type": "structural_tag", "format": {"type": "x"}}})"), "response_format");
-  EXPECT_EQ(Fault(R"({"structured_outputs": {"structural_tag": "{"}})"), "structured_outputs.structural_tag");
+  EXPECT_EQ(RuleFault(R"({"response_format": {"type": "structural_tag", "format": {"type": "x"}}})"),
+            "response_format");
+  EXPECT_EQ(RuleFault(R"({"structured_outputs": {"structural_tag": "{"}})"), "structured_outputs.structural_tag");
 }
 
 TEST(StructuralTagTest, NestingIsBounded) {
@@ -149,21 +152,22 @@ TEST(StructuralTagTest, NestingIsBounded) {
 }
 
 TEST(StructuredOutputTest, WhatIsWrongIsNamed) {
-  EXPECT_EQ(Fault(R"({"response_format": 5})"), "response_format");
-  EXPECT_EQ(Fault(R"({"response_format": {"type": "xml"}})"), "response_format");
-  EXPECT_EQ(Fault(R"({"response_format": {"type": "json_schema"}})"), "response_format.json_schema");
-  EXPECT_EQ(Fault(R"({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}})"),
+  EXPECT_EQ(RuleFault(R"({"response_format": 5})"), "response_format");
+  EXPECT_EQ(RuleFault(R"({"response_format": {"type": "xml"}})"), "response_format");
+  EXPECT_EQ(RuleFault(R"({"response_format": {"type": "json_schema"}})"), "response_format.json_schema");
+  EXPECT_EQ(RuleFault(R"({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}})"),
             "response_format.json_schema.schema");
-  EXPECT_EQ(Fault(R"({"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "strictly": true}}})"),
-            "response_format.json_schema.strictly");
-  EXPECT_EQ(Fault(R"({"structured_outputs": {"xml": "a"}})"), "structured_outputs.xml");
-  EXPECT_EQ(Fault(R"({"structured_outputs": {"json": {}, "regex": "a"}})"), "structured_outputs");
-  EXPECT_EQ(Fault(R"({"structured_outputs": {"choice": []}})"), "structured_outputs.choice");
-  EXPECT_EQ(Fault(R"({"guided_choice": ["a", ""]})"), "guided_choice");
-  EXPECT_EQ(Fault(R"({"guided_regex": 5})"), "guided_regex");
-  EXPECT_EQ(Fault(R"({"guided_json": "{"})"), "guided_json");
-  EXPECT_EQ(Fault(R"({"guided_json": {}, "guided_regex": "a"})"), "guided_regex");
-  EXPECT_EQ(Fault(R"({"response_format": {"type": "json_object"}, "guided_json": {}})"), "guided_json");
+  EXPECT_EQ(
+      RuleFault(R"({"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "strictly": true}}})"),
+      "response_format.json_schema.strictly");
+  EXPECT_EQ(RuleFault(R"({"structured_outputs": {"xml": "a"}})"), "structured_outputs.xml");
+  EXPECT_EQ(RuleFault(R"({"structured_outputs": {"json": {}, "regex": "a"}})"), "structured_outputs");
+  EXPECT_EQ(RuleFault(R"({"structured_outputs": {"choice": []}})"), "structured_outputs.choice");
+  EXPECT_EQ(RuleFault(R"({"guided_choice": ["a", ""]})"), "guided_choice");
+  EXPECT_EQ(RuleFault(R"({"guided_regex": 5})"), "guided_regex");
+  EXPECT_EQ(RuleFault(R"({"guided_json": "{"})"), "guided_json");
+  EXPECT_EQ(RuleFault(R"({"guided_json": {}, "guided_regex": "a"})"), "guided_regex");
+  EXPECT_EQ(RuleFault(R"({"response_format": {"type": "json_object"}, "guided_json": {}})"), "guided_json");
 }
 
 TEST(StructuredOutputTest, TextsOfJsonHaveTheBoundsOfBodies) {
@@ -173,14 +177,14 @@ TEST(StructuredOutputTest, TextsOfJsonHaveTheBoundsOfBodies) {
     return schema;
   };
   const auto quoted = [](const std::string& text) { return OrderedJson(text).dump(); };
-  EXPECT_EQ(Fault(R"({"guided_json":)" + quoted(nested(32)) + "}"), "");
+  EXPECT_EQ(RuleFault(R"({"guided_json":)" + quoted(nested(32)) + "}"), "");
   for (const std::string& text : {nested(33), nested(2000), std::string(R"({"type":"null","type":"null"})"),
                                   std::string(R"({"type":"null"} 1)"), std::string("{")}) {
-    EXPECT_EQ(Fault(R"({"guided_json":)" + quoted(text) + "}"), "guided_json");
-    EXPECT_EQ(Fault(R"({"structured_outputs":{"structural_tag":)" + quoted(text) + "}}"),
+    EXPECT_EQ(RuleFault(R"({"guided_json":)" + quoted(text) + "}"), "guided_json");
+    EXPECT_EQ(RuleFault(R"({"structured_outputs":{"structural_tag":)" + quoted(text) + "}}"),
               "structured_outputs.structural_tag");
   }
-  EXPECT_EQ(Fault(R"({"structured_outputs":{"structural_tag":"\"{}\""}})"), "structured_outputs.structural_tag")
+  EXPECT_EQ(RuleFault(R"({"structured_outputs":{"structural_tag":"\"{}\""}})"), "structured_outputs.structural_tag")
       << "the text of a text";
 }
 
@@ -217,7 +221,7 @@ TEST(SchemaCheckTest, WhatIsKeptToPasses) {
        R"({"oneOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}], "discriminator": {"propertyName": "k"}, "$defs": {)"
        R"("A": {"properties": {"k": {"const": "a"}}, "required": ["k"]}, )"
        R"("B": {"properties": {"k": {"const": "b"}}, "required": ["k"]}}})"}) {
-    EXPECT_EQ(WhyNotKept(Parse(schema)), "") << schema;
+    EXPECT_EQ(WhyNotKept(ParseOrdered(schema)), "") << schema;
   }
 }
 
@@ -232,13 +236,14 @@ TEST(SchemaCheckTest, WordsThatAskNothing_ArePassedOverAndListed) {
   };
   for (const auto& [schema, place] : cases) {
     for (const SchemaPromise promise : {SchemaPromise::kExact, SchemaPromise::kAsFarAs}) {
-      EXPECT_EQ(WhyNotKept(Parse(schema), promise), "") << schema;
-      EXPECT_TRUE(PassedOver(Parse(schema), promise).starts_with(std::string(place) + " ")) << schema;
+      EXPECT_EQ(WhyNotKept(ParseOrdered(schema), promise), "") << schema;
+      EXPECT_TRUE(PassedOver(ParseOrdered(schema), promise).starts_with(std::string(place) + " ")) << schema;
     }
   }
-  EXPECT_EQ(PassedOver(Parse(R"({"title": "T", "type": "array", "uniqueItems": false, "items": {"default": 1}})"),
-                       SchemaPromise::kAsFarAs),
-            "");
+  EXPECT_EQ(
+      PassedOver(ParseOrdered(R"({"title": "T", "type": "array", "uniqueItems": false, "items": {"default": 1}})"),
+                 SchemaPromise::kAsFarAs),
+      "");
 }
 
 TEST(SchemaCheckTest, WhatWouldBreakThePromise_IsNamedWithItsPlace) {
@@ -259,10 +264,10 @@ TEST(SchemaCheckTest, WhatWouldBreakThePromise_IsNamedWithItsPlace) {
       {R"({"allOf": [{"type": "object"}], "unevaluatedProperties": false})", "unevaluatedProperties"},
   };
   for (const auto& [schema, keyword] : cases) {
-    const std::string why = WhyNotKept(Parse(schema));
+    const std::string why = WhyNotKept(ParseOrdered(schema));
     EXPECT_TRUE(why.starts_with(std::string(keyword) + " ")) << schema << ": " << why;
-    EXPECT_EQ(WhyNotKept(Parse(schema), SchemaPromise::kAsFarAs), "") << schema;
-    EXPECT_NE(PassedOver(Parse(schema), SchemaPromise::kAsFarAs).find(keyword), std::string::npos) << schema;
+    EXPECT_EQ(WhyNotKept(ParseOrdered(schema), SchemaPromise::kAsFarAs), "") << schema;
+    EXPECT_NE(PassedOver(ParseOrdered(schema), SchemaPromise::kAsFarAs).find(keyword), std::string::npos) << schema;
   }
 }
 
@@ -282,8 +287,8 @@ TEST(SchemaCheckTest, WhatIsNoSchema_IsNamedWithItsPlaceUnderEveryPromise) {
   };
   for (const auto& [schema, place] : cases) {
     for (const SchemaPromise promise : {SchemaPromise::kExact, SchemaPromise::kAsFarAs})
-      EXPECT_TRUE(WhyNotKept(Parse(schema), promise).starts_with(place))
-          << schema << WhyNotKept(Parse(schema), promise);
+      EXPECT_TRUE(WhyNotKept(ParseOrdered(schema), promise).starts_with(place))
+          << schema << WhyNotKept(ParseOrdered(schema), promise);
   }
 }
 
@@ -293,10 +298,10 @@ TEST(StructuredOutputTest, SchemasThatAreNotStrict_LetPassWhatTheClientCanCheck)
                        R"({"type": "array", "uniqueItems": true})") +
            strict + "}}}";
   };
-  EXPECT_EQ(Fault(body("")), "");
-  EXPECT_EQ(Fault(body(R"(, "strict": false)")), "");
-  EXPECT_EQ(Fault(body(R"(, "strict": true)")), "response_format.json_schema.schema");
-  EXPECT_EQ(Fault(R"({"guided_json": {"type": "array", "uniqueItems": true}})"), "guided_json");
+  EXPECT_EQ(RuleFault(body("")), "");
+  EXPECT_EQ(RuleFault(body(R"(, "strict": false)")), "");
+  EXPECT_EQ(RuleFault(body(R"(, "strict": true)")), "response_format.json_schema.schema");
+  EXPECT_EQ(RuleFault(R"({"guided_json": {"type": "array", "uniqueItems": true}})"), "guided_json");
 }
 
 }  // namespace

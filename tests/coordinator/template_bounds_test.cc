@@ -32,7 +32,7 @@ MarkedText RenderWith(const std::string& source, const Json& messages) {
   return ChatTemplate(data).Render(messages, true);
 }
 
-std::string ErrorOf(const std::string& source, const Json& messages = Json::array()) {
+std::string TemplateError(const std::string& source, const Json& messages = Json::array()) {
   try {
     RenderWith(source, messages);
   } catch (const Error& error) {
@@ -50,7 +50,7 @@ std::string ErrorOnSmallStack(const std::string& source) {
   pthread_t thread;
   const auto run = [](void* data) -> void* {
     auto& [in, out] = *static_cast<std::pair<std::string, std::string>*>(data);
-    out = ErrorOf(in);
+    out = TemplateError(in);
     return nullptr;
   };
   EXPECT_EQ(pthread_create(&thread, &attributes, run, &work), 0);
@@ -118,8 +118,8 @@ TEST(TemplateDepthTest, DeepValuesArePrintedComparedAndDestroyedWithinTheBound) 
   }
   EXPECT_THAT(ErrorOnSmallStack(deep + "{{ n.x | map(" + Repeated("'map', ", 20000) + "'first') | list }}"),
               AnyOf(HasSubstr("too deep"), IsTooMuch()));
-  EXPECT_THAT(ErrorOf("{% set l = [] %}{% set x = l.append(l) %}{{ l }}"), HasSubstr("hold itself"));
-  EXPECT_THAT(ErrorOf("{% set n = namespace(x=1) %}{% set n.x = [n] %}"), HasSubstr("hold itself"));
+  EXPECT_THAT(TemplateError("{% set l = [] %}{% set x = l.append(l) %}{{ l }}"), HasSubstr("hold itself"));
+  EXPECT_THAT(TemplateError("{% set n = namespace(x=1) %}{% set n.x = [n] %}"), HasSubstr("hold itself"));
 }
 
 TEST(TemplateDepthTest, TheParserRefusesWhatItWouldRecurseInto) {
@@ -130,8 +130,9 @@ TEST(TemplateDepthTest, TheParserRefusesWhatItWouldRecurseInto) {
   EXPECT_THAT(ErrorOnSmallStack("{{ " + Repeated("not ", 20000) + "1 }}"), HasSubstr("too long"));
   EXPECT_THAT(ErrorOnSmallStack("{{ " + std::string(5000, '-') + "1 }}"), StartsWith("template:"));
   EXPECT_THAT(ErrorOnSmallStack(Repeated("{% if 1 %}", 5000)), HasSubstr("nested too deep"));
-  EXPECT_THAT(ErrorOf("{{ " + std::string(800'000, ' ') + "1 }}"), HasSubstr("larger than"));
-  const double seconds = SecondsOf([] { EXPECT_EQ(ErrorOf("{{ " + Repeated("'a'", 85'000) + " }}"), "no error"); });
+  EXPECT_THAT(TemplateError("{{ " + std::string(800'000, ' ') + "1 }}"), HasSubstr("larger than"));
+  const double seconds =
+      SecondsOf([] { EXPECT_EQ(TemplateError("{{ " + Repeated("'a'", 85'000) + " }}"), "no error"); });
   EXPECT_LT(seconds, 10) << "strings beside each other are put together once";
 }
 
@@ -192,7 +193,7 @@ TEST(TemplateWorkTest, WhatRunsOrGrowsWithoutEndIsStopped) {
   double longest = 0;
   for (const std::string& source : templates) {
     const double seconds = SecondsOf([&] {
-      EXPECT_THAT(ErrorOf(source), AnyOf(IsTooMuch(), HasSubstr("writes too much"))) << source.substr(0, 200);
+      EXPECT_THAT(TemplateError(source), AnyOf(IsTooMuch(), HasSubstr("writes too much"))) << source.substr(0, 200);
     });
     longest = std::max(longest, seconds);
     EXPECT_LT(seconds, 10) << source.substr(0, 200);
@@ -255,7 +256,7 @@ TEST(TemplateWorkTest, WhoeverAskedMayCallItOff) {
 }
 
 TEST(TemplateWorkTest, ARefusalIsNotRepeatedAtAnyLength) {
-  const std::string error = ErrorOf("{{ raise_exception('\\u00e9' * 1000000) }}");
+  const std::string error = TemplateError("{{ raise_exception('\\u00e9' * 1000000) }}");
   EXPECT_THAT(error, HasSubstr("\u00e9..."));
   EXPECT_LT(error.size(), 1100u);
 }

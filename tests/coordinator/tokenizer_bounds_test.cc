@@ -43,7 +43,7 @@ TokenizerData DataWith(const std::vector<std::string>& patterns) {
   return data;
 }
 
-std::string ErrorOf(const std::function<void()>& work) {
+std::string TokenizerError(const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
@@ -52,36 +52,37 @@ std::string ErrorOf(const std::function<void()>& work) {
   return "no error";
 }
 
-std::string Repeated(std::string_view text, size_t bytes) {
+std::string RepeatedText(std::string_view text, size_t bytes) {
   std::string out;
   while (out.size() < bytes) out += text;
   return out;
 }
 
 TEST(SplitterBoundsTest, APatternThatMovesTheBeginOfItsMatchIsRefused) {
-  EXPECT_THAT(ErrorOf([] { Splitter(R"(ab\Kc)"); }), HasSubstr("at character 2: \\K"));
-  EXPECT_THAT(ErrorOf([] { Splitter(R"((?(DEFINE)(?<k>a\K))(?=(?&k)))"); }), HasSubstr("\\K"));
-  EXPECT_THAT(ErrorOf([] { Splitter(R"((?=a\K))"); }), HasSubstr("\\K"));
+  EXPECT_THAT(TokenizerError([] { Splitter(R"(ab\Kc)"); }), HasSubstr("at character 2: \\K"));
+  EXPECT_THAT(TokenizerError([] { Splitter(R"((?(DEFINE)(?<k>a\K))(?=(?&k)))"); }), HasSubstr("\\K"));
+  EXPECT_THAT(TokenizerError([] { Splitter(R"((?=a\K))"); }), HasSubstr("\\K"));
   EXPECT_EQ(Split(R"(\\K|a)", "xa\\Ky"), (std::vector<std::string_view>{"x", "a", "\\K", "y"})) << "no escape";
 }
 
 TEST(SplitterBoundsTest, ErrorsGiveThePlaceInThePatternAsItIsWritten) {
-  EXPECT_THAT(ErrorOf([] { Splitter(R"(\s\S(a)"); }), HasSubstr("at character 6: "));
-  EXPECT_THAT(ErrorOf([] { Splitter(R"(\s\s\s\C)"); }), HasSubstr("at character 8: "));
-  EXPECT_THAT(ErrorOf([] { Splitter(std::string(17 << 10, 'a')); }), HasSubstr("at most 16384"));
-  EXPECT_THAT(ErrorOf([] { Splitter("((((a{999}){999}){999}){999})"); }), HasSubstr("too large"));
-  EXPECT_THAT(ErrorOf([&] {
+  EXPECT_THAT(TokenizerError([] { Splitter(R"(\s\S(a)"); }), HasSubstr("at character 6: "));
+  EXPECT_THAT(TokenizerError([] { Splitter(R"(\s\s\s\C)"); }), HasSubstr("at character 8: "));
+  EXPECT_THAT(TokenizerError([] { Splitter(std::string(17 << 10, 'a')); }), HasSubstr("at most 16384"));
+  EXPECT_THAT(TokenizerError([] { Splitter("((((a{999}){999}){999}){999})"); }), HasSubstr("too large"));
+  EXPECT_THAT(TokenizerError([&] {
                 Tokenizer{DataWith({R"(\p{N})", "a(b"})};
               }),
               HasSubstr("tokenizer: pattern 2 of 2, \"a(b\": at character 3: "));
-  EXPECT_THAT(ErrorOf([&] { Tokenizer{DataWith(std::vector<std::string>(33, "a"))}; }), HasSubstr("33 patterns"));
+  EXPECT_THAT(TokenizerError([&] { Tokenizer{DataWith(std::vector<std::string>(33, "a"))}; }),
+              HasSubstr("33 patterns"));
 }
 
 TEST(SplitterBoundsTest, EmptyMatchesAndAssertionsMoveOn) {
   EXPECT_EQ(Split("x*", "axxb"), (std::vector<std::string_view>{"a", "xx", "b"}));
   EXPECT_EQ(Split("(?=b)", "aébb"), (std::vector<std::string_view>{"aébb"}));
   EXPECT_EQ(Split("(?<=b)a|", "bab"), (std::vector<std::string_view>{"b", "a", "b"}));
-  const std::string text = Repeated("é", 200'000);
+  const std::string text = RepeatedText("é", 200'000);
   EXPECT_EQ(Split("(?=$)", text).size(), 1u);
 }
 
@@ -92,12 +93,13 @@ TEST(SplitterBoundsTest, PatternsThatTakeTooLongAreStopped) {
        {"(?=.*.*=)a", "(?=.*=)a", "(?=.*[ab]*+=)a", "(?=[ab]*=)[ab]", "(?=(a+)+=)a", "(a|aa)+=", "(?:a|a)*+=|(?=.*b)a",
         "(?=.*?b)a", "(*NO_JIT)(?=.*.*=)a", "(*NO_JIT)(?=(a+)+=)a", "(?=.*(?(R)x|=))a", "((?=.*=)|a)+?b"}) {
     const auto begin = ThreadTime();
-    EXPECT_THAT(ErrorOf([&] { Split(pattern, text, std::chrono::milliseconds(200)); }),
+    EXPECT_THAT(TokenizerError([&] { Split(pattern, text, std::chrono::milliseconds(200)); }),
                 AnyOf(HasSubstr("takes more than 0.2 s to split"), HasSubstr("too intricate"), "no error"))
         << pattern;
     EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(5)) << pattern;
   }
-  EXPECT_THAT(ErrorOf([&] { Split("(?=.*=)a", text, std::chrono::milliseconds(200)); }), HasSubstr("takes more than"));
+  EXPECT_THAT(TokenizerError([&] { Split("(?=.*=)a", text, std::chrono::milliseconds(200)); }),
+              HasSubstr("takes more than"));
 }
 
 TEST(SplitterBoundsTest, NobodySplitsForAClientThatIsGone) {
@@ -124,9 +126,9 @@ TEST(SplitterBoundsTest, OnlyKnownPatternsAreLinear) {
 
 TEST(SplitterBoundsTest, TheTimeIsOfAllPiecesTogether) {
   const Tokenizer tokenizer(DataWith({R"(\p{N})", "(?=.*[ab]*=)[ab]"}));
-  const std::string text = Repeated(std::string(3000, 'a') + "1", 200'000);
+  const std::string text = RepeatedText(std::string(3000, 'a') + "1", 200'000);
   const auto begin = ThreadTime();
-  EXPECT_THAT(ErrorOf([&] { tokenizer.EncodePrompt(text, false); }),
+  EXPECT_THAT(TokenizerError([&] { tokenizer.EncodePrompt(text, false); }),
               AnyOf(HasSubstr("takes more than 2.8 s"), HasSubstr("too intricate")));
   EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(20));
 }
@@ -139,7 +141,7 @@ TEST(SplitterBoundsTest, TextsThatShareABudgetHaveItsTimeTogether) {
   const auto encode = [&] {
     for (; texts < 100'000; ++texts) tokenizer.EncodePrompt(text, false, {.splitting = &shared});
   };
-  EXPECT_THAT(ErrorOf(encode), HasSubstr("takes more than 0.3 s"));
+  EXPECT_THAT(TokenizerError(encode), HasSubstr("takes more than 0.3 s"));
   EXPECT_GT(texts, 0) << "each by itself is well within it";
 }
 
@@ -148,11 +150,13 @@ TEST(SplitterBoundsTest, KnownPatternsTakeHostileTextsWithinTheirBudget) {
   for (const char* pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200kPattern, kTekkenPattern}) {
     // The last one's stack has room for words of some hundred thousand letters.
     const size_t bytes = pattern == kTekkenPattern ? 256 << 10 : 1 << 20;
-    std::string marks = Repeated("\u0301\u0323", bytes), indented = Repeated(std::string(1000, ' ') += 'a', bytes);
+    std::string marks = RepeatedText("\u0301\u0323", bytes),
+                indented = RepeatedText(std::string(1000, ' ') += 'a', bytes);
     for (const std::string& text :
-         {std::string(bytes, ' '), std::string(bytes, ' ') += 'a', Repeated(" \n", bytes), std::string(bytes, 'A'),
-          std::string(bytes, 'a'), Repeated("Aa", bytes), marks, indented, std::string(bytes, '!'),
-          std::string(bytes, '7'), std::string(bytes, '\''), Repeated("\u6f22", bytes), Repeated("\r\n\r", bytes)}) {
+         {std::string(bytes, ' '), std::string(bytes, ' ') += 'a', RepeatedText(" \n", bytes), std::string(bytes, 'A'),
+          std::string(bytes, 'a'), RepeatedText("Aa", bytes), marks, indented, std::string(bytes, '!'),
+          std::string(bytes, '7'), std::string(bytes, '\''), RepeatedText("\u6f22", bytes),
+          RepeatedText("\r\n\r", bytes)}) {
       const auto begin = ThreadTime();
       size_t cut = 0;
       for (const std::string_view piece : Split(pattern, text)) cut += piece.size();
@@ -171,8 +175,8 @@ TEST(AddedTokensBoundsTest, ManyTokensOfOneBeginningCostNoMoreThanOne) {
   }
   const Tokenizer tokenizer(data);
   for (const std::string& text :
-       {std::string(1 << 20, '<'), Repeated("<|", 1 << 20), Repeated("<|reserved_special_token_", 1 << 20),
-        Repeated(data.tokens[1234], 1 << 20)}) {
+       {std::string(1 << 20, '<'), RepeatedText("<|", 1 << 20), RepeatedText("<|reserved_special_token_", 1 << 20),
+        RepeatedText(data.tokens[1234], 1 << 20)}) {
     for (const char mark : {MarkedText::kFromUser, MarkedText::kTrusted}) {
       const auto begin = ThreadTime();
       const std::vector<TokenId> tokens = tokenizer.Encode(MarkedText(text, mark));
@@ -182,7 +186,7 @@ TEST(AddedTokensBoundsTest, ManyTokensOfOneBeginningCostNoMoreThanOne) {
     }
   }
   data.added[7].text = std::string(2000, 'a');
-  EXPECT_THAT(ErrorOf([&] { Tokenizer{data}; }), HasSubstr("added token 7 has 2000 bytes, at most 1024"));
+  EXPECT_THAT(TokenizerError([&] { Tokenizer{data}; }), HasSubstr("added token 7 has 2000 bytes, at most 1024"));
 }
 
 TEST(AddedTokensBoundsTest, TheLongestThatIsTrustedIsTaken) {
@@ -208,8 +212,8 @@ TEST(UnigramBoundsTest, HostileTextsTakeLinearTime) {
   const Tokenizer tokenizer(data);
   const size_t bytes = 1 << 20;
   for (const std::string& text :
-       {std::string(bytes / 4, 'a'), Repeated("\u6f22", bytes), std::string(bytes, ' ') += 'a', Repeated("a ", bytes),
-        Repeated("e\u0301\u0323", bytes)}) {
+       {std::string(bytes / 4, 'a'), RepeatedText("\u6f22", bytes), std::string(bytes, ' ') += 'a',
+        RepeatedText("a ", bytes), RepeatedText("e\u0301\u0323", bytes)}) {
     const auto begin = ThreadTime();
     EXPECT_FALSE(tokenizer.EncodePrompt(text, false).empty());
     EXPECT_FALSE(tokenizer.SurelyExceeds(text, 1));
@@ -226,7 +230,7 @@ TEST(UnigramBoundsTest, PiecesAndScoresOutOfBoundsAreRefused) {
   data.tokens = {"<unk>", std::string(2000, 'a')};
   const auto error = [&](const UnigramModel& model) {
     data.unigram = model;
-    return ErrorOf([&] { Tokenizer{data}; });
+    return TokenizerError([&] { Tokenizer{data}; });
   };
   EXPECT_THAT(error({.pieces = {{1, 0}}}), HasSubstr("piece 1 has 2000 bytes, at most 256"));
   EXPECT_THAT(error({.pieces = {{2, 0}}}), HasSubstr("piece 2 of 2"));
@@ -241,9 +245,11 @@ TEST(NormalizerBoundsTest, TextsDoNotGrowWithoutEnd) {
   SplitBudget budget(0);
   std::string storage;
   EXPECT_EQ(grows.Apply("b", storage, budget), "b");
-  EXPECT_THAT(ErrorOf([&] { grows.Apply(std::string(100'000, 'a'), storage, budget); }), HasSubstr("grows too long"));
-  EXPECT_THAT(ErrorOf([] { Normalizer({normalize::Prepend{std::string(2000, 'a')}}); }), HasSubstr("at most 1024"));
-  EXPECT_THAT(ErrorOf([] { Normalizer({normalize::Replace{"a(", true, ""}}); }), HasSubstr("at character 2"));
+  EXPECT_THAT(TokenizerError([&] { grows.Apply(std::string(100'000, 'a'), storage, budget); }),
+              HasSubstr("grows too long"));
+  EXPECT_THAT(TokenizerError([] { Normalizer({normalize::Prepend{std::string(2000, 'a')}}); }),
+              HasSubstr("at most 1024"));
+  EXPECT_THAT(TokenizerError([] { Normalizer({normalize::Replace{"a(", true, ""}}); }), HasSubstr("at character 2"));
 }
 
 TEST(NfcTest, EqualsTheLibrarysOnTextsOfAllKinds) {
@@ -284,7 +290,7 @@ TEST(UnicodeFormTest, IsThatOfUnicode9) {
 /// A million marks on one letter took minutes.
 TEST(NfcTest, RunsOfMarksAreNotQuadratic) {
   const auto begin = ThreadTime();
-  const std::string text = std::string("e").append(Repeated("\u0301\u0323", 2 << 20));
+  const std::string text = std::string("e").append(RepeatedText("\u0301\u0323", 2 << 20));
   const std::string normal = ToForm(text, UnicodeForm::kNfc);
   EXPECT_EQ(normal.size(), text.size());
   EXPECT_EQ(normal.substr(0, 5), "\u1eb9\u0323") << "the mark below goes first";

@@ -22,8 +22,8 @@ namespace {
 
 /// Compares with what HF tokenizers did (tests/golden/make_text_golden.py) or, where control tokens are text like any
 /// other, sentencepiece. There are at least so many cases.
-void ExpectCases(const Tokenizer& tokenizer, const std::string& path, size_t least = 1000,
-                 char mark = MarkedText::kTrusted) {
+void ExpectTokenizerCases(const Tokenizer& tokenizer, const std::string& path, size_t least = 1000,
+                          char mark = MarkedText::kTrusted) {
   const Json cases = ParseJson(ReadTextFile(path, 512 << 20), path, {.max_depth = 8, .max_nodes = 50'000'000});
   ASSERT_GE(cases["encode"].size(), least);
   int wrong = 0;
@@ -54,7 +54,9 @@ class SmallTokenizerTest : public testing::TestWithParam<std::string> {
   Tokenizer tokenizer_{TokenizerDataFromHf(directory_)};
 };
 
-TEST_P(SmallTokenizerTest, EqualsHfOnGeneratedAndHostileText) { ExpectCases(tokenizer_, directory_ + "/cases.json"); }
+TEST_P(SmallTokenizerTest, EqualsHfOnGeneratedAndHostileText) {
+  ExpectTokenizerCases(tokenizer_, directory_ + "/cases.json");
+}
 
 TEST_P(SmallTokenizerTest, NoTextIsLongerThanItsTokensCanBe) {
   const Json cases =
@@ -96,7 +98,7 @@ class StepsTest : public testing::TestWithParam<std::string> {
   Tokenizer tokenizer_{TokenizerDataFromHf(directory_)};
 };
 
-TEST_P(StepsTest, EqualHf) { ExpectCases(tokenizer_, directory_ + "/cases.json", 250); }
+TEST_P(StepsTest, EqualHf) { ExpectTokenizerCases(tokenizer_, directory_ + "/cases.json", 250); }
 
 TEST_P(StepsTest, NoTextIsLongerThanItsTokensCanBe) {
   const Json cases = ParseJson(ReadTextFile(directory_ + "/cases.json", 64 << 20), "cases", {.max_nodes = 2'000'000});
@@ -341,7 +343,8 @@ TEST(RealTokenizerTest, EqualsHf) {
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const MappedFile file(path);
   const GgufFile gguf = ReadGguf(file.bytes(), file.path());
-  ExpectCases(Tokenizer(TokenizerDataFromGguf(gguf)), std::string(QUIRE_TEST_DATA) + "/tokenizer_smollm2.json");
+  ExpectTokenizerCases(Tokenizer(TokenizerDataFromGguf(gguf)),
+                       std::string(QUIRE_TEST_DATA) + "/tokenizer_smollm2.json");
 }
 
 // Large vocabularies that people use, in folders that tests/golden/compare_tokenizers.py makes. There are none in a run
@@ -360,14 +363,15 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(VocabularyTest);
 
 TEST_P(VocabularyTest, EqualsOthers) {
   if (std::filesystem::exists(GetParam() + "/tokenizer.model")) {
-    return ExpectCases(Tokenizer(TokenizerDataFromHf(GetParam())), GetParam() + "/cases.json", 1000,
-                       MarkedText::kFromUser);
+    return ExpectTokenizerCases(Tokenizer(TokenizerDataFromHf(GetParam())), GetParam() + "/cases.json", 1000,
+                                MarkedText::kFromUser);
   }
   const std::string vocabulary = GetParam() + "/vocabulary.gguf";
   if (!std::filesystem::exists(vocabulary))
-    return ExpectCases(Tokenizer(TokenizerDataFromHf(GetParam())), GetParam() + "/cases.json");
+    return ExpectTokenizerCases(Tokenizer(TokenizerDataFromHf(GetParam())), GetParam() + "/cases.json");
   const MappedFile file(vocabulary);
-  ExpectCases(Tokenizer(TokenizerDataFromGguf(ReadGguf(file.bytes(), file.path()))), GetParam() + "/cases.json");
+  ExpectTokenizerCases(Tokenizer(TokenizerDataFromGguf(ReadGguf(file.bytes(), file.path()))),
+                       GetParam() + "/cases.json");
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, VocabularyTest, testing::ValuesIn(Vocabularies()),

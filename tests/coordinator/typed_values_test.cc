@@ -80,7 +80,7 @@ TEST(TypedValues, KnowWhatASchemaSaysOfOtherNames) {
   EXPECT_EQ(TypedValue(tool, "b", "5"), "\"5\"");
 }
 
-constexpr TokenId kStop = 0;
+constexpr TokenId kTypedStop = 0;
 
 /// One tool's calls in one form, byte by byte.
 class Calls {
@@ -91,7 +91,7 @@ class Calls {
     use->choice.mode = ToolChoice::kRequired;
     use->parallel = false;
     shape_ = {{format, ReasoningFormat::kNone}, ReasoningStart::kNone, use};
-    Vocabulary vocabulary{{""}, {kStop}};
+    Vocabulary vocabulary{{""}, {kTypedStop}};
     for (int byte = 0; byte < 256; ++byte) vocabulary.bytes.emplace_back(1, static_cast<char>(byte));
     for (const char* more : {"</parameter>", "</arg_value>", "</arg_key>", "</function>", "</tool_call>", "true", "12"})
       vocabulary.bytes.emplace_back(more);

@@ -12,20 +12,20 @@ namespace {
 using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRanks = 3;
+constexpr int kGroupRanks = 3;
 constexpr auto kPatience = std::chrono::seconds(30);
 
 /// Ranks that have joined and been sent the plan of step 1.
 class WorkerGroupTest : public testing::Test {
  protected:
   WorkerGroupTest() {
-    for (Rank rank = 0; rank < kRanks; ++rank) {
+    for (Rank rank = 0; rank < kGroupRanks; ++rank) {
       ranks_.push_back(Channel::Connect(group_.data_endpoint(), WorkerIdentity(1, rank)));
       const JoinMessage join{.build = kBuildVersion,
                              .host = "host" + std::to_string(rank),
                              .pid = 100 + rank,
                              .rank = rank,
-                             .world_size = kRanks};
+                             .world_size = kGroupRanks};
       EXPECT_TRUE(ranks_.back().Send("", Encode(join, 1, 0)));
     }
     group_.AwaitJoined(kPatience);
@@ -59,7 +59,7 @@ class WorkerGroupTest : public testing::Test {
   }
 
   TemporaryDirectory directory_;
-  WorkerGroup group_{{.ranks = {.size = kRanks},
+  WorkerGroup group_{{.ranks = {.size = kGroupRanks},
                       .data_endpoint = "ipc://" + directory_ / "data",
                       .ctrl_endpoint = "ipc://" + directory_ / "data.ctrl"}};
   std::vector<Channel> ranks_;

@@ -1,9 +1,13 @@
 #pragma once
 
 #include "kernels/cpu/isa/intrinsics_plain.h"
+#include "kernels/cpu/isa/table.h"
 
 // An instruction set that no processor has: VNNI's products, spelled out, so that what is built on them runs anywhere.
 namespace quire::kernels::QUIRE_ISA {
+
+/// The table of the same vectors without products of bytes; it computes all that multiplies no integers.
+inline const IsaTable& WithoutByteProducts() { return baseline::Table(); }
 
 /// sum[i] += a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1]
 inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {

@@ -1,10 +1,16 @@
-// The main program of every test file. A skip is seen: a file whose cases all skip exits with 77, which ctest shows as
-// skipped, and every reason goes to the file that QUIRE_SKIP_LOG names, where tests/skips.py judges it.
+// The main program of every test program. A program holds the test files of a folder;
+// `--file=coordinator/scheduler_test` runs the cases of one file, and ctest has an entry for each file. A skip is seen:
+// a run whose cases all skip exits with 77, which ctest shows as skipped, and every reason goes to the file that
+// QUIRE_SKIP_LOG names, where tests/skips.py judges it.
+#include <fnmatch.h>
 #include <gmock/gmock.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace {
 
@@ -33,11 +39,49 @@ class SkipLog : public testing::EmptyTestEventListener {
   bool in_test_ = false, skipped_all_ = false;
 };
 
+/// Whether a case's full name fits one of the patterns, which colons separate: `*` stands for any text, `?` for a sign.
+bool Fits(const std::string& name, const std::string& patterns) {
+  std::istringstream all(patterns);
+  for (std::string pattern; std::getline(all, pattern, ':');)
+    if (::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0) return true;
+  return false;
+}
+
+/// Narrows gtest's filter, "YES:YES-NO:NO", to the cases that stand in tests/FILE.cc. Returns whether there are any.
+bool KeepCasesOf(std::string_view file) {
+  const std::string filter = GTEST_FLAG_GET(filter), end = "/" + std::string(file) + ".cc";
+  const size_t minus = filter.find('-');
+  const std::string wanted = minus == 0 ? "*" : filter.substr(0, minus);
+  const std::string unwanted = minus == std::string::npos ? "" : filter.substr(minus + 1);
+  std::string kept;
+  bool any = false;
+  const testing::UnitTest& tests = *testing::UnitTest::GetInstance();
+  for (int i = 0; i < tests.total_test_suite_count(); ++i) {
+    const testing::TestSuite& suite = *tests.GetTestSuite(i);
+    for (int j = 0; j < suite.total_test_count(); ++j) {
+      const testing::TestInfo& test = *suite.GetTestInfo(j);
+      if (!("/" + std::string(test.file())).ends_with(end)) continue;
+      any = true;
+      const std::string name = std::string(suite.name()) + "." + test.name();
+      if (Fits(name, wanted) && !Fits(name, unwanted)) kept += name + ":";
+    }
+  }
+  GTEST_FLAG_SET(filter, kept.empty() ? "-*" : kept);
+  return any;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   testing::InitGoogleMock(&argc, argv);
   const testing::UnitTest& tests = *testing::UnitTest::GetInstance();
+  constexpr std::string_view kFile = "--file=";
+  for (const std::string_view argument : std::vector<std::string_view>(argv + 1, argv + argc)) {
+    if (!argument.starts_with(kFile)) continue;
+    if (KeepCasesOf(argument.substr(kFile.size()))) continue;
+    std::fprintf(stderr, "no test of this program stands in tests/%s.cc\n", argument.substr(kFile.size()).data());
+    return 2;
+  }
   auto* const log = new SkipLog;
   testing::UnitTest::GetInstance()->listeners().Append(log);  // which owns it
   const int status = RUN_ALL_TESTS();

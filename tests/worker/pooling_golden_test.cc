@@ -14,7 +14,7 @@ namespace {
 
 using test::CollectingSink;
 
-struct Golden {
+struct PooledGolden {
   std::vector<TokenId> prompt;
   std::vector<float> last, mean, cls;
 
@@ -83,7 +83,7 @@ class PoolingGoldenTest : public testing::TestWithParam<const char*> {
     size_t next = 0;
     for (int round = 0; round < course.rounds; ++round) {
       for (const Pooling pooling : kAll) {
-        for (const Golden& golden : goldens_) submit(golden.prompt, 1, pooled.sinks[next++], pooling);
+        for (const PooledGolden& golden : goldens_) submit(golden.prompt, 1, pooled.sinks[next++], pooling);
       }
       while (!engine.idle()) {
         const StepPlan* plan = engine.NextPlan(0);
@@ -112,7 +112,7 @@ class PoolingGoldenTest : public testing::TestWithParam<const char*> {
   }
 
   ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
-  std::vector<Golden> goldens_;
+  std::vector<PooledGolden> goldens_;
 };
 
 TEST_P(PoolingGoldenTest, OneToThreeRanks) {
@@ -135,7 +135,7 @@ TEST_P(PoolingGoldenTest, OnlyTheLastTokensVectorComesFromTheCache) {
   const Pooled pooled = Pool({.max_step_tokens = 600, .rounds = 3});
   ExpectGolden(pooled);
   int64_t cacheable = 0;
-  for (const Golden& golden : goldens_) cacheable += (static_cast<int64_t>(golden.prompt.size()) - 1) / 16 * 16;
+  for (const PooledGolden& golden : goldens_) cacheable += (static_cast<int64_t>(golden.prompt.size()) - 1) / 16 * 16;
   EXPECT_GE(pooled.cached, 2 * cacheable) << "the second and the third round";
   EXPECT_LE(pooled.cached, 3 * cacheable) << "means and first tokens are computed whole";
 }

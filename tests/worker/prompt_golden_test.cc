@@ -15,7 +15,7 @@ namespace {
 
 using test::CollectingSink;
 
-struct Golden {
+struct PromptGolden {
   std::vector<TokenId> prompt;
   std::vector<float> logprobs, best;  // of every token but the first: its own, and the likeliest one's
 };
@@ -25,8 +25,8 @@ Json ReadGoldens(const std::string& name) {
   return ParseJson(ReadTextFile(path, 64 << 20), path, {.max_depth = 8, .max_nodes = 1'000'000});
 }
 
-std::vector<Golden> CasesOf(const Json& json) {
-  std::vector<Golden> cases;
+std::vector<PromptGolden> CasesOf(const Json& json) {
+  std::vector<PromptGolden> cases;
   for (const Json& c : json) {
     cases.push_back({c.at("prompt").get<std::vector<TokenId>>(), c.at("logprobs").get<std::vector<float>>(),
                      c.at("best").get<std::vector<float>>()});
@@ -34,7 +34,7 @@ std::vector<Golden> CasesOf(const Json& json) {
   return cases;
 }
 
-struct Setup {
+struct PromptSetup {
   int ranks = 1;
   int num_blocks = 600;
   int max_step_tokens = 64;
@@ -46,8 +46,8 @@ struct Setup {
 };
 
 /// Scores all prompts at once, and returns what came, by case.
-std::vector<CollectingSink> Score(const ModelFiles& files, const std::vector<Golden>& cases, const Setup& setup,
-                                  int64_t* preemptions) {
+std::vector<CollectingSink> Score(const ModelFiles& files, const std::vector<PromptGolden>& cases,
+                                  const PromptSetup& setup, int64_t* preemptions) {
   const int max_model_len = 2200, max_running = 32;
   test::ThreadGroup group(files,
                           {16, setup.max_step_tokens, max_running, max_model_len, 1,
@@ -84,11 +84,11 @@ std::vector<CollectingSink> Score(const ModelFiles& files, const std::vector<Gol
   return sinks;
 }
 
-void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, const Setup& setup,
-                  int64_t* preemptions = nullptr) {
+void ExpectPromptGolden(const ModelFiles& files, const std::vector<PromptGolden>& cases, const PromptSetup& setup,
+                        int64_t* preemptions = nullptr) {
   const std::vector<CollectingSink> sinks = Score(files, cases, setup, preemptions);
   for (size_t id = 0; id < sinks.size(); ++id) {
-    const Golden& golden = cases[id % cases.size()];
+    const PromptGolden& golden = cases[id % cases.size()];
     const CollectingSink& sink = sinks[id];
     ASSERT_EQ(sink.prompt_logprobs.size(), golden.logprobs.size()) << "case " << id;
     ASSERT_EQ(sink.prompt_top.size(), 2 * golden.logprobs.size());
@@ -115,30 +115,30 @@ const char* const kModels[] = {"mha",     "gqa",   "mqa",    "swa", "gemma2", "q
 class PromptGoldenTest : public testing::TestWithParam<const char*> {
  protected:
   ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
-  std::vector<Golden> cases_ = CasesOf(ReadGoldens("prompt_tiny").at(GetParam()));
+  std::vector<PromptGolden> cases_ = CasesOf(ReadGoldens("prompt_tiny").at(GetParam()));
 };
 
 TEST_P(PromptGoldenTest, OneToFourRanks) {
   for (int ranks = 1; ranks <= std::min<int64_t>(4, files_.spec().num_heads); ++ranks)
-    ExpectGolden(files_, cases_, {.ranks = ranks});
+    ExpectPromptGolden(files_, cases_, {.ranks = ranks});
 }
 
 TEST_P(PromptGoldenTest, ChunksOfAFewTokensAndSeveralChoices) {
-  ExpectGolden(files_, cases_, {.ranks = 2, .max_step_tokens = 33, .n = 3});
+  ExpectPromptGolden(files_, cases_, {.ranks = 2, .max_step_tokens = 33, .n = 3});
 }
 
-TEST_P(PromptGoldenTest, ManyRowsInOneStep) { ExpectGolden(files_, cases_, {.max_step_tokens = 2000}); }
+TEST_P(PromptGoldenTest, ManyRowsInOneStep) { ExpectPromptGolden(files_, cases_, {.max_step_tokens = 2000}); }
 
 TEST_P(PromptGoldenTest, PreemptedOfEitherKind) {
   for (const int num_host_blocks : {0, 100}) {
     int64_t preemptions = 0;
-    ExpectGolden(files_, cases_, {.num_blocks = 19, .max_tokens = 60, .num_host_blocks = num_host_blocks},
-                 &preemptions);
+    ExpectPromptGolden(files_, cases_, {.num_blocks = 19, .max_tokens = 60, .num_host_blocks = num_host_blocks},
+                       &preemptions);
     EXPECT_GT(preemptions, 0);
   }
 }
 
-TEST_P(PromptGoldenTest, CachedPromptsAreScoredAllTheSame) { ExpectGolden(files_, cases_, {.twice = true}); }
+TEST_P(PromptGoldenTest, CachedPromptsAreScoredAllTheSame) { ExpectPromptGolden(files_, cases_, {.twice = true}); }
 
 TEST_P(PromptGoldenTest, TheBitsDependOnNothing) {
   const auto one = Score(files_, cases_, {}, nullptr);
@@ -157,7 +157,7 @@ TEST(SmolLm2, PromptsEqualTransformers) {
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const auto cases = CasesOf(ReadGoldens("prompt_smollm2").at("smollm2"));
   const double tolerance = 1e-2;  // its weights are quantised: activations are rounded to 16 bits
-  ExpectGolden(ModelFiles::Open(path), cases, {.ranks = 2, .max_step_tokens = 512, .tolerance = tolerance});
+  ExpectPromptGolden(ModelFiles::Open(path), cases, {.ranks = 2, .max_step_tokens = 512, .tolerance = tolerance});
 }
 
 }  // namespace

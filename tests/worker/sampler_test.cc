@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-constexpr int64_t kVocab = test::kEffectVocab;
+constexpr int64_t kSampledVocab = test::kEffectVocab;
 
 /// Greedy and drawn rows, with and without log-probabilities, also more of them than there are tokens.
 std::vector<SamplingSpec> Specs() {
@@ -22,7 +22,7 @@ std::vector<SamplingSpec> Specs() {
   specs[1].num_logprobs = 0;
   specs[2].num_logprobs = 3;
   specs[3].num_logprobs = 2;
-  specs[4].num_logprobs = static_cast<int32_t>(kVocab) + 9;
+  specs[4].num_logprobs = static_cast<int32_t>(kSampledVocab) + 9;
   specs[5].top_k = 4;
   specs[6].top_p = 0.5f;
   for (size_t i = 0; i < specs.size(); ++i) specs[i].seed = i;
@@ -40,7 +40,7 @@ class OneToken final : public TokenConstraint {
   static TokenId Allowed(std::span<const TokenId> generated) {
     TokenId sum = 3;
     for (const TokenId token : generated) sum += token;
-    return sum % static_cast<TokenId>(kVocab);
+    return sum % static_cast<TokenId>(kSampledVocab);
   }
   Outcome Allow(std::span<const TokenId> generated, std::span<uint32_t> allowed) override {
     const TokenId token = Allowed(generated);
@@ -105,7 +105,7 @@ SequenceState Greedy(std::shared_ptr<TokenConstraint> constraint, uint64_t seed 
 }
 
 SampledToken DrawFive(const SequenceState& sequence, RowDrawer drawer = {}) {
-  std::vector<float> row(static_cast<size_t>(kVocab), 0.0f);
+  std::vector<float> row(static_cast<size_t>(kSampledVocab), 0.0f);
   row[5] = 9;
   return drawer.Draw(row, sequence, 3);
 }
@@ -115,7 +115,7 @@ TEST(DrawTest, SeenTokensAreCountedWhereTheyWereGenerated) {
   sequence.tokens = {4, 2, 4, 7, 2, 7, 7, 0};
   sequence.num_prompt_tokens = 3;
   const std::vector<std::pair<TokenId, int32_t>> seen = {{4, 0}, {2, 1}, {7, 3}, {0, 1}};
-  EXPECT_EQ(SeenTokens(sequence, static_cast<size_t>(kVocab)), seen);
+  EXPECT_EQ(SeenTokens(sequence, static_cast<size_t>(kSampledVocab)), seen);
 }
 
 TEST(DrawTest, ConstraintsThatCannotGoOnMarkTheToken) {
@@ -138,7 +138,7 @@ TEST(DrawTest, WhatLeavesNothingToDrawIsADeadEndAndWhatIsNoNumberIsNot) {
   const SampledToken dead = DrawFive(sequence);
   EXPECT_TRUE(dead.dead_end());
   EXPECT_FALSE(dead.broken());
-  std::vector<float> row(static_cast<size_t>(kVocab), std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> row(static_cast<size_t>(kSampledVocab), std::numeric_limits<float>::quiet_NaN());
   sequence.sampling.bad_words.clear();
   const SampledToken broken = DrawFromRow(row, sequence, 3);
   EXPECT_TRUE(broken.broken());
@@ -148,7 +148,7 @@ TEST(DrawTest, WhatLeavesNothingToDrawIsADeadEndAndWhatIsNoNumberIsNot) {
 TEST(DrawTest, LogprobsBeyondWhatAFloatHoldsAreNoMarks) {
   SequenceState sequence = Greedy(std::make_shared<OneToken>());  // which allows the fourth alone
   sequence.sampling.num_logprobs = 0;
-  std::vector<float> row(static_cast<size_t>(kVocab), 0.0f);
+  std::vector<float> row(static_cast<size_t>(kSampledVocab), 0.0f);
   row[3] = -3e38f, row[5] = 3e38f;
   const SampledToken drawn = RowDrawer().Draw(row, sequence, 3);
   EXPECT_EQ(drawn.token, 3);
@@ -157,7 +157,7 @@ TEST(DrawTest, LogprobsBeyondWhatAFloatHoldsAreNoMarks) {
 
 TEST(DrawTest, OtherChoicesOfAnOverworkedRequestAreNotMasked) {
   const auto constraint = std::make_shared<Always>(TokenConstraint::Outcome::kOverworked);
-  std::vector<float> row(static_cast<size_t>(kVocab), 0.0f);
+  std::vector<float> row(static_cast<size_t>(kSampledVocab), 0.0f);
   RowDrawer drawer;
   for (uint32_t choice = 0; choice < 4; ++choice) {
     SequenceState sequence = Greedy(constraint);
@@ -179,7 +179,7 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
                                  size_t broken = SIZE_MAX, const Context& context = {},
                                  const decltype(SequenceTable::constrain)& constrain = AllowOneToken) {
   std::vector<Range> vocab;
-  for (int64_t r = 0; r < ranks; ++r) vocab.push_back({r * kVocab / ranks, (r + 1) * kVocab / ranks});
+  for (int64_t r = 0; r < ranks; ++r) vocab.push_back({r * kSampledVocab / ranks, (r + 1) * kSampledVocab / ranks});
   auto collectives = MakeThreadCollectives(ranks);
   std::vector<std::vector<SampledToken>> drawn(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
@@ -188,7 +188,7 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
       const Batch batch(specs, context, constrain);
       std::vector<float> mine;
       for (size_t row = 0; row < specs.size(); ++row) {
-        const auto begin = logits.begin() + static_cast<ptrdiff_t>(row) * kVocab;
+        const auto begin = logits.begin() + static_cast<ptrdiff_t>(row) * kSampledVocab;
         mine.insert(mine.end(), begin + vocab[r].begin, begin + vocab[r].end);
       }
       drawn[r] = Sampler(vocab, *collectives[r]).Draw(mine, batch.members, batch.table);
@@ -209,15 +209,16 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
 
 TEST(SamplerTest, AnyNumberOfRanksDrawsWhatOneDrawsFromWholeRows) {
   const auto specs = Specs();
-  auto logits = test::Random(3).Floats(static_cast<int64_t>(specs.size()) * kVocab);
+  auto logits = test::Random(3).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (float& x : logits) x *= 4;
   std::vector<SampledToken> expected;
   const Batch batch(specs);
   for (SlotId slot = 0; slot < specs.size(); ++slot) {
     auto row = logits;
-    expected.push_back(DrawFromRow(std::span(row).subspan(slot * kVocab, kVocab), batch.table.at(slot), slot));
+    expected.push_back(
+        DrawFromRow(std::span(row).subspan(slot * kSampledVocab, kSampledVocab), batch.table.at(slot), slot));
   }
-  EXPECT_EQ(expected[4].top.size(), static_cast<size_t>(kVocab));
+  EXPECT_EQ(expected[4].top.size(), static_cast<size_t>(kSampledVocab));
   for (const int ranks : {1, 2, 3, 9}) EXPECT_EQ(DrawOn(ranks, logits, specs), expected) << ranks << " ranks";
   EXPECT_EQ(DrawOn(2, logits, {specs[2]}).size(), 1u) << "fewer rows than ranks";
 }
@@ -225,7 +226,7 @@ TEST(SamplerTest, AnyNumberOfRanksDrawsWhatOneDrawsFromWholeRows) {
 TEST(SamplerTest, RowsWithAGrammarAreDrawnFromWhatItAllows) {
   std::vector<SamplingSpec> specs = Specs();
   for (const size_t constrained : {0, 2, 5}) specs[constrained].grammar = {GrammarSource::kRegex, "a"};
-  const auto logits = test::Random(5).Floats(static_cast<int64_t>(specs.size()) * kVocab);
+  const auto logits = test::Random(5).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (const int ranks : {1, 2, 3}) {
     const Context context{{1, 2}, {4, 5}};
     const auto drawn = DrawOn(ranks, logits, specs, SIZE_MAX, context);
@@ -275,13 +276,13 @@ TEST(SamplerTest, EveryRankKeepsToTheMasksThatOthersMade) {
   std::vector<SamplingSpec> specs(2 * kRows);
   std::vector<std::vector<uint32_t>> masks;
   for (size_t row = 0; row < kRows; ++row) {
-    std::vector<uint32_t>& mask = masks.emplace_back(MaskWords(kVocab));
-    for (int64_t token = 0; token < kVocab; ++token) {
+    std::vector<uint32_t>& mask = masks.emplace_back(MaskWords(kSampledVocab));
+    for (int64_t token = 0; token < kSampledVocab; ++token) {
       if (random.Below(8) == 0 || token == static_cast<int64_t>(row))
         mask[static_cast<size_t>(token) / 32] |= 1u << token % 32;
     }
   }
-  const auto logits = random.Floats(2 * kRows * kVocab);
+  const auto logits = random.Floats(2 * kRows * kSampledVocab);
   for (size_t row = 0; row < specs.size(); ++row) {
     specs[row].temperature = 0;
     specs[row].grammar = {GrammarSource::kRegex, std::to_string(row % kRows)};
@@ -294,9 +295,9 @@ TEST(SamplerTest, EveryRankKeepsToTheMasksThatOthersMade) {
     const auto drawn = DrawOn(ranks, logits, specs, SIZE_MAX, {}, constrain);
     for (size_t row = 0; row < specs.size(); ++row) {
       int64_t best = -1;
-      for (int64_t token = 0; token < kVocab; ++token) {
+      for (int64_t token = 0; token < kSampledVocab; ++token) {
         const bool may = (masks[row % kRows][static_cast<size_t>(token) / 32] >> token % 32 & 1) != 0;
-        const auto logit = [&](int64_t t) { return logits[row * kVocab + static_cast<size_t>(t)]; };
+        const auto logit = [&](int64_t t) { return logits[row * kSampledVocab + static_cast<size_t>(t)]; };
         if (may && (best < 0 || logit(token) > logit(best))) best = token;
       }
       EXPECT_EQ(drawn[row].token, best) << "row " << row << ", " << ranks << " ranks";
@@ -315,7 +316,7 @@ TEST(SamplerTest, GrammarsThatCannotGoOnMarkTheirRowsOnEveryRank) {
       specs[row].num_logprobs = num_logprobs;
       specs[row].temperature = 0;
     }
-    const auto logits = test::Random(8).Floats(static_cast<int64_t>(specs.size()) * kVocab);
+    const auto logits = test::Random(8).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
     const auto constrain = [](const GrammarSource& source, size_t, size_t) {
       return std::make_shared<Always>(source.text == "a" ? TokenConstraint::Outcome::kOverworked
                                                          : TokenConstraint::Outcome::kDeadEnd);
@@ -333,26 +334,26 @@ TEST(SamplerTest, GrammarsThatCannotGoOnMarkTheirRowsOnEveryRank) {
 
 TEST(SamplerTest, RowsWithoutNumbersAreSaidToBeBroken) {
   const auto specs = Specs();
-  auto logits = test::Random(4).Floats(static_cast<int64_t>(specs.size()) * kVocab);
+  auto logits = test::Random(4).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const size_t row : {0, 2, 5}) {  // greedy, with log-probabilities, drawn
-      std::fill_n(logits.begin() + static_cast<ptrdiff_t>(row) * kVocab, kVocab, bad);
+      std::fill_n(logits.begin() + static_cast<ptrdiff_t>(row) * kSampledVocab, kSampledVocab, bad);
       for (const int ranks : {1, 3}) {
         const auto drawn = DrawOn(ranks, logits, specs, row);
         for (size_t i = 0; i < specs.size(); ++i) {
           EXPECT_EQ(drawn[i].broken(), i == row) << "row " << i << " of " << ranks << " ranks";
-          EXPECT_TRUE(drawn[i].token >= 0 && drawn[i].token < kVocab);
+          EXPECT_TRUE(drawn[i].token >= 0 && drawn[i].token < kSampledVocab);
         }
         EXPECT_EQ(drawn[2].top.size(), 3u) << "as many as ever";
       }
-      std::fill_n(logits.begin() + static_cast<ptrdiff_t>(row) * kVocab, kVocab, 0.5f);
+      std::fill_n(logits.begin() + static_cast<ptrdiff_t>(row) * kSampledVocab, kSampledVocab, 0.5f);
     }
   }
 }
 
 /// Greedy, from logits in which 3 is before 40 and 40 before 20.
 TokenId DrawGreedily(SamplingSpec spec, const Context& context = {}) {
-  std::vector<float> logits(static_cast<size_t>(kVocab), -5.0f);
+  std::vector<float> logits(static_cast<size_t>(kSampledVocab), -5.0f);
   logits[3] = 5, logits[40] = 4, logits[20] = 3;
   spec.temperature = 0;
   const TokenId alone = DrawOn(1, logits, {spec}, SIZE_MAX, context)[0].token;

@@ -11,7 +11,7 @@ namespace {
 
 bool IsNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v'; }
+bool IsBlankSign(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v'; }
 
 class Lexer {
  public:
@@ -45,7 +45,7 @@ class Lexer {
     line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(begin),
                                          source_.begin() + static_cast<ptrdiff_t>(end), '\n'));
     if (trim_next_) {
-      while (begin < end && IsBlank(source_[begin])) ++begin;
+      while (begin < end && IsBlankSign(source_[begin])) ++begin;
     } else if (drop_newline_ && begin < end && source_[begin] == '\n') {
       ++begin;
     }
@@ -53,7 +53,7 @@ class Lexer {
     if (tag < source_.size()) {
       const char control = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
       if (control == '-') {
-        while (end > begin && IsBlank(source_[end - 1])) --end;
+        while (end > begin && IsBlankSign(source_[end - 1])) --end;
       } else if (source_[tag + 1] != '{' && control != '+') {
         size_t blanks = end;
         while (blanks > begin && (source_[blanks - 1] == ' ' || source_[blanks - 1] == '\t')) --blanks;
@@ -97,7 +97,7 @@ class Lexer {
     for (size_t tag = source_.find("{%", at_); tag != std::string_view::npos; tag = source_.find("{%", tag + 1)) {
       size_t at = tag + 2;
       if (at < source_.size() && (source_[at] == '-' || source_[at] == '+')) ++at;
-      while (at < source_.size() && IsBlank(source_[at])) ++at;
+      while (at < source_.size() && IsBlankSign(source_[at])) ++at;
       if (source_.substr(at, 6) != "endraw") continue;
       Text(tag);
       at_ = at + 6;
@@ -109,7 +109,7 @@ class Lexer {
   }
 
   bool CloseTag(bool print) {
-    while (at_ < source_.size() && IsBlank(source_[at_])) line_ += source_[at_++] == '\n';
+    while (at_ < source_.size() && IsBlankSign(source_[at_])) line_ += source_[at_++] == '\n';
     if (at_ >= source_.size()) Fail("template:{}: a tag does not end", line_);
     const bool sign = source_[at_] == '-' || source_[at_] == '+';
     const std::string_view close = print ? "}}" : "%}";

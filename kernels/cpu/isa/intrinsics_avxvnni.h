@@ -1,8 +1,12 @@
 #pragma once
 
 #include "kernels/cpu/isa/intrinsics_256.h"
+#include "kernels/cpu/isa/table.h"
 
 namespace quire::kernels::QUIRE_ISA {
+
+/// The table of the same vectors without products of bytes; it computes all that multiplies no integers.
+inline const IsaTable& WithoutByteProducts() { return avx2::Table(); }
 
 /// sum[i] += a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1]
 inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {

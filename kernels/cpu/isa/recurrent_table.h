@@ -29,13 +29,7 @@ const RecurrentTable& Recurrent();
 namespace avx2 {
 const RecurrentTable& Recurrent();
 }
-namespace avxvnni {
-const RecurrentTable& Recurrent();
-}
 namespace avx512 {
-const RecurrentTable& Recurrent();
-}
-namespace avx512vnni {
 const RecurrentTable& Recurrent();
 }
 
