@@ -19,7 +19,8 @@ namespace quire {
 
 namespace {
 
-constexpr JsonLimits kLineLimits{.max_depth = 64, .max_nodes = 10'000'000};
+// A line has its answer's body two levels deep, and few other values.
+constexpr JsonLimits kLineLimits{.max_depth = kBodyLimits.max_depth + 2, .max_nodes = kBodyLimits.max_nodes + 100};
 constexpr const char* kRemedy = "give another file to --output";
 
 enum class LineKind { kAnswer, kRefusal, kCut, kForeign };
@@ -28,14 +29,20 @@ struct Line {
   std::string custom_id;  // of kAnswer
 };
 
-/// What a line is. A run that was killed may have left the beginning of an answer, at the end of a file
-/// alone.
-Line LineOf(std::string_view text, bool is_last) {
+/// A run that was killed may have left the beginning of a line that it wrote: the last one of a file, without an end.
+/// Everything else that cannot be read belongs to somebody.
+bool IsCut(std::string_view text) {
+  const size_t size = std::min(text.size(), kAnswerBegin.size());
+  return !text.ends_with('\n') && text.substr(0, size) == kAnswerBegin.substr(0, size);
+}
+
+/// The kind of a line, which has its end.
+Line LineOf(std::string_view text) {
   Json line;
   try {
     line = ParseJson(std::string(text), "a line", kLineLimits);
   } catch (const Error&) {
-    return {is_last && text.starts_with('{') ? LineKind::kCut : LineKind::kForeign, ""};
+    return {IsCut(text) ? LineKind::kCut : LineKind::kForeign, ""};
   }
   for (const char* member : {"custom_id", "response", "error"}) {
     if (!line.is_object() || !line.contains(member)) return {LineKind::kForeign, ""};
@@ -73,11 +80,6 @@ class LineReader {
   /// With its end, if it has one.
   std::string_view line() const { return {line_, size_}; }
   off_t begin() const { return begin_; }
-  bool is_last() {
-    const int next = std::fgetc(file_);
-    if (next != EOF) std::ungetc(next, file_);
-    return next == EOF;
-  }
 
  private:
   const std::string& path_;
@@ -169,8 +171,9 @@ bool AnswersFile::Open() {
     if (descriptor_ < 0 && errno == ELOOP) Fail("{}: that is a link, which is not followed; {}", path_, kRemedy);
   }
   if (descriptor_ < 0) Fail("{}: {}", path_, std::strerror(errno));
-  if (::fstat(descriptor_, &info_) != 0) Fail("{}: {}", path_, std::strerror(errno));
   const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+  // Before the lock was there, another run may have written.
+  if (::fstat(descriptor_, &info_) != 0) Fail("{}: {}", path_, std::strerror(errno));
   if (is_locked && IsInPlace()) return true;
   const bool is_in_place = IsInPlace();
   ::close(descriptor_);
@@ -199,7 +202,7 @@ std::vector<AnswersFile::Range> AnswersFile::Sift() {
   for (int64_t number = 1; reader.Next(); ++number) {
     const std::string_view text = reader.line();
     if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) continue;
-    const Line line = LineOf(text, reader.is_last());
+    const Line line = LineOf(text);
     if (line.kind == LineKind::kForeign)
       Fail("{}: line {} is no answer of a batch, and would be lost; {}", path_, number, kRemedy);
     if (line.kind != LineKind::kAnswer) continue;
@@ -215,8 +218,10 @@ std::vector<AnswersFile::Range> AnswersFile::Sift() {
 void AnswersFile::Replace(const std::vector<Range>& kept) {
   NewFile fresh(path_);
   fresh.Require(::flock(fresh.descriptor(), LOCK_EX | LOCK_NB) == 0);
-  if (::fchown(fresh.descriptor(), info_.st_uid, info_.st_gid) != 0 && errno != EPERM) fresh.Require(false);
-  fresh.Require(::fchmod(fresh.descriptor(), info_.st_mode & 0777) == 0);
+  const bool has_group = ::fchown(fresh.descriptor(), info_.st_uid, info_.st_gid) == 0;
+  fresh.Require(has_group || errno == EPERM);
+  // Another group gets nothing that was meant for the old one.
+  fresh.Require(::fchmod(fresh.descriptor(), info_.st_mode & (has_group ? 0777 : 0707)) == 0);
   std::vector<char> part(1 << 20);
   for (auto [begin, end] : kept) {
     while (begin < end) {

@@ -32,7 +32,6 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr auto kErrorAsValue = asio::as_tuple(asio::use_awaitable);
-constexpr JsonLimits kAnswerLimits{.max_depth = 64, .max_nodes = 20'000'000};
 // Seconds before another attempt, and where the server says how many.
 constexpr int kLongestPause = 30, kLongestPauseAsked = 600;
 
@@ -182,7 +181,7 @@ class BatchRun {
     if (answer.problem.empty()) {
       std::string body;
       try {
-        tokens = TokensOf(ParseJson(answer.body, "an answer", kAnswerLimits));
+        tokens = TokensOf(ParseJson(answer.body, "an answer", kBodyLimits));
         body = OneLine(answer.body);
       } catch (const Error&) {
         body = DumpJson(answer.body);  // a text
@@ -192,8 +191,9 @@ class BatchRun {
     } else {
       error = fmt::format(R"({{"code":"connection_error","message":{}}})", DumpJson(answer.problem));
     }
-    answers_.Add(fmt::format(R"({{"id":{},"custom_id":{},"response":{},"error":{}}})",
-                             DumpJson("batch_req_" + entry.custom_id), DumpJson(entry.custom_id), response, error));
+    const std::string custom_id = DumpJson(entry.custom_id);
+    answers_.Add(fmt::format(R"({}{},"custom_id":{},"response":{},"error":{}}})", kAnswerBegin,
+                             std::string_view(custom_id).substr(1), custom_id, response, error));
     progress_->Answered(answer.problem.empty() && answer.status == 200, tokens);
   }
 

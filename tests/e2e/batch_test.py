@@ -378,7 +378,9 @@ class FilesTest(Played):
     def test_files_of_something_else_keep_their_lines(self):
         for text, place in (("my diary\nline two\n", 1), ("one line\n", 1), ("no end", 1), ('{"a": 1}\n', 1), ("[]\n", 1), ("7\n", 1),
                             (self.before.decode(), 1), (self.answered("a") + "my diary\n", 2), (self.answered("a") + "{half\n" + self.answered("b"), 2),
-                            ('{"custom_id": "a", "response": 7, "error": null}\n', 1), ("\xff\xfe\n", 1)):
+                            ('{"custom_id": "a", "response": 7, "error": null}\n', 1), ("\xff\xfe\n", 1), ("{{ messages }}\n", 1), ("{{ messages }}", 1),
+                            ('{"a": 1, "a": 2}\n', 1), ('{"a": 1, "a": 2}', 1), ('{"a": ' + "[" * 100 + "]" * 100 + "}", 1), ("{\n", 1),
+                            ('{"id":"batch_req_a","cust\n', 1), (self.answered("a") + '{"id":"batch_re\n', 2), (self.answered("a") + '{"id":"other', 2)):
             output = self.folder / "diary"
             output.write_bytes(text.encode("latin-1"))
             self.refused("diary", f"line {place} is no answer of a batch, and would be lost; give another file to --output")
@@ -399,7 +401,7 @@ class FilesTest(Played):
     def test_modes_and_lines_stay_when_a_run_goes_on(self):
         output = self.folder / "out.jsonl"
         for mode in (0o600, 0o640, 0o444 if os.geteuid() == 0 else 0o644):
-            for rest in ("", '{"broken', '{"broken\n', self.answered("x", 500), "\n\n"):
+            for rest in ("", "{", '{"id":"batch', '{"id":"batch_req_b","custom_id":"b","resp', self.answered("x", 500), "\n\n"):
                 for end in ("\n", "") if rest == "" else ("\n",):
                     output.unlink(missing_ok=True)
                     output.write_text(self.answered("a") + self.answered("c", end=end) + rest)
@@ -417,12 +419,65 @@ class FilesTest(Played):
     def test_answers_are_on_the_disk_before_they_take_the_old_ones_place(self):
         if shutil.which("strace") is None:
             self.skipTest("strace is not installed")
-        (self.folder / "out.jsonl").write_text(self.answered("a") + self.answered("b") + "{half")
+        (self.folder / "out.jsonl").write_text(self.answered("a") + self.answered("b") + '{"id":"batch_req_c')
         log = self.folder / "calls"
         subprocess.run(["strace", "-f", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2", "-o", log, QUIRE, "batch", "run", self.input.name,
                         "--output", "out.jsonl", "--url", self.url], cwd=self.folder, check=True, capture_output=True, timeout=120)
         calls = [name for name in re.findall(r"(f(?:data)?sync|rename)(?:at2?)?\(", log.read_text())]
         self.assertEqual(calls, ["fsync", "rename", "fsync"])
+
+    def test_a_run_that_was_cut_off_at_any_byte_goes_on(self):
+        output = self.folder / "out.jsonl"
+        self.assertEqual(self.run_into("out.jsonl").returncode, 0)
+        whole = sorted(output.read_bytes().splitlines(keepends=True))
+        for size in (1, 2, 5, 16, 17, 18, 19, 40, len(whole[1]) - 2):
+            output.write_bytes(whole[0] + whole[1][:size])
+            result = self.run_into("out.jsonl")
+            self.assertEqual(result.returncode, 0, (size, result.stderr))
+            self.assertEqual(output.read_bytes(), b"".join(whole), size)
+
+    def test_answers_as_deep_as_they_are_kept_are_known_again(self):
+        for depth in (63, 64, 65, 66, 100):
+            body = json.loads('{"a":' * (depth - 1) + "{}" + "}" * (depth - 1))
+            url = self.serve(lambda handler, _, body=body: self.reply(handler, 200, body))
+            output = self.folder / "deep.jsonl"
+            output.unlink(missing_ok=True)
+            for _ in range(2):
+                result = subprocess.run([QUIRE, "batch", "run", self.input.name, "--url", url, "--output", output.name], cwd=self.folder,
+                                        capture_output=True, text=True, timeout=60)
+                self.assertEqual(result.returncode, 0, (depth, result.stderr))
+                kept = [json.loads(one)["response"]["body"] for one in output.read_text().splitlines()]
+                self.assertEqual([json.loads(one) if isinstance(one, str) else one for one in kept], [body] * 2)
+
+    def under_strace(self, inject):
+        """A run whose calls of the system strace changes."""
+        if shutil.which("strace") is None:
+            self.skipTest("strace is not installed")
+        return subprocess.Popen(["strace", "-f", "-o", os.devnull, "-e", "trace=" + inject.split(":")[0], "-e", "inject=" + inject, QUIRE, "batch", "run",
+                                 self.input.name, "--output", "out.jsonl", "--url", self.url], cwd=self.folder, stderr=subprocess.PIPE, text=True)
+
+    def test_what_another_run_wrote_before_the_lock_is_seen(self):
+        output = self.folder / "out.jsonl"
+        run = self.under_strace("flock:delay_enter=2000000:when=1")
+        end = time.monotonic() + 30
+        while not output.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        output.write_text('{"id":"batch_req_a","cus')
+        error = run.communicate(timeout=60)[1]
+        self.assertEqual(run.returncode, 0, error)
+        self.assertEqual(sorted(json.loads(one)["custom_id"] for one in output.read_text().splitlines()), ["a", "b"])
+
+    def test_another_group_gets_no_rights(self):
+        output = self.folder / "out.jsonl"
+        output.write_text(self.answered("a", 500))
+        for mode, wanted in ((0o664, 0o604), (0o640, 0o600)):
+            output.write_text(self.answered("a", 500))
+            output.chmod(mode)
+            run = self.under_strace("fchown:error=EPERM")
+            error = run.communicate(timeout=60)[1]
+            self.assertEqual(run.returncode, 0, error)
+            self.assertEqual(output.stat().st_mode & 0o777, wanted)
 
     def test_runs_that_begin_at_once_never_write_both(self):
         output = self.folder / "out.jsonl"
