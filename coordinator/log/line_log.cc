@@ -5,6 +5,7 @@
 #include <spdlog/async_logger.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,6 +35,12 @@ class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
     if (!file_.empty()) ::close(descriptor_);
   }
 
+  bool IsSameFile(const PatientFile& other) const {
+    struct stat here, there;
+    return ::fstat(descriptor_, &here) == 0 && ::fstat(other.descriptor_, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+  }
+
  private:
   static int Open(const std::string& file) {
     if (file.empty()) return STDERR_FILENO;
@@ -60,16 +67,20 @@ class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
   bool Wait(int error) {
     if (!waits_ && !file_.empty()) spdlog::error("the log {}: {}; its lines wait", Name(), std::strerror(error));
     waits_ = true;
-    if (is_over_->load()) return false;
+    if (is_over_->load()) {
+      if (!gave_up_ && !file_.empty()) spdlog::error("the log {}: lines that waited are lost", Name());
+      gave_up_ = true;
+      return false;
+    }
     std::this_thread::sleep_for(kBetweenTries);
     return true;
   }
   std::string Name() const { return file_.empty() ? "on standard error" : file_; }
 
   const std::string file_;  // empty: standard error
-  const std::shared_ptr<const std::atomic<bool>> is_over_;
+  const std::shared_ptr<const std::atomic<bool>> is_over_;  // a line that cannot be written is tried no more
   const int descriptor_;
-  bool waits_ = false;
+  bool waits_ = false, gave_up_ = false;
 };
 
 std::shared_ptr<spdlog::async_logger> Open(const std::string& file,
@@ -79,6 +90,10 @@ std::shared_ptr<spdlog::async_logger> Open(const std::string& file,
   sink->set_pattern("%v");
   return std::make_shared<spdlog::async_logger>("lines", std::move(sink), writer,
                                                 spdlog::async_overflow_policy::overrun_oldest);
+}
+
+const PatientFile& FileOf(const spdlog::async_logger& logger) {
+  return static_cast<const PatientFile&>(*logger.sinks().front());
 }
 
 }  // namespace
@@ -96,7 +111,14 @@ void LineLog::Write(std::string_view line) {
 }
 
 void LineLog::Reopen() {
-  if (!file_.empty()) logger_ = Open(file_, writer_, is_over_);
+  if (file_.empty()) return;
+  auto is_over = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<spdlog::async_logger> logger = Open(file_, writer_, is_over);
+  // Where the file was not moved, its lines go on waiting: a line may be begun.
+  if (FileOf(*logger).IsSameFile(FileOf(*logger_))) return;
+  is_over_->store(true);
+  is_over_ = std::move(is_over);
+  logger_ = std::move(logger);
 }
 
 }  // namespace quire

@@ -25,12 +25,13 @@ class LineLog {
 
   /// A line waits for as long as its file cannot be written, with at most 8,192 others; then the oldest one is lost.
   void Write(std::string_view line);
-  /// Goes on in a new file when the old one was moved away. Throws Error, and then goes on in the old one.
+  /// Goes on in a new file when the old one was moved away; lines that the old one does not take now are lost. Throws
+  /// Error, and then goes on in the old one.
   void Reopen();
 
  private:
   std::string file_;
-  const std::shared_ptr<std::atomic<bool>> is_over_ = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<bool>> is_over_ = std::make_shared<std::atomic<bool>>(false);  // of the file now open
   std::shared_ptr<spdlog::details::thread_pool> writer_;
   std::shared_ptr<spdlog::async_logger> logger_;
 };

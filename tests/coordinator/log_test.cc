@@ -84,6 +84,37 @@ TEST_F(LineLogTest, LosesTheOldestOf8192Lines_WhileTheDiskIsFull) {
   EXPECT_EQ(LinesOf(path_)[1], "1808");
 }
 
+TEST_F(LineLogTest, GoesOnInTheNewFile_WhenTheOldOneIsMovedFromAFullDisk) {
+  std::filesystem::create_symlink("/dev/full", path_);
+  LineLog log(path_);
+  for (int i = 0; i < 100; ++i) log.Write("lost");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::filesystem::remove(path_);
+  log.Reopen();
+  for (int i = 0; i < 8'000; ++i) log.Write(std::to_string(i));
+  AwaitLines(path_, 8'000, "7999");
+  std::filesystem::remove(path_);
+  log.Reopen();
+  log.Write("again");
+  AwaitLines(path_, 1, "again");
+}
+
+TEST_F(LineLogTest, KeepsEveryLineInOrder_WhenAFileThatWasNotMovedIsReopenedOnAFullDisk) {
+  LineLog log(path_);
+  log.Write("before");
+  AwaitLines(path_, 1, "before");
+  {
+    const FullDisk full(10);
+    for (int i = 0; i < 100; ++i) log.Write("line " + std::to_string(i));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    log.Reopen();
+    for (int i = 100; i < 200; ++i) log.Write("line " + std::to_string(i));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  AwaitLines(path_, 201, "line 199");
+  EXPECT_EQ(LinesOf(path_)[1], "line 0");
+}
+
 TEST_F(LineLogTest, EndsAtOnce_WhileTheDiskIsFull) {
   const auto begin = std::chrono::steady_clock::now();
   {
