@@ -36,16 +36,16 @@ constexpr UsualSizes kUsualSizes[] = {
     {"ministral3", 4096, 14336, 34, 32, 8, 128, 131072, 262144},
 };
 
-void AddUsualSizes(const std::string& model_type, Json& text) {
+void AddUsualSizes(const std::string& model_type, const std::string& path, Json& text) {
   const auto usual = std::ranges::find(kUsualSizes, std::string_view(model_type), &UsualSizes::text);
   if (usual == std::end(kUsualSizes)) return;
   const auto add = [&](const char* key, int64_t value) {
     if (!text.contains(key)) text[key] = value;
   };
   // Who says nothing of heads has the family's; a file that says how many queries may leave the rest to them.
-  add("num_key_value_heads", model_type == "llama" && text.contains("num_attention_heads")
-                                 ? text["num_attention_heads"].get<int64_t>()
-                                 : usual->kv_heads);
+  const HfConfig said(text, path + ": text_config");
+  add("num_key_value_heads",
+      model_type == "llama" ? said.Count("num_attention_heads", usual->kv_heads) : usual->kv_heads);
   add("hidden_size", usual->hidden);
   add("intermediate_size", usual->columns);
   add("num_hidden_layers", usual->layers);
@@ -69,7 +69,8 @@ Json TextConfigOf(const Wrapper& wrapper, const HfConfig& whole) {
   Json text = inside ? whole.At("text_config") : whole.json();
   if (!text.is_object()) Fail("{}: text_config must be an object", whole.path());
   if (!inside || !text.contains("model_type")) text["model_type"] = wrapper.text;
-  if (inside && text["model_type"].is_string()) AddUsualSizes(text["model_type"].get<std::string>(), text);
+  if (inside && text["model_type"].is_string())
+    AddUsualSizes(text["model_type"].get<std::string>(), whole.path(), text);
   return text;
 }
 

@@ -218,6 +218,12 @@ TEST(PublishedModelsTest, SizesThatATextConfigLeavesOutAreThoseOfItsClass) {
   EXPECT_EQ(llava.num_layers(), 32);
   EXPECT_EQ(llava.layers[0].num_kv_heads, 32);
   EXPECT_FALSE(llava.tied_embeddings);
+  for (const Json& heads : {Json("32"), Json(32.5), Json::array({32}), Json(true)}) {
+    EXPECT_THAT(PublishedError([&] {
+                  spec_of({{"model_type", "llama"}, {"vocab_size", 32064}, {"num_attention_heads", heads}}, "llava");
+                }),
+                HasSubstr("config.json: text_config: num_attention_heads must be an integer"));
+  }
   const ModelSpec pixtral = spec_of({{"model_type", "mistral"},
                                      {"head_dim", 128},
                                      {"hidden_size", 5120},
