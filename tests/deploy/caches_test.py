@@ -1,6 +1,8 @@
 """Where the scripts keep what they fetch (deploy/user_cache.py): a folder of the user's own that nobody else can reach or
 exchange, and nothing in it is compiled or run before it was compared with a hash of this tree."""
+import concurrent.futures
 import glob
+import hashlib
 import os
 import re
 import shutil
@@ -21,6 +23,15 @@ FETCHERS = [os.path.join(ROOT, *path) for path in (("deploy", "fetch-model"), ("
                                                     ("tests", "gpu", "fetch-flashinfer"))]
 NOBODY = 65534
 IS_ROOT = os.getuid() == 0
+
+
+def scripts():
+    """Programs of the tree that are scripts."""
+    for path in [path for folder in ("deploy", "tests", "docs") for path in glob.glob(os.path.join(ROOT, folder, "**", "*"), recursive=True)]:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            with open(path, "rb") as file:
+                if file.read(2) == b"#!":
+                    yield path
 
 
 class Case(unittest.TestCase):
@@ -134,9 +145,7 @@ class PlantedTest(Case):
     """What lies in a cache is not believed because of its name."""
 
     def test_every_script_that_keeps_something_asks_for_the_folder(self):
-        scripts = [path for folder in ("deploy", "tests", "docs") for path in glob.glob(os.path.join(ROOT, folder, "**", "*"), recursive=True)
-                   if os.path.isfile(path) and os.access(path, os.X_OK)]
-        for path in scripts:
+        for path in scripts():
             with open(path, "rb") as file:
                 text = file.read(1 << 20)
             if text.startswith(b"#!") and not path.endswith("user_cache.py"):
@@ -209,6 +218,79 @@ class PlantedTest(Case):
         refused = self.run_with([FETCHERS[0], "some-org/some-name"], QUIRE_CACHE=cache)
         self.assertNotEqual(refused.returncode, 0)
         self.assertFalse(os.path.exists(proof), "planted code ran")
+
+    def test_nothing_is_run_from_the_folder_that_a_script_is_called_in(self):
+        proof = os.path.join(self.place, "proof")
+        for name in ("zipfile", "pip", "venv", "ensurepip", "tarfile", "glob", "json", "hashlib", "sitecustomize", "usercustomize", "subprocess"):
+            self.make(name + ".py", text=f"open({proof!r}, 'a').write({name!r} + ' ')\n")
+        cache = self.make("cache", mode=0o700)
+        for command in [[path] for path in FETCHERS] + [[FETCHERS[0], "some-org/some-name"]]:
+            self.run_with(command, QUIRE_CACHE=cache)
+            self.assertFalse(os.path.exists(proof), command)
+        for path in scripts():
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = re.sub(r"(?m)^ *#.*$", "", file.read())
+            self.assertEqual(re.findall(r"\bpython3? +-(?!I\b)[^\n]*", text), [], path)
+            self.assertEqual(re.findall(r'sys\.executable, "-m", "pip[^\n]*', text), [], path)
+
+
+class AtOnceTest(Case):
+    """First runs that begin at once."""
+
+    def all_at_once(self, command, **environment):
+        """What four runs say: their outputs, and all that stands on standard error."""
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            runs = list(pool.map(lambda _: self.run_with(command, **environment), range(4)))
+        errors = "".join(run.stderr for run in runs)
+        self.assertEqual([run.returncode for run in runs], [0] * 4, errors)
+        return {run.stdout for run in runs}, errors
+
+    def wheel(self, name, members):
+        path = self.make("wheels") + f"/{name}-1-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as file:
+            for member, text in {**members, f"{name}-1.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n",
+                                 f"{name}-1.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+                                 f"{name}-1.dist-info/RECORD": ""}.items():
+                file.writestr(member, text)
+        with open(path, "rb") as file:
+            return f"{name}==1 --hash=sha256:{hashlib.sha256(file.read()).hexdigest()}\n"
+
+    def test_the_client_is_fetched_once_and_serves_all(self):
+        shutil.copytree(DEPLOY, os.path.join(self.place, "deploy"))
+        self.make("deploy", "fetch-requirements.txt", text=self.wheel("huggingface_hub", {
+            "huggingface_hub/__init__.py": "hf_hub_download = None\n\ndef snapshot_download(name, **_):\n    return 'the model ' + name\n"}))
+        said, errors = self.all_at_once([os.path.join(self.place, "deploy", "fetch-model"), "org/name"], QUIRE_CACHE=self.make("cache", mode=0o700),
+                                        PIP_FIND_LINKS=os.path.join(self.place, "wheels"))
+        self.assertEqual(said, {"the model org/name\n"})
+        self.assertEqual(errors.count("fetching the Hugging Face client"), 1, errors)
+
+    def test_sources_are_fetched_once_and_are_whole(self):
+        real = self.run_with([FETCHERS[1]], **{name: os.environ[name] for name in ("HOME", "XDG_CACHE_HOME", "QUIRE_CACHE") if name in os.environ})
+        self.assertEqual(real.returncode, 0, real.stderr)
+        sources = real.stdout.strip()
+        # Instead of an environment with pip: a program that packs the sources where pip would put them.
+        pip = self.make("pip", text=f"""#!/bin/sh
+while [ "$1" ]; do
+  if [ "$1" = --dest ]; then sleep 0.5; tar -C '{os.path.dirname(sources)}' -czf "$2/{os.path.basename(sources)}.tar.gz" '{os.path.basename(sources)}'; fi
+  shift
+done
+""")
+        self.make("bin")
+        self.make("bin", "python3", text=f"""#!/bin/sh
+case "$*" in
+  *'-m venv '*) for target; do :; done; mkdir -p "$target/bin"; cp '{pip}' "$target/bin/pip" ;;
+  *) exec '{sys.executable}' "$@" ;;
+esac
+""")
+        cache = self.make("cache", mode=0o700)
+        said, errors = self.all_at_once([FETCHERS[1]], QUIRE_CACHE=cache, PATH=os.path.join(self.place, "bin") + ":" + os.environ["PATH"])
+        self.assertEqual(said, {os.path.join(cache, os.path.basename(sources)) + "\n"})
+        self.assertEqual(errors.count("fetching the sources"), 1, errors)
+
+    def test_whatever_takes_something_out_of_a_cache_holds_its_lock(self):
+        for path in FETCHERS:
+            with open(path, encoding="utf-8") as file:
+                self.assertRegex(file.read(), r'exec 9> "\$cache/lock" && flock 9[^$]*(?s:.)*\block && ! ', path)
 
 
 class UnpackedTest(Case):
