@@ -8,6 +8,7 @@
 #include "comm/base/exact_json.h"
 #include "comm/base/json.h"
 #include "comm/schema/schema_rules.h"
+#include "comm/schema/schema_work.h"
 #include "comm/schema/text_pattern.h"
 
 namespace quire {
@@ -58,6 +59,7 @@ OrderedJson ParseSchema(const std::string& text) {
 std::string WithRules(const std::string& tag) {
   if (!OrderedJson::accept(tag)) return tag;
   OrderedJson json = ParseExactJson(tag);
+  const SchemaWork work(3 * kSchemaWork);  // for all schemas of the tag together
   RewriteAll(json, 0);
   return DumpExactJson(json);
 }

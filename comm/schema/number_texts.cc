@@ -12,6 +12,7 @@ namespace quire {
 namespace {
 
 constexpr int kMostExponent = 99;
+constexpr int kMostCountedPlaces = 100;  // that a pattern counts in front of the point or behind
 constexpr const char* kZero = "0(?:\\.0+)?(?:[eE][+-]?[0-9]{1,2})?";
 constexpr const char* kUnlike = "[^\\s\\S]";  // matches nothing
 
@@ -134,7 +135,20 @@ std::string AnyPositive() {
                 "(?:0\\.[1-9][0-9]*|[1-9][0-9]?(?:\\.[0-9]+)?)" + Exponents(-kMostExponent, kMostExponent)});
 }
 
-TextAutomaton Within(const NumberBound& bound) {
+/// The bound itself, or a narrower one of a size that patterns can count to.
+NumberBound Narrowed(const NumberBound& bound) {
+  const Decimal value = DecimalOf(bound.number);
+  const char* sign = value.negative ? "-" : "";
+  if (value.digits.empty()) return bound;
+  if (value.exponent >= kMostCountedPlaces)
+    return {fmt::format("{}1e{}", sign, kMostCountedPlaces), bound.upper, bound.excluded};
+  if (value.exponent >= -kMostCountedPlaces) return bound;
+  if (bound.upper != value.negative) return {"0", bound.upper, false};
+  return {fmt::format("{}1e-{}", sign, kMostCountedPlaces), bound.upper, bound.excluded};
+}
+
+TextAutomaton Within(const NumberBound& given) {
+  const NumberBound bound = Narrowed(given);
   const Decimal value = DecimalOf(bound.number);
   const std::string zero = fmt::format("-?{}", kZero), positive = AnyPositive();
   // Numbers on the bound's own side of 0 are compared. Of a lower bound 0 is above the negative ones.
@@ -172,6 +186,11 @@ TextAutomaton MultiplesOf(int64_t divisor) {
 }
 
 }  // namespace
+
+bool CanBeWritten(const NumberBound& bound) {
+  const Decimal value = DecimalOf(bound.number);
+  return value.digits.empty() || value.exponent < kMostCountedPlaces || bound.upper != value.negative;
+}
 
 TextAutomaton IntegerTexts(const std::vector<NumberBound>& bounds, int64_t divisor) {
   TextAutomaton out = TextsWith("^(?:0|-?[1-9][0-9]*)$");

@@ -15,6 +15,10 @@ struct NumberBound {
   bool excluded = false;
 };
 
+/// Whether numbers within the bound can be told by their digits. They cannot above 1e100, and below -1e100. The other
+/// bounds of that size, and those that lie closer to 0 than 1e-100, are written as the next narrower ones that can.
+bool CanBeWritten(const NumberBound& bound);
+
 /// Largest number whose multiples are known by their digits.
 inline constexpr int64_t kMostDivisor = 1000;
 

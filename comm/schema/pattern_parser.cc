@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/schema/schema_work.h"
 
 namespace quire {
 
@@ -50,7 +51,7 @@ class Parser {
     PatternNode out{PatternNode::kAny};
     do out.parts.push_back(Row(depth));
     while (Take('|'));
-    return out.parts.size() == 1 ? PatternNode(out.parts.front()) : out;
+    return out.parts.size() == 1 ? PatternNode(std::move(out.parts.front())) : out;
   }
 
   PatternNode Row(int depth) {
@@ -250,6 +251,7 @@ class Parser {
 PatternNode ParsePattern(std::string_view pattern) {
   auto points = CodePointsOf(pattern);
   if (!points) Fail("is not UTF-8");
+  ChargeSchemaWork(static_cast<int64_t>(points->size()));
   return Parser(std::move(*points)).Whole();
 }
 

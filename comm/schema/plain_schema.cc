@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "comm/base/error.h"
+#include "comm/schema/schema_work.h"
 #include "comm/schema/text_pattern.h"
 
 namespace quire {
@@ -57,6 +58,30 @@ void MergeMembers(const PlainSchema& a, const PlainSchema& b, PlainSchema& out) 
   out.member_count = BothCounts(a.member_count, b.member_count);
 }
 
+/// Units that a copy of all that the schema says takes.
+int64_t WorkOf(const PlainSchema& schema) {
+  int64_t work = 10 + WorkOfCopy(schema.items) + WorkOfCopy(schema.others) + WorkOfCopy(schema.names);
+  for (const auto* named : {&schema.properties, &schema.by_pattern}) {
+    for (const auto& [name, inside] : *named) work += WorkOfCopy(inside);
+  }
+  for (const OrderedJson& item : schema.first_items) work += WorkOfCopy(item);
+  if (schema.values) {
+    for (const OrderedJson& value : *schema.values) work += WorkOfCopy(value);
+  }
+  if (!schema.texts) return work;
+  for (const TextAutomaton::State& state : schema.texts->states)
+    work += 1 + static_cast<int64_t>(state.edges.size() / 4);
+  return work;
+}
+
+/// Names and values are compared with one another, some nanoseconds each.
+int64_t WorkOfMerging(const PlainSchema& a, const PlainSchema& b) {
+  const auto pairs = [](size_t one, size_t other) { return static_cast<int64_t>(one * other / 8); };
+  const size_t names = a.properties.size() + b.properties.size();
+  const size_t values = a.values && b.values ? a.values->size() * b.values->size() : 0;
+  return WorkOf(a) + WorkOf(b) + pairs(names, names) + pairs(a.required.size(), b.required.size()) + pairs(values, 1);
+}
+
 }  // namespace
 
 bool PlainSchema::Requires(std::string_view name) const { return std::ranges::count(required, name) > 0; }
@@ -79,10 +104,14 @@ size_t PlainSchema::StatesOfCountedTexts() const {
 }
 
 OrderedJson PlainSchema::ForName(const std::string& name) const {
+  ChargeSchemaWork(1 + static_cast<int64_t>(properties.size() / 8));
   const auto property = std::ranges::find(properties, name, &Named::value_type::first);
   OrderedJson schema = true;
   bool known = property != properties.end();
-  if (known) schema = property->second;
+  if (known) {
+    ChargeSchemaWork(WorkOfCopy(property->second));
+    schema = property->second;
+  }
   for (const auto& [pattern, one] : by_pattern) {
     if (!TextsWith(pattern).Accepts(name)) continue;
     known = true;
@@ -91,7 +120,17 @@ OrderedJson PlainSchema::ForName(const std::string& name) const {
   return known ? schema : others;
 }
 
+int64_t WorkOfCopy(const OrderedJson& tree) {
+  if (const auto* text = tree.get_ptr<const OrderedJson::string_t*>())
+    return 1 + static_cast<int64_t>(text->size() / 64);
+  int64_t work = 1;
+  if (!tree.is_structured()) return work;
+  for (const auto& [key, value] : tree.items()) work += WorkOfCopy(value) + static_cast<int64_t>(key.size() / 64);
+  return work;
+}
+
 OrderedJson BothOf(const OrderedJson& a, const OrderedJson& b) {
+  ChargeSchemaWork(WorkOfCopy(a) + WorkOfCopy(b));
   const auto takes_all = [](const OrderedJson& schema) { return schema == true || schema == OrderedJson::object(); };
   if (takes_all(a) || a == b || b == false) return b;
   if (takes_all(b) || a == false) return a;
@@ -99,6 +138,7 @@ OrderedJson BothOf(const OrderedJson& a, const OrderedJson& b) {
 }
 
 PlainSchema Merged(const PlainSchema& a, const PlainSchema& b) {
+  ChargeSchemaWork(WorkOfMerging(a, b));
   PlainSchema out = a;
   out.types = BothTypes(a.types, b.types);
   if (!a.values) out.values = b.values;

@@ -70,6 +70,9 @@ struct PlainSchema {
   OrderedJson ForName(const std::string& name) const;
 };
 
+/// Units of work that a copy of the tree takes: one a value, and one for 64 bytes of text.
+int64_t WorkOfCopy(const OrderedJson& tree);
+
 /// A schema that accepts what both do.
 OrderedJson BothOf(const OrderedJson& a, const OrderedJson& b);
 

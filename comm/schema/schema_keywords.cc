@@ -132,8 +132,8 @@ class KeywordReader {
         return Wrong(beyond, "must be a number");
       // In the oldest drafts the second is a flag of the first.
       const bool flag = excluded != nullptr && *excluded == true;
-      if (at != nullptr) out_.bounds.push_back({DumpExactJson(*at), upper, flag});
-      if (excluded != nullptr && IsNumber(*excluded)) out_.bounds.push_back({DumpExactJson(*excluded), upper, true});
+      if (at != nullptr) TakeBound(limit, {DumpExactJson(*at), upper, flag});
+      if (excluded != nullptr && IsNumber(*excluded)) TakeBound(beyond, {DumpExactJson(*excluded), upper, true});
     }
     const OrderedJson* divisor = Find("multipleOf");
     if (divisor == nullptr) return;
@@ -146,6 +146,10 @@ class KeywordReader {
     out_.types &= ~static_cast<unsigned>(kNumberType);
   }
 
+  void TakeBound(const char* keyword, NumberBound bound) {
+    if (!CanBeWritten(bound)) return Unkept(keyword, "asks for numbers that are further from 0 than 1e100");
+    out_.bounds.push_back(std::move(bound));
+  }
   std::optional<size_t> Count(const char* keyword) {
     const OrderedJson* count = Find(keyword);
     if (count == nullptr) return std::nullopt;

@@ -20,7 +20,6 @@ void Cross(std::vector<PlainSchema>& out, const std::vector<PlainSchema>& others
   std::vector<PlainSchema> joined;
   for (const PlainSchema& a : out) {
     for (const PlainSchema& b : others) {
-      ChargeSchemaWork(10);
       PlainSchema both = Merged(a, b);
       const bool none = both.types == 0 || (both.values && both.values->empty());
       if (!none) joined.push_back(std::move(both));
@@ -28,6 +27,16 @@ void Cross(std::vector<PlainSchema>& out, const std::vector<PlainSchema>& others
     }
   }
   out = std::move(joined);
+}
+
+/// Before the keywords of a schema are read: what is copied, and the names that are compared with one another.
+void ChargeReading(const OrderedJson& schema) {
+  for (const auto& [keyword, value] : schema.items()) {
+    const bool is_elsewhere = keyword == "$defs" || keyword == "definitions" || keyword == "allOf" ||
+                              keyword == "anyOf" || keyword == "oneOf";
+    if (!is_elsewhere) ChargeSchemaWork(WorkOfCopy(value));
+    if (keyword == "required") ChargeSchemaWork(static_cast<int64_t>(value.size() * value.size() / 16));
+  }
 }
 
 /// The part of a reference that a name of "a~1b%20c" stands for.
@@ -54,6 +63,7 @@ std::string Unescaped(std::string_view text) {
 }
 
 const OrderedJson* FindAnchor(const OrderedJson& json, const std::string& name) {
+  ChargeSchemaWork(1);
   if (!json.is_structured()) return nullptr;
   if (json.is_object()) {
     for (const char* keyword : {"$anchor", "$dynamicAnchor", "$id"}) {
@@ -92,6 +102,7 @@ const OrderedJson* SchemaReader::Find(const std::string& reference) const {
   const OrderedJson* at = &root_;
   for (size_t begin = 2; begin <= reference.size();) {
     const size_t end = std::min(reference.find('/', begin), reference.size());
+    ChargeSchemaWork(1 + static_cast<int64_t>(at->size() / 8));
     const std::string part = Unescaped(std::string_view(reference).substr(begin, end - begin));
     if (at->is_object() && at->contains(part)) {
       at = &(*at)[part];
@@ -115,6 +126,7 @@ std::vector<PlainSchema> SchemaReader::Read(const OrderedJson& schema, const std
   if (depth > kDeepestReference) Fail("refers to itself without end");
   if (schema.is_boolean()) return schema.get<bool>() ? std::vector(1, PlainSchema()) : std::vector<PlainSchema>();
   if (!schema.is_object()) Fail("is no schema: it must be an object");
+  ChargeReading(schema);
   std::vector<PlainSchema> out = {ReadKeywords(schema, where, nullptr)};
   if (out.front().types == 0) out.clear();
   for (const char* keyword : kReferences) {
@@ -163,6 +175,7 @@ void SchemaReader::Look(const OrderedJson& schema, const std::string& where) con
   ChargeSchemaWork(20);
   if (schema.is_boolean()) return;
   if (!schema.is_object()) return remarks_->wrong.push_back({where, "is no schema: it must be an object"});
+  ChargeReading(schema);
   (void)ReadPlain(schema, where);
   for (const char* keyword : kReferences) {
     const auto reference = schema.find(keyword);

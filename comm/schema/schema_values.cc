@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <string>
 
 #include "comm/base/exact_json.h"
@@ -24,7 +25,8 @@ bool AcceptsNumber(const PlainSchema& schema, const OrderedJson& value) {
   if (!schema.Has(kNumberType) && !whole) return false;
   if (schema.divisor > 1 && std::fmod(number, static_cast<double>(schema.divisor)) != 0) return false;
   return std::ranges::all_of(schema.bounds, [&](const NumberBound& bound) {
-    const OrderedJson limit = OrderedJson::parse(bound.number);
+    OrderedJson limit = ParseExactJson(bound.number);
+    if (limit.is_binary()) limit = std::strtod(bound.number.c_str(), nullptr);
     if (value == limit) return !bound.excluded;
     return bound.upper ? value < limit : value > limit;
   });
@@ -87,7 +89,7 @@ bool ExcludePlain(const SchemaReader& reader, const PlainSchema& a, const PlainS
 }  // namespace
 
 bool Accepts(const SchemaReader& reader, const PlainSchema& schema, const OrderedJson& value) {
-  ChargeSchemaWork(20);
+  ChargeSchemaWork(20 + static_cast<int64_t>(schema.values ? schema.values->size() / 8 : 0));
   if (schema.values && std::ranges::count(*schema.values, value) == 0) return false;
   switch (TypeOf(value)) {
     case kStringType:

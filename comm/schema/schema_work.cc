@@ -1,5 +1,6 @@
 #include "comm/schema/schema_work.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "comm/base/error.h"
@@ -16,14 +17,21 @@ SchemaWork*& Current() {
 
 }  // namespace
 
-SchemaWork::SchemaWork(int64_t units) : left_(units), outer_(std::exchange(Current(), this)) {}
-SchemaWork::~SchemaWork() { Current() = outer_; }
+SchemaWork::SchemaWork(int64_t units)
+    : outer_(std::exchange(Current(), this)),
+      given_(outer_ == nullptr ? units : std::min(units, outer_->left_)),
+      left_(given_) {}
+SchemaWork::~SchemaWork() {
+  Current() = outer_;
+  if (outer_ != nullptr) outer_->left_ -= spent();
+}
 
 void ChargeSchemaWork(int64_t units) {
   SchemaWork* work = Current();
   if (work == nullptr) return;
-  work->left_ -= units;
-  if (work->left_ < 0) Fail("takes too much work: its patterns or alternatives unfold too far");
+  const bool enough = units <= work->left_;
+  work->left_ = enough ? work->left_ - units : 0;
+  if (!enough) Fail("takes too much work: its patterns or alternatives unfold too far");
 }
 
 }  // namespace quire

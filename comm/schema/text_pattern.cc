@@ -24,6 +24,7 @@ struct Places {
   std::vector<Place> all;
 
   int Add() {
+    ChargeSchemaWork(1);
     if (all.size() >= kMostPlaces) Fail("unfolds to too much");
     all.emplace_back();
     return static_cast<int>(all.size()) - 1;
@@ -34,6 +35,7 @@ struct Places {
   void Build(const PatternNode& node, int from, int to) {
     switch (node.kind) {
       case PatternNode::kClass:
+        ChargeSchemaWork(static_cast<int64_t>(node.ranges.size()));
         for (const CodeRange& range : node.ranges) (*this)[from].edges.push_back({range.first, range.last, to});
         return;
       case PatternNode::kBegin:
@@ -137,11 +139,12 @@ class Determiner {
         cuts.push_back(edge.last + 1);
       }
     }
+    const auto looked_at = static_cast<int64_t>(places.size() + cuts.size() / 2);
     std::ranges::sort(cuts);
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     std::vector<TextAutomaton::Edge> out;
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-      ChargeSchemaWork(static_cast<int64_t>(places.size()));
+      ChargeSchemaWork(looked_at);
       std::vector<int> targets;
       for (const int place : places) {
         for (const auto& edge : places_[place].edges) {

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 #include "comm/base/json.h"
 #include "comm/grammar/grammar_compiler.h"
 #include "comm/schema/number_texts.h"
@@ -343,6 +344,95 @@ TEST(SchemaWork, EndsSchemasThatUnfoldForYears) {
       Error);
   const SchemaWork work(kSchemaWork);
   EXPECT_THROW(TextsWith("(.*a.{20}){20}(b|c.{30}){9}.*x.{90}"), Error);
+}
+
+/// Units of one piece of work, which may fail.
+template <class Work>
+int64_t Units(const Work& run) {
+  const SchemaWork work(kSchemaWork);
+  try {
+    run();
+  } catch (const Error&) {  // what it came to before is counted
+  }
+  return work.spent();
+}
+
+TEST(SchemaWork, CountsThePatternThatIsNotUnderstood_AtEveryReference) {
+  EXPECT_GE(Units([] { TextsWith(std::string(20'000, 'a') + "(?=b)"); }), 20'000);
+  EXPECT_GE(Units([] { TextsWith("^(?:[a-c]{60}){120}$"); }), 7'200) << "places that are added";
+}
+
+TEST(SchemaWork, CountsTheEdgesThatEveryCutLooksAt) {
+  std::string one_class = "^[";
+  for (int c = 0x1000; c < 0x1400; c += 2) {
+    one_class += static_cast<char>(0xe0 | (c >> 12));
+    one_class += static_cast<char>(0x80 | ((c >> 6) & 0x3f));
+    one_class += static_cast<char>(0x80 | (c & 0x3f));
+  }
+  EXPECT_GE(Units([&] { TextsWith(one_class + "]$"); }), 512 * 512) << "512 ranges, each looked for among 512 edges";
+}
+
+TEST(SchemaWork, CountsCopiesOfSchemasThatAreJoined) {
+  OrderedJson one = OrderedJson::object(), root;
+  for (int i = 0; i < 400; ++i) one["properties"]["p" + std::to_string(i)] = {{"enum", {1, 2, 3}}};
+  root["$defs"]["big"] = one;
+  root["allOf"] = {{{"$ref", "#/$defs/big"}}, {{"$ref", "#/$defs/big"}}};
+  EXPECT_GE(Units([&] { SchemaReader(root).Alternatives(root); }), 2 * 400 * 5);
+}
+
+TEST(SchemaWork, CountsValuesThatAnAnchorIsLookedForIn) {
+  OrderedJson root = {{"$ref", "#end"}, {"$defs", OrderedJson::object()}};
+  for (int i = 0; i < 3000; ++i) root["$defs"]["d" + std::to_string(i)] = true;
+  root["$defs"]["last"] = {{"$anchor", "end"}};
+  EXPECT_GE(Units([&] { SchemaReader(root).Alternatives(root); }), 3000);
+}
+
+TEST(SchemaWork, ComesOutOfTheRestOfTheOuterOne) {
+  const SchemaWork outer(1000);
+  for (int i = 0; i < 3; ++i) {
+    const SchemaWork inner(300);
+    ChargeSchemaWork(300);
+    EXPECT_THROW(ChargeSchemaWork(1), Error);
+  }
+  EXPECT_EQ(outer.spent(), 900);
+  const SchemaWork inner(300);
+  ChargeSchemaWork(100);
+  EXPECT_THROW(ChargeSchemaWork(1), Error);
+}
+
+TEST(NumberTexts, NarrowBounds_ThatAreTooFarFromOneToBeCounted) {
+  const auto takes = [](const char* number, bool upper, bool excluded, const char* text) {
+    return NumberTexts({{number, upper, excluded}}).Accepts(text);
+  };
+  for (const char* most : {"1.7976931348623157e308", "1e100"}) {
+    EXPECT_TRUE(takes(most, true, false, "-12.5e3")) << most;
+    EXPECT_TRUE(takes(most, true, false, "123456789012345678901234567890")) << most;
+    EXPECT_FALSE(takes(most, true, false, ("1" + std::string(400, '0')).c_str())) << most;
+  }
+  EXPECT_FALSE(takes("-1.7976931348623157e308", false, false, ("-1" + std::string(400, '0')).c_str()));
+  EXPECT_TRUE(takes("-1.7976931348623157e308", false, false, "-5"));
+  EXPECT_TRUE(takes("1e-130", false, false, "0.001"));
+  EXPECT_FALSE(takes("1e-130", false, false, "0"));
+  EXPECT_FALSE(takes("1e-130", false, false, "-1"));
+  EXPECT_TRUE(takes("1e-130", true, true, "0"));
+  EXPECT_FALSE(takes("1e-130", true, false, "0.1"));
+  EXPECT_TRUE(takes("-1e-130", false, true, "0"));
+  EXPECT_FALSE(takes("-1e-130", true, false, "0"));
+  EXPECT_TRUE(takes("-1e-130", true, false, "-0.5"));
+  const std::string long_integer = std::string(5000, '9');
+  EXPECT_TRUE(IntegerTexts({{long_integer, true, false}}).Accepts("7"));
+  EXPECT_TRUE(IntegerTexts({{"-" + long_integer, false, false}}).Accepts("-7"));
+}
+
+TEST(NumberTexts, CannotWriteNumbersThatMustBeFurtherThanAllThatAreCounted) {
+  EXPECT_FALSE(CanBeWritten({"1e200", false, false}));
+  EXPECT_FALSE(CanBeWritten({"-1e200", true, false}));
+  EXPECT_TRUE(CanBeWritten({"1e200", true, false}));
+  EXPECT_TRUE(CanBeWritten({"1e99", false, false}));
+  Check({{R"({"type":"number","maximum":1.7976931348623157e308})", {"1.5", "-3"}, {"\"a\""}},
+         {R"({"type":"number","minimum":1e200})", {"1.5"}, {"\"a\""}}});
+  const OrderedJson schema = ParseExactJson(R"({"type":"integer","maximum":1)" + std::string(400, '0') + "}");
+  EXPECT_TRUE(Accepts(SchemaReader(schema), schema, 5));
 }
 
 TEST(SchemaValues, ExcludeEachOther_OnlyWhereThatIsCertain) {

@@ -340,6 +340,11 @@ TEST(PythonCallTest, WhatArgumentsCannotSayIsNamed) {
   EXPECT_NE(why(R"({"type": "object", "properties": {"a": {"$ref": "#"}}})").find("\"#\""), std::string::npos);
   EXPECT_NE(why(R"({"type": "object", "properties": {"a b": {}}})").find("\"a b\""), std::string::npos);
   EXPECT_NE(why(R"({"type": "object", "minProperties": 1})").find("of their number"), std::string::npos);
+  OrderedJson many = {{"type", "object"}, {"$defs", {{"D", {{"description", std::string(1000, 'd')}}}}}};
+  for (int i = 0; i < 20; ++i) many["properties"]["p" + std::to_string(i)] = true;
+  EXPECT_NE(WhyNoPythonCall(many).find("more than 65536 bytes"), std::string::npos) << "210 copies of 1 KiB";
+  many["required"] = {"p1"};
+  EXPECT_EQ(WhyNoPythonCall(many), "") << "two rows alone";
 }
 
 TEST(AnswerWordsTest, TextsWithoutAMarkAreAllButThoseThatHaveIt) {

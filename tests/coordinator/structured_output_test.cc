@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/base/json.h"
+#include "comm/schema/schema_work.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/schema_check.h"
 #include "coordinator/api/requests/structural_tag_check.h"
@@ -290,6 +291,48 @@ TEST(SchemaCheckTest, WhatIsNoSchema_IsNamedWithItsPlaceUnderEveryPromise) {
       EXPECT_TRUE(WhyNotKept(ParseOrdered(schema), promise).starts_with(place))
           << schema << WhyNotKept(ParseOrdered(schema), promise);
   }
+}
+
+/// Units that a request's schemas take; it may be refused.
+int64_t UnitsOf(const OrderedJson& body) {
+  const SchemaWork work(100 * kSchemaWork);
+  try {
+    ReadStructuredOutput(body);
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.status, 400);
+  }
+  return work.spent();
+}
+
+TEST(StructuredOutputTest, LargeSchemas_AreRefusedBeforeTheirPatternsAreRead) {
+  const std::string pattern = std::string(kMaxGrammarBytes, 'a') + "(b|c.{30}){9}";
+  const OrderedJson schema = {{"type", "string"}, {"pattern", pattern}};
+  EXPECT_EQ(UnitsOf({{"guided_json", schema}}), 0);
+  const OrderedJson tag = {{"format", {{"type", "json_schema"}, {"json_schema", schema}}}};
+  EXPECT_EQ(UnitsOf({{"structured_outputs", {{"structural_tag", tag}}}}), 0);
+}
+
+TEST(StructuredOutputTest, SchemasAreLookedAtOnce) {
+  const OrderedJson schema = {{"type", "string"}, {"pattern", "^[a-z]{40}$"}};
+  const int64_t units = UnitsOf({{"guided_json", schema}});
+  const SchemaWork work(kSchemaWork);
+  EXPECT_EQ(WhyNotKept(schema), "");
+  EXPECT_EQ(units, work.spent());
+}
+
+TEST(StructuredOutputTest, AllSchemasOfARequest_ShareOneBudget) {
+  const OrderedJson dear = {{"type", "string"}, {"pattern", "^(?:[a-c]{60}){60}$"}};
+  OrderedJson formats = OrderedJson::array();
+  for (int i = 0; i < 50; ++i) formats.push_back({{"type", "json_schema"}, {"json_schema", dear}});
+  EXPECT_EQ(WhyNotKept(dear), "") << "one alone";
+  const OrderedJson tag = {{"format", {{"type", "sequence"}, {"elements", formats}}}};
+  EXPECT_LE(UnitsOf({{"structured_outputs", {{"structural_tag", tag}}}}), kSchemaWork);
+}
+
+TEST(SchemaCheckTest, BoundsThatNoGrammarCounts_ArePassedOverOrNarrowed) {
+  EXPECT_EQ(WhyNotKept(ParseOrdered(R"({"type":"number","maximum":1.7976931348623157e308})")), "");
+  EXPECT_TRUE(WhyNotKept(ParseOrdered(R"({"type":"number","minimum":1e200})")).starts_with("minimum"));
+  EXPECT_EQ(WhyNotKept(ParseOrdered(R"({"type":"number","minimum":1e200})"), SchemaPromise::kAsFarAs), "");
 }
 
 TEST(StructuredOutputTest, SchemasThatAreNotStrict_LetPassWhatTheClientCanCheck) {

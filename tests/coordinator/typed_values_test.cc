@@ -11,6 +11,7 @@
 #include "comm/base/json.h"
 #include "comm/grammar/grammar_compiler.h"
 #include "comm/schema/schema_values.h"
+#include "comm/schema/schema_work.h"
 #include "coordinator/text/answers/call_grammar.h"
 #include "coordinator/text/answers/tool.h"
 
@@ -78,6 +79,45 @@ TEST(TypedValues, KnowWhatASchemaSaysOfOtherNames) {
                                        R"("$defs":{"B":{"properties":{"b":{"type":"string"}}}}})");
   EXPECT_EQ(TypedValue(tool, "a", "5"), "\"5\"");
   EXPECT_EQ(TypedValue(tool, "b", "5"), "\"5\"");
+}
+
+/// A schema of the text "a" and of texts "p0" to "p39", whose patterns unfold too far.
+OrderedJson DearParameters() {
+  OrderedJson schema = {{"type", "object"}, {"properties", {{"a", {{"type", "string"}}}}}};
+  for (int i = 0; i < 40; ++i)
+    schema["properties"]["p" + std::to_string(i)] = {{"type", "string"}, {"pattern", "(.*a.{20}){20}(b|c.{30}){9}x"}};
+  return schema;
+}
+
+TEST(TypedValues, ReadASchemaOnceForEachParameter_WithinOneBudgetOfTheRequest) {
+  Tool tool{"f", nullptr, DearParameters(), false, std::make_shared<ParameterTypes>()};
+  EXPECT_EQ(TypedValue(tool, "a", "5"), "\"5\"");
+  const int64_t once = tool.types->spent();
+  EXPECT_GT(once, 0);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(TypedValue(tool, "a", "5"), "\"5\"");
+  EXPECT_EQ(tool.types->spent(), once);
+  for (int i = 0; i < 3; ++i) {
+    const std::string dear = "p" + std::to_string(i);
+    EXPECT_EQ(TypedValue(tool, dear, "5"), "\"5\"") << "a pattern beyond the bound leaves its type";
+  }
+  Tool other{"g", nullptr, OrderedJson::parse(R"({"properties":{"s":{"type":"string"}}})"), false, tool.types};
+  EXPECT_EQ(TypedValue(other, "s", "5"), "\"5\"") << "dear parameters leave something for others";
+  for (int i = 3; i < 40; ++i) TypedValue(tool, "p" + std::to_string(i), "5");
+  EXPECT_LE(tool.types->spent(), ParameterTypes::kWork);
+  EXPECT_EQ(TypedValue(tool, "a", "5"), "\"5\"") << "what is known stays";
+}
+
+TEST(TypedValues, DoNotReadASchemaWithoutEnd_BesideTheBoundOfOneParameter) {
+  const SchemaWork work(100 * kSchemaWork);
+  Tool tool{"f", nullptr, DearParameters(), false};
+  EXPECT_EQ(TypedValue(tool, "p0", "5"), "\"5\"");
+  EXPECT_LE(work.spent(), ParameterTypes::kWork);
+  const std::string schema =
+      R"({"type":"array","items":{"enum":)" + OrderedJson(std::vector<int>(5000, 1)).dump() + "}}";
+  std::string items = "[1";
+  for (int i = 0; i < 5000; ++i) items += ",1";
+  EXPECT_EQ(Typed(schema, items + "]"), items + "]");
+  EXPECT_LE(work.spent(), 2 * ParameterTypes::kWork) << "values are compared within bounds, too";
 }
 
 constexpr TokenId kTypedStop = 0;

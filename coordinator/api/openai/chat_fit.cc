@@ -6,12 +6,14 @@
 #include <algorithm>
 
 #include "comm/base/exact_json.h"
+#include "comm/schema/schema_work.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structured_output.h"
 #include "coordinator/text/answers/call_grammar.h"
 #include "coordinator/text/answers/python_call.h"
 #include "coordinator/text/answers/tool.h"
 #include "coordinator/text/answers/tool_prompt.h"
+#include "coordinator/text/answers/typed_values.h"
 
 namespace quire {
 
@@ -25,8 +27,9 @@ bool HasCalls(const OrderedJson& messages) {
 ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
   const bool typed = format == ToolFormat::kGlm45 || format == ToolFormat::kQwen3Coder;
   ToolUse out{{}, use.choice, use.parallel};
+  const auto types = typed ? std::make_shared<ParameterTypes>() : nullptr;
   for (const Tool& tool : use.tools)
-    out.tools.push_back({tool.name, nullptr, typed ? tool.parameters : OrderedJson(), tool.strict});
+    out.tools.push_back({tool.name, nullptr, typed ? tool.parameters : OrderedJson(), tool.strict, types});
   return out;
 }
 
@@ -188,6 +191,7 @@ void ChatFit::Constrain(GenerateCall& call) const {
   if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search");
   if (call.ignore_eos) JsonFields::Refuse(field, "cannot be combined with ignore_eos");
   if (call.sampling.min_tokens > 0) JsonFields::Refuse(field, "cannot be combined with min_tokens");
+  const SchemaWork work(kSchemaWork);  // for all tools together
   std::vector<OrderedJson> schemas(use.tools.size());
   for (size_t i = 0; i < use.tools.size(); ++i) {
     const Tool& tool = use.tools[i];

@@ -32,21 +32,23 @@ std::string Sentence(const SchemaRemarks::Remark& remark) {
 
 }  // namespace
 
-std::string WhyNotKept(const OrderedJson& schema, SchemaPromise promise) {
+SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise) {
   const SchemaRemarks remarks = RemarksOf(schema);
-  if (!remarks.wrong.empty()) return Sentence(remarks.wrong.front());
-  if (promise == SchemaPromise::kExact && !remarks.unkept.empty()) return Sentence(remarks.unkept.front());
-  return "";
-}
-
-std::string PassedOver(const OrderedJson& schema, SchemaPromise promise) {
-  const SchemaRemarks remarks = RemarksOf(schema);
+  if (!remarks.wrong.empty()) return {Sentence(remarks.wrong.front()), ""};
+  if (promise == SchemaPromise::kExact && !remarks.unkept.empty()) return {Sentence(remarks.unkept.front()), ""};
   std::vector<SchemaRemarks::Remark> passed = remarks.unknown;
-  if (promise == SchemaPromise::kAsFarAs) passed.insert(passed.end(), remarks.unkept.begin(), remarks.unkept.end());
-  std::string out;
-  for (size_t i = 0; i < passed.size() && i < kMostListed; ++i) out += (i == 0 ? "" : "; ") + Sentence(passed[i]);
-  if (passed.size() > kMostListed) out += fmt::format("; and {} more", passed.size() - kMostListed);
+  passed.insert(passed.end(), remarks.unkept.begin(), remarks.unkept.end());
+  SchemaCheck out;
+  for (size_t i = 0; i < passed.size() && i < kMostListed; ++i)
+    out.passed += (i == 0 ? "" : "; ") + Sentence(passed[i]);
+  if (passed.size() > kMostListed) out.passed += fmt::format("; and {} more", passed.size() - kMostListed);
   return out;
 }
+
+std::string WhyNotKept(const OrderedJson& schema, SchemaPromise promise) {
+  return CheckSchema(schema, promise).problem;
+}
+
+std::string PassedOver(const OrderedJson& schema, SchemaPromise promise) { return CheckSchema(schema, promise).passed; }
 
 }  // namespace quire

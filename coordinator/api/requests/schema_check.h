@@ -12,6 +12,13 @@ enum class SchemaPromise {
   kAsFarAs,  // answers keep to what a grammar can see to; the client checks the rest
 };
 
+/// What the check of a schema under a promise finds, as sentences.
+struct SchemaCheck {
+  std::string problem;  // why the promise cannot be held; empty: it can
+  std::string passed;   // what is passed over; empty: nothing
+};
+SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise);
+
 /// Why the promise cannot be held for this JSON schema: the keyword, and where it stands; empty when it can. Words that
 /// ask nothing of a value are passed over. Work is bounded (comm/schema/schema_work.h).
 std::string WhyNotKept(const OrderedJson& schema, SchemaPromise promise = SchemaPromise::kExact);

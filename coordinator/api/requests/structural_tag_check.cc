@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/base/json.h"
+#include "comm/schema/schema_work.h"
 #include "coordinator/api/requests/schema_check.h"
 
 namespace quire {
@@ -223,6 +224,7 @@ class TagChecker {
 }  // namespace
 
 std::string WhyTagNotKept(const OrderedJson& tag) {
+  const SchemaWork work(kSchemaWork);  // for all its schemas together
   for (const auto& [name, value] : tag.items()) {
     if (name != "type" && name != "format") return fmt::format("{} is not supported", name.substr(0, 50));
   }

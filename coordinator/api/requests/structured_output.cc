@@ -9,6 +9,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
+#include "comm/schema/schema_work.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structural_tag_check.h"
@@ -87,10 +88,10 @@ GrammarSource StructuralTag(const OrderedJson& given, const std::string& field) 
   const OrderedJson tag = given.is_string() ? ParseText(given, field) : given;
   if (!tag.is_object()) Refuse(field, "must be an object or the text of one");
   if (CountNodes(tag) > kMaxSchemaNodes) Refuse(field, fmt::format("has more than {} values", kMaxSchemaNodes));
-  const std::string problem = WhyTagNotKept(tag);
-  if (!problem.empty()) Refuse(field, "cannot be kept to exactly: " + problem);
   GrammarSource grammar{GrammarSource::kStructuralTag, DumpExactJson(tag)};
   if (grammar.text.size() > kMaxGrammarBytes) Refuse(field, fmt::format("takes at most {} bytes", kMaxGrammarBytes));
+  const std::string problem = WhyTagNotKept(tag);
+  if (!problem.empty()) Refuse(field, "cannot be kept to exactly: " + problem);
   return grammar;
 }
 
@@ -148,12 +149,11 @@ GrammarSource OfResponseFormat(const OrderedJson& format) {
 
 GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field, SchemaPromise promise) {
   if (CountNodes(schema) > kMaxSchemaNodes) Refuse(field, fmt::format("has more than {} values", kMaxSchemaNodes));
-  const std::string problem = WhyNotKept(schema, promise);
-  if (!problem.empty()) Refuse(field, "cannot be kept to exactly: " + problem);
-  const std::string passed = PassedOver(schema, promise);
-  if (!passed.empty()) spdlog::info("{}: of the schema is passed over: {}", field, DumpJson(passed));
   GrammarSource grammar{GrammarSource::kJsonSchema, DumpExactJson(schema)};
   if (grammar.text.size() > kMaxGrammarBytes) Refuse(field, fmt::format("takes at most {} bytes", kMaxGrammarBytes));
+  const SchemaCheck check = CheckSchema(schema, promise);
+  if (!check.problem.empty()) Refuse(field, "cannot be kept to exactly: " + check.problem);
+  if (!check.passed.empty()) spdlog::info("{}: of the schema is passed over: {}", field, DumpJson(check.passed));
   return grammar;
 }
 
@@ -164,6 +164,7 @@ bool MayAskForForm(std::string_view body) {
 }
 
 StructuredOutput ReadStructuredOutput(const OrderedJson& body) {
+  const SchemaWork work(kSchemaWork);  // for all schemas of the body together
   StructuredOutput found;
   const auto take = [&](GrammarSource grammar, const char* field) {
     if (!grammar) return;

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/exact_json.h"
 #include "comm/base/json.h"
+#include "comm/grammar/grammar_source.h"
 #include "comm/schema/schema_reader.h"
 #include "comm/schema/schema_work.h"
 #include "coordinator/text/answers/tag_formats.h"
@@ -92,6 +94,30 @@ OrderedJson NamedBySchema(const TagBuilder& build, const PlainSchema& schema, co
   return OptionalOf(AnyOf(std::move(beginnings)));
 }
 
+/// Why a call's grammar would be too large, before it is made; empty: it would not.
+std::string WhyTooLarge(const PlainSchema& schema, const OrderedJson& whole) {
+  size_t definitions = 0, row = 0, bytes = 0;
+  for (const char* name : {"$defs", "definitions"}) {
+    if (whole.contains(name)) definitions += DumpExactJson(whole[name]).size();
+  }
+  const PlainSchema::Named members = Members(schema);
+  std::vector<size_t> sizes;
+  for (const auto& [name, part] : members) {
+    sizes.push_back(name.size() + DumpExactJson(part).size() + definitions);
+    row += sizes.back();
+  }
+  // Each argument begins a row of those behind, as far as the first that has to be there.
+  for (size_t i = 0; i < members.size(); ++i) {
+    bytes += row;
+    row -= sizes[i];
+    if (bytes > kMaxGrammarBytes)
+      return fmt::format("comes to more than {} bytes, as each argument brings its $defs along",
+                         kMaxGrammarBytes);
+    if (schema.Requires(members[i].first)) break;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string WhyNoPythonCall(const OrderedJson& schema) {
@@ -110,6 +136,7 @@ std::string WhyNoPythonCall(const OrderedJson& schema) {
   for (const auto& [name, value] : Members(arguments)) {
     if (!IsArgumentName(name)) return fmt::format("has the property \"{}\", which is no name of an argument", name);
   }
+  if (std::string why = WhyTooLarge(arguments, schema); !why.empty()) return why;
   if (const std::string to = ForeignReference(schema); !to.empty())
     return fmt::format("refers to \"{}\"; arguments of Python's can refer to $defs alone", to);
   return "";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,12 +20,17 @@ inline bool IsToolNameByte(char c) {
          std::string_view("_-.:/").find(c) != std::string_view::npos;
 }
 
+class ParameterTypes;
+
 /// A function that a client offers to the model.
 struct Tool {
   std::string name;
   OrderedJson definition;  // of OpenAI's form, as it was sent: {"type": "function", "function": {...}}
   OrderedJson parameters;  // a JSON schema of an object; null: none was given
   bool strict = false;     // calls must be accepted by the schema
+  // What the schemas of a request's tools say of their parameters, for all these tools together (typed_values.h); null:
+  // it is read anew for each argument.
+  std::shared_ptr<ParameterTypes> types = nullptr;
 };
 
 /// Whether an answer calls functions, and which.

@@ -1,6 +1,7 @@
 #include "coordinator/text/answers/typed_values.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -25,20 +26,18 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
+constexpr int64_t kValueWork = 50'000;  // to compare one value with its schema: some milliseconds
+
 /// What a schema says of one parameter, with references into all of it.
 class ParameterType {
  public:
-  ParameterType(const OrderedJson& whole, const std::string& parameter) : reader_(whole) {
-    for (const PlainSchema& one : reader_.Alternatives(whole)) {
-      if (!one.Has(kObjectType)) continue;
-      for (PlainSchema& part : reader_.Alternatives(one.ForName(parameter))) alternatives_.push_back(std::move(part));
-    }
-  }
+  ParameterType(const OrderedJson& whole, std::shared_ptr<const ParameterTypes::Alternatives> alternatives)
+      : reader_(whole), alternatives_(std::move(alternatives)) {}
 
   /// It accepts whatever there is, or nothing at all: the text alone tells.
   bool SaysNothing() const {
     constexpr unsigned kValues = kArrayType | kObjectType | kBooleanType | kIntegerType;
-    return alternatives_.empty() ||
+    return alternatives_->empty() ||
            Any([](const PlainSchema& one) { return one.TakesAllTexts() && (one.types & kValues) == kValues; });
   }
   bool TakesAllTexts() const {
@@ -58,11 +57,11 @@ class ParameterType {
  private:
   template <class Test>
   bool Any(const Test& test) const {
-    return std::ranges::any_of(alternatives_, test);
+    return std::ranges::any_of(*alternatives_, test);
   }
 
   SchemaReader reader_;
-  std::vector<PlainSchema> alternatives_;
+  std::shared_ptr<const ParameterTypes::Alternatives> alternatives_;
 };
 
 std::string FromAnything(const std::string& bare, std::string_view text) {
@@ -100,14 +99,44 @@ std::string OfType(const ParameterType& type, const std::string& bare, std::stri
 
 }  // namespace
 
+std::shared_ptr<const ParameterTypes::Alternatives> ParameterTypes::Of(const Tool& tool, const std::string& parameter) {
+  const std::lock_guard lock(mutex_);
+  const auto [known, is_new] = known_.try_emplace({tool.name, parameter});
+  if (!is_new) return known->second;
+  auto found = std::make_shared<Alternatives>();
+  known->second = found;
+  const SchemaWork work(left_ / 2);
+  try {
+    const SchemaReader reader(tool.parameters);
+    for (const PlainSchema& one : reader.Alternatives(tool.parameters)) {
+      if (!one.Has(kObjectType)) continue;
+      std::ranges::move(reader.Alternatives(one.ForName(parameter)), std::back_inserter(*found));
+    }
+    for (PlainSchema& one : *found) {
+      if (one.length.bounded()) one.texts = one.Texts();
+      one.length = Counts();
+    }
+  } catch (const Error&) {  // it is no schema, or too dear, and says nothing
+    found->clear();
+  }
+  left_ -= work.spent();
+  return found;
+}
+
+int64_t ParameterTypes::spent() const {
+  const std::lock_guard lock(mutex_);
+  return kWork - left_;
+}
+
 std::string TypedValue(const Tool& tool, const std::string& parameter, std::string_view text) {
   const std::string bare(Trimmed(text));
   if (!tool.parameters.is_object()) return FromAnything(bare, text);
+  const std::shared_ptr<ParameterTypes> types = tool.types ? tool.types : std::make_shared<ParameterTypes>();
   try {
-    const SchemaWork work(kSchemaWork);
-    const ParameterType type(tool.parameters, parameter);
+    const ParameterType type(tool.parameters, types->Of(tool, parameter));
+    const SchemaWork work(kValueWork);
     return type.SaysNothing() ? FromAnything(bare, text) : OfType(type, bare, text);
-  } catch (const Error&) {  // it is no schema, and says nothing
+  } catch (const Error&) {  // the value takes too much work
     return FromAnything(bare, text);
   }
 }

@@ -1,16 +1,42 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace quire {
 
+struct PlainSchema;
 struct Tool;
+
+/// What schemas say of the parameters that answers of one request have named so far, by tools. Safe for many threads.
+/// All are read together within kWork units of schema work (comm/schema/schema_work.h), each within half of what is
+/// left; of a parameter that takes more the schema says nothing.
+class ParameterTypes {
+ public:
+  static constexpr int64_t kWork = 500'000;
+
+  using Alternatives = std::vector<PlainSchema>;
+  /// Read once for each parameter of a tool's.
+  std::shared_ptr<const Alternatives> Of(const Tool& tool, const std::string& parameter);
+  int64_t spent() const;
+
+ private:
+  mutable std::mutex mutex_;
+  int64_t left_ = kWork;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<const Alternatives>> known_;
+};
 
 /// The JSON of an argument that a model wrote as bare text: a value that the tool's schema accepts, found through its
 /// references, alternatives and combinations. A text where a text is accepted; next to tags, blanks belong to a text
 /// only where every text is. Where nothing is accepted a value of a type that is; where the schema says nothing, JSON
-/// if the text is that, and a string otherwise.
+/// if the text is that, and a string otherwise. A value that takes too much work to compare with its schema is read as
+/// if the schema said nothing.
 std::string TypedValue(const Tool& tool, const std::string& parameter, std::string_view text);
 
 }  // namespace quire
