@@ -12,6 +12,7 @@ namespace quire {
 namespace {
 
 constexpr int kMostExponent = 99;
+constexpr int kPlacesOfHuge = 40;        // of what stands for a bound that is further from 0
 constexpr int kMostCountedPlaces = 100;  // that a pattern counts in front of the point or behind
 constexpr const char* kZero = "0(?:\\.0+)?(?:[eE][+-]?[0-9]{1,2})?";
 constexpr const char* kUnlike = "[^\\s\\S]";  // matches nothing
@@ -141,7 +142,7 @@ NumberBound Narrowed(const NumberBound& bound) {
   const char* sign = value.negative ? "-" : "";
   if (value.digits.empty()) return bound;
   if (value.exponent >= kMostCountedPlaces)
-    return {fmt::format("{}1e{}", sign, kMostCountedPlaces), bound.upper, bound.excluded};
+    return {fmt::format("{}1e{}", sign, kPlacesOfHuge), bound.upper, bound.excluded};
   if (value.exponent >= -kMostCountedPlaces) return bound;
   if (bound.upper != value.negative) return {"0", bound.upper, false};
   return {fmt::format("{}1e-{}", sign, kMostCountedPlaces), bound.upper, bound.excluded};

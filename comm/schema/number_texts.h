@@ -15,8 +15,9 @@ struct NumberBound {
   bool excluded = false;
 };
 
-/// Whether numbers within the bound can be told by their digits. They cannot above 1e100, and below -1e100. The other
-/// bounds of that size, and those that lie closer to 0 than 1e-100, are written as the next narrower ones that can.
+/// Whether numbers within the bound can be told by their digits. They cannot above a minimum from 1e100 on, nor below a
+/// maximum from -1e100 on. A maximum from 1e100 on is written as 1e40, a minimum from -1e100 on as -1e40, which take
+/// less work; a bound closer to 0 than 1e-100 as the next narrower one, 0 or 1e-100.
 bool CanBeWritten(const NumberBound& bound);
 
 /// Largest number whose multiples are known by their digits.

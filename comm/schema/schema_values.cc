@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <string>
 
 #include "comm/base/exact_json.h"
@@ -25,8 +24,7 @@ bool AcceptsNumber(const PlainSchema& schema, const OrderedJson& value) {
   if (!schema.Has(kNumberType) && !whole) return false;
   if (schema.divisor > 1 && std::fmod(number, static_cast<double>(schema.divisor)) != 0) return false;
   return std::ranges::all_of(schema.bounds, [&](const NumberBound& bound) {
-    OrderedJson limit = ParseExactJson(bound.number);
-    if (limit.is_binary()) limit = std::strtod(bound.number.c_str(), nullptr);
+    const OrderedJson limit = OrderedJson::parse(bound.number);
     if (value == limit) return !bound.excluded;
     return bound.upper ? value < limit : value > limit;
   });

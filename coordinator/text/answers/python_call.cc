@@ -111,8 +111,7 @@ std::string WhyTooLarge(const PlainSchema& schema, const OrderedJson& whole) {
     bytes += row;
     row -= sizes[i];
     if (bytes > kMaxGrammarBytes)
-      return fmt::format("comes to more than {} bytes, as each argument brings its $defs along",
-                         kMaxGrammarBytes);
+      return fmt::format("comes to more than {} bytes, as each argument brings its $defs along", kMaxGrammarBytes);
     if (schema.Requires(members[i].first)) break;
   }
   return "";
