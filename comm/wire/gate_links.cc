@@ -4,9 +4,10 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
+#include <utility>
 
 #include "comm/base/error.h"
 
@@ -18,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kAtOnce = 256 << 10;  // bytes of a link before others have their turn
 constexpr auto kFarewell = std::chrono::milliseconds(200);
+constexpr auto kForTheRest = std::chrono::seconds(3);
 constexpr uint64_t kWakeLinks = 0;  // links count from 1
 
 }  // namespace
@@ -33,6 +35,7 @@ struct GateLinks::Link {
   Descriptor sides[2];  // the peer's, the one behind
   Way ways[2];          // from the side of the same index
   uint32_t watched[2] = {0, 0};
+  int ended = -1;  // the side that has ended while the other one has to take the rest of its words
 };
 
 GateLinks::GateLinks()
@@ -74,58 +77,86 @@ void GateLinks::TakeNewOnes() {
   }
   for (auto& link : taken) {
     const uint64_t number = ++last_number_;
-    Watch(*link, number);
-    links_.emplace(number, std::move(link));
+    if (Watch(*link, number)) links_.emplace(number, std::move(link));
   }
 }
 
 /// Asks for what each side can do now: be read where the other has taken everything, be written where it has not.
-void GateLinks::Watch(Link& link, uint64_t number) {
+/// False: the system does not watch it, so the link is over.
+bool GateLinks::Watch(Link& link, uint64_t number) {
+  if (link.ended >= 0) {  // that side would report its end for ever, and the other one has nobody to talk to
+    if (link.watched[link.ended] == 0) return true;
+    ending_.push_back({Clock::now() + kForTheRest, number});
+    return WatchSide(link, link.ended, 0, number) && WatchSide(link, 1 - link.ended, EPOLLOUT, number);
+  }
   for (int side = 0; side < 2; ++side) {
     const uint32_t wanted = (link.ways[side].full() ? 0U : EPOLLIN) | (link.ways[1 - side].full() ? EPOLLOUT : 0U);
-    if (link.watched[side] == (wanted | EPOLLRDHUP)) continue;
-    epoll_event event{};
-    event.events = wanted;
-    event.data.u64 = number * 2 + static_cast<uint64_t>(side);
-    const int operation = link.watched[side] == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-    link.watched[side] = wanted | EPOLLRDHUP;  // never 0 once it is watched
-    (void)::epoll_ctl(epoll_.get(), operation, link.sides[side].get(), &event);
+    if (!WatchSide(link, side, wanted | EPOLLRDHUP, number)) return false;
   }
+  return true;
 }
 
-/// Moves bytes from the one side to the other, until it is others' turn. False: a side is gone.
-bool GateLinks::Carry(Way& way) {
+/// events: 0: none, not even that it ended.
+bool GateLinks::WatchSide(Link& link, int side, uint32_t events, uint64_t number) {
+  const uint32_t before = std::exchange(link.watched[side], events);
+  if (before == events) return true;
+  epoll_event event{};
+  event.events = events & ~EPOLLRDHUP;  // that bit only tells a side that is watched from one that is not
+  event.data.u64 = number * 2 + static_cast<uint64_t>(side);
+  const int operation = events == 0 ? EPOLL_CTL_DEL : before == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  return ::epoll_ctl(epoll_.get(), operation, link.sides[side].get(), &event) == 0;
+}
+
+/// Moves bytes from the one side to the other, until it is others' turn.
+GateLinks::Carried GateLinks::Carry(Way& way) {
+  const auto waits = [] { return errno == EAGAIN || errno == EINTR; };
   while (way.full()) {
     const ssize_t sent = ::send(way.to, way.late.data() + way.sent, way.late.size() - way.sent, MSG_NOSIGNAL);
-    if (sent < 0) return errno == EAGAIN || errno == EINTR;
+    if (sent < 0) return waits() ? Carried::kGoesOn : Carried::kNotTaken;
     way.sent += static_cast<size_t>(sent);
   }
   way.late.clear();
   way.sent = 0;
   const ssize_t got = ::recv(way.from, buffer_.data(), buffer_.size(), 0);
-  if (got == 0) return false;
-  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  if (got <= 0) return got < 0 && waits() ? Carried::kGoesOn : Carried::kAllRead;
   ssize_t sent = ::send(way.to, buffer_.data(), static_cast<size_t>(got), MSG_NOSIGNAL);
-  if (sent < 0 && errno != EAGAIN && errno != EINTR) return false;
+  if (sent < 0 && !waits()) return Carried::kNotTaken;
   sent = sent < 0 ? 0 : sent;
   way.late.assign(buffer_.data() + sent, buffer_.data() + got);
-  return true;
+  return Carried::kGoesOn;
 }
 
 /// Something has happened on this side. False: the link is over.
 bool GateLinks::Serve(Link& link, int side, uint32_t events) {
-  Way &from_here = link.ways[side], &to_here = link.ways[1 - side];
   const bool ended = (events & (EPOLLHUP | EPOLLERR)) != 0;
-  if (ended && from_here.full()) return false;  // whoever does not take the rest would keep this thread busy
-  if ((events & EPOLLOUT) != 0 && !Carry(to_here)) return false;
-  return (!ended && (events & EPOLLIN) == 0) || Carry(from_here);
+  if (link.ended >= 0) return !ended && Carry(link.ways[link.ended]) == Carried::kGoesOn;
+  if (ended) link.ended = side;
+  for (const int from : {1 - side, side}) {
+    if (link.ended >= 0 || (events & (from == side ? EPOLLIN : EPOLLOUT)) == 0) continue;
+    const Carried carried = Carry(link.ways[from]);
+    if (carried == Carried::kAllRead) return false;
+    if (carried == Carried::kNotTaken) link.ended = 1 - from;  // but it may have said something before
+  }
+  return true;
+}
+
+int GateLinks::MillisToWait() const {
+  if (stopping_) return 10;
+  if (ending_.empty()) return -1;
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(ending_.front().at - Clock::now());
+  return static_cast<int>(std::max<int64_t>(0, wait.count()));
+}
+
+void GateLinks::EndLateOnes() {
+  for (; !ending_.empty() && ending_.front().at <= Clock::now(); ending_.pop_front())
+    links_.erase(ending_.front().number);
 }
 
 void GateLinks::Run() {
   std::array<epoll_event, 64> events;
   auto end = Clock::time_point::max();
   while (Clock::now() < end) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), stopping_ ? 10 : -1);
+    const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), MillisToWait());
     for (int i = 0; i < count; ++i) {
       const epoll_event event = events[static_cast<size_t>(i)];
       const uint64_t mark = event.data.u64;
@@ -135,11 +166,10 @@ void GateLinks::Run() {
       }
       const auto link = links_.find(mark / 2);
       if (link == links_.end()) continue;  // it ended with its other side
-      if (Serve(*link->second, static_cast<int>(mark % 2), event.events))
-        Watch(*link->second, link->first);
-      else
+      if (!Serve(*link->second, static_cast<int>(mark % 2), event.events) || !Watch(*link->second, link->first))
         links_.erase(link);
     }
+    EndLateOnes();
     if (stopping_ && links_.empty()) return;
     if (stopping_ && end == Clock::time_point::max()) end = Clock::now() + kFarewell;
   }

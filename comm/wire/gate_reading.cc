@@ -1,10 +1,13 @@
 #include "comm/wire/gate_reading.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
+#include "comm/base/error.h"
 #include "comm/wire/handshake_words.h"
 
 namespace quire {
@@ -54,6 +57,21 @@ Reading ReadWord(int fd, Awaits awaits, std::vector<uint8_t>& word) {
     if (got == 0) return Reading::kGone;
     if (got < 0) return errno == EAGAIN || errno == EINTR ? Reading::kMore : Reading::kGone;
   }
+}
+
+void AskForGreeting(const PrivateSocket& inner, const std::string& endpoint, std::span<uint8_t> greeting) {
+  constexpr int kWithinMillis = 5000;
+  const Descriptor socket = inner.Connect();
+  std::vector<uint8_t> word;
+  Reading reading = Reading::kGone;
+  if (socket.open() && SendWhole(socket.get(), ClientGreeting())) {
+    pollfd readable{socket.get(), POLLIN, 0};
+    do {
+      reading = ReadWord(socket.get(), Awaits::kInnerGreeting, word);
+    } while (reading == Reading::kMore && ::poll(&readable, 1, kWithinMillis) == 1);
+  }
+  if (reading != Reading::kWhole) Fail("the socket behind {} does not answer: {}", endpoint, std::strerror(errno));
+  std::copy(word.begin(), word.end(), greeting.begin());
 }
 
 bool SendWhole(int fd, std::span<const uint8_t> bytes) {

@@ -20,4 +20,8 @@ Reading ReadWord(int fd, Stranger::Awaits awaits, std::vector<uint8_t>& word);
 /// False: the socket did not take all of it at once, which one of a handshake always does.
 bool SendWhole(int fd, std::span<const uint8_t> bytes);
 
+/// Fills in what the socket behind a gate says first, which is the same for everybody, so strangers hear it without
+/// troubling that socket. `endpoint` is for the Error that is thrown when it does not answer.
+void AskForGreeting(const PrivateSocket& inner, const std::string& endpoint, std::span<uint8_t> greeting);
+
 }  // namespace quire

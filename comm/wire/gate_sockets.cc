@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -33,11 +34,25 @@ Descriptor Listening(const addrinfo& at) {
   return socket;
 }
 
-std::string NumericHost(const sockaddr_storage& address) {
+std::string NumericHost(const sockaddr& address) {
   char text[NI_MAXHOST] = {};
-  const socklen_t size = address.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  const auto* raw = reinterpret_cast<const sockaddr*>(&address);
-  return ::getnameinfo(raw, size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) == 0 ? text : "?";
+  const socklen_t size = address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  return ::getnameinfo(&address, size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) == 0 ? text : "?";
+}
+std::string NumericHost(const sockaddr_storage& address) {
+  return NumericHost(reinterpret_cast<const sockaddr&>(address));
+}
+
+/// The first address of this family that an interface of this host has; empty: there is no such interface.
+std::string AddressOfInterface(const std::string& name, int family) {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) return "";
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(found, ::freeifaddrs);
+  for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr != nullptr && one->ifa_addr->sa_family == family && name == one->ifa_name)
+      return NumericHost(*one->ifa_addr);
+  }
+  return "";
 }
 
 /// A fresh folder of mode 0700 whose path leaves room for a socket's name; empty when there is none under this one.
@@ -54,15 +69,23 @@ Descriptor ListenOnTcp(const std::string& endpoint) {
   const size_t colon = endpoint.rfind(':');
   if (!endpoint.starts_with(kTcpScheme) || colon <= kTcpScheme.size()) Fail("{} is no address on a network", endpoint);
   std::string host = endpoint.substr(kTcpScheme.size(), colon - kTcpScheme.size());
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  std::string port = endpoint.substr(colon + 1);
+  if (port == "*") port = "0";
   addrinfo hints{};
+  hints.ai_family = AF_INET;
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+    hints.ai_family = AF_INET6;
+  }
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
+  if (const std::string own = AddressOfInterface(host, hints.ai_family); !own.empty()) host = own;
   addrinfo* found = nullptr;
-  const int status = ::getaddrinfo(host.c_str(), endpoint.substr(colon + 1).c_str(), &hints, &found);
+  const int status = ::getaddrinfo(host == "*" ? nullptr : host.c_str(), port.c_str(), &hints, &found);
   if (status != 0) Fail("cannot listen on {}: {}", endpoint, ::gai_strerror(status));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> places(found, ::freeaddrinfo);
-  Descriptor socket = Listening(*places);
+  Descriptor socket;
+  for (const addrinfo* at = found; at != nullptr && !socket.open(); at = at->ai_next) socket = Listening(*at);
   if (!socket.open()) Fail("cannot listen on {}: {}", endpoint, std::strerror(errno));
   return socket;
 }
@@ -79,6 +102,8 @@ std::string TcpEndpointOf(int listening) {
   return fmt::format("tcp://{}:{}", v6 ? "[" + host + "]" : host, ntohs(port));
 }
 
+bool LacksDescriptors(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
 Descriptor AcceptPeer(int listening, sockaddr_storage& peer) {
   constexpr int kYes = 1, kDeadLinkMillis = 3000;
   socklen_t size = sizeof(peer);
@@ -91,15 +116,16 @@ Descriptor AcceptPeer(int listening, sockaddr_storage& peer) {
 }
 
 PeerName NameOf(const sockaddr_storage& peer) {
-  PeerName name{NumericHost(peer), {}};
-  name.network = name.address;
+  PeerName name;
+  name.address = name.network = NumericHost(peer);
+  name.neighbourhood = name.network.substr(0, name.network.rfind('.'));  // where IPv4 has them: /24
   if (peer.ss_family != AF_INET6) return name;
   in6_addr network = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
   if (IN6_IS_ADDR_V4MAPPED(&network) || IN6_IS_ADDR_LOOPBACK(&network)) return name;
   constexpr size_t kKept = 6;
   std::memset(network.s6_addr + kKept, 0, sizeof(network.s6_addr) - kKept);
   char text[INET6_ADDRSTRLEN] = {};
-  name.network = ::inet_ntop(AF_INET6, &network, text, sizeof(text));
+  name.network = name.neighbourhood = ::inet_ntop(AF_INET6, &network, text, sizeof(text));
   return name;
 }
 

@@ -7,24 +7,28 @@ namespace quire {
 
 bool Strangers::HasRoom(const std::string& network) const {
   const auto same = by_network_.find(network);
-  return strangers_.size() < kMost && (same == by_network_.end() || same->second < kMostOfNetwork);
+  return strangers_.size() < kMost && (same == by_network_.end() || same->second.all() < kMostOfNetwork);
 }
 
 Stranger* Strangers::WhoGivesWay(const std::string& network) {
-  std::string of = network;
-  if (const auto same = by_network_.find(network); same == by_network_.end() || same->second < kMostOfNetwork) {
-    const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
-    const auto largest = std::ranges::max_element(by_network_, less);
-    if (largest == by_network_.end()) return nullptr;
-    of = largest->first;
-  }
-  const auto oldest = std::ranges::find_if(strangers_, [&](const auto& s) { return s.second.name.network == of; });
+  const auto same = by_network_.find(network);
+  const bool of_network = same != by_network_.end() && same->second.all() >= kMostOfNetwork;
+  const Count& there = of_network ? same->second : all_;
+  const bool knows_key = there.of[1] > there.of[0];
+  size_t most = 0;
+  for (const auto& [neighbourhood, count] : by_neighbourhood_) most = std::max(most, count.of[knows_key]);
+  const auto oldest = std::ranges::find_if(strangers_, [&](const auto& numbered) {
+    const Stranger& stranger = numbered.second;
+    if (stranger.knows_key != knows_key) return false;
+    if (of_network) return stranger.name.network == network;
+    return by_neighbourhood_.at(stranger.name.neighbourhood).of[knows_key] == most;
+  });
   return oldest == strangers_.end() ? nullptr : &oldest->second;
 }
 
 Stranger& Strangers::Add(Descriptor outer, PeerName name, Stranger::Clock::time_point deadline) {
   const uint64_t number = ++last_number_;
-  ++by_network_[name.network];
+  for (Count* count : {&all_, &by_network_[name.network], &by_neighbourhood_[name.neighbourhood]}) ++count->of[0];
   Stranger stranger;
   stranger.number = number;
   stranger.name = std::move(name);
@@ -41,9 +45,26 @@ Stranger* Strangers::Find(uint64_t number) {
 void Strangers::Remove(uint64_t number) {
   const auto it = strangers_.find(number);
   if (it == strangers_.end()) return;
-  const auto network = by_network_.find(it->second.name.network);
-  if (--network->second == 0) by_network_.erase(network);
+  const Stranger& stranger = it->second;
+  --all_.of[stranger.knows_key];
+  Leave(by_network_, stranger.name.network, stranger.knows_key);
+  Leave(by_neighbourhood_, stranger.name.neighbourhood, stranger.knows_key);
   strangers_.erase(it);
+}
+
+void Strangers::Leave(Counts& counts, const std::string& place, bool knows_key) {
+  const auto count = counts.find(place);
+  --count->second.of[knows_key];
+  if (count->second.all() == 0) counts.erase(count);
+}
+
+void Strangers::KnowsKey(Stranger& stranger) {
+  if (std::exchange(stranger.knows_key, true)) return;
+  const PeerName& name = stranger.name;
+  for (Count* count : {&all_, &by_network_.at(name.network), &by_neighbourhood_.at(name.neighbourhood)}) {
+    --count->of[0];
+    ++count->of[1];
+  }
 }
 
 Stranger* Strangers::Oldest() { return strangers_.empty() ? nullptr : &strangers_.begin()->second; }

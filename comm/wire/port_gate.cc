@@ -1,7 +1,5 @@
 #include "comm/wire/port_gate.h"
 
-#include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -16,6 +14,7 @@
 #include "comm/base/give_way.h"
 #include "comm/wire/curve_server.h"
 #include "comm/wire/gate_links.h"
+#include "comm/wire/gate_log.h"
 #include "comm/wire/gate_pace.h"
 #include "comm/wire/gate_reading.h"
 #include "comm/wire/gate_strangers.h"
@@ -31,7 +30,6 @@ using Clock = Stranger::Clock;
 
 constexpr auto kPatience = std::chrono::seconds(3);  // for the whole handshake
 constexpr auto kBackOff = std::chrono::milliseconds(50);
-constexpr auto kLogEvery = std::chrono::seconds(10);
 constexpr int kAcceptedAtOnce = 32, kLookedAtAtOnce = 8;  // between two looks at all sockets
 constexpr uint64_t kListener = 0, kWake = 1;              // marks; those of strangers follow
 
@@ -64,7 +62,6 @@ struct PortGate::Impl {
     (void)::epoll_ctl(epoll.get(), operation, fd, &event);
   }
   void WatchFor(const Stranger& stranger, int operation, bool inner_is_new = false) const;
-  void AskForGreeting();
   void Accept();
   void Receive(Descriptor socket, const sockaddr_storage& peer);
   void Advance(Stranger& stranger);
@@ -72,8 +69,8 @@ struct PortGate::Impl {
   bool OnVerdict(Stranger& stranger);
   void LookAtHellos();
   bool Introduce(Stranger& stranger);
+  void Delay(Stranger& stranger);
   void End(Stranger& stranger, const char* reason);
-  void Log(const Stranger& stranger, const char* reason);
   int MillisToWait();
   void Run();
 
@@ -88,26 +85,10 @@ struct PortGate::Impl {
   GatePace pace;
   std::optional<Clock::time_point> resume;  // when to accept again: descriptors were short
   uint64_t refused_before = 0;
-  Clock::time_point next_log;
+  GateLog log{endpoint};
   std::atomic<bool> stopping{false};
   std::thread thread;
 };
-
-/// The socket behind says the same to everybody, so strangers hear it without troubling it.
-void PortGate::Impl::AskForGreeting() {
-  constexpr int kWithinMillis = 5000;
-  const Descriptor socket = inner.Connect();
-  std::vector<uint8_t> word;
-  Reading reading = Reading::kGone;
-  if (socket.open() && SendWhole(socket.get(), ClientGreeting())) {
-    pollfd readable{socket.get(), POLLIN, 0};
-    do {
-      reading = ReadWord(socket.get(), Awaits::kInnerGreeting, word);
-    } while (reading == Reading::kMore && ::poll(&readable, 1, kWithinMillis) == 1);
-  }
-  if (reading != Reading::kWhole) Fail("the socket behind {} does not answer: {}", endpoint, std::strerror(errno));
-  std::copy(word.begin(), word.end(), greeting.begin());
-}
 
 void PortGate::Impl::WatchFor(const Stranger& stranger, int operation, bool inner_is_new) const {
   const uint64_t mark = stranger.number * 2;
@@ -125,9 +106,9 @@ void PortGate::Impl::Accept() {
       Receive(std::move(socket), peer);
       continue;
     }
-    if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
+    if (!LacksDescriptors(errno)) return;
     // Out of descriptors: strangers give theirs back first, and the kernel keeps the others waiting.
-    if (Stranger* oldest = strangers.Oldest()) End(*oldest, kGaveWay);
+    if (Stranger* one = strangers.WhoGivesWay("")) End(*one, kGaveWay);
     Watch(listening.get(), 0, kListener, EPOLL_CTL_MOD);
     resume = Clock::now() + kBackOff;
     return;
@@ -201,7 +182,7 @@ bool PortGate::Impl::OnVerdict(Stranger& stranger) {
   }
   // The gatekeeper of keys has counted it, but for our own knock.
   const uint64_t refused = curve->num_refused();
-  if (std::exchange(refused_before, refused) != refused) Log(stranger, kUnknownKey);
+  if (std::exchange(refused_before, refused) != refused) log.TurnedAway(stranger.name.address, kUnknownKey, refused);
   End(stranger, nullptr);
   return false;
 }
@@ -214,11 +195,30 @@ void PortGate::Impl::LookAtHellos() {
     if (next == nullptr) return;
     const bool knows_us = curve->CanOpen(std::span<const uint8_t>(next->said).subspan(kGreetingBytes));
     pace.Spend(now, knows_us ? GatePace::kHandshake : GatePace::kLook);
-    if (!knows_us || !Introduce(*next)) End(*next, knows_us ? nullptr : kNoKey);
+    if (!knows_us) {
+      End(*next, kNoKey);
+      continue;
+    }
+    strangers.KnowsKey(*next);
+    if (Introduce(*next)) continue;
+    if (next->inner.open() || (!LacksDescriptors(errno) && errno != EAGAIN))
+      End(*next, nullptr);
+    else
+      Delay(*next);
   }
 }
 
-/// To the socket behind.
+/// The socket behind cannot be reached for the moment: the stranger has another turn later.
+void PortGate::Impl::Delay(Stranger& stranger) {
+  const int error = errno;
+  log.KeptWaiting(stranger.name.address, error);
+  pace.Spend(Clock::now(), kBackOff);
+  strangers.AwaitTurn(stranger);
+  if (error == EAGAIN) return;  // its queue is full
+  if (Stranger* one = strangers.WhoGivesWay(""); one != nullptr && one != &stranger) End(*one, kGaveWay);
+}
+
+/// To the socket behind. False: errno says why, unless the connection to it is there.
 bool PortGate::Impl::Introduce(Stranger& stranger) {
   stranger.inner = inner.Connect();
   if (!stranger.inner.open() || !SendWhole(stranger.inner.get(), stranger.said)) return false;
@@ -232,16 +232,9 @@ bool PortGate::Impl::Introduce(Stranger& stranger) {
 void PortGate::Impl::End(Stranger& stranger, const char* reason) {
   if (reason != nullptr) {
     refused_before = curve->CountRefused();
-    Log(stranger, reason);
+    log.TurnedAway(stranger.name.address, reason, refused_before);
   }
   strangers.Remove(stranger.number);
-}
-
-void PortGate::Impl::Log(const Stranger& stranger, const char* reason) {
-  if (Clock::now() < next_log) return;
-  next_log = Clock::now() + kLogEvery;
-  spdlog::warn("turned away {} from the workers' port {}: {} ({} so far)", stranger.name.address, endpoint, reason,
-               curve->num_refused());
 }
 
 int PortGate::Impl::MillisToWait() {
@@ -289,7 +282,7 @@ const std::string& PortGate::endpoint() const { return impl_->endpoint; }
 int PortGate::ReleaseInner() { return impl_->inner.Release(); }
 
 void PortGate::Open() {
-  impl_->AskForGreeting();
+  AskForGreeting(impl_->inner, impl_->endpoint, impl_->greeting);
   impl_->Watch(impl_->listening.get(), EPOLLIN, kListener, EPOLL_CTL_ADD);
   impl_->Watch(impl_->wake.get(), EPOLLIN, kWake, EPOLL_CTL_ADD);
   impl_->thread = std::thread([impl = impl_.get()] { impl->Run(); });

@@ -15,10 +15,12 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <zmq.hpp>
 
 #include "comm/base/descriptor.h"
 #include "comm/base/error.h"
 #include "comm/wire/channel.h"
+#include "comm/wire/gate_links.h"
 #include "comm/wire/gate_pace.h"
 #include "comm/wire/gate_strangers.h"
 #include "comm/wire/handshake_words.h"
@@ -124,7 +126,7 @@ TEST(StrangersTest, Newcomer_TakesThePlaceOfTheOldest_OfItsOwnNetworkOrOfTheLarg
   Strangers strangers;
   const auto add = [&](const std::string& network) {
     while (!strangers.HasRoom(network)) strangers.Remove(strangers.WhoGivesWay(network)->number);
-    return strangers.Add(Descriptor(), {network, network}, Clock::now()).number;
+    return strangers.Add(Descriptor(), {network, network, network}, Clock::now()).number;
   };
   const uint64_t lone = add("lone"), first = add("flood");
   for (size_t i = 1; i < Strangers::kMostOfNetwork; ++i) add("flood");
@@ -136,10 +138,119 @@ TEST(StrangersTest, Newcomer_TakesThePlaceOfTheOldest_OfItsOwnNetworkOrOfTheLarg
   EXPECT_NE(strangers.Find(lone), nullptr) << "networks with more give way first";
 }
 
+PeerName NameOfIp(const std::string& address) {
+  sockaddr_storage peer{};
+  auto& in = reinterpret_cast<sockaddr_in&>(peer);
+  in.sin_family = AF_INET;
+  EXPECT_EQ(::inet_pton(AF_INET, address.c_str(), &in.sin_addr), 1) << address;
+  return NameOf(peer);
+}
+
+TEST(StrangersTest, Tie_FallsToTheOldest_WhateverItsAddress) {
+  Strangers strangers;
+  const uint64_t first = strangers.Add(Descriptor(), NameOfIp("172.16.0.1"), Clock::now()).number;
+  const uint64_t worker = strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number;
+  for (int i = 0; strangers.size() < Strangers::kMost; ++i)
+    strangers.Add(Descriptor(), NameOfIp("192.168." + std::to_string(i) + ".1"), Clock::now());
+  EXPECT_EQ(strangers.WhoGivesWay("1.2.3.4")->number, first);
+  EXPECT_NE(strangers.Find(worker), nullptr);
+}
+
+TEST(StrangersTest, ManyAddressesOfOneNeighbourhood_GiveWayBeforeALoneOne) {
+  Strangers strangers;
+  const uint64_t worker = strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number;
+  for (int i = 0; strangers.size() < Strangers::kMost; ++i)
+    strangers.Add(Descriptor(), NameOfIp("192.168.0." + std::to_string(i)), Clock::now());
+  EXPECT_NE(strangers.WhoGivesWay("1.2.3.4")->number, worker);
+}
+
+TEST(StrangersTest, WhoShowedTheKey_Stays_UnlessTheyAreTheMost) {
+  Strangers strangers;
+  const auto add = [&] { return strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number; };
+  const uint64_t worker = add(), silent = add();
+  strangers.KnowsKey(*strangers.Find(worker));
+  std::vector<uint64_t> others;
+  while (strangers.HasRoom("10.0.0.5")) others.push_back(add());
+  EXPECT_EQ(strangers.WhoGivesWay("10.0.0.5")->number, silent);
+  for (const uint64_t one : others) strangers.KnowsKey(*strangers.Find(one));
+  EXPECT_EQ(strangers.WhoGivesWay("10.0.0.5")->number, worker) << "copies of a hello would fill the port";
+}
+
+// --- where it listens ---
+
+TEST(ListenOnTcpTest, Hosts_AreOfIPv4_UnlessTheyStandInBrackets) {
+  for (const char* host : {"localhost", "lo", "127.0.0.1"})
+    EXPECT_TRUE(TcpEndpointOf(ListenOnTcp(std::string("tcp://") + host + ":0").get()).starts_with("tcp://127.0.0.1:"))
+        << host;
+  EXPECT_TRUE(TcpEndpointOf(ListenOnTcp("tcp://*:*").get()).starts_with("tcp://0.0.0.0:"));
+  EXPECT_THROW(ListenOnTcp("tcp://::1:0"), Error);
+  EXPECT_THROW(ListenOnTcp("tcp://[127.0.0.1]:0"), Error);
+}
+
+// --- who was let in ---
+
+/// A link between two connections, of which this end of each is the test's.
+struct LinkEnds {
+  explicit LinkEnds(GateLinks& links) {
+    int there[2], behind[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, there), 0);
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, behind), 0);
+    peer.emplace(there[0]);
+    server.emplace(behind[0]);
+    links.Add(Descriptor(there[1]), Descriptor(behind[1]));
+  }
+  /// As much as goes in while the peer takes nothing.
+  size_t FillFromServer() const {
+    const std::vector<char> piece(10000, 'x');
+    size_t written = 0;
+    for (int idle = 0; idle < 10;) {
+      const ssize_t sent = ::send(server->get(), piece.data(), piece.size(), MSG_NOSIGNAL);
+      if (sent > 0) written += static_cast<size_t>(sent);
+      idle = sent > 0 ? 0 : idle + 1;
+      if (sent <= 0) std::this_thread::sleep_for(milliseconds(10));
+    }
+    return written;
+  }
+  /// What the peer gets before the link ends; nothing: it does not end.
+  std::optional<size_t> ReadToTheEnd() const {
+    std::vector<char> buffer(1 << 20);
+    size_t got = 0;
+    for (pollfd readable{peer->get(), POLLIN, 0}; ::poll(&readable, 1, 5000) == 1;) {
+      const ssize_t more = ::recv(peer->get(), buffer.data(), buffer.size(), 0);
+      if (more <= 0) return got;
+      got += static_cast<size_t>(more);
+    }
+    return std::nullopt;
+  }
+  std::optional<Descriptor> peer, server;
+};
+
+TEST(GateLinksTest, WordsBeforeTheEnd_AllArrive_ThoughThePeerIsSlow) {
+  GateLinks links;
+  LinkEnds ends(links);
+  const size_t written = ends.FillFromServer();
+  ends.server.reset();
+  std::this_thread::sleep_for(milliseconds(100));
+  (void)::send(ends.peer->get(), "x", 1, MSG_NOSIGNAL);  // which nobody takes any more
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(ends.ReadToTheEnd(), written);
+}
+
+TEST(GateLinksTest, WhoDoesNotTakeTheRest_IsLetGo) {
+  GateLinks links;
+  LinkEnds ends(links);
+  const size_t written = ends.FillFromServer();
+  ends.server.reset();
+  std::this_thread::sleep_for(seconds(4));
+  const auto got = ends.ReadToTheEnd();
+  ASSERT_TRUE(got);
+  EXPECT_LT(*got, written);
+}
+
 TEST(StrangersTest, Networks_TakeTurns_HoweverLongOnesLineIs) {
   Strangers strangers;
   const auto wait = [&](const char* network) {
-    const Stranger& stranger = strangers.Add(Descriptor(), {network, network}, Clock::now());
+    const Stranger& stranger = strangers.Add(Descriptor(), {network, network, network}, Clock::now());
     strangers.AwaitTurn(stranger);
     return stranger.number;
   };
@@ -265,6 +376,32 @@ TEST_F(PortGateTest, Newcomers_TakeThePlacesOfSilentOnes_AndDescriptorsAreBounde
   for (const Descriptor& socket : silent) gone += HangsUp(socket, milliseconds(30)).has_value();
   EXPECT_GE(gone, Strangers::kMostOfNetwork - 8);
   EXPECT_TRUE(WorkerIsServed(1));
+}
+
+/// A HELLO as a worker makes it.
+GateBytes HelloWithKey(const std::string& server_key) {
+  uint8_t server[32], own[crypto_box_PUBLICKEYBYTES], secret[crypto_box_SECRETKEYBYTES], box[80];
+  EXPECT_NE(::zmq_z85_decode(server, server_key.c_str()), nullptr);
+  ::crypto_box_keypair(own, secret);
+  const uint8_t zeros[64] = {};
+  const std::string nonce("CurveZMQHELLO---\0\0\0\0\0\0\0\1", 24);
+  EXPECT_EQ(::crypto_box_easy(box, zeros, 64, reinterpret_cast<const uint8_t*>(nonce.data()), server, secret), 0);
+  GateBytes hello{0x04, 200};
+  hello.insert(hello.end(), kHelloCommand.begins.begin(), kHelloCommand.begins.end());
+  hello.insert(hello.end(), own, own + sizeof(own));
+  hello.insert(hello.end(), nonce.begin() + 16, nonce.end());
+  hello.insert(hello.end(), box, box + sizeof(box));
+  return hello;
+}
+
+TEST_F(PortGateTest, WhoShowedTheKey_Stays_WhenItsOwnNetworkFloods) {
+  const Descriptor worker = Connect();
+  Say(worker, Joined(Greeting(), HelloWithKey(LoadWorkerKeys(keys_, 0).coordinator)));
+  char answers[kGreetingBytes + 170];
+  ASSERT_EQ(::recv(worker.get(), answers, sizeof(answers), MSG_WAITALL), static_cast<ssize_t>(sizeof(answers)));
+  std::vector<Descriptor> silent;
+  for (size_t i = 0; i < 2 * Strangers::kMostOfNetwork; ++i) silent.push_back(Connect());
+  EXPECT_FALSE(HangsUp(worker, milliseconds(500)));
 }
 
 TEST_F(PortGateTest, Flood_TakesNoMemory_AndWorkersComeInMeanwhile) {

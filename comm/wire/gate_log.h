@@ -1,0 +1,41 @@
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+namespace quire {
+
+/// The log's lines about strangers at a port: one in ten seconds, because strangers decide how many there would be.
+class GateLog {
+ public:
+  explicit GateLog(const std::string& endpoint) : endpoint_(endpoint) {}
+
+  void TurnedAway(const std::string& address, const char* reason, uint64_t num_refused) {
+    if (IsTime())
+      spdlog::warn("turned away {} from the workers' port {}: {} ({} so far)", address, endpoint_, reason, num_refused);
+  }
+  /// The reason is an errno.
+  void KeptWaiting(const std::string& address, int error) {
+    if (IsTime())
+      spdlog::warn("{} waits at the workers' port {}: no descriptor was left, or no place behind the port: {}; "
+                   "raise the limit of open files (ulimit -n)", address, endpoint_, std::strerror(error));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool IsTime() {
+    if (Clock::now() < next_) return false;
+    next_ = Clock::now() + std::chrono::seconds(10);
+    return true;
+  }
+
+  const std::string endpoint_;
+  Clock::time_point next_;
+};
+
+}  // namespace quire
