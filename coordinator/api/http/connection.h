@@ -29,6 +29,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> TurnAway();
   /// Ends the connection after an error that no handler answered.
   void Abandon();
+  bool began_handshake() const { return socket_.encrypted(); }
 
   boost::asio::awaitable<void> Send(HttpResponse response) override;
   boost::asio::awaitable<void> BeginStream() override;
@@ -67,8 +68,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   void ClearDeadline();
   /// The handshake; false: there was none, and whoever spoke clear text was told so.
   boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
-  boost::asio::awaitable<void> SayGoodbye();
-  boost::asio::awaitable<void> AwaitEarlyRead();
+  boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead();
   void ReadEarly();
   void WatchForEnd();
   void AwaitReadable();

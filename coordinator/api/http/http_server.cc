@@ -16,6 +16,7 @@
 #include "coordinator/api/http/await_token.h"
 #include "coordinator/api/http/connection.h"
 #include "coordinator/api/http/connection_places.h"
+#include "coordinator/api/http/trim_pace.h"
 
 // House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
 // the whole right side of a declaration or statement, and its arguments are named locals or plain values.
@@ -32,10 +33,9 @@ constexpr int kReservedDescriptors = 512;  // of the process, for everything but
 constexpr int kFewestConnections = 16;     // whatever the number of descriptors
 constexpr int kMaxTurnedAway = 64;         // connections that are being told that there are too many
 constexpr auto kBackOff = std::chrono::milliseconds(50);
+constexpr auto kAfterOne = std::chrono::milliseconds(5);  // that has given its descriptor: others keep theirs so long
 constexpr int kAcceptedAtOnce = 64;  // between two looks at other sockets: the kernel's queue must not overflow
 constexpr int kAcceptQueue = 4096;   // of the kernel's, which may have a lower bound of its own
-
-constexpr int kEndedBetweenTrims = 1024;  // connections under TLS, of up to 0.1 MB each
 
 /// The ports of a process, which share its descriptors: whoever waits at one of them may get that of a silent
 /// connection of another one.
@@ -70,6 +70,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& io, HttpLimits l, HttpService s, const TlsCertificate* c)
       : acceptor(io),
         retry(io),
+        trim(io),
         limits(l),
         service(std::move(s)),
         certificate(c),
@@ -85,13 +86,13 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   }
 
   tcp::acceptor acceptor;
-  asio::steady_timer retry;
+  asio::steady_timer retry, trim;
   HttpLimits limits;
   HttpService service;
   const TlsCertificate* certificate;  // null: clear text
   int spare;                          // a descriptor to give up when there are no others
   int turned_away = 0;
-  int ended = 0;  // connections under TLS, since memory was given back
+  TrimPace trims;
   ConnectionPlaces places;
   OpenPorts& ports;
   PortTurns turns;
@@ -106,10 +107,10 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
         if (!error) asio::co_spawn(acceptor.get_executor(), ServeOne(std::move(socket)), asio::detached);
       }
       if (!error || error == asio::error::would_block) continue;
-      const bool lacks_descriptors = error == asio::error::no_descriptors || error.value() == ENFILE;
-      if (lacks_descriptors && ports.EndOneSilent()) continue;  // its descriptor is free now
-      CloseOneWaiting();
-      retry.expires_after(kBackOff);  // waiting instead of spinning
+      // Where the whole system has no more, one that is given back may be anybody's: clients would end for nothing.
+      const bool one_ended = error == asio::error::no_descriptors && ports.EndOneSilent();
+      if (!one_ended) CloseOneWaiting();
+      retry.expires_after(one_ended ? kAfterOne : kBackOff);  // waiting instead of spinning
       co_await retry.async_wait(kToken);
     }
   }
@@ -149,13 +150,18 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
       spdlog::error("a connection ended by an error: {}", failure.what());
       connection->Abandon();
     }
-    if (tls != nullptr && ++ended % kEndedBetweenTrims == 0) GiveBackMemory();
+    if (connection->began_handshake()) GiveBackMemory();
   }
 
   /// What OpenSSL holds of a connection lies between longer-lived blocks, where the allocator would keep it for ever:
   /// whoever opens thousands of connections once would have taken that memory for good.
   void GiveBackMemory() {
-    asio::post(acceptor.get_executor(), [] { ::malloc_trim(0); });
+    const auto when = trims.Count(TrimPace::Clock::now());
+    if (!when) return;
+    trim.expires_at(*when);
+    trim.async_wait([](beast::error_code ended) {
+      if (!ended) ::malloc_trim(0);
+    });
   }
 };
 
@@ -199,6 +205,7 @@ void HttpServer::SetTimes(const Topology::Limits& limits) { impl_->limits.chosen
 void HttpServer::StopAccepting() {
   beast::error_code ignored;
   impl_->acceptor.close(ignored);
+  impl_->trim.cancel();
 }
 
 }  // namespace quire

@@ -99,7 +99,9 @@ WorkPool::JobPtr WorkPool::AwaitNext(std::unique_lock<std::mutex>& lock) {
 }
 
 void WorkPool::EndComputing() {
-  if (--num_computing_ == 0 && limits_.beside_workers) changed_.notify_all();  // whoever rests need not
+  if (--num_computing_ > 0 || !limits_.beside_workers) return;
+  { const std::lock_guard lock(mutex_); }  // who saw it compute rests by now, so that the next line reaches its thread
+  changed_.notify_all();
 }
 
 void WorkPool::RunJobs() {
