@@ -13,10 +13,10 @@ std::string TokenList(const std::vector<TokenId>& tokens) { return fmt::format("
 }  // namespace
 
 int64_t ChatPages::Bytes(size_t body_bytes) const {
-  constexpr int64_t kToken = 4 + 8;   // and spelled
-  constexpr int64_t kCopies = 1 + 2;  // the text with its marks, and in the answer
+  constexpr int64_t kTokenBytes = 4 + 8;  // and spelled
+  constexpr int64_t kCopies = 1 + 2;      // the text with its marks, and in the answer
   const auto body = static_cast<int64_t>(body_bytes);
-  return CallPreparer::WorkBytes(body_bytes) + (1 + kCopies) * body + kToken * max_model_len_;
+  return CallPreparer::WorkBytes(body_bytes) + (1 + kCopies) * body + kTokenBytes * max_model_len_;
 }
 
 std::string ChatPages::Render(const std::string& body, const std::stop_token& stop) const {
