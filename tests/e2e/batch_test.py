@@ -189,7 +189,7 @@ class StrangerTest(Played):
         self.assertIn("3 of 12 requests answered", errors)
         self.assertIn("interrupted with 9 left", errors)
         with self.output.open("a") as output:
-            output.write('{"custom_id": "11", "response": {"status_co')  # as a crash would leave it
+            output.write('{"id":"batch_req_11","custom_id":"11","response":{"status_co')  # as a crash would leave it
         held.set()
         seen.clear()
         result = self.run_batch(url)
