@@ -10,6 +10,7 @@
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
 #include "comm/schema/schema_work.h"
+#include "comm/schema/rule_text.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structural_tag_check.h"
@@ -34,23 +35,6 @@ size_t CountNodes(const OrderedJson& json) {
   return count;
 }
 
-/// As a literal of a grammar's rule: the bytes of a text, however they look there.
-std::string Literal(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\u{:04x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 std::string Text(const OrderedJson& value, const std::string& field) {
   if (!value.is_string() || value.get_ref<const std::string&>().empty())
     Refuse(field, "must be a string that is not empty");
@@ -64,7 +48,7 @@ GrammarSource ChoiceGrammar(const OrderedJson& choices, const std::string& field
     Refuse(field, fmt::format("must be a list of 1 to {} strings", kMaxChoices));
   std::string rule;
   for (const OrderedJson& choice : choices)
-    rule += fmt::format("{}{}", rule.empty() ? "root ::= " : " | ", Literal(Text(choice, field)));
+    rule += fmt::format("{}{}", rule.empty() ? "root ::= " : " | ", LiteralOf(Text(choice, field)));
   return {GrammarSource::kEbnf, rule};
 }
 
