@@ -29,8 +29,9 @@ Options& CurrentOptions() {
   return options;
 }
 
-Executor& Executor::Current() {
+Executor& Executor::Make() {
   thread_local Executor executor;  // keeps the fibers' stacks from launch to launch
+  current_ = &executor;
   return executor;
 }
 
@@ -38,8 +39,6 @@ void Executor::Fail(const std::string& what, Where where) const {
   throw SimtError(kernel_ + ", block " + Text(block_index) + ", thread " + Text(thread_index) + " at " + Place(where) +
                   ": " + what);
 }
-
-Dim3 Executor::IndexOf(int thread) const { return Unflatten(thread, block); }
 
 std::string Executor::Describe(int thread) const {
   const Thread& t = *threads_[static_cast<size_t>(thread)];
@@ -73,6 +72,8 @@ void Executor::Run(const std::string& kernel, Dim3 grid_size, Dim3 block_size, s
   }
   num_threads_ = static_cast<int>(threads);
   while (threads_.size() < static_cast<size_t>(threads)) threads_.push_back(std::make_unique<Thread>());
+  for (int i = 0; i < num_threads_; ++i) threads_[static_cast<size_t>(i)]->index = Unflatten(i, block);
+  switch_chance_ = options.switch_chance;
   random_.seed(static_cast<unsigned>(options.seed));
 
   std::vector<int64_t> order(static_cast<size_t>(blocks));
@@ -96,6 +97,8 @@ void Executor::ThreadMain(void* self) {
 
 void Executor::RunBlock() {
   at_barrier_ = exited_ = 0;
+  group_mmas_ = false;
+  std::fill(std::begin(in_collective_), std::end(in_collective_), 0);
   error_ = nullptr;
   ready_.resize(static_cast<size_t>(num_threads_));
   std::iota(ready_.begin(), ready_.end(), 0);
@@ -171,7 +174,8 @@ uint64_t Executor::Collect(Collective kind, uint32_t mask, uint64_t value, int s
   Thread& t = *threads_[static_cast<size_t>(running_)];
   t.kind = kind, t.mask = mask, t.value = value, t.source = source, t.combine = combine, t.where = where;
   t.state = State::kInCollective;
-  TryCollective(warp, mask);
+  in_collective_[warp] |= 1u << lane();
+  if ((in_collective_[warp] & mask) == mask) TryCollective(warp, mask);
   t.fiber.Yield();
   return t.result;
 }
@@ -197,6 +201,7 @@ void Executor::TryCollective(int warp, uint32_t mask) {
     brought[lane] = reinterpret_cast<void*>(t.value);
   }
   if (caller.kind == Collective::kExchange) caller.combine(brought);
+  in_collective_[warp] &= ~mask;
   uint32_t clock[32] = {};
   for (int lane = 0; lane < 32 && caller.kind == Collective::kSyncWarp; ++lane) {
     if (!(mask >> lane & 1)) continue;
@@ -234,17 +239,12 @@ void Executor::FailStuck() const {
 }
 
 std::byte* Executor::Shared(int64_t offset, size_t size, Access access, Where where) {
-  const double chance = CurrentOptions().switch_chance;
-  if (chance > 0 && static_cast<double>(random_()) < chance * static_cast<double>(random_.max())) {
+  if (switch_chance_ > 0 && static_cast<double>(random_()) < switch_chance_ * static_cast<double>(random_.max())) {
     Wait(State::kReady, where);
   }
   Check(shared_.Note(static_cast<size_t>(offset), size, access, Now(access), *this), where);
   if (access != Access::kRead) Running().unshared_in = epoch_;
   return shared_.data() + offset;
-}
-
-Stamp Executor::Now(Access access) {
-  return {epoch_, Running().clock[lane()], static_cast<uint16_t>(running_), access == Access::kAtomic};
 }
 
 void Executor::Check(const SharedMemory::Fault& fault, Where where) const {

@@ -40,7 +40,7 @@ enum class Collective { kSyncWarp, kShuffle, kBallot, kExchange };
 /// for others.
 class Executor final : private Order {
  public:
-  static Executor& Current();  // inside a kernel
+  static Executor& Current() { return current_ != nullptr ? *current_ : Make(); }  // of the calling thread
 
   enum class BlockOrder { kRandom, kAscending };
   /// With `overlaps`, threads wait for prerequisites before they write global memory, read what a kernel wrote, or end.
@@ -61,7 +61,7 @@ class Executor final : private Order {
   void CommitCopies();
   void WaitForCopies(size_t pending, Where where);
   /// Products of a warpgroup, computed when the thread waits for them (group_mma.cuh).
-  void BeginGroupMmas() { Running().mmas.begun = true; }
+  void BeginGroupMmas() { Running().mmas.begun = group_mmas_ = true; }
   void QueueGroupMma(std::function<void()> multiply, Where where);
   void WaitForGroupMmas();
   /// What the thread has written so far is seen by such products behind the next barrier, and else it is not.
@@ -87,6 +87,7 @@ class Executor final : private Order {
   };
   struct Thread {
     Fiber fiber;
+    Dim3 index;
     State state = State::kExited;
     Where where;
     Collective kind{};
@@ -101,10 +102,13 @@ class Executor final : private Order {
     uint32_t clock[32] = {};                     // per lane of its warp: how many of its warp barriers came before now
   };
 
+  static Executor& Make();
   bool Before(const Stamp& earlier) const override;
   static void ThreadMain(void* self);
   Thread& Running() { return *threads_[static_cast<size_t>(running_)]; }
-  Stamp Now(Access access);
+  Stamp Now(Access access) {
+    return {epoch_, Running().clock[lane()], static_cast<uint16_t>(running_), access == Access::kAtomic};
+  }
   void Check(const SharedMemory::Fault& fault, Where where) const;
   [[noreturn]] void FailUnwaited(const char* does, Where where) const;
   void RunBlock();
@@ -115,7 +119,7 @@ class Executor final : private Order {
   void TryCollective(int warp, uint32_t mask);
   [[noreturn]] void FailStuck() const;
   std::string Describe(int thread) const;
-  Dim3 IndexOf(int thread) const;
+  Dim3 IndexOf(int thread) const { return threads_[static_cast<size_t>(thread)]->index; }
   void Wait(State state, Where where);
 
   std::string kernel_;
@@ -125,10 +129,14 @@ class Executor final : private Order {
   std::exception_ptr error_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<int> ready_;
+  uint32_t in_collective_[32] = {};  // per warp: the lanes that wait in a collective
   int num_threads_ = 0, at_barrier_ = 0, exited_ = 0, running_ = 0;
   uint32_t epoch_ = 0;
+  bool group_mmas_ = false;  // a thread of the running block has begun products of its warpgroup
+  double switch_chance_ = 0;
   SharedMemory shared_;
   std::minstd_rand random_;
+  static inline constinit thread_local Executor* current_ = nullptr;
 };
 
 }  // namespace quire::simt

@@ -38,6 +38,7 @@ const std::byte* Executor::SharedForGroup(int64_t offset, size_t size, Where whe
 void Executor::CheckGroup(int thread) const {
   const Thread& t = *threads_[static_cast<size_t>(thread)];
   if (!t.mmas.queued.empty()) Fail("ends with products of its warpgroup in flight", Where::current());
+  if (!group_mmas_) return;
   const int group = thread / 128 * 128;
   for (int other = group; other < group + 128 && other < num_threads_; ++other) {
     const Thread& o = *threads_[static_cast<size_t>(other)];
