@@ -28,14 +28,15 @@ HierarchicalCollective::HierarchicalCollective(HostArena arena, HostLayout layou
       sizes_(static_cast<size_t>(layout_.size())),
       offsets_(sizes_.size()),
       host_sizes_(static_cast<size_t>(layout_.num_hosts())),
-      host_offsets_(host_sizes_.size()) {
+      host_offsets_(host_sizes_.size()),
+      spins_(SpinsAmong(static_cast<int>(layout_.ranks_of(layout_.host_of(rank)).size()))) {
   const bool leads = layout_.ranks_of(layout_.host_of(rank)).front() == rank;
   QUIRE_CHECK(leads == (exchange_ != nullptr), "rank {} leads its host: {}", rank, leads);
 }
 
 template <class Condition>
 void HierarchicalCollective::Await(Condition condition) const {
-  SpinUntil(condition, arena_.abort_word());
+  SpinUntil(condition, arena_.abort_word(), spins_);
 }
 
 void HierarchicalCollective::LayOut() {

@@ -50,6 +50,7 @@ class HierarchicalCollective : public Collective {
   uint64_t operation_ = 0;
   std::vector<size_t> sizes_, offsets_;  // of each rank's part
   std::vector<int> host_sizes_, host_offsets_;
+  int spins_;  // pauses before a waiting rank gives its core away
 };
 
 }  // namespace quire

@@ -28,7 +28,7 @@ std::shared_ptr<void> Map(int fd, size_t bytes, const std::string& name) {
 }  // namespace
 
 SharedMemoryCollective::SharedMemoryCollective(SharedArena arena, Rank rank, std::shared_ptr<void> owner)
-    : arena_(arena), rank_(rank), owner_(std::move(owner)) {}
+    : arena_(arena), rank_(rank), owner_(std::move(owner)), spins_(SpinsAmong(arena.size())) {}
 
 void SharedMemoryCollective::Publish() {
   arena_.flag(rank_).published.store(operation_ + 1, std::memory_order_release);
@@ -36,7 +36,7 @@ void SharedMemoryCollective::Publish() {
 
 void SharedMemoryCollective::Await(Rank other) {
   const auto& published = arena_.flag(other).published;
-  SpinUntil([&] { return published.load(std::memory_order_acquire) > operation_; }, arena_.abort_word());
+  SpinUntil([&] { return published.load(std::memory_order_acquire) > operation_; }, arena_.abort_word(), spins_);
 }
 
 void SharedMemoryCollective::AllReduceAdd(std::span<const float> part, std::span<float> total) {

@@ -60,6 +60,7 @@ class SharedMemoryCollective : public Collective {
   Rank rank_;
   std::shared_ptr<void> owner_;
   uint64_t operation_ = 0;
+  int spins_;  // pauses before a waiting rank gives its core away
 };
 
 /// A POSIX shared memory object of BytesFor(size) bytes, mapped. The creator makes it exclusively with mode 0600 under

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sched.h>
+#include <sys/sysinfo.h>
 
 #include <atomic>
 #include <cstdint>
@@ -9,13 +10,16 @@
 
 namespace quire {
 
-/// Waits until condition() holds. Peers on cores of their own answer within microseconds; past that the core is given
-/// away, because there may be more ranks than cores. Throws CollectiveAborted once the abort word is set.
+/// Pauses of a rank of `ranks` before it gives its core away. A peer on a core of its own answers within microseconds.
+/// Where the machine has fewer cores than ranks, the peer may need this rank's core, and is waited for shortly.
+inline int SpinsAmong(int ranks) { return ranks <= ::get_nprocs() ? 2000 : 64; }
+
+/// Waits until condition() holds, and gives the core away after `max_spins` pauses. Throws CollectiveAborted once the
+/// abort word is set.
 template <class Condition>
-void SpinUntil(Condition condition, const std::atomic<uint64_t>& abort_word) {
-  constexpr int kSpins = 2000;
+void SpinUntil(Condition condition, const std::atomic<uint64_t>& abort_word, int max_spins) {
   for (int spins = 0; !condition();) {
-    if (spins < kSpins) {
+    if (spins < max_spins) {
       ++spins;
       __builtin_ia32_pause();
     } else {

@@ -75,7 +75,9 @@ TEST_F(SpansTest, ARequestAndItsThreePartsHaveTheirTimes) {
     EXPECT_EQ(spans[i]["startTimeUnixNano"], expected[i][1]);
     EXPECT_EQ(spans[i]["endTimeUnixNano"], expected[i][2]);
     EXPECT_EQ(spans[i]["traceId"], std::string(32, '1'));
-    if (i > 0) EXPECT_EQ(spans[i]["parentSpanId"], spans[0]["spanId"]);
+    if (i > 0) {
+      EXPECT_EQ(spans[i]["parentSpanId"], spans[0]["spanId"]);
+    }
   }
   EXPECT_EQ(Value(spans[0], "gen_ai.usage.completion_tokens"), "\"7\"");
   EXPECT_EQ(Value(spans[0], "gen_ai.latency.time_to_first_token"), "1.5");

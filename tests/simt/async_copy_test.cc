@@ -11,7 +11,7 @@ namespace {
 
 using kernels::CudaStream;
 
-struct Ints {
+struct CopiedInts {
   const int* in;
   int* out;
 };
@@ -19,17 +19,17 @@ struct Ints {
 /// A pipeline of three stages, each 64 threads * 16 bytes; the last of its tiles is cut off at `count` elements.
 /// out[t] = the element that the thread's neighbour copied, summed over the tiles.
 struct Pipeline {
-  using Params = Ints;
+  using Params = CopiedInts;
   static constexpr int kStages = 3, kTile = 256, kTiles = 7, kCount = kTile * kTiles - 12;
 
-  static void Fetch(const Ints& p, const SharedArray<int>& stages, int tile) {
+  static void Fetch(const CopiedInts& p, const SharedArray<int>& stages, int tile) {
     const int at = ThreadX() * 4, from = tile * kTile + at;
     if (tile < kTiles) {
       CopyAsync<16>(stages + tile % kStages * kTile, at, Global<const int>(p.in), from, from < kCount);
     }
     CommitCopies();
   }
-  static void Run(const Ints& p) {
+  static void Run(const CopiedInts& p) {
     SharedArena arena;
     const SharedArray<int> stages = arena.Take<int>(kStages * kTile);
     for (int tile = 0; tile < kStages - 1; ++tile) Fetch(p, stages, tile);
@@ -59,7 +59,7 @@ TEST(AsyncCopyTest, PipelineDeliversAndFillsUpWithZeros) {
   }
 }
 
-enum class Bug {
+enum class CopyBug {
   kNone,
   kReadBeforeWait,
   kReadByOther,
@@ -77,31 +77,31 @@ enum class Bug {
 };
 
 /// Each of 64 threads copies 8 bytes and reads those of a thread of the other warp.
-template <Bug kBug>
-struct Planted {
-  using Params = Ints;
-  static void Run(const Ints& p) {
+template <CopyBug kBug>
+struct BadCopy {
+  using Params = CopiedInts;
+  static void Run(const CopiedInts& p) {
     SharedArena arena;
     const SharedArray<int> box = arena.Take<int>(132);
     const Global<const int> in(p.in);
     const int thread = ThreadX(), at = thread * 2;
-    if (kBug == Bug::kOverReader) {
+    if (kBug == CopyBug::kOverReader) {
       box[at + 1] = thread;
       SyncThreads();
       if (static_cast<int>(box[(at + 65) % 128]) < 0) return;
     }
-    CopyAsync<8>(box, at + (kBug == Bug::kMisalignedTo) + (kBug == Bug::kTargetOutside) * 6, in,
-                 at + (kBug == Bug::kMisalignedFrom) + (kBug == Bug::kSourceOutside) * 2);
-    if (kBug == Bug::kCopyUnder) CopyAsync<4>(box, at, in, at);
-    if (kBug != Bug::kUncommitted) CommitCopies();
-    if (kBug == Bug::kWriteUnder) box[at] = 1;
-    if (kBug == Bug::kReadByOther) {
+    CopyAsync<8>(box, at + (kBug == CopyBug::kMisalignedTo) + (kBug == CopyBug::kTargetOutside) * 6, in,
+                 at + (kBug == CopyBug::kMisalignedFrom) + (kBug == CopyBug::kSourceOutside) * 2);
+    if (kBug == CopyBug::kCopyUnder) CopyAsync<4>(box, at, in, at);
+    if (kBug != CopyBug::kUncommitted) CommitCopies();
+    if (kBug == CopyBug::kWriteUnder) box[at] = 1;
+    if (kBug == CopyBug::kReadByOther) {
       SyncThreads();
       if (thread == 5 && static_cast<int>(box[100]) == 0) return;
     }
-    if (kBug == Bug::kNeverWaits) return;
-    if (kBug != Bug::kReadBeforeWait) WaitForCopies<kBug == Bug::kTooFewGroups ? 1 : 0>();
-    if (kBug != Bug::kNoBarrier) SyncThreads();
+    if (kBug == CopyBug::kNeverWaits) return;
+    if (kBug != CopyBug::kReadBeforeWait) WaitForCopies<kBug == CopyBug::kTooFewGroups ? 1 : 0>();
+    if (kBug != CopyBug::kNoBarrier) SyncThreads();
     Global<int>(p.out)[thread] = box[(at + 64) % 128];
     WaitForCopies<0>();
   }
@@ -111,33 +111,34 @@ TEST(AsyncCopyTest, MisuseIsFound) {
   const DeviceBuffer<int> in(128), out(64);
   for (int i = 0; i < 128; ++i) in[i] = i;
   const auto run = [&](auto kernel) { Launch<decltype(kernel)>({2}, 64, 1024, CudaStream{}, {in.data(), out.data()}); };
-  run(Planted<Bug::kNone>{});
+  run(BadCopy<CopyBug::kNone>{});
   for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], (i * 2 + 64) % 128);
-  ExpectError([&] { run(Planted<Bug::kReadBeforeWait>{}); }, "reads what a copy in flight writes, of: thread (");
-  ExpectError([&] { run(Planted<Bug::kReadByOther>{}); }, "reads what a copy in flight writes, of: thread (50, 0, 0)");
-  ExpectError([&] { run(Planted<Bug::kUncommitted>{}); }, "reads what a copy in flight writes");
-  ExpectError([&] { run(Planted<Bug::kTooFewGroups>{}); }, "reads what a copy in flight writes");
-  const auto text = ExpectError([&] { run(Planted<Bug::kNoBarrier>{}); }, "async_copy_test.cc:");
+  ExpectError([&] { run(BadCopy<CopyBug::kReadBeforeWait>{}); }, "reads what a copy in flight writes, of: thread (");
+  ExpectError([&] { run(BadCopy<CopyBug::kReadByOther>{}); },
+              "reads what a copy in flight writes, of: thread (50, 0, 0)");
+  ExpectError([&] { run(BadCopy<CopyBug::kUncommitted>{}); }, "reads what a copy in flight writes");
+  ExpectError([&] { run(BadCopy<CopyBug::kTooFewGroups>{}); }, "reads what a copy in flight writes");
+  const auto text = ExpectError([&] { run(BadCopy<CopyBug::kNoBarrier>{}); }, "async_copy_test.cc:");
   EXPECT_TRUE(text.find("race: ") != text.npos || text.find("nobody wrote") != text.npos ||
               text.find("in flight") != text.npos)
       << text;
-  ExpectError([&] { run(Planted<Bug::kWriteUnder>{}); }, "writes under a copy in flight");
-  ExpectError([&] { run(Planted<Bug::kCopyUnder>{}); }, "writes under a copy in flight");
-  ExpectError([&] { run(Planted<Bug::kOverReader>{}); }, "race: ");
-  ExpectError([&] { run(Planted<Bug::kNeverWaits>{}); }, "ends with copies in flight");
-  ExpectError([&] { run(Planted<Bug::kMisalignedTo>{}); }, "misaligned access to shared memory");
-  ExpectError([&] { run(Planted<Bug::kMisalignedFrom>{}); }, "misaligned access to global memory");
-  ExpectError([&] { run(Planted<Bug::kSourceOutside>{}); }, "global access out of bounds");
-  ExpectError([&] { run(Planted<Bug::kTargetOutside>{}); }, "shared array of 132 accessed at 132");
-  run(Planted<Bug::kNone>{});
+  ExpectError([&] { run(BadCopy<CopyBug::kWriteUnder>{}); }, "writes under a copy in flight");
+  ExpectError([&] { run(BadCopy<CopyBug::kCopyUnder>{}); }, "writes under a copy in flight");
+  ExpectError([&] { run(BadCopy<CopyBug::kOverReader>{}); }, "race: ");
+  ExpectError([&] { run(BadCopy<CopyBug::kNeverWaits>{}); }, "ends with copies in flight");
+  ExpectError([&] { run(BadCopy<CopyBug::kMisalignedTo>{}); }, "misaligned access to shared memory");
+  ExpectError([&] { run(BadCopy<CopyBug::kMisalignedFrom>{}); }, "misaligned access to global memory");
+  ExpectError([&] { run(BadCopy<CopyBug::kSourceOutside>{}); }, "global access out of bounds");
+  ExpectError([&] { run(BadCopy<CopyBug::kTargetOutside>{}); }, "shared array of 132 accessed at 132");
+  run(BadCopy<CopyBug::kNone>{});
 }
 
 /// Appends its block's number to a list, without any order between blocks but the emulator's.
 template <bool kTogether>
 struct Roll {
-  using Params = Ints;
+  using Params = CopiedInts;
   static constexpr bool kNeedsCoResidency = kTogether;
-  static void Run(const Ints& p) {
+  static void Run(const CopiedInts& p) {
     const Global<int> out(p.out);
     out[1 + AtomicAdd(out, 0, 1)] = static_cast<int>(BlockX());
   }

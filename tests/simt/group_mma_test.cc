@@ -12,7 +12,7 @@ namespace {
 
 using kernels::CudaStream;
 
-constexpr int kRows = 128, kDepth = 48, kPad = 4;  // two warpgroups
+constexpr int kGroupRows = 128, kGroupDepth = 48, kPad = 4;  // two warpgroups
 
 enum class Slip { kNone, kNotShared, kNoBarrier, kReadEarly, kNotBegun, kWrittenEarly, kLeavesEarly, kOneWarpLess };
 
@@ -28,20 +28,20 @@ struct GroupProduct {
 
   static void Run(const Params& p) {
     SharedArena arena;
-    const SharedArray<T> b = arena.Take<T>(kDepth / 8 * kStride);
+    const SharedArray<T> b = arena.Take<T>(kGroupDepth / 8 * kStride);
     const int thread = ThreadX(), lane = thread % 32;
-    for (int i = thread; i < kColumns * kDepth; i += kThreads) {
-      const int column = i / kDepth, k = i % kDepth;
+    for (int i = thread; i < kColumns * kGroupDepth; i += kThreads) {
+      const int column = i / kGroupDepth, k = i % kGroupDepth;
       b[k / 8 * kStride + column * 8 + k % 8] = Global<const T>(p.b)[i];
     }
     if (p.slip != Slip::kNotShared) ShareWithGroupMmas();
     if (p.slip != Slip::kNoBarrier) SyncThreads();
     const int row = thread / 32 * 16 + lane / 4;
     const Global<const T> from(p.a);
-    uint32_t a[kDepth / 16][4];
-    for (int k = 0; k < kDepth / 16; ++k) {
+    uint32_t a[kGroupDepth / 16][4];
+    for (int k = 0; k < kGroupDepth / 16; ++k) {
       for (int i = 0; i < 4; ++i) {
-        const int64_t at = (row + i % 2 * 8) * kDepth + k * 16 + i / 2 * 8 + lane % 4 * 2;
+        const int64_t at = (row + i % 2 * 8) * kGroupDepth + k * 16 + i / 2 * 8 + lane % 4 * 2;
         a[k][i] = PackPair<T>(ToFloat(T(from[at])), ToFloat(T(from[at + 1])));
       }
     }
@@ -52,7 +52,7 @@ struct GroupProduct {
       for (int j = 0; j < 4; ++j) sums[i][j] = d[at(i, j)];
     }
     if (p.slip != Slip::kNotBegun) BeginGroupMmas(sums, a);
-    for (int k = 0; k < kDepth / 16; ++k) {
+    for (int k = 0; k < kGroupDepth / 16; ++k) {
       if (p.slip == Slip::kOneWarpLess && k == 1 && thread / 32 == 6) continue;
       GroupMma<T, kColumns>(sums, a[k], {b, k * 2 * kStride, kStride}, true);
     }
@@ -77,17 +77,17 @@ class Product {
     for (T& x : a_.span()) x = FromFloat<T>(random.Signed());
     for (T& x : b_.span()) x = FromFloat<T>(random.Signed());
     for (float& x : d_.span()) x = random.Signed();
-    for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t row = 0; row < kGroupRows; ++row) {
       for (int64_t column = 0; column < kColumns; ++column) {
         double sum = d_[row * kColumns + column];
-        for (int64_t k = 0; k < kDepth; ++k)
-          sum += double{ToFloat(a_[row * kDepth + k])} * double{ToFloat(b_[column * kDepth + k])};
+        for (int64_t k = 0; k < kGroupDepth; ++k)
+          sum += double{ToFloat(a_[row * kGroupDepth + k])} * double{ToFloat(b_[column * kGroupDepth + k])};
         right_.push_back(sum);
       }
     }
   }
   void Run(Slip slip = Slip::kNone) {
-    const int64_t shared = kDepth / 8 * Kernel::kStride * static_cast<int64_t>(sizeof(T));
+    const int64_t shared = kGroupDepth / 8 * Kernel::kStride * static_cast<int64_t>(sizeof(T));
     Launch<Kernel>({1}, Kernel::kThreads, shared, CudaStream{}, {a_.data(), b_.data(), d_.data(), slip});
   }
   bool IsRight() const {
@@ -98,8 +98,8 @@ class Product {
   }
 
  private:
-  DeviceBuffer<T> a_{kRows * kDepth}, b_{kColumns * kDepth};
-  DeviceBuffer<float> d_{kRows * kColumns};
+  DeviceBuffer<T> a_{kGroupRows * kGroupDepth}, b_{kColumns * kGroupDepth};
+  DeviceBuffer<float> d_{kGroupRows * kColumns};
   std::vector<double> right_;
 };
 

@@ -135,40 +135,41 @@ TEST(TensorCoreTest, PairsHoldTheLowerFirst) {
   EXPECT_EQ(std::vector<float>(out.span().begin(), out.span().end()), expected);
 }
 
-enum class Bug { kNone, kNoBarrier, kHalfWarp, kMisaligned, kOutside, kUninitialised, kWriteAfter, kTwoKinds };
+enum class MatrixBug { kNone, kNoBarrier, kHalfWarp, kMisaligned, kOutside, kUninitialised, kWriteAfter, kTwoKinds };
 
-template <Bug kBug>
-struct Planted {
+template <MatrixBug kBug>
+struct BadMatrix {
   struct Params {};
   static void Run(const Params&) {
     SharedArena arena;
     const SharedArray<Half> box = arena.Take<Half>(64);
     const int lane = ThreadX();
     box[lane] = Half{0};
-    if (kBug != Bug::kUninitialised || lane != 3) box[32 + lane] = Half{0};
-    if (kBug != Bug::kNoBarrier) SyncWarp();
+    if (kBug != MatrixBug::kUninitialised || lane != 3) box[32 + lane] = Half{0};
+    if (kBug != MatrixBug::kNoBarrier) SyncWarp();
     uint32_t pairs[1];
-    LoadMatrix<1>(pairs, box, lane % 8 * 8 + (kBug == Bug::kMisaligned) + (kBug == Bug::kOutside && lane == 7) * 8);
-    if (kBug == Bug::kWriteAfter) box[lane] = Half{1};
-    if (kBug == Bug::kHalfWarp && lane >= 16) return;
+    const int aside = (kBug == MatrixBug::kMisaligned) + (kBug == MatrixBug::kOutside && lane == 7) * 8;
+    LoadMatrix<1>(pairs, box, lane % 8 * 8 + aside);
+    if (kBug == MatrixBug::kWriteAfter) box[lane] = Half{1};
+    if (kBug == MatrixBug::kHalfWarp && lane >= 16) return;
     float d[4] = {};
     const uint32_t a[4] = {}, b[2] = {};
-    if (kBug == Bug::kTwoKinds) lane < 16 ? Mma<Half>(d, a, b) : Mma<BFloat16>(d, a, b);
+    if (kBug == MatrixBug::kTwoKinds) lane < 16 ? Mma<Half>(d, a, b) : Mma<BFloat16>(d, a, b);
     Mma<Half>(d, a, b);
   }
 };
 
 TEST(TensorCoreTest, MisuseIsFound) {
   const auto run = [](auto kernel) { Launch<decltype(kernel)>({1}, 32, 128, CudaStream{}, {}); };
-  run(Planted<Bug::kNone>{});
-  ExpectError([&] { run(Planted<Bug::kNoBarrier>{}); }, "race: reads");
-  ExpectError([&] { run(Planted<Bug::kHalfWarp>{}); }, "has left the kernel");
-  ExpectError([&] { run(Planted<Bug::kMisaligned>{}); }, "misaligned access to shared memory");
-  ExpectError([&] { run(Planted<Bug::kOutside>{}); }, "thread (7, 0, 0) at tensor_core_test.cc");
-  ExpectError([&] { run(Planted<Bug::kUninitialised>{}); }, "nobody wrote");
-  ExpectError([&] { run(Planted<Bug::kWriteAfter>{}); }, "race: ");
-  ExpectError([&] { run(Planted<Bug::kTwoKinds>{}); }, "for a lane that does not come");
-  ExpectError([&] { Launch<Planted<Bug::kNone>>({1}, 16, 128, CudaStream{}, {}); }, "lanes that do not exist");
+  run(BadMatrix<MatrixBug::kNone>{});
+  ExpectError([&] { run(BadMatrix<MatrixBug::kNoBarrier>{}); }, "race: reads");
+  ExpectError([&] { run(BadMatrix<MatrixBug::kHalfWarp>{}); }, "has left the kernel");
+  ExpectError([&] { run(BadMatrix<MatrixBug::kMisaligned>{}); }, "misaligned access to shared memory");
+  ExpectError([&] { run(BadMatrix<MatrixBug::kOutside>{}); }, "thread (7, 0, 0) at tensor_core_test.cc");
+  ExpectError([&] { run(BadMatrix<MatrixBug::kUninitialised>{}); }, "nobody wrote");
+  ExpectError([&] { run(BadMatrix<MatrixBug::kWriteAfter>{}); }, "race: ");
+  ExpectError([&] { run(BadMatrix<MatrixBug::kTwoKinds>{}); }, "for a lane that does not come");
+  ExpectError([&] { Launch<BadMatrix<MatrixBug::kNone>>({1}, 16, 128, CudaStream{}, {}); }, "lanes that do not exist");
 }
 
 }  // namespace

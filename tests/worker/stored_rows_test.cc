@@ -16,7 +16,7 @@
 namespace quire {
 namespace {
 
-ModelFiles Golden(const std::string& name) {
+ModelFiles GoldenModel(const std::string& name) {
   return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
 }
 
@@ -61,18 +61,20 @@ TEST(StoredRowsTest, IntegersStayPackedWhereProductsHaveTheirForm) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(testing::Message() << c.model << ", role " << static_cast<int>(c.role));
-    const ModelFiles files = Golden(c.model);
+    const ModelFiles files = GoldenModel(c.model);
     const Tensor& tensor = files.Get(c.role, c.role == Role::kHead ? 0 : 1);
     const PackedForm form = FormOf(tensor, "m");
     EXPECT_EQ(form.type, c.form);
     ASSERT_EQ(form.widened == nullptr, c.widened == nullptr);
-    if (c.widened != nullptr) EXPECT_THAT(form.widened, testing::HasSubstr(c.widened));
+    if (c.widened != nullptr) {
+      EXPECT_THAT(form.widened, testing::HasSubstr(c.widened));
+    }
     ExpectSameNumbers(tensor, form.type);
   }
 }
 
 TEST(StoredRowsTest, PlainTensorsAreAsTheyWere) {
-  const ModelFiles files = Golden("gqa");
+  const ModelFiles files = GoldenModel("gqa");
   const Tensor& tensor = files.Get(Role::kQuery, 1);
   EXPECT_EQ(FormOf(tensor, "m").type, NumberType::kBF16);
   EXPECT_EQ(FormOf(tensor, "m").widened, nullptr);

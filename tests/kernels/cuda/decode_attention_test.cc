@@ -17,7 +17,7 @@ void ExpectEqualsReference(const DecodeShape& shape, uint64_t seed, const Decode
   EXPECT_EQ(run.Padding(), std::vector<float>(run.Padding().size()));
 }
 
-const std::vector<std::vector<int32_t>> kGroupings = {
+const std::vector<std::vector<int32_t>> kDecodeGroupings = {
     {0, 1},                                                              // multi-head
     {0, 0, 0, 1, 1},                                                     // grouped, an uneven shard
     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1},  // more rows than a tile has
@@ -30,7 +30,7 @@ TEST(DecodeAttentionTest, EqualsReferenceOverTypesAndShapes) {
       for (const int32_t head_size : {64, 80, 96, 128, 256}) {
         for (const int32_t block_size : {8, 16, 32, 64}) {
           ++seed;
-          ExpectEqualsReference({dtype, fp8, head_size, block_size, kGroupings[seed % 3], {1, 0, 77}}, seed,
+          ExpectEqualsReference({dtype, fp8, head_size, block_size, kDecodeGroupings[seed % 3], {1, 0, 77}}, seed,
                                 {.num_ctas = 2, .min_units = 1, .stages = static_cast<int32_t>(2 + seed % 3)});
         }
       }

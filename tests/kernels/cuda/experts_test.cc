@@ -14,7 +14,7 @@ namespace {
 
 using simt::DeviceBuffer;
 
-constexpr NumberType kTypes[] = {NumberType::kF32, NumberType::kF16, NumberType::kBF16};
+constexpr NumberType kExpertTypes[] = {NumberType::kF32, NumberType::kF16, NumberType::kBF16};
 
 TEST(CudaExpertMatmulTest, EqualsReferenceAndReadsChosenExpertsOnly) {
   const ExpertsShape shapes[] = {
@@ -24,7 +24,7 @@ TEST(CudaExpertMatmulTest, EqualsReferenceAndReadsChosenExpertsOnly) {
       {3, 2, 20, 96, 200, true, false},  // more than 8 rows for each expert: tiles of 32
       {2, 3, 40, 33, 136, false, true},  // several tiles of 32 of one expert
   };
-  for (const NumberType dtype : kTypes) {
+  for (const NumberType dtype : kExpertTypes) {
     for (const ExpertsShape& shape : shapes) EXPECT_EQ(WrongInExperts(dtype, shape), "");
   }
 }
@@ -74,7 +74,7 @@ TEST(CudaQuantizedExpertsTest, ARowDoesNotDependOnItsNeighbours) {
 
 // What was decoded with others must be what is decoded alone.
 TEST(CudaExpertMatmulTest, ARowDoesNotDependOnItsNeighbours) {
-  for (const NumberType dtype : kTypes) {
+  for (const NumberType dtype : kExpertTypes) {
     test::Random random(3);
     const int64_t rows = 70, n = 64, k = 328;
     const Numbers x = Numbers::Of(dtype, rows * k, random, 1), weight = Numbers::Of(dtype, n * k, random, 1);

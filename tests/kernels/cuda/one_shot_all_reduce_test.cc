@@ -8,10 +8,10 @@
 namespace quire::kernels {
 namespace {
 
-constexpr NumberType kTypes[] = {NumberType::kF32, NumberType::kF16, NumberType::kBF16};
+constexpr NumberType kSumTypes[] = {NumberType::kF32, NumberType::kF16, NumberType::kBF16};
 
 TEST(OneShotAllReduceTest, SumsInRankOrderWhateverTheSizes) {
-  for (const NumberType dtype : kTypes) {
+  for (const NumberType dtype : kSumTypes) {
     for (const int ranks : {1, 2, 3}) {
       for (const bool in_place : {false, true}) {
         EXPECT_EQ(RunOneShot({.dtype = dtype,
@@ -48,7 +48,7 @@ TEST(OneShotAllReduceTest, OperationNumbersWrapAround) {
 }
 
 TEST(OneShotAllReduceRmsNormTest, GivesTheBitsOfTheTwoOpsOneAfterTheOther) {
-  for (const NumberType dtype : kTypes) {
+  for (const NumberType dtype : kSumTypes) {
     for (const int64_t hidden : {8, 1000, 4096 + 8}) {
       for (const int ranks : {2, 3}) {
         EXPECT_EQ(RunOneShot({.dtype = dtype, .ranks = ranks, .counts = {1, 3, 0, 5, 1}, .hidden = hidden}), "")

@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, PackRunsTest,
     testing::Values(Case{"whole", {{0, kBlockBytes, 0}}},
                     Case{"some", {{16, 48, 0}, {4096, 16, 48}, {8192, 131'072, 64}, {160'000, 32, 131'136}}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST(PackRunsTest, NothingIsCopiedOfNothing) { PackRuns(CudaStream{}, {nullptr, nullptr, nullptr, 0, 1, 16, false}); }
 

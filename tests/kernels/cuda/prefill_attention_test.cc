@@ -26,7 +26,7 @@ void ExpectEqualsReference(PrefillShape shape, uint64_t seed) {
   }
 }
 
-const std::vector<std::vector<int32_t>> kGroupings = {
+const std::vector<std::vector<int32_t>> kPrefillGroupings = {
     {0, 1, 2},  // multi-head
     {0, 3, 5},  // grouped, an uneven shard
     {0, 4},     // multi-query
@@ -38,7 +38,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverTypesAndShapes) {
     for (const bool fp8 : {false, true}) {
       for (const int32_t head_size : {64, 80, 96, 128, 256, 512}) {
         for (const int32_t block_size : {8, 16, 32, 64}) {
-          const auto& grouping = kGroupings[++seed % kGroupings.size()];
+          const auto& grouping = kPrefillGroupings[++seed % kPrefillGroupings.size()];
           const std::vector<Chunk> chunks{{3, 3}, {1, 33}, {2, 0}, {0, 9}, {5, 70}};
           ExpectEqualsReference({dtype, fp8, head_size, block_size, grouping, chunks}, seed);
         }

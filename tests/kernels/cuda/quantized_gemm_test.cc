@@ -16,8 +16,8 @@ namespace quire::kernels {
 namespace {
 
 constexpr NumberType kDTypes[] = {NumberType::kF16, NumberType::kBF16};
-constexpr NumberType kTypes[] = {NumberType::kQ4_1, NumberType::kQ8_0,    NumberType::kMxFp4,    NumberType::kQ6_K,
-                                 NumberType::kQ5_K, NumberType::kFp8E4M3, NumberType::kFp8Groups};
+constexpr NumberType kWeightTypes[] = {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kMxFp4,   NumberType::kQ6_K,
+                                       NumberType::kQ5_K, NumberType::kFp8E4M3, NumberType::kFp8Groups};
 
 void ExpectEqualsReference(const QuantizedShape& shape, uint64_t seed) {
   const QuantizedCase c(shape, seed);
@@ -31,7 +31,7 @@ TEST(QuantizedGemmTest, EqualsReferenceOverTypesAndBatches) {
   const int64_t widths[] = {1, 40, 97, 16, 64}, depths[] = {192, 32, 256, 448};
   uint64_t seed = 0;
   for (const NumberType dtype : kDTypes) {
-    for (const NumberType type : kTypes) {
+    for (const NumberType type : kWeightTypes) {
       for (const int32_t m : {1, 2, 7, 8, 9, 16, 17, 33, 64}) {
         const size_t i = ++seed;
         ExpectEqualsReference({dtype, type, m, widths[i % 5], depths[i % 4], i % 3 == 0 ? 0.25f : 1}, seed);
@@ -43,14 +43,14 @@ TEST(QuantizedGemmTest, EqualsReferenceOverTypesAndBatches) {
 TEST(QuantizedGemmTest, EqualsReferenceOverDepths) {
   // Fewer chunks than warps, as many, one more; ends within a chunk; several rounds.
   uint64_t seed = 100;
-  for (const NumberType type : kTypes) {
+  for (const NumberType type : kWeightTypes) {
     for (const int64_t k : {32, 64, 96, 128, 160, 480, 512, 544, 1024, 1056, 2336})
       ExpectEqualsReference({NumberType::kBF16, type, 3, 19, k}, ++seed);
   }
 }
 
 TEST(QuantizedGemmTest, RowsDoNotDependOnTheirNeighbours) {
-  for (const NumberType type : kTypes) {
+  for (const NumberType type : kWeightTypes) {
     const QuantizedCase many({NumberType::kF16, type, 64, 24, 672}, 200);
     QuantizedGemm(CudaStream{}, many.Params());
     const std::vector<float> all = many.Output();
@@ -68,7 +68,7 @@ TEST(QuantizedGemmTest, RowsDoNotDependOnTheirNeighbours) {
 
 TEST(QuantizedGemmTest, ExpandedRowsAreTheNumbers) {
   for (const NumberType dtype : kDTypes) {
-    for (const NumberType type : kTypes) {
+    for (const NumberType type : kWeightTypes) {
       const QuantizedCase c({dtype, type, 1, 37, 352}, 300);
       const simt::DeviceBuffer<uint16_t> rows(30 * 352);
       ExpandQuantized(CudaStream{}, {dtype, c.Params().weight, 5, 30, rows.data()});
@@ -161,7 +161,7 @@ TEST(QuantizeRowsTest, RowsOfNextToNothingAreZeros) {
 }
 
 TEST(QuantizedGemmTest, WeightWithTooFewRowsIsFound) {
-  for (const NumberType type : kTypes) {
+  for (const NumberType type : kWeightTypes) {
     const QuantizedCase c({NumberType::kBF16, type, 1, 16, 64}, 400);
     const simt::DeviceBuffer<std::byte> weight(QuantizedBytes(type, 15, 64));
     QuantizedGemmParams p = c.Params();

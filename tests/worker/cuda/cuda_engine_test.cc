@@ -61,7 +61,7 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
   test::ExpectAlikePooled(got, want, c.tolerance);
 }
 
-constexpr auto kF16 = NumberType::kF16, kBF16 = NumberType::kBF16, kF32 = NumberType::kF32;
+using enum NumberType;
 
 INSTANTIATE_TEST_SUITE_P(
     Models, CudaEngineTest,

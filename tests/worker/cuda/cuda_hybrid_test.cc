@@ -14,7 +14,7 @@ using test::CudaMaker;
 using test::ModelShape;
 using test::Serve;
 
-struct Case {
+struct HybridCase {
   const char* name;
   ModelShape shape;
   CudaEngineOptions options;
@@ -22,7 +22,7 @@ struct Case {
   double tolerance = 1e-4;
 };
 
-class CudaHybridTest : public testing::TestWithParam<Case> {
+class CudaHybridTest : public testing::TestWithParam<HybridCase> {
  protected:
   /// Serves the requests on both engines, and says what the CUDA engine did.
   Answers ExpectLikeTheCpu(const std::vector<Ask>& asks, test::Setup setup, double part = 0.75) {
@@ -88,42 +88,43 @@ TEST_P(CudaHybridTest, ChoicesBeamsAndKnownPrefixesGoOnFromCopiesOfStates) {
   EXPECT_GE(got.cached_tokens, 32 + 48);
 }
 
-constexpr auto kF16 = NumberType::kF16, kBF16 = NumberType::kBF16, kF32 = NumberType::kF32;
+using enum NumberType;
 
 INSTANTIATE_TEST_SUITE_P(
     Models, CudaHybridTest,
     testing::Values(
-        Case{"Lfm2F32", {.layers = 4, .tied = true, .dtype = "F32", .family = "lfm2"}, {.dtype = kF32}},
-        Case{"Lfm2F16InGraphsOnTwoRanks",
+        HybridCase{"Lfm2F32", {.layers = 4, .tied = true, .dtype = "F32", .family = "lfm2"}, {.dtype = kF32}},
+        HybridCase{"Lfm2F16InGraphsOnTwoRanks",
              {.layers = 3, .heads = 3, .tied = true, .dtype = "F16", .family = "lfm2"},
              {.dtype = kF16},
              2,
              0.02},
-        Case{"Lfm2Bf16WithAnFp8Cache",
+        HybridCase{"Lfm2Bf16WithAnFp8Cache",
              {.layers = 3, .tied = true, .family = "lfm2"},
              {.dtype = kBF16, .fp8_cache = true},
              1,
              0.5},
-        Case{"Lfm2MoeF32OnThreeRanks",
+        HybridCase{"Lfm2MoeF32OnThreeRanks",
              {.layers = 4, .heads = 4, .kv_heads = 2, .tied = true, .dtype = "F32", .family = "lfm2_moe"},
              {.dtype = kF32},
              3},
-        Case{"Qwen3NextF32OnFourRanksOneWithoutStates",
+        HybridCase{"Qwen3NextF32OnFourRanksOneWithoutStates",
              {.layers = 3, .heads = 4, .kv_heads = 2, .dtype = "F32", .family = "qwen3_next"},
              {.dtype = kF32},
              4},
-        Case{"Qwen35F16InGraphs",
+        HybridCase{"Qwen35F16InGraphs",
              {.layers = 3, .tied = true, .dtype = "F16", .family = "qwen3_5_text"},
              {.dtype = kF16},
              1,
              0.1},
-        Case{"GraniteHybridF32OnThreeRanks",
+        HybridCase{"GraniteHybridF32OnThreeRanks",
              {.layers = 3, .heads = 4, .kv_heads = 2, .dtype = "F32", .family = "granitemoehybrid"},
              {.dtype = kF32},
              3},
-        Case{"BambaF16InGraphs", {.layers = 3, .dtype = "F16", .family = "bamba"}, {.dtype = kF16}, 1, 0.05},
-        Case{"NemotronHF32OnTwoRanks", {.layers = 5, .dtype = "F32", .family = "nemotron_h"}, {.dtype = kF32}, 2}),
-    [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
+        HybridCase{"BambaF16InGraphs", {.layers = 3, .dtype = "F16", .family = "bamba"}, {.dtype = kF16}, 1, 0.05},
+        HybridCase{
+            "NemotronHF32OnTwoRanks", {.layers = 5, .dtype = "F32", .family = "nemotron_h"}, {.dtype = kF32}, 2}),
+    [](const testing::TestParamInfo<HybridCase>& test_case) { return test_case.param.name; });
 
 TEST(CudaHybridMemoryTest, IsKnownBeforeThereIsAnEngine) {
   for (const char* family : {"lfm2", "qwen3_next", "bamba"}) {

@@ -24,7 +24,8 @@ constexpr int kBlocks = 9;
 
 /// A rank's pool; block 0 is the null block.
 struct Pool {
-  explicit Pool(int64_t block_bytes) : block_bytes(block_bytes), bytes((kBlocks + 1) * block_bytes, std::byte{0xee}) {}
+  explicit Pool(int64_t bytes_per_block)
+      : block_bytes(bytes_per_block), bytes((kBlocks + 1) * bytes_per_block, std::byte{0xee}) {}
   std::span<std::byte> operator[](int block) const {
     return bytes.span().subspan(static_cast<size_t>(block * block_bytes), static_cast<size_t>(block_bytes));
   }

@@ -20,7 +20,7 @@ namespace {
 using kernels::reference::ReadNumber;
 using kernels::reference::WriteNumber;
 
-constexpr auto kF16 = NumberType::kF16;
+using enum NumberType;
 constexpr double kE2M1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
 
 /// Blocks of a type of random integers, whose factors are numbers.
