@@ -66,7 +66,8 @@ class Judge {
     const auto& ports = needs_.topology.transport.mpi_ports;
     std::istringstream words(answer_["busy_ports"]);
     const std::vector<std::string> busy{std::istream_iterator<std::string>(words), {}};
-    const size_t free = static_cast<size_t>(ports[1] - ports[0] + 1) - std::min(busy.size(), size_t(ports[1]));
+    const auto range = static_cast<size_t>(ports[1] - ports[0] + 1);
+    const size_t free = range - std::min(busy.size(), range);
     std::string found = fmt::format("{} of {}-{} are free", free, ports[0], ports[1]);
     if (!busy.empty())
       found += fmt::format("; in use: {}", fmt::join(busy.begin(), std::min(busy.end(), busy.begin() + 8), " "));

@@ -90,8 +90,9 @@ void Migrations::Empty(int replica, Engine& engine) {
     if (!others || cleared_) return;
     std::optional<Departure> departure = engine.Depart(id, 0, 0);
     moving_.insert(id);
-    if (!SendElsewhere(lock, departure->request, {replica}))
-      departure->request->sink->OnError(RequestError::kWorkersLost, "the workers were lost while this request ran");
+    if (SendElsewhere(lock, departure->request, {replica})) continue;
+    departure->request->sink->OnError(RequestError::kWorkersLost, "the workers were lost while this request ran");
+    moving_.erase(id);
   }
 }
 

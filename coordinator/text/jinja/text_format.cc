@@ -114,14 +114,15 @@ std::string PutNumber(const Value& value, const Place& place) {
   if (place.precision) spec += fmt::format(".{}", *place.precision);
   if (std::string_view("fFeEgG").find(place.conversion) != std::string_view::npos)
     return fmt::sprintf(spec + place.conversion, value.Number());
+  const bool decimal = std::string_view("diu").find(place.conversion) != std::string_view::npos;
   int64_t whole = 0;
-  if (const double* d = value.As<double>(); d != nullptr && std::string_view("diu").find(place.conversion) != 3) {
+  if (const double* d = value.As<double>(); d != nullptr && decimal) {
     if (!(std::abs(*d) < 0x1p63)) Fail("'%{}': {} is out of range", place.conversion, *d);
     whole = static_cast<int64_t>(*d);
   } else {
     whole = value.Integer("'%'");
   }
-  if (std::string_view("diu").find(place.conversion) != std::string_view::npos) return fmt::sprintf(spec + "d", whole);
+  if (decimal) return fmt::sprintf(spec + "d", whole);
   // Python writes a sign before hexadecimal and octal digits where C takes the number's complement.
   if (whole < 0) Fail("'%{}' of a negative number is not supported", place.conversion);
   return fmt::sprintf(spec + place.conversion, whole);
