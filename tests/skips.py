@@ -40,6 +40,18 @@ def no_root(_):
     return os.geteuid() != 0
 
 
+def lacks_groups(found):
+    """Whether nobody can make a control group of that controller here, in v1 or in v2."""
+    controller = found.group(1)
+    if os.geteuid() != 0 or os.access(f"/sys/fs/cgroup/{controller}", os.W_OK):
+        return os.geteuid() != 0
+    try:
+        with open("/sys/fs/cgroup/cgroup.subtree_control", encoding="utf-8") as f:
+            return controller not in f.read().split() or not os.access("/sys/fs/cgroup", os.W_OK)
+    except OSError:
+        return True
+
+
 # (reason, whether it is true)
 EXCUSES = [
     (r"this processor has no (\w+)", lacks_table),
@@ -47,6 +59,7 @@ EXCUSES = [
     (r"(\S+) is not installed", lambda found: shutil.which(found.group(1)) is None),
     (r"network namespaces need root", no_root),
     (r"network namespaces are not allowed here: .*", lambda _: subprocess.run(["unshare", "--net", "true"]).returncode != 0),
+    (r"no control groups of (\w+) can be made here", lacks_groups),
     (r"no IPv6 here", lambda _: not has_ipv6()),
     (r"only root can give a file away", no_root),
     (r"one processor", lambda _: len(os.sched_getaffinity(0)) < 2),

@@ -297,7 +297,7 @@ struct HandshakeWriter {
 
   FrameKind operator()(const JoinMessage& m) const {
     b.Finish(wire::CreateJoinDirect(b, m.build.c_str(), m.host.c_str(), m.pid, m.rank, m.world_size, m.devices,
-                                    m.device_problem.c_str()));
+                                    m.device_problem.c_str(), m.processors, m.memory_bytes, m.memory_limit.c_str()));
     return FrameKind::kJoin;
   }
   FrameKind operator()(const AssignMessage& m) const {
@@ -526,6 +526,19 @@ E ReadChoice(const fb::String* text, const char* what) {
   return *value;
 }
 
+JoinMessage ReadJoin(const wire::Join& m) {
+  return {.build = Text(m.build()),
+          .host = Text(m.host()),
+          .pid = m.pid(),
+          .rank = m.rank(),
+          .world_size = m.world_size(),
+          .devices = m.devices(),
+          .device_problem = Text(m.device_problem()),
+          .processors = m.processors(),
+          .memory_bytes = m.memory_bytes(),
+          .memory_limit = Text(m.memory_limit())};
+}
+
 AssignMessage ReadAssign(const wire::Assign& m) {
   const ComputeSettings compute = {
       .backend = ReadChoice<BackendKind>(m.backend(), "backend"),
@@ -589,16 +602,8 @@ Frame EncodeResult(const StepResult& result) { return Encode(result, result.epoc
 Message Decode(const Frame& frame) {
   CheckHeader(frame);
   switch (frame.header.kind) {
-    case FrameKind::kJoin: {
-      const auto& m = Root<wire::Join>(frame);
-      return JoinMessage{.build = Text(m.build()),
-                         .host = Text(m.host()),
-                         .pid = m.pid(),
-                         .rank = m.rank(),
-                         .world_size = m.world_size(),
-                         .devices = m.devices(),
-                         .device_problem = Text(m.device_problem())};
-    }
+    case FrameKind::kJoin:
+      return ReadJoin(Root<wire::Join>(frame));
     case FrameKind::kAssign:
       return ReadAssign(Root<wire::Assign>(frame));
     case FrameKind::kHello: {

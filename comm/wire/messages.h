@@ -67,6 +67,9 @@ struct JoinMessage {
   int32_t world_size = 0;
   int32_t devices = 0;         // GPUs of the host that this process can use
   std::string device_problem;  // why there are none
+  int32_t processors = 0;      // that its threads may keep busy; 0: not said
+  int64_t memory_bytes = 0;    // that its host, or a control group there, lets workers hold in all; 0: not said
+  std::string memory_limit;    // whose limit that is
 };
 
 /// What a worker needs to load its shard. Sizes are tokens unless the name says otherwise.

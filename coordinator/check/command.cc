@@ -15,7 +15,13 @@ namespace {
 using Status = CheckLine::Status;
 
 const char* Word(Status status) {
-  return status == Status::kOk ? "ok" : status == Status::kFailed ? "FAILED" : "skipped";
+  switch (status) {
+    case Status::kOk: return "ok";
+    case Status::kFailed: return "FAILED";
+    case Status::kWarned: return "warning";
+    case Status::kSkipped: return "skipped";
+  }
+  return "";
 }
 
 /// Hosts and model files say what was found.

@@ -86,7 +86,8 @@ class Judge {
   void Memory() {
     const int64_t free = Number(answer_["memory"]);
     Say("memory", free > needs_.weight_bytes,
-        fmt::format("{:.0f} MiB available, {:.0f} MiB of weights", MiB(free), MiB(needs_.weight_bytes)),
+        fmt::format("{:.0f} MiB available, {:.0f} MiB of weights; {} allows {:.0f} MiB in all", MiB(free),
+                    MiB(needs_.weight_bytes), answer_["memory_limit"], MiB(Number(answer_["memory_total"]))),
         "give the node fewer ranks, or more memory");
   }
 

@@ -7,7 +7,9 @@
 #include "comm/base/host_name.h"
 #include "comm/model/checksums.h"
 #include "comm/model/model_files.h"
+#include "coordinator/api/http/process_limits.h"
 #include "coordinator/check/listening.h"
+#include "coordinator/check/memory_plan.h"
 #include "coordinator/check/node_probe.h"
 #include "coordinator/check/program.h"
 #include "coordinator/cluster/launch/launcher.h"
@@ -19,6 +21,8 @@ namespace quire {
 namespace {
 
 using Status = CheckLine::Status;
+
+bool IsAboutAnswering(const CheckLine& line) { return line.check == "reachable" || line.check == "worker"; }
 
 /// Runs the checks in the order in which their failures explain each other.
 class Preflight {
@@ -41,6 +45,8 @@ class Preflight {
       if (node.spare) CheckNode(node, 0);
     }
     if (OnThisHost(topology_)) CheckNode({}, topology_.parallel.tensor);
+    CheckSizes();
+    CheckFiles();
     CheckSums();
   }
 
@@ -51,6 +57,9 @@ class Preflight {
   void Fails(const std::string& check, const std::string& host, const std::string& found, const std::string& remedy) {
     failed_ = true;
     report_({check, host, Status::kFailed, found, remedy});
+  }
+  void Warn(const std::string& check, const std::string& found) {
+    report_({check, "", Status::kWarned, found, ""});
   }
   void Skip(const std::string& check, const std::string& why) { report_({check, "", Status::kSkipped, why, ""}); }
 
@@ -139,12 +148,14 @@ class Preflight {
     try {
       worker = WorkerBinary(topology_);
     } catch (const Error& error) {
+      nodes_answer_ = false;
       return Fails("worker", node.host, "not found", error.what());
     }
     const ProgramResult result = RunProgram(ProbeCommand(needs, worker), options_.host_limit);
     for (CheckLine line : JudgeProbe(needs, worker, result, options_.host_limit)) {
       if (line.check == kHostNameCheck && !node.host.empty()) CheckHostName(line);
       failed_ = failed_ || line.status == Status::kFailed;
+      nodes_answer_ = nodes_answer_ && (line.status != Status::kFailed || !IsAboutAnswering(line));
       report_(line);
     }
   }
@@ -157,6 +168,32 @@ class Preflight {
     line.status = Status::kFailed;
     line.found = fmt::format("{}, as {} calls itself, too", line.found, other->second);
     line.remedy = "give every node a host name of its own (hostnamectl set-hostname NAME)";
+  }
+
+  /// The verdict of `quire plan`, and so of a start.
+  void CheckSizes() {
+    if (topology_.launch.method == LaunchMethod::kExternal)
+      return Skip("sizes", "workers are started by somebody else");
+    if (fingerprint_.empty() || !nodes_answer_) return Skip("sizes", "a model or a node above is broken");
+    try {
+      NodeAnswers nodes;
+      const ModelFiles model = ModelFiles::Open(topology_.model.path, topology_.model.load_format);
+      const MemoryPlan plan = PlanMemory(topology_, model, 0, nodes);
+      for (const std::string& warning : plan.warnings) Warn("sizes", warning);
+      if (!plan.problem.empty())
+        return Fails("sizes", "", plan.problem, "quire plan says what would fit");
+      Ok("sizes", "",
+         fmt::format("{} KV blocks and {} of swap space for each rank, sequences of up to {} tokens",
+                     plan.usable_blocks(), plan.pools.num_host_blocks, plan.model_len));
+    } catch (const Error& error) {
+      Skip("sizes", error.what());
+    }
+  }
+
+  void CheckFiles() {
+    const std::string warning = DescriptorWarning(topology_.limits, LimitsOfThisProcess(topology_.limits));
+    if (!warning.empty()) return Warn("files", warning);
+    Ok("files", "", fmt::format("descriptors for {} connections", topology_.limits.connections));
   }
 
   void CheckSums() {
@@ -193,6 +230,7 @@ class Preflight {
   std::string fingerprint_;  // empty: the model cannot be read here
   int64_t model_bytes_ = 0;
   bool failed_ = false;
+  bool nodes_answer_ = true;
 };
 
 }  // namespace

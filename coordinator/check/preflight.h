@@ -11,13 +11,13 @@ namespace quire {
 
 /// One thing that was looked at.
 struct CheckLine {
-  enum class Status { kOk, kFailed, kSkipped };
+  enum class Status { kOk, kFailed, kSkipped, kWarned };
 
   std::string check;  // "interface"
   std::string host;   // empty: this one
   Status status = Status::kOk;
   std::string found;
-  std::string remedy;  // of a failure
+  std::string remedy;  // of a failure; a warning says it in what was found
 };
 
 struct PreflightOptions {
@@ -26,8 +26,9 @@ struct PreflightOptions {
 };
 
 /// Looks at everything that a start needs: mpirun, the addresses, each node's way there, version, interface, ports,
-/// shared memory, memory, keys and model, and sums across all nodes. Reports each line as it is known; starts nothing
-/// that stays. Checks that have no chance because of an earlier failure are skipped.
+/// shared memory, memory, keys and model, whether the sizes of memory fit, file descriptors, and sums across all nodes.
+/// Reports each line as it is known; starts nothing that stays. Checks that have no chance because of an earlier
+/// failure are skipped.
 void RunPreflight(const Topology& topology, const PreflightOptions& options,
                   const std::function<void(const CheckLine&)>& report);
 

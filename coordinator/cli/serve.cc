@@ -15,6 +15,7 @@
 #include "coordinator/api/admin/admin_api.h"
 #include "coordinator/api/admin/metrics_page.h"
 #include "coordinator/api/http/http_server.h"
+#include "coordinator/api/http/process_limits.h"
 #include "coordinator/api/openai/data_port.h"
 #include "coordinator/api/openai/messages_answer.h"
 #include "coordinator/cli/bounded_end.h"
@@ -85,10 +86,8 @@ class Server {
     try {
       status = ServeUntilFinished();
     } catch (const std::exception& error) {
-      if (stop_requested_)
-        status = 0;
-      else
-        spdlog::error("{}", error.what());
+      if (!stop_requested_) spdlog::error("{}", error.what());
+      status = stop_requested_ ? 0 : 1;
     }
     StopIo([] {});
     return status;
@@ -294,6 +293,7 @@ int Serve(const Topology& topology) {
   for (const std::string& warning : ExposureWarnings(topology)) spdlog::warn("{}", warning);
   Topology here = topology;
   here.limits = LimitsOfThisProcess(topology.limits);
+  if (const std::string few = DescriptorWarning(topology.limits, here.limits); !few.empty()) spdlog::warn("{}", few);
   return Server(here, topology.limits).Run();
 }
 

@@ -12,7 +12,7 @@
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/plan/load_forecast.h"
 #include "coordinator/plan/load_report.h"
-#include "coordinator/plan/memory_plan.h"
+#include "coordinator/check/memory_plan.h"
 #include "coordinator/plan/speed_plan.h"
 
 namespace quire {
@@ -144,6 +144,7 @@ void PrintMemory(const Report& report) {
   }
   fmt::print("blocks   {} of {} tokens, {} bytes on the rank with the most heads\n", plan.usable_blocks(),
              assign.block_size, std::ranges::max(plan.ranks, {}, &RankInfo::bytes_per_block).bytes_per_block);
+  for (const std::string& warning : plan.warnings) fmt::print("warning  {}\n", WithoutControls(warning));
   for (const Concurrency& c : report.concurrency)
     fmt::print("at once  {} sequences of {} tokens\n", c.sequences, c.tokens);
 }
@@ -193,6 +194,7 @@ void PrintJson(const Report& report) {
                                {"blocks", plan.usable_blocks()},
                                {"host_blocks", plan.pools.num_host_blocks},
                                {"blocks_per_state", plan.pools.state_blocks},
+                               {"warnings", plan.warnings},
                                {"ranks", ranks},
                                {"concurrency", concurrency},
                                {"steps", JsonOf(report.steps)},
@@ -262,9 +264,13 @@ int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
   if (!memory.problem.empty()) {
     const std::vector<std::string> fits = WhatWouldFit(topology, model, rank_memory, nodes);
     if (command.json) {
-      fmt::print("{}\n", DumpJson({{"fits", false}, {"problem", memory.problem}, {"would_fit", fits}}));
+      fmt::print("{}\n", DumpJson({{"fits", false},
+                                   {"problem", memory.problem},
+                                   {"warnings", memory.warnings},
+                                   {"would_fit", fits}}));
       return 1;
     }
+    for (const std::string& warning : memory.warnings) fmt::print("warning  {}\n", WithoutControls(warning));
     fmt::print("does not fit: {}\n", WithoutControls(memory.problem));
     for (const std::string& line : fits) fmt::print("would fit with {}\n", WithoutControls(line));
     return 1;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/model/model_files.h"
-#include "coordinator/plan/memory_plan.h"
+#include "coordinator/check/memory_plan.h"
 
 namespace quire {
 

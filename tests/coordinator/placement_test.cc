@@ -98,5 +98,22 @@ TEST(PlacementTest, RanksHaveNoGaps) {
   }
 }
 
+TEST(PlacementTest, SharesOutTheProcessorsOfTheLeastHost_AmongItsWorkers) {
+  std::vector<RankInfo> ranks(3);
+  ranks[0].host = ranks[1].host = "a";
+  ranks[2].host = "b";
+  ranks[0].processors = ranks[1].processors = 12;
+  ranks[2].processors = 5;
+  Topology topology;
+  topology.nodes = {Open("a"), Open("b")};
+  EXPECT_EQ(ThreadsOfWorkers(topology, ranks), 5);
+  ranks[2].processors = 7;
+  EXPECT_EQ(ThreadsOfWorkers(topology, ranks), 6) << "two workers share the twelve of a";
+  ranks[0].processors = ranks[1].processors = 1;
+  EXPECT_EQ(ThreadsOfWorkers(topology, ranks), 1);
+  topology.threads_per_worker = 3;
+  EXPECT_EQ(ThreadsOfWorkers(topology, ranks), 3);
+}
+
 }  // namespace
 }  // namespace quire

@@ -3,7 +3,7 @@
 
 #include "comm/model/architecture.h"
 #include "comm/model/model_files.h"
-#include "coordinator/plan/memory_plan.h"
+#include "coordinator/check/memory_plan.h"
 #include "coordinator/plan/speed_plan.h"
 
 namespace quire {

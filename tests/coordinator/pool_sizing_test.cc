@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "comm/base/error.h"
+#include "coordinator/cluster/launch/host_fit.h"
 
 namespace quire {
 namespace {
@@ -99,6 +102,105 @@ TEST(PoolSizingTest, HostBlocksFitTheLargestRank) {
   Topology t;
   t.cache.host_swap_bytes = 9 * kMiB;
   EXPECT_EQ(ChoosePools(t, BackendKind::kCpu, Ranks(kGiB), {.max_model_len = 64}).num_host_blocks, 4);
+}
+
+/// What ChoosePools says against a topology; empty when it takes it.
+std::string Refusal(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks) {
+  try {
+    ChoosePools(topology, backend, ranks, {.max_model_len = 64});
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// The two ranks, on a host that allows so much in all, with so much of weights each.
+std::vector<RankInfo> LimitedRanks(int64_t total, int64_t available, int64_t weights) {
+  std::vector<RankInfo> ranks = Ranks(available);
+  for (RankInfo& rank : ranks) {
+    rank.memory_bytes = total;
+    rank.memory_limit = "control group /a (memory.max)";
+    rank.weight_bytes = weights;
+  }
+  return ranks;
+}
+
+TEST(PoolSizingTest, RefusesEverySize_ThatTheHostNeverHolds) {
+  struct Case {
+    const char* name;
+    std::function<void(Topology&)> ask;
+    const char* flag;  // that the refusal names; empty: none
+  };
+  const std::vector<Case> cases = {
+      {"all of it is there", [](Topology& t) { t.cache.memory_bytes = 4 * kGiB; }, ""},
+      {"a rank alone would fit", [](Topology& t) { t.cache.memory_bytes = 6 * kGiB; }, "--kv-cache-memory-bytes"},
+      {"far beyond it", [](Topology& t) { t.cache.memory_bytes = 200 * kGiB; }, "--kv-cache-memory-bytes"},
+      {"beyond 64 bits", [](Topology& t) { t.cache.memory_bytes = INT64_MAX; }, "--kv-cache-memory-bytes"},
+      {"blocks that fit", [](Topology& t) { t.cache.num_blocks = 2700; }, ""},
+      {"blocks that do not", [](Topology& t) { t.cache.num_blocks = 2800; }, "--num-kv-blocks"},
+      {"swap space that fits", [](Topology& t) { t.cache.host_swap_bytes = kGiB; }, ""},
+      {"swap space that does not", [](Topology& t) { t.cache.host_swap_bytes = 500 * kGiB; }, "--swap-space"},
+      {"both, each of which would fit",
+       [](Topology& t) { t.cache.memory_bytes = t.cache.host_swap_bytes = 3 * kGiB; },
+       "--kv-cache-memory-bytes and --swap-space"},
+      {"the other replica's ranks are here, too",
+       [](Topology& t) { t.cache.memory_bytes = 3 * kGiB, t.parallel.replicas = 2; }, "--kv-cache-memory-bytes"},
+  };
+  for (const Case& c : cases) {
+    Topology topology;
+    c.ask(topology);
+    const std::string said = Refusal(topology, BackendKind::kCpu, LimitedRanks(10 * kGiB, 8 * kGiB, kGiB));
+    EXPECT_EQ(said.empty(), *c.flag == '\0') << c.name << ": " << said;
+    if (*c.flag == '\0') continue;
+    EXPECT_TRUE(said.ends_with(fmt::format("; lower {}", c.flag))) << c.name << ": " << said;
+    EXPECT_NE(said.find("control group /a (memory.max) allows 10.0 GiB in all"), std::string::npos) << said;
+  }
+  EXPECT_NE(Refusal(Topology(), BackendKind::kCpu, LimitedRanks(kGiB, 0, kGiB)).find("weights of fewer bits"),
+            std::string::npos);
+}
+
+TEST(PoolSizingTest, OnGpus_HoldsCachesAgainstTheGpuAndSwapSpaceAgainstTheHost) {
+  Topology cache, swap;
+  cache.cache.memory_bytes = 9 * kGiB;
+  EXPECT_NE(Refusal(cache, BackendKind::kCuda, LimitedRanks(10 * kGiB, 8 * kGiB, kGiB)).find("its GPU has 8.0 GiB"),
+            std::string::npos);
+  cache.cache.memory_bytes = 8 * kGiB;
+  EXPECT_EQ(Refusal(cache, BackendKind::kCuda, LimitedRanks(10 * kGiB, 8 * kGiB, kGiB)), "");
+  swap.cache.host_swap_bytes = 6 * kGiB;
+  EXPECT_NE(Refusal(swap, BackendKind::kCuda, LimitedRanks(10 * kGiB, 8 * kGiB, kGiB)).find("lower --swap-space"),
+            std::string::npos);
+}
+
+TEST(PoolSizingTest, WarnsOfSizes_ThatFitIntoTheHostButNotIntoWhatIsFree) {
+  const auto ranks = LimitedRanks(10 * kGiB, 2 * kGiB, kGiB);
+  Topology t;
+  EXPECT_EQ(HostWarnings(t, BackendKind::kCpu, ranks), std::vector<std::string>());
+  t.cache.memory_bytes = kGiB;
+  EXPECT_EQ(HostWarnings(t, BackendKind::kCpu, ranks), std::vector<std::string>());
+  t.cache.host_swap_bytes = kGiB;
+  ASSERT_EQ(HostWarnings(t, BackendKind::kCpu, ranks).size(), 1);
+  EXPECT_NE(HostWarnings(t, BackendKind::kCpu, ranks)[0].find("promised 4.0 GiB, and 2.0 GiB are free"),
+            std::string::npos);
+}
+
+TEST(PoolSizingTest, WarnsOfMoreThreads_ThanProcessors) {
+  auto ranks = Ranks(kGiB);
+  Topology t;
+  t.threads_per_worker = 2;
+  EXPECT_TRUE(HostWarnings(t, BackendKind::kCpu, ranks).empty()) << "nothing is known of the host";
+  for (RankInfo& rank : ranks) rank.processors = 4;
+  EXPECT_TRUE(HostWarnings(t, BackendKind::kCpu, ranks).empty());
+  t.threads_per_worker = 16;
+  ASSERT_EQ(HostWarnings(t, BackendKind::kCpu, ranks).size(), 1);
+  EXPECT_NE(HostWarnings(t, BackendKind::kCpu, ranks)[0].find("32 threads, and may use 4 processors"),
+            std::string::npos);
+}
+
+TEST(PoolSizingTest, LeavesRoomForSwapSpace_WhenItSizesThePool) {
+  Topology t;
+  t.cache.memory = 0.5;
+  t.cache.host_swap_bytes = 100 * kMiB;
+  EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 400 * kMiB), 25) << "half of what swap space leaves of each half";
 }
 
 TEST(PoolSizingTest, RoomForLessThanOneBlockIsAnErrorThatNamesTheRemedy) {

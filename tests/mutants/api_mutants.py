@@ -23,6 +23,7 @@ DATA, OPTIONS = "coordinator/api/openai/data_port.cc", "coordinator/cli/options.
 FLAGS_TABLE, READER = "coordinator/cli/serve_flags.cc", "comm/topology/topology_reader.cc"
 TIMER, CALLS, REPLICAS = "coordinator/api/openai/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
 SETTINGS, CONNECTION, SERVER = "coordinator/api/admin/settings_report.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/http_server.cc"
+PROCESS_LIMITS = "coordinator/api/http/process_limits.cc"
 TYPES, SIZING = "coordinator/api/http/http_types.h", "coordinator/cluster/launch/engine_settings.cc"
 PLACES = "coordinator/api/http/connection_places.cc"
 PREPARER, EXCHANGE, BUDGET = "coordinator/api/openai/call_preparer.cc", "coordinator/api/openai/exchange.h", "coordinator/api/http/byte_budget.cc"
@@ -309,7 +310,7 @@ LIMITS = [
     Mutant("limit: one connection more", PLACES, "taken_ >= most_ &&", "taken_ > most_ &&",
            limits("WaitingTest.test_connections")),
     Mutant("limit: one connection more from an address", PLACES, "same->second >= most_per_address_", "same->second > most_per_address_", limits("AddressTest")),
-    Mutant("limit: one descriptor fewer is left", SERVER, "kReservedDescriptors = 512", "kReservedDescriptors = 511", limits("DescriptorTest")),
+    Mutant("limit: one descriptor fewer is left", PROCESS_LIMITS, "kReservedDescriptors = 512", "kReservedDescriptors = 511", limits("DescriptorTest")),
     Mutant("limit: one request less may wait", DATA, "places_.RoomFor(client) < choices_to_come",
            "places_.RoomFor(client) <= choices_to_come", limits("WaitingTest.test_requests")),
     Mutant("limit: a key has one byte less", BUDGET, "account_->second.bytes + more > most", "account_->second.bytes + more >= most",

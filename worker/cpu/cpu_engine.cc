@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/host_limits.h"
 #include "kernels/block_copy.h"
 #include "kernels/kv_cache.h"
 #include "worker/cpu/cpu_decoder.h"
@@ -63,7 +64,7 @@ class CpuEngine final : public RankEngine {
   int64_t block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }
   int64_t state_bytes() const override { return decoder_.state_bytes(); }
-  int64_t available_bytes() const override { return AvailableHostMemory(); }
+  int64_t available_bytes() const override { return ReadMemoryRoom().available; }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
   void SwapOut(const std::vector<BlockCopyPair>& pairs) override {

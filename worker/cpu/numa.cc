@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "comm/base/host_limits.h"
+
 namespace quire {
 
 namespace {
@@ -41,18 +43,7 @@ struct ProcessorSet {
   std::vector<cpu_set_t> sets = std::vector<cpu_set_t>(16);
 
   size_t bytes() const { return sets.size() * sizeof(cpu_set_t); }
-  int most() const { return static_cast<int>(bytes() * 8); }
 };
-
-std::vector<int> AllowedProcessors() {
-  ProcessorSet set;
-  std::vector<int> processors;
-  if (::sched_getaffinity(0, set.bytes(), set.sets.data()) != 0) return processors;
-  for (int i = 0; i < set.most(); ++i) {
-    if (CPU_ISSET_S(static_cast<size_t>(i), set.bytes(), set.sets.data())) processors.push_back(i);
-  }
-  return processors;
-}
 
 }  // namespace
 

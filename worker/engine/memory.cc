@@ -2,11 +2,8 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <string>
 #include <utility>
 
 #include "comm/base/error.h"
@@ -32,36 +29,6 @@ HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
-}
-
-namespace {
-
-/// Page cache counts as used by the cgroup, but goes when memory is needed.
-int64_t ReclaimableInCgroup() {
-  int64_t bytes = 0, value = 0;
-  std::ifstream stat("/sys/fs/cgroup/memory.stat");
-  for (std::string key; stat >> key >> value;) {
-    if (key == "inactive_file" || key == "active_file") bytes += value;
-  }
-  return bytes;
-}
-
-}  // namespace
-
-int64_t AvailableHostMemory() {
-  int64_t available = INT64_MAX;
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string key, unit; meminfo >> key;) {
-    int64_t kilobytes = 0;
-    meminfo >> kilobytes;
-    std::getline(meminfo, unit);
-    if (key == "MemAvailable:") available = kilobytes * 1024;
-  }
-  int64_t limit = 0, used = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit && std::ifstream("/sys/fs/cgroup/memory.current") >> used) {
-    available = std::min(available, std::max<int64_t>(0, limit - used + ReclaimableInCgroup()));
-  }
-  return available;
 }
 
 }  // namespace quire

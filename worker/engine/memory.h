@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace quire {
 
@@ -21,8 +20,5 @@ class HostMemory {
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
-
-/// Bytes this host can still give to programs: /proc/meminfo's MemAvailable, or what the cgroup leaves if that is less.
-int64_t AvailableHostMemory();
 
 }  // namespace quire

@@ -14,10 +14,11 @@
 #include <cstring>
 
 #include "comm/base/error.h"
+#include "comm/base/host_limits.h"
 #include "comm/base/host_name.h"
+#include "comm/base/printable.h"
 #include "comm/model/model_files.h"
 #include "comm/wire/messages.h"
-#include "worker/engine/memory.h"
 #include "worker/serve/backend.h"
 
 namespace quire {
@@ -122,7 +123,11 @@ int RunProbe(const ProbeOptions& options) {
     }
     fmt::print("busy_ports {}\n", fmt::join(busy, " "));
   }
-  fmt::print("shm {}\nmemory {}\n", SharedMemory(), AvailableHostMemory());
+  const MemoryRoom memory = ReadMemoryRoom();
+  const ProcessorRoom processors = OwnProcessorRoom();
+  fmt::print("shm {}\nmemory {}\n", SharedMemory(), memory.available);
+  fmt::print("memory_total {}\nmemory_limit {}\n", memory.total, WithoutControls(memory.limited_by));
+  fmt::print("processors {}\n", processors.count);
   const Accelerators accelerators = FindAccelerators();
   fmt::print("devices {} {}\n", accelerators.count, accelerators.problem);
   if (!options.model.empty()) fmt::print("model {}\n", DescribeModel(options.model));

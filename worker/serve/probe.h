@@ -14,7 +14,8 @@ struct ProbeOptions {
 };
 
 /// Says on standard output what this host has, a line "key value..." each: version, host, interface, ports, shm,
-/// memory, devices, model, keys. What is missing is said in the value; the exit status is 0 all the same.
+/// memory, memory_total, memory_limit, processors, devices, model, keys. What is missing is said in the value; the exit
+/// status is 0 all the same.
 int RunProbe(const ProbeOptions& options);
 
 }  // namespace quire

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "comm/base/error.h"
+#include "comm/base/host_limits.h"
 #include "comm/base/host_name.h"
 #include "comm/base/printable.h"
 #include "comm/base/process_hardening.h"
@@ -188,17 +189,25 @@ std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
   };
 }
 
+JoinMessage JoinOf(const WorkerOptions& options, const MpiBootstrap& mpi) {
+  const Accelerators accelerators = FindAccelerators();
+  const MemoryRoom memory = ReadMemoryRoom();
+  return {.build = kBuildVersion,
+          .host = HostName(options),
+          .pid = ::getpid(),
+          .rank = mpi.rank(),
+          .world_size = mpi.world_size(),
+          .devices = accelerators.count,
+          .device_problem = accelerators.problem,
+          .processors = OwnProcessorRoom().count,
+          .memory_bytes = memory.total,
+          .memory_limit = memory.limited_by};
+}
+
 /// Join, Assign, Hello, Start, Ready, steps. `phase` says how far it came, for the error message.
 void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
-  const Accelerators accelerators = FindAccelerators();
-  const auto assign = line.Join({.build = kBuildVersion,
-                                 .host = HostName(options),
-                                 .pid = ::getpid(),
-                                 .rank = mpi.rank(),
-                                 .world_size = mpi.world_size(),
-                                 .devices = accelerators.count,
-                                 .device_problem = accelerators.problem});
+  const auto assign = line.Join(JoinOf(options, mpi));
   if (!assign) return;
   Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank(), keys);
 

@@ -9,7 +9,7 @@
 #include "comm/base/error.h"
 #include "comm/base/yaml_tree.h"
 #include "comm/topology/with_settings.h"
-#include "coordinator/api/http/http_server.h"
+#include "coordinator/api/http/process_limits.h"
 #include "coordinator/api/requests/api_error.h"
 
 namespace quire {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,8 +28,6 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr int kReservedDescriptors = 512;  // of the process, for everything but clients
-constexpr int kFewestConnections = 16;     // whatever the number of descriptors
 constexpr int kMaxTurnedAway = 64;         // connections that are being told that there are too many
 constexpr auto kBackOff = std::chrono::milliseconds(50);
 constexpr auto kAfterOne = std::chrono::milliseconds(5);  // that has given its descriptor: others keep theirs so long
@@ -164,19 +161,6 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     });
   }
 };
-
-Topology::Limits LimitsOfThisProcess(Topology::Limits wanted) {
-  rlimit descriptors{};
-  ::getrlimit(RLIMIT_NOFILE, &descriptors);
-  descriptors.rlim_cur = descriptors.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &descriptors);
-  ::getrlimit(RLIMIT_NOFILE, &descriptors);
-  const auto most = static_cast<int>(std::min<rlim_t>(descriptors.rlim_cur, 1 << 20)) - kReservedDescriptors;
-  wanted.connections = std::min(wanted.connections, std::max(most, kFewestConnections));
-  if (wanted.memory_bytes_per_client == 0)
-    wanted.memory_bytes_per_client = std::max(wanted.memory_bytes / 2, Topology::Limits::kLeastMemory);
-  return wanted;
-}
 
 HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service,
                        const TlsCertificate* certificate)

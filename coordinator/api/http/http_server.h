@@ -9,10 +9,6 @@
 
 namespace quire {
 
-/// The limits that hold here, where they follow from others: no more connections than this process has descriptors for
-/// (it takes all it may have), and a client's part of the memory.
-Topology::Limits LimitsOfThisProcess(Topology::Limits wanted);
-
 /// HTTP/1.1 on one listening socket, in clear text or under TLS: framing, limits, deadlines, keep-alive, and event
 /// streams. Knows no JSON and no routes. Everything runs on the io_context's one thread.
 class HttpServer {

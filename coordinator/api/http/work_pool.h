@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/base/host_limits.h"
 #include "coordinator/api/http/work_shares.h"
 
 namespace quire {
@@ -78,7 +79,7 @@ class WorkPool {
   std::list<JobPtr> running_;
   size_t num_waiting_ = 0;
   int num_large_ = 0;  // running
-  WorkShares shares_{std::thread::hardware_concurrency()};
+  WorkShares shares_{static_cast<unsigned>(OwnProcessorRoom().count)};
   bool stopped_ = false;
   std::vector<std::thread> threads_;
 };

@@ -15,6 +15,9 @@ struct RankInfo {
   int pid = 0;
   int devices = 0;             // GPUs of the host
   std::string device_problem;  // why there are none
+  int processors = 0;          // that its threads may keep busy there; 0: not known
+  int64_t memory_bytes = 0;    // that its host, or a control group there, lets workers hold in all; 0: not known
+  std::string memory_limit;    // whose limit that is
   int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
   int64_t bytes_per_state = 0;  // of one sequence; 0: the model has none
   int load_millis = 0;

@@ -90,6 +90,9 @@ void RankRoster::Joined(Rank rank, const JoinMessage& join) {
   known.pid = join.pid;
   known.devices = join.devices;
   known.device_problem = join.device_problem;
+  known.processors = join.processors;
+  known.memory_bytes = join.memory_bytes;
+  known.memory_limit = join.memory_limit;
   spdlog::info("{} joined", Describe(rank));
 }
 

@@ -8,6 +8,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/cluster/launch/engine_settings.h"
+#include "coordinator/cluster/launch/host_fit.h"
 #include "coordinator/cluster/launch/host_probe.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/cluster/launch/pool_sizing.h"
@@ -122,6 +123,8 @@ void Deployment::BringUp() {
 
 PoolSizes Deployment::ChoosePoolSizes() const {
   // For the requests that are there: an epoch's ranks may need more blocks for a state than the last one's.
+  for (const std::string& warning : HostWarnings(topology_, assignment_.compute.backend, group_->ranks()))
+    spdlog::warn("{}", warning);
   const int needed = engine_ == nullptr ? 1 : engine_->BlocksNeeded(StateBlocks(group_->ranks()));
   return ChoosePools(topology_, assignment_.compute.backend, group_->ranks(),
                      {.max_model_len = max_model_len_, .blocks_needed = needed});

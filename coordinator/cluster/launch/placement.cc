@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <thread>
 
 #include "comm/base/error.h"
+#include "comm/base/host_limits.h"
+#include "coordinator/cluster/launch/rank_hosts.h"
 
 namespace quire {
 
@@ -154,8 +155,19 @@ std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std:
 
 int ThreadsOfWorker(const Topology& topology, int workers_of_host) {
   if (topology.threads_per_worker > 0) return topology.threads_per_worker;
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return std::max(1, cores / workers_of_host);
+  return std::max(1, OwnProcessorRoom().count / workers_of_host);
+}
+
+int ThreadsOfWorkers(const Topology& topology, const std::vector<RankInfo>& ranks) {
+  std::map<std::string, int> workers = RanksOfAllReplicas(topology, ranks);
+  int threads = ThreadsOfWorker(topology, 1);
+  if (topology.threads_per_worker > 0 || ranks.empty()) return threads;
+  for (const RankInfo& rank : ranks) {
+    const int processors = rank.processors > 0 ? rank.processors : OwnProcessorRoom().count;
+    const int share = std::max(1, processors / workers[rank.host]);
+    threads = &rank == &ranks.front() ? share : std::min(threads, share);
+  }
+  return threads;
 }
 
 bool MayUseGpus(const Topology& topology) {
@@ -167,7 +179,7 @@ bool WorkersNeedAllCores(const Topology& topology, int other_threads) {
   const bool gpus = MayUseGpus(topology);
   if (!OnThisHost(topology) || topology.launch.method == LaunchMethod::kExternal) return !gpus;
   const int workers = topology.parallel.tensor * topology.parallel.replicas;
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int cores = OwnProcessorRoom().count;
   return workers * (gpus ? 1 : ThreadsOfWorker(topology, workers)) + other_threads > cores;
 }
 

@@ -7,6 +7,7 @@
 
 #include "comm/base/types.h"
 #include "comm/topology/topology.h"
+#include "coordinator/cluster/group/rank_info.h"
 
 namespace quire {
 
@@ -38,8 +39,11 @@ std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica
 std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts);
 
 /// Threads that each of `workers_of_host` workers computes with on a host like this one: what the topology says, or an
-/// even share of the cores.
+/// even share of the processors that affinity and CPU quotas leave.
 int ThreadsOfWorker(const Topology& topology, int workers_of_host);
+
+/// The same on the ranks' own hosts, which said what they have. All ranks get one number: that of the least host.
+int ThreadsOfWorkers(const Topology& topology, const std::vector<RankInfo>& ranks);
 
 /// Whether workers may compute on GPUs, as far as that can be told before they say what they have.
 bool MayUseGpus(const Topology& topology);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "comm/base/error.h"
+#include "coordinator/cluster/launch/host_fit.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
 
 namespace quire {
@@ -27,7 +28,8 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
   int64_t per_block = 0, available = INT64_MAX;
   for (const RankInfo& rank : ranks) {
     per_block = std::max(per_block, rank.bytes_per_block);
-    available = std::min(available, rank.available_bytes / (cuda ? 1 : sharers[rank.host]));
+    const int64_t swap = cuda ? 0 : topology.cache.host_swap_bytes;  // is taken from the same memory
+    available = std::min(available, rank.available_bytes / (cuda ? 1 : sharers[rank.host]) - swap);
   }
   int64_t budget = topology.cache.memory_bytes;
   if (budget == 0) {
@@ -41,7 +43,7 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
     Fail(
         "the KV cache needs at least {} bytes per worker ({} bytes a block), {} are there; free memory, or raise "
         "--kv-cache-memory-bytes or --gpu-memory-utilization",
-        2 * per_block, per_block, budget);
+        2 * per_block, per_block, std::max<int64_t>(0, budget));
   }
   return static_cast<int>(blocks);
 }
@@ -81,6 +83,7 @@ int StateBlocks(const std::vector<RankInfo>& ranks) {
 
 PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                       const PoolDemand& demand) {
+  if (const std::string problem = MemoryProblem(topology, backend, ranks); !problem.empty()) Fail("{}", problem);
   int64_t per_block = 1;
   for (const RankInfo& rank : ranks) per_block = std::max(per_block, rank.bytes_per_block);
   const int64_t host_blocks = std::min<int64_t>(topology.cache.host_swap_bytes / per_block, INT32_MAX - 1);

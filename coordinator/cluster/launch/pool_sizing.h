@@ -29,7 +29,8 @@ struct PoolDemand {
 int StateBlocks(const std::vector<RankInfo>& ranks);
 
 /// How many KV blocks, and host blocks for swapping, the ranks have room for as the topology shares out their memory.
-/// The ranks have loaded. Throws Error when there is no room for two blocks.
+/// The ranks have loaded. Throws Error when there is no room for two blocks, or when
+/// sizes that the topology gives exceed what a host allows (host_fit.h).
 PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                       const PoolDemand& demand);
 

@@ -59,10 +59,7 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
   assign.load_format = model.load_format();
   assign.block_size = topology.cache.block_size;
   assign.max_running = topology.scheduler.max_running;
-  int most_of_a_host = 1;
-  for (const auto& [host, count] : RanksOfAllReplicas(topology, ranks))
-    most_of_a_host = std::max(most_of_a_host, count);
-  assign.threads = ThreadsOfWorker(topology, most_of_a_host);
+  assign.threads = ThreadsOfWorkers(topology, ranks);
   assign.shares = Shares(topology);
   assign.compute = topology.compute;
   assign.compute.backend = backend;

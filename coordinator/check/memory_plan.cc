@@ -1,4 +1,4 @@
-#include "coordinator/plan/memory_plan.h"
+#include "coordinator/check/memory_plan.h"
 
 #include <algorithm>
 #include <fstream>
@@ -10,6 +10,7 @@
 #include "comm/base/parse_number.h"
 #include "coordinator/check/node_probe.h"
 #include "coordinator/check/program.h"
+#include "coordinator/cluster/launch/host_fit.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/cluster/launch/pool_sizing.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
@@ -33,8 +34,12 @@ NodeFacts AskNode(const Topology& topology, const std::string& host) {
   }
   const std::string devices = value("devices");
   const size_t space = std::min(devices.find(' '), devices.size());
-  return {*memory, ParseNumber<int>(devices.substr(0, space)).value_or(0),
-          devices.substr(std::min(space + 1, devices.size()))};
+  return {.memory = *memory,
+          .memory_total = ParseNumber<int64_t>(value("memory_total")).value_or(0),
+          .memory_limit = value("memory_limit"),
+          .processors = ParseNumber<int>(value("processors")).value_or(0),
+          .devices = ParseNumber<int>(devices.substr(0, space)).value_or(0),
+          .device_problem = devices.substr(std::min(space + 1, devices.size()))};
 }
 
 /// Asks quire-worker here: it alone knows how weights are packed.
@@ -76,6 +81,7 @@ class Planner {
     assign.max_model_len = model_len;
     const std::vector<int64_t> reserved = TakeSizes(topology_, assign, plan_.ranks);
     SetAvailable(backend, reserved);
+    plan_.warnings = HostWarnings(topology_, backend, plan_.ranks);
     try {
       plan_.pools = ChoosePools(topology_, backend, plan_.ranks, {.max_model_len = model_len});
     } catch (const Error& error) {
@@ -105,6 +111,9 @@ class Planner {
     if (rank_memory_ == 0) {
       const NodeFacts& facts = nodes_.Of(topology_, host);
       memory_of_host_[rank.host] = facts.memory;
+      rank.memory_bytes = facts.memory_total;
+      rank.memory_limit = facts.memory_limit;
+      rank.processors = facts.processors;
       rank.devices = facts.devices;
       rank.device_problem = facts.device_problem;
     }
@@ -131,9 +140,11 @@ class Planner {
       RankInfo& rank = plan_.ranks[r];
       const int sharers = ranks_of_host.at(rank.host);
       if (backend == BackendKind::kCuda) {
-        rank.available_bytes = rank_memory_ - rank.weight_bytes - reserved[r];
+        rank.available_bytes = rank_memory_ > 0 ? rank_memory_ - rank.weight_bytes - reserved[r] : INT64_MAX;
       } else if (rank_memory_ > 0) {
         rank.available_bytes = sharers * (rank_memory_ - rank.weight_bytes);
+        rank.memory_bytes = sharers * rank_memory_;
+        rank.memory_limit = "--rank-memory";
       } else {
         rank.available_bytes =
             memory_of_host_.at(rank.host) - weights_of_host[rank.host] * sharers / ranks_here.at(rank.host);

@@ -16,7 +16,10 @@ namespace quire {
 
 /// What a host has, as quire-worker says there.
 struct NodeFacts {
-  int64_t memory = 0;  // bytes that are free
+  int64_t memory = 0;        // bytes that are free
+  int64_t memory_total = 0;  // bytes that the host, or a control group there, allows in all; 0: not said
+  std::string memory_limit;  // whose limit that is
+  int processors = 0;        // that threads may keep busy; 0: not said
   int devices = 0;     // GPUs
   std::string device_problem;
 };
@@ -39,6 +42,7 @@ struct MemoryPlan {
   PoolSizes pools;              // the null block counted in
   int model_len = 0;            // tokens of a sequence at the most
   std::string problem;          // why the model does not fit, with the bytes that are missing; then no pools
+  std::vector<std::string> warnings;  // of what may go wrong on its hosts (host_fit.h)
 
   int usable_blocks() const { return pools.num_blocks - 1; }
 };

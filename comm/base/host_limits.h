@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quire {
+
+/// Memory that this process and its children may hold, in bytes. The machine limits them, and so does every control
+/// group (v1 or v2) that the process is in, from its own up to the root; the least one counts.
+struct MemoryRoom {
+  int64_t total = INT64_MAX;      // the least limit
+  int64_t available = INT64_MAX;  // the least that any limit leaves; page cache counts as free, because it can go
+  std::string limited_by;         // whose limit `total` is: "the machine", or "control group /a/b (memory.max)"
+};
+
+/// Processors that threads of this process can keep busy at once.
+struct ProcessorRoom {
+  int count = 1;           // at least 1; a quota of 2.5 processors counts as 2
+  std::string limited_by;  // as above: "the machine", "CPU affinity", "control group /a/b (cpu.max)"
+};
+
+/// Reads /proc/meminfo, /proc/self/cgroup, /proc/self/mountinfo and the control groups' files. A folder of tests may
+/// stand in for the root of all these paths. A file that is missing or unreadable limits nothing.
+MemoryRoom ReadMemoryRoom(const std::string& root = "");
+
+/// The quotas under `root` against `allowed`, the number of processors that the scheduler lets this process use.
+ProcessorRoom ReadProcessorRoom(int allowed, const std::string& root = "");
+
+/// Processors that sched_getaffinity lets this thread use, in order; cpusets and taskset limit them.
+std::vector<int> AllowedProcessors();
+
+/// What this process has, as it is now.
+ProcessorRoom OwnProcessorRoom();
+
+}  // namespace quire

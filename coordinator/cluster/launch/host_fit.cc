@@ -1,0 +1,144 @@
+#include "coordinator/cluster/launch/host_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "comm/base/host_limits.h"
+#include "coordinator/cluster/launch/rank_hosts.h"
+
+namespace quire {
+
+namespace {
+
+std::string InWords(int64_t bytes) {
+  constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
+  const auto size = static_cast<double>(bytes);
+  return size < kGiB ? fmt::format("{:.1f} MiB", size / kMiB) : fmt::format("{:.1f} GiB", size / kGiB);
+}
+
+/// What the ranks of all replicas take of one host, in bytes.
+struct HostLoad {
+  double weights = 0, kv = 0, swap = 0;  // sizes that people write may exceed 64 bits once they are multiplied
+  int workers = 0;
+  int64_t total = INT64_MAX, available = INT64_MAX;
+  int processors = 0;  // 0: not known
+  std::string limited_by;
+
+  double sum() const { return weights + kv + swap; }
+};
+
+/// What the topology asks for; sizes that are chosen to fit count as nothing.
+double KvAskedFor(const Topology::Cache& cache, const RankInfo& rank) {
+  if (cache.num_blocks > 0) return (cache.num_blocks + 1.0) * static_cast<double>(rank.bytes_per_block);
+  return static_cast<double>(cache.memory_bytes);
+}
+
+std::map<std::string, HostLoad> LoadsOfHosts(const Topology& topology, BackendKind backend,
+                                             const std::vector<RankInfo>& ranks) {
+  std::map<std::string, HostLoad> loads;
+  const bool cuda = backend == BackendKind::kCuda;
+  for (const RankInfo& rank : ranks) {
+    HostLoad& load = loads[rank.host];
+    ++load.workers;
+    load.swap += static_cast<double>(topology.cache.host_swap_bytes);
+    if (!cuda) {
+      load.weights += static_cast<double>(rank.weight_bytes);
+      load.kv += KvAskedFor(topology.cache, rank);
+      load.available = std::min(load.available, std::max<int64_t>(0, rank.available_bytes));
+    }
+    if (rank.memory_bytes > 0 && rank.memory_bytes < load.total) {
+      load.total = rank.memory_bytes;
+      load.limited_by = rank.memory_limit;
+    }
+    if (rank.processors > 0)
+      load.processors = load.processors == 0 ? rank.processors : std::min(load.processors, rank.processors);
+  }
+  for (const auto& [host, workers] : RanksOfAllReplicas(topology, ranks)) {
+    HostLoad& load = loads[host];
+    const double times = static_cast<double>(workers) / load.workers;
+    load.weights *= times, load.kv *= times, load.swap *= times;
+    load.workers = workers;
+  }
+  return loads;
+}
+
+/// The flags whose values the sizes come from.
+std::string Flags(const Topology::Cache& cache, const HostLoad& load) {
+  std::vector<std::string> flags;
+  if (load.kv > 0) flags.emplace_back(cache.num_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes");
+  if (load.swap > 0) flags.emplace_back("--swap-space");
+  return flags.empty() ? "" : flags.size() == 1 ? flags[0] : flags[0] + " and " + flags[1];
+}
+
+std::string Parts(const HostLoad& load) {
+  std::string parts;
+  const auto add = [&](double bytes, const char* what) {
+    if (bytes > 0)
+      parts += fmt::format("{}{} of {}", parts.empty() ? "" : " + ",
+                           InWords(static_cast<int64_t>(std::min(bytes, 9e18))), what);
+  };
+  add(load.weights, "weights");
+  add(load.kv, "KV cache");
+  add(load.swap, "swap space");
+  return parts;
+}
+
+/// A GPU's memory is its own: what is free there is what its rank said.
+std::string GpuProblem(const Topology& topology, const std::vector<RankInfo>& ranks) {
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const double kv = KvAskedFor(topology.cache, ranks[r]);
+    if (kv > 0 && kv > static_cast<double>(ranks[r].available_bytes))
+      return fmt::format(
+          "rank {} on {}: {} of KV cache, and its GPU has {} free once the weights are loaded; lower {}", r,
+          ranks[r].host, InWords(static_cast<int64_t>(std::min(kv, 9e18))), InWords(ranks[r].available_bytes),
+          topology.cache.num_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string MemoryProblem(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks) {
+  for (const auto& [host, load] : LoadsOfHosts(topology, backend, ranks)) {
+    if (load.sum() <= static_cast<double>(load.total)) continue;
+    const std::string flags = Flags(topology.cache, load);
+    return fmt::format("{} workers on {} would take {}, and {} allows {} in all; {}", load.workers, host, Parts(load),
+                       load.limited_by, InWords(load.total),
+                       flags.empty() ? "give them more hosts or more memory, or weights of fewer bits (--quantization)"
+                                     : "lower " + flags);
+  }
+  return backend == BackendKind::kCuda ? GpuProblem(topology, ranks) : "";
+}
+
+std::vector<std::string> HostWarnings(const Topology& topology, BackendKind backend,
+                                      const std::vector<RankInfo>& ranks) {
+  std::vector<std::string> warnings;
+  for (const auto& [host, load] : LoadsOfHosts(topology, backend, ranks)) {
+    const double to_come = load.kv + load.swap;
+    if (to_come > static_cast<double>(load.available)) {
+      warnings.push_back(fmt::format(
+          "{} workers on {} were promised {}, and {} are free there now: once requests fill it, the kernel may kill "
+          "a worker; free memory, or lower {}",
+          load.workers, host, InWords(static_cast<int64_t>(to_come)), InWords(load.available),
+          Flags(topology.cache, load)));
+    }
+    const int threads = topology.threads_per_worker * load.workers;
+    if (backend == BackendKind::kCpu && load.processors > 0 && threads > load.processors) {
+      warnings.push_back(
+          fmt::format("{} workers on {} compute with {} threads, and may use {} processors there: they wait for each "
+                      "other; lower --threads-per-worker",
+                      load.workers, host, threads, load.processors));
+    }
+  }
+  const MemoryRoom here = ReadMemoryRoom();
+  if (topology.limits.memory_bytes > here.total) {
+    warnings.push_back(
+        fmt::format("requests may hold {} (server.limits.memory_bytes), and {} allows {} in all; lower it",
+                    InWords(topology.limits.memory_bytes), here.limited_by, InWords(here.total)));
+  }
+  return warnings;
+}
+
+}  // namespace quire

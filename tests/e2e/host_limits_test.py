@@ -1,0 +1,175 @@
+"""Sizes of memory, threads and file descriptors follow the machine and its control groups: serve, plan and check say the same. Groups are
+real ones, of v1 or v2, made for each test."""
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import unittest
+
+import verdict
+from server import QUIRE, TINY, Server
+
+MIB, GIB = 1 << 20, 1 << 30
+BASE = ("--model", TINY, "-tp", "2")
+PORTS = ("--port", "0", "--admin-port", "0")
+
+
+def run(command, *flags, prefix=()):
+    ports = () if command == "plan" else PORTS
+    return subprocess.run([*prefix, QUIRE, command, *BASE, *ports, *flags], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+
+
+def total_memory():
+    with open("/proc/meminfo", encoding="utf-8") as f:
+        return int(f.readline().split()[1]) * 1024
+
+
+# What a hierarchy calls the limit of a controller, and how it is written.
+V1 = {"memory": lambda limit: {"memory.limit_in_bytes": str(limit)},
+      "cpu": lambda limit: {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": str(int(limit * 100000))}}
+V2 = {"memory": lambda limit: {"memory.max": str(limit)}, "cpu": lambda limit: {"cpu.max": f"{int(limit * 100000)} 100000"}}
+
+
+def hierarchy(controller):
+    """(folder of the root group, files), or None where nobody may make groups of that controller."""
+    v1 = f"/sys/fs/cgroup/{controller}"
+    if os.path.isdir(v1) and os.access(v1, os.W_OK):
+        return v1, V1[controller]
+    v2 = "/sys/fs/cgroup"
+    with contextlib.suppress(OSError), open(f"{v2}/cgroup.subtree_control", encoding="utf-8") as f:
+        if controller in f.read().split() and os.access(v2, os.W_OK):
+            return v2, V2[controller]
+    return None
+
+
+def unavailable(controller):
+    return "" if os.geteuid() == 0 and hierarchy(controller) else f"no control groups of {controller} can be made here"
+
+
+@contextlib.contextmanager
+def group(controller, limit, nested=False):
+    """Words before a command that runs it in a new group; nested: in a group without a limit below the one that has it."""
+    root, files = hierarchy(controller)
+    outer = inner = os.path.join(root, f"quire-test-{os.getpid()}-{time.monotonic_ns()}")
+    os.mkdir(outer)
+    try:
+        for name, text in files(limit).items():
+            with open(os.path.join(outer, name), "w", encoding="utf-8") as f:
+                f.write(text)
+        if nested:
+            inner = os.path.join(outer, "below.slice")
+            os.mkdir(inner)
+        yield ("sh", "-c", f'echo $$ > {inner}/cgroup.procs && exec "$@"', "sh")
+    finally:
+        deadline = time.monotonic() + 20
+        for path in dict.fromkeys((inner, outer)):
+            while os.path.isdir(path):
+                with contextlib.suppress(OSError):  # the last process is just ending
+                    os.rmdir(path)
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"{path} is still in use")
+                time.sleep(0.05)
+
+
+class SizesTest(unittest.TestCase):
+    def assert_refused(self, flags, flag, prefix=(), limit="the machine allows"):
+        """By all three commands, in the same words."""
+        done = run("plan", "--no-speed", *flags, prefix=prefix)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        problem = done.stdout.splitlines()[0].removeprefix("does not fit: ")
+        self.assertRegex(problem, rf"2 workers on .* would take .*{limit} .* in all; lower {flag}$")
+        done = run("check", "--json", *flags, prefix=prefix)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        failed = {line["check"]: line["found"] for line in json.loads(done.stdout)["checks"] if line["status"] == "FAILED"}
+        self.assertEqual(failed, {"sizes": problem})
+        done = run("serve", *flags, prefix=prefix)
+        self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(problem, done.stdout + done.stderr)
+        self.assertNotIn("ready after", done.stdout + done.stderr)
+
+    def test_sizes_beyond_the_machine_are_refused_alike(self):
+        blocks = ("--num-kv-blocks", str(2**31 - 2), "--block-size", "256")
+        for flags, flag in ((("--kv-cache-memory-bytes", "200000GiB"), "--kv-cache-memory-bytes"), (("--swap-space", "50000"), "--swap-space"),
+                            (blocks, "--num-kv-blocks"), (("--set", "cache.host_swap=9TiB"), "--swap-space"),
+                            (("--kv-cache-memory-bytes", str(total_memory() // 3), "--swap-space", f"{total_memory() // 3 // MIB}MiB"),
+                             "--kv-cache-memory-bytes and --swap-space")):
+            with self.subTest(flags=flags):
+                self.assert_refused(flags, flag)
+
+    def test_sizes_beyond_what_is_free_are_warned_of_alike(self):
+        """Each half of the machine: it can hold them, and never has all of that free."""
+        half = ("--kv-cache-memory-bytes", str(total_memory() // 2 - 8 * MIB))
+        said = json.loads(run("plan", "--no-speed", "--json", *half).stdout)
+        self.assertTrue(said["fits"], said)
+        self.assertRegex(" ".join(said["warnings"]), "2 workers on .* were promised .* free there now")
+        done = run("check", *half)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, "warning sizes .* were promised ")
+        with Server("-tp", "2", *half, model=TINY) as server:
+            self.assertRegex(server.text(), "warning.* were promised ")
+
+    def test_few_file_descriptors_are_told(self):
+        few = ("prlimit", "--nofile=1000:1000")
+        done = run("check", prefix=few)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        told = r"may open 1000 file descriptors, enough for 488 connections at once instead of 16384 .*LimitNOFILE"
+        self.assertRegex(done.stdout, "warning files .*" + told)
+        with Server("-tp", "1", model=TINY, prefix=few) as server:
+            self.assertRegex(server.text(), told)
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if hard >= 20000:
+            self.assertRegex(run("check").stdout, "ok +files +this host +descriptors for 16384 connections")
+
+    @unittest.skipIf(unavailable("memory"), unavailable("memory"))
+    def test_a_control_group_counts_as_the_machine(self):
+        for nested in (False, True):
+            with self.subTest(nested=nested), group("memory", 2 * GIB, nested) as inside:
+                self.assert_refused(("--kv-cache-memory-bytes", "3GiB"), "--kv-cache-memory-bytes", inside, r"control group /quire-test-\S+ \(\S+\) allows")
+                self.assert_refused(("--swap-space", "2"), "--swap-space", inside, r"control group /quire-test-\S+ \(\S+\) allows")
+
+    @unittest.skipIf(unavailable("memory"), unavailable("memory"))
+    def test_automatic_sizes_stay_within_the_group(self):
+        flags = ("--max-num-seqs", "4096")  # all that memory has is useful
+        whole = json.loads(run("plan", "--no-speed", "--json", *flags).stdout)["ranks"][0]["kv_bytes"]
+        for nested in (False, True):
+            with self.subTest(nested=nested), group("memory", 400 * MIB, nested) as inside:
+                said = json.loads(run("plan", "--no-speed", "--json", *flags, prefix=inside).stdout)
+                kv = sum(rank["kv_bytes"] for rank in said["ranks"])
+                self.assertLess(kv, 400 * MIB)
+                self.assertGreater(kv, 100 * MIB)
+                self.assertLess(said["ranks"][0]["kv_bytes"], whole)
+                with Server("-tp", "2", *flags, model=TINY, prefix=inside) as server:
+                    blocks = server.get("/admin/block_map", admin=True)["total"]
+                    self.assertLess(blocks * sum(rank["kv_bytes_per_block"] for rank in server.get("/admin/status", admin=True)["ranks"]), 400 * MIB)
+
+
+class ThreadsTest(unittest.TestCase):
+    @staticmethod
+    def threads(*flags, prefix=()):
+        """Threads of rank 0's program, those that compute and a few that do not."""
+        with Server("-tp", "1", *flags, model=TINY, prefix=prefix) as server:
+            return len(os.listdir(f"/proc/{server.worker_pids()[0]}/task"))
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
+    def test_threads_follow_affinity(self):
+        one = str(min(os.sched_getaffinity(0)))
+        self.assertEqual(self.threads(prefix=("taskset", "-c", one)), self.threads("--threads-per-worker", "1"))
+        self.assertEqual(self.threads(), self.threads("--threads-per-worker", str(len(os.sched_getaffinity(0)))))
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
+    @unittest.skipIf(unavailable("cpu"), unavailable("cpu"))
+    def test_threads_follow_quotas(self):
+        for nested in (False, True):
+            with self.subTest(nested=nested), group("cpu", 1.5, nested) as inside:
+                self.assertEqual(self.threads(prefix=inside), self.threads("--threads-per-worker", "1"))
+                done = run("plan", "--no-speed", "--json", "--threads-per-worker", "4", prefix=inside)
+                self.assertRegex(" ".join(json.loads(done.stdout)["warnings"]), "compute with 8 threads, and may use 1 processors")
+
+
+if __name__ == "__main__":
+    if sys.platform != "linux":
+        verdict.skip_all("not Linux")
+    verdict.run_tests()
