@@ -264,12 +264,12 @@ int main(int argc, char** argv) {
     chosen->check();
   } catch (const quire::Error& error) {
     spdlog::error("{}", error.what());
-    return 2;
+    return quire::kSettingsStatus;
   }
   try {
     return chosen->run();
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());
-    return 1;
+    return quire::StatusOf(error);
   }
 }

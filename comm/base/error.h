@@ -16,9 +16,38 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// What was asked for cannot be, however often it is tried: a model that is not supported, settings that contradict it.
+/// Programs end with kSettingsStatus for it, so that supervisors do not start them again.
+class SettingsError : public Error {
+ public:
+  using Error::Error;
+};
+
+inline constexpr int kSettingsStatus = 2;
+
+/// The exit status of a program that ends by this error.
+inline int StatusOf(const std::exception& error) {
+  return dynamic_cast<const SettingsError*>(&error) != nullptr ? kSettingsStatus : 1;
+}
+
 template <class... Args>
 [[noreturn]] void Fail(fmt::format_string<Args...> format, Args&&... args) {
   throw Error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+[[noreturn]] void FailSettings(fmt::format_string<Args...> format, Args&&... args) {
+  throw SettingsError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// What `read` returns. An Error of reading what the operator named (a model, a key file) is one of settings.
+template <class Read>
+auto ReadAsSettings(Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw SettingsError(error.what());
+  }
 }
 
 }  // namespace quire

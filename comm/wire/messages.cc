@@ -346,7 +346,8 @@ struct HandshakeWriter {
     return FrameKind::kReady;
   }
   FrameKind operator()(const FailureMessage& m) const {
-    b.Finish(wire::CreateFailureDirect(b, m.phase.c_str(), m.message.substr(0, kMaxStringBytes).c_str()));
+    b.Finish(
+        wire::CreateFailureDirect(b, m.phase.c_str(), m.message.substr(0, kMaxStringBytes).c_str(), m.by_settings));
     return FrameKind::kFailure;
   }
   FrameKind operator()(const BeatMessage& m) const {
@@ -626,7 +627,8 @@ Message Decode(const Frame& frame) {
     }
     case FrameKind::kFailure: {
       const auto& m = Root<wire::Failure>(frame);
-      return FailureMessage{.phase = Text(m.phase()), .message = Text(m.message())};
+      return FailureMessage{
+          .phase = Text(m.phase()), .message = Text(m.message()), .by_settings = m.by_settings()};
     }
     case FrameKind::kBeat:
       return ReadBeat(Root<wire::Beat>(frame));

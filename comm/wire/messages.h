@@ -102,6 +102,7 @@ struct ReadyMessage {
 };
 struct FailureMessage {
   std::string phase, message;
+  bool by_settings = false;  // another start would fail alike: a SettingsError
 };
 struct BeatMessage {
   StepId begun = 0;            // the last step whose plan arrived; meaningless from the coordinator

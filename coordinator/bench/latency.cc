@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/base/percentile.h"
 #include "comm/model/architecture.h"
@@ -53,7 +54,8 @@ Json JsonOf(const std::vector<double>& values) {
 
 int RunLatencyBench(const Topology& topology, const LatencyBench& bench) {
   const MachineCeilings ceilings = MeasureMachineCeilings(topology);
-  const ModelFiles model = ModelFiles::Open(topology.model.path, topology.model.load_format);
+  const ModelFiles model =
+      ReadAsSettings([&] { return ModelFiles::Open(topology.model.path, topology.model.load_format); });
   const std::atomic<bool> never{false};
   Deployment deployment(topology, model, never);
   double weight_bytes = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/base/percentile.h"
 #include "coordinator/bench/batch.h"
@@ -10,7 +11,8 @@
 namespace quire {
 
 int RunThroughputBench(const Topology& topology, const ThroughputBench& bench) {
-  const ModelFiles model = ModelFiles::Open(topology.model.path, topology.model.load_format);
+  const ModelFiles model =
+      ReadAsSettings([&] { return ModelFiles::Open(topology.model.path, topology.model.load_format); });
   const std::atomic<bool> never{false};
   Deployment deployment(topology, model, never);
   const BatchTimes times =

@@ -54,6 +54,7 @@ std::vector<int64_t> TakeSizes(const Topology& topology, const AssignMessage& as
   file.write(reinterpret_cast<const char*>(frame.body.data()), static_cast<std::streamsize>(frame.body.size()));
   file.close();
   const ProgramResult result = RunProgram({WorkerBinary(topology), "--plan-memory", path}, kWorkerLimit);
+  if (result.status == kSettingsStatus) FailSettings("{}", FirstLine(result.output));
   if (result.status != 0) Fail("{}", FirstLine(result.output));
   const Json sizes = ParseJson(result.output, "what quire-worker says of its memory");
   std::vector<int64_t> reserved;
@@ -101,7 +102,7 @@ class Planner {
       return;
     }
     plan_.placement = PlaceRanks(topology_, topology_.parallel.tensor, {});
-    if (!plan_.placement.problem.empty()) Fail("{}", plan_.placement.problem);
+    if (!plan_.placement.problem.empty()) FailSettings("{}", plan_.placement.problem);
     for (const NodeRanks& ranks : plan_.placement.nodes) AddRanks(topology_.nodes[ranks.node].host, ranks.count);
   }
 

@@ -49,9 +49,9 @@ class Server {
       : topology_(topology),
         given_limits_(given_limits),
         gates_(std::make_unique<Gates>(topology)),
-        logs_(topology),
-        model_(OpenModel(topology.model)),
-        text_(model_, topology),
+        logs_(ReadAsSettings([&] { return RequestLogs(topology); })),
+        model_(ReadAsSettings([&] { return OpenModel(topology.model); })),
+        text_(ReadAsSettings([&] { return TextTools(model_, topology); })),
         data_memory_({topology.limits.memory_bytes, topology.limits.memory_bytes_per_client}),
         io_(std::make_unique<asio::io_context>(1)),
         signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
@@ -87,7 +87,7 @@ class Server {
       status = ServeUntilFinished();
     } catch (const std::exception& error) {
       if (!stop_requested_) spdlog::error("{}", error.what());
-      status = stop_requested_ ? 0 : 1;
+      status = stop_requested_ ? 0 : StatusOf(error);
     }
     StopIo([] {});
     return status;

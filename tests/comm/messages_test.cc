@@ -192,6 +192,14 @@ TEST(MessagesTest, HandshakeSurvivesTheWire) {
   EXPECT_EQ(std::get<ReadyMessage>(Decode(Encode(ReadyMessage{9, 5, 77, 3}, 1, 0))).state_blocks, 3);
   const Message failure = Decode(Encode(FailureMessage{"load", std::string(10000, 'x')}, 1, 0));
   EXPECT_EQ(std::get<FailureMessage>(failure).message.size(), 4096u);
+  EXPECT_FALSE(std::get<FailureMessage>(failure).by_settings);
+  const Message settled = Decode(Encode(FailureMessage{"load", "no such model", true}, 1, 0));
+  EXPECT_TRUE(std::get<FailureMessage>(settled).by_settings);
+  const Message join = Decode(Encode(
+      JoinMessage{.processors = 3, .memory_bytes = 1ll << 40, .memory_limit = "control group /a (memory.max)"}, 1, 0));
+  EXPECT_EQ(std::get<JoinMessage>(join).processors, 3);
+  EXPECT_EQ(std::get<JoinMessage>(join).memory_bytes, 1ll << 40);
+  EXPECT_EQ(std::get<JoinMessage>(join).memory_limit, "control group /a (memory.max)");
 }
 
 // What it would come to must be known to all: a worker never chooses for itself.

@@ -252,7 +252,7 @@ class FilesTest(unittest.TestCase):
                 with open(os.path.join(path, "modules.json"), "w", encoding="utf-8") as f:
                     json.dump(modules, f)
                 done = subprocess.run([QUIRE, "serve", path, "--port", "0", "--admin-port", "0"], capture_output=True, text=True, timeout=60)
-            self.assertEqual(done.returncode, 1, modules)
+            self.assertEqual(done.returncode, 2, modules)
             self.assertIn("modules.json: must be a list of modules", done.stderr)
 
     def test_a_model_without_pooling_says_what_to_do(self):

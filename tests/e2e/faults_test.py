@@ -191,15 +191,28 @@ class StartFaultTest(unittest.TestCase):
             shutil.copytree(TINY, copy)
             with open(os.path.join(copy, "model.safetensors"), "r+b") as f:
                 f.truncate(100000)
-            self.expect(run_quire("serve", "--model", copy), 1, "truncated download?")
+            self.expect(run_quire("serve", "--model", copy), 2, "truncated download?")
             os.remove(os.path.join(copy, "model.safetensors"))
-            self.expect(run_quire("serve", "--model", copy), 1, "holds neither model.safetensors")
+            self.expect(run_quire("serve", "--model", copy), 2, "holds neither model.safetensors")
             with open(os.path.join(copy, "config.json"), "w") as f:
                 f.write("{\"model_type\": \"mamba\"")
-            self.expect(run_quire("serve", "--model", copy), 1, "config.json")
+            self.expect(run_quire("serve", "--model", copy), 2, "config.json")
+            for config, said in (({"model_type": "mamba"}, "mamba"), ({"model_type": "gpt_oss", "hidden_act": "tanh"}, ""), ({}, "model_type")):
+                with open(os.path.join(copy, "config.json"), "w") as f:
+                    json.dump(config, f)
+                for command in ("serve", "plan", "bench latency"):
+                    self.expect(run_quire(*command.split(), "--model", copy), 2, said)
+
+    def test_settings_that_the_model_or_the_machine_contradicts_exit_with_2(self):
+        """Another start would fail alike: a supervisor must not try."""
+        for flags, said in ((("--max-model-len", "1000000"), "max_model_len 1000000 exceeds"), (("--enable-expert-parallel",), "mixtures of experts"),
+                            (("--set", "parallel.shares=[1, 2]", "-tp", "3"), "shares"), (("--tool-call-parser", "nonsense"), "tool-call-parser"),
+                            (("--swap-space", "90000"), "lower --swap-space"), (("--access-log-file", "/no/such/folder/log", "--access-log", "json"), "/no/such/folder"),
+                            (("--set", "launch.worker=/no/such/worker"), "/no/such/worker")):
+            self.expect(run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", *flags), 2, said)
 
     def test_more_workers_than_heads(self):
-        self.expect(run_quire("serve", "--model", TINY, "-tp", "10", "--port", "0", "--admin-port", "0"), 1, "1 to 9 workers")
+        self.expect(run_quire("serve", "--model", TINY, "-tp", "10", "--port", "0", "--admin-port", "0"), 2, "1 to 9 workers")
 
     def test_taken_port(self):
         with socket.socket() as s:
@@ -210,7 +223,7 @@ class StartFaultTest(unittest.TestCase):
 
     def test_missing_mpirun(self):
         result = run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", env={"PATH": "/nowhere"})
-        self.expect(result, 1, "mpirun is not installed")
+        self.expect(result, 2, "mpirun is not installed")
 
     def test_bad_flags_exit_with_2(self):
         self.assertEqual(run_quire("serve", "--no-such-flag").returncode, 2)
@@ -234,7 +247,7 @@ class StartFaultTest(unittest.TestCase):
 
     def test_too_little_kv_memory_says_how_much_is_needed(self):
         result = run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", "--kv-cache-memory-bytes", "1000")
-        self.expect(result, 1, "needs at least")
+        self.expect(result, 2, "needs at least")
 
     def test_a_topology_file_serves(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:

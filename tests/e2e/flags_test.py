@@ -154,7 +154,7 @@ class PlainTest(FlagCase):
             status, answer = server.post("/v1/score", {"text_1": "a", "text_2": "b"})
             self.assertEqual((status, "--scoring none" in answer["error"]["message"]), (400, True))
         refused = quire("serve", "--model", TINY, "--scoring", "cosine")
-        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(refused.returncode, 2)
         self.assertIn("--pooling last, mean or cls", refused.stderr)
 
     def test_log_level_that_an_operator_changed_is_told(self):
@@ -181,12 +181,12 @@ class PlainTest(FlagCase):
                 f.seek(0)
                 f.write("1" if first == "0" else "0")
             with Server("--backend", "cpu", "--verify-checksum", sums, model=TINY, wait=False) as server:
-                self.assertEqual(server.process.wait(timeout=60), 1)
+                self.assertEqual(server.process.wait(timeout=60), 2)
                 self.assertIn("is not the file that", server.text())
 
     def test_gpu_memory_utilization(self):
         with Server("--backend", "cpu", "--gpu-memory-utilization", "0", model=TINY, wait=False) as server:
-            self.assertEqual(server.process.wait(timeout=60), 1)
+            self.assertEqual(server.process.wait(timeout=60), 2)
             self.assertRegex(server.text(), r"needs at least \d+ bytes per worker .* 0 are there.*--gpu-memory-utilization")
 
 
@@ -502,7 +502,7 @@ class FormatTest(FlagCase):
         self.assertEqual(answers[0]["usage"]["completion_tokens"], 8)
         self.assertEqual(*(answer["choices"][0]["logprobs"]["token_logprobs"] for answer in answers))
         refused = quire("serve", "--model", self.folder.name)
-        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(refused.returncode, 2)
         self.assertIn("holds neither model.safetensors", refused.stderr)
 
 
@@ -530,7 +530,7 @@ class MixtureTest(FlagCase):
         with self.start() as other:
             self.assertEqual(other.post("/v1/completions", ask)[1]["choices"][0]["token_ids"], tokens)
         refused = subprocess.run([QUIRE, "serve", "--model", TINY, "-tp", "2", "--enable-expert-parallel"], capture_output=True, text=True)
-        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(refused.returncode, 2)
         self.assertIn("--enable-expert-parallel is for mixtures of experts", refused.stderr)
 
     def test_target_inter_token_latency(self):

@@ -86,7 +86,7 @@ class SizesTest(unittest.TestCase):
         failed = {line["check"]: line["found"] for line in json.loads(done.stdout)["checks"] if line["status"] == "FAILED"}
         self.assertEqual(failed, {"sizes": problem})
         done = run("serve", *flags, prefix=prefix)
-        self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertIn(problem, done.stdout + done.stderr)
         self.assertNotIn("ready after", done.stdout + done.stderr)
 

@@ -226,7 +226,7 @@ class StartTest(unittest.TestCase):
         with netns.Network("a", "b") as network:
             a, b = ({"host": node.address, "interface": "eth0"} for node in network.nodes)
             path = write_topology(network, nodes=[dict(a, slots=1), dict(b, slots=1)], tensor=3)
-            self.fail_to_start(network, path, 1, r"3 ranks do not fit on the nodes \(10.77.0.1 takes 1, 10.77.0.2 takes 1\)")
+            self.fail_to_start(network, path, 2, r"3 ranks do not fit on the nodes \(10.77.0.1 takes 1, 10.77.0.2 takes 1\)")
             path = write_topology(network, nodes=[a, dict(b, host="10.77.0.9")])
             self.fail_to_start(network, path, 1, "no node 10.77.0.9")
             path = write_topology(network, nodes=[a, a])

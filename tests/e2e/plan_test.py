@@ -134,8 +134,8 @@ class PlanTest(unittest.TestCase):
 
     def test_mistakes(self):
         with tempfile.TemporaryDirectory() as directory:
-            for words, status, said in ((("--model", directory), 1, "config.json"), (("--model", TINY, "--rank-memory", "-1"), 2, "rank-memory"),
-                                        (("--model", TINY, "-tp", "10"), 1, "has 9 query heads")):
+            for words, status, said in ((("--model", directory), 2, "config.json"), (("--model", TINY, "--rank-memory", "-1"), 2, "rank-memory"),
+                                        (("--model", TINY, "-tp", "10"), 2, "has 9 query heads")):
                 done = subprocess.run([QUIRE, "plan", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
                 self.assertEqual(done.returncode, status, done.stdout + done.stderr)
                 self.assertIn(said, done.stdout + done.stderr)

@@ -38,7 +38,7 @@ NumberType KvTypeOf(KvCacheDtype dtype) {
     case KvCacheDtype::kFp8:
       break;
   }
-  Fail("the CPU keeps no KV cache of type {}", NameOf(dtype));
+  FailSettings("the CPU keeps no KV cache of type {}", NameOf(dtype));
 }
 
 KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes) {

@@ -23,7 +23,7 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
   const int64_t needed = kernels::PagedDecodeV1SharedBytes(sizes.max_model_len, LargestHead(spec), sizes.block_size);
   const int64_t missing = needed - device.shared_bytes_per_block(), most = sizes.max_model_len - (missing + 3) / 4;
   if (missing <= 0) return;
-  Fail(
+  FailSettings(
       "--attention-backend v1 takes contexts of at most {} tokens on this device, not {}: lower --max-model-len, or "
       "give v2",
       most, sizes.max_model_len);
@@ -77,10 +77,10 @@ std::string Unsupported(const ModelSpec& spec) {
 }  // namespace
 
 void CheckCudaModel(const ModelSpec& spec, const EngineSizes& sizes) {
-  if (const std::string problem = Unsupported(spec); !problem.empty()) Fail("{}: use --backend cpu", problem);
+  if (const std::string problem = Unsupported(spec); !problem.empty()) FailSettings("{}: use --backend cpu", problem);
   const int block = sizes.block_size;
   if (block != 8 && block != 16 && block != 32 && block != 64) {
-    Fail("the CUDA kernels know blocks of 8, 16, 32 and 64 tokens, not {}: change --block-size", block);
+    FailSettings("the CUDA kernels know blocks of 8, 16, 32 and 64 tokens, not {}: change --block-size", block);
   }
 }
 

@@ -57,8 +57,8 @@ Device::Device(int ordinal) : name_("unknown"), ordinal_(ordinal), marks_(std::m
   shared_per_sm_ = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
   shared_per_block_ = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
   if (compute_capability_ < 80) {
-    Fail("device {} ({}) is sm_{}; Quire needs sm_80 (Ampere) or newer: use --backend cpu", ordinal, name_,
-         compute_capability_);
+    FailSettings("device {} ({}) is sm_{}; Quire needs sm_80 (Ampere) or newer: use --backend cpu", ordinal, name_,
+                 compute_capability_);
   }
   cudaStream_t stream = nullptr;
   Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");

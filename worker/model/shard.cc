@@ -227,13 +227,13 @@ int64_t ConvolvedChannels(const ModelSpec& spec, const RankShard& shard) {
 
 std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares, bool expert_parallel) {
   if (expert_parallel && spec.num_mixture_layers() == 0) {
-    Fail("--enable-expert-parallel is for mixtures of experts, and a model of {} has none here; leave it out",
-         spec.architecture);
+    FailSettings("--enable-expert-parallel is for mixtures of experts, and a model of {} has none here; leave it out",
+                 spec.architecture);
   }
   const auto ranks = static_cast<int64_t>(shares.size());
   if (ranks < 1 || ranks > spec.num_heads) {
-    Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} ranks can share it", ranks,
-         spec.num_heads, spec.num_heads);
+    FailSettings("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} ranks can share it",
+                 ranks, spec.num_heads, spec.num_heads);
   }
   const auto heads = ToRanges(SplitHeads(spec.num_heads, shares));
 

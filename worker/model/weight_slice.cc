@@ -157,7 +157,8 @@ kernels::RouteExpertsParams RoutingOf(const Mixture& mixture) {
 
 Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {
   const NumberLayout& layout = LayoutOf(tensor.type);
-  if (layout.block_numbers != 1) Fail("a {} tensor with rows for columns is not supported", LayoutOf(tensor.type).name);
+  if (layout.block_numbers != 1)
+    FailSettings("a {} tensor with rows for columns is not supported", LayoutOf(tensor.type).name);
   const auto rows = static_cast<size_t>(tensor.rows()), cols = static_cast<size_t>(tensor.cols()),
              bytes = static_cast<size_t>(layout.block_bytes);
   room.resize(tensor.data.size());
@@ -169,7 +170,8 @@ Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {
 }
 
 kernels::Weight AsWeight(const Tensor& tensor) {
-  if (!kernels::IsWeightType(tensor.type)) Fail("a weight of {} numbers is not supported", LayoutOf(tensor.type).name);
+  if (!kernels::IsWeightType(tensor.type))
+    FailSettings("a weight of {} numbers is not supported", LayoutOf(tensor.type).name);
   return {tensor.type,
           tensor.data.data(),
           tensor.rows(),

@@ -41,7 +41,7 @@ NumberType DTypeOf(ModelDtype dtype) {
 /// Whether the KV cache is in FP8; else it is stored as activations are.
 bool HasFp8Cache(KvCacheDtype dtype) {
   if (dtype == KvCacheDtype::kAuto || dtype == KvCacheDtype::kFp8) return dtype == KvCacheDtype::kFp8;
-  Fail("GPUs keep no KV cache of type {}", NameOf(dtype));
+  FailSettings("GPUs keep no KV cache of type {}", NameOf(dtype));
 }
 
 /// What the assignment says; which device, and who shares it, is for the rank to find out.
@@ -50,7 +50,7 @@ CudaEngineOptions OptionsFrom(const AssignMessage& assign) {
   options.dtype = DTypeOf(assign.compute.dtype);
   options.quantization = assign.compute.quantization;
   if (options.quantization != Quantization::kNone && options.dtype == NumberType::kF32)
-    Fail("--quantization {} on a GPU needs --dtype bfloat16 or float16", NameOf(options.quantization));
+    FailSettings("--quantization {} on a GPU needs --dtype bfloat16 or float16", NameOf(options.quantization));
   options.attention = assign.compute.attention_backend;
   options.fp8_cache = HasFp8Cache(assign.compute.kv_cache_dtype);
   return options;

@@ -11,7 +11,7 @@ namespace {
 
 void CheckBackend(const AssignMessage& assign) {
   const BackendKind backend = assign.compute.backend;
-  if (backend != BackendKind::kCpu) Fail("backend {}: {}", NameOf(backend), FindAccelerators().problem);
+  if (backend != BackendKind::kCpu) FailSettings("backend {}: {}", NameOf(backend), FindAccelerators().problem);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
       throw CLI::RequiredError("--coordinator");
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error);
-    return status == 0 ? 0 : 2;
+    return status == 0 ? 0 : quire::kSettingsStatus;
   }
   try {
     quire::HardenProcess();
@@ -67,6 +67,6 @@ int main(int argc, char** argv) {
     return quire::RunWorker(options, mpi);
   } catch (const std::exception& error) {
     fmt::print(stderr, "quire-worker: {}\n", quire::WithoutControls(error.what()));
-    return 1;
+    return quire::StatusOf(error);
   }
 }

@@ -218,10 +218,10 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
     Fail("the coordinator plans for {} ranks, mpirun started {}", assign->shares.size(), mpi.world_size());
   }
   const EngineSizes sizes = AssignedSizes(*assign);
-  const ModelFiles files = ModelFiles::Open(assign->model_path, assign->load_format);
+  const ModelFiles files = ReadAsSettings([&] { return ModelFiles::Open(assign->model_path, assign->load_format); });
   const std::string fingerprint = files.Fingerprint();
   if (fingerprint != assign->fingerprint) {
-    Fail("{}: this host's model differs from the coordinator's (fingerprint {} against {})", assign->model_path,
+    FailSettings("{}: this host's model differs from the coordinator's (fingerprint {} against {})", assign->model_path,
          fingerprint, assign->fingerprint);
   }
   const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
@@ -286,7 +286,8 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
   } catch (const std::exception& error) {
     fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(options), phase,
                WithoutControls(error.what()));
-    Report(line, {.phase = phase, .message = error.what()});
+    const bool by_settings = StatusOf(error) == kSettingsStatus;
+    Report(line, {.phase = phase, .message = error.what(), .by_settings = by_settings});
   }
   // The report leaves through ZeroMQ's own thread; then the process ends at once, because MPI's orderly end would wait
   // for ranks that may never come.

@@ -35,6 +35,7 @@ class GroupFailure : public std::runtime_error {
   LossCause cause;
   Rank rank;         // -1: nobody in particular
   std::string host;  // of that rank, as it calls itself; empty: not known
+  bool by_settings = false;  // of kReported: the worker says that another start would fail alike
 };
 
 }  // namespace quire

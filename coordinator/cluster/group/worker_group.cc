@@ -55,7 +55,10 @@ void WorkerGroup::HearLauncher() {
 }
 
 void WorkerGroup::OnFailure(Rank rank, const FailureMessage& failure) const {
-  roster_.Fail(LossCause::kReported, rank, "{}: {}: {}", roster_.Describe(rank), failure.phase, failure.message);
+  GroupFailure loss(LossCause::kReported, rank, roster_.info(rank).host,
+                    fmt::format("{}: {}: {}", roster_.Describe(rank), failure.phase, failure.message));
+  loss.by_settings = failure.by_settings;
+  throw loss;
 }
 
 void WorkerGroup::HandleCtrl() {

@@ -10,12 +10,12 @@ namespace {
 
 template <class E>
 [[noreturn]] void RefuseOnGpu(const char* flag, E value, const std::string& why) {
-  Fail("{} {} is for the CPU ({}); give --backend cpu, or leave it out", flag, NameOf(value), why);
+  FailSettings("{} {} is for the CPU ({}); give --backend cpu, or leave it out", flag, NameOf(value), why);
 }
 
 template <class E>
 [[noreturn]] void RefuseOnCpu(const char* flag, E value, const std::string& why, const char* instead) {
-  Fail("{} {} needs a GPU ({}); {}", flag, NameOf(value), why, instead);
+  FailSettings("{} {} needs a GPU ({}); {}", flag, NameOf(value), why, instead);
 }
 
 }  // namespace
@@ -24,7 +24,8 @@ void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, con
   const KvCacheDtype kept = asked.kv_cache_dtype;
   if (backend == BackendKind::kCuda) {
     if (asked.quantization != Quantization::kNone && asked.dtype == ModelDtype::kFloat32) {
-      Fail("--quantization {} on a GPU ({}) needs --dtype bfloat16, float16 or auto", NameOf(asked.quantization), why);
+      FailSettings("--quantization {} on a GPU ({}) needs --dtype bfloat16, float16 or auto",
+                   NameOf(asked.quantization), why);
     }
     if (asked.activations == ActivationType::kInt8) RefuseOnGpu("--activations", asked.activations, why);
     if (kept != KvCacheDtype::kAuto && kept != KvCacheDtype::kFp8) RefuseOnGpu("--kv-cache-dtype", kept, why);

@@ -40,7 +40,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   group_ = std::make_unique<WorkerGroup>(GroupOptions(), static_cast<LauncherWatch*>(this));
   if (!external()) spdlog::info("mpirun {}", network_.InWords());
   Place(topology_.parallel.tensor);
-  BringUp();
+  BringUpFirst();
   const PoolSizes pools = ChoosePoolSizes();
   const double swap_seconds = Reserve(pools);
   const int fitting = FittingModelLen(max_model_len_, model.spec(),
@@ -61,23 +61,23 @@ Deployment::~Deployment() = default;
 void Deployment::CheckShape(const GroupShape& shape) const {
   const int heads = static_cast<int>(model_.spec().num_heads);
   if (shape.tensor < 1 || shape.tensor > heads) {
-    Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} workers can share it",
+    FailSettings("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} workers can share it",
          shape.tensor, heads, heads);
   }
   if (topology_.compute.expert_parallel && model_.spec().num_mixture_layers() == 0)
-    Fail("--enable-expert-parallel is for mixtures of experts, and this model has none; leave it out");
+    FailSettings("--enable-expert-parallel is for mixtures of experts, and this model has none; leave it out");
   if (group_ != nullptr && shape.tensor > group_->most_ranks()) {
-    Fail("{} workers need keys, and {} have some: quire keygen --transport adds them, and a restart reads them",
+    FailSettings("{} workers need keys, and {} have some: quire keygen --transport adds them, and a restart reads them",
          shape.tensor, group_->most_ranks());
   }
   if (!shape.shares.empty() && shape.shares.size() != static_cast<size_t>(shape.tensor))
-    Fail("{} shares for {} workers", shape.shares.size(), shape.tensor);
+    FailSettings("{} shares for {} workers", shape.shares.size(), shape.tensor);
 }
 
 void Deployment::Place(int num_ranks) {
   if (OnThisHost(topology_)) return;
   placement_ = PlaceRanks(topology_, num_ranks, {});
-  if (!placement_.problem.empty()) Fail("{}", placement_.problem);
+  if (!placement_.problem.empty()) FailSettings("{}", placement_.problem);
 }
 
 void Deployment::Launch() {
@@ -102,6 +102,16 @@ void Deployment::EndWorkers() {
   launcher_ended_.reset();
   std::error_code ignored;
   std::filesystem::remove_all(EpochDir(), ignored);  // an mpirun that was killed leaves files
+}
+
+/// What a worker says of settings is what this process would have said: it ends alike.
+void Deployment::BringUpFirst() {
+  try {
+    BringUp();
+  } catch (const GroupFailure& loss) {
+    if (loss.by_settings) throw SettingsError(loss.what());
+    throw;
+  }
 }
 
 void Deployment::BringUp() {

@@ -65,6 +65,7 @@ class Deployment : private LauncherWatch {
   void EndWorkers();
   /// Where mpirun keeps its files in this epoch.
   std::string EpochDir() const { return fmt::format("{}/e{}", runtime_dir_.path(), epoch_); }
+  void BringUpFirst();
   void BringUp();                          // Launch to Load
   double Reserve(const PoolSizes& pools);  // of the blocks; returns the seconds that moving one takes
   void StartNextEpoch(bool same_shape);

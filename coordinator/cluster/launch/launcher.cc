@@ -166,16 +166,16 @@ std::optional<std::string> FindProgram(const std::string& name) {
 
 std::string FindWorkerBinary() {
   if (const auto found = FindProgram("quire-worker")) return *found;
-  Fail(
+  FailSettings(
       "quire-worker is neither beside this program nor in PATH; build it (it needs MPI: libopenmpi-dev) or install it");
 }
 
 void CheckMpirunAllowed() {
   if (!FindProgram("mpirun"))
-    Fail("mpirun is not installed (not found in PATH); on Debian and Ubuntu: apt-get install openmpi-bin");
+    FailSettings("mpirun is not installed (not found in PATH); on Debian and Ubuntu: apt-get install openmpi-bin");
   const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
   if (::geteuid() == 0 && !(is_set("OMPI_ALLOW_RUN_AS_ROOT") && is_set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"))) {
-    Fail(
+    FailSettings(
         "mpirun refuses to run as root; run as an ordinary user (in a throw-away container, set "
         "OMPI_ALLOW_RUN_AS_ROOT=1 "
         "and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)");

@@ -109,7 +109,7 @@ Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std
 std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica) {
   const int tensor = topology.parallel.tensor, replicas = topology.parallel.replicas;
   const Placement all = PlaceRanks(topology, tensor * replicas, {});
-  if (!all.problem.empty()) Fail("{} replicas of {}: {}", replicas, tensor, all.problem);
+  if (!all.problem.empty()) FailSettings("{} replicas of {}: {}", replicas, tensor, all.problem);
   std::vector<Topology::Node> nodes;
   for (const NodeRanks& ranks : all.nodes) {
     const int begin = std::max(ranks.first, replica * tensor) - ranks.first;
@@ -146,7 +146,7 @@ std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std:
     } else if (index < node->devices.size()) {
       devices.push_back(node->devices[index]);
     } else {
-      Fail("the topology lists {} devices for {}, which has more ranks; list a device for each of them",
+      FailSettings("the topology lists {} devices for {}, which has more ranks; list a device for each of them",
            node->devices.size(), node->host);
     }
   }

@@ -40,10 +40,12 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
                               ((demand.max_model_len - 1) / topology.cache.block_size + 1 + StateBlocks(ranks));
   const int64_t blocks = std::min({budget / per_block, most_useful + 1, int64_t{INT32_MAX}});
   if (blocks < 2) {
-    Fail(
+    const std::string problem = fmt::format(
         "the KV cache needs at least {} bytes per worker ({} bytes a block), {} are there; free memory, or raise "
         "--kv-cache-memory-bytes or --gpu-memory-utilization",
         2 * per_block, per_block, std::max<int64_t>(0, budget));
+    if (topology.cache.memory_bytes > 0 || topology.cache.memory == 0) throw SettingsError(problem);
+    throw Error(problem);  // there may be more memory another time
   }
   return static_cast<int>(blocks);
 }
@@ -54,7 +56,7 @@ int ChooseModelLen(const Topology& topology, const ModelSpec& spec) {
   const int asked = topology.scheduler.max_model_len;
   const int64_t longest = std::max(spec.max_position, spec.longest_position);
   if (asked > longest) {
-    Fail(
+    FailSettings(
         "max_model_len {} exceeds the {} tokens that the model was made for (max_position_embeddings in config.json, "
         "and how rope_scaling stretches them)",
         asked, longest);
@@ -76,24 +78,27 @@ int StateBlocks(const std::vector<RankInfo>& ranks) {
   for (const RankInfo& rank : ranks)
     blocks = std::max(blocks, (rank.bytes_per_state + rank.bytes_per_block - 1) / rank.bytes_per_block);
   if (blocks > kMostStateBlocks)
-    Fail("a sequence's state takes {} blocks, {} at most: a larger --block-size makes them fewer", blocks,
-         kMostStateBlocks);
+    FailSettings("a sequence's state takes {} blocks, {} at most: a larger --block-size makes them fewer", blocks,
+                 kMostStateBlocks);
   return static_cast<int>(blocks);
 }
 
 PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                       const PoolDemand& demand) {
-  if (const std::string problem = MemoryProblem(topology, backend, ranks); !problem.empty()) Fail("{}", problem);
+  if (const std::string problem = MemoryProblem(topology, backend, ranks); !problem.empty())
+    throw SettingsError(problem);
   int64_t per_block = 1;
   for (const RankInfo& rank : ranks) per_block = std::max(per_block, rank.bytes_per_block);
   const int64_t host_blocks = std::min<int64_t>(topology.cache.host_swap_bytes / per_block, INT32_MAX - 1);
   const PoolSizes pools = {ChooseNumBlocks(topology, backend, ranks, demand), static_cast<int>(host_blocks),
                            StateBlocks(ranks)};
   if (pools.num_blocks < 2 + pools.state_blocks) {
-    Fail(
+    const std::string problem = fmt::format(
         "the KV cache has {} blocks, and the state of one sequence alone takes {} ({} bytes a block); free memory, or "
         "raise --num-kv-blocks, --kv-cache-memory-bytes or --gpu-memory-utilization",
         pools.num_blocks - 1, pools.state_blocks, per_block);
+    if (topology.cache.memory_bytes > 0 || topology.cache.num_blocks > 0) throw SettingsError(problem);
+    throw Error(problem);
   }
   return pools;
 }

@@ -123,7 +123,7 @@ PrivateNetwork ChoosePrivateNetwork(const Topology& topology) {
   if (chosen.used) return chosen;
   chosen.prefix.clear();
   if (topology.transport.private_network == PrivateNetworkMode::kOn)
-    Fail("transport.private_network is on, but {}; auto goes on without", chosen.reason);
+    FailSettings("transport.private_network is on, but {}; auto goes on without", chosen.reason);
   return chosen;
 }
 

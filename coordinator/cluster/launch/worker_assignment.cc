@@ -42,7 +42,8 @@ BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>&
     return BackendKind::kCuda;
   }
   if (topology.compute.backend == BackendKind::kCuda) {
-    Fail("--backend cuda is impossible: {}; use --backend cpu, or fewer workers (--tensor-parallel-size)", problem);
+    FailSettings("--backend cuda is impossible: {}; use --backend cpu, or fewer workers (--tensor-parallel-size)",
+                 problem);
   }
   CheckBackendSettings(topology.compute, BackendKind::kCpu, problem);
   spdlog::info("backend: CPU ({})", problem);
