@@ -53,7 +53,7 @@ void Scheduler::AdmitWaiting(StepDraft& draft) {
     Request& request = client->head();
     if (!MayJoin(request, crowd)) return;
     client->use.passed_over = IsAtLimit(*client) || IsHeldUp(*client, others_held);
-    if (client->use.passed_over) continue;
+    if (client->use.passed_over || StandsBack(*client)) continue;
     if (!HasRoomFor(request, crowd)) {
       client->use.passed_over = others_held = true;
       continue;

@@ -26,7 +26,7 @@ bool Scheduler::SharePlaces(StepDraft& draft) {
     Request& head = client->head();
     if (!running_.empty() && (IsSuspect(head) || crowd.suspect)) return true;
     client->use.passed_over = IsAtLimit(*client) || IsHeldUp(*client, others_held);
-    if (client->use.passed_over) continue;
+    if (client->use.passed_over || StandsBack(*client)) continue;
     const bool fits = !RoomFor(head, crowd).lacks || MakeWayFor(head, crowd);
     if (left_out_) return false;
     client->use.passed_over = !fits || head.swapped_out();
@@ -39,6 +39,18 @@ bool Scheduler::SharePlaces(StepDraft& draft) {
     CountIn(head, crowd);
   }
   return true;
+}
+
+/// True when a client of several comes to its turn, and its next request would exceed its share together with what it
+/// runs. Whoever has a right to room takes it first: it would take it from that request at once, and what was computed
+/// meanwhile would be lost. When the client's turn comes again, it takes what nobody has a right to. A request that
+/// exceeds a share alone keeps its turn: there may never be one that nobody goes before.
+bool Scheduler::StandsBack(ClientAccount& account) {
+  Request& head = account.head();
+  if (account.use.stands_back || queue_.num_active() < 2 || IsWithinShare(head)) return false;
+  const auto covers = [&](Resource resource) { return Needs(head, resource) <= ShareOf(resource); };
+  account.use.stands_back = covers(Resource::kSlots) && covers(Resource::kBlocks);
+  return account.use.stands_back;
 }
 
 /// True when the client has a limit of its own and its next request would exceed it. The others are not held up by

@@ -208,6 +208,7 @@ class Scheduler {
   bool IsAtLimit(const ClientAccount& account);
   bool IsHeldUp(const ClientAccount& account, bool others_held);
   bool IsWithinShare(Request& head);
+  bool StandsBack(ClientAccount& account);
   bool MakeWayFor(Request& head, Crowd& crowd);
   Request* WhoGivesWay(const Request& head, Resource resource);
   bool IsProtected(const Request& request) const;

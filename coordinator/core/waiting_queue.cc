@@ -74,17 +74,25 @@ ClientAccount* WaitingQueue::Next() {
   ClientAccount* least = nullptr;
   for (auto& [name, account] : clients_) {
     if (!account.waits() || account.use.passed_over) continue;
-    if (least == nullptr || GoesBefore(account, *least)) least = &account;
+    if (least != nullptr && account.use.stands_back != least->use.stands_back) {
+      if (least->use.stands_back) least = &account;
+    } else if (least == nullptr || GoesBefore(account, *least)) {
+      least = &account;
+    }
   }
   return least;
 }
 
 void WaitingQueue::BeginPlan() {
-  for (auto& [name, account] : clients_) account.use.gave_way = account.use.passed_over = false;
+  for (auto& [name, account] : clients_)
+    account.use.gave_way = account.use.passed_over = account.use.stands_back = false;
 }
 
 void WaitingQueue::BeginTurns() {
-  for (auto& [name, account] : clients_) account.use.passed_over = account.use.gave_way;
+  for (auto& [name, account] : clients_) {
+    account.use.passed_over = account.use.gave_way;
+    account.use.stands_back = false;
+  }
 }
 
 void WaitingQueue::ChargePrompt(Request& request, int tokens) {

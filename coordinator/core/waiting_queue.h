@@ -35,10 +35,10 @@ struct ClientAccount {
     int64_t longest_blocks = 0;     // that they take at their longest
     bool passed_over = false;       // nobody of it is admitted any more, in this round of turns
     bool gave_way = false;          // nor with this plan
-    int decodes = 0,
-        beams = 0;        // sequences that have one token to compute; of those, the ones that draw together apart
-    int64_t chunks = 0;   // tokens of its other sequences
-    int chunks_left = 0;  // of those, that it may still compute in this step
+    bool stands_back = false;       // it has its share: others go first, in this round of turns
+    int decodes = 0, beams = 0;  // sequences that have one token to compute; those that draw together, apart
+    int64_t chunks = 0;          // tokens of its other sequences
+    int chunks_left = 0;         // of those, that it may still compute in this step
     int64_t demand() const { return decodes + chunks; }
   } use;
 };
@@ -65,9 +65,9 @@ class WaitingQueue {
   int size() const { return size_; }
   /// Clients with requests that wait or run.
   int num_active() const { return num_active_; }
-  /// The client whose turn it is among those that wait and are not passed over; null when there is none.
+  /// Whose turn it is of those that wait and are not passed over, who stands back last; null when there is none.
   ClientAccount* Next();
-  /// Nobody is passed over any more, but for those that gave way.
+  /// Nobody is passed over or stands back any more, but those that gave way are passed over.
   void BeginTurns();
   /// Nobody has given way with this plan.
   void BeginPlan();

@@ -434,5 +434,33 @@ TEST_F(FairSharesTest, AClientAtItsLimitHoldsUpNobody) {
   EXPECT_THAT(*Submit(8, "b", 4, 60, 1, blocks), testing::HasSubstr("max_blocks of this API key, 10"));
 }
 
+TEST_F(FairSharesTest, WhoHasItsShareTakesNoRoom_ThatSomebodyHasARightTo) {
+  for (const bool plan_ahead : {false, true}) {
+    Make(100'000, 4, 64, plan_ahead);
+    ASSERT_FALSE(Submit(1, "a", 4, 100));
+    ASSERT_FALSE(Submit(2, "a", 4, 100));
+    ASSERT_FALSE(Submit(3, "b", 40, 100));
+    while (TokensOf(3) == 0) Step();
+    // One place is left. Client a was served less, and its turn comes first; client b has a right to the place.
+    ASSERT_FALSE(Submit(4, "a", 4, 100));
+    ASSERT_FALSE(Submit(5, "b", 4, 100));
+    for (int i = 0; i < 5; ++i) Step();
+    EXPECT_TRUE(Runs(5));
+    EXPECT_FALSE(Runs(4)) << "two of the four places are its client's share";
+    EXPECT_EQ(engine_->scheduler().num_preemptions(), 0) << "nobody was admitted only to give way";
+    sinks_.clear();
+  }
+}
+
+TEST_F(FairSharesTest, WhoHasItsShareTakesRoom_ThatNobodyHasARightTo) {
+  Make(100'000, 4, 64);
+  for (RequestId id = 1; id <= 2; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
+  ASSERT_FALSE(Submit(3, "b", 4, 100));
+  Step();
+  ASSERT_FALSE(Submit(4, "a", 4, 100));
+  Step();
+  EXPECT_TRUE(Runs(4)) << "no place stays empty while somebody waits";
+}
+
 }  // namespace
 }  // namespace quire
