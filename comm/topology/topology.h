@@ -127,6 +127,7 @@ struct Topology {
     int64_t memory_bytes_per_client = 0;               // of those of one API key; 0: half of memory_bytes
     int queue_seconds = 60;                            // before anything of a request was computed
     int request_seconds = 600;                         // from its arrival to its last token
+    int drain_seconds = 30;                            // that requests have to end after SIGTERM
     bool operator==(const Limits&) const = default;
   } limits;
 

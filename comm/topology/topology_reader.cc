@@ -200,6 +200,7 @@ void ReadLimits(Section section, Topology::Limits& limits) {
   section.Bytes("memory_bytes_per_client", limits.memory_bytes_per_client, Topology::Limits::kLeastMemory);
   section.Integer("queue_seconds", limits.queue_seconds, 1, kLongestSeconds);
   section.Integer("request_seconds", limits.request_seconds, 1, kLongestSeconds);
+  section.Integer("drain_seconds", limits.drain_seconds, 0, kLongestSeconds);
   section.Done();
 }
 

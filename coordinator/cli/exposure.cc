@@ -126,6 +126,11 @@ void CheckExposure(const Topology& topology, const std::string& where) {
   CheckMetrics(topology.metrics, where);
 }
 
+bool HasSecrets(const Topology& t) {
+  return !t.transport.keys.empty() || !t.server.key_file.empty() || !t.admin.key_file.empty() ||
+         !t.server.key.empty() || !t.admin.key.empty();
+}
+
 std::vector<std::string> ExposureWarnings(const Topology& t) {
   std::vector<std::string> warnings;
   if (t.server.allow_unauthenticated && t.server.key_file.empty())

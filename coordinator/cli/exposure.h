@@ -22,6 +22,9 @@ Reach ReachOf(const std::string& address);
 /// | admin.listen | yes | with a token | with a token |
 void CheckExposure(const Topology& topology, const std::string& where);
 
+/// Whether it names keys, whose plain text this process will hold.
+bool HasSecrets(const Topology& topology);
+
 /// One line for each protection that the topology switches off.
 std::vector<std::string> ExposureWarnings(const Topology& topology);
 

@@ -18,6 +18,7 @@
 #include "coordinator/api/http/process_limits.h"
 #include "coordinator/api/openai/data_port.h"
 #include "coordinator/api/openai/messages_answer.h"
+#include "coordinator/cli/before_ready.h"
 #include "coordinator/cli/bounded_end.h"
 #include "coordinator/cli/data_options.h"
 #include "coordinator/cli/exposure.h"
@@ -35,7 +36,7 @@ namespace quire {
 namespace asio = boost::asio;
 
 namespace {
-constexpr auto kDrainLimit = std::chrono::seconds(30);
+constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // to those that come while nothing runs any more
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 constexpr int64_t kAdminMemoryBytes = 256 << 20;  // of requests to the admin port, and of answers
@@ -64,7 +65,7 @@ class Server {
         Counted("data", data_port_), RestateForMessages};
     const HttpService on_admin = {
         [this](HttpRequest& head) { return AdmitAdmin(head); },
-        [this](HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); },
+        [this](HttpRequest& request, HttpResponder& responder) { return admin_api_->Handle(request, responder); },
         Counted("admin", admin_api_)};
     data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen),
                                                 HttpLimits{.chosen = topology.limits}, gates_->data.Guard(on_data),
@@ -114,7 +115,8 @@ class Server {
       LiveSettings settings(AsGiven(), [&](const Topology& now) { Apply(now, data); });
       AdminControl control(
           replicas, settings,
-          {[&](bool draining) { data.SetDraining(draining || stop_requested_); }, [&] { return data.unfinished(); }});
+          {[&](bool draining, bool paused) { data.SetAccepting(draining || stop_requested_, paused); },
+           [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
       AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_}, client_of_key}, replicas, metrics_page,
                      text_.tokenizer, control, pool);
@@ -169,6 +171,7 @@ class Server {
   /// What changed settings mean beside the engines.
   void Apply(const Topology& now, DataPort& data) {
     SetLogLevel(now.logs.level);
+    topology_.limits.drain_seconds = now.limits.drain_seconds;
     data_server_->SetTimes(now.limits);
     data_memory_.SetLimits({now.limits.memory_bytes, now.limits.memory_bytes_per_client});
     data.SetKeyLimits(now.key_limits);
@@ -189,10 +192,11 @@ class Server {
       if (error) return;
       hurried_ = stop_requested_.exchange(true);
       if (hurried_) return Finish();
+      const std::chrono::seconds limit(topology_.limits.drain_seconds);
       spdlog::info("stopping: requests that are running may finish within {} s; a second signal stops now",
-                   kDrainLimit.count());
+                   limit.count());
       AwaitSignal();
-      Drain(kDrainLimit);
+      Drain(limit);
     });
   }
 
@@ -202,18 +206,31 @@ class Server {
     Drain(std::chrono::seconds(2));  // time for the errors to reach their clients
   }
 
+  /// Whoever comes meanwhile is answered: /health 200, /ready and new work 503. Only the end closes the port.
   void Drain(std::chrono::seconds limit) {
-    data_server_->StopAccepting();
-    if (data_port_ != nullptr) data_port_->SetDraining(true);
+    data_server_->EndConnections();
+    if (data_port_ != nullptr) data_port_->SetAccepting(true, false);
     AwaitIdle(std::chrono::steady_clock::now() + limit);
   }
 
   void AwaitIdle(std::chrono::steady_clock::time_point deadline) {
     const bool idle = data_port_ == nullptr || data_port_->unfinished() == 0;
-    if (idle || std::chrono::steady_clock::now() > deadline) return Finish();
-    drain_timer_->expires_after(std::chrono::milliseconds(20));
-    drain_timer_->async_wait([this, deadline](boost::system::error_code error) {
-      if (!error) AwaitIdle(deadline);
+    if (idle || std::chrono::steady_clock::now() >= deadline) return Leave();
+    After(std::chrono::milliseconds(20), [this, deadline] { AwaitIdle(deadline); });
+  }
+
+  /// Whoever had an answer just now may ask again, and whoever asked just now is being answered.
+  void Leave() {
+    After(kLastAnswers, [this] {
+      data_server_->StopAccepting();
+      After(kLastAnswers, [this] { Finish(); });
+    });
+  }
+
+  void After(std::chrono::milliseconds time, std::function<void()> next) {
+    drain_timer_->expires_after(time);
+    drain_timer_->async_wait([next = std::move(next)](boost::system::error_code error) {
+      if (!error) next();
     });
   }
 
@@ -222,16 +239,9 @@ class Server {
     finished_.notify_all();
   }
 
-  /// Before the workers are ready nobody's body is read.
-  static std::optional<HttpResponse> NotReady() {
-    HttpResponse response = ErrorResponse(503, "the workers are not ready yet");
-    response.headers.emplace_back("Retry-After", "1");
-    return response;
-  }
-
   std::optional<HttpResponse> AdmitData(HttpRequest& head) {
     if (data_port_ != nullptr) return data_port_->Admit(head);
-    return head.body_bytes > 0 ? NotReady() : std::nullopt;
+    return head.body_bytes > 0 ? std::optional(NotReady()) : std::nullopt;
   }
 
   /// Operators are trusted, and their requests have an allowance of their own: they get in whatever clients hold.
@@ -248,16 +258,8 @@ class Server {
       co_await data_port_->Handle(request, responder);
       co_return;
     }
-    HttpResponse response = *NotReady();
-    if (request.path == "/health" || request.path == "/ping") {
-      response = HttpResponse();
-      response.body = "{}";
-    }
+    HttpResponse response = AnswerBeforeReady(request);
     co_await responder.Send(std::move(response));
-  }
-
-  asio::awaitable<void> HandleAdmin(HttpRequest& request, HttpResponder& responder) {
-    co_await admin_api_->Handle(request, responder);
   }
 
   Topology topology_;  // with what its settings came to
@@ -286,10 +288,7 @@ class Server {
 int Serve(const Topology& topology) {
   ::signal(SIGPIPE, SIG_IGN);
   HardenProcess();
-  const bool has_secrets = !topology.transport.keys.empty() || !topology.server.key_file.empty() ||
-                           !topology.admin.key_file.empty() || !topology.server.key.empty() ||
-                           !topology.admin.key.empty();
-  if (has_secrets) ForbidCoreDumps();
+  if (HasSecrets(topology)) ForbidCoreDumps();
   for (const std::string& warning : ExposureWarnings(topology)) spdlog::warn("{}", warning);
   Topology here = topology;
   here.limits = LimitsOfThisProcess(topology.limits);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "comm/wire/messages.h"
 #include "coordinator/metrics/series.h"
 
 namespace quire {
@@ -47,6 +48,9 @@ struct ProcessMetrics::All {
 };
 
 ProcessMetrics::ProcessMetrics(prometheus::Registry& registry) : all_(std::make_unique<All>(Series(registry, {}))) {
+  Series(registry, {{"version", kBuildVersion}, {"protocol", std::to_string(kProtocolVersion)}})
+      .Gauge("quire:build_info", "1, with the version of the server and of its protocol as labels")
+      .Set(1);
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   all_->start.Set(now.count());
   rlimit files{};

@@ -46,7 +46,7 @@ server:
   limits: {head_seconds: 1, body_seconds: 2, idle_seconds: 3, write_seconds: 4, connections: 5,
      connections_per_address: 6,
            memory_bytes: 70MiB, queue_seconds: 8, request_seconds: 9, memory_bytes_per_client: 40MiB,
-           body_bytes_per_second: 10, write_bytes_per_second: 11}
+           body_bytes_per_second: 10, write_bytes_per_second: 11, drain_seconds: 12}
   key_limits: {default: {max_running_seqs: 1, max_queued_reqs: 0},
      a.b@c: {tokens_per_minute: 2147483647, max_blocks: 7}}
 admin: {listen: "[::1]:9001", token: t, tls: {certificate: c2.pem, key: k2.pem}}
@@ -97,8 +97,8 @@ threads_per_worker: 3
   EXPECT_EQ((std::vector<int64_t>{limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds,
                                   limits.connections, limits.connections_per_address, limits.memory_bytes,
                                   limits.queue_seconds, limits.request_seconds, limits.memory_bytes_per_client,
-                                  limits.body_bytes_per_second, limits.write_bytes_per_second}),
-            (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 70 << 20, 8, 9, 40 << 20, 10, 11}));
+                                  limits.body_bytes_per_second, limits.write_bytes_per_second, limits.drain_seconds}),
+            (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 70 << 20, 8, 9, 40 << 20, 10, 11, 12}));
   const auto of_key = [&](const char* name) {
     const Topology::KeyLimits& key = t.key_limits.at(name);
     return std::vector<int64_t>{key.max_running_seqs, key.max_queued_reqs, key.tokens_per_minute, key.max_blocks};

@@ -113,6 +113,7 @@ const std::map<std::string, std::string> kValues = {
     {"server.limits.memory_bytes_per_client", "40MiB"},
     {"server.limits.queue_seconds", "9"},
     {"server.limits.request_seconds", "10"},
+    {"server.limits.drain_seconds", "11"},
     {"server.key_limits", "{default: {max_running_seqs: 1}, a.b@c: {max_blocks: 7}}"},
     {"admin.listen", "\"127.0.0.1:9001\""},
     {"admin.token", "admin.token"},

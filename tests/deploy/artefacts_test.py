@@ -28,16 +28,20 @@ def read(*path):
 
 
 def render(template, values):
-    """The part of Helm's language that the chart keeps to: values, and if ... end on lines of their own."""
+    """The part of Helm's language that the chart keeps to: values, sums, and if ... else ... end on lines of their own."""
     lines, shown = [], [True]
     for line in template.splitlines():
         condition = re.fullmatch(r"\s*\{\{- if \.Values\.([\w.]+) \}\}", line)
         if condition:
             shown.append(shown[-1] and bool(lookup(values, condition[1])))
+        elif re.fullmatch(r"\s*\{\{- else \}\}", line):
+            shown[-1] = all(shown[:-1]) and not shown[-1]
         elif re.fullmatch(r"\s*\{\{- end \}\}", line):
             shown.pop()
         elif shown[-1]:
             line = line.replace("{{ .Release.Name }}", "quire")
+            line = re.sub(r"\{\{ add ((?:\.Values\.\w+ )+)(\d+) \}\}",
+                          lambda m: str(sum(lookup(values, name[8:]) for name in m[1].split()) + int(m[2])), line)
             lines.append(re.sub(r"\{\{ \.Values\.([\w.]+) \}\}", lambda m: str(lookup(values, m[1])), line))
     assert len(shown) == 1, "an if without an end"
     text = "\n".join(lines)
@@ -104,7 +108,10 @@ class KubernetesTest(unittest.TestCase):
         server = templates[0]["spec"]["containers"][0]
         self.assertEqual(server["livenessProbe"]["httpGet"]["path"], "/health")
         self.assertEqual(server["readinessProbe"]["httpGet"]["path"], "/ready")
-        self.assertGreater(templates[0]["spec"]["terminationGracePeriodSeconds"], 30)
+        # Services forget the pod before SIGTERM, running requests have 30 s after it, and workers end after that.
+        waits, = (float(word) for word in server["lifecycle"]["preStop"]["exec"]["command"][1:])
+        self.assertGreater(waits, 0)
+        self.assertGreaterEqual(templates[0]["spec"]["terminationGracePeriodSeconds"], waits + 30 + 5)
         for budget in of_kind(objects, "PodDisruptionBudget"):
             wanted = budget["spec"]["selector"]["matchLabels"].items()
             self.assertTrue(all(wanted <= pod["metadata"]["labels"].items() for pod in templates))
@@ -117,6 +124,17 @@ class KubernetesTest(unittest.TestCase):
         # From everywhere the port of the API alone: not the admin port, and not what mpirun listens on.
         open_to_all = [port for rule in policy["spec"]["ingress"] if "from" not in rule for port in rule["ports"]]
         self.assertEqual([port["port"] in (8000, "http") for port in open_to_all], [True])
+
+    def test_pods_are_replaced_one_by_one_where_no_gpu_is_claimed(self):
+        deployment, = of_kind(chart(gpus=1), "Deployment")
+        self.assertEqual(deployment["spec"]["strategy"], {"type": "Recreate"})
+        deployment, = of_kind(chart(gpus=0, preStopSeconds=7, drainSeconds=600), "Deployment")
+        self.assertEqual(deployment["spec"]["strategy"], {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
+        spec = deployment["spec"]["template"]["spec"]
+        self.assertEqual(spec["terminationGracePeriodSeconds"], 617)
+        self.assertIn("--set server.limits.drain_seconds=600", spec["containers"][0]["args"][0])
+        schema = json.loads(read("k8s", "chart", "values.schema.json"))["properties"]
+        self.assertLessEqual({"preStopSeconds", "drainSeconds"}, set(schema))
 
     def check_schemas(self, objects):
         """Against what Kubernetes publishes, for its oldest and newest version known here, and with every unknown field an error."""

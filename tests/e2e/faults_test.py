@@ -1,4 +1,5 @@
 """What goes wrong gets a clear error, nothing hangs, and nothing is left behind."""
+import http.client
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.error
 import urllib.request
 
 import verdict
@@ -169,6 +171,72 @@ class WorkerLossTest(unittest.TestCase):
                 # The first signal alone would have let it come to its end.
                 self.assertLess(sum(b'"text":"' in line for line in lines), 1900)
                 self.assertFalse([line for line in lines if b'"finish_reason":"length"' in line])
+
+    def test_the_port_stays_open_while_requests_end(self):
+        with Server("-tp", "1", model=TINY) as server:
+            kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+            kept.request("GET", "/health")
+            self.assertEqual(kept.getresponse().read(), b"{}")
+            thread, lines = stream_in_background(server, 1900)
+            server.process.send_signal(signal.SIGTERM)
+            while self.is_ready(server):
+                time.sleep(0.005)
+            for _ in range(3):
+                self.assertEqual(server.get("/health"), {})
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    server.get("/ready")
+                self.assertEqual((refused.exception.code, refused.exception.headers["Retry-After"]), (503, "1"))
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(urllib.request.Request(server.url + "/v1/completions", b'{"prompt": [3]}', {"Content-Type": "application/json"}))
+                self.assertEqual((refused.exception.code, refused.exception.headers["Retry-After"]), (503, "1"))
+            kept.request("GET", "/ready")
+            answer = kept.getresponse()
+            self.assertEqual((answer.status, answer.headers["Connection"]), (503, "close"), "its client finds another server")
+            thread.join(timeout=60)
+            self.assertEqual(lines[-1], b"[DONE]")
+            self.assertEqual(server.process.wait(timeout=20), 0)
+
+    def test_requests_have_as_long_as_the_setting_says(self):
+        with Server("-tp", "1", "--set", "server.limits.drain_seconds=1", model=TINY) as server:
+            streams = [stream_in_background(server, 1900) for _ in range(8)]
+            begin = time.monotonic()
+            self.assertEqual(server.terminate(), 0)
+            self.assertLess(time.monotonic() - begin, 20)
+            self.assertIn("may finish within 1 s", server.text())
+            for thread, lines in streams:
+                thread.join(timeout=10)
+                self.assertNotEqual(lines[-1:], [b"[DONE]"])
+
+    def test_a_server_that_is_replaced_drops_no_connection(self):
+        """Clients go to another server when the one they know says 503; none of them ever meets a closed port."""
+        with Server("-tp", "1", model=TINY) as new, Server("-tp", "1", model=TINY) as old:
+            thread, lines = stream_in_background(old, 1500)
+            answers, stop = [], threading.Event()
+
+            def ask():
+                servers = [old, new]
+                while not stop.is_set():
+                    status, _ = servers[0].post("/v1/completions", {"prompt": [3, 4], "max_tokens": 2}, timeout=60)
+                    answers.append((servers[0], status))
+                    if status == 503:
+                        servers.pop(0)
+
+            clients = [threading.Thread(target=ask) for _ in range(4)]
+            for client in clients:
+                client.start()
+            while not answers:
+                time.sleep(0.01)
+            old.process.send_signal(signal.SIGTERM)
+            while sum(server is new for server, _ in answers) < 8 and all(client.is_alive() for client in clients):
+                time.sleep(0.01)
+            thread.join(timeout=60)
+            self.assertEqual(old.process.wait(timeout=20), 0)
+            stop.set()
+            for client in clients:
+                client.join(timeout=20)
+            self.assertEqual(lines[-1], b"[DONE]")
+            self.assertEqual(sum(status == 503 for server, status in answers), len(clients), "each heard it once, and no other failure")
+            self.assertEqual({status for server, status in answers if server is new}, {200})
 
     @staticmethod
     def is_ready(server):

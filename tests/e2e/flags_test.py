@@ -108,7 +108,7 @@ class PlainTest(FlagCase):
         self.assertEqual(settings.pop("num_kv_blocks"), self.status()["blocks"]["device"]["total"])
         limits = {"head_seconds": 10, "body_seconds": 30, "idle_seconds": 75, "write_seconds": 30, "connections_per_address": 1024,
                   "memory_bytes": 512 << 20, "memory_bytes_per_client": 256 << 20, "body_bytes_per_second": 4096, "write_bytes_per_second": 1024,
-                  "queue_seconds": 60, "request_seconds": 600}
+                  "queue_seconds": 60, "request_seconds": 600, "drain_seconds": 30}
         self.assertLessEqual(settings["limits"].pop("connections"), 16384)
         for name in ("listen", "admin_listen", "model"):
             settings.pop(name)

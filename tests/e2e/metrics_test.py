@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import verdict
-from server import ROOT, TINY, Server, free_port
+from server import QUIRE, ROOT, TINY, Server, free_port
 
 DASHBOARD = os.path.join(ROOT, "deploy", "grafana", "quire.json")
 RULES = os.path.join(ROOT, "deploy", "prometheus", "rules.yaml")
@@ -177,6 +177,18 @@ class ShippedTest(unittest.TestCase):
             names = self.names(text)
             self.assertTrue(names, text)
             self.assertLessEqual(names, there, text)
+
+    def test_every_alert_has_a_severity(self):
+        with open(RULES) as f:
+            alerts = f.read().split("- alert: ")[1:]
+        self.assertGreater(len(alerts), 8)
+        for alert in alerts:
+            self.assertRegex(alert, r"labels: \{severity: (info|warning|critical)\}", alert.split("\n")[0])
+
+    def test_the_version_is_a_metric(self):
+        version = subprocess.run([QUIRE, "version"], capture_output=True, text=True, check=True).stdout.split()[1]
+        with Server(model=TINY) as server:
+            self.assertRegex(server.get("/metrics", admin=True), rf'quire:build_info\{{protocol="\d+",version="{version}"\}} 1')
 
     def test_promtool_takes_page_and_rules(self):
         promtool = os.environ.get("QUIRE_TEST_PROMTOOL")

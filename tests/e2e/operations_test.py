@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.error
 
 import verdict
 from server import BUILD, TINY, Server, free_port, wait_gone
@@ -111,7 +112,12 @@ class OperationsTest(unittest.TestCase):
                 time.sleep(0.02)
             status = server.get("/admin/status", admin=True)
             self.assertEqual((status["state"], status["waiting"], status["running"]), ("paused", 1, 0))
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                server.get("/ready")
+            self.assertEqual(refused.exception.code, 503)
+            self.assertEqual(server.get("/health"), {})
             server.post("/admin/resume", b"", admin=True)
+            self.assertEqual(server.get("/ready"), {})
             thread.join(timeout=20)
             self.assertEqual(answers[0][0], 200)
 

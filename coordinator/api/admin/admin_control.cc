@@ -81,7 +81,7 @@ std::vector<AdminRoutes::Route> AdminControl::MakeRoutes() {
 HttpResponse AdminControl::SetAccepting(Accepting accepting) {
   const bool paused = accepting == Accepting::kPaused, draining = accepting == Accepting::kDraining;
   for (int r = 0; r < replicas_.size(); ++r) replicas_.at(r).loop().SetPaused(paused);
-  data_port_.set_draining(draining);
+  data_port_.set_accepting(draining, paused);
   const EventKind kind = paused ? EventKind::kPaused : draining ? EventKind::kDraining : EventKind::kResumedServing;
   replicas_.events().Publish(kind, [] { return ServerEvent{.text = "by an operator"}; });
   spdlog::info("{}", paused     ? "paused: requests wait until /admin/resume"

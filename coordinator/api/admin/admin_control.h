@@ -15,9 +15,9 @@ namespace quire {
 /// One thread: the I/O thread.
 class AdminControl {
  public:
-  /// The server's own: the data port takes no new requests while draining.
+  /// The server's own: the data port takes no new requests while draining, and is not ready while paused.
   struct DataPort {
-    std::function<void(bool draining)> set_draining;
+    std::function<void(bool draining, bool paused)> set_accepting;
     std::function<int()> pending_requests;
   };
   /// The references outlive this object.

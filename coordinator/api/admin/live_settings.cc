@@ -42,6 +42,7 @@ constexpr LiveKey kLive[] = {
      }},
     {"server.limits.body_bytes_per_second", CopyLimit<&Topology::Limits::body_bytes_per_second>},
     {"server.limits.body_seconds", CopyLimit<&Topology::Limits::body_seconds>},
+    {"server.limits.drain_seconds", CopyLimit<&Topology::Limits::drain_seconds>},
     {"server.limits.head_seconds", CopyLimit<&Topology::Limits::head_seconds>},
     {"server.limits.idle_seconds", CopyLimit<&Topology::Limits::idle_seconds>},
     {"server.limits.memory_bytes", CopyLimit<&Topology::Limits::memory_bytes>},

@@ -33,7 +33,8 @@ Json LimitsJson(const Topology::Limits& limits) {
           {"memory_bytes", limits.memory_bytes},
           {"memory_bytes_per_client", limits.memory_bytes_per_client},
           {"queue_seconds", limits.queue_seconds},
-          {"request_seconds", limits.request_seconds}};
+          {"request_seconds", limits.request_seconds},
+          {"drain_seconds", limits.drain_seconds}};
 }
 
 Json KeyLimitsJson(const std::map<std::string, Topology::KeyLimits>& all) {

@@ -157,7 +157,7 @@ asio::awaitable<Connection::Arrival> Connection::ReadRequest() {
   record.method = request_.method;
   record.path = request_.path;
   chunked_ = parser->get().version() == 11;
-  keep_alive_ = chunked_ && parser->get().keep_alive();
+  keep_alive_ = chunked_ && parser->get().keep_alive() && !limits_.last_requests;
   head_only_ = parser->get().method() == http::verb::head;
   std::optional<HttpResponse> refusal = service_.admit(request_);
   record.client = request_.client;

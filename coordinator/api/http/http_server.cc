@@ -186,6 +186,8 @@ uint16_t HttpServer::port() const { return impl_->acceptor.local_endpoint().port
 
 void HttpServer::SetTimes(const Topology::Limits& limits) { impl_->limits.chosen = limits; }
 
+void HttpServer::EndConnections() { impl_->limits.last_requests = true; }
+
 void HttpServer::StopAccepting() {
   beast::error_code ignored;
   impl_->acceptor.close(ignored);

@@ -20,6 +20,9 @@ class HttpServer {
   ~HttpServer();
 
   uint16_t port() const;
+  /// From now on every connection, new ones too, ends with the answer to its next request: its client may find another
+  /// server for the one after that.
+  void EndConnections();
   /// No new connections; those that are open go on.
   void StopAccepting();
   /// Other times and rates for connections from now on; how many there may be stays.

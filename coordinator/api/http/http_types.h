@@ -90,6 +90,7 @@ struct HttpLimits {
   size_t body_bytes = Topology::Limits::kLargestBody;  // of POST
   size_t other_body_bytes = 4 << 10;                   // of methods that need none
   Topology::Limits chosen{};                           // by the operator: times and connections
+  bool last_requests = false;                          // connections end with the answer to the next request
 };
 
 /// {"error": {...}} in OpenAI's form. `type` follows from the status; `code` is the status where it is empty.

@@ -141,8 +141,10 @@ asio::awaitable<void> DataPort::Handle(HttpRequest& request, HttpResponder& resp
 }
 
 HttpResponse DataPort::Readiness() const {
-  const bool ready = context_.replicas.ready() && !draining_;
-  return ready ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
+  if (context_.replicas.ready() && !draining_ && !paused_) return JsonResponse(Json::object());
+  HttpResponse response = ErrorResponse(503, draining_ ? "draining" : paused_ ? "paused" : "not serving");
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
 }
 
 std::optional<HttpResponse> DataPort::RefuseForLoad(const std::string& client, int choices_to_come) {

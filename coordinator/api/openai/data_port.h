@@ -53,8 +53,9 @@ class DataPort {
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
   std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
 
-  /// New generating requests get 503 meanwhile.
-  void SetDraining(bool draining) { draining_ = draining; }
+  /// draining: new generating requests get 503. paused: the engines hold requests back. /ready is 503 in both cases, so
+  /// that whoever has other servers sends requests there.
+  void SetAccepting(bool draining, bool paused) { draining_ = draining, paused_ = paused; }
   /// Other limits of single API keys, for requests that come from now on.
   void SetKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits) { quotas_.SetLimits(limits); }
   /// Choices that wait or run, and answers that are still being sent.
@@ -103,7 +104,7 @@ class DataPort {
   PageApi pages_;
   ResponsePages responses_;
   KeyQuotas quotas_;
-  bool draining_ = false;
+  bool draining_ = false, paused_ = false;
   PendingPlaces places_;  // of choices; a call has 1 while their number is not known
   int num_sending_ = 0;   // calls that gave their places back
   RequestId next_id_ = 1;
