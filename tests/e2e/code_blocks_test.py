@@ -1,0 +1,202 @@
+"""Every code block of README, tutorial, serving, api and questions runs, in the order of its page and in one folder, against models and servers of
+this machine; a line that runs elsewhere says where."""
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import verdict
+from server import QUIRE, REAL, ROOT, TINY, Server
+
+PAGES = ("README.md", "docs/tutorial.md", "docs/serving.md", "docs/api.md", "docs/questions.md")
+
+# What is not run here, and why.
+ELSEWHERE = [
+    (r"deploy/quickstart\b|tests/run\b", "tests/run begins as quickstart does"),
+    (r"deploy/fetch-model \S+", "e2e/fetch_model_test, with a hub of its own"),
+    (r"pip install openai", "tests/requirements.txt has it"),
+    (r"kill -9 \$\(pgrep -n quire-worker\)", "e2e/faults_test; here it might end the worker of another server"),
+    (r"mpirun -np 2 quire-worker .*", "e2e/faults_test starts workers by hand"),
+    (r"build/quire bench kernels .*", "needs a GPU: tests/gpu"),
+    (r"build/quire serve two\.yaml", "needs two hosts: e2e/multi_node_test"),
+]
+# Files that pages speak of, as this machine has them; the longest word goes first.
+MODEL_WORDS = ("~/.cache/quire/SmolLM2-135M-Instruct.Q4_1.gguf", "DIR|FILE.gguf", "Qwen/Qwen3-0.6B", "ORG/NAME", "--model FILE", "--model DIR", "serve MODEL")
+
+
+def blocks(page):
+    """(line, text) of each code block."""
+    with open(os.path.join(ROOT, page), encoding="utf-8") as f:
+        lines = f.read().split("\n")
+    fences = [i for i, line in enumerate(lines) if line.startswith("```")]
+    assert len(fences) % 2 == 0, page
+    return [(begin + 2, "\n".join(lines[begin + 1:end])) for begin, end in zip(fences[::2], fences[1::2])]
+
+
+def commands(text):
+    """Those of a block of shell: without comments, lines that go on joined, a document that a command reads with it."""
+    text = re.sub(r"\\\n\s*", "", text)
+    found, document = [], None
+    for line in text.split("\n"):
+        if document is not None:
+            found[-1] += "\n" + line
+            document = None if line == document else document
+            continue
+        line = re.sub(r"(?:^|\s+)#(?: .*)?$", "", line)
+        if line:
+            found.append(line)
+        if mark := re.search(r"<< '?(\w+)'?$", line):
+            document = mark[1]
+    return found
+
+
+class CodeBlocksTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = REAL or TINY
+        cls.server = Server("-tp", "1", "--max-model-len", "1000", model=cls.model)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        os.chmod(self.folder, 0o700)
+        for word in ("build", "deploy"):
+            os.symlink(os.path.dirname(QUIRE) if word == "build" else os.path.join(ROOT, word), self.path(word))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                        "-keyout", self.path("key.pem"), "-out", self.path("chain.pem")], check=True, capture_output=True)
+        for copy, name in (("cert.pem", "chain.pem"), ("cert.key", "key.pem")):
+            shutil.copy(self.path(name), self.path(copy))
+        with open(self.path("SHA256SUMS"), "w", encoding="utf-8") as f:
+            subprocess.run(["sha256sum", *sorted(os.listdir(TINY))], cwd=TINY, stdout=f, check=True)
+        self.write("FILE.jsonl", json.dumps({"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "Hi", "max_tokens": 2}}) + "\n")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def test_every_block_runs(self):
+        count = 0
+        for page in PAGES:
+            self.journal = None
+            for line, text in blocks(page):
+                with self.subTest(page=page, line=line):
+                    count += self.run_block(text)
+        self.assertGreater(count, 30)
+
+    def run_block(self, text):
+        """How many commands of it ran."""
+        if re.match(r"from openai import", text):
+            self.check("python", [sys.executable, "-c", self.here(text)])
+            return 1
+        if name := re.match(r"# (\w+\.yaml)$", text.split("\n")[0]):
+            self.write(name[1], self.here(text))
+            return 0
+        if text.startswith("{"):
+            # Lines of files of requests: the first is sent as it is.
+            self.write("work.jsonl", text.split("\n")[0] + "\n")
+            self.check("batch", [QUIRE, "batch", "run", "work.jsonl", "--url", self.server.url])
+            return 1
+        if text.lstrip().startswith("clients ──"):
+            return 0
+        ran = 0
+        for command in commands(text):
+            if not any(re.fullmatch(pattern, command) for pattern, _ in ELSEWHERE):
+                self.run_command(command)
+                ran += 1
+        return ran
+
+    def here(self, text):
+        """The text, with this machine's files and ports."""
+        for word in MODEL_WORDS:
+            text = re.sub(re.escape(word) + r"(?![\w/])", word.split()[0] + " " + TINY if " " in word else TINY, text)
+        text = re.sub(r"(?<!\w)/models/[\w.-]+", TINY, text).replace("/etc/quire/api.keys", self.path("api.keys"))
+        text = text.replace("DIR/SHA256SUMS", self.path("SHA256SUMS")).replace("--file api.keys", f"--file {self.path('api.keys')}")
+        text = re.sub(r"(localhost|127\.0\.0\.1):8000", f"127.0.0.1:{self.server.port}", text)
+        text = re.sub(r"(localhost|127\.0\.0\.1):8001", f"127.0.0.1:{self.server.admin_port}", text)
+        return text.replace("http://HOST:PORT", self.server.url).replace("--api NAME", "--api somebody")
+
+    def run_command(self, command):
+        name = " ".join(command.split()[:3])
+        run = re.sub(r"\bpython3\b", sys.executable, self.here(command))
+        verb = run.split()[1] if run.startswith("build/quire ") else ""
+        if verb == "serve":
+            return self.serve(name, run)
+        if verb in ("chat", "top") and len(run.split()) == 2:
+            run += " " + (self.server.url if verb == "chat" else self.server.admin_url)
+        if verb == "batch":
+            run += f" --url {self.server.url}"
+        if verb in ("explain", "replay"):
+            run = run.replace("DIR", self.served_with_journal()).replace("REQUEST_ID", self.request)
+        if verb == "bench":
+            run = run.replace("--json FILE", f"--json {self.path('bench.json')}")
+            few = {"latency": " --input-len 8 --output-len 4 --batch-size 1 --num-iters 1", "serve": " --num-prompts 2 --input-len 8 --output-len 4"}
+            run += few.get(run.split()[2], "")
+        # Hosts of examples are not there: what is wrong of the file itself would be said first.
+        hosts_are_missing = verb == "check" and re.search(r"two(_nodes)?\.yaml", run)
+        done = self.check(name, ["bash", "-o", "pipefail", "-c", run.replace("TOPOLOGY.yaml", "deploy/topologies/cpu.yaml")],
+                          allowed=(0, 1) if verb == "check" else (0,), text="Say hello.\n" if verb == "chat" else "")
+        if hosts_are_missing:
+            self.assertRegex(done.stdout, r"(?m)^ok +topology ", done.stdout)
+
+    def check(self, name, command, allowed=(0,), text=""):
+        done = subprocess.run(command, cwd=self.folder, input=text, capture_output=True, text=True, timeout=240)
+        self.assertIn(done.returncode, allowed, f"{name}: {done.stdout}{done.stderr}")
+        return done
+
+    @contextlib.contextmanager
+    def served(self, run):
+        """A server by that command, on ports of its own."""
+        more = "" if "server.yaml" in run else " --port 0"
+        if "cpu.yaml" in run:
+            more += f" --model {TINY}"
+        with open(self.path("log"), "w+", encoding="utf-8") as log:
+            process = subprocess.Popen(["bash", "-c", f"exec {run}{more} --admin-port 0"], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            try:
+                deadline = time.monotonic() + 120
+                while " ready after " not in self.log():
+                    self.assertIsNone(process.poll(), self.log())
+                    self.assertLess(time.monotonic(), deadline, self.log())
+                    time.sleep(0.05)
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(timeout=60), 0, self.log())
+
+    def log(self):
+        with open(self.path("log"), encoding="utf-8") as f:
+            return f.read()
+
+    def serve(self, name, run):
+        with self.served(run):
+            self.assertIn(" ready after ", self.log(), name)
+
+    def served_with_journal(self):
+        """The directory of a journal in which there is one request."""
+        if self.journal is None:
+            self.journal = self.path("journal")
+            with Server("-tp", "1", "--journal", self.journal, model=TINY) as server:
+                self.request = server.post("/v1/completions", {"prompt": [5], "max_tokens": 2})[1]["id"]
+        return self.journal
+
+    def test_pages_recommend_one_number_of_workers(self):
+        """A worker for each socket or GPU: the examples of a model of one's own leave -tp out."""
+        for page in PAGES:
+            for _, text in blocks(page):
+                for command in commands(text):
+                    if re.match(r"build/quire serve (DIR|ORG|Qwen)", command):
+                        self.assertNotIn("-tp", command, page)
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
