@@ -108,6 +108,26 @@ OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& t
   return out;
 }
 
+/// Later words of the system as words of the user, or at the end of a tool's result: turns still take turns.
+OrderedJson WithSystemFirst(const OrderedJson& messages) {
+  OrderedJson out = OrderedJson::array();
+  for (OrderedJson message : messages) {
+    const bool later = !out.empty() && message["role"] == "system";
+    if (later) message["role"] = "user";
+    OrderedJson* last = out.empty() ? nullptr : &out.back();
+    const bool after_result = later && last != nullptr && (*last)["role"] == "tool";
+    const bool after_user = last != nullptr && (*last)["role"] == "user" && message["role"] == "user";
+    const std::string* words = TextAt(message, "content");
+    const std::string* said = last == nullptr ? nullptr : TextAt(*last, "content");
+    if ((after_result || after_user) && words != nullptr && said != nullptr) {
+      (*last)["content"] = *said + "\n\n" + *words;
+    } else {
+      out.push_back(std::move(message));
+    }
+  }
+  return out;
+}
+
 /// Ids by which results are still found. One that has the form already stays.
 class ShortIds {
  public:
@@ -134,6 +154,7 @@ class ShortIds {
 };
 
 void AdaptMessages(const TemplateTraits& traits, OrderedJson& messages) {
+  if (traits.system_first) messages = WithSystemFirst(messages);
   ShortIds ids;
   for (OrderedJson& message : messages) {
     if (!traits.null_content && message.contains("content") && message["content"].is_null()) message["content"] = "";

@@ -43,8 +43,8 @@ ChatTemplate::ChatTemplate(const TokenizerData& tokenizer)
   if (source_.size() > kMaxTemplateFileBytes)
     Fail("the model's chat template is larger than {} bytes", kMaxTemplateFileBytes);
   parsed_->body = jinja::Parse(source_);
-  if (Names("tools") || Names("tool_calls"))
-    traits_ = FindTraits([this](const Conversation& conversation) { return RenderAsItIs(conversation, {}).text; });
+  traits_ = FindTraits([this](const Conversation& conversation) { return RenderAsItIs(conversation, {}).text; },
+                       Names("tools") || Names("tool_calls"));
 }
 
 ChatTemplate::~ChatTemplate() = default;

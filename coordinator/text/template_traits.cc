@@ -52,7 +52,9 @@ class Prober {
  public:
   explicit Prober(const Render& render) : render_(render) {}
 
-  TemplateTraits Find() {
+  TemplateTraits Find(bool of_tools) {
+    FindLaterSystem();
+    if (!of_tools) return found_;
     Conversation offer;
     offer.messages = OrderedJson::array({Ask()});
     offer.tools = WholeTool();
@@ -105,6 +107,16 @@ class Prober {
     }
   }
 
+  void FindLaterSystem() {
+    const OrderedJson later = {{"role", "system"}, {"content", "probe_later"}};
+    const OrderedJson answer = {{"role", "assistant"}, {"content", "answer"}};
+    Conversation said;
+    said.messages = {{{"role", "system"}, {"content", "first"}}, Ask(), later};
+    Try(&TemplateTraits::system_first, said, {"probe_later"});
+    said.messages = {Ask(), later, answer, Ask(), later};
+    Try(&TemplateTraits::system_first, said, {"probe_later"});
+  }
+
   void FindCalls() {
     const Conversation called = Called(OrderedJson::array({Call(kShortId, kArguments)}));
     for (const bool null_content : {false, true}) {
@@ -141,6 +153,6 @@ class Prober {
 
 }  // namespace
 
-TemplateTraits FindTraits(const Render& render) { return Prober(render).Find(); }
+TemplateTraits FindTraits(const Render& render, bool of_tools) { return Prober(render).Find(of_tools); }
 
 }  // namespace quire

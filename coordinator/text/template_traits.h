@@ -17,13 +17,15 @@ struct TemplateTraits {
   bool one_call = false;           // an answer has one call
   bool words_apart = false;        // words beside calls hide the calls: they are an answer of their own
   bool words_or_thoughts = false;  // beside calls stand words or thoughts
+  bool system_first = false;       // words of the system come first, and nowhere else
   bool short_ids = false;          // ids of calls are nine letters and digits
   bool whole_tools = false;        // a function has a description, and parameters with properties
   bool whole_properties = false;   // a property has a description, and a type that is one word
 };
 
 /// Found out by rendering small conversations. render: as the template has them, without adapting them; throws Error
-/// where the template refuses.
-TemplateTraits FindTraits(const std::function<std::string(const Conversation&)>& render);
+/// where the template refuses. of_tools: the template may show tools and calls; else none of those traits is looked
+/// for.
+TemplateTraits FindTraits(const std::function<std::string(const Conversation&)>& render, bool of_tools);
 
 }  // namespace quire

@@ -285,6 +285,32 @@ TEST(ChatTemplateTest, Words_JoinThoughts_WhereTheTemplateTakesOneOfThem) {
   EXPECT_EQ(shown("", "I need it."), "<I need it.>{}");
 }
 
+TEST(ChatTemplateTest, WordsOfTheSystem_BecomeOthers_WhereTheTemplateTakesThemFirstOnly) {
+  Conversation conversation;
+  conversation.messages = OrderedJson::parse(R"([{"role": "system", "content": "s"}, {"role": "user", "content": "a"},
+      {"role": "system", "content": "t"}, {"role": "assistant", "content": "b"}, {"role": "system", "content": "u"},
+      {"role": "user", "content": "c"}, {"role": "tool", "content": "d"}, {"role": "system", "content": "v"}])");
+  const std::string shows = "{{ m.role[0] }}:{{ m.content }};{% endfor %}";
+  const ChatTemplate any(WithTemplate("{% for m in messages %}" + shows));
+  EXPECT_FALSE(any.traits().system_first);
+  EXPECT_EQ(any.Render(conversation).text, "s:s;u:a;s:t;a:b;s:u;u:c;t:d;s:v;");
+  const std::string first = "s:s;u:a\n\nt;a:b;u:u\n\nc;t:d\n\nv;";
+  for (const char* other : {"{{ raise_exception('first') }}", "{% continue %}"}) {
+    const ChatTemplate chat(WithTemplate("{% for m in messages %}{% if m.role == 'system' and not loop.first %}" +
+                                         std::string(other) + "{% endif %}" + shows));
+    EXPECT_TRUE(chat.traits().system_first) << other;
+    EXPECT_EQ(chat.Render(conversation).text, first) << other;
+  }
+  const ChatTemplate none(
+      WithTemplate("{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('none') }}"
+                   "{% endif %}" +
+                   shows));
+  EXPECT_TRUE(none.traits().system_first);
+  EXPECT_ANY_THROW(none.Render(conversation));
+  conversation.messages.erase(0);
+  EXPECT_EQ(none.Render(conversation).text, first.substr(4));
+}
+
 TEST(ChatTemplateTest, Words_ComeApart_WhereTheyHideCalls) {
   const ChatTemplate chat(WithTemplate(
       "{% for m in messages %}{% if m.tool_calls and not m.content %}{{ m.tool_calls[0].function.arguments | tojson }};"
