@@ -12,7 +12,7 @@ namespace {
 
 constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096};
 
-OrderedJson Chat(const std::string& text) { return ChatOfMessages(OrderedJson::parse(text)); }
+OrderedJson Chat(const std::string& text) { return ChatOfMessages(OrderedJson::parse(text), kLimits).chat; }
 
 /// What is wrong with a body of which all but these members is right.
 std::string Fault(const std::string& members) {
@@ -67,7 +67,7 @@ TEST(MessagesRequestTest, Integers_KeepTheirDigits_InCallsAndSchemas) {
         {"role": "user", "content": "go"}, {"role": "assistant", "content": [
            {"type": "tool_use", "id": "t", "name": "f", "input": {"id": 123456789012345678901234567890}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "so"}]}]})";
-  const OrderedJson chat = ChatOfMessages(ParseExactJson(body));
+  const OrderedJson chat = ChatOfMessages(ParseExactJson(body), kLimits).chat;
   EXPECT_EQ(chat["messages"][1]["tool_calls"][0]["function"]["arguments"], R"({"id":123456789012345678901234567890})");
   const GenerateCall call = ParseMessagesRequest(RequestBody(body), kLimits, true);
   EXPECT_EQ(DumpExactJson(call.conversation.tools),
@@ -92,8 +92,12 @@ TEST(MessagesRequestTest, NeighbouringTurnsOfOneRoleAreOne) {
 }
 
 TEST(MessagesRequestTest, FaultsNameTheirPlace) {
-  EXPECT_EQ(Fault(R"("nonsense": 1)"), "nonsense is not supported by this server");
-  EXPECT_EQ(Fault(R"("nonsense": null)"), "");
+  EXPECT_EQ(Fault(R"("thread": {"type": "create"})"),
+            "thread is not supported by this server, which keeps no conversations; send all messages");
+  EXPECT_EQ(Fault(R"("compaction": {"type": "summarize"})"),
+            "compaction is not supported by this server; leave it out and ask for a summary in a message");
+  EXPECT_EQ(Fault(R"("container": {"skills": [{"skill_id": "x"}]})"),
+            "container must have no skills: this server runs no code");
   EXPECT_EQ(Fault(R"("service_tier": 5)"), "service_tier must be a string");
   EXPECT_EQ(Fault(R"("metadata": {"other": 1})"), "metadata.other is not supported by this server");
   EXPECT_EQ(Fault(R"("tools": [{"name": "f"}])"), "tools[0].input_schema is missing");
@@ -104,6 +108,28 @@ TEST(MessagesRequestTest, FaultsNameTheirPlace) {
   EXPECT_EQ(Fault(R"("output_config": {"format": {"type": "json_schema", "schema": {}}},
                      "output_format": {"type": "json_schema", "schema": {}})"),
             "output_format cannot be combined with output_config.format");
+}
+
+TEST(MessagesRequestTest, UnknownFields_AreRefusedWithTheNameThatWasMeant) {
+  const auto fault = [](const std::string& members) {
+    static const UnknownFields kUnknown(false);
+    RequestLimits limits = kLimits;
+    limits.unknown = &kUnknown;
+    const std::string body = R"({"max_tokens": 5, "messages": [{"role": "user", "content": "hi"}], )" + members + "}";
+    try {
+      ParseMessagesRequest(RequestBody(body), limits, true);
+    } catch (const ApiError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(fault(R"("context_managment": {})"),
+            "context_managment is no field of this request; is context_management meant?");
+  EXPECT_EQ(fault(R"("store": true)"), "store is no field of this request");
+  EXPECT_EQ(fault(R"("nonsense": null)"), "");
+  EXPECT_EQ(fault(R"("speed": "fast", "inference_geo": "us", "fallbacks": "default", "diagnostics": {},
+                     "container": "c", "cache_control": {"type": "ephemeral", "ttl": "1h"})"),
+            "");
 }
 
 TEST(MessagesRequestTest, AsMuchAsTheContextTakesMayBeAskedFor) {

@@ -2,6 +2,8 @@
 unchanged, against the quickstart model."""
 import http.client
 import json
+import os
+import re
 import tempfile
 import time
 import unittest
@@ -11,13 +13,18 @@ import pydantic
 
 import verdict
 from security_test import Keys
-from server import REAL, TINY, Server, altered_tiny
+from server import REAL, ROOT, TINY, Server, altered_tiny
 from structured_output_test import END, endless
 from tools_test import TEMPLATE, THINKING, TOOLS, WEATHER, with_template
 
 A, B = (ord(c) - 33 for c in "AB")  # tokens of the tiny model
 ONLY_A = {str(A): 60.0}
 HI = [{"role": "user", "content": "hi"}]
+
+with open(os.path.join(ROOT, "docs", "messages.md"), encoding="utf-8") as f:
+    _, FIELDS, PASSED, _ = f.read().split("\n## ", 3)
+LISTED = [name for line in FIELDS.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line.split("|")[1])]
+PASSED = re.findall(r"`(\w+)`", PASSED.split("\n\n")[1])
 
 
 def events_of(server, body, headers=None):
@@ -156,25 +163,29 @@ class FormTest(MessagesCase):
         self.refused("max_tokens must be", max_tokens=0)
         self.refused("messages is missing", messages=None)
         self.refused("messages must be a list", messages={})
-        self.refused("messages must end with a turn of the user", messages=[*HI, {"role": "assistant", "content": "The"}])
+        self.refused("messages must end with a turn of the user, or with the first words", messages=[*HI, {"role": "assistant", "content": []}])
         self.refused("messages[0].role must be", messages=[{"role": "robot", "content": "x"}])
         self.refused("messages[0].content is missing", messages=[{"role": "user"}])
-        self.refused("messages[0].content[0].type is image;", messages=turn({"type": "image", "source": {}}))
-        self.refused("messages[0].content[0].type is document;", messages=turn({"type": "document", "source": {}}))
+        self.refused("messages[0].content[0].type is image, which", messages=turn({"type": "image", "source": {}}))
+        self.refused("messages[0].content[0].source.type is base64; this server takes documents of", messages=turn({"type": "document", "source": {"type": "base64"}}))
         self.refused("messages[0].content[0].text must be a string", messages=turn({"type": "text", "text": 5}))
         self.refused("messages[0].content[0].citations", messages=turn({"type": "text", "text": "x", "citations": [{}]}))
-        self.refused("system[0].type is image;", system=[{"type": "image"}])
+        self.refused("system[0].type is image, which", system=[{"type": "image"}])
         self.refused("stop_sequences", stop_sequences="x")
         self.refused("stop_sequences must be strings", stop_sequences=[""])
         self.refused("temperature", temperature=-1)
         self.refused("tools", tools=[{"name": "f", "input_schema": {"type": "object"}}])
-        self.refused("tools[0].type must be custom", tools=[{"type": "web_search_20250305", "name": "web_search"}])
+        self.refused("tools[0].type is computer_20251124, whose results are images", tools=[{"type": "computer_20251124", "name": "computer"}])
+        self.refused("tool_choice.name is that of a tool that a provider would run", tools=[{"type": "web_search_20250305", "name": "web_search"}],
+                     tool_choice={"type": "tool", "name": "web_search"})
         self.refused("thinking.budget_tokens is for thinking that is enabled", thinking={"type": "adaptive", "budget_tokens": 1024})
         self.refused("thinking.budget_tokens must be", thinking={"type": "enabled", "budget_tokens": "many"})
-        self.refused("thinking is not read by this model", thinking={"type": "adaptive"})
-        self.refused("container", container="x")
-        self.refused("mcp_servers", mcp_servers=[{}])
-        self.refused("output_config.effort is not read by this model", output_config={"effort": "low"})
+        self.refused("thinking is not read by this model", thinking={"type": "enabled"})
+        self.refused("container must have no skills", container={"skills": [{}]})
+        self.refused("mcp_servers must be a list", mcp_servers={})
+        self.refused("output_config.effort must be none, minimal", output_config={"effort": "much"})
+        self.refused("context_managment is no field of this request; is context_management meant?", context_managment={})
+        self.refused("context_management.edits[0].type must be", context_management={"edits": [{"type": "x"}]})
         self.refused("output_config.format.schema cannot be kept to exactly",
                      output_config={"format": {"type": "json_schema", "schema": {"type": "array", "uniqueItems": True}}})
         self.refused('the model "other"', kind="not_found_error", want=404, model="other")
@@ -183,7 +194,57 @@ class FormTest(MessagesCase):
         self.refused("body: ", path="/v1/messages/count_tokens", messages="\ud800")
 
     def test_what_changes_nothing_passes(self):
-        self.ask(metadata={"user_id": "u"}, service_tier="auto", top_k=4, top_p=0.9, thinking={"type": "disabled"}, system=[], stop_sequences=[])
+        plain = self.ask(logit_bias=ONLY_A)["content"]
+        for fields in ({"metadata": {"user_id": "u"}, "service_tier": "auto", "top_k": 4, "top_p": 0.9, "system": [], "stop_sequences": []}, {"thinking": {"type": "disabled"}},
+                       {"thinking": {"type": "adaptive"}}, {"output_config": {"effort": "low"}}, {"mcp_servers": [{"name": "x"}]}, {"container": "x"},
+                       {"tools": [{"type": "web_search_20250305", "name": "web_search"}], "tool_choice": {"type": "auto"}},
+                       {"context_management": {"edits": []}}, *({name: "x"} for name in PASSED)):
+            if "metadata" in fields and fields["metadata"] == "x":
+                continue
+            self.assertEqual(self.ask(logit_bias=ONLY_A, **fields)["content"], plain, fields)
+
+    def test_the_page_lists_the_fields_of_the_code(self):
+        with open(os.path.join(ROOT, "coordinator", "api", "requests", "messages_fields.cc"), encoding="utf-8") as f:
+            source = f.read()
+        passed, read = (set(re.findall(r'"(\w+)"', re.search(name + r"\[\] = \{(.*?)\};", source, re.S)[1])) for name in ("kPassedOverHere", "kReadHere"))
+        with open(os.path.join(ROOT, "coordinator", "api", "requests", "passed_fields.cc"), encoding="utf-8") as f:
+            chat = set(re.findall(r'"(\w+)"', f.read()))
+        self.assertEqual(passed, set(PASSED))
+        self.assertEqual(read | chat, set(LISTED))
+
+    def test_prompts_are_the_same_whatever_the_line_for_bills_says(self):
+        def system(line):
+            return [{"type": "text", "text": "x-anthropic-billing-header: " + line}, {"type": "text", "text": "Be short. " * 4}]
+
+        self.ask(system=system("cc_version=1.a; cch=00000;"))
+        again = self.ask(system=system("cc_version=1.b; cch=12345; cc_is_subagent=true;"))["usage"]
+        self.assertGreater(again["cache_read_input_tokens"], 0.6 * (again["input_tokens"] + again["cache_read_input_tokens"]))
+
+    def test_an_answer_goes_on_from_its_first_words(self):
+        begun = [*HI, {"role": "assistant", "content": "B"}]
+        counted = self.ask(path="/v1/messages/count_tokens", max_tokens=None, temperature=None, messages=begun)["input_tokens"]
+        self.assertEqual(counted, self.rendered(messages=HI) + 1)
+        self.assertEqual(self.ask(messages=begun, logit_bias=ONLY_A)["content"][0]["text"], "AAAA")
+
+    def test_models_are_listed_in_the_form_that_the_client_knows(self):
+        def get(path, method="GET", **headers):
+            connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+            connection.request(method, path, headers=headers)
+            response = connection.getresponse()
+            text = response.read()
+            connection.close()
+            return response.status, json.loads(text) if text else None
+
+        version = {"anthropic-version": "2023-06-01"}
+        status, models = get("/v1/models?limit=1000", **version)
+        self.assertEqual((status, models["has_more"], models["first_id"], models["last_id"]), (200, False, "tiny", "tiny"))
+        [model] = models["data"]
+        self.assertEqual((model["type"], model["id"], model["max_input_tokens"]), ("model", "tiny", 512))
+        self.assertRegex(model["created_at"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertEqual(get("/v1/models/tiny", **version), (200, model))
+        self.assertEqual(get("/v1/models")[1]["object"], "list")
+        for path in ("/", "/api/hello", "/v1/models"):
+            self.assertEqual(get(path, method="HEAD"), (200, None))
 
     def test_answers_name_the_request(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
@@ -275,6 +336,53 @@ class CallsTest(ToolsCase):
         self.assertIn('"name":"get_weather"', rendered["prompt"].replace(" ", ""))
 
 
+class AgentsTest(ToolsCase):
+    """What coding agents send."""
+    CALL = {"type": "tool_use", "id": "t1", "name": "get_weather", "input": {"city": "Rome", "days": 3}}
+    TURNS = [*HI, {"role": "system", "content": [{"type": "text", "text": "Where you are.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}], "output_config": {"effort": "medium"}},
+             {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": ""}, CALL]},
+             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "r" * 40, "is_error": False}]}]
+    LATE = {"name": "late", "description": "d", "defer_loading": True, "eager_input_streaming": True, "input_schema": {"type": "object", "properties": {}}}
+    FIELDS = {"thinking": {"type": "adaptive", "display": "omitted"}, "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+              "output_config": {"effort": "medium"}, "metadata": {"user_id": "{}"}}
+
+    def count(self, **fields):
+        status, answer = self.server.post("/v1/messages/count_tokens", {"messages": self.TURNS, "tools": self.TOOLS, **fields})
+        self.assertEqual(status, 200, answer)
+        return answer
+
+    def test_a_request_with_all_of_it_is_answered(self):
+        fields = {"messages": self.TURNS, "tools": [*self.CERTAIN, self.LATE], "max_tokens": 900, "tool_choice": {"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True}, **self.FIELDS}
+        whole = self.ask(**fields)
+        self.assertEqual((whole["stop_reason"], whole["stop_details"], whole["content"][0]["input"]), ("tool_use", None, self.INPUT))
+        self.assertEqual(whole["context_management"], {"applied_edits": []})
+        events = events_of(self.server, {"temperature": 4, "seed": 1, **fields}, {"anthropic-beta": "claude-code-20250219,context-management-2025-06-27", "anthropic-version": "2023-06-01"})
+        self.assertEqual(events[-2][1]["context_management"], {"applied_edits": []})
+        self.assertEqual(events[-2][1]["delta"]["stop_reason"], "tool_use")
+
+    def test_deferred_tools_cost_nothing_until_they_are_found(self):
+        self.assertEqual(self.count(tools=[*self.TOOLS, self.LATE]), self.count())
+        found = [*self.TURNS, {"role": "assistant", "content": [{**self.CALL, "id": "t2"}]},
+                 {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "tool_reference", "tool_name": "late"}]}]}]
+        self.assertGreater(self.count(messages=found, tools=[*self.TOOLS, self.LATE])["input_tokens"], self.count(messages=found)["input_tokens"] + 40)
+        self.ask(messages=self.TURNS, tools=[*self.TOOLS, self.LATE], max_tokens=1)
+        usage = self.ask(messages=found, tools=[*self.TOOLS, self.LATE], max_tokens=1)["usage"]
+        self.assertGreater(usage["cache_read_input_tokens"], 0.8 * self.count()["input_tokens"])
+
+    def test_edits_are_done_and_told(self):
+        edit = {"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 10}, "keep": {"type": "tool_uses", "value": 0}}
+        plain, fields = self.count()["input_tokens"], {"context_management": {"edits": [edit]}}
+        edited = self.count(**fields)
+        cleared = plain - edited["input_tokens"]
+        self.assertEqual((cleared, edited["context_management"]), (40 - len("[Old tool result content cleared]"), {"original_input_tokens": plain}))
+        whole = self.ask(messages=self.TURNS, tools=self.TOOLS, max_tokens=1, **fields)
+        self.assertEqual(whole["context_management"], {"applied_edits": [{"type": edit["type"], "cleared_tool_uses": 1, "cleared_input_tokens": cleared}]})
+        usage = whole["usage"]
+        self.assertEqual(usage["input_tokens"] + usage["cache_read_input_tokens"], edited["input_tokens"])
+        far = {**edit, "trigger": {"type": "input_tokens", "value": 100_000}}
+        self.assertEqual(self.ask(messages=self.TURNS, tools=self.TOOLS, max_tokens=1, context_management={"edits": [far]})["context_management"], {"applied_edits": []})
+
+
 class ThoughtsTest(ToolsCase):
     TEMPLATE = THINKING
 
@@ -350,6 +458,20 @@ class AnthropicClientTest(unittest.TestCase):
                                             messages=[{"role": "user", "content": "Describe Paris as JSON."}])
         self.assertIsInstance(answer.parsed_output, City)
         self.assertIn("Paris", answer.parsed_output.name)
+
+    def test_the_client_lists_models_and_uses_betas(self):
+        [model] = self.client.models.list()
+        self.assertEqual((model.id, model.lifecycle), ("smol", "active"))
+        self.assertEqual(self.client.models.retrieve("smol"), model)
+        answer = self.client.beta.messages.create(**self.ASK, betas=["context-management-2025-06-27", "effort-2025-11-24"], thinking={"type": "adaptive"}, output_config={"effort": "low"},
+                                                  context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]})
+        self.assertIn("Paris", answer.content[0].text)
+        self.assertEqual((answer.context_management.applied_edits, answer.stop_details, answer.usage.output_tokens_details.thinking_tokens), ([], None, 0))
+
+    def test_an_answer_goes_on_from_its_first_words(self):
+        begun = [*self.ASK["messages"], {"role": "assistant", "content": "The capital of France is"}]
+        with self.client.messages.stream(**{**self.ASK, "messages": begun}) as stream:
+            self.assertRegex("".join(stream.text_stream), r"^ ?Paris")
 
     def test_errors_are_those_of_the_client(self):
         with self.assertRaises(anthropic.NotFoundError):

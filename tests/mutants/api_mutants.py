@@ -28,12 +28,20 @@ TYPES, SIZING = "coordinator/api/http/http_types.h", "coordinator/cluster/launch
 PLACES = "coordinator/api/http/connection_places.cc"
 PREPARER, EXCHANGE, BUDGET = "coordinator/api/openai/call_preparer.cc", "coordinator/api/openai/exchange.h", "coordinator/api/http/byte_budget.cc"
 POOL, WRITING, MESSAGES = "coordinator/api/http/work_pool.cc", "coordinator/api/http/connection_writing.cc", "coordinator/api/requests/chat_messages.cc"
+TURNS = "coordinator/api/requests/messages_turns.cc"
 
 DIALECTS = [
-    Mutant("messages: turns of one role are not joined", "coordinator/api/requests/messages_request.cc", 'if (role_ == role) gap_ = "\\n";', "",
+    Mutant("messages: turns of one role are not joined", TURNS,
+           'if (!out_.messages.empty() && out_.messages.back()["role"] == role) gap_ = "\\n";', "",
            ["coordinator/messages_request_test", "e2e/messages_test:FormTest.test_conversations_become_those_of_chat"]),
-    Mutant("messages: errors of tools are told as results", "coordinator/api/requests/messages_request.cc", 'if (block.Flag("is_error", false))', "if (false)",
+    Mutant("messages: errors of tools are told as results", TURNS, 'if (block.Flag("is_error", false))', "if (false)",
            ["coordinator/messages_request_test"]),
+    Mutant("messages: deferred tools are shown at once", "coordinator/api/requests/messages_tools.cc", 'tool.Flag("defer_loading", false) && defers', "false",
+           ["coordinator/agents_messages_test", "e2e/messages_test:AgentsTest.test_deferred_tools_cost_nothing_until_they_are_found"]),
+    Mutant("messages: the line for bills is shown", "coordinator/api/requests/messages_blocks.cc", 'text.starts_with("x-anthropic-billing-header:")', "false",
+           ["coordinator/agents_messages_test", "e2e/messages_test:FormTest.test_prompts_are_the_same_whatever_the_line_for_bills_says"]),
+    Mutant("messages: edits wait for nothing", "coordinator/api/requests/context_edits.cc", "if (tokens <= edit.above_tokens) continue;", "",
+           ["coordinator/context_edits_test", "e2e/messages_test:AgentsTest.test_edits_are_done_and_told"]),
     Mutant("messages: cached tokens are counted twice", "coordinator/api/openai/messages_answer.cc", "usage.prompt_tokens - usage.cached_tokens}", "usage.prompt_tokens}",
            ["e2e/messages_test:FormTest.test_cached_tokens_are_counted_apart"]),
     Mutant("messages: an answer that the context cut looks as if it was to be that long", "coordinator/api/openai/call_serving.cc",

@@ -100,8 +100,9 @@ HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits) {
   // Clients that join addresses leave a slash at the end.
   if (request.path.starts_with("/v1/") && request.path.ends_with('/')) request.path.pop_back();
   if (question != std::string::npos) request.query = target.substr(question + 1);
-  for (const char* name : {"authorization", "x-api-key", "x-request-id", "content-type", "host", "origin",
-                           "access-control-request-method", "access-control-request-headers", "traceparent"}) {
+  for (const char* name :
+       {"authorization", "x-api-key", "x-request-id", "content-type", "host", "origin", "access-control-request-method",
+        "access-control-request-headers", "traceparent", "anthropic-version"}) {
     const auto value = head[name];
     if (!value.empty()) request.headers[name] = std::string(value.substr(0, 4096));
   }

@@ -83,10 +83,17 @@ ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const 
   GenerateCall call = dialect == Dialect::kMessages ? ParseMessagesRequest(body, options_.request, false)
                                                     : ParseChatRequest(body, options_.request);
   CheckModel(call);
+  const OrderedJson edits = EditContext(call, stop);
   MarkedText text = RenderChat(call, stop);
   try {
-    std::vector<TokenId> tokens = tokenizer_.Encode(text, {stop, static_cast<size_t>(options_.request.max_model_len)});
-    return {std::move(text.text), std::move(tokens)};
+    ChatPrompt prompt;
+    prompt.tokens = tokenizer_.Encode(text, {stop, static_cast<size_t>(options_.request.max_model_len)});
+    prompt.text = std::move(text.text);
+    if (edits.is_array()) {
+      prompt.unedited_tokens = prompt.tokens.size();
+      for (const OrderedJson& edit : edits) *prompt.unedited_tokens += edit["cleared_input_tokens"].get<size_t>();
+    }
+    return prompt;
   } catch (const TooManyTokens&) {
     throw PromptTooLong(call);
   }
@@ -140,6 +147,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
                                            : "n");
   }
   if (prepared.num_sampled() > room) return prepared;
+  if (call.chat) prepared.applied_edits = EditContext(call, stop);
   const MarkedText text = call.chat ? RenderChat(call, stop) : MarkedText();
   FindBadWords(call, stop);
   EncodePrompts(prepared, text, stop);
@@ -161,6 +169,23 @@ void CallPreparer::CheckSize(std::string_view text, const char* field) const {
   if (!tokenizer_.SurelyExceeds(text, static_cast<size_t>(options_.request.max_model_len))) return;
   throw ContextLengthError(options_.request.max_model_len, fmt::format("a prompt of {} bytes has more", text.size()),
                            field);
+}
+
+/// The list of what was done; null where the request speaks of no edits.
+OrderedJson CallPreparer::EditContext(GenerateCall& call, const std::stop_token& stop) const {
+  if (!call.context_edits.asked || chat_ == nullptr) return nullptr;
+  const auto count = [&](const OrderedJson& messages) {
+    GenerateCall edited;
+    edited.conversation = call.conversation;
+    edited.conversation.messages = messages;
+    edited.tools = call.tools;
+    edited.hints = call.hints;
+    fit_->FitConversation(edited);
+    const MarkedText text = chat_->Render(edited.conversation, [&] { return stop.stop_requested(); });
+    // What is too long may become short enough: the body's size is the bound.
+    return static_cast<int64_t>(tokenizer_.Encode(text, {stop, SIZE_MAX}).size());
+  };
+  return ApplyContextEdits(call.context_edits, call.conversation.messages, count);
 }
 
 MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& stop) const {

@@ -25,6 +25,7 @@ struct PreparedCall {
   std::optional<ResponseTerms> terms;   // of /v1/responses
   std::optional<PoolingTerms> pooling;  // of calls that generate nothing
   int64_t vector_bytes = 0;             // of one prompt; likewise
+  OrderedJson applied_edits;            // of /v1/messages: what was done to the conversation; null: nobody asked
 
   /// Choices over all prompts.
   int num_sampled() const { return call.best_of * num_prompts; }
@@ -36,6 +37,8 @@ struct PreparedCall {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;  // no more than the context takes
+  /// How many there would be without the edits that the request wants; nothing where it speaks of none.
+  std::optional<size_t> unedited_tokens = {};
 };
 
 /// From the body of a generating request to its tokens: all of the work whose cost grows with what a client sent, but
@@ -72,6 +75,7 @@ class CallPreparer {
   void Read(const std::string& body, Dialect dialect, const FindConversation& find, PreparedCall& prepared) const;
   void CheckModel(const GenerateCall& call) const;
   void CheckSize(std::string_view text, const char* field) const;
+  OrderedJson EditContext(GenerateCall& call, const std::stop_token& stop) const;
   MarkedText RenderChat(GenerateCall& call, const std::stop_token& stop) const;
   ApiError PromptTooLong(const GenerateCall& call) const;
   bool Knows(const std::vector<TokenId>& tokens) const;

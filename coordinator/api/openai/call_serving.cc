@@ -66,7 +66,8 @@ std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int 
   const ToolFormat calls = prepared.call.shape.format.tools;
   if (dialect == Dialect::kMessages) {
     const bool cut = max_tokens < prepared.call.max_tokens.value_or(max_tokens);
-    return std::make_unique<MessagesForm>(name, model, cut, calls);
+    return std::make_unique<MessagesForm>(name, model,
+                                          MessagesForm::Terms{cut, calls, std::move(prepared.applied_edits)});
   }
   if (dialect != Dialect::kResponses) return nullptr;
   auto keep = [&store, name, client = prepared.call.client](std::string response, std::string conversation) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "comm/base/error.h"
 #include "comm/base/exact_json.h"
 #include "comm/schema/schema_work.h"
 #include "coordinator/api/requests/json_fields.h"
@@ -70,6 +71,23 @@ bool AsksForThoughts(const GenerateCall& call) {
          (variables.contains("reasoning_effort") && !is("reasoning_effort", "none"));
 }
 
+/// Whether a variable of this name changes what the template makes of a question.
+bool ReadsFlag(const ChatTemplate& chat, const char* name) {
+  if (!chat.Names(name)) return false;
+  Conversation asked;
+  asked.messages = OrderedJson::array({OrderedJson{{"role", "user"}, {"content", "ask"}}});
+  std::string texts[2];
+  try {
+    for (const bool flag : {false, true}) {
+      asked.variables = OrderedJson{{name, flag}};
+      texts[flag ? 1 : 0] = chat.Render(asked, {}).text;
+    }
+  } catch (const Error&) {
+    return false;
+  }
+  return texts[0] != texts[1];
+}
+
 /// Words of the vocabulary may be written in other tokens, too.
 bool BeginsWithAddedToken(const std::vector<TokenId>& tokens, const Tokenizer& tokenizer) {
   return !tokens.empty() &&
@@ -79,7 +97,7 @@ bool BeginsWithAddedToken(const std::vector<TokenId>& tokens, const Tokenizer& t
 }  // namespace
 
 ChatFit::ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFormat format, bool chosen_format)
-    : chat_(chat), format_(format), chosen_format_(chosen_format) {
+    : chat_(chat), format_(format), chosen_format_(chosen_format), reads_thinking_(ReadsFlag(chat, "thinking")) {
   const std::vector<std::string> markers = MarkersOf(format);
   auto shown = std::make_shared<std::vector<TokenId>>();
   for (const AddedToken& token : tokenizer.data().added) {
@@ -99,12 +117,13 @@ ChatFit::ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFor
 }
 
 void ChatFit::FitConversation(GenerateCall& call) const {
-  FitVariables(call.conversation);
+  FitVariables(call);
   if (HasCalls(call.conversation.messages) && !chat_.traits().tool_calls) FitCalls(call.conversation);
   if (call.tools.active()) FitTools(call);
 }
 
-void ChatFit::FitVariables(Conversation& conversation) const {
+void ChatFit::FitVariables(GenerateCall& call) const {
+  Conversation& conversation = call.conversation;
   if (!conversation.documents.is_null() && !chat_.Names("documents"))
     JsonFields::Refuse("documents", "are not read by this model's chat template; put them into a message");
   OrderedJson variables = std::move(conversation.variables);
@@ -114,6 +133,14 @@ void ChatFit::FitVariables(Conversation& conversation) const {
       conversation.variables[name] = value;
       continue;
     }
+    // Some templates have the other name for the same.
+    if (name == "enable_thinking" && reads_thinking_) {
+      conversation.variables["thinking"] = value;
+      continue;
+    }
+    const bool thinks_anyway =
+        name == "enable_thinking" && value == true && format_.reasoning != ReasoningFormat::kNone;
+    if (thinks_anyway || std::ranges::find(call.hints, name) != call.hints.end()) continue;
     const bool off = (name == "enable_thinking" || name == "thinking") && value == false;
     const bool no_effort = name == "reasoning_effort" && value == "none";
     if ((off || no_effort) && chat_.Names("enable_thinking")) conversation.variables["enable_thinking"] = false;
@@ -139,7 +166,7 @@ void ChatFit::FitTools(GenerateCall& call) const {
                        "cannot be used: this model's chat template does not show tools to it; with --tool-call-parser "
                        "hermes, llama3_json, mistral or granite the system message does");
   }
-  AddToSystem(ToolPrompt(*form, call.tools), call.conversation.messages);
+  AddToSystem(ToolPrompt(*form, call.conversation.tools), call.conversation.messages);
   call.conversation.tools = nullptr;
 }
 

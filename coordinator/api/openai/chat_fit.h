@@ -26,7 +26,7 @@ class ChatFit {
   void ShapeAnswer(std::string_view prompt, GenerateCall& call) const;
 
  private:
-  void FitVariables(Conversation& conversation) const;
+  void FitVariables(GenerateCall& call) const;
   void FitTools(GenerateCall& call) const;
   void FitCalls(Conversation& conversation) const;
   void Constrain(GenerateCall& call) const;
@@ -34,7 +34,7 @@ class ChatFit {
 
   const ChatTemplate& chat_;
   AnswerFormat format_;
-  bool chosen_format_;
+  bool chosen_format_, reads_thinking_;
   std::map<std::string, TokenId> control_tokens_;  // that the format's parsers look for
   std::shared_ptr<const std::vector<TokenId>> shown_tokens_;
   ThoughtLimit thought_limit_;  // what opens and closes thoughts; nothing where that is not for tokens to say

@@ -40,7 +40,10 @@ std::string ChatPages::Tokenize(const RequestBody& body, const std::stop_token& 
 
 std::string ChatPages::CountTokens(const std::string& body, const std::stop_token& stop) const {
   const RequestBody json(body);
-  return DumpJson({{"input_tokens", preparer_.Render(json, Dialect::kMessages, stop).tokens.size()}});
+  const ChatPrompt prompt = preparer_.Render(json, Dialect::kMessages, stop);
+  Json count = {{"input_tokens", prompt.tokens.size()}};
+  if (prompt.unedited_tokens) count["context_management"] = {{"original_input_tokens", *prompt.unedited_tokens}};
+  return DumpJson(count);
 }
 
 }  // namespace quire

@@ -87,6 +87,9 @@ Routes<DataHandler> DataPort::MakeRoutes() {
   };
   std::ranges::move(pages_.MakeRoutes(), std::back_inserter(routes));
   std::ranges::move(responses_.MakeRoutes(), std::back_inserter(routes));
+  // Agents ask whether the server is there.
+  routes.push_back({"GET", "/api/hello", alive});
+  if (!options_.chat_page) routes.push_back({"GET", "/", alive});
   if (options_.chat_page) {
     const auto page = At([](const HttpRequest& request) { return WebFile(WebPage::kChat, request.path); });
     for (const char* path : {"/", "/chat", kWebFiles}) routes.push_back({"GET", path, page});

@@ -87,6 +87,7 @@ OrderedJson MessagesUsage(const Usage& usage) {
           {"cache_creation_input_tokens", 0},
           {"cache_read_input_tokens", usage.cached_tokens},
           {"output_tokens", usage.completion_tokens},
+          {"output_tokens_details", {{"thinking_tokens", usage.reasoning_tokens}}},
           {"service_tier", "standard"}};
 }
 
@@ -99,14 +100,16 @@ void RestateForMessages(const RequestRecord& request, HttpResponse& response) {
   response.body = Dump(error);
 }
 
-/// {"stop_reason", "stop_sequence"}
+/// {"stop_reason", "stop_sequence", "stop_details"}: nothing is ever declined, of which the last would tell.
 OrderedJson MessagesForm::StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence,
                                  bool called) const {
-  OrderedJson stop = {{"stop_reason", called ? "tool_use" : "end_turn"}, {"stop_sequence", nullptr}};
+  OrderedJson stop = {
+      {"stop_reason", called ? "tool_use" : "end_turn"}, {"stop_sequence", nullptr}, {"stop_details", nullptr}};
   if (reason == FinishReason::kLength) {
-    stop["stop_reason"] = cut_ ? "model_context_window_exceeded" : "max_tokens";
+    stop["stop_reason"] = terms_.cut ? "model_context_window_exceeded" : "max_tokens";
   } else if (!stop_sequence.empty()) {
-    stop = {{"stop_reason", "stop_sequence"}, {"stop_sequence", stop_sequence}};
+    stop["stop_reason"] = "stop_sequence";
+    stop["stop_sequence"] = stop_sequence;
   }
   return stop;
 }
@@ -116,7 +119,12 @@ OrderedJson MessagesForm::Message(OrderedJson content, const OrderedJson& ending
       {"id", id_}, {"type", "message"}, {"role", "assistant"}, {"model", model_}, {"content", std::move(content)}};
   message.update(ending);
   message["usage"] = MessagesUsage(usage);
+  TellEdits(message);
   return message;
+}
+
+void MessagesForm::TellEdits(OrderedJson& json) const {
+  if (!terms_.applied_edits.is_null()) json["context_management"] = {{"applied_edits", terms_.applied_edits}};
 }
 
 std::shared_ptr<PiecewiseText> MessagesForm::Whole(AnswerChoice choice, const Usage& usage) {
@@ -135,7 +143,7 @@ std::shared_ptr<PiecewiseText> MessagesForm::Whole(AnswerChoice choice, const Us
 }
 
 std::shared_ptr<PiecewiseText> MessagesForm::Opening(const Usage& usage) {
-  const OrderedJson unknown = {{"stop_reason", nullptr}, {"stop_sequence", nullptr}};
+  const OrderedJson unknown = {{"stop_reason", nullptr}, {"stop_sequence", nullptr}, {"stop_details", nullptr}};
   return Small(Event({{"type", "message_start"}, {"message", Message(OrderedJson::array(), unknown, usage)}}) + Ping());
 }
 
@@ -165,7 +173,7 @@ std::string MessagesForm::DeltaOf(const AnswerPart& part) {
       break;
     case AnswerPart::kCall: {
       called_ = true;
-      const std::string id = UseId(ToolCallId(calls_, id_.substr(id_.find('_') + 1), 0, part.call));
+      const std::string id = UseId(ToolCallId(terms_.calls, id_.substr(id_.find('_') + 1), 0, part.call));
       return Open(part.kind, CallBlock(id, part.text, OrderedJson::object()));
     }
     case AnswerPart::kArguments:
@@ -186,7 +194,9 @@ std::string MessagesForm::Delta(const AnswerParts& parts, const CallEvent& event
 
 std::shared_ptr<PiecewiseText> MessagesForm::Ending(const Usage& usage) {
   std::string text = Close();
-  text += Event({{"type", "message_delta"}, {"delta", stop_}, {"usage", MessagesUsage(usage)}});
+  OrderedJson delta = {{"type", "message_delta"}, {"delta", stop_}, {"usage", MessagesUsage(usage)}};
+  TellEdits(delta);
+  text += Event(delta);
   text += Event({{"type", "message_stop"}});
   return Small(std::move(text));
 }

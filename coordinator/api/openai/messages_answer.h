@@ -12,10 +12,13 @@ namespace quire {
 /// Answers in the form of Anthropic's Messages API: blocks of thoughts, of text, and of calls of tools.
 class MessagesForm : public AnswerForm {
  public:
-  /// cut: the answer may be shorter than was asked for, because the context ends before. calls: how models of this
-  /// format want ids of calls.
-  MessagesForm(std::string id, std::string model, bool cut, ToolFormat calls)
-      : id_(std::move(id)), model_(std::move(model)), cut_(cut), calls_(calls) {}
+  struct Terms {
+    bool cut = false;                      // the answer may be shorter than was asked for: the context ends before
+    ToolFormat calls = ToolFormat::kNone;  // how models of this format want ids of calls
+    OrderedJson applied_edits;             // of the conversation; null: nobody asked for any
+  };
+  MessagesForm(std::string id, std::string model, Terms terms)
+      : id_(std::move(id)), model_(std::move(model)), terms_(std::move(terms)) {}
 
   std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) override;
   std::shared_ptr<PiecewiseText> Opening(const Usage& usage) override;
@@ -26,14 +29,14 @@ class MessagesForm : public AnswerForm {
 
  private:
   OrderedJson Message(OrderedJson content, const OrderedJson& ending, const Usage& usage) const;
+  void TellEdits(OrderedJson& json) const;
   OrderedJson StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence, bool called) const;
   std::string DeltaOf(const AnswerPart& part);
   std::string Open(AnswerPart::Kind kind, OrderedJson block);
   std::string Close();
 
   std::string id_, model_;
-  bool cut_;
-  ToolFormat calls_;
+  Terms terms_;
   // Where a stream is.
   std::optional<AnswerPart::Kind> open_;  // what the block that is open holds
   int index_ = 0;                         // of that block, or of the next

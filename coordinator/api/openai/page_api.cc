@@ -1,5 +1,7 @@
 #include "coordinator/api/openai/page_api.h"
 
+#include <fmt/chrono.h>
+
 #include <algorithm>
 #include <ctime>
 #include <utility>
@@ -17,6 +19,23 @@ namespace {
 
 constexpr size_t kCheapBytes = 4 << 10;
 constexpr std::string_view kModels = "/v1/models/";
+
+/// A model in the form of Anthropic's API.
+Json ModelOfMessages(const std::string& name, int64_t created, int max_model_len) {
+  return {{"type", "model"},
+          {"id", name},
+          {"display_name", name},
+          {"created_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(created)))},
+          {"lifecycle", "active"},
+          {"max_input_tokens", max_model_len},
+          {"max_tokens", max_model_len}};
+}
+
+/// Anthropic's list, with all models there are on one page.
+HttpResponse PageOfModels(const Json& model) {
+  return JsonResponse(
+      {{"data", Json::array({model})}, {"has_more", false}, {"first_id", model["id"]}, {"last_id", model["id"]}});
+}
 
 }  // namespace
 
@@ -48,9 +67,9 @@ std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
   const Page count = {
       of_chat, [this](const std::string& body, const std::stop_token& stop) { return chat_.CountTokens(body, stop); }};
   return {
-      {"GET", "/v1/models", At([this](const HttpRequest&) { return Models(""); })},
+      {"GET", "/v1/models", At([this](const HttpRequest& request) { return Models(request, ""); })},
       {"GET", "/v1/models/*",
-       At([this](const HttpRequest& request) { return Models(request.path.substr(kModels.size())); })},
+       At([this](const HttpRequest& request) { return Models(request, request.path.substr(kModels.size())); })},
       {"POST", "/v1/chat/completions/render", OnPages(render)},
       {"POST", "/v1/messages/count_tokens", OnPages(count)},
       {"POST", "/tokenize", OnPages(tokenize)},
@@ -63,11 +82,15 @@ std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
   };
 }
 
-HttpResponse PageApi::Models(const std::string& id) const {
-  const Json model = {{"id", options_.model_name},   {"object", "model"},
-                      {"created", created_},         {"owned_by", "quire"},
-                      {"root", options_.model_name}, {"parent", nullptr},
-                      {"permission", Json::array()}, {"max_model_len", options_.max_model_len}};
+/// Clients of Anthropic's API, who send the version that they know, get the form that they know.
+HttpResponse PageApi::Models(const HttpRequest& request, const std::string& id) const {
+  const bool of_messages = !request.Header("anthropic-version").empty();
+  const Json model = of_messages ? ModelOfMessages(options_.model_name, created_, options_.max_model_len)
+                                 : Json{{"id", options_.model_name},   {"object", "model"},
+                                        {"created", created_},         {"owned_by", "quire"},
+                                        {"root", options_.model_name}, {"parent", nullptr},
+                                        {"permission", Json::array()}, {"max_model_len", options_.max_model_len}};
+  if (id.empty() && of_messages) return PageOfModels(model);
   if (id.empty()) return JsonResponse({{"object", "list"}, {"data", Json::array({model})}});
   // Clients spell the slash of ORG/NAME as %2F.
   const std::string name = PercentDecoded(id).value_or(id);

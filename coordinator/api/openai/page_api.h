@@ -45,7 +45,7 @@ class PageApi {
   boost::asio::awaitable<std::optional<HttpResponse>> Make(const Page& page, HttpRequest& request,
                                                            HttpResponder& responder);
 
-  HttpResponse Models(const std::string& id) const;
+  HttpResponse Models(const HttpRequest& request, const std::string& id) const;
   HttpResponse TokenizerInfo(HttpRequest& request);
 
   Options options_;

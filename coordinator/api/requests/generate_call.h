@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/wire/step_plan.h"
+#include "coordinator/api/requests/context_edits.h"
 #include "coordinator/core/beam_search.h"
 #include "coordinator/core/client_limits.h"
 #include "coordinator/text/answers/answer_parser.h"
@@ -27,6 +28,8 @@ struct GenerateCall {
   std::vector<PromptInput> prompts;                          // /v1/completions
   Conversation conversation;                                 // /v1/chat/completions
   ToolUse tools;                                             // likewise
+  std::vector<std::string> hints;                            // variables that a template need not read
+  ContextEdits context_edits;                                // what is done to the conversation before it is shown
   bool include_reasoning = true;                             // thoughts are a part of the answer
   AnswerShape shape;                                         // filled in later
   std::shared_ptr<const std::vector<TokenId>> shown_tokens;  // control tokens that stay in the text; likewise

@@ -10,6 +10,7 @@
 
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/messages_fields.h"
 #include "coordinator/api/requests/unsupported_fields.h"
 
 namespace quire {
@@ -57,6 +58,7 @@ constexpr std::string_view kPassedOver[] = {"user",
                                             "dynatemp_exponent"};
 
 std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
+  if (kind == FieldsOf::kMessages) return MessagesFieldNames();
   std::vector<std::string_view> names(std::begin(kPassedOver), std::end(kPassedOver));
   const auto add = [&](std::span<const std::string_view> more) { names.insert(names.end(), more.begin(), more.end()); };
   switch (kind) {
@@ -65,6 +67,8 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
       add(kOfGenerating);
       names.push_back(kind == FieldsOf::kChat ? "messages" : "prompt");
       for (const std::string_view name : UnsupportedFieldNames()) names.push_back(name);
+      break;
+    case FieldsOf::kMessages:  // above
       break;
     case FieldsOf::kEmbeddings:
       add(kOfPooling);

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// What kind of request has the fields.
-enum class FieldsOf { kCompletions, kChat, kEmbeddings, kRerank, kScore };
+enum class FieldsOf { kCompletions, kChat, kMessages, kEmbeddings, kRerank, kScore };
 
 /// What becomes of fields that nobody knows. May be used by several threads.
 class UnknownFields {

@@ -30,6 +30,8 @@ constexpr const char* kPassedOn[] = {"model",
 
 bool IsPassedOn(std::string_view name) { return IsIn(name, kPassedOn); }
 
+std::vector<std::string_view> PassedOnNames() { return {std::begin(kPassedOn), std::end(kPassedOn)}; }
+
 void PassOn(const JsonObject& body, OrderedJson& chat) {
   for (const char* name : kPassedOn) {
     if (const OrderedJson* value = body.Find(name)) chat[name] = *value;

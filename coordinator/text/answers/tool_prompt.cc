@@ -6,7 +6,6 @@
 #include "comm/base/json.h"
 #include "coordinator/text/answers/call_arguments.h"
 #include "coordinator/text/answers/json_scanner.h"
-#include "coordinator/text/answers/tool.h"
 
 namespace quire {
 
@@ -25,9 +24,9 @@ std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format) {
   }
 }
 
-std::string ToolPrompt(const JsonCallForm& form, const ToolUse& use) {
+std::string ToolPrompt(const JsonCallForm& form, const OrderedJson& tools) {
   std::string text = "You may call functions. Each is described by a line of JSON:\n";
-  for (const Tool& tool : use.tools) text += DumpExactJson(tool.definition) + "\n";
+  for (const OrderedJson& tool : tools) text += DumpExactJson(tool) + "\n";
   text += fmt::format(
       "To call one, answer with its name and arguments, in this form and with nothing else:\n{}{}{{\"name\": "
       "\"the function\", \"{}\": {{\"an argument\": \"its value\"}}}}{}{}",

@@ -8,8 +8,6 @@
 
 namespace quire {
 
-struct ToolUse;
-
 /// How a format has one call that is written as JSON: `open`{"name": ..., `arguments`: ...}`close`, with `between` from
 /// one to the next; all of them between `begin` and `end`.
 struct JsonCallForm {
@@ -19,8 +17,8 @@ struct JsonCallForm {
 std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format);
 
 /// For models whose template shows no tools: what to tell such a model of them, and of how to call them. For formats
-/// that have a JsonCallForm.
-std::string ToolPrompt(const JsonCallForm& form, const ToolUse& use);
+/// that have a JsonCallForm. tools: a list of OpenAI's objects.
+std::string ToolPrompt(const JsonCallForm& form, const OrderedJson& tools);
 
 /// Calls of an earlier answer as the model wrote them. calls: of OpenAI's form, arguments as text.
 std::string CallsText(const JsonCallForm& form, const OrderedJson& calls);

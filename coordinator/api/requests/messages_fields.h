@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace quire {
+
+/// The names of all fields that a body of /v1/messages may have, also of those that are passed over or refused by name.
+std::vector<std::string_view> MessagesFieldNames();
+
+}  // namespace quire

@@ -1,0 +1,221 @@
+// What agents' requests of the Messages API bring: tools that come and go, blocks of all kinds, turns of the system.
+#include <gtest/gtest.h>
+
+#include "comm/base/exact_json.h"
+#include "coordinator/api/requests/api_error.h"
+#include "coordinator/api/requests/messages_request.h"
+
+namespace quire {
+namespace {
+
+constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096};
+const std::string kHi = R"("messages": [{"role": "user", "content": "hi"}])";
+
+MessagesRequest Read(const std::string& members) {
+  return ChatOfMessages(ParseExactJson("{" + members + "}"), kLimits);
+}
+
+OrderedJson Said(const std::string& members) { return Read(members).chat["messages"]; }
+
+std::string Fault(const std::string& members) {
+  try {
+    Read(members);
+  } catch (const ApiError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// The names of a list of OpenAI's objects.
+std::string Names(const OrderedJson& tools) {
+  std::string names;
+  for (const OrderedJson& tool : tools) names += tool["function"]["name"].get<std::string>() + " ";
+  return names;
+}
+
+std::string Tool(const std::string& name, const std::string& more = "") {
+  return R"({"name": ")" + name + R"(", "input_schema": {"type": "object", "properties": {}})" + more + "}";
+}
+
+const std::string kDeferred = R"(, "defer_loading": true)";
+const std::string kFound = R"({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "s", "content": [
+    {"type": "tool_reference", "tool_name": "late"}]}]})";
+
+TEST(MessagesTools, DeferredOnes_AreDescribedWhereTheConversationLoadsThem) {
+  const std::string tools =
+      R"("tools": [)" + Tool("now") + "," + Tool("late", kDeferred) + "," + Tool("never", kDeferred) + "], ";
+  const MessagesRequest before = Read(tools + kHi);
+  EXPECT_EQ(Names(before.shown), "now ");
+  EXPECT_EQ(Names(before.chat["tools"]), "now ");
+  const MessagesRequest after = Read(tools + R"("messages": [{"role": "user", "content": "hi"}, )" + kFound + "]");
+  EXPECT_EQ(after.shown, before.shown);  // so that the prompt begins alike
+  EXPECT_EQ(Names(after.chat["tools"]), "now late ");
+  EXPECT_EQ(after.chat["messages"][1]["content"],
+            R"({"type":"function","function":{"name":"late","parameters":{"type":"object","properties":{}}}})"
+            "\n");
+  const MessagesRequest twice =
+      Read(tools + R"("messages": [{"role": "user", "content": "hi"}, )" + kFound + "," + kFound + "]");
+  EXPECT_EQ(twice.chat["messages"][1], after.chat["messages"][1]);
+  EXPECT_EQ(twice.chat["messages"][2]["content"], "late\n");
+}
+
+TEST(MessagesTools, DeferredOnes_AreShownAtOnce_WhereNobodyCouldFindThem) {
+  const std::string late = Tool("late", kDeferred);
+  EXPECT_EQ(Names(Read(R"("tools": [)" + late + R"(, {"type": "tool_search_tool_regex_20251119",
+      "name": "tool_search_tool_regex"}], )" +
+                       kHi)
+                      .shown),
+            "late ");
+  EXPECT_EQ(Names(Read(R"("tools": [)" + late + R"(], "tool_choice": {"type": "tool", "name": "late"}, )" + kHi).shown),
+            "late ");
+  EXPECT_EQ(
+      Names(
+          Read(R"("tools": [)" + late + R"(], "messages": [{"role": "user", "content": "hi"}, )" + kFound + "]").shown),
+      "late ");
+  EXPECT_FALSE(Read(R"("tools": [)" + late + "], " + kHi).chat.contains("tools"));
+}
+
+TEST(MessagesTools, TurnsOfTheSystem_DefineAndRemoveThem) {
+  const MessagesRequest request = Read(R"("tools": [)" + Tool("a") + "," + Tool("b") + R"(], "messages": [
+      {"role": "user", "content": "hi"}, {"role": "system", "content": [
+        {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "a"}},
+        {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {"name": "b",
+            "input_schema": {"type": "object", "properties": {"x": {}}}}}},
+        {"type": "tool_addition", "tool": {"type": "mcp_toolset_reference", "server_name": "s"}}]}])");
+  EXPECT_EQ(Names(request.shown), "a b ");
+  ASSERT_EQ(Names(request.chat["tools"]), "b ");
+  EXPECT_TRUE(request.chat["tools"][0]["function"]["parameters"]["properties"].contains("x"));
+  EXPECT_EQ(request.chat["messages"][1]["content"],
+            "The function a may not be called any more.\n"
+            "This function may be called from now on:\n" +
+                DumpExactJson(request.chat["tools"][0]) + "\n");
+}
+
+TEST(MessagesTools, WhatAProviderRuns_IsLeftOut_AndRefusedWhereItIsAskedFor) {
+  const std::string tools =
+      R"("mcp_servers": [{"type": "url", "url": "u", "name": "n"}], "tools": [
+      {"type": "web_search_20250305", "name": "web_search", "max_uses": 8},
+      {"type": "web_fetch_20260309", "name": "web_fetch"},
+      {"type": "code_execution_20260521", "name": "code_execution"}, {"type": "mcp_toolset", "mcp_server_name": "n"},
+      {"type": "advisor_20260301", "name": "advisor", "model": "m"}, )" +
+      Tool("coded", R"(, "allowed_callers": ["code_execution_20260120"])") + "," +
+      Tool("f", R"(, "allowed_callers": ["direct"], "eager_input_streaming": true, "cache_control": {"ttl": "1h"})") +
+      "], ";
+  EXPECT_EQ(Names(Read(tools + kHi).chat["tools"]), "f ");
+  for (const std::string name : {"web_search", "coded"}) {
+    EXPECT_EQ(Fault(tools + R"("tool_choice": {"type": "tool", "name": ")" + name + "\"}, " + kHi),
+              "tool_choice.name is that of a tool that a provider would run; this server runs none, so leave it out");
+  }
+  const std::string only = R"("tools": [{"type": "web_search_20250305", "name": "web_search"}], )";
+  EXPECT_FALSE(Read(only + R"("tool_choice": {"type": "auto"}, )" + kHi).chat.contains("tools"));
+  EXPECT_EQ(Fault(only + R"("tool_choice": {"type": "any"}, )" + kHi),
+            "tool_choice.type asks for a call, but all the tools are ones that a provider would run");
+}
+
+TEST(MessagesTools, FixedOnes_HaveTheirSchemas_AndExamplesAreDescribed) {
+  const OrderedJson tools = Read(R"("tools": [{"type": "bash_20250124", "name": "bash"},
+      {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool", "max_characters": 9},
+      {"type": "memory_20250818", "name": "memory"},
+      {"name": "e", "description": "d", "input_schema": {}, "input_examples": [{"x": 1}, {"x": 2}]}], )" +
+                                 kHi)
+                                .chat["tools"];
+  ASSERT_EQ(Names(tools), "bash str_replace_based_edit_tool memory e ");
+  EXPECT_TRUE(tools[0]["function"]["parameters"]["properties"].contains("restart"));
+  EXPECT_EQ(tools[1]["function"]["parameters"]["required"], OrderedJson::parse(R"(["command", "path"])"));
+  EXPECT_TRUE(tools[2]["function"]["parameters"]["properties"].contains("new_path"));
+  EXPECT_EQ(tools[3]["function"]["description"], "d\n\nExamples of its input:\n{\"x\":1}\n{\"x\":2}");
+  EXPECT_EQ(Fault(R"("tools": [{"type": "computer_20251124", "name": "computer"}], )" + kHi),
+            "tools[0].type is computer_20251124, whose results are images; this server takes texts only");
+  EXPECT_EQ(Fault(R"("tools": [{"type": "bashful_20250124", "name": "b"}], )" + kHi),
+            "tools[0].type is bashful_20250124, which this server does not know; describe the tool by an input_schema, "
+            "with the type custom");
+}
+
+TEST(MessagesTurns, TheLineForBills_IsNoPartOfTheConversation) {
+  const std::string line = "x-anthropic-billing-header: cc_version=2.1.332.3b1; cc_entrypoint=sdk-cli;";
+  const std::string rest = R"({"type": "text", "text": "Be short.", "cache_control": {"type": "ephemeral"}}])";
+  const OrderedJson plain = Said(R"("system": [)" + rest + "," + kHi);
+  EXPECT_EQ(Said(R"("system": [{"type": "text", "text": ")" + line + R"("},)" + rest + "," + kHi), plain);
+  EXPECT_EQ(Said(R"("system": ")" + line + R"(\nBe short.",)" + kHi), plain);
+  EXPECT_EQ(Said(R"("system": ")" + line + R"(",)" + kHi).size(), 1u);
+}
+
+TEST(MessagesTurns, TurnsOfTheSystem_StayWhereTheyAre) {
+  const OrderedJson said = Said(R"("system": "s", "messages": [{"role": "system", "content": "t"},
+      {"role": "user", "content": "a"},
+      {"role": "system", "content": "once", "clear_at": "next_user_message"},
+      {"role": "system", "content": [{"type": "text", "text": "b"}], "output_config": {"effort": "low"}},
+      {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"},
+      {"role": "system", "output_config": {"effort": "max"}},
+      {"role": "system", "content": "e", "clear_at": "next_user_message"}], "output_config": {"effort": "medium"})");
+  EXPECT_EQ(said, OrderedJson::parse(R"([{"role": "system", "content": "s\nt"}, {"role": "user", "content": "a"},
+      {"role": "system", "content": "b"}, {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"},
+      {"role": "system", "content": "e"}])"));
+  EXPECT_EQ(Fault(R"("messages": [{"role": "system", "content": "t", "clear_at": "x"}])"),
+            "messages[0].clear_at must be never or next_user_message");
+}
+
+TEST(MessagesTurns, EffortsOfTheLatestTurn_AreHints) {
+  const MessagesRequest request =
+      Read(R"("output_config": {"effort": "low", "task_budget": {"type": "tokens", "total": 5}},
+      "messages": [{"role": "user", "content": "a"},
+                   {"role": "system", "content": "b", "output_config": {"effort": "max"}}])");
+  EXPECT_EQ(request.chat["reasoning_effort"], "high");
+  EXPECT_EQ(request.hints, std::vector<std::string>{"reasoning_effort"});
+  const MessagesRequest between = Read(R"("thinking": {"type": "between_tools"}, )" + kHi);
+  EXPECT_EQ(between.chat["enable_thinking"], false);
+  EXPECT_EQ(Read(R"("thinking": {"type": "between_tools"}, "messages": [)" + kFound + "]").chat["enable_thinking"],
+            true);
+  EXPECT_EQ(Read(R"("thinking": {"type": "adaptive", "display": "omitted", "block_binding": {}}, )" + kHi).hints,
+            std::vector<std::string>{"enable_thinking"});
+  EXPECT_TRUE(Read(R"("thinking": {"type": "enabled", "budget_tokens": 1024}, )" + kHi).hints.empty());
+}
+
+TEST(MessagesTurns, DocumentsAndSearchResults_AreWords) {
+  const OrderedJson said = Said(R"("messages": [{"role": "user", "content": [
+      {"type": "document", "title": "T", "context": "C", "citations": {"enabled": false},
+       "source": {"type": "text", "media_type": "text/plain", "data": "words"}},
+      {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "more"}]}},
+      {"type": "search_result", "source": "S", "title": "U", "content": [{"type": "text", "text": "found"}]}]}])");
+  EXPECT_EQ(said[0]["content"],
+            "<document>\ntitle: T\ncontext: C\nwords\n</document>\n<document>\nmore\n</document>\n"
+            "<search_result>\ntitle: U\nsource: S\nfound\n</search_result>\n");
+  EXPECT_EQ(Fault(R"("messages": [{"role": "user", "content": [{"type": "document", "source": {"type": "base64",
+                  "media_type": "application/pdf", "data": "x"}}]}])"),
+            "messages[0].content[0].source.type is base64; this server takes documents of the types text and content");
+  EXPECT_EQ(Fault(R"("messages": [{"role": "user", "content": [{"type": "document", "citations": {"enabled": true},
+                  "source": {"type": "text", "data": "x"}}]}])"),
+            "messages[0].content[0].citations.enabled must be false: answers of this server cite no places");
+  EXPECT_EQ(Fault(R"("messages": [{"role": "user", "content": [{"type": "image"}]}])"),
+            "messages[0].content[0].type is image, which is not supported here; this server takes texts only");
+}
+
+TEST(MessagesTurns, WhatAProviderRanBefore_IsCallsAndResults) {
+  const OrderedJson said = Said(R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": [
+      {"type": "redacted_thinking", "data": "x"},
+      {"type": "server_tool_use", "id": "i", "name": "web_search", "input": {"query": "q"}},
+      {"type": "web_search_tool_result", "tool_use_id": "i", "content": [{"type": "web_search_result", "title": "t"}]},
+      {"type": "text", "text": "so"}]}, {"role": "user", "content": "r"}])");
+  ASSERT_EQ(said.size(), 5u);
+  EXPECT_EQ(said[1]["tool_calls"][0]["function"]["arguments"], R"({"query":"q"})");
+  EXPECT_EQ(said[2]["content"], R"([{"type":"web_search_result","title":"t"}])");
+  EXPECT_EQ(said[3]["content"], "so");
+}
+
+TEST(MessagesTurns, ALastTurnOfTheAssistant_BeginsTheAnswer) {
+  const MessagesRequest begun =
+      Read(R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "The answer is ("}])");
+  EXPECT_EQ(begun.chat["continue_final_message"], true);
+  EXPECT_FALSE(Read(kHi).chat.contains("continue_final_message"));
+  for (const std::string last : {R"("")", R"([{"type": "tool_use", "id": "i", "name": "f", "input": {}}])"}) {
+    EXPECT_EQ(
+        Fault(R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": )" + last + "}]"),
+        "messages must end with a turn of the user, or with the first words of the answer");
+  }
+  EXPECT_EQ(Fault(R"("output_config": {"format": {"type": "json_schema", "schema": {}}}, "messages": [
+                  {"role": "user", "content": "q"}, {"role": "assistant", "content": "{"}])"),
+            "messages must end with a turn of the user where a format of the answer is asked for");
+}
+
+}  // namespace
+}  // namespace quire
