@@ -431,7 +431,8 @@ class DoorsTest(FlagCase):
             self.assertIn("text/html", response.headers["Content-Type"])
         with Server("--no-chat-page", model=TINY) as server:
             self.assertIs(server.get("/admin/status", admin=True)["settings"]["chat_page"], False)
-            for path in ("/", "/chat", "/web/chat/main.js", "/web/shared/base.css"):
+            self.assertEqual(server.get("/"), {})  # agents ask whether the server is there
+            for path in ("/chat", "/web/chat/main.js", "/web/shared/base.css"):
                 with self.assertRaises(urllib.error.HTTPError) as refused:
                     urllib.request.urlopen(server.url + path, timeout=20)
                 self.assertEqual(refused.exception.code, 404)
