@@ -1,0 +1,310 @@
+"""What runs a coding agent, unchanged, against Quire: a network namespace without a way out, a server of two workers, a proxy
+that leaves the model one answer for each turn, a worker killed in the middle, and a report. An agent is a subclass of Agent
+(README.md)."""
+import ctypes
+import fcntl
+import http.client
+import http.server
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+INSIDE = "QUIRE_AGENTS_INSIDE"  # set in the process that is in the namespace
+PACKAGES = os.path.join(ROOT, "build", "agents")
+
+
+class Call:
+    """A turn in which the agent's own tool is called with these arguments."""
+
+    def __init__(self, tool, **arguments):
+        self.tool, self.arguments = tool, arguments
+
+    @property
+    def schema(self):
+        properties = {name: {"const": value} for name, value in self.arguments.items()}
+        return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+class Say:
+    """A turn in which the model answers with this text; the agent ends."""
+
+    def __init__(self, text):
+        self.text = text
+
+
+class Agent:
+    """One agent. `turns`: what is forced, turn by turn; `wanted`: files by name with their content when it has ended."""
+
+    name = None
+    package = None      # of requirements.txt
+    path = None         # of the requests that are turns
+    turns = ()
+    wanted = {}
+    server_flags = ()
+
+    def version(self, site):
+        raise NotImplementedError
+
+    def start(self, site, home, work, url):
+        """(argv, environment) of the agent at its task. site: where packages are; home: an empty folder of its own; work: the
+        folder that it works in; url: of the server, without a path."""
+        raise NotImplementedError
+
+    # Its dialect. A forced call is one of a tool that stands for the turn alone, whose schema allows one value: all of these
+    # tools are offered in every request, so that prompts begin alike, and the agent sees and sends the name that it knows.
+
+    def done(self, body):
+        """How many forced calls the conversation of this request holds."""
+        raise NotImplementedError
+
+    def force(self, body, number, turn, token):
+        """Changes the request, so that the answer is the turn's. token: of how the text of a Say begins."""
+        raise NotImplementedError
+
+    def restore(self, event):
+        """Changes an event of the answer, so that it names the agent's own tool. True: it brings a piece of the answer."""
+        raise NotImplementedError
+
+    def usage(self, event):
+        """(tokens of the prompt, of them from the cache) where the event tells them; else None."""
+        raise NotImplementedError
+
+
+def stands_for(number):
+    """The name of the tool of turn `number`, from 1."""
+    return f"t{number:02}"
+
+
+def enter_namespace():
+    """Becomes a process in a network namespace that has only its own loopback."""
+    if os.environ.get(INSIDE):
+        _loopback_up()
+        names = [name for _, name in socket.if_nameindex()]
+        assert names == ["lo"], f"a namespace with {names} may have a way out"
+        return
+    flags = ["-n"] if os.geteuid() == 0 else ["-r", "-n"]
+    os.environ[INSIDE] = "1"
+    os.execvp("unshare", ["unshare", *flags, sys.executable, *sys.argv])
+
+
+def _loopback_up():
+    get_flags, set_flags, up = 0x8913, 0x8914, 1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sh14x", b"lo", 0)
+        flags = struct.unpack("16sh14x", fcntl.ioctl(control, get_flags, request))[1]
+        fcntl.ioctl(control, set_flags, struct.pack("16sh14x", b"lo", flags | up))
+
+
+def install():
+    """A folder with what requirements.txt pins by hash; it is filled once."""
+    requirements = os.path.join(ROOT, "tests", "agents", "requirements.txt")
+    mark = os.path.join(PACKAGES, "requirements.txt")
+    with open(requirements, encoding="utf-8") as f:
+        wanted = f.read()
+    if not os.path.exists(mark) or open(mark, encoding="utf-8").read() != wanted:
+        shutil.rmtree(PACKAGES, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--require-hashes",
+                        "--target", PACKAGES, "-r", requirements], check=True)
+        shutil.copy(requirements, mark)
+    return PACKAGES
+
+
+class Turns:
+    """What the proxy saw, turn by turn."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.rows = []       # of turns
+        self.failures = []   # (method, path, status, text) of every answer of 400 or more
+        self.others = []     # (method, path) of requests that are no turns
+
+
+class Proxy(http.server.ThreadingHTTPServer):
+    """Between the agent and the server. in_turn(number) is called once the answer to that turn has begun."""
+
+    daemon_threads = True
+
+    def __init__(self, agent, server, in_turn):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.agent, self.server_port, self.in_turn, self.turns = agent, server.port, in_turn, Turns()
+        self.tokens = {number: _first_token(server, turn.text) for number, turn in enumerate(agent.turns, 1) if isinstance(turn, Say)}
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+def _first_token(server, text):
+    status, answer = server.post("/tokenize", {"prompt": text, "add_special_tokens": False})
+    assert status == 200, answer
+    return answer["tokens"][0]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        self.forward()
+
+    do_HEAD = do_DELETE = do_POST = do_GET
+
+    def forward(self):
+        proxy, agent = self.server, self.server.agent
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        number = None
+        if self.command == "POST" and self.path.split("?")[0] == agent.path:
+            body = json.loads(raw)
+            number = agent.done(body) + 1
+            agent.force(body, number, agent.turns[number - 1] if number <= len(agent.turns) else None, proxy.tokens.get(number))
+            raw = json.dumps(body).encode()
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "content-length", "connection", "accept-encoding")}
+        began = time.monotonic()
+        upstream = http.client.HTTPConnection("127.0.0.1", proxy.server_port, timeout=600)
+        upstream.request(self.command, self.path, raw or None, headers)
+        response = upstream.getresponse()
+        self.send_response(response.status)
+        for name, value in response.getheaders():
+            if name.lower() not in ("transfer-encoding", "content-length", "connection"):
+                self.send_header(name, value)
+        self.send_header("Connection", "close")
+        self.close_connection = True
+        self.end_headers()
+        if response.status >= 400 or number is None:
+            self.pass_on(response)
+        else:
+            self.stream(response, number, began)
+        upstream.close()
+
+    def pass_on(self, response):
+        text = response.read()
+        with self.server.turns.lock:
+            self.server.turns.others.append((self.command, self.path))
+            if response.status >= 400:
+                self.server.turns.failures.append((self.command, self.path, response.status, text.decode(errors="replace")[:500]))
+        self.wfile.write(text)
+
+    def stream(self, response, number, began):
+        agent = self.server.agent
+        first, used = None, (0, 0)
+        while line := response.readline():
+            if line.startswith(b"data: {"):
+                event = json.loads(line[6:])
+                if agent.restore(event) and first is None:
+                    first = time.monotonic() - began
+                    self.server.in_turn(number)
+                used = agent.usage(event) or used
+                line = b"data: " + json.dumps(event).encode() + b"\n"
+            self.wfile.write(line)
+            self.wfile.flush()
+        with self.server.turns.lock:
+            self.server.turns.rows.append((number, *used, first or 0.0, time.monotonic() - began))
+
+
+class Run:
+    """What came of one run of an agent."""
+
+    def __init__(self, agent, version, turns, status, output, files, killed, seconds, losses):
+        self.agent, self.version, self.rows = agent, version, sorted(turns.rows)
+        self.failures, self.others = turns.failures, turns.others
+        self.status, self.output, self.files, self.killed, self.seconds, self.losses = status, output, files, killed, seconds, losses
+
+    def shares(self):
+        """The share of the prompt that came from the cache, from turn 2 on."""
+        return [cached / prompt for number, prompt, cached, *_ in self.rows if number > 1 and prompt]
+
+    def faults(self, least_share=0.95):
+        """What is not as it should be, in words."""
+        faults = []
+        if self.status != 0:
+            faults.append(f"exit status {self.status}")
+        if self.failures:
+            faults.append(f"answers of 400 or more: {self.failures}")
+        if [row[0] for row in self.rows] != list(range(1, len(self.agent.turns) + 1)):
+            faults.append(f"turns {[row[0] for row in self.rows]}, wanted 1 to {len(self.agent.turns)}")
+        if self.files != self.agent.wanted:
+            faults.append(f"files {self.files}, wanted {self.agent.wanted}")
+        if not self.killed or not self.losses:
+            faults.append("no worker was killed")
+        low = [f"{share:.3f}" for share in self.shares() if share < least_share]
+        if low:
+            faults.append(f"shares of cached tokens below {least_share}: {low}")
+        return faults
+
+    def table(self):
+        lines = ["| turn | prompt tokens | from the cache | share | first piece, s | whole, s |", "| --- | --- | --- | --- | --- | --- |"]
+        for number, prompt, cached, first, whole in self.rows:
+            share = f"{100 * cached / prompt:.1f} %" if prompt else ""
+            mark = " (a worker killed)" if number == self.killed else ""
+            lines.append(f"| {number}{mark} | {prompt} | {cached} | {share} | {first:.2f} | {whole:.2f} |")
+        return "\n".join(lines)
+
+    def report(self):
+        shares = self.shares()
+        faults = self.faults()
+        least = f"{100 * min(shares):.1f} %" if shares else "none"
+        middle = f"{statistics.median(row[3] for row in self.rows[1:]):.2f} s" if len(self.rows) > 1 else "none"
+        return "\n".join([
+            f"## {self.agent.name} {self.version}", "",
+            f"{len(self.rows)} of {len(self.agent.turns)} turns, exit status {self.status}, {len(self.failures)} answers of 400 or more, "
+            f"{self.losses} loss of the workers survived, files {'as wanted' if self.files == self.agent.wanted else 'NOT as wanted'}; "
+            f"{self.seconds:.0f} s. Least share from the cache from turn 2 on: {least}. Median time to the first piece from turn 2 on: {middle}.", "",
+            self.table(), "", "Faults: " + ("; ".join(faults) if faults else "none") + "."])
+
+
+def run(agent, model, *, kill_in=10, seconds=1200):
+    """Runs the agent at its task. Must be called in the namespace (enter_namespace), with packages installed."""
+    from server import Server
+    site = PACKAGES
+    killed = []
+
+    with tempfile.TemporaryDirectory(prefix="quire-agent-") as folder, Server(*agent.server_flags, model=model) as server:
+        def in_turn(number):
+            if number == kill_in and not killed:
+                killed.append(number)
+                os.kill(server.worker_pids()[1], signal.SIGKILL)
+
+        home, work = os.path.join(folder, "home"), os.path.join(folder, "work")
+        os.mkdir(home)
+        os.mkdir(work)
+        proxy = Proxy(agent, server, in_turn)
+        argv, env = agent.start(site, home, work, proxy.url)
+        began = time.monotonic()
+        process = subprocess.Popen(argv, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=_die_with_parent)
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+        took = time.monotonic() - began
+        losses = len(server.get("/admin/status", admin=True)["losses"])
+        proxy.shutdown()
+        return Run(agent, agent.version(site), proxy.turns, process.returncode, output, _files(work), killed[0] if killed else None, took, losses)
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _files(folder):
+    """Regular files by name with their content; what begins with a dot is the agent's own."""
+    found = {}
+    for base, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if not name.startswith("."):
+                path = os.path.join(base, name)
+                with open(path, encoding="utf-8", errors="replace") as f:
+                    found[os.path.relpath(path, folder)] = f.read()
+    return found
