@@ -37,7 +37,7 @@ OWNERS = {
     r"xgrammar|dlpack": {"comm/grammar/grammar_compiler.cc"},
     r"zlib": {"coordinator/journal/record_ring.cc"},
     r"sodium": {"comm/wire/messages.cc", "comm/wire/curve_server.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/launch/deployment.cc",
-                "coordinator/api/access/client_id.cc", "coordinator/api/openai/pooled_answer.cc", "coordinator/text/keyed_hash.cc", "coordinator/text/tokenizer_json_steps.cc", "comm/grammar/grammar_source.cc", "coordinator/main.cc", "comm/model/model_files.cc", "comm/model/checksums.cc",
+                "coordinator/api/access/client_id.cc", "coordinator/api/openai/pooled_answer.cc", "coordinator/api/requests/sealed_text.cc", "coordinator/text/keyed_hash.cc", "coordinator/text/tokenizer_json_steps.cc", "comm/grammar/grammar_source.cc", "coordinator/main.cc", "comm/model/model_files.cc", "comm/model/checksums.cc",
                 "worker/serve/worker.cc", "comm/base/secret_file.cc", "coordinator/api/access/api_keys.cc"},
     r"prometheus": {"coordinator/metrics/series.h", "coordinator/metrics/metrics.cc"},
     r"CLI/": {"coordinator/main.cc", "coordinator/cli/command.h", "coordinator/cli/command_line.h", "coordinator/cli/completion.h", "coordinator/bench/commands.cc", "coordinator/cli/serve_flags.cc", "worker/serve/main.cc",

@@ -1,17 +1,21 @@
 // The Responses API's requests as those of chat that say the same, and what is kept of answers.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "coordinator/api/openai/response_store.h"
 #include "coordinator/api/openai/responses_answer.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/responses_request.h"
+#include "coordinator/api/requests/sealed_text.h"
 
 namespace quire {
 namespace {
 
-std::string NoConversation(const std::string& id) { throw ApiError(404, "no " + id, "previous_response_id"); }
+std::string NoConversation(const std::string& id, const std::string&) {
+  throw ApiError(404, "no " + id, "previous_response_id");
+}
 
-ResponsesRequest Read(const std::string& text, const FindConversation& find = NoConversation) {
+ResponsesRequest Read(const std::string& text, const FindKept& find = NoConversation) {
   return ChatOfResponses(OrderedJson::parse(text), find);
 }
 
@@ -61,8 +65,9 @@ TEST(ResponsesRequestTest, CallsAndReasoningGoIntoTheAssistantsMessages) {
 }
 
 TEST(ResponsesRequestTest, ConversationsGoOnWithoutTheirInstructions) {
-  const auto find = [](const std::string& id) {
+  const auto find = [](const std::string& id, const std::string& item_id) {
     EXPECT_EQ(id, "resp_1");
+    EXPECT_EQ(item_id, "");
     return std::string(R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])");
   };
   const ResponsesRequest request =
@@ -83,14 +88,292 @@ TEST(ResponsesRequestTest, FaultsNameTheirPlace) {
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "prompt_cache_key": {}})"), "prompt_cache_key must be a string");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "max_tool_calls": "1"})"), "max_tool_calls must be an integer");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "parallel_tool_calls": 1})"), "parallel_tool_calls must be true or false");
-  EXPECT_EQ(ResponsesFault(R"({"input": "x", "include": "all"})"), "include is not supported by this server");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "include": "all"})"), "include must be a list");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "include": ["all"]})"),
+            "include[0] is all, which is not supported by this server");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "client_metadata": "m"})"), "client_metadata must be an object");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "reasoning": "low"})"), "reasoning must be an object");
   EXPECT_EQ(ResponsesFault(R"({"input": [{"role": "user"}]})"), "input[0].content is missing");
   EXPECT_EQ(ResponsesFault(R"({"input": [{"type": "function_call", "name": "f"}]})"), "input[0].call_id is missing");
-  EXPECT_EQ(ResponsesFault(R"({"input": [{"type": "reasoning", "encrypted_content": "x"}]})"),
-            "input[0].encrypted_content is not supported by this server");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "text": {"format": {"type": "text", "name": "x"}}})"),
             "text.format.name is not supported by this server");
+}
+
+std::string Repeated(const std::string& text, size_t times) {
+  std::string out;
+  for (size_t i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+/// Messages that a request's items become.
+OrderedJson MessagesOf(const std::string& items, const FindKept& find = NoConversation) {
+  return Read(R"({"input": )" + items + "}", find).chat["messages"];
+}
+
+TEST(ResponsesRequestTest, NamespacesBecomeFunctionsWhoseClientsNamesAreKept) {
+  const ResponsesRequest request = Read(R"({"input": "x", "tools": [
+      {"type": "function", "name": "f", "defer_loading": true},
+      {"type": "namespace", "name": "mcp__notes", "description": "d", "tools": [
+        {"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": false}]},
+      {"type": "namespace", "name": "ends__", "tools": [{"type": "custom", "name": "say"}]},
+      {"type": "web_search", "external_web_access": true}, {"type": "web_search_preview_2025_03_11"},
+      {"type": "mcp", "server_url": "u"}, {"type": "tool_search", "execution": "client", "parameters": {}}],
+      "tool_choice": {"type": "function", "namespace": "mcp__notes", "name": "add"}})");
+  std::vector<std::string> names;
+  for (const OrderedJson& tool : request.chat["tools"]) names.push_back(tool["function"]["name"]);
+  EXPECT_EQ(names, (std::vector<std::string>{"f", "mcp__notes__add", "ends__say", "tool_search"}));
+  EXPECT_EQ(request.chat["tool_choice"]["function"]["name"], "mcp__notes__add");
+  EXPECT_EQ(request.terms.tools, (ResponseTools{{"mcp__notes__add", {ResponseTool::kFunction, "add", "mcp__notes"}},
+                                                {"ends__say", {ResponseTool::kCustom, "say", "ends__"}},
+                                                {"tool_search", {ResponseTool::kSearch, "tool_search", ""}}}));
+}
+
+TEST(ResponsesRequestTest, CustomToolsTakeATextThatKeepsToTheirGrammar) {
+  const OrderedJson tools =
+      Read(R"({"input": "x", "tools": [{"type": "custom", "name": "a", "format": {"type": "text"}},
+      {"type": "custom", "name": "b", "description": "B.", "format": {"type": "grammar", "syntax": "regex",
+         "definition": "a+"}},
+      {"type": "custom", "name": "c", "format": {"type": "grammar", "syntax": "lark",
+         "definition": "start: \"x\" LF?\n%import common.LF"}}]})")
+          .chat["tools"];
+  const auto input = [&](size_t i) { return tools[i]["function"]["parameters"]["properties"]["input"]; };
+  EXPECT_EQ(input(0), OrderedJson({{"type", "string"}}));
+  EXPECT_FALSE(tools[0]["function"].contains("strict"));
+  EXPECT_EQ(tools[1]["function"]["description"], "B. The text goes into the argument input.");
+  EXPECT_EQ(input(1)["pattern"], "^(?:a+)$");
+  EXPECT_EQ(tools[1]["function"]["strict"], true);
+  EXPECT_EQ(input(2)["pattern"], "^(?:(?:(?:x)\\n?))$");
+  EXPECT_EQ(input(2)["description"], "A text of this lark grammar:\nstart: \"x\" LF?\n%import common.LF");
+}
+
+TEST(ResponsesRequestTest, AllowedToolsAreTheOnlyOnes) {
+  const std::string tools = R"("tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"},
+      {"type": "web_search"}], )";
+  const OrderedJson chat = Read(R"({"input": "x", )" + tools + R"("tool_choice": {"type": "allowed_tools",
+      "mode": "required", "tools": [{"type": "custom", "name": "c"}, {"type": "web_search"}]}})")
+                               .chat;
+  EXPECT_EQ(chat["tools"].size(), 1u);
+  EXPECT_EQ(chat["tools"][0]["function"]["name"], "c");
+  EXPECT_EQ(chat["tool_choice"], "required");
+  const auto fault = [&](const std::string& choice) {
+    return ResponsesFault(R"({"input": "x", )" + tools + R"("tool_choice": )" + choice + "}");
+  };
+  EXPECT_EQ(fault(R"({"type": "web_search"})"), "tool_choice.type asks for web_search, which this server does not run");
+  EXPECT_EQ(fault(R"({"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]})"),
+            "tool_choice.tools name none that this server's model can call, and one has to be called");
+  EXPECT_EQ(fault(R"({"type": "function", "name": "c"})"), "tool_choice.name names no function among the tools");
+  EXPECT_EQ(fault(R"({"type": "custom", "name": "f"})"), "tool_choice.name names no custom tool among the tools");
+  EXPECT_EQ(fault(R"({"type": "nonsense"})").substr(0, 28), "tool_choice.type is nonsense");
+}
+
+TEST(ResponsesRequestTest, ToolsThatNobodyKnowsOrThatAreThereTwiceAreRefused) {
+  const auto fault = [](const std::string& tools) {
+    return ResponsesFault(R"({"input": "x", "tools": [)" + tools + "]}");
+  };
+  EXPECT_EQ(fault(R"({"type": "teleport"})").substr(0, 25), "tools[0].type is teleport");
+  EXPECT_EQ(fault(R"({"type": "function", "name": "f"}, {"type": "custom", "name": "f"})"),
+            "tools[1].name is there twice, as f");
+  EXPECT_EQ(
+      fault(R"({"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f g"}]})").substr(0, 22),
+      "tools[0].tools[0].name");
+  EXPECT_EQ(fault(R"({"type": "function", "name": "f", "sorcery": 1})"),
+            "tools[0].sorcery is not supported by this server");
+  EXPECT_EQ(
+      fault(R"({"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "ebnf", "definition": ""}})"),
+      "tools[0].format.syntax must be lark or regex");
+}
+
+TEST(ResponsesRequestTest, ItemsOfEveryKindBecomeMessages) {
+  EXPECT_EQ(MessagesOf(R"([{"role": "user", "content": "go"},
+      {"type": "function_call", "namespace": "n", "name": "f", "arguments": "{}", "call_id": "1"},
+      {"type": "custom_tool_call", "name": "c", "input": "a\"b", "call_id": "2"},
+      {"type": "local_shell_call", "id": "l", "call_id": "3", "status": "completed",
+        "action": {"type": "exec", "command": ["ls"]}},
+      {"type": "tool_search_call", "call_id": "4", "execution": "client", "arguments": {"query": "q"}},
+      {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_text", "text": "t"},
+        {"type": "input_image", "image_url": "data:"}]},
+      {"type": "custom_tool_call_output", "call_id": "2", "output": "done"},
+      {"type": "local_shell_call_output", "id": "3", "output": "files"},
+      {"type": "tool_search_output", "call_id": "4", "status": "completed", "execution": "client", "tools": [
+        {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "g"}]},
+        {"type": "function", "name": "h"}]},
+      {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "q"}},
+      {"type": "mcp_list_tools", "server_label": "s", "tools": []},
+      {"type": "message", "role": "assistant", "phase": "commentary", "content": [{"type": "output_text",
+        "text": "end"}], "internal_chat_message_metadata_passthrough": {"turn_id": "t"}}])"),
+            OrderedJson::parse(R"([{"role": "user", "content": "go"},
+      {"role": "assistant", "content": "", "tool_calls": [
+        {"id": "1", "type": "function", "function": {"name": "n__f", "arguments": "{}"}},
+        {"id": "2", "type": "function", "function": {"name": "c", "arguments": "{\"input\":\"a\\\"b\"}"}},
+        {"id": "3", "type": "function", "function": {"name": "local_shell",
+          "arguments": "{\"type\":\"exec\",\"command\":[\"ls\"]}"}},
+        {"id": "4", "type": "function", "function": {"name": "tool_search", "arguments": "{\"query\":\"q\"}"}}]},
+      {"role": "tool", "content": "t[an image left out: this model reads text only]", "tool_call_id": "1"},
+      {"role": "tool", "content": "done", "tool_call_id": "2"},
+      {"role": "tool", "content": "files", "tool_call_id": "3"},
+      {"role": "tool", "content": "These tools can be called now: n__g, h", "tool_call_id": "4"},
+      {"role": "assistant", "content": "", "tool_calls": [{"id": "w", "type": "function", "function": {
+        "name": "web_search", "arguments": "{\"type\":\"search\",\"query\":\"q\"}"}}]},
+      {"role": "tool", "content": "completed", "tool_call_id": "w"},
+      {"role": "assistant", "content": "end"}])"));
+}
+
+TEST(ResponsesRequestTest, ToolsThatWereFoundOrAddedCanBeCalled) {
+  const OrderedJson chat = Read(R"({"tools": [{"type": "function", "name": "f"}], "input": [
+      {"type": "additional_tools", "role": "developer", "id": "a", "tools": [{"type": "namespace", "name": "n",
+        "description": "", "tools": [{"type": "custom", "name": "exec"}]}]},
+      {"role": "user", "content": "go"},
+      {"type": "tool_search_output", "call_id": "1", "tools": [{"type": "function", "name": "f"},
+        {"type": "function", "name": "g", "defer_loading": true}]}]})")
+                               .chat;
+  std::vector<std::string> names;
+  for (const OrderedJson& tool : chat["tools"]) names.push_back(tool["function"]["name"]);
+  EXPECT_EQ(names, (std::vector<std::string>{"f", "n__exec", "g"}));
+}
+
+TEST(ResponsesRequestTest, ThoughtsComeBackInEveryForm) {
+  const auto thoughts = [](const std::string& item) {
+    return MessagesOf(R"([{"role": "user", "content": "q"}, )" + item +
+                      R"(, {"role": "assistant", "content": "a"}])")[1]
+        .value("reasoning_content", "none");
+  };
+  const std::string sealed = SealText(R"(h\"m)");
+  EXPECT_EQ(thoughts(R"({"type": "reasoning", "summary": [], "encrypted_content": ")" + sealed + R"("})"), "h\"m");
+  EXPECT_EQ(thoughts(R"({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "t"}],
+      "encrypted_content": ")" +
+                     sealed + R"("})"),
+            "t");
+  EXPECT_EQ(thoughts(R"({"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}],
+      "encrypted_content": "gAAAAA"})"),
+            "s");
+  EXPECT_EQ(thoughts(R"({"type": "reasoning", "summary": [], "content": [], "encrypted_content": "gAAAAA"})"), "none");
+  EXPECT_EQ(thoughts(R"({"type": "reasoning", "summary": [], "encrypted_content": ")" + SealText("\xff") + R"("})"),
+            "none")
+      << "what is no text any more";
+}
+
+TEST(ResponsesRequestTest, ReferencesAreTheItemsThatWereKept) {
+  const auto find = [](const std::string& response_id, const std::string& item_id) -> std::string {
+    EXPECT_EQ(response_id, "resp_0123456789abcdef");
+    if (item_id == "msg_0123456789abcdef00") return R"({"type":"message","role":"assistant","content":"kept"})";
+    throw ApiError(404, "no item " + item_id, "input");
+  };
+  const std::string refer = R"({"type": "item_reference", "id": "msg_0123456789abcdef00"})";
+  EXPECT_EQ(MessagesOf("[" + refer + "]", find), OrderedJson::parse(R"([{"role": "assistant", "content": "kept"}])"));
+  EXPECT_THROW(MessagesOf(R"([{"type": "item_reference", "id": "msg_0123456789abcdef01"}])", find), ApiError);
+  EXPECT_THROW(MessagesOf("[" + refer + "," + refer + "]", find), ApiError) << "would multiply what is kept";
+}
+
+TEST(ResponsesRequestTest, ItemsThatCannotBeReadSayWhy) {
+  const auto fault = [](const std::string& item) { return ResponsesFault(R"({"input": [)" + item + "]}"); };
+  for (const char* type : {"compaction", "context_compaction", "compaction_trigger", "image_generation_call",
+                           "computer_call", "computer_call_output"}) {
+    const std::string words = fault(fmt::format(R"({{"type": "{}"}})", type));
+    EXPECT_EQ(words.find(fmt::format("input[0].type is {}: it ", type)), 0u) << words;
+  }
+  EXPECT_EQ(fault(R"({"type": "hologram"})"), "input[0].type is hologram, which is not known here");
+  EXPECT_EQ(fault(R"({"type": "function_call_output", "output": "x"})"), "input[0].call_id is missing");
+  EXPECT_EQ(fault(R"({"role": "user", "content": [{"type": "input_image"}]})").substr(0, 43),
+            "input[0].content[0].type is input_image; on");
+}
+
+TEST(ResponsesRequestTest, SettingsOfAgentsThatAskForNothingPass) {
+  const OrderedJson chat = Read(R"({"input": "x", "client_metadata": {"session_id": "s", "n": 1}, "truncation": "auto",
+      "include": ["reasoning.encrypted_content", "web_search_call.action.sources"], "text": {"verbosity": "low"},
+      "reasoning": {"summary": "detailed", "context": "all_turns"}, "prompt_cache_key": "k"})")
+                               .chat;
+  EXPECT_EQ(chat, OrderedJson::parse(R"({"messages": [{"role": "user", "content": "x"}]})"));
+  EXPECT_TRUE(Read(R"({"input": "x", "include": ["reasoning.encrypted_content"]})").terms.seals);
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "reasoning": {"summary": "long"}})"),
+            "reasoning.summary must be auto, concise or detailed");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "text": {"verbosity": "loud"}})"),
+            "text.verbosity must be low, medium or high");
+}
+
+/// Whole and streamed items of an answer with these parts.
+void ExpectItems(const AnswerParts& parts, AnswerChoice choice, ResponseTools tools, const OrderedJson& items,
+                 std::vector<std::string> events) {
+  const ResponseTerms terms{R"("user":null)", "[1]", false, true, std::move(tools)};
+  choice.finished = FinishReason::kStop;
+  ResponsesForm whole({"resp_0123456789abcdef", "m", 5}, terms, ToolFormat::kNone, {});
+  const auto answer = whole.Whole(std::move(choice), {7, 3, 2});
+  const size_t most = answer->most_bytes();
+  const OrderedJson given = OrderedJson::parse(answer->Next(SIZE_MAX));
+  EXPECT_LE(answer->made_bytes(), most);
+  ResponsesForm streamed({"resp_0123456789abcdef", "m", 5}, terms, ToolFormat::kNone, {});
+  std::string text = streamed.Opening({})->Next(SIZE_MAX);
+  CallEvent event;
+  event.finished = FinishReason::kStop;
+  for (const AnswerPart& part : parts) text += streamed.Delta({part}, event);
+  const auto ending = streamed.Ending({7, 3, 2});
+  while (!ending->done()) {
+    const size_t at_most = ending->most_bytes();
+    text += ending->Next(1);
+    EXPECT_LE(ending->made_bytes(), at_most);
+  }
+  std::vector<std::string> names;
+  OrderedJson last;
+  for (size_t at = 0; (at = text.find("data: ", at)) != std::string::npos; ++at) {
+    const OrderedJson one = OrderedJson::parse(text.substr(at + 6, text.find('\n', at) - at - 6));
+    names.push_back(one["type"].get<std::string>().substr(9));
+    last = one;
+  }
+  EXPECT_EQ(std::vector<std::string>(names.begin() + 2, names.end() - 1), events);
+  for (OrderedJson output : {given["output"], last["response"]["output"]}) {
+    for (OrderedJson& item : output) {
+      EXPECT_EQ(item["id"].get<std::string>().find("_0123456789abcdef0"), item["id"].get<std::string>().find('_'));
+      item.erase("id");
+      item.erase("status");
+      item.erase("call_id");
+    }
+    EXPECT_EQ(output, items) << output.dump();
+  }
+}
+
+TEST(ResponsesAnswerTest, CallsComeUnderTheNamesThatClientsKnow) {
+  const ResponseTools tools = {{"n__f", {ResponseTool::kFunction, "f", "n"}},
+                               {"n__say", {ResponseTool::kCustom, "say", "n"}},
+                               {"tool_search", {ResponseTool::kSearch, "tool_search", ""}}};
+  const std::string say = R"({"input": "a\"b\n"})", query = R"({"query": "q"})";
+  AnswerChoice choice;
+  choice.calls = {{"call_1", "n__f", "{}"}, {"call_2", "n__say", say}, {"call_3", "tool_search", query}};
+  ExpectItems({{AnswerPart::kCall, "n__f", 0},
+               {AnswerPart::kArguments, "{}", 0},
+               {AnswerPart::kCall, "n__say", 1},
+               {AnswerPart::kArguments, say.substr(0, 5), 1},
+               {AnswerPart::kArguments, say.substr(5), 1},
+               {AnswerPart::kCall, "tool_search", 2},
+               {AnswerPart::kArguments, query, 2}},
+              choice, tools, OrderedJson::parse(R"([
+      {"type": "function_call", "namespace": "n", "name": "f", "arguments": "{}"},
+      {"type": "custom_tool_call", "namespace": "n", "name": "say", "input": "a\"b\n"},
+      {"type": "tool_search_call", "execution": "client", "arguments": {"query": "q"}}])"),
+              {"output_item.added", "function_call_arguments.delta", "function_call_arguments.done", "output_item.done",
+               "output_item.added", "custom_tool_call_input.delta", "custom_tool_call_input.done", "output_item.done",
+               "output_item.added", "output_item.done"});
+}
+
+TEST(ResponsesAnswerTest, SealedThoughtsComeWithTheItem) {
+  AnswerChoice choice;
+  choice.reasoning = std::string(1000, '"');
+  const std::string sealed = SealText(Repeated(R"(\")", 1000));
+  ExpectItems(
+      {{AnswerPart::kReasoning, choice.reasoning, -1}}, choice, {},
+      OrderedJson::array({{{"type", "reasoning"},
+                           {"summary", OrderedJson::array()},
+                           {"content", OrderedJson::array({{{"type", "reasoning_text"}, {"text", choice.reasoning}}})},
+                           {"encrypted_content", sealed}}}),
+      {"output_item.added", "content_part.added", "reasoning_text.delta", "reasoning_text.done", "content_part.done",
+       "output_item.done"});
+}
+
+TEST(ResponsesAnswerTest, TheTextOfACustomToolThatIsCutIsWhatThereIs) {
+  EXPECT_EQ(CustomInputOf(R"({"input": "abc"})"), "abc");
+  EXPECT_EQ(CustomInputOf(R"({"input": "ab)"), "ab");
+  EXPECT_EQ(CustomInputOf(R"({"input": "ab\)"), "ab");
+  EXPECT_EQ(CustomInputOf(R"({"input": "ab\u00)"), "ab");
+  EXPECT_EQ(CustomInputOf(R"({"inp)"), R"({"inp)");
+  EXPECT_EQ(CustomInputOf(R"({"patch": "abc"})"), R"({"patch": "abc"})") << "nothing of what the model says is lost";
 }
 
 TEST(ResponsesAnswerTest, WhatIsKeptGoesOnAndIsWhatWasGiven) {
@@ -102,8 +385,8 @@ TEST(ResponsesAnswerTest, WhatIsKeptGoesOnAndIsWhatWasGiven) {
   };
   for (const size_t length : {size_t{3}, size_t{2000}}) {
     const std::string settings = R"("user":")" + std::string(1000, 'u') + '"';
-    ResponsesForm form({"resp_1", "m", 5}, {settings, R"([{"role":"user","content":"a"}])", true}, ToolFormat::kNone,
-                       keep);
+    ResponsesForm form({"resp_1", "m", 5}, {settings, R"([{"role":"user","content":"a"}])", true, false, {}},
+                       ToolFormat::kNone, keep);
     EXPECT_GE(form.repeated_bytes(), 1000);
     AnswerChoice choice;
     choice.text = std::string(length, '"');
@@ -126,7 +409,7 @@ TEST(ResponsesAnswerTest, WhatIsKeptGoesOnAndIsWhatWasGiven) {
 
 TEST(ResponsesAnswerTest, EndingsAreTheSameInPiecesOfAnySize) {
   const auto ending = [](size_t piece) {
-    ResponsesForm form({"resp_1", "m", 5}, {R"("user":null)", "[1]", false}, ToolFormat::kNone, {});
+    ResponsesForm form({"resp_1", "m", 5}, {R"("user":null)", "[1]", false, false, {}}, ToolFormat::kNone, {});
     CallEvent event;
     event.finished = FinishReason::kLength;
     std::string text = form.Opening({})->Next(SIZE_MAX);

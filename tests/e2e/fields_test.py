@@ -472,7 +472,7 @@ class CompletionTest(FieldCase):
     def test_what_says_nothing_about_the_answer_is_taken(self):
         plain = self.complete(logit_bias=ASCII)["choices"]
         with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
-            passed = re.findall(r"`(\w+)`", f.read().split("## Passed over")[1])
+            passed = re.findall(r"`(\w+)`", f.read().split("\n# ")[0].split("## Passed over")[1])
         for fields in (*({name: "x"} for name in passed), {"metadata": {"a": 1}}, {"suffix": ""}, {"tool_choice": "none"}, {"tools": []}):
             self.assertEqual(self.complete(logit_bias=ASCII, **fields)["choices"], plain, fields)
 
@@ -743,7 +743,7 @@ class CoverageTest(unittest.TestCase):
 
     def test_the_page_of_fields_lists_what_the_code_reads_and_refuses(self):
         with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
-            _, supported, refused, _ = f.read().split("\n## ")
+            _, supported, refused, _ = f.read().split("\n# ")[0].split("\n## ")
         rows = [line.split("|") for line in supported.splitlines() if line.startswith("| `")]
         listed = [name for row in rows for name in re.findall(r"`(\w+)`", row[1])]
         self.assertEqual(len(listed), len(set(listed)))
@@ -758,7 +758,26 @@ class CoverageTest(unittest.TestCase):
         known, passed = (set(re.findall(r'"(\w+)"', re.search(name + r"\[\] = \{(.*?)\};", source, re.S)[1])) for name in ("kOfGenerating", "kPassedOver"))
         self.assertEqual(known, set(TESTS) - {"messages", "prompt", "include_usage", "continuous_usage_stats"})
         with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
-            self.assertEqual(passed, set(re.findall(r"`(\w+)`", f.read().split("## Passed over")[1])))
+            self.assertEqual(passed, set(re.findall(r"`(\w+)`", f.read().split("\n# ")[0].split("## Passed over")[1])))
+
+
+    def test_the_page_lists_what_responses_read_and_refuse(self):
+        with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
+            fields, tools, items = re.findall(r"\| (field|tool|item of `input`) \|.*?\n((?:\|.*\n)+)", f.read().split("# Fields of /v1/responses")[1])
+        firsts = [set(re.findall(r"`([\w]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()))) for _, table in (fields, tools, items)]
+        source = {}
+        for name in ("responses_request", "response_tools", "response_items"):
+            with open(os.path.join(ROOT, "coordinator", "api", "requests", name + ".cc"), encoding="utf-8") as f:
+                source[name] = f.read()
+        listed = {name: set(re.findall(r'"(\w+)"', re.search(name + r"(?:\[\])? = \{(.*?)\};", text, re.S)[1]))
+                  for text, names in ((source["responses_request"], ("kHarmless", "kTranslated")), (source["response_tools"], ("kOfProviders",)), (source["response_items"], ("kOutputs",)))
+                  for name in names}
+        for_nothing = set(re.findall(r'name == "(\w+)"', source["responses_request"]))
+        self.assertEqual(firsts[0], listed["kHarmless"] | listed["kTranslated"] | for_nothing)
+        self.assertEqual(firsts[1], listed["kOfProviders"] | {"function", "namespace", "custom", "tool_search"})
+        first_of_rows = set(re.findall(r'^ *(?:const [^=]*= )?\{+"(\w+)", *(?:"|kTool|\n)', source["response_items"], re.M))
+        compared = set(re.findall(r'type == "(\w+)"', source["response_items"])) - {"input_image", "refusal"}  # those are of parts
+        self.assertEqual(firsts[2], listed["kOutputs"] | first_of_rows | compared)
 
 
 class UnknownFieldTest(FieldCase):

@@ -143,20 +143,24 @@ class FormTest(ResponsesCase):
         self.refused("input[0] must be an object", "input", input=[5])
         self.refused("input[0].role must be", "input", input=[{"role": "robot", "content": "x"}])
         self.refused("input[0].content[0].type is input_image;", "input", input=[{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}])
-        self.refused("input[0].type is item_reference;", "input", input=[{"type": "item_reference", "id": "x"}])
+        self.refused("no item x is kept", "input", want=404, input=[{"type": "item_reference", "id": "x"}])
+        self.refused("input[0].type is compaction: it holds", "input", input=[{"type": "compaction", "encrypted_content": "x"}])
+        self.refused("input[0].type is hologram, which", "input", input=[{"type": "hologram"}])
         self.refused("max_output_tokens must be", "max_output_tokens", max_output_tokens=0)
         self.refused("This model's maximum context length is 512 tokens; max_output_tokens", "max_output_tokens", max_output_tokens=512)
         self.refused("This model's maximum context length", "input", input="x" * 5000)
         self.refused("tools", "tools", tools=[{"type": "function", "name": "f", "parameters": {"type": "object"}}])
-        self.refused("tools[0].type must be function", "tools", tools=[{"type": "web_search"}])
+        self.refused("tools[0].type is teleport;", "tools", tools=[{"type": "teleport"}])
+        self.refused("tool_choice.type asks for web_search,", "tool_choice", tools=[{"type": "web_search"}], tool_choice={"type": "web_search"})
+        self.refused("tool_choice asks for a call, but there are no tools", "tool_choice", tools=[{"type": "web_search"}], tool_choice="required")
         self.refused("text.format.type must be", "text", text={"format": {"type": "xml"}})
         self.refused("text.format.schema is missing", "text.format.schema", text={"format": {"type": "json_schema", "name": "x"}})
-        self.refused("text.verbosity", "text", text={"verbosity": "high"})
-        for field, value in {"background": True, "conversation": "conv_1", "prompt": {"id": "x"}, "truncation": "auto", "top_logprobs": 3,
-                             "include": ["message.output_text.logprobs"], "nonsense": 1, "moderation": {}}.items():
+        self.refused("text.verbosity must be", "text", text={"verbosity": "loud"})
+        for field, value in {"background": True, "conversation": "conv_1", "prompt": {"id": "x"}, "truncation": "half", "top_logprobs": 3, "nonsense": 1, "moderation": {}}.items():
             self.refused(field + " is not supported", field, **{field: value})
+        self.refused("include[0] is message.output_text.logprobs, which", "include", include=["message.output_text.logprobs"])
         self.refused("reasoning.effort is not read by this model", "reasoning.effort", reasoning={"effort": "high"})
-        self.refused("reasoning.summary", "reasoning", reasoning={"summary": "auto"})
+        self.refused("reasoning.summary must be", "reasoning", reasoning={"summary": "long"})
         for field in ("user", "safety_identifier", "prompt_cache_key"):
             self.refused(field + " takes at most 512 bytes", field, **{field: 513 * "x"})
         self.refused("metadata takes at most 16 members", "metadata", metadata={str(i): "" for i in range(17)})
@@ -166,7 +170,11 @@ class FormTest(ResponsesCase):
 
     def test_what_asks_for_nothing_passes(self):
         self.ask(background=False, truncation="disabled", include=["reasoning.encrypted_content"], reasoning={"effort": None}, top_logprobs=0, tools=[], tool_choice="auto",
-                 service_tier="auto", safety_identifier="s", prompt_cache_key="k", parallel_tool_calls=True, text={"format": {"type": "text"}, "verbosity": "medium"})
+                 service_tier="auto", safety_identifier="s", prompt_cache_key="k", parallel_tool_calls=True, text={"format": {"type": "text"}, "verbosity": "low"})
+        self.ask(truncation="auto", include=["web_search_call.action.sources"], reasoning={"summary": "auto", "context": "all_turns"}, client_metadata={"session_id": "s"},
+                 tools=[{"type": "web_search", "external_web_access": True}, {"type": "mcp", "server_url": "u"}])
+        self.ask(tools=[{"type": "web_search"}])
+        self.assertEqual(self.server.text().count("tools of the type web_search are left out"), 1)
 
 
 class StoreTest(ResponsesCase):
@@ -190,6 +198,17 @@ class StoreTest(ResponsesCase):
             self.assertEqual(request(self.server, method, path)[0], 404)
         self.refused("no response", "previous_response_id", want=404, previous_response_id=answer["id"])
         self.assertEqual(request(self.server, "GET", path + "?stream=true")[0], 400)
+
+    def test_items_of_kept_answers_can_be_referred_to(self):
+        first = self.ask(logit_bias=ONLY_A)
+        [item] = first["output"]
+        refer = {"type": "item_reference", "id": item["id"]}
+        again = self.ask(input=[{"role": "user", "content": "hi"}, refer, {"role": "user", "content": "more"}])
+        self.assertEqual(again["usage"]["input_tokens"], self.rendered(("user", "hi"), ("assistant", "AAAA"), ("user", "more")))
+        self.refused("input[2].id is referred to twice", "input", input=[{"role": "user", "content": "hi"}, refer, refer])
+        self.refused("no item msg_", "input", want=404, input=[{**refer, "id": item["id"][:-2] + "77"}])
+        request(self.server, "DELETE", "/v1/responses/" + first["id"])
+        self.refused("no item " + item["id"], "input", want=404, input=[refer])
 
     def test_what_is_not_to_be_kept_is_not(self):
         for answer in (self.ask(store=False), self.events(store=False)[-1]["response"]):
@@ -278,6 +297,52 @@ class CallsTest(ToolsCase):
         self.assertEqual(again["usage"]["input_tokens"], rendered["count"])
 
 
+class AgentsToolsTest(ToolsCase):
+    """Tools that are more than functions: the tiny model says what its grammar leaves it."""
+
+    SEARCH = {"type": "tool_search", "execution": "client", "description": "Finds tools.",
+              "parameters": {"type": "object", "properties": {"query": {"const": "notes"}}, "required": ["query"], "additionalProperties": False}}
+
+    def test_functions_of_a_namespace_are_called_under_their_own_names(self):
+        tools = [{"type": "namespace", "name": "mcp__sky", "description": "", "tools": self.CERTAIN}, {"type": "web_search"}]
+        answer, events = self.both(max_output_tokens=900, temperature=4, seed=1, tools=tools, parallel_tool_calls=False,
+                                   tool_choice={"type": "function", "namespace": "mcp__sky", "name": "get_weather"})
+        [call] = answer["output"]
+        self.assertEqual((call["type"], call["namespace"], call["name"]), ("function_call", "mcp__sky", "get_weather"))
+        self.assertEqual(json.loads(call["arguments"]), self.INPUT)
+        self.assertEqual([event["name"] for event in events if event["type"] == "response.function_call_arguments.done"], ["get_weather"])
+        output = {"type": "function_call_output", "call_id": call["call_id"], "output": "sunny"}
+        sent = self.ask(input=[{"role": "user", "content": "hi"}, call, output], tools=tools)
+        kept = self.ask(input=[output], previous_response_id=answer["id"], tools=tools)
+        self.assertEqual(sent["usage"]["input_tokens"], kept["usage"]["input_tokens"])
+
+    def test_custom_tools_are_given_a_text_of_their_grammar(self):
+        text = '*** Begin\n+say "hi"\\n\n*** End'
+        lark = 'start: "*** Begin" LF "+say " /"hi"\\\\n/ LF "*** End"\n%import common.LF'
+        for syntax, definition in (("lark", lark), ("regex", r'\*\*\* Begin\n\+say "hi"\\n\n\*\*\* End')):
+            tools = [{"type": "custom", "name": "apply_patch", "description": "Edits.", "format": {"type": "grammar", "syntax": syntax, "definition": definition}}]
+            answer, events = self.both(max_output_tokens=900, temperature=4, seed=1, tools=tools, tool_choice={"type": "custom", "name": "apply_patch"},
+                                       parallel_tool_calls=False)
+            [call] = answer["output"]
+            self.assertEqual((call["type"], call["name"], call["input"]), ("custom_tool_call", "apply_patch", text))
+            self.assertEqual(self.said(events, "custom_tool_call_input"), text)
+            output = {"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "Done."}
+            self.assertEqual(self.ask(input=[{"role": "user", "content": "hi"}, call, output], tools=tools)["usage"]["input_tokens"],
+                             self.ask(input=[output], previous_response_id=answer["id"], tools=tools)["usage"]["input_tokens"])
+        endless = {"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "lark", "definition": 'start: "(" start ")" | "x"'}}
+        self.refused("tools[0].format.definition has the rule start, which refers to itself", "tools", tools=[endless])
+
+    def test_tools_that_a_search_of_the_client_found_can_be_called(self):
+        answer, _ = self.both(max_output_tokens=900, temperature=4, seed=1, tools=[self.SEARCH], tool_choice="required", parallel_tool_calls=False)
+        [call] = answer["output"]
+        self.assertEqual((call["type"], call["execution"], call["arguments"]), ("tool_search_call", "client", {"query": "notes"}))
+        found = {"type": "tool_search_output", "call_id": call["call_id"], "status": "completed", "execution": "client",
+                 "tools": [{"type": "namespace", "name": "mcp__sky", "description": "", "tools": [{**self.CERTAIN[0], "defer_loading": True}]}]}
+        after = self.ask(max_output_tokens=900, temperature=4, seed=1, input=[{"role": "user", "content": "hi"}, call, found], tools=[self.SEARCH],
+                         tool_choice={"type": "function", "namespace": "mcp__sky", "name": "get_weather"}, parallel_tool_calls=False)
+        self.assertEqual([(item["namespace"], item["name"]) for item in after["output"]], [("mcp__sky", "get_weather")])
+
+
 class ThoughtsTest(ToolsCase):
     TEMPLATE = THINKING.replace("enable_thinking is defined and enable_thinking", "true")
 
@@ -287,6 +352,22 @@ class ThoughtsTest(ToolsCase):
         self.assertEqual((item["type"], item["summary"], item["content"]), ("reasoning", [], [{"type": "reasoning_text", "text": "AAAA"}]))
         self.assertEqual(self.said(events, "reasoning_text"), "AAAA")
         self.assertEqual(answer["usage"]["output_tokens_details"]["reasoning_tokens"], 4)
+        self.assertNotIn("encrypted_content", item)
+
+
+class SealedThoughtsTest(ToolsCase):
+    TEMPLATE = "{%- for m in messages %}{{ m.role + ': ' + (m.reasoning_content or '') + m.content + '<|end|>' }}{%- endfor %}{{- 'assistant: <think>' }}{# </think> #}"
+
+    def test_they_come_back_as_those_in_the_open(self):
+        answer, _ = self.both(logit_bias=ONLY_A, include=["reasoning.encrypted_content"], store=False)
+        [item] = answer["output"]
+        self.assertEqual(item["content"], [{"type": "reasoning_text", "text": "AAAA"}])
+        sealed = {"type": "reasoning", "summary": [], "encrypted_content": item["encrypted_content"]}
+        foreign = {**sealed, "encrypted_content": "gAAAA of another server"}
+        opened, unsealed, passed_over, none = (
+            self.ask(input=[{"role": "user", "content": "hi"}, *thoughts, {"role": "assistant", "content": "y"}, {"role": "user", "content": "more"}])["usage"]["input_tokens"]
+            for thoughts in ([item], [sealed], [foreign], []))
+        self.assertEqual((opened, unsealed, passed_over), (none + 4, none + 4, none))
 
 
 @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")

@@ -99,7 +99,7 @@ ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const 
   }
 }
 
-void CallPreparer::Read(const std::string& body, Dialect dialect, const FindConversation& find,
+void CallPreparer::Read(const std::string& body, Dialect dialect, const FindKept& find,
                         PreparedCall& prepared) const {
   const RequestBody json(body);
   const RequestLimits& limits = options_.request;
@@ -131,7 +131,7 @@ void CallPreparer::Read(const std::string& body, Dialect dialect, const FindConv
   CheckModel(prepared.call);
 }
 
-PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, const FindConversation& find, int room,
+PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, const FindKept& find, int room,
                                    const std::stop_token& stop) const {
   PreparedCall prepared;
   Read(body, dialect, find, prepared);

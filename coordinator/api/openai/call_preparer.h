@@ -59,7 +59,7 @@ class CallPreparer {
 
   /// room: choices that may wait or run now. find: what earlier answers to the client a request can go on from. Throws
   /// ApiError or Error for what cannot be served as it is asked, and Stopped.
-  PreparedCall Prepare(const std::string& body, Dialect dialect, const FindConversation& find, int room,
+  PreparedCall Prepare(const std::string& body, Dialect dialect, const FindKept& find, int room,
                        const std::stop_token& stop) const;
 
   /// The prompt of a request for chat, in OpenAI's words or in those of the Messages API; it need not say how long the
@@ -72,7 +72,7 @@ class CallPreparer {
   const std::string& model_name() const { return options_.model_name; }
 
  private:
-  void Read(const std::string& body, Dialect dialect, const FindConversation& find, PreparedCall& prepared) const;
+  void Read(const std::string& body, Dialect dialect, const FindKept& find, PreparedCall& prepared) const;
   void CheckModel(const GenerateCall& call) const;
   void CheckSize(std::string_view text, const char* field) const;
   OrderedJson EditContext(GenerateCall& call, const std::stop_token& stop) const;

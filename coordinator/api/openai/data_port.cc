@@ -181,11 +181,15 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& requ
   const int room = places_.RoomFor(request.client) + 1;  // its own place is taken already
   const bool here = size <= kWorkHereBytes && (dialect == Dialect::kCompletions || dialect == Dialect::kEmbeddings) &&
                     context_.tokenizer.is_linear() && !MayAskForForm(request.body);
+  const bool refers = request.body.find("item_reference") != std::string::npos;
   std::function<PreparedCall(const std::stop_token&)> work =
-      [this, dialect, room, find = responses_.FinderFor(request.client), body = std::exchange(request.body, {})](
-          const std::stop_token& stop) { return preparer_.Prepare(body, dialect, find, room, stop); };
+      [this, dialect, room, find = responses_.FinderFor(request.client, refers),
+       body = std::exchange(request.body, {})](const std::stop_token& stop) {
+        return preparer_.Prepare(body, dialect, find, room, stop);
+      };
   if (here) co_return work({});
-  const size_t kept = dialect == Dialect::kResponses ? responses_.store().LongestConversation(request.client) : 0;
+  size_t kept = dialect == Dialect::kResponses ? responses_.store().LongestConversation(request.client) : 0;
+  if (kept > 0 && refers) kept += kMostReferredBytes;
   std::optional<PreparedCall> prepared =
       co_await OnPool(means_.pool, responder, request.client, size + kept, std::move(work));
   if (prepared) prepared->call.client = request.client;

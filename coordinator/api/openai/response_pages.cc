@@ -1,7 +1,9 @@
 #include "coordinator/api/openai/response_pages.h"
 
 #include <memory>
+#include <string>
 
+#include "comm/base/json.h"
 #include "coordinator/api/requests/api_error.h"
 
 namespace quire {
@@ -18,6 +20,20 @@ ApiError NotKept(const std::string& id, const char* param) {
           param};
 }
 
+constexpr size_t kMostBytesRead = 64 << 20;  // of answers whose items one request refers to
+
+/// An item of an answer's output. An answer that is gone has none.
+std::string ItemOf(const StoredResponse* response, const std::string& item_id) {
+  const OrderedJson kept = response == nullptr ? OrderedJson::object() : OrderedJson::parse(response->response);
+  for (const OrderedJson& item : kept.value("output", OrderedJson::array())) {
+    if (item["id"] == item_id) return item.dump();
+  }
+  throw ApiError(404,
+                 "no item " + item_id.substr(0, 100) +
+                     " is kept for this key: those of the latest answers are, until the server ends; send it itself",
+                 "input");
+}
+
 }  // namespace
 
 std::vector<Routes<DataHandler>::Route> ResponsePages::MakeRoutes() {
@@ -25,11 +41,15 @@ std::vector<Routes<DataHandler>::Route> ResponsePages::MakeRoutes() {
           {"DELETE", kOne, At([this](const HttpRequest& request) { return Delete(request); })}};
 }
 
-FindConversation ResponsePages::FinderFor(const std::string& client) {
-  return [this, client](const std::string& id) {
+FindKept ResponsePages::FinderFor(const std::string& client, bool items) {
+  return [this, client, items, read = size_t{0}](const std::string& id, const std::string& item_id) mutable {
     const std::shared_ptr<const StoredResponse> found = store_.Find(client, id);
-    if (found == nullptr) throw NotKept(id, "previous_response_id");
-    return found->conversation;
+    if (item_id.empty() && found == nullptr) throw NotKept(id, "previous_response_id");
+    if (item_id.empty()) return found->conversation;
+    read += found == nullptr ? 0 : found->response.size();
+    if (read > kMostBytesRead)
+      throw ApiError(400, "input refers to items of too many answers; send some themselves", "input");
+    return ItemOf(items ? found.get() : nullptr, item_id);
   };
 }
 

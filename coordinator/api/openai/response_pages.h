@@ -19,8 +19,8 @@ class ResponsePages {
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
-  /// From any thread; outlived by this object.
-  FindConversation FinderFor(const std::string& client);
+  /// From any thread; outlived by this object. items: single items may be asked for, which the request is charged for.
+  FindKept FinderFor(const std::string& client, bool items);
   ResponseStore& store() { return store_; }
 
  private:

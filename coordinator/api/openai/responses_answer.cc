@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coordinator/api/openai/chat_choice.h"
+#include "coordinator/api/openai/response_output.h"
 
 namespace quire {
 
@@ -14,68 +15,12 @@ namespace {
 
 constexpr size_t kObjectBytes = 1 << 10;  // of an event or an item, beside what is repeated in it and its texts
 
-std::string Quoted(const std::string& text) { return DumpJson(text); }
-
-/// The text as it stands between a JSON string's quotation marks.
-std::string Escaped(const std::string& text) {
-  const std::string quoted = Quoted(text);
-  return quoted.substr(1, quoted.size() - 2);
-}
-
 Json UsageOfResponses(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens},
           {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}}},
           {"output_tokens", usage.completion_tokens},
           {"output_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
-}
-
-/// One item of an answer's output. JSON is put together as text: what is long is escaped once, when it comes.
-struct Item {
-  AnswerPart::Kind kind = AnswerPart::kContent;  // or kReasoning, or kCall
-  std::string id;
-  std::string text;           // escaped; of a call its arguments
-  std::string name, call_id;  // of a call
-
-  const char* EventName() const {
-    return kind == AnswerPart::kCall        ? "response.function_call_arguments"
-           : kind == AnswerPart::kReasoning ? "response.reasoning_text"
-                                            : "response.output_text";
-  }
-  bool has_part() const { return kind != AnswerPart::kCall; }
-
-  /// The one part of its content.
-  std::string Part(const std::string& said) const {
-    if (kind == AnswerPart::kReasoning) return R"({"type":"reasoning_text","text":")" + said + R"("})";
-    return R"({"type":"output_text","annotations":[],"logprobs":[],"text":")" + said + R"("})";
-  }
-  /// begun: with nothing in it yet.
-  std::string ToJson(const char* status, bool begun = false) const {
-    const std::string head = fmt::format(R"({{"id":"{}","status":"{}",)", id, status);
-    if (kind == AnswerPart::kCall) {
-      return head + fmt::format(R"("type":"function_call","call_id":"{}","name":{},"arguments":"{}"}})", call_id,
-                                Quoted(name), begun ? "" : text);
-    }
-    const std::string content = R"("content":[)" + (begun ? "" : Part(text)) + "]}";
-    if (kind == AnswerPart::kReasoning) return head + R"("type":"reasoning","summary":[],)" + content;
-    return head + R"("type":"message","role":"assistant",)" + content;
-  }
-};
-
-/// The items as one message of a chat.
-std::string AsMessage(const std::vector<Item>& items) {
-  std::string content, thoughts, calls;
-  for (const Item& item : items) {
-    if (item.kind == AnswerPart::kContent) content += item.text;
-    if (item.kind == AnswerPart::kReasoning) thoughts += item.text;
-    if (item.kind != AnswerPart::kCall) continue;
-    calls += fmt::format(R"({}{{"id":"{}","type":"function","function":{{"name":{},"arguments":"{}"}}}})",
-                         calls.empty() ? "" : ",", item.call_id, Quoted(item.name), item.text);
-  }
-  std::string message = R"({"role":"assistant","content":")" + content + '"';
-  if (!thoughts.empty()) message += R"(,"reasoning_content":")" + thoughts + '"';
-  if (!calls.empty()) message += R"(,"tool_calls":[)" + calls + "]";
-  return message + "}";
 }
 
 }  // namespace
@@ -86,7 +31,7 @@ struct ResponsesForm::Answer {
   ResponseTerms terms;
   ToolFormat calls;
   Keep keep;
-  std::vector<Item> items;
+  std::vector<OutputItem> items;
   std::optional<FinishReason> finished;
   int sequence_number = 0;  // of the next event
   bool item_open = false;   // a stream has begun the last item, and not ended it
@@ -94,20 +39,28 @@ struct ResponsesForm::Answer {
   std::string_view Unique() const { return std::string_view(head.id).substr(head.id.find('_') + 1); }
   const char* Status() const { return finished == FinishReason::kLength ? "incomplete" : "completed"; }
 
-  Item& AddItem(AnswerPart::Kind kind) {
-    const char* prefix = kind == AnswerPart::kCall ? "fc" : kind == AnswerPart::kReasoning ? "rs" : "msg";
-    items.push_back({kind, fmt::format("{}_{}{:02x}", prefix, Unique(), items.size()), "", "", ""});
-    return items.back();
+  OutputItem& AddItem(const char* prefix, AnswerPart::Kind kind) {
+    OutputItem& item = items.emplace_back();
+    item.kind = kind;
+    item.id = fmt::format("{}_{}{:02x}", prefix, Unique(), items.size() - 1);
+    item.seals = terms.seals && kind == AnswerPart::kReasoning;
+    return item;
   }
-  Item& AddCall(const std::string& name, std::string call_id) {
-    Item& item = AddItem(AnswerPart::kCall);
+  OutputItem& AddItem(AnswerPart::Kind kind) { return AddItem(kind == AnswerPart::kReasoning ? "rs" : "msg", kind); }
+  OutputItem& AddCall(const std::string& name, std::string call_id) {
+    static constexpr const char* kPrefixes[] = {"fc", "ctc", "tsc"};
+    const auto known = terms.tools.find(name);
+    const ResponseTool tool =
+        known == terms.tools.end() ? ResponseTool{ResponseTool::kFunction, name, ""} : known->second;
+    OutputItem& item = AddItem(kPrefixes[tool.kind], AnswerPart::kCall);
     item.name = name;
+    item.tool = tool;
     item.call_id = std::move(call_id);
     return item;
   }
   size_t Bytes() const {
     size_t bytes = 0;
-    for (const Item& item : items) bytes += item.text.capacity();
+    for (const OutputItem& item : items) bytes += item.text.capacity();
     return bytes;
   }
 
@@ -115,7 +68,7 @@ struct ResponsesForm::Answer {
   std::string Response(const char* status, const Json& usage, const Json& error) const {
     const bool over = finished.has_value() && error.is_null();
     std::string output;
-    for (const Item& item : items) {
+    for (const OutputItem& item : items) {
       if (!over) break;
       // An answer that was cut was cut in its last item.
       if (!output.empty()) output += ',';
@@ -126,12 +79,14 @@ struct ResponsesForm::Answer {
         R"({{"id":"{}","object":"response","created_at":{},"status":"{}","error":{},"incomplete_details":{},)"
         R"("model":{},"output":[{}],"usage":{},"store":{},{}}})",
         head.id, head.created_at, status, DumpJson(error), cut ? R"({"reason":"max_output_tokens"})" : "null",
-        Quoted(head.model), output, DumpJson(usage), terms.store, terms.settings);
+        QuotedJson(head.model), output, DumpJson(usage), terms.store, terms.settings);
   }
 
   /// The most bytes that the response object may have, with so many of texts that are not escaped yet.
   size_t MostBytes(size_t to_come = 0) const {
-    return kObjectBytes + terms.settings.size() + 2 * (Bytes() + kEscapedBytes * to_come) + kObjectBytes * items.size();
+    const size_t copies = terms.seals ? 4 : 2;  // what is sealed grows by a third
+    return kObjectBytes + terms.settings.size() + copies * (Bytes() + kEscapedBytes * to_come) +
+           kObjectBytes * items.size();
   }
 
   /// The whole answer, which is kept if it is to be. Nothing is made of the terms afterwards.
@@ -145,7 +100,7 @@ struct ResponsesForm::Answer {
     if (!terms.store) return response;
     std::string conversation = std::move(terms.conversation);
     conversation.back() = ',';  // the list goes on
-    conversation += AsMessage(items) + "]";
+    conversation += AsChatMessage(items) + "]";
     if (keep(response, std::move(conversation))) return response;
     terms.store = false;
     return Response(Status(), UsageOfResponses(usage), nullptr);
@@ -157,7 +112,7 @@ struct ResponsesForm::Answer {
   }
   /// An event inside the last item.
   std::string InnerEvent(const std::string& type, const std::string& members) {
-    const Item& item = items.back();
+    const OutputItem& item = items.back();
     return Event(type, fmt::format(R"("item_id":"{}","output_index":{},{}{})", item.id, items.size() - 1,
                                    item.has_part() ? R"("content_index":0,)" : "", members));
   }
@@ -167,7 +122,7 @@ struct ResponsesForm::Answer {
 
   std::string Open() {
     item_open = true;
-    const Item& item = items.back();
+    const OutputItem& item = items.back();
     std::string events = ItemEvent("response.output_item.added", item.ToJson("in_progress", true));
     if (item.has_part()) events += InnerEvent("response.content_part.added", R"("part":)" + item.Part(""));
     return events;
@@ -175,16 +130,25 @@ struct ResponsesForm::Answer {
 
   std::string Close(const char* status) {
     if (!std::exchange(item_open, false)) return "";
-    const Item& item = items.back();
+    const OutputItem& item = items.back();
+    if (!item.has_part()) return CloseCall() + ItemEvent("response.output_item.done", item.ToJson(status));
     const std::string done = std::string(item.EventName()) + ".done";
-    if (!item.has_part()) {
-      std::string events = InnerEvent(done, fmt::format(R"("name":{},"arguments":"{}")", Quoted(item.name), item.text));
-      return events + ItemEvent("response.output_item.done", item.ToJson(status));
-    }
     const char* logprobs = item.kind == AnswerPart::kContent ? R"("logprobs":[],)" : "";
     std::string events = InnerEvent(done, fmt::format(R"({}"text":"{}")", logprobs, item.text));
     events += InnerEvent("response.content_part.done", R"("part":)" + item.Part(item.text));
     return events + ItemEvent("response.output_item.done", item.ToJson(status));
+  }
+
+  std::string CloseCall() {
+    const OutputItem& item = items.back();
+    if (item.EventName() == nullptr) return "";
+    const std::string name = item.EventName();
+    if (item.streams())
+      return InnerEvent(name + ".done",
+                        fmt::format(R"("name":{},"arguments":"{}")", QuotedJson(item.tool.name), item.text));
+    const std::string input = item.CustomInput();
+    return InnerEvent(name + ".delta", R"("delta":")" + input + '"') +
+           InnerEvent(name + ".done", R"("input":")" + input + '"');
   }
 
   std::string Append(const AnswerPart& part) {
@@ -200,8 +164,9 @@ struct ResponsesForm::Answer {
       AddItem(part.kind);
       events += Open();
     }
-    const std::string said = Escaped(part.text);
+    const std::string said = EscapedJson(part.text);
     items.back().text += said;
+    if (!items.back().streams()) return events;
     const char* logprobs = part.kind == AnswerPart::kContent ? R"("logprobs":[],)" : "";
     return events + InnerEvent(std::string(items.back().EventName()) + ".delta",
                                fmt::format(R"({}"delta":"{}")", logprobs, said));
@@ -226,10 +191,10 @@ std::shared_ptr<PiecewiseText> ResponsesForm::Whole(AnswerChoice choice, const U
   size_t texts = choice.text.size() + choice.reasoning.size();
   for (const AnswerCall& call : choice.calls) texts += kObjectBytes + call.arguments.size();
   auto whole = [answer = answer_, usage, choice = std::move(choice)] {
-    if (!choice.reasoning.empty()) answer->AddItem(AnswerPart::kReasoning).text = Escaped(choice.reasoning);
+    if (!choice.reasoning.empty()) answer->AddItem(AnswerPart::kReasoning).text = EscapedJson(choice.reasoning);
     if (!choice.text.empty() || (choice.calls.empty() && choice.reasoning.empty()))
-      answer->AddItem(AnswerPart::kContent).text = Escaped(choice.text);
-    for (const AnswerCall& call : choice.calls) answer->AddCall(call.name, call.id).text = Escaped(call.arguments);
+      answer->AddItem(AnswerPart::kContent).text = EscapedJson(choice.text);
+    for (const AnswerCall& call : choice.calls) answer->AddCall(call.name, call.id).text = EscapedJson(call.arguments);
     return answer->Finish(usage);
   };
   const size_t bytes = texts + static_cast<size_t>(answer_->terms.bytes());
@@ -270,7 +235,7 @@ std::shared_ptr<PiecewiseText> ResponsesForm::Ending(const Usage& usage) {
     return answer->Event(type, R"("response":)" + answer->Finish(usage));
   };
   const size_t bytes = 4 * answer_->Bytes() + static_cast<size_t>(answer_->terms.bytes());
-  const size_t of_item = 4 * kObjectBytes + 3 * answer_->Bytes();
+  const size_t of_item = 4 * kObjectBytes + (answer_->terms.seals ? 5 : 3) * answer_->Bytes();
   return std::make_shared<PartedText>(
       std::vector<PartedText::Part>{{last_item, of_item}, {finished, answer_->MostBytes() + kObjectBytes}}, bytes);
 }

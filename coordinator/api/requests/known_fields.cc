@@ -11,6 +11,7 @@
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/messages_fields.h"
+#include "coordinator/api/requests/told_once.h"
 #include "coordinator/api/requests/unsupported_fields.h"
 
 namespace quire {
@@ -38,8 +39,8 @@ constexpr std::string_view kOfGenerating[] = {
 constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",
                                            "priority", "deadline_seconds"};
 
-/// They change nothing about any answer. The last ones are settings of methods whose switch is refused unless it is
-/// off.
+/// They change nothing about any answer, or ask for what nothing here does. The last ones are settings of methods whose
+/// switch is refused unless it is off.
 constexpr std::string_view kPassedOver[] = {"user",
                                             "store",
                                             "metadata",
@@ -48,6 +49,9 @@ constexpr std::string_view kPassedOver[] = {"user",
                                             "prompt_cache_key",
                                             "prompt_cache_retention",
                                             "request_id",
+                                            "prediction",
+                                            "verbosity",
+                                            "web_search_options",
                                             "mirostat_tau",
                                             "mirostat_eta",
                                             "dry_base",
@@ -119,7 +123,11 @@ std::string NearestField(std::string_view name, FieldsOf kind) {
 
 void UnknownFields::Check(const Json& body, FieldsOf kind) const {
   for (const auto& [name, value] : body.items()) {
-    if (value.is_null() || IsKnownField(name, kind)) continue;
+    if (value.is_null() || IsKnownField(name, kind)) {
+      if (name == "web_search_options" && !value.is_null())
+        TellOnce("field web_search_options", "web_search_options are passed over: this server searches nothing");
+      continue;
+    }
     const std::string shown = name.substr(0, kMostNameBytes);
     if (ignored_ && !IsNew(shown)) continue;
     const std::string nearest = NearestField(name, kind);

@@ -23,6 +23,7 @@ void CheckRepeated(const JsonObject& body) {
   for (const char* name : {"user", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"})
     CheckLabel(body, name, body.OptionalText(name).value_or("").size());
   (void)body.Flag("parallel_tool_calls", true);
+  if (body.Has("client_metadata")) (void)body.Object("client_metadata");
   const OrderedJson* most = body.Find("max_tool_calls");
   if (most != nullptr && !most->is_number_integer()) body.Refuse("max_tool_calls", "must be an integer");
   if (!body.Has("metadata")) return;

@@ -1,6 +1,7 @@
 #include "coordinator/api/requests/responses_request.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <string_view>
 #include <utility>
 
@@ -18,21 +19,28 @@ namespace {
 constexpr std::string_view kHarmless[] = {"metadata",         "user",
                                           "service_tier",     "safety_identifier",
                                           "prompt_cache_key", "prompt_cache_retention",
-                                          "max_tool_calls",   "prompt_cache_options"};
+                                          "max_tool_calls",   "prompt_cache_options",
+                                          "client_metadata"};
 constexpr std::string_view kTranslated[] = {
     "input", "instructions", "max_output_tokens", "previous_response_id", "reasoning", "store",
-    "text",  "tools",        "tool_choice",       "parallel_tool_calls",  "stop"};
+    "text",  "tools",        "tool_choice",       "parallel_tool_calls",  "stop",      "include"};
+
+constexpr std::string_view kSealed = "reasoning.encrypted_content";
+/// Values of `include` that add to items of tools that OpenAI runs, and to images.
+constexpr std::string_view kOfOtherItems[] = {
+    "file_search_call.results",      "web_search_call.results",       "web_search_call.action.sources",
+    "code_interpreter_call.outputs", "message.input_image.image_url", "computer_call_output.output.image_url"};
+constexpr std::string_view kSummaries[] = {"auto", "concise", "detailed"};
+constexpr std::string_view kContexts[] = {"auto", "current_turn", "all_turns"};
+constexpr std::string_view kVerbosities[] = {"low", "medium", "high"};
 
 /// Fields that this server takes with values that ask for nothing.
 bool AsksForNothing(std::string_view name, const OrderedJson& value) {
   if (name == "background") return value == false;
-  if (name == "truncation") return value == "disabled";
+  // What fits is answered alike, and what does not is refused: nothing is cut in silence.
+  if (name == "truncation") return value == "disabled" || value == "auto";
   if (name == "top_logprobs") return value == 0;
   if (name == "stream_options") return value == OrderedJson{{"include_obfuscation", false}} || value.empty();
-  // There is no reasoning that is kept from clients, so nothing to give them instead.
-  if (name == "include")
-    return value.is_array() &&
-           std::ranges::all_of(value, [](const OrderedJson& what) { return what == "reasoning.encrypted_content"; });
   return false;
 }
 
@@ -43,88 +51,16 @@ void RefuseUnknown(const JsonObject& body) {
   }
 }
 
-/// The text of a part of a message; other kinds are refused with their name.
-std::string PartText(const JsonObject& part) {
-  const std::string type = part.Text("type");
-  if (type == "refusal") return part.Text("refusal");
-  if (type != "input_text" && type != "output_text" && type != "text")
-    part.Refuse("type", "is " + type.substr(0, 50) + "; only input_text, output_text and refusal are supported here");
-  return part.Text("text");
-}
-
-/// Items of one conversation, written as messages of a chat.
-class Items {
- public:
-  explicit Items(OrderedJson earlier) : messages_(std::move(earlier)) {}
-
-  void AddText(std::string text) { Say("user", std::move(text)); }
-
-  void Add(const JsonObject& item) {
-    const std::string type = item.OptionalText("type").value_or("message");
-    if (type == "message") return AddMessage(item);
-    if (type == "function_call") return AddCall(item);
-    if (type == "function_call_output") return AddOutput(item);
-    if (type == "reasoning") return AddReasoning(item);
-    item.Refuse("type", "is " + type.substr(0, 50) +
-                            "; only message, function_call, function_call_output and reasoning are supported here");
-  }
-
-  OrderedJson Take() { return std::move(messages_); }
-
- private:
-  OrderedJson& Say(const std::string& role, std::string text) {
-    messages_.push_back({{"role", role}, {"content", std::move(text)}});
-    if (role == "assistant" && !thoughts_.empty()) messages_.back()["reasoning_content"] = std::exchange(thoughts_, {});
-    return messages_.back();
-  }
-
-  void AddMessage(const JsonObject& item) {
-    item.KnowOnly({"type", "role", "content", "id", "status", "phase"});
-    const std::string role = item.Text("role");
-    if (role != "user" && role != "assistant" && role != "system" && role != "developer")
-      item.Refuse("role", "must be user, assistant, system or developer");
-    Say(role, item.JoinedText("content", PartText));
-  }
-
-  void AddCall(const JsonObject& item) {
-    item.KnowOnly({"type", "call_id", "name", "arguments", "id", "status"});
-    const bool goes_on = !messages_.empty() && messages_.back()["role"] == "assistant" && thoughts_.empty();
-    OrderedJson& message = goes_on ? messages_.back() : Say("assistant", "");
-    message["tool_calls"].push_back(
-        {{"id", item.Text("call_id")},
-         {"type", "function"},
-         {"function", {{"name", item.Text("name")}, {"arguments", item.Text("arguments")}}}});
-  }
-
-  void AddOutput(const JsonObject& item) {
-    item.KnowOnly({"type", "call_id", "output", "id", "status"});
-    Say("tool", item.JoinedText("output", PartText))["tool_call_id"] = item.Text("call_id");
-  }
-
-  void AddReasoning(const JsonObject& item) {
-    item.KnowOnly({"type", "id", "summary", "content", "encrypted_content", "status"});
-    if (item.Has("encrypted_content")) item.Refuse("encrypted_content", "is not supported by this server");
-    if (!item.Has("content")) return;
-    item.ForEach("content", [&](const JsonObject& part) {
-      if (part.Text("type") != "reasoning_text") part.Refuse("type", "must be reasoning_text");
-      thoughts_ += part.Text("text");
-    });
-  }
-
-  OrderedJson messages_;
-  std::string thoughts_;  // before the assistant's next message
-};
-
-OrderedJson Earlier(const JsonObject& body, const FindConversation& find) {
+OrderedJson Earlier(const JsonObject& body, const FindKept& find) {
   const auto id = body.OptionalText("previous_response_id");
-  return id ? OrderedJson::parse(find(*id)) : OrderedJson::array();
+  return id ? OrderedJson::parse(find(*id, "")) : OrderedJson::array();
 }
 
 /// The conversation without the instructions, which are of this request alone.
-OrderedJson WholeConversation(const JsonObject& body, const FindConversation& find) {
+OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, OfferedTools& tools) {
   const OrderedJson* input = body.Find("input");
   if (input == nullptr) body.Refuse("input", "is missing");
-  Items items(Earlier(body, find));
+  ResponseItems items(Earlier(body, find), find, tools);
   if (input->is_string()) {
     items.AddText(input->get<std::string>());
   } else {
@@ -135,40 +71,42 @@ OrderedJson WholeConversation(const JsonObject& body, const FindConversation& fi
   return messages;
 }
 
-OrderedJson OfferedTools(const JsonObject& body) {
-  OrderedJson tools = OrderedJson::array();
-  body.ForEach("tools", [&](const JsonObject& tool) {
-    if (tool.Text("type") != "function") tool.Refuse("type", "must be function: this server has no tools of its own");
-    tool.KnowOnly({"type", "name", "description", "parameters", "strict"});
-    OrderedJson function = {{"name", tool.Text("name")}};
-    if (const auto description = tool.OptionalText("description")) function["description"] = *description;
-    if (tool.Has("parameters")) function["parameters"] = tool.Object("parameters").value();
-    if (tool.Has("strict")) function["strict"] = tool.Flag("strict", false);
-    tools.push_back({{"type", "function"}, {"function", std::move(function)}});
-  });
-  return tools;
-}
-
-OrderedJson ChosenTool(const JsonObject& body) {
-  const OrderedJson& choice = *body.Find("tool_choice");
-  if (choice.is_string()) return choice;
-  const JsonObject named = body.Object("tool_choice");
-  named.KnowOnly({"type", "name"});
-  if (named.Text("type") != "function") named.Refuse("type", "must be function");
-  return {{"type", "function"}, {"function", {{"name", named.Text("name")}}}};
-}
-
+/// Thoughts are given as they are: nobody sums them up, and the template says which of earlier ones the model is shown.
 void AddReasoning(const JsonObject& reasoning, OrderedJson& chat) {
-  reasoning.KnowOnly({"effort"});
+  reasoning.KnowOnly({"effort", "summary", "generate_summary", "context"});
+  for (const char* name : {"summary", "generate_summary"}) {
+    const std::string summary = reasoning.OptionalText(name).value_or("auto");
+    if (!IsIn(summary, kSummaries)) reasoning.Refuse(name, "must be auto, concise or detailed");
+  }
+  const std::string context = reasoning.OptionalText("context").value_or("auto");
+  if (!IsIn(context, kContexts)) reasoning.Refuse("context", "must be auto, current_turn or all_turns");
   if (const auto effort = reasoning.OptionalText("effort")) chat["reasoning_effort"] = *effort;
+}
+
+/// Whether thoughts are to be given in a form that comes back. Other values are of items that no answer here has.
+bool AsksToSeal(const JsonObject& body) {
+  const OrderedJson* include = body.Find("include");
+  if (include == nullptr) return false;
+  if (!include->is_array()) body.Refuse("include", "must be a list");
+  bool seals = false;
+  for (size_t i = 0; i < include->size(); ++i) {
+    const std::string place = fmt::format("include[{}]", i);
+    if (!(*include)[i].is_string()) body.Refuse(place, "must be a string");
+    const auto& what = (*include)[i].get_ref<const std::string&>();
+    seals = seals || what == kSealed;
+    if (what != kSealed && !IsIn(what, kOfOtherItems))
+      body.Refuse(place, "is " + what.substr(0, 50) + ", which is not supported by this server");
+  }
+  return seals;
 }
 
 /// text.format says in one object what response_format says in two.
 void AddTextFormat(const JsonObject& body, OrderedJson& chat) {
   const JsonObject text = body.Object("text");
   text.KnowOnly({"format", "verbosity"});
-  if (text.OptionalText("verbosity").value_or("medium") != "medium")
-    text.Refuse("verbosity", "is not supported by this server but for medium");
+  // No model that is served here was trained to read it.
+  if (!IsIn(text.OptionalText("verbosity").value_or("medium"), kVerbosities))
+    text.Refuse("verbosity", "must be low, medium or high");
   if (!text.Has("format")) return;
   const JsonObject format = text.Object("format");
   const std::string type = format.Text("type");
@@ -187,7 +125,7 @@ void AddTextFormat(const JsonObject& body, OrderedJson& chat) {
 
 }  // namespace
 
-ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation& find) {
+ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindKept& find) {
   const JsonObject body(json, "");
   RefuseUnknown(body);
   CheckRepeated(body);
@@ -198,11 +136,15 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation
     if (const OrderedJson* value = body.Find(name)) chat[name] = *value;
   }
   if (const OrderedJson* most = body.Find("max_output_tokens")) chat["max_tokens"] = *most;
-  if (body.Has("tools")) chat["tools"] = OfferedTools(body);
-  if (body.Has("tool_choice")) chat["tool_choice"] = ChosenTool(body);
+  OfferedTools tools;
+  if (body.Has("tools")) tools.Add(body, "tools", false);
   if (body.Has("reasoning")) AddReasoning(body.Object("reasoning"), chat);
   if (body.Has("text")) AddTextFormat(body, chat);
-  OrderedJson messages = WholeConversation(body, find);
+  OrderedJson messages = WholeConversation(body, find, tools);
+  if (body.Has("tool_choice")) chat["tool_choice"] = tools.Choose(body);
+  if (body.Has("tools") || !tools.chat().empty()) chat["tools"] = tools.chat();
+  request.terms.tools = std::move(tools.known());
+  request.terms.seals = AsksToSeal(body);
   request.terms.conversation = DumpExactJson(messages);
   request.terms.store = body.Flag("store", true);
   request.terms.settings = SettingsOf(body);
@@ -214,7 +156,7 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation
   return request;
 }
 
-GenerateCall ParseResponsesRequest(const RequestBody& body, const RequestLimits& limits, const FindConversation& find,
+GenerateCall ParseResponsesRequest(const RequestBody& body, const RequestLimits& limits, const FindKept& find,
                                    ResponseTerms& terms) {
   ResponsesRequest request = ChatOfResponses(body.Exact(), find);
   terms = std::move(request.terms);

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "comm/base/json.h"
 #include "coordinator/api/requests/openai_request.h"
+#include "coordinator/api/requests/response_items.h"
+#include "coordinator/api/requests/response_tools.h"
 
 namespace quire {
 
@@ -16,13 +17,11 @@ struct ResponseTerms {
   std::string settings;      // the members of the answer that repeat the request, with commas between them
   std::string conversation;  // a list of chat messages: earlier ones and this request's, without its instructions
   bool store = true;
+  bool seals = false;   // thoughts are also given in a form that comes back (reasoning.encrypted_content)
+  ResponseTools tools;  // what the client calls the tools that the model is shown
 
-  int64_t bytes() const { return static_cast<int64_t>(settings.capacity() + conversation.capacity()); }
+  int64_t bytes() const { return static_cast<int64_t>(settings.capacity() + conversation.capacity()) + BytesOf(tools); }
 };
-
-/// The `conversation` of a response that was kept for the same client, with its answer; throws ApiError 404 when there
-/// is none.
-using FindConversation = std::function<std::string(const std::string& response_id)>;
 
 struct ResponsesRequest {
   OrderedJson chat;  // the body of /v1/chat/completions that says the same
@@ -30,10 +29,10 @@ struct ResponsesRequest {
 };
 
 /// Throws ApiError for what is wrong or cannot be done, by name: nothing is dropped that would change the answer.
-ResponsesRequest ChatOfResponses(const OrderedJson& body, const FindConversation& find);
+ResponsesRequest ChatOfResponses(const OrderedJson& body, const FindKept& find);
 
 /// Throws ApiError, with the chat request's names of fields where it found the fault (InWordsOf).
-GenerateCall ParseResponsesRequest(const RequestBody& body, const RequestLimits& limits, const FindConversation& find,
+GenerateCall ParseResponsesRequest(const RequestBody& body, const RequestLimits& limits, const FindKept& find,
                                    ResponseTerms& terms);
 
 }  // namespace quire

@@ -16,9 +16,6 @@ const std::vector<Unsupported> kFields = {
     // OpenAI.
     {"functions", {Json::array()}},
     {"function_call", {"none", "auto"}},
-    {"verbosity", {}},
-    {"prediction", {}},
-    {"web_search_options", {}},
     {"suffix", {""}},
     {"audio", {}},
     {"modalities", {Json::array({"text"})}},
