@@ -53,7 +53,7 @@ DIALECTS = [
     Mutant("responses: instructions are kept for the next request", "coordinator/api/requests/responses_request.cc",
            'request.terms.store = body.Flag("store", true);', 'request.terms.conversation.insert(1, R"({"role":"system","content":"x"},)");',
            ["coordinator/responses_test", "e2e/responses_test:StoreTest.test_an_answer_goes_on_from_an_earlier_one_without_its_instructions"]),
-    Mutant("responses: an answer is kept without its text", "coordinator/api/openai/responses_answer.cc",
+    Mutant("responses: an answer is kept without its text", "coordinator/api/openai/response_output.cc",
            "if (item.kind == AnswerPart::kContent) content += item.text;", "", ["coordinator/responses_test"]),
     Mutant("responses: the newest answers go first", "coordinator/api/openai/response_store.cc", "own.entries.splice(own.entries.end(), own.entries, found->second);", "",
            ["coordinator/responses_test"]),

@@ -8,10 +8,10 @@
 #include "comm/base/exact_json.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/json_object.h"
-#include "coordinator/api/requests/left_out.h"
 #include "coordinator/api/requests/messages_tools.h"
 #include "coordinator/api/requests/messages_turns.h"
 #include "coordinator/api/requests/passed_fields.h"
+#include "coordinator/api/requests/told_once.h"
 
 namespace quire {
 

@@ -7,14 +7,14 @@
 
 #include "comm/base/exact_json.h"
 #include "coordinator/api/requests/client_tools.h"
-#include "coordinator/api/requests/left_out.h"
 #include "coordinator/api/requests/passed_fields.h"
+#include "coordinator/api/requests/told_once.h"
 
 namespace quire {
 
 namespace {
 
-constexpr std::string_view kToolSearch = "tool_search_tool";
+constexpr std::string_view kToolSearchTool = "tool_search_tool";
 
 /// Tools that Anthropic's servers run, by what their types begin with.
 constexpr std::string_view kProviderFamilies[] = {"web_search", "web_fetch", "code_execution", "advisor"};
@@ -88,7 +88,8 @@ void MessagesTools::Read(const JsonObject& body) {
   if (!body.Has("tools")) return;
   // Where the provider was to search for tools, the model could find none: it is shown them all.
   bool searched = false;
-  body.ForEach("tools", [&](const JsonObject& tool) { searched = searched || TypeOf(tool).starts_with(kToolSearch); });
+  body.ForEach("tools",
+               [&](const JsonObject& tool) { searched = searched || TypeOf(tool).starts_with(kToolSearchTool); });
   body.ForEach("tools", [&](const JsonObject& tool) { ReadTool(tool, !searched); });
 }
 

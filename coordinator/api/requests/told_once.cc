@@ -18,4 +18,6 @@ void TellOnce(const std::string& key, const std::string& words) {
   spdlog::info("{}", words);
 }
 
+void TellLeftOut(const std::string& what) { TellOnce(what, "left out of what the model sees: " + what); }
+
 }  // namespace quire
