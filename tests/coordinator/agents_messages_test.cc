@@ -8,16 +8,16 @@
 namespace quire {
 namespace {
 
-constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096};
+constexpr RequestLimits kAgentsLimits = {.vocab_size = 1000, .max_model_len = 4096};
 const std::string kHi = R"("messages": [{"role": "user", "content": "hi"}])";
 
 MessagesRequest Read(const std::string& members) {
-  return ChatOfMessages(ParseExactJson("{" + members + "}"), kLimits);
+  return ChatOfMessages(ParseExactJson("{" + members + "}"), kAgentsLimits);
 }
 
 OrderedJson Said(const std::string& members) { return Read(members).chat["messages"]; }
 
-std::string Fault(const std::string& members) {
+std::string AgentFault(const std::string& members) {
   try {
     Read(members);
   } catch (const ApiError& error) {
@@ -103,12 +103,12 @@ TEST(MessagesTools, WhatAProviderRuns_IsLeftOut_AndRefusedWhereItIsAskedFor) {
       "], ";
   EXPECT_EQ(Names(Read(tools + kHi).chat["tools"]), "f ");
   for (const std::string name : {"web_search", "coded"}) {
-    EXPECT_EQ(Fault(tools + R"("tool_choice": {"type": "tool", "name": ")" + name + "\"}, " + kHi),
+    EXPECT_EQ(AgentFault(tools + R"("tool_choice": {"type": "tool", "name": ")" + name + "\"}, " + kHi),
               "tool_choice.name is that of a tool that a provider would run; this server runs none, so leave it out");
   }
   const std::string only = R"("tools": [{"type": "web_search_20250305", "name": "web_search"}], )";
   EXPECT_FALSE(Read(only + R"("tool_choice": {"type": "auto"}, )" + kHi).chat.contains("tools"));
-  EXPECT_EQ(Fault(only + R"("tool_choice": {"type": "any"}, )" + kHi),
+  EXPECT_EQ(AgentFault(only + R"("tool_choice": {"type": "any"}, )" + kHi),
             "tool_choice.type asks for a call, but all the tools are ones that a provider would run");
 }
 
@@ -124,9 +124,9 @@ TEST(MessagesTools, FixedOnes_HaveTheirSchemas_AndExamplesAreDescribed) {
   EXPECT_EQ(tools[1]["function"]["parameters"]["required"], OrderedJson::parse(R"(["command", "path"])"));
   EXPECT_TRUE(tools[2]["function"]["parameters"]["properties"].contains("new_path"));
   EXPECT_EQ(tools[3]["function"]["description"], "d\n\nExamples of its input:\n{\"x\":1}\n{\"x\":2}");
-  EXPECT_EQ(Fault(R"("tools": [{"type": "computer_20251124", "name": "computer"}], )" + kHi),
+  EXPECT_EQ(AgentFault(R"("tools": [{"type": "computer_20251124", "name": "computer"}], )" + kHi),
             "tools[0].type is computer_20251124, whose results are images; this server takes texts only");
-  EXPECT_EQ(Fault(R"("tools": [{"type": "bashful_20250124", "name": "b"}], )" + kHi),
+  EXPECT_EQ(AgentFault(R"("tools": [{"type": "bashful_20250124", "name": "b"}], )" + kHi),
             "tools[0].type is bashful_20250124, which this server does not know; describe the tool by an input_schema, "
             "with the type custom");
 }
@@ -151,7 +151,7 @@ TEST(MessagesTurns, TurnsOfTheSystem_StayWhereTheyAre) {
   EXPECT_EQ(said, OrderedJson::parse(R"([{"role": "system", "content": "s\nt"}, {"role": "user", "content": "a"},
       {"role": "system", "content": "b"}, {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"},
       {"role": "system", "content": "e"}])"));
-  EXPECT_EQ(Fault(R"("messages": [{"role": "system", "content": "t", "clear_at": "x"}])"),
+  EXPECT_EQ(AgentFault(R"("messages": [{"role": "system", "content": "t", "clear_at": "x"}])"),
             "messages[0].clear_at must be never or next_user_message");
 }
 
@@ -180,13 +180,13 @@ TEST(MessagesTurns, DocumentsAndSearchResults_AreWords) {
   EXPECT_EQ(said[0]["content"],
             "<document>\ntitle: T\ncontext: C\nwords\n</document>\n<document>\nmore\n</document>\n"
             "<search_result>\ntitle: U\nsource: S\nfound\n</search_result>\n");
-  EXPECT_EQ(Fault(R"("messages": [{"role": "user", "content": [{"type": "document", "source": {"type": "base64",
+  EXPECT_EQ(AgentFault(R"("messages": [{"role": "user", "content": [{"type": "document", "source": {"type": "base64",
                   "media_type": "application/pdf", "data": "x"}}]}])"),
             "messages[0].content[0].source.type is base64; this server takes documents of the types text and content");
-  EXPECT_EQ(Fault(R"("messages": [{"role": "user", "content": [{"type": "document", "citations": {"enabled": true},
+  EXPECT_EQ(AgentFault(R"("messages": [{"role": "user", "content": [{"type": "document", "citations": {"enabled": true},
                   "source": {"type": "text", "data": "x"}}]}])"),
             "messages[0].content[0].citations.enabled must be false: answers of this server cite no places");
-  EXPECT_EQ(Fault(R"("messages": [{"role": "user", "content": [{"type": "image"}]}])"),
+  EXPECT_EQ(AgentFault(R"("messages": [{"role": "user", "content": [{"type": "image"}]}])"),
             "messages[0].content[0].type is image, which is not supported here; this server takes texts only");
 }
 
@@ -209,10 +209,10 @@ TEST(MessagesTurns, ALastTurnOfTheAssistant_BeginsTheAnswer) {
   EXPECT_FALSE(Read(kHi).chat.contains("continue_final_message"));
   for (const std::string last : {R"("")", R"([{"type": "tool_use", "id": "i", "name": "f", "input": {}}])"}) {
     EXPECT_EQ(
-        Fault(R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": )" + last + "}]"),
+        AgentFault(R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": )" + last + "}]"),
         "messages must end with a turn of the user, or with the first words of the answer");
   }
-  EXPECT_EQ(Fault(R"("output_config": {"format": {"type": "json_schema", "schema": {}}}, "messages": [
+  EXPECT_EQ(AgentFault(R"("output_config": {"format": {"type": "json_schema", "schema": {}}}, "messages": [
                   {"role": "user", "content": "q"}, {"role": "assistant", "content": "{"}])"),
             "messages must end with a turn of the user where a format of the answer is asked for");
 }

@@ -15,7 +15,7 @@ ContextEdits Edits(const std::string& list) {
   return ReadContextEdits(JsonObject(json, "context_management"), kContext);
 }
 
-std::string Fault(const std::string& list) {
+std::string EditsFault(const std::string& list) {
   try {
     Edits(list);
   } catch (const ApiError& error) {
@@ -145,17 +145,17 @@ TEST(ContextEdits, TwoEdits_AreDoneOneAfterTheOther) {
 }
 
 TEST(ContextEdits, Faults_NameTheirPlace) {
-  EXPECT_EQ(Fault(R"({"type": "clear_all"})"),
+  EXPECT_EQ(EditsFault(R"({"type": "clear_all"})"),
             "context_management.edits[0].type must be clear_thinking_20251015 or clear_tool_uses_20250919");
-  EXPECT_EQ(Fault(R"({"type": "clear_thinking_20251015", "keep": {"type": "turns", "value": 1}})"),
+  EXPECT_EQ(EditsFault(R"({"type": "clear_thinking_20251015", "keep": {"type": "turns", "value": 1}})"),
             "context_management.edits[0].keep.type must be thinking_turns");
-  EXPECT_EQ(Fault(R"({"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": -1}})"),
+  EXPECT_EQ(EditsFault(R"({"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": -1}})"),
             "context_management.edits[0].keep.value must be an integer of at least 0");
-  EXPECT_EQ(Fault(R"({"type": "clear_tool_uses_20250919", "exclude_tools": [5]})"),
+  EXPECT_EQ(EditsFault(R"({"type": "clear_tool_uses_20250919", "exclude_tools": [5]})"),
             "context_management.edits[0].exclude_tools must be a list of strings");
-  EXPECT_EQ(Fault(R"({"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 200000}})"), "");
+  EXPECT_EQ(EditsFault(R"({"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 200000}})"), "");
   EXPECT_EQ(
-      Fault(R"({"type": "compact_20260112"})"),
+      EditsFault(R"({"type": "compact_20260112"})"),
       "context_management.edits[0].type is compact_20260112, and this server makes no summaries; leave it out and "
       "ask for one in a request of its own, or clear results of tools");
 }

@@ -14,7 +14,7 @@ bool Takes(const std::string& grammar, const std::string& text) {
   return TextsWith("^(?:" + PatternOfLark(grammar) + ")$").Accepts(text);
 }
 
-std::string Fault(const std::string& grammar) {
+std::string LarkFault(const std::string& grammar) {
   try {
     (void)PatternOfLark(grammar);
   } catch (const Error& error) {
@@ -59,25 +59,25 @@ TEST(LarkPattern, KnowsEverySignOfItems) {
 }
 
 TEST(LarkPattern, SaysWhatItCannotKeepTo) {
-  EXPECT_EQ(Fault("start: a\na: \"(\" a \")\" | \"x\""),
+  EXPECT_EQ(LarkFault("start: a\na: \"(\" a \")\" | \"x\""),
             "has the rule a, which refers to itself: only grammars without that can be kept to here");
-  EXPECT_EQ(Fault("start: b"), "is no lark grammar that is known here: line 1 names b, which is no rule");
-  EXPECT_EQ(Fault("a: \"x\""), "is no lark grammar: it has no rule called start");
-  EXPECT_EQ(Fault("start: \"x\"\n%ignore \" \""),
+  EXPECT_EQ(LarkFault("start: b"), "is no lark grammar that is known here: line 1 names b, which is no rule");
+  EXPECT_EQ(LarkFault("a: \"x\""), "is no lark grammar: it has no rule called start");
+  EXPECT_EQ(LarkFault("start: \"x\"\n%ignore \" \""),
             "is no lark grammar that is known here: line 2 has %ignore; of directives %import is known");
-  EXPECT_EQ(Fault("start: \"x"), "is no lark grammar: line 1 has a text without its end");
-  EXPECT_EQ(Fault("start: /x"), "is no lark grammar: line 1 has a pattern without its end");
-  EXPECT_EQ(Fault("start: (\"x\""), "is no lark grammar that is known here: line 1 lacks a closing bracket");
-  EXPECT_EQ(Fault("start: \"x\" ; "), "is no lark grammar: line 1 has the sign \";\", which is not known here");
-  EXPECT_EQ(Fault("start \"x\""), "is no lark grammar that is known here: line 1 lacks the colon of a rule");
-  EXPECT_EQ(Fault(""), "is no lark grammar: it has no rule called start");
+  EXPECT_EQ(LarkFault("start: \"x"), "is no lark grammar: line 1 has a text without its end");
+  EXPECT_EQ(LarkFault("start: /x"), "is no lark grammar: line 1 has a pattern without its end");
+  EXPECT_EQ(LarkFault("start: (\"x\""), "is no lark grammar that is known here: line 1 lacks a closing bracket");
+  EXPECT_EQ(LarkFault("start: \"x\" ; "), "is no lark grammar: line 1 has the sign \";\", which is not known here");
+  EXPECT_EQ(LarkFault("start \"x\""), "is no lark grammar that is known here: line 1 lacks the colon of a rule");
+  EXPECT_EQ(LarkFault(""), "is no lark grammar: it has no rule called start");
 }
 
 TEST(LarkPattern, BoundsWhatItUnfolds) {
   std::string grammar = "start: r0\n";
   for (int i = 0; i < 40; ++i) grammar += fmt::format("r{}: r{} r{}\n", i, i + 1, i + 1);
-  EXPECT_NE(Fault(grammar + "r40: \"x\"").find("comes to a pattern of more than 65536 bytes"), std::string::npos);
-  EXPECT_NE(Fault("start: " + std::string(100, '(') + "\"x\"" + std::string(100, ')')).find("64 brackets"),
+  EXPECT_NE(LarkFault(grammar + "r40: \"x\"").find("comes to a pattern of more than 65536 bytes"), std::string::npos);
+  EXPECT_NE(LarkFault("start: " + std::string(100, '(') + "\"x\"" + std::string(100, ')')).find("64 brackets"),
             std::string::npos);
 }
 
