@@ -221,6 +221,27 @@ TEST(JsonGrammar, FollowsReferencesAlternativesAndCombinations) {
          {R"({"enum":["a",1,null],"type":["string","null"]})", {R"("a")", "null"}, {"1"}}});
 }
 
+TEST(JsonGrammar, KeepsToEveryFormat_ThatIsPromised) {
+  const auto text = [](const std::string& words) { return '"' + words + '"'; };
+  const std::vector<std::tuple<std::string, std::vector<std::string>, std::vector<std::string>>> formats = {
+      {"date", {"2024-02-28", "2024-12-31"}, {"2024-13-01", "2024-04-31", "x"}},
+      {"time", {"23:59:59Z", "10:00:00.5+02:00"}, {"25:00:00Z", "10:00:00"}},
+      {"date-time", {"2024-01-31T10:00:00Z"}, {"2024-01-31", "2024-01-31 10:00:00Z"}},
+      {"duration", {"P1D", "PT5M", "P2W"}, {"P", "1D"}},
+      {"email", {"a.b@c.de"}, {"a", "@b.c", "a@b"}},
+      {"hostname", {"a.b-c"}, {"-a", "a..b"}},
+      {"ipv4", {"255.0.10.1"}, {"256.1.1.1", "1.2.3"}},
+      {"ipv6", {"::", "::1", "fe80::1:2", "1:2:3:4:5:6:7:8", "1:2:3:4::5"}, {"g", "1:2:3", "12345::", "::1::", ""}},
+      {"uuid", {"123e4567-e89b-12d3-a456-426614174000"}, {"123e4567", ""}},
+      {"uri", {"https://a.b/c?d=e#f", "mailto:a@b.c"}, {"a b", "/a"}},
+  };
+  for (const auto& [format, taken, refused] : formats) {
+    const std::string schema = R"({"type":"string","format":")" + format + "\"}";
+    for (const std::string& words : taken) EXPECT_TRUE(SchemaTakes(schema, text(words))) << format << " " << words;
+    for (const std::string& words : refused) EXPECT_FALSE(SchemaTakes(schema, text(words))) << format << " " << words;
+  }
+}
+
 TEST(JsonGrammar, PassesOverWords_ThatAskNothing) {
   Check({{R"({"type":"integer","format":"uint32","minimum":0,"x-order":1})", {"7"}, {"-1", "1.5"}},
          {R"({"type":"string","format":"path","contentEncoding":"base64"})", {R"("/a")"}, {"1"}},
