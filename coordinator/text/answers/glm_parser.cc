@@ -8,7 +8,8 @@ namespace {
 
 class GlmParser : public XmlCallsParser {
  public:
-  using XmlCallsParser::XmlCallsParser;
+  explicit GlmParser(std::shared_ptr<const ToolUse> tools)
+      : XmlCallsParser(std::move(tools), {"<arg_key>", "</arg_value>", "</tool_call>", {"<tool_call>"}}) {}
 
  private:
   bool Text() override {
@@ -30,27 +31,12 @@ class GlmParser : public XmlCallsParser {
     return Begin(name);
   }
 
-  bool Between() override {
-    if (!SkipSpace()) return false;
-    const Match key = Peek("<arg_key>"), close = Peek("</tool_call>");
-    if (key == Match::kYes) {
-      Take("<arg_key>");
-      state_ = State::kKey;
-      return true;
-    }
-    if (close == Match::kYes) {
-      Take("</tool_call>");
-      return Close();
-    }
-    if (key == Match::kUnknown || close == Match::kUnknown || CutInTag({"<arg_key>", "</tool_call>"})) return false;
-    return Fail();
-  }
-
   bool Key() override {
     bool failed = false;
-    const auto key = BoundedKey({"</arg_key>", "<arg_value>"}, failed);
+    auto key = BoundedKey({"</arg_key>", "<arg_value>"}, failed);
     if (!key) return failed;
-    Take("</arg_key>");
+    const bool closed = Take("</arg_key>") == Match::kYes;
+    if (!closed && key->ends_with('\n')) key->pop_back();
     key_ = *key;
     state_ = State::kBeforeValue;
     return true;
@@ -68,19 +54,10 @@ class GlmParser : public XmlCallsParser {
     return true;
   }
 
-  bool Value() override {
-    const auto end = FindValueEnd("</arg_value>");
-    if (!end && !is_cut()) return false;
-    std::string_view value = end ? rest().substr(0, end->at) : BegunValue();
-    // A value that is not closed ends at its line's end.
-    if ((!end || end->tag == 0) && value.ends_with('\n')) value.remove_suffix(1);
-    if (!end) {
-      CutArgument(value);
-      return false;
-    }
-    Argument(value);
-    Skip(end->at + end->tag);
-    return true;
+  /// A value that is not closed ends at its line's end.
+  std::string_view Separated(std::string_view value, bool closed) const override {
+    if (!closed && value.ends_with('\n')) value.remove_suffix(1);
+    return value;
   }
 
   Match FollowsValue(size_t at) const override {

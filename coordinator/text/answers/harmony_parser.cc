@@ -13,7 +13,8 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>", kEnd = "<|end|>",
-                           kCall = "<|call|>", kReturn = "<|return|>", kRecipient = "to=", kFunctions = "functions.";
+                           kCall = "<|call|>", kReturn = "<|return|>", kRecipient = "to=", kFunctions = "functions.",
+                           kRole = "assistant<|channel|>";  // a head that lacks its <|start|>
 constexpr size_t kMaxHeadBytes = 512;
 
 /// Whom a message is for; empty: it says nothing of that.
@@ -22,6 +23,19 @@ std::string RecipientOf(std::string_view head) {
   if (at == std::string_view::npos) return "";
   head.remove_prefix(at + kRecipient.size());
   return std::string(head.substr(0, head.find_first_of(" <\t\n")));
+}
+
+/// A head in which models began anew, without what they left: the last channel counts. Where it is the same channel
+/// again and names nobody, the message is for whom the earlier one was for.
+std::string WithOneChannel(const std::string& head) {
+  const size_t first = head.find(kChannel), last = head.rfind(kChannel);
+  if (first == last) return head;
+  const std::string left = head.substr(first, last - first), taken = head.substr(last);
+  const auto name = [](const std::string& channel) {
+    return channel.substr(0, channel.find_first_of(" <\t\n", kChannel.size()));
+  };
+  const bool repeats = RecipientOf(taken).empty() && name(taken) == name(left);
+  return head.substr(0, first) + (repeats ? left : taken);
 }
 
 class HarmonyParser : public StepParser {
@@ -60,7 +74,7 @@ class HarmonyParser : public StepParser {
   /// The prompt ends with "<|start|>assistant": the answer begins inside a head, or, against the rules, with words.
   bool First() {
     Attempt();
-    for (const std::string_view begin : {kChannel, kStart, kMessage, std::string_view(" to=")}) {
+    for (const std::string_view begin : {kChannel, kStart, kMessage, std::string_view(" to="), kRole}) {
       if (rest().starts_with(begin)) {
         state_ = State::kHead;
         return true;
@@ -80,7 +94,7 @@ class HarmonyParser : public StepParser {
       Skip(std::min(rest().size(), kMaxHeadBytes));
       return Fail();
     }
-    const std::string head(rest().substr(0, end));
+    const std::string head = WithOneChannel(std::string(rest().substr(0, end)));
     Skip(std::min(end, rest().size()));
     const bool has_message = Take(kMessage) == Match::kYes;
     if (has_message && BeginsCall(head)) return true;
@@ -131,7 +145,9 @@ class HarmonyParser : public StepParser {
       }
       return true;
     }
-    state_ = State::kWords;
+    if (Peek(kRole) == Match::kUnknown) return false;
+    if (Peek(kRole) == Match::kYes) Attempt();
+    state_ = Peek(kRole) == Match::kYes ? State::kHead : State::kWords;
     return true;
   }
 

@@ -224,9 +224,11 @@ class LiteralReader {
   }
 
   bool Word(std::string& out) {
-    bool negative = false;
-    for (; at_ < text_.size() && (text_[at_] == '-' || text_[at_] == '+'); ++at_) negative ^= text_[at_] == '-';
-    const bool has_sign = at_ > 0 && (text_[at_ - 1] == '-' || text_[at_ - 1] == '+');
+    bool negative = false, has_sign = false;
+    for (; at_ < text_.size() && (text_[at_] == '-' || text_[at_] == '+'); SkipSpace()) {
+      negative ^= text_[at_++] == '-';
+      has_sign = true;
+    }
     const size_t begin = at_;
     const auto ends = [&](char c) {
       return IsJsonSpace(c) || std::string_view(",)]}:").find(c) != std::string_view::npos;

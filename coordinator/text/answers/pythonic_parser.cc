@@ -56,8 +56,15 @@ class PythonicParser : public StepParser {
     return true;
   }
 
+  /// Behind a comma the list may end.
   bool Name() {
     if (!SkipSpace()) return false;
+    if (listed_ && rest()[0] == ']') {
+      DropAttempt();
+      Skip(1);
+      state_ = State::kClosed;
+      return true;
+    }
     size_t length = 0;
     while (length < rest().size() && IsToolNameByte(rest()[length])) ++length;
     if (length > kMaxToolNameBytes) return Fail();
@@ -83,6 +90,7 @@ class PythonicParser : public StepParser {
     Arguments(*arguments);
     Skip(close + 1);
     EndCall();
+    listed_ = true;
     state_ = State::kAfter;
     return true;
   }
@@ -102,7 +110,7 @@ class PythonicParser : public StepParser {
   }
 
   State state_ = State::kStart;
-  bool started_ = false;
+  bool started_ = false, listed_ = false;  // listed_: the list has a call
   std::string name_;
   PythonBrackets brackets_;
 };

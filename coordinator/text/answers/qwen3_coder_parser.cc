@@ -10,7 +10,10 @@ constexpr std::string_view kFunction = "<function=";
 
 class Qwen3CoderParser : public XmlCallsParser {
  public:
-  using XmlCallsParser::XmlCallsParser;
+  /// The model sometimes leaves </function> out.
+  explicit Qwen3CoderParser(std::shared_ptr<const ToolUse> tools)
+      : XmlCallsParser(std::move(tools),
+                       {"<parameter=", "</parameter>", "</function>", {"</tool_call>", "<tool_call>"}}) {}
 
  private:
   /// The model sometimes leaves <tool_call> out.
@@ -39,25 +42,6 @@ class Qwen3CoderParser : public XmlCallsParser {
     return Begin(name);
   }
 
-  bool Between() override {
-    if (!SkipSpace()) return false;
-    const Match key = Peek("<parameter="), close = Peek("</function>");
-    if (key == Match::kYes) {
-      Take("<parameter=");
-      state_ = State::kKey;
-      return true;
-    }
-    if (close == Match::kYes) {
-      Take("</function>");
-      return Close();
-    }
-    // The model sometimes leaves </function> out.
-    const Match call = Peek("</tool_call>");
-    if (call == Match::kYes && !is_kept()) return Close();
-    const bool waits = key == Match::kUnknown || close == Match::kUnknown || call == Match::kUnknown;
-    return waits || CutInTag({"<parameter=", "</function>"}) ? false : Fail();
-  }
-
   bool Key() override {
     bool failed = false;
     const auto key = BoundedKey({">"}, failed);
@@ -71,19 +55,10 @@ class Qwen3CoderParser : public XmlCallsParser {
   bool BeforeValue() override { return false; }
 
   /// The line breaks next to the tags are not the value's.
-  bool Value() override {
-    const auto end = FindValueEnd("</parameter>");
-    if (!end && !is_cut()) return false;
-    std::string_view value = end ? rest().substr(0, end->at) : BegunValue();
+  std::string_view Separated(std::string_view value, bool) const override {
     if (value.starts_with('\n')) value.remove_prefix(1);
     if (value.ends_with('\n')) value.remove_suffix(1);
-    if (!end) {
-      CutArgument(value);
-      return false;
-    }
-    Argument(value);
-    Skip(end->at + end->tag);
-    return true;
+    return value;
   }
 
   Match FollowsValue(size_t at) const override {

@@ -172,11 +172,17 @@ class ReasoningParser : public AnswerParser {
     call_ = Call::kNone;
   }
 
-  /// What separates the answer from the thoughts is neither's.
+  /// What separates the answer from the thoughts is neither's, nor is another mark that closes them.
   bool After() {
     const size_t first = waiting_.find_first_not_of(kJsonSpace);
     waiting_.erase(0, first == std::string::npos ? waiting_.size() : first);
     if (waiting_.empty()) return false;
+    for (const std::string& mark : marks_.close) {
+      if (!at_end_ && waiting_.size() < mark.size() && mark.starts_with(waiting_)) return false;
+      if (!waiting_.starts_with(mark)) continue;
+      waiting_.erase(0, mark.size());
+      return true;
+    }
     if (format_ == ReasoningFormat::kGranite) {
       if (!at_end_ && kWrap.starts_with(waiting_) && waiting_.size() < kWrap.size()) return false;
       wrapped_ = waiting_.starts_with(kWrap);

@@ -46,6 +46,39 @@ bool XmlCallsParser::Close() {
   return true;
 }
 
+/// Between parameters. A call that ends with the answer, or with what stands behind calls, lacks its closing tag.
+bool XmlCallsParser::Between() {
+  if (!SkipSpace()) return at_end() && !cut() && Close();
+  const Match key = Take(tags_.key);
+  if (key == Match::kYes) {
+    state_ = State::kKey;
+    return true;
+  }
+  const Match close = Take(tags_.close);
+  if (close == Match::kYes) return Close();
+  bool waits = key == Match::kUnknown || close == Match::kUnknown;
+  for (const std::string_view tag : tags_.behind) {
+    const Match behind = is_kept() ? Match::kNo : Peek(tag);
+    if (behind == Match::kYes) return Close();
+    waits |= behind == Match::kUnknown;
+  }
+  return waits || CutInTag({tags_.key, tags_.close}) ? false : Fail();
+}
+
+bool XmlCallsParser::Value() {
+  const std::optional<ValueEnd> end = FindValueEnd();
+  if (!end && !is_cut()) return false;
+  // A value that the answer was cut in has no beginning of a tag at its end.
+  const std::string_view value = Separated(rest().substr(0, end ? end->at : scanned_), end.has_value() && end->tag > 0);
+  if (!end) {
+    CutArgument(value);
+    return false;
+  }
+  Argument(value);
+  Skip(end->at + end->tag);
+  return true;
+}
+
 void XmlCallsParser::Argument(std::string_view value) {
   Arguments(BeginOfArgument(JsonString(key_) + ": ") + TypedValue(*tool(), key_, value));
   given_.push_back(key_);
@@ -71,11 +104,11 @@ std::optional<std::string> XmlCallsParser::BoundedKey(std::initializer_list<std:
   return key;
 }
 
-std::optional<XmlCallsParser::ValueEnd> XmlCallsParser::FindValueEnd(std::string_view close) {
+std::optional<XmlCallsParser::ValueEnd> XmlCallsParser::FindValueEnd() {
   while ((scanned_ = rest().find('<', scanned_)) != std::string_view::npos) {
-    const Match closes = PeekTag(close, scanned_);
+    const Match closes = PeekTag(tags_.close_value, scanned_);
     if (closes == Match::kUnknown) return std::nullopt;
-    if (closes == Match::kYes) return ValueEnd{scanned_, close.size()};
+    if (closes == Match::kYes) return ValueEnd{scanned_, tags_.close_value.size()};
     const Match follows = is_kept() ? Match::kNo : FollowsValue(scanned_);
     if (follows == Match::kUnknown) return std::nullopt;
     if (follows == Match::kYes) return ValueEnd{scanned_, 0};

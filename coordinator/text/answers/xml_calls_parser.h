@@ -15,10 +15,14 @@ namespace quire {
 /// Calls that are written with tags: a function's name, then keys and values. Values are bare text: the tool's schema
 /// says what they are. Where a model forgot a closing tag, the next tag closes.
 class XmlCallsParser : public StepParser {
- public:
-  explicit XmlCallsParser(std::shared_ptr<const ToolUse> tools) : StepParser(std::move(tools)) {}
-
  protected:
+  /// What a form of calls is written with.
+  struct Tags {
+    std::string_view key, close_value, close;  // key: before the name of a parameter; close: of the call
+    std::vector<std::string_view> behind;      // what stands behind a call, and closes one that lacks its `close`
+  };
+  XmlCallsParser(std::shared_ptr<const ToolUse> tools, const Tags& tags) : StepParser(std::move(tools)), tags_(tags) {}
+
   enum class State { kText, kHead, kBetween, kKey, kBeforeValue, kValue, kEnd };
   static constexpr size_t kMaxParameterBytes = 256;
 
@@ -27,15 +31,13 @@ class XmlCallsParser : public StepParser {
 
   virtual bool Text() = 0;
   virtual bool Head() = 0;
-  virtual bool Between() = 0;
   virtual bool Key() = 0;
   virtual bool BeforeValue() = 0;
-  virtual bool Value() = 0;
   virtual bool End() = 0;
+  /// A value without what separates it from its tags. closed: it has its closing tag.
+  virtual std::string_view Separated(std::string_view value, bool closed) const = 0;
 
   bool Begin(std::string name);
-  bool Close();
-  void Argument(std::string_view value);
   void BeginValue() {
     scanned_ = 0;
     state_ = State::kValue;
@@ -45,22 +47,12 @@ class XmlCallsParser : public StepParser {
   /// is no call, which `failed` tells.
   std::optional<std::string> BoundedKey(std::initializer_list<std::string_view> marks, bool& failed);
 
-  /// A value that ends at rest()[at], and the bytes of the closing tag that stands there.
-  struct ValueEnd {
-    size_t at, tag;
-  };
-  /// Nothing: the value goes on.
-  std::optional<ValueEnd> FindValueEnd(std::string_view close);
-  /// Where the answer was cut, and no end of the value was found: the value without the beginning of a tag.
-  std::string_view BegunValue() const { return rest().substr(0, scanned_); }
   /// Whether what can only stand behind a value is at rest()[at], though the value was not closed.
   virtual Match FollowsValue(size_t at) const = 0;
   /// Whether a tag that names a parameter is at rest()[at]: one of the function's that has no value yet.
   Match NamesParameter(std::string_view open, std::string_view close, size_t at) const;
   /// Whether this tag is at rest()[at], and behind blanks the other one, or nothing any more.
   Match StandsBefore(std::string_view tag, std::string_view next, size_t at) const;
-  /// A grammar keeps the call to its schema: then all tags are there, and values may spell others.
-  bool is_kept() const;
 
   bool is_cut() const { return at_end() && cut(); }
   /// The answer was cut in a value, or before one: its client gets as much of the argument as there is.
@@ -72,6 +64,18 @@ class XmlCallsParser : public StepParser {
   std::string key_;
 
  private:
+  bool Between();
+  bool Value();
+  bool Close();
+  void Argument(std::string_view value);
+  /// A grammar keeps the call to its schema: then all tags are there, and values may spell others.
+  bool is_kept() const;
+  /// A value that ends at rest()[at], and the bytes of the closing tag that stands there.
+  struct ValueEnd {
+    size_t at, tag;
+  };
+  /// Nothing: the value goes on.
+  std::optional<ValueEnd> FindValueEnd();
   /// As Peek; kUnknown as well where the answer was cut in the tag.
   Match PeekTag(std::string_view tag, size_t at) const;
   /// rest() without the beginning of one of these tags, where the answer was cut in that.
@@ -79,6 +83,7 @@ class XmlCallsParser : public StepParser {
   void CutKey(std::initializer_list<std::string_view> marks);
   std::string BeginOfArgument(const std::string& member) const { return (given_.empty() ? "" : ", ") + member; }
 
+  const Tags tags_;
   std::vector<std::string> given_;  // parameters of the call that have values
   size_t scanned_ = 0;              // of rest() does not end the value
 };
