@@ -211,6 +211,31 @@ TEST_F(AuthenticateTest, WithoutKeysClientsAreToldApartByWhatTheyPresent) {
   EXPECT_EQ(one.client.find("one"), std::string::npos);
 }
 
+TEST_F(AuthenticateTest, WithoutKeysANetworkHasOneShareOfTheWork_WhateverItPresents) {
+  Gate gate({"", {}, false});
+  const auto share = [&](const char* peer, const char* authorization) {
+    HttpRequest request = Ask("/v1/models", authorization);
+    request.peer = peer;
+    EXPECT_FALSE(gate.Refuse(request));
+    return request.share;
+  };
+  EXPECT_EQ(share("192.0.2.1", "Bearer one"), share("192.0.2.1", "Bearer two"));
+  EXPECT_EQ(share("192.0.2.1", "Bearer one"), share("::ffff:192.0.2.1", ""));
+  EXPECT_EQ(share("2001:db8::1", ""), share("2001:db8::ffff", "Bearer two"));
+  EXPECT_NE(share("192.0.2.1", "Bearer one"), share("192.0.2.2", "Bearer one"));
+  EXPECT_NE(share("2001:db8::1", ""), share("2001:db8:0:1::1", ""));
+}
+
+TEST_F(AuthenticateTest, KeysHaveSharesOfTheWorkOfTheirOwn_WhereverTheyAreUsed) {
+  Gate gate({File(alice_.line + bob_.line), {}, false});
+  for (const char* peer : {"192.0.2.1", "192.0.2.2"}) {
+    HttpRequest request = Ask("/v1/models", "Bearer " + alice_.key);
+    request.peer = peer;
+    EXPECT_FALSE(gate.Refuse(request));
+    EXPECT_EQ(request.share, "alice");
+  }
+}
+
 TEST_F(AuthenticateTest, NoKeyOpensBothPorts) {
   const std::string path = File(alice_.line);
   Gate data({path, {}, false});

@@ -42,6 +42,13 @@ bool IsFieldList(std::string_view text) {
          });
 }
 
+/// The network that a request came from: whoever needs no key may call themselves anything, but not come from anywhere.
+std::string NetworkOfPeer(const HttpRequest& request) {
+  boost::system::error_code unknown;
+  const auto address = boost::asio::ip::make_address(request.peer, unknown);
+  return unknown ? request.peer : NetworkOf(address).to_string();
+}
+
 }  // namespace
 
 bool FailureLimit::Allow(const std::string& address, Clock::time_point now) {
@@ -72,10 +79,7 @@ std::string Gate::ClientOf(const std::string& key) const {
 }
 
 HttpResponse Gate::Unauthorized(const HttpRequest& request, const char* reason) {
-  boost::system::error_code unknown;
-  const auto address = boost::asio::ip::make_address(request.peer, unknown);
-  const std::string whose = unknown ? request.peer : NetworkOf(address).to_string();
-  if (!failures_.Allow(whose, FailureLimit::Clock::now())) {
+  if (!failures_.Allow(NetworkOfPeer(request), FailureLimit::Clock::now())) {
     HttpResponse response = ErrorResponse(429, "too many requests without a valid key");
     response.headers.emplace_back("Retry-After", "1");
     return response;
@@ -136,6 +140,7 @@ std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   const std::string authorization = AuthorizationOf(request);
   if (!has_keys()) request.client = ClientId(authorization);
+  request.share = NetworkOfPeer(request);
   if (reads && options_.public_paths.contains(request.path)) return std::nullopt;
   if (std::optional<HttpResponse> refusal = RefuseForeign(request)) return refusal;
   if (!has_keys()) return RefuseForeignType(request);
@@ -143,7 +148,7 @@ std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   if (presented.empty()) return Unauthorized(request, "a key is needed: Authorization: Bearer KEY");
   const ApiKey* key = keys_.Find(presented);
   if (key == nullptr) return Unauthorized(request, "the key is not known here");
-  request.client = key->name;
+  request.client = request.share = key->name;
   if (reads ? key->may_read : key->may_post) return std::nullopt;
   const char* scope = reads ? "read" : PostScope(options_.kind);
   return ErrorResponse(403, fmt::format("the key of {} lacks the scope {}", key->name, scope));

@@ -25,6 +25,7 @@ struct HttpRequest {
   ByteBudget::Lease memory;  // what the port's `admit` charged for it; a handler may take it over
   std::string peer;          // the other end's IP address
   std::string client;  // who asks, as far as the port's gate can tell (authenticate.h); empty: nobody in particular
+  std::string share;   // of the work beside the workers that its work is charged to: a key's, or a network's
   std::vector<std::pair<std::string, std::string>> answer_headers;  // go with every answer to it
 
   std::string Header(const std::string& name) const {

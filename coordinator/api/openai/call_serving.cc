@@ -106,7 +106,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& req
   }
   if (!refusal) {
     // Grammars wait for each other; what is held meanwhile is charged by now.
-    const bool wanted = co_await TryGrammar(prepared->call, responder);
+    const bool wanted = co_await TryGrammar(prepared->call, request.share, responder);
     if (!wanted) prepared.reset();
     co_return prepared;
   }
@@ -141,7 +141,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   const WorkPool::Computing computing(means_.pool);
   RunningCall running(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
   Exchange exchange{call,
-                    request.client,
+                    request.share,
                     name.substr(name.find_first_of("-_") + 1),
                     {context_.tokenizer, call.chat, name, options_.model_name, std::time(nullptr)},
                     {.prompt_tokens = static_cast<int>(prepared->prompt_tokens)},

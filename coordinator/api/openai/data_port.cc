@@ -191,14 +191,15 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& requ
   size_t kept = dialect == Dialect::kResponses ? responses_.store().LongestConversation(request.client) : 0;
   if (kept > 0 && refers) kept += kMostReferredBytes;
   std::optional<PreparedCall> prepared =
-      co_await OnPool(means_.pool, responder, request.client, size + kept, std::move(work));
+      co_await OnPool(means_.pool, responder, request.share, size + kept, std::move(work));
   if (prepared) prepared->call.client = request.client;
   co_return prepared;
 }
 
 /// Compiles the call's grammar, when it has one, as the workers will. False when the client went meanwhile. On a thread
 /// of its own: grammars wait for each other, client by client in turns, and nobody else waits for them.
-asio::awaitable<bool> DataPort::TryGrammar(const GenerateCall& call, HttpResponder& responder) {
+asio::awaitable<bool> DataPort::TryGrammar(const GenerateCall& call, const std::string& share,
+                                           HttpResponder& responder) {
   if (!call.sampling.grammar) co_return true;
   std::function<bool(const std::stop_token&)> work = [this, source = call.sampling.grammar,
                                                       field = call.grammar_field](const std::stop_token& stop) {
@@ -209,7 +210,7 @@ asio::awaitable<bool> DataPort::TryGrammar(const GenerateCall& call, HttpRespond
     }
     return true;
   };
-  const std::optional<bool> tried = co_await OnPool(means_.grammar_pool, responder, call.client, 0, std::move(work));
+  const std::optional<bool> tried = co_await OnPool(means_.grammar_pool, responder, share, 0, std::move(work));
   co_return tried.has_value();
 }
 

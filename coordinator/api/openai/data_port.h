@@ -75,7 +75,8 @@ class DataPort {
   boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);
   boost::asio::awaitable<std::optional<PreparedCall>> Prepare(HttpRequest& request, HttpResponder& responder,
                                                               Dialect dialect);
-  boost::asio::awaitable<bool> TryGrammar(const GenerateCall& call, HttpResponder& responder);
+  /// share: of the work beside the workers (http_types.h).
+  boost::asio::awaitable<bool> TryGrammar(const GenerateCall& call, const std::string& share, HttpResponder& responder);
   boost::asio::awaitable<void> AnswerWhole(RunningCall& running, Exchange& exchange);
   boost::asio::awaitable<void> SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange);
   boost::asio::awaitable<void> WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange);

@@ -76,8 +76,8 @@ struct DataPort::Exchange {
   Json OpeningChunk(size_t choice) const;
 
   const GenerateCall& call;
-  const std::string client;
-  std::string id;  // of the answer, without what says its kind
+  const std::string share;  // of the work beside the workers
+  std::string id;           // of the answer, without what says its kind
   ResponseBuilder builder;
   Usage usage;
   std::vector<std::string> echo;                 // of every prompt, or none

@@ -28,11 +28,11 @@ class WhenGone {
   std::function<void()> before_;
 };
 
-/// On the I/O thread: has the pool do `work`, for this client and about so many bytes, and returns what it made or
-/// throws what it threw. Nothing when the responder's client went meanwhile: work that had not begun is not done then.
-/// Throws ApiError 429 when too much waits already.
+/// On the I/O thread: has the pool do `work`, about so many bytes of it for the client with this share (http_types.h),
+/// and returns what it made or throws what it threw. Nothing when the responder's client went meanwhile: work that had
+/// not begun is not done then. Throws ApiError 429 when too much waits already.
 template <class T>
-boost::asio::awaitable<std::optional<T>> OnPool(WorkPool& pool, HttpResponder& responder, std::string client,
+boost::asio::awaitable<std::optional<T>> OnPool(WorkPool& pool, HttpResponder& responder, std::string share,
                                                 size_t bytes, std::function<T(const std::stop_token&)> work) {
   struct Outcome {
     std::optional<T> value;
@@ -40,7 +40,7 @@ boost::asio::awaitable<std::optional<T>> OnPool(WorkPool& pool, HttpResponder& r
   };
   const boost::asio::any_io_executor io = co_await boost::asio::this_coro::executor;
   const auto handoff = std::make_shared<Handoff<Outcome>>(io);
-  const WorkPool::JobPtr job = pool.Add(client, bytes, [handoff, work = std::move(work)](const std::stop_token& stop) {
+  const WorkPool::JobPtr job = pool.Add(share, bytes, [handoff, work = std::move(work)](const std::stop_token& stop) {
     Outcome outcome;
     try {
       outcome.value = work(stop);

@@ -133,7 +133,7 @@ asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, Htt
   if (page.cheap && size <= kCheapBytes) {
     text = work({});
   } else {
-    text = co_await OnPool(pool_, responder, request.client, size, std::move(work));
+    text = co_await OnPool(pool_, responder, request.share, size, std::move(work));
   }
   if (!text) co_return std::nullopt;
   // A template may make more of a body than was charged for it.

@@ -22,7 +22,7 @@ constexpr int kMostWaits = 200;                                    // for memory
 /// Nothing when the client went meanwhile. An answer that has begun cannot be refused any more: while too much work
 /// waits, so does the piece.
 asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseText> text, WorkPool& pool,
-                                                      HttpResponder& responder, const std::string& client) {
+                                                      HttpResponder& responder, const std::string& share) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor);
   while (!responder.gone()) {
@@ -30,7 +30,7 @@ asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseT
       return text->Next(kPieceBytes);
     };
     try {
-      std::optional<std::string> piece = co_await OnPool(pool, responder, client, kPieceBytes, std::move(work));
+      std::optional<std::string> piece = co_await OnPool(pool, responder, share, kPieceBytes, std::move(work));
       co_return piece;
     } catch (const ApiError&) {  // too much work waits
     }
@@ -46,7 +46,7 @@ asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseT
 asio::awaitable<void> DataPort::WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
   while (!text->done()) {
     co_await AwaitRoom(text->most_bytes(), exchange);
-    std::optional<std::string> piece = co_await NextPiece(text, means_.pool, exchange.responder, exchange.client);
+    std::optional<std::string> piece = co_await NextPiece(text, means_.pool, exchange.responder, exchange.share);
     if (!piece) co_return;  // nobody waits for it any more
     (void)exchange.HoldMade(text->made_bytes() + piece->size());
     co_await exchange.responder.Write(std::move(*piece));
