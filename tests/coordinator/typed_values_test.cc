@@ -107,6 +107,23 @@ TEST(TypedValues, ReadASchemaOnceForEachParameter_WithinOneBudgetOfTheRequest) {
   EXPECT_EQ(TypedValue(tool, "a", "5"), "\"5\"") << "what is known stays";
 }
 
+TEST(TypedValues, KeepNoMoreTypesThanABound_OfNamesThatAModelMakesUp) {
+  OrderedJson schema = {{"type", "object"}, {"properties", {{"a", {{"type", "string"}}}}}};
+  for (int i = 0; i < 50; ++i) schema["additionalProperties"]["enum"].push_back(std::to_string(i));
+  Tool tool{"f", nullptr, schema, false, std::make_shared<ParameterTypes>()};
+  EXPECT_EQ(TypedValue(tool, "a", "5"), "\"5\"");
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string json = TypedValue(tool, "made_up_" + std::to_string(i), "7");
+    if (i < 100) {
+      EXPECT_EQ(json, "\"7\"");
+    }
+  }
+  EXPECT_GT(tool.types->num_kept(), 100u);
+  EXPECT_LE(tool.types->num_kept(), static_cast<size_t>(ParameterTypes::kMostKept / 8));
+  EXPECT_EQ(TypedValue(tool, "a", "5"), "\"5\"") << "what is known stays";
+  EXPECT_LE(tool.types->spent(), ParameterTypes::kWork);
+}
+
 TEST(TypedValues, DoNotReadASchemaWithoutEnd_BesideTheBoundOfOneParameter) {
   const SchemaWork work(100 * kSchemaWork);
   Tool tool{"f", nullptr, DearParameters(), false};

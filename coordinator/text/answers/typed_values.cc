@@ -100,11 +100,11 @@ std::string OfType(const ParameterType& type, const std::string& bare, std::stri
 }  // namespace
 
 std::shared_ptr<const ParameterTypes::Alternatives> ParameterTypes::Of(const Tool& tool, const std::string& parameter) {
+  constexpr int64_t kUnitsOfAName = 8;  // that is kept
   const std::lock_guard lock(mutex_);
-  const auto [known, is_new] = known_.try_emplace({tool.name, parameter});
-  if (!is_new) return known->second;
+  const auto known = known_.find({tool.name, parameter});
+  if (known != known_.end()) return known->second;
   auto found = std::make_shared<Alternatives>();
-  known->second = found;
   const SchemaWork work(left_ / 2);
   try {
     const SchemaReader reader(tool.parameters);
@@ -120,7 +120,16 @@ std::shared_ptr<const ParameterTypes::Alternatives> ParameterTypes::Of(const Too
     found->clear();
   }
   left_ -= work.spent();
+  const int64_t kept = kUnitsOfAName + (found->empty() ? 0 : work.spent());
+  if (kept_ + kept > kMostKept) return found;
+  kept_ += kept;
+  known_.emplace(std::pair(tool.name, parameter), found);
   return found;
+}
+
+size_t ParameterTypes::num_kept() const {
+  const std::lock_guard lock(mutex_);
+  return known_.size();
 }
 
 int64_t ParameterTypes::spent() const {
