@@ -323,6 +323,20 @@ def text_stream():
     write("text_stream", "plain", b"\1\1\1aa\0" + b"\0ka" * 20)
 
 
+def gate_words():
+    """Which word, of five; where it is cut, in two bytes; the word."""
+    greeting = b"\xff" + bytes(7) + b"\1\x7f\3\1CURVE" + bytes(47)
+    short = lambda name, size: bytes([4, size]) + bytes([len(name)]) + name + bytes(size - 1 - len(name))
+    long = lambda name, size: b"\6" + struct.pack(">Q", size) + bytes([len(name)]) + name + bytes(size - 1 - len(name))
+    hello = bytes([4, 200]) + b"\5HELLO\1\0" + bytes(72) + b"k" * 120
+    for which, name, word in ((0, "greeting", greeting), (1, "hello", hello), (2, "initiate", long(b"INITIATE", 300)),
+                              (3, "welcome", short(b"WELCOME", 168)), (4, "ready", short(b"READY", 60)),
+                              (4, "error", bytes([4, 10]) + b"\5ERROR\3400")):
+        write("gate_words", name, bytes([which, 0, 9]) + word)
+        write("gate_words", name + "-behind", bytes([which, 1, 44]) + word + hello)
+    write("gate_words", "huge", b"\2\0\2" + b"\6" + b"\xff" * 8 + b"\x08INITIATE")
+
+
 for make in (http_head, json_request, frame_decode, plan_apply, yaml_topology, safetensors, gguf, tokenizer_json, tokenizer_model,
-             config_json, chat_template, block_ops, text_stream):
+             config_json, chat_template, block_ops, text_stream, gate_words):
     make()
