@@ -153,7 +153,9 @@ bool XmlCallsParser::is_kept() const {
 
 /// The answer was cut in a key: its client gets as much of the key as there is.
 void XmlCallsParser::CutKey(std::initializer_list<std::string_view> marks) {
-  std::string key = JsonString(WithoutBegunTag(marks));
+  std::string_view begun = WithoutBegunTag(marks);
+  while (begun.ends_with('\n')) begun.remove_suffix(1);  // a line's end before the tag is not the key's
+  std::string key = JsonString(begun);
   key.pop_back();
   Arguments(BeginOfArgument(key));
   Skip(rest().size());
