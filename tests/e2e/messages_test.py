@@ -113,7 +113,7 @@ class FormTest(MessagesCase):
         self.assertEqual((start["content"], start["stop_reason"], start["usage"]["output_tokens"]), ([], None, 0))
         self.assertEqual("".join(data["delta"]["text"] for name, data in events if name == "content_block_delta"), whole["content"][0]["text"])
         ending = events[-2][1]
-        self.assertEqual(ending["delta"], {"stop_reason": whole["stop_reason"], "stop_sequence": None})
+        self.assertEqual(ending["delta"], {"stop_reason": whole["stop_reason"], "stop_sequence": None, "stop_details": None})
         self.assertEqual(ending["usage"]["output_tokens"], whole["usage"]["output_tokens"])
 
     def test_a_stream_without_a_text_has_no_block(self):
