@@ -79,7 +79,7 @@ class SizesTest(unittest.TestCase):
         """By all three commands, in the same words."""
         done = run("plan", "--no-speed", *flags, prefix=prefix)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        problem = done.stdout.splitlines()[0].removeprefix("does not fit: ")
+        problem, = (line.removeprefix("does not fit: ") for line in done.stdout.splitlines() if line.startswith("does not fit: "))
         self.assertRegex(problem, rf"2 workers on .* would take .*{limit} .* in all; lower {flag}$")
         done = run("check", "--json", *flags, prefix=prefix)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)

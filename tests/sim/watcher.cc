@@ -47,8 +47,8 @@ void Watcher::BeginPlan() {
 
 /// Of several clients the one that was served least is admitted first. Passed over is who gave way with this plan,
 /// whose next request is to be swapped in, who has a limit of its own, and everybody by a client of which nothing runs.
-/// What is swapped in got its turn before those that run found more of their tokens cached, by which they were served
-/// less.
+/// Who has its share stands back for those that have not. What is swapped in got its turn before those that run found
+/// more of their tokens cached, by which they were served less.
 void Watcher::OnAdmitted(const Decision& d) {
   const std::string& client = turns_.ClientOf(d.request);
   const std::vector<RequestId> before = turns_.Before(d.request);
@@ -56,6 +56,7 @@ void Watcher::OnAdmitted(const Decision& d) {
   for (const RequestId head : turns_.Before(d.request)) {
     if (d.kind == DecisionKind::kSwappedIn && std::ranges::find(before, head) == before.end()) continue;
     const Request& passed_over = *engine_.requests().at(head);
+    if (MayStandBack(passed_over) && !MustStandBack(*engine_.requests().at(d.request))) continue;
     if (!clients_that_gave_way_.contains(passed_over.client) && !passed_over.swapped_out() && !IsAtLimit(passed_over) &&
         turns_.Runs(client))
       throw Failure{fmt::format("request {} is admitted where it is the turn of {}", d.request, head)};
@@ -70,22 +71,45 @@ void Watcher::OnAdmitted(const Decision& d) {
   if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
 }
 
-/// The request is not among those that run yet, or just is: then it is not counted.
-bool Watcher::IsAtLimit(const Request& head) const {
-  const ClientLimits& limits = head.client_limits;
+/// What its client has with the request at the longest, whether it is among those that run yet, or just is.
+Watcher::Use Watcher::UseWith(const Request& head) const {
   const auto longest = [&](const Request& r) {
     const auto& client = dynamic_cast<const Client&>(*r.sink);
     return BlocksAtLongest(client.ask(), engine_.options());
   };
-  int sequences = static_cast<int>(head.sequences.size());
-  int64_t blocks = longest(head);
+  Use use{static_cast<int>(head.sequences.size()), longest(head)};
   for (const Request* request : engine_.scheduler().running()) {
     if (request == &head || request->client != head.client) continue;
-    sequences += static_cast<int>(request->sequences.size());
-    blocks += longest(*request);
+    use.sequences += static_cast<int>(request->sequences.size());
+    use.blocks += longest(*request);
   }
-  return (limits.max_running_seqs > 0 && sequences > limits.max_running_seqs) ||
-         (limits.max_blocks > 0 && blocks > limits.max_blocks);
+  return use;
+}
+
+bool Watcher::IsAtLimit(const Request& head) const {
+  const ClientLimits& limits = head.client_limits;
+  const Use use = UseWith(head);
+  return (limits.max_running_seqs > 0 && use.sequences > limits.max_running_seqs) ||
+         (limits.max_blocks > 0 && use.blocks > limits.max_blocks);
+}
+
+int Watcher::ShareOfPlaces() const {
+  return std::max(1, engine_.options().scheduler.max_running / turns_.NumActive());
+}
+
+/// True for a request that a share covers, whatever is cached, but whose client has no place of its share left.
+bool Watcher::MustStandBack(const Request& request) const {
+  const auto& client = dynamic_cast<const Client&>(*request.sink);
+  return MayStandBack(request) && UseWith(request).sequences > ShareOfPlaces() &&
+         BlocksAtLongest(client.ask(), engine_.options()) <= ShareOfBlocks();
+}
+
+/// True where a share may cover the request, but not what its client has with it. Blocks are counted at their most, as
+/// caches decide what a client is counted to have.
+bool Watcher::MayStandBack(const Request& request) const {
+  if (turns_.NumActive() < 2 || static_cast<int>(request.sequences.size()) > ShareOfPlaces()) return false;
+  const Use use = UseWith(request);
+  return use.sequences > ShareOfPlaces() || (turns_.Runs(request.client) && use.blocks > ShareOfBlocks());
 }
 
 /// Whoever runs something when it is admitted leaves the places of clients that are away and for which somebody gave
@@ -129,7 +153,7 @@ void Watcher::OnGivesWay(const Decision& d) {
   const Request &victim = *engine_.requests().at(d.request), &cause = *engine_.requests().at(d.cause);
   const auto fails = [&](const char* what) { throw Failure{fmt::format("request {} gives way {}", d.request, what)}; };
   const int n = static_cast<int>(cause.sequences.size());
-  const int share = std::max(1, engine_.options().scheduler.max_running / turns_.NumActive());
+  const int share = ShareOfPlaces();
   if (victim.client == cause.client) fails("to its own client's");
   if (RunningSequences(cause.client) + n > share) fails("to a client that has its share");
   if (d.kind == DecisionKind::kGivesUpPlaces && RunningSequences(victim.client) <= share)

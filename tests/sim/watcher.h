@@ -33,7 +33,15 @@ class Watcher : public DecisionLog {
   void OnPreempted(const Decision& decision);
   void CheckKeptRoom(const Request& request) const;
   void CheckSeniority(const Request& victim, const Request& cause) const;
+  struct Use {
+    int sequences;
+    int64_t blocks;
+  };
+  Use UseWith(const Request& head) const;
   bool IsAtLimit(const Request& head) const;
+  int ShareOfPlaces() const;
+  bool MustStandBack(const Request& request) const;
+  bool MayStandBack(const Request& request) const;
   int RunningSequences(const std::string& client) const;
   int ShareOfBlocks() const;
 
