@@ -24,14 +24,11 @@ struct HttpRequest {
   size_t body_bytes = 0;     // before the body is there: its length, or the most that is taken of one in chunks
   ByteBudget::Lease memory;  // what the port's `admit` charged for it; a handler may take it over
   std::string peer;          // the other end's IP address
-  std::string client;  // who asks, as far as the port's gate can tell (authenticate.h); empty: nobody in particular
-  std::string share;   // of the work beside the workers that its work is charged to: a key's, or a network's
+  std::string client;        // named by the port's gate (authenticate.h); empty: nobody in particular
+  std::string share;         // a key's, or a network's, that work beside the workers is charged to
   std::vector<std::pair<std::string, std::string>> answer_headers;  // go with every answer to it
 
-  std::string Header(const std::string& name) const {
-    const auto it = headers.find(name);
-    return it == headers.end() ? "" : it->second;
-  }
+  std::string Header(const std::string& name) const { return headers.contains(name) ? headers.at(name) : ""; }
 };
 
 struct HttpResponse {
@@ -43,7 +40,7 @@ struct HttpResponse {
   std::string_view fixed = {};        // instead of a body: text that outlives every connection, sent from where it is
 };
 
-/// How a handler answers. One of Send or (BeginStream, Write..., EndStream).
+/// How a handler answers: Send, or BeginStream, Write ..., EndStream.
 class HttpResponder {
  public:
   virtual ~HttpResponder() = default;
