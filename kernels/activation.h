@@ -7,28 +7,28 @@
 
 namespace quire::kernels {
 
-/// What an MLP does to each number x, or to those of its gate.
+/// The activation function of an MLP, applied to each number x, or to the gates of a gated MLP.
 enum class Activation : uint8_t {
   kSilu,      // x / (1 + exp(-x))
   kGelu,      // x * (1 + erf(x / sqrt(2))) / 2
   kGeluTanh,  // x / 2 * (1 + tanh(u)) with u = sqrt(2 / pi) * (x + 0.044715 * x^3), which is x / (1 + exp(-2 u))
   kRelu,      // max(x, 0)
   kRelu2,     // max(x, 0)^2
-  /// For gates only: g / (1 + exp(-kClampedSlope * g)) * (u + 1), of g the gate or at most the limit, and of u the up
-  /// or what is nearest to it within the limit on both sides.
+  /// Gated MLPs only: g / (1 + exp(-kClampedSlope * g)) * (u + 1), with g = min(gate, limit) and u = up clamped to
+  /// [-limit, limit].
   kClampedSilu,
 };
 
 inline constexpr float kClampedSlope = 1.702f;
 
-/// 2 u of kGeluTanh is x * (kGeluLinear + kGeluCubic * x^2).
+/// For kGeluTanh: 2 u = x * (kGeluLinear + kGeluCubic * x^2).
 inline constexpr float kGeluLinear = 1.5957691216057308f, kGeluCubic = 0.07135481627159759f;
 
-/// rows[t, i] = activation(rows[t, i] + bias[i]), the sum in fp32. Batch-invariant.
+/// rows[t, i] = activation(rows[t, i] + bias[i]), with the sum in fp32. Batch-invariant.
 struct ActivateParams {
-  NumberType dtype;  // CPU: kF32; CUDA: a float (IsFloat), and then rows are multiples of 16 bytes, and aligned so
+  NumberType dtype;  // CPU: kF32; CUDA: any IsFloat type; rows are then multiples of 16 bytes and aligned to 16
   void* rows;        // [num_tokens, columns]
-  const void* bias;  // [columns], or null
+  const void* bias;  // [columns]; null: no bias
   int64_t num_tokens;
   int64_t columns;
   Activation activation;

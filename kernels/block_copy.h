@@ -7,13 +7,13 @@
 
 namespace quire::kernels {
 
-/// Copies whole blocks (all layers) inside a pool or from one to another. The CPU copies one after another in the given
-/// order. CUDA copies all of them side by side in one launch: there destinations are distinct, and none of them is also
-/// a source.
+/// Copies whole blocks (all layers) within a pool or between pools. The CPU copies the pairs one after another in the
+/// given order. CUDA copies all pairs in parallel in one launch; there, destinations must be distinct, and no
+/// destination may also be a source.
 struct BlockCopyParams {
-  const std::byte* from;  // [.., block_bytes]
+  const std::byte* from;  // [number of blocks, block_bytes]
   std::byte* to;          // likewise; may be the same pool
-  int64_t block_bytes;    // all layers, keys and values; CUDA: a multiple of 16, as are the addresses
+  int64_t block_bytes;    // all layers, keys and values; CUDA: a multiple of 16, addresses aligned to 16
   const int32_t* pairs;   // [num_pairs, 2]: source, destination
   int64_t num_pairs;
 };

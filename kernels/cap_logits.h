@@ -6,14 +6,14 @@
 
 namespace quire::kernels {
 
-/// x = scale * x in place; with a cap, cap * tanh(scale * x / cap).
+/// x = scale * x in place, or x = cap * tanh(scale * x / cap) if there is a cap.
 struct CapLogitsParams {
   float* logits;  // [num_rows, columns], row_stride floats apart
   int64_t num_rows;
   int64_t columns;
   int64_t row_stride;
   float scale;
-  float cap;  // 0: none
+  float cap;  // 0: no cap
 };
 void CapLogits(const CpuStream& stream, const CapLogitsParams& params);
 void CapLogits(const CudaStream& stream, const CapLogitsParams& params);

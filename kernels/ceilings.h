@@ -4,17 +4,17 @@
 
 namespace quire::kernels {
 
-/// The most that the stream's threads together reach here: what measurements of kernels are held against. A product and
-/// its addition are two operations.
+/// The highest rates that the stream's threads together reach on this host, for comparison with measured kernels. A
+/// multiplication and its addition count as two operations.
 struct Ceilings {
-  double read_bytes = 0;    // a second, from memory, far beyond the caches
-  double steady_bytes = 0;  // likewise, in the median of the tries: others read at the same time, here and on the host
-  double multiply_add = 0;  // fp32 operations a second
-  double int16 = 0;         // operations of 16-bit integers a second
-  double int8 = 0;          // likewise of 8-bit ones; 0 where there is no instruction for them
+  double read_bytes = 0;    // bytes read per second from memory, far beyond the caches
+  double steady_bytes = 0;  // likewise, the median of the tries, during which other programs may also read
+  double multiply_add = 0;  // fp32 operations per second
+  double int16 = 0;         // 16-bit integer operations per second
+  double int8 = 0;          // 8-bit integer operations per second; 0: the processor has no instruction for them
 };
 
-/// Measures for about a second and takes the best of several tries, but where another one is named.
+/// Measures for about a second. Takes the best of several tries, except for steady_bytes.
 Ceilings MeasureCeilings(const CpuStream& stream);
 
 }  // namespace quire::kernels

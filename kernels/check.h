@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// A broken precondition of a kernel is a bug of the caller: stop loudly, with the place and the condition.
+// Aborts with the place and the condition if a kernel's precondition is broken, which is a bug of the caller.
 #define QUIRE_KERNEL_CHECK(condition)                                                                  \
   do {                                                                                                 \
     if (!(condition)) {                                                                                \

@@ -6,19 +6,19 @@
 
 namespace quire::kernels {
 
-/// y = x * weight^T + bias, where rows of y are grouped by expert and each is multiplied with its expert's weights
-/// (GroupByExpertParams). Weights of an expert without rows are not read. Numbers are those of Matmul, bit for bit.
-/// Without a twin: weights are packed here and plain on CUDA (cuda/expert_matmul.h).
+/// y = x * weight^T + bias for rows of y that are grouped by expert (GroupByExpertParams); each row uses its expert's
+/// weights. Does not read the weights of experts without rows. A row equals that of Matmul bit for bit. CPU only:
+/// weights are packed here and plain on CUDA (cuda/experts/expert_matmul.h).
 struct ExpertMatmulParams {
   const float* x;  // rows x_stride floats apart
   int64_t x_stride;
-  const int32_t* pair_of_row;  // row r multiplies row pair_of_row[r] / pairs_per_x_row of x; null: row r
+  const int32_t* pair_of_row;  // row r reads row pair_of_row[r] / pairs_per_x_row of x; null: row r
   int64_t pairs_per_x_row;
-  const int32_t* start;         // [num_experts + 1]: expert e has rows start[e] to start[e + 1] - 1 of y
-  const PackedWeight* weights;  // [num_experts, num_weights], all of the same cols
+  const int32_t* start;         // [num_experts + 1]: expert e has rows [start[e], start[e + 1]) of y
+  const PackedWeight* weights;  // [num_experts, num_weights], all with the same cols
   int64_t num_experts;  // at least 1
   int64_t num_weights;
-  const float* bias;  // [num_experts, rows of an expert's weights]; or null
+  const float* bias;  // [num_experts, rows of an expert's weights]; null: no bias
   float* y;           // [start[num_experts], rows of an expert's weights]
   Activations activations = Activations::kInt16;
 };

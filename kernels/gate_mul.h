@@ -6,18 +6,19 @@
 
 namespace quire::kernels {
 
-/// out[t, i] = activation(gate of i) * up of i; kClampedSilu says itself what it makes of both.
+/// out[t, i] = activation(gate[t, i]) * up[t, i]. See Activation for kClampedSilu, which combines gate and up
+/// differently.
 struct GateMulParams {
-  NumberType dtype;     // CPU: kF32; CUDA: a float (IsFloat), and then rows are multiples of 16 bytes, and aligned so
-  const void* gate_up;  // [num_tokens, 2 * columns]: gates, then ups
+  NumberType dtype;     // CPU: kF32; CUDA: any IsFloat type; rows are then multiples of 16 bytes, aligned to 16
+  const void* gate_up;  // [num_tokens, 2 * columns]: the gates of a row, then its ups
   void* out;            // [num_tokens, columns]
   int64_t num_tokens;
   int64_t columns;
-  bool interleaved;  // instead: 8 gates, their 8 ups, and so on (cuda/skinny_gemm.h); columns is a multiple of 8
+  bool interleaved;  // gate_up instead: 8 gates, their 8 ups, and so on (cuda/products/skinny_gemm.h); columns % 8 == 0
   Activation activation = Activation::kSilu;
-  float limit = 0;  // of kClampedSilu
-  /// Ups of another place, rows up_stride numbers apart; gate_up then is [num_tokens, columns], not interleaved, and
-  /// may be out.
+  float limit = 0;  // limit of kClampedSilu
+  /// Optional separate ups, rows up_stride numbers apart. gate_up then holds only gates, [num_tokens, columns], is not
+  /// interleaved, and may equal out.
   const void* up = nullptr;
   int64_t up_stride = 0;
 };

@@ -6,26 +6,26 @@
 
 namespace quire::kernels {
 
-/// The gated delta rule (Yang, Kautz and Hatamizadeh 2024). Each value head has a state S [key_dim, value_dim] that is
-/// zero before the first token. Token by token, with q and k of the key head that the value head belongs to,
+/// The gated delta rule (Yang, Kautz and Hatamizadeh 2024). Each value head has a state S [key_dim, value_dim], zero
+/// before the first token. For each token in turn, with q and k of the value head's key head:
 ///   q' = q / sqrt(|q|^2 + 1e-6) / sqrt(key_dim);  k' = k / sqrt(|k|^2 + 1e-6)
 ///   decay = exp(-rate * softplus(a + bias));  beta = 1 / (1 + exp(-b))
 ///   d = beta * (v - decay * S^T k');  S = decay * S + k' d^T;  out = S^T q'
-/// Neighbouring value heads, value_heads / key_heads of them, share a key head. The state is
-/// HeadStateBytes. The recurrence is computed as it stands here, one token after another, never in
-/// blocks of tokens: a token's result has the same bits however its sequence was cut into steps.
+/// Each key head serves value_heads / key_heads neighbouring value heads. HeadStateBytes gives the size of the state.
+/// Tokens are computed one after another and never in blocks, so a token's result has the same bits however its
+/// sequence is cut into steps.
 struct GatedDeltaParams {
-  NumberType dtype;     // CPU: kF32; CUDA: a float (IsFloat)
-  void* queries;        // [num_tokens, key_heads, key_dim]; holds q' afterwards, or what it held
-  void* keys;           // likewise
+  NumberType dtype;     // CPU: kF32; CUDA: any IsFloat type
+  void* queries;        // [num_tokens, key_heads, key_dim]; afterwards q' or unchanged
+  void* keys;           // [num_tokens, key_heads, key_dim]; afterwards k' or unchanged
   const void* values;   // [num_tokens, value_heads, value_dim]
-  int64_t row_stride;   // numbers from row to row of these three
-  void* betas;          // [num_tokens, value_heads]: b; holds beta afterwards, or what it held
-  void* decays;         // likewise: a, and decay
-  int64_t gate_stride;  // numbers from row to row of these two
-  const float* rate;    // [value_heads], not negative
+  int64_t row_stride;   // numbers between rows of queries, keys and values
+  void* betas;          // [num_tokens, value_heads]: b; afterwards beta or unchanged
+  void* decays;         // [num_tokens, value_heads]: a; afterwards decay or unchanged
+  int64_t gate_stride;  // numbers between rows of betas and decays
+  const float* rate;    // [value_heads], at least 0
   const float* bias;    // [value_heads]
-  void* out;            // [num_tokens, value_heads, value_dim] without gaps
+  void* out;            // [num_tokens, value_heads, value_dim], contiguous
   int64_t key_heads;
   int64_t value_heads;  // a multiple of key_heads
   int64_t key_dim;      // CUDA: at most kMaxStateKeyDim

@@ -7,11 +7,11 @@
 
 namespace quire::kernels {
 
-/// head = head / rms(head) * weight * silu(gate) in place, head by head of every row.
+/// head = head / rms(head) * weight * silu(gate) in place, for each head of each row.
 struct GatedNormParams {
-  NumberType dtype;     // CPU: kF32; CUDA: a float (IsFloat)
-  void* heads;          // [num_tokens, num_heads, head_dim] without gaps
-  const void* gates;    // likewise, rows gate_stride numbers apart
+  NumberType dtype;     // CPU: kF32; CUDA: any IsFloat type
+  void* heads;          // [num_tokens, num_heads, head_dim], contiguous
+  const void* gates;    // [num_tokens, num_heads * head_dim], rows gate_stride numbers apart
   const float* weight;  // [head_dim]
   int64_t num_tokens;
   int64_t num_heads;

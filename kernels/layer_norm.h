@@ -7,14 +7,14 @@
 
 namespace quire::kernels {
 
-/// residual += delta (when delta is given), then out = (residual - mean) / sqrt(variance + epsilon) * weight + bias,
-/// row by row. Sums are fp32; the norm is that of the residual as stored. Without a delta, out may be the residual.
+/// residual += delta (if delta is set), then out = (residual - mean) / sqrt(variance + epsilon) * weight + bias for
+/// each row. Sums are fp32; the norm reads the residual as stored. Without a delta, out may be the residual.
 struct LayerNormParams {
-  NumberType dtype;    // CPU: kF32; CUDA: a float (IsFloat), and then rows are multiples of 16 bytes, and aligned so
-  void* residual;      // [num_tokens, hidden], read; also written when delta is given
-  const void* delta;   // [num_tokens, hidden], or null
+  NumberType dtype;    // CPU: kF32; CUDA: any IsFloat type; rows are then multiples of 16 bytes, aligned to 16
+  void* residual;      // [num_tokens, hidden]; written only if delta is set
+  const void* delta;   // [num_tokens, hidden]; null: nothing to add
   const void* weight;  // [hidden]
-  const void* bias;    // [hidden], or null
+  const void* bias;    // [hidden]; null: no bias
   void* out;           // [num_tokens, hidden]
   int64_t num_tokens;
   int64_t hidden;

@@ -5,19 +5,19 @@
 
 namespace quire::kernels {
 
-/// y = x * weight^T, for several weights that share x: their rows follow each other in a row of y.
-/// Plain types: x in fp32, fp32 accumulation; a weight in fp16 or bf16 gives the same bits as that weight in fp32.
-/// q* types: every 32 numbers of x are rounded to integers with one scale of their own; the products of a block are
-/// summed exactly, the blocks in fp32. The integers have 16 bits; kInt8 has 8 where the processor multiplies that type
-/// of weight faster so (4-bit ones with AVX2, all with VNNI).
-/// Batch-invariant: y[i, j] depends on x[i, :] and row j of its weight alone, bit for bit, whatever m, the thread count
-/// or the position of the row.
-/// Without a twin: CUDA multiplies plain weights, by cuda/skinny_gemm.h or the vendor's library.
+/// y = x * weight^T for one or more weights that share x; a row of y holds their results side by side. CPU only: CUDA
+/// multiplies plain weights (cuda/products/skinny_gemm.h or the vendor's library).
+/// Plain types: x in fp32, fp32 accumulation. A weight in fp16 or bf16 gives the same bits as that weight in fp32.
+/// q* types: each 32 numbers of x are rounded to integers with one scale. The products of a block are summed exactly,
+/// and the blocks in fp32. The integers have 16 bits. With Activations::kInt8 they have 8 bits if the processor then
+/// multiplies the weight's type faster (4-bit types with AVX2, all with VNNI).
+/// Batch-invariant: y[i, j] depends on x[i, :] and row j of its weight alone, bit for bit, whatever m, the number of
+/// threads or the position of the row.
 enum class Activations { kInt16, kInt8 };
 struct MatmulParams {
   const float* x;  // [m, cols], rows x_stride floats apart
   int64_t x_stride;
-  const PackedWeight* weights;  // [num_weights], all of the same cols
+  const PackedWeight* weights;  // [num_weights], all with the same cols
   int64_t num_weights;
   float* y;  // [m, rows of all weights], rows y_stride floats apart
   int64_t y_stride;

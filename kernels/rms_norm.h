@@ -7,20 +7,20 @@
 
 namespace quire::kernels {
 
-/// residual += delta (when delta is given), then out = residual / rms(residual) * weight, row by row; or, where it
-/// adds, out = (out + that) * scale. Sums are fp32; the norm is that of the residual as stored. Without a delta, out
-/// may be the residual on the CPU.
+/// residual += delta (if delta is set), then out = residual / rms(residual) * weight for each row; with `adds`, out =
+/// (out + the same) * scale. Sums are fp32; the norm reads the residual as stored. Without a delta, out may be the
+/// residual on the CPU.
 struct RmsNormParams {
-  NumberType dtype;    // CPU: kF32; CUDA: a float (IsFloat), and then rows are multiples of 16 bytes, and aligned so
-  void* residual;      // [num_tokens, hidden], read; also written when delta is given
-  const void* delta;   // [num_tokens, hidden], or null
+  NumberType dtype;    // CPU: kF32; CUDA: any IsFloat type; rows are then multiples of 16 bytes, aligned to 16
+  void* residual;      // [num_tokens, hidden]; written only if delta is set
+  const void* delta;   // [num_tokens, hidden]; null: nothing to add
   const void* weight;  // [hidden]
   void* out;           // [num_tokens, hidden]
   int64_t num_tokens;
   int64_t hidden;
   float epsilon;  // added to the mean of squares
   bool adds = false;
-  float scale = 1;  // where it adds
+  float scale = 1;  // used only with adds
 };
 void RmsNorm(const CpuStream& stream, const RmsNormParams& params);
 void RmsNorm(const CudaStream& stream, const RmsNormParams& params);

@@ -6,12 +6,12 @@
 
 namespace quire::kernels {
 
-/// Rotary position embedding in place: of the first rotary_dim dimensions of a head, i rotates with i + rotary_dim / 2
-/// (the layout of HF checkpoints); the others stay. Queries and keys are heads of the same rows, so one call does both.
-/// Without a twin: on CUDA it is a part of RopeKvWrite.
+/// Rotary position embedding in place. Of the first rotary_dim dimensions of a head, i rotates with i + rotary_dim / 2
+/// (the layout of HF checkpoints); the others stay. Queries and keys may be heads of the same rows, so that one call
+/// rotates both. CPU only: on CUDA, RopeKvWrite does this.
 struct RopeParams {
   float* heads;              // [num_tokens, num_heads, head_dim], rows row_stride floats apart
-  const float* cos_sin;      // [max_position, rotary_dim]: rotary_dim/2 cosines, then as many sines
+  const float* cos_sin;      // [max_position, rotary_dim]: rotary_dim / 2 cosines, then as many sines
   const int32_t* positions;  // [num_tokens]
   int64_t num_tokens;
   int64_t num_heads;

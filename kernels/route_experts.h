@@ -6,55 +6,55 @@
 
 namespace quire::kernels {
 
-/// What a router's logits become before they are compared.
+/// How a router turns its logits into scores.
 enum class RouterScore : uint8_t {
-  kSoftmax,          // over all experts
-  kSoftmaxOfChosen,  // they stay; the weights are a softmax over those of the chosen experts
+  kSoftmax,          // softmax over all experts
+  kSoftmaxOfChosen,  // scores are logits; weights are a softmax over the logits of the chosen experts
   kSigmoid,
-  /// They stay; the weight of a chosen expert is its part of a softmax over the experts that were not chosen before it
-  /// and whose logits are near its own: (own - other) / max(|other|, own) <= tolerance (arXiv 2409.12136).
+  /// Scores are logits. The weight of a chosen expert is its share of a softmax over the experts that were not chosen
+  /// before it and whose logits are near its own: (own - other) / max(|other|, own) <= tolerance (arXiv 2409.12136).
   kSparseMixer,
 };
 
-/// Bounds of what one token chooses among.
+/// The highest supported numbers of experts and of experts per token.
 inline constexpr int64_t kMostExperts = 1024, kMostExpertsPerToken = 32;
 
-/// Chooses experts for each token: those with the highest scores, of equal scores the one with the lower number first.
-/// With groups, only experts of the groups whose two highest scores have the highest sums are chosen. Scores are fp32.
-/// Batch-invariant; the CPU's results do not depend on its instruction set.
+/// Chooses for each token the experts with the highest scores; the lower number wins a tie. With groups, experts come
+/// only from the groups with the highest sums of their two highest scores. Scores are fp32. Batch-invariant; the CPU's
+/// results do not depend on the instruction set.
 struct RouteExpertsParams {
-  const float* logits;  // [num_tokens, num_experts], rows logits_stride floats apart; NaN is below all
+  const float* logits;  // [num_tokens, num_experts], rows logits_stride floats apart; NaN ranks below all numbers
   int64_t logits_stride;
-  const float* correction;  // [num_experts], joins scores that are compared, but not weights; or null
-  int32_t* experts;         // [num_tokens, experts_per_token], the best first, each once
-  float* weights;           // [num_tokens, experts_per_token]: scores, divided by their sum with renormalize, scaled
+  const float* correction;  // [num_experts], added to scores for the comparison, not for weights; or null
+  int32_t* experts;         // [num_tokens, experts_per_token], best first, without repetition
+  float* weights;           // [num_tokens, experts_per_token]: scores; renormalize divides by their sum; times scale
   int64_t num_tokens;
   int64_t num_experts;
   int64_t experts_per_token;
   RouterScore score = RouterScore::kSoftmax;
-  float tolerance = 0;  // of kSparseMixer, which has neither correction nor groups
+  float tolerance = 0;  // of kSparseMixer, which allows neither correction nor groups
   bool renormalize = false;
   float scale = 1;
-  int64_t num_groups = 1;  // of num_experts / num_groups neighbours each, at least two
+  int64_t num_groups = 1;  // groups of num_experts / num_groups (at least 2) neighbouring experts
   int64_t groups_per_token = 1;
-  const float* expert_scales = nullptr;  // [num_experts], multiplies weights at last; or null
+  const float* expert_scales = nullptr;  // [num_experts], a final factor of the weights; or null
 };
 void RouteExperts(const CpuStream& stream, const RouteExpertsParams& params);
 void RouteExperts(const CudaStream& stream, const RouteExpertsParams& params);
 
-/// Added to the sum that sigmoids are divided by, which may be 0.
+/// Added to the sum of sigmoids before division by the sum, which may be 0.
 inline constexpr float kLeastSigmoidSum = 1e-20f;
 
-/// Orders what tokens chose by expert, so that each expert's weights are read once for all of its tokens: a stable
-/// counting sort of the pairs (token, choice), which are numbered token * experts_per_token + choice. Pairs of experts
-/// outside of [first_expert, first_expert + num_experts) are left out: another rank has those.
+/// Orders pairs (token, choice) by expert, so that the weights of each expert are read once for all its tokens. A
+/// stable counting sort; pair = token * experts_per_token + choice. Pairs whose expert lies outside [first_expert,
+/// first_expert + num_experts) are left out, because another rank has that expert.
 struct GroupByExpertParams {
-  const int32_t* experts;  // [num_pairs]
+  const int32_t* experts;  // [num_pairs] expert of each pair
   int64_t num_pairs;
   int64_t num_experts;
-  int32_t* start;        // [num_experts + 1]: expert first_expert + e has rows start[e] to start[e + 1] - 1
-  int32_t* pair_of_row;  // [num_pairs], of which start[num_experts] are written
-  int32_t* row_of_pair;  // [num_pairs]; -1: none
+  int32_t* start;        // [num_experts + 1]: expert first_expert + e has rows [start[e], start[e + 1])
+  int32_t* pair_of_row;  // [num_pairs]; only the first start[num_experts] are written
+  int32_t* row_of_pair;  // [num_pairs]; -1: left out
   int64_t first_expert = 0;
 };
 void GroupByExpert(const CpuStream& stream, const GroupByExpertParams& params);

@@ -7,10 +7,10 @@
 
 namespace quire::kernels {
 
-/// rows[t, i] /= 1 + exp(-gates[t, i]), in place.
+/// rows[t, i] *= sigmoid(gates[t, i]) in place.
 struct SigmoidGateParams {
-  NumberType dtype;   // CPU: kF32; CUDA: a float (IsFloat), and then rows are multiples of 16 bytes
-  void* rows;         // [num_tokens, columns] without gaps
+  NumberType dtype;   // CPU: kF32; CUDA: any IsFloat type; rows are then multiples of 16 bytes
+  void* rows;         // [num_tokens, columns], contiguous
   const void* gates;  // [num_tokens, columns], rows gate_stride numbers apart
   int64_t num_tokens;
   int64_t columns;

@@ -6,11 +6,11 @@ namespace quire::kernels {
 
 class ThreadPool;
 
-/// Where CPU kernels run: a fixed set of threads that share the work of one op at a time.
-/// Every op returns when its result is complete. No result depends on the number of threads.
+/// A fixed set of threads that share the work of one CPU op at a time. Every op returns when its result is complete.
+/// No result depends on the number of threads.
 class CpuStream {
  public:
-  /// num_threads >= 1; the calling thread counts as one of them.
+  /// num_threads >= 1, including the calling thread.
   explicit CpuStream(int num_threads);
   ~CpuStream();
   CpuStream(const CpuStream&) = delete;
@@ -22,14 +22,14 @@ class CpuStream {
   std::unique_ptr<ThreadPool> pool_;
 };
 
-/// Where CUDA kernels run: a cudaStream_t of the current device, null for the default stream. Ops return once their
-/// launches are queued; whatever they point at must live until those have run.
+/// A CUDA stream: a cudaStream_t of the current device; null is the default stream. Ops return once their launches are
+/// queued. Memory that an op uses must live until its launches have run.
 struct CudaStream {
   void* handle = nullptr;
 };
 
-/// Name of the instruction set the CPU kernels use: "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2" or
-/// "baseline". Chosen once from the processor; the environment variable QUIRE_ISA may name a lesser one.
+/// The instruction set of the CPU kernels: "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2" or "baseline".
+/// Chosen once by the processor; the environment variable QUIRE_ISA may name a lesser set.
 const char* CpuIsaName();
 
 }  // namespace quire::kernels

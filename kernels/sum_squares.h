@@ -7,15 +7,16 @@
 
 namespace quire::kernels {
 
-/// squares[t] = the sums of the squares of some queries and of some keys of row t: one rank's part of a norm over the
-/// heads of all ranks, which WideNorm ends on the CPU and RopeKvWrite on CUDA.
+/// squares[t, 0] = the sum of squares of row t's first query_count numbers (queries); squares[t, 1] = that of its
+/// key_count numbers from first_key on (keys). This is one rank's part of a norm over the heads of all ranks, which
+/// WideNorm (CPU) or RopeKvWrite (CUDA) completes.
 struct SumSquaresParams {
-  NumberType dtype;    // CPU: kF32; CUDA: a float (IsFloat)
-  const void* rows;    // [num_tokens, ..]
-  int64_t row_stride;  // numbers from row to row
+  NumberType dtype;    // CPU: kF32; CUDA: any IsFloat type
+  const void* rows;    // [num_tokens, at least first_key + key_count]
+  int64_t row_stride;  // numbers between rows
   int64_t num_tokens;
-  int64_t query_count;           // from the beginning of the row
-  int64_t first_key, key_count;  // numbers of the row
+  int64_t query_count;           // from the start of the row
+  int64_t first_key, key_count;  // positions in the row
   float* squares;                // [num_tokens, 2]
 };
 void SumSquares(const CpuStream& stream, const SumSquaresParams& params);

@@ -16,7 +16,7 @@ int64_t NumQueries(const PagedAttentionParams& p, int64_t sequence) {
   return p.query_start[sequence + 1] - p.query_start[sequence];
 }
 
-/// The blocks of a sequence that lie wholly before its queries.
+/// The sequence's blocks that lie entirely before its queries.
 std::span<const int32_t> BlocksBefore(const PagedAttentionParams& p, int64_t sequence) {
   const int64_t before = p.context_len[sequence] - NumQueries(p, sequence);
   return {p.block_tables + sequence * p.table_stride, static_cast<size_t>(before / p.cache.block_size)};
@@ -44,9 +44,10 @@ void AttentionItems::SortByTables(const PagedAttentionParams& p) {
   }
 }
 
-/// Neighbours in the order of their tables share most, and all of a group what its neighbours share at the least.
-/// Another one joins while that saves more reading than it costs those who are there; one who shares less with the
-/// next than the next with its own stays alone.
+/// Groups sequences that share leading blocks. In the order of their tables, neighbours share the most; a group shares
+/// as much as its least similar neighbours. A sequence joins a group if the joint reading of shared blocks saves more
+/// than the other members lose. A sequence that shares fewer blocks with the next one than the next one with its own
+/// successor starts no group.
 void AttentionItems::AddGroups(const PagedAttentionParams& p, int64_t most_queries) {
   SortByTables(p);
   for (size_t i = 0; i < few_.size();) {
@@ -72,11 +73,12 @@ void AttentionItems::Cut(const PagedAttentionParams& p, int num_threads) {
   members_.clear();
   few_.clear();
   items_.clear();
-  members_.reserve(static_cast<size_t>(p.num_sequences + p.query_start[p.num_sequences]));  // items point into it
+  // Reserved for the most members possible, because items point into members_.
+  members_.reserve(static_cast<size_t>(p.num_sequences + p.query_start[p.num_sequences]));
   int64_t few_queries = 0, group = 1;
   for (int64_t head = 0; head < p.cache.num_kv_heads; ++head)
     group = std::max<int64_t>(group, p.head_start[head + 1] - p.head_start[head]);
-  const int64_t tile = std::max<int64_t>(1, kPrefillRows / group);  // queries
+  const int64_t tile = std::max<int64_t>(1, kPrefillRows / group);  // in queries
   for (int64_t s = 0; s < p.num_sequences; ++s) {
     const int64_t queries = NumQueries(p, s);
     QUIRE_KERNEL_CHECK(p.context_len[s] >= queries);

@@ -6,9 +6,9 @@
 
 namespace quire::kernels {
 
-/// A paged attention call cut into items: prompts into tiles of queries; sequences of few queries whose tables begin
-/// with the same blocks (a prefix that the cache shares) together, as far as that leaves work for every thread.
-/// Storage is kept between calls.
+/// Cuts a paged attention call into items that threads take one by one. Prompts are cut into tiles of queries.
+/// Sequences with few queries whose block tables begin with the same blocks (a prefix shared by the cache) form one
+/// item, as far as this leaves work for every thread. Storage is reused between calls.
 class AttentionItems {
  public:
   void Cut(const PagedAttentionParams& params, int num_threads);
@@ -21,8 +21,8 @@ class AttentionItems {
   void AddGroups(const PagedAttentionParams& params, int64_t most_queries);
 
   std::vector<AttentionMember> members_;
-  std::vector<int64_t> few_;               // sequences of few queries, in the order of their tables
-  std::vector<int64_t> shared_with_next_;  // blocks that few_[i] and few_[i + 1] begin with
+  std::vector<int64_t> few_;               // sequences with few queries, in the order of their tables
+  std::vector<int64_t> shared_with_next_;  // number of leading blocks that few_[i] and few_[i + 1] share
   std::vector<AttentionItem> items_;
 };
 

@@ -19,10 +19,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kTries = 5, kReadTries = 31;
-constexpr size_t kReadBytes = size_t{128} << 20;  // of each thread
+constexpr size_t kReadBytes = size_t{128} << 20;  // per thread
 
-/// What the threads together did in a second, in each of some tries, the least first; work(thread) does some of it and
-/// returns how much.
+/// The rates of all threads together in units per second, one per try, ascending. work(thread) does some work and
+/// returns its amount.
 template <class Work>
 std::vector<double> Rates(const CpuStream& stream, int tries, const Work& work) {
   const int threads = stream.pool().num_threads();
@@ -47,17 +47,18 @@ struct FreePages {
 };
 using PagesOfAThread = std::unique_ptr<uint64_t[], FreePages>;
 
-/// kReadBytes of large pages, as weights and KV blocks have: with small ones a thread would wait for their addresses.
+/// Allocates kReadBytes of huge pages, as weights and KV blocks use. With small pages a thread would wait for address
+/// translations.
 PagesOfAThread MakePages() {
   constexpr size_t kPage = size_t{2} << 20;
   PagesOfAThread pages(static_cast<uint64_t*>(std::aligned_alloc(kPage, kReadBytes)));
   if (pages == nullptr) throw std::bad_alloc();
-  ::madvise(pages.get(), kReadBytes, MADV_HUGEPAGE);  // or small ones, where the system has no others
+  ::madvise(pages.get(), kReadBytes, MADV_HUGEPAGE);  // a hint: small pages remain where the system has no huge ones
   std::fill_n(pages.get(), kReadBytes / sizeof(uint64_t), 1);
   return pages;
 }
 
-/// Fetches ahead, because processors do not look beyond pages, and as products do: into the second-level cache.
+/// Reads with prefetches into the second-level cache, as products do. Hardware prefetchers stop at page boundaries.
 double ReadAll(const uint64_t* memory) {
   constexpr size_t kNumbers = kReadBytes / sizeof(uint64_t), kAhead = 16384 / sizeof(uint64_t);
   uint64_t sums[8] = {};
@@ -67,7 +68,7 @@ double ReadAll(const uint64_t* memory) {
   }
   uint64_t sum = 0;
   for (const uint64_t s : sums) sum += s;
-  __asm__ volatile("" : : "r"(sum));  // somebody might look at it
+  __asm__ volatile("" : : "r"(sum));  // keeps the compiler from removing the loop
   return static_cast<double>(kReadBytes);
 }
 
@@ -75,7 +76,7 @@ double ReadAll(const uint64_t* memory) {
 
 Ceilings MeasureCeilings(const CpuStream& stream) {
   std::vector<PagesOfAThread> memory(static_cast<size_t>(stream.pool().num_threads()));
-  // Written by the thread that reads it, also where NUMA is.
+  // The thread that reads the memory writes it first, so that both are on one NUMA node.
   stream.pool().ForRange(static_cast<int64_t>(memory.size()), 1,
                          [&](int64_t thread, int64_t, int) { memory[static_cast<size_t>(thread)] = MakePages(); });
   const auto peak = [&](Arithmetic arithmetic) {

@@ -18,7 +18,7 @@ bool HasAvx2() {
 }
 
 bool HasAvxVnni() {
-  unsigned a = 0, b = 0, c = 0, d = 0;  // not all compilers know its name
+  unsigned a = 0, b = 0, c = 0, d = 0;  // some compilers do not know this feature's name
   return HasAvx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
 }
 
@@ -29,7 +29,7 @@ bool HasAvx512() {
 
 bool HasAvx512Vnni() { return HasAvx512() && __builtin_cpu_supports("avx512vnni"); }
 
-/// Linux gives a process the registers of tiles when it asks for them (Documentation/arch/x86/xstate.rst).
+/// Linux grants the tile registers to a process on request (Documentation/arch/x86/xstate.rst).
 bool HasAvx512Amx() {
   constexpr unsigned kBFloats = 1u << 22, kTiles = 1u << 24, kBytes = 1u << 25, kAll = kBFloats | kTiles | kBytes;
   constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -45,7 +45,7 @@ struct Choice {
   const RecurrentTable& (*recurrent)();
 };
 
-// The best one first.
+// Best instruction set first.
 constexpr Choice kChoices[] = {
     {"avx512amx", HasAvx512Amx, avx512amx::Table, avx512::Recurrent},
     {"avx512vnni", HasAvx512Vnni, avx512vnni::Table, avx512::Recurrent},
@@ -55,7 +55,7 @@ constexpr Choice kChoices[] = {
     {"baseline", [] { return true; }, baseline::Table, baseline::Recurrent},
 };
 
-/// The first that this processor runs, from the one that QUIRE_ISA names on; a name of none is taken for the least.
+/// The first set that this processor supports, starting at QUIRE_ISA's if that is set. An unknown name means baseline.
 const Choice& Choose() {
   const char* wish = std::getenv("QUIRE_ISA");
   const Choice* first = std::begin(kChoices);

@@ -1,4 +1,5 @@
-// Choosing experts and ordering tokens by them. Plain C++: ranks with different instruction sets choose the same.
+// Router choices and ordering by expert. Plain C++, so that ranks with different instruction sets choose the same
+// experts.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,7 +14,7 @@ namespace quire::kernels {
 
 namespace {
 
-/// One token's choice.
+/// Chooses the experts of one token at a time.
 class Router {
  public:
   explicit Router(const RouteExpertsParams& params) : p_(params) {}
@@ -63,7 +64,7 @@ class Router {
     }
   }
 
-  /// The places of the highest numbers, the highest first. Each place is there once, whatever the numbers are.
+  /// Finds the indices of the highest numbers, highest first. No index occurs twice, whatever the numbers are.
   static void Best(std::span<const float> numbers, std::span<int32_t> places) {
     size_t count = 0;
     for (size_t i = 0; i < numbers.size(); ++i) {
@@ -76,7 +77,7 @@ class Router {
     }
   }
 
-  /// Experts of other groups than the best ones compare as less than all.
+  /// Excludes the experts outside the best groups from the comparison.
   void LeaveBestGroups() {
     const auto groups = static_cast<size_t>(p_.num_groups), size = static_cast<size_t>(p_.num_experts) / groups;
     std::array<float, kMostExperts> sums;
@@ -106,7 +107,7 @@ class Router {
     for (float& weight : weights) weight *= p_.scale;
   }
 
-  /// The weights of kSparseMixer; score_ has the logits.
+  /// Computes the weights of kSparseMixer; score_ holds the logits.
   void Mix(std::span<const int32_t> experts, std::span<float> weights) const {
     for (size_t j = 0; j < experts.size(); ++j) {
       const auto before = experts.first(j);

@@ -1,13 +1,13 @@
 #pragma once
 
-// Where blocks of the quantisation formats that model files have and products do not keep their numbers. Layouts:
-// ggml's. Nibbles are in its order, low halves first (comm/base/number_type.h).
+// Block layouts of the quantisation formats that occur only in model files, not in products. The layouts are ggml's.
+// Nibbles are in ggml's order, low halves first (comm/base/number_type.h).
 //
 // Blocks of 32 numbers:
 //   q5_0: fp16 d, 32 fifth bits, nibbles      value = d * (q - 16)
 //   q5_1: fp16 d, fp16 m, fifth bits, nibbles value = d * q + m
 //   iq4_nl: fp16 d, nibbles                   value = d * u[q], u a table of 16 integers
-// Of 256 numbers:
+// Blocks of 256 numbers:
 //   q4_k: fp16 d, fp16 n, 6 bits of scale s   value = d * s * q - n * t
 //         and of minimum t for each 32 numbers
 //         in 12 bytes, 128 bytes of nibbles
@@ -30,7 +30,7 @@ inline constexpr int kSuperBlock = 256;
 
 inline int At(const std::byte* p) { return std::to_integer<int>(*p); }
 
-/// The fifth bits of 32 numbers, bit i for number i, above their nibbles.
+/// Reads 5-bit numbers: bit i of `high` is the fifth bit of number i.
 struct FiveBits {
   const std::byte *high, *nibbles;
   int operator[](int i) const {
@@ -39,7 +39,7 @@ struct FiveBits {
   }
 };
 
-/// Scale and minimum of the eight blocks of 32 numbers of a superblock: 6 bits each in 12 bytes.
+/// Reads the scales and minima of the eight blocks of 32 numbers in a superblock: 6 bits each, in 12 bytes.
 struct SixBitScales {
   const std::byte* bytes;
   int scale(int block) const {
@@ -50,17 +50,17 @@ struct SixBitScales {
   }
 };
 
-/// Number i of a block of 32 of a superblock: two blocks after one another share 32 bytes of nibbles.
+/// Number i of one of a superblock's blocks of 32. Two consecutive blocks share 32 bytes of nibbles.
 inline int NibbleOf(const std::byte* nibbles, int block, int i) {
   const int byte = At(nibbles + block / 2 * 32 + i);
   return block % 2 == 0 ? byte & 15 : byte >> 4;
 }
 
-/// The fifth bit of number i of a block of 32 of q5_k, in its place: bit `block` of byte i.
+/// The fifth bit of number i of a q5_k block, shifted into place: bit `block` of byte i.
 inline int FifthBitOf(const std::byte* fifth, int block, int i) { return (At(fifth + i) >> block & 1) << 4; }
 
-/// Number i of a superblock of q6_k: two halves of 128 numbers; in each, number i has its low four bits in byte i % 64
-/// and its high two in byte i % 32.
+/// Number i of a q6_k superblock, which has two halves of 128 numbers. In a half, number i has its low four bits in
+/// byte i % 64 and its high two bits in byte i % 32.
 inline int SixBitsOf(const std::byte* in, int i) {
   const int half = i / 128, at = i % 128;
   const int four = At(in + half * 64 + at % 64) >> (at < 64 ? 0 : 4) & 15;

@@ -1,5 +1,5 @@
-// Numbers out of the quantisation formats that model files have and products do not (file_blocks.h), and rows of them
-// in formats that products have.
+// Decodes the quantisation formats that occur only in model files (file_blocks.h), and converts their rows to formats
+// that products support.
 #include <cstring>
 #include <vector>
 
@@ -19,7 +19,7 @@ void DecodeQ5(const std::byte* in, bool has_minimum, float* out) {
   for (int i = 0; i < kQuantBlock; ++i) out[i] = d * static_cast<float>(quants[i]) + m;
 }
 
-/// q4_k, and with fifth bits q5_k.
+/// Decodes a q4_k superblock, or a q5_k one if `fifth` (the fifth bits) is not null.
 void DecodeQ45K(const std::byte* in, const std::byte* fifth, const std::byte* nibbles, float* out) {
   const float d = GetHalf(in), least = GetHalf(in + 2);
   const SixBitScales scales{in + 4};
@@ -42,8 +42,8 @@ void DecodeQ6K(const std::byte* in, float* out) {
   }
 }
 
-/// Two bits a number: those of a half of 128 lie in 32 bytes, quarter by quarter. Each 16 numbers have a scale, and in
-/// q2_k a minimum.
+/// The two low bits of number i (q2_k, q3_k). Each half of 128 numbers occupies 32 bytes, two bits per quarter. Each
+/// 16 numbers have a scale, and in q2_k a minimum.
 int TwoBitsOf(const std::byte* bits, int i) { return At(bits + i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3; }
 
 void DecodeQ2K(const std::byte* in, float* out) {
@@ -56,7 +56,7 @@ void DecodeQ2K(const std::byte* in, float* out) {
   }
 }
 
-/// The third bit of number i is bit i / 32 of byte i % 32; without it the number is 4 less.
+/// Decodes a q3_k superblock. The third bit of number i is bit i / 32 of byte i % 32; a clear bit means number - 4.
 void DecodeQ3K(const std::byte* in, float* out) {
   const std::byte *third = in, *bits = in + 32, *scales = in + 96;
   const float d = GetHalf(in + 108);
@@ -70,13 +70,13 @@ void DecodeQ3K(const std::byte* in, float* out) {
   }
 }
 
-/// What the codes of iq4_nl and iq4_xs stand for, times a scale.
+/// The values of the 4-bit codes of iq4_nl and iq4_xs, to be multiplied by a scale.
 constexpr int8_t kUneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 int UnevenOf(const std::byte* nibbles, int i) {
   return kUneven[i < 16 ? At(nibbles + i) & 15 : At(nibbles + i - 16) >> 4];
 }
 
-/// Of a block of 32 of iq4_xs: 6 bits.
+/// The scale of an iq4_xs block of 32: 6 bits, minus 32.
 int UnevenScale(const std::byte* in, int block) {
   const int high = At(in + 2) | At(in + 3) << 8;
   return ((At(in + 4 + block / 2) >> (block % 2 * 4) & 15) | (high >> (2 * block) & 3) << 4) - 32;
@@ -99,7 +99,7 @@ void IQ4NLAsQ8(const std::byte* in, std::byte* out) {
   for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(UnevenOf(in + 2, i));
 }
 
-/// Each block's scale is rounded to a half.
+/// Keeps the numbers; rounds each block's scale to fp16.
 void IQ4XSAsQ8(const std::byte* in, std::byte* out) {
   for (int block = 0; block < kSuperBlock / kQuantBlock; ++block) {
     PutHalf(GetHalf(in) * static_cast<float>(UnevenScale(in, block)), out);
@@ -108,14 +108,14 @@ void IQ4XSAsQ8(const std::byte* in, std::byte* out) {
   }
 }
 
-/// The same integers; their sixteen is taken off here.
+/// Keeps the integers; subtracts the 16 that q5_0 adds to them.
 void Q5AsQ8(const std::byte* in, std::byte* out) {
   const FiveBits quants{in + 2, in + 6};
   std::memcpy(out, in, 2);
   for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(quants[i] - 16);
 }
 
-/// The same nibbles; each block's scale and minimum are rounded to halves.
+/// Keeps the nibbles; rounds each block's scale and minimum to fp16.
 void Q4KAsQ4(const std::byte* in, std::byte* out) {
   const float d = GetHalf(in), least = GetHalf(in + 2);
   const SixBitScales scales{in + 4};

@@ -11,7 +11,7 @@ inline float GetHalf(const std::byte* in) {
   return static_cast<float>(half);
 }
 
-/// Stores x in half precision; what came of it.
+/// Stores x as fp16 and returns the rounded value.
 inline float PutHalf(float x, std::byte* out) {
   const auto half = static_cast<_Float16>(x);
   std::memcpy(out, &half, sizeof(half));

@@ -1,4 +1,4 @@
-// The CPU ops: check the parameters, cut the work into independent parts, hand them to the instruction set's table.
+// The CPU ops: check parameters, split the work into independent parts, and call the instruction set's table.
 #include <algorithm>
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace quire::kernels {
 
 namespace {
 
-/// fp32 working space of one thread, kept between calls so that a step allocates nothing.
+/// fp32 scratch memory of one thread. Kept between calls, so that a step allocates nothing.
 float* ThreadScratch(int64_t floats) {
   thread_local std::vector<float> scratch;
   if (static_cast<int64_t>(scratch.size()) < floats) scratch.resize(static_cast<size_t>(floats));
@@ -84,7 +84,7 @@ void GateMul(const CpuStream& stream, const GateMulParams& p) {
 
 void CapLogits(const CpuStream& stream, const CapLogitsParams& p) {
   QUIRE_KERNEL_CHECK(p.row_stride >= p.columns);
-  // Rows are few and long, so that threads share each of them; rows without gaps are one.
+  // Rows are few and long, so the threads share each row. Contiguous rows are treated as one.
   const bool together = p.row_stride == p.columns;
   const int64_t rows = together ? 1 : p.num_rows, columns = together ? p.num_rows * p.columns : p.columns;
   for (int64_t row = 0; row < rows; ++row) {

@@ -10,10 +10,10 @@ namespace {
 
 bool HasMinimum(NumberType type) { return type == NumberType::kQ4_1; }
 
-/// fp16 numbers before the quants of a block: d, or d and m.
+/// Bytes of the fp16 numbers that precede the quants of a block: d, or d and m.
 int64_t HeadBytes(NumberType type) { return HasMinimum(type) ? 4 : 2; }
 
-/// Numbers of T, `together` columns of a row beside each other.
+/// Packs a panel of plain numbers T, `together` neighbouring columns of a row side by side.
 template <class T, int64_t together = 1>
 void PackNumbers(int64_t cols, const std::byte* const* rows, std::byte* out) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(T));
@@ -27,7 +27,7 @@ void PackNumbers(int64_t cols, const std::byte* const* rows, std::byte* out) {
   }
 }
 
-/// The 32 quants of one block of one row into the block's cells, raised by 128.
+/// Writes the 32 quants of one row's block into the panel's cells, each plus 128.
 void PackBytes(const std::byte* quants, int64_t row, std::byte* cells) {
   for (int64_t col = 0; col < kQuantBlock; ++col) {
     const int64_t part = col / 8 * 2 + col / 2 % 2, place = col % 2 * 2 + col / 4 % 2;
@@ -36,7 +36,7 @@ void PackBytes(const std::byte* quants, int64_t row, std::byte* cells) {
 }
 
 void PackNibbles(const std::byte* quants, int64_t row, std::byte* cells) {
-  const auto number = [&](int64_t i) {  // GGUF's order: see weight.h
+  const auto number = [&](int64_t i) {  // GGUF's nibble order, see comm/base/number_type.h
     const auto byte = static_cast<unsigned>(quants[i % 16]);
     return i < 16 ? byte & 15 : byte >> 4;
   };

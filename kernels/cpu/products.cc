@@ -1,4 +1,4 @@
-// Products with packed weights: of rows that share all weights, and of rows that are grouped by expert.
+// Products with packed weights: rows that share all weights, and rows grouped by expert.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -20,13 +20,13 @@ void MakeRoom(std::vector<T>& list, int64_t size) {
   if (static_cast<int64_t>(list.size()) < size) list.resize(static_cast<size_t>(size));
 }
 
-/// The rows of one product.
+/// The x of one product: m rows of `cols` numbers.
 struct Rows {
   const float* x;
   int64_t stride, m, cols;
 };
 
-/// Room for such rows in integers.
+/// Memory for the integer form of such rows.
 template <class T>
 class IntegerBuffer {
  public:
@@ -49,13 +49,13 @@ class IntegerBuffer {
   std::vector<float> scales_, lifts_, sums_;
 };
 
-/// Rows in every form that some weights want, one product at a time in each thread.
+/// The rows of one product in every form that its weights need. One product at a time per thread.
 class PreparedRows {
  public:
   PreparedRows(const CpuStream& stream, const Rows& rows, std::span<const PackedWeight> weights,
                Activations activations)
       : table_(ActiveTable()), rows_(rows), activations_(activations) {
-    thread_local IntegerBuffer<int16_t> words;  // kept between calls so that a step allocates nothing
+    thread_local IntegerBuffer<int16_t> words;  // kept between calls, so that a step allocates nothing
     thread_local IntegerBuffer<int8_t> bytes;
     const auto in_int16 = [&](const PackedWeight& w) { return IsQuantized(w.type) && !InInt8(w); };
     if (std::ranges::any_of(weights, in_int16)) x16_ = words.Fill(stream, rows, table_.quantize_int16);
@@ -64,7 +64,7 @@ class PreparedRows {
     }
   }
 
-  /// Multiplies product.m rows from the `first` on.
+  /// Multiplies product.m rows, beginning at row `first`.
   void Multiply(const PanelProduct& product, int64_t first) const {
     if (InInt8(product.weight)) {
       table_.matmul_int8(product, x8_.From(first));
@@ -87,17 +87,17 @@ class PreparedRows {
   IntegerRows<int8_t> x8_{};
 };
 
-/// Some panels of one of an expert's weights.
+/// Work for one thread: some panels of one weight of one expert.
 struct ExpertItem {
   int64_t expert;
   const PackedWeight* weight;
   int64_t panel_begin, panel_end;
-  int64_t first_column;  // of y
+  int64_t first_column;  // in y
 };
 
-/// What threads take one by one: panels of experts that have rows.
+/// Cuts the product into items: panels of those experts that have rows.
 void CutItems(const ExpertMatmulParams& p, std::vector<ExpertItem>& items) {
-  constexpr int64_t kPanels = 8;  // 128 rows of a weight: long enough beside taking an item
+  constexpr int64_t kPanels = 8;  // 128 rows of a weight: enough work to outweigh taking an item
   items.clear();
   for (int64_t e = 0; e < p.num_experts; ++e) {
     if (p.start[e] == p.start[e + 1]) continue;
@@ -160,7 +160,7 @@ void ExpertMatmul(const CpuStream& stream, const ExpertMatmulParams& p) {
   const std::span weights(p.weights, static_cast<size_t>(p.num_experts * p.num_weights));
   const PreparedRows x(stream, rows, weights, p.activations);
   CutItems(p, items);
-  const std::vector<ExpertItem>& cut = items;  // of this thread: in others, `items` is another list
+  const std::vector<ExpertItem>& cut = items;  // this thread's list; `items` is a different list in other threads
   stream.pool().ForEach(static_cast<int64_t>(cut.size()), [&](int64_t i, int) {
     const ExpertItem& item = cut[static_cast<size_t>(i)];
     const int64_t first = p.start[item.expert], count = p.start[item.expert + 1] - first;

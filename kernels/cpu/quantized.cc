@@ -27,12 +27,12 @@ void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, fl
 
 namespace {
 
-/// inverse: 0 for a block whose scale is 0 or not finite.
+/// Rounds x * inverse to [least, most]. An inverse of 0 (scale 0 or not finite) gives 0.
 int Quant(float x, float inverse, int least, int most) {
   return inverse > 0 ? std::clamp(static_cast<int>(std::lrintf(x * inverse)), least, most) : 0;
 }
 
-/// 0, or NaN when a number of the block is not finite: such a block must not look like a good one.
+/// 0, or NaN if a number of the block is not finite. Added to the scale, this marks the block as broken.
 float Spoilt(const float* x) {
   float spoilt = 0;
   for (int i = 0; i < kQuantBlock; ++i) spoilt += x[i] - x[i];

@@ -1,4 +1,4 @@
-// Ops of layers that keep a state, on the CPU: checks, what is computed once for all parts, and the partition.
+// CPU ops of layers with a recurrent state: checks, work that is common to all parts, and the split into parts.
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -13,9 +13,9 @@ namespace quire::kernels {
 namespace {
 
 /// log(1 + exp(x))
-float Softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }  // beyond 20 they are the same in fp32
+float Softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }  // beyond 20 both are equal in fp32
 
-/// Of one token's value heads: b becomes beta, and a the factor by which the state decays.
+/// Replaces b by beta, and a by the state's decay factor, for all value heads of token t.
 void OpenGates(const GatedDeltaParams& p, int64_t t) {
   float* betas = static_cast<float*>(p.betas) + t * p.gate_stride;
   float* decays = static_cast<float*>(p.decays) + t * p.gate_stride;
@@ -25,7 +25,7 @@ void OpenGates(const GatedDeltaParams& p, int64_t t) {
   }
 }
 
-/// Calls panel(sequence, value head, panel, scratch) for all of a step.
+/// Calls compute(sequence, value head, panel, scratch) for every panel of the step, in parallel.
 template <class Compute>
 void ForPanels(const CpuStream& stream, const StateView& state, int64_t value_heads, int64_t key_dim, int64_t value_dim,
                const Compute& compute) {
@@ -55,7 +55,7 @@ void GatedDelta(const CpuStream& stream, const GatedDeltaParams& p) {
   QUIRE_KERNEL_CHECK(p.key_heads > 0 && p.value_heads % p.key_heads == 0);
   QUIRE_KERNEL_CHECK(p.state.Holds(HeadStateBytes(p.value_heads, p.key_dim, p.value_dim)));
   const auto dim = static_cast<float>(p.key_dim);
-  // x / sqrt(|x|^2 + e) is what a norm of the mean of squares gives, with e / dim, times 1 / sqrt(dim).
+  // x / sqrt(|x|^2 + e) equals RmsNorm with epsilon e / dim, times 1 / sqrt(dim).
   thread_local std::vector<float> of_keys, of_queries;
   of_keys.assign(static_cast<size_t>(p.key_dim), 1 / std::sqrt(dim));
   of_queries.assign(static_cast<size_t>(p.key_dim), 1 / dim);

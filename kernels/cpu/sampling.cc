@@ -29,19 +29,19 @@ std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint3
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-/// What is no number is as good as -infinity.
+/// Treats NaN as -infinity.
 float OrNothing(float logit) { return std::isnan(logit) ? kNothing : logit; }
 
-/// A row's tokens by their weight in the draw, relative to the best one's. Good until the thread's next.
+/// The weights of a row's tokens in a draw, relative to the best token's. Valid until the same thread's next call.
 struct Weights {
   std::span<const float> of_token;
-  std::span<const float> of_block;  // sums of kWeighBlock tokens
+  std::span<const float> of_block;  // one sum per kWeighBlock tokens
   double total;
 };
 
-/// Tokens whose logits are below `least` do not take part.
+/// Tokens with logits below `least` get weight 0.
 Weights WeightsOf(std::span<const float> logits, float max, float temperature, float least) {
-  constexpr float kLeastTemperature = 1e-30f;  // its inverse is finite
+  constexpr float kLeastTemperature = 1e-30f;  // small, with a finite inverse
   thread_local std::vector<float> weights, sums;
   weights.resize(logits.size());
   sums.resize((logits.size() + kWeighBlock - 1) / kWeighBlock);
@@ -50,7 +50,8 @@ Weights WeightsOf(std::span<const float> logits, float max, float temperature, f
   return {weights, sums, std::accumulate(sums.begin(), sums.end(), 0.0)};
 }
 
-/// The least logit whose weight is `share` of the best one's. Found among logits: several of them have one weight.
+/// The lowest float logit whose weight is at least `share` of the best token's. Logits are compared, because several
+/// logits may have the same weight.
 float LogitOfShare(float max, float temperature, double share) {
   if (share <= 0) return kNothing;
   const double least = max + static_cast<double>(temperature) * std::log(share);
@@ -69,12 +70,13 @@ double Mass(std::span<const Ranked> ranked) {
   return std::accumulate(ranked.begin(), ranked.end(), 0.0, [](double sum, const Ranked& r) { return sum + r.weight; });
 }
 
-/// A head of the order, by ids, of `count` tokens and of `mass` at least, or all that weigh something.
+/// Tokens of the highest logits, sorted by id: at least `count` tokens with at least `mass`, or all tokens with a
+/// weight.
 std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, float max, float temperature,
                          size_t count, double mass) {
   std::vector<Ranked> head;
   head.reserve(logits.size());
-  for (double share = 0x1p-6;; share = share > 0x1p-60 ? share * share : 0) {  // most heads are found by the first
+  for (double share = 0x1p-6;; share = share > 0x1p-60 ? share * share : 0) {  // the first share suffices for most rows
     head.clear();
     const float cut = LogitOfShare(max, temperature, share);
     for (size_t i = 0; i < logits.size(); ++i) {
@@ -85,18 +87,18 @@ std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, 
   }
 }
 
-/// The last token of the smallest head of the order that has `enough`, or of all; `amount` says what a token adds.
-/// `ranked` is by ids. Only where the head ends are tokens put in order: buckets of equal parts of the logits' range
-/// tell in which of them that is, then buckets of that one. So a draw takes time in proportion to the row, whatever its
-/// request asks for.
+/// Finds the last token of the shortest prefix, by falling logit, whose amounts sum up to `enough`; the last token of
+/// all if none does. `amount` is a token's contribution. `ranked` is sorted by id. Only tokens around the end of the
+/// prefix are sorted: buckets of equal ranges of logits narrow it down. A draw thus takes time proportional to the
+/// row, whatever the request's settings.
 template <class Amount>
 Ranked LastOfHead(std::span<const Ranked> ranked, double enough, Amount amount) {
   constexpr size_t kBuckets = 1024, kFew = 64;
-  std::vector<Ranked> part;  // `ranked`, after the first time
-  double before = 0;         // what stands in front of it has
+  std::vector<Ranked> part;  // copy of the part under search after the first round
+  double before = 0;         // sum of the amounts before `ranked`
   while (true) {
     const auto [least, most] = std::ranges::minmax(ranked, {}, &Ranked::logit);
-    if (least.logit == most.logit) break;  // in order
+    if (least.logit == most.logit) break;  // equal logits: the order by id is right
     if (ranked.size() <= kFew) {
       part.assign(ranked.begin(), ranked.end());
       std::ranges::sort(part, Before);
@@ -123,15 +125,16 @@ Ranked LastOfHead(std::span<const Ranked> ranked, double enough, Amount amount) 
   return ranked.back();
 }
 
-/// Cuts the order down to the smallest head that has `enough`, one token at least. Leaves tokens by their ids.
+/// Reduces `ranked` to the shortest prefix, by falling logit, that has `enough`, at least one token. Keeps the order
+/// by id.
 template <class Amount>
 void KeepHead(std::vector<Ranked>& ranked, double enough, Amount amount) {
   const Ranked last = LastOfHead(ranked, enough, amount);
   std::erase_if(ranked, [&](const Ranked& r) { return Before(last, r); });
 }
 
-/// The tokens that top-k, then top-p leave, in the order of their ids: where a draw walks along them, nothing depends
-/// on how they were chosen.
+/// The tokens that top-k and then top-p leave, sorted by id. The order by id makes the draw independent of how the
+/// tokens were found.
 std::vector<Ranked> Restricted(std::span<const float> logits, const Weights& weights, float max,
                                const SamplingParams& params) {
   const auto top_k = static_cast<size_t>(std::max(0, params.top_k));
@@ -145,7 +148,8 @@ std::vector<Ranked> Restricted(std::span<const float> logits, const Weights& wei
   return kept;
 }
 
-/// The token at `left` of the mass, walking in the order of ids; `otherwise` when rounding leads beyond the last.
+/// Walks the tokens in the order of ids up to `left` of the mass. Returns `otherwise` if no token was reached, and the
+/// last token with a weight if rounding leads past the end of a block.
 int32_t Walk(const Weights& weights, double left, int32_t otherwise) {
   for (size_t block = 0; block < weights.of_block.size(); ++block) {
     if (left >= weights.of_block[block]) {

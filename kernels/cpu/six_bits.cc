@@ -1,4 +1,4 @@
-// Rows of q5_1, q5_k and q6_k with their own integers.
+// Reads rows of q5_1, q5_k and q6_k with their own integers.
 #include <cstring>
 
 #include "kernels/check.h"

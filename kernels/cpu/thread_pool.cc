@@ -9,9 +9,10 @@ namespace quire::kernels {
 
 namespace {
 
-// Jobs of one step follow each other within microseconds; past that the thread sleeps, so that idling costs nothing.
+// The jobs of a step follow each other within microseconds. After that a thread sleeps, so that an idle pool costs
+// nothing.
 constexpr int kSpins = 4000;
-// Where there are more threads than processors the one that is waited for may need this one's.
+// With more threads than processors, the awaited thread may need the processor of the waiting one.
 constexpr int kSpinsBetweenYields = 64;
 
 template <class T>

@@ -8,7 +8,7 @@
 
 namespace quire::kernels {
 
-/// Runs one job at a time on a fixed set of threads; the caller is thread 0. With one thread nothing is started.
+/// Runs one job at a time on a fixed set of threads. The caller is thread 0. With num_threads 1 no thread is started.
 class ThreadPool {
  public:
   explicit ThreadPool(int num_threads);
@@ -16,10 +16,11 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Calls body(begin, end, thread) for one contiguous share of [0, count) per thread, shares rounded to `grain`.
+  /// Calls body(begin, end, thread) once per thread with a contiguous part of [0, count); parts begin at multiples of
+  /// `grain`.
   void ForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t, int)>& body);
 
-  /// Calls body(item, thread) for every item of [0, count); threads take the next item when they are free.
+  /// Calls body(item, thread) for every item in [0, count). A thread takes the next item whenever it is free.
   void ForEach(int64_t count, const std::function<void(int64_t, int)>& body);
 
  private:

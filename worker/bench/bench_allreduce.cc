@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMinRounds = 20;
 constexpr int64_t kFullRoundsBytes = 64 << 10;
 
-/// A message in host memory; `add` adds everybody's to a total.
+/// A way to sum in host memory; `add` adds the parts of all ranks to `total`.
 SumMethod HostMethod(const std::string& name, const std::string& note, int64_t max_bytes,
                      std::function<void(std::span<float> part, std::span<float> total)> add) {
   const auto floats = static_cast<size_t>(max_bytes) / sizeof(float);
@@ -52,7 +52,7 @@ void CheckSum(const SumMethod& method, int64_t bytes, const MpiBootstrap& mpi) {
   }
 }
 
-/// Microseconds per round, on the slowest rank.
+/// The microseconds of each round, on the slowest rank.
 std::vector<double> Time(const SumMethod& method, int64_t bytes, int rounds, const MpiBootstrap& mpi) {
   std::vector<double> micros(static_cast<size_t>(rounds));
   for (double& m : micros) {
@@ -101,10 +101,10 @@ int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi) {
   for (const SumMethod& method : methods) notes[method.name] = method.note;
   for (int64_t bytes = bench.min_bytes; bytes <= bench.max_bytes; bytes *= 4) {
     const int rounds = RoundsFor(bench, bytes);
-    for (const SumMethod& method : methods) {  // side by side, so that other load meets all alike
+    for (const SumMethod& method : methods) {  // all methods in turns, so that other load affects them alike
       if (bytes > method.max_bytes) continue;
       CheckSum(method, bytes, mpi);
-      method.fill(bytes, 0);  // sums of sums would overflow
+      method.fill(bytes, 0);  // zeros, because repeated sums would overflow
       const std::vector<double> micros = Time(method, bytes, rounds, mpi);
       results.push_back({{"method", method.name},
                          {"bytes", bytes},

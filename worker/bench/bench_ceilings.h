@@ -7,11 +7,11 @@
 namespace quire {
 
 struct CeilingsBench {
-  std::string json_file;  // rank 0 writes the results there
-  int threads = 1;        // of each rank
+  std::string json_file;  // rank 0 writes the results to this file
+  int threads = 1;        // per rank
 };
 
-/// What all ranks together read and compute at the most, all at the same time. Collective call; throws Error.
+/// Measures the read and compute rates of all ranks together, running at the same time. Collective call; throws Error.
 int RunCeilingsBench(const CeilingsBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

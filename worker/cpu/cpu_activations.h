@@ -7,13 +7,13 @@
 
 namespace quire {
 
-/// Rows that go through a product and what follows on it together: what they make stays in the second-level cache until
-/// it is gated, or summed over the ranks, and there are enough of them for a pass over the weights. As many as a
-/// product keeps there of x.
+/// Rows that pass through a product and the operation after it together. Few enough that the product's result stays in
+/// the second-level cache until it is gated or summed over the ranks, and enough for one pass over the weights. A
+/// product keeps equally many rows of x in that cache.
 inline constexpr int64_t kRowsTogether = 120;
 
-/// What a forward pass keeps of T tokens between operations, in fp32. Rows of layers that differ are as wide as the
-/// layer at hand needs, and there is room for the widest.
+/// The fp32 activations of T tokens that a forward pass keeps between operations. Each buffer has room for the widest
+/// layer; narrower layers use narrower rows.
 struct CpuActivations {
   CpuActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens);
 
@@ -21,11 +21,11 @@ struct CpuActivations {
   std::vector<float> normed;        // [T, hidden]
   std::vector<float> qkv;           // [T, QkvWidth]
   std::vector<float> attended;      // [T, local heads * head_dim]
-  std::vector<float> gate_up;       // [at most kRowsTogether, 2 * local mlp]; empty where the MLP has no gate
+  std::vector<float> gate_up;       // [at most kRowsTogether, 2 * local mlp]; empty for MLPs without a gate
   std::vector<float> activated;     // [T, local mlp]
-  std::vector<float> squares;       // [T, 2] of queries and keys: first this rank's, then all ranks'
-  std::vector<float> layer_inputs;  // [T, layers, layer_input_size]; empty for none
-  std::vector<float> gated_input;   // [T, layer_input_size], likewise
+  std::vector<float> squares;       // [2, T, 2] sums of squares of queries and keys: this rank's, then all ranks'
+  std::vector<float> layer_inputs;  // [T, layers, layer_input_size]; empty: no layer inputs
+  std::vector<float> gated_input;   // [T, layer_input_size]; empty: no layer inputs
   std::vector<float> delta;         // [T, hidden]: this rank's part of what attention or MLP adds to the residual
 };
 

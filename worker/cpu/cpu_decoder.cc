@@ -28,7 +28,7 @@ kernels::Activations ActivationsOf(ActivationType type) {
     case ActivationType::kInt8:
       return kernels::Activations::kInt8;
     case ActivationType::kAuto:
-      break;  // the coordinator has settled it
+      break;  // the coordinator has replaced kAuto
     case ActivationType::kInt16:
       return kernels::Activations::kInt16;
   }
@@ -145,7 +145,7 @@ void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
 
 void CpuDecoder::Logits() {
   Normed(weights_.final_norm);
-  // Only rows that draw need logits. The others stay as they are, for those who ask for theirs.
+  // Only rows that draw need logits. `normed` keeps all rows for LogitsOfRows and NormedRows.
   const int64_t hidden = spec_.hidden_size;
   const auto draws = static_cast<int64_t>(inputs_->draw_rows.size());
   float* drawing = buffers_.delta.data();
@@ -169,7 +169,7 @@ std::span<const float> CpuDecoder::NormedRows(int64_t row, int64_t count) const 
 void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
   const int64_t vocab = shard_.vocab.size();
   logits_.resize(static_cast<size_t>(count * vocab));
-  // Nothing comes after the output head that would even out its errors.
+  // int16 always: no later layer evens out the output head's rounding errors.
   Matmul(rows, weights_.head, logits_.data(), vocab, count, kernels::Activations::kInt16);
   if (!weights_.head_bias.empty()) AddBias(weights_.head_bias, logits_.data(), count, vocab);
   if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
@@ -243,7 +243,7 @@ void CpuDecoder::AddDelta(int64_t row, int64_t rows) {
   };
   const int64_t count = rows * spec_.hidden_size;
   if (collective_.size() > 1) return add(0, count, 0);
-  stream_.pool().ForRange(count, 64, add);  // alone there is nobody to meet
+  stream_.pool().ForRange(count, 64, add);  // with one rank there is no barrier, so threads can add in parallel
 }
 
 void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight, float scale) {

@@ -18,20 +18,21 @@
 
 namespace quire {
 
-/// One rank's part of the forward pass on the CPU. Activations are fp32 whatever the weights are.
+/// One rank's part of the forward pass on the CPU. Activations are fp32 for every type of weights.
 class CpuDecoder final : private DecoderOps {
  public:
   CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
              const EngineSizes& sizes);
 
-  /// Computes the step's tokens, writes their keys and values into the cache, and returns this rank's logits of the
-  /// drawing rows: [draw_rows, local vocab], valid until the next call. Every rank calls it with the same inputs.
+  /// Runs the step: writes the tokens' keys and values into the cache and returns this rank's logits of the rows that
+  /// draw: [draw_rows, local vocab], valid until the next call. Every rank calls this with the same inputs.
   std::span<float> Forward(const StepInputs& inputs, const KvCache& cache);
 
-  /// After Forward: this rank's logits of `count` of the step's tokens from row `row` on: [count, local vocab], valid
-  /// until the next call of either.
+  /// Call after Forward. Returns this rank's logits of the step's rows [row, row + count): [count, local vocab], valid
+  /// until the next call of this function or of Forward.
   std::span<float> LogitsOfRows(int64_t row, int64_t count);
-  /// Likewise the normed last activations of such rows, the same on all ranks: [count, hidden].
+  /// Call after Forward. Returns the normed last activations of rows [row, row + count): [count, hidden], equal on all
+  /// ranks.
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
   const ModelWeights& weights() const { return weights_; }
@@ -57,35 +58,37 @@ class CpuDecoder final : private DecoderOps {
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
   int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).head_dim; }
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
-  /// logits_ = normed rows [rows, hidden] * head^T, scaled and capped.
+  /// logits_ = rows [count, hidden] (already normed) * head^T + bias, scaled and capped.
   void MultiplyHead(const float* rows, int64_t count);
-  /// norm(residual), or the residual itself where there is no norm, i.e. no weight.
+  /// Returns norm(residual) in buffers_.normed, or the residual itself if the norm has no weights.
   const float* Normed(const NormWeights& weights);
   void Norm(const NormWeights& weights, float* out);  // out = norm(residual)
-  /// What the chosen experts make of experts_in_, each row by itself; and out = the sum of it and of what the shared
-  /// one gives.
+  /// MultiplyExperts computes the chosen experts' outputs for experts_in_, one row per token and expert.
+  /// CombineExperts then sets out = their weighted sum plus the shared expert's output `shared` (null: none).
   void MultiplyExperts(const MixtureWeights& weights);
   void CombineExperts(const float* shared, float* out);
-  /// out = what the shared expert makes of experts_in_.
+  /// out = the shared expert's output for experts_in_.
   void MultiplyShared(const MixtureWeights& weights, float* out);
-  /// AddExperts with Mixture::normed_apart.
+  /// AddExperts for models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
-  /// The layer's scale for what its MLP adds: with an input of its own, the layer adds once more.
+  /// The layer scale to apply after the MLP. It is 1 in models with layer inputs, where AddLayerInput applies the
+  /// scale.
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   void NormQueriesAndKeys(int64_t layer);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
-  /// Adds `bias` to the first numbers of `count` rows, `stride` floats apart.
+  /// Adds `bias` to the leading numbers of `count` rows that are `stride` floats apart.
   void AddBias(const std::vector<float>& bias, float* rows, int64_t count, int64_t stride);
-  /// out = this rank's part of x * weight^T + bias, which rank 0 adds; of `count` rows.
+  /// out = this rank's part of x * weight^T for `count` rows; rank 0 also adds the bias.
   void MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, int64_t count, float* out);
-  /// AddToResidual of what MultiplyOut gives, some rows at a time where each is added as it is.
+  /// MultiplyOut, then AddToResidual. Without a norm in between, kRowsTogether rows at a time.
   void AddProduct(const float* x, const Matrices& weight, const std::vector<float>& bias,
                   const std::vector<float>& after_norm, float scale = 1);
-  void MakeLayerInputs();  // of the step's tokens, beside the residual
-  /// residual += delta, summed over the ranks and then normed where there is a norm, and multiplied by `scale` then.
+  void MakeLayerInputs();  // fills buffers_.layer_inputs for the step's tokens
+  /// residual += delta, summed over the ranks. With `after_norm`, the sum is normed first, and `scale` multiplies the
+  /// result.
   void AddToResidual(const std::vector<float>& after_norm, float scale = 1);
-  void AddDelta(int64_t row, int64_t rows);  // delta's first rows, to the residual's from `row` on
+  void AddDelta(int64_t row, int64_t rows);  // adds the first `rows` rows of delta to the residual's rows from `row` on
   void AddNormOfDelta(const std::vector<float>& weight, float scale);
 
   ModelSpec spec_;
@@ -94,20 +97,20 @@ class CpuDecoder final : private DecoderOps {
   Collective& collective_;
   ModelWeights weights_;
   kernels::Activations activations_;
-  std::vector<std::vector<float>> ropes_;        // [max_model_len, rotated_dims] each: cosines, sines
-  std::vector<std::vector<float>> query_ropes_;  // the same of queries that grow; empty where they do not
-  std::vector<float> alibi_slopes_;              // of local heads; empty for none
-  std::vector<float> ones_;                      // [largest head_dim]: weights of the norm of values; empty for none
-  // The step under way.
+  std::vector<std::vector<float>> ropes_;        // per rotation: [max_model_len, rotated_dims], cosines, then sines
+  std::vector<std::vector<float>> query_ropes_;  // the same for queries that grow with position; else empty
+  std::vector<float> alibi_slopes_;              // one per local head; empty: no ALiBi
+  std::vector<float> ones_;                      // [largest head_dim], all 1: weights of the norm of values, if any
+  // Set for the step that Forward computes.
   const StepInputs* inputs_ = nullptr;
   const KvCache* cache_ = nullptr;
   int64_t tokens_ = 0;
   CpuActivations buffers_;
-  const float* experts_in_ = nullptr;  // [T, hidden]: what is multiplied next, buffers_.normed or .residual
-  ExpertActivations experts_;          // of layers with a mixture
+  const float* experts_in_ = nullptr;  // [T, hidden]: input of the next product, buffers_.normed or .residual
+  ExpertActivations experts_;          // for layers with a mixture
   CpuMixers mixers_;
   CpuLatents latents_;
-  std::vector<float> logits_;  // [R, local vocab], or of the rows that were asked for last
+  std::vector<float> logits_;  // [R, local vocab], or the rows of the last LogitsOfRows
 };
 
 }  // namespace quire

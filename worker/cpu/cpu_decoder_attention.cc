@@ -1,4 +1,4 @@
-// Attention on the CPU.
+// CpuDecoder's attention operations.
 #include <algorithm>
 
 #include "kernels/head_norm.h"
@@ -53,7 +53,8 @@ void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
     if (spec_.value_norm) kernels::HeadNorm(stream_, {v, ones_.data(), tokens_, kv_heads, dim, width, epsilon});
     return;
   }
-  // Ranks sum their squares. A KV head that several hold is summed by the one that has its first query head.
+  // The ranks add up their sums of squares. A KV head on several ranks is counted by the rank with its first query
+  // head.
   const int64_t counted = CountedKvHeads(spec_, shard_, layer) * dim, all = tokens_ * 2;
   float* part = buffers_.squares.data();
   kernels::SumSquares(

@@ -1,4 +1,4 @@
-// Mixtures of experts on the CPU.
+// CpuDecoder's operations for mixtures of experts.
 #include <algorithm>
 
 #include "kernels/activation.h"
@@ -13,11 +13,11 @@ namespace quire {
 
 namespace {
 
-/// What a router's product has per token: a logit of every expert and that of the shared one's gate.
+/// Columns of the router's product: one logit per expert, plus one for the shared expert's gate.
 int64_t RouterWidth(const Mixture& mixture) { return mixture.experts + (mixture.shared_gate ? 1 : 0); }
 
-/// What experts make of their products, gates and ups: into `out`, which the products of those without gates are in
-/// already.
+/// Applies the activation function to the experts' first products. `in` holds gates and ups of gated experts. Without
+/// gates, `out` already holds the products.
 void Activate(const kernels::CpuStream& stream, const ModelSpec& spec, const std::vector<float>& in,
               std::vector<float>& out, int64_t rows, int64_t columns) {
   const kernels::Activation activation = AsKernel(spec.activation);
@@ -120,7 +120,7 @@ void CpuDecoder::MultiplyExperts(const MixtureWeights& w) {
   ExpertActivations& a = experts_;
   const int64_t columns = shard_.expert_mlp.size(), experts = shard_.experts.size();
   if (experts == 0) return;
-  // Of an expert that is cut, one rank adds the bias behind the sum.
+  // If experts are split by columns, only rank 0 adds the bias after the sum over the ranks.
   const bool adds_bias = shard_.whole_experts || collective_.rank() == 0;
   std::vector<float>& in = spec_.gated_mlp ? a.gate_up : a.activated;
   kernels::ExpertMatmul(stream_, {.x = experts_in_,

@@ -1,4 +1,4 @@
-// What layers get of a token beside the residual, on the CPU.
+// CpuDecoder's layer inputs: per-token inputs of each layer beside the residual.
 #include <cmath>
 
 #include "kernels/embedding.h"
@@ -14,7 +14,7 @@ void CpuDecoder::MakeLayerInputs() {
   const int64_t layers = spec_.num_layers(), size = spec_.layer_input_size, width = layers * size;
   float* inputs = buffers_.layer_inputs.data();
   Matmul(buffers_.residual.data(), w.projection, inputs, width, tokens_, activations_);
-  // A norm of x / sqrt(hidden) is that of x with an epsilon so many times as large.
+  // The norm of x / sqrt(hidden) equals the norm of x with an epsilon that is `hidden` times as large.
   kernels::HeadNorm(stream_, {inputs, w.norm.data(), tokens_, layers, size, width,
                               static_cast<float>(spec_.norm_epsilon * static_cast<double>(spec_.hidden_size))});
   kernels::Embedding(stream_, {.dtype = NumberType::kF32,

@@ -99,20 +99,20 @@ class CpuEngine final : public RankEngine {
   kernels::CpuStream stream_;
   CpuDecoder decoder_;
   Sampler sampler_;
-  bool tells_;  // what it pools; the others need not
+  bool tells_;  // true on rank 0, which alone reports pooled vectors
   Pooler pooler_;
   StepInputs inputs_;
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
   ComputedStep outcome_;
-  bool busy_ = false;  // an outcome waits
+  bool busy_ = false;  // true from Begin until Finish
 };
 
 int64_t CpuEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
   cache_ = std::make_unique<KvCache>(kv_shape_, num_blocks);
   if (num_host_blocks == 0) return 0;
   host_blocks_ = HostMemory(static_cast<size_t>(num_host_blocks) * static_cast<size_t>(block_bytes()));
-  // Timed over a few blocks that nobody uses yet; the first round touches the pages.
+  // Times swapping of up to 16 unused blocks. The first round touches the pages.
   StepPlan trial;
   for (int i = 1; i < std::min({num_blocks, num_host_blocks, 17}); ++i) trial.swap_outs.push_back({i, i});
   if (trial.swap_outs.empty()) return 0;

@@ -10,10 +10,11 @@
 
 namespace quire {
 
-/// The engine on this host's processor. Loads the weights; `collective` outlives it.
+/// Makes the CPU engine and loads its weights. `collective` must outlive the engine.
 std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective);
 
-/// What the engine of that rank would take; reads shapes alone. Throws Error as MakeCpuEngine does.
+/// The memory that the engine of `rank` would take. Reads only shapes. Throws Error for the same inputs as
+/// MakeCpuEngine.
 RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& sizes, Rank rank);
 
 }  // namespace quire

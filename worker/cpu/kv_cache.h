@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// What one rank's KV blocks are made of. Heads are as kernels::KvHeadBytes has them.
+/// The type and layout of one rank's KV blocks. kernels::KvHeadBytes gives the size of a head.
 struct KvShape {
   KvShape(const ModelSpec& spec, const RankShard& shard, NumberType number_type, int64_t tokens_of_block)
       : type(number_type),
@@ -16,14 +16,14 @@ struct KvShape {
   int64_t head_bytes(int64_t head_dim) const { return kernels::KvHeadBytes(type, head_dim, block_size); }
 
   NumberType type;
-  int64_t block_size;  // tokens
+  int64_t block_size;  // tokens per block
   KvLayout layout;
 
-  /// All layers.
+  /// Bytes of one block, all layers.
   int64_t block_bytes() const { return layout.block_bytes; }
 };
 
-/// One rank's KV blocks. Block 0 is the null block.
+/// The memory of one rank's KV blocks. Block 0 is the null block.
 class KvCache {
  public:
   KvCache(const KvShape& shape, int64_t num_blocks)

@@ -10,42 +10,43 @@
 
 namespace quire {
 
-/// What latent attention (comm/model/latent_attention.h) computes before and after attention itself, on the CPU, and
-/// what it keeps of T tokens meanwhile. Of other models nothing is kept or done.
+/// Computes, on the CPU, what latent attention (comm/model/latent_attention.h) needs before and after attention
+/// itself, and owns the buffers. Models without latent attention use no memory here.
 class CpuLatents {
  public:
-  /// The references outlive it.
+  /// The references must outlive the object.
   CpuLatents(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream,
              kernels::Activations activations, int64_t max_tokens);
 
-  /// Of x [tokens, hidden]: qkv = of each of the rank's heads what rotates of its query and, behind it, the rest of it
-  /// times what makes keys of latents; then the key that all heads share, before it is rotated, and the latent, normed.
-  /// [tokens, heads + 1, head_dim]
+  /// Computes qkv [tokens, heads + 1, head_dim] from x [tokens, hidden]. A query of a head is its rotated part, then
+  /// the rest of it times the matrix that makes keys of latents. The last row is the key that all heads share: its
+  /// part to rotate, then the normed latent. Rotation itself comes later.
   void Project(const LatentWeights& weights, const float* x, int64_t tokens, float* qkv);
 
-  /// Makes of what attention gives, means of what is cached [tokens, heads, head_dim], the values that they stand for.
+  /// Makes the attended values from attention's weighted means of cached rows, attended [tokens, heads, head_dim].
   void MakeValues(const LatentWeights& weights, const float* attended, int64_t tokens);
 
   /// [tokens, heads * value_dim]
   const float* values() const { return values_.data(); }
 
  private:
-  /// products_ [heads, tokens, a matrix's rows] = what each head has of x [tokens, heads], so many floats apart, times
-  /// the head's matrix.
+  /// products_ [heads, tokens, rows of a head's matrix] = x * matrix^T for each head. x is [tokens, heads], its
+  /// entries `apart` floats apart.
   void MultiplyByHead(const Matrices& weights, const float* x, int64_t apart, int64_t tokens);
-  /// What rotates of a head, first the numbers that others rotate with.
+  /// Copies the rotated part of a head and puts it into half-split order: first the dimensions i, then their partners.
   void PutRotated(const float* from, float* to) const;
 
   const LatentAttention& latent_;
   int64_t heads_, head_dim_;
-  bool interleaved_;  // what rotates lies side by side in what products give
+  bool interleaved_;  // the products give rotated pairs side by side
   const kernels::CpuStream& stream_;
   kernels::Activations activations_;
-  std::vector<float> in_;             // [T, query_rank + head_dim]: what queries are made of, and what is cached
+  std::vector<float> in_;             // [T, query_rank + head_dim]: the queries' low-rank input, then the row to cache
   std::vector<float> queries_;        // [T, heads, query_dim]
-  std::vector<float> products_;       // of kRowsTogether tokens
+  std::vector<float> products_;       // for kRowsTogether tokens
   std::vector<int32_t> start_;        // [heads + 1]: rows of products_
-  std::vector<int32_t> part_of_row_;  // likewise, which of [tokens, heads] is multiplied
+  std::vector<int32_t> part_of_row_;  // the same for rows of products_: their row of x [tokens, heads]
+  // [T, heads * value_dim]
   std::vector<float> values_;
 };
 

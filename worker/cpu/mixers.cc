@@ -136,7 +136,7 @@ void CpuMixers::ScanStates(const MixerWeights& weights, const kernels::StateView
                                 .state = heads});
 }
 
-/// Value heads that share a key head are normed together, also where several ranks have some of them.
+/// Norms the value heads of each key head together, even if several ranks hold parts of them.
 void CpuMixers::NormGroups(const std::vector<float>& weight, int64_t tokens) {
   const Recurrence& r = spec_.recurrence;
   const int64_t groups = r.key_heads, group_size = r.heads_per_key() * r.value_dim, all = tokens * groups;

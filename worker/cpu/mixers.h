@@ -14,26 +14,26 @@
 
 namespace quire {
 
-/// What layers that keep a state do between their products, on the CPU, and what they keep of a step's T tokens
-/// meanwhile. Of models without such layers, and of ranks that have none of their heads, nothing is kept or done.
+/// Computes on the CPU what layers with a recurrent state do between their two products, and owns the buffers for a
+/// step's T tokens. Models without such layers and ranks without any of their heads use no memory here.
 class CpuMixers {
  public:
-  /// The references outlive it.
+  /// The references must outlive the object.
   CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
             int64_t max_tokens);
 
-  /// Of one sequence's state on this rank.
+  /// Bytes of one sequence's state on this rank.
   int64_t state_bytes() const { return states_.bytes; }
 
-  /// [T, in_width], in the order of MixerShape. Mix may overwrite them.
+  /// The input rows [T, in_width], in the order of MixerShape. Mix may overwrite them.
   float* in() { return in_.data(); }
   int64_t in_width() const { return shape_.in_width; }
 
-  /// out = what the layer makes of `in` and of the states of the step's sequences, which go on to those after their
-  /// new tokens. Ranks norm what state spaces give together: all of them make the call.
+  /// Computes out() from in() and the states of the step's sequences, and advances these states past the new tokens. A
+  /// collective call: the ranks norm the outputs of state spaces together.
   void Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache);
 
-  /// [T, local channels, or local value heads times value_dim]
+  /// The output rows: [T, local channels], or [T, local value heads * value_dim].
   const float* out() const { return out_.data(); }
 
  private:
@@ -50,7 +50,7 @@ class CpuMixers {
   StateLayout states_;
   MixerShape shape_;
   std::vector<float> in_, out_;
-  std::vector<float> squares_;  // of state spaces, [T, groups] twice: this rank's part, and the sum
+  std::vector<float> squares_;  // for state spaces: [2, T, groups], this rank's sums and the sums over the ranks
 };
 
 }  // namespace quire

@@ -21,7 +21,7 @@ bool ParseInt(std::string_view text, int& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-/// "0-3,8,10-11"; what is no such list ends it.
+/// Parses a list such as "0-3,8,10-11"; stops at the first malformed part.
 std::vector<int> ParseProcessors(std::string_view list) {
   constexpr int kMost = 1 << 16;
   std::vector<int> processors;
@@ -38,7 +38,7 @@ std::vector<int> ParseProcessors(std::string_view list) {
   return processors;
 }
 
-/// As large as the kernel may want: a cpu_set_t ends at 1,024 processors.
+/// Large enough for any kernel: a single cpu_set_t ends at 1,024 processors.
 struct ProcessorSet {
   std::vector<cpu_set_t> sets = std::vector<cpu_set_t>(16);
 

@@ -5,23 +5,23 @@
 
 namespace quire {
 
-/// Processors that are near the same memory, of those that this process may use.
+/// A NUMA node: the processors close to one memory, as far as this process may use them.
 struct NumaNode {
   int number;
-  std::vector<int> processors;  // in order
+  std::vector<int> processors;  // ascending
 };
 
-/// The host's nodes that have a processor of `allowed`, as Linux lists them: a directory nodeN of `devices` for each,
-/// with the node's processors in the file cpulist. None where there is no such directory.
+/// The host's NUMA nodes that have at least one allowed processor. Reads the directories nodeN in `devices` and the
+/// file cpulist in each. Empty if there are no such directories.
 std::vector<NumaNode> ReadNumaNodes(const std::string& devices, const std::vector<int>& allowed);
 
-/// The nodes of rank `rank` of `ranks` that share this host, if they can be shared evenly: as many ranks on each node,
-/// or as many nodes for each rank. Empty if not, or if the rank would have all of them.
+/// The nodes for `rank` of the `ranks` on this host, if they divide evenly: equally many ranks per node, or equally
+/// many nodes per rank. Empty otherwise, or if the rank would get all nodes.
 std::vector<NumaNode> NodesOfRank(const std::vector<NumaNode>& nodes, int rank, int ranks);
 
-/// Keeps this thread, and those that it starts, to the processors of the rank's nodes, so that weights, keys and values
-/// lie in memory that is near: they are written first by the threads that read them. Returns a line on what was done;
-/// empty where ranks cannot be told apart so, or whoever launched the worker has chosen processors within a node.
+/// Binds this thread, and threads that it starts, to the processors of the rank's nodes. Weights, keys and values then
+/// lie in near memory, because the threads that read them write them first. Returns a line for the log. Returns an
+/// empty string if the ranks cannot be divided this way, or if the launcher already chose processors within one node.
 std::string KeepToNumaNodes(int rank, int ranks, const std::string& devices = "/sys/devices/system/node");
 
 }  // namespace quire

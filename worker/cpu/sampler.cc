@@ -42,7 +42,7 @@ std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vect
 
 std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<size_t>& rows, const SequenceTable& table,
                                   std::vector<SampledToken>& out) {
-  // Of each row its outcome, then its bits.
+  // One row's entry: its outcome, then its mask.
   const size_t words = 1 + MaskWords(vocab_size_);
   RowDrawer drawer;
   masks_.clear();
@@ -62,7 +62,7 @@ std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<siz
   const Range local = vocab_of_rank_[rank()];
   const auto width = static_cast<size_t>(local.size());
   std::vector<size_t> allowed;
-  size_t before = 0;  // rows of the ranks before
+  size_t before = 0;  // rows dealt to lower ranks
   for (size_t r = 0; r < num_ranks(); before += NumDealt(rows.size(), r), ++r) {
     for (size_t i = r; i < rows.size(); i += num_ranks()) {
       const auto mask = std::span(masks_).subspan((before + i / num_ranks()) * words, words);
@@ -93,7 +93,7 @@ void Sampler::DrawGreedy(std::span<const float> logits, const std::vector<size_t
   collective_.AllGather(std::as_bytes(std::span(mine)), counts, std::as_writable_bytes(std::span(all)));
   for (size_t i = 0; i < rows.size(); ++i) {
     kernels::Candidate best = all[i];
-    for (size_t rank = 1; rank < ranks; ++rank) {  // ranks hold rising ids, so the lowest id wins a tie
+    for (size_t rank = 1; rank < ranks; ++rank) {  // ranks hold ascending ids, so the lowest id wins a tie
       if (all[rank * rows.size() + i].logit > best.logit) best = all[rank * rows.size() + i];
     }
     out[rows[i]].token = best.token;
@@ -151,7 +151,7 @@ Sampler::Records Sampler::Share(const std::vector<size_t>& sizes, const Records&
 void Sampler::ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& table, std::vector<SampledToken>& out) {
   const size_t ranks = num_ranks();
   if (ranks == 1) return;
-  // For each row its token, then its alternatives, with their log-probabilities.
+  // Each row's records: its token, then its alternatives, each with its log-probability.
   std::vector<size_t> sizes;
   for (const size_t row : rows) sizes.push_back(1 + NumAlternatives(table.at(out[row].slot).sampling, vocab_size_));
   Records mine;
@@ -172,7 +172,7 @@ void Sampler::ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& t
 }
 
 void Sampler::ShareScored(int num_rows, const PromptScores& mine, PromptScores& scores) {
-  // For each row its token's log-probability and rank, then its alternatives.
+  // Each row's records: its token's log-probability and rank, then its alternatives.
   const auto num_top = static_cast<size_t>(mine.num_top);
   Records records;
   for (size_t i = 0; i < mine.count(); ++i) {

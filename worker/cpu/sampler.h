@@ -12,51 +12,50 @@
 
 namespace quire {
 
-/// Draws the step's tokens from vocabulary-parallel logits, and scores prompts by them. Of greedy rows every rank
-/// gathers the same candidates; what their grammars allow, and the other rows as a whole, are dealt out to the ranks,
-/// who tell each other what came of them: so all ranks have the same. Not to be used by two threads at once.
+/// Draws the step's tokens from vocabulary-parallel logits and scores prompts. Greedy rows are drawn from candidates
+/// that every rank gathers. Grammar masks and all other rows are dealt out to the ranks, which share their results, so
+/// that all ranks get the same tokens. Not thread-safe.
 class Sampler {
  public:
   Sampler(std::vector<Range> vocab_of_rank, Collective& collective);
 
-  /// logits: [R, local vocab], one row per drawing member of the batch, in batch order; scratch afterwards. Collective
-  /// call.
+  /// logits: [R, local vocab], one row per drawing member of the batch, in batch order. Overwritten. Collective call.
   std::vector<SampledToken> Draw(std::span<float> logits, const std::vector<BatchMember>& batch,
                                  const SequenceTable& table);
 
-  /// Logits of `count` rows of the step's tokens from `row` on, at most kScoredAtOnce: [count, local vocab], valid
-  /// until the next call.
+  /// Returns the local logits of the step's rows [row, row + count), count <= kScoredAtOnce: [count, local vocab],
+  /// valid until the next call.
   using LogitsOfRows = std::function<std::span<float>(int64_t row, int64_t count)>;
-  /// The scores of the batch's prompts, a few rows at a time. Collective call.
+  /// Scores the batch's prompts, up to kScoredAtOnce rows at a time. Collective call.
   std::vector<PromptScores> Score(const LogitsOfRows& logits_of, const std::vector<BatchMember>& batch,
                                   const SequenceTable& table);
 
  private:
   using Records = std::vector<kernels::Candidate>;
-  /// The highest logit of every row over all ranks: enough for rows that are greedy and ask for nothing else.
+  /// Sets the tokens of rows that need only the best logit over all ranks.
   void DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Leaves of the rows what their grammars allow. Returns those that can be drawn from; the others have their mark.
+  /// Masks the rows by their grammars. Returns the rows with a drawable token; marks the others.
   std::vector<size_t> Mask(std::span<float> logits, const std::vector<size_t>& rows, const SequenceTable& table,
                            std::vector<SampledToken>& out);
-  /// Every rank gets the rows that are dealt to it whole.
+  /// Sends whole rows to the ranks to which they are dealt.
   void Deal(std::span<const float> logits, const std::vector<size_t>& rows);
-  /// After Deal, of what was dealt: rows[i], which went to this rank. Good until the next call.
+  /// After Deal: the whole row rows[i], which was dealt to this rank. Valid until the next call.
   std::span<float> DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i);
-  // Of any rows the ranks are dealt one after another: rank r has rows r, r + ranks, ...
+  // Rows are dealt in turns: rank r has rows r, r + ranks, ...
   size_t num_ranks() const { return static_cast<size_t>(collective_.size()); }
   size_t rank() const { return static_cast<size_t>(collective_.rank()); }
   size_t NumDealt(size_t num_rows, size_t rank) const { return (num_rows + num_ranks() - 1 - rank) / num_ranks(); }
-  /// Rank r has drawn rows r, r + ranks, ... of `rows`; afterwards `out` holds what all have.
+  /// Before: rank r has drawn rows r, r + ranks, ... of `rows`. After: `out` has the tokens of all rows.
   void ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& table, std::vector<SampledToken>& out);
-  /// Rank r has scored rows r, r + ranks, ...; `mine` holds those, afterwards `scores` those of all.
+  /// Before: rank r has scored rows r, r + ranks, ... in `mine`. After: `scores` has the scores of all rows.
   void ShareScored(int num_rows, const PromptScores& mine, PromptScores& scores);
-  /// Records of all rows, one after another, from those of this rank's rows; row i has sizes[i] entries.
+  /// Gathers the records of all rows in row order. Row i has sizes[i] records; `mine` has those of this rank's rows.
   Records Share(const std::vector<size_t>& sizes, const Records& mine);
 
   std::vector<Range> vocab_of_rank_;
   int64_t vocab_size_;
   Collective& collective_;
-  // Kept from step to step: megabytes that are given back and asked for again cost more than what is done in them.
+  // Kept from step to step: freeing and allocating megabytes costs more than the work done in them.
   std::vector<float> outgoing_, incoming_, row_;
   std::vector<uint32_t> masks_, masks_dealt_;
 };

@@ -7,23 +7,23 @@
 
 namespace quire {
 
-/// A batch as flat arrays, the form the kernels take. T tokens of S sequences, R of which draw.
+/// A batch as flat arrays for the kernels: T tokens of S sequences, of which R draw.
 struct StepInputs {
   std::vector<int32_t> token_ids;     // [T]
   std::vector<int32_t> positions;     // [T]
-  std::vector<int64_t> slots;         // [T] cache slot of each new token: block id * block_size + offset
+  std::vector<int64_t> slots;         // [T] cache slot of each new token: block id * block_size + offset in the block
   std::vector<int32_t> query_start;   // [S + 1]
-  std::vector<int32_t> context_len;   // [S] new tokens counted in
+  std::vector<int32_t> context_len;   // [S] including the new tokens
   std::vector<int32_t> block_tables;  // [S, table_stride]
   int64_t table_stride = 0;
-  std::vector<int32_t> state_blocks;  // [S, state_stride]: where the sequences' states are
-  int64_t state_stride = 0;           // blocks of a state; 0: the model has none
+  std::vector<int32_t> state_blocks;  // [S, state_stride]: blocks of the sequences' states
+  int64_t state_stride = 0;           // blocks per state; 0: the model has none
   std::vector<int32_t> draw_rows;     // [R] row in [0, T) of each drawing sequence's last token
 
   int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
   int64_t num_sequences() const { return static_cast<int64_t>(context_len.size()); }
 
-  /// Refills the arrays; storage is kept between steps.
+  /// Refills the arrays from the batch. Their storage is reused between steps.
   void Build(const SequenceTable& table, const std::vector<BatchMember>& batch, int block_size);
 };
 

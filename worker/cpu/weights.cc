@@ -12,13 +12,13 @@ namespace quire {
 
 namespace {
 
-/// Some columns of a tensor's rows, in the type that they are packed in. A row is valid until kPanelRows later ones
-/// were made.
+/// Makes the columns of a slice, row by row, in the packed type. A row stays valid until kPanelRows later rows are
+/// made.
 class RowMaker {
  public:
   RowMaker(const Tensor& source, const WeightSlice& slice, NumberType type, NumberType form)
       : source_(source), type_(type), recode_(type != source.type && type == form), pieces_(slice.pieces) {
-    // Whole blocks of the file, of which the wanted columns are a part; all of them, where those are pieces.
+    // Reads whole blocks of the file that contain the wanted columns. If the columns are in pieces, reads all columns.
     const Range cols = pieces_.empty() ? slice.cols : Range{0, source.cols()};
     joined_bytes_ = kernels::RowBytes(type, slice.cols.size());
     if (!pieces_.empty()) joined_.resize(static_cast<size_t>(kernels::kPanelRows * joined_bytes_));
@@ -46,7 +46,7 @@ class RowMaker {
   }
 
  private:
-  /// Columns that the file has side by side.
+  /// Makes one row of columns that are contiguous in the file.
   const std::byte* MakeNeighbours(int64_t row) {
     if (type_ == source_.type) {
       const kernels::Weight stored = AsWeight(source_);
@@ -71,13 +71,13 @@ class RowMaker {
   const Tensor& source_;
   NumberType type_;
   bool recode_;
-  Range read_{};                         // columns
-  int64_t skip_ = 0, made_numbers_ = 0;  // of read_, before those that are wanted; of a row that is made
+  Range read_{};                         // columns of the file
+  int64_t skip_ = 0, made_numbers_ = 0;  // numbers of read_ before the wanted columns; numbers of a made row
   int64_t next_ = 0;                     // place of the next row in made_
   std::vector<float> numbers_;
   std::vector<std::byte> made_;
   const std::vector<Range>& pieces_;
-  std::vector<std::byte> joined_;  // rows of pieces
+  std::vector<std::byte> joined_;  // rows joined from pieces
   int64_t joined_bytes_ = 0, next_joined_ = 0;
 };
 
@@ -88,7 +88,7 @@ kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice
   const PackedForm form = FormOf(tensor, path_.c_str());
   kernels::PackedWeight out{TypeFor(form.type, slice), nullptr, static_cast<int64_t>(rows.size()), slice.cols.size()};
   const int64_t bytes = kernels::PackedBytes(out.type, out.rows, out.cols);
-  if (bytes == 0) return out;  // nothing of it is this rank's
+  if (bytes == 0) return out;  // this rank has no part of the matrix
   if (form.widened != nullptr && out.type == form.type) ++widened_[form.widened];
   bytes_ += bytes;
   if (loading_ == Loading::kCount) return out;
@@ -258,7 +258,7 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quan
   }
   if (wanted_) wanted_ = NumberType::kQ8_0;
   head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
-  files.ReleasePages();  // of the embedding, the rows that are looked up come back
+  files.ReleasePages();  // the embedding's pages go too; rows that are looked up are read again
 }
 
 }  // namespace quire

@@ -16,108 +16,109 @@
 
 namespace quire {
 
-/// Matrices that are multiplied with the same x, each of a storage type of its own: y = x * W^T, one after another.
+/// Matrices that are multiplied with the same x: y = x * W^T for each, results side by side. Each may have its own
+/// type.
 using Matrices = std::vector<kernels::PackedWeight>;
 
-/// [hidden] both; the bias empty for none, both where there is no norm.
+/// [hidden] each. An empty bias means no bias; if both are empty there is no norm.
 struct NormWeights {
   std::vector<float> weight, bias;
 };
 
-/// One rank's weights of a layer's mixture.
+/// One rank's weights of a layer's mixture. Empty members do not exist in the model.
 struct MixtureWeights {
-  Matrices router;                             // [experts, hidden] and, of a gate of the shared expert, [1, hidden]
-  std::vector<float> router_bias, correction;  // [experts]; empty for none
-  std::vector<float> scales;                   // [experts], of what they give; empty for none
-  // With Mixture::normed_apart; empty for none.
+  Matrices router;                             // [experts, hidden], then [1, hidden] if the shared expert has a gate
+  std::vector<float> router_bias, correction;  // [experts]
+  std::vector<float> scales;                   // [experts]: factors of the experts' outputs
+  // Only with Mixture::normed_apart.
   NormWeights router_norm, experts_norm;
   std::vector<float> experts_after_norm, shared_after_norm;  // [hidden]
-  std::vector<float> in_bias, down_bias;                     // [experts, rows of in], [experts, hidden]; empty for none
-  Matrices in;                      // of each expert gate, if there is one, and up: [local expert mlp, hidden]
-  Matrices down;                    // of each expert [hidden, local expert mlp]
-  Matrices shared_in, shared_down;  // of the shared expert, likewise; empty for none
+  std::vector<float> in_bias, down_bias;                     // [local experts, rows of in], [local experts, hidden]
+  Matrices in;                      // for each local expert gate (if any) and up: [local expert mlp, hidden]
+  Matrices down;                    // for each local expert [hidden, local expert mlp]
+  Matrices shared_in, shared_down;  // the same of the shared expert
 };
 
-/// One rank's weights of a layer that keeps a state.
+/// One rank's weights of a layer that keeps a recurrent state.
 struct MixerWeights {
-  Matrices in;   // [numbers that go in, hidden], one after another in the order of MixerShape
+  Matrices in;   // [parts of MixerShape's input row, hidden], in that order
   Matrices out;  // [hidden, MixerShape::out_width]
   MixerVectors vectors;
 };
 
-/// One rank's weights of latent attention but its output, which is attention's.
+/// One rank's weights of latent attention. The output projection is LayerWeights::attention_out.
 struct LatentWeights {
-  Matrices in;                    // of what queries are made of [query_rank, hidden], where there is that, and of what
-                                  // is cached [rank + rotated_dim, hidden], latents first
-  std::vector<float> query_norm;  // [query_rank]; empty for none
-  Matrices query;                 // [local heads * query_dim, query_rank, or hidden]
+  Matrices in;                    // the queries' low-rank input [query_rank, hidden] (if any), then the
+                                  // row to cache [rank + rotated_dim, hidden], latents first
+  std::vector<float> query_norm;  // [query_rank]; empty: no low-rank input
+  Matrices query;                 // [local heads * query_dim, query_rank or hidden]
   std::vector<float> norm;        // [rank]
-  Matrices keys, values;          // of each local head [rank, key_dim], [value_dim, rank]
+  Matrices keys, values;          // for each local head [rank, key_dim] and [value_dim, rank]
 };
 
-/// One rank's weights of one layer.
+/// One rank's weights of one layer. Empty members do not exist in the model.
 struct LayerWeights {
   NormWeights attention_norm;
-  NormWeights mlp_norm;                                     // empty where attention and MLP share one
-  std::vector<float> attention_after_norm, mlp_after_norm;  // [hidden]; empty for none
-  /// Local heads, unless another layer's are read kv heads twice, and gates of heads where the model has them:
-  /// [* head_dim, hidden]. None in a layer that keeps a state.
+  NormWeights mlp_norm;                                     // empty if attention and MLP share one norm
+  std::vector<float> attention_after_norm, mlp_after_norm;  // [hidden]
+  /// Query heads, then key and value heads (unless the layer reads another layer's), then the heads' gates if the
+  /// model has them: [heads * head_dim, hidden] each, local heads. Empty in a layer that keeps a state.
   Matrices qkv;
   LatentWeights latents;                    // instead of qkv
-  std::vector<float> qkv_bias;              // one per row of qkv; empty for none
-  std::vector<float> query_norm, key_norm;  // [head_dim], or of all local heads; empty for none
+  std::vector<float> qkv_bias;              // one per row of qkv
+  std::vector<float> query_norm, key_norm;  // [head_dim], or one number per row of the local heads
   Matrices attention_out;                   // [hidden, local heads * head_dim]
-  std::vector<float> sinks;                 // of local heads; empty for none
-  std::vector<float> attention_out_bias;    // [hidden]; empty for none
-  Matrices mlp_in;                          // gate, where there is one, and up: [local mlp, hidden] each
-  std::vector<float> up_bias;               // [local mlp]; empty for none
+  std::vector<float> sinks;                 // one per local head
+  std::vector<float> attention_out_bias;    // [hidden]
+  Matrices mlp_in;                          // gate (if any), then up: [local mlp, hidden] each
+  std::vector<float> up_bias;               // [local mlp]
   Matrices down;                            // [hidden, local mlp]
-  std::vector<float> down_bias;             // [hidden]; empty for none
+  std::vector<float> down_bias;             // [hidden]
   MixtureWeights mixture;                   // instead of an MLP
-  Matrices input_gate, input_out;           // [layer_input_size, hidden], [hidden, layer_input_size]; empty for none
-  std::vector<float> input_norm;            // [hidden]; empty for none
+  Matrices input_gate, input_out;           // [layer_input_size, hidden], [hidden, layer_input_size]
+  std::vector<float> input_norm;            // [hidden]
   MixerWeights mixer;                       // instead of attention
-  float scale = 1;                          // of the residual after the layer
+  float scale = 1;                          // factor of the residual after the layer
 };
 
-/// What layers get of a token beside the residual; all empty for none.
+/// Weights of the per-token inputs of layers, beside the residual. All are empty in models without layer inputs.
 struct LayerInputWeights {
   kernels::Weight embedding;  // [vocab, layers * layer_input_size], whole, read in place from the mapped file
   Matrices projection;        // [layers * layer_input_size, hidden]
-  std::vector<float> norm;    // [layer_input_size], of what was projected, divided by sqrt(2)
+  std::vector<float> norm;    // [layer_input_size]: norm of the projection, divided by sqrt(2)
 };
 
-/// Of what a model may be without, as kernels take it: null where there is none.
+/// A kernel's argument for a vector that a model may lack: null if empty.
 inline const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
 
-/// A rank's shard of the model, packed out of the mapped files; only the shard's bytes are read. Matrices keep their
-/// storage type, or get that in which it is packed (FormOf in worker/model/stored_rows.h), but:
+/// A rank's shard of the model, packed from the mapped files. Only the shard's bytes are read. A matrix is packed in
+/// the type that FormOf (worker/model/stored_rows.h) returns, with these exceptions:
 ///   a quantised matrix whose column range would cut a packed block is expanded to fp32;
-///   with quantization int8 or int4, matrices that are plain, or whose form is, of whole blocks of columns become q8_0
-///   or q4_1. With int4 the output head, whose errors nothing comes after to even out, becomes q8_0. Routers stay as
-///   they are: a rounded one chooses other experts. So do what the decay and the betas of states are made by, which
-///   are few.
+///   with quantization int8 or int4, unquantised forms with whole blocks of columns become q8_0 or q4_1;
+///   with int4 the output head becomes q8_0, because no later layer evens out its errors;
+///   routers keep their form, because a rounded router chooses other experts;
+///   the few weights that make decays and betas of states keep their form, too.
 class ModelWeights {
  public:
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
       : ModelWeights(files, shard, quantization, Loading::kPack) {}
 
-  /// What bytes() would be, without reading a matrix.
+  /// The value of bytes() without reading a matrix.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard, Quantization quantization) {
     return ModelWeights(files, shard, quantization, Loading::kCount).bytes();
   }
 
   std::vector<LayerWeights> layers;
-  NormWeights embedding_norm;  // empty for none
+  NormWeights embedding_norm;  // empty: no such norm
   NormWeights final_norm;
   kernels::Weight embedding;  // [vocab, hidden], whole, read in place from the mapped file
-  kernels::Weight positions;  // [positions, hidden], likewise, from that of position 0 on; no rows for none
+  kernels::Weight positions;  // [positions, hidden], likewise, from position 0 on; no rows: no learned positions
   LayerInputWeights layer_inputs;
   Matrices head;                 // [local vocab, hidden]
-  std::vector<float> head_bias;  // [local vocab]; empty for none
+  std::vector<float> head_bias;  // [local vocab]; empty: no bias
 
   int64_t bytes() const { return bytes_; }
-  /// What takes more memory than the file says, and why: sentences for the log.
+  /// Sentences for the log about matrices that take more memory than in the file, and why.
   std::vector<std::string> Notes() const;
 
  private:
@@ -132,13 +133,13 @@ class ModelWeights {
                              int64_t expert = 0);
   kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice);
 
-  /// How columns of a matrix are packed that has this form.
+  /// The packed type of a matrix with the form `form` and these columns.
   NumberType TypeFor(NumberType form, const WeightSlice& slice) const;
 
   const Loading loading_;
   std::string path_;
-  std::optional<NumberType> wanted_;    // of plain weights
-  std::map<std::string, int> widened_;  // by the reason: matrices that take more bits than in the file
+  std::optional<NumberType> wanted_;    // type that plain weights become, if any
+  std::map<std::string, int> widened_;  // by reason: number of matrices that take more bits than in the file
   std::deque<HostMemory> storage_;
   int64_t bytes_ = 0;
 };

@@ -6,14 +6,14 @@
 
 namespace quire {
 
-/// How a rank's engine is made; the same on every rank.
+/// The sizes and settings of an engine. They are equal on every rank of a group.
 struct EngineSizes {
-  int block_size = 16;         // tokens
-  int max_step_tokens = 0;     // of one step
-  int max_running = 0;         // sequences
-  int max_model_len = 0;       // tokens of a sequence
-  int threads = 1;             // that compute, on the CPU
-  std::vector<double> shares;  // one per rank
+  int block_size = 16;         // tokens per KV block
+  int max_step_tokens = 0;     // most tokens of one step
+  int max_running = 0;         // most sequences that run at the same time
+  int max_model_len = 0;       // most tokens of one sequence
+  int threads = 1;             // compute threads of the CPU engine
+  std::vector<double> shares;  // each rank's share of the model; one entry per rank
   ComputeSettings compute;
 };
 

@@ -14,7 +14,7 @@ HostMemory::HostMemory(size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) Fail("cannot reserve {} bytes of memory: {}", bytes, std::strerror(errno));
-  ::madvise(data, bytes, MADV_HUGEPAGE);  // best effort
+  ::madvise(data, bytes, MADV_HUGEPAGE);  // a hint: failure is ignored
   data_ = static_cast<std::byte*>(data);
 }
 

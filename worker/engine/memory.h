@@ -4,7 +4,8 @@
 
 namespace quire {
 
-/// Zeroed anonymous memory in huge pages where the system gives them. Pages cost nothing until they are touched.
+/// Zeroed anonymous memory, in huge pages where the system provides them. A page takes physical memory only once it
+/// is touched.
 class HostMemory {
  public:
   HostMemory() = default;

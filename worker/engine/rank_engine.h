@@ -11,55 +11,58 @@
 
 namespace quire {
 
-/// What a step came to.
+/// The result of one step.
 struct ComputedStep {
-  std::vector<SampledToken> tokens;  // of the members that draw, in batch order
-  std::vector<PromptScores> scores;  // of the members that score, in batch order; rank 0's at least
-  uint32_t swap_micros = 0;          // moving blocks to and from the host
+  std::vector<SampledToken> tokens;  // one for each batch member that draws, in batch order
+  std::vector<PromptScores> scores;  // one for each batch member that scores, in batch order; at least on rank 0
+  uint32_t swap_micros = 0;          // microseconds spent on moving blocks to and from the host
 };
 
-/// One rank's model, KV blocks and sampling on one kind of device. Steps run in the order of their plans. Every rank of
-/// a group makes the same calls.
+/// The model shard, KV blocks and sampler of one rank on one kind of device. Steps run in the order of their plans.
+/// Every rank of a group makes the same calls in the same order.
 class RankEngine {
  public:
   virtual ~RankEngine() = default;
 
-  /// What computes, for people: "avx2", "NVIDIA H200".
+  /// The name of the computing device for people: "avx2", "NVIDIA H200".
   virtual std::string device() const = 0;
   virtual int64_t weight_bytes() const = 0;
-  /// What whoever reads the log should know of how the weights are kept: sentences.
+  /// Sentences for the log that say how the weights are stored.
   virtual std::vector<std::string> notes() const { return {}; }
-  virtual int64_t block_bytes() const = 0;  // of one block, all layers
-  /// Of that: what the keys, or the values, of a kv head of so many numbers take. They lie as KvLayout says.
+  virtual int64_t block_bytes() const = 0;  // bytes of one KV block, all layers
+  /// Bytes that the keys (or the values) of one KV head with `head_dim` numbers take in a block. KvLayout says where
+  /// they lie.
   virtual int64_t kv_head_bytes(int64_t head_dim) const = 0;
-  /// Of one sequence's state, on this rank; 0: the model has none. It is kept in as many blocks of the pool as hold it
-  /// on every rank (SequenceState::state); a chunk that begins at position 0 begins with zeros, whatever is there.
+  /// Bytes of one sequence's recurrent state on this rank; 0: the model has no such state. The state lies in blocks of
+  /// the KV pool (SequenceState::state), as many as every rank needs. A chunk that begins at position 0 starts from a
+  /// zero state, whatever the blocks contain.
   virtual int64_t state_bytes() const { return 0; }
-  /// Bytes that KV blocks may take, everything else that the engine will ever need set aside.
+  /// Bytes available for KV blocks after the engine has set aside everything else that it will ever need.
   virtual int64_t available_bytes() const = 0;
 
-  /// Reserves the KV blocks and, for swapping, those on the host (null blocks counted in; 0: none). Before the first
-  /// step. Returns the nanoseconds that moving a block to the host or back takes; 0 without host blocks.
+  /// Reserves the KV blocks and the host blocks that swapping uses. Both counts include the null block; 0 host blocks:
+  /// no swapping. Call this before the first step. Returns the nanoseconds that moving one block to the host or back
+  /// takes; 0 without host blocks.
   virtual int64_t AllocateBlocks(int num_blocks, int num_host_blocks) = 0;
 
-  /// Moves blocks to the host at once. No step is under way.
+  /// Copies device blocks to host blocks and returns when the copies are done. No step may be in flight.
   virtual void SwapOut(const std::vector<BlockCopyPair>& pairs) = 0;
-  /// The memory of a host block: what SwapOut and plans moved there, once that is done.
+  /// The memory of a host block. SwapOut and finished plans have filled it.
   virtual std::span<std::byte> HostBlock(BlockId block) = 0;
-  /// The memory of a block of the pool, on the device.
+  /// The memory of a pool block, on the device.
   virtual std::span<std::byte> PoolBlock(BlockId block) = 0;
-  /// By what such memory goes to other ranks; null where it is the host's.
+  /// Carries pool blocks from this device to other ranks; null where the pool lies in host memory.
   virtual DeviceCarrier* carrier() { return nullptr; }
 
-  /// True when a step may be begun now. Some engines take the next one while the last is under way; its members whose
-  /// last token is not known yet have kPendingToken in the table.
+  /// True when Begin may be called now. Some engines accept the next step while the previous step still runs; a
+  /// sequence whose last token is not known yet then ends in kPendingToken in the table.
   virtual bool CanBegin() const = 0;
-  /// Starts a step: blocks move, then the batch is computed. `table` is as the plan left it; the arguments need not
-  /// outlive the call.
+  /// Starts a step: moves the blocks of the plan, then computes the batch. `table` is the state after
+  /// SequenceTable::Apply(plan). The arguments need not outlive the call.
   virtual void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) = 0;
-  /// True when Finish() will not have to wait.
+  /// True when Finish() will return without waiting.
   virtual bool Done() = 0;
-  /// The outcome of the oldest step begun; its drawn tokens are still pending in `table`.
+  /// Returns the result of the oldest step in flight. Its drawn tokens are still pending in `table`.
   virtual ComputedStep Finish(const SequenceTable& table) = 0;
 };
 

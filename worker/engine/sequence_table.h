@@ -10,24 +10,25 @@
 
 namespace quire {
 
-/// In place of a token that a step under way draws.
+/// Stands in a sequence for a token that a step in flight will draw.
 inline constexpr TokenId kPendingToken = -1;
 
-/// What a worker knows of a running sequence; a mirror of the coordinator's.
+/// A worker's view of one running sequence. It mirrors the coordinator's.
 struct SequenceState {
   std::vector<TokenId> tokens;
   int num_prompt_tokens = 0;
   int num_computed = 0;
   std::vector<BlockId> blocks;
   SamplingSpec sampling;
-  uint64_t serial = 0;                          // tells apart the sequences that a slot has held
-  std::shared_ptr<TokenConstraint> constraint;  // null: any token may be drawn
-  int num_scored = 0;                           // rows of the prompt that were scored when it was added
-  std::vector<BlockId> state;                   // where its state is; the one before any token is zeros, unwritten
+  uint64_t serial = 0;                          // distinguishes the sequences that have used the same slot over time
+  std::shared_ptr<TokenConstraint> constraint;  // the grammar's constraint; null: every token is allowed
+  int num_scored = 0;                           // prompt rows already scored when the sequence was added
+  std::vector<BlockId> state;                   // blocks of the recurrent state; unwritten before the first token
 };
 
-/// The batch member `slot` computes tokens [start, start + count), and draws one when that reaches its last token. Of
-/// its prompt it scores the rows `scores`, which are among those.
+/// One sequence's part of a step: the sequence in `slot` computes tokens [start, start + count). `draws` is true when
+/// this range reaches the sequence's last token; a new token is then drawn. `scores` are the prompt rows within the
+/// range to score.
 struct BatchMember {
   SlotId slot;
   int start;
@@ -36,29 +37,31 @@ struct BatchMember {
   ScoredRows scores = {};
 };
 
-/// A token that a step will draw: it goes to `position` of the sequence that was in `slot` then.
+/// A token that a step in flight will draw. It belongs at `position` of the sequence with number `serial` in `slot`.
 struct PendingDraw {
   SlotId slot;
   uint64_t serial;
   size_t position;
 };
 
-/// The running sequences by slot. Plans change it; a plan that does not follow from what is known throws Error, because
-/// a worker out of step must never compute.
+/// The running sequences by slot. Step plans change the table. A plan that contradicts the table throws Error, because
+/// a worker out of step must not compute.
 class SequenceTable {
  public:
   SequenceTable(int max_running, int block_size, int max_model_len);
 
-  /// Makes what a sequence with a grammar is drawn by. The second is how many generated tokens it comes with, the third
-  /// how many sequences have one then. Unset: no sequence may have one.
+  /// Makes the constraint of a sequence with a grammar. Arguments: the grammar, the number of generated tokens that
+  /// the sequence already has, and the number of sequences with a grammar, the new one included. If this function is
+  /// unset, a sequence with a grammar is an Error.
   std::function<std::shared_ptr<TokenConstraint>(const GrammarSource&, size_t, size_t)> constrain;
 
-  /// Applies the plan's releases, additions, branches and table changes, and returns the batch in plan order.
+  /// Applies the plan's releases, additions, branches and block table edits, and returns the batch in plan order.
   std::vector<BatchMember> Apply(const StepPlan& plan);
 
-  /// The batch will be computed: counts advance, and members that draw have a pending token from now on.
+  /// Advances the counts of computed tokens for a batch that has begun. Each member that draws gets a pending token.
   std::vector<PendingDraw> Advance(const std::vector<BatchMember>& batch);
-  /// The tokens are drawn, one for each. Sequences that are gone, or whose token a branch replaced, are passed over.
+  /// Replaces pending tokens by the drawn ones; `tokens` has one entry per draw. Skips a sequence that was released
+  /// meanwhile, or whose pending token a branch replaced.
   void Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens);
 
   bool Has(SlotId slot) const { return slots_[slot].has_value(); }

@@ -7,20 +7,20 @@
 
 namespace quire {
 
-/// What one sequence's generated tokens must keep to.
+/// Restricts which tokens one sequence may generate.
 class TokenConstraint {
  public:
   enum class Outcome {
     kMasked,
-    kDeadEnd,     // no token may follow: the answer cannot be brought to an end
-    kOverworked,  // to say which may follow takes more work than one sequence may have of everybody's steps
+    kDeadEnd,     // no token is allowed: the answer cannot be completed
+    kOverworked,  // finding the allowed tokens exceeds the work that one sequence may take from the steps
   };
 
   virtual ~TokenConstraint() = default;
 
-  /// Says of every token of the vocabulary whether it may follow `generated`: bit i % 32 of allowed[i / 32], and no
-  /// bit behind them is set. For another outcome than kMasked they mean nothing. The outcome depends on the arguments
-  /// alone, whatever was asked before.
+  /// Sets bit i % 32 of allowed[i / 32] for every token i of the vocabulary that may follow `generated`. Bits past
+  /// the vocabulary are 0. For an outcome other than kMasked, `allowed` is meaningless. The outcome depends on the
+  /// arguments alone and not on earlier calls.
   virtual Outcome Allow(std::span<const TokenId> generated, std::span<uint32_t> allowed) = 0;
 };
 

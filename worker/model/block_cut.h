@@ -9,34 +9,36 @@
 
 namespace quire {
 
-/// What goes of every KV block from a rank of one group to a rank of another, as runs of the giver's block and of the
-/// taker's: equally many bytes, in the same order. Both are empty where nothing goes.
+/// The bytes of every KV block that go from one rank of a group to one rank of another group. `given` lists runs of
+/// the source block and `taken` runs of the destination block: equal bytes in total, in the same order. Both are empty
+/// where no bytes go.
 struct BlockCut {
   BlockRuns given, taken;
 };
 
-/// Two groups have the same model and keep keys and values alike, but may cut the heads otherwise. Each head that a
-/// rank of `takers` has comes from one rank of `givers`: of the same number if that has it, else of those that have it
-/// another for other takers. `head_bytes`: as KvLayout has it.
+/// Computes the bytes that rank `giver` of one group sends to rank `taker` of another. Both groups have the same model
+/// and the same KV layout per head, but may split the heads differently. Each head comes from one rank: from the giver
+/// with the taker's own number if that rank has the head, else from the holders in turn by the taker's number.
+/// `head_bytes`: see KvLayout.
 BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers, Rank giver,
                     const std::vector<RankShard>& takers, Rank taker,
                     const std::function<int64_t(int64_t)>& head_bytes);
 
-/// One rank's part in every exchange of blocks with groups of any cut. Cuts that were asked for last are kept.
+/// The runs of one rank's blocks in exchanges with groups of any split. The cuts asked for most recently are cached.
 class BlockCuts {
  public:
   struct Own {
-    const ModelSpec* spec;       // outlives this
-    std::vector<double> shares;  // of its group
+    const ModelSpec* spec;       // outlives the object
+    std::vector<double> shares;  // of its own group
     Rank rank;
     int64_t block_bytes;
     std::function<int64_t(int64_t)> head_bytes;
   };
   explicit BlockCuts(Own own) : own_(std::move(own)) {}
 
-  /// By rank of the other group: the runs of this rank's blocks that go there, or that come from there. Where both
-  /// groups have the same shares a whole block goes between equal ranks, whatever is in it. Throws Error on shares
-  /// that no group of this model has.
+  /// Indexed by rank of the other group: the runs of this rank's blocks that are sent to (To) or received from (From)
+  /// that rank. If both groups have equal shares, whole blocks go between equal ranks, states included. Throws Error
+  /// on shares that do not fit the model.
   const std::vector<BlockRuns>& To(const std::vector<double>& shares) { return Find(to_, shares, true); }
   const std::vector<BlockRuns>& From(const std::vector<double>& shares) { return Find(from_, shares, false); }
 

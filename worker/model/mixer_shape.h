@@ -6,16 +6,18 @@
 
 namespace quire {
 
-/// What a rank's part of a layer that keeps a state takes in of a token and gives, in numbers; all such layers of a
-/// model are alike. In a row of what goes in lie,
-/// of short convolutions: gates of what goes in, gates of what comes out, inputs: out_width of each;
-/// of heads that keep a state: queries at 0, then what stands below, as far as the rule has it.
+/// Widths and offsets, in numbers, of the rows that a rank's mixer reads and writes per token. All layers of a
+/// model that keep a recurrent state are alike. An input row of a short convolution holds input gates, output gates
+/// and inputs, out_width numbers each. An input row of heads that keep a state holds queries at offset 0, then the
+/// parts at the offsets below, as far as the mixer has them.
 struct MixerShape {
   MixerShape(const ModelSpec& spec, const RankShard& shard);
 
-  Mixer mixer = Mixer::kAttention;  // of the layers that keep a state; attention where there are none
-  int64_t in_width = 0;             // 0: other ranks have all of it, or no layer keeps a state
+  Mixer mixer = Mixer::kAttention;  // of the layers that keep a state; kAttention: the model has none
+  int64_t in_width = 0;             // numbers of an input row; 0: this rank has no part, or no layer keeps a state
+  // Numbers of an output row.
   int64_t out_width = 0;
+  // Offsets in an input row.
   int64_t keys = 0, values = 0, gates = 0, betas = 0, decays = 0;
 };
 

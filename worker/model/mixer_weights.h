@@ -7,17 +7,17 @@
 
 namespace quire {
 
-/// What the first product of a layer that keeps a state is made of, in the order of MixerShape.
+/// The weights that make up a state layer's input product, in the order of MixerShape's input row.
 std::vector<Role> MixerInRoles(const ModelFiles& files, int64_t layer);
-/// What its last product is.
+/// The weight of the same layer's output product.
 Role MixerOutRole(const ModelFiles& files, int64_t layer);
 
-/// A rank's numbers of a layer that keeps a state, beside its matrices.
+/// A rank's vectors of a layer that keeps a recurrent state; its matrices are elsewhere.
 struct MixerVectors {
-  std::vector<float> taps;                    // [taps, ConvolvedChannels], the oldest token's first
-  std::vector<float> taps_bias;               // [ConvolvedChannels]; empty for none
-  std::vector<float> rate, decay_bias, skip;  // [local value heads] of heads that keep a state; skip of state spaces
-  std::vector<float> norm;                    // [value_dim], or of state spaces [local values]
+  std::vector<float> taps;                    // [taps, ConvolvedChannels]; the oldest token's tap comes first
+  std::vector<float> taps_bias;               // [ConvolvedChannels]; empty: no bias
+  std::vector<float> rate, decay_bias, skip;  // [local value heads] of state heads; skip: state spaces only
+  std::vector<float> norm;                    // [value_dim]; for state spaces [local values]
 };
 MixerVectors ReadMixerVectors(const ModelFiles& files, const RankShard& shard, int64_t layer);
 

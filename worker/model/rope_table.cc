@@ -4,7 +4,7 @@
 
 namespace quire {
 
-/// Angles are fp32 products, as HF computes them: at long positions their rounding is visible in the logits.
+/// The angles are fp32 products as in HF transformers: at long positions their rounding is visible in the logits.
 std::vector<float> RopeTable(const ModelSpec& spec, int64_t number, int64_t max_position, bool of_queries) {
   const Rope& rope = spec.ropes[static_cast<size_t>(number)];
   const int64_t rotated_dims = RotatedDims(spec, number);

@@ -22,8 +22,8 @@ std::vector<Range> ToRanges(const std::vector<int64_t>& counts) {
   return ranges;
 }
 
-/// Rounds non-negative amounts to integers of the same total: floors, then one more for the largest remainders
-/// (the lower index first).
+/// Rounds non-negative amounts to integers with the same total: takes floors, then adds one to the largest
+/// remainders (lower index first).
 std::vector<int64_t> RoundKeepingSum(const std::vector<double>& amounts, int64_t total) {
   std::vector<int64_t> counts;
   for (const double amount : amounts) counts.push_back(static_cast<int64_t>(std::floor(amount + 1e-9)));
@@ -37,7 +37,7 @@ std::vector<int64_t> RoundKeepingSum(const std::vector<double>& amounts, int64_t
   return counts;
 }
 
-/// Whole heads in proportion to the shares, at least one each.
+/// Splits heads in proportion to the shares; every rank gets at least one.
 std::vector<int64_t> SplitHeads(int64_t heads, const std::vector<double>& shares) {
   const auto ranks = static_cast<int64_t>(shares.size());
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
@@ -50,11 +50,11 @@ std::vector<int64_t> SplitHeads(int64_t heads, const std::vector<double>& shares
   return counts;
 }
 
-/// The pieces that columns of an MLP of so many are dealt out in.
+/// The unit in which `columns` MLP columns are split.
 int64_t UnitOf(int64_t columns) { return columns % kMlpUnit == 0 ? kMlpUnit : 1; }
 
-/// Deals `units` pieces of `cost` each so that (load + pieces * cost) / share comes out as even as possible, and adds
-/// them to the loads. Found by bisecting the level up to which every rank is filled.
+/// Splits `units` pieces of `cost` each so that load / share is as even as possible over the ranks, and adds their
+/// cost to the loads. Returns the pieces per rank. Bisects the level up to which every rank is filled.
 std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double>& shares, std::vector<double>& loads) {
   const auto pieces_at = [&](double level) {
     std::vector<double> pieces;
@@ -74,7 +74,7 @@ std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double
   return counts;
 }
 
-/// The kv heads that these query heads need, `group` of which share one.
+/// The KV heads that the query heads `heads` need; `group` query heads share one KV head.
 LayerShard KvHeadsOf(const Range& heads, int64_t group) {
   LayerShard shard;
   shard.kv_heads = {heads.begin / group, (heads.end - 1) / group + 1};
@@ -84,7 +84,7 @@ LayerShard KvHeadsOf(const Range& heads, int64_t group) {
   return shard;
 }
 
-/// Numbers of the matrices that the rank's heads stand for, in all layers.
+/// Matrix elements in all layers that the rank's heads account for.
 int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
   const std::vector<int64_t> queries = LayerNumbersPerUnit(spec, Axis::kQueries);
   const std::vector<int64_t> kv = LayerNumbersPerUnit(spec, Axis::kKeyValues);
@@ -98,7 +98,7 @@ int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
   return numbers;
 }
 
-/// For each size that MLPs of layers have, what one column of it costs: numbers of the matrices of all those layers.
+/// For each MLP size of the model: the cost of one column, in matrix elements of all layers with this size.
 std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
   const std::vector<int64_t> of_layers = LayerNumbersPerUnit(spec, Axis::kMlp);
   std::map<int64_t, int64_t> numbers;
@@ -108,11 +108,11 @@ std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
   return numbers;
 }
 
-/// Value heads of heads that keep a state go out with the key head that they share, all of them; those of a state space
-/// one by one, since a model may have a single key head. In units of hidden_size numbers.
+/// The unit in which state heads are split. With the gated delta rule, all value heads of a key head go to one
+/// rank. State spaces split value heads one by one, because a model may have a single key head.
 struct StateHeads {
   int64_t at_once;
-  double cost;  // of so many
+  double cost;  // of one unit, in units of hidden_size numbers
 };
 
 StateHeads StateHeadsOf(const ModelSpec& spec) {
@@ -126,14 +126,14 @@ StateHeads StateHeadsOf(const ModelSpec& spec) {
   return {heads, static_cast<double>(of_keys + of_values) / static_cast<double>(spec.hidden_size)};
 }
 
-/// The key heads that these value heads need, `group` of which share one.
+/// The key heads that the value heads need; `group` value heads share one key head.
 Range KeyHeadsOf(const Range& value_heads, int64_t group) {
   if (value_heads.size() == 0) return {value_heads.begin / group, value_heads.begin / group};
   return {value_heads.begin / group, (value_heads.end - 1) / group + 1};
 }
 
-/// Deals out what fills up the heads, axis after axis, and keeps account of what each rank reads in a step of one
-/// token, in units of hidden_size numbers; vectors are too short to count.
+/// Splits axis after axis to even out the load that the query heads leave. The load of a rank is the weights that
+/// it reads in a step of one token, in units of hidden_size numbers. Vectors are too short to count.
 class Dealer {
  public:
   Dealer(const ModelSpec& spec, const std::vector<double>& shares, std::vector<RankShard>& shards)
@@ -141,10 +141,10 @@ class Dealer {
     for (const RankShard& shard : shards) loads_.push_back(InRows(NumbersOfHeads(spec, shard)));
   }
 
-  /// Numbers along an axis, in pieces of `unit`.
+  /// Splits the axis in pieces of `unit` numbers.
   void Deal(Axis axis, int64_t unit, Range RankShard::*part) {
     const double cost = CostOf(axis);
-    if (cost == 0) return;  // no layer has such an MLP
+    if (cost == 0) return;  // no layer has this part
     Set(part, Fill(Extent(spec_, axis, 0), unit, cost));
   }
 
@@ -156,7 +156,7 @@ class Dealer {
     for (RankShard& shard : shards_) shard.key_heads = KeyHeadsOf(shard.value_heads, recurrence.heads_per_key());
   }
 
-  /// Columns of every expert, or whole ones.
+  /// Splits the columns of every expert, or with `whole` the experts themselves.
   void DealExperts(bool whole) {
     const Mixture& mixture = spec_.mixture;
     if (!whole) {
@@ -171,7 +171,7 @@ class Dealer {
     }
   }
 
-  /// Of layers without a mixture, size by size.
+  /// Splits the MLPs of layers without a mixture, one MLP size after the other.
   void DealMlps() {
     for (const auto& [columns, numbers] : MlpNumbersBySize(spec_)) {
       const std::vector<Range> ranges = Fill(columns, UnitOf(columns), InRows(numbers));
@@ -186,7 +186,7 @@ class Dealer {
   double InRows(int64_t numbers) const { return static_cast<double>(numbers) / static_cast<double>(spec_.hidden_size); }
   double CostOf(Axis axis) const { return InRows(MatrixNumbersPerUnit(spec_, axis)); }
 
-  /// `columns` in pieces of `unit`, a column of which costs so much; their ranges by rank.
+  /// Splits `columns` in pieces of `unit` columns. Returns the range of each rank.
   std::vector<Range> Fill(int64_t columns, int64_t unit, double cost_of_column) {
     std::vector<int64_t> counts = FillUp(columns / unit, static_cast<double>(unit) * cost_of_column, shares_, loads_);
     for (int64_t& count : counts) count *= unit;

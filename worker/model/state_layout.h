@@ -7,9 +7,9 @@
 
 namespace quire {
 
-/// Where the states of a rank's layers are in a sequence's state, in bytes from its beginning: [layers that keep
-/// one][what its convolution saw last, the state of its heads]. What each takes is in kernels/causal_conv.h and
-/// kernels/state_view.h. Parts begin at multiples of 64 bytes.
+/// The byte layout of a rank's part of one sequence's state: [layers that keep a state][convolution state, state of
+/// the heads]. kernels/causal_conv.h and kernels/state_view.h give the sizes of the two parts. Each part begins at
+/// a multiple of 64 bytes.
 struct StateLayout {
   struct Layer {
     int64_t convolution_at = 0, heads_at = 0;
@@ -20,7 +20,7 @@ struct StateLayout {
   const Layer& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
 
   std::vector<Layer> layers;
-  int64_t bytes = 0;  // of a sequence; 0: no layer keeps a state, or none has a part on this rank
+  int64_t bytes = 0;  // per sequence; 0: no layer keeps a state, or this rank has no part of the states
 };
 
 }  // namespace quire

@@ -14,14 +14,14 @@ namespace {
 
 __extension__ using Float16 = _Float16;
 
-/// Stores x as a half; what came of it.
+/// Stores x as float16 and returns the rounded value.
 float PutHalf(float x, std::byte* out) {
   const auto half = static_cast<Float16>(x);
   std::memcpy(out, &half, sizeof(half));
   return static_cast<float>(half);
 }
 
-/// Whether every zero of a matrix of integers is this.
+/// True if every zero point of the integer matrix equals `zero`.
 bool AllZerosAre(const ScaledMatrix& matrix, int zero) {
   if (matrix.zeros.data == nullptr) return matrix.zero == zero;
   for (int64_t row = 0; row < matrix.rows; ++row) {
@@ -43,7 +43,7 @@ PackedForm FormOf(const ScaledMatrix& matrix) {
   return {kWide, "8-bit integers with zeros of their own"};
 }
 
-/// One block of q4_0, q4_1 or q8_0; `ints` as stored.
+/// Writes one block of q4_0, q4_1 or q8_0. `ints` are the file's unsigned integers.
 void PutBlock(NumberType type, const uint8_t* ints, float scale, int zero, std::byte* out) {
   const float d = PutHalf(scale, out);
   if (type == NumberType::kQ8_0) {
@@ -62,7 +62,7 @@ void PutBlock(NumberType type, const uint8_t* ints, float scale, int zero, std::
 void RecodeInts(const ScaledMatrix& matrix, NumberType type, int64_t row, int64_t col, int64_t count, std::byte* out) {
   std::vector<uint8_t> ints(static_cast<size_t>(count));
   matrix.Ints(row, col, count, ints.data());
-  int64_t known = -1;  // the group of scale and zero
+  int64_t known = -1;  // the group to which scale and zero belong
   float scale = 0;
   int zero = 0;
   for (int64_t at = 0; at < count; at += kernels::kQuantBlock, out += LayoutOf(type).block_bytes) {

@@ -9,31 +9,30 @@
 
 namespace quire {
 
-/// Rows of a matrix as a model's file has it, whether its scales lie beside it (ScaledMatrix) or not. `col` and `count`
-/// must be multiples of DecodeBlock.
+/// Columns per block: `col` and `count` below must be multiples of this number. All functions here read a matrix as
+/// the model's file stores it, with scales beside it (ScaledMatrix) or without.
 int64_t DecodeBlock(const Tensor& tensor);
-/// Numbers [col, col + count) of a row as float.
+/// Decodes numbers [col, col + count) of a row to float.
 void DecodeRow(const Tensor& tensor, int64_t row, int64_t col, int64_t count, float* out);
 
-/// What --quantization makes of plain weights; nothing: they stay as they are.
+/// The type to which --quantization converts plain weights; nullopt: plain weights keep their type.
 std::optional<NumberType> TypeOfPlain(Quantization quantization);
 
-/// What the CPU's products hold a matrix as.
+/// The type in which the CPU's products hold a matrix.
 struct PackedForm {
   NumberType type;
-  const char* widened = nullptr;  // why that takes more than the file's bits; null: it does not
+  const char* widened = nullptr;  // why this type takes more bits than the file's; null: it does not
 };
 
-/// Of integers with a scale for each 32 columns or more:
-///   4 bits become q4_0 where every zero is 8, else q4_1 with a minimum of -scale * zero; 8 bits become q8_0 where
-///   every zero is 128. Integers stay as they are; scale and minimum are rounded to halves, as most files have the
-///   scale.
-/// Any other ScaledMatrix becomes float16: its values rounded once. All else: kernels::PackedType. Throws Error
-/// beginning with `what` when columns name groups that are none.
+/// Chooses the packed type of a matrix. Integers with one scale for at least 32 columns stay exact: 4-bit integers
+/// become q4_0 if every zero is 8, else q4_1 with a minimum of -scale * zero; 8-bit integers become q8_0 if every
+/// zero is 128. Scale and minimum are rounded to float16, the type that most files use for scales. Any other
+/// ScaledMatrix becomes float16, each value rounded once. A plain matrix gets kernels::PackedType. Throws Error
+/// beginning with `what` when columns name groups that do not exist.
 PackedForm FormOf(const Tensor& tensor, const char* what);
 
-/// Numbers [col, col + count) of a row in the type that FormOf has said, which is not the tensor's own. Both must be
-/// multiples of the type's block, too.
+/// Converts numbers [col, col + count) of a row to `type`, the result of FormOf, which differs from the tensor's
+/// own type. `col` and `count` must also be multiples of the block of `type`.
 void RecodeRow(const Tensor& tensor, NumberType type, int64_t row, int64_t col, int64_t count, std::byte* out);
 
 }  // namespace quire

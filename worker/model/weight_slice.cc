@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// The numbers along an axis that are a rank's.
+/// The range of indices along an axis that belongs to the rank.
 Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t layer) {
   const int64_t head_dim = spec.layers[static_cast<size_t>(layer)].head_dim;
   const Range& kv_heads = shard.layer(layer).kv_heads;
@@ -62,24 +62,24 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
   Fail("unknown axis");
 }
 
-/// Where a file that has rotation's pairs side by side keeps a row of a head.
+/// The file's index of a head's row, for files that store the two dimensions of a rotated pair side by side.
 int64_t InterleavedRow(int64_t row, int64_t head_dim, int64_t rotated_dims) {
   const int64_t head = row / head_dim, i = row % head_dim, half = rotated_dims / 2;
   if (i >= rotated_dims) return row;
   return head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
-/// Where a file that has value heads tiled (Recurrence::values_tiled) keeps this one.
+/// The file's index of a value head, for files with tiled value heads (Recurrence::values_tiled).
 int64_t TiledHead(const Recurrence& recurrence, int64_t head) {
   return head % recurrence.heads_per_key() * recurrence.key_heads + head / recurrence.heads_per_key();
 }
 
-/// Numbers of one value head along an axis; 0 along others.
+/// Numbers of one value head along an axis; 0 for axes without value heads.
 int64_t PerValueHead(const Recurrence& recurrence, Axis axis) {
   return axis == Axis::kStateHeads ? 1 : axis == Axis::kStateValues ? recurrence.value_dim : 0;
 }
 
-/// Where such a file keeps the numbers of value heads along an axis that is a matrix's columns.
+/// The file's column ranges of the value heads, for files with tiled value heads.
 std::vector<Range> TiledPieces(const Recurrence& recurrence, const Range& heads) {
   std::vector<Range> pieces;
   for (int64_t head = heads.begin; head < heads.end; ++head) {
@@ -186,7 +186,7 @@ std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, R
   const Tensor& tensor = files.Get(role, layer, expert);
   const kernels::Weight stored = AsWeight(tensor);
   std::vector<float> whole(static_cast<size_t>(tensor.rows() * tensor.cols())), part;
-  for (int64_t row = 0; row < tensor.rows(); ++row)  // more than one where the file has a vector as a matrix
+  for (int64_t row = 0; row < tensor.rows(); ++row)  // more than one row where the file stores a vector as a matrix
     kernels::DecodeRow(stored, row, 0, tensor.cols(), whole.data() + row * tensor.cols());
   const ModelSpec& spec = files.spec();
   const float add = IsNorm(role) && spec.norms_add_one ? 1 : 0;

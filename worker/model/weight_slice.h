@@ -11,36 +11,37 @@
 namespace quire {
 
 kernels::Activation AsKernel(Activation activation);
-/// What the mixture alone says of how its router chooses; where logits and results lie is for the backend to fill in.
+/// The routing parameters that the mixture determines. The backend adds the places of logits and results.
 kernels::RouteExpertsParams RoutingOf(const Mixture& mixture);
 
-/// The part of a weight that a rank holds: some rows, in the order in which the rank keeps them, and some columns of
-/// each. A vector is a column of one number per row.
+/// The part of a weight that a rank holds: rows, in the order in which the rank keeps them, and columns of each
+/// row. A vector counts as a matrix with one column.
 struct WeightSlice {
   std::vector<int64_t> rows;
   Range cols;
-  /// Where the file has those columns, one piece after another, if it has them in another order; else none.
+  /// The pieces of the file's columns in the rank's order; empty if the file has the columns in this order already.
   std::vector<Range> pieces = {};
 };
 
-/// What follows from the weight's axes and the rank's shard. Rows are counted in the file's tensor, of which other
-/// weights may have rows, too. Rows of heads come in the order in which dimension i of a head rotates with dimension i
-/// + half of those that rotate, and value heads that keep a state beside those of the same key head, whatever the
-/// file's is.
+/// Computes the slice from the weight's axes and the rank's shard. Rows are counted in the file's tensor, which may
+/// also contain rows of other weights. Rows of heads come in rotation order: dimension i of a head rotates with
+/// dimension i + half of the rotated dimensions. Value heads that keep a state come next to the others of their key
+/// head. Both hold whatever the file's order is.
 WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
 
-/// Rows for columns, in `room`, which outlives what is returned. Throws Error for quantised tensors.
+/// The transposed matrix, stored in `room`, which must outlive the result. Throws Error for quantised tensors.
 Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room);
 
-/// A tensor of a model file as the kernels take a weight, in place.
+/// Views a tensor of a model file as a kernel's weight, without a copy.
 kernels::Weight AsWeight(const Tensor& tensor);
 
-/// A rank's part of a vector in fp32, of norms as what is multiplied by; nothing where the layer has no such vector.
+/// A rank's part of a vector in fp32; norms are returned as the factors to multiply by. Empty where the layer has
+/// no such vector.
 std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0,
                               int64_t expert = 0);
 
-/// A rank's part of convolutions, the channels of one role after those of another: [taps, channels] in fp32, the
-/// oldest token's first.
+/// A rank's convolution taps, the channels of one role after those of another: [taps, channels] in fp32; the oldest
+/// token's tap comes first.
 std::vector<float> ReadTaps(const ModelFiles& files, const RankShard& shard, const std::vector<Role>& roles,
                             int64_t layer);
 

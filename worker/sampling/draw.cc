@@ -16,8 +16,8 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 int NumGenerated(const SequenceState& s) { return static_cast<int>(s.tokens.size()) - s.num_prompt_tokens; }
 
-/// Everything but the allowed tokens, and what would complete a bad word, is never drawn; nor is anything but what ends
-/// thoughts where they are cut.
+/// Sets the logits of forbidden tokens to minus infinity: all but the allowed tokens, and tokens that would complete a
+/// bad word. Where thoughts are being cut, only the next closing token remains.
 void Forbid(const SequenceState& s, std::span<float> logits) {
   const SamplingSpec& spec = s.sampling;
   const auto generated = std::span(s.tokens).subspan(static_cast<size_t>(s.num_prompt_tokens));
@@ -40,7 +40,7 @@ void Forbid(const SequenceState& s, std::span<float> logits) {
   }
 }
 
-/// Whether these are choices of one request, or of two that are alike in all that matters to their grammar's work.
+/// True if both sequences are choices of one request, or of two requests that give the grammar the same work.
 bool AreAlike(const SequenceState& a, const SequenceState& b) {
   const auto prompt = [](const SequenceState& s) {
     return std::span(s.tokens).first(static_cast<size_t>(s.num_prompt_tokens));
@@ -77,7 +77,7 @@ bool ForbidsTokens(const SamplingSpec& s) {
 
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s, size_t vocab_size) {
   constexpr int32_t kUnseen = -1;
-  std::vector<int32_t> places(vocab_size, kUnseen);  // in `seen`
+  std::vector<int32_t> places(vocab_size, kUnseen);  // index into `seen`
   std::vector<std::pair<TokenId, int32_t>> seen;
   for (size_t i = 0; i < s.tokens.size(); ++i) {
     int32_t& place = places[static_cast<size_t>(s.tokens[i])];
@@ -93,7 +93,7 @@ std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s, size
 void KeepAllowed(std::span<const uint32_t> allowed, int64_t first, std::span<float> logits) {
   const auto shift = static_cast<unsigned>(first % 32);
   for (size_t begin = 0; begin < logits.size(); begin += 32) {
-    // The bits of 32 tokens, which lie in two entries where the rank's part of the vocabulary does not begin with one.
+    // The bits of 32 tokens span two words if the rank's part of the vocabulary begins inside a word.
     const size_t entry = (static_cast<size_t>(first) + begin) / 32;
     const uint64_t next = entry + 1 < allowed.size() ? allowed[entry + 1] : 0;
     auto forbidden = static_cast<uint32_t>(~((next << 32 | allowed[entry]) >> shift));
@@ -118,7 +118,7 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   SampledToken drawn{slot, 0, 0, {}};
   double log_sum_exp = 0;
   std::vector<float> raw;
-  if (spec.num_logprobs >= 0) {  // reported probabilities are the model's own, before any setting of the request
+  if (spec.num_logprobs >= 0) {  // the reported probabilities are the model's own, before the request's settings
     raw.assign(logits.begin(), logits.end());
     log_sum_exp = kernels::LogSumExp(raw);
     if (spec.logprob_tokens.empty()) drawn.top = kernels::TopLogprobs(raw, log_sum_exp, spec.num_logprobs);
@@ -141,13 +141,14 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   drawn.token = kernels::SampleToken(logits, {spec.temperature, spec.top_k, spec.top_p, spec.min_p},
                                      {spec.seed, spec.choice, sequence.tokens.size()});
   if (drawn.token < 0) {
-    // Numbers that are all forbidden are the request's doing, others the model's.
+    // If the request's settings forbid every token, the row is a dead end. Otherwise the model's logits are broken.
     const bool forbidden = std::ranges::all_of(logits, [](float logit) { return logit == kNever; });
     drawn.token = 0;
     drawn.logprob = forbidden && ForbidsTokens(spec) ? kNever : std::numeric_limits<float>::quiet_NaN();
   } else if (spec.num_logprobs >= 0) {
     const double logprob = raw[static_cast<size_t>(drawn.token)] - log_sum_exp;
-    drawn.logprob = static_cast<float>(std::max<double>(logprob, std::numeric_limits<float>::lowest()));  // no mark
+    // Finite, because infinity is a mark.
+    drawn.logprob = static_cast<float>(std::max<double>(logprob, std::numeric_limits<float>::lowest()));
   }
   return drawn;
 }
@@ -183,7 +184,7 @@ void AddScore(std::span<const float> logits, const SequenceState& sequence, int 
   const TokenId token = sequence.tokens[static_cast<size_t>(position) + 1];
   const double log_sum_exp = kernels::LogSumExp(logits);
   const auto logprob = static_cast<float>(logits[static_cast<size_t>(token)] - log_sum_exp);
-  // A row without a best logit is broken, whatever this token's is.
+  // A row without a finite log-sum-exp is broken, whatever the logit of `token` is.
   scores.logprobs.push_back(std::isfinite(log_sum_exp) ? logprob : std::numeric_limits<float>::quiet_NaN());
   scores.ranks.push_back(kernels::RankOf(logits, token));
   const auto top = kernels::TopLogprobs(logits, log_sum_exp, scores.num_top);

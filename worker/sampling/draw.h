@@ -9,45 +9,47 @@
 
 namespace quire {
 
-// What a sequence's sampling settings ask of its next draw.
+// Properties of a sequence's sampling settings that its next draw must consider.
 bool BansTokens(const SequenceState& sequence);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);
-/// Greedy, and nothing else is asked for: the best token, of those that the grammar allows where it has one.
+/// True for greedy sampling without any other setting: the draw is the best token, among those that a grammar allows.
 bool NeedsOnlyTheBest(const SequenceState& sequence);
 
-/// Alternatives that are reported with each of the sequence's tokens.
+/// The number of alternatives to report with each token of the sequence.
 size_t NumAlternatives(const SamplingSpec& spec, int64_t vocab_size);
 
-/// Occurrences among the generated tokens, in the order in which tokens came; prompt tokens are listed with what they
-/// add, 0. It is made for every draw, so it takes a pass over the sequence and no search.
+/// Returns each token of the sequence with its number of occurrences among the generated tokens, in order of first
+/// appearance. Tokens of the prompt alone have count 0. This function runs for every draw, so it takes one pass over
+/// the sequence without searches.
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& sequence, size_t vocab_size);
 
-/// Entries of a mask, bit i % 32 of entry i / 32 for token i.
+/// Words of a token mask; token i is bit i % 32 of word i / 32.
 inline size_t MaskWords(int64_t vocab_size) { return static_cast<size_t>((vocab_size + 31) / 32); }
 
-/// What a sequence's grammar says of its next token.
+/// The grammar's verdict on a sequence's next token.
 struct RowMask {
   TokenConstraint::Outcome outcome = TokenConstraint::Outcome::kMasked;
   std::span<const uint32_t> allowed;  // [MaskWords(vocab)]
 };
 
-/// Leaves of the logits, of the tokens from `first` on, those that are allowed; the others become minus infinity.
+/// Sets the logits of forbidden tokens to minus infinity. logits[i] belongs to token first + i.
 void KeepAllowed(std::span<const uint32_t> allowed, int64_t first, std::span<float> logits);
 
-/// The token of a row that cannot be drawn from, with its mark. Not for kMasked.
+/// The result for a row without a drawable token: `drawn` with the mark of `outcome`. `outcome` must not be kMasked.
 SampledToken MarkOf(TokenConstraint::Outcome outcome, SampledToken drawn);
 
-/// Draws from one whole row by the sequence's sampling; `logits` is scratch. `mask` is there where the sequence has a
-/// grammar. Depends on its arguments alone.
+/// Draws a token from one whole row of logits by the sequence's sampling settings. Overwrites `logits`. `mask` is set
+/// if and only if the sequence has a grammar. The result depends on the arguments alone.
 SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot,
                          const RowMask* mask = nullptr);
 
-/// Masks and draws the rows of one step. Once a request's grammar is overworked in one of its choices, which ends the
-/// request, its other choices are not masked any more: what a step may spend on a request does not grow with them.
+/// Masks and draws the rows of one step. Once the grammar of one choice of a request exceeds its work limit, the
+/// request ends, and its other choices are no longer masked: a step's work for a request must not grow with the number
+/// of choices.
 class RowDrawer {
  public:
-  /// Asks the grammar of a sequence that has one. The mask is good until the next call.
+  /// Asks the constraint of a sequence with a grammar. The mask is valid until the next call.
   RowMask Allow(const SequenceState& sequence, int64_t vocab_size);
   SampledToken Draw(std::span<float> logits, const SequenceState& sequence, SlotId slot);
 
@@ -56,12 +58,12 @@ class RowDrawer {
   std::vector<uint32_t> allowed_;
 };
 
-/// So many rows of a prompt are scored at a time, whatever a step has of them: what they take of memory is bounded.
+/// Prompt rows that are scored at a time. This bounds the memory of their logits, however many rows a step scores.
 inline constexpr int kScoredAtOnce = 32;
 
-/// Scores of the rows `rows` of the sequence's prompt, before there are any: room for them.
+/// An empty result for the prompt rows `rows`, with memory reserved for their scores.
 PromptScores EmptyScores(SlotId slot, const SequenceState& sequence, ScoredRows rows, int64_t vocab_size);
-/// Adds the score of the row at `position`, given its whole logits: that of the token after it.
+/// Appends the score of the prompt token after `position`. `logits` is the whole row computed at `position`.
 void AddScore(std::span<const float> logits, const SequenceState& sequence, int position, PromptScores& scores);
 
 }  // namespace quire

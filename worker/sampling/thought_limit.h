@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// Tokens, spaces say, that may stand before what opens thoughts.
+/// The most tokens (spaces, for example) that may precede the tokens that open thoughts.
 inline constexpr size_t kMostBeforeThoughts = 4;
 
-/// The one token that may follow `generated`, where thoughts that have reached their limit are being ended
-/// (PROTOCOL.md, Thoughts are cut). Takes time in proportion to the limit.
+/// The only token that may follow `generated` while thoughts beyond their limit are being closed; nullopt if any token
+/// may follow (PROTOCOL.md, Thoughts are cut). Takes time proportional to the limit.
 std::optional<TokenId> TokenThatEndsThoughts(const ThoughtLimit& limit, std::span<const TokenId> generated);
 
 }  // namespace quire

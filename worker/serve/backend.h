@@ -15,27 +15,28 @@
 
 namespace quire {
 
-/// GPUs of this host that the process can compute on.
+/// The GPUs of this host that this process can use.
 struct Accelerators {
   int count = 0;
-  std::string problem;  // why there are none
+  std::string problem;  // why `count` is 0; else empty
 };
 
-/// What this build can compute on. There are two implementations: with CUDA (backend_with_cuda.cc) and without
-/// (backend_without_cuda.cc).
+/// Finds the GPUs that this build can use. There are two implementations: backend_with_cuda.cc and
+/// backend_without_cuda.cc.
 Accelerators FindAccelerators();
 
-/// An engine and what it needs to live.
+/// Makes an engine and owns the resources that the engine needs. The backend outlives the engine.
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::unique_ptr<RankEngine> MakeEngine() = 0;  // collective call; once; the backend outlives the engine
+  virtual std::unique_ptr<RankEngine> MakeEngine() = 0;  // collective call; call once
 };
 
-/// What the engine of each rank would take, on the backend that the coordinator chose. No device need be there.
+/// The memory that the engine of each rank would take on the coordinator's chosen backend. Works without the device.
 std::vector<RankMemory> MemoryOfRanks(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign);
 
-/// The backend that the coordinator chose. Collective call. `progress` is told bytes loaded and bytes in all.
+/// Makes the backend that the coordinator chose. Collective call. Calls `progress` with the bytes loaded and the total
+/// bytes of the weights.
 std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,
                                      MpiBootstrap& mpi, const std::function<void(int64_t, int64_t)>& progress);
 

@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-/// The ordinal of the device that this rank takes.
+/// The device ordinal for this rank.
 int DeviceOf(const AssignMessage& assign, const MpiBootstrap& mpi) {
   if (assign.devices.empty()) return mpi.local_rank();
   const auto rank = static_cast<size_t>(mpi.rank());
@@ -38,13 +38,13 @@ NumberType DTypeOf(ModelDtype dtype) {
   Fail("dtype auto: it is the coordinator that settles it");
 }
 
-/// Whether the KV cache is in FP8; else it is stored as activations are.
+/// True if the KV cache is stored in FP8; otherwise the cache has the type of the activations.
 bool HasFp8Cache(KvCacheDtype dtype) {
   if (dtype == KvCacheDtype::kAuto || dtype == KvCacheDtype::kFp8) return dtype == KvCacheDtype::kFp8;
   FailSettings("GPUs keep no KV cache of type {}", NameOf(dtype));
 }
 
-/// What the assignment says; which device, and who shares it, is for the rank to find out.
+/// The options that the assignment determines. The rank itself finds its device and the ranks that share this device.
 CudaEngineOptions OptionsFrom(const AssignMessage& assign) {
   CudaEngineOptions options;
   options.dtype = DTypeOf(assign.compute.dtype);
@@ -76,7 +76,7 @@ class CudaBackend final : public Backend {
 
   std::unique_ptr<RankEngine> MakeEngine() override {
     auto engine = MakeCudaEngine(files_, sizes_, options_, mpi_.rank(), collective_.get());
-    mpi_.Barrier();  // what a shared device has left is known when all have taken their part
+    mpi_.Barrier();  // on a shared device, free memory is known only after every rank has taken its part
     return engine;
   }
 

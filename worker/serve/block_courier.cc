@@ -71,7 +71,7 @@ void BlockCourier::ReportEnds(const std::vector<BlockTransferEnd>& ends) {
     Report({ticket, problem.empty() ? BlocksReport::kDone : BlocksReport::kFailed, "", problem, bytes});
 }
 
-/// At the last of the ports that is free: MPI takes the first ones.
+/// Listens on the highest free port of the range: MPI takes the lowest ones.
 BlockReceiver BlockCourier::ReceiverOnNetwork(const TakeBlocksMessage& message) const {
   if (message.keys.empty() != (self_.keys == nullptr)) Fail("the coordinator has keys, or this worker, and not both");
   std::shared_ptr<CurveServer> curve;
@@ -129,8 +129,8 @@ void BlockCourier::Wait(int patience_millis) {
 
 void BlockCourier::Run() {
   while (!stopping_) {
-    // A full link is tried again soon, as devices are asked how far they are; who waits for blocks looks at the clock
-    // now and then.
+    // Wait 1 ms while blocks move or the sender is busy: a full link is tried again and device copies are polled. Wait
+    // 100 ms while blocks are expected, to notice deadlines; else 1 s.
     const bool receiving = std::ranges::any_of(receivers_, [](const auto& known) { return !known.second.idle(); });
     const bool moving = std::ranges::any_of(receivers_, [](const auto& known) { return known.second.moving(); });
     Wait(moving || !sender_.idle() ? 1 : receiving ? 100 : 1000);

@@ -15,16 +15,16 @@
 
 namespace quire {
 
-/// Gives KV blocks to workers of other groups and takes theirs, on a thread of its own, while steps are computed. The
-/// memory is blocks that the coordinator has set aside for that.
+/// Sends KV blocks to workers of other groups and receives theirs, on a thread of its own, while steps run. The
+/// coordinator has reserved the blocks whose memory a transfer uses.
 class BlockCourier {
  public:
   struct Self {
-    std::string identity;     // unlike that of any other worker that may give blocks to the same one
-    Rank rank = 0;            // in its group
-    EpochId epoch = 0;        // of its group
-    std::string coordinator;  // its endpoint: TCP waits where that is reached from
-    const WorkerKeys* keys;   // outlive the courier; null: it has none
+    std::string identity;     // unique among all workers that may send blocks to the same receiver
+    Rank rank = 0;            // in its own group
+    EpochId epoch = 0;        // of its own group
+    std::string coordinator;  // the coordinator's endpoint; TCP listens on the local address that reaches this endpoint
+    const WorkerKeys* keys;   // outlive the courier; null: transport without encryption
   };
   explicit BlockCourier(Self self);
   ~BlockCourier();
@@ -32,13 +32,13 @@ class BlockCourier {
   BlockCourier& operator=(const BlockCourier&) = delete;
 
   struct TakeOrder {
-    TakeBlocksMessage message;  // of which `blocks` is done
+    TakeBlocksMessage message;  // the order; its `blocks` have become the member below
     StepExecutor::LentBlocks blocks;
-    std::vector<BlockRuns> runs;  // by rank that gives
+    std::vector<BlockRuns> runs;  // by sending rank
   };
   struct GiveOrder {
     uint64_t ticket;
-    EpochId epoch;  // of the group that takes
+    EpochId epoch;  // of the receiving group
     StepExecutor::LentBlocks blocks;
     std::vector<BlockDestination> destinations;
   };
@@ -48,11 +48,11 @@ class BlockCourier {
   using Order = std::variant<TakeOrder, GiveOrder, StopOrder>;
   void Add(Order order);
 
-  /// What the coordinator must be told, since the last call.
+  /// Takes the reports for the coordinator that have accumulated since the last call. Thread-safe.
   std::vector<BlocksReport> TakeReports();
-  /// Readable while there may be reports.
+  /// An eventfd that is readable while reports may be waiting.
   int report_fd() const { return report_fd_; }
-  /// Makes report_fd readable, for whoever else has something to tell the coordinator. From any thread.
+  /// Makes report_fd readable, for another object that also reports to the coordinator. Thread-safe.
   void Wake();
 
  private:
@@ -67,7 +67,7 @@ class BlockCourier {
   void ReportEnds(const std::vector<BlockTransferEnd>& ends);
 
   const Self self_;
-  std::map<std::string, BlockReceiver> receivers_;  // by endpoint, "" on TCP; of the thread, like the sender
+  std::map<std::string, BlockReceiver> receivers_;  // by endpoint; "" for TCP; used only by the courier's thread
   BlockSender sender_;
   int order_fd_, report_fd_;  // eventfds
   std::mutex mutex_;          // guards the next two

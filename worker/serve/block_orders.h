@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// True for what the coordinator says about KV blocks of other groups.
+/// True for frame kinds with which the coordinator orders transfers of KV blocks between groups.
 bool IsBlockOrder(FrameKind kind);
 
-/// Does it: blocks go to other workers or come from them, which concerns nothing under way, and nothing that comes
-/// later. The executor is idle.
+/// Executes one such order: takes blocks from other workers, gives blocks to them, or stops a transfer. Steps before
+/// and after are unaffected. The executor must be idle.
 void FollowBlockOrder(const Frame& frame, StepExecutor& executor, BlockCuts& cuts, BlockCourier& courier);
 
 }  // namespace quire

@@ -6,7 +6,7 @@ namespace quire {
 
 std::vector<RankMemory> MemoryOfCpuRanks(const ModelFiles& files, const EngineSizes& sizes);
 
-/// The engine on this host's processor, with collectives over MPI or shared memory. Collective call.
+/// Makes the CPU engine's backend, with collectives over shared memory or MPI. Collective call.
 std::unique_ptr<Backend> MakeCpuBackend(const ModelFiles& files, const EngineSizes& sizes, MpiBootstrap& mpi);
 
 }  // namespace quire

@@ -16,10 +16,10 @@ namespace {
 
 using Compiled = std::shared_ptr<const CompiledGrammar>;
 
-/// What the matchers of a rank may have at once is counted as sequences come: each may have what is left to it of this
-/// when all have as much. The first thirty take all that a matcher may: 8 MiB and 2 ms of work each; 256 together come
-/// to 760 MiB, and to 60 ms for a step in which all of them begin. A function of the plans alone, so that all ranks
-/// agree.
+/// The bounds of a new sequence's matcher. Up to 30 sequences with a grammar get the full bounds of one matcher (8 MiB
+/// of states and 2 ms of work); each later one gets an equal part of what 30 full matchers may take. 256 sequences
+/// together take at most 760 MiB, and 60 ms in a step in which all of them begin. The result depends on the plans
+/// alone, so all ranks agree.
 GrammarMatcher::Bounds BoundsOf(size_t num_constrained) {
   constexpr int64_t kOfAll = 30;
   const GrammarMatcher::Bounds most;
@@ -33,21 +33,21 @@ class GrammarConstraint final : public TokenConstraint {
       : grammar_(std::move(grammar)), num_given_(num_given), bounds_(bounds) {}
 
   Outcome Allow(std::span<const TokenId> generated, std::span<uint32_t> allowed) override {
-    if (!matcher_) matcher_.emplace(grammar_.get(), bounds_);  // throws what compiling threw
+    if (!matcher_) matcher_.emplace(grammar_.get(), bounds_);  // rethrows a compile error
     const bool goes_on = matcher_->Follow(generated) && matcher_->Allow(allowed);
     if (goes_on) return Outcome::kMasked;
     if (matcher_->overworked()) return Outcome::kOverworked;
-    // Steps that were planned before a dead end was known bring what was drawn there; what the plan itself brings was
-    // delivered once.
+    // Steps that were planned before the dead end was known may bring tokens drawn behind it. Tokens that came with
+    // the sequence were delivered already, so a dead end among those is an error.
     if (matcher_->num_followed() < num_given_) Fail("a sequence comes with tokens that its grammar does not allow");
     return Outcome::kDeadEnd;
   }
 
  private:
   std::shared_future<Compiled> grammar_;
-  size_t num_given_;  // of the generated tokens, those that the sequence came with
+  size_t num_given_;  // number of generated tokens that the sequence had when it was added
   GrammarMatcher::Bounds bounds_;
-  std::optional<GrammarMatcher> matcher_;  // a memory of where the last call led, no more
+  std::optional<GrammarMatcher> matcher_;  // only a cache of the last call's position
 };
 
 }  // namespace
@@ -98,7 +98,7 @@ std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& so
         promise->set_exception(std::current_exception());
       }
     };
-    Enqueue(compile, true);  // a step waits for it
+    Enqueue(compile, true);  // a step waits for this grammar
   }
   return std::make_shared<GrammarConstraint>(promise->get_future().share(), num_given, BoundsOf(num_constrained));
 }
@@ -134,7 +134,7 @@ std::vector<GrammarReady> GrammarStore::TakeReports() {
 
 void GrammarStore::Run(const Vocabulary& vocabulary, int vocab_size) {
   constexpr int kNiceness = 10;
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness);  // of this thread alone, on Linux
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness);  // on Linux: of this thread alone
   GrammarCompiler compiler(vocabulary, vocab_size);
   std::unique_lock lock(mutex_);
   compiler_ = &compiler;

@@ -16,27 +16,28 @@
 
 namespace quire {
 
-/// The grammars of a rank's sequences. They are compiled on a thread of their own, which gives way to the one that
-/// computes; who needs one before it is ready waits.
+/// Compiles and keeps the grammars of a rank's sequences. A thread with low priority compiles, so that the computing
+/// thread goes first. A constraint that is asked before its grammar is compiled waits.
 class GrammarStore {
  public:
   GrammarStore(Vocabulary vocabulary, int vocab_size);
   ~GrammarStore();
 
-  /// For a new sequence that comes with so many generated tokens: with what was compiled before, or else ahead of all
-  /// that is only prepared. Does not wait. num_constrained: sequences that have a grammar, this one included; the more,
-  /// the less its matcher may keep.
+  /// Returns the constraint of a new sequence that already has `num_given` generated tokens. Does not wait: a grammar
+  /// that is not compiled yet is put ahead of all grammars that are only prepared. `num_constrained` counts the
+  /// sequences with a grammar, this one included. The larger this number, the less memory and work each matcher may
+  /// use.
   std::shared_ptr<TokenConstraint> Constrain(const GrammarSource& source, size_t num_given, size_t num_constrained);
 
-  /// Compiles it and keeps it, so that sequences that come later do not wait; TakeReports says when that is done.
+  /// Compiles a grammar and keeps it, so that later sequences need not wait. TakeReports reports the completion.
   void Prepare(const GrammarMessage& order);
-  /// What was prepared under this ticket need not be kept.
+  /// Drops the grammar that was prepared under this ticket.
   void Forget(uint64_t ticket);
-  /// Whether a sequence that comes with it will not wait.
+  /// True if a new sequence with this grammar need not wait.
   bool IsReady(const GrammarSource& source) { return Find(source) != nullptr; }
-  /// What the coordinator must be told, since the last call.
+  /// Takes the reports for the coordinator that have accumulated since the last call.
   std::vector<GrammarReady> TakeReports();
-  /// What is called on the store's thread when there is a report. Before the first Prepare.
+  /// Sets the function that the store's thread calls when a report is ready. Call this before the first Prepare.
   void set_on_report(std::function<void()> on_report) { on_report_ = std::move(on_report); }
 
  private:
@@ -51,10 +52,10 @@ class GrammarStore {
   std::function<void()> on_report_ = [] {};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void(GrammarCompiler&)>> tasks_;  // guarded by mutex_, as are the next three
+  std::deque<std::function<void(GrammarCompiler&)>> tasks_;  // guarded by mutex_, like the next three members
   std::vector<GrammarReady> reports_;
-  std::map<uint64_t, Prepared> prepared_;  // by ticket; guarded, too
-  GrammarCompiler* compiler_ = nullptr;    // of the thread, once that has made it
+  std::map<uint64_t, Prepared> prepared_;  // by ticket
+  GrammarCompiler* compiler_ = nullptr;    // owned by the thread; null until the thread has made it
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -25,8 +25,8 @@ constexpr milliseconds kOrphanedAfter(3000), kMostForBusyness(10'000);
 
 int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }
 
-/// How long to wait for a beat's answer when threads are woken so late, here or at the coordinator. A beat and its
-/// answer need a thread and its socket's thread on both sides.
+/// How long to wait for the answer to a beat when threads here or at the coordinator wake up late by `late`. A beat
+/// and its answer need four wake-ups: a thread and its socket's thread on both sides.
 Clock::duration Patience(Clock::duration late) {
   return kOrphanedAfter + std::min<Clock::duration>(4 * late, kMostForBusyness);
 }
@@ -57,7 +57,7 @@ void Lease::Run() {
   Clock::duration theirs(0);
   while (!stopping_) {
     if (Clock::now() >= next_beat) {
-      const StepId answered = answered_.load(std::memory_order_relaxed);  // first: it is never ahead of what was begun
+      const StepId answered = answered_.load(std::memory_order_relaxed);  // read first, so that it never exceeds begun_
       const BeatMessage beat = {begun_.load(std::memory_order_relaxed), answered, Micros(own.largest()),
                                 StarvedMicros()};
       channel.Send("", Encode(beat, epoch_, 0));
@@ -73,7 +73,7 @@ void Lease::Run() {
       const Message message = Decode(received->frame);
       if (const auto* beat = std::get_if<BeatMessage>(&message)) theirs = microseconds(beat->late_micros);
     }
-    // After a sleep of this thread an answer may be on its way through the socket's thread, which slept, too.
+    // If this thread overslept, an answer may still be on its way through the socket's thread, which overslept too.
     if (woken - asked > kWait + kLongSleep) last_heard = std::max(last_heard, woken - kBeatEvery);
     const auto late = std::max(own.largest(), theirs);
     if (woken - last_heard > Patience(late)) {

@@ -9,12 +9,12 @@
 
 namespace quire {
 
-/// Keeps the coordinator informed that this process lives, and this process that the coordinator does: a thread of its
-/// own that sends a beat every 250 ms, whatever the compute thread does, and ends the process when no beat came back
-/// for 3 s, and for as long as busy machines can explain. A worker that nobody leads must not hold memory.
+/// A heartbeat between this worker and the coordinator, on a thread of its own. The thread sends a beat every 250 ms,
+/// whatever the compute thread does. It ends the process if no beat comes back for 3 s plus an allowance for busy
+/// machines (at most 10 s), because a worker without a coordinator must not hold memory.
 class Lease {
  public:
-  /// keys: of an encrypted transport, or null; they outlive this object.
+  /// `keys`: the keys of an encrypted transport, or null. They must outlive this object.
   Lease(std::string ctrl_endpoint, EpochId epoch, Rank rank, const WorkerKeys* keys);
   ~Lease();
   Lease(const Lease&) = delete;

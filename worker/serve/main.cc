@@ -15,7 +15,7 @@
 #include "worker/serve/worker.h"
 
 int main(int argc, char** argv) {
-  // A rank whose mpirun is gone has no business left.
+  // A rank must not outlive its mpirun: the kernel kills it when the parent dies.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
 

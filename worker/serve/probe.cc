@@ -31,7 +31,7 @@ struct Interface {
   in_addr address{};
 };
 
-/// Those with an IPv4 address; loopback left out.
+/// All network interfaces with an IPv4 address except loopback.
 std::vector<Interface> Interfaces() {
   std::vector<Interface> found;
   ifaddrs* list = nullptr;
@@ -58,7 +58,7 @@ bool InNetwork(in_addr address, const std::string& network) {
   return (ntohl(address.s_addr) & mask) == (ntohl(base.s_addr) & mask);
 }
 
-/// "up ADDRESS", "down NAME", or "missing; there are NAMES".
+/// Returns "up ADDRESS", "down NAME", or "missing; there are NAMES".
 std::string DescribeInterface(const std::string& wanted) {
   const bool network = wanted.find('/') != std::string::npos;
   std::vector<std::string> names;
@@ -101,7 +101,7 @@ std::string DescribeModel(const std::string& path) {
   }
 }
 
-/// "private", or what is wrong with the directory of keys.
+/// Returns "private", or the problem with the key directory.
 std::string DescribeKeys(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return fmt::format("missing {}", std::strerror(errno));

@@ -5,12 +5,12 @@
 
 namespace quire {
 
-/// What `quire check` asks of a node.
+/// The parts of a host that `quire check` wants examined.
 struct ProbeOptions {
-  std::string interface;   // name or network; empty: not asked
-  std::vector<int> ports;  // first and last that MPI may listen on; empty: not asked
-  std::string model;       // path; empty: not asked
-  std::string keys;        // directory; empty: not asked
+  std::string interface;   // name or network; empty: not examined
+  std::vector<int> ports;  // first and last port that MPI may listen on; empty: not examined
+  std::string model;       // path; empty: not examined
+  std::string keys;        // directory; empty: not examined
 };
 
 /// Says on standard output what this host has, a line "key value..." each: version, host, interface, ports, shm,

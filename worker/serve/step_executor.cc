@@ -85,7 +85,7 @@ StepResult StepExecutor::Finish() {
     result.scores = std::move(outcome.scores);
   }
   result.swap_micros = outcome.swap_micros;
-  // A step that was begun under another one has run since that one ended.
+  // A step that began while an earlier step still ran counts from the end of the earlier step.
   const auto now = Clock::now(), since = std::max(step.begin, last_finish_);
   result.compute_micros =
       static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - since).count());

@@ -14,46 +14,47 @@
 
 namespace quire {
 
-/// One rank's way from plans to results: checks each plan against what came before, keeps the sequences that run, and
-/// leaves the computing to its engine. Knows no sockets.
+/// Turns step plans into results for one rank. Checks each plan against the previous ones, keeps the table of running
+/// sequences, and lets the engine compute. Uses no sockets.
 class StepExecutor {
  public:
   StepExecutor(const ModelSpec& spec, const EngineSizes& sizes, Rank rank, std::unique_ptr<RankEngine> engine);
 
   const RankEngine& engine() const { return *engine_; }
 
-  /// What grammars are made for; before the first sequence that has one.
+  /// Sets the vocabulary that grammars need. Call this before the first sequence with a grammar.
   void SetVocabulary(Vocabulary vocabulary);
   /// Null before SetVocabulary.
   GrammarStore* grammars() { return grammars_.get(); }
 
   void EndGrammars();
 
-  /// RankEngine::AllocateBlocks. A sequence's state takes state_blocks of them.
+  /// Calls RankEngine::AllocateBlocks. A sequence's state takes `state_blocks` blocks; throws Error if a state does
+  /// not fit.
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0, int state_blocks = 0);
 
-  /// The memory of blocks, of the pool or of the host's, for another worker's blocks or for their way there, and by
-  /// what it goes if that is not the host's. Throws Error on ids that are not.
+  /// The memory of pool or host blocks, for transfers to and from other workers. `carrier` moves device memory; null
+  /// for host memory. Throws Error for unknown block ids.
   struct LentBlocks {
     std::vector<std::span<std::byte>> memory;
     DeviceCarrier* carrier;
   };
   LentBlocks Lend(const std::vector<BlockId>& blocks, bool on_device);
-  /// Moves blocks to the host. The executor is idle. Throws Error on ids that are not.
+  /// Copies device blocks to host blocks. The executor must be idle. Throws Error for unknown block ids.
   void SwapOut(const std::vector<BlockCopyPair>& moves);
 
-  /// True when another plan may be begun, or none is under way.
+  /// True when another plan may begin, even while earlier plans still run.
   bool can_begin() const { return engine_->CanBegin(); }
   bool idle() const { return in_flight_.empty(); }
 
-  /// Decodes and checks a plan and starts it. Throws Error on a plan that does not fit what came before.
+  /// Decodes and checks a plan, then starts its step. Throws Error if the plan contradicts the previous ones.
   void Begin(const Frame& plan_frame);
-  /// True when the oldest plan's result is there.
+  /// True when the result of the oldest plan in flight is ready.
   bool Done() { return engine_->Done(); }
-  /// Waits for the oldest plan's result.
+  /// Waits for the oldest plan in flight and returns its result.
   StepResult Finish();
 
-  /// Begin and Finish.
+  /// Calls Begin, then Finish.
   StepResult Execute(const Frame& plan_frame);
 
  private:

@@ -31,13 +31,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kJoinDeadline = std::chrono::seconds(60), kJoinAgainAfter = std::chrono::seconds(1);
 
-/// How the data connection is named. A worker that does not know its epoch must not be taken for one of another life.
+/// The ZeroMQ identity of the data connection. Without an epoch, a random suffix distinguishes this worker from
+/// workers of earlier groups.
 std::string Identity(const WorkerOptions& options, Rank rank) {
   const std::string identity = WorkerIdentity(options.epoch, rank);
   return options.epoch > 0 ? identity : fmt::format("{}.{:08x}", identity, ::randombytes_random());
 }
 
-/// The data connection of one rank: sends under its epoch, receives what the handshake expects next.
+/// The data connection of one rank. Sends frames under the rank's epoch; receives frames and the handshake's messages.
 class Line {
  public:
   Line(const WorkerOptions& options, Rank rank, const WorkerKeys* keys)
@@ -55,7 +56,7 @@ class Line {
     return received ? std::optional(std::move(received->frame)) : std::nullopt;
   }
 
-  /// Waits for a frame; nothing when the deadline passes.
+  /// Waits for a frame; nullopt when the deadline passes.
   std::optional<Frame> Receive(Clock::time_point deadline) {
     while (Clock::now() < deadline) {
       if (auto received = channel_.TryReceive()) return std::move(received->frame);
@@ -63,13 +64,14 @@ class Line {
     }
     return std::nullopt;
   }
-  /// Waits a while for a frame, or for wake_fd if that is not -1.
+  /// Waits up to 200 ms for a frame, or for `wake_fd` unless that is -1.
   void Wait(int wake_fd) {
     Channel* channels[] = {&channel_};
     Channel::Wait(channels, wake_fd, 200);
   }
 
-  /// Joins the group. A worker that asks for its epoch asks again: one may just be ending.
+  /// Joins the group. A worker without an epoch repeats its request every second, because an old group may just be
+  /// ending.
   std::optional<AssignMessage> Join(const JoinMessage& join) {
     const auto deadline = Clock::now() + kJoinDeadline;
     const bool asks = epoch_ == 0;
@@ -82,7 +84,8 @@ class Line {
     return TakeAs<AssignMessage>(frame, "assignment");
   }
 
-  /// The frame as a message of one kind; none is an Error. A Shutdown instead is told apart by an empty result.
+  /// Decodes the frame as a message of type T. Returns nullopt for a Shutdown message; a missing frame or any other
+  /// message is an Error.
   template <class T>
   static std::optional<T> TakeAs(const std::optional<Frame>& frame, const char* what) {
     if (!frame) Fail("no {} from the coordinator in time; is it running, and is the address right?", what);
@@ -98,10 +101,10 @@ class Line {
   Channel channel_;
 };
 
-/// What messages call this host.
+/// The name of this host in messages.
 std::string HostName(const WorkerOptions& options) { return options.node.empty() ? OwnHostName() : options.node; }
 
-/// A grammar that sequences will come with is compiled beside the steps, and kept until no more will.
+/// Compiles an announced grammar beside the steps, or drops one that no further sequence will use.
 void Prepare(const Frame& frame, StepExecutor& executor) {
   if (executor.grammars() == nullptr) Fail("a grammar came, but no vocabulary");
   const Message message = Decode(frame);
@@ -112,7 +115,8 @@ void Prepare(const Frame& frame, StepExecutor& executor) {
     executor.grammars()->Forget(order.ticket);
 }
 
-/// The coordinator says how many blocks to reserve and, before that if there is a tokenizer, what the tokens are.
+/// Waits for the Start message, which says how many blocks to reserve. If the model has a tokenizer, the vocabulary
+/// arrives first.
 std::optional<StartMessage> AwaitStart(Line& line, StepExecutor& executor) {
   for (;;) {
     const auto frame = line.Receive(Clock::time_point::max());
@@ -133,7 +137,8 @@ void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
   lease.SetAnswered(result.step);
 }
 
-/// Serves steps until Shutdown. A plan that is there before the last one's result is begun at once, if the engine can.
+/// Serves steps until Shutdown. Begins a plan that arrives before the previous result is ready, if the engine allows
+/// this.
 void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cuts, BlockCourier& courier) {
   for (;;) {
     for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
@@ -154,7 +159,7 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cut
       continue;
     }
     if (frame->header.kind == FrameKind::kShutdown) {
-      Decode(*frame);  // throws unless it really is one
+      Decode(*frame);  // throws if the frame is malformed
       return;
     }
     if (IsBlockOrder(frame->header.kind)) {
@@ -179,7 +184,7 @@ BlockCuts CutsOf(const ModelSpec& spec, const AssignMessage& assign, Rank rank, 
                     .head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); }});
 }
 
-/// Says how far loading is, on the terminal's error stream, once a second.
+/// Returns a function that prints rank 0's loading progress to stderr, at most once a second.
 std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
   return [rank, last = Clock::now()](int64_t done, int64_t total) mutable {
     if (rank != 0 || Clock::now() - last < std::chrono::seconds(1)) return;
@@ -247,23 +252,23 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos, start->state_blocks});
 
   phase = "serve";
-  // Another worker must not be taken for this one where both give blocks to a third.
+  // Blocks of this worker must not be confused with those of another worker that sends to the same receiver.
   BlockCourier courier({.identity = fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()),
                         .rank = mpi.rank(),
                         .epoch = line.epoch(),
                         .coordinator = options.coordinator,
                         .keys = keys});
   BlockCuts cuts = CutsOf(files.spec(), *assign, mpi.rank(), engine);
-  const GrammarsEnd end{executor};  // before the courier, which their reports go through
+  const GrammarsEnd end{executor};  // destroyed before the courier, through which its reports go
   if (executor.grammars() != nullptr) executor.grammars()->set_on_report([&courier] { courier.Wake(); });
   ServeSteps(line, executor, lease, cuts, courier);
 }
 
-/// Tells the coordinator, if it can still be told.
+/// Tells the coordinator of a failure, if the connection still works.
 void Report(std::optional<Line>& line, const FailureMessage& failure) {
   try {
     if (line) line->Send(failure);
-  } catch (const std::exception&) {  // it is on stderr already
+  } catch (const std::exception&) {  // the error is on stderr already
   }
 }
 
@@ -289,8 +294,8 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     const bool by_settings = StatusOf(error) == kSettingsStatus;
     Report(line, {.phase = phase, .message = error.what(), .by_settings = by_settings});
   }
-  // The report leaves through ZeroMQ's own thread; then the process ends at once, because MPI's orderly end would wait
-  // for ranks that may never come.
+  // ZeroMQ's own thread sends the report. Then the process ends at once, because MPI_Finalize would wait for ranks
+  // that may never come.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   ::_exit(1);
 }
