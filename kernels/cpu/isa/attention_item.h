@@ -4,24 +4,25 @@
 
 namespace quire::kernels {
 
-/// Queries of one sequence, all or some.
+/// Some or all queries of one sequence.
 struct AttentionMember {
   int64_t sequence;
   int64_t first_query;  // row in `queries`
   int64_t num_queries;  // at least 1
 };
 
-/// What one thread attends to at a time: a kv head and some queries, at most kAttentionTile in all. Those of several
-/// sequences go through the blocks that all of them begin with together, so that these are read once.
+/// One thread's unit of attention work: a KV head and some queries, at most kAttentionTile. Queries of several
+/// sequences visit the blocks that all these sequences begin with together, so that these blocks are read once.
 struct AttentionItem {
   const AttentionMember* members;
   int64_t num_members;
-  int64_t shared_blocks;  // every query stands behind them; 0 where there is one member
+  int64_t shared_blocks;  // blocks that all members share and that precede every query; 0 with one member
   int64_t kv_head;
 };
 inline constexpr int64_t kAttentionTile = 16;
-/// A prompt's items have this many rows, a query head of a query each, or a single query that has more heads: whole
-/// blocks of any instruction set, over which the widening of keys and values is shared out.
+/// The rows of a prompt's item; a row is one query head of one query. (A single query with more heads makes a larger
+/// item.) 192 is a multiple of the block of rows of every instruction set, and enough rows to share the cost of
+/// widening keys and values.
 inline constexpr int64_t kPrefillRows = 192;
 
 }  // namespace quire::kernels

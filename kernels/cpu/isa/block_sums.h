@@ -4,11 +4,12 @@
 #include "kernels/cpu/isa/panel_block.h"
 #include "kernels/cpu/isa/rounding.h"
 
-// Integer sums of a block of quantised weights, with 16-bit and with 8-bit x: what they begin with, and what they stand
-// for.
+// Integer sums of a block of quantised weights with 16-bit or 8-bit x: their start values and their conversion to
+// floats.
 namespace quire::kernels::QUIRE_ISA {
 
-/// What a type's integers are raised by in the file and as they are unpacked: nibbles of q4_0 as far as bytes are.
+/// kNibbleOffset: the offset of a type's stored nibbles. kLift: what is added when nibbles of q4_0 are unpacked, so
+/// that they have the same offset (kRaised) as bytes.
 template <NumberType Type>
 inline constexpr int kNibbleOffset = Type == NumberType::kQ4_0 ? 8 : 0;
 template <NumberType Type>
@@ -23,8 +24,8 @@ constexpr int OffsetOf(const UnpackedBlocks&) {
   return Block<Type>::kHasMinimum ? 0 : kRaised;
 }
 
-/// What a block's integer sums begin with where the weight's integers were raised by `offset`: it takes away what that
-/// adds. (An addition of floats behind the sums would take as long as a product of 64 bytes.)
+/// The start value of a block's integer sums. It cancels the contribution of `offset`, which the weight's integers
+/// have too much. (A float addition after the sums would take as long as a product of 64 bytes.)
 template <int offset, class T>
 QUIRE_INLINE inline IntVec BeginWith(const IntegerRows<T>& x, int64_t row, int64_t block) {
   if constexpr (offset == 0) return IntVec{} + kBegin<T>;
@@ -32,7 +33,8 @@ QUIRE_INLINE inline IntVec BeginWith(const IntegerRows<T>& x, int64_t row, int64
   return IntVec{} + (offset == kRaised ? begin : kBegin<T> + (begin - kBegin<T>) / (kRaised / offset));
 }
 
-/// Adds to a vector of sums what a block's integer sums of one row of x stand for; d and m: scales and minima (Block).
+/// Adds a block's integer sums `dot` with one row of x, scaled, to a vector of sums. d and m: the weights' scales and
+/// minima (Block). `at` is the index of the row's block in x.
 template <NumberType Type, class T>
 QUIRE_INLINE inline void AddScaled(const IntegerRows<T>& x, int64_t at, IntVec dot, Vec d, Vec m, Vec& sum) {
   const Vec scale = Splat(x.scales[at]);
@@ -46,7 +48,7 @@ QUIRE_INLINE inline void AddScaled(const IntegerRows<T>& x, int64_t at, IntVec d
   if constexpr (Block<Type>::kHasMinimum) sum = MulAdd(m, Splat(x.sums[at]), sum);
 }
 
-/// The same of a tile.
+/// Adds the integer sums of all rows and vectors of a tile.
 template <NumberType Type, int MT, int V, class T>
 QUIRE_INLINE inline void AddScaled(const IntegerRows<T>& x, int64_t row, int64_t block, const PanelBlocks& w,
                                    const IntVec (&dot)[MT][V], TileSums<MT, V>& sums) {

@@ -3,13 +3,14 @@
 #include "kernels/cpu/isa/kv_panels.h"
 #include "kernels/cpu/isa/rounding.h"
 
-// Keys, values and weights as bytes, four to a lane, for products that are summed exactly: whether rows are lanes, or
-// slots and dimensions, the sums are the same.
+// Attention on bytes: keys, values and weights as bytes, four to a lane. Their integer sums are exact, so the results
+// are the same whether lanes are rows, slots or dimensions.
 namespace quire::kernels::QUIRE_ISA {
 
 inline constexpr float kQuerySteps = 127, kWeightSteps = 255;
 
-/// Queries become bytes, raised, in place: `query` then begins with those of [head_dim / 4, kBlockRows] lanes.
+/// Rounds a block's queries to bytes plus kRaised, in place: `query` then begins with [head_dim / 4, kBlockRows] lanes
+/// of four bytes.
 inline void RoundQueries(const RowBlock& block, int64_t dim) {
   for (int64_t at = 0; at < kBlockRows; at += kLanes) {
     float* const query = block.query + at;
@@ -26,18 +27,18 @@ inline void RoundQueries(const RowBlock& block, int64_t dim) {
   }
 }
 
-/// A span's keys and values, and what a block of rows makes of them.
+/// A span's keys and values as bytes, and a block's weights for them.
 struct BytePanels {
   int32_t* keys;        // [head_dim / 4, padded slots]
-  int32_t* key_totals;  // [padded slots] of the bytes of a key
+  int32_t* key_totals;  // [padded slots] sum of a key's bytes
   int32_t* values;      // [padded slots / 4, head_dim]
   float* key_scales;    // [padded slots]
   float* value_scales;  // [padded slots]
-  float* weights;       // [padded slots, kBlockRows]: scores, then weights; in the end it begins with bytes, four slots
-                        // to a lane: [padded slots / 4, kBlockRows]
+  float* weights;       // [padded slots, kBlockRows]: scores, then weights, then (at the beginning)
+                        // bytes, four slots to a lane: [padded slots / 4, kBlockRows]
 };
 
-/// The room of panels of floats is enough.
+/// Places the panels in scratch memory that is large enough for panels of floats.
 inline BytePanels CarveBytePanels(float* scratch, int64_t dim, int64_t padded_slots) {
   auto* const keys = reinterpret_cast<int32_t*>(scratch);
   int32_t* const totals = keys + padded_slots * dim / 4;
@@ -46,7 +47,7 @@ inline BytePanels CarveBytePanels(float* scratch, int64_t dim, int64_t padded_sl
   return {keys, totals, values, scales, scales + padded_slots, scales + 2 * padded_slots};
 }
 
-/// Fills the panels' share of the slots.
+/// Fills the panels with the given slots of the span.
 inline void Widen(const Span<Byte>& span, Visible slots, const BytePanels& panels) {
   const auto store = [](int32_t* to, IntVec quads) { __builtin_memcpy(to, &quads, sizeof(quads)); };
   const IntVec ones = IntVec{} + 0x01010101;
@@ -70,8 +71,8 @@ inline void Widen(const Span<Byte>& span, Visible slots, const BytePanels& panel
   }
 }
 
-/// Turns a vector of rows' weights, which are 0 where a slot of a quad is not seen, into bytes, and returns what a step
-/// of each row stands for.
+/// Rounds the weights of a vector of rows to bytes in place and returns each row's step size. The weights of unseen
+/// slots in partly seen quads must be 0.
 inline Vec RoundWeights(Visible slots, float* weights) {
   Vec largest = {};
   for (int64_t slot = slots.begin; slot < slots.end; ++slot)

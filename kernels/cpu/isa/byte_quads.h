@@ -2,10 +2,10 @@
 
 #include "kernels/cpu/isa/vec_types.h"
 
-// Products of bytes by those of 16-bit integers, for instruction sets without the former.
+// Products of bytes by way of 16-bit products, for instruction sets without byte products.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Adds to each lane four products of w's bytes, without sign, and x's.
+/// sum[i] += the four products of lane i's unsigned bytes in w and signed bytes in x.
 inline void AddByteQuads(IntVec& sum, CellVec w, IntVec x) {
   const auto pairs = reinterpret_cast<PairVec>(x);
   AddPairs(sum, reinterpret_cast<PairVec>(w & 0x00ff), (pairs << 8) >> 8);

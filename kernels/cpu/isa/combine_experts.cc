@@ -8,7 +8,7 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-/// to += factor * from, or to = that where it begins.
+/// to += factor * from; with `begins`, to = factor * from.
 void AddScaled(const float* from, float factor, bool begins, float* to, int64_t count) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {

@@ -14,7 +14,7 @@ void DecodeQ8(const std::byte* block, float* out) {
   }
 }
 
-/// value = q * d + m for both nibble formats (m = -8 d for q4_0, which is exact: 8 is a power of two).
+/// value = q * d + m for both nibble formats. (q4_0: m = -8 d, which is exact, because 8 is a power of two.)
 void DecodeNibbles(const std::byte* nibbles, float d, float m, float* out) {
   const auto packed = LoadAs<Bytes16>(nibbles);
   Vec low[16 / kLanes], high[16 / kLanes];

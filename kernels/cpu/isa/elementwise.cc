@@ -22,7 +22,7 @@ float NormScale(float squares, int64_t count, float epsilon) {
   return 1.0f / __builtin_sqrtf(squares / static_cast<float>(count) + epsilon);
 }
 
-/// out = x * scale * weight, or out = (out + that) * sum_scale. out may be x.
+/// out = x * scale * weight; with kAdds, out = (out + x * scale * weight) * sum_scale. out may be x.
 template <bool kAdds>
 void ScaleRow(const float* x, const float* weight, float* out, int64_t count, float scale, float sum_scale = 1) {
   const int64_t whole = count / kLanes * kLanes;
@@ -50,7 +50,7 @@ void GateRow(const float* gate, const float* up, float* out, int64_t columns, co
   for (; i < columns; ++i) out[i] = act(Splat(gate[i]))[0] * up[i];
 }
 
-/// NaN stays one.
+/// min(x, most). NaN stays NaN.
 Vec AtMost(Vec x, float most) { return x > Splat(most) ? Splat(most) : x; }
 
 void ClampedGateRow(const float* gate, const float* up, float* out, int64_t columns, float limit) {
@@ -67,7 +67,8 @@ void AddRow(const float* from, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-/// The mean first and then the variance around it: their difference would lose what is small beside the mean.
+/// Computes the mean first, then the variance around it: E[x^2] - mean^2 would lose variances that are small beside
+/// the mean.
 void LayerNormRow(const LayerNormParams& p, const float* x, float* out) {
   const int64_t count = p.hidden, whole = count / kLanes * kLanes;
   const auto n = static_cast<float>(count);
@@ -91,7 +92,7 @@ void LayerNormRow(const LayerNormParams& p, const float* x, float* out) {
   }
 }
 
-/// The tail of the normal distribution beyond |x| by 7.1.26 of Abramowitz and Stegun, which is off by 1e-7 at the most.
+/// x * Phi(x). The tail of the normal distribution comes from formula 7.1.26 of Abramowitz and Stegun (error <= 1e-7).
 Vec Gelu(Vec x) {
   const Vec size = x < Vec{} ? -x : x;
   const Vec t = 1.0f / (size * (0.3275911f * 0.70710678f) + 1.0f);
@@ -102,7 +103,7 @@ Vec Gelu(Vec x) {
   return x * (x < Vec{} ? tail : 1.0f - tail);
 }
 
-/// Calls use(f) with the activation as a function of a vector.
+/// Calls use(f) with the activation as a function f of a vector.
 template <class Use>
 void WithActivation(Activation activation, const Use& use) {
   switch (activation) {
@@ -115,8 +116,8 @@ void WithActivation(Activation activation, const Use& use) {
     case Activation::kRelu2:
       return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x * x; });
     case Activation::kRelu:
-    case Activation::kClampedSilu:                                           // of gates only: ClampedGateRow
-      return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x; });  // NaN stays one
+    case Activation::kClampedSilu:                                           // for gates only: ClampedGateRow
+      return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x; });  // NaN stays NaN
   }
 }
 
@@ -218,7 +219,7 @@ void AddRowsRows(const AddRowsParams& p, int64_t row_begin, int64_t row_end) {
 }
 
 void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end) {
-  // Gates, and then as many ups: a whole row of them, or eight.
+  // gate_up alternates runs of gates and of as many ups: whole rows, or 8 numbers if interleaved.
   const int64_t run = p.interleaved ? 8 : p.columns;
   const auto runs = [&](const auto& multiply) {
     for (int64_t row = row_begin; row < row_end; ++row) {

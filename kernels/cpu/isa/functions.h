@@ -12,7 +12,7 @@ void QuantizeInt16(const float* x, const IntegerRows<int16_t>& to);
 void QuantizeInt8(const float* x, const IntegerRows<int8_t>& to);
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
 int64_t AttentionScratch(const PagedAttentionParams& p);
-/// Whether an item has so many rows that PrefillTile attends to it, with scratch of its own size.
+/// True if an item has enough rows for PrefillTile; else AttentionTile computes it. The two need different scratch.
 bool IsPrefill(const PagedAttentionParams& p, const AttentionItem& item);
 void PrefillTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
 int64_t PrefillScratch(const PagedAttentionParams& p);

@@ -12,7 +12,7 @@ inline Vec MulAdd(Vec a, Vec b, Vec c) {
       _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
 }
 
-// For gcc 12 each of these by itself is several instructions.
+// gcc 12 compiles the vector-extension form of each of these to several instructions.
 
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm256_cvtepu16_epi32(reinterpret_cast<__m128i>(v)));
@@ -26,12 +26,12 @@ inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm256_cvtph_ps(reinterpret_cast<__m128i>(half)));
 }
 
-/// To the nearest, ties to even; from 65,520 on infinite.
+/// Rounds to nearest, ties to even; magnitudes from 65,520 on become infinite.
 inline ShortVec FloatToHalf(Vec v) {
   return reinterpret_cast<ShortVec>(_mm256_cvtps_ph(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT));
 }
 
-/// Of four rows of bytes, `stride` apart: lane i holds the i-th byte of each, the first row's lowest.
+/// Transposes four rows of bytes that are `stride` apart: lane i holds byte i of each row, the first row's lowest.
 inline IntVec LoadQuads(const int8_t* rows, int64_t stride) {
   const auto row = [&](int i) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(rows + i * stride)); };
   const __m256i all = _mm256_set_m128i(_mm_unpacklo_epi64(row(2), row(3)), _mm_unpacklo_epi64(row(0), row(1)));

@@ -12,7 +12,7 @@ inline Vec MulAdd(Vec a, Vec b, Vec c) {
       _mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
 }
 
-// For gcc 12 each of these by itself is several instructions.
+// gcc 12 compiles the vector-extension form of each of these to several instructions.
 
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(v)));
@@ -24,13 +24,13 @@ inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(half)));
 }
 
-/// To the nearest, ties to even; from 65,520 on infinite.
+/// Rounds to nearest, ties to even; magnitudes from 65,520 on become infinite.
 inline ShortVec FloatToHalf(Vec v) {
   return reinterpret_cast<ShortVec>(
       _mm512_maskz_cvtps_ph(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
 }
 
-/// Of four rows of bytes, `stride` apart: lane i holds the i-th byte of each, the first row's lowest.
+/// Transposes four rows of bytes that are `stride` apart: lane i holds byte i of each row, the first row's lowest.
 inline IntVec LoadQuads(const int8_t* rows, int64_t stride) {
   const auto row = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows + i * stride)); };
   __m512i all = _mm512_inserti32x4(_mm512_castsi128_si512(row(0)), row(1), 1);

@@ -3,13 +3,14 @@
 #include "kernels/cpu/isa/intrinsics_avx512vnni.h"
 #include "kernels/cpu/isa/table.h"
 
-// AMX: eight registers, each of up to 16 rows of 64 bytes. They are named in instructions and known to no compiler.
+// AMX: eight tile registers, each of up to 16 rows of 64 bytes. Instructions name them; compilers do not allocate
+// them.
 namespace quire::kernels::QUIRE_ISA {
 
-/// What multiplies where tiles do not.
+/// The table for everything that tiles do not multiply.
 inline const IsaTable& WithoutTiles() { return avx512vnni::Table(); }
 
-/// Rows of the registers, and bytes of each row.
+/// Rows per tile register, and bytes per row.
 struct TileShapes {
   uint8_t rows[8];
   uint16_t bytes[8];
@@ -27,10 +28,10 @@ inline void SetTiles(const TileShapes& shapes) {
   __asm__ volatile("ldtilecfg %0" : : "m"(setting));
 }
 
-/// Until then a thread's registers would be kept for it whenever another one runs.
+/// Releases the tile registers. Until then, the kernel saves and restores them at every switch of threads.
 inline void ReleaseTiles() { __asm__ volatile("tilerelease" : : : "memory"); }
 
-/// Rows are `stride` bytes apart.
+/// Loads a tile whose rows are `stride` bytes apart.
 template <int tile>
 inline void LoadTile(const void* from, int64_t stride) {
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(tile) : "memory");
@@ -44,8 +45,8 @@ inline void ClearTile() {
   __asm__ volatile("tilezero %%tmm%c0" : : "i"(tile));
 }
 
-// sum[m, n] += the products of all numbers of x[m] with those of w in lane n: a lane of w's row k and x[m]'s k-th four
-// bytes meet. Numbers of x: bytes with sign, without, and bf16, whose sums of 32 are added to the sum.
+// sum[m, n] += sum over k of the products of x[m]'s k-th four bytes and lane n of w's row k. Each four bytes are four
+// signed bytes, four unsigned bytes, or two bf16 numbers of x. The bf16 version adds a sum of 32 products to `sum`.
 template <int sum, int x, int w>
 inline void AddSignedBytes() {
   __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(x), "i"(w));

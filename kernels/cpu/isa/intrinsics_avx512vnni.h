@@ -5,7 +5,7 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// The table of the same vectors without products of bytes; it computes all that multiplies no integers.
+/// The table with the same vectors but without byte products; it computes everything except integer products.
 inline const IsaTable& WithoutByteProducts() { return avx512::Table(); }
 
 /// sum[i] += a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1]
@@ -18,7 +18,7 @@ inline constexpr ByteProducts kByteProducts = ByteProducts::kAll;
 using QuadSum = IntVec;
 inline QuadSum BeginQuads(IntVec begin) { return begin; }
 
-/// Adds to each lane four products of w's bytes, without sign, and x's.
+/// sum[i] += the four products of lane i's unsigned bytes in w and signed bytes in x.
 inline void AddByteQuads(IntVec& sum, CellVec w, IntVec x) {
   sum = reinterpret_cast<IntVec>(
       _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(w), reinterpret_cast<__m512i>(x)));

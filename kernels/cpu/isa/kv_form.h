@@ -3,20 +3,20 @@
 #include "kernels/cpu/isa/kv_numbers.h"
 #include "kernels/cpu/isa/table.h"
 
-// As which numbers attention takes what a KV cache holds.
+// Chooses the number type in which attention reads the KV cache.
 namespace quire::kernels::QUIRE_ISA {
 
-/// With AVX2 alone products of floats are faster.
+/// False with AVX2 alone, where float products are faster than byte products.
 inline constexpr bool kBytesPay = kByteProducts == ByteProducts::kAll || kLanes != 8;
 
-/// Blocks and heads of whole vectors of any instruction set are multiplied as bytes.
+/// True if attention multiplies bytes: requires blocks and heads that are whole vectors on every instruction set.
 inline bool MultipliesBytes(const PagedAttentionParams& p) {
   constexpr int64_t kWidestVector = 16;
   return kBytesPay && p.activations == Activations::kInt8 && p.cache.type == NumberType::kInt8 &&
          p.cache.block_size % kWidestVector == 0 && p.cache.head_dim % kWidestVector == 0;
 }
 
-/// Calls run.template operator()<T>() for the numbers of the cache.
+/// Calls run.template operator()<T>() with the number type T of the cache.
 template <class Run>
 void WithKvNumbers(const PagedAttentionParams& p, const Run& run) {
   if (MultipliesBytes(p)) return run.template operator()<Byte>();
@@ -28,7 +28,7 @@ void WithKvNumbers(const PagedAttentionParams& p, const Run& run) {
     case NumberType::kInt8:
       return run.template operator()<int8_t>();
     default:
-      __builtin_trap();  // KvHeadBytes lets no other type pass
+      __builtin_trap();  // KvHeadBytes rejects other types
   }
 }
 

@@ -3,11 +3,11 @@
 #include "comm/base/number_type.h"
 #include "kernels/cpu/isa/vec.h"
 
-// The numbers that a KV cache is made of: floats, halves, or bytes that come with scales, and may be multiplied as
-// such.
+// The number types of a KV cache: floats, halves, or bytes with scales. Bytes are converted to floats or multiplied as
+// they are (Byte).
 namespace quire::kernels::QUIRE_ISA {
 
-/// A number in half precision.
+/// An fp16 number.
 struct Half {
   uint16_t bits;
 
@@ -18,7 +18,7 @@ inline Vec LoadNumbers(const float* p) { return Load(p); }
 inline Vec LoadNumbers(const Half* p) { return HalfToFloat(LoadAs<ShortVec>(p)); }
 inline Vec LoadNumbers(const int8_t* p) { return __builtin_convertvector(Widen(LoadAs<SignedByteVec>(p)), Vec); }
 
-/// The first `count` < kLanes numbers, zeros above.
+/// Loads the first `count` < kLanes numbers; the other lanes are 0.
 inline Vec LoadNumbers(const float* p, int64_t count) { return LoadPart(p, count); }
 inline Vec LoadNumbers(const Half* p, int64_t count) {
   ShortVec halves = {};
@@ -31,16 +31,16 @@ inline Vec LoadNumbers(const int8_t* p, int64_t count) {
   return __builtin_convertvector(Widen(bytes), Vec);
 }
 
-/// A byte that is multiplied as it is: what it is multiplied by is rounded to bytes, too.
+/// A byte that is multiplied as it is; the other factor is rounded to bytes, too.
 struct Byte {
   int8_t number;
 };
 
-/// Whether numbers come with scales.
+/// True if the numbers have scales.
 template <class T>
 inline constexpr bool kScaled = sizeof(T) == 1;
 
-/// Whether numbers are multiplied as bytes.
+/// True if the numbers are multiplied as bytes.
 template <class T>
 inline constexpr bool kInBytes = false;
 template <>

@@ -3,14 +3,14 @@
 #include "kernels/cpu/isa/kv_span.h"
 #include "kernels/cpu/isa/row_block.h"
 
-// Keys and values as many rows meet them.
+// Keys and values widened to floats, for items with many rows.
 namespace quire::kernels::QUIRE_ISA {
 
-/// A span's keys and values as floats, and what a block of rows makes of them.
+/// A span's keys and values as floats, and a block's weights for them.
 struct Panels {
-  float* keys;          // [head_dim, padded slots], without their scales
-  float* values;        // [slots, padded head_dim], likewise
-  float* key_scales;    // [padded slots], where numbers come with scales
+  float* keys;          // [head_dim, padded slots], scales not applied
+  float* values;        // [slots, padded head_dim], scales not applied
+  float* key_scales;    // [padded slots], for numbers with scales
   float* value_scales;  // [padded slots]
   float* weights;       // [padded slots, kBlockRows]: scores, then weights
 };
@@ -25,7 +25,7 @@ inline Panels CarvePanels(float* scratch, int64_t dim, int64_t padded_slots) {
   return {scratch, values, key_scales, key_scales + padded_slots, key_scales + 2 * padded_slots};
 }
 
-/// Begins to bring one of some equal shares of a span into the cache.
+/// Prefetches share number `share` of `shares` equal parts of a span.
 template <class T>
 void FetchShare(const Span<T>& span, int64_t share, int64_t shares) {
   const int64_t vectors = span.padded / kLanes, blocks = span.slots / span.block_size;
@@ -33,7 +33,7 @@ void FetchShare(const Span<T>& span, int64_t share, int64_t shares) {
   for (int64_t b = blocks * share / shares; b < blocks * (share + 1) / shares; ++b) FetchValues(span, b, 0, span.dim);
 }
 
-/// Fills the panels' share of the slots.
+/// Fills the panels with the given slots of the span.
 template <class T>
 void Widen(const Span<T>& span, Visible slots, const Panels& panels) {
   for (int64_t vector = slots.begin / kLanes; vector * kLanes < slots.end; ++vector) {

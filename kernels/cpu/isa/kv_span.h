@@ -4,15 +4,15 @@
 #include "kernels/cpu/isa/kv_numbers.h"
 #include "kernels/cpu/isa/table.h"
 
-// Keys and values as attention meets them: a few blocks at a time, of floats, of halves, or of bytes with scales.
+// Attention reads keys and values in spans of a few blocks, as floats, halves, or bytes with scales.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Slots that enter a row's running softmax together: of the blocks that begin between two multiples of it. A block
-/// that is no whole number of vectors, or as large, is a span of its own.
+/// The slots that enter a row's running softmax at once: the blocks that begin between two multiples of kSpanSlots. A
+/// block is a span of its own if its size is not a multiple of the vector length, or at least kSpanSlots.
 inline constexpr int64_t kSpanSlots = 64;
 inline constexpr int64_t kMostBlocks = kSpanSlots / kLanes, kMostVectors = kMaxBlockSize / kLanes;
 
-inline constexpr float kMasked = -1e30f;  // far below any score, and finite, so that differences stay finite
+inline constexpr float kMasked = -1e30f;  // far below any score, but finite, so that differences stay finite
 
 inline int64_t PadToLanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
@@ -21,27 +21,27 @@ inline int64_t SlotsOfSpan(const KvCacheView& cache) {
   return several ? kSpanSlots / cache.block_size * cache.block_size : cache.block_size;
 }
 
-/// Positions that a query sees: more than there are where it sees all.
+/// The number of positions that a query sees; without a window, more than any context has.
 inline int64_t WindowOf(const PagedAttentionParams& p) {
   constexpr int64_t kNoWindow = int64_t{1} << 30;
   return p.window > 0 ? Least(p.window, kNoWindow) : kNoWindow;
 }
 
-/// A few blocks that follow each other in a sequence, of numbers T. Pointers of blocks that no query of the item sees
-/// mean nothing, but lie in the cache; those of scales mean nothing where numbers come without.
+/// A few consecutive blocks of a sequence, with numbers of type T. Pointers to blocks that no query of the item sees
+/// are meaningless but lie in the cache. Pointers to scales are meaningless for numbers without scales.
 template <class T>
 struct Span {
   int64_t dim, block_size;
-  int64_t slots;                           // of all blocks
-  int64_t padded;                          // up to whole vectors
-  const T* keys[kMostVectors];             // of each vector of slots: [head_dim], block_size numbers apart
-  const float* key_scales[kMostVectors];   // of each vector of slots
-  const T* values[kMostBlocks];            // of each block: [block_size, head_dim]
-  const float* value_scales[kMostBlocks];  // of each block: [block_size]
-  const Span* next;                        // which is fetched into the cache meanwhile; null: none
+  int64_t slots;                           // in all blocks
+  int64_t padded;                          // slots rounded up to whole vectors
+  const T* keys[kMostVectors];             // per vector of slots: [head_dim], block_size numbers apart
+  const float* key_scales[kMostVectors];   // per vector of slots
+  const T* values[kMostBlocks];            // per block: [block_size, head_dim]
+  const float* value_scales[kMostBlocks];  // per block: [block_size]
+  const Span* next;                        // span to prefetch meanwhile; null: none
 };
 
-/// A vector's share of the keys of its block.
+/// Prefetches one vector's share of the keys of its block.
 template <class T>
 void FetchKeys(const Span<T>& span, int64_t vector) {
   const int64_t of_block = vector % (PadToLanes(span.block_size) / kLanes) * kLanes;
@@ -49,13 +49,13 @@ void FetchKeys(const Span<T>& span, int64_t vector) {
   Fetch(span.keys[vector] + of_block * (span.dim - 1), slots * span.dim * static_cast<int64_t>(sizeof(T)));
 }
 
-/// A share of the values of a block, as large as `dims` of its dimensions from d on; all shares are the whole block.
+/// Prefetches dimensions [d, d + dims) worth of a block's values: the shares together cover the block.
 template <class T>
 void FetchValues(const Span<T>& span, int64_t block, int64_t d, int64_t dims) {
   Fetch(span.values[block] + d * span.block_size, dims * span.block_size * static_cast<int64_t>(sizeof(T)));
 }
 
-/// Slots of a span: [begin, end).
+/// Slots [begin, end) of a span.
 struct Visible {
   int64_t begin, end;
 };
@@ -72,7 +72,7 @@ Span<T> EmptySpan(const KvCacheView& cache) {
   return span;
 }
 
-/// The blocks of a sequence from first_block on, as far as its queries see them.
+/// Sets the span's pointers to the sequence's blocks from first_block on, as far as `visible` covers them.
 template <class T>
 void OpenSpan(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head, int64_t first_block, Visible visible,
               Span<T>& span) {

@@ -1,4 +1,4 @@
-// New keys and values into the cache's layout.
+// Writes new keys and values into the layout of the KV cache.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/rounding.h"
 
@@ -6,10 +6,10 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-/// Numbers of a head's part; they lie `stride` apart from `first` on.
+/// The place of a token's vector in a head's part of a block: its numbers lie `stride` apart from `first` on.
 struct Places {
   std::byte* head;
-  int64_t offset;  // of the slot in its block
+  int64_t offset;  // slot in the block
   int64_t first, stride;
 };
 
@@ -18,12 +18,12 @@ void Write(const Places& at, const float* vector, int64_t dim) {
   for (int64_t d = 0; d < dim; ++d) to[d * at.stride] = vector[d];
 }
 
-/// The vector's numbers from d on, zeros beyond its end.
+/// Loads the vector's numbers from d on; lanes past its end are 0.
 Vec LoadFrom(const float* vector, int64_t d, int64_t dim) {
   return dim - d >= kLanes ? Load(vector + d) : LoadPart(vector + d, dim - d);
 }
 
-/// Puts numbers in the places of d and the dimensions after it, as far as there are any.
+/// Stores numbers for the dimensions from d on, as far as the vector reaches.
 template <class Numbers, class T>
 void StoreTo(T* to, int64_t stride, int64_t d, int64_t dim, Numbers numbers) {
   const int64_t count = Least(dim - d, kLanes);
@@ -40,7 +40,8 @@ Extent ExtentOf(const float* vector, int64_t dim) {
   return extent;
 }
 
-/// An infinite key could take a token's weight away and leave the result finite: what does not fit is NaN.
+/// Numbers beyond fp16's range become NaN: an infinite key could set a token's weight to 0 and leave a finite, wrong
+/// result.
 void WriteHalves(const Places& at, const float* vector, int64_t dim) {
   auto* const to = reinterpret_cast<uint16_t*>(at.head) + at.first;
   const Vec too_large = Splat(65520.0f), nan = Splat(__builtin_nanf(""));
@@ -50,7 +51,7 @@ void WriteHalves(const Places& at, const float* vector, int64_t dim) {
   }
 }
 
-/// Rounded to the nearest of 255 multiples of a scale of its own.
+/// Rounds to the nearest of 255 multiples of the vector's own scale.
 void WriteBytes(const Places& at, const float* vector, int64_t dim, int64_t block_size) {
   const Extent extent = ExtentOf(vector, dim);
   const float most = extent.most(), scale = most / 127 + extent.spoilt();
@@ -59,7 +60,7 @@ void WriteBytes(const Places& at, const float* vector, int64_t dim, int64_t bloc
   const float inverse = scale > 0 ? 127 / most : 0;
   const Vec factor = Splat(inverse < __builtin_inff() ? inverse : 0);
   for (int64_t d = 0; d < dim; d += kLanes) {
-    const Vec v = scale > 0 ? LoadFrom(vector, d, dim) * factor : Vec{};  // what is not finite shows in the scale
+    const Vec v = scale > 0 ? LoadFrom(vector, d, dim) * factor : Vec{};  // the scale marks non-finite numbers
     StoreTo(to, at.stride, d, dim, __builtin_convertvector(RoundToInts(v), SignedByteVec));
   }
 }
@@ -78,7 +79,7 @@ void KvWriteRows(const KvWriteParams& p, int64_t row_begin, int64_t row_end) {
       case NumberType::kInt8:
         return WriteBytes(at, vector, dim, cache.block_size);
       default:
-        __builtin_trap();  // KvHeadBytes lets no other type pass
+        __builtin_trap();  // KvHeadBytes rejects other types
     }
   };
   for (int64_t t = row_begin; t < row_end; ++t) {

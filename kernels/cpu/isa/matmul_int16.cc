@@ -1,4 +1,4 @@
-// Products of quantised weights with x in 16-bit integers, exact within a block.
+// Products of quantised weights with x rounded to 16-bit integers; exact within a block.
 #include "kernels/cpu/isa/block_sums.h"
 #include "kernels/cpu/isa/quantized_panel.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kPairs = kQuantBlock / 2;
 
-/// Calls use(pair, w) for each of a block's pairs of columns, in any order; w[V]: those of all rows.
+/// Calls use(pair, w) for each pair of a block's columns, in any order. w[V] holds the pair's weights for all rows.
 template <NumberType Type, int V, class Use>
 QUIRE_INLINE inline void ForPairs(const PanelBlocks& blocks, const Use& use) {
   for (int group = 0; group < kQuantBlock / 8; ++group) {
@@ -43,12 +43,12 @@ QUIRE_INLINE inline void ForPairs(const UnpackedBlocks& blocks, const Use& use) 
   }
 }
 
-/// Rows of x for which nibbles are multiplied where they are in their 16 bits, as 1, 16 or 256 times what they stand
-/// for: that takes fewer instructions for the nibbles, more for the sums, and has three chains of additions for one.
+/// Up to this many rows of x, nibbles are multiplied in place, as 1, 16 or 256 times their value. This takes fewer
+/// instructions for the nibbles and more for the sums, and it gives three chains of additions instead of one.
 constexpr int kRowsInPlace = 2;
 
-/// Adds to the sums of a block of nibbles. The largest is of 256 times a number: at most 8 * 15 * 256 * 32,767, just
-/// below 2^30.
+/// Adds a block of nibbles to the sums. The largest partial sum is that of the 256-fold nibbles: at most 8 * 15 * 256
+/// * 32,767, just below 2^30.
 template <NumberType Type, int MT, int V>
 QUIRE_INLINE inline void AddInPlace(const int16_t* values, int64_t stride, const PanelBlocks& blocks,
                                     IntVec (&dot)[MT][V]) {
@@ -73,7 +73,7 @@ QUIRE_INLINE inline void AddInPlace(const int16_t* values, int64_t stride, const
   });
 }
 
-/// One block of MT rows of x, which begin at `row`, with the same block of panels.
+/// Adds one block of MT rows of x from `row` on, times the same block of the panels, to the sums.
 template <NumberType Type, class Blocks, int MT, int V>
 QUIRE_INLINE inline void AddBlock(const IntegerRows<int16_t>& x, int64_t row, int64_t block, const Blocks& blocks,
                                   TileSums<MT, V>& sums) {

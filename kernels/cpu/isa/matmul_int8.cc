@@ -1,4 +1,5 @@
-// Products of quantised weights with x in 8-bit integers, exact within a block: twice as many in an instruction.
+// Products of quantised weights with x rounded to 8-bit integers; exact within a block. One instruction does twice as
+// many products as with 16 bits.
 #include "kernels/cpu/isa/panel_quads.h"
 #include "kernels/cpu/isa/quantized_panel.h"
 
@@ -10,7 +11,7 @@ template <NumberType Type>
 constexpr bool kTaken = kByteProducts == ByteProducts::kAll ||
                         (kByteProducts == ByteProducts::kOfNibbles && !Block<Type>::kIsBytes);
 
-/// One block of MT rows of x, which begin at `row`, with the same block of panels.
+/// Adds one block of MT rows of x from `row` on, times the same block of the panels, to the sums.
 template <NumberType Type, class Blocks, int MT, int V>
 QUIRE_INLINE inline void AddBlock(const IntegerRows<int8_t>& x, int64_t row, int64_t block, const Blocks& blocks,
                                   TileSums<MT, V>& sums) {
@@ -40,7 +41,7 @@ void MatmulOf(const PanelProduct& p, const IntegerRows<int8_t>& x) {
           QUIRE_INLINE { AddBlock<Type>(x, row, block, blocks, sums); });
 }
 
-/// 16-bit sums would be too short for nibbles that were raised.
+/// Only with byte products: raised nibbles would overflow 16-bit sums.
 template <NumberType Type>
 constexpr bool kUnpacks = kByteProducts == ByteProducts::kAll && !Block<Type>::kIsBytes;
 

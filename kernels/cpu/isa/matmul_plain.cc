@@ -6,18 +6,19 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-// Sums, a column of the panels and one number of x fit the register file (16, or 32 for AVX-512).
+// Tile shapes for which sums, a column of the panels and a number of x fit the register file (16, or 32 with AVX-512).
 struct PlainTiles {
   static constexpr int kRows = 12 / kVecs, kWideRows = 12, kLeastWideRows = 2, kFewRows = 1;
 };
-// Columns that are summed in one go: a panel of so many stays in the second-level cache, and so do rows of x.
+// Columns that are summed at a time. A panel of that many columns stays in the second-level cache, beside kRowsInCache
+// rows of x.
 constexpr int64_t kCols = 1024, kRowsInCache = 60;
 
-// Columns between which the next panels are fetched, and bytes from one of the first panels' to that which is fetched
-// meanwhile.
+// The next panels are prefetched every kStepCols columns. kAhead is the prefetch distance in bytes within the first
+// panels.
 constexpr int64_t kStepCols = 32, kAhead = 4096;
 
-/// Columns of a panel that are loaded together: of bf16 two, which are the halves of each lane.
+/// Columns of a panel that are loaded together: two for bf16, which are the halves of each lane.
 template <NumberType Type>
 struct Columns;
 template <>
@@ -39,12 +40,12 @@ struct Columns<NumberType::kBF16> {
   }
 };
 
-/// Some columns of a tile; stride: bytes from one panel to the next.
+/// Adds the products of some columns to a tile's sums. stride: bytes between panels.
 template <NumberType Type, int MT, int V>
 QUIRE_INLINE inline void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_t cols,
                                     int64_t stride, TileSums<MT, V>& sums) {
   constexpr int kCount = Columns<Type>::kCount;
-  constexpr int64_t kLoad = kCount * Columns<Type>::kBytes;  // bytes of a row
+  constexpr int64_t kLoad = kCount * Columns<Type>::kBytes;  // bytes per row of the panel
   const auto add = [&](int64_t k, int which) QUIRE_INLINE {
     Vec w[V];
     Unrolled<V>([&](auto v) QUIRE_INLINE {
@@ -75,7 +76,7 @@ void MatmulOf(const PanelProduct& p, const float* x, int64_t x_stride) {
           const float* x_row = x + tile.row * x_stride + k0;
           NextPanels next(tile, data + kPanels * panel_bytes, cols * kColumnBytes, (cols + kStepCols - 1) / kStepCols);
           const bool fetches = tile.panels_begin && tile.index == 0;
-          TileSums<MT, V> sums = to;  // whose address nobody knows: registers
+          TileSums<MT, V> sums = to;  // a local whose address is not taken stays in registers
           for (int64_t k = 0; k < cols; k += kStepCols) {
             next.Fetch<kPanels>(panel_bytes);
             const std::byte* panel = data + k * kColumnBytes;

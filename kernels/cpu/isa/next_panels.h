@@ -4,19 +4,19 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Brings the panels behind those of a tile into the second-level cache while tiles go through these: each tile its
-/// part of them, and evenly, so that memory is never idle while there is something to compute.
+/// Prefetches the panels after those of a tile into the second-level cache while tiles use the current panels. Each
+/// tile prefetches an equal part in even steps, so that memory is never idle during computation.
 class NextPanels {
  public:
-  /// `data`: what is wanted of the first of the panels behind, `bytes` in `steps` parts of as many lines each; the
-  /// others of them are a stride apart.
+  /// `data`: the wanted `bytes` of the first of the next panels. Each tile fetches its part in `steps` steps of
+  /// equally many cache lines.
   NextPanels(const Tile& tile, const std::byte* data, int64_t bytes, int64_t steps)
       : data_(data),
         end_(tile.panels_end ? 0 : bytes),
         step_(steps == 0 ? 0 : (bytes + kLine * tile.count * steps - 1) / (kLine * tile.count * steps) * kLine),
         at_(tile.index * steps * step_) {}
 
-  /// The next part, of each of `panels` panels that are `stride` bytes apart.
+  /// Fetches the next step for each of `panels` panels, which are `stride` bytes apart.
   template <int panels>
   QUIRE_INLINE void Fetch(int64_t stride) {
     if (at_ >= end_) return;

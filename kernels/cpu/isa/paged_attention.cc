@@ -11,17 +11,17 @@ namespace quire::kernels::QUIRE_ISA {
 namespace {
 
 constexpr int kRowTile = 4;  // query rows that share one pass over a span
-constexpr int kFewRows = 8;  // that compute too little with a span to hide how long the next one takes to come
-constexpr int kColumns = 2;  // vectors that such a pass computes of each row at a time
+constexpr int kFewRows = 8;  // up to this many rows compute too briefly to hide the fetch of the next span
+constexpr int kColumns = 2;  // vectors that such a pass computes per row at a time
 
-/// The rows of one item: every query head of the kv head's group, for every query, in that order.
-/// Each row carries its running softmax: out = sum(p * v) and sum = sum(p), both relative to max.
+/// The rows of one item, ordered by query, then query head of the KV head's group. Each row has its running softmax:
+/// out = sum(p * v) and sum = sum(p), both relative to max.
 struct Rows {
   float* query;   // [num_rows, head_dim], scaled
   float* out;     // [num_rows, head_dim]
   float* max;     // [num_rows]
   float* sum;     // [num_rows]
-  float* slope;   // [num_rows] of ALiBi, or null
+  float* slope;   // [num_rows] ALiBi's slopes, or null
   float* place;   // [num_rows] the query's position
   float* scores;  // [kRowTile, padded slots of a span]
   float soft_cap;
@@ -38,18 +38,18 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
           slope + 2 * rows, p.soft_cap};
 }
 
-/// A row's query as bytes, which lie where it was as floats: its room begins with them.
+/// A row's query as bytes. They overwrite the beginning of the row's floats.
 struct RoundedQuery {
   const int8_t* bytes;  // [head_dim]
   float step;
-  int32_t total;  // of the bytes
+  int32_t total;  // sum of the bytes
 };
 
 RoundedQuery RoundedQueryAt(const float* query, int64_t dim) {
   return {reinterpret_cast<const int8_t*>(query), query[dim / 4], LoadAs<int32_t>(query + dim / 4 + 1)};
 }
 
-/// As RoundQueries does with lanes.
+/// Rounds one query to bytes, like RoundQueries for lanes.
 void RoundQuery(float* query, int64_t dim) {
   const Steps steps = StepsTo(Splat(LargestMagnitude(query, dim)), kQuerySteps);
   IntVec total = {};
@@ -65,9 +65,9 @@ void RoundQuery(float* query, int64_t dim) {
   __builtin_memcpy(query + dim / 4 + 1, &sum, sizeof(sum));
 }
 
-/// A row's weights of a span as bytes, which lie where they were as floats.
+/// A row's weights of a span as bytes. They overwrite the beginning of the row's floats.
 struct RoundedWeights {
-  const int8_t* bytes;  // [padded slots], without sign, 0 where a slot is not seen
+  const int8_t* bytes;  // [padded slots], unsigned; 0 for unseen slots
   float step;
 };
 
@@ -75,7 +75,7 @@ RoundedWeights RoundedWeightsAt(const float* weights, int64_t padded) {
   return {reinterpret_cast<const int8_t*>(weights), weights[padded / 4]};
 }
 
-/// As RoundWeights of bytes' panels does with lanes.
+/// Rounds one row's weights to bytes, like RoundWeights (byte_panels.h) for lanes.
 void RoundWeightsOfRow(float* weights, Visible visible, int64_t padded) {
   for (int64_t j = 0; j < visible.begin; ++j) weights[j] = 0;
   for (int64_t j = Most(visible.end, 0); j < padded; ++j) weights[j] = 0;
@@ -88,10 +88,10 @@ void RoundWeightsOfRow(float* weights, Visible visible, int64_t padded) {
   weights[padded / 4] = steps.size[0];
 }
 
-/// The products of R queries with the keys of C vectors, summed over the head dimension in order.
+/// acc[r][c] += products of R queries with the keys of C vectors of slots, summed over the head dimension in order.
 template <int R, int C, class T>
 QUIRE_INLINE inline void DotProducts(const Span<T>& span, int64_t vector, const float* query, Vec (&acc)[R][C]) {
-  const int64_t there = span.slots - vector * kLanes;  // less than a vector only where C is 1
+  const int64_t there = span.slots - vector * kLanes;  // less than a vector only if C is 1
   for (int64_t d = 0; d < span.dim; ++d) {
     Vec key[C];
     Unrolled<C>([&](auto c) QUIRE_INLINE {
@@ -105,7 +105,7 @@ QUIRE_INLINE inline void DotProducts(const Span<T>& span, int64_t vector, const 
   }
 }
 
-/// The same of bytes.
+/// The same with keys and queries in bytes.
 template <int R, int C>
 QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, const float* query, Vec (&acc)[R][C]) {
   RoundedQuery rounded[R];
@@ -115,7 +115,7 @@ QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, con
     Unrolled<C>([&](auto c) QUIRE_INLINE { dot[r][c] = IntVec{} - kRaised * rounded[r].total; });
   });
   for (int64_t d = 0; d < span.dim; d += 4) {
-    CellVec key[C];  // raised
+    CellVec key[C];  // plus kRaised
     Unrolled<C>([&](auto c) QUIRE_INLINE {
       const int8_t* from = &span.keys[vector + c]->number + d * span.block_size;
       key[c] = reinterpret_cast<CellVec>(LoadQuads(from, span.block_size)) ^ 0x8080;
@@ -150,7 +150,7 @@ QUIRE_INLINE inline void ScoreVectors(const Span<T>& span, int64_t vector, const
   });
 }
 
-/// The scores of all vectors that hold a visible slot.
+/// Computes the scores of all vectors that contain a visible slot.
 template <int R, class T>
 void Scores(const Span<T>& span, Visible visible, const float* query, float* scores) {
   int64_t vector = visible.begin / kLanes;
@@ -160,8 +160,8 @@ void Scores(const Span<T>& span, Visible visible, const float* query, float* sco
   for (; vector * kLanes < visible.end; ++vector) ScoreVectors<R, 1>(span, vector, query, scores);
 }
 
-/// Adds slope * (key position - query position) to the scores of one row in the vectors of `computed`; `distance` is
-/// that of slot 0 of the span.
+/// Adds slope * (key position - query position) to one row's scores in the vectors of `computed`. `distance`: the
+/// span's first position minus the query's position.
 void AddSlope(float* scores, Visible computed, float slope, float distance) {
   Vec lanes;
   for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = static_cast<float>(lane);
@@ -169,9 +169,9 @@ void AddSlope(float* scores, Visible computed, float slope, float distance) {
     Store(scores + j, MulAdd(lanes + (static_cast<float>(j) + distance), Splat(slope), Load(scores + j)));
 }
 
-/// Turns the scores of one row in the vectors of `computed` into weights relative to the new maximum; slots that the
-/// row does not see weigh nothing. (A visible slot lifts the maximum off kMasked; without one, every masked slot would
-/// weigh exp(0).) Returns the factor by which the row's earlier sum and output shrink.
+/// Turns one row's scores in the vectors of `computed` into weights relative to the new maximum; unseen slots get
+/// weight 0. Returns the factor by which the row's earlier sum and output shrink. At least one slot must be visible:
+/// otherwise the maximum could stay kMasked, and masked slots would weigh exp(0).
 float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, float* row_sum) {
   const int64_t begin = computed.begin / kLanes * kLanes, end = PadToLanes(computed.end);
   for (int64_t j = begin; j < visible.begin; ++j) scores[j] = kMasked;
@@ -191,7 +191,7 @@ float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, 
   return shrink;
 }
 
-/// One row's weights[j] *= scale of the value of slot j.
+/// weights[j] *= the scale of slot j's value, for one row.
 template <class T>
 void ScaleWeights(const Span<T>& span, Visible visible, float* weights) {
   if constexpr (!kScaled<T>) return;
@@ -202,8 +202,8 @@ void ScaleWeights(const Span<T>& span, Visible visible, float* weights) {
   }
 }
 
-/// C vectors of the head dimension of: out[r, :] = out[r, :] * shrink[r] + sum over slots j of weight[r, j] * value[j,
-/// :], in the order of j.
+/// For C vectors of the head dimension: out[r, :] = out[r, :] * shrink[r] + sum over slots j of weight[r, j] *
+/// value[j, :], in the order of j.
 template <int R, int C, class T>
 QUIRE_INLINE inline void AccumulateVectors(const Span<T>& span, Visible visible, const float* weights,
                                            const float* shrink, int64_t d, float* out) {
@@ -247,8 +247,7 @@ void Accumulate(const Span<T>& span, Visible visible, const float* weights, cons
   }
 }
 
-/// A vector of the head dimension of: out[r, :] = out[r, :] * shrink[r] + the sum over slots of weight[r, j] * value[j,
-/// :], in bytes; a slot that a row does not see weighs 0.
+/// The same for one vector of the head dimension, in bytes. Slots that a row does not see have weight 0.
 template <int R>
 QUIRE_INLINE inline void AccumulateBytes(const Span<Byte>& span, Visible slots, const float* weights,
                                          const float* shrink, int64_t d, float* out) {
@@ -270,9 +269,9 @@ QUIRE_INLINE inline void AccumulateBytes(const Span<Byte>& span, Visible slots, 
   });
 }
 
-/// Each row with the values that it sees, in the order of the slots: those that all rows see in one pass, what only
-/// some see for each of them alone. (A slot that is not seen would weigh nothing, but nothing times infinity is no
-/// number.)
+/// Accumulates for each row the values that it sees, in the order of the slots. Slots that all rows see take one pass;
+/// other slots are added for each row alone. An unseen slot must be skipped despite its weight 0, because 0 * infinity
+/// is NaN.
 template <int R, class T>
 void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights, float* shrink, float* out) {
   const auto alone = [&](int r, Visible slots) {
@@ -289,7 +288,7 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights,
   for (int r = 0; r < R; ++r) alone(r, {end, visible[r].end});
 }
 
-/// The same of bytes, in one pass.
+/// The same in bytes, in one pass.
 template <int R, class T>
 requires kInBytes<T>
 void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights, float* shrink, float* out) {
@@ -298,8 +297,8 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights,
     AccumulateBytes<R>(span, {visible[0].begin, visible[R - 1].end}, weights, shrink, d, out);
 }
 
-/// One span, whose first slot is at position `start`, for R rows, each of which sees slots of its own; a later row
-/// begins and ends no earlier.
+/// Processes one span for R rows. The span's first slot has position `start`. Row r sees visible[r]; later rows begin
+/// and end no earlier.
 template <int R, class T>
 void VisitRows(const Span<T>& span, int64_t start, const Visible* visible, const Rows& rows, int64_t row) {
   const Visible together = {visible[0].begin, visible[R - 1].end};
@@ -316,20 +315,20 @@ void VisitRows(const Span<T>& span, int64_t start, const Visible* visible, const
   AccumulateSeen<R, T>(span, visible, rows.scores, shrink, rows.out + row * span.dim);
 }
 
-/// Where some of an item's rows stand.
+/// A run of consecutive queries of one sequence among an item's rows.
 struct Place {
-  int64_t group;           // query heads of the kv head
-  int64_t first_row;       // of the first query
-  int64_t num_queries;     // that follow each other
-  int64_t first_position;  // of the first query
+  int64_t group;           // query heads of the KV head
+  int64_t first_row;       // row of the first query's first head
+  int64_t num_queries;     // consecutive queries
+  int64_t first_position;  // position of the first query
   int64_t window;
 };
 
-/// The place's rows with the span whose first slot is at position `start`.
+/// Processes the span whose first slot has position `start` for the place's rows.
 template <class T>
 void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Rows& rows) {
-  // Query i sees slots [i - to_window, i + to_end) of the span: none where it stands before it, or it before its
-  // window.
+  // Query i sees slots [i - to_window, i + to_end) of the span. It sees none if it precedes the span, or if its window
+  // begins after the span.
   const int64_t to_end = place.first_position + 1 - start, to_window = place.window - to_end;
   const int64_t begin = Most(1 - to_end, 0), end = Least(place.num_queries, span.slots + to_window);
   Visible visible[kRowTile];
@@ -345,7 +344,7 @@ void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Row
   }
 }
 
-/// The place's rows with a sequence's slots from `start`, the first of a span, to `past_last`.
+/// Processes a sequence's slots from `start` (the first slot of a span) to `past_last` for the place's rows.
 template <class T>
 void VisitSlots(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head, const Place& place, int64_t start,
                 int64_t past_last, const Rows& rows) {
@@ -379,7 +378,8 @@ void EachRow(const PagedAttentionParams& p, const AttentionItem& item, const Use
   }
 }
 
-/// A row meets the same slots in the same spans whoever shares them with it: results do not depend on members.
+/// A row visits the same slots in the same spans whatever rows share them, so results do not depend on the other
+/// members.
 template <class T>
 void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   const int64_t dim = p.cache.head_dim;

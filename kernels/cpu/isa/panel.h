@@ -4,31 +4,32 @@
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
 
-// What products of plain and of quantised weights share: the sums of a tile, the order of tiles.
+// Shared by plain and quantised products: the sums of a tile and the order of tiles.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Vectors that hold one number of every row of a panel.
+/// Vectors per column of a panel: kPanelRows numbers, one for each row.
 inline constexpr int kVecs = kPanelRows / kLanes;
 static_assert(kPanelRows % kLanes == 0);
 
-/// Panels that share each number of x where many rows do: where a panel is one vector, loading x would take longer than
-/// multiplying it.
+/// Panels per tile when x has many rows. If a panel is one vector wide, two panels share each load of x, because
+/// loading x would take longer than multiplying.
 inline constexpr int kWidePanels = kVecs == 1 ? 2 : 1;
 
-/// Panels that go together where few rows of x have a chain of additions each: four take as long as memory does.
+/// Panels per tile when x has few rows. Four vectors of sums keep up with memory, as each row is one chain of
+/// additions.
 inline constexpr int kFewRowsPanels = kVecs < 4 ? 4 / kVecs : 1;
 
-/// The sums of MT rows of x with V vectors of panels' rows, in registers from y's numbers so far to y. Each of them is
-/// one chain of additions along the columns, whatever the tile's shape: so a result is independent of the batch.
+/// The sums of MT rows of x with V vectors of panel rows, in registers between Load from y and Store to y. Each sum is
+/// one chain of additions along the columns, whatever the tile's shape, so results do not depend on the batch.
 template <int MT, int V>
 struct TileSums {
-  static constexpr int64_t kRows = V * kLanes;  // of weights
+  static constexpr int64_t kRows = V * kLanes;  // rows of the weight
   Vec sum[MT][V];
 
   void Clear() {
     Unrolled<MT>([&](auto i) QUIRE_INLINE { Unrolled<V>([&](auto v) QUIRE_INLINE { sum[i][v] = Vec{}; }); });
   }
-  // count: the panels' rows that there are, 1..kRows.
+  // count: the number of existing panel rows, 1..kRows.
   void Load(const float* y, int64_t y_stride, int64_t count) {
     for (int i = 0; i < MT; ++i, y += y_stride) {
       float row[kRows] = {};
@@ -38,7 +39,7 @@ struct TileSums {
   }
   void Store(float* y, int64_t y_stride, int64_t count) const {
     for (int i = 0; i < MT; ++i, y += y_stride) {
-      float row[kRows];  // sums whose address is taken would not stay in registers
+      float row[kRows];  // taking the address of `sum` would force it out of the registers
       float* to = count == kRows ? y : row;
       for (int v = 0; v < V; ++v) QUIRE_ISA::Store(to + v * kLanes, sum[i][v]);
       if (to == row) __builtin_memcpy(y, row, static_cast<unsigned long>(count) * sizeof(float));
@@ -46,15 +47,15 @@ struct TileSums {
   }
 };
 
-/// One of the tiles that go through the same panels one after another.
+/// A tile: some rows of x and some panels. Tiles with the same panels are visited one after another.
 struct Tile {
-  int64_t row, panel;             // the first of its rows of x, and of its panels
-  int64_t index, count;           // among those tiles
-  bool panels_begin, panels_end;  // no panels come before these, or behind them
+  int64_t row, panel;             // first row of x, first panel
+  int64_t index, count;           // position and number of the tiles that share these panels
+  bool panels_begin, panels_end;  // true for the first and the last panels of the product
 };
 
-/// Adds to y, or begins it with, what rows [m0, m1) of x and some panels make of some columns, in tiles of about as
-/// many rows each, `most` at most.
+/// Adds (or, with `begins`, assigns) to y the products of rows [m0, m1) of x with some panels for some columns. Cuts
+/// the rows into tiles of about equal size, at most `most` rows each.
 template <int most, int panels, class Add>
 void AddTiles(const PanelProduct& p, bool begins, int64_t m0, int64_t m1, int64_t panel, const Add& add) {
   const int64_t columns = Least(panels * kPanelRows, p.weight.rows - panel * kPanelRows);
@@ -75,10 +76,9 @@ void AddTiles(const PanelProduct& p, bool begins, int64_t m0, int64_t m1, int64_
   }
 }
 
-/// Adds some columns of the product to y, or begins y with them. Cuts x into blocks of rows that stay in the
-/// second-level cache, goes through all panels for each of them and, for each panel, through tiles of Shape::kRows at
-/// most; or, for each kWidePanels, of kWideRows, if there are kLeastWideRows of them; or, for each kFewRowsPanels, of
-/// all, if they are kFewRows at most. add(tile, sums) adds to the sums of a tile.
+/// Adds (or, with `begins`, assigns) to y the products for some columns; add(tile, sums) adds a tile's products to its
+/// sums. Cuts x into blocks of rows that stay in the second-level cache, and visits all panels for each block. Tiles
+/// have up to kRows rows; from kLeastWideRows rows on kWidePanels by kWideRows; up to kFewRows rows kFewRowsPanels.
 template <class Shape, class Add>
 void ForTiles(const PanelProduct& p, bool begins, int64_t rows_in_cache, const Add& add) {
   for (int64_t m0 = 0; m0 < p.m; m0 += rows_in_cache) {

@@ -2,27 +2,27 @@
 
 #include "kernels/cpu/isa/panel.h"
 
-// A block of a panel of quantised weights.
+// Access to a block (32 columns) of a panel of quantised weights.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The same block of one panel or several.
+/// The same block in one or several panels.
 struct PanelBlocks {
   static constexpr bool kUnpacked = false;
 
   const std::byte* data;
-  int64_t stride;  // bytes from one panel to the next
+  int64_t stride;  // bytes between panels
 
   const std::byte* OfVector(int v) const { return data + v / kVecs * stride; }
 };
 
-/// The same with the weights of all panels as products take them: [step][vector].
+/// The same blocks with their weights also unpacked for products: cells [step][vector].
 struct UnpackedBlocks : PanelBlocks {
   static constexpr bool kUnpacked = true;
 
   const std::byte* cells;
 };
 
-/// Where things are in a block of a panel: 32 columns of 16 rows (packed_weight.h).
+/// The layout of a block of a panel: 32 columns of 16 rows (packed_weight.h).
 template <NumberType Type>
 struct Block {
   static constexpr bool kHasMinimum = Type == NumberType::kQ4_1;
@@ -30,14 +30,14 @@ struct Block {
   static constexpr int64_t kHeadBytes = (kHasMinimum ? 4 : 2) * kPanelRows;
   static constexpr int64_t kBytes = kHeadBytes + (kIsBytes ? kQuantBlock : kQuantBlock / 2) * kPanelRows;
 
-  /// The integers of eight columns, or of four of them if they are bytes: part 0 or 1.
+  /// The integers of eight columns (nibbles), or of four of them (bytes; part 0 or 1).
   static CellVec Cell(const PanelBlocks& blocks, int group, int part, int v) {
     const int at = kIsBytes ? 2 * group + part : group;
     return LoadAs<CellVec>(blocks.OfVector(v) + kHeadBytes +
                            (at * kVecs + v % kVecs) * static_cast<int>(sizeof(CellVec)));
   }
 
-  /// The scales of rows, which come first, or their minima, which come next: part 0 or 1.
+  /// The scales of the rows (part 0) or their minima (part 1).
   static Vec Head(const PanelBlocks& blocks, int part, int v) {
     return HalfToFloat(
         LoadAs<ShortVec>(blocks.OfVector(v) + 2 * kPanelRows * part + v % kVecs * static_cast<int>(sizeof(ShortVec))));

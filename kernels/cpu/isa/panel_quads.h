@@ -2,14 +2,14 @@
 
 #include "kernels/cpu/isa/block_sums.h"
 
-// A block of panels as products of bytes take it.
+// Iterates over a block of panels for products of bytes.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Four columns of every row, in a vector of a block's kQuads for each of kVecs.
+/// Quads per block. A quad is four columns of every row, one byte each, in kVecs vectors.
 inline constexpr int kQuads = kQuantBlock / 4;
 
-/// Calls use(quad, w) for each of a block's quads of columns, in the order of x; w[V]: those of all rows, bytes without
-/// sign.
+/// Calls use(quad, w) for each quad of the block, in the order of x. w[V] holds the quad's unsigned bytes for all
+/// rows.
 template <NumberType Type, int V, class Use>
 QUIRE_INLINE inline void ForQuads(const PanelBlocks& blocks, const Use& use) {
   Unrolled<kQuantBlock / 8>([&](auto group) QUIRE_INLINE {
@@ -39,12 +39,12 @@ QUIRE_INLINE inline void ForQuads(const UnpackedBlocks& blocks, const Use& use) 
   });
 }
 
-/// Writes a block's quads of nibbles as bytes, lifted (kLift): [quad][V].
+/// Writes a block's nibbles as bytes, plus kLift: [quad][V].
 template <NumberType Type, int V>
 QUIRE_INLINE inline void UnpackQuads(const PanelBlocks& blocks, std::byte* to) {
   ForQuads<Type, V>(blocks, [&](int quad, const CellVec(&w)[V]) QUIRE_INLINE {
     Unrolled<V>([&](auto v) QUIRE_INLINE {
-      const CellVec lifted = w[v] + kLift<Type> * 0x0101;  // without a carry from byte to byte
+      const CellVec lifted = w[v] + kLift<Type> * 0x0101;  // no byte overflows into the next one
       __builtin_memcpy(to + (quad * V + v) * static_cast<int>(sizeof(CellVec)), &lifted, sizeof(CellVec));
     });
   });

@@ -1,4 +1,4 @@
-// Instructions of the products without their loads, stores and everything around them.
+// Measures the instructions of products without loads, stores and loop overhead.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
@@ -7,10 +7,10 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-constexpr int kChains = 10;  // independent sums: more than an instruction's latency times how many begin in a cycle
+constexpr int kChains = 10;  // independent sums: more than an instruction's latency times its throughput per cycle
 
-/// Calls add(sum, operand) in chains; the operand is new to the compiler each time, so that nothing is computed once
-/// only.
+/// Calls add(sum, operand) on kChains independent sums. The compiler treats the operand as new each time, so that it
+/// repeats every operation.
 template <class SumVec, class Operand, class Add>
 void Chains(int64_t rounds, Operand operand, const Add& add) {
   SumVec sum[kChains] = {};

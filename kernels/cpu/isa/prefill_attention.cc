@@ -1,4 +1,4 @@
-// Attention of many rows to one sequence: rows are lanes, and scores and outputs are blocked products.
+// Attention with many rows of one sequence: each lane is a row; scores and outputs are blocked products.
 #include "kernels/cpu/isa/byte_panels.h"
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/kv_form.h"
@@ -11,16 +11,16 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-/// Numbers of a panel in a tile: its sums, a vector of rows each, those rows and one number fit the register file (16,
-/// or 32 for AVX-512).
+/// Numbers of a panel per tile. Their sums (each a vector of rows), the rows and one number fit the register file (16,
+/// or 32 with AVX-512).
 constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
-/// Likewise of bytes; without instructions for them they are split into two vectors.
+/// The same for bytes. Without byte instructions, each vector of bytes is split into two.
 constexpr int kTileBytes = kByteProducts == ByteProducts::kAll ? kTileNumbers : kLanes == 16 ? 6 : 4;
-constexpr int64_t kManyRows = 16;            // that are worth the widening
-static_assert(kManyRows <= kAttentionTile);  // fewer fit the scratch of an item of few, whatever the heads are
+constexpr int64_t kManyRows = 16;            // from this many rows on, widening pays
+static_assert(kManyRows <= kAttentionTile);  // fewer rows fit the scratch of small items
 
-/// Which slots of a span the rows of a block see: row r those in [begin[r], end[r]), all rows those in `all`, some of
-/// them those in `any`.
+/// The slots of a span that the rows of a block see: row r sees [begin[r], end[r]), all rows see `all`, and at least
+/// one row sees each slot of `any`.
 template <int V>
 struct Sight {
   IntVec begin[V], end[V];
@@ -32,7 +32,7 @@ struct Sight {
   }
 };
 
-/// Of a span of `slots` slots whose first one is at position `start`.
+/// Computes the Sight for a span of `slots` slots whose first slot has position `start`.
 template <int V>
 Sight<V> SightOf(const RowBlock& block, int64_t start, int64_t slots, int64_t window) {
   Sight<V> sight;
@@ -62,7 +62,7 @@ void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, c
   }
 }
 
-/// The same of bytes, with the scales of queries and keys.
+/// The same with bytes, times the scales of queries and keys.
 template <int V>
 void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, const BytePanels& panels) {
   for (int64_t slot = slots.begin; slot < slots.end; slot += kTileBytes) {
@@ -82,7 +82,7 @@ void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, c
   }
 }
 
-/// What joins the products of queries and keys: scales of the keys where they are not in yet, the cap, the slopes.
+/// Adjusts scores: multiplies by the keys' scales if still missing, applies the soft cap, adds ALiBi's slopes.
 template <class T, class PanelsOf>
 void AdjustScores(const PagedAttentionParams& p, const RowBlock& block, int64_t start, Visible slots,
                   const PanelsOf& panels) {
@@ -101,7 +101,7 @@ void AdjustScores(const PagedAttentionParams& p, const RowBlock& block, int64_t 
   }
 }
 
-/// Scores or weights of slots that a row does not see become `masked`.
+/// Sets the scores or weights of slots that a row does not see to `masked`.
 template <int V>
 void Mask(const Sight<V>& sight, Visible slots, float masked, float* scores) {
   for (int64_t slot = slots.begin; slot < slots.end; ++slot) {
@@ -112,16 +112,16 @@ void Mask(const Sight<V>& sight, Visible slots, float masked, float* scores) {
   }
 }
 
-/// Turns the scores of a vector of rows into weights relative to the new maximum of each row, and returns the factor by
-/// which the rows' earlier sums and outputs shrink. Weights are summed as a vector of slots would be in each lane, and
-/// then its lanes (Sum).
+/// Turns the scores of a vector of rows into weights relative to each row's new maximum. Returns the factors by which
+/// the rows' earlier sums and outputs shrink. Sums weights in the same order as the code for few rows: per lane of a
+/// vector of slots, then across the lanes (Sum).
 template <class T, class PanelsOf>
 Vec Reweigh(const RowBlock& block, int64_t at, Visible slots, const PanelsOf& panels) {
   float* const weights = panels.weights + at;
   const Vec before = Load(block.max + at);
   Vec max = before;
   for (int64_t slot = slots.begin; slot < slots.end; ++slot) max = Max(Load(weights + slot * kBlockRows), max);
-  const Vec base = Max(max, Splat(kMasked / 2));  // a row that has seen nothing yet weighs nothing
+  const Vec base = Max(max, Splat(kMasked / 2));  // a row that has seen no slot yet gets weights 0
   Vec lanes[kLanes];
   for (int lane = 0; lane < kLanes; ++lane) {
     Vec sum = {};
@@ -143,8 +143,8 @@ Vec Reweigh(const RowBlock& block, int64_t at, Visible slots, const PanelsOf& pa
   return shrink;
 }
 
-/// out = out * shrink + the sum over slots of weight * value, in the order of the slots. (A slot that is not seen would
-/// add nothing, but nothing times infinity is no number.)
+/// out = out * shrink + sum over slots of weight * value, in the order of the slots. Unseen slots are skipped despite
+/// their weight 0, because 0 * infinity is NaN.
 template <int V>
 void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const Panels& panels,
                 const Vec (&shrink)[V]) {
@@ -169,7 +169,7 @@ void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const
   }
 }
 
-/// The same of bytes, where slots that are not seen weigh 0.
+/// The same with bytes. Unseen slots have weight 0.
 template <int V>
 void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const BytePanels& panels,
                 const Vec (&shrink)[V]) {
@@ -192,7 +192,7 @@ void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const
   }
 }
 
-/// One block of rows with one span, whose first slot is at position `start`.
+/// Processes one span, whose first slot has position `start`, for one block of rows.
 template <class T, class PanelsOf>
 void VisitBlock(const PagedAttentionParams& p, const RowBlock& block, int64_t start, int64_t window,
                 const Span<T>& span, const PanelsOf& panels) {
@@ -213,7 +213,7 @@ int64_t NumRows(const PagedAttentionParams& p, const AttentionItem& item) {
   return (p.head_start[item.kv_head + 1] - p.head_start[item.kv_head]) * item.members->num_queries;
 }
 
-/// Rows of an item at the most, in whole blocks.
+/// The most blocks of rows of an item.
 int64_t MostBlocks(const PagedAttentionParams& p) {
   return (Most(kPrefillRows, p.num_heads) + kBlockRows - 1) / kBlockRows;
 }
@@ -227,8 +227,8 @@ auto PanelsFor(float* scratch, int64_t dim, int64_t padded_slots) {
   }
 }
 
-/// A row meets the same slots in the same spans, and sums what it makes of them in the same order, as in an item of few
-/// rows: results do not depend on who comes along.
+/// A row visits the same slots in the same spans and sums in the same order as in an item with few rows, so results do
+/// not depend on the other rows.
 template <class T>
 void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   const int64_t dim = p.cache.head_dim, rows = NumRows(p, item), num_blocks = (rows + kBlockRows - 1) / kBlockRows;

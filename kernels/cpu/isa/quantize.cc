@@ -1,4 +1,4 @@
-// Rounds rows of x to integers, 32 numbers to a scale.
+// Rounds rows of x to integers with one scale per 32 numbers.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/rounding.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 void Store(const int16_t* block, int16_t* to) { __builtin_memcpy(to, block, kQuantBlock * sizeof(int16_t)); }
 
-/// In the order of the weight's quads.
+/// Stores bytes in the order of the weights' quads.
 void Store(const int16_t* block, int8_t* to) {
   const SignedBytes16 order = {0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15};
   for (int i = 0; i < kQuantBlock; i += 16) {
@@ -18,7 +18,7 @@ void Store(const int16_t* block, int8_t* to) {
   }
 }
 
-/// A scale whose products with kRounder, which has two bits, are exact.
+/// Clears the scale's two lowest bits, so that its product with kRounder (two significant bits) is exact.
 float Shortened(float scale) {
   uint32_t bits;
   __builtin_memcpy(&bits, &scale, sizeof(bits));
@@ -36,7 +36,7 @@ void QuantizeRow(const float* x, const IntegerRows<T>& to) {
   for (int64_t block = 0; block < to.cols / kQuantBlock; ++block, x += kQuantBlock, values += kQuantBlock) {
     const float most = LargestMagnitude(x, kQuantBlock), whole = most / kMostInteger;
     const float scale = kBytes ? Shortened(whole) : whole;
-    if (!(scale > kLeast && most < kGreatest)) {  // nothing, or nothing that integers can say: 0 or NaN
+    if (!(scale > kLeast && most < kGreatest)) {  // too small or not representable: 0 or NaN
       __builtin_memset(values, 0, kQuantBlock * sizeof(T));
       to.begins[block] = kBegin<T>;
       to.scales[block] = to.lifts[block] = to.sums[block] = scale <= kLeast ? 0.0f : __builtin_nanf("");

@@ -4,25 +4,26 @@
 #include "kernels/cpu/isa/next_panels.h"
 #include "kernels/cpu/isa/panel_block.h"
 
-// What the products of quantised weights with 16-bit and with 8-bit x share: the walk over blocks.
+// The loop over blocks that quantised products with 16-bit and 8-bit x share.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Blocks that are summed in one go: a panel of so many stays in the second-level cache, and so do rows of x.
+/// Blocks that are summed at a time. A panel of that many blocks stays in the second-level cache, beside kRowsInCache
+/// rows of x.
 inline constexpr int64_t kBlocks = 32, kRowsInCache = 120;
-/// Sums, integer sums, the weights of some columns and a number of x fit the register file (16, or 32 for AVX-512).
-/// A block's sums begin anew, so that few rows have chains enough.
+/// Tile shapes for which sums, integer sums, the weights of some columns and a number of x fit the register file (16,
+/// or 32 with AVX-512). Few rows need no special shape, because each block starts new chains of additions.
 struct IntegerTiles {
   static constexpr int kRows = 8 / kVecs, kWideRows = 6, kLeastWideRows = 6, kFewRows = 0;
 };
-/// Rows of x for which nibbles are unpacked once, instead of in each tile. (Bytes are not: what they are unpacked to
-/// takes as long to load.)
+/// From this many rows of x on, nibbles are unpacked once instead of in each tile. Bytes are never unpacked, because
+/// loading the unpacked form would take as long.
 inline constexpr int64_t kLeastUnpackedRows = 24;
 
-/// Blocks from one of the first panels to that which is fetched meanwhile. Later panels were fetched before.
+/// Prefetch distance in blocks within the first panels. NextPanels has prefetched later panels.
 inline constexpr int64_t kAhead = 8;
 
-/// Calls add(row, block, panels' blocks, sums) for every block of every panel with every tile of x. Where `unpacks`,
-/// unpack.operator()<V>(panels' blocks, room) writes `unpacked_bytes` for each vector of a block before.
+/// Calls add(row, block, panels' blocks, sums) for every block of every panel with every tile of x. If `unpacks`,
+/// first calls unpack.operator()<V>(panels' blocks, room), which writes `unpacked_bytes` per vector of a block.
 template <NumberType Type, bool unpacks, int unpacked_bytes, class Unpack, class Add>
 void ForBlocks(const PanelProduct& p, const Unpack& unpack, const Add& add) {
   constexpr int64_t kBytes = Block<Type>::kBytes;
@@ -56,7 +57,7 @@ void ForBlocks(const PanelProduct& p, const Unpack& unpack, const Add& add) {
   }
 }
 
-/// Calls run.template operator()<type>() for a packed, quantised type that is known only now.
+/// Calls run.template operator()<type>() for a packed, quantised type known only at run time.
 template <class Run>
 void WithType(NumberType type, const Run& run) {
   switch (type) {

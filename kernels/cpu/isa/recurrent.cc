@@ -1,5 +1,5 @@
-// The inner parts of layers that keep a state: convolutions along the tokens, the gated delta rule, state spaces, and
-// gates.
+// The inner parts of layers with a recurrent state: convolutions along the tokens, the gated delta rule, state spaces,
+// and gates.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/recurrent_table.h"
 #include "kernels/cpu/isa/state_bytes.h"
@@ -10,10 +10,10 @@ namespace quire::kernels::QUIRE_ISA {
 namespace {
 
 constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
-/// Columns of a head's state that are computed together: with a key_dim of 128 they stay in the first cache.
+/// Columns of a head's state that are computed together. With a key_dim of 128 they stay in the first-level cache.
 constexpr int64_t kPanelVecs = 4, kPanel = kPanelVecs * kLanes;
 
-/// The first `count` floats, zeros above.
+/// Loads up to `count` floats; the other lanes are 0.
 Vec LoadUpTo(const float* p, int64_t count) { return count < kLanes ? LoadPart(p, count) : Load(p); }
 
 void StoreUpTo(float* p, Vec v, int64_t count) {
@@ -22,7 +22,7 @@ void StoreUpTo(float* p, Vec v, int64_t count) {
 
 Vec Sigmoid(Vec x) { return 1.0f / (Exp(-x) + 1.0f); }
 
-/// kPanelVecs vectors of numbers, of which the first `count` are there.
+/// kPanelVecs vectors of columns, of which the first `count` exist.
 struct Panel {
   Vec part[kPanelVecs] = {};
 
@@ -36,7 +36,7 @@ struct Panel {
   }
 };
 
-/// Two sums of every column, of even and of odd rows, so that no addition waits for the one before it.
+/// Two sums per column, of even and of odd rows, so that additions need not wait for each other.
 struct ColumnSums {
   Panel even, odd;
 
@@ -47,7 +47,7 @@ struct ColumnSums {
   }
 };
 
-/// S^T k of the panel's columns. `state` is [key_dim, kPanel].
+/// Returns S^T k for the panel's columns. `state` is [key_dim, kPanel].
 Panel Recall(const float* state, const float* key, int64_t key_dim) {
   ColumnSums sums;
   for (int64_t i = 0; i < key_dim; ++i) {
@@ -59,7 +59,7 @@ Panel Recall(const float* state, const float* key, int64_t key_dim) {
   return sums.Total();
 }
 
-/// S = decay * S + k d^T, and S^T q of that.
+/// Sets S = decay * S + k d^T and returns S^T q of the new S.
 Panel Learn(float* state, const float* query, const float* key, const Panel& change, float decay, int64_t key_dim) {
   ColumnSums sums;
   for (int64_t i = 0; i < key_dim; ++i) {
@@ -90,7 +90,7 @@ struct StatePanel {
         first(panel * kPanel),
         count(Least(kPanel, values - first)) {}
 
-  /// Into [key_dim, kPanel], with zeros beside the columns that are there.
+  /// Reads the panel into [key_dim, kPanel]; columns past `count` are 0.
   void Read(float* scratch) const {
     __builtin_memset(scratch, 0, static_cast<unsigned long>(key_dim * kPanel) * sizeof(float));
     for (int64_t i = 0; i < key_dim; ++i) ReadState(state, sequence, Place(i), count, scratch + i * kPanel);
@@ -98,7 +98,7 @@ struct StatePanel {
   void Write(const float* scratch) const {
     for (int64_t i = 0; i < key_dim; ++i) WriteState(state, sequence, Place(i), count, scratch + i * kPanel);
   }
-  /// Where row i is, in bytes.
+  /// The byte offset of row i in the state.
   int64_t Place(int64_t i) const { return ((head * key_dim + i) * value_dim + first) * kFloatBytes; }
 };
 
@@ -107,7 +107,7 @@ int64_t ConvPanels(const CausalConvParams& p) { return (p.channels + kLanes - 1)
 void CausalConvPanel(const CausalConvParams& p, int64_t sequence, int64_t panel) {
   const int64_t first = panel * kLanes, count = Least(kLanes, p.channels - first), past = p.taps - 1;
   const auto place = [&](int64_t i) { return (i * p.channels + first) * kFloatBytes; };
-  Vec weight[kMaxTaps] = {}, in[kMaxTaps] = {};  // the oldest first
+  Vec weight[kMaxTaps] = {}, in[kMaxTaps] = {};  // oldest first
   for (int64_t i = 0; i < p.taps; ++i) weight[i] = LoadUpTo(p.weight + i * p.channels + first, count);
   const Vec bias = p.bias == nullptr ? Vec{} : LoadUpTo(p.bias + first, count);
   for (int64_t i = 0; i < past; ++i) {

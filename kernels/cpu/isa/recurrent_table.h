@@ -9,13 +9,13 @@
 
 namespace quire::kernels {
 
-/// The vectorised inner parts of ops that only some models' layers have, compiled once per instruction set, as
-/// IsaTable. Ranges, panels and heads are independent of each other.
+/// The vectorised inner parts of ops that only layers with a recurrent state need, compiled once per instruction set
+/// like IsaTable. Ranges, panels and heads are independent of each other.
 struct RecurrentTable {
-  int64_t (*conv_panels)(const CausalConvParams&);  // of a sequence
+  int64_t (*conv_panels)(const CausalConvParams&);  // panels per sequence
   void (*causal_conv)(const CausalConvParams&, int64_t sequence, int64_t panel);
-  int64_t (*state_panels)(int64_t value_dim);  // of a sequence and a value head
-  int64_t (*state_scratch)(int64_t key_dim);   // floats, of a panel
+  int64_t (*state_panels)(int64_t value_dim);  // panels per sequence and value head
+  int64_t (*state_scratch)(int64_t key_dim);   // floats per panel
   void (*gated_delta)(const GatedDeltaParams&, int64_t sequence, int64_t head, int64_t panel, float* scratch);
   void (*state_space)(const StateSpaceParams&, int64_t sequence, int64_t head, int64_t panel, float* scratch);
   void (*gated_norm)(const GatedNormParams&, int64_t row_begin, int64_t row_end);
@@ -33,7 +33,7 @@ namespace avx512 {
 const RecurrentTable& Recurrent();
 }
 
-/// Of the instruction set of ActiveTable().
+/// The table for the instruction set of ActiveTable().
 const RecurrentTable& ActiveRecurrentTable();
 
 }  // namespace quire::kernels

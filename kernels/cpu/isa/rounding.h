@@ -2,31 +2,31 @@
 
 #include "kernels/cpu/isa/vec.h"
 
-// What rounding floats to integers of a shared scale needs.
+// Helpers for rounding floats to integers with a shared scale.
 namespace quire::kernels::QUIRE_ISA {
 
-/// What signed bytes are raised by where products take bytes without sign.
+/// The offset that makes signed bytes unsigned, for products that take unsigned bytes.
 inline constexpr int32_t kRaised = 128;
 inline constexpr int32_t kRounderBits = 0x4b400000;
 static_assert(__builtin_bit_cast(float, kRounderBits) == kRounder);
 
-/// What integer sums of x in T begin with where there is nothing to take away (IntegerRows).
+/// The start value of integer sums with x of type T when there is no offset to cancel (IntegerRows).
 template <class T>
 inline constexpr int32_t kBegin = sizeof(T) == 1 ? kRounderBits : 0;
 
-/// The nearest integers; |v| < 2^22.
+/// Rounds to the nearest integers; requires |v| < 2^22.
 inline IntVec RoundToInts(Vec v) {
   return reinterpret_cast<IntVec>(v + kRounder) - reinterpret_cast<IntVec>(Splat(kRounder));
 }
 
-/// The larger magnitude of either, in each lane; NaN where one of them is, and else infinite. (As integers such bits
-/// are in that order.)
+/// The larger magnitude of each lane. NaN wins over infinity, infinity over numbers: as integers, the bits have this
+/// order.
 inline Vec LargerMagnitude(Vec a, Vec b) {
   const IntVec left = reinterpret_cast<IntVec>(a) & 0x7fffffff, right = reinterpret_cast<IntVec>(b) & 0x7fffffff;
   return reinterpret_cast<Vec>(left > right ? left : right);
 }
 
-/// The largest magnitude of whole vectors of numbers.
+/// The largest magnitude of `count` numbers, a multiple of kLanes.
 inline float LargestMagnitude(const float* numbers, int64_t count) {
   Vec largest = {};
   for (int64_t i = 0; i < count; i += kLanes) largest = LargerMagnitude(Load(numbers + i), largest);
@@ -36,19 +36,19 @@ inline float LargestMagnitude(const float* numbers, int64_t count) {
   return most;
 }
 
-/// Whole steps in which numbers are told: `of_one` of them are as much as 1, and `size` is what each stands for.
+/// A quantisation step: `of_one` steps make 1.0, and `size` is the value of one step.
 struct Steps {
   Vec of_one, size;
 };
 
-/// With `count` steps to the largest magnitude. Where that is not finite steps are of no finite size; where it is too
-/// small for a factor, and where it is 0, all numbers are 0.
+/// Steps such that `count` of them make the largest magnitude. If that is not finite, neither is `size`. If it is 0 or
+/// too small for a finite factor, all numbers round to 0.
 inline Steps StepsTo(Vec largest, float count) {
   const Vec of_one = count / largest;
   return {of_one < Splat(__builtin_inff()) ? of_one : Vec{}, largest / count};
 }
 
-/// How far numbers reach, and whether all of them are finite.
+/// Accumulates the largest magnitude of vectors, and whether all numbers are finite.
 class Extent {
  public:
   void Take(Vec v) {
@@ -56,9 +56,9 @@ class Extent {
     spoilt_ += v - v;
   }
 
-  /// The largest magnitude of those taken.
+  /// The largest magnitude of the vectors taken.
   float most() const { return MaxLane(largest_); }
-  /// NaN when one of them was infinity or NaN, else 0: added to a scale it spoils all that the scale stands for.
+  /// NaN if a number was infinite or NaN, else 0. Added to a scale, it marks all values of this scale as broken.
   float spoilt() const { return Sum(spoilt_); }
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 typedef float Quad __attribute__((vector_size(16)));
 
-/// Exchanges rows and columns of four by four numbers.
+/// Transposes a 4 x 4 matrix.
 inline void Transpose(Quad (&rows)[4]) {
   typedef int QuadIndex __attribute__((vector_size(16)));
   const QuadIndex low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, left = {0, 1, 4, 5}, right = {2, 3, 6, 7};

@@ -3,24 +3,24 @@
 #include "kernels/cpu/isa/table.h"
 #include "kernels/cpu/isa/vec.h"
 
-// Rows of attention as lanes.
+// Blocks of attention rows in which each lane is a row.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Vectors of rows that share every number of a key or value that is loaded.
+/// Vectors of rows that share each loaded number of a key or value.
 inline constexpr int kRowVectors = kLanes == 16 ? 3 : 2;
 inline constexpr int64_t kBlockRows = int64_t{kRowVectors} * kLanes;
 
-/// Rows that meet keys and values together, a lane each. A row is a query and one of the query heads that the kv head
-/// serves, ordered by query; lanes beyond the last row repeat it.
+/// A block of rows that visit keys and values together, one row per lane. A row is a query with one query head of the
+/// KV head; rows are ordered by query. Lanes beyond the last row repeat it.
 struct RowBlock {
   float* query;          // [head_dim, kBlockRows], scaled
-  float* out;            // [head_dim, kBlockRows] sum of weight * value
+  float* out;            // [head_dim, kBlockRows] sum of weight * value, relative to max
   float* max;            // [kBlockRows]
-  float* sum;            // [kBlockRows] of weights, which as `out` are relative to max
-  float* slope;          // [kBlockRows] of ALiBi
-  float* step;           // [kBlockRows] of the query's bytes, if it is made of them
+  float* sum;            // [kBlockRows] sum of weights, relative to max
+  float* slope;          // [kBlockRows] ALiBi's slopes
+  float* step;           // [kBlockRows] value of one step of the query's bytes; only for byte products
   int32_t* place;        // [kBlockRows] the query's position
-  int64_t first, count;  // of the item's rows
+  int64_t first, count;  // rows of the item
 };
 
 inline int64_t FloatsOfBlock(int64_t dim) { return (2 * dim + 5) * kBlockRows; }
@@ -41,10 +41,10 @@ inline RowBlock CarveBlock(float* scratch, int64_t dim, int64_t index, int64_t r
           Least(kBlockRows, rows - first)};
 }
 
-/// Rows of the queries become lanes, which have seen nothing yet.
+/// Loads the block's queries into lanes and starts their softmax.
 void BeginBlock(const PagedAttentionParams& p, const AttentionItem& item, const RowBlock& block);
 
-/// Lanes become rows of the result.
+/// Writes the lanes to the rows of the result.
 void EndBlock(const PagedAttentionParams& p, const AttentionItem& item, const RowBlock& block);
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -3,10 +3,10 @@
 #include "kernels/cpu/isa/row_block.h"
 #include "kernels/cpu/isa/unrolled.h"
 
-// Sums of products of rows, which are lanes, with numbers that all rows share.
+// Sums of products of rows (one per lane) with numbers that all rows share.
 namespace quire::kernels::QUIRE_ISA {
 
-/// acc[s, v] += numbers[k, s] * rows[k, v] for k in order, where seen(k, v, sum so far, sum with k) says which it is.
+/// acc[s, v] += numbers[k, s] * rows[k, v] for k in order. seen(k, v, sum without k, sum with k) selects the new sum.
 template <int S, int V, class Seen>
 QUIRE_INLINE inline void AddProducts(const float* numbers, int64_t stride, const float* rows, int64_t begin,
                                      int64_t end, const Seen& seen, Vec (&acc)[S][V]) {
@@ -20,7 +20,7 @@ QUIRE_INLINE inline void AddProducts(const float* numbers, int64_t stride, const
   }
 }
 
-/// acc[s, v] += the products of quads of bytes: numbers[k, s] with sign, rows[k, v] without.
+/// acc[s, v] += the products of quads of bytes: signed numbers[k, s], unsigned rows[k, v].
 template <int S, int V>
 QUIRE_INLINE inline void AddByteProducts(const int32_t* numbers, int64_t stride, const float* rows, int64_t begin,
                                          int64_t end, IntVec (&acc)[S][V]) {

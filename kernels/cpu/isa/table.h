@@ -18,10 +18,10 @@
 
 namespace quire::kernels {
 
-/// Part of a row of a type that is found in files only, as float.
+/// Decodes part of a row of a file-only type to float.
 void DecodeFileQuants(NumberType type, const std::byte* in, int64_t count, float* out);
 
-/// Some panels of a product.
+/// A product with some panels of a weight.
 struct PanelProduct {
   const PackedWeight& weight;
   int64_t panel_begin, panel_end;
@@ -30,53 +30,53 @@ struct PanelProduct {
   int64_t m;
 };
 
-/// Rows of x in integers: x[i, k] is about values[i, k] * scales[i, k / 32].
-///   - 8-bit values are kept in the order of the weights' quads: of every eight columns 0, 4, 1, 5, 2, 6, 3, 7.
-///   - begins: what a block's integer sums begin with where weights were raised by 128, which it takes away: -128 times
-///     the total of the values. Of 8-bit values (whose sums are below 2^19) the bits of kRounder are added to that: as
-///     a float such a sum is kRounder and the sum.
-///   - lifts, of 8-bit values alone: -kRounder * scale, exactly; so that one multiply-add makes of such a float the sum
-///     times scale.
-///   - sums: the total times scale.
+/// Rows of x rounded to integers: x[i, k] is about values[i, k] * scales[i, k / 32].
+///   - values: 8-bit ones in the order of the weights' quads: columns 0, 4, 1, 5, 2, 6, 3, 7 of every eight.
+///   - begins: start values of a block's integer sums. They cancel the 128 that may be added to weights: -128 times the
+///     sum of the values. With 8-bit values (block sums below 2^19) they also contain the bits of kRounder, so that the
+///     sum's bits, read as a float, are kRounder + sum.
+///   - lifts (8-bit values only): exactly -kRounder * scale; one multiply-add turns such a float into sum * scale.
+///   - sums: the sum of the values times scale.
 template <class T>
 struct IntegerRows {
   T* values;      // [m, cols]
-  float* scales;  // [m, cols / 32], and so are the others
+  float* scales;  // [m, cols / 32], like the members below
   float* lifts;
   int32_t* begins;
   float* sums;
   int64_t cols;
 
-  /// The same from a row on.
+  /// The rows from `row` on.
   IntegerRows From(int64_t row) const {
     const int64_t at = row * (cols / kQuantBlock);
     return {values + row * cols, scales + at, lifts + at, begins + at, sums + at, cols};
   }
 };
 
-/// The weights of a row's tokens in a draw: weights[i] = exp((logits[i] - max) * inverse_temperature), 0 for logits
-/// below `least`. The same bits with every instruction set: ranks may have different ones, and draw the same.
+/// The weights of a row's tokens in a draw: weights[i] = exp((logits[i] - max) * inverse_temperature); 0 for logits
+/// below `least`. Every instruction set gives the same bits, because ranks with different ones must draw the same
+/// token.
 struct WeighParams {
   const float* logits;
   int64_t count;
   float max, inverse_temperature, least;
   float* weights;  // [count]
-  float* sums;     // of every kWeighBlock weights
+  float* sums;     // one sum per kWeighBlock weights
 };
 inline constexpr int64_t kWeighBlock = 64;
 
 enum class Arithmetic { kMultiplyAdd, kInt16, kInt8 };
 
-/// The vectorised inner parts, compiled once per instruction set. Ranges and items are independent of each other.
+/// The vectorised inner parts of ops, compiled once per instruction set. Ranges and items are independent.
 struct IsaTable {
   void (*matmul_plain)(const PanelProduct&, const float* x, int64_t x_stride);
   void (*matmul_int16)(const PanelProduct&, const IntegerRows<int16_t>& x);
   void (*matmul_int8)(const PanelProduct&, const IntegerRows<int8_t>& x);
-  bool (*takes_int8)(NumberType);  // whether matmul_int8 multiplies such weights, and faster than matmul_int16
+  bool (*takes_int8)(NumberType);  // true if matmul_int8 is faster than matmul_int16
   void (*quantize_int16)(const float* x, const IntegerRows<int16_t>& to);  // one row
-  void (*quantize_int8)(const float* x, const IntegerRows<int8_t>& to);    // likewise
+  void (*quantize_int8)(const float* x, const IntegerRows<int8_t>& to);    // one row
   void (*attention)(const PagedAttentionParams&, const AttentionItem&, float* scratch);
-  int64_t (*attention_scratch)(const PagedAttentionParams&);  // floats
+  int64_t (*attention_scratch)(const PagedAttentionParams&);  // number of floats
   void (*kv_write)(const KvWriteParams&, int64_t row_begin, int64_t row_end);
   void (*rms_norm)(const RmsNormParams&, int64_t row_begin, int64_t row_end);
   void (*head_norm)(const HeadNormParams&, int64_t row_begin, int64_t row_end);
@@ -91,7 +91,7 @@ struct IsaTable {
   void (*combine_experts)(const CombineExpertsParams&, int64_t row_begin, int64_t row_end);
   float (*row_max)(const float* x, int64_t count);  // NaN counts as -infinity
   void (*weigh)(const WeighParams&);
-  double (*run_peak)(Arithmetic, int64_t rounds);  // operations done; 0: there are no such instructions
+  double (*run_peak)(Arithmetic, int64_t rounds);  // operations done; 0: no such instructions
   void (*decode)(const Weight&, int64_t row, int64_t col, int64_t count, float* out);
 };
 
@@ -114,7 +114,7 @@ namespace avx512amx {
 const IsaTable& Table();
 }
 
-/// The best table this processor runs (see CpuIsaName).
+/// The best table that this processor supports (see CpuIsaName).
 const IsaTable& ActiveTable();
 
 }  // namespace quire::kernels

@@ -6,8 +6,8 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Calls f(0) .. f(N - 1) with constants, one after another in the code: arrays that are only indexed so live in
-/// registers. (gcc 12 unrolls such loops too late for that.)
+/// Unrolled<N>(f) calls f(0) .. f(N - 1) with compile-time constants, so that arrays indexed by them stay in
+/// registers. (gcc 12 unrolls ordinary loops too late for that.)
 template <int I>
 struct Index {
   static constexpr int kValue = I;
@@ -21,7 +21,7 @@ template <int N, class F>
   }
 }
 
-/// Calls run.template operator()<rows>() for a number of rows, 1..MT, that is known only now.
+/// Calls run.template operator()<rows>() for a number of rows in 1..MT that is known only at run time.
 template <int MT, class Run>
 void WithRows(int64_t rows, const Run& run) {
   if constexpr (MT > 1) {

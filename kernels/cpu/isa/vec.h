@@ -16,28 +16,28 @@ inline int64_t Most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 inline Vec Load(const float* p) { return LoadAs<Vec>(p); }
 
-/// The first `count` < kLanes floats, zeros above.
+/// Loads the first `count` < kLanes floats; the other lanes are 0.
 inline Vec LoadPart(const float* p, int64_t count) {
   Vec v = {};
   __builtin_memcpy(&v, p, static_cast<unsigned long>(count) * sizeof(float));
   return v;
 }
 inline void Store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(Vec)); }
-inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, for the sake of -0
+inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, because of -0
 
-// One instruction each; where one of both is no number it is b that counts.
+// One instruction each. If either lane is NaN, the result is b.
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
-/// MulAdd of the instruction set (QUIRE_INTRINSICS), or a product and a sum that round each: nothing but MulAdd is
-/// rounded once, on any compiler, because compilers choose by the code around (kernels/CMakeLists.txt).
+/// MulAdd of the instruction set (QUIRE_INTRINSICS), or a product and a sum that are rounded separately. Only MulAdd
+/// may round once: compilers must not contract, as they would decide by the surrounding code (kernels/CMakeLists.txt).
 template <bool kRoundsOnce>
 inline Vec MulAddOf(Vec a, Vec b, Vec c) {
   if constexpr (kRoundsOnce) return MulAdd(a, b, c);
   return a * b + c;
 }
 
-/// All lanes joined in a fixed order: halves are, until one lane is left.
+/// Joins all lanes in a fixed order: upper half with lower half, until one lane is left.
 template <class T, class V, class Join>
 inline T JoinLanes(V v, const Join& join) {
   typedef T Quad __attribute__((vector_size(16)));
@@ -61,22 +61,21 @@ inline float MaxLane(Vec v) {
   return JoinLanes<float>(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
-/// 1.5 * 2^23: a number to which it was added is rounded to an integer, and that is in its lowest bits.
+/// 1.5 * 2^23. Adding it to a number rounds the number to an integer, which appears in the lowest bits.
 inline constexpr float kRounder = 12582912.0f;
 
-/// exp(x) to about 1 ulp for x in [-87, 88]; below -87 the result is 0, above 88 it is exp(88), of NaN
-/// it is NaN.
+/// exp(x) to about 1 ulp for x in [-87, 88]. Below -87 the result is 0, above 88 exp(88); NaN gives NaN.
 /// exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7.
-/// kRoundsOnce: as fast as the instruction set can; else with the same result on all of them.
+/// kRoundsOnce: fastest on this instruction set; otherwise the same bits on every instruction set.
 template <bool kRoundsOnce = true>
 inline Vec Exp(Vec x) {
   const Vec low = Splat(-87.0f), high = Splat(88.0f);
-  const IntVec vanishes = x < low;  // NaN does not
+  const IntVec vanishes = x < low;  // false for NaN
   x = Max(low, Min(high, x));
   const auto mul_add = [](Vec a, Vec b, float c) { return MulAddOf<kRoundsOnce>(a, b, Splat(c)); };
   const Vec shifted = mul_add(x, Splat(1.44269504088896341f), kRounder);
   const Vec n = shifted - kRounder;
-  // ln 2 in two parts: the first has few bits, so n times it is exact.
+  // ln 2 in two parts: the first has few bits, so its product with n is exact.
   Vec r = MulAddOf<kRoundsOnce>(n, Splat(-0.693359375f), x);
   r = MulAddOf<kRoundsOnce>(n, Splat(2.12194440e-4f), r);
   Vec p = Splat(1.0f / 5040.0f);
@@ -87,11 +86,11 @@ inline Vec Exp(Vec x) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(p) & ~vanishes);
 }
 
-/// One number through the same arithmetic as the vector form.
+/// Scalar versions with the same arithmetic as the vector versions.
 inline float Exp1(float x) { return Exp(Splat(x))[0]; }
 inline float MulAdd1(float a, float b, float c) { return MulAdd(Splat(a), Splat(b), Splat(c))[0]; }
 
-/// Sixteen bytes as floats. By way of 16-bit lanes: the compiler has single instructions for these steps only.
+/// Converts 16 bytes to floats. The compiler has single instructions only for the way over 16-bit lanes.
 inline void BytesToFloats(Bytes16 bytes, Vec (&out)[16 / kLanes]) {
   const Shorts16 shorts = __builtin_convertvector(bytes, Shorts16);
   ShortVec part[16 / kLanes];
@@ -105,12 +104,12 @@ inline void BytesToFloats(SignedBytes16 bytes, Vec (&out)[16 / kLanes]) {
   for (int i = 0; i < 16 / kLanes; ++i) out[i] = __builtin_convertvector(__builtin_convertvector(part[i], IntVec), Vec);
 }
 
-/// IEEE half to float, exact, all values.
+/// Converts an IEEE half to float: exact for all values.
 inline float HalfToFloat(uint16_t h) {
   const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fff) << 13;
   float value;
   __builtin_memcpy(&value, &magnitude, 4);
-  value *= 0x1p112f;  // re-biases the exponent; subnormal halves come out exact
+  value *= 0x1p112f;  // re-biases the exponent; exact for subnormal halves
   uint32_t bits;
   __builtin_memcpy(&bits, &value, 4);
   if ((h & 0x7c00) == 0x7c00) bits |= 0x7f800000u;

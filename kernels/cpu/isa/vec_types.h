@@ -10,17 +10,17 @@ typedef int32_t IntVec __attribute__((vector_size(QUIRE_LANES * 4)));
 typedef uint16_t ShortVec __attribute__((vector_size(QUIRE_LANES * 2)));
 typedef int8_t SignedByteVec __attribute__((vector_size(QUIRE_LANES)));
 typedef int16_t SignedShortVec __attribute__((vector_size(QUIRE_LANES * 2)));
-typedef int16_t PairVec __attribute__((vector_size(QUIRE_LANES * 4)));   // a pair of numbers for each lane
-typedef uint16_t CellVec __attribute__((vector_size(QUIRE_LANES * 4)));  // four bytes or eight nibbles for each lane
+typedef int16_t PairVec __attribute__((vector_size(QUIRE_LANES * 4)));   // two numbers per lane
+typedef uint16_t CellVec __attribute__((vector_size(QUIRE_LANES * 4)));  // four bytes or eight nibbles per lane
 typedef uint8_t Bytes16 __attribute__((vector_size(16)));
 typedef int8_t SignedBytes16 __attribute__((vector_size(16)));
 typedef uint16_t Shorts16 __attribute__((vector_size(32)));
 typedef int16_t SignedShorts16 __attribute__((vector_size(32)));
 
-/// Which weights the instruction set multiplies faster by 8-bit than by 16-bit integers.
+/// The weight types for which the instruction set's 8-bit products are faster than its 16-bit ones.
 enum class ByteProducts {
   kNone,
-  kOfNibbles,  // by way of 16-bit sums, which products of whole bytes would overflow
+  kOfNibbles,  // with 16-bit sums, which products of whole bytes would overflow
   kAll
 };
 

@@ -1,4 +1,4 @@
-// No MulAdd in here: ranks with different instruction sets must draw the same tokens.
+// Uses no MulAdd: ranks with different instruction sets must draw the same tokens.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/vec.h"
 
@@ -6,11 +6,11 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-constexpr int kSumLanes = 16;  // partial sums of a block, whatever the width of a vector
+constexpr int kSumLanes = 16;  // partial sums of a block, for any vector length
 
 Vec WeightsAt(const WeighParams& p, Vec logits) {
   const Vec weight = Exp<false>((logits - p.max) * p.inverse_temperature);
-  const IntVec counts = (logits >= p.least) & (weight >= 0.0f);  // what is no number has no weight
+  const IntVec counts = (logits >= p.least) & (weight >= 0.0f);  // NaN gets weight 0
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(weight) & counts);
 }
 

@@ -1,6 +1,7 @@
-// Products of bf16 weights by tiles, with x in fp32: as the sum of three bf16 numbers, which it is exactly, each of
-// them multiplied by itself. Products of bf16 numbers are exact in fp32, and so the result is as near as by fp32
-// multiply-add, though not the same: sums have another order (of 32 columns, those of even and of odd ones first).
+// Products of bf16 weights with fp32 x by AMX tiles. Each x is exactly the sum of three bf16 numbers, which are
+// multiplied separately. Products of bf16 numbers are exact in fp32, so the result is as accurate as by fp32
+// multiply-add. Its bits differ, because the sums have another order (within 32 columns, even columns and odd columns
+// first).
 #include "kernels/cpu/isa/amx/tile_rows.h"
 #include "kernels/cpu/isa/next_panels.h"
 
@@ -9,14 +10,15 @@ namespace quire::kernels::QUIRE_ISA {
 namespace {
 
 constexpr int kTerms = 3;
-/// Columns of a step, and of those that are summed in one go; rows of x that stay in the second-level cache.
+/// kStepCols: columns per step. kCols: columns that are summed at a time. kRowsNear: rows of x that stay in the
+/// second-level cache.
 constexpr int64_t kStepCols = 32, kSteps = 16, kCols = kStepCols * kSteps, kRowsNear = 64;
 constexpr int64_t kPairBytes = 4 * kPanelRows, kStepBytes = kStepCols / 2 * kPairBytes;
 
-// Registers: sums of two tiles of rows with two panels, x of either tile, either panel.
+// Tile registers: kSum: sums of two tiles of rows with two panels; kX: x of either tile; kW: either panel.
 constexpr int kSum = 0, kX = 4, kW = 6;
 
-/// Some columns of some rows of x, with zeros up to a whole step.
+/// Some columns of some rows of x as three bf16 terms each, padded with zeros to a whole step.
 class Terms {
  public:
   Terms(const float* x, int64_t x_stride, int64_t rows, int64_t cols) {
@@ -29,7 +31,7 @@ class Terms {
   const uint16_t* At(int64_t step, int term, int64_t row) const { return numbers_[step][term][row]; }
 
  private:
-  /// Each term is what a bf16 number holds of what is left, cut off, so that three hold all 24 bits.
+  /// Each term is the rest's upper 16 bits, truncated; three terms hold all 24 bits of the significand.
   void Split(const float* x, int64_t count, int64_t row, int64_t k) {
     Vec left = count == kLanes ? Load(x) : LoadPart(x, count);
     for (int term = 0; term < kTerms; ++term) {
@@ -43,7 +45,7 @@ class Terms {
   alignas(64) uint16_t numbers_[kSteps][kTerms][kRowsNear][kStepCols];
 };
 
-/// Two tiles of rows at most, of which the second may have none.
+/// Rows of up to two tiles; `second` may be 0.
 struct TileRows {
   int64_t first, second;
   bool operator==(const TileRows&) const = default;
@@ -59,7 +61,7 @@ void ShapeTiles(const TileRows& rows) {
   SetTiles(shapes);
 }
 
-/// The sums of R tiles of rows with P panels, from y's numbers so far to y.
+/// The sums of R tiles of rows with P panels, from y's current values to y's new ones.
 template <int R, int P>
 struct Sums {
   alignas(64) float of[R][P][kTileRows][kLanes];
@@ -75,7 +77,7 @@ struct Sums {
   }
 };
 
-/// Some columns of R tiles of rows with P panels.
+/// Adds the products of some columns of R tiles of rows with P panels to the sums.
 template <int R, int P>
 void MultiplyTiles(const Terms& x, int64_t row, const TileRows& rows, const std::byte* w, int64_t w_stride,
                    int64_t steps, NextPanels next, Sums<R, P>& sums) {
@@ -94,13 +96,13 @@ void MultiplyTiles(const Terms& x, int64_t row, const TileRows& rows, const std:
   for_sums([&](auto r, auto p) QUIRE_INLINE { StoreTile<kSum + 2 * r + p>(sums.of[r][p], kPairBytes); });
 }
 
-/// What one call multiplies with some of the columns.
+/// The rows and columns that one call multiplies.
 struct Part {
   const PanelProduct& product;
   const Terms& x;     // of rows m0 on
   int64_t m0, m1;     // rows of x
-  int64_t k0, steps;  // columns
-  TileRows& shaped;   // for which registers are
+  int64_t k0, steps;  // first column, number of steps
+  TileRows& shaped;   // rows for which the registers are shaped
 
   template <int P>
   void Multiply(int64_t panel) const {

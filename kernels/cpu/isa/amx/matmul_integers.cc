@@ -1,5 +1,5 @@
-// Products of quantised weights by tiles. A block's sums are exact and the integers that they are elsewhere, so that
-// the bits are the same as with VNNI.
+// Products of quantised weights by AMX tiles. A block's integer sums are exact, so the results have the same bits as
+// with VNNI.
 #include "kernels/cpu/isa/amx/tile_rows.h"
 #include "kernels/cpu/isa/next_panels.h"
 #include "kernels/cpu/isa/panel_quads.h"
@@ -9,8 +9,8 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-/// Bytes of a number of x, each of which is multiplied by itself: of 16-bit numbers the upper one, which has the sign,
-/// then the lower one.
+/// Bytes of a number of x; each is multiplied separately. For 16-bit numbers: the upper byte (signed), then the lower
+/// byte.
 template <class T>
 constexpr int kParts = sizeof(T);
 
@@ -20,7 +20,7 @@ constexpr int64_t kRowsNear = 128 / kParts<T>;
 
 constexpr int64_t kBlockBytes = kQuantBlock, kCellBytes = sizeof(CellVec);
 
-// Registers: sums of each part with each panel, a part of x, a panel.
+// Tile registers: kSum: sums of each part with each panel; kX: a part of x; kW: a panel.
 constexpr int kSum = 0, kX = 4, kW = 6;
 
 /// Some blocks of some rows of x as bytes, in the order of the weights' quads.
@@ -34,7 +34,7 @@ class RowBytes<int8_t> {
       : values_(x.values + row * x.cols + block * kQuantBlock), stride_(x.cols) {}
 
   const int8_t* At(int64_t row, int64_t block, int) const { return values_ + row * stride_ + block * kQuantBlock; }
-  int64_t stride() const { return stride_; }  // from row to row
+  int64_t stride() const { return stride_; }  // bytes between rows
 
  private:
   const int8_t* values_;
@@ -88,7 +88,7 @@ template <class T, int P>
 struct BlockSums {
   alignas(64) int32_t of[kParts<T>][P][kTileRows][kLanes];
 
-  /// x: its first part; panels are `panel_bytes` apart, rows of four of their columns `quad_bytes`.
+  /// x: its rows' bytes. Panels are `panel_bytes` apart; the rows of a panel's quads are `quad_bytes` apart.
   QUIRE_INLINE void Multiply(const RowBytes<T>& x, int64_t row, int64_t block, const std::byte* w, int64_t panel_bytes,
                              int64_t quad_bytes) {
     Unrolled<P>([&](auto p) QUIRE_INLINE { LoadTile<kW + p>(w + p * panel_bytes, quad_bytes); });
@@ -115,11 +115,11 @@ struct BlockSums {
   }
 };
 
-/// Some blocks of P panels: where they are, and as tiles take them.
+/// Some blocks of P panels, as stored and as tiles take them.
 template <NumberType Type, int P>
 class Panels {
  public:
-  /// `room` holds what nibbles become.
+  /// `room`: memory for unpacked nibbles.
   Panels(const std::byte* data, int64_t stride, int64_t blocks, std::byte* room)
       : blocks_{data, stride}, cells_(data + kHeadBytes), panel_bytes_(stride) {
     if constexpr (!Block<Type>::kIsBytes) {
@@ -136,7 +136,7 @@ class Panels {
     sums.Multiply(x, row, block, cells_ + block * kStep, panel_bytes_, kIsUnpacked ? P * kCellBytes : kCellBytes);
   }
 
-  /// Adds what a block's integer sums stand for to those of `rows` rows of x, from first_row on.
+  /// Scales a block's integer sums of `rows` rows of x from first_row on, and adds them to `sums`.
   template <class T>
   QUIRE_INLINE void Add(const IntegerRows<T>& x, int64_t first_row, int64_t rows, int64_t x_block, int64_t block,
                         const BlockSums<T, P>& products, TileSums<1, P>* sums) const {
@@ -165,16 +165,16 @@ class Panels {
   int64_t panel_bytes_;
 };
 
-/// What one call multiplies with one part of the columns.
+/// The rows and blocks that one call multiplies.
 template <NumberType Type, class T>
 struct Part {
   const PanelProduct& product;
   const IntegerRows<T>& x;
   const RowBytes<T>& bytes;  // of rows m0 on
   int64_t m0, m1;            // rows of x
-  int64_t b0, count;         // blocks
+  int64_t b0, count;         // first block, number of blocks
   std::byte* room;
-  int64_t& shaped;  // the rows for which registers are
+  int64_t& shaped;  // number of rows for which the registers are shaped
 
   template <int P>
   void Multiply(int64_t panel) const {
@@ -194,7 +194,7 @@ struct Part {
       }
       const Tile tile{row, panel, i, tiles, panel == product.panel_begin, panel + P >= product.panel_end};
       NextPanels next(tile, data + P * stride, count * kBytes, count);
-      // A block's products are under way while the sums of the one before are scaled.
+      // The products of a block run while the sums of the previous block are scaled.
       BlockSums<T, P> products[2];
       if (count > 0) panels.Multiply(bytes, row - m0, 0, products[0]);
       for (int64_t b = 0; b < count; ++b) {
@@ -226,7 +226,7 @@ void MatmulOf(const PanelProduct& p, const IntegerRows<T>& x) {
   ReleaseTiles();
 }
 
-/// Rows of x from which tiles are faster: half as many as a tile has.
+/// From this many rows of x on, tiles are faster: half a tile.
 constexpr int64_t kLeastTileRows = 8;
 
 }  // namespace

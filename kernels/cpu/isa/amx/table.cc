@@ -4,7 +4,7 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// What tiles multiply in instructions alone, of blocks of 32 columns as products do: those of 16 rows by two panels.
+/// Counts only multiplying instructions, on tiles as products use them: 16 rows by two panels, blocks of 32 columns.
 double RunPeak(Arithmetic arithmetic, int64_t rounds) {
   if (arithmetic == Arithmetic::kMultiplyAdd) return WithoutTiles().run_peak(arithmetic, rounds);
   TileShapes shapes;
@@ -14,7 +14,7 @@ double RunPeak(Arithmetic arithmetic, int64_t rounds) {
   }
   SetTiles(shapes);
   const bool of_bytes = arithmetic == Arithmetic::kInt8;
-  const int64_t instructions = rounds / 8;  // each does far more than one of vectors
+  const int64_t instructions = rounds / 8;  // each does far more than a vector instruction
   for (int64_t i = 0; i < instructions; i += 4) {
     AddSignedBytes<0, 4, 6>();
     AddSignedBytes<1, 4, 7>();

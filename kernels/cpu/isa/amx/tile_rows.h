@@ -2,12 +2,12 @@
 
 #include "kernels/cpu/isa/panel.h"
 
-// Products by tiles: registers of rows, of which an instruction multiplies two with one another.
+// Products by tiles: registers of rows; an instruction multiplies two of them.
 namespace quire::kernels::QUIRE_ISA {
 
 static_assert(kLanes == kPanelRows, "a row of a tile is a number of every row of a panel");
 
-/// Rows of x of a tile at most.
+/// The most rows of x in a tile.
 inline constexpr int64_t kTileRows = 16;
 
 }  // namespace quire::kernels::QUIRE_ISA
