@@ -9,7 +9,8 @@
 
 namespace quire {
 
-/// What a forward pass keeps between kernels, T rows of the model's type unless said otherwise; R of them draw.
+/// Device buffers that a forward pass keeps between kernels, for T rows of which R draw. Numbers have the model's type
+/// unless stated otherwise.
 struct Activations {
   Activations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens, int64_t max_draws,
               int64_t width_of_logits, Pieces& pieces)
@@ -39,21 +40,21 @@ struct Activations {
   }
 
   int64_t hidden;
-  int64_t heads_width = 0, qkv_width = 0, mlp_width = 0;  // of the widest layer; rows are as wide as theirs needs
+  int64_t heads_width = 0, qkv_width = 0, mlp_width = 0;  // of the widest layer; narrower layers use narrower rows
   int64_t logits_width;
   void* residual;      // [T, hidden]
   void* normed;        // [T, hidden]
   void* qkv;           // [T, qkv_width]
   void* attended;      // [T, heads_width]
-  void* gate_up;       // [T, 2 * mlp_width]; null where the MLP has no gate
+  void* gate_up;       // [T, 2 * mlp_width]; null: the MLP has no gate
   void* activated;     // [T, mlp_width]
   void* delta;         // [T, hidden]: what attention or MLP adds to the residual
-  void* second_delta;  // [T, hidden]: what the MLP adds beside attention; null where they follow each other
-  // Of no size where layers get nothing beside the residual.
+  void* second_delta;  // [T, hidden]: the MLP's part where attention and MLP run in parallel; else null
+  // Of size 0 in models without layer inputs.
   void *layer_inputs, *projected_inputs;  // [T, layers, layer_input_size]
   void* gated_input;                      // [T, layer_input_size]
   void* drawing;                          // [R, hidden]
-  float* squares;                         // [T, 2] of queries and keys; null where no norm asks for them
+  float* squares;                         // [T, 2] sums of squares of queries and keys; null: no norm needs them
   float* logits;                          // [R, logits_width] fp32
 };
 

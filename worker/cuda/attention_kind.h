@@ -9,10 +9,10 @@
 
 namespace quire {
 
-/// Attention is planned once per step for each kind of layer, and there are at most so many kinds.
+/// Attention is planned once per step for each kind of layer. A model may have at most this many kinds.
 inline constexpr size_t kMaxAttentionKinds = 2;
 
-/// What attention is planned by; as LayerSpec has it.
+/// The properties of a layer on which attention's plan depends (see LayerSpec).
 struct AttentionKind {
   int64_t window, head_dim, num_kv_heads;
   bool operator==(const AttentionKind&) const = default;
@@ -20,16 +20,16 @@ struct AttentionKind {
 
 inline AttentionKind KindOf(const LayerSpec& layer) { return {layer.window, layer.head_dim, layer.num_kv_heads}; }
 
-/// Kinds of the model's layers, in the order in which they come up.
+/// The kinds of the model's layers, in order of first appearance.
 std::vector<AttentionKind> KindsOf(const ModelSpec& spec);
 
-/// What plans of one kind hold on a rank.
+/// One kind's planning sizes on a rank.
 struct AttentionSizes {
-  int32_t window = 0;                          // 0: all
-  std::vector<int32_t> head_start;             // of the rank's kv heads
+  int32_t window = 0;                          // 0: no window
+  std::vector<int32_t> head_start;             // of the rank's KV heads
   int32_t decode_ctas = 1, decode_stages = 2;  // kernels::DecodeGrid
-  int32_t tile_rows = 0;                       // of prefill
-  bool in_groups = false;                      // prefill by products of warpgroups
+  int32_t tile_rows = 0;                       // rows of a prefill tile
+  bool in_groups = false;                      // prefill uses the warpgroup kernel
   kernels::PrefillSplit split;
 
   kernels::DecodeWorkSize DecodeWork(int64_t sequences) const {

@@ -29,7 +29,7 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
       states_(spec_, sizes_.shard) {
   LoadTables(files);
   if (collective_ == nullptr) return;
-  shape_.num_rows = 1;  // ranks connect at their first call
+  shape_.num_rows = 1;  // run each collective once, because ranks connect at the first call
   pending_ = memory_.activations.delta;
   Norm(weights_.final_norm, weights_.final_norm_bias);
   if (spec_.norms_after) AddNormOfDelta(weights_.final_norm, 1);
@@ -44,7 +44,7 @@ bool CudaDecoder::CanFuse(int64_t num_rows) const {
                      !spec_.parallel_block && !spec_.embedding_norm && spec_.norms_before && !spec_.norms_after &&
                      spec_.activation == Activation::kSilu && spec_.residual_scale == 1 &&
                      spec_.num_mixture_layers() == 0 && spec_.num_state_layers() == 0;
-  if (!plain || collective_ != nullptr || weights_.expanded().bytes() > 0) return false;  // quantised: no fused product
+  if (!plain || collective_ != nullptr || weights_.expanded().bytes() > 0) return false;  // quantised: not fused
   int64_t narrowest = a.hidden;
   for (int64_t layer = 0; layer < spec_.num_layers(); ++layer)
     narrowest = std::min({narrowest, HeadsWidth(layer), MlpWidth(layer)});
@@ -197,7 +197,7 @@ void CudaDecoder::Logits() {
     kernels::SkinnyGemm(device_.stream(), product);
     return CapLogits(draws);
   }
-  Norm(weights_.final_norm, weights_.final_norm_bias);  // also where there is no vocabulary: ranks sum in here
+  Norm(weights_.final_norm, weights_.final_norm_bias);  // even without a local vocabulary, because the ranks sum here
   if (draws == 0) return;
   void* rows = a.normed;
   if (shape_.num_chunks > 0) {

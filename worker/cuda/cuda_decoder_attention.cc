@@ -1,5 +1,5 @@
-// What a decoder does between its products in attention: positions, the cache, and attention itself. The params of each
-// kernel are spelt whole where it is called, though several have the same pointers: what it reads is seen in one place.
+// CudaDecoder's attention operations. Each kernel call spells out its params, though several share pointers, so that a
+// reader sees a kernel's inputs in one place.
 #include <algorithm>
 
 #include "comm/base/error.h"
@@ -19,7 +19,7 @@ void CudaDecoder::PositionAndStore(int64_t layer) {
   const int64_t rope = LayerOf(layer).rope;
   const float* squares = spec_.qk_norm == QkNorm::kWhole ? SquaresOfAllRanks(layer) : nullptr;
   kernels::PagedCache cache = cache_->Layer(layer);
-  if (!LayerOf(layer).has_kv()) cache.num_kv_heads = 0;  // another layer has written its keys and values
+  if (!LayerOf(layer).has_kv()) cache.num_kv_heads = 0;  // no keys and values of its own to write
   kernels::RopeKvWrite(device_.stream(),
                        {.dtype = sizes_.dtype,
                         .qkv = a.qkv,
@@ -43,7 +43,7 @@ void CudaDecoder::PositionAndStore(int64_t layer) {
 }
 
 const float* CudaDecoder::SquaresOfAllRanks(int64_t layer) {
-  // A KV head that several ranks hold is summed by the one that has its first query head.
+  // A KV head on several ranks is counted by the rank with its first query head.
   const Activations& a = memory_.activations;
   const int64_t dim = LayerOf(layer).head_dim, counted = CountedKvHeads(spec_, sizes_.shard, layer) * dim;
   const int64_t past_keys = (sizes_.shard.heads.size() + sizes_.shard.layer(layer).kv_heads.size()) * dim;

@@ -1,4 +1,4 @@
-// Mixtures of experts on a device.
+// CudaDecoder's operations for mixtures of experts.
 #include "kernels/add_rows.h"
 #include "kernels/combine_experts.h"
 #include "kernels/cuda/experts/expert_matmul.h"
@@ -89,7 +89,7 @@ void CudaDecoder::MultiplyExperts(int64_t layer) {
   const CudaLayerWeights& w = weights(layer);
   const CudaExpertActivations& e = memory_.experts;
   const int64_t hidden = spec_.hidden_size, rows = shape_.num_rows * m.experts_per_token;
-  // Of an expert that is cut, one rank adds the bias behind the sum.
+  // If experts are split by columns, only rank 0 adds the bias after the sum over the ranks.
   const bool adds_bias = collective_ == nullptr || e.whole_experts || collective_->rank() == 0;
   kernels::CudaExpertMatmulParams product = {.dtype = sizes_.dtype,
                                              .x = experts_in_,
@@ -114,7 +114,7 @@ void CudaDecoder::MultiplyExperts(int64_t layer) {
   product.bias = adds_bias ? w.experts_down_bias : nullptr;
   product.y = e.out;
   product.n = hidden;
-  product.k = e.width;  // without columns, zeros and the bias
+  product.k = e.width;  // with k = 0 the result is zeros plus the bias
   kernels::ExpertMatmul(device_.stream(), product);
 }
 

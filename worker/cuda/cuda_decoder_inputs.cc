@@ -1,4 +1,4 @@
-// What layers get of a token beside the residual, on a device.
+// CudaDecoder's layer inputs: per-token inputs of each layer beside the residual.
 #include <cmath>
 
 #include "kernels/embedding.h"
@@ -19,7 +19,7 @@ void CudaDecoder::MakeLayerInputs() {
                                         .num_tokens = shape_.num_rows,
                                         .scale = static_cast<float>(std::sqrt(static_cast<double>(size) / 2))});
   products_.Run(Product(a.residual, a.hidden, weights_.layer_projection, a.projected_inputs, width, shape_.num_rows));
-  // A norm of x / sqrt(hidden) is that of x with an epsilon so many times as large.
+  // The norm of x / sqrt(hidden) equals the norm of x with an epsilon that is `hidden` times as large.
   const auto epsilon = static_cast<float>(spec_.norm_epsilon * static_cast<double>(spec_.hidden_size));
   kernels::RmsNorm(device_.stream(), {sizes_.dtype, a.projected_inputs, nullptr, weights_.layer_projection_norm,
                                       a.layer_inputs, shape_.num_rows * spec_.num_layers(), size, epsilon, true});

@@ -1,4 +1,4 @@
-// Layers that keep a state, on a device.
+// CudaDecoder's operations for layers that keep a recurrent state.
 #include "comm/base/error.h"
 #include "kernels/causal_conv.h"
 #include "kernels/gate_squares.h"
@@ -20,7 +20,7 @@ void CudaDecoder::NormMixerIn(int64_t layer) {
 
 void CudaDecoder::MixTokens(int64_t layer) {
   const MixerShape& shape = memory_.mixers.shape;
-  const bool there = shape.in_width > 0;  // otherwise other ranks have all of it
+  const bool there = shape.in_width > 0;  // false: other ranks have all of it
   switch (shape.mixer) {
     case Mixer::kShortConvolution:
       if (there) Convolve(layer);

@@ -1,4 +1,4 @@
-// What a forward pass on a device looks up and never changes, beside the weights.
+// CudaDecoder's constant tables, apart from weights.
 #include <algorithm>
 #include <tuple>
 
@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// Waits until the copy has run. An empty table, of a model that rotates nothing, needs none.
+/// Copies a table to the device and waits. Does nothing for an empty table, as of a model without rotation.
 template <class T>
 void CopyNow(Device& device, const std::vector<T>& from, T* to, const char* purpose) {
   if (from.empty()) return;
@@ -30,7 +30,7 @@ std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool
   return tables;
 }
 
-/// For each kind of attention so many numbers as `count` says.
+/// Takes count(kind) numbers for each kind of attention.
 template <class Count>
 std::vector<int32_t*> TakeForKinds(const CudaDecoderSizes& sizes, const Count& count, Pieces& pieces) {
   std::vector<int32_t*> tables;

@@ -1,4 +1,4 @@
-// How the products of a step are computed, by measurement.
+// Measures which way of computing a step's products is fastest.
 #include <map>
 #include <utility>
 #include <vector>
@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// Products that layers have: by their numbers of rows and columns, the weights of those layers.
+/// The weights of all layers by shape (rows, columns) of their product.
 using ProductsOfLayers = std::map<std::pair<int64_t, int64_t>, std::vector<const void*>>;
 
 }  // namespace
@@ -21,7 +21,7 @@ void CudaDecoder::Tune(int64_t rows) {
   const Activations& a = memory_.activations;
   const CudaMixerActivations& m = memory_.mixers;
   ProductsOfLayers qkv, attention_out, mixer_in, mixer_out, mlp_in, down;
-  // What is quantised is computed in one way.
+  // Quantised products have only one way, so they need no tuning.
   const auto add = [](ProductsOfLayers& products, int64_t rows_of, int64_t cols, const DeviceMatrix& weight) {
     if (!weight.quantized) products[{rows_of, cols}].push_back(weight.data);
   };
@@ -34,7 +34,7 @@ void CudaDecoder::Tune(int64_t rows) {
       mixer_in[{m.in_stride, a.hidden}].push_back(w.mixer.in);
       mixer_out[{a.hidden, m.shape.out_width}].push_back(w.mixer.out);
     }
-    if (w.mlp_in.data == nullptr || MlpWidth(i) == 0) continue;  // a mixture, or nothing of the MLP is this rank's
+    if (w.mlp_in.data == nullptr || MlpWidth(i) == 0) continue;  // a mixture, or no MLP columns on this rank
     add(mlp_in, spec_.gated_mlp ? 2 * MlpWidth(i) : MlpWidth(i), a.hidden, w.mlp_in);
     add(down, a.hidden, MlpWidth(i), w.down);
   }
@@ -56,7 +56,7 @@ void CudaDecoder::Tune(int64_t rows) {
     products_.Tune(logits, weights);
   }
   if (!CanFuse(rows)) return;
-  // All layers without their attention, which both ways share.
+  // Time all layers without attention, which is the same either way.
   shape_ = {};
   shape_.num_rows = rows;
   const auto seconds = [&](bool fused) {

@@ -20,11 +20,11 @@ namespace quire {
 
 namespace {
 
-// A collective that takes longer has lost a rank.
+// A collective that takes longer than this is taken to have lost a rank.
 constexpr auto kStepDeadline = std::chrono::seconds(60);
-// Device memory that is left alone: graphs, and what the driver and NCCL take as they go.
+// Device memory that the engine leaves free for graphs and for later allocations of the driver and NCCL.
 constexpr int64_t kReserveBytes = int64_t{512} << 20;
-// Marks: when the blocks of a step have moved, and when its results are on the host, for each set of staging.
+// Stream marks, one per set of staging: before block moves, after block moves, and when the results are on the host.
 constexpr int kBegunMark[] = {0, 3}, kMovedMark[] = {1, 4}, kDoneMark[] = {2, 5};
 
 class CudaEngine final : public RankEngine {
@@ -86,7 +86,7 @@ class CudaEngine final : public RankEngine {
     std::vector<BatchMember> batch;
     bool keeps_rows, swaps;
   };
-  using GraphKey = std::tuple<int64_t, bool, bool, int32_t, int>;  // rows, combines of each kind, context, candidates
+  using GraphKey = std::tuple<int64_t, bool, bool, int32_t, int>;  // rows, combines per kind, context, candidates
 
   void ChooseWays();
   void EditTables(const StepPlan& plan, const SequenceTable& table, int set);
@@ -111,8 +111,8 @@ class CudaEngine final : public RankEngine {
   std::unique_ptr<CudaKvCache> cache_;
   std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs_;  // null after a shape's first step
   std::deque<InFlight> in_flight_;
-  int set_ = 0;            // of the next step
-  bool overlaps_ = false;  // nothing of the last step begun is decided on the host
+  int set_ = 0;            // staging set of the next step
+  bool overlaps_ = false;  // the host decides nothing about the last step in flight
 };
 
 int64_t CudaEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
@@ -130,8 +130,8 @@ int64_t CudaEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
          static_cast<int64_t>(trial.size());
 }
 
-/// How steps that become graphs are computed, of all sizes that they may have: measured before there are requests, so
-/// that none waits for it. Each rank measures by itself: there is no sum over ranks among what is measured.
+/// Chooses how to compute decode steps of every size that a graph may have. This happens before there are requests, so
+/// that no request waits for it. Each rank measures alone, because the measured work contains no sums over ranks.
 void CudaEngine::ChooseWays() {
   for (int64_t rows = 1; options_.graphs && rows <= sizes_.max_sequences; rows = PaddedRows(rows + 1))
     options_.tune ? decoder_.Tune(rows) : decoder_.SetFused(rows, options_.fuse);
@@ -150,7 +150,8 @@ void CudaEngine::EditTables(const StepPlan& plan, const SequenceTable& table, in
     entries.push_back({static_cast<int32_t>(slot), static_cast<int32_t>(index), block});
     if (static_cast<int64_t>(entries.size()) == edits_.capacity()) send();
   };
-  // Whole rows are written as the plan left them; edits of such a row are in it already.
+  // For added and branched slots, write the whole row as the plan left it. This includes the plan's edits of such
+  // rows.
   const auto add_row = [&](SlotId slot) {
     const auto& blocks = table.at(slot).blocks;
     for (size_t i = 0; i < blocks.size(); ++i) add(slot, i, blocks[i]);
@@ -203,8 +204,8 @@ void CudaEngine::Run(const StepShape& shape, int num_candidates) {
   if (!options_.graphs || shape.num_chunks > 0) return Queue(shape, num_candidates);
   const GraphKey key{shape.num_rows, shape.combines[0], shape.combines[1], shape.max_context, num_candidates};
   const auto [kept, is_first] = graphs_.try_emplace(key);
-  // The first step of a shape is none of a graph: kernels are loaded, and a library connects ranks for sums of a size,
-  // at their first use, and neither may happen while a graph is recorded.
+  // The first step of a shape runs without a graph: at first use kernels are loaded and NCCL connects the ranks for
+  // sums of a size, and neither may happen during capture.
   if (is_first) return Queue(shape, num_candidates);
   if (kept->second == nullptr) kept->second = device_.Capture([&] { Queue(shape, num_candidates); });
   device_.Launch(*kept->second);

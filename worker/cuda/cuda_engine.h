@@ -13,26 +13,26 @@
 namespace quire {
 
 struct CudaEngineOptions {
-  int device = 0;   // ordinal on this host
-  int sharers = 1;  // ranks that have it
+  int device = 0;   // device ordinal on this host
+  int sharers = 1;  // number of ranks that share the device
   NumberType dtype = NumberType::kBF16;
-  Quantization quantization = Quantization::kNone;  // of plain weights as they are loaded (FormsOnDevice)
+  Quantization quantization = Quantization::kNone;  // type that plain weights become while loading (FormsOnDevice)
   AttentionBackend attention = AttentionBackend::kAuto;
-  DeviceCarrier* carrier = nullptr;  // of the blocks of the pool to other groups; outlives the engine
-  bool fp8_cache = false;            // keys and values as E4M3, else as dtype
-  bool graphs = true;                // whole decode steps as CUDA graphs
-  bool tune = true;                  // products by measurement, at the start; else fused where they can be
-  bool fuse = true;                  // without measurement: norms and activation inside the products of small steps
-  std::function<void(int64_t, int64_t)> progress = [](int64_t, int64_t) {};  // bytes loaded, bytes in all
+  DeviceCarrier* carrier = nullptr;  // carries pool blocks to other groups; outlives the engine
+  bool fp8_cache = false;            // true: keys and values in E4M3; false: in dtype
+  bool graphs = true;                // run whole decode steps as CUDA graphs
+  bool tune = true;                  // choose products by measurement at the start; false: `fuse` decides
+  bool fuse = true;                  // without tuning: norms and activation inside small steps' products
+  std::function<void(int64_t, int64_t)> progress = [](int64_t, int64_t) {};  // bytes loaded, total bytes
 };
 
-/// The engine on one NVIDIA GPU. Loads the weights; `collective` outlives it and is null for a group of one. Throws
-/// Error when the device or the model is of a kind that its kernels do not know.
+/// Makes the engine on one NVIDIA GPU and loads the weights. `collective` must outlive the engine; null: a group of
+/// one. Throws Error if the kernels do not support the device or the model.
 std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
                                            const CudaEngineOptions& options, Rank rank, NormingCollective* collective);
 
-/// What the engine of that rank would take for weights and blocks; needs no device. Throws Error when its kernels do
-/// not know the model.
+/// The memory that the engine of `rank` would take for weights and blocks. Needs no device. Throws Error if the
+/// kernels do not support the model.
 RankMemory MemoryOfCudaRank(const ModelFiles& files, const EngineSizes& sizes, const CudaEngineOptions& options,
                             Rank rank);
 

@@ -14,10 +14,10 @@ namespace quire {
 
 namespace {
 
-/// Heads that DecodeAttention knows; larger ones go through v1 or v2.
+/// The largest head_dim of DecodeAttention; larger heads use v1 or v2.
 constexpr int64_t kMostPlannedDims = 256;
 
-/// v1 keeps a context's scores in shared memory.
+/// Checks that v1 has enough shared memory for the scores of the longest context.
 void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBackend attention, const Device& device) {
   if (attention != AttentionBackend::kV1) return;
   const int64_t needed = kernels::PagedDecodeV1SharedBytes(sizes.max_model_len, LargestHead(spec), sizes.block_size);
@@ -29,7 +29,7 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
       most, sizes.max_model_len);
 }
 
-/// What these kernels cannot do of the model, in one sentence; empty where they can all of it.
+/// One sentence that says which feature of the model the CUDA kernels lack; empty if they support the model.
 std::string Unsupported(const ModelSpec& spec) {
   if (spec.latent.rank > 0) {
     return fmt::format("the CUDA engine has no latent attention, which models of the kind {} have", spec.architecture);

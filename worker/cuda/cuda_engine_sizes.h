@@ -10,27 +10,27 @@
 
 namespace quire {
 
-/// What the KV cache stores.
+/// The type of the numbers in the KV cache.
 inline NumberType CachedType(const CudaEngineOptions& options) {
   return options.fp8_cache ? NumberType::kFp8E4M3 : options.dtype;
 }
 
-/// Throws Error, with the remedy, when the CUDA kernels do not know heads, sizes, windows or blocks like the model's.
+/// Throws Error, with the remedy, if the CUDA kernels do not support the model's heads, sizes, windows or blocks.
 void CheckCudaModel(const ModelSpec& spec, const EngineSizes& sizes);
 
-/// Everything about sizes that follows from model, options and device.
+/// The sizes that follow from model, options and device.
 struct CudaEngineSizes {
-  /// Throws Error when the device is too small for the attention that is asked for.
+  /// Throws Error if the device is too small for the requested attention backend.
   CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engine, const CudaEngineOptions& options, Rank rank,
                   const Device& device);
 
   std::vector<RankShard> shards;
   RankShard shard;
   int64_t logits_width, max_sequences, max_tokens, max_blocks;
-  AttentionBackend attention;   // what decodes go through
-  int64_t attention_workspace;  // floats
-  int64_t state_bytes;          // of this rank's part of a sequence's state; 0: it has none
-  int64_t state_blocks;         // that hold it
+  AttentionBackend attention;   // the backend of decodes
+  int64_t attention_workspace;  // number of floats
+  int64_t state_bytes;          // bytes of this rank's part of a sequence's state; 0: no state
+  int64_t state_blocks;         // blocks of that part
   StepBuilderSizes builder;
 };
 

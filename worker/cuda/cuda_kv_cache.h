@@ -13,16 +13,16 @@
 namespace quire {
 
 struct CudaKvFormat {
-  NumberType type;                    // of CudaEngineOptions::dtype, or kFp8E4M3
-  int64_t block_size;                 // tokens: 8, 16, 32 or 64
-  std::vector<KvScales> scales = {};  // of FP8, by layer
+  NumberType type;                    // CudaEngineOptions::dtype, or kFp8E4M3
+  int64_t block_size;                 // tokens per block: 8, 16, 32 or 64
+  std::vector<KvScales> scales = {};  // of an FP8 cache, by layer
 
-  /// Keys, or values, of a head in a block.
+  /// Bytes of the keys, or of the values, of one head in a block.
   int64_t head_bytes(int64_t head_dim) const { return head_dim * block_size * ByteSize(type); }
 };
 
-/// One rank's KV blocks on its device and, for swapping, on the host: [num_blocks] of what KvLayout says, keys and
-/// values as kernels::PagedCache has them. Block 0 is the null block.
+/// One rank's KV blocks on its device and, for swapping, on the host: [num_blocks], each laid out by KvLayout; keys
+/// and values as kernels::PagedCache describes. Block 0 is the null block.
 class CudaKvCache {
  public:
   CudaKvCache(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format, Device& device, int num_blocks,
@@ -34,15 +34,15 @@ class CudaKvCache {
 
   kernels::PagedCache Layer(int64_t layer) const;
 
-  // Queued, in the order of the pairs as far as that matters. `set`: of an UploadBuffer.
+  // These queue their work; pairs that depend on each other run in order. `set`: the UploadBuffer's set.
   void SwapOut(const std::vector<BlockCopyPair>& pairs);
   void SwapIn(const std::vector<BlockCopyPair>& pairs);
   void Copy(const std::vector<BlockCopyPair>& pairs, int set);
-  /// What was queued from this set has run.
+  /// Call when the work queued with this set has run.
   void Reset(int set) { ids_.Reset(set); }
 
   int num_blocks() const { return num_blocks_; }
-  /// Block 0; a sequence's state is bytes of some blocks, whatever layers' keys and values would be there.
+  /// Address of block 0. A sequence's state uses the bytes of some blocks regardless of the KV layout.
   std::byte* pool() const { return blocks_.as(); }
   int64_t block_bytes() const { return layout_.block_bytes; }
   std::span<std::byte> MemoryOf(BlockId block) const {

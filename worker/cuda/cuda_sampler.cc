@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kCountAlignment = 8;  // entries: 16 bytes
+constexpr int64_t kCountAlignment = 8;  // in entries: 16 bytes
 
 int64_t CountStride(const RankShard& shard) {
   return (shard.vocab.size() + kCountAlignment - 1) / kCountAlignment * kCountAlignment;
@@ -19,7 +19,7 @@ int64_t CountStride(const RankShard& shard) {
 
 int64_t MaxPartBytes(int64_t rows) { return kernels::ShardPartBytes(rows, kernels::kMaxShardCandidates); }
 
-/// Whether only the host can draw as the sequence wants it.
+/// True if only the host can draw with the sequence's settings.
 bool NeedsHost(const SequenceState& s) {
   return s.constraint != nullptr || ForbidsTokens(s.sampling) || !s.sampling.logprob_tokens.empty() ||
          s.sampling.num_logprobs > kernels::kMaxTopLogprobs ||
@@ -27,8 +27,8 @@ bool NeedsHost(const SequenceState& s) {
          (BansTokens(s) && static_cast<int64_t>(s.sampling.banned_until_min.size()) > kMaxListEntries);
 }
 
-/// Whether the best tokens of each shard may leave open what is drawn. They decide greedy rows, top log-probabilities
-/// and up to as many tokens as they are; an unrestricted draw is decided by the shards' masses.
+/// True if the candidates of all shards may not decide the draw. They do decide greedy rows, top log-probabilities and
+/// top-k up to their number; the shards' total weights decide an unrestricted draw.
 bool MayNeedWholeRow(const SamplingSpec& s) {
   if (s.temperature <= 0) return false;
   if (s.top_k > 0) return s.top_k > kernels::kMaxShardCandidates;
@@ -83,7 +83,7 @@ CudaSampler::CudaSampler(const CudaSamplerSizes& sizes, Device& device, DeviceCo
   };
   host_reserved_ = device.AllocateHost(deal(Pieces()), "sampling");
   deal(Pieces(host_reserved_.as()));
-  // Ranks connect at their first call, which no graph may hold.
+  // Connects the ranks now: they connect at their first call, which must not happen during a graph's capture.
   if (!single())
     collective_->AllGather(memory_.part, memory_.parts, kernels::ShardPartBytes(1, 0), device.stream().handle);
 }
@@ -123,7 +123,7 @@ DrawPlan CudaSampler::Prepare(const std::vector<BatchMember>& batch, const Seque
          .ban_begin = bans,
          .ban_end = bans,
          .count_slot = -1};
-    // The kernels want every token once.
+    // The kernels require each token at most once.
     std::map<TokenId, float> bias_of;
     for (const auto& [token, bias] : spec.logit_bias) bias_of[token] += bias;
     for (const auto& [token, bias] : bias_of) {
@@ -155,7 +155,7 @@ DrawPlan CudaSampler::Prepare(const std::vector<BatchMember>& batch, const Seque
 }
 
 void CudaSampler::CountTokens(SlotId slot, const SequenceState& sequence) {
-  device_.Synchronize();  // the staging may be on its way for another sequence
+  device_.Synchronize();  // staging may still be in use for another sequence
   const auto count = static_cast<int32_t>(sequence.tokens.size());
   std::copy(sequence.tokens.begin(), sequence.tokens.end(), host_tokens_);
   *host_to_count_ = {static_cast<int32_t>(slot), 0, sequence.num_prompt_tokens, count};
@@ -264,7 +264,7 @@ SampledToken CudaSampler::DrawOnHost(const BatchMember& member, const SequenceTa
     logits.insert(logits.end(), part, part + sizes_.shards[static_cast<size_t>(rank)].vocab.size());
   }
   SequenceState sequence = table.at(member.slot);
-  sequence.tokens.resize(static_cast<size_t>(member.start + member.count));  // without the one that is pending
+  sequence.tokens.resize(static_cast<size_t>(member.start + member.count));  // without the pending token
   const RowMask allowed{mask.outcome, mask.allowed};
   return DrawFromRow(logits, sequence, member.slot, sequence.constraint != nullptr ? &allowed : nullptr);
 }

@@ -16,32 +16,33 @@ namespace quire {
 struct CudaSamplerSizes {
   std::vector<RankShard> shards;
   Rank rank;
-  int64_t max_rows;     // that draw at once
-  int64_t max_running;  // slots
+  int64_t max_rows;     // most rows that draw in one step
+  int64_t max_running;  // number of slots
   int64_t max_model_len;
-  int64_t row_stride;  // of the logits, floats; the same on all ranks, and no shard is wider
+  int64_t row_stride;  // floats per row of logits; equal on all ranks, at least any shard
 };
 
-/// Draws on the device, from a vocabulary in shards, with the meaning of kernels/sampling.h. All ranks draw the same
-/// tokens.
+/// Draws tokens on the device from vocabulary-sharded logits, with the meaning of kernels/sampling.h. All ranks draw
+/// the same tokens.
 class CudaSampler {
  public:
-  /// `collective` outlives it, and is null for a group of one.
+  /// `collective` must outlive the sampler; null: a group of one.
   CudaSampler(const CudaSamplerSizes& sizes, Device& device, DeviceCollective* collective);
 
-  /// Writes what the members that draw want into the arrays of a step; rows from the last of them to num_rows are
-  /// padding.
+  /// Writes the sampling settings of the members that draw into a step's arrays. Rows after the last such member, up
+  /// to num_rows, are padding.
   DrawPlan Prepare(const std::vector<BatchMember>& batch, const SequenceTable& table, int64_t num_rows,
                    StepArrays& arrays);
 
   /// Queues the draws from logits [num_rows, row_stride]; the tokens also go to last_tokens().
   void Draw(int64_t num_rows, int num_candidates, const StepArrays& arrays, const float* logits);
-  /// Queues the way of what was drawn to the host. There are two sets of results, so that one can be read meanwhile.
+  /// Queues the copy of the drawn tokens to the host. There are two sets of results, so that the host can read one
+  /// meanwhile.
   void CopyResults(int64_t num_rows, int set);
-  /// Asks the grammars of the host's rows which tokens may come: while the device computes the step, whose draws none
-  /// of them waits for. Before Collect.
+  /// Asks the grammars of the host's rows for the allowed tokens, while the device computes the step. Call before
+  /// Collect.
   void AskGrammars(const SequenceTable& table, DrawPlan& plan) const;
-  /// Once that has run: the tokens. Rows that are left to the host are drawn from logits, by all ranks together.
+  /// Returns the tokens once CopyResults has run. All ranks together draw the host's rows from `logits`.
   std::vector<SampledToken> Collect(const DrawPlan& plan, int set, const SequenceTable& table, const float* logits);
 
   const int32_t* last_tokens() const { return memory_.last_tokens; }  // [max_running] on the device
@@ -51,7 +52,7 @@ class CudaSampler {
     Memory(const CudaSamplerSizes& sizes, Pieces pieces);
     kernels::DrawnToken* drawn;  // [max_rows]
     kernels::ShardDraw* draws;   // [max_rows]
-    std::byte *part, *parts;     // of this rank, and of all
+    std::byte *part, *parts;     // of this rank, of all ranks
     kernels::ShardToken *shard_token, *shard_tokens;
     std::byte* workspace;
     int32_t* last_tokens;                // [max_running]
@@ -80,10 +81,10 @@ class CudaSampler {
   DeviceMemory reserved_, host_reserved_;
   Memory memory_;
   Results results_[2];
-  int32_t* host_tokens_;  // [max_model_len], page-locked, as are the next two
+  int32_t* host_tokens_;  // [max_model_len]; page-locked, like the next two members
   kernels::CountedSequence* host_to_count_;
   float* host_row_;                // [ranks, row_stride]
-  std::vector<uint64_t> counted_;  // by slot: the serial of the sequence whose tokens are counted; 0: none
+  std::vector<uint64_t> counted_;  // by slot: serial of the sequence whose tokens are counted; 0: none
 };
 
 }  // namespace quire

@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Gives every weight its place; the same walk counts bytes and places weights.
+/// Assigns device memory to every weight. With null memory it only counts the bytes, by the same code.
 struct CudaWeightLayout : CudaWeightPlaces {
   CudaWeightLayout(const ModelSpec& spec, const RankShard& shard, NumberType dtype,
                    const std::vector<LayerForms>& forms, std::byte* memory);

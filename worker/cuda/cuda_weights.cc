@@ -124,7 +124,7 @@ class Loader {
             hidden);
   }
 
-  /// Columns beyond the rank's are zeros up to `width`; what stays quantised has none.
+  /// Uploads rows. Plain rows are padded with zeros up to `width` columns; quantised rows have no padding.
   void Place(const DeviceMatrix& to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
     if (to.quantized) {
       uploader_.UploadQuantized(to.data, rows, cols, *to.quantized);
@@ -132,12 +132,12 @@ class Loader {
       uploader_.Upload(to.data, rows, cols, width);
     }
   }
-  /// Columns beyond the rank's are zeros up to `width`.
+  /// Uploads a matrix, padded with zeros up to `width` columns.
   void Matrix(void* to, Role role, int64_t layer, int64_t width) {
     uploader_.Upload(to, Rows(role, layer), Slice(role, layer).cols, width);
   }
 
-  /// Returns how many numbers it has: none where the model has no such vector. Zeros follow up to `width`.
+  /// Uploads a vector, padded with zeros up to `width`. Returns its length; 0 if the model has no such vector.
   int64_t Vector(void* to, Role role, int64_t layer, int64_t width = 0) const {
     const std::vector<float> part = ReadVector(files_, shard_, role, layer);
     Numbers(to, part, width);
@@ -153,7 +153,7 @@ class Loader {
  private:
   WeightSlice Slice(Role role, int64_t layer) const { return SliceOf(files_, shard_, role, layer); }
 
-  /// The tensor, or what it is with rows for columns, until the layer is loaded.
+  /// The tensor, transposed if necessary. A transposed copy lives until the layer is loaded.
   const Tensor& Stored(Role role, int64_t layer, int64_t expert) {
     const Tensor& tensor = files_.Get(role, layer, expert);
     if (tensor.scaled != nullptr) tensor.scaled->Check(files_.path());
@@ -170,7 +170,7 @@ class Loader {
     return sources;
   }
 
-  /// Rows that only pad are zeros.
+  /// Padding rows are zeros.
   std::vector<RowSource> MlpInRows(int64_t layer) {
     const int64_t width = CudaWeights::MlpWidth(shard_, layer);
     std::vector<RowSource> up = Rows(Role::kUp, layer);
@@ -187,7 +187,7 @@ class Loader {
   const ModelFiles& files_;
   const RankShard& shard_;
   int64_t element_;
-  std::map<const Tensor*, TransposedTensor> transposed_;  // by what they are of
+  std::map<const Tensor*, TransposedTensor> transposed_;  // by the original tensor
   Uploader& uploader_;
 };
 

@@ -12,23 +12,22 @@
 
 namespace quire {
 
-/// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied head is part of
-/// it.
+/// A rank's shard of the model on its device. Every rank has the whole embedding; a tied head is part of it.
 class CudaWeights : public CudaWeightPlaces {
  public:
-  /// Loads. `progress` is called with bytes done and bytes in all.
+  /// Loads the weights. Calls `progress` with the bytes done and the total bytes.
   CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Quantization quantization,
               Device& device, int threads, const std::function<void(int64_t, int64_t)>& progress)
       : CudaWeights(files, shard, dtype, device, threads, progress, FormsOnDevice(files, shard, dtype, quantization)) {}
 
-  /// Bytes that the constructor takes of the device.
+  /// Bytes of device memory that the constructor takes.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard, NumberType dtype, Quantization quantization) {
     return Bytes(files.spec(), shard, dtype, FormsOnDevice(files, shard, dtype, quantization));
   }
   static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype,
                        const std::vector<LayerForms>& forms);
 
-  /// MLP columns of the rank, rounded up so that rows are whole 16-byte pieces and gates alternate with ups.
+  /// The rank's MLP columns, rounded up so that rows are multiples of 16 bytes and gates alternate with ups.
   static int64_t MlpWidth(const RankShard& shard, int64_t layer) {
     return (shard.layer(layer).mlp.size() + 15) / 16 * 16;
   }
@@ -38,10 +37,10 @@ class CudaWeights : public CudaWeightPlaces {
   static int64_t RouterWidth(const ModelSpec& spec) { return (spec.mixture.experts + 8) / 8 * 8; }
 
   int64_t bytes() const { return memory_.bytes() + expanded_.bytes(); }
-  /// Where rows of quantised weights are expanded; of 0 bytes where there are none. Memory of its own: kernels write
-  /// it, and read weights without waiting for those before them.
+  /// Memory for expanded rows of quantised weights; 0 bytes if there are none. A separate allocation, because kernels
+  /// write it, whereas they read weights without waiting for earlier kernels.
   const DeviceMemory& expanded() const { return expanded_; }
-  const std::vector<std::string>& notes() const { return notes_; }  // NotesOnExpanded
+  const std::vector<std::string>& notes() const { return notes_; }  // see NotesOnExpanded
 
  private:
   CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,

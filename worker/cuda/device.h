@@ -10,14 +10,14 @@
 
 namespace quire {
 
-/// Devices that this process can compute on; `problem` says why when there are none.
+/// The number of usable devices; `problem` explains a count of 0.
 struct DeviceCount {
   int count = 0;
   std::string problem;
 };
 DeviceCount CountDevices();
 
-/// Memory that kernels can reach: on the device, or page-locked on the host. Freed with the last copy of the object.
+/// Memory that kernels can access: on the device, or page-locked on the host. Freed with the last copy of this object.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -34,16 +34,16 @@ class DeviceMemory {
   int64_t bytes_ = 0;
 };
 
-/// A recorded sequence of work with its arguments, which can be queued again and again.
+/// A captured sequence of work with its arguments, which can be launched repeatedly.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
 };
 
-/// The accelerator of one rank: its memory and one stream of work, which runs in the order in which it is queued.
-/// Belongs to the thread that made it. Everything throws Error with the name of the device and what was being done;
-/// after that the device is of no more use to this process. There are two implementations of this header: over the CUDA
-/// runtime (device_runtime.cc), and over the SIMT emulator (tests/worker/cuda/emulated_device.cc).
+/// One rank's GPU: its memory and one stream, which runs work in the order in which it was queued. Belongs to the
+/// thread that made it. Every function throws Error with the device's name and the failed action; the process cannot
+/// use the device after that. Two implementations: the CUDA runtime (device_runtime.cc) and the SIMT emulator
+/// (tests/worker/cuda/emulated_device.cc).
 class Device {
  public:
   explicit Device(int ordinal);
@@ -55,29 +55,29 @@ class Device {
   int compute_capability() const { return compute_capability_; }  // 90: sm_90
   int num_sms() const { return num_sms_; }
   int64_t shared_bytes_per_sm() const { return shared_per_sm_; }
-  int64_t shared_bytes_per_block() const { return shared_per_block_; }  // on request
+  int64_t shared_bytes_per_block() const { return shared_per_block_; }  // the most, by opt-in
   int64_t free_bytes() const;
   kernels::CudaStream stream() const { return stream_; }
 
-  /// Zeroed. The error says what the bytes were for, and how many are missing.
+  /// Allocates zeroed device memory. The Error names the purpose and the number of missing bytes.
   DeviceMemory Allocate(int64_t bytes, const std::string& purpose);
-  /// Page-locked, on the host.
+  /// Allocates page-locked host memory.
   DeviceMemory AllocateHost(int64_t bytes, const std::string& purpose);
 
-  // Queued; host memory must be page-locked and stay as it is until the copy has run.
+  // These queue their work. Host memory must be page-locked and unchanged until the copy has run.
   void CopyToDevice(void* to, const void* from, int64_t bytes);
   void CopyToHost(void* to, const void* from, int64_t bytes);
   void SetZero(void* to, int64_t bytes);
 
-  /// A place in the stream; there are kNumMarks of them, and each stands where it was set last.
+  /// Marks are places in the stream, kNumMarks of them. Setting a mark again moves it.
   static constexpr int kNumMarks = 8;
   void SetMark(int mark);
   bool Reached(int mark);
   void Await(int mark);
-  double SecondsBetween(int earlier, int later);  // both reached
+  double SecondsBetween(int earlier, int later);  // requires that both are reached
   void Synchronize();
 
-  /// Records what `body` queues instead of running it. Arguments are taken as they are then.
+  /// Captures what `body` queues instead of running it. The arguments are those of the time of capture.
   std::unique_ptr<DeviceGraph> Capture(const std::function<void()>& body);
   void Launch(const DeviceGraph& graph);
 

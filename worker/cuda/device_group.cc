@@ -36,7 +36,7 @@ DeviceGroup::DeviceGroup(const MpiBootstrap& mpi, DeviceGroupOptions options) : 
   }
   library_ = MakeNcclCollective(mpi, options.nccl);
   if (!has_one_shot()) return;
-  // Ranks that share a device take turns on it: what is measured then says nothing.
+  // Ranks that share a device run in turns, which makes measurements meaningless.
   const bool alone = RanksOnThisDevice(mpi) == 1;
   threshold_ = options.measure && alone ? MeasureThreshold(mpi) : DefaultOneShotThreshold(size);
   why_ = options.measure && alone ? "measured" : "from published times";
@@ -58,7 +58,7 @@ int64_t DeviceGroup::MeasureThreshold(const MpiBootstrap& mpi) {
     Check();
   }
   library_->ExpectDoneBy(Clock::time_point::max());
-  // All ranks must choose alike.
+  // All ranks must use the same threshold.
   return std::stoll(mpi.Broadcast(std::to_string(OneShotThreshold(timings))));
 }
 
@@ -88,7 +88,7 @@ void DeviceGroup::AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, v
 }
 
 void DeviceGroup::Check() {
-  // Before NCCL's own words: a kernel that left says for whom it had waited.
+  // Checked before NCCL: a one-shot kernel that gave up tells for which rank it had waited.
   for (Rank peer = 0; peer < group_.size; ++peer) {
     if (std::atomic_ref(group_.control[1 + peer]).load(std::memory_order_acquire) == 0) continue;
     const auto host = [&](Rank r) { return hosts_[static_cast<size_t>(r)]; };

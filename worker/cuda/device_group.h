@@ -11,16 +11,16 @@ namespace quire {
 
 struct DeviceGroupOptions {
   NcclOptions nccl;
-  bool one_shot = true;  // false: NCCL for everything
-  bool measure = true;   // false: the threshold is the published one
+  bool one_shot = true;  // false: NCCL for all sums
+  bool measure = true;   // false: use the published threshold
 };
 
-/// The ranks of a group on their GPUs: short sums in one shot when all GPUs are in one host and reach each other's
-/// memory, everything else by NCCL.
+/// The collectives of a group's GPUs. Short sums use the one-shot kernel if all GPUs are in one host and can access
+/// each other's memory; everything else uses NCCL.
 class DeviceGroup final : public NormingCollective {
  public:
-  /// Collective call, on the calling thread's current device. Throws CollectiveAborted or Error. Takes a second or so
-  /// when it measures, during which the device should have nothing else to do.
+  /// Collective call, on the calling thread's current device. Throws CollectiveAborted or Error. Measuring takes about
+  /// a second, during which the device should be idle.
   DeviceGroup(const MpiBootstrap& mpi, DeviceGroupOptions options);
 
   Rank rank() const override { return library_->rank(); }
@@ -34,7 +34,7 @@ class DeviceGroup final : public NormingCollective {
 
   void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) override;
 
-  // To measure either way; for one-shot, at most kOneShotCapacity bytes.
+  // For benchmarks of either method. One-shot: at most kOneShotCapacity bytes.
   bool has_one_shot() const { return group_.size > 0; }
   void OneShotSum(void* data, int64_t count, NumberType type, void* stream);
   DeviceCollective& library() { return *library_; }
@@ -44,10 +44,10 @@ class DeviceGroup final : public NormingCollective {
   int64_t MeasureThreshold(const MpiBootstrap& mpi);
 
   std::vector<std::string> hosts_;
-  kernels::OneShotGroup group_{};  // of size 0 when there is no peer memory
+  kernels::OneShotGroup group_{};  // of size 0 without peer memory
   std::unique_ptr<DeviceCollective> library_;
   int64_t threshold_ = 0;  // bytes
-  std::string why_;        // of the threshold
+  std::string why_;        // the origin of the threshold
 };
 
 }  // namespace quire

@@ -18,14 +18,14 @@ namespace quire {
 
 namespace {
 
-/// FP8 of a file, from column `first` of a rank's on. Factors of groups must begin where the device's do.
+/// The form of a file's FP8 matrix for columns from `first` on. Groups must begin where the device's groups do.
 std::optional<NumberType> FormOfFp8(const ScaledMatrix& matrix, int64_t first) {
   if (matrix.groups() == 1) return NumberType::kFp8E4M3;
   const bool fits = matrix.InOrder() && matrix.group % kernels::kFp8Group == 0 && first % kernels::kFp8Group == 0;
   return fits ? std::optional(NumberType::kFp8Groups) : std::nullopt;
 }
 
-/// Of columns that begin with `first`.
+/// The form of a matrix for the rank's columns from `first` on.
 std::optional<NumberType> FormOnDevice(const Tensor& tensor, int64_t first, Quantization quantization,
                                        const char* what) {
   const bool keeps = quantization == Quantization::kNone || quantization == Quantization::kFp8;
@@ -51,19 +51,19 @@ std::optional<NumberType> FormOnDevice(const Tensor& tensor, int64_t first, Quan
       return keeps ? NumberType::kQ5_K : packed;
     case NumberType::kQ6_K:
       return keeps ? NumberType::kQ6_K : packed;
-    default:  // is rounded anew
+    default:  // formats that must be rounded again
       return quantization == Quantization::kNone ? std::nullopt : keeps ? NumberType::kFp8E4M3 : std::optional(packed);
   }
 }
 
-/// Looks at matrices of one rank's share.
+/// Chooses the forms of one rank's matrices.
 class FormFinder {
  public:
   FormFinder(const ModelFiles& files, const RankShard& shard, Quantization quantization)
       : files_(files), shard_(shard), quantization_(quantization) {}
 
-  /// Of matrices that lie together, rows of one after rows of another, in rows of `width` numbers; of each expert, if
-  /// they are experts'.
+  /// The common form of matrices whose rows lie one after another with `width` numbers each, for every given expert if
+  /// they belong to experts; nullopt if there is none.
   std::optional<NumberType> Find(int64_t layer, std::initializer_list<Role> roles, int64_t width,
                                  const Range& experts = {0, 1}) const {
     std::optional<NumberType> form;
@@ -153,7 +153,7 @@ std::vector<std::string> NotesOnExpanded(const ModelFiles& files, const RankShar
     if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
     for (size_t layer = 0; layer < forms.size(); ++layer) {
       if (!files.Has(weight.role, static_cast<int64_t>(layer))) continue;
-      const Tensor& tensor = files.Get(weight.role, static_cast<int64_t>(layer));  // of experts one stands for all
+      const Tensor& tensor = files.Get(weight.role, static_cast<int64_t>(layer));  // expert 0 stands for all experts
       const bool quantized = tensor.scaled != nullptr || LayoutOf(tensor.type).block_numbers > 1;
       if (!quantized || forms[layer].Of(weight.role)) continue;
       expanded[LayoutOf(tensor.type).name] += IsOfExpert(weight.role) ? shard.experts.size() : 1;

@@ -12,16 +12,17 @@
 
 namespace quire {
 
-/// A weight in device memory: of the model's type, or one that stays quantised (kernels::QuantizedMatrix).
+/// A weight in device memory, either in the model's type or quantised (kernels::QuantizedMatrix).
 struct DeviceMatrix {
   void* data = nullptr;
   std::optional<NumberType> quantized = {};
 };
 
-/// What lies in one matrix for one product of a layer's, rows of one after rows of the other.
+/// The roles whose rows lie one after another in the matrix of a layer's qkv product.
 inline constexpr Role kQkvRoles[] = {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionGate};
 
-/// Which of a layer's matrices stay quantised on the device, and as what. Experts are all alike.
+/// The types of those layer matrices that stay quantised on the device; nullopt: expanded. All experts have the same
+/// type.
 struct LayerForms {
   std::array<std::optional<NumberType>, std::size(kQkvRoles)> qkv;  // by kQkvRoles
   std::optional<NumberType> attention_out, mlp_in, down;
@@ -30,17 +31,18 @@ struct LayerForms {
   std::optional<NumberType> Of(Role role) const;
 };
 
-/// Of each layer; none has any where the dtype is fp32. Matrices that a file has in blocks of 32 or more columns keep
-/// their integers: Q4_0, Q4_1, Q4_K, and integers of safetensors (FormOf) as q4_1; Q8_0, Q5_0, IQ4_NL and IQ4_XS as
-/// q8_0; Q5_1, Q5_K and Q6_K in six bits; MXFP4 as it is; FP8 as it is where factors are of rows or of groups of a
-/// multiple of 128 columns. With `quantization` fp8 plain ones and the other formats of files are rounded to FP8 with a
-/// factor for each row; with int8 or int4 plain ones, and such as are in 16 bits when they are read (FormOf), are
-/// rounded to q8_0 or q4_1, and the other formats of files, those of six bits included, to q8_0, as on the CPU. Gates
-/// and ups must be of one form; all else is expanded, as are matrices of whose blocks other ranks have columns, too.
+/// Chooses the forms of each layer's matrices; all are expanded if the dtype is fp32. Without `quantization`, matrices
+/// in blocks of at least 32 columns keep their integers: Q4_0, Q4_1, Q4_K and 4-bit integers of safetensors (FormOf)
+/// as q4_1; Q8_0, Q5_0, IQ4_NL and IQ4_XS as q8_0; Q5_1, Q5_K and Q6_K in six bits; MXFP4 unchanged. FP8 stays if its
+/// factors belong to rows or to groups of a multiple of 128 columns.
+/// With fp8, plain matrices and other file formats are rounded to FP8 with one factor per row. With int8 or int4,
+/// plain matrices and those that FormOf expands to 16 bits are rounded to q8_0 or q4_1; other file formats, six-bit
+/// ones included, are rounded to q8_0, as on the CPU. Gates and ups must have the same form. All else is expanded,
+/// also if a block has columns of several ranks.
 std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& shard, NumberType dtype,
                                       Quantization quantization);
 
-/// A line for each type that the file has matrices of layers quantised as and the device does not: how many there are.
+/// For each quantised type of the file: a sentence with the number of layer matrices that the device expands.
 std::vector<std::string> NotesOnExpanded(const ModelFiles& files, const RankShard& shard,
                                          const std::vector<LayerForms>& forms);
 

@@ -30,7 +30,7 @@ DeviceCount CountDevices() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaRuntimeGetVersion(&runtime);
   if (status == cudaSuccess && count > 0) return {count, ""};
-  cudaGetLastError();  // the error is told, and must not stick to the next call
+  cudaGetLastError();  // clears the error, which would otherwise appear at the next call
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return {0, "no NVIDIA driver is installed"};
   if (driver < runtime) {
     return {0, fmt::format("the NVIDIA driver knows CUDA {}.{}, this build needs {}.{}: update the driver",

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// What a row's grammar says of its next token (worker/sampling/draw.h).
+/// The grammar's verdict on a row's next token (worker/sampling/draw.h).
 struct HostMask {
   TokenConstraint::Outcome outcome = TokenConstraint::Outcome::kMasked;
   std::vector<uint32_t> allowed;  // empty: the row has no grammar
@@ -15,11 +15,11 @@ struct HostMask {
 
 /// How a step's tokens are drawn.
 struct DrawPlan {
-  std::vector<BatchMember> members;      // those that draw
-  std::vector<size_t> host_rows;         // of those: rows whose settings only the host's sampler knows
-  std::vector<HostMask> masks;           // of the host's rows, once their grammars were asked
-  int num_candidates = 0;                // that each shard reports of a row: part of the shape of the launches
-  int64_t num_biases = 0, num_bans = 0;  // of all members
+  std::vector<BatchMember> members;      // the members that draw
+  std::vector<size_t> host_rows;         // indices into `members`: rows that only the host's sampler can draw
+  std::vector<HostMask> masks;           // one per host row, once the grammars were asked
+  int num_candidates = 0;                // candidates per row from each shard; part of the launches' shape
+  int64_t num_biases = 0, num_bans = 0;  // totals over all members
   bool surely_on_device = true;          // no row can turn out to need the host
 };
 

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// What a layer with a mixture keeps of T rows, each of which chooses k experts. Rows of experts are grouped by expert
-/// (kernels/route_experts.h). Nothing of it is there in models without mixtures.
+/// Device buffers of layers with a mixture, for T rows that each choose k experts. Rows of experts are grouped by
+/// expert (kernels/route_experts.h). All are null in models without mixtures.
 struct CudaExpertActivations {
   CudaExpertActivations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens,
                         Pieces& pieces)
@@ -37,14 +37,14 @@ struct CudaExpertActivations {
     shared = rows(spec.mixture.normed_apart ? 2 * max_tokens : max_tokens, spec.hidden_size);
   }
 
-  Range experts;                // the rank's
-  bool whole_experts;           // they are no other rank's
-  int64_t width, shared_width;  // columns of an expert's and of the shared expert's MLP
+  Range experts;                // this rank's experts
+  bool whole_experts;           // no other rank has them
+  int64_t width, shared_width;  // columns of an expert's MLP, of the shared expert's MLP
   int64_t router_width;
   float* logits = nullptr;           // [T, router_width]
   float* weights = nullptr;          // [T, k]
   int32_t* chosen = nullptr;         // [T, k]
-  int32_t* start = nullptr;          // [experts of the rank + 1]
+  int32_t* start = nullptr;          // [local experts + 1]
   int32_t* pair_of_row = nullptr;    // [T * k]
   int32_t* row_of_pair = nullptr;    // [T * k]
   void* gate_up = nullptr;           // [T * k, 2 * width]
@@ -52,8 +52,8 @@ struct CudaExpertActivations {
   void* out = nullptr;               // [T * k, hidden]
   void* shared_gate_up = nullptr;    // [T, 2 * shared_width]
   void* shared_activated = nullptr;  // [T, shared_width]
-  void* shared = nullptr;            // [T, hidden]; null where there is no shared expert
-                                     // With Mixture::normed_apart, what experts give follows: [2 * T, hidden].
+  void* shared = nullptr;            // [T, hidden], or null. With Mixture::normed_apart [2 * T, hidden]:
+                                     // the shared expert's outputs, then the routed experts'.
 };
 
 }  // namespace quire

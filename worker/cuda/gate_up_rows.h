@@ -7,8 +7,7 @@
 
 namespace quire {
 
-/// Rows of gates and of ups in the order of kernels::SkinnyGateUpRow, `width` of each: those beyond the given ones are
-/// zeros.
+/// `width` rows of gates and of ups in the order of kernels::SkinnyGateUpRow. Rows beyond the given ones are zeros.
 inline std::vector<RowSource> Alternating(const std::vector<RowSource>& gate, const std::vector<RowSource>& up,
                                           int64_t width) {
   std::vector<RowSource> rows(static_cast<size_t>(2 * width));

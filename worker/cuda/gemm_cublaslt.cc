@@ -13,7 +13,7 @@ namespace quire {
 namespace {
 
 constexpr int kCandidates = 8;
-constexpr uint32_t kAlignment = 16;  // bytes, of all matrices (GemmParams)
+constexpr uint32_t kAlignment = 16;  // bytes; holds for all matrices (GemmParams)
 
 void Check(cublasStatus_t status, const char* doing) {
   if (status != CUBLAS_STATUS_SUCCESS) Fail("cuBLASLt: {}: {}", doing, cublasLtGetStatusString(status));
@@ -32,7 +32,7 @@ cudaDataType_t TypeOf(NumberType dtype) {
   }
 }
 
-/// A product as cuBLASLt describes it, in its column-major terms: y^T [n, m] = weight [n, k] * x^T [k, m].
+/// Describes a product to cuBLASLt, in its column-major terms: y^T [n, m] = weight [n, k] * x^T [k, m].
 class Problem {
  public:
   explicit Problem(const GemmParams& p) {
@@ -60,7 +60,7 @@ class Problem {
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
-  /// One for each row of either factor.
+  /// Sets the FP8 scales: one for each row of either factor.
   void SetScales(const GemmParams& p) const {
     const cublasLtMatmulMatrixScale_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
@@ -81,8 +81,8 @@ Shape ShapeOf(const GemmParams& p) {
   return {static_cast<int>(p.dtype), p.float_result, p.x_scales != nullptr, p.m, p.n, p.k, p.x_stride, p.y_stride};
 }
 
-/// The number of rows whose algorithm serves a product of m: chunks of prompts have any number of rows, and to ask the
-/// library for each new one would hold up their steps. Few rows, those of decodes, have algorithms of their own.
+/// The number of rows for which to ask for an algorithm that serves m rows. Prompt chunks have any number of rows, and
+/// asking the library for each new one would delay their steps. Decodes (few rows) have algorithms of their own.
 constexpr int64_t RowsToAskFor(int64_t m) { return m <= 64 ? m : (m + 63) / 64 * 64; }
 
 }  // namespace
@@ -92,7 +92,7 @@ struct Gemm::Plans {
     if (handle != nullptr) cublasLtDestroy(handle);
   }
 
-  /// None where the library has no such product.
+  /// Returns the library's guesses; empty if it does not support the product.
   std::vector<cublasLtMatmulAlgo_t> Guess(const Problem& problem, int count) const {
     cublasLtMatmulPreference_t preference = nullptr;
     Check(cublasLtMatmulPreferenceCreate(&preference), "asking for algorithms");
@@ -101,7 +101,7 @@ struct Gemm::Plans {
             "asking for algorithms");
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
-    // Unless told otherwise the library takes 256 for granted, which parts of a result's rows do not have (Products).
+    // By default the library assumes an alignment of 256 bytes, which parts of a result's rows do not have (Products).
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -121,7 +121,7 @@ struct Gemm::Plans {
     return algorithms;
   }
 
-  /// The one that was measured, or that the library recommends; null where it has no such product.
+  /// The measured algorithm, else the library's first guess; null if the library does not support the product.
   const cublasLtMatmulAlgo_t* Best(const GemmParams& p, const Problem& problem) {
     const auto known = chosen.find(ShapeOf(p));
     if (known != chosen.end()) return &known->second;
@@ -160,7 +160,7 @@ void Gemm::Run(const GemmParams& p) {
   rounded.m = RowsToAskFor(p.m);
   if (rounded.m != p.m && plans_->chosen.count(ShapeOf(p)) == 0) {
     if (queue(plans_->Best(rounded, Problem(rounded))) == CUBLAS_STATUS_SUCCESS) return;
-    // The library has looked at the sizes and queued nothing: the algorithm is not one for so many rows.
+    // The library has checked the sizes and queued nothing: the algorithm does not support this number of rows.
   }
   Check(queue(plans_->Best(p, problem)), "a product");
 }

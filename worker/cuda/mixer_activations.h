@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// What layers that keep a state hold of T tokens between their products. Of no size in models without such layers, and
-/// on ranks that have no part of them.
+/// Device buffers between the two products of layers that keep a recurrent state, for T tokens. Of size 0 in models
+/// without such layers and on ranks without a part of them.
 struct CudaMixerActivations {
   CudaMixerActivations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens,
                        Pieces& pieces)
@@ -18,10 +18,10 @@ struct CudaMixerActivations {
         squares(pieces.Take<float>(shape.mixer == Mixer::kStateSpace ? max_tokens * spec.recurrence.key_heads : 0)) {}
 
   MixerShape shape;
-  int64_t in_stride;  // numbers from row to row of `in`
+  int64_t in_stride;  // numbers between rows of `in`
   void* in;           // [T, in_stride], in the order of MixerShape
   void* out;          // [T, out_width]
-  float* squares;     // [T, groups] of state spaces
+  float* squares;     // [T, groups], state spaces only
 };
 
 }  // namespace quire

@@ -5,11 +5,11 @@
 
 namespace quire {
 
-/// Device collectives that know the op every sum of a layer is followed by.
+/// Device collectives that also fuse the sum over ranks with the norm after it.
 class NormingCollective : public DeviceCollective {
  public:
-  /// kernels::RmsNorm with the sum over ranks of `partial` for its delta; norm.delta is not looked at. `partial` is
-  /// [num_tokens, hidden] and of no use afterwards.
+  /// kernels::RmsNorm whose delta is the sum over ranks of `partial`; norm.delta is ignored. `partial` is [num_tokens,
+  /// hidden]; its contents are undefined afterwards.
   virtual void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) = 0;
 };
 

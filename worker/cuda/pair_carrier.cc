@@ -20,14 +20,14 @@ namespace {
 
 using kernels::PackedRun;
 
-constexpr int64_t kMostBlocks = 4096;  // in a piece
-constexpr int64_t kMostRuns = 4096;    // of a block
+constexpr int64_t kMostBlocks = 4096;  // blocks per piece
+constexpr int64_t kMostRuns = 4096;    // runs per block
 constexpr int kMark = 0;
 constexpr auto kLook = std::chrono::microseconds(20);
 
 struct GivenUp {};
 
-/// What a link has of the device. Ends in the opposite order: first the pair, whose kernels use the rest.
+/// The device resources of a link. Destroyed in reverse order: first the pair, whose kernels use the others.
 struct Way {
   explicit Way(int ordinal)
       : device(ordinal),
@@ -103,7 +103,8 @@ class PairLink final : public DeviceLink {
       const std::lock_guard lock(mutex_);
       problem_ = error.what();
     }
-    // What is queued may wait for the other end, and leaves the device when the pair has ended.
+    // Queued work may still wait for the other end; it leaves the device when the pair is destroyed. A thread of its
+    // own waits for that.
     std::thread([way = std::move(way)]() mutable { way.reset(); }).detach();
   }
 
@@ -150,7 +151,8 @@ class PairLink final : public DeviceLink {
     way.runs.Reset(0);
   }
 
-  /// Blocks are written only once their bytes are here: who gives a link up may give its blocks to somebody else.
+  /// Unpacks into the blocks only after all bytes have arrived: when a link is given up, its blocks may be reused for
+  /// something else.
   void MovePiece(Way& way, const kernels::PackRunsParams& params) {
     const kernels::CudaStream stream = way.device.stream();
     const int64_t bytes = params.num_blocks * params.packed_bytes;
@@ -181,7 +183,7 @@ class PairLink final : public DeviceLink {
   const int64_t piece_bytes_;
   const std::string meeting_;
   const bool gives_;
-  std::mutex mutex_;  // guards the next five
+  std::mutex mutex_;  // guards the next five members
   std::condition_variable wake_;
   std::deque<OneMove> moves_;
   int64_t num_done_ = 0;

@@ -5,12 +5,12 @@
 
 namespace quire {
 
-/// KV blocks between this rank's device and those of other groups' ranks: what goes of them is packed into one piece
-/// of memory, sent by a DevicePair, and put in its places there. Every link has a thread and a stream of its own, so
-/// that neither steps nor other links wait for it, and `piece_bytes` of device memory, or a block's if that is more.
+/// Moves KV blocks between this rank's device and those of ranks in other groups. The parts to move are packed into a
+/// buffer, sent by a DevicePair, and unpacked at the destination. Each link has its own thread, its own stream and
+/// `piece_bytes` (or one block, if larger) of device memory, so steps and other links do not wait for it.
 class PairCarrier final : public DeviceCarrier {
  public:
-  /// `device`: its ordinal.
+  /// `device`: the device ordinal.
   PairCarrier(int device, DevicePairing pairing, int64_t piece_bytes = 32 << 20)
       : device_(device), pairing_(std::move(pairing)), piece_bytes_(piece_bytes) {}
 

@@ -5,13 +5,13 @@
 
 namespace quire {
 
-/// Hands out one reservation piece by piece. Without memory it only counts, so that the same walk sizes a reservation
-/// and then deals it out.
+/// Hands out one reservation piece by piece. With null memory it only counts, so that the same code first sizes a
+/// reservation and then hands it out.
 class Pieces {
  public:
   explicit Pieces(void* memory = nullptr) : memory_(static_cast<std::byte*>(memory)) {}
 
-  /// Null when it only counts.
+  /// Takes `count` elements, aligned to 256 bytes. Returns null when it only counts.
   template <class T = std::byte>
   T* Take(int64_t count) {
     std::byte* piece = memory_ == nullptr ? nullptr : memory_ + taken_;

@@ -55,7 +55,7 @@ void Products::RunQuantized(const GemmParams& p) {
 }
 
 bool Products::RunFp8(const GemmParams& p) {
-  // Rows of x in their FP8, then their scales, where a weight's rows would be expanded.
+  // The scratch for expanded rows holds rows of x in FP8, then their scales.
   const int64_t rows_at_once = expanded_bytes_ / (p.k + static_cast<int64_t>(sizeof(float))) / 4 * 4;
   if (*p.quantized != NumberType::kFp8E4M3 || p.k % 16 != 0 || p.n % 16 != 0 || rows_at_once == 0) return false;
   GemmParams part = p;

@@ -27,7 +27,7 @@ void WriteBytes(const std::byte* block, std::byte* ints, std::byte* scales) {
   for (int i = 0; i < kBlock; ++i) ints[i] = block[2 + i] ^ std::byte{0x80};
 }
 
-/// Nibbles i and i + 16 share a byte of the block, 2 i and 2 i + 1 one on the device.
+/// Reorders nibbles: in the file's block a byte holds numbers i and i + 16, on the device 2 i and 2 i + 1.
 void PairNibbles(const std::byte* nibbles, std::byte* ints) {
   for (int i = 0; i < kHalf; ++i) {
     const int from = 2 * i % kHalf;
@@ -47,7 +47,7 @@ void WriteNibbles(const std::byte* block, bool has_minimum, std::byte* ints, std
   PairNibbles(block + (has_minimum ? 4 : 2), ints);
 }
 
-/// 2^(scale - 127) in bf16, where an exponent has as many bits as a scale of MXFP4; 255 is NaN.
+/// 2^(scale - 127) in bf16, whose exponent has as many bits as an MXFP4 scale; 255 is NaN.
 uint16_t PowerOfTwo(std::byte scale) {
   const auto exponent = std::to_integer<uint16_t>(scale);
   if (exponent == 0) return 0x0040;
@@ -67,25 +67,26 @@ void WriteMxFp4(const kernels::MxFp4Blocks& blocks, int64_t count, std::byte* in
   }
 }
 
-/// What columns of a row lie in of the file's blocks, which may be longer than those of 32, and then hold columns of
+/// The range of columns of the whole file blocks that contain `cols`. Blocks longer than 32 may contain columns of
 /// other ranks at the edges.
 Range WholeBlocks(const Tensor& tensor, Range cols) {
   const int64_t whole = std::max<int64_t>(DecodeBlock(tensor), kBlock);
   return {cols.begin / whole * whole, std::min((cols.end + whole - 1) / whole * whole, tensor.cols())};
 }
 
-/// The nearest number of E4M3, and the largest for what is beyond.
+/// Rounds to the nearest E4M3 number; saturates at the largest.
 std::byte ToFp8(float x) {
   constexpr float kLargest = 448, kLeastNormal = 0x1p-6f;
   const float size = std::min(std::abs(x), kLargest);
   const int power = size < kLeastNormal ? -6 : std::ilogb(size);
   const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, 3 - power)));
-  // 8 to 15 units are a leading one and the mantissa, 16 the next power of two, fewer a number below the normal ones.
+  // Units: 8 to 15 are a leading one and the mantissa; 16 is the next power of two; fewer than 8 is subnormal.
   const int bits = (power + 6) * 8 + units;
   return static_cast<std::byte>(std::signbit(x) ? bits | 0x80 : bits);
 }
 
-/// Numbers of a file's FP8 as they are, with the factors of their rows or groups; others relative to the largest.
+/// Writes FP8 numbers. FP8 of a file stays unchanged, with the factors of its rows or groups. Other numbers are scaled
+/// by the row's largest.
 void WriteFp8(const Tensor& tensor, int64_t row, Range cols, NumberType type, const QuantizedRow& to) {
   if (const ScaledMatrix* matrix = tensor.scaled.get(); matrix != nullptr && matrix->fp8 != nullptr) {
     std::memcpy(to.ints, matrix->fp8 + row * matrix->cols + cols.begin, static_cast<size_t>(cols.size()));
@@ -125,7 +126,7 @@ void WriteSixBits(const std::vector<kernels::SixBitBlock>& blocks, QuantizedRow 
   }
 }
 
-/// Columns of a row as blocks of `form`: recoded, or rounded.
+/// Converts columns of a row to blocks of `form`: with recodes by RecodeRow, else by rounding.
 std::vector<std::byte> MakeBlocks(const Tensor& tensor, NumberType form, bool recodes, int64_t row, Range cols) {
   const int64_t block_bytes = LayoutOf(form).block_bytes;
   const auto [begin, end] = WholeBlocks(tensor, cols);
@@ -159,7 +160,7 @@ void WriteQuantizedRow(const Tensor& tensor, NumberType packed, int64_t row, Ran
   if (kernels::IsFp8(type)) return WriteFp8(tensor, row, cols, type, to);
   if (kernels::HasSixBits(type)) return WriteSixBits(ReadBlocks(tensor, row, cols), to);
   const bool recodes = LayoutOf(packed).block_numbers > 1;
-  const NumberType form = recodes ? packed : type;  // q4_0, too, whose minima are added below
+  const NumberType form = recodes ? packed : type;  // also q4_0, whose minima are added below
   const int64_t block_bytes = LayoutOf(form).block_bytes;
   const std::byte* blocks = nullptr;
   std::vector<std::byte> made;

@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-/// The number of that type at `in`.
+/// Reads the number of type `dtype` at `in`.
 float NumberAt(NumberType dtype, const std::byte* in) {
   if (dtype == NumberType::kF32) {
     float value;

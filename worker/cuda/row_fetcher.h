@@ -10,14 +10,14 @@
 
 namespace quire {
 
-/// Brings rows of activations from the device to the host, as floats.
+/// Copies rows of activations from the device to the host and converts them to floats.
 class RowFetcher {
  public:
-  /// Rows of `hidden` numbers of type `dtype`. The device outlives it.
+  /// For rows of `hidden` numbers of type `dtype`. The device must outlive this object.
   RowFetcher(Device& device, NumberType dtype, int64_t hidden);
 
-  /// `count` rows at `rows` on the device, at most Pooler::kPooledAtOnce: [count, hidden], valid until the next call.
-  /// Waits for all that is queued.
+  /// Fetches `count` (at most Pooler::kPooledAtOnce) rows from `rows` on the device: [count, hidden], valid until the
+  /// next call. Waits for everything queued before.
   std::span<const float> Fetch(const std::byte* rows, int64_t count);
 
  private:

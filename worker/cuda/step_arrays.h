@@ -13,64 +13,65 @@
 
 namespace quire {
 
-/// The most that a step, or any step, can hold.
+/// The sizes of a step's arrays, for one step or for the largest step.
 struct StepLimits {
   int64_t tokens, sequences;
   // By kind of attention.
   int64_t decode_words[kMaxAttentionKinds] = {}, prefill_tiles[kMaxAttentionKinds] = {};
   int64_t prefill_merges[kMaxAttentionKinds] = {};
-  int64_t state_blocks = 0;  // of a sequence's state; 0: there are none
+  int64_t state_blocks = 0;  // blocks per sequence's state; 0: no states
 };
 
-/// Entries that lists of one sequence can have on the device; sequences with longer ones are drawn for on the host.
+/// The most list entries of one sequence on the device. The host draws for sequences with longer lists.
 inline constexpr int64_t kMaxListEntries = 512;
-/// Table entries and block copies that one upload carries; a step with more has several.
+/// The most table entries, and block copies, per upload; a step with more uses several uploads.
 inline constexpr int64_t kEditsAtOnce = 16384;
 
-/// All that kernels want to know of a step: T tokens, D decodes, C chunks, R rows that draw, B blocks of a state.
+/// A step's inputs to the kernels: T tokens, D decodes, C chunks, R rows that draw, B blocks of a state.
 struct StepArrays {
   int32_t* token_ids;       // [T]
-  int32_t* from_slot;       // [T] slot whose last drawn token this one is, or -1: it is in token_ids
+  int32_t* from_slot;       // [T] slot whose last drawn token is this one; -1: the token is in token_ids
   int32_t* positions;       // [T]
   int64_t* slots;           // [T] cache slot; -1: padding
   int32_t* decode_context;  // [D]
-  int32_t* decode_table;    // [D] row of the block tables
-  int32_t* chunk_start;     // [C + 1] first row, counted from the first chunk's
+  int32_t* decode_table;    // [D] row of the block tables, i.e. slot
+  int32_t* chunk_start;     // [C + 1] first row, relative to the first chunk's
   int32_t* chunk_context;   // [C]
   int32_t* chunk_table;     // [C]
-  // Of sequences with states, decodes first; empty where there are none.
+  // For sequences with states, decodes first; empty in models without states.
   int32_t* state_start;                             // [D + C + 1] first row
   int32_t* state_context;                           // [D + C]; 0: padding
   int32_t* state_blocks;                            // [D + C, B]
   int32_t* draw_row;                                // [R]
-  int32_t* draw_slot;                               // [R] where the drawn token is kept for the next step; -1: padding
+  int32_t* draw_slot;                               // [R] slot to keep the drawn token for the next step; -1: padding
   kernels::DeviceSampling* sampling;                // [R]
   kernels::PrefillTile* tiles[kMaxAttentionKinds];  // by kind of attention
   kernels::PrefillMerge* merges[kMaxAttentionKinds];
   int32_t* decode_work[kMaxAttentionKinds];
-  // Lists of all rows: seldom used, and last.
-  int64_t lists_at;  // bytes before them
+  // Lists of all rows. They are last because most steps do not use them.
+  int64_t lists_at;  // bytes before the lists
   int32_t* bias_token;
   float* bias;
   int32_t* banned;
-  int64_t end;  // bytes in all
+  int64_t end;  // total bytes
 
   StepArrays(const StepLimits& limits, Pieces& pieces);
 };
 
-/// Memory for the arrays of steps: two sets that are page-locked, because the next step is put together while the last
-/// one's may still be on their way, and one on the device. Arrays lie as closely as their step allows, so that one copy
-/// brings little else; where, follows from the step's limits alone: graphs of one size find them at the same place.
+/// Memory for the arrays of steps: two page-locked sets, because the next step is built while the last one's copy may
+/// still run, and one set on the device. Arrays are packed as tightly as the step's sizes allow, so that one copy
+/// transfers little else. Their places depend on the step's limits alone, so graphs of one size find them at the same
+/// addresses.
 class StepBuffers {
  public:
   StepBuffers(const StepLimits& most, Device& device);
 
-  /// Places the next step's arrays, of no more than any step has; host and device differ in the addresses alone.
+  /// Places the next step's arrays, which must fit the largest step. Host and device arrays have the same layout.
   void Begin(const StepLimits& step);
   StepArrays& Host() { return *host_; }
   const StepArrays& OnDevice() const { return *on_device_; }
 
-  /// Queues the copy of what Host() holds, and turns to the other set.
+  /// Queues the copy of Host() to the device and switches to the other set.
   void Upload(int64_t num_biases, int64_t num_bans);
 
   int64_t device_bytes() const { return device_memory_.bytes(); }

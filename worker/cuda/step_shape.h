@@ -6,20 +6,20 @@
 
 namespace quire {
 
-/// What a step looks like to whoever launches its kernels. Everything else is in arrays on the device, so that two
-/// steps of the same shape are the same launches.
+/// The properties of a step that determine its kernel launches. All other inputs are in device arrays, so two steps of
+/// the same shape have the same launches.
 struct StepShape {
-  int64_t num_rows = 0;     // tokens; for decodes alone, padded up to a size that graphs are kept for
-  int64_t num_decodes = 0;  // the first rows, one each; padded likewise
-  int64_t num_chunks = 0;   // sequences that own the other rows
-  kernels::PrefillPlan chunk_work[kMaxAttentionKinds] = {};  // of the chunks' attention, by kind
-  int64_t num_draws = 0;                                     // rows whose next token is drawn; without chunks, all rows
-  bool combines[kMaxAttentionKinds] = {};                    // some decode's context is split
-  int32_t max_context = 0;  // of decodes, at most, and rounded up (PaddedContext); 0 where they are planned
-  bool keeps_rows = false;  // some chunk's rows are scored or pooled afterwards
+  int64_t num_rows = 0;     // tokens; padded to a graph's size in steps of decodes alone
+  int64_t num_decodes = 0;  // the first rows, one per decode; padded likewise
+  int64_t num_chunks = 0;   // sequences of the other rows
+  kernels::PrefillPlan chunk_work[kMaxAttentionKinds] = {};  // plan of the chunks' attention, by kind
+  int64_t num_draws = 0;                                     // rows that draw; all rows in steps without chunks
+  bool combines[kMaxAttentionKinds] = {};                    // by kind: some decode's context is split
+  int32_t max_context = 0;  // longest decode context, rounded up (PaddedContext); 0: decodes are planned
+  bool keeps_rows = false;  // rows of some chunk are scored or pooled afterwards
 };
 
-/// What a step reads on the device.
+/// The device arrays that a step reads.
 struct StepOnDevice {
   const StepArrays& arrays;
   const int32_t* block_tables;  // [slots, table_stride]

@@ -7,9 +7,8 @@
 
 namespace quire {
 
-/// Median seconds that the device takes for what `queue` queues, in a graph of several calls of it, as steps have it:
-/// launches one by one would cost more than small kernels take. Nothing comes back when `queue` says false. Not while
-/// a graph is recorded.
+/// The median seconds of what `queue` queues, measured in a graph of several calls, as in steps: single launches would
+/// cost more than small kernels take. Returns nullopt if `queue` returns false. Not during a graph's capture.
 std::optional<double> MedianSeconds(Device& device, const std::function<bool()>& queue);
 
 }  // namespace quire

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Small arrays on their way to the device. There are two sets of staging, for a step and for the one before it, which
-/// may still run.
+/// Copies small arrays to the device. There are two sets of staging memory, one for the current step and one for the
+/// previous step, which may still run.
 template <class T>
 class UploadBuffer {
  public:
@@ -21,11 +21,11 @@ class UploadBuffer {
 
   int64_t capacity() const { return capacity_; }
 
-  /// What was sent from this set has arrived.
+  /// Call when everything sent from this set has arrived.
   void Reset(int set) { sent_[set] = false; }
 
-  /// Queues the copy of at most capacity() values; the array is good until the next Send. A second Send from a set
-  /// waits for the first.
+  /// Queues the copy of at most capacity() values. The returned device array is valid until the next Send. A second
+  /// Send from the same set first waits for the device.
   const T* Send(std::span<const T> values, int set) {
     if (sent_[set]) device_.Synchronize();
     sent_[set] = true;

@@ -15,14 +15,14 @@ namespace quire {
 
 namespace {
 
-// Marks of the two halves.
+// Stream marks of the two halves: kFirstMark and kFirstMark + 1.
 constexpr int kFirstMark = 0;
 
 __extension__ using Float16 = _Float16;
 
 uint16_t ToBFloat16(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
-  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);  // a NaN stays one
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);  // NaN stays NaN
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -50,7 +50,7 @@ Uploader::Uploader(Device& device, NumberType dtype, int threads, std::function<
 Uploader::~Uploader() {
   try {
     device_.Synchronize();
-  } catch (const Error&) {  // whoever uses the device next hears of it
+  } catch (const Error&) {  // the next user of the device gets the error
   }
 }
 
@@ -62,7 +62,7 @@ void Uploader::WritePiece(const RowSource& source, Range cols, std::byte* to) co
                 static_cast<size_t>(cols.size() * element));
     return;
   }
-  // Whole quantisation blocks are decoded; those at the edges may hold columns of other ranks.
+  // Decode whole quantisation blocks; those at the edges may contain columns of other ranks.
   const int64_t block = DecodeBlock(*source.tensor);
   const int64_t begin = cols.begin / block * block,
                 end = std::min((cols.end + block - 1) / block * block, source.tensor->cols());
@@ -125,7 +125,7 @@ void Uploader::UploadQuantized(void* to, const std::vector<RowSource>& rows, Ran
   auto* ints = static_cast<std::byte*>(to);
   std::byte *highs = ints + num_rows * of_row.ints, *scales = highs + num_rows * of_row.highs;
   const int64_t rows_at_once = kHalfBytes / of_row.sum();
-  std::map<const Tensor*, NumberType> packed;  // finding out can take a look at all of a tensor
+  std::map<const Tensor*, NumberType> packed;  // FormOf may read a whole tensor, so ask once per tensor
   for (const RowSource& source : rows) {
     if (source.tensor == nullptr || packed.contains(source.tensor)) continue;
     packed.emplace(source.tensor, FormOf(*source.tensor, "a weight").type);
@@ -141,7 +141,7 @@ void Uploader::UploadQuantized(void* to, const std::vector<RowSource>& rows, Ran
                                first_scale + i * of_row.scales};
         if (source.tensor != nullptr) {
           WriteQuantizedRow(*source.tensor, packed.at(source.tensor), source.row, cols, type, row);
-        } else {  // scales of 0
+        } else {  // zeros: scales of 0
           std::memset(row.ints, 0, static_cast<size_t>(of_row.ints));
           std::memset(row.highs, 0, static_cast<size_t>(of_row.highs));
           std::memset(row.scales, 0, static_cast<size_t>(of_row.scales));

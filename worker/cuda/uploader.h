@@ -13,17 +13,17 @@
 
 namespace quire {
 
-/// A row of a matrix that is put together for the device: of a tensor in a mapped file, or zeros.
+/// One row of a matrix to upload: a row of a tensor in a mapped file, or zeros.
 struct RowSource {
   const Tensor* tensor = nullptr;  // null: zeros
   int64_t row = 0;
 };
 
-/// Brings weights from mapped files to the device: threads read and convert into one half of a staging buffer while the
-/// other half is copied.
+/// Uploads weights from mapped files. Threads read and convert into one half of a staging buffer while the other half
+/// is copied to the device.
 class Uploader {
  public:
-  /// `progress` is called with the bytes that are on their way.
+  /// Calls `progress` with the bytes queued so far.
   Uploader(Device& device, NumberType dtype, int threads, std::function<void(int64_t)> progress);
   ~Uploader();
 
@@ -31,12 +31,12 @@ class Uploader {
   void Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
     UploadPieces(to, rows, {cols}, width);
   }
-  /// Likewise the columns of one piece after another.
+  /// The same with the columns of several pieces, one after another.
   void UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces, int64_t width);
-  /// Whole rows that stay quantised: `to` is the data of a kernels::QuantizedMatrix of that type [rows.size(),
-  /// columns].
+  /// Uploads whole rows in quantised form: `to` is the data of a kernels::QuantizedMatrix of type `type`,
+  /// [rows.size(), columns].
   void UploadQuantized(void* to, const std::vector<RowSource>& rows, Range cols, NumberType type);
-  /// The numbers as they are, in fp32.
+  /// Uploads fp32 numbers unchanged.
   void UploadFloats(float* to, std::span<const float> numbers);
 
  private:
@@ -44,9 +44,9 @@ class Uploader {
 
   void WriteRow(const RowSource& source, const std::vector<Range>& pieces, int64_t width, std::byte* to) const;
   void WritePiece(const RowSource& source, Range cols, std::byte* to) const;
-  /// The half of the staging buffer that comes next, once nothing is copied from it any more.
+  /// The next half of the staging buffer; waits until its last copy has finished.
   std::byte* NextHalf();
-  /// Queues copies of what it holds, one part behind the other, and turns to the other half.
+  /// Queues copies of the current half's contents, one part after the other, and switches to the other half.
   struct Part {
     void* to;
     int64_t bytes;

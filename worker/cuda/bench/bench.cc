@@ -12,9 +12,9 @@ namespace quire::bench {
 
 namespace {
 
-constexpr double kSampleSeconds = 1e-3;  // of one graph, about
-constexpr int64_t kMaxCalls = 400;       // unless there are more buffers to go through
-constexpr int kBegin = 6, kEnd = 7;      // marks
+constexpr double kSampleSeconds = 1e-3;  // approximate duration of one graph
+constexpr int64_t kMaxCalls = 400;       // unless there are more buffer sets
+constexpr int kBegin = 6, kEnd = 7;      // stream marks
 
 double SecondsOf(Device& device, const std::function<void()>& queue) {
   device.SetMark(kBegin);
@@ -30,11 +30,11 @@ struct Recorded {
 };
 
 Recorded Record(Device& device, const Variant& variant, int64_t sets) {
-  variant.queue(0);  // whatever happens on first use, happens here
+  variant.queue(0);  // first-use work happens here
   device.Synchronize();
   const double once = SecondsOf(device, [&] { variant.queue(sets - 1); });
   const auto wanted = std::clamp(static_cast<int64_t>(kSampleSeconds / once), sets, std::max(sets, kMaxCalls));
-  const int64_t calls = (wanted + sets - 1) / sets * sets;  // all buffers as often, the last one last
+  const int64_t calls = (wanted + sets - 1) / sets * sets;  // equally many per set; the last set comes last
   auto graph = device.Capture([&] {
     for (int64_t call = 0; call < calls; ++call) variant.queue(call % sets);
   });

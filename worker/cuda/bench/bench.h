@@ -9,36 +9,36 @@
 
 namespace quire::bench {
 
-/// One way to do a case. `queue` queues one call; `turn` chooses among the buffers that calls rotate through.
+/// One way to compute a case. `queue` queues one call; `turn` selects the set of buffers.
 struct Variant {
   std::string name;
   std::function<void(int64_t turn)> queue;
 };
 
-/// Where the variants of a case leave their result, to be checked (result_check.h).
+/// The memory into which the variants of a case write their result, for checks (result_check.h).
 struct Output {
-  void* data = nullptr;  // null: nothing is checked
+  void* data = nullptr;  // null: no check
   int64_t bytes = 0;
-  int64_t row = 0;                   // > 0: rows of so many bf16 numbers, alike for all variants
-  std::string judge_name = {};       // of another way, too slow to be timed, that they must be like, too
-  std::function<void()> judge = {};  // queues it, over the last set of buffers
+  int64_t row = 0;                   // > 0: rows of that many bf16 numbers, comparable between variants
+  std::string judge_name = {};       // name of an untimed reference method, if any
+  std::function<void()> judge = {};  // queues that method, on the last set of buffers
 };
 
-/// What all variants of a case do, by formulas that are printed, not by what a variant happens to move.
+/// The work of a case. Bytes and operations follow printed formulas, not what a variant happens to move.
 struct Case {
   std::string section, name;
-  double bytes = 0, flops = 0;  // of one call; 0: not told
-  std::string formula;          // in words, for both
-  int64_t sets = 1;             // buffers that calls rotate through
-  Json facts = Json::object();  // shown with the results
-  Output output = {};           // written whole by every call, from nothing that another call wrote
+  double bytes = 0, flops = 0;  // per call; 0: not reported
+  std::string formula;          // in words, for both numbers
+  int64_t sets = 1;             // number of buffer sets through which calls rotate
+  Json facts = Json::object();  // reported with the results
+  Output output = {};           // every call writes all of it and reads no other call's output
 };
 
 struct Timing {
-  double median = 0, min = 0, max = 0;  // seconds of one call
+  double median = 0, min = 0, max = 0;  // seconds per call
 };
 
-/// Larger than any cache: what a case rotates through before it comes back to the same bytes.
+/// The bytes through which a case rotates before it reads the same bytes again: more than any cache.
 inline constexpr int64_t kColdBytes = int64_t{320} << 20;
 inline constexpr int64_t SetsFor(int64_t bytes) { return bytes >= kColdBytes ? 1 : (kColdBytes + bytes - 1) / bytes; }
 
@@ -49,15 +49,15 @@ class Bench {
 
   Device& device() { return device_; }
 
-  /// Times all variants of a case: each is captured as a graph of many calls, so that the host's launches do not count;
-  /// after one warm-up come `rounds` rounds in which every variant has its turn. Prints and keeps one row each, and
-  /// checks the case's output.
+  /// Times all variants of a case. Each is captured as a graph of many calls, so that host launches do not count.
+  /// After one warm-up, all variants take turns for `rounds` rounds. Prints and keeps one row per variant and checks
+  /// the output.
   std::vector<Timing> Measure(const Case& c, const std::vector<Variant>& variants);
 
-  /// What fractions of later results are of, in bytes and operations per second.
+  /// Sets the rates, in bytes and operations per second, to which later results are compared.
   void SetCeilings(double copy, double read, double flops) { copy_ = copy, read_ = read, flops_ = flops; }
 
-  /// Keeps and prints a row that was measured otherwise.
+  /// Keeps and prints a row that was measured in another way.
   void Keep(const Case& c, const std::string& variant, const Timing& timing);
 
   /// {"device": .., "ceilings": .., "results": [..], "checks": [..]}
@@ -67,7 +67,8 @@ class Bench {
   int64_t num_wrong() const { return wrong_; }
 
  private:
-  /// Each variant's graph leaves the very bytes that a call by itself leaves, and what all variants leave is alike.
+  /// Checks that each variant's graph leaves the same bytes as a single call, and that all variants leave similar
+  /// results.
   void Check(const Case& c, const std::vector<Variant>& variants, const std::vector<const DeviceGraph*>& graphs);
 
   Device& device_;
@@ -75,13 +76,13 @@ class Bench {
   double copy_ = 0, read_ = 0, flops_ = 0;
   std::string last_case_;
   Json results_ = Json::array(), checks_ = Json::array();
-  int64_t wrong_ = 0;  // of the checks
+  int64_t wrong_ = 0;  // number of wrong checks
 };
 
-/// The middle, the least and the most of some seconds.
+/// The median, minimum and maximum of some seconds.
 Timing Summarise(std::vector<double> seconds);
 
-// The sections, each for itself.
+// The benchmark's sections.
 void BenchCeilings(Bench& bench);
 void BenchDecodeAttention(Bench& bench);
 void BenchPrefillAttention(Bench& bench);

@@ -10,10 +10,10 @@ namespace quire::bench {
 namespace {
 
 constexpr int kBlocksPerSm = 8;
-constexpr int kInFlight = 8;  // 16-byte accesses of a thread
+constexpr int kInFlight = 8;  // 16-byte accesses in flight per thread
 using Piece = simt::Vec<uint32_t, 4>;
 
-/// A 64-bit finalizer (splitmix64): neighbouring inputs give unrelated outputs.
+/// The splitmix64 finalizer: neighbouring inputs give unrelated outputs.
 __device__ uint64_t Mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -89,7 +89,7 @@ struct ReadKernel {
 #pragma unroll
       for (int k = 0; k < kInFlight; ++k) all &= pieces[k].v[0] & pieces[k].v[1] & pieces[k].v[2] & pieces[k].v[3];
     }
-    // Random data never leaves all bits set, which the compiler cannot know: the loads stay.
+    // Random data never has all bits set. The compiler does not know this, so it keeps the loads.
     if (all == ~0u) p.sink[0] = all;
   }
 };

@@ -5,19 +5,19 @@
 #include "kernels/cuda/paged_cache.h"
 #include "kernels/stream.h"
 
-// What benchmarks need on the device besides what they measure.
+// Helper kernels of the benchmarks.
 namespace quire::bench {
 
-/// data[i] = spread * (uniform in [-1, 1)), rounded; the same for the same seed. `count` elements.
+/// Fills data[i] = spread * (uniform in [-1, 1)), rounded. Equal seeds give equal data. `count` is in elements.
 void FillRandom(const kernels::CudaStream& stream, void* data, int64_t count, NumberType dtype, float spread,
                 uint64_t seed);
 
-/// The two ways to be bound by memory: reads `from` and writes `to`, or only reads. Multiples of 16 bytes; `sink` is
-/// one word that is never written.
+/// Memory-bound kernels: StreamCopy reads `from` and writes `to`; StreamRead only reads. `bytes` must be a multiple of
+/// 16. `sink` is one word, which is never written.
 void StreamCopy(const kernels::CudaStream& stream, void* to, const void* from, int64_t bytes, int num_sms);
 void StreamRead(const kernels::CudaStream& stream, const void* from, int64_t bytes, uint32_t* sink, int num_sms);
 
-/// What a profiler that was told to wait records begins and ends here.
+/// Begin and end the range that a waiting profiler records.
 void BeginProfile();
 void EndProfile();
 

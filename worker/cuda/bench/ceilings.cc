@@ -1,4 +1,4 @@
-// What this device can do at best, measured in the same run as everything that is compared with it.
+// The highest rates of this device, measured in the same run as everything that is compared with them.
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
 #include "worker/cuda/gemm.h"

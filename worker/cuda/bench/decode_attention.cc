@@ -1,5 +1,6 @@
-// Attention of one new token per sequence: the fast kernel against the readable ones, over lengths, groups, types and
-// blocks. The params of each kernel are spelt whole, as a caller's are: what is measured is seen in one place.
+// Attention of one new token per sequence: the planned kernel against v1 and v2, over lengths, groups, types and block
+// sizes. Each kernel call spells out its params, as a caller would, so that a reader sees in one place what is
+// measured.
 #include "kernels/cuda/decode/decode_attention.h"
 
 #include <fmt/format.h>
@@ -19,9 +20,9 @@ namespace quire::bench {
 namespace {
 
 constexpr auto kBF16 = NumberType::kBF16;
-constexpr int32_t kMaxV1Context = 49152;  // whose scores fit into shared memory
+constexpr int32_t kMaxV1Context = 49152;  // the longest context whose scores fit into shared memory
 
-/// The ways of one batch, and the memory that they need.
+/// All kernels for one batch, with their memory.
 class DecodeCase {
  public:
   DecodeCase(const PagedShape& shape, Device& device) : device_(device), batch_(shape, device) {

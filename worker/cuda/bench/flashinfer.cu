@@ -1,4 +1,4 @@
-// FlashInfer's attention over a batch of the benchmark. Its headers are of version 0.7.2 (tests/gpu/fetch-flashinfer).
+// FlashInfer's attention over a benchmark batch. Written for its version 0.7.2 (tests/gpu/fetch-flashinfer).
 #include <cmath>
 #include <flashinfer/attention/default_prefill_params.cuh>
 #include <flashinfer/attention/mask.cuh>
@@ -18,7 +18,7 @@ namespace fi = flashinfer;
 
 using Number = __nv_bfloat16;
 using Params = fi::BatchPrefillPagedParams<Number, Number, Number, int32_t>;
-using Variant = fi::DefaultAttention<false, false, false, false>;  // no masks of its own, windows, caps or slopes
+using Variant = fi::DefaultAttention<false, false, false, false>;  // no custom mask, window, cap or slopes
 
 constexpr int64_t kFloatBytes = int64_t{256} << 20, kIntBytes = int64_t{16} << 20;
 
@@ -27,7 +27,7 @@ void Check(cudaError_t status, const char* doing) {
   throw std::runtime_error(std::string("FlashInfer: ") + doing + ": " + cudaGetErrorString(status));
 }
 
-/// [page, head, token, dim] of keys, from [page, head, dim / 8, token, 8], and of values, from [page, head, dim,
+/// Convert to [page, head, token, dim]: keys from [page, head, dim / 8, token, 8], values from [page, head, dim,
 /// token].
 __global__ void CopyKeys(const Number* from, Number* to, int64_t count, int tokens, int dims) {
   const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
@@ -110,7 +110,7 @@ class PagedAttention final : public FlashInferAttention {
                                    /*sizeof_dtype_o=*/2, /*window_left=*/-1, /*fixed_split_size=*/-1,
                                    /*disable_split_kv=*/false, /*num_colocated_ctas=*/0, /*uniform_q_len=*/0, stream_),
           "planning");
-    device_.Synchronize();  // the host's part of the plan was on its way
+    device_.Synchronize();  // the host part of the plan may still be copied
   }
 
   template <class T>

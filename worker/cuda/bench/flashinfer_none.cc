@@ -1,4 +1,4 @@
-// A build without FlashInfer's headers.
+// The implementation for builds without FlashInfer's headers.
 #include "worker/cuda/bench/flashinfer.h"
 
 namespace quire::bench {

@@ -19,9 +19,10 @@ namespace quire::bench {
 
 namespace {
 
-constexpr size_t kChunk = size_t{4} << 20;  // numbers
+constexpr size_t kChunk = size_t{4} << 20;  // in numbers
 
-/// bf16 numbers of magnitudes from spread / 2 to spread, either sign: random bits of mantissa and sign, four at a time.
+/// Random bf16 numbers with magnitudes in [spread / 2, spread] and either sign: random mantissa and sign bits, four
+/// numbers per random word.
 class Numbers {
  public:
   const std::vector<uint16_t>& Next(size_t count, float spread) {
@@ -64,7 +65,7 @@ int64_t CountOf(const ExpectedTensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-/// Every tensor once, though two roles may be one: the head is the embedding.
+/// Every tensor once; two roles may share one (the head is the embedding).
 std::vector<ExpectedTensor> TensorsOf(const ModelSpec& spec) {
   std::vector<ExpectedTensor> tensors;
   std::set<std::string> names;
@@ -106,7 +107,7 @@ MadeUpModel::MadeUpModel(const MadeUpShape& shape, const std::string& folder) : 
   const std::string config = DumpJson(ConfigOf(shape));
   const std::filesystem::path where = kept_ ? std::filesystem::path(folder) : std::filesystem::temp_directory_path();
   if (kept_) {
-    // Named after all that it is made from.
+    // The name depends on everything from which the model is made.
     path_ = where / fmt::format("made-up-{:016x}", std::hash<std::string>{}(config));
     if (std::filesystem::exists(path_)) return;
     std::filesystem::create_directories(where);
@@ -116,7 +117,7 @@ MadeUpModel::MadeUpModel(const MadeUpShape& shape, const std::string& folder) : 
   std::ofstream(made + "/config.json") << config;
   WriteTensors(made + "/model.safetensors", TensorsOf(SpecFromHf(config, "", made)));
   if (kept_) {
-    std::filesystem::rename(made, path_);  // so what is found is whole
+    std::filesystem::rename(made, path_);  // the rename makes sure that a found directory is complete
   } else {
     path_ = made;
   }

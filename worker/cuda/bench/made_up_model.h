@@ -5,7 +5,7 @@
 
 namespace quire::bench {
 
-/// A model of an 8B Llama's shapes with fewer layers: bf16, a vocabulary of 128,256, embedding and head one matrix.
+/// The shape of an 8B Llama with fewer layers: bf16, a vocabulary of 128,256, a tied head.
 struct MadeUpShape {
   int64_t layers = 2, hidden = 4096, heads = 32, kv_heads = 8, head_dim = 128, mlp = 14336, vocab = 128256;
 
@@ -13,8 +13,8 @@ struct MadeUpShape {
   int64_t HeadParameters() const { return hidden * vocab; }
 };
 
-/// config.json and model.safetensors with random weights. In `folder`, where there is one, they are made once and found
-/// again by whoever wants the same shape; else in a new directory, which goes with the object.
+/// Writes config.json and model.safetensors with random weights. With `folder`, the files are made once and reused for
+/// the same shape. Otherwise they are in a temporary directory, which is deleted with this object.
 class MadeUpModel {
  public:
   explicit MadeUpModel(const MadeUpShape& shape, const std::string& folder = "");

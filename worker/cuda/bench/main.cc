@@ -25,7 +25,7 @@ struct Options {
 
 int Run(Options options) {
   options.answers.models = options.steps.models;
-  if (options.answers.eager) ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // before the runtime looks for it
+  if (options.answers.eager) ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // before the runtime reads it
   const DeviceCount devices = CountDevices();
   if (devices.count == 0) {
     fmt::print("no GPU: {}; nothing was measured\n", devices.problem);
@@ -50,10 +50,10 @@ int Run(Options options) {
       {"steps", [&] { BenchSteps(bench, options.steps); }}};
   for (const auto& [name, run] : sections) {
     const bool wanted = options.only.empty() || std::ranges::find(options.only, name) != options.only.end();
-    if (!wanted && name != std::string("ceilings")) continue;  // which all others are measured against
+    if (!wanted && name != std::string("ceilings")) continue;  // always run: the other sections are measured against it
     run();
     if (options.json_file.empty()) continue;
-    std::ofstream file(options.json_file);  // after each section, so that a later one's end takes nothing along
+    std::ofstream file(options.json_file);  // after each section, so that a crash in a later one loses nothing
     file << DumpJson(bench.Report()) << "\n";
     if (!file.flush()) Fail("{}: cannot be written", options.json_file);
   }

@@ -13,25 +13,25 @@ struct PagedShape {
   std::vector<int32_t> contexts;  // tokens of each sequence
   int32_t kv_heads = 8, group = 4, head_size = 128, block_size = 16;
   NumberType cache = NumberType::kBF16;
-  bool ordered = false;  // blocks in order, as in contiguous memory; else shuffled
+  bool ordered = false;  // true: consecutive blocks, as in contiguous memory; false: shuffled
 };
 
-/// Random bf16 or FP8 keys and values of one layer in several sets that calls rotate through, tables over them, and
-/// what attention wants to know besides.
+/// Inputs of attention for one batch: random bf16 or FP8 keys and values of one layer, in several sets through which
+/// calls rotate, with block tables and other arrays.
 class PagedBatch {
  public:
   PagedBatch(const PagedShape& shape, Device& device);
 
   const PagedShape& shape() const { return shape_; }
   int64_t sets() const { return sets_; }
-  int64_t num_blocks() const { return num_blocks_; }  // of a set
+  int64_t num_blocks() const { return num_blocks_; }  // per set
   int32_t num_heads() const { return shape_.kv_heads * shape_.group; }
   int64_t row() const { return int64_t{num_heads()} * shape_.head_size; }  // elements of a token's queries
   int32_t max_context() const { return max_context_; }
   int64_t table_stride() const { return table_stride_; }
   double context_sum() const;
   std::vector<int32_t> BlocksOfSequence(size_t sequence) const;
-  double kv_bytes() const;  // of the tokens that count
+  double kv_bytes() const;  // of the sequences' tokens
   kernels::PagedCache Cache(int64_t set) const;
 
   const int32_t* tables() const { return tables_.as<int32_t>(); }      // [sequences, table_stride()]
@@ -50,7 +50,7 @@ class PagedBatch {
   DeviceMemory keys_, values_, tables_, contexts_, kv_head_of_, head_start_;
 };
 
-/// Copies to new device memory and waits.
+/// Copies values to new device memory and waits.
 template <class T>
 DeviceMemory OnDevice(Device& device, const std::vector<T>& values) {
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));

@@ -1,4 +1,4 @@
-// Attention of new tokens over pages, causal.
+// Causal attention of prompt chunks over a paged cache.
 #include "kernels/cuda/prefill/prefill_attention.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr auto kBF16 = NumberType::kBF16;
 
 struct Chunks {
-  int32_t sequences, queries, context;  // each; the queries are the last of the context
+  int32_t sequences, queries, context;  // per sequence; the queries are the last tokens of the context
 };
 
 class PrefillCase {
@@ -54,7 +54,7 @@ class PrefillCase {
 
   int64_t sets() const { return batch_.sets(); }
 
-  /// To be judged by v2, to which every query is a sequence that ends there, where all of them have one table.
+  /// The reference is v2, which treats every query as a sequence that ends there; all share one block table.
   Output output() {
     Output output{out_.as<void>(), out_.bytes(), batch_.shape().head_size};
     if (chunks_.sequences > 1 || chunks_.queries > kMostJudged) return output;
@@ -69,7 +69,7 @@ class PrefillCase {
     return output;
   }
 
-  /// Two products, 2 FLOP each, for every head, query and position that it sees.
+  /// Two products of 2 FLOP each, for every head, query and visible position.
   double flops() const {
     const double seen =
         chunks_.queries * (chunks_.context - chunks_.queries) + chunks_.queries * (chunks_.queries + 1.0) / 2;
@@ -144,7 +144,7 @@ class PrefillCase {
   std::unique_ptr<FlashInferAttention> library_;
   kernels::PrefillPlan plan_{};
   DeviceMemory query_start_, queries_, out_, tiles_, merges_, parts_;
-  DeviceMemory seen_, partitions_;  // of the judge
+  DeviceMemory seen_, partitions_;  // of the reference
 };
 
 }  // namespace

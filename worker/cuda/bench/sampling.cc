@@ -1,4 +1,4 @@
-// Drawing tokens for a batch from a large vocabulary.
+// Sampling of a batch of rows from a large vocabulary.
 #include "kernels/cuda/sampling/sampling.h"
 
 #include <fmt/format.h>

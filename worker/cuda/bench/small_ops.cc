@@ -1,4 +1,4 @@
-// What stands between the products and attention, at an 8B model's sizes, and the moves of blocks.
+// The ops between products and attention at an 8B model's sizes, and block moves.
 #include <fmt/format.h>
 
 #include "kernels/block_copy.h"
@@ -18,7 +18,7 @@ constexpr auto kBF16 = NumberType::kBF16;
 constexpr int64_t kHidden = 4096, kMlp = 14336, kHeads = 32, kKvHeads = 8, kHead = 128, kVocab = 128256;
 constexpr int64_t kQkv = (kHeads + 2 * kKvHeads) * kHead;
 
-/// Random rows in as many sets as calls rotate through.
+/// `sets` sets of random rows, through which calls rotate.
 struct Rows {
   Rows(Device& device, int64_t sets, int64_t rows, int64_t width)
       : set_bytes(rows * width * 2), memory(device.Allocate(sets * set_bytes, "rows")) {

@@ -55,7 +55,7 @@ int BenchStepAnswers(const AnswersBench& options) {
   for (const int batch : {1, 16}) {
     StepRun run{.batch = batch, .context = 1024};
     run.engine.graphs = !options.eager;
-    run.engine.tune = false;  // measured choices differ from process to process
+    run.engine.tune = false;  // measured choices differ between processes
     answers[fmt::format("{} sequences", batch)] = StepAnswers(files, run, kSteps);
   }
   if (!options.write_to.empty()) {

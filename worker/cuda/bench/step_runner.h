@@ -10,26 +10,26 @@
 namespace quire::bench {
 
 struct StepRun {
-  int batch = 1, context = 1024;  // sequences, and tokens that each has before the first step
-  int most_steps = 100;           // that will be run
-  int chunk_tokens = 8192;        // of a prompt, computed in one step
-  bool logprobs = false;          // of each drawn token
+  int batch = 1, context = 1024;  // number of sequences; tokens of each before the first step
+  int most_steps = 100;           // upper bound of the steps to run
+  int chunk_tokens = 8192;        // prompt tokens per step
+  bool logprobs = false;          // report the log-probability of each drawn token
   CudaEngineOptions engine = {};
 };
 
-/// An engine and greedy sequences of random tokens that run in it. The same arguments make the same sequences.
+/// Runs greedy sequences of random tokens in an engine. Equal arguments give equal sequences.
 class StepRunner {
  public:
   StepRunner(const ModelFiles& files, const StepRun& run);
 
-  /// One decode step of all sequences, from its plan to its tokens, in order of the sequences.
+  /// Runs one decode step of all sequences. Returns their tokens in order of the sequences.
   std::vector<SampledToken> Run() {
     Begin();
     return Finish();
   }
-  /// Seconds per step of `steps` steps, each begun before the one before it has ended.
+  /// Seconds per step over `steps` steps; each step begins before the previous one has ended.
   double Overlapped(int steps);
-  /// The same, each begun when the one before it has ended.
+  /// The same, but each step begins after the previous one has ended.
   double OneByOne(int steps);
 
  private:

@@ -8,14 +8,14 @@
 
 namespace quire::bench {
 
-/// `layers`: two numbers of layers, of which the time of one follows. `profile`: one step alone, between BeginProfile
-/// and EndProfile, of a model with the first number; nothing is timed.
+/// `layers`: two numbers of layers; the difference of their times gives the time of one layer. `profile`: runs only
+/// one step of a model with the first number, between BeginProfile and EndProfile, without timing.
 struct StepBench {
   int64_t layers[2] = {2, 6};
   std::vector<int> batches = {1, 16, 64, 256};
   int context = 1024;
   bool profile = false;
-  std::string models;  // folder that keeps the made-up models for the next process; empty: made anew each time
+  std::string models;  // directory that keeps the made-up models; empty: make them anew each time
 };
 void BenchSteps(Bench& bench, const StepBench& options);
 
