@@ -5,12 +5,12 @@
 #include "kernels/check.h"
 #include "kernels/cuda/paged_cache.h"
 
-// What the functions that check and launch kernels share.
+// Shared by the functions that check and launch kernels.
 namespace quire::kernels {
 
 inline bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-/// Calls body with a value of the type that dtype names.
+/// Calls body with a value of the C++ type for dtype.
 template <class Body>
 void WithType(NumberType dtype, Body body) {
   switch (dtype) {
@@ -25,8 +25,8 @@ void WithType(NumberType dtype, Body body) {
   }
 }
 
-/// Calls run.operator()<T, type>() for a dtype of 16 bits and a type that weights keep in device memory; kQ6_K for
-/// both types of six bits, kFp8E4M3 for both of FP8.
+/// Calls run.operator()<T, type>() for a 16-bit dtype and a quantised type of device memory. kQ6_K stands for both
+/// six-bit types, kFp8E4M3 for both FP8 types.
 template <class Run>
 void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
   QUIRE_KERNEL_CHECK(dtype == NumberType::kF16 || dtype == NumberType::kBF16);
@@ -50,7 +50,7 @@ void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
   dtype == NumberType::kF16 ? of_type(simt::Half()) : of_type(simt::BFloat16());
 }
 
-/// A cache holds what ops of type dtype compute in, or E4M3.
+/// Checks that a cache holds the type in which ops of type dtype compute, or E4M3.
 inline void CheckCacheType(NumberType dtype, const PagedCache& cache) {
   QUIRE_KERNEL_CHECK(cache.type == NumberType::kFp8E4M3 ||
                      (cache.type == dtype && cache.k_scale == 1 && cache.v_scale == 1));

@@ -6,11 +6,12 @@
 
 namespace quire::kernels {
 
-/// How much shared memory a driver lets the blocks of one kernel have, on each device. Telling the driver takes its
-/// lock, and a smaller number would undo what another thread is about to launch with: so it is told larger ones only.
+/// The shared memory that the driver allows for one kernel's blocks, per device. The limit is only ever raised,
+/// because a lower one would break another thread's imminent launch, and telling the driver takes its lock.
 class SharedMemoryLimit {
  public:
-  /// Returns when blocks may have so many bytes on the device: raise() tells the driver, unless it was told as much.
+  /// Returns once blocks on the device may use `bytes` bytes. Calls raise(), which tells the driver, only if
+  /// necessary.
   template <class Raise>
   void Allow(int device, int bytes, Raise raise) {
     std::atomic<int>& allowed = allowed_.at(static_cast<size_t>(device));

@@ -8,17 +8,16 @@
 
 namespace quire::kernels {
 
-// An arena: the number of finished operations (mod 2^32) and of thread blocks that are done with the running one; at
-// byte 128 a flag per (thread block, sending rank); from kOneShotHeaderBytes on, a slot of `capacity` bytes per (parity
-// of the operation, sending rank).
-//
-// Operation k: a block writes its part into its slot of every peer's arena, then sets its flags there to k + 1; when
-// the peers' flags here say k + 1, it adds up. One exchange is enough because slots alternate: whoever writes operation
-// k + 2 has seen the peer's flag of k + 1, which was set when all of the peer's operation k had ended (kernels of one
-// stream do not overlap).
+// Layout of an arena: the number of finished operations (mod 2^32) and the number of thread blocks that have finished
+// the running one; at byte 128 a flag per (thread block, sending rank); from kOneShotHeaderBytes on, a slot of
+// `capacity` bytes per (parity of the operation, sending rank).
+// Operation k: a block writes its part into its slot of every peer's arena, then sets its flags there to k + 1. When
+// the peers' flags here say k + 1, it adds up the parts. One exchange is enough because slots alternate: a rank that
+// writes operation k + 2 has seen the peer's flag of k + 1. The peer set that flag after its whole operation k had
+// ended, because kernels of one stream do not overlap.
 
-/// The traffic of one thread block in one operation. A block owns the same elements on every rank, and talks to the
-/// blocks of the same index.
+/// The traffic of one thread block in one operation. A block owns the same elements on every rank and exchanges data
+/// with the blocks of the same index.
 template <class T, int kThreads>
 class OneShotExchange {
  public:
@@ -28,8 +27,8 @@ class OneShotExchange {
   __device__ OneShotExchange(const OneShotGroup& group, const void* in)
       : g_(group), in_(static_cast<const T*>(in)), operation_(Words(group.rank)[0]) {}
 
-  /// Sends elements [begin, end) and waits for the peers' (begin a multiple of kVec). False, for the whole block, when
-  /// the host gave up.
+  /// Sends elements [begin, end) and waits for the peers' parts. `begin` must be a multiple of kVec. Returns false to
+  /// all threads of the block if the host gave up.
   __device__ bool Exchange(int64_t begin, int64_t end, const simt::SharedArray<int>& complete) const {
     for (int64_t i = begin + simt::ThreadX() * kVec; i < end; i += kThreads * kVec) Send(i, end);
     simt::SyncThreads();
@@ -38,7 +37,7 @@ class OneShotExchange {
       const bool is_peer = peer < g_.size && peer != g_.rank;
       const int64_t flags = kFlags + simt::BlockX() * kMaxOneShotRanks;
       if (is_peer) simt::StoreReleaseSystem(Words(peer), flags + g_.rank, operation_ + 1);
-      simt::SyncWarp();  // all peers are told before a lane waits for one
+      simt::SyncWarp();  // all peers get their flags before any lane waits
       const bool came = simt::All(!is_peer || Await(peer, flags + peer));
       if (peer == 0) complete[0] = came ? 1 : 0;
     }
@@ -46,12 +45,12 @@ class OneShotExchange {
     return complete[0] != 0;
   }
 
-  /// The sum of elements [i, i + kVec), which must have been exchanged as a whole.
+  /// The sum of elements [i, i + kVec), all of which must have been exchanged.
   __device__ Elements Sum(int64_t i) const {
     Elements parts[kMaxOneShotRanks];
     simt::Global<T> part = Slot(g_.rank, 0);
 #pragma unroll
-    for (int r = 0; r < kMaxOneShotRanks; ++r) {  // all loads are under way before the first is used
+    for (int r = 0; r < kMaxOneShotRanks; ++r) {  // issues all loads before the first use
       if (r < g_.size) parts[r] = r == g_.rank ? simt::LoadVec<kVec>(in_, i) : simt::LoadVec<kVec>(part, i);
       part = part + g_.capacity / static_cast<int64_t>(sizeof(T));
     }
@@ -67,7 +66,7 @@ class OneShotExchange {
     return sum;
   }
 
-  /// The sum of one element, for ends that fill no vector.
+  /// The sum of one element, for the last elements that do not fill a vector.
   __device__ T SumOne(int64_t i) const {
     float total = 0;
     for (int r = 0; r < g_.size; ++r) {
@@ -78,7 +77,7 @@ class OneShotExchange {
     return simt::FromFloat<T>(total);
   }
 
-  /// The last block to come here ends the operation.
+  /// Counts this block as finished. The last block ends the operation.
   __device__ void Finish() const {
     if (simt::ThreadX() != 0) return;
     const simt::Global<uint32_t> words = Words(g_.rank);
@@ -89,21 +88,21 @@ class OneShotExchange {
   }
 
  private:
-  static constexpr int64_t kFlags = 32;  // in words: apart from what changes all the time
+  static constexpr int64_t kFlags = 32;  // in words: on another cache line than the counters
   static constexpr uint32_t kSpinsPerLook = 1024;
   static_assert(4 * (kFlags + kMaxOneShotBlocks * kMaxOneShotRanks) <= kOneShotHeaderBytes);
 
   __device__ simt::Global<uint32_t> Words(int rank) const {
     return simt::Global<uint32_t>(static_cast<uint32_t*>(g_.arenas[rank]));
   }
-  /// Where `rank` gets what `sender` sends.
+  /// The slot in which `rank` receives the data of `sender`.
   __device__ simt::Global<T> Slot(int rank, int sender) const {
     const int64_t slot = static_cast<int64_t>(operation_ % 2) * g_.size + sender;
     return simt::Global<T>(static_cast<T*>(g_.arenas[rank])) +
            (kOneShotHeaderBytes + slot * g_.capacity) / static_cast<int64_t>(sizeof(T));
   }
 
-  /// Elements [i, i + kVec) as far as they are before end. Every rank begins with another peer.
+  /// Sends elements [i, i + kVec) that lie before `end`. Every rank starts with a different peer.
   __device__ void Send(int64_t i, int64_t end) const {
     if (i + kVec <= end) {
       const Elements x = simt::LoadVec<kVec>(in_, i);
@@ -116,7 +115,8 @@ class OneShotExchange {
     }
   }
 
-  /// False when the host gave up first. Operations are compared as distances, because they wrap around.
+  /// Waits for the peer's flag. Returns false if the host gave up first. Operation numbers wrap around, so their
+  /// difference is compared.
   __device__ bool Await(int peer, int64_t flag) const {
     const simt::Global<uint32_t> flags = Words(g_.rank), control(g_.control);
     for (uint32_t spins = 1;; ++spins) {
@@ -134,15 +134,15 @@ class OneShotExchange {
   uint32_t operation_;
 };
 
-/// Block b sums elements [b, b + 1) * piece.
+/// Block b sums elements [b * piece, (b + 1) * piece).
 template <class T>
 struct OneShotAllReduceKernel {
   struct Params {
     OneShotAllReduceParams op;
-    int64_t piece;  // elements of a block, a multiple of the vector
+    int64_t piece;  // elements per block, a multiple of the vector
   };
   static constexpr int kThreads = 256;
-  static constexpr bool kNeedsCoResidency = true;  // waits for the same block of its peers
+  static constexpr bool kNeedsCoResidency = true;  // waits for the peers' block of the same index
   static constexpr int64_t kSharedSize = simt::SharedBytes(4);
 
   static __device__ void Run(const Params& p) {
@@ -165,8 +165,8 @@ struct OneShotAllReduceKernel {
   }
 };
 
-/// Block b sums and normalises rows [b, b + 1) * rows. As many threads as RmsNormKernel, so that squares add up in the
-/// same order.
+/// Block b sums and norms rows [b * rows, (b + 1) * rows). Has as many threads as RmsNormKernel, so that squares are
+/// summed in the same order.
 template <class T>
 struct OneShotAllReduceRmsNormKernel {
   struct Params {
@@ -188,13 +188,13 @@ struct OneShotAllReduceRmsNormKernel {
     if (exchange.Exchange(begin * norm.hidden, end * norm.hidden, complete)) {
       for (int64_t row = begin; row < end; ++row) {
         Normalise(norm, row * norm.hidden, exchange, warp_sum);
-        simt::SyncThreads();  // warp_sum is free again
+        simt::SyncThreads();  // before warp_sum is written again
       }
     }
     exchange.Finish();
   }
 
-  /// The row that begins at element `row`.
+  /// Sums and norms the row that begins at element `row`.
   static __device__ void Normalise(const RmsNormParams& p, int64_t row, const Exchange& exchange,
                                    const simt::SharedArray<float>& warp_sum) {
     const simt::Global<T> residual = simt::Global<T>(static_cast<T*>(p.residual)) + row;

@@ -4,33 +4,34 @@
 
 #include "kernels/rms_norm.h"
 
-// Sums over the ranks of one host whose GPUs reach each other's memory: one exchange and no library, for messages that
-// are too short for bandwidth to count. Every rank calls the same ops in the same order with the same sizes and types,
-// each on one stream. Sums go in rank order in fp32 and are rounded once: bit-equal on all ranks and in every run.
+// Sums over the ranks of one host whose GPUs can access each other's memory: one exchange without a library, for
+// messages too short to be bound by bandwidth. Every rank must call the same ops in the same order with the same sizes
+// and types, each on one stream. Sums are computed in rank order in fp32 and rounded once, so they are bit-equal on
+// all ranks and in every run.
 namespace quire::kernels {
 
 constexpr int kMaxOneShotRanks = 8;
 constexpr int kMaxOneShotBlocks = 32;
 
-/// Words of host memory that the kernels of one rank and its host share: the host sets the first to make waiting
-/// kernels leave; word 1 + r becomes nonzero when a kernel left that had waited for rank r in vain.
+/// Words of host memory shared by a rank's kernels and its host. The host sets word 0 to make waiting kernels give up.
+/// A kernel that gave up sets word 1 + r to nonzero if it had waited for rank r.
 constexpr int64_t kOneShotControlWords = 1 + kMaxOneShotRanks;
 
-/// What a rank knows of its group. An arena is device memory of OneShotArenaBytes, zero at first, one for each rank;
-/// all ranks write all of them.
+/// A rank's view of its group. Each rank has one arena, OneShotArenaBytes of device memory, initially zero; every rank
+/// writes all arenas.
 struct OneShotGroup {
   int32_t rank, size;  // size at most kMaxOneShotRanks
-  int64_t capacity;    // bytes of the longest message, a multiple of 16, the same on all ranks
+  int64_t capacity;    // bytes of the longest message, a multiple of 16, equal on all ranks
   void* arenas[kMaxOneShotRanks];
-  uint32_t* control;  // [kOneShotControlWords] of this rank, zero at first
+  uint32_t* control;  // [kOneShotControlWords] of this rank, initially zero
 };
 
-/// Twice a message per rank, plus flags.
+/// An arena has two slots per rank, plus flags.
 constexpr int64_t kOneShotHeaderBytes = 4096;
 constexpr int64_t OneShotArenaBytes(int size, int64_t capacity) { return kOneShotHeaderBytes + 2 * size * capacity; }
 
-/// out[i] = sum over ranks of in[i]. `in` and `out` are 16-byte aligned and may be the same; count may be anything that
-/// fits the capacity. After the host's abort, `out` is not written.
+/// out[i] = sum over ranks of in[i]. `in` and `out` must be 16-byte aligned and may be the same. Any count that fits
+/// the capacity is allowed. After an abort by the host, `out` is not written.
 struct OneShotAllReduceParams {
   OneShotGroup group;
   NumberType dtype;
@@ -40,8 +41,8 @@ struct OneShotAllReduceParams {
 };
 void OneShotAllReduce(const CudaStream& stream, const OneShotAllReduceParams& params);
 
-/// RmsNorm with norm.delta, of which every rank holds a part, replaced by the sum of the parts as OneShotAllReduce
-/// would store it. The same bits as the two ops one after the other; delta itself stays as it is.
+/// RmsNorm whose delta is the sum over the ranks of norm.delta, of which each rank holds its part. The result has the
+/// same bits as OneShotAllReduce followed by RmsNorm. norm.delta itself is not changed.
 struct OneShotAllReduceRmsNormParams {
   OneShotGroup group;
   RmsNormParams norm;

@@ -4,8 +4,8 @@
 
 namespace quire::kernels {
 
-/// What a head's sink, a score without a value, adds to the sum of a softmax whose weights are relative to 2^max. It is
-/// added last, once a row's largest score is known: where it is far above that score, the sum becomes infinite and the
+/// What a head's sink (a score without a value) adds to a softmax sum whose weights are relative to 2^max. It is added
+/// last, once a row's largest score is known. If the sink far exceeds this score, the sum becomes infinite and the
 /// result 0.
 __device__ inline float SinkWeight(const float* sinks, int64_t head, float max) {
   if (sinks == nullptr) return 0;

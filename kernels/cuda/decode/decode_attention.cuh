@@ -7,11 +7,11 @@
 
 namespace quire::kernels {
 
-/// Grid (num_ctas): each CTA walks through its items of the work list. Rows of the tensor-core tiles are query heads of
-/// one group, columns tokens. A warp attends to its 16 tokens of every tile with a maximum, a sum and an output of its
-/// own; the warps' outputs meet at the end of an item. Scores and sums are fp32, probabilities are rounded to M.
-/// T: type of queries and results; C: what the cache stores; M: what is multiplied. E4M3 is exact in half precision, in
-/// which queries are clamped to its finite range.
+/// Grid (num_ctas): each CTA processes its items of the work list. Rows of the tensor-core tiles are query heads of
+/// one group; columns are tokens. A warp attends to its 16 tokens of every tile with its own maximum, sum and output;
+/// the warps' outputs are merged at the end of an item. Scores and sums are fp32; probabilities are rounded to M.
+/// T: type of queries and results; C: type of the cache; M: type of the tensor-core operands. E4M3 is exact in fp16;
+/// queries are clamped to the finite range of fp16 for that.
 template <class T, class C, int kHeadSize>
 struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   using Params = DecodeAttentionLaunch;
@@ -25,11 +25,11 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   static constexpr bool kFp8 = Meeting::kFp8;
   using M = std::conditional_t<kFp8, simt::Half, T>;
   static constexpr int kSteps = kHeadSize / 16;
-  static constexpr int kRaw = kFp8 ? 2 : 4;  // matrices of 16 bytes a row that hold 16 tokens times 16 dimensions
+  static constexpr int kRaw = kFp8 ? 2 : 4;  // 16-byte-row matrices for 16 tokens by 16 dimensions
 
   static constexpr bool kInRegisters = DecodeKeepsQueries(kHeadSize);
   static constexpr int kScoreSteps =
-      kInRegisters ? kSteps : 4;  // unrolled: more of them would take registers for loads ahead
+      kInRegisters ? kSteps : 4;  // unrolled; more would take registers for early loads
   static constexpr int kKept = kInRegisters ? 0 : kDecodeRows * kHeadSize;  // elements of queries in shared memory
 
   static constexpr int64_t SharedSize(int64_t stages) {
@@ -38,7 +38,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   }
 
   static __device__ void Run(const Params& p) {
-    simt::TriggerDependents();  // the next kernel may load its weights while this one reads the cache
+    simt::TriggerDependents();  // the next kernel may load its weights during this one
     simt::WaitForPrerequisites();
     simt::SharedArena arena;
     const int stages = p.op.stages;
@@ -55,7 +55,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     for (int stage = 0;; stage = stage + 1 < stages ? stage + 1 : 0) {
       Tiles::WaitForOldest(stages);
       simt::SyncThreads();
-      // The stage before is the one that everybody has just left.
+      // All threads have just left the previous stage, so its memory can be refilled.
       tiles.Fetch(p, stage > 0 ? stage - 1 : stages - 1);
       const Tile tile = tiles.Read(stage);
       if (tile.position < 0) break;
@@ -89,7 +89,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
         }
         simt::StoreVec(to, i, pairs);
       }
-      simt::SyncThreads();  // the whole block is at its item's first tile
+      simt::SyncThreads();  // all threads of the block are at the item's first tile
     }
 #pragma unroll
     for (int i = 0; i < kHeadSize / 8; ++i) {
@@ -107,8 +107,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     }
   }
 
-  /// Step s of the queries, as they lie. With keys of one byte a lane gets 4 neighbouring dimensions, as it does of
-  /// keys.
+  /// Loads step s of the queries from shared memory. With one-byte keys, a lane gets 4 neighbouring dimensions of
+  /// queries, as it does of keys.
   static __device__ void LoadQuery(const simt::SharedArray<T>& queries, int s, uint32_t (&query)[4]) {
     const int lane = Lane();
     if constexpr (!kFp8) {
@@ -124,23 +124,24 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
       }
     }
   }
-  /// Queries of a pair as they are multiplied with E4M3 keys.
+  /// Converts a pair of queries to M, for products with E4M3 keys.
   static __device__ uint32_t Narrow(uint32_t pair) {
     const simt::Vec<float, 2> q = simt::UnpackPair<T>(pair);
     return simt::PackPair<M>(Clamp(q.v[0]), Clamp(q.v[1]));
   }
-  /// Into half's finite range; a NaN stays one.
+  /// Clamps to fp16's finite range. NaN stays NaN.
   static __device__ float Clamp(float x) {
     constexpr float kLargest = 65504;
     return x > kLargest ? kLargest : x < -kLargest ? -kLargest : x;
   }
 
-  /// The token, of a warp's 16, of number e % 2 in column fragment t: E4M3's order keeps 4 neighbours in a lane.
+  /// The index, among the warp's 16 tokens, of number e % 2 in column fragment t. E4M3's order keeps 4 neighbours in
+  /// one lane.
   static __device__ int TokenOf(int t, int e) {
     return kFp8 ? Lane() % 4 * 4 + t * 2 + e % 2 : t * 8 + Lane() % 4 * 2 + e % 2;
   }
 
-  /// What the raw matrices hold for column fragment t.
+  /// Converts the raw matrices to column fragment t.
   static __device__ void Fragment(const uint32_t (&raw)[kRaw], int t, uint32_t (&b)[2]) {
     if constexpr (kFp8) {
       b[0] = simt::PairFromFp8<M>(static_cast<uint16_t>(raw[t] & 0xffff));
@@ -154,7 +155,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
                                 const simt::SharedArray<T>& kept, Rows& rows) {
     float score[2][4] = {};
     Scores(tiles.Keys(stage), kept, rows, score);
-    const int first = tile.position + Warp() * 16;  // of the warp's tokens
+    const int first = tile.position + Warp() * 16;  // first of the warp's tokens
     if (first >= tile.begin && first + 16 <= tile.end) {
       AddValues<false>(p, tile, tiles, stage, first, score, rows);
     } else {
@@ -162,15 +163,15 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     }
   }
 
-  /// The second half of Attend(). kMasked: some of the warp's tokens may not count.
+  /// The second half of Attend(). kMasked: some of the warp's tokens may be invisible.
   template <bool kMasked>
   static __device__ void AddValues(const DecodeAttentionParams& p, const Tile& tile, const Tiles& tiles, int stage,
                                    int first, float (&score)[2][4], Rows& rows) {
-    uint32_t keep[2] = {0xffffffff, 0xffffffff};  // which of the values' pairs count
+    uint32_t keep[2] = {0xffffffff, 0xffffffff};  // masks of the visible values in each pair
     uint32_t weights[4] = {};
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      if (h == 1 && tile.num_heads <= 8) break;  // the whole warp: rows 8 to 15 are no heads
+      if (h == 1 && tile.num_heads <= 8) break;  // uniform in the warp: rows 8 to 15 are not heads
       float max = rows.max[h];
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
@@ -192,7 +193,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
       if (simt::Any(max != rows.max[h])) Rescale(h, max, rows);
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
-        // 0 for tokens that do not count; 1 as long as none did, which the first that does makes 0, or Merge().
+        // Invisible tokens get weight 0 once a visible one was seen. Before that they get weight 1, which Rescale() or
+        // Merge() later multiplies by 0.
         const float low = simt::Exp2(score[t][2 * h] - max), high = simt::Exp2(score[t][2 * h + 1] - max);
         rows.sum[h] += low + high;
         weights[2 * t + h] = simt::PackPair<M>(low, high);
@@ -201,7 +203,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     WeightedSum<kMasked>(tiles, stage, weights, keep, rows);
   }
 
-  /// Brings what rows of half h have summed to the scale of a new largest score. Mostly the largest comes early.
+  /// Rescales the sums of the rows of half h to a new largest score. The largest score usually comes early.
   static __device__ void Rescale(int h, float max, Rows& rows) {
     const float factor = simt::Exp2(rows.max[h] - max);
     rows.max[h] = max;
@@ -211,20 +213,20 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   }
 
   static constexpr float kLog2E = 1.44269504f;
-  /// The exponent, to base 2, of a product of query and stored key.
+  /// The base-2 exponent for the product of a query and a stored key.
   static __device__ float Scale(const DecodeAttentionParams& p, float product, float slope, int distance) {
     float score = product * (p.scale * p.cache.k_scale);
     if (p.soft_cap > 0) score = p.soft_cap * simt::Tanh(score / p.soft_cap);
     return score * kLog2E + slope * static_cast<float>(distance);
   }
 
-  /// score[t] += queries * keys of the warp's tokens.
+  /// score[t] += queries * keys, for the warp's tokens.
   static __device__ void Scores(const simt::SharedArray<C>& keys, const simt::SharedArray<T>& kept, Rows& rows,
                                 float (&score)[2][4]) {
     const int lane = Lane(), row = lane % 8, matrix = lane / 8;
     const int token = Warp() * 16 + (kFp8 ? row / 2 * 4 + row % 2 + matrix % 2 * 2 : matrix / 2 * 8 + row);
     const int piece = kFp8 ? 0 : matrix % 2;
-    constexpr int kPieces = kFp8 ? 1 : 2;  // of a step
+    constexpr int kPieces = kFp8 ? 1 : 2;  // per step
 #pragma unroll kScoreSteps
     for (int s = 0; s < kSteps; ++s) {
       uint32_t(&query)[4] = rows.query[kInRegisters ? s : 0];
@@ -240,8 +242,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     }
   }
 
-  /// rows.out += weights * values of the warp's tokens. A weight of 0 does not silence a NaN in a slot that does not
-  /// count: such values are made 0.
+  /// rows.out += weights * values, for the warp's tokens. Values of invisible slots are set to 0 despite their weight
+  /// 0, because 0 * NaN is NaN.
   template <bool kMasked>
   static __device__ void WeightedSum(const Tiles& tiles, int stage, const uint32_t (&weights)[4],
                                      const uint32_t (&keep)[2], Rows& rows) {

@@ -5,11 +5,11 @@
 
 namespace quire::kernels {
 
-/// Attention of one new token per sequence over its paged keys and values, the new token's included (written before),
-/// on tensor cores. The token stands at position context_len - 1 and sees what PlanDecode() was told: all before it, or
-/// the last `window` positions, itself included. Slots that it does not see never reach the result, NaNs in them
-/// included; table entries of blocks wholly outside are not followed. A sequence of context_len 0 yields zeros.
-/// One work list, one result, bit for bit.
+/// Attention of one new token per sequence over its paged keys and values, on tensor cores. The cache must already
+/// contain the new token's key and value. The token has position context_len - 1 and sees the positions given to
+/// PlanDecode(): all up to itself, or the last `window`. Invisible slots never influence the result, even if they
+/// contain NaN. Table entries of entirely invisible blocks are not followed. A sequence with context_len 0 gives
+/// zeros. Equal work lists give equal bits.
 struct DecodeAttentionParams {
   NumberType dtype;     // kF16 or kBF16
   const void* queries;  // [num_seqs, num_heads, head_size], 16-byte aligned; rows query_stride elements apart
@@ -17,23 +17,24 @@ struct DecodeAttentionParams {
   void* out;  // [num_seqs, num_heads, head_size], 16-byte aligned; rows out_stride elements apart
   int64_t out_stride;
   PagedCache cache;             // head_size 64, 80, 96, 128 or 256; block_size 8, 16, 32 or 64
-  const int32_t* block_tables;  // [.., table_stride]
+  const int32_t* block_tables;  // [.., table_stride] block ids
   int64_t table_stride;
-  const int32_t* table_rows;  // [num_seqs]: the row of block_tables of each sequence; null: row s for sequence s
-  const float* alibi_slopes;  // [num_heads] or null; slope * (key position - query position) joins the score
+  const int32_t* table_rows;  // [num_seqs]: each sequence's row of block_tables; null: row s for sequence s
+  const float* alibi_slopes;  // [num_heads] or null; slope * (key position - query position) is added to the score
   float scale;
-  float soft_cap;            // scores become soft_cap * tanh(score / soft_cap), before ALiBi; 0: they stay
-  const int32_t* work;       // device memory, what PlanDecode() wrote; 16-byte aligned
-  DecodeWorkSize work_size;  // that it was written with
-  int32_t stages;            // 2 to 4, of ChooseDecodeGrid()
-  bool combine;              // launch the combining kernel; without splits in the list it finds nothing to do
-  float* workspace;          // work_size.WorkspaceFloats(head_size), 16-byte aligned; null: nothing is split
-  /// [num_heads] or null: of each head a score that joins the softmax, after scale and cap, and has no value
+  float soft_cap;            // scores become soft_cap * tanh(score / soft_cap), before ALiBi; 0: no cap
+  const int32_t* work;       // device memory with PlanDecode()'s work list; 16-byte aligned
+  DecodeWorkSize work_size;  // the size given to PlanDecode()
+  int32_t stages;            // 2 to 4, from ChooseDecodeGrid()
+  bool combine;              // launch the combining kernel; it does nothing if the list has no splits
+  float* workspace;          // work_size.WorkspaceFloats(head_size), 16-byte aligned; null: no splits
+  /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); or
+  /// null.
   const float* sinks = nullptr;
 };
 
-/// Launches work_size.num_ctas CTAs, and as many again to combine; the launches depend on nothing but the params, so
-/// that a CUDA graph of them serves every work list of this size.
+/// Launches work_size.num_ctas CTAs, and as many again to combine. The launches depend on the params alone, so a CUDA
+/// graph of them serves every work list of this size.
 void DecodeAttention(const CudaStream& stream, const DecodeAttentionParams& params);
 
 }  // namespace quire::kernels

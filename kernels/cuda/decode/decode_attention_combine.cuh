@@ -8,15 +8,15 @@
 
 namespace quire::kernels {
 
-/// Grid (num_ctas), each CTA every num_ctas-th row of the list's merges: out = sum over slots of
-/// 2^(max - largest max) * exp_sum * partial, over the same sum without partial.
+/// Grid (num_ctas): each CTA computes every num_ctas-th row of the list's merges: out = (sum over slots of 2^(max -
+/// largest max) * exp_sum * partial) / (the same sum without partial).
 template <class T, int kHeadSize>
 struct CombineDecodeKernel {
   using Params = DecodeAttentionLaunch;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 128, kWarps = kThreads / 32;
-  static constexpr int kLanes = kHeadSize / 4;       // threads that share a slot's row, 4 columns each
-  static constexpr int kGroups = kThreads / kLanes;  // that share the slots
+  static constexpr int kLanes = kHeadSize / 4;       // threads per slot row, 4 columns each
+  static constexpr int kGroups = kThreads / kLanes;  // thread groups that share the slots
 
   static int64_t SharedSize(int64_t max_slots) {
     return simt::SharedBytes(max_slots * 4) + 2 * simt::SharedBytes(kWarps * 4) +
@@ -46,11 +46,11 @@ struct CombineDecodeKernel {
       if (row >= who.v[2]) continue;
       const int64_t first = int64_t{who.v[3]} * kDecodeRows + row;
       const int64_t out = who.v[0] * p.op.out_stride + (who.v[1] + row) * kHeadSize;
-      CombineRow(p, shared, first, slots, who.v[1] + row, out);  // has barriers enough for the next row to follow
+      CombineRow(p, shared, first, slots, who.v[1] + row, out);  // has enough barriers for the next row to follow
     }
   }
 
-  /// Slot s of the row is number first + s * kDecodeRows.
+  /// Slot s of the row has index first + s * kDecodeRows.
   static __device__ void CombineRow(const Params& p, const Shared& shared, int64_t first, int slots, int64_t head,
                                     int64_t out) {
     const int thread = simt::ThreadX(), column = thread % kLanes * 4;

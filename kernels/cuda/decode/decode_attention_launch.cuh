@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-// From run-time sizes to the instantiation for them; one translation unit per T (decode_attention_<type>.cu).
+// Selects the kernel instantiation for run-time sizes. One translation unit per T (decode_attention_<type>.cu).
 
 template <class T, class C, int kHeadSize>
 void LaunchDecodeAttention(const CudaStream& stream, const DecodeAttentionLaunch& launch) {

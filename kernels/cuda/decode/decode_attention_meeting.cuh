@@ -7,15 +7,15 @@
 
 namespace quire::kernels {
 
-/// What a lane knows of its two rows (lane / 4 and 8 below) of an item.
+/// A lane's state of its two rows (lane / 4 and 8 below) of an item.
 template <int kHeadSize>
 struct DecodeRows {
   uint32_t query[DecodeKeepsQueries(kHeadSize) ? kHeadSize / 16 : 1][4];
   float out[kHeadSize / 8][4];
-  float max[2], sum[2], slope[2];  // max: as a power of 2; sum: of the lane's tokens
+  float max[2], sum[2], slope[2];  // max: base-2 exponent; sum: over the lane's tokens
 };
 
-/// The end of an item: the warps' outputs become one.
+/// Merges the warps' outputs at the end of an item.
 template <class T, class C, int kHeadSize>
 struct DecodeMeeting {
   using Params = DecodeAttentionLaunch;
@@ -24,17 +24,17 @@ struct DecodeMeeting {
   static constexpr int kWarps = Tiles::kWarps, kThreads = Tiles::kThreads;
   static constexpr bool kFp8 = !std::is_same_v<T, C>;
 
-  // The stage of the item's last tile takes the outputs; E4M3's smaller one in two rounds.
+  // The stage of the item's last tile receives the outputs; E4M3's stage is smaller and needs two rounds.
   static constexpr int kRounds = kFp8 ? 2 : 1, kColumns = kHeadSize / kRounds;
-  static constexpr int kStride = kColumns + 8;  // floats from row to row: spreads rows over the banks
+  static constexpr int kStride = kColumns + 8;  // floats between rows; the padding spreads rows over the banks
   static_assert(kWarps * kDecodeRows * kStride * 4 <= Tiles::kStageBytes);
 
   struct Stats {
     simt::SharedArray<float> max, sum;  // [kWarps, kDecodeRows]
   };
 
-  /// The item's result from those of the warps, to the output or to its slot of the workspace. `meeting` is the stage
-  /// that the warps have just read.
+  /// Merges the warps' results and writes them to the output or to the item's workspace slot. `meeting` is the memory
+  /// of the stage that the warps have just read.
   static __device__ void Finish(const Params& p, const Tile& tile, const simt::SharedArray<float>& meeting,
                                 const Stats& stats, DecodeRows<kHeadSize>& rows) {
     const int lane = simt::ThreadX() % 32, first_row = simt::ThreadX() / 32 * kDecodeRows + lane / 4;
@@ -69,7 +69,7 @@ struct DecodeMeeting {
     }
   }
 
-  /// Four columns of a row; `own` has those of warp 0.
+  /// Merges four columns of a row. `own` points at warp 0's.
   static __device__ void Merge(const Params& p, const Tile& tile, int row, int column,
                                const simt::SharedArray<float>& own, const Stats& stats) {
     float max = stats.max[row], sum = 0;
@@ -85,7 +85,7 @@ struct DecodeMeeting {
       for (int e = 0; e < 4; ++e) out.v[e] += factor * part.v[e];
     }
     if (tile.slot < 0) sum += SinkWeight(p.op.sinks, tile.first_head + row, max);
-    const float factor = p.op.cache.v_scale / sum;  // without any token that counts, the sum is not 0 and `out` is
+    const float factor = p.op.cache.v_scale / sum;  // if no token is visible, the sum is not 0 but `out` is
 #pragma unroll
     for (int e = 0; e < 4; ++e) out.v[e] *= factor;
     if (tile.slot < 0) {

@@ -11,7 +11,7 @@ namespace {
 
 int32_t CeilDiv(int64_t a, int64_t b) { return static_cast<int32_t>((a + b - 1) / b); }
 
-/// Hands out units in order, CTA by CTA.
+/// Assigns units of 64 tokens to CTAs in order.
 class Planner {
  public:
   Planner(const DecodeWorkSize& size, std::span<int32_t> work, int64_t units, int32_t min_units)
@@ -20,7 +20,7 @@ class Planner {
     work_[static_cast<size_t>(size_.FirstItemsAt())] = 0;
   }
 
-  /// Units [first, end) of the pair; `whole` has what they share and the positions that count.
+  /// Adds units [first, end) of a sequence and head tile. `whole` holds their common fields and the visible positions.
   void Add(const DecodeItem& whole, int32_t first, int32_t end) {
     int32_t parts = 0;
     const int32_t first_slot = slots_;
@@ -51,7 +51,7 @@ class Planner {
   }
 
  private:
-  /// How many of `units` this CTA takes; 0: it is full.
+  /// How many of `units` the current CTA takes; 0: it is full.
   int32_t Take(int32_t units) const {
     const int32_t room = target_ - load_;
     if (cta_ == size_.num_ctas - 1 || units <= room + std::max(target_ / 8, min_units_ - 1)) return units;
@@ -63,8 +63,8 @@ class Planner {
     load_ = 0;
     Aim();
   }
-  /// An even share of what is left for the CTAs that are left, but never less than before: where whole contexts are a
-  /// little more than the share, the last CTAs go without rather than others halves.
+  /// Sets the target to an even share of the remaining units, but never lower than before: if whole contexts are
+  /// slightly longer than the share, the last CTAs stay idle rather than splitting contexts of others.
   void Aim() { target_ = std::max(target_, CeilDiv(left_, std::max(size_.num_ctas - cta_, 1))); }
   template <class Record>
   void Put(int64_t at, const Record& record) {
@@ -80,9 +80,9 @@ class Planner {
 };
 
 struct Units {
-  int32_t begin, first, end;  // the first position that counts; units
+  int32_t begin, first, end;  // first visible position; range of units
 };
-/// A sequence without tokens takes part as well: its rows must become 0.
+/// A sequence without tokens counts one unit, because its rows must be set to 0.
 Units UnitsOf(int32_t context, int32_t window) {
   const int32_t begin = window > 0 ? std::max(context - window, 0) : 0;
   return {begin, begin / kDecodeUnit, std::max(CeilDiv(context, kDecodeUnit), 1)};
@@ -125,7 +125,7 @@ DecodePlan PlanDecode(const DecodeWorkSize& size, std::span<const int32_t> conte
 DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, NumberType dtype, NumberType cache, int32_t head_size) {
   const int64_t stage = DecodeStageBytes(dtype, cache, head_size);
   const int64_t extra = DecodeExtraBytes(dtype, head_size);
-  constexpr int64_t kReserved = 1024;  // of the system, per CTA
+  constexpr int64_t kReserved = 1024;  // reserved by the system, per CTA
   for (const int32_t ctas : {2, 1}) {
     const int64_t room = std::min(device.shared_per_block, device.shared_per_sm / ctas - kReserved) - extra;
     const auto stages = static_cast<int32_t>(std::min<int64_t>(room / stage, 4));

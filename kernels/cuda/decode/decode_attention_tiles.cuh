@@ -8,32 +8,32 @@ namespace quire::kernels {
 
 struct DecodeAttentionLaunch {
   DecodeAttentionParams op;
-  int64_t first_items_at, merges_at, items_at;  // in op.work
-  // For all slots: [.., kDecodeRows, head_size] results; [.., kDecodeRows] largest scores (as powers of 2) and sums.
+  int64_t first_items_at, merges_at, items_at;  // offsets in op.work
+  // For all slots: [.., kDecodeRows, head_size] results; [.., kDecodeRows] largest scores (base-2 exponents) and sums.
   float *partial, *max_score, *exp_sum;
 };
 
-/// A ring of stages in shared memory and the copies that fill it, tile after tile through all items of the CTA. T: type
-/// of queries; C: what the cache stores. A stage holds pieces of 16 bytes (kX elements of C, 8 of T):
-///   keys     [head_size / kX][kTile tokens]       one token's kX dimensions
-///   values   [kTile / kX][head_size]              one dimension's kX tokens, see Swizzle()
-///   queries  [head_size / 8][kDecodeRows]         one head's 8 dimensions; filled with the first tile of an item
-/// Eight neighbours are a matrix for LoadMatrix and lie in different banks.
+/// A ring of stages in shared memory and the copies that fill it, tile by tile through all items of the CTA. T: type
+/// of queries; C: type of the cache. A stage holds pieces of 16 bytes (kX elements of C, 8 of T):
+///   keys     [head_size / kX][kTile tokens]       kX dimensions of one token
+///   values   [kTile / kX][head_size]              kX tokens of one dimension, see Swizzle()
+///   queries  [head_size / 8][kDecodeRows]         8 dimensions of one head; filled with the first tile of an item
+/// Eight neighbouring pieces form a matrix for LoadMatrix and lie in different banks.
 template <class T, class C, int kHeadSize>
 struct DecodeTiles {
   static constexpr int kTile = kHeadSize > 128 ? 32 : 64;
   static constexpr int kThreads = 2 * kTile, kWarps = kThreads / 32;  // a warp attends to 16 tokens of a tile
   static constexpr int kX = 16 / sizeof(C);
-  static constexpr int kCacheBytes = kTile * kHeadSize * sizeof(C);  // of a tile's keys, and of its values
+  static constexpr int kCacheBytes = kTile * kHeadSize * sizeof(C);  // bytes of a tile's keys, and of its values
   static constexpr int kStageBytes = 2 * kCacheBytes + kDecodeRows * kHeadSize * sizeof(T);
   static constexpr int kNoteInts = 12;
 
   using Ints = simt::Vec<int32_t, 4>;
 
-  /// What the threads must know of the tile in a stage. position < 0: the CTA's work is done.
+  /// What threads need to know about the tile in a stage. position < 0: the CTA has no more work.
   struct Tile {
-    int position, begin, end;  // of the tile's first token; of the positions that count
-    bool first, last;          // of its item
+    int position, begin, end;  // position of the tile's first token; range of visible positions
+    bool first, last;          // first, last tile of its item
     int seq, first_head, num_heads, context, slot;
   };
 
@@ -42,17 +42,17 @@ struct DecodeTiles {
   // The next tile to copy.
   int item, end_item;
   Ints who, range;            // seq, kv_head, first_head, num_heads; begin, end, context, slot
-  Ints next_who, next_range;  // of the item after
-  int position;               // of the tile's first token, -1 when all is copied
-  int64_t table_row;          // where the sequence's block table begins
-  int block;                  // the one of this thread's part of the tile, or -1: none of its tokens count
+  Ints next_who, next_range;  // of the following item
+  int position;               // of the tile's first token; -1: all tiles are copied
+  int64_t table_row;          // start of the sequence's block table
+  int block;                  // block of this thread's part of the tile; -1: its tokens are invisible
 
-  /// What this thread copies of a tile: something of `tokens` tokens of one block, together with 2 * tokens threads.
+  /// This thread's share of the copy of a tile: 2 * tokens threads together copy `tokens` tokens of one block.
   struct Part {
     int block_size, block_shift;  // block_size = 1 << block_shift
-    int tokens, begin;            // begin: in the tile
-    int token, chunk;             // keys: of the part; 0 or 1, then every other
-    int rows, row, dim;           // values: see ValueRows(); one of these; dim, then every (2 * kX)-th
+    int tokens, begin;            // begin: first token, within the tile
+    int token, chunk;             // keys: token within the part; first piece (0 or 1, then every other)
+    int rows, row, dim;           // values: see ValueRows(); this thread's row; first dimension, then every (2 * kX)-th
     int swizzle_shift;            // 8 / rows = 1 << swizzle_shift
   } part;
 
@@ -70,10 +70,9 @@ struct DecodeTiles {
     return p;
   }
 
-  /// Rows of values (16 bytes each) that one block gives to a dimension: 1, 2, 4 or 8.
+  /// Rows of values (16 bytes each) that one block contributes per dimension: 1, 2, 4 or 8.
   static __device__ int ValueRows(int block_size) { return simt::Max(simt::Min(block_size, kTile) / kX, 1); }
-  /// Rows of values are exchanged among 8 neighbouring dimensions, so that those that are copied together lie in
-  /// different banks.
+  /// Permutes rows of values among 8 neighbouring dimensions, so that rows copied together lie in different banks.
   __device__ int Swizzle(int row) const { return (row & (part.rows - 1)) << part.swizzle_shift; }
 
   __device__ simt::SharedArray<C> Keys(int stage) const { return simt::As<C>(ring + stage * kStageBytes); }
@@ -101,7 +100,7 @@ struct DecodeTiles {
     next_range = simt::LoadVec<4>(work, p.items_at + (item + 1) * 8 + 4);
   }
 
-  /// On to the next tile, and to its block: loaded now, used when the tile is copied, one tile later.
+  /// Advances to the next tile and reads its block id one tile before the copy needs it.
   __device__ void Advance(const DecodeAttentionLaunch& p) {
     if (position >= 0) position += kTile;
     if (position < 0 || position >= range.v[1]) {
@@ -123,7 +122,7 @@ struct DecodeTiles {
     }
   }
 
-  /// Starts the copies of the next tile, as one group (an empty one when there is no tile), and notes what it is.
+  /// Starts copying the next tile as one group (an empty group if there is no tile) and notes its properties.
   __device__ void Fetch(const DecodeAttentionLaunch& p, int stage) {
     const bool first = position >= 0 && position <= range.v[0];
     if (simt::ThreadX() == 0) {
@@ -154,7 +153,7 @@ struct DecodeTiles {
     if (stages == 4) simt::WaitForCopies<2>();
   }
 
-  /// Rows of heads that the item does not have are 0.
+  /// Copies the queries; rows beyond the item's heads become 0.
   __device__ void CopyQueries(const DecodeAttentionLaunch& p, int stage) const {
     const simt::Global<const T> from(static_cast<const T*>(p.op.queries));
     const int64_t base = who.v[0] * p.op.query_stride + int64_t{who.v[2]} * kHeadSize;
@@ -166,12 +165,12 @@ struct DecodeTiles {
     }
   }
 
-  /// Where the item's kv head begins in the block; blocks without a position that counts are not touched.
+  /// The offset of the item's KV head in the block. Entirely invisible blocks are not read.
   __device__ int64_t HeadOfBlock(int64_t block_stride) const {
     return simt::Max(block, 0) * block_stride + int64_t{who.v[1]} * (kHeadSize * part.block_size);
   }
 
-  /// A thread copies every other 16 bytes of one token. Tokens of blocks without a position that counts become 0.
+  /// Each thread copies every other 16 bytes of one token's key. Tokens of entirely invisible blocks become 0.
   __device__ void CopyKeys(const DecodeAttentionLaunch& p, int stage) const {
     const simt::Global<const C> from(static_cast<const C*>(p.op.cache.keys));
     const int64_t base =
@@ -186,7 +185,7 @@ struct DecodeTiles {
     }
   }
 
-  /// A thread copies 16 bytes of every (2 * kX)-th dimension.
+  /// Each thread copies 16 bytes of every (2 * kX)-th dimension.
   __device__ void CopyValues(const DecodeAttentionLaunch& p, int stage) const {
     const simt::Global<const C> from(static_cast<const C*>(p.op.cache.values));
     const int64_t head = HeadOfBlock(p.op.cache.value_block_stride);
@@ -202,7 +201,7 @@ struct DecodeTiles {
     }
   }
 
-  /// Blocks of 8 tokens of one byte: two of them share the rows of 16 bytes.
+  /// For blocks of 8 one-byte tokens: two blocks share each row of 16 bytes.
   __device__ void CopyHalfRows(const simt::Global<const C>& from, int64_t head, const simt::SharedArray<C>& to) const {
     constexpr int kHalf = sizeof(C) == 1 ? 8 : kX;
     const int to_row = part.begin / kX * kHeadSize, half = part.begin % kX;

@@ -6,12 +6,12 @@
 
 namespace quire::kernels {
 
-/// Grid (num_pairs, pieces of a block); every thread moves 16 bytes at a time.
+/// Grid (num_pairs, pieces of a block). Every thread moves 16 bytes at a time.
 struct BlockCopyKernel {
   using Params = BlockCopyParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256;
-  static constexpr int64_t kPiece = 64 * 1024;  // bytes that a thread block moves: 16 rounds
+  static constexpr int64_t kPiece = 64 * 1024;  // bytes per thread block: 16 rounds
 
   static __device__ void Run(const BlockCopyParams& p) {
     simt::TriggerDependents();

@@ -6,12 +6,12 @@
 #include "kernels/cuda/elementwise/row_ops.cuh"
 #include "kernels/cuda/launch.cuh"
 
-// Checks and launches of every op but attention.
+// Checks and launches of all elementwise ops.
 namespace quire::kernels {
 
 namespace {
 
-/// Thread blocks that cover a row of n elements with one vector per thread.
+/// Thread blocks that cover a row of n elements, one vector per thread.
 template <class Kernel>
 int64_t Pieces(int64_t n) {
   return (n + Kernel::kThreads * Kernel::kVec - 1) / (Kernel::kThreads * Kernel::kVec);

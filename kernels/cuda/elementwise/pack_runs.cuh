@@ -6,12 +6,12 @@
 
 namespace quire::kernels {
 
-/// Grid (num_blocks, pieces of what is packed of a block); every thread moves 16 bytes at a time.
+/// Grid (num_blocks, pieces of a block's packed bytes). Every thread moves 16 bytes at a time.
 struct PackRunsKernel {
   using Params = PackRunsParams;
   static constexpr bool kOverlapsPrevious = false;
   static constexpr int kThreads = 256;
-  static constexpr int64_t kPiece = 64 * 1024;  // packed bytes that a thread block moves: 16 rounds
+  static constexpr int64_t kPiece = 64 * 1024;  // packed bytes per thread block: 16 rounds
 
   static __device__ void Run(const PackRunsParams& p) {
     const simt::Global<std::byte* const> blocks(p.blocks);

@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// One thread block per token. T: type of the rows; C: what the cache stores.
+/// One thread block per token. T: type of the rows; C: type of the cache.
 template <class T, class C>
 struct RopeKvWriteKernel {
   using Params = RopeKvWriteParams;
@@ -14,10 +14,10 @@ struct RopeKvWriteKernel {
   static constexpr int kThreads = 256;
   static constexpr int kX = 16 / sizeof(C);
 
-  /// Where a token's keys and values go, and how.
+  /// The destination of a token's keys and values, and their factors.
   struct Slot {
     simt::Global<C> keys, values;
-    int64_t key_base, value_base;  // of the block
+    int64_t key_base, value_base;  // start of the block
     int head_size, block_size, offset;
     float to_key, to_value;  // 1 / scale
 
@@ -33,7 +33,7 @@ struct RopeKvWriteKernel {
 
   static __device__ void Run(const Params& p) {
     simt::TriggerDependents();
-    simt::WaitForPrerequisites();  // slots and positions are a step's, and so may be written by a kernel
+    simt::WaitForPrerequisites();  // slots and positions may be written by an earlier kernel
     const int64_t token = simt::BlockX();
     const int64_t slot = simt::Global<const int64_t>(p.slots)[token];
     if (slot < 0) return;
@@ -56,7 +56,8 @@ struct RopeKvWriteKernel {
     CopyRest(p, row, to);
   }
 
-  /// In place, a head for each warp in turn; numbers are fp32 from the bias to the norm's result.
+  /// Adds biases and norms heads in place, one head per warp at a time. Numbers stay fp32 from the bias to the norm's
+  /// result.
   static __device__ void AddBiasAndNorm(const Params& p, const simt::Global<T>& row) {
     const int lane = simt::ThreadX() % 32, size = p.cache.head_size;
     const simt::Global<const T> bias(static_cast<const T*>(p.bias));
@@ -99,7 +100,7 @@ struct RopeKvWriteKernel {
     }
   }
 
-  /// Dimensions i and i + rotary_dim / 2 of every query and key head.
+  /// Rotates dimensions i and i + rotary_dim / 2 of every query and key head; writes the rotated keys.
   static __device__ void RotatePairs(const Params& p, const simt::Global<T>& row, const Slot& to) {
     if (p.rotary_dim == 0) return;
     const int half = p.rotary_dim / 2;
@@ -125,7 +126,7 @@ struct RopeKvWriteKernel {
     }
   }
 
-  /// The dimensions of keys that do not rotate, and the values.
+  /// Writes the values and those dimensions of keys that do not rotate.
   static __device__ void CopyRest(const Params& p, const simt::Global<T>& row, const Slot& to) {
     const int size = p.cache.head_size, plain = size - p.rotary_dim;
     const int64_t keys = int64_t{p.num_heads} * size, values = keys + int64_t{p.cache.num_kv_heads} * size;

@@ -7,13 +7,13 @@
 #include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
 
-// Everything these kernels write, and all of what they read but weights, may be in use by the kernel before them until
-// they have waited; what comes after them waits for them, so it may start as soon as it likes. Each is spelt whole,
-// with where its threads begin: what it reads and writes is seen in one place.
+// An earlier kernel may still use the memory that these kernels write and read (except weights), so they first wait
+// for it. Later kernels wait for these in turn, so they may start at any time. Each kernel is written out in full,
+// with its thread indices, so that a reader sees in one place what it reads and writes.
 namespace quire::kernels {
 
-/// The second half of a norm: the row that begins at element `row` of the output is residual * scale * weight, or
-/// that is added. A thread reads what it wrote itself.
+/// The second half of a norm: out = residual * scale * weight for the row that begins at element `row`, or with p.adds
+/// the sum described in RmsNormParams. A thread reads only what it wrote itself.
 template <class T, int kThreads>
 __device__ void ScaleRow(const RmsNormParams& p, int64_t row, const simt::Global<T>& residual, float scale) {
   constexpr int kVec = 16 / sizeof(T);
@@ -39,8 +39,8 @@ __device__ void AddVec(const Source& from, int64_t at, simt::Vec<T, kVec>& x) {
   for (int e = 0; e < kVec; ++e) x.v[e] = simt::FromFloat<T>(simt::ToFloat(x.v[e]) + simt::ToFloat(more.v[e]));
 }
 
-/// One thread block per row. The mean first and then the variance around it: their difference would lose what is small
-/// beside the mean. A thread reads what it wrote itself.
+/// One thread block per row. Computes the mean first, then the variance around it: E[x^2] - mean^2 would lose
+/// variances that are small beside the mean. A thread reads only what it wrote itself.
 template <class T>
 struct LayerNormKernel {
   using Params = LayerNormParams;
@@ -67,7 +67,7 @@ struct LayerNormKernel {
     Write(p, row, residual, mean, scale);
   }
 
-  /// Returns this thread's part of the row's sum.
+  /// Adds the delta. Returns this thread's part of the row's sum.
   static __device__ float AddDelta(const Params& p, int64_t row, const simt::Global<T>& residual) {
     const simt::Global<const T> delta(static_cast<const T*>(p.delta));
     float sum = 0;
@@ -98,7 +98,7 @@ struct LayerNormKernel {
   }
 };
 
-/// The tail of the normal distribution beyond |x| by 7.1.26 of Abramowitz and Stegun, which is off by 1e-7 at the most.
+/// x * Phi(x). The tail of the normal distribution comes from formula 7.1.26 of Abramowitz and Stegun (error <= 1e-7).
 __device__ inline float Gelu(float x) {
   const float size = x < 0 ? -x : x;
   const float t = 1 / (size * (0.3275911f * 0.70710678f) + 1);
@@ -122,11 +122,11 @@ __device__ inline float Activated(float x, Activation activation) {
     case Activation::kRelu2:
       return x < 0 ? 0 : x * x;
     default:
-      return x < 0 ? 0 : x;  // NaN stays one
+      return x < 0 ? 0 : x;  // NaN stays NaN
   }
 }
 
-/// NaN stays one.
+/// min(x, most). NaN stays NaN.
 __device__ inline float AtMost(float x, float most) { return x > most ? most : x; }
 
 __device__ inline float ClampedGate(float gate, float up, float limit) {

@@ -2,12 +2,12 @@
 #include "kernels/cuda/elementwise/step_state.cuh"
 #include "kernels/cuda/launch.cuh"
 
-// Checks and launches of the ops on the state of running sequences.
+// Checks and launches of the ops on running sequences' state.
 namespace quire::kernels {
 
 namespace {
 
-/// Launches one thread for each of `count` items.
+/// Launches one thread per item.
 template <class Kernel>
 void LaunchFlat(const CudaStream& stream, int64_t count, const typename Kernel::Params& params) {
   if (count == 0) return;

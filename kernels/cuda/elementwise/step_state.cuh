@@ -50,7 +50,7 @@ struct FeedTokensKernel {
   }
 };
 
-/// counts[slot, token] += 1, if the token is of this shard.
+/// counts[slot, token] += 1 if the token belongs to this shard.
 __device__ inline void CountToken(const CountTable& table, int64_t slot, int32_t token) {
   const int64_t column = int64_t{token} - table.first_id;
   if (column < 0 || column >= table.vocab) return;
@@ -80,8 +80,8 @@ struct KeepTokensKernel {
   }
 };
 
-/// One thread block per sequence. A thread counts the tokens that are its own modulo the block's size, so that no two
-/// touch one number.
+/// One thread block per sequence. Each thread counts the tokens whose id equals its index modulo the block size, so
+/// that no two threads write the same count.
 struct FillCountsKernel {
   using Params = FillCountsParams;
   static constexpr int kThreads = 256;

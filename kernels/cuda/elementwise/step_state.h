@@ -4,11 +4,12 @@
 
 #include "kernels/cuda/sampling/sampling_shards.h"
 
-// What the device keeps of running sequences from step to step, so that a step needs only what is new. Every launch has
-// the size of its arrays; entries of -1 are padding, which lets a graph run with fewer than it was captured for.
+// State of running sequences that the device keeps between steps, so that a step uploads only what is new. A launch's
+// size is the size of its arrays. Entries of -1 are padding, so that a graph can run with fewer entries than it was
+// captured for.
 namespace quire::kernels {
 
-/// table[row, index] = block for every entry: what was added to block tables, or whole new ones. No place twice.
+/// table[row, index] = block for every entry: changes of block tables or whole new tables. No place may occur twice.
 struct TableEntry {
   int32_t row;  // -1: padding
   int32_t index, block;
@@ -21,9 +22,9 @@ struct ScatterTableParams {
 };
 void ScatterTable(const CudaStream& stream, const ScatterTableParams& params);
 
-/// out[r] = in[row_ids[r]], for rows with an id that is not -1: those that draw go through the LM head.
+/// out[r] = in[row_ids[r]] for ids other than -1. Gathers the rows that go through the LM head.
 struct GatherRowsParams {
-  const void* in;          // 16-byte aligned, as is out
+  const void* in;          // 16-byte aligned, like out
   const int32_t* row_ids;  // [count]
   int64_t count;
   int64_t row_bytes;  // a multiple of 16
@@ -31,7 +32,7 @@ struct GatherRowsParams {
 };
 void GatherRows(const CudaStream& stream, const GatherRowsParams& params);
 
-/// token_ids[t] = last_token[from_slot[t]] where from_slot[t] is not -1: tokens that the step before drew.
+/// token_ids[t] = last_token[from_slot[t]] where from_slot[t] is not -1: tokens that the previous step drew.
 struct FeedTokensParams {
   const int32_t* from_slot;   // [num_tokens]
   const int32_t* last_token;  // [max_running]
@@ -40,19 +41,19 @@ struct FeedTokensParams {
 };
 void FeedTokens(const CudaStream& stream, const FeedTokensParams& params);
 
-/// Times that tokens were generated, in 15 bits that stop at the top, and a top bit for those of the prompt.
+/// Counts of generated tokens: 15 saturating bits. The top bit marks tokens of the prompt.
 struct CountTable {
   uint16_t* counts;  // [slots, stride]
   int64_t stride;
   int64_t vocab;  // of this shard
   int32_t first_id;
 };
-/// last_token[slot[r]] = drawn[r].token, and one more in the row's counts. Rows with slot -1, without draws or
-/// with state kWholeRow are skipped; slots and count slots are distinct.
+/// last_token[slot[r]] = drawn[r].token, and increments the token's count. Skips rows with slot -1, without draws, or
+/// with state kWholeRow. Slots and count slots must be distinct.
 struct KeepTokensParams {
   const DeviceSampling* rows;  // [num_rows]
   const DrawnToken* drawn;     // [num_rows]
-  const ShardDraw* draws;      // [num_rows], or null: every row is done
+  const ShardDraw* draws;      // [num_rows]; null: every row is done
   const int32_t* slot;         // [num_rows]
   int64_t num_rows;
   int32_t* last_token;  // [max_running]
@@ -60,8 +61,8 @@ struct KeepTokensParams {
 };
 void KeepTokens(const CudaStream& stream, const KeepTokensParams& params);
 
-/// Counts of a sequence from scratch: the row is cleared, then tokens [begin, prompt_end) are marked as the prompt's
-/// and [prompt_end, end) counted as generated.
+/// Recounts a sequence: clears its row, marks tokens [begin, prompt_end) as the prompt's, and counts [prompt_end, end)
+/// as generated.
 struct CountedSequence {
   int32_t count_slot;  // -1: padding
   int32_t begin, prompt_end, end;

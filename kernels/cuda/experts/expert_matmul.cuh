@@ -9,24 +9,24 @@
 
 namespace quire::kernels {
 
-/// Where a row of the product reads x, in rows of x.
+/// The row of x that a row of the product reads.
 __device__ inline int64_t InputRow(const CudaExpertMatmulParams& p, int64_t row) {
   if (p.pair_of_row == nullptr) return row;
   const int32_t pair = simt::Global<const int32_t>(p.pair_of_row)[row];
   return pair / p.pairs_per_x_row;
 }
 
-/// Grid (tiles of kTileRows rows of a weight, experts): a thread block has one expert and goes through its rows kBatch
-/// at a time; an expert without rows is left at once, so that its weight is not read. As in skinny_gemm.cuh the weight
-/// is A of the tensor-core product and the batch its 8 columns; here each warp has 16 rows of the weight and all of K,
-/// and all share the rows of x, so that no sums meet. The order of sums is that of K, whatever kBatch is.
+/// Grid (tiles of kTileRows weight rows, experts). A thread block processes the rows of one expert, kBatch at a time;
+/// it exits at once if the expert has no rows, so that the weight is not read. As in skinny_gemm.cuh, the weight is A
+/// of the tensor-core product and the batch its 8 columns. Here each warp has 16 weight rows and all of K, and the
+/// warps share the rows of x, so no sums need merging. Sums follow the order of K for every kBatch.
 template <class T, int kBatch>
 struct ExpertMatmulKernel {
   using Params = CudaExpertMatmulParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kWarps = 4, kThreads = kWarps * 32, kStep = 64, kStages = 3;
   static constexpr int kTileRows = 16 * kWarps, kColumns = kBatch / 8;
-  static constexpr int kPair = kColumns > 1 ? 2 : 1;  // column blocks that one ldmatrix loads
+  static constexpr int kPair = kColumns > 1 ? 2 : 1;  // column blocks per ldmatrix
   static constexpr int kStageElements = (kTileRows + kBatch) * kStep;
   static constexpr int64_t kSharedSize = simt::SharedBytes(int64_t{kStages} * kStageElements * 2);
 
@@ -34,13 +34,13 @@ struct ExpertMatmulKernel {
   static constexpr int kPieces = kStep / 8, kRowsPerCopy = kThreads / kPieces;
   static __device__ int At(int row, int piece) { return row * kStep + (piece ^ row % 8) * 8; }
 
-  /// What a thread copies: a piece of each kRowsPerCopy-th row.
+  /// What a thread copies: one piece of each kRowsPerCopy-th row.
   struct Source {
     simt::Global<const T> weight, x;
-    int64_t first_weight;                                       // its first row's place in the weight
-    int64_t input[(kBatch + kRowsPerCopy - 1) / kRowsPerCopy];  // its rows' places in x; -1: there is none
+    int64_t first_weight;                                       // place of its first row in the weight
+    int64_t input[(kBatch + kRowsPerCopy - 1) / kRowsPerCopy];  // places of its rows in x; -1: no row
     int64_t k;
-    int rows;  // of the tile that exist
+    int rows;  // existing rows of the tile
     int steps;
   };
 
@@ -75,14 +75,14 @@ struct ExpertMatmulKernel {
       const int mine = i * kRowsPerCopy + simt::ThreadX() / kPieces;
       source.input[i] = mine < count ? InputRow(p, row + mine) : -1;
     }
-    simt::SyncThreads();  // the stages of the batch before have been read
+    simt::SyncThreads();  // the stages of the previous batch have been read
     for (int step = 0; step < kStages - 1; ++step) {
       Copy(source, step, stages);
       simt::CommitCopies();
     }
     for (int step = 0; step < source.steps; ++step) {
       simt::WaitForCopies<kStages - 2>();
-      simt::SyncThreads();  // all have waited, and are done with the stage that is filled next
+      simt::SyncThreads();  // all threads have waited and have left the stage to fill next
       Copy(source, step + kStages - 1, stages);
       simt::CommitCopies();
       Multiply(stages + step % kStages * kStageElements, warp, lane, sums);
@@ -90,7 +90,7 @@ struct ExpertMatmulKernel {
     simt::WaitForCopies<0>();
   }
 
-  /// Fills with zeros what lies beyond the tile's rows, the batch or K.
+  /// Copies a step's tile; fills with zeros beyond the tile's rows, the batch or K.
   static __device__ void Copy(const Source& source, int step, const simt::SharedArray<T>& stages) {
     if (step >= source.steps) return;
     const simt::SharedArray<T> to = stages + step % kStages * kStageElements;
@@ -152,7 +152,7 @@ struct ExpertMatmulKernel {
   }
 };
 
-/// The same in fp32, plainly: a thread has one row of the weight and kBatch rows of x at a time.
+/// The plain fp32 version: a thread has one weight row and kBatch rows of x at a time.
 template <>
 struct ExpertMatmulKernel<float, 8> {
   using Params = CudaExpertMatmulParams;

@@ -4,7 +4,7 @@
 #include "kernels/cuda/experts/route_experts.cuh"
 #include "kernels/cuda/launch.cuh"
 
-// Checks and launches of what mixtures of experts need.
+// Checks and launches of the ops for mixtures of experts.
 namespace quire::kernels {
 
 namespace {
@@ -15,7 +15,7 @@ void LaunchProduct(const CudaStream& stream, const typename Kernel::Params& p) {
   simt::Launch<Kernel>({tiles, p.num_experts}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
 }
 
-/// Few rows for each expert are padded to 8, many come 32 at a time, so that their weights are read less often.
+/// Few rows per expert are padded to 8. Many rows are processed 32 at a time, so that weights are read less often.
 template <class T>
 void LaunchOfType(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   if (p.num_rows <= 8 * p.num_experts) {
@@ -25,7 +25,7 @@ void LaunchOfType(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   }
 }
 
-/// Tiles of 64 rows of x would need more registers than there are.
+/// 64 rows of x per tile would exceed the registers.
 template <class T, NumberType kType>
 void LaunchQuantized(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   constexpr int kBlocks = kMostTileBlocks<kType>;

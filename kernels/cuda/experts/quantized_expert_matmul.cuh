@@ -7,15 +7,15 @@
 
 namespace quire::kernels {
 
-/// Grid (tiles of kTileRows rows of a weight, experts). As in ExpertMatmulKernel a thread block has one expert and goes
-/// through its rows kBatch at a time; weights of an expert without rows are not read. A tile is multiplied as
-/// QuantizedTile says: the order of sums is the same whatever kBatch is. Rows beyond the first kBatch read the tile
-/// again, by then from the second-level cache.
+/// Grid (tiles of kTileRows weight rows, experts). As in ExpertMatmulKernel, a thread block processes the rows of one
+/// expert, kBatch at a time; weights of experts without rows are not read. QuantizedTile multiplies a tile; its order
+/// of sums is the same for every kBatch. Each further batch of rows reads the tile again, by then from the
+/// second-level cache.
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedExpertKernel {
   struct Params : CudaExpertMatmulParams {
     NumberType type;       // of the weights
-    int64_t expert_bytes;  // of one of them
+    int64_t expert_bytes;  // bytes of one expert's weight
   };
   using Tile = QuantizedTile<T, kType, kBatch, kBlocks>;
   static constexpr bool kOverlapsPrevious = true;
@@ -33,7 +33,7 @@ struct QuantizedExpertKernel {
     const simt::Global<const T> bias(static_cast<const T*>(p.bias));
     for (int64_t row = begin; row < end; row += kBatch) {
       const int count = static_cast<int>(simt::Min(end - row, int64_t{kBatch}));
-      if (row > begin) simt::SyncThreads();  // the sums of the batch before have been read
+      if (row > begin) simt::SyncThreads();  // the sums of the previous batch have been read
       typename Tile::Rows rows{simt::Global<const uint32_t>(static_cast<const uint32_t*>(p.x)), {}};
 #pragma unroll
       for (int c = 0; c < Tile::kColumns; ++c) {

@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-/// A number and its place as one integer: of two the greater is that of the greater number or, of equal ones, of the
-/// lower place. NaN is as low as can be. 0 is of nothing.
+/// Combines a number and its index into one integer: the greater integer has the greater number or, if equal, the
+/// lower index. NaN ranks lowest. 0 stands for no number.
 __device__ inline uint64_t RankOf(float number, int place) {
   return uint64_t{OrderedBits(Clean(number))} << 32 | (0xffffffffu - static_cast<uint32_t>(place));
 }
@@ -20,7 +20,7 @@ __device__ inline uint64_t HighestOfWarp(uint64_t rank) {
   return rank;
 }
 
-/// A warp per token. Lane l has experts l, l + 32, ... and groups likewise.
+/// One warp per token. Lane l handles experts l, l + 32, ..., and groups likewise.
 struct RouteExpertsKernel {
   using Params = RouteExpertsParams;
   static constexpr bool kOverlapsPrevious = true;
@@ -28,7 +28,7 @@ struct RouteExpertsKernel {
   static constexpr int64_t SharedSize(int64_t experts) { return 3 * simt::SharedBytes(experts * 4); }
 
   struct Token {
-    simt::SharedArray<float> score, compared, group;  // [experts] each; of groups, as many as there are
+    simt::SharedArray<float> score, compared, group;  // [experts] each; `group` uses one entry per group
   };
 
   static __device__ void Run(const Params& p) {
@@ -42,7 +42,7 @@ struct RouteExpertsKernel {
     Choose(p, token);
   }
 
-  /// A lane reads what it wrote itself.
+  /// Each lane reads only what it wrote itself.
   static __device__ void Score(const Params& p, const Token& token) {
     const simt::Global<const float> logits = simt::Global<const float>(p.logits) + simt::BlockX() * p.logits_stride;
     const simt::Global<const float> correction(p.correction);
@@ -70,7 +70,7 @@ struct RouteExpertsKernel {
     simt::SyncWarp();
   }
 
-  /// Experts of other groups than the best ones compare as less than all.
+  /// Excludes the experts outside the best groups from the comparison.
   static __device__ void LeaveBestGroups(const Params& p, const Token& token) {
     const int lane = simt::ThreadX(), size = static_cast<int>(p.num_experts / p.num_groups);
     for (int g = lane; g < p.num_groups; g += 32) {
@@ -87,7 +87,7 @@ struct RouteExpertsKernel {
       token.group[g] = first + second;
     }
     simt::SyncWarp();
-    uint64_t last = ~uint64_t{0};  // of the worst group that stays
+    uint64_t last = ~uint64_t{0};  // rank of the worst group that stays
     for (int64_t i = 0; i < p.groups_per_token; ++i) last = NextBest(token.group, p.num_groups, last);
     for (int e = lane; e < p.num_experts; e += 32) {
       if (RankOf(token.group[e / size], e / size) < last) token.compared[e] = -kInfinity;
@@ -95,7 +95,7 @@ struct RouteExpertsKernel {
     simt::SyncWarp();
   }
 
-  /// The highest rank below `bound`: those of different places are never equal.
+  /// The highest rank below `bound`. Ranks of different indices are never equal.
   static __device__ uint64_t NextBest(const simt::SharedArray<float>& numbers, int64_t count, uint64_t bound) {
     uint64_t best = 0;
     for (int i = simt::ThreadX(); i < count; i += 32) {
@@ -125,7 +125,7 @@ struct RouteExpertsKernel {
     if (lane < count) Store(p, mine, weight * p.scale);
   }
 
-  /// This lane's choice.
+  /// Stores this lane's choice.
   static __device__ void Store(const Params& p, int expert, float weight) {
     const int64_t at = simt::BlockX() * p.experts_per_token + simt::ThreadX();
     const simt::Global<const float> scales(p.expert_scales);
@@ -134,7 +134,8 @@ struct RouteExpertsKernel {
     simt::Global<float>(p.weights)[at] = weight;
   }
 
-  /// The weights of kSparseMixer: lane j has the j-th choice. Those that were chosen before one have higher ranks.
+  /// Computes the weights of kSparseMixer. Lane j has the j-th choice. Experts chosen before another have higher
+  /// ranks.
   static __device__ void Mix(const Params& p, const Token& token, int mine) {
     const int lane = simt::ThreadX(), count = static_cast<int>(p.experts_per_token);
     float weight = 0;
@@ -155,8 +156,8 @@ struct RouteExpertsKernel {
   }
 };
 
-/// A thread block per expert, and one more for the end. Each goes through all pairs: first it counts those of earlier
-/// experts, then it gives its own pairs rows in their order; the last says which pairs have none.
+/// One thread block per expert, and one more for the end. Each block visits all pairs: first it counts the pairs of
+/// earlier experts, then it assigns rows to its own pairs in order. The last block marks the pairs that get no row.
 struct GroupByExpertKernel {
   using Params = GroupByExpertParams;
   static constexpr bool kOverlapsPrevious = true;

@@ -15,8 +15,8 @@ __device__ inline simt::Global<const int32_t> TableOf(const PagedDecodeParams& p
   return simt::Global<const int32_t>(p.block_tables) + row * p.table_stride;
 }
 
-/// What a head's sink adds to the sum of a softmax whose weights are relative to exp(max). Partitions leave it to the
-/// kernel that combines them.
+/// What a head's sink adds to a softmax sum whose weights are relative to exp(max). With partitions, only the
+/// combining kernel adds it.
 __device__ inline float SinkWeightOf(const PagedDecodeParams& p, int64_t head, float max) {
   if (p.sinks == nullptr) return 0;
   const float sink = simt::Global<const float>(p.sinks)[head];
@@ -25,16 +25,16 @@ __device__ inline float SinkWeightOf(const PagedDecodeParams& p, int64_t head, f
 
 struct DecodeLaunch {
   PagedDecodeParams op;
-  int32_t partition;       // tokens of a partition, a multiple of the block size
+  int32_t partition;       // tokens per partition, a multiple of the block size
   int32_t num_partitions;  // 1: results go to op.out
-  int32_t max_scores;      // room in shared memory: the tokens of all blocks that a partition touches
-  // v2, of all (sequence, head, partition): [.., head_size] results; their largest scores; their sums of exponentials.
+  int32_t max_scores;      // capacity in shared memory: all tokens of the blocks that a partition touches
+  // v2, per (sequence, head, partition): [.., head_size] results; largest scores; sums of exponentials.
   float *partial, *max_score, *exp_sum;
 };
 
-/// Grid (num_heads, num_seqs, num_partitions). T: type of queries and results; C: what the cache stores.
-/// A warp takes every kWarps-th block of the table. For scores, kGroup neighbouring lanes share a token and read its
-/// key 16 bytes at a time; for the weighted sum, a lane reads up to 16 bytes of a row of the values, one dimension of
+/// Grid (num_heads, num_seqs, num_partitions). T: type of queries and results; C: type of the cache. Each warp
+/// processes every kWarps-th block of the table. For scores, kGroup neighbouring lanes share a token and read its key
+/// 16 bytes at a time. For the weighted sum, a lane reads up to 16 bytes of a row of values, i.e. one dimension of
 /// neighbouring tokens.
 template <class T, class C, int kHeadSize, int kBlockSize>
 struct PagedDecodeKernel {
@@ -42,11 +42,11 @@ struct PagedDecodeKernel {
   static constexpr int kThreads = 128, kWarps = kThreads / 32;
   static constexpr int kX = 16 / sizeof(C);
   static constexpr int kGroup = kBlockSize < 32 ? 32 / kBlockSize : 1;
-  static constexpr int kKeyVec = kX / kGroup;  // elements of a lane's load of a key
+  static constexpr int kKeyVec = kX / kGroup;  // elements of a key per lane and load
   static constexpr int kValueVec = std::min(kX, kBlockSize);
   static constexpr int kVecsPerRow = kBlockSize / kValueVec;
   static constexpr int kRowsPerPass = 32 / kVecsPerRow;
-  static constexpr int kRows = (kHeadSize + kRowsPerPass - 1) / kRowsPerPass;  // of a lane
+  static constexpr int kRows = (kHeadSize + kRowsPerPass - 1) / kRowsPerPass;  // per lane
   static_assert(kKeyVec >= 1 && kHeadSize % kX == 0);
 
   static int64_t SharedSize(int64_t max_scores) {
@@ -54,11 +54,11 @@ struct PagedDecodeKernel {
            simt::SharedBytes(kWarps * kHeadSize * 4);
   }
 
-  /// What one thread block works on. Scores are indexed by position - origin.
+  /// The work of one thread block. Scores are indexed by position - origin.
   struct Range {
-    int begin, end;  // positions that count
+    int begin, end;  // visible positions
     int first_block, end_block, origin;
-    int position;  // of the query
+    int position;  // the query's position
   };
 
   static __device__ void Run(const DecodeLaunch& p) {
@@ -71,7 +71,7 @@ struct PagedDecodeKernel {
     const int window_begin = p.op.window > 0 ? simt::Max(context - p.op.window, 0) : 0;
     const int begin = simt::Max(window_begin, partition * p.partition);
     const int end = simt::Min(context, (partition + 1) * p.partition);
-    if (begin >= end) {  // the whole thread block leaves
+    if (begin >= end) {  // uniform in the thread block
       if (p.num_partitions > 1) return;
       for (int d = thread; d < kHeadSize; d += kThreads) out[d] = simt::FromFloat<T>(0.0f);
       return;
@@ -119,7 +119,7 @@ struct PagedDecodeKernel {
     }
   }
 
-  /// query[d], scaled for keys as stored.
+  /// Loads query[d], scaled for keys as stored.
   static __device__ void LoadQuery(const PagedDecodeParams& p, const simt::SharedArray<float>& query) {
     const simt::Global<const T> queries(static_cast<const T*>(p.queries));
     const int64_t row = simt::BlockY() * p.query_stride + simt::BlockX() * kHeadSize;
@@ -130,8 +130,8 @@ struct PagedDecodeKernel {
     }
   }
 
-  /// Writes the scores of every position of the range's blocks, 0 for those that do not count, and returns the largest
-  /// of those that this thread saw.
+  /// Writes the scores of all positions of the range's blocks, 0 for invisible ones. Returns the largest visible score
+  /// of this thread.
   static __device__ float Scores(const PagedDecodeParams& p, const Range& range, const simt::SharedArray<float>& query,
                                  const simt::SharedArray<float>& scores) {
     const int head = static_cast<int>(simt::BlockX()), lane = simt::ThreadX() % 32;
@@ -143,7 +143,7 @@ struct PagedDecodeKernel {
 
     float max = -FLT_MAX;
     for (int b = range.first_block + simt::ThreadX() / 32; b < range.end_block; b += kWarps) {
-      const int64_t block = table[b];  // 64 bits: block * stride passes 2^31 in any sizeable pool
+      const int64_t block = table[b];  // 64 bits: block * stride exceeds 2^31 in any large pool
       const int64_t base = block * p.cache.key_block_stride + kv_head * (kHeadSize * kBlockSize);
       for (int token = lane / kGroup; token < kBlockSize; token += 32 / kGroup) {
         float score = 0;
@@ -190,7 +190,7 @@ struct PagedDecodeKernel {
         const simt::Vec<C, kValueVec> value = simt::LoadVec<kValueVec>(values, base + row * kBlockSize + first_token);
 #pragma unroll
         for (int e = 0; e < kValueVec; ++e) {
-          // A weight of 0 does not silence a NaN or an infinity left in a slot that does not count.
+          // A weight of 0 does not cancel NaN or infinity in an invisible slot, so such values are skipped.
           const bool counts = all_count || (position + e >= range.begin && position + e < range.end);
           sum[r] += counts ? weight.v[e] * simt::ToFloat(value.v[e]) : 0.0f;
         }
@@ -205,8 +205,8 @@ struct PagedDecodeKernel {
   }
 };
 
-/// Grid (num_heads, num_seqs): out = sum over partitions of exp(max - largest max) * exp_sum * partial, over the same
-/// sum without partial. Partitions that the query does not see were not written and are not read.
+/// Grid (num_heads, num_seqs): out = (sum over partitions of exp(max - largest max) * exp_sum * partial) / (the same
+/// sum without partial). Invisible partitions were not written and are not read.
 template <class T, int kHeadSize>
 struct CombinePartitionsKernel {
   using Params = DecodeLaunch;

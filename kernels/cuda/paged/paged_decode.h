@@ -5,10 +5,10 @@
 
 namespace quire::kernels {
 
-/// Attention of one new token per sequence over its paged keys and values, the new token's included (written before).
-/// The token stands at position context_len - 1 and sees positions max(0, context_len - window) .. context_len - 1.
-/// Slots outside that range never reach the result, NaNs in them included, and table entries of blocks wholly outside
-/// are not followed. A sequence of context_len 0 yields zeros.
+/// Attention of one new token per sequence over its paged keys and values. The cache must already contain the new
+/// token's key and value. The token has position context_len - 1 and sees positions max(0, context_len - window) ..
+/// context_len - 1. Invisible slots never influence the result, even if they contain NaN. Table entries of entirely
+/// invisible blocks are not followed. A sequence with context_len 0 gives zeros.
 struct PagedDecodeParams {
   NumberType dtype;
   const void* queries;  // [num_seqs, num_heads, head_size], rows query_stride elements apart
@@ -16,41 +16,42 @@ struct PagedDecodeParams {
   void* out;  // [num_seqs, num_heads, head_size], rows out_stride elements apart
   int64_t out_stride;
   PagedCache cache;
-  const int32_t* block_tables;  // [.., table_stride]
+  const int32_t* block_tables;  // [.., table_stride] block ids
   int64_t table_stride;
-  const int32_t* table_rows;   // [num_seqs]: the row of block_tables of each sequence; null: row s for sequence s
+  const int32_t* table_rows;   // [num_seqs]: each sequence's row of block_tables; null: row s for sequence s
   const int32_t* context_len;  // [num_seqs]
-  const int32_t* kv_head_of;   // [num_heads]: the kv head that serves a query head
-  const float* alibi_slopes;   // [num_heads] or null; slope * (key position - query position) joins the score
+  const int32_t* kv_head_of;   // [num_heads]: the KV head of each query head
+  const float* alibi_slopes;   // [num_heads] or null; slope * (key position - query position) is added to the score
   int32_t num_seqs;
   int32_t num_heads;
   int32_t max_context_len;  // >= every context_len
   float scale;
-  float soft_cap;  // scores become soft_cap * tanh(score / soft_cap), before ALiBi; 0: they stay
-  int32_t window;  // 0: all
-  // Room for the partitions of v2, DecodeWorkspaceFloats() of them; not read by v1.
+  float soft_cap;  // scores become soft_cap * tanh(score / soft_cap), before ALiBi; 0: no cap
+  int32_t window;  // 0: no window
+  // Memory for v2's partitions: DecodeWorkspaceFloats(). v1 does not use it.
   float* workspace;
-  /// [num_heads] or null: of each head a score that joins the softmax, after scale and cap, and has no value
+  /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); or
+  /// null.
   const float* sinks = nullptr;
 };
 
-/// Tokens of one partition of v2.
+/// Tokens per partition of v2.
 inline constexpr int32_t kDecodePartition = 512;
 
-/// Bytes of shared memory that v1 needs at most for contexts of this length: their scores, and little besides.
+/// The most shared memory, in bytes, that v1 needs for contexts of this length: mainly their scores.
 constexpr int64_t PagedDecodeV1SharedBytes(int64_t max_context_len, int64_t head_size, int64_t block_size) {
   return 4 * (max_context_len + 2 * block_size) + 20 * head_size + 128;
 }
 
-/// One thread block per (head, sequence) over the whole context. Its scores must fit into shared memory
+/// One thread block per (head, sequence), over the whole context. The scores must fit into shared memory
 /// (PagedDecodeV1SharedBytes): about 50,000 tokens on Hopper.
 void PagedDecodeV1(const CudaStream& stream, const PagedDecodeParams& params);
 
 /// One thread block per (head, sequence, partition of 512 tokens), then a kernel that combines the partitions.
 void PagedDecodeV2(const CudaStream& stream, const PagedDecodeParams& params);
 
-/// The rule of the paged-attention literature. Enough thread blocks to fill a device make v1 the faster one, as long as
-/// its scores fit; otherwise the context is what is left to split.
+/// The rule of the paged-attention literature: v1 is faster if there are enough thread blocks to fill the device and
+/// its scores fit. Otherwise v2 splits the context.
 constexpr bool PrefersV1(int64_t max_context_len, int64_t num_seqs, int64_t num_heads) {
   const int64_t partitions = (max_context_len + kDecodePartition - 1) / kDecodePartition;
   return max_context_len <= 8192 && (partitions <= 1 || num_seqs * num_heads > 512);
@@ -61,8 +62,7 @@ constexpr int64_t DecodeWorkspaceFloats(int64_t max_context_len, int64_t num_seq
   return num_seqs * num_heads * ((max_context_len + kDecodePartition - 1) / kDecodePartition) * (head_size + 2);
 }
 
-/// The one of the two that PrefersV1() names. The two differ in the last bits, so that a result may depend on the
-/// batch.
+/// Calls the one that PrefersV1() selects. The two differ in the last bits, so a result may depend on the batch.
 void PagedDecode(const CudaStream& stream, const PagedDecodeParams& params);
 
 }  // namespace quire::kernels

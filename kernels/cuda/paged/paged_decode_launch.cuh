@@ -5,13 +5,13 @@
 
 namespace quire::kernels {
 
-// From run-time sizes to the instantiation for them; one translation unit per T (paged_decode_<type>.cu).
+// Selects the kernel instantiation for run-time sizes. One translation unit per T (paged_decode_<type>.cu).
 
 template <class T, class C, int kHeadSize, int kBlockSize>
 void LaunchDecode(const CudaStream& stream, DecodeLaunch launch) {
   using Kernel = PagedDecodeKernel<T, C, kHeadSize, kBlockSize>;
   const int32_t window = launch.op.window > 0 ? launch.op.window : launch.op.max_context_len;
-  // A range that begins inside a block touches one block more than its length fills.
+  // A range that begins inside a block touches one more block than its length suggests.
   const int32_t tokens = std::min({launch.partition, window, launch.op.max_context_len});
   launch.max_scores = (tokens + kBlockSize - 1) / kBlockSize * kBlockSize + kBlockSize;
   QUIRE_KERNEL_CHECK(Kernel::SharedSize(launch.max_scores) <= PagedDecodeV1SharedBytes(tokens, kHeadSize, kBlockSize));

@@ -4,11 +4,11 @@
 
 namespace quire::kernels {
 
-/// Keys that the kernel takes of a tile at once: so that scores and results fit into registers.
+/// Keys of a tile that the kernel processes at once, limited by the registers for scores and results.
 constexpr int PrefillKeysAtOnce(int head_size) { return head_size <= 80 ? 64 : 32; }
 
-/// FlashAttention-2 over a paged cache. Grid num_tiles * num_kv_heads. Warps share tiles of keys and values. T: type of
-/// queries and results; C: what the cache stores.
+/// FlashAttention-2 over a paged cache. Grid num_tiles * num_kv_heads. Warps share tiles of keys and values. T: type
+/// of queries and results; C: type of the cache.
 template <class T, class C, int kHeadSize>
 struct PrefillAttentionKernel
     : PrefillRows<T, kHeadSize, PrefillTileRows(NumberType::kBF16, kHeadSize), 4, PrefillKeysAtOnce(kHeadSize),
@@ -31,7 +31,7 @@ struct PrefillAttentionKernel
     simt::TriggerDependents();
     simt::WaitForPrerequisites();
     const PrefillWork work = ReadPrefillWork(p, kRows);
-    if (work.num_rows <= 0) return;  // the whole thread block
+    if (work.num_rows <= 0) return;  // uniform in the thread block
     simt::SharedArena arena;
     const simt::SharedArray<T> queries = arena.Take<T>(kRows * kHeadSize);
     Loader loader(p, work, arena);
@@ -42,12 +42,12 @@ struct PrefillAttentionKernel
     Rows rows = Base::Begin(p, work);
     for (int tile = first_tile; tile < end_tile; ++tile) {
       loader.Finish(tile);
-      simt::SyncThreads();  // the tile is whole, and nobody uses the one before it
+      simt::SyncThreads();  // the tile is complete, and all threads have left the previous one
       if (tile + 1 < end_tile) loader.Start(tile + 1);
 #pragma unroll
       for (int part = 0; part < kTokens / kKeys; ++part) {
         const int begin = tile * kTokens + part * kKeys;
-        if (Base::SeesNothing(p, rows, begin, begin + kKeys)) continue;  // the whole warp
+        if (Base::SeesNothing(p, rows, begin, begin + kKeys)) continue;  // uniform in the warp
         Scores scores = {};
         MultiplyKeys(queries, loader.Keys(tile), part * kKeys, rows.first, scores);
         Base::TurnIntoWeights(p, work, begin, rows, scores);
@@ -58,7 +58,7 @@ struct PrefillAttentionKernel
     Base::StoreRows(p, work, queries, rows);
   }
 
-  /// scores = queries * keys^T, of keys first_key .. first_key + kKeys - 1 of the tile.
+  /// scores = queries * keys^T for keys first_key .. first_key + kKeys - 1 of the tile.
   static __device__ void MultiplyKeys(const simt::SharedArray<T>& queries, const simt::SharedArray<T>& keys,
                                       int first_key, int first_row, Scores& scores) {
     const int lane = simt::ThreadX() % 32;
@@ -78,7 +78,7 @@ struct PrefillAttentionKernel
     }
   }
 
-  /// out += weights * values, of the same keys.
+  /// out += weights * values, for the same keys.
   static __device__ void AddValues(const simt::SharedArray<T>& values, int first_key, const Scores& weights,
                                    Rows& rows) {
     const int lane = simt::ThreadX() % 32;
@@ -103,7 +103,7 @@ struct PrefillAttentionKernel
     }
   }
 
-  /// Columns [16 * n, 16 * n + 16) of d += a * b.
+  /// d[:, 16 n .. 16 n + 15] += a * b.
   template <int kColumns>
   static __device__ void MultiplyPair(const uint32_t (&a)[kSlabs][4], const uint32_t (&b)[4], int n,
                                       float (&d)[kSlabs][kColumns][4]) {

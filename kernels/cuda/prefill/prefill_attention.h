@@ -8,11 +8,11 @@
 
 namespace quire::kernels {
 
-/// Attention of chunks of new tokens over the paged keys and values of their sequences, the chunks' own included
-/// (written before). Query i of a sequence stands at position context_len - num_queries + i and sees positions
-/// max(0, position - window + 1) .. position. Slots that no query of a sequence sees never reach a result, NaNs in them
-/// included, and table entries of blocks wholly outside are not followed. One query is as good as many: as long as
-/// nothing is split, a row's bits depend on its query and the positions it sees alone, not on how the prompt was cut
+/// Attention of prompt chunks over the paged keys and values of their sequences. The cache must already contain the
+/// chunks' own keys and values. Query i of a sequence has position context_len - num_queries + i and sees positions
+/// max(0, position - window + 1) .. position. Slots that no query of a sequence sees never influence a result, even if
+/// they contain NaN. Table entries of entirely invisible blocks are not followed. A single query is allowed. Unless
+/// tiles are split, a row's bits depend on its query and its visible positions alone, not on how the prompt was cut
 /// into chunks.
 struct PrefillAttentionParams {
   NumberType dtype;
@@ -23,26 +23,27 @@ struct PrefillAttentionParams {
   PagedCache cache;
   const int32_t* block_tables;  // rows table_stride entries apart
   int64_t table_stride;
-  const int32_t* table_rows;   // [num_seqs]: a sequence's row of block_tables; null: its own index
+  const int32_t* table_rows;   // [num_seqs]: each sequence's row of block_tables; null: its own index
   const int32_t* query_start;  // [num_seqs + 1]: sequence s owns rows [query_start[s], query_start[s + 1]) of queries
-  const int32_t* context_len;  // [num_seqs], the new tokens counted in; 0: a padded sequence, its rows are left alone
-  const int32_t* head_start;   // [num_kv_heads + 1]: kv head g serves query heads [head_start[g], head_start[g + 1])
-  const float* alibi_slopes;   // [num_heads] or null; slope * (key position - query position) joins the score
-  const PrefillTile* tiles;    // [num_tiles], by PlanPrefill()
+  const int32_t* context_len;  // [num_seqs], including the new tokens; 0: a padding sequence, whose rows are skipped
+  const int32_t* head_start;   // [num_kv_heads + 1]: KV head g serves query heads [head_start[g], head_start[g + 1])
+  const float* alibi_slopes;   // [num_heads] or null; slope * (key position - query position) is added to the score
+  const PrefillTile* tiles;    // [num_tiles], from PlanPrefill()
   int32_t num_tiles;
   float scale;     // > 0
-  float soft_cap;  // scores become soft_cap * tanh(score / soft_cap), before ALiBi; 0: they stay
-  int32_t window;  // 0: all
-  /// [num_heads] or null: of each head a score that joins the softmax, after scale and cap, and has no value
+  float soft_cap;  // scores become soft_cap * tanh(score / soft_cap), before ALiBi; 0: no cap
+  int32_t window;  // 0: no window
+  /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); or
+  /// null.
   const float* sinks = nullptr;
-  const PrefillMerge* merges = nullptr;  // [num_merges], of tiles that are split: none in fp32 or of heads beyond 256
+  const PrefillMerge* merges = nullptr;  // [num_merges] split tiles; none in fp32 or with heads beyond 256
   int32_t num_merges = 0;
-  float* workspace = nullptr;  // PrefillSplit::WorkspaceFloats(), 16-byte aligned; null: nothing is split
-  bool in_groups = false;      // products by whole warpgroups, where HasPrefillInGroups()
+  float* workspace = nullptr;  // PrefillSplit::WorkspaceFloats(), 16-byte aligned; null: no splits
+  bool in_groups = false;      // use warpgroup products; requires HasPrefillInGroups()
 };
 void PrefillAttention(const CudaStream& stream, const PrefillAttentionParams& params);
 
-/// Whether the current device, and this build, multiply by warpgroups for heads of that size (sm_90a; 64 and 128).
+/// True if the current device and this build support warpgroup products for this head size (sm_90a; 64 and 128).
 bool HasPrefillInGroups(int32_t head_size);
 
 }  // namespace quire::kernels

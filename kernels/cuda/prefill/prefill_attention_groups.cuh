@@ -6,8 +6,8 @@
 
 namespace quire::kernels {
 
-/// Tiles of 128 positions for two warpgroups. Units of every other group of columns are half of the banks apart, by
-/// which the copies that fill them meet none twice.
+/// Shared-memory layout of tiles of 128 positions for two warpgroups. The units of alternate column groups are half of
+/// the banks apart, so the copies that fill them have no bank conflicts.
 struct GroupTiles {
   static constexpr int kThreads = 256, kTokens = 128, kPad = 4;
   __host__ __device__ static constexpr int UnitAt(int group, int row, int rows) {
@@ -16,9 +16,9 @@ struct GroupTiles {
   static constexpr int SizeOf(int groups, int rows) { return groups * (rows + kPad) * 8; }
 };
 
-/// The same as PrefillAttentionKernel by products of warpgroups (wgmma), for head sizes 64 and 128: two of them have 64
-/// rows each, their queries in registers, and read keys and values where copies have put them. While one weighs its
-/// scores, the other one multiplies.
+/// PrefillAttentionKernel with warpgroup products (wgmma), for head sizes 64 and 128. Two warpgroups have 64 rows each
+/// and keep their queries in registers; products read keys and values directly from shared memory. While one warpgroup
+/// computes its softmax, the other multiplies.
 template <class T, class C, int kHeadSize>
 struct PrefillGroupsKernel : PrefillRows<T, kHeadSize, 128, 8, 128, 64> {
   using Base = PrefillRows<T, kHeadSize, 128, 8, 128, 64>;
@@ -39,7 +39,7 @@ struct PrefillGroupsKernel : PrefillRows<T, kHeadSize, 128, 8, 128, 64> {
     simt::TriggerDependents();
     simt::WaitForPrerequisites();
     const PrefillWork work = ReadPrefillWork(p, kRows);
-    if (work.num_rows <= 0) return;  // the whole thread block
+    if (work.num_rows <= 0) return;  // uniform in the thread block
     simt::SharedArena arena;
     const simt::SharedArray<T> queries = arena.Take<T>(kRows * kHeadSize);
     Loader loader(p, work, arena);
@@ -52,10 +52,10 @@ struct PrefillGroupsKernel : PrefillRows<T, kHeadSize, 128, 8, 128, 64> {
     for (int tile = first_tile; tile < end_tile; ++tile) {
       loader.Finish(tile);
       simt::ShareWithGroupMmas();
-      simt::SyncThreads();  // the tile is whole, and nobody uses the one before it
+      simt::SyncThreads();  // the tile is complete, and all threads have left the previous one
       if (tile == first_tile) LoadQueries(queries, rows.first, own);
       if (tile + 1 < end_tile) loader.Start(tile + 1);
-      if (Base::SeesNothing(p, rows, tile * kTokens, (tile + 1) * kTokens)) continue;  // the whole warpgroup
+      if (Base::SeesNothing(p, rows, tile * kTokens, (tile + 1) * kTokens)) continue;  // uniform in the warpgroup
       Scores scores;
       MultiplyKeys(own, loader.Keys(tile), scores);
       Base::TurnIntoWeights(p, work, tile * kTokens, rows, scores);

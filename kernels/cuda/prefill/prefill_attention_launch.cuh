@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-// From run-time sizes to the instantiation for them; one translation unit per T (prefill_attention_<type>.cu). The
-// block size stays a run-time value.
+// Selects the kernel instantiation for run-time sizes. One translation unit per T (prefill_attention_<type>.cu). The
+// block size remains a run-time value.
 
 template <class Kernel>
 void LaunchPrefill(const CudaStream& stream, const PrefillLaunch& launch) {

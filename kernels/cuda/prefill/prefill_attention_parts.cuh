@@ -5,16 +5,16 @@
 
 namespace quire::kernels {
 
-/// Where the workspace has what a part of the positions is to a row: kHeadSize sums of weighted values, the largest
-/// score as a power of 2, the sum of weights relative to that.
+/// The place in the workspace of a row's partial result for one part of the positions: kHeadSize sums of weighted
+/// values, the largest score (base-2 exponent), and the sum of weights relative to it.
 __device__ inline int64_t PrefillPartAt(const PrefillLaunch& p, const PrefillWork& work, int slot, int row,
                                         int tile_rows, int head_size) {
   const int64_t tile = int64_t{slot} * p.op.cache.num_kv_heads + work.kv_head;
   return (tile * tile_rows + row) * (head_size + PrefillSplit::kRowExtra);
 }
 
-/// A lane's part of it: of every 8 columns lane % 4 * 2 and the next, as an mma leaves them for its upper or lower 8
-/// rows.
+/// Stores a lane's share of a partial result: columns lane % 4 * 2 and the next of every 8, as an mma leaves them for
+/// its upper or lower 8 rows (`half`).
 template <int kUnits>
 __device__ void StorePrefillPart(const PrefillLaunch& p, int64_t at, int half, const float (&out)[kUnits][4], float max,
                                  float sum) {
@@ -27,15 +27,15 @@ __device__ void StorePrefillPart(const PrefillLaunch& p, int64_t at, int half, c
   if (quarter == 0) simt::StoreVec<2>(parts, at + kUnits * 8, simt::Vec<float, 2>{max, sum});
 }
 
-/// Grid (num_merges * num_kv_heads * kBlocks), each kRowsOfBlock rows of a tile of a kv head: out = sum over slots of
-/// 2^(largest score - that of all) * sums, over the same sum of weights. kRows: of a tile.
+/// Grid (num_merges * num_kv_heads * kBlocks); each thread block computes kRowsOfBlock rows of a KV head's tile: out =
+/// (sum over slots of 2^(largest score - largest of all) * sums) / (the same sum of weights). kRows: rows of a tile.
 template <class T, int kHeadSize, int kRows>
 struct CombinePrefillKernel {
   using Params = PrefillLaunch;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 128, kRowsOfBlock = 16, kBlocks = kRows / kRowsOfBlock;
-  static constexpr int kLanes = kHeadSize / 4;         // threads of a row, 4 columns each
-  static constexpr int kTogether = kThreads / kLanes;  // rows
+  static constexpr int kLanes = kHeadSize / 4;         // threads per row, 4 columns each
+  static constexpr int kTogether = kThreads / kLanes;  // rows at a time
 
   static __device__ void Run(const PrefillLaunch& p) {
     simt::TriggerDependents();

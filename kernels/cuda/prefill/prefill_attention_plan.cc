@@ -11,7 +11,8 @@ namespace {
 
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/// Positions for a thread block, so that all of them have about as many; 0 where tiles are enough for the device.
+/// Positions per thread block, so that all have about equally many; 0: there are enough tiles for the device without
+/// splits.
 int64_t PositionsForEach(std::span<const PrefillTile> tiles, const PrefillSplit& split) {
   if (static_cast<int64_t>(tiles.size()) >= split.MaxSlots()) return 0;
   int64_t positions = 0;
@@ -20,13 +21,13 @@ int64_t PositionsForEach(std::span<const PrefillTile> tiles, const PrefillSplit&
   return std::max<int64_t>(RoundUp(each, kPrefillCut), kPrefillLeastPart);
 }
 
-/// Positions [begin, end) that some row of a tile sees, of any kv head.
+/// Positions [begin, end) that at least one row of a tile sees, over all KV heads.
 struct Seen {
   int32_t begin, end;
 };
 
-/// One sequence's chunk, of which a tile has the same rows for every kv head. The smaller a kv head's group, the later
-/// are the queries of its rows.
+/// One sequence's chunk. A tile has the same rows for every KV head. The smaller a KV head's group, the later are the
+/// queries of its rows.
 class Chunk {
  public:
   Chunk(const PrefillPlanInputs& in, size_t sequence)
@@ -57,8 +58,8 @@ class Chunk {
   const int32_t queries_, context_, group_;
 };
 
-/// Splits tiles of twice as many positions or more, each part of which has at least as many: so there are no more parts
-/// than slots.
+/// Splits tiles with at least twice `each` positions into parts of at least `each`, so there are never more parts than
+/// slots.
 class Splitter {
  public:
   Splitter(const PrefillPlanInputs& in, std::span<PrefillTile> tiles, std::span<PrefillMerge> merges)
@@ -74,7 +75,7 @@ class Splitter {
   }
 
  private:
-  /// The parts have all positions: only cuts bound them, and each row takes those of its own.
+  /// The parts cover all positions: only the cuts bound them, and each row takes the positions that it sees.
   void SplitTile(int64_t index, int64_t parts) {
     const PrefillTile whole = tiles_[static_cast<size_t>(index)];
     QUIRE_KERNEL_CHECK(num_merges_ < static_cast<int64_t>(merges_.size()));

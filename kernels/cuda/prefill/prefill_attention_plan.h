@@ -5,62 +5,63 @@
 
 #include "kernels/cuda/paged_cache.h"
 
-// Who computes what of a step's chunks: planned on the host from their lengths, read by the kernel from device memory.
-// No CUDA in here.
+// The work list of a step's chunks. The host plans it from their lengths and the kernel reads it from device memory.
+// Uses no CUDA.
 namespace quire::kernels {
 
-/// One item of work: rows [first_row, first_row + PrefillTileRows()) of a sequence, for every kv head. A row is one
-/// query of one head: row = query * (heads of the kv head's group) + head within the group, so that all heads that
-/// share a kv head read its keys and values once.
+/// A work item: rows [first_row, first_row + PrefillTileRows()) of a sequence, for every KV head. A row is one query
+/// of one head: row = query * (heads of the KV head's group) + head within the group. All heads that share a KV head
+/// thus read its keys and values once.
 struct PrefillTile {
-  int32_t sequence = -1;  // -1: nothing to do
+  int32_t sequence = -1;  // -1: no work
   int32_t first_row = 0;
-  int32_t num_keys = 0;  // positions from the first to the last that a row of any kv head sees: tiles are ordered by it
-  /// Of a part of the positions, multiples of kPrefillCut; a row takes what it sees of them. Parts of a tile have all
-  /// positions together: the first begins at 0 and the last one ends at INT32_MAX, since rows of kv heads with fewer
-  /// query heads are later queries.
+  int32_t num_keys = 0;  // positions from the first to the last that any row sees, over all KV heads; sorts the tiles
+  /// The range of positions of a part, cut at multiples of kPrefillCut; a row takes what it sees of the range. The
+  /// parts of a tile cover all positions: the first begins at 0 and the last ends at INT32_MAX, because rows of KV
+  /// heads with fewer query heads are later queries.
   int32_t begin = 0, end = INT32_MAX;
-  int32_t slot = -1;  // of the workspace, for part of the positions; -1: all that there are
+  int32_t slot = -1;  // workspace slot of a part; -1: the tile is not split
 };
-/// Slots first_slot .. first_slot + num_slots - 1 together are the results of a tile's rows.
+/// Slots first_slot .. first_slot + num_slots - 1 together give the results of a tile's rows.
 struct PrefillMerge {
   int32_t sequence, first_row, first_slot, num_slots;
 };
 
 inline constexpr int32_t kPrefillCut = 128;
-/// No part of a tile's positions is shorter: reading them must outweigh what is written and read again of its results.
+/// The shortest part of a tile's positions. Reading them must outweigh writing and reading the partial results.
 inline constexpr int32_t kPrefillLeastPart = 512;
 
-/// When the positions of tiles are split over thread blocks: a few new tokens behind a long cached prefix are few
-/// tiles.
+/// Decides when the positions of a tile are split over thread blocks: a few new tokens after a long cached prefix give
+/// only few tiles.
 struct PrefillSplit {
-  int32_t num_ctas = 0;  // that the device runs at once; 0: nothing is split
+  int32_t num_ctas = 0;  // thread blocks that the device runs at once; 0: no splits
   int32_t kv_heads = 1;
 
   constexpr int64_t MaxSlots() const { return num_ctas / (kv_heads > 0 ? kv_heads : 1); }
   constexpr int64_t MaxMerges() const { return MaxSlots() / 2; }
-  /// Of a row, behind its sums: the largest score, the sum of weights, and two to keep 16 bytes whole.
+  /// Floats of a row after its sums: the largest score, the sum of weights, and two of padding to 16 bytes.
   static constexpr int64_t kRowExtra = 4;
   constexpr int64_t WorkspaceFloats(int64_t tile_rows, int64_t head_size) const {
     return MaxSlots() * kv_heads * tile_rows * (head_size + kRowExtra);
   }
 };
 
-/// Rows of a tile: what fits into the registers of a thread block.
+/// Rows of a tile, limited by the registers of a thread block.
 constexpr int32_t PrefillTileRows(NumberType dtype, int32_t head_size) {
   return dtype == NumberType::kF32 || head_size > 256 ? 32 : head_size <= 128 ? 128 : 64;
 }
 
-/// Query heads of the kv head that has most, at least 1; kv head g serves heads [head_start[g], head_start[g + 1]).
+/// The largest number of query heads of any KV head, at least 1. KV head g serves heads [head_start[g], head_start[g +
+/// 1]).
 int32_t LargestPrefillGroup(std::span<const int32_t> head_start);
 
-/// Tiles that any step within these limits needs at most. max_group: LargestPrefillGroup().
+/// The most tiles of any step within these limits. max_group: LargestPrefillGroup().
 constexpr int64_t PrefillTileCapacity(int64_t max_step_tokens, int64_t max_num_seqs, int64_t max_group,
                                       int64_t tile_rows, const PrefillSplit& split = {}) {
   return max_step_tokens * max_group / tile_rows + max_num_seqs + split.MaxSlots();
 }
 
-/// What PlanPrefill() looks at, in host memory; the names are those of PrefillAttentionParams.
+/// The inputs of PlanPrefill(), in host memory; named as in PrefillAttentionParams.
 struct PrefillPlanInputs {
   std::span<const int32_t> query_start;
   std::span<const int32_t> context_len;
@@ -74,10 +75,9 @@ struct PrefillPlan {
   int64_t num_tiles, num_merges;
 };
 
-/// Cuts a step into tiles, those with the most keys first, so that the longest do not start last; where they leave part
-/// of the device idle, those with many keys become several. The work list is made on the host, where the lengths are
-/// known anyway, and travels with the step's data. The rest of `tiles`, which holds PrefillTileCapacity(), is filled
-/// with tiles that do nothing, so that a launch of any fixed number >= the result is right. `merges` holds
+/// Cuts a step into tiles, those with the most keys first, so that long tiles do not start last. If the tiles leave
+/// part of the device idle, tiles with many keys are split. `tiles` holds PrefillTileCapacity(); unused entries become
+/// tiles without work, so any launch of at least the returned number is correct. `merges` holds
 /// PrefillSplit::MaxMerges().
 PrefillPlan PlanPrefill(const PrefillPlanInputs& inputs, std::span<PrefillTile> tiles,
                         std::span<PrefillMerge> merges = {});

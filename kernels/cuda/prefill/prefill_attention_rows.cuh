@@ -6,29 +6,29 @@
 
 namespace quire::kernels {
 
-/// What a thread block does with its rows, however scores and weighted values are multiplied: a warp owns kRows /
-/// kWarps rows from their first score to their result. kKeys: of a tile at once; kTogether: rows of neighbouring warps
-/// that leave out the same tiles.
+/// What a thread block does with its rows, independent of how products are computed. A warp owns kRows / kWarps rows
+/// from their first score to their result. kKeys: keys of a tile processed at once. kTogether: neighbouring rows that
+/// skip the same tiles.
 template <class T, int kHeadSize, int kRowsOfBlock, int kWarpsOfBlock, int kKeysAtOnce, int kTogether>
 struct PrefillRows {
   static constexpr int kRows = kRowsOfBlock, kWarps = kWarpsOfBlock, kThreads = kWarps * 32, kKeys = kKeysAtOnce;
-  static constexpr int kSlabs = kRows / kWarps / 16;  // of 16 rows, an mma's, of a warp
-  static constexpr int kUnits = kHeadSize / 8;        // of a row
+  static constexpr int kSlabs = kRows / kWarps / 16;  // slabs of 16 rows (an mma's) per warp
+  static constexpr int kUnits = kHeadSize / 8;        // per row
   static constexpr float kLog2E = 1.44269504f;
   static_assert(kHeadSize % 16 == 0 && kRows == PrefillTileRows(NumberType::kBF16, kHeadSize));
 
-  /// The rows of a lane: row lane / 4 + 8 * half of each slab, and of it the columns lane % 4 * 2 and the next of every
-  /// 8 (the layout of an mma's result). Sums are the lane's own until the end. Scores times factor are powers of 2.
+  /// A lane's part of its rows: row lane / 4 + 8 * half of each slab, columns lane % 4 * 2 and the next of every 8
+  /// (the layout of an mma's result). Sums are per lane until the end. A score times `factor` is a base-2 exponent.
   struct Rows {
     float out[kSlabs][kUnits][4] = {};
     float max[kSlabs][2], sum[kSlabs][2] = {};
-    int first, end;                     // of the block's rows
-    int first_position, last_position;  // of all that leave out the same tiles; -1: no rows
+    int first, end;                     // rows of the block
+    int first_position, last_position;  // of all rows that skip the same tiles; -1: no rows
     float factor;
   };
   using Scores = float[kSlabs][kKeys / 8][4];
 
-  /// Begins to copy the rows' queries; rows past the end repeat the last one.
+  /// Starts copying the rows' queries; rows past the end repeat the last one.
   static __device__ void CopyQueries(const PrefillLaunch& p, const PrefillWork& work,
                                      const simt::SharedArray<T>& queries) {
     const simt::Global<const T> from(static_cast<const T*>(p.op.queries));
@@ -51,19 +51,19 @@ struct PrefillRows {
     const bool any = together < end;
     rows.first_position = any ? work.Position(together) : -1;
     rows.last_position = any ? work.Position(end - 1) : -1;
-    const bool scaled = p.op.soft_cap > 0 || p.op.alibi_slopes != nullptr;  // by Adjust()
+    const bool scaled = p.op.soft_cap > 0 || p.op.alibi_slopes != nullptr;  // Adjust() applies the scale
     rows.factor = (scaled ? 1.0f : p.scale) * kLog2E;
 #pragma unroll
     for (int s = 0; s < kSlabs; ++s) rows.max[s][0] = rows.max[s][1] = -INFINITY;
     return rows;
   }
 
-  /// Whether none of the rows, nor of those that leave out the same tiles, sees a key of [begin, end).
+  /// True if none of the rows that skip tiles together sees a key of [begin, end).
   static __device__ bool SeesNothing(const PrefillLaunch& p, const Rows& rows, int begin, int end) {
     return begin > rows.last_position || end <= rows.first_position - p.window + 1;
   }
 
-  /// Scores become weights; of keys that begin at `begin`.
+  /// Turns scores into weights, for keys from `begin` on.
   static __device__ void TurnIntoWeights(const PrefillLaunch& p, const PrefillWork& work, int begin, Rows& rows,
                                          Scores& scores) {
     const bool hides = begin + kKeys > rows.first_position + 1 || begin <= rows.last_position - p.window;
@@ -71,7 +71,7 @@ struct PrefillRows {
     Weigh(rows, scores);
   }
 
-  /// Results, or what a part of the positions is to the rows.
+  /// Stores the rows' results, or their partial results for a part of the positions.
   static __device__ void StoreRows(const PrefillLaunch& p, const PrefillWork& work, const simt::SharedArray<T>& queries,
                                    const Rows& rows) {
     if (rows.first >= rows.end) return;
@@ -79,7 +79,7 @@ struct PrefillRows {
     Store(p, work, queries, rows);
   }
 
-  /// Soft cap, ALiBi, and what a row does not see: only tiles that need it come here. The tile begins at `begin`.
+  /// Applies soft cap, ALiBi and masks. Called only for tiles that need one of them. The tile begins at `begin`.
   static __device__ void Adjust(const PrefillLaunch& p, const PrefillWork& work, int begin, const Rows& rows,
                                 Scores& scores) {
     const int lane = simt::ThreadX() % 32;
@@ -91,7 +91,7 @@ struct PrefillRows {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = simt::Min(rows.first + s * 16 + half * 8 + lane / 4, work.num_rows - 1);
-        // The distance of the lane's first column; negative for positions before the row's own.
+        // Distance from the row's position to the lane's first column; negative for earlier positions.
         const int distance = begin + lane % 4 * 2 - work.Position(row);
         const float slope = sloped ? simt::Global<const float>(p.op.alibi_slopes)[work.Head(row)] : 0.0f;
 #pragma unroll
@@ -119,7 +119,7 @@ struct PrefillRows {
     }
   }
 
-  /// Turns scores into weights, relative to the rows' largest score so far, and brings what was summed to that scale.
+  /// Turns scores into weights relative to the rows' largest score so far, and rescales the sums.
   static __device__ void Weigh(Rows& rows, Scores& scores) {
     float rescale[kSlabs][2];
     bool changes = false;
@@ -135,7 +135,7 @@ struct PrefillRows {
         max = simt::Max(max, simt::ShuffleXor(max, 1));
         max = simt::Max(max, simt::ShuffleXor(max, 2));
         const float top = max == -INFINITY ? 0.0f : max;                         // a row may have seen nothing yet
-        rescale[s][half] = simt::Exp2((rows.max[s][half] - top) * rows.factor);  // exactly 1 if the largest stays
+        rescale[s][half] = simt::Exp2((rows.max[s][half] - top) * rows.factor);  // exactly 1 if it is unchanged
         changes = changes || rescale[s][half] != 1.0f;
         rows.max[s][half] = max;
         float sum = rows.sum[s][half] * rescale[s][half];
@@ -150,7 +150,7 @@ struct PrefillRows {
         rows.sum[s][half] = sum;
       }
     }
-    if (simt::Any(changes)) Rescale(rescale, rows);  // the largest scores come early: mostly there is nothing to do
+    if (simt::Any(changes)) Rescale(rescale, rows);  // usually unnecessary, because the largest scores come early
   }
 
   static __device__ void Rescale(const float (&rescale)[kSlabs][2], Rows& rows) {
@@ -164,14 +164,14 @@ struct PrefillRows {
     }
   }
 
-  /// Of the four lanes that share a row.
+  /// The sum over the four lanes that share a row.
   static __device__ float SumOfLanes(float sum) {
     sum += simt::ShuffleXor(sum, 1);
     return sum + simt::ShuffleXor(sum, 2);
   }
 
-  /// Results go where the warp's queries were, each lane's to the very places that it alone has read (queries and
-  /// results are laid out alike), and from there to `out` in whole units.
+  /// Writes results over the warp's queries in shared memory, each lane to exactly the places that it alone has read
+  /// (queries and results have the same layout), and from there to `out` in whole units.
   static __device__ void Store(const PrefillLaunch& p, const PrefillWork& work, const simt::SharedArray<T>& queries,
                                const Rows& rows) {
     const int lane = simt::ThreadX() % 32;
@@ -202,7 +202,7 @@ struct PrefillRows {
     }
   }
 
-  /// What a part of the positions is to the rows goes to the workspace.
+  /// Writes the rows' partial results for a part of the positions to the workspace.
   static __device__ void StorePart(const PrefillLaunch& p, const PrefillWork& work, const Rows& rows) {
 #pragma unroll
     for (int s = 0; s < kSlabs; ++s) {

@@ -5,10 +5,10 @@
 
 namespace quire::kernels {
 
-/// The same op on CUDA cores, readable rather than fast, for fp32 rows and for heads whose results do not fit into the
-/// registers of the other kernel: a warp takes one row at a time and walks over its keys, 32 at a time, with an online
-/// softmax in fp32. For scores a lane has a key, for the weighted sum it has dimensions lane, lane + 32, ... T: type of
-/// queries and results; C: what the cache stores; kMostDims: of a head.
+/// Prefill attention without tensor cores, readable rather than fast, for fp32 and for heads too large for the other
+/// kernel's registers. A warp processes one row at a time, 32 keys at a time, with an online softmax in fp32. For
+/// scores, each lane has one key; for the weighted sum, dimensions lane, lane + 32, ... T: type of queries and
+/// results; C: type of the cache; kMostDims: largest head size.
 template <class T, class C, int kMostDims>
 struct PrefillAttentionScalarKernel {
   using Params = PrefillLaunch;
@@ -16,7 +16,7 @@ struct PrefillAttentionScalarKernel {
   static constexpr int kThreads = 128, kWarps = kThreads / 32;
   static constexpr int kRows = PrefillTileRows(NumberType::kF32, kMostDims);
   static constexpr int kX = 16 / sizeof(C);
-  static constexpr int kDims = kMostDims / 32;  // of a lane
+  static constexpr int kDims = kMostDims / 32;  // per lane
 
   static int64_t SharedSize() { return simt::SharedBytes(kWarps * kMostDims * 4); }
 
@@ -36,7 +36,7 @@ struct PrefillAttentionScalarKernel {
     const int lane = simt::ThreadX() % 32, head_size = p.op.cache.head_size;
     const int64_t token = work.first_query + work.Query(row), head = work.Head(row);
     const simt::Global<const T> queries(static_cast<const T*>(p.op.queries));
-    simt::SyncWarp();  // the row before is done with
+    simt::SyncWarp();  // all lanes have left the previous row
     for (int d = lane; d < head_size; d += 32) {
       const T stored = queries[token * p.op.query_stride + head * head_size + d];
       query[d] = simt::ToFloat(stored);
@@ -92,7 +92,7 @@ struct PrefillAttentionScalarKernel {
     return score + slope * static_cast<float>(position - work.Position(row));
   }
 
-  /// out += weights of the tile's first `count` positions * their values; a lane brings its position's weight.
+  /// out += weights * values for the first `count` positions of the tile. Lane t holds the weight of position t.
   static __device__ void AddValues(const PrefillLaunch& p, const PrefillWork& work, int tile, int count, float weight,
                                    float (&out)[kDims]) {
     const int lane = simt::ThreadX() % 32, head_size = p.op.cache.head_size, block_size = p.op.cache.block_size;

@@ -11,18 +11,18 @@ namespace quire::kernels {
 struct PrefillLaunch {
   PrefillAttentionParams op;
   int32_t block_shift;  // log2(block_size)
-  int32_t window;       // INT32_MAX: all
-  float scale;          // of dot products with keys as stored
+  int32_t window;       // INT32_MAX: no window
+  float scale;          // factor of products with keys as stored
 };
 
-/// What one thread block works on; see PrefillTile for rows.
+/// The work of one thread block; see PrefillTile for rows.
 struct PrefillWork {
-  int num_rows;  // 0 or less: nothing
+  int num_rows;  // 0 or less: no work
   int first_row, group, first_head, kv_head;
-  int first_position;   // of the sequence's query 0
-  int64_t first_query;  // its row in `queries`
-  int begin, end;       // positions that some row sees, of the tile's part
-  int slot;             // of that part's results; -1: they are whole
+  int first_position;   // position of the sequence's query 0
+  int64_t first_query;  // row of query 0 in `queries`
+  int begin, end;       // positions that some row sees, within the tile's part
+  int slot;             // workspace slot of the part; -1: not split
   simt::Global<const int32_t> table;
 
   __device__ int Query(int row) const { return (first_row + row) / group; }
@@ -30,7 +30,7 @@ struct PrefillWork {
   __device__ int Position(int row) const { return first_position + Query(row); }
 };
 
-/// What a tile is of a kv head.
+/// The work of a tile for one KV head.
 __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, const PrefillTile& tile, int kv_head,
                                               int tile_rows) {
   PrefillWork w{.num_rows = 0, .table = simt::Global<const int32_t>(p.op.block_tables)};
@@ -56,37 +56,36 @@ __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, const Pref
   return w;
 }
 
-/// The work of this thread block in a grid of num_tiles * num_kv_heads, kv heads fastest.
+/// The work of this thread block in a grid of num_tiles * num_kv_heads, KV heads fastest.
 __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, int tile_rows) {
   const int kv_heads = p.op.cache.num_kv_heads;
   const PrefillTile tile = simt::Global<const PrefillTile>(p.op.tiles)[simt::BlockX() / kv_heads];
   return ReadPrefillWork(p, tile, static_cast<int>(simt::BlockX() % kv_heads), tile_rows);
 }
 
-/// A matrix of 16-bit numbers in shared memory consists of units, 8 neighbouring columns of one row (16 bytes). Units
-/// of one group of columns lie one after the other, rows ascending, but in odd groups rows 0..3 of every 8 change
-/// places with rows 4..7. Eight rows of a group (a matrix of ldmatrix) and four rows of two neighbouring groups (what
-/// copies of whole 32-byte sectors write) therefore touch all 32 banks once. Returns the element a unit begins at.
-/// Units an even number of groups or a multiple of 8 rows apart are a constant apart.
+/// A 16-bit matrix in shared memory consists of units: 8 neighbouring columns of one row (16 bytes). Units of one
+/// column group lie one after the other with ascending rows; in odd groups, rows 0..3 of every 8 are swapped with rows
+/// 4..7. Eight rows of a group (an ldmatrix matrix) and four rows of two neighbouring groups (a copy of whole 32-byte
+/// sectors) therefore touch all 32 banks once. Returns the first element of a unit. Units that are an even number of
+/// groups or a multiple of 8 rows apart have a constant distance.
 __host__ __device__ constexpr int UnitOf(int group, int row, int rows) {
   return (group * rows + (row ^ (group & 1) << 2)) * 8;
 }
 
-/// How tiles of keys and values lie in shared memory, and how many threads share how long ones. Units: as UnitOf, or
-/// without places that change.
+/// The shared-memory layout of tiles of keys and values, their length and the number of threads that share them.
 template <int kHeadSize>
 struct WarpTiles {
   static constexpr int kThreads = 128;
-  static constexpr int kTokens = kHeadSize <= 128 ? 64 : 32;  // two blocks fit the shared memory of an SM
+  static constexpr int kTokens = kHeadSize <= 128 ? 64 : 32;  // two thread blocks fit the shared memory of an SM
   __host__ __device__ static constexpr int UnitAt(int group, int row, int rows) { return UnitOf(group, row, rows); }
   static constexpr int SizeOf(int groups, int rows) { return groups * rows * 8; }
 };
 
-/// Brings tiles of kTokens positions, begun at multiples of kTokens, from the paged cache into shared memory: keys
-/// [kTokens, kHeadSize] and values transposed, [kHeadSize, kTokens]; zeros for keys and values of positions outside
-/// [begin, end). Copies are asynchronous and one tile ahead; block ids are read two tiles ahead. A thread's share of
-/// every tile is one key position and one group of 8 value positions, so that it follows two table entries. FP8 is
-/// copied as it is and widened by the thread that copied it.
+/// Loads tiles of kTokens positions, starting at multiples of kTokens, from the paged cache into shared memory: keys
+/// [kTokens, kHeadSize] and values transposed, [kHeadSize, kTokens]. Positions outside [begin, end) become zeros.
+/// Copies are asynchronous, one tile ahead; block ids are read two tiles ahead. A thread's share of every tile is one
+/// key position and one group of 8 value positions, so it follows two table entries. FP8 is copied unchanged and then
+/// widened by the thread that copied it.
 template <class T, class C, int kHeadSize, class Tiles>
 class PrefillTileLoader {
  public:
@@ -115,7 +114,7 @@ class PrefillTileLoader {
     ReadBlocks(work.begin / kTokens);
   }
 
-  /// Begins to copy a tile, where the one two before it was; calls come in the order of tiles.
+  /// Starts copying a tile into the memory of the tile two before it. Call in the order of tiles.
   __device__ void Start(int tile) {
     CopyKeys(tile);
     CopyValues(tile);
@@ -123,11 +122,11 @@ class PrefillTileLoader {
     ReadBlocks(tile + 1);
   }
 
-  /// Waits for the thread's share of the tile and completes it; after a barrier, the whole tile is there.
+  /// Waits for the thread's share of the tile and completes it. After a barrier, the whole tile is complete.
   __device__ void Finish(int tile) {
     simt::WaitForCopies<0>();
     if constexpr (kWidens) {
-      simt::SyncThreads();  // the one tile of wide numbers is free
+      simt::SyncThreads();  // all threads have left the only tile of wide numbers
       WidenKeys();
       WidenValues(tile);
     } else {
@@ -143,12 +142,12 @@ class PrefillTileLoader {
   static constexpr int kKeysSize = Tiles::SizeOf(kHeadSize / 8, kTokens);
   static constexpr int kValuesSize = Tiles::SizeOf(kTokens / 8, kHeadSize);
   static constexpr int kX = 16 / sizeof(C);
-  static constexpr int kChunks = kHeadSize / kX;       // of a key
+  static constexpr int kChunks = kHeadSize / kX;       // pieces per key
   static constexpr int kSharers = kThreads / kTokens;  // threads that share a key
   static constexpr int kKeyCopies = (kChunks + kSharers - 1) / kSharers;
   static constexpr int kKeyUnitStep = Tiles::UnitAt(kSharers, 0, kTokens);
   static constexpr int kRawKeys = kKeyCopies * kThreads * kX;
-  static constexpr int kPairs = kTokens / 16;  // of groups of value positions; a warp copies one pair
+  static constexpr int kPairs = kTokens / 16;  // pairs of groups of value positions; a warp copies one pair
   static constexpr int kRowStep = 16 * (kThreads / 32) / kPairs;
   static constexpr int kValueCopies = kHeadSize / kRowStep;
 
@@ -189,7 +188,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// The kv head's part of a block. 64 bits: block * stride passes 2^31 in any sizeable pool.
+  /// The KV head's part of a block. 64 bits, because block * stride exceeds 2^31 in any large pool.
   __device__ simt::Global<const C> BlockOf(const void* cache, int64_t stride, int block) const {
     const int64_t head = work_.kv_head * (kHeadSize * p_.op.cache.block_size);
     return simt::Global<const C>(static_cast<const C*>(cache)) + (int64_t{simt::Max(block, 0)} * stride + head);
@@ -226,7 +225,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// A weight of 0 does not silence a NaN or an infinity left in a slot that does not count.
+  /// Zeroes values outside [begin, end): a weight of 0 does not cancel NaN or infinity there.
   __device__ void ZeroStrangers(int tile) {
     const int group = tile * kTokens + value_group_ * 8;
     if (group >= work_.begin && group + 8 <= work_.end) return;
@@ -241,7 +240,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// The bits of pair j of the thread's group of value positions that belong to positions within [begin, end).
+  /// The bits of pair j of the thread's group of value positions that belong to positions in [begin, end).
   __device__ uint32_t CountingMask(int tile, int j) const {
     const int token = tile * kTokens + value_group_ * 8 + j * 2;
     const uint32_t low = token >= work_.begin && token < work_.end ? 0xffffu : 0u;
@@ -252,9 +251,9 @@ class PrefillTileLoader {
   const PrefillWork& work_;
   simt::SharedArray<T> keys_, values_;
   simt::SharedArray<C> raw_keys_, raw_values_;
-  int key_token_, value_group_, value_row_;  // the thread's share begins there
+  int key_token_, value_group_, value_row_;  // start of the thread's share
   int key_unit_, value_unit_;
-  int key_block_, value_block_;  // where it lies, of the tile to start next; -1: nowhere
+  int key_block_, value_block_;  // blocks of the thread's share of the tile to start next; -1: none
 };
 
 }  // namespace quire::kernels

@@ -7,7 +7,7 @@
 
 namespace quire::kernels {
 
-/// Grid (m): a thread block has a row, and reads it twice, the second time from the first-level cache.
+/// Grid (m): one thread block per row, which it reads twice, the second time from the first-level cache.
 template <class T>
 struct QuantizeRowsKernel {
   using Params = QuantizeRowsParams;
@@ -30,7 +30,7 @@ struct QuantizeRowsKernel {
       for (int e = 0; e < kVec; ++e) largest = simt::Max(largest, Size(simt::ToFloat(numbers.v[e])));
     }
     largest = BlockReduce<kWarps>(largest, warps, MaxOf{});
-    // 448 over less than that would pass what floats hold.
+    // For a smaller `largest`, 448 / largest would exceed fp32's range.
     const float scale = largest / kLargest, factor = largest > 0x1p-100f ? kLargest / largest : 0.0f;
     if (simt::ThreadX() == 0) simt::Global<float>(p.scales)[row] = scale;
     const simt::Global<simt::Fp8E4M3> out(static_cast<simt::Fp8E4M3*>(p.out));

@@ -7,12 +7,12 @@
 
 namespace quire::kernels {
 
-/// Rounds rows to FP8 E4M3, each relative to its largest number, which becomes 448: number = scale * e4m3. A row of
-/// nothing beyond 2^-100 becomes zeros. For products of FP8 with FP8.
+/// Rounds rows to FP8 E4M3 for products of FP8 with FP8. Each row is scaled so that its largest magnitude becomes 448:
+/// number = scale * e4m3. A row with no magnitude above 2^-100 becomes zeros.
 struct QuantizeRowsParams {
   NumberType dtype;  // kF16 or kBF16
   const void* x;     // [m, k], 16-byte aligned
-  int64_t x_stride;  // elements from row to row, a multiple of 8
+  int64_t x_stride;  // elements between rows, a multiple of 8
   int64_t m, k;      // k: a multiple of 16
   void* out;         // bytes [m, k], 16-byte aligned
   float* scales;     // [m]

@@ -8,32 +8,32 @@
 
 namespace quire::kernels {
 
-/// Sixteens of weight rows that a thread block has at most: pieces of six bits and of FP8 take more registers.
+/// The most blocks of 16 weight rows per thread block. Six-bit and FP8 weights take more registers.
 template <NumberType kType>
 inline constexpr int kMostTileBlocks = kType == NumberType::kQ6_K || kType == NumberType::kFp8E4M3 ? 2 : 4;
 
-/// What a thread block multiplies: kTileRows weight rows with up to kBatch rows of x. The weight is A of the
-/// tensor-core product and the batch its 8 columns, as in SkinnyGemmKernel. A lane has 16 bytes of each of its rows,
-/// which lie side by side in memory: the four lanes of a row read 64. They become fragments where they are, in
-/// registers, because the order of columns within a chunk is free as long as x is read in the same one. Warps take
-/// chunks w, w + 8, w + 16 ..., the next one's weights on their way while one is multiplied; their sums are added in
-/// the order of warps. That order, and the one within a chunk, are the same in every instantiation of a type.
+/// The product of kTileRows weight rows with up to kBatch rows of x, computed by one thread block. The weight is A of
+/// the tensor-core product and the batch its 8 columns, as in SkinnyGemmKernel. A lane has 16 neighbouring bytes of
+/// each of its rows; the four lanes of a row read 64. They become fragments in registers, without shared memory: the
+/// order of columns within a chunk is free as long as x is read in the same order. Warp w takes chunks w, w + 8, w +
+/// 16 ..., and loads the next one's weights while it multiplies; the warps' sums are added in order of warps. This
+/// order and the order within a chunk are the same in every instantiation of a type.
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedTile {
   using Piece = QuantizedPiece<kType>;
   static constexpr int kWarps = 8, kThreads = kWarps * 32, kChunk = 4 * Piece::kNumbers;
   static constexpr int kTileRows = 16 * kBlocks, kColumns = kBatch / 8;
-  /// Floats from one batch row of sums to the next: 4 more than the tile spread a fragment over all banks.
+  /// Floats between rows of sums: 4 more than the tile, which spreads a fragment over all banks.
   static constexpr int kSumStride = kTileRows + 4;
   static constexpr int64_t kSharedSize = simt::SharedBytes(kWarps * kBatch * kSumStride * 4);
 
-  /// A lane's part of a chunk: of rows lane / 4 and lane / 4 + 8 of each 16.
+  /// A lane's part of a chunk: rows lane / 4 and lane / 4 + 8 of each 16.
   struct Weights {
     Piece of[kBlocks][2];
   };
 
-  /// A lane's rows of x: where each begins, in pairs of numbers. (As 64 bits they would take registers that the largest
-  /// tiles have not.)
+  /// The start of each of a lane's rows of x, in pairs of numbers. (64-bit numbers would exceed the registers of the
+  /// largest tiles.)
   struct Rows {
     simt::Global<const uint32_t> x;
     uint32_t begin[kColumns];
@@ -43,7 +43,7 @@ struct QuantizedTile {
     return there ? static_cast<uint32_t>(number / 2) : kNoRow;
   }
 
-  /// Zeros where the weight has neither row nor column.
+  /// Loads a lane's part of a chunk; zeros beyond the weight's rows and columns.
   static __device__ Weights Load(const QuantizedMatrix& weight, int64_t first_row, int64_t column) {
     Weights weights;
 #pragma unroll
@@ -62,12 +62,12 @@ struct QuantizedTile {
     const int lane = simt::ThreadX() % 32, warp = simt::ThreadX() / 32;
     return warp * int64_t{kChunk} + lane % 4 * Piece::kNumbers;
   }
-  /// What a thread begins with.
+  /// A thread's first weights.
   static __device__ Weights LoadFirst(const QuantizedMatrix& weight, int64_t first_row) {
     return Load(weight, first_row + simt::ThreadX() % 32 / 4, FirstColumn());
   }
 
-  /// Adds the thread's part of all products to its sums; `next`: LoadFirst.
+  /// Adds the thread's part of all products to its sums. `next`: the result of LoadFirst.
   static __device__ void Walk(const QuantizedMatrix& weight, int64_t first_row, Weights next, const Rows& rows,
                               float (&sums)[kBlocks][kColumns][4]) {
     const int lane = simt::ThreadX() % 32, warp = simt::ThreadX() / 32;
@@ -80,7 +80,7 @@ struct QuantizedTile {
     }
   }
 
-  /// Adds a chunk to the sums. `column`: the lane's first.
+  /// Adds a chunk's products to the sums. `column`: the lane's first.
   static __device__ void Multiply(const QuantizedMatrix& weight, const Weights& weights, const Rows& rows,
                                   int64_t column, float (&sums)[kBlocks][kColumns][4]) {
 #pragma unroll
@@ -111,8 +111,8 @@ struct QuantizedTile {
     }
   }
 
-  /// The warps' sums through shared memory, then one output per thread and round: store(row of the batch, row of the
-  /// weight, sum).
+  /// Adds the warps' sums through shared memory, then stores one output per thread and round: store(row of the batch,
+  /// row of the weight, sum).
   template <class Store>
   static __device__ void Finish(int64_t first_row, int64_t n, int count, const float (&sums)[kBlocks][kColumns][4],
                                 const Store& store) {
@@ -154,7 +154,7 @@ struct QuantizedGemmKernel {
   static __device__ void Run(const Params& p) {
     simt::TriggerDependents();
     const int64_t first_row = simt::BlockX() * kTileRows;
-    // Weights depend on no earlier kernel: the first come while the previous one ends.
+    // Weights depend on no earlier kernel, so the first loads overlap the end of the previous kernel.
     const typename Tile::Weights first = Tile::LoadFirst(p.weight, first_row);
     simt::WaitForPrerequisites();
     typename Tile::Rows rows{simt::Global<const uint32_t>(static_cast<const uint32_t*>(p.x)), {}};
@@ -172,7 +172,7 @@ struct QuantizedGemmKernel {
   }
 };
 
-/// Grid (blocks of kThreads pieces of 16 bytes, as many as the rows have).
+/// Grid (blocks of kThreads pieces of 16 bytes that cover the rows).
 template <class T, NumberType kType>
 struct ExpandQuantizedKernel {
   using Params = ExpandQuantizedParams;

@@ -7,15 +7,15 @@
 
 namespace quire::kernels {
 
-/// out = scale * x * weight^T for few rows x: bound by reading the weight once. Row i of out depends on row i of x
-/// alone, bit for bit: not on m.
+/// out = scale * x * weight^T for few rows x; limited by reading the weight once. Row i of out depends on row i of x
+/// alone, bit for bit, and not on m.
 struct QuantizedGemmParams {
   NumberType dtype;  // kF16 or kBF16
   const void* x;     // [m, k], 16-byte aligned
-  int64_t x_stride;  // elements from row to row, a multiple of 8
+  int64_t x_stride;  // elements between rows, a multiple of 8
   QuantizedMatrix weight;
   void* out;           // [m, n], not x
-  int64_t out_stride;  // elements from row to row
+  int64_t out_stride;  // elements between rows
   int32_t m;           // 1 .. kQuantizedMaxRows
   float scale;
 };
@@ -23,7 +23,7 @@ void QuantizedGemm(const CudaStream& stream, const QuantizedGemmParams& params);
 
 inline constexpr int32_t kQuantizedMaxRows = 64;
 
-/// out [rows, k] = rows [first_row, first_row + rows) of the weight in the dtype.
+/// out [rows, k] = rows [first_row, first_row + rows) of the weight, expanded to the dtype.
 struct ExpandQuantizedParams {
   NumberType dtype;  // kF16 or kBF16
   QuantizedMatrix weight;

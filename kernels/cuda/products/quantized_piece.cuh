@@ -8,9 +8,9 @@
 
 namespace quire::kernels {
 
-/// 16 bytes of a row's integers, which are part of one block of 32, what belongs to them of high bits, and the scales
-/// of that block. kQ6_K stands for kQ5_K, too: they differ in what their scales mean; so does kFp8E4M3 for kFp8Groups,
-/// whose scales lie elsewhere.
+/// 16 bytes of a row's integers (part of one block of 32), their high bits if any, and the block's scales. kQ6_K also
+/// stands for kQ5_K, which differs in the meaning of scales; kFp8E4M3 also stands for kFp8Groups, whose scales lie
+/// elsewhere.
 template <NumberType kType>
 struct QuantizedPiece {
   static constexpr bool kFp8 = kType == NumberType::kFp8E4M3, kBytes = kType == NumberType::kQ8_0 || kFp8;
@@ -19,11 +19,11 @@ struct QuantizedPiece {
   using Scale = std::conditional_t<kFp8, float, std::conditional_t<kFp4, simt::BFloat16, simt::Half>>;
 
   simt::Vec<uint32_t, 4> ints = {};
-  simt::Vec<uint32_t, 2> highs = {};  // of six bits
+  simt::Vec<uint32_t, 2> highs = {};  // of six-bit numbers
   simt::Vec<Scale, kScales> scales = {};
-  bool has_minimum = false;  // of six bits
+  bool has_minimum = false;  // of six-bit numbers
 
-  /// Numbers [column, column + kNumbers) of a row.
+  /// Loads numbers [column, column + kNumbers) of a row.
   static __device__ QuantizedPiece Load(const QuantizedMatrix& weight, int64_t row, int64_t column) {
     const char* data = static_cast<const char*>(weight.data);
     const int64_t numbers = weight.n * weight.k, at = row * weight.k + column;
@@ -44,7 +44,7 @@ struct QuantizedPiece {
     return piece;
   }
 
-  /// Numbers i and i + 1 as a pair of T; i is even.
+  /// Numbers i and i + 1 as a pair of T; i must be even.
   template <class T>
   __device__ uint32_t Pair(int i) const {
     constexpr int kInWord = kBytes ? 4 : 8, kBits = kBytes ? 8 : 4;
@@ -68,20 +68,21 @@ struct QuantizedPiece {
     memcpy(&number, &bits, sizeof(number));
     return number;
   }
-  /// An integer below 2^23, less `zero`: as the last bits of 2^23 it is a float without a conversion, which takes four
-  /// times as long as a sum.
+  /// Converts an integer below 2^23, minus `zero`, to float by putting it into the last bits of 2^23. A conversion
+  /// instruction would take four times as long as this addition.
   static __device__ float Number(uint32_t bits, int zero = 0) {
     return FromBits(0x4b000000u | bits) - static_cast<float>(8388608 + zero);
   }
 
-  /// The number that the lowest bits are. Nothing is rounded before the last operation.
+  /// The value of the lowest bits. Only the last operation rounds.
   __device__ float Value(uint32_t bits) const {
     const float scale = simt::ToFloat(scales.v[0]);
     if constexpr (kFp4) {
-      // Exponent and mantissa of E2M1 where a float has them are 2^126 times too small, subnormal ones, too.
+      // With E2M1's exponent and mantissa in a float's fields, the value is 2^126 times too small; this also holds for
+      // subnormals.
       return FromBits((bits & 8) << 28 | (bits & 7) << 22) * 0x1p126f * scale;
     } else if constexpr (kFp8) {
-      // Those of E4M3 are 2^120 times too small; its NaN, which no weight is, would be 480.
+      // Likewise E4M3 is 2^120 times too small. Its NaN would become 480, but no weight is NaN.
       return FromBits((bits & 0x80) << 24 | (bits & 0x7f) << 20) * 0x1p120f * scale;
     } else if constexpr (kBytes) {
       return Number(bits & 0xff, 128) * scale;
@@ -90,7 +91,7 @@ struct QuantizedPiece {
     }
   }
 
-  /// A number of the first or the second half of a block. 32 d is exact, and so is its difference to q d.
+  /// A number of the first or second half of a block. 32 d is exact, and so is the difference from q d.
   __device__ float SixBits(uint32_t low, uint32_t high, int half) const {
     const float first = simt::ToFloat(scales.v[0]), second = simt::ToFloat(scales.v[1]);
     const float d = has_minimum || half == 0 ? first : second;

@@ -9,43 +9,45 @@
 namespace quire::kernels {
 
 /// Grid (tiles of kTileRows weight rows). The weight is A of the tensor-core product and the batch its 8 columns, so
-/// that one row of x costs no more than eight. Warps share the tile and split K in chunks of 64: warp w takes chunks
-/// w, w + 4, w + 8 ..., through a pipeline of its own that needs no barrier of the block; their sums are added in the
-/// order of warps. That order, and the order within a chunk, are the same in every instantiation.
+/// one row of x costs no more than eight. Warps share the tile and split K in chunks of 64: warp w takes chunks w, w +
+/// 4, w + 8 ..., through its own pipeline without barriers of the block. The warps' sums are added in order of warps.
+/// This order and the order within a chunk are the same in every instantiation.
 template <class T, int kBatch, int kBlocks, bool kNorm>
 struct SkinnyGemmKernel {
   using Params = SkinnyGemmParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kWarps = 4, kThreads = kWarps * 32, kChunk = 64;
   static constexpr int kTileRows = 16 * kBlocks, kColumns = kBatch / 8;
-  static constexpr int kPair = kColumns > 1 ? 2 : 1;  // column blocks that one ldmatrix loads
-  /// K per pipeline stage: half a chunk where a whole one of weights and x would leave room for too few stages.
+  static constexpr int kPair = kColumns > 1 ? 2 : 1;  // column blocks per ldmatrix
+  /// Columns of K per pipeline stage: half a chunk if whole chunks of weights and x would leave room for too few
+  /// stages.
   static constexpr int kStep = kTileRows + kBatch > 48 ? kChunk / 2 : kChunk;
   static constexpr int kStageElements = (kTileRows + kBatch + (kNorm ? 1 : 0)) * kStep;
-  /// As many as fit 99 KiB, which every architecture from sm_80 on grants; an SM of 228 KiB holds two such blocks.
+  /// As many stages as fit 99 KiB, which every architecture from sm_80 on provides; an SM with 228 KiB holds two such
+  /// blocks.
   static constexpr int kStages = 99 * 1024 / (kStageElements * 2 * kWarps);
   static_assert(kStages >= 3);
-  /// Floats from one batch row of sums to the next: 4 more than the tile spread a fragment over all banks.
+  /// Floats between rows of sums: 4 more than the tile, which spreads a fragment over all banks.
   static constexpr int kSumStride = kTileRows + 4;
   static constexpr int64_t kPipelineSize = simt::SharedBytes(int64_t{kWarps} * kStages * kStageElements * 2);
   static constexpr int64_t kSumsSize =
       simt::SharedBytes(kWarps * kBatch * kSumStride * 4) + simt::SharedBytes(kWarps * kBatch * 4);
   static constexpr int64_t kSharedSize = std::max(kPipelineSize, kSumsSize);
 
-  /// A stage is rows of kStep elements in pieces of 16 bytes. Their order is swizzled so that the 8 pieces with which a
-  /// matrix of ldmatrix begins its rows lie in different banks.
+  /// The offset of a piece in a stage. A stage has rows of kStep elements in pieces of 16 bytes. The pieces are
+  /// swizzled so that the 8 row starts of an ldmatrix matrix lie in different banks.
   static constexpr int kPieces = kStep / 8, kRowsPerCopy = 32 / kPieces;
   static __device__ int At(int row, int piece) {
     const int swizzle = kPieces == 8 ? row % 8 : row / 2 % 4;
     return row * kStep + (piece ^ swizzle) * 8;
   }
 
-  /// What a warp walks over: items of kStep columns of K, its share of the chunks.
+  /// A warp's walk over its share of the chunks, in items of kStep columns of K.
   struct Warp {
     simt::SharedArray<T> stages;  // [kStages][kTileRows + kBatch (+ 1)][kStep]: weights, x, norm weight
     simt::Global<const T> weight, x, norm_weight;  // weight and x: at the row and piece that this lane copies first
     int64_t k, x_stride;
-    int rows, m;  // of the tile and of x that exist
+    int rows, m;  // existing rows of the tile and of x
     int warp, lane;
     int items;
     /// The first column of the lane's piece of an item.
@@ -53,7 +55,7 @@ struct SkinnyGemmKernel {
       constexpr int kItems = kChunk / kStep;
       return (warp + int64_t{item / kItems} * kWarps) * kChunk + item % kItems * kStep + lane % kPieces * 8;
     }
-    /// Both copies fill with zeros what lies beyond the tile's rows, the batch or K.
+    /// Both copies fill with zeros beyond the tile's rows, the batch or K.
     __device__ void CopyWeight(int item) const {
       if (item >= items) return;
       const simt::SharedArray<T> to = stages + item % kStages * kStageElements;
@@ -100,12 +102,12 @@ struct SkinnyGemmKernel {
                     static_cast<int>((chunks - warp + kWarps - 1) / kWarps) * (kChunk / kStep)};
     float sums[kBlocks][kColumns][4] = {}, squares[kColumns] = {};
     Walk(self, sums, squares);
-    simt::SyncThreads();  // all reads are done: the stages become sums
+    simt::SyncThreads();  // all reads are done: the stages' memory now holds sums
     Finish(p, first_row, self, sums, squares);
   }
 
   static __device__ void Walk(const Warp& self, float (&sums)[kBlocks][kColumns][4], float (&squares)[kColumns]) {
-    // Weights depend on no earlier kernel: they stream in while the previous one ends.
+    // Weights depend on no earlier kernel: their loads overlap the end of the previous kernel.
 #pragma unroll
     for (int item = 0; item < kStages - 1; ++item) self.CopyWeight(item);
     simt::WaitForPrerequisites();
@@ -116,7 +118,7 @@ struct SkinnyGemmKernel {
     }
     for (int item = 0; item < self.items; ++item) {
       simt::WaitForCopies<kStages - 2>();
-      simt::SyncWarp();  // all lanes have waited, and are done with the stage that is filled next
+      simt::SyncWarp();  // all lanes have waited and have left the stage to fill next
       self.CopyWeight(item + kStages - 1);
       self.CopyInput(item + kStages - 1);
       simt::CommitCopies();
@@ -124,7 +126,7 @@ struct SkinnyGemmKernel {
     }
   }
 
-  /// Adds a stage to the sums, 16 columns of K at a time.
+  /// Adds a stage's products to the sums, 16 columns of K at a time.
   static __device__ void Multiply(const simt::SharedArray<T>& stage, int lane, float (&sums)[kBlocks][kColumns][4],
                                   float (&squares)[kColumns]) {
     const simt::SharedArray<T> x = stage + kTileRows * kStep, norm_weight = x + kBatch * kStep;
@@ -149,7 +151,7 @@ struct SkinnyGemmKernel {
     }
   }
 
-  /// Multiplies x with the norm's weight, rounded as the norm's result would be, and notes its squares.
+  /// Multiplies x by the norm's weight, rounded as the norm's result would be, and accumulates its squares.
   static __device__ void Normalise(const simt::SharedArray<T>& norm_weight, int k, uint32_t (&x)[2], float& squares) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -161,7 +163,7 @@ struct SkinnyGemmKernel {
     }
   }
 
-  /// The warps' sums through shared memory, then one output per thread and round.
+  /// Adds the warps' sums through shared memory, then stores one output per thread and round.
   static __device__ void Finish(const Params& p, int64_t first_row, const Warp& self,
                                 const float (&sums)[kBlocks][kColumns][4], float (&squares)[kColumns]) {
     simt::SharedArena arena;

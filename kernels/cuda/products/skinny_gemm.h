@@ -7,33 +7,33 @@
 
 namespace quire::kernels {
 
-/// What becomes of the sums, fp32 until then.
+/// What happens to the fp32 sums.
 enum class SkinnyEpilogue {
   kStore,        // out[i, j] = sum
-  kStoreFloat,   // the same in fp32: logits
+  kStoreFloat,   // the same, stored as fp32: logits
   kAddResidual,  // out[i, j] += sum
-  kGateMul,      // out [m, n / 2]: silu(gate) * up; the weight's rows are in the order of SkinnyGateUpRow
+  kGateMul,      // out [m, n / 2] = silu(gate) * up; weight rows in the order of SkinnyGateUpRow
 };
 
-/// Rows of the weight per thread block. Results do not depend on it: whoever measures may choose.
+/// Weight rows per thread block. Results do not depend on this, so a caller may choose by measurement.
 enum class SkinnyTile { kByShape, kNarrow, kWide };
 
-/// out = epilogue(norm(x) * weight^T) for few rows x: bound by reading the weight once. With norm_weight,
-/// norm(x) = x / sqrt(mean(x^2) + epsilon) * norm_weight, row by row, else x. In fp16, x * norm_weight must stay below
-/// 65,504: the root is divided by last. Row i of out depends on row i of x alone, bit for bit: not on m.
-/// x and weight rows are 16-byte aligned.
+/// out = epilogue(norm(x) * weight^T) for few rows x; limited by reading the weight once. With norm_weight, norm(x) =
+/// x / sqrt(mean(x^2) + epsilon) * norm_weight for each row; else norm(x) = x. In fp16, x * norm_weight must stay
+/// below 65,504, because the root is divided by last. Row i of out depends on row i of x alone, bit for bit, and not
+/// on m. x and weight rows must be 16-byte aligned.
 struct SkinnyGemmParams {
   NumberType dtype;         // kF16 or kBF16
   const void* x;            // [m, k]
-  int64_t x_stride;         // elements from row to row, a multiple of 8
+  int64_t x_stride;         // elements between rows, a multiple of 8
   const void* weight;       // [n, k], contiguous
-  const void* norm_weight;  // [k], 16-byte aligned, or null
+  const void* norm_weight;  // [k], 16-byte aligned; null: no norm
   float epsilon;
   void* out;           // [m, n] ([m, n / 2] for kGateMul) of dtype (fp32 for kStoreFloat); not x
-  int64_t out_stride;  // elements from row to row
-  int64_t n;           // for kGateMul a multiple of 16
+  int64_t out_stride;  // elements between rows
+  int64_t n;           // with kGateMul a multiple of 16
   int64_t k;           // a multiple of 8
-  int32_t m;           // 1 .. kSkinnyMaxRows; a launch's shape depends on SkinnyBatch(m), n and k only
+  int32_t m;           // 1 .. kSkinnyMaxRows; the launch's shape depends only on SkinnyBatch(m), n and k
   SkinnyEpilogue epilogue;
   SkinnyTile tile;
 };
@@ -41,16 +41,16 @@ void SkinnyGemm(const CudaStream& stream, const SkinnyGemmParams& params);
 
 inline constexpr int32_t kSkinnyMaxRows = 64;
 
-/// Whether SkinnyGemm takes these sizes.
+/// True if SkinnyGemm supports these sizes.
 constexpr bool SkinnyGemmSupports(NumberType dtype, int64_t m, int64_t n, int64_t k) {
   return dtype != NumberType::kF32 && m >= 1 && m <= kSkinnyMaxRows && n >= 1 && k >= 8 && k % 8 == 0;
 }
 
-/// The rows that a launch for m rows computes: 8, 16, 32 or 64. Those from m on are neither read nor written.
+/// The rows that a launch for m rows computes: 8, 16, 32 or 64. Rows from m on are neither read nor written.
 constexpr int32_t SkinnyBatch(int32_t m) { return m <= 8 ? 8 : m <= 16 ? 16 : m <= 32 ? 32 : 64; }
 
-/// Which row of a gate-and-up weight holds column `column` of the gate or of the up projection: 8 gates, their 8 ups,
-/// the next 8 gates. Both meet in one lane of a 16-row tensor-core tile.
+/// The row of a gate-and-up weight that holds column `column` of the gate or up projection: 8 gates, their 8 ups, the
+/// next 8 gates, and so on. Gate and up thus meet in one lane of a 16-row tensor-core tile.
 constexpr int64_t SkinnyGateUpRow(int64_t column, bool up) { return column / 8 * 16 + (up ? 8 : 0) + column % 8; }
 
 }  // namespace quire::kernels

@@ -5,16 +5,16 @@
 
 namespace quire::kernels {
 
-/// Grid (sequences, pieces of the channels): a channel of a sequence per thread, for all of its new tokens. What the
-/// convolution sees stays in registers. Tokens are loaded some at a time, so that their loads are in flight together;
-/// each is computed by the same instructions, whatever its place among them.
+/// Grid (sequences, pieces of the channels): one channel of a sequence per thread, for all of its new tokens. The
+/// convolution's inputs stay in registers. Tokens are loaded in groups, so that their loads overlap; each token is
+/// computed by the same instructions wherever it stands in its group.
 template <class T>
 struct CausalConvKernel {
   using Params = CausalConvParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 128, kAtOnce = 8;
 
-  /// Of one channel: the newest tap is the last, and taps that the convolution does not have come first.
+  /// One channel. The newest tap is last; unused taps come first.
   struct Channel {
     float weight[kMaxTaps], in[kMaxTaps];
     float bias;
@@ -55,8 +55,8 @@ struct CausalConvKernel {
     c.bias = added;
   }
 
-  /// Calls body(tap, pool, index) for what the state has of the channel, if it is there: the inputs of all taps but the
-  /// oldest, each of which is the oldest's neighbour before the next token comes.
+  /// If `there`, calls body(tap, pool, index) for each input of the channel in the state: those of all taps but the
+  /// oldest. Input `tap` moves to tap - 1 before the next token.
   template <class Body>
   static __device__ void ForState(const Params& p, int64_t sequence, int64_t channel, bool there, const Body& body) {
     if (!there) return;
@@ -71,7 +71,7 @@ struct CausalConvKernel {
     }
   }
 
-  /// Tokens [t, t + count). Before and after it, c.in[1 ..] are the inputs of the tokens before the next one.
+  /// Computes tokens [t, t + count). Before and after, c.in[1 ..] holds the inputs of the last tokens.
   static __device__ void Convolve(const Params& p, int64_t channel, int64_t t, int count, Channel& c) {
     const simt::Global<const T> x(static_cast<const T*>(p.x)), in_gate(static_cast<const T*>(p.in_gate)),
         out_gate(static_cast<const T*>(p.out_gate));

@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// The gated delta rule, for HeadStateKernel.
+/// The rule of the gated delta rule for HeadStateKernel.
 template <class T>
 struct GatedDeltaRule {
   using Params = GatedDeltaParams;

@@ -6,7 +6,7 @@
 #include "kernels/sigmoid_gate.h"
 #include "kernels/wide_norm.h"
 
-// Gates and norms of what heads give.
+// Gates and norms of the heads' outputs.
 namespace quire::kernels {
 
 /// Grid (num_tokens, pieces of a row): one vector per thread.
@@ -31,7 +31,7 @@ struct SigmoidGateKernel {
   }
 };
 
-/// Grid (num_tokens, groups of heads): a head per warp.
+/// Grid (num_tokens, groups of heads): one head per warp.
 template <class T>
 struct GatedNormKernel {
   using Params = GatedNormParams;
@@ -63,8 +63,8 @@ struct GatedNormKernel {
   }
 };
 
-/// Grid (num_tokens, num_groups): what a row has of a group per thread block. The squares are those of the numbers as
-/// they are stored.
+/// Grid (num_tokens, num_groups): one row's part of a group per thread block. Squares are those of the numbers as
+/// stored.
 template <class T>
 struct GateSquaresKernel {
   using Params = GateSquaresParams;

@@ -4,12 +4,12 @@
 
 namespace quire::kernels {
 
-/// log(1 + exp(x)); beyond 20 it is x in fp32.
+/// log(1 + exp(x)); beyond 20 it equals x in fp32.
 __device__ inline float Softplus(float x) { return x > 20 ? x : simt::Log1p(simt::Exp(x)); }
 
-/// Half of the rows of a column of a value head's state, from row `first` on; a lane's other half is that of the lane
-/// 16 away. Rows beyond key_dim are zeros, and stay so as long as keys are zero there. Four sums, of every fourth row
-/// each, so that no addition waits for the one before it. Whole warps make the calls.
+/// Half of the rows of one column of a value head's state, from row `first` on. The lane 16 away has the other half.
+/// Rows beyond key_dim are zeros and stay zeros as long as the keys are zero there. Four sums, one per row modulo 4,
+/// so that additions need not wait for each other. Whole warps must make the calls.
 template <int kRows>
 struct HeadColumn {
   float s[kRows];
@@ -20,7 +20,7 @@ struct HeadColumn {
     for (int i = 0; i < kRows; ++i) s[i] = 0;
   }
 
-  /// Calls body(i, index in the pool) for every row `first` + i that the state has; row 0 is number `at` of the state.
+  /// Calls body(i, index in the pool) for every existing row `first` + i; row 0 is number `at` of the state.
   template <class Body>
   __device__ void ForRows(const StateView& state, int64_t sequence, int64_t at, int64_t key_dim, int64_t value_dim,
                           const Body& body) const {
@@ -34,10 +34,10 @@ struct HeadColumn {
     }
   }
 
-  /// The same bits for both lanes.
+  /// The sum of both lanes; the same bits in both.
   __device__ static float OfBothHalves(float sum) { return sum + simt::ShuffleXor(sum, 16); }
 
-  /// S^T k; row 0 of the key is number `at`.
+  /// Returns S^T k; row 0 of the key is number `at`.
   __device__ float Recall(const simt::SharedArray<float>& key, int64_t at) const {
     float sum[4] = {};
 #pragma unroll
@@ -48,7 +48,7 @@ struct HeadColumn {
     return OfBothHalves((sum[0] + sum[1]) + (sum[2] + sum[3]));
   }
 
-  /// S = decay * S + k * change, and S^T q of that.
+  /// Sets S = decay * S + k * change and returns S^T q of the new S.
   __device__ float Learn(const simt::SharedArray<float>& query, const simt::SharedArray<float>& key, int64_t at,
                          float change, float decay) {
     float sum[4] = {};
@@ -64,16 +64,16 @@ struct HeadColumn {
   }
 };
 
-/// What a rule makes of a token's gates.
+/// The results of a token's gates.
 struct HeadGates {
-  float rate;  // of learning: beta, or the step
+  float rate;  // learning rate: beta, or the step
   float decay;
 };
 
-/// Grid (sequences, value heads, pieces of value_dim): a head of a sequence, for all of its new tokens, a column for
-/// two threads. Queries, keys, values and gates of as many tokens as there are warps come into shared memory together,
-/// a token per warp; then every column goes through them in order. A token's bits depend on the state before it and on
-/// nothing else. Rule says what the recurrence is:
+/// Grid (sequences, value heads, pieces of value_dim): one head of a sequence, for all of its new tokens; two threads
+/// per column. Queries, keys, values and gates of as many tokens as there are warps are loaded into shared memory
+/// together, one token per warp; then every column visits them in order. A token's bits depend on the state before it
+/// and nothing else. Rule defines the recurrence:
 ///   using Params: of the op; static bool kNorms: queries and keys are normed (GatedDelta)
 ///   KeyHead(p, value head); Gates(p, token, value head)
 ///   Change(column, keys, where, value, gates): what is learnt; Out(p, value head, S^T q, value)
@@ -90,14 +90,14 @@ struct HeadStateKernel {
     return static_cast<int>(simt::Min<int64_t>(kThreads, (value_dim + 15) / 16 * 32));
   }
 
-  /// Of some tokens: [kTokens, kRows] of queries and keys, [kTokens, kColumns] of values, [kTokens] of gates.
+  /// Several tokens' data: [kTokens, kRows] queries and keys, [kTokens, kColumns] values, [kTokens] gates.
   struct Staged {
     simt::SharedArray<float> queries, keys, values, rates, decays;
   };
 
   static __device__ int Warp() { return simt::ThreadX() / 32; }
   static __device__ int Lane() { return simt::ThreadX() % 32; }
-  static __device__ int Column() { return Warp() * 16 + Lane() % 16; }  // of the block's
+  static __device__ int Column() { return Warp() * 16 + Lane() % 16; }  // within the block
   static __device__ int Half() { return Lane() / 16; }
 
   static __device__ void Run(const Params& p) {
@@ -143,7 +143,7 @@ struct HeadStateKernel {
     state.ForRows(p.state, sequence, first, p.key_dim, p.value_dim, [&](int i, int64_t at) { pool[at] = state.s[i]; });
   }
 
-  /// Columns that are not there get zeros.
+  /// Loads some tokens' data into shared memory. Columns beyond value_dim become zeros.
   static __device__ void Stage(const Params& p, int64_t t, int count, int64_t head, int64_t column,
                                const Staged& staged) {
     const simt::Global<const T> values(static_cast<const T*>(p.values));

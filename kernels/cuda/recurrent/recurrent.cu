@@ -5,17 +5,17 @@
 #include "kernels/cuda/recurrent/gates.cuh"
 #include "kernels/cuda/recurrent/state_space.cuh"
 
-// Checks and launches of the ops of layers that keep a state.
+// Checks and launches of the ops of layers with a recurrent state.
 namespace quire::kernels {
 
 namespace {
 
-/// Numbers of a state do not lie across blocks, and the blocks hold so many bytes of it.
+/// True if no number of a state straddles blocks and the blocks have room for `bytes` of it.
 bool IsWhole(const StateView& state, int64_t bytes) {
   return state.block_stride % 4 == 0 && state.offset % 4 == 0 && state.Holds(bytes);
 }
 
-/// Rule<T> over all sequences and value heads.
+/// Launches Rule<T> over all sequences and value heads.
 template <template <class> class Rule, class Params>
 void LaunchHeads(const CudaStream& stream, const Params& p) {
   QUIRE_KERNEL_CHECK(p.key_dim > 0 && p.key_dim <= kMaxStateKeyDim);

@@ -4,14 +4,14 @@
 
 #include "kernels/state_view.h"
 
-// Where kernels find the states of a step's sequences.
+// Locates the states of a step's sequences.
 namespace quire::kernels {
 
-/// What a step computes of a sequence.
+/// A sequence's part of a step.
 struct SequenceRows {
-  int64_t begin, end;  // of its new tokens' rows
-  bool from_zeros;     // the state before them is zeros, whatever its blocks hold
-  bool keeps;          // the state after them is wanted: the sequence is no padding
+  int64_t begin, end;  // rows of its new tokens
+  bool from_zeros;     // the previous state counts as zeros, whatever its blocks contain
+  bool keeps;          // false for padding, whose state is not written
 };
 
 __device__ inline SequenceRows RowsOf(const StateView& state, int64_t sequence) {
@@ -20,11 +20,11 @@ __device__ inline SequenceRows RowsOf(const StateView& state, int64_t sequence) 
   return {begin, end, length <= end - begin, length > 0};
 }
 
-/// A number of a sequence's state in the pool, as an index of fp32 numbers from block 0 on. It only moves forward, so
-/// that a block's place is looked up once and nothing is divided on the way.
+/// The place of a number of a sequence's state, as an index of fp32 numbers from block 0 of the pool. It only moves
+/// forward, so that each block is looked up once and no division is needed.
 class StateCursor {
  public:
-  /// At byte `at` of the op's part.
+  /// Starts at byte `at` of the op's part.
   __device__ StateCursor(const StateView& state, int64_t sequence, int64_t at)
       : blocks_(simt::Global<const int32_t>(state.blocks) + sequence * state.blocks_per_state),
         stride_(state.block_stride),
@@ -35,7 +35,7 @@ class StateCursor {
 
   __device__ int64_t index() const { return index_of_block_ + within_ / 4; }
 
-  /// To a byte that is still the sequence's.
+  /// Moves forward by `bytes`; must stay within the sequence's state.
   __device__ void Advance(int64_t bytes) {
     within_ += bytes;
     if (within_ < stride_) return;
@@ -49,9 +49,9 @@ class StateCursor {
     index_of_block_ = int64_t{id} * (stride_ / 4);
   }
 
-  simt::Global<const int32_t> blocks_;  // of the sequence
+  simt::Global<const int32_t> blocks_;  // the sequence's
   int64_t stride_;
-  int64_t block_, within_;  // which of them, and the byte in it
+  int64_t block_, within_;  // index in blocks_, and byte within that block
   int64_t index_of_block_ = 0;
 };
 

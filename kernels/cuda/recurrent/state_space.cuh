@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// Mamba-2's state space, for HeadStateKernel.
+/// The rule of Mamba-2's state space for HeadStateKernel.
 template <class T>
 struct StateSpaceRule {
   using Params = StateSpaceParams;

@@ -8,7 +8,7 @@ namespace {
 
 int64_t Pieces(int64_t vocab) { return vocab == 0 ? 1 : (vocab + kPiece - 1) / kPiece; }
 
-/// Hands out the workspace; with a null base, offsets from 0.
+/// Hands out the workspace. With a null base it only counts.
 struct Carver {
   char* base;
   int64_t used = 0;
@@ -19,7 +19,7 @@ struct Carver {
   }
 };
 
-/// Lays the workspace out and returns its size.
+/// Lays out the workspace and returns its size in bytes.
 int64_t Carve(void* base, int64_t num_rows, int64_t vocab, SamplingWorkspace& work) {
   Carver carver{static_cast<char*>(base)};
   const int64_t views = 2 * num_rows, pieces = Pieces(vocab);
@@ -42,7 +42,7 @@ SamplingOp OpOf(const SamplingRows& rows, bool sharded) {
   return op;
 }
 
-/// Everything up to the lists.
+/// Queues all passes up to the lists.
 void Prepare(const CudaStream& stream, const SamplingOp& op) {
   constexpr int64_t kTile = EditRowsKernel::kTile;
   const int64_t rows = op.in.num_rows, tiles = (op.in.vocab + kTile - 1) / kTile;

@@ -2,31 +2,32 @@
 
 #include "kernels/cuda/sampling/sampling_draw.cuh"
 
-// The passes over the rows. Every row has two views: 0 is what it draws from (edited), 1 what it reports (raw).
+// The passes over the rows. Every row has two views: view 0 is drawn from (edited logits), view 1 is reported (raw
+// logits).
 namespace quire::kernels {
 
-constexpr int kEach = 32;                                    // columns of a thread, kSelectThreads apart: its group
-constexpr int64_t kPiece = int64_t{kSelectThreads} * kEach;  // columns of a thread block
+constexpr int kEach = 32;                                    // columns of a thread's group, kSelectThreads apart
+constexpr int64_t kPiece = int64_t{kSelectThreads} * kEach;  // columns per thread block
 constexpr int kListSize = 4096;
-/// The list holds every token that is no worse than the best of this many groups. Clusters make it longer.
+/// The list contains every token that is at least as good as the best of this many groups. Clusters make it longer.
 constexpr int64_t kListedGroups = 1024;
 
-/// Indexed by view row: 2 * row + view.
+/// Workspace arrays. A view row has index 2 * row + view.
 struct SamplingWorkspace {
   float* edited;           // [rows, vocab]
   float* group_max;        // [view rows, pieces, kSelectThreads]
   Mass* piece_best;        // [view rows, pieces]: key, then the complement of the id; 0: no token
-  Mass* piece_mass;        // [view rows, pieces]: of tokens from min_key on
+  Mass* piece_mass;        // [view rows, pieces]: mass of tokens from min_key on
   struct RowState* state;  // [view rows]
-  int32_t* num_listed;     // [view rows]; above kListSize: the list is of no use
+  int32_t* num_listed;     // [view rows]; above kListSize the list is invalid
   float* list_logits;      // [view rows, kListSize]
-  int32_t* list_ids;       // likewise
+  int32_t* list_ids;       // [view rows, kListSize]
 };
 struct RowState {
-  float max;           // -infinity for an empty row
-  int32_t best;        // the first token that has it
-  uint32_t floor_key;  // the list has all tokens from here on
-  uint32_t min_key;    // the lowest that min-p leaves, of a shard by its own maximum, and so no higher
+  float max;           // -infinity: an empty row
+  int32_t best;        // first token with that logit
+  uint32_t floor_key;  // the list has all tokens from this key on
+  uint32_t min_key;    // lowest key that min-p leaves; from the shard's own maximum, thus no higher
 };
 struct SamplingOp {
   SamplingRows in;
@@ -35,7 +36,7 @@ struct SamplingOp {
   bool sharded;
 };
 
-/// The lowest key of a token that weighs anything.
+/// The lowest key of a token with nonzero weight.
 __device__ inline uint32_t LowestKey() { return OrderedBits(-kInfinity) + 1; }
 
 __device__ inline DeviceSampling RowSampling(const SamplingOp& op, int64_t row) {
@@ -65,7 +66,7 @@ __device__ inline Soften SoftenOf(const DeviceSampling& s, int64_t view, float m
   return {max, view == 1 ? 1.0f : 1.0f / s.temperature};
 }
 
-/// Grid (rows, pieces): writes the edited row, if lists or penalties change it.
+/// Grid (rows, pieces): writes the edited row if lists or penalties change it.
 struct EditRowsKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;
@@ -110,7 +111,7 @@ struct EditRowsKernel {
   }
 };
 
-/// Grid (view rows, pieces): the best of every group and of the piece.
+/// Grid (view rows, pieces): finds the best token of every group and of the piece.
 struct ScanRowsKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;
@@ -145,13 +146,13 @@ struct ScanRowsKernel {
   }
 };
 
-/// One thread block per view row: the maximum, and from where on tokens are listed.
+/// One thread block per view row: finds the maximum and the key from which tokens are listed.
 struct FilterRowsKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;
   static constexpr int64_t kSharedSize = SelectScratch::kBytes;
 
-  /// The key of the best of the kListedGroups-th group, rounded down to 16 bits.
+  /// The key of the best token of the kListedGroups-th group, rounded down to 16 bits.
   static __device__ uint32_t FloorKey(const SamplingOp& op, int64_t v, const SelectScratch& scratch) {
     const int64_t groups = op.pieces * kThreads;
     const RowSource best{op.work.group_max + v * groups, groups, {}};
@@ -186,7 +187,7 @@ struct FilterRowsKernel {
   }
 };
 
-/// Grid (view rows, pieces): lists tokens from floor_key on, and weighs the piece.
+/// Grid (view rows, pieces): lists the tokens from floor_key on and sums the piece's mass.
 struct ListTokensKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;

@@ -4,17 +4,18 @@
 
 #include "kernels/stream.h"
 
-// Drawing tokens on the device, with the meaning of kernels/sampling.h. Every sum that decides a draw is an integer, so
-// that a token depends neither on the launch shape nor on the order of atomics. No size is read on the host, and rows
-// that do not draw are skipped: a launch may be captured in a graph.
+// Draws tokens on the device with the meaning of kernels/sampling.h. Every sum that decides a draw is an integer, so a
+// token depends neither on the launch shape nor on the order of atomics. The host reads no sizes, and rows that do not
+// draw are skipped, so a launch can be captured in a graph.
 namespace quire::kernels {
 
 constexpr int kMaxTopLogprobs = 20, kMaxShardCandidates = 128;
 constexpr int64_t kMaxVocab = int64_t{1} << 19;  // sums of weights stay below 2^63
 
-/// How one row draws. Lists of biases and bans are [begin, end) of the op's arrays, each token at most once in a list.
+/// The settings of one row's draw. Lists of biases and bans are ranges [begin, end) of the op's arrays, without
+/// repeated tokens.
 struct DeviceSampling {
-  int32_t draws;  // 0: a padded row; nothing of it is read or written
+  int32_t draws;  // 0: a padding row, which is neither read nor written
   float temperature, top_p, min_p;
   int32_t top_k;
   float repetition, frequency, presence;
@@ -25,8 +26,8 @@ struct DeviceSampling {
   int32_t count_slot;  // row of the count table; -1: no penalties
 };
 
-/// What a row drew. Log-probabilities are of the raw logits, best first; without being asked for, `logprob` is 0 and
-/// the rest stays unwritten. `logprob` is NaN where the highest logit was not finite.
+/// The result of one row. Log-probabilities are of the raw logits, best first. If none were requested, `logprob` is 0
+/// and the rest is unwritten. `logprob` is NaN if the highest logit was not finite.
 struct DrawnToken {
   int32_t token;
   float logprob;
@@ -35,24 +36,24 @@ struct DrawnToken {
   float top_logprob[kMaxTopLogprobs];
 };
 
-/// Logits of one shard of the vocabulary (or all of it) and what changes them.
+/// The logits of one shard of the vocabulary (or all of it) and their changes.
 struct SamplingRows {
   const DeviceSampling* rows;  // [num_rows]
-  const float* logits;         // [num_rows, row_stride], of which vocab count; NaN counts as -infinity
+  const float* logits;         // [num_rows, row_stride], the first vocab columns; NaN counts as -infinity
   int64_t num_rows, row_stride, vocab;
-  int32_t first_id;           // of the shard; lists name tokens of the whole vocabulary
-  const int32_t* bias_token;  // added first
+  int32_t first_id;           // first token id of the shard; lists use ids of the whole vocabulary
+  const int32_t* bias_token;  // biases are applied first
   const float* bias;
-  const int32_t* banned;   // then -infinity
-  const uint16_t* counts;  // [slots, count_stride]: times generated, top bit: occurs in the prompt; then penalties
+  const int32_t* banned;   // then bans set -infinity
+  const uint16_t* counts;  // [slots, count_stride]: generated count, top bit: in the prompt; then penalties
   int64_t count_stride;
-  /// [num_rows, vocab] rows that were changed already, or null. Given, lists and counts are not read.
+  /// [num_rows, vocab]: rows that were edited already; lists and counts are then not read. Or null.
   const float* edited;
-  void* workspace;  // SamplingWorkspaceBytes(num_rows, vocab), 16-byte aligned; of no use after the op
+  void* workspace;  // SamplingWorkspaceBytes(num_rows, vocab), 16-byte aligned; scratch
 };
 int64_t SamplingWorkspaceBytes(int64_t num_rows, int64_t vocab);
 
-/// Draws from whole rows: vocab is all of it and first_id is 0.
+/// Draws from whole rows: vocab is the whole vocabulary and first_id is 0.
 void SampleRows(const CudaStream& stream, const SamplingRows& rows, DrawnToken* drawn /* [num_rows] */);
 
 }  // namespace quire::kernels

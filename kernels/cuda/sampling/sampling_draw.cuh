@@ -4,15 +4,16 @@
 
 namespace quire::kernels {
 
-/// What a source of tokens leaves to draw from: the tokens that `last` holds, of weight `mass` together. It is not
-/// decided if tokens that the source lacks could change it.
+/// The tokens of a source that may be drawn: those that `last` holds, with total weight `mass`. Undecided if tokens
+/// that the source lacks could change the result.
 struct Choice {
   bool decided;
   Place last;
   Mass mass;
 };
 
-/// Cuts `choice` down to the smallest head whose mass reaches top_p of choice.mass, which the source must reach.
+/// Reduces `choice` to the shortest prefix, by falling logit, whose mass reaches top_p * choice.mass. Undecided if the
+/// source's mass is too small for that.
 template <class Source>
 __device__ Choice KeepTopP(const Source& source, const SelectScratch& scratch, const Soften& soften, float top_p,
                            const Choice& choice, Mass listed) {
@@ -32,9 +33,9 @@ __device__ Choice KeepTopP(const Source& source, const SelectScratch& scratch, c
   return {true, place, found.before + keep * each};
 }
 
-/// Top-k, min-p (min_key is the lowest key it leaves) and top-p. `complete`: the source has every token of the row from
-/// min_key on that weighs anything; otherwise it has the best ones, and `row_mass` is the mass of all from min_key on
-/// (0: unknown).
+/// Applies top-k, min-p (min_key is the lowest key it leaves) and top-p. `complete`: the source has every token of the
+/// row from min_key on with a weight. Otherwise it has the best ones, and `row_mass` is the mass of all tokens from
+/// min_key on (0: unknown).
 template <class Source>
 __device__ Choice Restrict(const Source& source, const SelectScratch& scratch, const Soften& soften,
                            const DeviceSampling& s, uint32_t min_key, bool complete, Mass row_mass) {
@@ -54,7 +55,7 @@ __device__ Choice Restrict(const Source& source, const SelectScratch& scratch, c
   return choice;
 }
 
-/// The first token by id with which the mass of those chosen exceeds `target`.
+/// The first token by id at which the mass of the chosen tokens exceeds `target`.
 template <class Source>
 __device__ int32_t TokenAt(const Source& source, const SelectScratch& scratch, const Soften& soften, const Place& last,
                            Mass target) {
@@ -62,7 +63,7 @@ __device__ int32_t TokenAt(const Source& source, const SelectScratch& scratch, c
                     [&](float logit, int32_t id) { return last.Holds(OrderedBits(logit), id) ? soften(logit) : 0; });
 }
 
-/// The same for a row in order of ids, of which the walk begins at column `begin` and gets `target` as of there.
+/// The same for a row in order of ids. The walk begins at column `begin`, and `target` counts from there.
 __device__ inline int32_t WalkRow(const RowSource& source, const SelectScratch& scratch, const Soften& soften,
                                   const Place& last, int64_t begin, Mass target) {
   constexpr int kEach = 16;
@@ -89,10 +90,10 @@ __device__ inline int32_t WalkRow(const RowSource& source, const SelectScratch& 
     const Mass column = scratch.results[3];
     return source.bounds.first_id + static_cast<int32_t>(column);
   }
-  return source.bounds.first_id;  // not reached: the mass of the row exceeds the target
+  return source.bounds.first_id;  // never reached: the row's mass exceeds the target
 }
 
-/// Writes the `count` best tokens of the source, which has at least as many, with log-probabilities.
+/// Writes the `count` best tokens of the source with log-probabilities. The source must have at least `count` tokens.
 template <class Source>
 __device__ void WriteTop(const Source& source, const SelectScratch& scratch, int count, int available,
                          double log_sum_exp, const simt::SharedArray<float>& logits,
@@ -111,7 +112,7 @@ __device__ void WriteTop(const Source& source, const SelectScratch& scratch, int
   const float logit = logits[simt::ThreadX()];
   const int32_t id = ids[simt::ThreadX()];
   const Place mine{OrderedBits(logit), id};
-  int rank = -1;  // it holds itself
+  int rank = -1;  // -1, because a token holds itself
   for (int i = 0; i < count; ++i) rank += mine.Holds(OrderedBits(logits[i]), ids[i]) ? 1 : 0;
   const simt::Global<int32_t> top_token(drawn->top_token);
   const simt::Global<float> top_logprob(drawn->top_logprob);

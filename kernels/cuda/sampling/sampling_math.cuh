@@ -9,7 +9,7 @@ namespace quire::kernels {
 
 constexpr float kInfinity = __builtin_huge_valf(), kNotANumber = __builtin_nanf("");
 
-/// NaN is as good as -infinity, and -0 is 0.
+/// Replaces NaN by -infinity and -0 by 0.
 __device__ inline float Clean(float logit) { return logit == logit ? logit + 0.0f : -kInfinity; }
 __device__ inline bool IsFinite(float x) { return x > -kInfinity && x < kInfinity; }
 
@@ -26,16 +26,16 @@ __device__ inline float FromOrderedBits(uint32_t key) {
   return logit;
 }
 
-/// Weights and their sums in units of 2^-44 of the best token's weight. The type is one that atomics know.
+/// A weight or sum of weights in units of 2^-44 of the best token's weight. The type is one that atomics support.
 using Mass = unsigned long long;
 constexpr int kMassBits = 44;
 
-/// exp((logit - max) / temperature); max is finite.
+/// exp((logit - max) / temperature); max must be finite.
 struct Soften {
   float max, inverse_temperature;
   __device__ float Share(float logit) const {
     const float distance = logit - max;
-    return distance == 0 ? 1.0f : simt::Exp(distance * inverse_temperature);  // 0 times infinity is no number
+    return distance == 0 ? 1.0f : simt::Exp(distance * inverse_temperature);  // 0 * infinity would be NaN
   }
   __device__ Mass operator()(float logit) const { return static_cast<Mass>(Share(logit) * 0x1p44f); }
 };
@@ -48,7 +48,7 @@ __device__ inline Mass MultiplyHigh(Mass a, Mass b) {
   return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
 }
 
-/// floor(u * total) with the u of UniformFromKey (kernels/sampling.h): Philox4x32-10 keyed by the draw.
+/// floor(u * total) with the u of UniformFromKey (kernels/sampling.h): Philox4x32-10 with the draw's key.
 __device__ inline Mass DrawnMass(const DeviceSampling& s, Mass total) {
   uint32_t c[4] = {static_cast<uint32_t>(s.position), static_cast<uint32_t>(s.position >> 32), s.choice, 0};
   uint32_t key[2] = {static_cast<uint32_t>(s.seed), static_cast<uint32_t>(s.seed >> 32)};
@@ -65,7 +65,8 @@ __device__ inline Mass DrawnMass(const DeviceSampling& s, Mass total) {
 
 __device__ inline bool IsGreedy(const DeviceSampling& s) { return s.temperature <= 0 || s.top_k == 1; }
 
-/// The lowest key that min-p leaves. The threshold is found among logits, where it is exact to a double's rounding.
+/// The lowest key that min-p leaves. The threshold is computed as a logit, where it is exact up to a double's
+/// rounding.
 __device__ inline uint32_t MinPKey(const DeviceSampling& s, float max) {
   if (s.min_p <= 0 || !IsFinite(max)) return 0;
   const double least = max + static_cast<double>(s.temperature) * simt::Log(static_cast<double>(s.min_p));
@@ -73,11 +74,11 @@ __device__ inline uint32_t MinPKey(const DeviceSampling& s, float max) {
   return simt::Min(OrderedBits(nearest) + (nearest < least ? 1 : 0), OrderedBits(max));
 }
 
-/// A place in the order that all choices go by: falling logit, then rising id.
+/// A place in the order of all choices: falling logit, then rising id.
 struct Place {
   uint32_t key;
   int32_t id;
-  /// Whether a token stands here or before.
+  /// True if the token stands at this place or before it.
   __device__ bool Holds(uint32_t other_key, int32_t other_id) const {
     return other_key > key || (other_key == key && other_id <= id);
   }

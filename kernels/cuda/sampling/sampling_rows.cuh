@@ -4,13 +4,13 @@
 
 namespace quire::kernels {
 
-/// A view's list in shared memory, next to what choosing needs.
+/// A view's list in shared memory, with scratch for choosing.
 struct ListMemory {
   SelectScratch scratch;
   simt::SharedArray<float> logits;      // [kListSize]
-  simt::SharedArray<int32_t> ids;       // likewise
+  simt::SharedArray<int32_t> ids;       // [kListSize]
   simt::SharedArray<float> top_logits;  // [kMaxTopLogprobs]
-  simt::SharedArray<int32_t> top_ids;   // likewise
+  simt::SharedArray<int32_t> top_ids;   // [kMaxTopLogprobs]
 
   static constexpr int64_t kBytes =
       SelectScratch::kBytes + 2 * simt::SharedBytes(kListSize * 4) + 2 * simt::SharedBytes(kMaxTopLogprobs * 4);
@@ -23,7 +23,7 @@ struct ListMemory {
   }
 };
 
-/// Whether the view has a list; `source` then is that list. A thread loads what it will visit.
+/// True if the view has a valid list; `source` is then that list. Each thread loads the entries that it will visit.
 __device__ inline bool LoadList(const SamplingOp& op, int64_t v, const ListMemory& memory, ListSource& source) {
   const RowState state = simt::Global<const RowState>(op.work.state)[v];
   const uint32_t top = OrderedBits(state.max);
@@ -44,7 +44,7 @@ __device__ inline Mass RowMass(const SamplingOp& op, int64_t v) {
   for (int64_t i = 0; i < op.pieces; ++i) sum += pieces[i];
   return sum;
 }
-/// WalkRow, beginning in the piece where the target lies.
+/// WalkRow, starting at the piece that contains the target.
 __device__ inline int32_t WalkPieces(const SamplingOp& op, int64_t v, const RowSource& row,
                                      const SelectScratch& scratch, const Soften& soften, const Place& last,
                                      Mass target) {

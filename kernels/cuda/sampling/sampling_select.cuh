@@ -2,16 +2,16 @@
 
 #include "kernels/cuda/sampling/sampling_math.cuh"
 
-// Choosing among tokens without sorting them, by one thread block. Results are the same whatever the order in which
-// tokens are visited.
+// Selection among tokens without sorting, by one thread block. Results do not depend on the order in which tokens are
+// visited.
 namespace quire::kernels {
 
 constexpr int kSelectThreads = 256, kBins = 256;
 
-/// Where a block counts. Every function below begins with writes that a barrier must part from what was read before,
-/// and ends with such a barrier.
+/// Scratch memory of a block. Every function below begins with writes, which a barrier must separate from earlier
+/// reads, and ends with such a barrier.
 struct SelectScratch {
-  simt::SharedArray<uint32_t> low, high;  // [kBins]: halves of sums
+  simt::SharedArray<uint32_t> low, high;  // [kBins]: halves of 64-bit sums
   simt::SharedArray<Mass> results;        // [4]
   simt::SharedArray<Mass> masses;         // [kSelectThreads]
 
@@ -25,13 +25,13 @@ struct SelectScratch {
   }
 };
 
-/// What the tokens of a source have: no key above top_key or below top_key - key_span, ids from first_id on.
+/// Bounds on a source's tokens: keys in [top_key - key_span, top_key], ids in [first_id, first_id + id_span].
 struct Bounds {
   uint32_t top_key, key_span;
   int32_t first_id;
   uint32_t id_span;
 };
-/// Tokens in a list, in any order. Thread t visits those at t, t + kSelectThreads, .. .
+/// Tokens in a list, in any order. Thread t visits entries t, t + kSelectThreads, ...
 struct ListSource {
   simt::SharedArray<float> logits;
   simt::SharedArray<int32_t> ids;
@@ -49,13 +49,13 @@ struct ListSource {
 /// All tokens of a row.
 struct RowSource {
   static constexpr int kLoads =
-      8;  // that a thread has under way together: what is done with one must not hold up the next
+      8;  // concurrent loads per thread, so that processing one does not delay the next
 
   simt::Global<const float> row;
   int64_t count;
   Bounds bounds;
 
-  /// Calls visit(logit, id) for columns first, first + kSelectThreads, .. (kLoads of them) that the row has.
+  /// Calls visit(logit, id) for the existing columns among first, first + kSelectThreads, .. (kLoads of them).
   template <class Visit>
   __device__ void ForLoads(int64_t first, Visit visit) const {
     float logits[kLoads];
@@ -80,7 +80,7 @@ __device__ inline Mass LaneMass(Mass value, int source) {
   const uint32_t low = simt::Broadcast(static_cast<uint32_t>(value), source);
   return Mass{simt::Broadcast(static_cast<uint32_t>(value >> 32), source)} << 32 | low;
 }
-/// The sum over this and all lower lanes.
+/// The sum over this lane and all lower lanes.
 __device__ inline Mass WarpScan(Mass value) {
   const int lane = simt::ThreadX() % 32;
   for (int delta = 1; delta < 32; delta *= 2) {
@@ -93,7 +93,7 @@ __device__ inline Mass WarpScan(Mass value) {
 struct Scan {
   Mass before, total;  // over lower threads; over the block
 };
-/// In the way of PickBin: one warp adds, and each of its lanes eight numbers.
+/// Works like PickBin: one warp adds, eight numbers per lane.
 __device__ inline Scan BlockScan(Mass value, const SelectScratch& scratch) {
   constexpr int kEach = kSelectThreads / 32;
   const int thread = simt::ThreadX();
@@ -116,7 +116,7 @@ __device__ inline Scan BlockScan(Mass value, const SelectScratch& scratch) {
   simt::SyncThreads();
   return scan;
 }
-/// The sum over the source of amount(logit, id).
+/// The sum of amount(logit, id) over the source.
 template <class Source, class Amount>
 __device__ Mass Sum(const Source& source, const SelectScratch& scratch, Amount amount) {
   Mass sum = 0;
@@ -124,7 +124,7 @@ __device__ Mass Sum(const Source& source, const SelectScratch& scratch, Amount a
   return BlockScan(sum, scratch).total;
 }
 
-/// 64-bit sums from 32-bit atomics, which shared memory has.
+/// Adds to a 64-bit sum with 32-bit atomics, because shared memory has only those.
 __device__ inline void AddToBin(const SelectScratch& scratch, uint32_t bin, Mass amount) {
   const uint32_t low = static_cast<uint32_t>(amount);
   const uint32_t old = simt::AtomicAdd(scratch.low, bin, low);
@@ -136,7 +136,7 @@ __device__ inline Mass BinSum(const SelectScratch& scratch, int bin) {
   return Mass{high} << 32 | low;
 }
 
-/// The first bin with which the sum exceeds `target`: results = bin, sum before it, sum in it. For one warp.
+/// Finds the first bin at which the sum exceeds `target`: results = bin, sum before it, sum in it. Called by one warp.
 __device__ inline void PickBin(const SelectScratch& scratch, Mass target) {
   constexpr int kEach = kBins / 32;
   const int first = simt::ThreadX() % 32 * kEach;
@@ -156,10 +156,10 @@ __device__ inline void PickBin(const SelectScratch& scratch, Mass target) {
 
 struct Found {
   uint32_t rank;
-  Mass before, at;  // amounts of lower ranks; amount of this rank
+  Mass before, at;  // sum of amounts of lower ranks; amount of this rank
 };
-/// Goes through the digits of rank(logit, id), which is at most `highest`, eight bits at a time, and finds the first
-/// rank with which the sum of amount(logit, id) exceeds `target`. The sum over all tokens must exceed it.
+/// Finds the first rank at which the sum of amount(logit, id) exceeds `target`, by radix descent over rank(logit, id)
+/// <= `highest`, eight bits at a time. The sum over all tokens must exceed `target`.
 template <class Source, class Rank, class Amount>
 __device__ Found Descend(const Source& source, const SelectScratch& scratch, uint32_t highest, Mass target, Rank rank,
                          Amount amount) {
@@ -184,7 +184,7 @@ __device__ Found Descend(const Source& source, const SelectScratch& scratch, uin
   return found;
 }
 
-/// Descends by falling logits. The rank that it finds is a distance from the top key.
+/// Descends by falling logits. The found rank is a distance from the top key.
 template <class Source, class Amount>
 __device__ Found DescendLogits(const Source& source, const SelectScratch& scratch, Mass target, Amount amount) {
   const uint32_t top = source.bounds.top_key;
@@ -192,7 +192,7 @@ __device__ Found DescendLogits(const Source& source, const SelectScratch& scratc
       source, scratch, source.bounds.key_span, target, [=](float logit, int32_t) { return top - OrderedBits(logit); },
       amount);
 }
-/// Descends by rising ids, and returns the id.
+/// Descends by rising ids. Returns the id.
 template <class Source, class Amount>
 __device__ int32_t DescendIds(const Source& source, const SelectScratch& scratch, Mass target, Amount amount) {
   const int32_t first = source.bounds.first_id;
@@ -202,7 +202,7 @@ __device__ int32_t DescendIds(const Source& source, const SelectScratch& scratch
   return first + static_cast<int32_t>(found.rank);
 }
 
-/// The place of the keep-th token among those with this key that `last` holds.
+/// The place of the keep-th token among those that have this key and that `last` holds.
 template <class Source>
 __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, const Place& last, uint32_t key,
                           Mass keep) {
@@ -212,7 +212,7 @@ __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, co
   return {key, DescendIds(source, scratch, keep - 1, one)};
 }
 
-/// The place of the k-th token of those that `last` holds, which are more than k.
+/// The place of the k-th token among those that `last` holds, which must be more than k.
 template <class Source>
 __device__ Place KeepBest(const Source& source, const SelectScratch& scratch, const Place& last, Mass k) {
   const auto one = [&](float logit, int32_t id) { return Mass{last.Holds(OrderedBits(logit), id) ? 1u : 0u}; };

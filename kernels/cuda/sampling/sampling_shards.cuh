@@ -5,20 +5,20 @@
 
 namespace quire::kernels {
 
-/// What a rank tells of a view row.
+/// A rank's summary of one view row.
 struct ShardHeader {
-  float max;       // of the shard, -infinity if it is empty
-  float best_raw;  // the raw logit of ..
-  int32_t best;    // .. the first token that has the maximum; -1 if the shard is empty
-  int32_t count;   // of candidates
-  Place floor;     // every token that it holds and that weighs anything is a candidate
-  Mass mass;       // relative to max, of all tokens; of no use for rows with top-k or min-p
+  float max;       // of the shard; -infinity: the shard is empty
+  float best_raw;  // raw logit of `best`
+  int32_t best;    // first token with the maximum; -1: the shard is empty
+  int32_t count;   // number of candidates
+  Place floor;     // every token that it holds and that has a weight is a candidate
+  Mass mass;       // of all tokens, relative to max; unused for rows with top-k or min-p
 };
 struct ShardCandidate {
   float logit, raw;
   int32_t id;
 };
-/// [2 * num_rows] headers, then [2 * num_rows, num_candidates] candidates in any order.
+/// A rank's part: [2 * num_rows] headers, then [2 * num_rows, num_candidates] candidates in any order.
 struct ShardPart {
   const void* base;
   int64_t num_rows;
@@ -47,7 +47,8 @@ struct SummarizeShardKernel {
   static constexpr int kThreads = kSelectThreads;
   static constexpr int64_t kSharedSize = ListMemory::kBytes;
 
-  /// Writes the best tokens of the source, which has all of `last`, and says which.
+  /// Writes the best tokens of the source, which has all tokens that `last` holds. Returns the place down to which all
+  /// were written.
   template <class Source>
   static __device__ Place Write(const Params& p, const Source& source, const SelectScratch& scratch, int64_t v,
                                 Place last, int32_t& written) {
@@ -79,7 +80,7 @@ struct SummarizeShardKernel {
     const DeviceSampling s = RowSampling(op, v / 2);
     if (!IsActive(s, view)) return;
     const simt::Global<ShardHeader> out(p.part.header(v));
-    if (op.in.vocab == 0) {  // nothing was scanned: there is no state; and nothing can be missing from its list
+    if (op.in.vocab == 0) {  // an empty shard has no state, and its list lacks nothing
       if (simt::ThreadX() == 0) out[0] = ShardHeader{-kInfinity, -kInfinity, -1, 0, {0, kAnyId}, 0};
       return;
     }

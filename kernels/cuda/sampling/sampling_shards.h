@@ -2,31 +2,31 @@
 
 #include "kernels/cuda/sampling/sampling.h"
 
-// Drawing from a vocabulary in shards: each rank summarises its own, the summaries are gathered, and every rank draws
-// the same tokens from all of them. What the summaries do not decide is drawn by the shard that the token lies in, or
-// from whole rows.
+// Draws from a sharded vocabulary. Each rank summarises its shard, the summaries are gathered, and every rank draws
+// the same tokens from all of them. If the summaries do not decide a row, the shard with the token draws it, or it is
+// drawn from the whole row.
 //   SummarizeShard -> all-gather -> DrawFromParts [-> DrawInShard -> all-gather -> MergeShardDraws] [-> PackRows -> ..]
 namespace quire::kernels {
 
-/// With the vocabulary in shards. A rank's part is ShardPartBytes(num_rows, num_candidates) that say what the others
-/// need to know of every row: best token, mass and its num_candidates best tokens (at most kMaxShardCandidates; 0 is
-/// enough where no row has top-k, top-p, min-p or top log-probabilities). Workspaces stay in use until DrawInShard.
+/// A rank's part has ShardPartBytes(num_rows, num_candidates). It gives other ranks, for every row, the best token,
+/// the mass and the num_candidates best tokens (at most kMaxShardCandidates; 0 suffices if no row uses top-k, top-p,
+/// min-p or top log-probabilities). Workspaces stay in use until DrawInShard.
 int64_t ShardPartBytes(int64_t num_rows, int num_candidates);
 void SummarizeShard(const CudaStream& stream, const SamplingRows& rows, int num_candidates, void* part);
 
-/// What became of a row.
+/// The state of a row's draw.
 enum class DrawState : int32_t {
   kDone,
-  kInShard,   // DrawInShard and MergeShardDraws finish it
-  kWholeRow,  // the candidates do not decide: gather what PackRows gives for SampleRows
+  kInShard,   // DrawInShard and MergeShardDraws complete it
+  kWholeRow,  // the candidates do not decide: gather PackRows' output for SampleRows
 };
 struct ShardDraw {
   DrawState state;
-  int32_t shard;       // kInShard: where the token lies ..
-  uint64_t target;     // .. and how much of that shard's mass comes before it
-  double log_sum_exp;  // of the raw row, when log-probabilities are asked for
+  int32_t shard;       // with kInShard: the shard of the token
+  uint64_t target;     // with kInShard: mass of that shard before the token
+  double log_sum_exp;  // of the raw row, if log-probabilities are requested
 };
-/// Draws from all parts, which lie one after the other in the order of their ids. Every rank gets the same results.
+/// Draws from all parts, which must be in order of their ids. Every rank gets the same results.
 struct DrawFromPartsParams {
   const DeviceSampling* rows;  // [num_rows]
   const void* parts;           // num_shards parts
@@ -37,17 +37,17 @@ struct DrawFromPartsParams {
 };
 void DrawFromParts(const CudaStream& stream, const DrawFromPartsParams& params);
 
-/// The token of each kInShard row that lies in this shard, and its raw logit; token -1 for all others.
+/// The token of each kInShard row whose token lies in this shard, and its raw logit; token -1 for other rows.
 struct ShardToken {
   int32_t token;
   float raw;
 };
 void DrawInShard(const CudaStream& stream, const SamplingRows& rows, const ShardDraw* draws, int shard,
                  ShardToken* tokens /* [num_rows] */);
-/// tokens: [num_shards, num_rows], gathered. Completes drawn.
+/// tokens: [num_shards, num_rows], gathered. Completes the drawn tokens.
 void MergeShardDraws(const CudaStream& stream, const DrawFromPartsParams& params, const ShardToken* tokens);
 
-/// For rows that became kWholeRow: copies them, raw and as lists and penalties left them. Follows SummarizeShard.
+/// Copies the kWholeRow rows, raw and edited. Call after SummarizeShard.
 struct PackRowsParams {
   const int32_t* row_ids;  // [count]
   int64_t count;

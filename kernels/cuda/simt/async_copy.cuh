@@ -1,14 +1,14 @@
 #pragma once
 
-// Copies from global to shared memory that a thread starts and later waits for (cp.async, sm_80).
+// Asynchronous copies from global to shared memory (cp.async, sm_80).
 
 #include <simt/device.cuh>
 
 namespace quire::simt {
 
-/// Starts to copy kBytes (4, 8 or 16, which both addresses are aligned to) from from[j..] to to[i..], or to write as
-/// many zeros and read nothing when !valid. The bytes may be touched again once the issuing thread has waited, by other
-/// threads after a barrier behind that wait. A thread must not end before it has waited for all of its copies.
+/// Starts copying kBytes (4, 8 or 16; both addresses must be aligned to it) from from[j..] to to[i..]. If !valid,
+/// writes zeros and reads nothing. The issuing thread may use the bytes after it has waited; other threads after a
+/// barrier behind that wait. A thread must wait for all of its copies before it exits.
 template <int kBytes, class T>
 __device__ void CopyAsync(T* to, int64_t i, const T* from, int64_t j, bool valid = true) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
@@ -21,10 +21,10 @@ __device__ void CopyAsync(T* to, int64_t i, const T* from, int64_t j, bool valid
   }
 }
 
-/// The thread's copies since the last call are one group; there may be none.
+/// Makes the thread's copies since the last call one group, which may be empty.
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/// Waits for all of the thread's groups but the last kPending.
+/// Waits for all of the thread's groups except the last kPending.
 template <int kPending>
 __device__ void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

@@ -1,7 +1,7 @@
 #pragma once
 
-// The device vocabulary that kernels are written in, for nvcc. tests/simt/device.cuh has the same names for the
-// emulator; kernels include <simt/device.cuh> and the include path chooses.
+// The device primitives of kernels, for nvcc. tests/simt/device.cuh provides the same names for the emulator. Kernels
+// include <simt/device.cuh>, and the include path selects one of the two.
 
 #include <cuda_runtime.h>
 
@@ -50,7 +50,7 @@ __device__ inline int PopCount(uint32_t bits) { return __popc(bits); }
 __device__ inline bool Any(bool predicate, uint32_t mask = kFullWarp) { return __any_sync(mask, predicate) != 0; }
 __device__ inline bool All(bool predicate, uint32_t mask = kFullWarp) { return __all_sync(mask, predicate) != 0; }
 
-/// Memory without the emulator's checks is a pointer.
+/// With nvcc, memory accessors are plain pointers. (The emulator's versions check accesses.)
 template <class T>
 using Global = T*;
 template <class T>
@@ -61,20 +61,20 @@ __device__ SharedArray<U> As(T* array) {
   return reinterpret_cast<U*>(array);
 }
 
-/// array[i] += value, or max(array[i], value); returns what was there before.
+/// array[i] += value, or max(array[i], value). Returns the previous value.
 template <class T>
 __device__ T AtomicAdd(T* array, int64_t i, T value) {
   return atomicAdd(array + i, value);
 }
 __device__ inline int AtomicMax(int* array, int64_t i, int value) { return atomicMax(array + i, value); }
-/// Bits of floats of one sign order like integers; negative ones the other way round.
+/// The bits of floats with the same sign are ordered like integers; those of negative floats in reverse.
 __device__ inline float AtomicMax(float* array, int64_t i, float value) {
   const int bits = __float_as_int(value);
   if (bits >= 0) return __int_as_float(atomicMax(reinterpret_cast<int*>(array + i), bits));
   return __uint_as_float(atomicMin(reinterpret_cast<unsigned*>(array + i), __float_as_uint(value)));
 }
 
-/// N elements that move as one access.
+/// N elements that are loaded or stored in one access.
 template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   T v[N];
@@ -84,7 +84,7 @@ using Word = std::conditional_t<
     kBytes % 16 == 0, uint4,
     std::conditional_t<kBytes == 8, uint2,
                        std::conditional_t<kBytes == 4, uint32_t, std::conditional_t<kBytes == 2, uint16_t, uint8_t>>>>;
-/// Elements [i, i + N) in accesses of up to 16 bytes; i must be aligned to the vector.
+/// Loads elements [i, i + N) in accesses of up to 16 bytes. i must be aligned to the vector.
 template <int N, class T>
 __device__ Vec<std::remove_const_t<T>, N> LoadVec(T* array, int64_t i) {
   using W = Word<sizeof(T) * N>;
@@ -106,7 +106,7 @@ __device__ void StoreVec(T* array, int64_t i, const Vec<T, N>& value) {
   for (int w = 0; w < kWords; ++w) reinterpret_cast<W*>(array + i)[w] = words[w];
 }
 
-/// Hands out the block's shared memory piece by piece; every thread takes the same pieces in the same order.
+/// Hands out the block's shared memory piece by piece. Every thread must take the same pieces in the same order.
 class SharedArena {
  public:
   __device__ SharedArena() {
@@ -125,7 +125,7 @@ class SharedArena {
 };
 constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// A failed launch is not the caller's fault: the device is lost, or too old for this build.
+/// Throws if a call failed. A failed launch is not the caller's fault: the device is lost, or too old for this build.
 inline void CheckCuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
@@ -136,10 +136,11 @@ __global__ void __launch_bounds__(Kernel::kThreads) Enter(const __grid_constant_
   Kernel::Run(params);
 }
 
-/// Programmatic dependent launch (sm_90 on; nothing below, where kernels never overlap). A kernel with
-/// `static constexpr bool kOverlapsPrevious = true` may start while its predecessor in the stream still runs and must
-/// call WaitForPrerequisites before it touches memory that an earlier kernel writes or reads. TriggerDependents says
-/// that the successor may start; its memory is only complete at the successor's WaitForPrerequisites.
+/// Programmatic dependent launch (from sm_90 on; on older devices kernels never overlap and these do nothing). A
+/// kernel with `static constexpr bool kOverlapsPrevious = true` may start while its predecessor in the stream still
+/// runs. It must call WaitForPrerequisites before it touches memory that an earlier kernel writes or reads.
+/// TriggerDependents allows the successor to start; this kernel's writes are complete only at the successor's
+/// WaitForPrerequisites.
 __device__ inline void WaitForPrerequisites() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;" ::: "memory");))
 }
@@ -158,14 +159,14 @@ inline bool DeviceCanOverlap() {
   return major >= 9;
 }
 
-/// Queues Kernel::Run(params) for every thread of the grid. A kernel whose blocks wait for each other says so with
-/// `static constexpr bool kNeedsCoResidency = true`; its caller keeps the grid small enough for all to be resident.
+/// Queues Kernel::Run(params) for every thread of the grid. A kernel whose blocks wait for each other has `static
+/// constexpr bool kNeedsCoResidency = true`; its caller must keep the grid small enough for all blocks to be resident.
 template <class Kernel>
 void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStream& stream,
             const typename Kernel::Params& params) {
   const auto bytes = static_cast<int>(shared_bytes);
   if (bytes > 48 * 1024) {
-    static kernels::SharedMemoryLimit limit;  // of this kernel
+    static kernels::SharedMemoryLimit limit;  // one per kernel
     int device = 0;
     CheckCuda(cudaGetDevice(&device), "current device");
     limit.Allow(device, bytes, [&] {

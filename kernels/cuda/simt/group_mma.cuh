@@ -1,27 +1,27 @@
 #pragma once
 
-// Products of four neighbouring warps together, a warpgroup (wgmma, sm_90a alone; elsewhere the code traps). They are
-// queued and read shared memory until they have been waited for. PTX ISA, "Asynchronous warpgroup level matrix
-// instructions". Warp w of the group has rows 16 * w .. 16 * w + 15 of A [64, 16] and of D [64, n], laid out within
-// the warp as tensor_core.cuh says, D as n / 8 such results side by side.
+// Products of a warpgroup, i.e. four neighbouring warps (wgmma, sm_90a only; elsewhere the code traps). They are
+// queued and read shared memory until they have been waited for. See PTX ISA, "Asynchronous warpgroup level matrix
+// instructions". Warp w of the group has rows 16 * w .. 16 * w + 15 of A [64, 16] and of D [64, n]. Within the warp, A
+// has the layout of tensor_core.cuh, and D is n / 8 such results side by side.
 
 #include <simt/device.cuh>
 
 namespace quire::simt {
 
-/// B, transposed: [n, 16] 16-bit numbers in shared memory as units of 8 neighbouring columns of a row (16 bytes). Units
-/// of 8 columns lie one after the other, rows ascending; the next 8 columns are `group_stride` elements further.
-/// 16-byte aligned; n a multiple of 8.
+/// B, transposed: [n, 16] 16-bit numbers in shared memory, as units of 8 neighbouring columns of a row (16 bytes). The
+/// units of 8 columns lie one after the other with ascending rows; the next 8 columns are `group_stride` elements
+/// further. 16-byte aligned; n must be a multiple of 8.
 template <class T>
 struct GroupMatrix {
   SharedArray<T> array;
-  int64_t begin;         // element
+  int64_t begin;         // first element
   int32_t group_stride;  // elements, a multiple of 8
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/// "Matrix descriptor": addresses and strides in 16 bytes, K-major without swizzle.
+/// PTX's "matrix descriptor": addresses and strides in units of 16 bytes, K-major without swizzle.
 template <class T>
 __device__ uint64_t DescriptorOf(const GroupMatrix<T>& b) {
   const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(b.array + b.begin));
@@ -29,7 +29,7 @@ __device__ uint64_t DescriptorOf(const GroupMatrix<T>& b) {
   return (at & 0x3ffff) >> 4 | static_cast<uint64_t>(b.group_stride * 2 / 16) << 16 | kEightRows << 32;
 }
 
-// What goes into the assembler's text for registers of D: four of each 8 columns.
+// Assembler operands for registers of D: four per 8 columns.
 #define QUIRE_D4(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
 #define QUIRE_D16(i) QUIRE_D4(i), QUIRE_D4(i + 1), QUIRE_D4(i + 2), QUIRE_D4(i + 3)
 #define QUIRE_NAMES32                                                                                              \
@@ -56,8 +56,8 @@ __device__ uint64_t DescriptorOf(const GroupMatrix<T>& b) {
       : QUIRE_D16(0), QUIRE_D16(4), QUIRE_D16(8), QUIRE_D16(12)               \
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(descriptor), "r"(adds_to))
 
-/// Queues d = a * b, or d += a * b. All 128 threads of the group together. Between BeginGroupMmas and WaitForGroupMmas
-/// nobody touches d and a, nor writes the shared memory.
+/// Queues d = a * b, or d += a * b if `adds`. All 128 threads of the group must call this. Between BeginGroupMmas and
+/// WaitForGroupMmas, d and a must not be touched and the shared memory must not be written.
 template <class T, int kColumns>
 __device__ void GroupMma(float (&d)[kColumns / 8][4], const uint32_t (&a)[4], const GroupMatrix<T>& b, bool adds) {
   static_assert(kColumns == 64 || kColumns == 128);
@@ -85,7 +85,7 @@ __device__ void GroupMma(float (&d)[kColumns / 8][4], const uint32_t (&a)[4], co
 #undef QUIRE_NAMES64
 #undef QUIRE_NAMES32
 
-/// The compiler moves nothing that touches these registers across.
+/// Keeps the compiler from moving accesses of these registers across this point.
 template <int kUnits>
 __device__ void HoldRegisters(float (&d)[kUnits][4]) {
 #pragma unroll
@@ -98,21 +98,21 @@ __device__ void HoldRegisters(uint32_t (&a)[kSteps][4]) {
     asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3])::"memory");
 }
 
-/// Before GroupMmas with these registers, which others may have touched since the last ones.
+/// Call before GroupMmas with these registers, if other code may have touched them since the last GroupMmas.
 template <int kUnits, int kSteps>
 __device__ void BeginGroupMmas(float (&d)[kUnits][4], uint32_t (&a)[kSteps][4]) {
   HoldRegisters(d);
   HoldRegisters(a);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-/// Waits for all that was queued.
+/// Waits for all queued products.
 template <int kUnits, int kSteps>
 __device__ void WaitForGroupMmas(float (&d)[kUnits][4], uint32_t (&a)[kSteps][4]) {
   asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
   HoldRegisters(d);
   HoldRegisters(a);
 }
-/// What this thread has written into shared memory will be seen by GroupMmas behind the next barrier.
+/// Makes this thread's writes to shared memory visible to GroupMmas after the next barrier.
 __device__ inline void ShareWithGroupMmas() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 #undef QUIRE_D16
@@ -136,7 +136,7 @@ __device__ inline void ShareWithGroupMmas() { __trap(); }
 
 #endif
 
-/// Whether the current device has them, and this build the code for it.
+/// True if the current device supports warpgroup products and this build has code for them.
 inline bool DeviceHasGroupMma() {
 #ifdef QUIRE_HAS_SM90A
   int device = 0, major = 0, minor = 0;

@@ -4,7 +4,7 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-// Number formats and functions of the device; see tests/simt/numeric.h for the emulator's.
+// Number formats and functions of the device. tests/simt/numeric.h has the emulator's versions.
 namespace quire::simt {
 
 using Half = __half;
@@ -40,7 +40,7 @@ __host__ __device__ inline float FromFloat<float>(float x) {
 }
 
 __device__ inline float Exp(float x) { return expf(x); }
-/// 2^x to 2 units in the last place; results below 2^-126 are 0.
+/// 2^x with an error of at most 2 units in the last place. Results below 2^-126 are 0.
 __device__ inline float Exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -51,7 +51,7 @@ __device__ inline float Rsqrt(float x) { return rsqrtf(x); }
 /// log(1 + x)
 __device__ inline float Log1p(float x) { return log1pf(x); }
 __device__ inline double Log(double x) { return log(x); }
-/// Of floats one instruction, where a comparison and a choice are two. The number, if one of them is none.
+/// For floats these are one instruction. If one argument is NaN, the result is the other.
 __host__ __device__ inline float Max(float a, float b) { return fmaxf(a, b); }
 __host__ __device__ inline float Min(float a, float b) { return fminf(a, b); }
 template <class T>

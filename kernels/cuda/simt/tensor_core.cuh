@@ -1,7 +1,7 @@
 #pragma once
 
-// Matrix fragments of one warp: what tensor cores multiply. PTX ISA, "Matrix Fragments for mma.m16n8k16": lane l has
-// g = l / 4 and c = l % 4 * 2, and, each register with two neighbouring numbers,
+// A warp's matrix fragments, the operands of tensor cores. From PTX ISA, "Matrix Fragments for mma.m16n8k16": lane l
+// has g = l / 4 and c = l % 4 * 2. Each register of a and b holds two neighbouring numbers:
 //   a[0..3]: rows g, g + 8, g, g + 8 of A [16, 16] at columns c, c, c + 8, c + 8
 //   b[0..1]: rows c and c + 8 (and the one below) of B [16, 8] at column g
 //   d[0..3]: D [16, 8] at (g, c), (g, c + 1), (g + 8, c), (g + 8, c + 1)
@@ -10,7 +10,7 @@
 
 namespace quire::simt {
 
-/// d += a * b. All 32 lanes of the warp together.
+/// d += a * b. All 32 lanes of the warp must call this.
 template <class T>
 __device__ void Mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
@@ -29,8 +29,9 @@ __device__ void Mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2
   }
 }
 
-/// N matrices of 8 rows of 16 bytes: lane l < 8 * N names the element that begins row l % 8 of matrix l / 8 (16-byte
-/// aligned). out[i] is the pair at row l / 4, columns l % 4 * 2 and the next, of matrix i. All 32 lanes together.
+/// Loads N matrices of 8 rows of 16 bytes. Lane l < 8 * N passes the first element of row l % 8 of matrix l / 8
+/// (16-byte aligned). out[i] is the pair at row l / 4, columns l % 4 * 2 and the next, of matrix i. All 32 lanes must
+/// call this.
 template <int N, class T>
 __device__ void LoadMatrix(uint32_t (&out)[N], const T* array, int64_t row_begin) {
   static_assert(sizeof(T) == 2 && (N == 1 || N == 2 || N == 4));
@@ -50,7 +51,7 @@ __device__ void LoadMatrix(uint32_t (&out)[N], const T* array, int64_t row_begin
   }
 }
 
-/// Likewise; out[i] is the pair at rows l % 4 * 2 and the next, column l / 4.
+/// The same, transposed: out[i] is the pair at rows l % 4 * 2 and the next, column l / 4.
 template <int N, class T>
 __device__ void LoadMatrixTransposed(uint32_t (&out)[N], const T* array, int64_t row_begin) {
   static_assert(sizeof(T) == 2 && (N == 1 || N == 2 || N == 4));
@@ -70,7 +71,7 @@ __device__ void LoadMatrixTransposed(uint32_t (&out)[N], const T* array, int64_t
   }
 }
 
-/// Two numbers of a register, the low half first; rounded to nearest even.
+/// Packs two numbers into a register, the first in the low half; rounds to nearest even.
 template <class T>
 __device__ uint32_t PackPair(float low, float high) {
   uint32_t bits;
@@ -99,7 +100,7 @@ __device__ Vec<float, 2> UnpackPair(uint32_t bits) {
   }
   return {pair.x, pair.y};
 }
-/// Two E4M3 numbers, the low byte first, as a pair of T: exact.
+/// Converts two E4M3 numbers, the low byte first, to a pair of T: exact.
 template <class T>
 __device__ uint32_t PairFromFp8(uint16_t two) {
   const __half2_raw raw = __nv_cvt_fp8x2_to_halfraw2(two, __NV_E4M3);
