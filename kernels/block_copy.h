@@ -12,7 +12,7 @@ namespace quire::kernels {
 /// destination may also be a source.
 struct BlockCopyParams {
   const std::byte* from;  // [number of blocks, block_bytes]
-  std::byte* to;          // likewise; may be the same pool
+  std::byte* to;          // [number of blocks, block_bytes]; may be the same pool
   int64_t block_bytes;    // all layers, keys and values; CUDA: a multiple of 16, addresses aligned to 16
   const int32_t* pairs;   // [num_pairs, 2]: source, destination
   int64_t num_pairs;

@@ -23,8 +23,8 @@ constexpr int64_t CausalConvStateBytes(int64_t channels, int64_t taps) {
 struct CausalConvParams {
   NumberType dtype;      // CPU: kF32; CUDA: any IsFloat type
   const void* x;         // [num_tokens, channels]; rows of x and of the gates are x_stride numbers apart
-  const void* in_gate;   // likewise; null: no gate
-  const void* out_gate;  // likewise; null: no gate
+  const void* in_gate;   // [num_tokens, channels]; null: no gate
+  const void* out_gate;  // [num_tokens, channels]; null: no gate
   int64_t x_stride;
   void* out;  // [num_tokens, channels], rows out_stride numbers apart; may be x
   int64_t out_stride;

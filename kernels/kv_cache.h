@@ -37,7 +37,7 @@ struct KvCacheView {
 /// RopeKvWrite does this.
 struct KvWriteParams {
   const float* keys;    // [num_tokens, num_kv_heads, head_dim], rows row_stride floats apart
-  const float* values;  // likewise
+  const float* values;  // [num_tokens, num_kv_heads, head_dim], rows row_stride floats apart
   int64_t row_stride;
   const int64_t* slots;  // [num_tokens], distinct
   int64_t num_tokens;

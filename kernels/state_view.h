@@ -28,7 +28,7 @@ struct StateView {
   const int32_t* context_len;  // [num_sequences], including the new tokens
   int64_t num_sequences;
 
-  // These need arrays that the host can read.
+  // The functions below read the arrays, so these must be in host memory.
   int64_t new_tokens(int64_t sequence) const { return query_start[sequence + 1] - query_start[sequence]; }
   bool pads(int64_t sequence) const { return context_len[sequence] == 0; }
   bool begins(int64_t sequence) const { return context_len[sequence] <= new_tokens(sequence); }

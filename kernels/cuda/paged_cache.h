@@ -12,9 +12,9 @@ namespace quire::kernels {
 /// A block stride may exceed one layer's part, so that a block of all layers can be contiguous.
 struct PagedCache {
   void* keys;                  // of block 0, KV head 0; 16-byte aligned
-  void* values;                // likewise
+  void* values;                // of block 0, KV head 0; 16-byte aligned
   int64_t key_block_stride;    // elements between blocks, a multiple of x
-  int64_t value_block_stride;  // likewise
+  int64_t value_block_stride;  // elements between blocks, a multiple of x
   int32_t num_kv_heads;        // of this rank
   int32_t head_size;           // 64, 80, 96, 128, 256 or 512; DecodeAttention does not support 512
   int32_t block_size;          // tokens per block: 8, 16, 32 or 64

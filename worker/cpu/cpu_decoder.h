@@ -71,8 +71,8 @@ class CpuDecoder final : private DecoderOps {
   void MultiplyShared(const MixtureWeights& weights, float* out);
   /// AddExperts for models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
-  /// The layer scale to apply after the MLP. It is 1 in models with layer inputs, where AddLayerInput applies the
-  /// scale.
+  /// The layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput applies
+  /// the scale.
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   void NormQueriesAndKeys(int64_t layer);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,

@@ -112,7 +112,7 @@ class ModelWeights {
   NormWeights embedding_norm;  // empty: no such norm
   NormWeights final_norm;
   kernels::Weight embedding;  // [vocab, hidden], whole, read in place from the mapped file
-  kernels::Weight positions;  // [positions, hidden], likewise, from position 0 on; no rows: no learned positions
+  kernels::Weight positions;  // [positions, hidden], in the mapped file, from position 0 on; no rows: none
   LayerInputWeights layer_inputs;
   Matrices head;                 // [local vocab, hidden]
   std::vector<float> head_bias;  // [local vocab]; empty: no bias

@@ -143,8 +143,8 @@ class CudaDecoder final : private DecoderOps {
                   float scale);
   /// residual = (residual + norm(the sum over ranks of delta)) * scale.
   void AddNormOfDelta(const void* weight, float scale);
-  /// The layer scale to apply after the MLP. It is 1 in models with layer inputs, where AddLayerInput applies the
-  /// scale.
+  /// The layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput applies
+  /// the scale.
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   /// out = this rank's part of x * weight^T; rank 0 also adds the bias, which may be null.
   void MultiplyOut(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, void* out);

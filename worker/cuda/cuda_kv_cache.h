@@ -34,7 +34,7 @@ class CudaKvCache {
 
   kernels::PagedCache Layer(int64_t layer) const;
 
-  // These queue their work; pairs that depend on each other run in order. `set`: the UploadBuffer's set.
+  // The functions below queue their work. Pairs that depend on each other run in order. `set`: the UploadBuffer's set.
   void SwapOut(const std::vector<BlockCopyPair>& pairs);
   void SwapIn(const std::vector<BlockCopyPair>& pairs);
   void Copy(const std::vector<BlockCopyPair>& pairs, int set);

@@ -27,8 +27,8 @@ bool NeedsHost(const SequenceState& s) {
          (BansTokens(s) && static_cast<int64_t>(s.sampling.banned_until_min.size()) > kMaxListEntries);
 }
 
-/// True if the candidates of all shards may not decide the draw. They do decide greedy rows, top log-probabilities and
-/// top-k up to their number; the shards' total weights decide an unrestricted draw.
+/// True if the candidates of all shards may not decide the draw. Candidates decide greedy rows, top log-probabilities
+/// and top-k up to their number; the shards' total weights decide an unrestricted draw.
 bool MayNeedWholeRow(const SamplingSpec& s) {
   if (s.temperature <= 0) return false;
   if (s.top_k > 0) return s.top_k > kernels::kMaxShardCandidates;

@@ -64,7 +64,7 @@ class Device {
   /// Allocates page-locked host memory.
   DeviceMemory AllocateHost(int64_t bytes, const std::string& purpose);
 
-  // These queue their work. Host memory must be page-locked and unchanged until the copy has run.
+  // The functions below queue their work. Host memory must be page-locked and unchanged until the copy has run.
   void CopyToDevice(void* to, const void* from, int64_t bytes);
   void CopyToHost(void* to, const void* from, int64_t bytes);
   void SetZero(void* to, int64_t bytes);

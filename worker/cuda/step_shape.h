@@ -10,7 +10,7 @@ namespace quire {
 /// the same shape have the same launches.
 struct StepShape {
   int64_t num_rows = 0;     // tokens; padded to a graph's size in steps of decodes alone
-  int64_t num_decodes = 0;  // the first rows, one per decode; padded likewise
+  int64_t num_decodes = 0;  // the first rows, one per decode; padded like num_rows
   int64_t num_chunks = 0;   // sequences of the other rows
   kernels::PrefillPlan chunk_work[kMaxAttentionKinds] = {};  // plan of the chunks' attention, by kind
   int64_t num_draws = 0;                                     // rows that draw; all rows in steps without chunks

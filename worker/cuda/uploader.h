@@ -31,7 +31,7 @@ class Uploader {
   void Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
     UploadPieces(to, rows, {cols}, width);
   }
-  /// The same with the columns of several pieces, one after another.
+  /// Upload with the columns of several pieces, one after another.
   void UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces, int64_t width);
   /// Uploads whole rows in quantised form: `to` is the data of a kernels::QuantizedMatrix of type `type`,
   /// [rows.size(), columns].

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// The sizes and settings of an engine. They are equal on every rank of a group.
+/// The sizes and settings of an engine, equal on every rank of a group.
 struct EngineSizes {
   int block_size = 16;         // tokens per KV block
   int max_step_tokens = 0;     // most tokens of one step

@@ -13,7 +13,7 @@ namespace quire {
 /// Stands in a sequence for a token that a step in flight will draw.
 inline constexpr TokenId kPendingToken = -1;
 
-/// A worker's view of one running sequence. It mirrors the coordinator's.
+/// A worker's view of one running sequence, a mirror of the coordinator's.
 struct SequenceState {
   std::vector<TokenId> tokens;
   int num_prompt_tokens = 0;
@@ -37,7 +37,8 @@ struct BatchMember {
   ScoredRows scores = {};
 };
 
-/// A token that a step in flight will draw. It belongs at `position` of the sequence with number `serial` in `slot`.
+/// A token that a step in flight will draw. The token goes to `position` of the sequence with number `serial` in
+/// `slot`.
 struct PendingDraw {
   SlotId slot;
   uint64_t serial;

@@ -26,7 +26,7 @@ struct WeightSlice {
 /// Computes the slice from the weight's axes and the rank's shard. Rows are counted in the file's tensor, which may
 /// also contain rows of other weights. Rows of heads come in rotation order: dimension i of a head rotates with
 /// dimension i + half of the rotated dimensions. Value heads that keep a state come next to the others of their key
-/// head. Both hold whatever the file's order is.
+/// head. The file's order does not matter.
 WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
 
 /// The transposed matrix, stored in `room`, which must outlive the result. Throws Error for quantised tensors.

@@ -10,11 +10,11 @@
 namespace quire {
 
 /// A heartbeat between this worker and the coordinator, on a thread of its own. The thread sends a beat every 250 ms,
-/// whatever the compute thread does. It ends the process if no beat comes back for 3 s plus an allowance for busy
-/// machines (at most 10 s), because a worker without a coordinator must not hold memory.
+/// whatever the compute thread does. The thread ends the process if no beat comes back for 3 s plus an allowance for
+/// busy machines (at most 10 s), because a worker without a coordinator must not hold memory.
 class Lease {
  public:
-  /// `keys`: the keys of an encrypted transport, or null. They must outlive this object.
+  /// `keys`: the keys of an encrypted transport, which must outlive this object; null: no encryption.
   Lease(std::string ctrl_endpoint, EpochId epoch, Rank rank, const WorkerKeys* keys);
   ~Lease();
   Lease(const Lease&) = delete;

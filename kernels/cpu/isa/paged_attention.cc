@@ -38,7 +38,7 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
           slope + 2 * rows, p.soft_cap};
 }
 
-/// A row's query as bytes. They overwrite the beginning of the row's floats.
+/// A row's query as bytes. The bytes overwrite the beginning of the row's floats.
 struct RoundedQuery {
   const int8_t* bytes;  // [head_dim]
   float step;
@@ -65,7 +65,7 @@ void RoundQuery(float* query, int64_t dim) {
   __builtin_memcpy(query + dim / 4 + 1, &sum, sizeof(sum));
 }
 
-/// A row's weights of a span as bytes. They overwrite the beginning of the row's floats.
+/// A row's weights of a span as bytes. The bytes overwrite the beginning of the row's floats.
 struct RoundedWeights {
   const int8_t* bytes;  // [padded slots], unsigned; 0 for unseen slots
   float step;
@@ -105,7 +105,7 @@ QUIRE_INLINE inline void DotProducts(const Span<T>& span, int64_t vector, const 
   }
 }
 
-/// The same with keys and queries in bytes.
+/// DotProducts with keys and queries in bytes.
 template <int R, int C>
 QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, const float* query, Vec (&acc)[R][C]) {
   RoundedQuery rounded[R];
@@ -247,7 +247,7 @@ void Accumulate(const Span<T>& span, Visible visible, const float* weights, cons
   }
 }
 
-/// The same for one vector of the head dimension, in bytes. Slots that a row does not see have weight 0.
+/// AccumulateVectors in bytes, for one vector of the head dimension. Slots that a row does not see have weight 0.
 template <int R>
 QUIRE_INLINE inline void AccumulateBytes(const Span<Byte>& span, Visible slots, const float* weights,
                                          const float* shrink, int64_t d, float* out) {
@@ -288,7 +288,7 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights,
   for (int r = 0; r < R; ++r) alone(r, {end, visible[r].end});
 }
 
-/// The same in bytes, in one pass.
+/// AccumulateSeen in bytes, where one pass suffices because unseen slots have weight 0 and bytes are finite.
 template <int R, class T>
 requires kInBytes<T>
 void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights, float* shrink, float* out) {
@@ -327,8 +327,8 @@ struct Place {
 /// Processes the span whose first slot has position `start` for the place's rows.
 template <class T>
 void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Rows& rows) {
-  // Query i sees slots [i - to_window, i + to_end) of the span. It sees none if it precedes the span, or if its window
-  // begins after the span.
+  // Query i sees slots [i - to_window, i + to_end) of the span. A query before the span sees none, nor does one whose
+  // window begins after the span.
   const int64_t to_end = place.first_position + 1 - start, to_window = place.window - to_end;
   const int64_t begin = Most(1 - to_end, 0), end = Least(place.num_queries, span.slots + to_window);
   Visible visible[kRowTile];

@@ -5,7 +5,7 @@
 // Access to a block (32 columns) of a panel of quantised weights.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The same block in one or several panels.
+/// The blocks of the same 32 columns in one or several panels.
 struct PanelBlocks {
   static constexpr bool kUnpacked = false;
 
@@ -15,7 +15,7 @@ struct PanelBlocks {
   const std::byte* OfVector(int v) const { return data + v / kVecs * stride; }
 };
 
-/// The same blocks with their weights also unpacked for products: cells [step][vector].
+/// Blocks whose weights are also unpacked for products: cells [step][vector].
 struct UnpackedBlocks : PanelBlocks {
   static constexpr bool kUnpacked = true;
 

@@ -14,7 +14,7 @@ namespace {
 /// Numbers of a panel per tile. Their sums (each a vector of rows), the rows and one number fit the register file (16,
 /// or 32 with AVX-512).
 constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
-/// The same for bytes. Without byte instructions, each vector of bytes is split into two.
+/// Numbers of a panel per tile for products of bytes. Without byte instructions, a vector of bytes is split into two.
 constexpr int kTileBytes = kByteProducts == ByteProducts::kAll ? kTileNumbers : kLanes == 16 ? 6 : 4;
 constexpr int64_t kManyRows = 16;            // from this many rows on, widening pays
 static_assert(kManyRows <= kAttentionTile);  // fewer rows fit the scratch of small items
@@ -62,7 +62,7 @@ void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, c
   }
 }
 
-/// The same with bytes, times the scales of queries and keys.
+/// Scores with bytes: multiplies by the scales of queries and keys, too.
 template <int V>
 void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, const BytePanels& panels) {
   for (int64_t slot = slots.begin; slot < slots.end; slot += kTileBytes) {
@@ -169,7 +169,7 @@ void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const
   }
 }
 
-/// The same with bytes. Unseen slots have weight 0.
+/// Accumulate with bytes. Unseen slots have weight 0.
 template <int V>
 void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const BytePanels& panels,
                 const Vec (&shrink)[V]) {

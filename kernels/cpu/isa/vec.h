@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/isa/vec_types.h"
-#include QUIRE_INTRINSICS  // what a single instruction does and vector extensions cannot say, for this instruction set
+#include QUIRE_INTRINSICS  // this instruction set's operations that vector extensions lack
 
 namespace quire::kernels::QUIRE_ISA {
 

@@ -13,7 +13,7 @@ namespace quire::kernels {
 inline constexpr int32_t kDecodeRows = 16;
 /// Contexts are split at multiples of this many tokens.
 inline constexpr int32_t kDecodeUnit = 64;
-/// The shortest part of a split context, in units. It keeps the overhead of a part small.
+/// The shortest part of a split context, in units. Shorter parts would have too much overhead.
 inline constexpr int32_t kDecodeMinUnits = 4;
 
 /// A range of one sequence's context for one head tile.

@@ -82,7 +82,8 @@ struct QuantizedPiece {
       // subnormals.
       return FromBits((bits & 8) << 28 | (bits & 7) << 22) * 0x1p126f * scale;
     } else if constexpr (kFp8) {
-      // Likewise E4M3 is 2^120 times too small. Its NaN would become 480, but no weight is NaN.
+      // With E4M3's bits in a float's fields, the value is 2^120 times too small. E4M3's NaN would become 480, but no
+      // weight is NaN.
       return FromBits((bits & 0x80) << 24 | (bits & 0x7f) << 20) * 0x1p120f * scale;
     } else if constexpr (kBytes) {
       return Number(bits & 0xff, 128) * scale;

@@ -20,8 +20,8 @@ __device__ inline SequenceRows RowsOf(const StateView& state, int64_t sequence) 
   return {begin, end, length <= end - begin, length > 0};
 }
 
-/// The place of a number of a sequence's state, as an index of fp32 numbers from block 0 of the pool. It only moves
-/// forward, so that each block is looked up once and no division is needed.
+/// The place of a number of a sequence's state, as an index of fp32 numbers from block 0 of the pool. The cursor only
+/// moves forward, so that each block is looked up once and no division is needed.
 class StateCursor {
  public:
   /// Starts at byte `at` of the op's part.

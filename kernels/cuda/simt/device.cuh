@@ -36,7 +36,7 @@ template <class T>
 __device__ T ShuffleXor(T value, int lane_mask, uint32_t mask = kFullWarp) {
   return __shfl_xor_sync(mask, value, lane_mask);
 }
-/// Lanes past the end keep their own value.
+/// Returns the value of lane + delta. Lanes past the end keep their own value.
 template <class T>
 __device__ T ShuffleDown(T value, int delta, uint32_t mask = kFullWarp) {
   return __shfl_down_sync(mask, value, static_cast<unsigned>(delta));
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(Kernel::kThreads) Enter(const __grid_constant_
 
 /// Programmatic dependent launch (from sm_90 on; on older devices kernels never overlap and these do nothing). A
 /// kernel with `static constexpr bool kOverlapsPrevious = true` may start while its predecessor in the stream still
-/// runs. It must call WaitForPrerequisites before it touches memory that an earlier kernel writes or reads.
+/// runs. Such a kernel must call WaitForPrerequisites before it touches memory that an earlier kernel writes or reads.
 /// TriggerDependents allows the successor to start; this kernel's writes are complete only at the successor's
 /// WaitForPrerequisites.
 __device__ inline void WaitForPrerequisites() {

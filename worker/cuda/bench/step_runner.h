@@ -29,7 +29,7 @@ class StepRunner {
   }
   /// Seconds per step over `steps` steps; each step begins before the previous one has ended.
   double Overlapped(int steps);
-  /// The same, but each step begins after the previous one has ended.
+  /// Seconds per step over `steps` steps; each step begins after the previous one has ended.
   double OneByOne(int steps);
 
  private:

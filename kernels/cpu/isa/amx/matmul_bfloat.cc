@@ -99,7 +99,7 @@ void MultiplyTiles(const Terms& x, int64_t row, const TileRows& rows, const std:
 /// The rows and columns that one call multiplies.
 struct Part {
   const PanelProduct& product;
-  const Terms& x;     // of rows m0 on
+  const Terms& x;     // the terms of rows m0 on
   int64_t m0, m1;     // rows of x
   int64_t k0, steps;  // first column, number of steps
   TileRows& shaped;   // rows for which the registers are shaped

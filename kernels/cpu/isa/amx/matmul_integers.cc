@@ -170,7 +170,7 @@ template <NumberType Type, class T>
 struct Part {
   const PanelProduct& product;
   const IntegerRows<T>& x;
-  const RowBytes<T>& bytes;  // of rows m0 on
+  const RowBytes<T>& bytes;  // bytes of rows m0 on
   int64_t m0, m1;            // rows of x
   int64_t b0, count;         // first block, number of blocks
   std::byte* room;
