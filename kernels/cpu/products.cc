@@ -26,7 +26,7 @@ struct Rows {
   int64_t stride, m, cols;
 };
 
-/// Memory for the integer form of such rows.
+/// Memory for the integer form of a product's rows.
 template <class T>
 class IntegerBuffer {
  public:

@@ -36,7 +36,7 @@ struct MixtureWeights {
   std::vector<float> in_bias, down_bias;                     // [local experts, rows of in], [local experts, hidden]
   Matrices in;                      // for each local expert gate (if any) and up: [local expert mlp, hidden]
   Matrices down;                    // for each local expert [hidden, local expert mlp]
-  Matrices shared_in, shared_down;  // the same of the shared expert
+  Matrices shared_in, shared_down;  // first and last products of the shared expert
 };
 
 /// One rank's weights of a layer that keeps a recurrent state.

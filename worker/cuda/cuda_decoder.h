@@ -49,7 +49,8 @@ class CudaDecoder final : private DecoderOps {
   /// (StepShape::keeps_rows). Overwrites logits().
   void LogitsOfRows(int64_t row, int64_t count);
 
-  /// The normed last activations of such a step from `row` on: device memory, [rows, hidden] of the model's type.
+  /// The normed last activations of a step that keeps its rows, from `row` on. Device memory, [rows, hidden] of the
+  /// model's type.
   const std::byte* NormedRows(int64_t row) const;
 
   /// Measures once how to compute steps of `num_rows` rows fastest. Overwrites activations. Must not run while a graph
@@ -123,8 +124,8 @@ class CudaDecoder final : private DecoderOps {
   void ScanStates(int64_t layer);
   /// Norms the value heads of each key head together, even if several ranks hold parts of them.
   void NormGroups(int64_t layer);
-  /// Compute the experts' outputs for experts_in_: of the chosen experts into CudaExpertActivations::out, of the
-  /// shared expert into `shared`.
+  /// MultiplyExperts computes the chosen experts' outputs for experts_in_ (CudaExpertActivations::out), MultiplyShared
+  /// the shared expert's (`shared`).
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
   /// out = the weighted sum of the chosen experts' outputs plus `shared` (may be null).

@@ -30,7 +30,7 @@ struct CudaEngineSizes {
   AttentionBackend attention;   // the backend of decodes
   int64_t attention_workspace;  // number of floats
   int64_t state_bytes;          // bytes of this rank's part of a sequence's state; 0: no state
-  int64_t state_blocks;         // blocks of that part
+  int64_t state_blocks;         // blocks of this rank's part of a state
   StepBuilderSizes builder;
 };
 

@@ -23,10 +23,10 @@ struct CudaMixerWeights {
 /// Numbers in a mixer's input row, rounded up so that rows are multiples of 16 bytes.
 inline int64_t CudaMixerWidth(const MixerShape& shape) { return (shape.in_width + 7) / 8 * 8; }
 
-/// Assigns memory to the weights of such a layer.
+/// Assigns memory to the weights of a layer that keeps a recurrent state.
 CudaMixerWeights PlaceMixer(const ModelSpec& spec, const RankShard& shard, NumberType dtype, Pieces& pieces);
 
-/// Uploads the weights of such a layer.
+/// Uploads the weights of a layer that keeps a recurrent state.
 void LoadMixer(const ModelFiles& files, const RankShard& shard, int64_t layer, const CudaMixerWeights& to,
                Uploader& uploader);
 

@@ -170,7 +170,7 @@ class Loader {
     return sources;
   }
 
-  /// Padding rows are zeros.
+  /// The rows of the MLP's first weight. Padding rows are zeros.
   std::vector<RowSource> MlpInRows(int64_t layer) {
     const int64_t width = CudaWeights::MlpWidth(shard_, layer);
     std::vector<RowSource> up = Rows(Role::kUp, layer);

@@ -26,8 +26,8 @@ struct LayerShard {
 /// One rank's part of the model in a tensor-parallel group.
 struct RankShard {
   Range heads;                 // query heads, the same in every layer (Axis::kQueries)
-  Range experts;               // experts on this rank: all experts of a mixture, or
-  bool whole_experts = false;  // with expert parallelism this rank's alone, possibly none
+  Range experts;               // experts of a mixture on this rank; possibly none
+  bool whole_experts = false;  // true with expert parallelism: no other rank has them
   Range expert_mlp;            // Axis::kExpertMlp; the same columns of each expert
   Range shared_mlp;            // Axis::kSharedMlp
   Range channels;              // of short convolutions (Axis::kChannels)
@@ -39,8 +39,8 @@ struct RankShard {
   const LayerShard& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
 };
 
-/// The number of KV heads that this rank counts in a sum over ranks in which each head counts once: its last so many
-/// local ones. A head held by several ranks is counted by the rank with the head's first query head.
+/// The number of local KV heads that this rank counts in sums over ranks, where each head must count once: the last
+/// ones of the rank. A head held by several ranks is counted by the rank with the head's first query head.
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Numbers in a row of the layer's first product on a rank: its query heads (twice with an attention gate) and, where

@@ -1,4 +1,4 @@
-// A build with CUDA and NCCL.
+// The backends of a build with CUDA and NCCL.
 #include <algorithm>
 
 #include "comm/base/error.h"

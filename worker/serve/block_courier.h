@@ -70,7 +70,7 @@ class BlockCourier {
   std::map<std::string, BlockReceiver> receivers_;  // by endpoint; "" for TCP; used only by the courier's thread
   BlockSender sender_;
   int order_fd_, report_fd_;  // eventfds
-  std::mutex mutex_;          // guards the next two
+  std::mutex mutex_;          // guards the next two members
   std::vector<Order> orders_;
   std::vector<BlocksReport> reports_;
   std::atomic<bool> stopping_{false};

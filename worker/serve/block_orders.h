@@ -10,8 +10,8 @@ namespace quire {
 /// True for frame kinds with which the coordinator orders transfers of KV blocks between groups.
 bool IsBlockOrder(FrameKind kind);
 
-/// Executes one such order: takes blocks from other workers, gives blocks to them, or stops a transfer. Steps before
-/// and after are unaffected. The executor must be idle.
+/// Executes one order: takes blocks from other workers, gives blocks to them, or stops a transfer. Steps before and
+/// after are unaffected. The executor must be idle.
 void FollowBlockOrder(const Frame& frame, StepExecutor& executor, BlockCuts& cuts, BlockCourier& courier);
 
 }  // namespace quire

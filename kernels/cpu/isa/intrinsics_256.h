@@ -12,7 +12,7 @@ inline Vec MulAdd(Vec a, Vec b, Vec c) {
       _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
 }
 
-// gcc 12 compiles the vector-extension form of each of these to several instructions.
+// gcc 12 would compile the functions below to several instructions each if they used vector extensions.
 
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm256_cvtepu16_epi32(reinterpret_cast<__m128i>(v)));

@@ -12,7 +12,7 @@ inline Vec MulAdd(Vec a, Vec b, Vec c) {
       _mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
 }
 
-// gcc 12 compiles the vector-extension form of each of these to several instructions.
+// gcc 12 would compile the functions below to several instructions each if they used vector extensions.
 
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(v)));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kRowTile = 4;  // query rows that share one pass over a span
 constexpr int kFewRows = 8;  // up to this many rows compute too briefly to hide the fetch of the next span
-constexpr int kColumns = 2;  // vectors that such a pass computes per row at a time
+constexpr int kColumns = 2;  // vectors that a pass over a span computes per row at a time
 
 /// The rows of one item, ordered by query, then query head of the KV head's group. Each row has its running softmax:
 /// out = sum(p * v) and sum = sum(p), both relative to max.

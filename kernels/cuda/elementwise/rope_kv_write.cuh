@@ -19,7 +19,7 @@ struct RopeKvWriteKernel {
     simt::Global<C> keys, values;
     int64_t key_base, value_base;  // start of the block
     int head_size, block_size, offset;
-    float to_key, to_value;  // 1 / scale
+    float to_key, to_value;  // reciprocal scales of an FP8 cache
 
     __device__ void WriteKey(int head, int d, float key) const {
       const int64_t at = (int64_t{head} * (head_size / kX) + d / kX) * block_size + offset;

@@ -53,7 +53,7 @@ struct CountTable {
 struct KeepTokensParams {
   const DeviceSampling* rows;  // [num_rows]
   const DrawnToken* drawn;     // [num_rows]
-  const ShardDraw* draws;      // [num_rows]; null: every row is done
+  const ShardDraw* draws;      // [num_rows]; null: every row's draw is complete
   const int32_t* slot;         // [num_rows]
   int64_t num_rows;
   int32_t* last_token;  // [max_running]

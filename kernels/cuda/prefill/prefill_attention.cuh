@@ -54,7 +54,7 @@ struct PrefillAttentionKernel
         AddValues(loader.Values(tile), part * kKeys, scores, rows);
       }
     }
-    if (first_tile >= end_tile) simt::WaitForCopies<0>();  // a part of which the rows see nothing
+    if (first_tile >= end_tile) simt::WaitForCopies<0>();  // the rows see nothing of this part
     Base::StoreRows(p, work, queries, rows);
   }
 

@@ -61,7 +61,7 @@ struct PrefillGroupsKernel : PrefillRows<T, kHeadSize, 128, 8, 128, 64> {
       Base::TurnIntoWeights(p, work, tile * kTokens, rows, scores);
       AddValues(loader.Values(tile), scores, rows);
     }
-    if (first_tile >= end_tile) simt::WaitForCopies<0>();  // a part of which the rows see nothing
+    if (first_tile >= end_tile) simt::WaitForCopies<0>();  // the rows see nothing of this part
     Base::StoreRows(p, work, queries, rows);
   }
 

@@ -135,7 +135,7 @@ struct PrefillRows {
         max = simt::Max(max, simt::ShuffleXor(max, 1));
         max = simt::Max(max, simt::ShuffleXor(max, 2));
         const float top = max == -INFINITY ? 0.0f : max;                         // a row may have seen nothing yet
-        rescale[s][half] = simt::Exp2((rows.max[s][half] - top) * rows.factor);  // exactly 1 if it is unchanged
+        rescale[s][half] = simt::Exp2((rows.max[s][half] - top) * rows.factor);  // exactly 1 if the maximum stays
         changes = changes || rescale[s][half] != 1.0f;
         rows.max[s][half] = max;
         float sum = rows.sum[s][half] * rescale[s][half];

@@ -25,7 +25,7 @@ struct SamplingWorkspace {
 };
 struct RowState {
   float max;           // -infinity: an empty row
-  int32_t best;        // first token with that logit
+  int32_t best;        // the first token with the logit `max`
   uint32_t floor_key;  // the list has all tokens from this key on
   uint32_t min_key;    // lowest key that min-p leaves; from the shard's own maximum, thus no higher
 };

@@ -21,7 +21,7 @@ struct Output {
   int64_t bytes = 0;
   int64_t row = 0;                   // > 0: rows of that many bf16 numbers, comparable between variants
   std::string judge_name = {};       // name of an untimed reference method, if any
-  std::function<void()> judge = {};  // queues that method, on the last set of buffers
+  std::function<void()> judge = {};  // queues the reference method, on the last set of buffers
 };
 
 /// The work of a case. Bytes and operations follow printed formulas, not what a variant happens to move.
