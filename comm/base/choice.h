@@ -10,14 +10,15 @@
 
 namespace quire {
 
-/// One value of an enumeration and the word that files, flags and messages have for it.
+/// Pairs one value of an enumeration with its spelling in files, flags and messages.
 template <class E>
 struct Choice {
   E value;
   std::string_view word;
 };
 
-/// An enumeration with words: ChoicesOf(E) lists all of its values, in the order in which people are told them.
+/// An enumeration whose values have spellings. ChoicesOf(E) lists all values in the order in which help texts name
+/// them.
 template <class E>
 concept ChosenByWord = requires(E e) {
   { ChoicesOf(e)[0] } -> std::convertible_to<Choice<E>>;
@@ -31,7 +32,7 @@ std::string_view NameOf(E value) {
   return found->word;
 }
 
-/// Nothing: there is no such word.
+/// Returns the value that `word` spells, or nullopt when no value has that spelling.
 template <ChosenByWord E>
 std::optional<E> Named(std::string_view word) {
   static constexpr auto kChoices = ChoicesOf(E{});
@@ -39,7 +40,7 @@ std::optional<E> Named(std::string_view word) {
   return found == kChoices.end() ? std::nullopt : std::optional(found->value);
 }
 
-/// All words, for error messages.
+/// Returns all spellings, for error messages.
 template <ChosenByWord E>
 std::vector<std::string_view> NamesOf() {
   std::vector<std::string_view> names;

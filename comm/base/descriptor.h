@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// A file descriptor that is closed when its owner goes.
+/// Owns a file descriptor and closes the descriptor when destroyed.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -22,7 +22,7 @@ class Descriptor {
 
   int get() const { return fd_; }
   bool open() const { return fd_ >= 0; }
-  /// The caller closes it from now on.
+  /// Returns the file descriptor without closing it. The caller closes it from now on.
   int Release() { return std::exchange(fd_, -1); }
 
  private:

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Something outside the program is wrong: a file, a flag, a peer, the operating system.
-/// The message names the place and the remedy; main() prints it and exits.
+/// Reports a fault outside the program: in a file, a flag, a peer or the operating system. The message names the place
+/// and the remedy; main() prints the message and exits.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -52,7 +52,8 @@ auto ReadAsSettings(Read read) {
 
 }  // namespace quire
 
-// A broken invariant is a bug: stop loudly. The message after the condition is a fmt format with its values.
+// Aborts with a message when `condition` is false: a broken invariant is a bug. The arguments after the condition are a
+// fmt format and its values.
 #define QUIRE_CHECK(condition, ...)                                                           \
   do {                                                                                        \
     if (!(condition)) {                                                                       \

@@ -7,16 +7,18 @@
 
 namespace quire {
 
-// JSON whose integers keep their value, however large. One that neither int64_t nor uint64_t holds stands in the tree
-// as a binary value, whose bytes are the number's digits with their sign; a text of JSON has no other binary values.
+// JSON whose integers keep their value, however large. The tree stores an integer that fits neither int64_t nor
+// uint64_t as a binary value; the binary value's bytes are the integer's sign and digits. JSON text yields no other
+// binary values.
 
-/// Of a text that ParseJson takes; members keep their order.
+/// Parses a text that ParseJson has accepted. Members keep their order.
 OrderedJson ParseExactJson(std::string_view text);
 
-/// Compact text, in which such integers are written as numbers. Bytes that are not UTF-8 become U+FFFD.
+/// Returns compact text. Integers stored as binary values are written as numbers; bytes that are not UTF-8 become
+/// U+FFFD.
 std::string DumpExactJson(const OrderedJson& json);
 
-/// The digits of such an integer; empty: the value is another one.
+/// Returns the sign and digits of an integer that is stored as a binary value, or "" for every other value.
 std::string LongInteger(const OrderedJson& json);
 
 }  // namespace quire

@@ -6,12 +6,12 @@
 
 namespace quire {
 
-/// Whoever floods a port or a pool, be it only to be refused, must not take the workers' processors from others'
-/// tokens: the calling thread has a third of their weight from now on, where all want one.
+/// Lowers the calling thread's scheduling weight to about a third (nice + 5) for the rest of its life. A client that
+/// floods a port or a pool, even with requests that are refused, must not take processor time from the workers.
 inline void GiveWayToWorkers() {
   constexpr int kNicer = 5;
   errno = 0;
-  const int nice = ::getpriority(PRIO_PROCESS, 0);  // of the calling thread
+  const int nice = ::getpriority(PRIO_PROCESS, 0);  // for PRIO_PROCESS, 0 means the calling thread
   if (errno == 0) (void)::setpriority(PRIO_PROCESS, 0, nice + kNicer);
 }
 

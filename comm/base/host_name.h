@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// What this host calls itself.
+/// Returns this host's name as gethostname() reports it.
 inline std::string OwnHostName() {
   char name[256] = {};
   ::gethostname(name, sizeof(name) - 1);

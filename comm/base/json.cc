@@ -11,7 +11,7 @@ namespace {
 
 using DomParser = nlohmann::detail::json_sax_dom_parser<Json>;
 
-/// Builds the document and enforces the limits before anything is stored.
+/// Builds the document and checks each limit before a value is stored.
 class StrictParser : public nlohmann::json_sax<Json> {
  public:
   StrictParser(Json& root, const JsonLimits& limits) : dom_(root, false), limits_(limits) {}
@@ -52,14 +52,14 @@ class StrictParser : public nlohmann::json_sax<Json> {
   const std::string& reason() const { return reason_; }
 
  private:
-  /// The library's text without its bracketed error code and position.
+  /// Returns the library's error text without its error code in brackets and its position.
   static std::string Reason(std::string_view what) {
     const size_t colon =
         what.find(": ", what.find("parse error") == std::string_view::npos ? 0 : what.find("parse error"));
     return std::string(colon == std::string_view::npos ? what : what.substr(colon + 2));
   }
   bool Refuse(std::string reason) {
-    constexpr size_t kMaxReason = 200;  // the library quotes whole tokens
+    constexpr size_t kMaxReason = 200;  // the library quotes whole tokens, which may be long
     if (reason.size() > kMaxReason) reason = reason.substr(0, kMaxReason) + "...";
     reason_ = std::move(reason);
     return false;
@@ -75,21 +75,21 @@ class StrictParser : public nlohmann::json_sax<Json> {
   DomParser dom_;
   JsonLimits limits_;
   size_t depth_ = 0, nodes_ = 0;
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  std::vector<std::set<std::string>> keys_;  // keys of each object that is still open
   std::string reason_;
 };
 
 }  // namespace
 
 Json ParseJson(std::string_view text, std::string_view what, const JsonLimits& limits) {
-  // The library skips a byte order mark and takes a NUL for the end of the text.
+  // The library would skip a byte order mark, and would take a NUL for the end of the text.
   if (text.starts_with("\xef\xbb\xbf") || text.find('\0') != std::string_view::npos) {
     Fail("{}: a byte order mark or NUL byte is not JSON", what);
   }
   Json root;
   StrictParser parser(root, limits);
   if (!Json::sax_parse(text, &parser)) {
-    // The library quotes the offending bytes, which need not be UTF-8.
+    // The library quotes the offending bytes, which may be invalid UTF-8.
     Fail("{}: {}", what, Json::parse(DumpJson(parser.reason())).get<std::string>());
   }
   return root;

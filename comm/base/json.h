@@ -11,15 +11,15 @@ namespace quire {
 
 struct JsonLimits {
   size_t max_depth = 32;
-  size_t max_nodes = 20000;       // values and keys
-  size_t max_members = SIZE_MAX;  // of one object
+  size_t max_nodes = 20000;       // values and keys together
+  size_t max_members = SIZE_MAX;  // members of one object
 };
 
-/// Parses strictly: valid UTF-8, no duplicate keys, nothing after the value, numbers within double's range, nesting
-/// and size within limits. Throws Error that begins with `what` and gives the place.
+/// Parses JSON strictly: valid UTF-8, no duplicate keys, nothing after the value, numbers within double's range,
+/// nesting and size within `limits`. Throws Error; its text begins with `what` and gives the place.
 Json ParseJson(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 
-/// Compact text; bytes that are not UTF-8 become U+FFFD, so this never throws.
+/// Returns compact text. Bytes that are not UTF-8 become U+FFFD, so DumpJson never throws for them.
 std::string DumpJson(const Json& json);
 
 }  // namespace quire

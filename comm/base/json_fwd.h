@@ -4,11 +4,11 @@
 
 namespace quire {
 
-// For headers that only name the types in declarations: reading the whole library costs a second for each source that
-// does.
+// Forward declarations for headers that only name the JSON types. Including the whole library costs about a second of
+// compile time for each source file.
 
 using Json = nlohmann::json;
-/// The same with members in the order that they were written in; finding one takes time in proportion to their number.
+/// Like Json, but members keep the order of the text. Looking up a member takes time linear in the number of members.
 using OrderedJson = nlohmann::ordered_json;
 
 }  // namespace quire

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// The least serious lines that are logged.
+/// The least serious level that is logged.
 enum class LogLevel { kTrace, kDebug, kInfo, kWarn, kError };
 constexpr auto ChoicesOf(LogLevel) {
   return std::to_array<Choice<LogLevel>>({{LogLevel::kTrace, "trace"},

@@ -5,20 +5,20 @@
 
 namespace quire {
 
-/// How numbers are stored: those of a tensor in a file, of a packed weight, of activations, of the KV cache, of what
-/// ranks sum up. The only enum of its kind. Who takes some of these types alone says which, and checks it.
+/// How a number is stored: in a tensor of a file, in a packed weight, in activations, in the KV cache, or in the parts
+/// that ranks sum up. This enum is the only one of its kind. Code that supports only some types states and checks them.
 ///
-/// The q* types hold blocks along a row. Of 32 numbers:
+/// The q* types store blocks of numbers along a row. A block of 32 numbers holds:
 ///   q8_0: fp16 d, 32 int8 q                   value = d * q
 ///   q4_0: fp16 d, nibbles                     value = d * (q - 8)
 ///   q4_1: fp16 d, fp16 m, nibbles             value = d * q + m
-/// Byte i of 16 bytes of nibbles holds number i in its low half and number i + 16 in its high half (GGUF's layout).
-/// Those that only GGUF files have, in blocks of 32 or 256 numbers, are described in kernels/cpu/file_quants.cc.
-/// MXFP4 has blocks of 32 numbers, too: E2M1 in four bits, of 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, times
-/// 2^(e - 127), e a byte:
-///   mxfp4: e, nibbles as above                GGUF's
-///   mxfp4_pairs: nibbles of neighbours, the   safetensors'; the bytes e lie elsewhere
-///         even one low
+/// Byte i of the 16 bytes of nibbles holds number i in its low half and number i + 16 in its high half (GGUF's layout).
+/// kernels/cpu/file_quants.cc describes the types that only GGUF files have, in blocks of 32 or 256 numbers. MXFP4 has
+/// blocks of 32 numbers, too. A number is E2M1 in four bits (0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives) times 2^(e
+/// - 127); e is one byte for each block:
+///   mxfp4: e, nibbles as above                GGUF's layout
+///   mxfp4_pairs: nibbles of neighbours, the   safetensors' layout; the bytes e are in another tensor
+///         even number in the low half
 enum class NumberType : uint8_t {
   kF32,
   kF16,
@@ -37,24 +37,25 @@ enum class NumberType : uint8_t {
   kIQ4_XS,
   kMxFp4,
   kMxFp4Pairs,
-  kU8,    // parts of other tensors (comm/model/formats/mxfp4.h)
-  kInt8,  // integers whose scale lies elsewhere
+  kU8,    // integers that are part of another tensor (comm/model/formats/mxfp4.h)
+  kInt8,  // integers whose scale is stored in another tensor
   kFp8E4M3,
-  kInt4,   // likewise; where in a file's words they are, comm/model/formats/scaled_matrix.h says
-  kInt32,  // parts of other tensors, as kInt64
+  kInt4,   // as kInt8; comm/model/formats/scaled_matrix.h says where they are in a file's words
+  kInt32,  // integers that are part of another tensor; kInt64, too
   kInt64,
-  kFp8Groups,  // on GPUs: E4M3 with a factor for 128 columns of a row, where kFp8E4M3 has one for a row
+  kFp8Groups,  // GPUs only: E4M3 with a scale for 128 columns of a row; kFp8E4M3 has one for each row
 };
 
-/// Of a type: what files and errors call it, and the numbers and bytes of a block (1 number for types without blocks).
+/// Describes a type: its name in files and errors, and the numbers and bytes of one block (1 number where a type has no
+/// blocks).
 struct NumberLayout {
   const char* name;
   int64_t block_numbers;
   int64_t block_bytes;
 };
 
-/// By NumberType. A table, because translation units for different instruction sets share it: they may share data, but
-/// no inline functions.
+/// Indexed by NumberType. This is a table, not a function, because translation units for different instruction sets
+/// share it: they may share data, but no inline functions.
 inline constexpr NumberLayout kNumberLayouts[] = {
     {"F32", 1, 4},
     {"F16", 1, 2},
@@ -85,10 +86,10 @@ static_assert(sizeof(kNumberLayouts) / sizeof(NumberLayout) == static_cast<size_
 
 constexpr const NumberLayout& LayoutOf(NumberType type) { return kNumberLayouts[static_cast<size_t>(type)]; }
 
-/// Bytes of one number of a type without blocks.
+/// Bytes of one number. Only for types whose blocks hold one number.
 constexpr int64_t ByteSize(NumberType type) { return LayoutOf(type).block_bytes; }
 
-/// The types that GPUs compute in: of activations and weights there, and of sums over GPUs.
+/// True for the types that GPUs compute in: activations and weights on GPUs, and sums over GPUs.
 constexpr bool IsFloat(NumberType type) {
   return type == NumberType::kF32 || type == NumberType::kF16 || type == NumberType::kBF16;
 }

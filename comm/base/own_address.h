@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// The address of this host from which "tcp://HOST:PORT" is reached, as numbers; of IPv6 in brackets, as endpoints have
-/// it. Nothing is sent. Throws Error where there is no way there.
+/// Returns the numeric address of this host from which "tcp://HOST:PORT" is reached. An IPv6 address is in brackets, as
+/// endpoints need it. Sends nothing. Throws Error when there is no route to the host.
 std::string OwnAddressTowards(const std::string& endpoint);
 
 }  // namespace quire

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// The whole text as a number as people write it: nothing around it, and no leading zero.
+/// Parses the whole text as a number; nullopt when anything surrounds the number or when it has a leading zero.
 template <class T>
 std::optional<T> ParseNumber(const std::string& text) {
   T value{};

@@ -8,14 +8,14 @@
 
 namespace quire {
 
-/// Control characters as \n, \t, \r or \x1b, and everything else as it is: what comes from outside cannot begin a line
-/// of its own or speak to the terminal.
+/// Escapes control characters as \n, \t, \r, \x1b or \u0080 and keeps everything else. Text from outside can then
+/// neither begin a log line of its own nor control the terminal.
 inline std::string WithoutControls(std::string_view text) {
   std::string plain;
   plain.reserve(text.size());
   for (size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F are control characters, too: 0xC2 and one byte of that range.
+    // U+0080 to U+009F are control characters, too. UTF-8 writes them as 0xC2 and one byte of 0x80 to 0x9f.
     const bool c1 = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
     if (c == '\n')
       plain += "\\n";
@@ -33,7 +33,7 @@ inline std::string WithoutControls(std::string_view text) {
   return plain;
 }
 
-/// The same of a text of several lines: ends of lines and tabs stay.
+/// As WithoutControls, for a text of several lines: line ends and tabs stay.
 inline std::string LinesWithoutControls(std::string_view text) {
   std::string shown;
   for (size_t at = 0; at < text.size();) {

@@ -18,7 +18,7 @@ void HardenProcess() {
 
 void ForbidCoreDumps() {
   const rlimit none{0, 0};
-  // A core_pattern that is a pipe does not look at the limit, but it does at this flag.
+  // When core_pattern is a pipe, the kernel ignores RLIMIT_CORE but obeys PR_SET_DUMPABLE.
   if (::setrlimit(RLIMIT_CORE, &none) != 0 || ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
     Fail("cannot forbid core dumps: {}", std::strerror(errno));
 }

@@ -17,7 +17,7 @@ RegularFile RegularFile::Open(const std::string& path, Links links) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | no_links);
   if (fd < 0) {
     if (errno == ELOOP && no_links != 0) Fail("{} is a symbolic link: name the file itself", path);
-    if (errno == ENXIO) Fail("{} is not a regular file", path);  // a socket
+    if (errno == ENXIO) Fail("{} is not a regular file", path);  // open() of a socket fails with ENXIO
     Fail("cannot read {}: {}", path, std::strerror(errno));
   }
   struct stat info {};

@@ -8,13 +8,14 @@
 
 namespace quire {
 
-/// A regular file, open for reading. The one way in which files that others may have put there are opened: nothing
-/// waits (a pipe in a file's place is refused at once), no terminal is taken, and what is checked is what was opened.
+/// A regular file, open for reading. All code opens files that others may have placed through this class. Opening never
+/// waits (a pipe is refused at once) and never takes a controlling terminal. The checks apply to the opened file, not
+/// to its path.
 class RegularFile {
  public:
-  enum class Links { kFollowed, kRefused };  // when the path's last part is a symbolic link
+  enum class Links { kFollowed, kRefused };  // symbolic link as the last part of the path
 
-  /// Throws Error with the path: it is missing, may not be read, or is no regular file.
+  /// Throws Error with the path when the file is missing, is not readable, or is not a regular file.
   static RegularFile Open(const std::string& path, Links links);
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept;
@@ -22,16 +23,18 @@ class RegularFile {
 
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
-  /// As of when it was opened.
+  /// The file's status at the time of opening.
   const struct stat& info() const { return info_; }
   size_t size() const { return static_cast<size_t>(info_.st_size); }
 
-  /// The path of what was opened, without links. Throws Error where the system does not tell (no /proc).
+  /// Returns the path of the opened file with all links resolved. Throws Error when the system does not tell it (no
+  /// /proc).
   std::string RealPath() const;
 
-  /// Reads on into `bytes`; less than all of them only at the file's end, 0 there. Throws Error when it cannot.
+  /// Reads the next bytes of the file and returns their count. The count is less than `bytes.size()` only at the file's
+  /// end. Throws Error when reading fails.
   size_t Read(std::span<char> bytes) const;
-  /// The rest of the file; throws Error when it is empty or larger than max_bytes.
+  /// Returns the rest of the file. Throws Error when the rest is empty or the file is larger than max_bytes.
   std::string ReadAll(size_t max_bytes) const;
 
  private:

@@ -5,24 +5,24 @@
 
 namespace quire {
 
-/// The largest delay of the last five to ten seconds: what tells a busy machine from a dead process, because a machine
-/// that woke threads late a moment ago will do so again. Belongs to one thread.
+/// Tracks the largest scheduling delay of the last five to ten seconds. The delay tells a busy machine from a dead
+/// process: a machine that has just woken threads late will do so again. Belongs to one thread.
 class RecentDelay {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr auto kWindow = std::chrono::seconds(5);
 
-  /// A thread asked to be woken after `wanted` and was, after `took`.
+  /// Records that a thread asked to sleep for `wanted` and slept for `took`.
   void Note(Clock::duration wanted, Clock::duration took, Clock::time_point now);
   Clock::duration largest() const { return latest_ > earlier_ ? latest_ : earlier_; }
 
  private:
   Clock::time_point window_begin_;
-  Clock::duration latest_{0}, earlier_{0};  // of this window and of the one before it
+  Clock::duration latest_{0}, earlier_{0};  // of this window and of the one before
 };
 
-/// How long the process's first thread has wanted a core and had none, since it began, as the kernel counts it
-/// (/proc/self/schedstat); 0 where it does not.
+/// Returns for how many microseconds the process's main thread has been runnable without a core since its start, as
+/// /proc/self/schedstat counts; 0 where the kernel does not count.
 int64_t StarvedMicros();
 
 }  // namespace quire

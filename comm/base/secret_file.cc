@@ -29,7 +29,7 @@ void CheckFile(const std::string& path, const struct stat& info, FileAccess acce
   if (static_cast<size_t>(info.st_size) > max_bytes) Fail("{} is larger than {} bytes", path, max_bytes);
 }
 
-/// False with errno set when it cannot.
+/// Writes all bytes; returns false with errno set when a write fails.
 bool WriteAll(int fd, std::string_view content) {
   while (!content.empty()) {
     const ssize_t count = ::write(fd, content.data(), content.size());
@@ -62,7 +62,7 @@ void CreateFile(const std::string& path, std::string_view content, mode_t mode) 
     if (errno == EEXIST) Fail("{} exists; remove it first if its keys are no longer wanted", path);
     Fail("cannot write {}: {}", path, std::strerror(errno));
   }
-  ::fchmod(fd, mode);  // whatever the umask says
+  ::fchmod(fd, mode);  // the umask must not narrow the mode
   const bool written = WriteAll(fd, content) && ::fsync(fd) == 0;
   const int error = errno;
   ::close(fd);

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Bytes that must not be read by others: in memory that is locked, between guard pages, left out of core dumps, and
-/// overwritten when it is given back (libsodium's allocator). Needs sodium_init.
+/// Bytes that other processes must not read. Their memory (from libsodium's allocator) is locked, lies between guard
+/// pages, stays out of core dumps, and is overwritten when freed. Call sodium_init first.
 class Secret {
  public:
   Secret() = default;
@@ -19,7 +19,7 @@ class Secret {
   char* data() { return bytes_.get(); }
   std::string_view view() const { return {bytes_.get(), size_}; }
   size_t size() const { return size_; }
-  /// Keeps the first `size` bytes.
+  /// Keeps only the first `size` bytes.
   void Shorten(size_t size) { size_ = size; }
 
  private:
@@ -30,17 +30,17 @@ class Secret {
   size_t size_ = 0;
 };
 
-/// Who may have access to a file beside its owner.
+/// The access to a file that users other than its owner may have.
 enum class FileAccess {
-  kOwnerOnly,      // nobody: mode & 077 == 0
-  kOthersMayRead,  // but not write: mode & 022 == 0
+  kOwnerOnly,      // no access: mode & 077 == 0
+  kOthersMayRead,  // no write access: mode & 022 == 0
 };
 
-/// The whole file. Refused with path and remedy: symbolic links, anything but a regular file, a file of somebody else,
-/// access that is wider than allowed, more than `max_bytes`.
+/// Reads the whole file. Throws Error with the path and a remedy for a symbolic link, for anything but a regular file,
+/// for a file of another user, for access wider than allowed, and for more than `max_bytes`.
 Secret ReadGuardedFile(const std::string& path, FileAccess access, size_t max_bytes);
 
-/// Makes a file that was not there, or throws Error. A file that is there is never touched.
+/// Creates a new file with this content. Throws Error when the file exists; never changes an existing file.
 void CreateFile(const std::string& path, std::string_view content, mode_t mode);
 
 }  // namespace quire

@@ -4,8 +4,8 @@ namespace quire {
 
 inline constexpr double kLeastShare = 1e-6, kMostShare = 1e6;
 
-/// What a rank's part of a model may be called beside the others' parts: numbers whose sums and ratios say what they
-/// should. NaN is none.
+/// True when `share` is a valid weight of one rank's part of a model relative to the other ranks' parts. The bounds
+/// keep sums and ratios of shares exact enough. NaN is not valid.
 constexpr bool IsShare(double share) { return share >= kLeastShare && share <= kMostShare; }
 
 }  // namespace quire

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// What the calling thread has had of a processor: other load does not count.
+/// Returns the processor time that the calling thread has used. Time that other threads use does not count.
 inline std::chrono::nanoseconds ThreadTime() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -13,12 +13,13 @@ namespace quire {
 
 namespace {
 
-// A topology of a thousand nodes has 100 KB, 10,000 values and keys, and no mapping with more than a few dozen keys.
+// For comparison: a topology of 1,000 nodes has 100 KB, 10,000 values and keys, and at most a few dozen keys in a
+// mapping.
 constexpr size_t kMaxDepth = 16;
-constexpr size_t kMaxNodes = 50'000;  // values and keys
-constexpr size_t kMaxKeys = 1000;     // of one mapping; every new one is compared with those before it
+constexpr size_t kMaxNodes = 50'000;  // values and keys together
+constexpr size_t kMaxKeys = 1000;     // keys of one mapping; each new key is compared with all keys before it
 
-/// Builds the tree from parser events, so that nothing the parser would quietly accept gets through.
+/// Builds the tree from parser events, so that it can refuse constructs that the library would silently accept.
 class TreeBuilder : public YAML::EventHandler {
  public:
   explicit TreeBuilder(std::string file) : file_(std::move(file)) {}

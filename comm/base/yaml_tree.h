@@ -8,17 +8,18 @@ namespace quire {
 
 struct YamlEntry;
 
-/// A YAML document as plain data with places for error messages: scalars are text, nothing is guessed about types.
+/// A YAML document as plain data with line numbers for error messages. Scalars stay text: the parser does not guess
+/// their types.
 struct YamlNode {
   enum class Kind { kScalar, kSequence, kMapping };
 
   Kind kind = Kind::kScalar;
-  int line = 1;  // where it begins, from 1
+  int line = 1;  // line on which the node begins, counted from 1
   std::string scalar;
   bool quoted = false;
-  std::vector<YamlNode> items;     // of a sequence
-  std::vector<YamlEntry> entries;  // of a mapping, in file order
-  std::string given_as;            // for messages, where it stands in no file: a flag of the command line
+  std::vector<YamlNode> items;     // elements of a sequence
+  std::vector<YamlEntry> entries;  // entries of a mapping, in file order
+  std::string given_as;            // for messages: the command line flag it came from; empty: a file
 
   const YamlNode* Find(const std::string& key) const;
 };
@@ -28,12 +29,12 @@ struct YamlEntry {
   YamlNode node;
 };
 
-/// Largest file that ParseYaml takes.
+/// The largest text that ParseYaml accepts, in bytes.
 inline constexpr size_t kMaxYamlBytes = 256 << 10;
 
 /// Parses one document strictly. Aliases, anchors, tags, duplicate keys, a second document, nesting deeper than 16,
-/// more than 1,000 keys in one mapping, 50,000 values and keys, or kMaxYamlBytes are errors. Throws Error of the form
-/// "file:line: reason".
+/// more than 1,000 keys in one mapping, more than 50,000 values and keys, and more than kMaxYamlBytes are errors.
+/// Throws Error of the form "file:line: reason".
 YamlNode ParseYaml(const std::string& text, const std::string& file);
 
 }  // namespace quire

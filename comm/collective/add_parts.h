@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// total[i] += the sum, in rank order, of every rank's part[i], where part_of(rank) is the first number of its part:
-/// one pass over all of them.
+/// Adds every rank's part to `total` in one pass: total[i] += the sum of part_of(rank)[i] in rank order, fp32.
+/// part_of(rank) points to the first number of that rank's part.
 template <class PartOf>
 void AddParts(int ranks, const PartOf& part_of, std::span<float> total) {
-  constexpr size_t kTile = 256;  // stays in registers or the first cache
+  constexpr size_t kTile = 256;  // numbers; small enough for registers or the L1 cache
   for (size_t begin = 0; begin < total.size(); begin += kTile) {
     const size_t count = std::min(kTile, total.size() - begin);
     float sums[kTile];

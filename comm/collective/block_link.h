@@ -11,34 +11,36 @@
 
 namespace quire {
 
-/// Memory of KV blocks, in the order in which both ends of a transfer name them.
+/// Memory of KV blocks. Both ends of a transfer list the blocks in the same order.
 using BlockMemory = std::vector<std::span<std::byte>>;
 
-/// A transfer's end, on either side. `problem` is empty when everything went over.
+/// The result of a transfer at either end. `problem` is empty when all blocks have arrived.
 struct BlockTransferEnd {
   uint64_t ticket = 0;
   int64_t bytes = 0;
   std::string problem;
 };
 
-/// KV blocks from ranks of one group to ranks of another: host memory to host memory over a Channel, in chunks that are
-/// numbered and hashed, or, with carriers at both ends, device memory to device memory over a DeviceLink, which a chunk
-/// announces. A transfer is whole or it has failed; it fails when a chunk is missing or broken, when nothing of it
-/// moves for kLinkPatience (kDevicePatience by a DeviceLink, which is made at the first use), and when it is not over
-/// after kTransferPatience. Transfers go on beside each other. Each end belongs to one thread, which calls Poll.
+/// KV blocks travel from ranks of one group to ranks of another group. They go from host memory to host memory over a
+/// Channel, in chunks that are numbered and hashed. When both ends have carriers, they go from device memory to device
+/// memory over a DeviceLink, which a chunk announces. A transfer either completes or fails as a whole. It fails when a
+/// chunk is missing or broken, when nothing moves for kLinkPatience (kDevicePatience over a DeviceLink, whose first use
+/// has to make the link), or when it is not complete after kTransferPatience. Several transfers run at once. Each end
+/// belongs to one thread, which calls Poll.
 inline constexpr auto kLinkPatience = std::chrono::seconds(5), kDevicePatience = std::chrono::seconds(15),
                       kTransferPatience = std::chrono::seconds(60);
 
-/// What a Poll of either end moves at the most: whoever calls it looks at other things, too.
+/// The most chunks that one Poll of either end moves, so that the calling thread gets to its other work.
 inline constexpr int kChunksAtOnce = 64;
 
-/// How a transfer ends that somebody called off.
+/// The `problem` of a transfer that Stop ended.
 inline constexpr const char* kCalledOff = "called off";
 
 /// Aborts unless the runs lie within every one of the blocks.
 void CheckRuns(const BlockRuns& runs, const BlockMemory& blocks);
 
-/// The memory of [offset, offset + bytes) of what goes of a block, in order.
+/// The part of a block that a transfer sends is its runs, one after another. Returns the memory of bytes [offset,
+/// offset + bytes) of that part, in order.
 std::vector<std::span<std::byte>> PartsOf(const BlockRuns& runs, std::span<std::byte> block, int64_t offset,
                                           int64_t bytes);
 

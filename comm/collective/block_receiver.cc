@@ -23,7 +23,7 @@ void BlockReceiver::Expect(uint64_t ticket, BlockMemory blocks, std::vector<Bloc
 void BlockReceiver::End(uint64_t ticket, std::string problem) {
   const auto it = expected_.find(ticket);
   if (it == expected_.end()) return;
-  for (const Source& source : it->second.sources) {  // nothing may be written from now on
+  for (const Source& source : it->second.sources) {  // nothing may write into the blocks from now on
     std::erase_if(ways_, [&](const auto& way) { return source.moving() && way.second.WasAskedFor(source.move); });
   }
   ended_.push_back({ticket, it->second.bytes, std::move(problem)});
@@ -69,7 +69,8 @@ std::string BlockReceiver::TakeOver(const BlockChunk& chunk, Expected& expected)
   return "";
 }
 
-/// All that the source gives comes by the DeviceLink of this meeting. Why it cannot; empty: it has begun.
+/// Handles an announcement that the source sends all its bytes over the DeviceLink of this meeting. Returns why that is
+/// not acceptable; empty: the move has begun.
 std::string BlockReceiver::TakeAnnounced(const BlockChunk& chunk, const std::string& peer, Expected& expected) {
   const ChunkPlace& place = chunk.place;
   Source& source = expected.sources[place.giver];
@@ -93,7 +94,7 @@ bool BlockReceiver::moving() const {
   return std::ranges::any_of(expected_, [](const auto& each) { return each.second.moving(); });
 }
 
-/// Takes note of what came by DeviceLinks.
+/// Checks which moves over DeviceLinks have finished or failed.
 void BlockReceiver::FollowMoves() {
   std::vector<std::pair<uint64_t, std::string>> over;
   for (auto& [ticket, expected] : expected_) {
@@ -115,13 +116,14 @@ void BlockReceiver::FollowMoves() {
   for (auto& [ticket, problem] : over) End(ticket, std::move(problem));
 }
 
-/// What was announced is not taken: nothing that follows on this link would be in its place.
+/// Drops the peer's DeviceLink when an announced move is refused: the two ends would no longer match in their order of
+/// moves.
 void BlockReceiver::DropWay(const std::string& peer, const BlockChunk& chunk) {
   if (chunk.place.by_device) ways_.erase(peer);
 }
 
-/// Chunks of transfers that nobody expects (any more) are passed over, and so are those of other epochs, and of peers
-/// whose key is not that of the rank that they say they are.
+/// Ignores chunks of transfers that are not (or no longer) expected, of other epochs, and of peers whose key is not
+/// that of the rank that they claim to be.
 void BlockReceiver::Accept(const ReceivedFrame& received) {
   const BlockChunk chunk = DecodeChunk(received.frame);
   const ChunkPlace& place = chunk.place;
@@ -148,7 +150,7 @@ std::vector<BlockTransferEnd> BlockReceiver::Poll() {
     if (!received) break;
     try {
       Accept(*received);
-    } catch (const Error&) {  // a broken chunk: its number will be missing
+    } catch (const Error&) {  // a broken chunk; the gap in the chunk numbers fails the transfer
     }
   }
   FollowMoves();

@@ -13,51 +13,52 @@
 
 namespace quire {
 
-/// The end that gets blocks.
+/// The receiving end of KV block transfers.
 class BlockReceiver {
  public:
-  /// `epoch`: of this rank's group; chunks of another are passed over. With `curve` a rank's chunks count only if they
-  /// come under its key.
+  /// `epoch` is the epoch of this rank's group; chunks for another epoch are ignored. With `curve`, a chunk counts only
+  /// if the connection has the key of the rank that the chunk names.
   BlockReceiver(const std::string& endpoint, EpochId epoch, std::shared_ptr<CurveServer> curve = nullptr)
       : epoch_(epoch), channel_(Channel::Bind(endpoint, std::move(curve))) {}
 
   std::string endpoint() const { return channel_.bound_endpoint(); }
   Channel& channel() { return channel_; }
 
-  /// Senders may begin this transfer from now on; it may have fewer blocks, never more. `runs`: by rank that gives,
-  /// what it gives of every block. Until the transfer has ended the memory is written into. `carrier`: of the device
-  /// that it is of; null: it is the host's.
+  /// Allows senders to begin the transfer `ticket` from now on. A sender may send fewer blocks than `blocks`, never
+  /// more. runs[r] says which bytes of every block rank r sends. The memory is written until the transfer has ended.
+  /// `carrier` belongs to the device whose memory `blocks` are; null: they are host memory.
   void Expect(uint64_t ticket, BlockMemory blocks, std::vector<BlockRuns> runs, DeviceCarrier* carrier = nullptr);
-  /// Ends the transfer, if it has not ended: Poll tells.
+  /// Ends the transfer if it has not ended. Poll reports the end.
   void Stop(uint64_t ticket);
-  /// Takes over what has arrived, and gives up what waits for too long. Transfers that ended.
+  /// Takes in the chunks that have arrived and ends the transfers that have waited too long. Returns the transfers that
+  /// have ended.
   std::vector<BlockTransferEnd> Poll();
   bool idle() const { return expected_.empty() && ended_.empty(); }
-  /// Something comes by a DeviceLink, of which only Poll tells.
+  /// True while blocks arrive over a DeviceLink. Only Poll notices their arrival.
   bool moving() const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Source {  // one rank that gives
+  struct Source {  // one rank that sends
     BlockRuns runs;
     uint64_t next_chunk = 1;
     uint32_t block = 0;
-    int64_t offset = 0;  // in what it gives of that block
+    int64_t offset = 0;  // within the bytes of that block that this rank sends
     bool done = false;
-    DeviceMove move;  // by a DeviceLink, once that was announced
+    DeviceMove move;  // over a DeviceLink, once the sender has announced it
     bool moving() const { return move.asked() && !done; }
   };
   struct Expected {
     BlockMemory blocks;
     DeviceCarrier* carrier;
     std::vector<Source> sources;
-    std::optional<uint32_t> num_blocks;  // as the first chunk said
+    std::optional<uint32_t> num_blocks;  // number of blocks that the first chunk stated
     int64_t bytes = 0;
     Clock::time_point begin, last_progress;
     bool moving() const { return std::ranges::any_of(sources, &Source::moving); }
   };
   void Accept(const ReceivedFrame& received);
-  /// Why the chunk cannot be what comes next from its source; empty: it was taken over.
+  /// Copies the chunk into its block. Returns why the chunk cannot be the next one of its source; empty: it was copied.
   std::string TakeOver(const BlockChunk& chunk, Expected& expected) const;
   std::string TakeAnnounced(const BlockChunk& chunk, const std::string& peer, Expected& expected);
   void FollowMoves();
@@ -67,8 +68,8 @@ class BlockReceiver {
   EpochId epoch_;
   Channel channel_;
   std::map<uint64_t, Expected> expected_;  // by ticket
-  std::map<std::string, DeviceWay> ways_;  // by peer, which opens a new link when it has given the old one up
-  std::vector<BlockTransferEnd> ended_;    // that Poll has not told of
+  std::map<std::string, DeviceWay> ways_;  // by peer; a peer that has given up a link opens another
+  std::vector<BlockTransferEnd> ended_;    // transfers that Poll has not reported yet
 };
 
 }  // namespace quire

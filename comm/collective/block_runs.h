@@ -5,13 +5,13 @@
 
 namespace quire {
 
-/// Bytes of a KV block, from its beginning.
+/// A run of bytes in a KV block; `at` counts from the block's beginning.
 struct BlockRun {
   int64_t at = 0, bytes = 0;
   bool operator==(const BlockRun&) const = default;
 };
 
-/// What goes of every block from one rank to another, in the order in which it goes.
+/// The runs of bytes that one rank sends of every block to another rank, in sending order.
 using BlockRuns = std::vector<BlockRun>;
 
 inline int64_t BytesOf(const BlockRuns& runs) {

@@ -20,7 +20,7 @@ bool BlockSender::Outgoing::over() const { return !problem.empty() || std::range
 void BlockSender::Send(uint64_t ticket, EpochId epoch, BlockMemory blocks, std::vector<BlockDestination> destinations,
                        DeviceCarrier* carrier) {
   const auto now = Clock::now();
-  if (blocks.empty()) carrier = nullptr;  // what there is to tell needs no device
+  if (blocks.empty()) carrier = nullptr;  // a message without blocks needs no device
   Outgoing outgoing{ticket, epoch, std::move(blocks), carrier, {}, 0, now, ""};
   for (BlockDestination& to : destinations) {
     CheckRuns(to.runs, outgoing.blocks);
@@ -54,7 +54,7 @@ BlockSender::Link& BlockSender::LinkTo(const BlockDestination& to) {
   return link->second;
 }
 
-/// What goes next; the frame is kept until the link has taken it.
+/// Encodes the next chunk. The stream keeps the frame until the link has taken it.
 void BlockSender::MakeNext(const Outgoing& outgoing, Stream& stream) const {
   const auto num_blocks = static_cast<uint32_t>(outgoing.blocks.size());
   std::vector<std::span<const std::byte>> parts;
@@ -69,7 +69,7 @@ void BlockSender::MakeNext(const Outgoing& outgoing, Stream& stream) const {
                             parts);
 }
 
-/// False when the link is full.
+/// Sends the next chunk; returns false when the link is full.
 bool BlockSender::SendChunk(Outgoing& outgoing, Stream& stream) {
   if (!stream.next) MakeNext(outgoing, stream);
   if (!LinkTo(stream.to).channel.Send("", *stream.next)) return false;
@@ -86,7 +86,8 @@ bool BlockSender::SendChunk(Outgoing& outgoing, Stream& stream) {
   return true;
 }
 
-/// Tells the receiver that all of it comes by the DeviceLink, and has that begin. False when the channel is full.
+/// Tells the receiver that the whole stream comes over a DeviceLink, and requests the move. Returns false when the
+/// channel is full.
 bool BlockSender::Announce(const Outgoing& outgoing, Stream& stream) {
   Link& link = LinkTo(stream.to);
   if (!link.way.is_open()) link.way.Open(*outgoing.carrier, outgoing.carrier->NewMeeting(), true);
@@ -104,14 +105,15 @@ bool BlockSender::Announce(const Outgoing& outgoing, Stream& stream) {
   return true;
 }
 
-/// True when it has just come to its end.
+/// Returns true when the stream's move over the DeviceLink has just finished.
 bool BlockSender::FollowMove(Outgoing& outgoing, Stream& stream) {
   stream.done = stream.move.IsOver(stream.to.endpoint);
   if (stream.done) outgoing.bytes += stream.of_block * static_cast<int64_t>(outgoing.blocks.size());
   return stream.done;
 }
 
-/// The receivers may not have taken what was announced: nothing that follows on these links would be in its place.
+/// Drops the DeviceLinks of unfinished moves. A receiver may have refused the announcement, and then the two ends no
+/// longer match in their order of moves.
 void BlockSender::DropUnfinishedMoves(const Outgoing& outgoing) {
   for (const Stream& stream : outgoing.streams) {
     for (auto& [endpoint, link] : links_) {
@@ -120,7 +122,7 @@ void BlockSender::DropUnfinishedMoves(const Outgoing& outgoing) {
   }
 }
 
-/// A chunk on each of its streams that takes one. False when none did.
+/// Sends one chunk on each stream of the transfer whose link has room. Returns false when no stream moved.
 bool BlockSender::Advance(Outgoing& outgoing) {
   bool moved = false;
   for (Stream& stream : outgoing.streams) {
@@ -145,7 +147,7 @@ void BlockSender::GiveUpLate(Outgoing& outgoing) {
     const std::chrono::seconds patience = stream.move.asked() ? kDevicePatience : kLinkPatience;
     if (now - stream.last_progress >= patience) {
       outgoing.problem = fmt::format("{} took nothing for {} s", stream.to.endpoint, patience.count());
-      links_.erase(stream.to.endpoint);  // what it holds is of no use to anybody
+      links_.erase(stream.to.endpoint);  // its queued chunks are of no use to anybody
     } else if (now - outgoing.begin >= kTransferPatience) {
       outgoing.problem = "not all went within 60 s";
     }

@@ -12,29 +12,31 @@
 
 namespace quire {
 
-/// A rank that gets blocks.
+/// A rank that receives blocks.
 struct BlockDestination {
-  std::string endpoint, key;  // its public key; empty: in clear text
-  BlockRuns runs;             // what it gets of every block; none: it waits for nothing
+  std::string endpoint, key;  // `key` is its public key; empty: no encryption
+  BlockRuns runs;             // the bytes of every block that it receives; none: it receives nothing
 };
 
-/// The end that gives them.
+/// The sending end of KV block transfers.
 class BlockSender {
  public:
   struct Self {
-    std::string identity;              // unlike that of any other worker that may give blocks to the same one
-    Rank rank = 0;                     // in its group
-    const WorkerKeys* keys = nullptr;  // outlive the sender; null: it has none
+    std::string identity;              // unique among the workers that may send blocks to the same receiver
+    Rank rank = 0;                     // within its group
+    const WorkerKeys* keys = nullptr;  // must outlive the sender; null: no encryption
   };
   explicit BlockSender(Self self) : self_(std::move(self)) {}
 
-  /// Until the transfer has ended the memory must stay as it is. No blocks: tells the receivers that nothing will come.
-  /// `epoch`: of the group that takes. `carrier`: of the device that the memory is of; null: it is the host's.
+  /// Begins the transfer `ticket`. The memory must not change until the transfer has ended. No blocks: tells the
+  /// receivers that no blocks will come. `epoch` is the epoch of the receiving group. `carrier` belongs to the device
+  /// whose memory `blocks` are; null: they are host memory.
   void Send(uint64_t ticket, EpochId epoch, BlockMemory blocks, std::vector<BlockDestination> destinations,
             DeviceCarrier* carrier = nullptr);
-  /// Ends the transfer, if it has not ended: Poll tells.
+  /// Ends the transfer if it has not ended. Poll reports the end.
   void Stop(uint64_t ticket);
-  /// Sends what the links take, within reason. Transfers that ended: their memory is free.
+  /// Sends as many chunks as the links take, at most kChunksAtOnce on each stream. Returns the transfers that have
+  /// ended; their memory may change again.
   std::vector<BlockTransferEnd> Poll();
   bool idle() const { return outgoing_.empty(); }
 
@@ -42,15 +44,15 @@ class BlockSender {
   using Clock = std::chrono::steady_clock;
   struct Stream {
     BlockDestination to;
-    int64_t of_block = 0;  // bytes that go of each block
+    int64_t of_block = 0;  // bytes that this stream sends of each block
     uint32_t block = 0;
-    int64_t offset = 0;         // in what goes of that block
-    std::optional<Frame> next;  // made, not yet taken by the link
+    int64_t offset = 0;         // within the bytes of that block that this stream sends
+    std::optional<Frame> next;  // encoded; the link had no room for it yet
     uint64_t next_number = 1;
     int64_t next_bytes = 0;
     Clock::time_point last_progress;
     bool done = false;
-    DeviceMove move;  // by a DeviceLink, once that was announced
+    DeviceMove move;  // over a DeviceLink, once announced
   };
   struct Outgoing {
     uint64_t ticket;
@@ -78,7 +80,7 @@ class BlockSender {
   void GiveUpLate(Outgoing& outgoing);
 
   Self self_;
-  /// By endpoint. They stay open for a while: what is queued in a link is lost when it is closed.
+  /// By endpoint. Links stay open for a while after the last transfer, because closing a link drops its queued chunks.
   std::map<std::string, Link> links_;
   std::deque<Outgoing> outgoing_;
 };

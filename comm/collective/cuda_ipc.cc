@@ -27,15 +27,15 @@ std::string BusId() {
   return id;
 }
 
-/// Runs a step that may fail on some ranks only, and tells all ranks what went wrong on the first of them; empty if it
-/// went well everywhere.
+/// Runs a step that may fail on some ranks only. Every rank gets the error text of the first rank that failed; empty if
+/// the step succeeded everywhere.
 std::string Together(const MpiBootstrap& mpi, const std::function<void()>& step) {
   std::string failure;
   try {
     step();
   } catch (const Error& error) {
     failure = fmt::format("rank {}: {}", mpi.rank(), error.what());
-    cudaGetLastError();  // an error that was dealt with must not show up at the next launch
+    cudaGetLastError();  // clears the error, so that the next launch does not report it
   }
   for (const std::string& text : mpi.GatherAll(failure)) {
     if (!text.empty()) return text;
@@ -43,7 +43,8 @@ std::string Together(const MpiBootstrap& mpi, const std::function<void()>& step)
   return "";
 }
 
-/// Devices that this process does not see cannot be asked; then opening their memory tells.
+/// Throws when a device cannot access a peer's memory. A device that this process does not see cannot be checked here;
+/// opening its memory fails instead.
 void CheckPeerAccess(const std::vector<std::string>& bus_ids) {
   for (size_t peer = 0; peer < bus_ids.size(); ++peer) {
     int device = 0, can = 0;

@@ -6,39 +6,41 @@
 
 #include "comm/collective/mpi_bootstrap.h"
 
-// The few calls of the CUDA runtime that collectives need, and the memory of peers. Streams are cudaStream_t. Throws
-// Error with CUDA's words.
+// The few CUDA runtime calls that collectives need, and memory shared with peer devices. Streams are cudaStream_t.
+// Functions throw Error with CUDA's own error text.
 namespace quire {
 
-/// Devices that this process sees; 0 without a driver.
+/// The number of devices that this process sees; 0 without a driver.
 int CudaDeviceCount();
 void UseCudaDevice(int ordinal);
-/// The current device: "NVIDIA H100, GPU-3f..., 0000:3b:00.0".
+/// Describes the current device, for example "NVIDIA H100, GPU-3f..., 0000:3b:00.0".
 std::string DescribeCudaDevice();
-/// How many ranks of this host, this one included, have this rank's current device. Collective call.
+/// The number of ranks on this host, this one included, whose current device is the same as this rank's. Collective
+/// call.
 int RanksOnThisDevice(const MpiBootstrap& mpi);
 
 void* MakeCudaStream();
-/// Zeroed memory of the current device, until the process ends.
+/// Returns zeroed memory of the current device. It stays allocated until the process ends.
 void* AllocateOnDevice(size_t bytes);
 void CopyToDevice(void* to, const void* from, size_t bytes);
 void CopyFromDevice(void* to, const void* from, size_t bytes);
 void WaitForStream(void* stream);
 
-/// Microseconds of one call of `queue` on the stream, by events: the median over `rounds` runs of a graph of `calls`
-/// calls. What must not be in a graph, such as ranks that connect, was called before.
+/// Times one call of `queue` on the stream with CUDA events, in microseconds: the median over `rounds` runs of a graph
+/// of `calls` calls. Call `queue` once before, if its first call does work that a graph cannot capture, such as
+/// connecting ranks.
 double MedianMicros(int rounds, int calls, void* stream, const std::function<void()>& queue);
 
-/// Memory on the devices of all ranks, each mapped into all of them, and words that this rank's host and device share.
-/// Stays until the process ends: a peer may still write when this rank is done.
+/// Device memory of all ranks, mapped into every rank's process, and words that this rank's host and device share. The
+/// memory stays until the process ends, because a peer may still write when this rank is done.
 struct PeerMemory {
-  std::vector<void*> arenas;    // by rank; empty if there is no such memory
-  uint32_t* control = nullptr;  // host and device see it under the same address
-  std::string why_not;          // on all ranks the same, for the log
+  std::vector<void*> arenas;    // by rank; empty if the devices share no memory
+  uint32_t* control = nullptr;  // host and device use the same address
+  std::string why_not;          // reason for empty arenas, equal on all ranks; for the log
 };
 
-/// Collective call; `bytes` zeroed bytes per rank. Not an error when the ranks are on several hosts or the devices
-/// cannot reach each other: then no rank gets any.
+/// Shares `bytes` zeroed bytes of every rank's device. Collective call. When the ranks are on several hosts or the
+/// devices cannot reach each other, no rank gets memory; that is no error.
 PeerMemory ShareDeviceMemory(const MpiBootstrap& mpi, size_t bytes, int64_t control_words);
 
 }  // namespace quire

@@ -8,24 +8,24 @@
 
 namespace quire {
 
-/// One end of the way that KV blocks take from the device of one rank to that of another. Both ends are asked for the
-/// same moves in the same order. Calls return at once; what they ask for is done beside.
+/// One end of a link that moves KV blocks from one rank's device to another rank's device. Both ends must request the
+/// same moves in the same order. Calls return at once; another thread does the moves.
 class DeviceLink {
  public:
-  /// Gives up what is not over, by which the other end fails; nothing is written into blocks afterwards.
+  /// Gives up unfinished moves, so that the other end fails. Afterwards nothing is written into blocks.
   virtual ~DeviceLink() = default;
-  /// The runs of every block go, or come, in order. The blocks are device memory and lie in one allocation.
+  /// Requests one move: the runs of every block, in order. The blocks are device memory in one allocation.
   virtual void Move(BlockMemory blocks, BlockRuns runs) = 0;
-  /// Of the moves that were asked for, so many are over. Throws Error once the link has failed.
+  /// The number of requested moves that have finished. Throws Error once the link has failed.
   virtual int64_t num_done() = 0;
 };
 
-/// What a rank's device has to open such ways.
+/// Opens DeviceLinks for one rank's device.
 class DeviceCarrier {
  public:
   virtual ~DeviceCarrier() = default;
-  /// By what the two ends of a link find each other; at most kMostMeetingBytes. The rank that gives makes it, for one
-  /// link. Throws Error.
+  /// Makes the identifier by which the two ends of one link find each other, of at most kMostMeetingBytes bytes. The
+  /// sending rank makes it. Throws Error.
   virtual std::string NewMeeting() = 0;
   virtual std::unique_ptr<DeviceLink> Open(const std::string& meeting, bool gives) = 0;
 };

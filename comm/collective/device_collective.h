@@ -9,10 +9,10 @@
 
 namespace quire {
 
-/// What the ranks of one tensor-parallel group do together on data in device memory. Every rank calls the same
+/// Collective operations among the ranks of one tensor-parallel group on device memory. Every rank calls the same
 /// operations in the same order with the same sizes, all on one stream (a cudaStream_t). Calls return once the work is
-/// queued; the first call of a kind may connect to peers, so make one of each before capturing a graph. Sums are
-/// bit-equal on all ranks. Calls on a group that has failed throw CollectiveAborted.
+/// queued. The first call of an operation may connect to peers, so call each operation once before capturing a graph.
+/// Sums are bit-equal on all ranks. Calls on a failed group throw CollectiveAborted.
 class DeviceCollective {
  public:
   using Clock = std::chrono::steady_clock;
@@ -21,25 +21,25 @@ class DeviceCollective {
   virtual Rank rank() const = 0;
   virtual int size() const = 0;
 
-  /// data[i] = sum over ranks of data[i], in place. 16-byte aligned; `type` is a float (IsFloat).
+  /// data[i] = sum over ranks of data[i], in place. `data` is 16-byte aligned; `type` is a float type (IsFloat).
   virtual void AllReduceSum(void* data, int64_t count, NumberType type, void* stream) = 0;
 
-  /// out = the ranks' inputs one after another, all of one size; callers pad. `in` may be rank() * bytes_per_rank into
-  /// `out`.
+  /// Concatenates the ranks' inputs in rank order into `out`. All inputs have the same size; callers pad them. `in` may
+  /// point to `out` + rank() * bytes_per_rank.
   virtual void AllGather(const void* in, void* out, int64_t bytes_per_rank, void* stream) = 0;
 
-  /// What is queued must be over by then, or the group has failed: waiting kernels are made to leave and Check says so.
-  /// time_point::max() when nothing is under way.
+  /// Sets the deadline for all queued work. When it passes, the group fails: kernels that wait for peers are made to
+  /// exit, and Check throws. time_point::max() means that no work is under way.
   virtual void ExpectDoneBy(Clock::time_point deadline) = 0;
 
-  /// Throws CollectiveAborted, naming rank, call and remedy, once the group has failed. For the host to call while it
-  /// waits for a stream.
+  /// Throws CollectiveAborted with rank, call and remedy once the group has failed. The host calls this while it waits
+  /// for a stream.
   virtual void Check() = 0;
 
-  /// Makes kernels of this rank that wait for others leave, and every later call throw. Returns at once.
+  /// Makes this rank's kernels that wait for peers exit, and makes every later call throw. Returns at once.
   virtual void Abort() = 0;
 
-  /// What moves the data, and at which sizes; printed at start.
+  /// Names the mechanism that moves the data, and the sizes for which it is used. Printed at start.
   virtual std::string Describe() const = 0;
 };
 

@@ -7,28 +7,28 @@
 
 namespace quire {
 
-/// Two devices, one of which gives and the other takes, whatever groups their ranks are of. Every Send here is a
-/// Receive of as many bytes there, in the same order. Belongs to one thread.
+/// A connection of two devices, one sending and one receiving; their ranks may belong to different groups. Each Send at
+/// one end matches a Receive of the same size at the other end, in the same order. Belongs to one thread.
 class DevicePair {
  public:
-  /// Ends it, done or not, by which the other end fails. May wait until what is queued has left the device: not for a
-  /// thread that others wait for.
+  /// Ends the connection even if transfers are unfinished, so that the other end fails. May wait until queued work has
+  /// left the device, so do not destroy a pair on a thread that others wait for.
   virtual ~DevicePair() = default;
 
-  // Queued, on device memory. Throw Error.
+  // Both calls queue a transfer of device memory on the stream. They throw Error.
   virtual void Send(const void* data, int64_t bytes, void* stream) = 0;
   virtual void Receive(void* data, int64_t bytes, void* stream) = 0;
 
-  /// Throws Error once the pair has failed. For whoever waits for the stream.
+  /// Throws Error once the pair has failed. Call this while waiting for the stream.
   virtual void Check() = 0;
 };
 
-/// How pairs are made.
+/// Functions that connect pairs of devices.
 struct DevicePairing {
-  /// By what the ends of one pair find each other. Throws Error.
+  /// Makes the identifier by which the two ends of one pair find each other. Throws Error.
   std::function<std::string()> new_meeting;
-  /// Waits for the other end, a minute at most, unless `given_up` says that nobody wants it any more. On the thread's
-  /// current device. Throws Error.
+  /// Connects the calling thread's current device to the other end. Waits at most a minute, and stops when `given_up`
+  /// returns true. Throws Error.
   std::function<std::unique_ptr<DevicePair>(const std::string& meeting, bool gives, std::function<bool()> given_up)>
       meet;
 };

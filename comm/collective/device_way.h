@@ -7,20 +7,22 @@
 
 namespace quire {
 
-/// A move that a DeviceLink was asked for.
+/// A move that was requested from a DeviceLink.
 struct DeviceMove {
   std::weak_ptr<DeviceLink> link;
-  int64_t number = 0;  // among the link's moves; 0: nothing was asked for
+  int64_t number = 0;  // position among the link's moves, from 1; 0: no move was requested
 
   bool asked() const { return number > 0; }
-  /// Throws Error once the link has failed, or was given up; `peer`, in the text: whose.
+  /// True when the move has finished. Throws Error once the link has failed or was given up; the error's text names
+  /// `peer`.
   bool IsOver(const std::string& peer = "") const;
 };
 
-/// A rank's end towards one other rank, and what it was asked for. Without a link before Open and after GiveUp.
+/// A rank's DeviceLink to one other rank, and the count of moves requested from it. There is no link before Open and
+/// after GiveUp.
 class DeviceWay {
  public:
-  /// With another meeting; gives up what there was before: a device holds one end of a pair at a time.
+  /// Opens a link for `meeting`. Gives up the old link first, because a device holds one end of a pair at a time.
   void Open(DeviceCarrier& carrier, std::string meeting, bool gives);
   void GiveUp() { link_.reset(); }
   bool is_open() const { return link_ != nullptr; }

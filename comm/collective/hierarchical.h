@@ -8,23 +8,24 @@
 
 namespace quire {
 
-/// How the leaders of the hosts give each other what their hosts' ranks contribute. One leader calls, from one thread.
+/// Exchanges the contributions of hosts between the leaders of the hosts. One rank of each host leads and calls this,
+/// from one thread.
 class LeaderExchange {
  public:
   virtual ~LeaderExchange() = default;
-  /// `all` has room for every host: host h's bytes are sizes[h] from offsets[h] on, and this host's are there. Begins
-  /// to fill in the others'.
+  /// Begins to fill in the bytes of the other hosts. `all` has room for every host: host h's bytes are sizes[h] bytes
+  /// at offsets[h]. This host's bytes are already in place.
   virtual void Begin(std::byte* all, const std::vector<int>& sizes, const std::vector<int>& offsets) = 0;
-  /// True when all are there. Never blocks.
+  /// True when the bytes of all hosts have arrived. Never blocks.
   virtual bool Done() = 0;
 };
 
-/// Collectives over several hosts: every rank writes its part into its host's arena, the first rank of each host
-/// exchanges what is there with those of the others, and every rank reads the whole. A part crosses the network once
-/// for each other host, not once for each other rank; sums go in rank order, so their bits are those of one host.
+/// Collectives over several hosts. Every rank writes its part into its host's shared memory; the first rank of each
+/// host exchanges these parts with the other hosts; every rank then reads all parts. A part crosses the network once
+/// for each other host, not once for each other rank. Sums go in rank order, so they have the same bits as on one host.
 class HierarchicalCollective : public Collective {
  public:
-  /// `owner` keeps the arena's memory alive. `exchange` is for the host's first rank; null for others.
+  /// `owner` keeps the arena's memory alive. `exchange` is given to the first rank of each host; null for other ranks.
   HierarchicalCollective(HostArena arena, HostLayout layout, Rank rank, std::unique_ptr<LeaderExchange> exchange,
                          std::shared_ptr<void> owner);
 
@@ -35,9 +36,10 @@ class HierarchicalCollective : public Collective {
   void Abort() override { arena_.abort_word().store(1, std::memory_order_release); }
 
  private:
-  /// Where the parts of sizes_ bytes lie.
+  /// Computes the offset of every rank's part from sizes_.
   void LayOut();
-  /// This rank's part goes in, everybody's is in the returned buffer at offsets_[rank]. Good until the call after next.
+  /// Publishes this rank's part. Returns a buffer with the parts of all ranks, rank r's at offsets_[r]. The buffer is
+  /// valid until the call after next.
   const std::byte* Exchange(std::span<const std::byte> part);
   template <class Condition>
   void Await(Condition condition) const;
@@ -48,7 +50,7 @@ class HierarchicalCollective : public Collective {
   std::unique_ptr<LeaderExchange> exchange_;
   std::shared_ptr<void> owner_;
   uint64_t operation_ = 0;
-  std::vector<size_t> sizes_, offsets_;  // of each rank's part
+  std::vector<size_t> sizes_, offsets_;  // of each rank's part, in bytes
   std::vector<int> host_sizes_, host_offsets_;
   int spins_;  // pauses before a waiting rank gives its core away
 };

@@ -9,10 +9,10 @@
 
 namespace quire {
 
-/// Which rank is on which host, and how their contributions lie side by side: those of a host together.
+/// Maps ranks to hosts. In a buffer, the parts of the ranks of one host are adjacent.
 class HostLayout {
  public:
-  /// host_of_rank[r]: hosts are 0, 1, ..., numbered in the order of their first ranks.
+  /// host_of_rank[r] is the host of rank r. Hosts are numbered from 0 in the order of their first ranks.
   explicit HostLayout(const std::vector<int>& host_of_rank);
 
   int size() const { return static_cast<int>(host_of_rank_.size()); }
@@ -25,11 +25,12 @@ class HostLayout {
   std::vector<std::vector<Rank>> ranks_of_host_;
 };
 
-/// Memory that the ranks of one host see: a flag line per rank, one of the leader's for "all is there", one to abort,
-/// and two buffers with room for a piece of every rank of the group.
+/// Memory that the ranks of one host share: one flag for each rank, one flag by which the leader says that all parts
+/// have arrived, one abort flag, and two buffers. Each buffer has room for a piece of every rank of the group. Each
+/// flag fills a cache line.
 class HostArena {
  public:
-  static constexpr size_t kPieceBytes = 256 << 10;  // of one rank; larger messages go in pieces
+  static constexpr size_t kPieceBytes = 256 << 10;  // bytes of one rank; longer messages go in several pieces
 
   struct alignas(64) Flag {
     std::atomic<uint64_t> operations;

@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-/// A name no other run uses.
+/// Makes a name that no other run uses.
 std::string FreshName() {
   std::random_device entropy;
   return fmt::format("/quire.{:08x}{:08x}", entropy(), entropy());
@@ -90,7 +90,7 @@ std::unique_ptr<Collective> MpiBootstrap::MakeCollective() {
 }
 
 std::vector<int> MpiBootstrap::HostOfEveryRank() const {
-  // A host is known by its first rank.
+  // The number of a host follows from its first rank.
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
   int leader = rank_;

@@ -8,8 +8,9 @@
 
 namespace quire {
 
-/// MPI for the life of a worker: how the ranks of one epoch find each other. Membership is the coordinator's business;
-/// MPI is used to start up and to move data between hosts, and is never asked who is alive.
+/// Holds MPI for the life of a worker: the ranks of one epoch find each other through it. MPI starts the ranks and
+/// moves data between hosts. The coordinator decides who is a member of the group; MPI is never asked which ranks are
+/// alive.
 class MpiBootstrap {
  public:
   MpiBootstrap();
@@ -20,24 +21,25 @@ class MpiBootstrap {
   Rank rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  /// Among the ranks of this host, which keep their order: 0 .. local_size() - 1.
+  /// The rank among the ranks of this host, which keep their order: 0 .. local_size() - 1.
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   std::string host_name() const;
 
-  // Collective calls, all of them.
+  // The following are collective calls: every rank must call them.
 
-  /// Rank 0's bytes, on every rank; what the others pass is ignored.
+  /// Returns rank 0's bytes on every rank. The argument of other ranks is ignored.
   std::string Broadcast(std::string bytes) const;
-  /// The ranks' bytes in rank order, on every rank. Sizes may differ.
+  /// Returns the bytes of all ranks in rank order, on every rank. Sizes may differ.
   std::vector<std::string> GatherAll(const std::string& bytes) const;
   void Barrier() const;
-  /// MPI's own all-reduce, whose order of sums is the library's: to compare with.
+  /// Runs MPI's own all-reduce, in which the library chooses the order of sums. For comparison only.
   void LibraryAllReduceSum(std::span<float> data) const;
 
-  /// Shared memory when every rank is on this host; otherwise that inside each host, and MPI between them.
+  /// Makes a collective over shared memory when every rank is on this host. Otherwise makes a hierarchical collective.
   std::unique_ptr<Collective> MakeCollective();
-  /// The second of them, for ranks that are on the given hosts (numbered in the order of their first ranks).
+  /// Makes a collective that uses shared memory inside each host and MPI between hosts. host_of_rank numbers the hosts
+  /// in the order of their first ranks.
   std::unique_ptr<Collective> MakeHierarchicalCollective(const std::vector<int>& host_of_rank);
 
  private:

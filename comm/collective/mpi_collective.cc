@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// Everything is gathered and every rank adds in rank order, so that the sums are bit-equal everywhere
+/// Gathers all parts on every rank and adds them in rank order, so that the sums are bit-equal everywhere
 /// (MPI_Allreduce leaves the order to the library).
 class MpiCollective : public Collective {
  public:
@@ -38,7 +38,7 @@ class MpiCollective : public Collective {
                    MPI_COMM_WORLD);
   }
 
-  void Abort() override {}  // a lost peer ends the whole MPI job; see comm/PROTOCOL.md
+  void Abort() override {}  // a lost rank ends the whole MPI job; see comm/PROTOCOL.md
 
  private:
   Rank rank_;
@@ -46,7 +46,8 @@ class MpiCollective : public Collective {
   std::vector<float> parts_;
 };
 
-/// Hosts have the numbers of their leaders in the communicator: both follow the leaders' ranks.
+/// In the leaders' communicator, a leader's rank equals its host's number, because both follow the order of the
+/// leaders' ranks.
 class MpiLeaderExchange : public LeaderExchange {
  public:
   explicit MpiLeaderExchange(MPI_Comm leaders) : leaders_(leaders) {}
@@ -62,7 +63,7 @@ class MpiLeaderExchange : public LeaderExchange {
   }
 
  private:
-  MPI_Comm leaders_;  // freed by MPI_Finalize: freeing is a collective call, and a lost rank would not come to it
+  MPI_Comm leaders_;  // MPI_Finalize frees it: MPI_Comm_free is a collective call, which a lost rank would not join
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 

@@ -7,12 +7,13 @@
 
 namespace quire {
 
-// Between MPI_Init and MPI_Finalize, one thread.
+// Use both only between MPI_Init and MPI_Finalize, from one thread.
 
-/// Collectives by MPI alone, flat: every rank gathers the parts of all others.
+/// Makes a flat collective over MPI alone: every rank gathers the parts of all others.
 std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size);
 
-/// The exchange among the ranks that lead; null for the others. Collective call of all ranks.
+/// Makes the exchange among the leaders of the hosts; returns null on ranks that do not lead. Collective call of all
+/// ranks.
 std::unique_ptr<LeaderExchange> MakeMpiLeaderExchange(bool leads);
 
 }  // namespace quire

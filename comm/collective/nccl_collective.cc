@@ -30,7 +30,7 @@ ncclDataType_t NcclType(NumberType type) {
   }
 }
 
-/// "rank 0 of 2 on a (NCCL 2.28.9, rank 1 on b)"
+/// For example "rank 0 of 2 on a (NCCL 2.28.9, rank 1 on b)".
 std::string WhereOf(const MpiBootstrap& mpi) {
   const std::vector<std::string> hosts = mpi.GatherAll(mpi.host_name());
   std::string where =
@@ -82,13 +82,13 @@ class NcclCollective : public DeviceCollective {
   const Rank rank_;
   const int size_;
   NcclCommunicator communicator_;
-  Watchdog watchdog_;  // ends before what it looks at
+  Watchdog watchdog_;  // destroyed before the communicator that it probes
 };
 
 }  // namespace
 
 std::unique_ptr<DeviceCollective> MakeNcclCollective(const MpiBootstrap& mpi, const NcclOptions& options) {
-  // An id that could not be had travels as an empty text, so that all ranks fail together.
+  // When rank 0 gets no id, it broadcasts an empty text, so that all ranks fail together.
   std::string problem = "see rank 0";
   const std::string id = mpi.Broadcast(mpi.rank() == 0 ? NewNcclId(problem) : "");
   if (id.empty()) Fail("rank 0: {}", problem);

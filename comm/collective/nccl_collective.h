@@ -10,25 +10,25 @@
 namespace quire {
 
 struct NcclOptions {
-  std::string name = "quire";  // in NCCL's own messages
+  std::string name = "quire";  // shown in NCCL's own messages
   std::chrono::milliseconds init_deadline = std::chrono::seconds(60);
-  std::chrono::milliseconds call_deadline = std::chrono::seconds(30);  // of queueing one call, connecting included
+  std::chrono::milliseconds call_deadline = std::chrono::seconds(30);  // time to queue one call, connecting included
   /// Called once, from any thread, when the group has failed or was aborted.
   std::function<void()> on_failure = [] {};
 };
 
-/// Collectives by NCCL on the calling thread's current device. A collective call: MPI carries host names and the
-/// communicator's id, never data. Throws CollectiveAborted that names rank, hosts, call, NCCL's own words and a remedy.
+/// Makes a collective over NCCL on the calling thread's current device. Collective call: MPI carries host names and the
+/// communicator's id, never data. Throws CollectiveAborted with rank, hosts, call, NCCL's own error text and a remedy.
 ///
-/// The communicator is non-blocking, so that a peer that does not come is an error instead of a hang. The price: NCCL
-/// starts a thread for each call, and the call waits for it; a captured graph pays once. A watchdog looks for
-/// asynchronous errors ten times a second and aborts the communicator on a failure or a missed deadline.
+/// The communicator is non-blocking, so that a missing peer is an error and not a hang. This has a price: NCCL starts a
+/// thread for each call, and the call waits for that thread. A captured graph pays the price once. A watchdog checks
+/// for asynchronous errors ten times a second, and aborts the communicator on a failure or a missed deadline.
 std::unique_ptr<DeviceCollective> MakeNcclCollective(const MpiBootstrap& mpi, const NcclOptions& options = {});
 
 /// For tests: lets several ranks of a host share one device, which NCCL refuses and does not support. Each rank gets a
-/// host id of its own, so that data goes by sockets on the loopback interface and through host memory; nothing that is
-/// timed this way says anything about NVLink. Hangs when the ranks' kernels cannot be on the device at once. Before the
-/// communicator is made, and before other threads are: it sets environment variables.
+/// host id of its own, so that data goes through loopback sockets and host memory; timings made this way say nothing
+/// about NVLink. Hangs when the device cannot run all ranks' kernels at once. Sets environment variables: call this
+/// before the communicator and other threads are created.
 void PrepareForSharedDevice(Rank rank);
 
 }  // namespace quire

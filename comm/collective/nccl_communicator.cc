@@ -12,7 +12,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kFinalizeDeadline = std::chrono::seconds(5);
 
-/// What to do about an error, as far as its kind tells.
+/// Suggests a remedy for an NCCL error, if its kind tells one.
 std::string Remedy(ncclResult_t result, const std::string& words) {
   if (words.find("Duplicate GPU") != words.npos) {
     return "give every rank a GPU of its own (CUDA_VISIBLE_DEVICES, fewer ranks per host)";
@@ -44,7 +44,8 @@ std::string Words(const std::string& what, ncclResult_t result) {
                      words.empty() ? "" : ": ", words, Remedy(result, words));
 }
 
-/// ncclCommAbort may itself wait for peers or kernels; nobody here may wait for it. The end of the process ends it.
+/// Aborts on a detached thread, because ncclCommAbort may wait for peers or kernels. The end of the process ends the
+/// thread.
 void AbortAside(ncclComm_t comm) {
   std::thread([comm] { ncclCommAbort(comm); }).detach();
 }
@@ -53,7 +54,7 @@ void AbortAside(ncclComm_t comm) {
 
 std::string NcclVersionText() {
   int version = 0;
-  ncclGetVersion(&version);  // 2.28.9 is 22809
+  ncclGetVersion(&version);  // encoded: 2.28.9 is 22809
   return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
@@ -107,7 +108,8 @@ void NcclCommunicator::Call(const std::string& what, const std::function<ncclRes
   Settle(what, result, Clock::now() + options_.call_deadline);
 }
 
-/// Waits while NCCL says "in progress". Between looks others can get at the communicator.
+/// Waits while NCCL says "in progress". Releases the mutex between polls, so that other threads can use the
+/// communicator.
 void NcclCommunicator::Settle(const std::string& what, ncclResult_t result, Clock::time_point deadline) {
   while (result == ncclInProgress && Clock::now() < deadline && !options_.given_up()) {
     std::this_thread::yield();

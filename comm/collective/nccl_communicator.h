@@ -12,37 +12,38 @@
 
 namespace quire {
 
-/// An NCCL communicator that does not block: a peer that does not come is an error instead of a hang. The price: NCCL
-/// starts a thread for each call, and the call waits for it; a captured graph pays once. After a failure it is given
-/// up, by which the others learn of it, and every call throws CollectiveAborted with the first failure's text: who, the
-/// call, NCCL's own words and a remedy.
+/// A non-blocking NCCL communicator: a missing peer is an error and not a hang. This has a price: NCCL starts a thread
+/// for each call, and the call waits for that thread. A captured graph pays the price once. After a failure the
+/// communicator is aborted, so that its peers notice. Every later call throws CollectiveAborted with the first
+/// failure's text: `who`, the call, NCCL's own error text and a remedy.
 class NcclCommunicator {
  public:
   struct Options {
-    std::string who;       // in errors
-    std::string name;      // in NCCL's own messages
-    int max_channels = 0;  // thread blocks that its kernels may have; 0: NCCL's choice
+    std::string who;       // names the owner in errors
+    std::string name;      // shown in NCCL's own messages
+    int max_channels = 0;  // thread blocks that its kernels may use; 0: NCCL chooses
     std::chrono::milliseconds init_deadline = std::chrono::seconds(60);
-    std::chrono::milliseconds call_deadline = std::chrono::seconds(30);  // of queueing one call, connecting included
-    std::function<bool()> given_up = [] { return false; };               // asked while it waits for peers
+    std::chrono::milliseconds call_deadline = std::chrono::seconds(30);  // time to queue one call, connecting included
+    std::function<bool()> given_up = [] { return false; };               // polled while it waits for peers; true: stop
     std::function<void()> on_failure = [] {};                            // called once, from any thread
   };
 
-  /// On the calling thread's current device; waits for all ranks.
+  /// Creates the communicator on the calling thread's current device. Waits for all ranks.
   NcclCommunicator(const ncclUniqueId& id, int rank, int size, Options options);
-  /// Ends it in good order if nothing has failed, else aside.
+  /// Finalizes the communicator. After a failure, or when finalizing takes too long, aborts it on a separate thread.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  /// Queues a call and waits until NCCL has taken it. `start`: an NCCL call on the communicator.
+  /// Queues a call and waits until NCCL has accepted it. `start` makes one NCCL call on the communicator; `what` names
+  /// it in errors.
   void Call(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& start);
-  /// What has gone wrong asynchronously and was not known; empty: nothing.
+  /// Returns the text of a new asynchronous error; empty when there is none or when a failure is already known.
   std::string Probe();
   void Check();
-  /// From any thread; returns at once.
+  /// Marks the communicator as failed and aborts it. May be called from any thread; returns at once.
   void Fail(const std::string& why);
-  /// Gives it up and waits until NCCL has left the device.
+  /// Aborts the communicator and waits until NCCL has left the device.
   void AbortAndWait();
 
  private:
@@ -50,14 +51,14 @@ class NcclCommunicator {
 
   const Options options_;
   std::mutex mutex_;
-  ncclComm_t comm_ = nullptr;  // null once given up
-  std::string failure_;        // empty while all is well
+  ncclComm_t comm_ = nullptr;  // null once aborted
+  std::string failure_;        // text of the first failure; empty while there is none
 };
 
-/// "NCCL 2.28.9"
+/// For example "NCCL 2.28.9".
 std::string NcclVersionText();
 
-/// An id by which the ranks of a communicator find each other; empty when it cannot be had, for which see `problem`.
+/// Returns a new id by which the ranks of a communicator find each other. On failure returns "" and sets `problem`.
 std::string NewNcclId(std::string& problem);
 ncclUniqueId NcclIdOf(const std::string& bytes);
 

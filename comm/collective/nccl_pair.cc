@@ -8,7 +8,8 @@ namespace quire {
 
 namespace {
 
-/// Of the device's hundred and more multiprocessors, beside the steps that run meanwhile.
+/// The number of multiprocessors that transfers use out of a device's hundred or more. The rest compute steps at the
+/// same time.
 constexpr int kMaxChannels = 8;
 
 class NcclPair final : public DevicePair {

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Pairs of devices by NCCL: through NVLink, PCIe or the network, whatever there is between them. Between hosts in
-/// clear text.
+/// Connects pairs of devices by NCCL, through NVLink, PCIe or the network, whichever connects them. Data between hosts
+/// is not encrypted.
 DevicePairing NcclPairing();
 
 }  // namespace quire

@@ -8,13 +8,14 @@
 
 namespace quire {
 
-/// Memory that all ranks of a group see: one flag line and two data buffers per rank, and one abort word.
+/// Memory that all ranks of a group share: one flag (a cache line) and two data buffers for each rank, and one abort
+/// flag.
 class SharedArena {
  public:
-  static constexpr size_t kBufferBytes = 256 << 10;  // of one rank and parity; larger messages go in pieces
+  static constexpr size_t kBufferBytes = 256 << 10;  // bytes of one buffer; longer messages go in several pieces
 
   struct alignas(64) Flag {
-    std::atomic<uint64_t> published;  // operations this rank has written its part of
+    std::atomic<uint64_t> published;  // number of operations for which this rank has written its part
   };
 
   static size_t BytesFor(int size) {
@@ -37,9 +38,9 @@ class SharedArena {
   int size_;
 };
 
-/// Collectives through a shared arena. One shot: every rank publishes its part, waits for the others' flags, and reads
-/// them. Buffers alternate, so that writing operation k + 2 cannot meet a reader of operation k: whoever publishes
-/// k + 1 has finished reading k.
+/// Collectives through shared memory. In each operation every rank publishes its part, waits for the other ranks'
+/// flags, and reads their parts. The two buffers of a rank alternate. A rank that publishes operation k + 1 has
+/// finished reading operation k, so writing operation k + 2 cannot overwrite data that is still read.
 class SharedMemoryCollective : public Collective {
  public:
   /// `owner` keeps the arena's memory alive.
@@ -63,11 +64,12 @@ class SharedMemoryCollective : public Collective {
   int spins_;  // pauses before a waiting rank gives its core away
 };
 
-/// A POSIX shared memory object of BytesFor(size) bytes, mapped. The creator makes it exclusively with mode 0600 under
-/// a fresh name; UnlinkArena removes the name once every rank has mapped it, so that nothing is left behind.
+/// Creates and maps a POSIX shared memory object of BytesFor(size) bytes. The object is created exclusively, with mode
+/// 0600, under a fresh name. UnlinkArena removes the name once every rank has mapped the object, so that nothing is
+/// left behind.
 std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size);
 std::shared_ptr<void> OpenArenaMemory(const std::string& name, int size);
-/// The same of any number of bytes.
+/// Like the two functions above, for any number of bytes.
 std::shared_ptr<void> CreateSharedMemory(const std::string& name, size_t bytes);
 std::shared_ptr<void> OpenSharedMemory(const std::string& name, size_t bytes);
 void UnlinkArena(const std::string& name);

@@ -20,7 +20,7 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::ExpectDoneBy(Clock::time_point deadline) {
-  // Not worth waking the thread: it looks at least once per interval.
+  // Does not wake the thread: it checks the deadline at least once per interval.
   const std::lock_guard lock(mutex_);
   begun_ = Clock::now();
   deadline_ = deadline;
@@ -37,7 +37,7 @@ void Watchdog::Run() {
       failure =
           fmt::format("not done within {} ms: a rank is stuck or gone, or the deadline is too short", given.count());
     }
-    lock.unlock();  // probes and reactions may take long, and may set deadlines
+    lock.unlock();  // probes and on_failure may take long, and may set deadlines
     if (failure.empty()) failure = probe_();
     if (!failure.empty()) return on_failure_(failure);
     lock.lock();

@@ -9,20 +9,20 @@
 
 namespace quire {
 
-/// Looks after work that cannot look after itself, on a thread of its own.
+/// Watches work on a separate thread and reports its first failure.
 class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Calls `probe` every `interval`; a text that is not empty is a failure, and so is a deadline that passes. The first
-  /// failure goes to `on_failure`, and that was all.
+  /// Calls `probe` every `interval`. A text from `probe` that is not empty is a failure, and so is a passed deadline.
+  /// The first failure goes to `on_failure`; then the watchdog stops watching.
   Watchdog(std::chrono::milliseconds interval, std::function<std::string()> probe,
            std::function<void(const std::string&)> on_failure);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Replaces the deadline; time_point::max() for none.
+  /// Replaces the deadline; time_point::max() means none.
   void ExpectDoneBy(Clock::time_point deadline);
 
  private:
