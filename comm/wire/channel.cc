@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kMaxPartBytes = 64 << 20;
 constexpr int kQueuedFrames = 64;
 
-/// ZeroMQ's queues and I/O thread; one per process is the library's intended use, and it must outlive its sockets.
+/// The process's ZeroMQ context: its queues and I/O thread. The library intends one context for each process. The
+/// context outlives its sockets.
 zmq::context_t& Context() {
   static zmq::context_t context = [] {
     zmq::context_t c(1);
@@ -38,7 +39,7 @@ void SetOptions(zmq::socket_t& socket, const std::string& endpoint) {
   socket.set(zmq::sockopt::tcp_maxrt, 3000);
 }
 
-/// Whose key the sender has, as the ZAP handler said.
+/// Returns the user id of the sender's key, as the ZAP handler set it.
 std::string UserId(zmq::message_t& part) {
   const char* user = ::zmq_msg_gets(part.handle(), "User-Id");
   return user != nullptr ? user : "";
@@ -47,8 +48,8 @@ std::string UserId(zmq::message_t& part) {
 }  // namespace
 
 struct Channel::Socket {
-  std::shared_ptr<CurveServer> curve;  // owns the socket's context: goes after it
-  std::unique_ptr<PortGate> gate;      // passes on the socket's last words: goes after it; null without keys or TCP
+  std::shared_ptr<CurveServer> curve;  // owns the socket's context, so it is destroyed after the socket
+  std::unique_ptr<PortGate> gate;      // forwards the socket's last bytes: destroyed after it; null without keys or TCP
   zmq::socket_t socket;
   bool router;
 };
@@ -71,7 +72,7 @@ Channel Channel::Bind(const std::string& endpoint, std::shared_ptr<CurveServer> 
     socket->socket.set(zmq::sockopt::use_fd, socket->gate->ReleaseInner());
   }
   try {
-    socket->socket.bind(socket->gate != nullptr ? "ipc://behind-the-gate" : endpoint);  // a name that nothing has
+    socket->socket.bind(socket->gate != nullptr ? "ipc://behind-the-gate" : endpoint);  // any unused name
   } catch (const zmq::error_t& error) {
     Fail("cannot listen on {}: {}", endpoint, error.what());
   }
@@ -129,7 +130,7 @@ std::optional<ReceivedFrame> Channel::TryReceive() {
     do {
       zmq::message_t part;
       if (!socket.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
-      // Parts beyond the third are read to the end of the message and dropped.
+      // Reads the whole message, but keeps no parts beyond the fourth.
       if (parts.size() < 4)
         parts.push_back(std::move(part));
       else
@@ -146,7 +147,7 @@ std::optional<ReceivedFrame> Channel::TryReceive() {
       received.frame.body.assign(body, body + parts[first + 1].size());
       return received;
     }
-    // Anyone who reaches the coordinator's port can send rubbish; a worker hears nobody but the coordinator.
+    // Any process that reaches the coordinator's port can send garbage. A worker receives from the coordinator only.
     if (!socket_->router) Fail("the coordinator sent something that is no Quire frame");
   }
 }

@@ -12,21 +12,21 @@
 namespace quire {
 
 struct ReceivedFrame {
-  std::string peer;  // identity of the sender, as it says; empty on the worker's side
-  std::string user;  // whose key it has ("r0"), which it cannot choose; empty without encryption
+  std::string peer;  // identity that the sender claims; empty on a worker's side
+  std::string user;  // user id of the sender's key ("r0"), proven by CURVE; empty without encryption
   Frame frame;
 };
 
-/// One ZeroMQ socket: ROUTER at the coordinator and where a worker takes blocks, DEALER at a worker. Bounded queues,
-/// heartbeats on the connection, and no silent loss: a send that cannot be queued reports it (options and reasons:
-/// comm/PROTOCOL.md). A channel belongs to one thread.
+/// One ZeroMQ socket: a ROUTER at the coordinator and at a worker that receives KV blocks, a DEALER at other workers.
+/// Queues are bounded, heartbeats run on the connection, and no frame is lost silently: Send returns false when it
+/// cannot queue one. comm/PROTOCOL.md lists the options and their reasons. A channel belongs to one thread.
 class Channel {
  public:
-  /// Binds "tcp://ADDRESS:PORT" (port 0: any free one) or "ipc://PATH". With `curve` only the workers that it knows can
-  /// connect, and all traffic is encrypted; the channel keeps it alive.
+  /// Binds "tcp://ADDRESS:PORT" (port 0: any free port) or "ipc://PATH". With `curve`, only the workers whose keys it
+  /// knows can connect, and all traffic is encrypted. The channel keeps `curve` alive.
   static Channel Bind(const std::string& endpoint, std::shared_ptr<CurveServer> curve = nullptr);
-  /// Connects under an identity that the other side sees as `peer`; with `keys` encrypted, and to nobody but the
-  /// coordinator that they name, or the worker with this public key.
+  /// Connects with the identity that the other side sees as `peer`. With `keys`, traffic is encrypted and the server
+  /// must have the key `worker_key`, or the coordinator's key in `keys` when `worker_key` is empty.
   static Channel Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys = nullptr,
                          const std::string& worker_key = "");
 
@@ -34,17 +34,18 @@ class Channel {
   Channel& operator=(Channel&&) noexcept;
   ~Channel();
 
-  /// The address with the port the system chose.
+  /// The bound address, with the port that the system chose.
   std::string bound_endpoint() const;
 
-  /// Queues a frame for `peer` (ignored on the worker's side). False: the peer is unknown, gone, or too far behind.
+  /// Queues a frame for `peer` (ignored on a worker's side). Returns false when the peer is unknown, is gone, or has a
+  /// full queue.
   bool Send(const std::string& peer, const Frame& frame);
 
-  /// The next frame that has arrived. Messages that are not of a Quire frame's two parts are dropped by the
-  /// coordinator's side, and an Error on a worker's.
+  /// Returns the next frame that has arrived, or nullopt. A ROUTER drops messages that are not a Quire frame of two
+  /// parts; a DEALER throws Error for them.
   std::optional<ReceivedFrame> TryReceive();
 
-  /// Waits until one of the channels has a frame, wake_fd (when >= 0) is readable, or the time is over.
+  /// Waits until one of the channels has a frame, wake_fd (when >= 0) is readable, or the timeout has passed.
   static void Wait(std::span<Channel* const> channels, int wake_fd, int timeout_millis);
 
  private:
@@ -53,10 +54,10 @@ class Channel {
   std::unique_ptr<Socket> socket_;
 };
 
-/// The control endpoint that belongs to a data endpoint: "<path>.ctrl" for ipc, the given port for tcp.
+/// Returns the control endpoint that belongs to a data endpoint: "<path>.ctrl" for ipc, the given port for tcp.
 std::string CtrlEndpoint(const std::string& data_endpoint, uint16_t ctrl_port);
 
-/// Identity of a worker's sockets in one epoch: "e1.r0".
+/// Returns the identity of a worker's sockets in one epoch, for example "e1.r0".
 std::string WorkerIdentity(EpochId epoch, Rank rank);
 
 }  // namespace quire

@@ -18,19 +18,19 @@ namespace {
 
 constexpr size_t kZ85Bytes = 40;
 constexpr size_t kMaxFileBytes = 4096;
-constexpr int kMaxRanks = 1024;  // as many as a topology may have
+constexpr int kMaxRanks = 1024;  // the limit of a topology
 
 void CheckCurve() {
   if (::zmq_has("curve") != 1)
     Fail("this machine's ZeroMQ was built without CURVE: it cannot encrypt; install the distribution's libzmq");
 }
 
-/// The one line of a key file.
+/// Reads the single line of a key file.
 Secret ReadKey(const std::string& path, FileAccess access) {
   const Secret file = ReadGuardedFile(path, access, kMaxFileBytes);
   std::string_view line = file.view();
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
-  Secret raw(32), key(kZ85Bytes + 1);  // the latter terminated for the decoder
+  Secret raw(32), key(kZ85Bytes + 1);  // `key` ends with a zero for the decoder
   const bool right_size = line.size() == kZ85Bytes;
   if (right_size) {
     std::memcpy(key.data(), line.data(), kZ85Bytes);
@@ -47,11 +47,11 @@ std::string ReadPublicKey(const std::string& path) {
   return std::string(ReadKey(path, FileAccess::kOthersMayRead).view());
 }
 
-/// NAME.secret and NAME.pub, which must belong together.
+/// Reads NAME.secret and NAME.pub. Throws Error unless they are a pair.
 CurveKeyPair ReadPair(const std::string& name) {
   CurveKeyPair pair{ReadPublicKey(name + ".pub"), ReadKey(name + ".secret", FileAccess::kOwnerOnly)};
   std::array<char, kZ85Bytes + 1> derived{};
-  // Shortened by one: the terminating zero is still behind the key.
+  // The secret key was shortened by one byte, so the terminating zero still follows it.
   ::zmq_curve_public(derived.data(), pair.secret_key.data());
   if (derived.data() != pair.public_key)
     Fail("{}.pub does not belong to {}.secret: copy both from where they were made", name, name);

@@ -8,31 +8,32 @@
 
 namespace quire {
 
-/// A CurveZMQ key pair, both halves as 40 characters of Z85.
+/// A CurveZMQ key pair. Each key is 40 characters of Z85.
 struct CurveKeyPair {
   std::string public_key;
   Secret secret_key;  // without a terminating zero
 };
 
-/// What the coordinator needs: its own pair, and who may connect.
+/// The coordinator's key pair, and the public keys of the workers that may connect.
 struct CoordinatorKeys {
   CurveKeyPair own;
-  std::vector<std::string> workers;  // public keys; element r is rank r's
+  std::vector<std::string> workers;  // public keys, by rank
 };
 
-/// What the worker of one rank needs: its own pair, and whom it may talk to.
+/// The key pair of one rank's worker, and the public key of its coordinator.
 struct WorkerKeys {
   CurveKeyPair own;
-  std::string coordinator;  // its public key
+  std::string coordinator;  // public key
 };
 
-/// A key directory (mode 0700): coordinator.secret, coordinator.pub, workers/r0.secret, workers/r0.pub, ... Every file
-/// is one line of Z85. Secrets are of mode 0600. Anything else is refused with its path and the remedy (secret_file.h).
+/// Reads a key directory (mode 0700): coordinator.secret, coordinator.pub, workers/r0.secret, workers/r0.pub, ... Every
+/// file is one line of Z85; secrets have mode 0600. Throws Error with the path and a remedy for anything else
+/// (secret_file.h), and when fewer than `num_ranks` workers have keys.
 CoordinatorKeys LoadCoordinatorKeys(const std::string& directory, int num_ranks);
-/// Reads no secret but the rank's own: a host needs only the files of its ranks and coordinator.pub.
+/// Reads the rank's own keys and coordinator.pub only, so a host needs no other rank's secret.
 WorkerKeys LoadWorkerKeys(const std::string& directory, Rank rank);
 
-/// Makes the directory with keys for that many ranks. Keys that are there stay as they are: what comes back are the
+/// Creates the directory with keys for `num_ranks` ranks. Existing keys stay as they are. Returns the paths of the
 /// files that were written.
 std::vector<std::string> WriteTransportKeys(const std::string& directory, int num_ranks);
 

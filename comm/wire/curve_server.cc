@@ -34,7 +34,8 @@ RawKey Decoded(const std::string& z85) {
   return raw;
 }
 
-/// What one peer's handshake asks (RFC 27): version, request id, domain, address, identity, mechanism, credentials.
+/// A ZAP request about one peer's handshake (RFC 27). Its parts: version, request id, domain, address, identity,
+/// mechanism, credentials.
 struct Question {
   std::vector<zmq::message_t> parts;
   enum Part { kVersion, kId, kDomainPart, kAddress, kIdentity, kMechanism, kCredentials, kCount };
@@ -69,11 +70,11 @@ void Answer(zmq::socket_t& handler, const Question& question, const std::string&
     handler.send(zmq::buffer(parts[i]), i + 1 < std::size(parts) ? zmq::send_flags::sndmore : zmq::send_flags::none);
 }
 
-/// How a knock ended: the next event of the handshake.
+/// Returns the event that ended the test connection's handshake; nullopt after the deadline.
 std::optional<uint16_t> HandshakeEvent(zmq::socket_t& monitor, Clock::time_point deadline) {
   while (Clock::now() < deadline) {
     zmq::message_t event, address;
-    if (!monitor.recv(event)) continue;  // RCVTIMEO is over
+    if (!monitor.recv(event)) continue;  // no event within RCVTIMEO
     (void)monitor.recv(address);
     uint16_t kind = 0;
     std::memcpy(&kind, event.data(), sizeof(kind));
@@ -87,7 +88,7 @@ std::optional<uint16_t> HandshakeEvent(zmq::socket_t& monitor, Clock::time_point
 struct CurveServer::Impl {
   explicit Impl(CoordinatorKeys k)
       : keys(std::move(k)), raw_key(sizeof(RawKey)), context(1), handler(context, zmq::socket_type::rep) {
-    // The text ends with a zero behind what is its view.
+    // The key's text has a terminating zero after its view.
     if (::zmq_z85_decode(reinterpret_cast<uint8_t*>(raw_key.data()), keys.own.secret_key.data()) == nullptr)
       Fail("the secret key is no CURVE key");
     for (size_t rank = 0; rank < keys.workers.size(); ++rank)
@@ -98,7 +99,7 @@ struct CurveServer::Impl {
     thread = std::thread([this] { Run(); });
   }
   ~Impl() {
-    context.shutdown();  // ends the handler's wait
+    context.shutdown();  // ends the handler thread's blocking receive
     thread.join();
   }
 
@@ -123,12 +124,12 @@ struct CurveServer::Impl {
   }
 
   CoordinatorKeys keys;
-  Secret raw_key;  // our secret one
+  Secret raw_key;  // this server's decoded secret key
   std::map<RawKey, std::string> user_ids;
   zmq::context_t context;
-  zmq::socket_t handler;  // the thread's alone once it runs
+  zmq::socket_t handler;  // used by the thread only once the thread runs
   std::mutex canary_mutex;
-  RawKey canary{};  // our own knock is no stranger's
+  RawKey canary{};  // key of this server's own test connection, which is not counted
   std::atomic<uint64_t> num_refused{0};
   std::thread thread;
 };
@@ -144,7 +145,7 @@ uint64_t CurveServer::num_refused() const { return impl_->num_refused; }
 uint64_t CurveServer::CountRefused() { return ++impl_->num_refused; }
 
 bool CurveServer::CanOpen(std::span<const uint8_t> hello) const {
-  // Head of the frame, name, version, padding; then the client's key, the end of a nonce, and a box of 64 zeros.
+  // The frame's head, name, version and padding, then the client's key, the nonce's end, and a box of 64 zeros.
   constexpr size_t kKey = 2 + 6 + 2 + 72, kNonce = kKey + sizeof(RawKey), kNonceEnd = 8, kBox = kNonce + kNonceEnd;
   constexpr size_t kPlain = 64, kBoxed = crypto_box_MACBYTES + kPlain;
   static_assert(sizeof(RawKey) == crypto_box_PUBLICKEYBYTES);
@@ -159,7 +160,8 @@ bool CurveServer::CanOpen(std::span<const uint8_t> hello) const {
 
 void CurveServer::Secure(zmq::socket_t& socket) const {
   socket.set(zmq::sockopt::curve_server, 1);
-  // Binary keys would need no copy in Z85, but then the option wants 32 bytes; ZeroMQ keeps its own copy either way.
+  // A binary key would need no Z85 copy, but that form of the option needs exactly 32 bytes. ZeroMQ copies the key
+  // either way.
   socket.set(zmq::sockopt::curve_secretkey, impl_->keys.own.secret_key.view());
   socket.set(zmq::sockopt::zap_domain, std::string_view(kDomain));
 }

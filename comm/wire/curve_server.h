@@ -15,34 +15,34 @@ class socket_t;
 
 namespace quire {
 
-/// The coordinator's side of CURVE. CURVE alone encrypts and lets in whoever has a key pair; who may come in is decided
-/// by a ZAP handler, a thread that this object owns: only the listed workers' keys, each under the user id "r<rank>".
-/// Sockets live in this object's own context, whose handler is there before the first of them.
+/// The server side of CURVE. CURVE alone encrypts and accepts any client that has a key pair. A ZAP handler, on a
+/// thread that this object owns, accepts the listed workers' keys only, each under the user id "r<rank>". Sockets live
+/// in this object's own context, whose handler starts before the first socket is created.
 class CurveServer {
  public:
-  /// Throws Error when ZeroMQ cannot encrypt.
+  /// Throws Error when the ZeroMQ library cannot encrypt.
   explicit CurveServer(CoordinatorKeys keys);
   ~CurveServer();
   CurveServer(const CurveServer&) = delete;
   CurveServer& operator=(const CurveServer&) = delete;
 
-  /// Sockets in it must be gone before this object is.
+  /// Destroy all sockets of this context before this object.
   zmq::context_t& context();
-  /// To be called before the socket is bound.
+  /// Configures the socket as a CURVE server. Call this before the socket is bound.
   void Secure(zmq::socket_t& socket) const;
-  /// Knocks at a bound socket with a key that nobody knows. Throws Error unless it is turned away.
+  /// Connects to a bound socket with an unknown key. Throws Error unless the socket refuses that key.
   void CheckThatStrangersAreRefused(const std::string& endpoint);
 
-  /// Whether a whole frame with a client's HELLO was made by somebody who knows this server's public key.
+  /// True when the client that made this HELLO frame knows this server's public key.
   bool CanOpen(std::span<const uint8_t> hello) const;
-  /// Counts one that was turned away before the handler saw a key, and returns num_refused.
+  /// Counts a client that was refused before the handler saw its key. Returns num_refused.
   uint64_t CountRefused();
 
-  /// Ranks that have a key.
+  /// The number of ranks that have a key.
   int num_workers() const;
-  /// Their public keys.
+  /// The ranks' public keys.
   const std::vector<std::string>& worker_keys() const;
-  /// Strangers that were turned away since the start.
+  /// The number of clients that were refused since the start.
   uint64_t num_refused() const;
 
  private:
@@ -50,7 +50,7 @@ class CurveServer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The user id of a rank's key: "r0".
+/// Returns the user id of a rank's key, for example "r0".
 std::string CurveUserId(Rank rank);
 
 }  // namespace quire

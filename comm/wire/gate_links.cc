@@ -17,25 +17,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kAtOnce = 256 << 10;  // bytes of a link before others have their turn
+constexpr size_t kAtOnce = 256 << 10;  // bytes of one link before the other links get their turn
 constexpr auto kFarewell = std::chrono::milliseconds(200);
 constexpr auto kForTheRest = std::chrono::seconds(3);
-constexpr uint64_t kWakeLinks = 0;  // links count from 1
+constexpr uint64_t kWakeLinks = 0;  // links are numbered from 1
 
 }  // namespace
 
 struct GateLinks::Way {
   int from = -1, to = -1;
-  std::vector<char> late;  // read, and not taken by the other side yet
-  size_t sent = 0;         // of those
+  std::vector<char> late;  // bytes read but not yet taken by the other side
+  size_t sent = 0;         // bytes of `late` already sent
   bool full() const { return sent < late.size(); }
 };
 
 struct GateLinks::Link {
-  Descriptor sides[2];  // the peer's, the one behind
-  Way ways[2];          // from the side of the same index
+  Descriptor sides[2];  // the peer's connection, the ZeroMQ socket's connection
+  Way ways[2];          // ways[i] reads from sides[i]
   uint32_t watched[2] = {0, 0};
-  int ended = -1;  // the side that has ended while the other one has to take the rest of its words
+  int ended = -1;  // the side that has closed while the other side receives the remaining bytes; -1: none
 };
 
 GateLinks::GateLinks()
@@ -81,10 +81,10 @@ void GateLinks::TakeNewOnes() {
   }
 }
 
-/// Asks for what each side can do now: be read where the other has taken everything, be written where it has not.
-/// False: the system does not watch it, so the link is over.
+/// Registers for the events that each side needs: readable while the other side has taken everything, writable while it
+/// has not. Returns false when epoll fails, which ends the link.
 bool GateLinks::Watch(Link& link, uint64_t number) {
-  if (link.ended >= 0) {  // that side would report its end for ever, and the other one has nobody to talk to
+  if (link.ended >= 0) {  // the closed side would report its end forever, and the other side has no receiver any more
     if (link.watched[link.ended] == 0) return true;
     ending_.push_back({Clock::now() + kForTheRest, number});
     return WatchSide(link, link.ended, 0, number) && WatchSide(link, 1 - link.ended, EPOLLOUT, number);
@@ -96,18 +96,18 @@ bool GateLinks::Watch(Link& link, uint64_t number) {
   return true;
 }
 
-/// events: 0: none, not even that it ended.
+/// Sets the watched events of one side. 0 stops watching it altogether, even for its end.
 bool GateLinks::WatchSide(Link& link, int side, uint32_t events, uint64_t number) {
   const uint32_t before = std::exchange(link.watched[side], events);
   if (before == events) return true;
   epoll_event event{};
-  event.events = events & ~EPOLLRDHUP;  // that bit only tells a side that is watched from one that is not
+  event.events = events & ~EPOLLRDHUP;  // EPOLLRDHUP is only our mark of a side that is watched
   event.data.u64 = number * 2 + static_cast<uint64_t>(side);
   const int operation = events == 0 ? EPOLL_CTL_DEL : before == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
   return ::epoll_ctl(epoll_.get(), operation, link.sides[side].get(), &event) == 0;
 }
 
-/// Moves bytes from the one side to the other, until it is others' turn.
+/// Forwards bytes in one direction, at most kAtOnce at a time.
 GateLinks::Carried GateLinks::Carry(Way& way) {
   const auto waits = [] { return errno == EAGAIN || errno == EINTR; };
   while (way.full()) {
@@ -126,7 +126,7 @@ GateLinks::Carried GateLinks::Carry(Way& way) {
   return Carried::kGoesOn;
 }
 
-/// Something has happened on this side. False: the link is over.
+/// Handles an event on one side. Returns false when the link is over.
 bool GateLinks::Serve(Link& link, int side, uint32_t events) {
   const bool ended = (events & (EPOLLHUP | EPOLLERR)) != 0;
   if (link.ended >= 0) return !ended && Carry(link.ways[link.ended]) == Carried::kGoesOn;
@@ -135,7 +135,7 @@ bool GateLinks::Serve(Link& link, int side, uint32_t events) {
     if (link.ended >= 0 || (events & (from == side ? EPOLLIN : EPOLLOUT)) == 0) continue;
     const Carried carried = Carry(link.ways[from]);
     if (carried == Carried::kAllRead) return false;
-    if (carried == Carried::kNotTaken) link.ended = 1 - from;  // but it may have said something before
+    if (carried == Carried::kNotTaken) link.ended = 1 - from;  // that side may still have sent bytes before
   }
   return true;
 }
@@ -165,7 +165,7 @@ void GateLinks::Run() {
         continue;
       }
       const auto link = links_.find(mark / 2);
-      if (link == links_.end()) continue;  // it ended with its other side
+      if (link == links_.end()) continue;  // the link ended with an earlier event of its other side
       if (!Serve(*link->second, static_cast<int>(mark % 2), event.events) || !Watch(*link->second, link->first))
         links_.erase(link);
     }

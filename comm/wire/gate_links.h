@@ -14,28 +14,29 @@
 
 namespace quire {
 
-/// Carries the bytes of peers that have been let in between their connections and the socket behind the gate, on a
-/// thread of its own. What cannot be passed on yet is bounded: the side that is too fast is not read. When one side
-/// ends, the other one has three seconds to take what that side had written.
+/// Forwards bytes in both directions between accepted peers' connections and the ZeroMQ socket behind the gate, on its
+/// own thread. Buffers are bounded: a side that sends faster than the other side receives is not read. When one side
+/// closes, the other side has three seconds to receive the remaining bytes.
 class GateLinks {
  public:
   GateLinks();
-  /// Passes on what is under way, for a moment.
+  /// Keeps forwarding for up to 200 ms, then ends all links.
   ~GateLinks();
   GateLinks(const GateLinks&) = delete;
   GateLinks& operator=(const GateLinks&) = delete;
 
-  /// From any thread: a peer's connection and the one to the socket behind, neither of which blocks.
+  /// Adds a link between a peer's connection and a connection to the ZeroMQ socket, both non-blocking. May be called
+  /// from any thread.
   void Add(Descriptor outer, Descriptor inner);
 
  private:
-  struct Way;   // one direction
-  struct Link;  // both
+  struct Way;   // one direction of a link
+  struct Link;  // both directions
 
   void Run();
   void TakeNewOnes();
   bool Serve(Link& link, int side, uint32_t events);
-  enum class Carried { kGoesOn, kAllRead, kNotTaken };  // so far; and where either side has ended
+  enum class Carried { kGoesOn, kAllRead, kNotTaken };  // going on; the sender has closed; the receiver has closed
   Carried Carry(Way& way);
   bool Watch(Link& link, uint64_t number);
   bool WatchSide(Link& link, int side, uint32_t events, uint64_t number);
@@ -45,13 +46,13 @@ class GateLinks {
   Descriptor epoll_, wake_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Link>> new_ones_;      // guarded by mutex_
-  std::map<uint64_t, std::unique_ptr<Link>> links_;  // the thread's, as is what follows
+  std::map<uint64_t, std::unique_ptr<Link>> links_;  // only the thread uses this and the members below
   uint64_t last_number_ = 0;
   struct Ending {
     std::chrono::steady_clock::time_point at;
-    uint64_t number;  // of a link, which may be gone
+    uint64_t number;  // the link's number; the link may be gone
   };
-  std::deque<Ending> ending_;  // the first ends first
+  std::deque<Ending> ending_;  // in the order of `at`
   std::vector<char> buffer_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;

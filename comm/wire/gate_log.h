@@ -9,7 +9,8 @@
 
 namespace quire {
 
-/// The log's lines about strangers at a port: one in ten seconds, because strangers decide how many there would be.
+/// Logs events about unknown clients at a port. Writes at most one line in ten seconds, because those clients control
+/// how many events there are.
 class GateLog {
  public:
   explicit GateLog(const std::string& endpoint) : endpoint_(endpoint) {}
@@ -18,7 +19,7 @@ class GateLog {
     if (IsTime())
       spdlog::warn("turned away {} from the workers' port {}: {} ({} so far)", address, endpoint_, reason, num_refused);
   }
-  /// The reason is an errno.
+  /// Logs that a client has to wait. `error` is an errno.
   void KeptWaiting(const std::string& address, int error) {
     if (IsTime())
       spdlog::warn("{} waits at the workers' port {}: no descriptor was left, or no place behind the port: {}; "

@@ -16,7 +16,7 @@ using Awaits = Stranger::Awaits;
 
 namespace {
 
-/// The state of the word that is awaited.
+/// Checks the bytes of the awaited message so far.
 PrefixState StateOf(Awaits awaits, std::span<const uint8_t> word) {
   switch (awaits) {
     case Awaits::kGreeting:

@@ -8,20 +8,23 @@
 
 namespace quire {
 
-/// How far a word came.
+/// The result of reading a handshake message: incomplete, complete, invalid, or connection closed.
 enum class Reading { kMore, kWhole, kWrong, kGone };
 
-/// True: the peer speaks next. False: the socket behind does, or nobody.
+/// True when the next message comes from the peer. False when it comes from the ZeroMQ socket, or when no message is
+/// awaited.
 bool AwaitsPeer(Stranger::Awaits awaits);
 
-/// Reads as much of the awaited word as there is, and no byte behind it.
+/// Reads as much of the awaited message as has arrived, and no byte beyond its end.
 Reading ReadWord(int fd, Stranger::Awaits awaits, std::vector<uint8_t>& word);
 
-/// False: the socket did not take all of it at once, which one of a handshake always does.
+/// Sends all bytes at once; returns false when the socket did not take them all. A handshake message always fits into
+/// an empty socket buffer.
 bool SendWhole(int fd, std::span<const uint8_t> bytes);
 
-/// Fills in what the socket behind a gate says first, which is the same for everybody, so strangers hear it without
-/// troubling that socket. `endpoint` is for the Error that is thrown when it does not answer.
+/// Reads the greeting of the ZeroMQ socket behind a gate into `greeting`. The greeting is the same for every client, so
+/// the gate sends it without contacting that socket again. Throws Error, which names `endpoint`, when the socket does
+/// not answer.
 void AskForGreeting(const PrivateSocket& inner, const std::string& endpoint, std::span<uint8_t> greeting);
 
 }  // namespace quire

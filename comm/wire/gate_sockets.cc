@@ -43,7 +43,7 @@ std::string NumericHost(const sockaddr_storage& address) {
   return NumericHost(reinterpret_cast<const sockaddr&>(address));
 }
 
-/// The first address of this family that an interface of this host has; empty: there is no such interface.
+/// Returns the first address of this family of the named interface; empty when this host has no such interface.
 std::string AddressOfInterface(const std::string& name, int family) {
   ifaddrs* found = nullptr;
   if (::getifaddrs(&found) != 0) return "";
@@ -55,7 +55,7 @@ std::string AddressOfInterface(const std::string& name, int family) {
   return "";
 }
 
-/// A fresh folder of mode 0700 whose path leaves room for a socket's name; empty when there is none under this one.
+/// Creates a folder of mode 0700 under `base` whose path leaves room for a socket's name; empty when it cannot.
 std::string FreshFolder(const char* base) {
   constexpr size_t kMostBytes = 90;
   if (base == nullptr || std::strlen(base) > kMostBytes - 16) return "";
@@ -118,7 +118,7 @@ Descriptor AcceptPeer(int listening, sockaddr_storage& peer) {
 PeerName NameOf(const sockaddr_storage& peer) {
   PeerName name;
   name.address = name.network = NumericHost(peer);
-  name.neighbourhood = name.network.substr(0, name.network.rfind('.'));  // where IPv4 has them: /24
+  name.neighbourhood = name.network.substr(0, name.network.rfind('.'));  // the /24 of an IPv4 address
   if (peer.ss_family != AF_INET6) return name;
   in6_addr network = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
   if (IN6_IS_ADDR_V4MAPPED(&network) || IN6_IS_ADDR_LOOPBACK(&network)) return name;
@@ -156,7 +156,7 @@ Descriptor PrivateSocket::Connect() const {
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  // The socket's inode by way of the descriptor that still holds it.
+  // Connects to the socket's inode through the descriptor that still holds it.
   fmt::format_to_n(name.sun_path, sizeof(name.sun_path) - 1, "/proc/self/fd/{}", inode_.get());
   if (socket.open() && ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) {
     const int error = errno;

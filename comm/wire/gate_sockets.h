@@ -8,36 +8,37 @@
 
 namespace quire {
 
-/// Listens on "tcp://HOST:PORT" without blocking; throws Error when it cannot. HOST is an IPv4 address, a name that has
-/// one, an interface of this host, or "*" for all of its addresses; in brackets it is the same for IPv6. Workers try
-/// IPv6 for brackets alone. Port 0 or "*": any free one.
+/// Listens on "tcp://HOST:PORT" without blocking. HOST is an IPv4 address, a name that has one, an interface of this
+/// host, or "*" for all addresses. HOST in brackets means the same for IPv6, because workers try IPv6 for brackets
+/// only. Port 0 or "*" means any free port. Throws Error.
 Descriptor ListenOnTcp(const std::string& endpoint);
-/// The endpoint of a socket that listens on TCP, with the port that the system chose.
+/// Returns the endpoint of a listening TCP socket, with the port that the system chose.
 std::string TcpEndpointOf(int listening);
 
-/// Whether an errno says that there are no descriptors, or no memory for them.
+/// True when the errno means that no descriptors, or no memory for them, are left.
 bool LacksDescriptors(int error);
 
-/// Who connects next; not open, with errno, when there is nobody. The connection does not block, sends small words at
-/// once, and ends when the peer confirms nothing for 3 s.
+/// Accepts the next connection; not open, with errno set, when there is none. The connection does not block, sends
+/// small messages at once (TCP_NODELAY), and ends when the peer acknowledges nothing for 3 s.
 Descriptor AcceptPeer(int listening, sockaddr_storage& peer);
 
-/// A peer's address in words, and the network that shares a bound with it: an IPv4 address, a /48 of IPv6. The
-/// neighbourhood is what gives way first where all networks together have too many: a /24 of IPv4, a /48 of IPv6.
+/// A peer's address as text, its network and its neighbourhood. Each network (an IPv4 address or an IPv6 /48) has a
+/// limit of unauthenticated connections. When all networks together have too many, the largest neighbourhood (an IPv4
+/// /24 or an IPv6 /48) loses one first.
 struct PeerName {
   std::string address, network, neighbourhood;
 };
 PeerName NameOf(const sockaddr_storage& peer);
 
-/// A Unix socket that listens and that nobody but this process can reach: it has no name in the file system.
+/// A listening Unix socket that no other process can reach, because it has no name in the file system.
 class PrivateSocket {
  public:
-  /// Throws Error when there is no folder to make it in.
+  /// Throws Error when no folder can be created for the socket.
   PrivateSocket();
 
-  /// The listening socket, for whoever accepts; that one closes it.
+  /// Returns the listening socket's descriptor. The caller closes it.
   int Release() { return listening_.Release(); }
-  /// A connection to it that does not block; not open, with errno, when there is none.
+  /// Returns a non-blocking connection to the socket; not open, with errno set, when connecting fails.
   Descriptor Connect() const;
 
  private:

@@ -13,73 +13,74 @@
 
 namespace quire {
 
-/// A connection of somebody who has not shown a key yet.
+/// A connection whose peer has not been authenticated yet. Its CURVE handshake goes through the gate, message by
+/// message.
 struct Stranger {
-  /// The word that comes next, and from whom.
+  /// The handshake message that comes next, and its sender.
   enum class Awaits {
-    kGreeting,       // of the peer
-    kHello,          // of the peer
-    kTurn,           // nothing: its hello is looked at when its turn comes
-    kInnerGreeting,  // of the socket behind
-    kWelcome,        // of the socket behind
-    kInitiate,       // of the peer
-    kVerdict,        // of the socket behind
+    kGreeting,       // from the peer
+    kHello,          // from the peer
+    kTurn,           // none: the HELLO waits for its turn to be checked
+    kInnerGreeting,  // from the ZeroMQ socket
+    kWelcome,        // from the ZeroMQ socket
+    kInitiate,       // from the peer
+    kVerdict,        // from the ZeroMQ socket: READY or ERROR
   };
   using Clock = std::chrono::steady_clock;
 
   uint64_t number = 0;
   PeerName name;
-  Descriptor outer, inner;  // the peer's connection; the one to the socket behind, once there is any
+  Descriptor outer, inner;  // to the peer; to the ZeroMQ socket, once connected
   Clock::time_point deadline;
   Awaits awaits = Awaits::kGreeting;
-  bool knows_key = false;           // its hello was opened: whoever made it knows this server's public key
-  std::vector<uint8_t> said, word;  // the peer's words before this one; this word so far
+  bool knows_key = false;           // true once its HELLO was opened: the peer knows this server's public key
+  std::vector<uint8_t> said, word;  // the peer's earlier messages; the current message so far
 };
 
-/// The strangers at a port: a bounded number, of whom each network has a bounded part. A newcomer always finds room,
-/// because the oldest gives way: of the newcomer's network when that has its part, else of all neighbourhoods that have
-/// most. Strangers that have shown the server's key keep their places as long as they are no more than the others,
-/// so that a flood ends no handshake, and copies of a hello do not fill the port. Networks take turns in what costs the
-/// port time. Belongs to one thread.
+/// The unauthenticated connections at a port, limited in total and for each network. A newcomer always finds room,
+/// because the oldest connection is dropped: one of the newcomer's network when that network is full, otherwise one of
+/// the neighbourhood that has most. Connections whose peers know the server's public key are dropped only once they
+/// outnumber the others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take
+/// turns in expensive work. Belongs to one thread.
 class Strangers {
  public:
   static constexpr size_t kMost = 256, kMostOfNetwork = 64;
 
-  /// True: `network` has room for one more.
+  /// True when both the port and `network` have room for one more connection.
   bool HasRoom(const std::string& network) const;
-  /// Who gives way to a newcomer of this network; null when there is nobody.
+  /// Returns the connection to drop for a newcomer from this network; null when there are no connections.
   Stranger* WhoGivesWay(const std::string& network);
-  /// Room must be there.
+  /// Adds a connection. Requires HasRoom(name.network).
   Stranger& Add(Descriptor outer, PeerName name, Stranger::Clock::time_point deadline);
-  /// Null: it is not here any more.
+  /// Returns the connection with this number; null when it is gone.
   Stranger* Find(uint64_t number);
   void Remove(uint64_t number);
-  /// Its hello was opened.
+  /// Records that the connection's HELLO was opened.
   void KnowsKey(Stranger& stranger);
-  /// The one that came first, whose deadline is the next; null when there is nobody.
+  /// Returns the oldest connection, whose deadline is the next; null when there is none.
   Stranger* Oldest();
   size_t size() const { return strangers_.size(); }
 
-  /// From now on it stands in its network's line.
+  /// Appends the connection to its network's queue.
   void AwaitTurn(const Stranger& stranger);
-  /// Who is next; null when nobody waits.
+  /// Takes the next connection whose turn it is; null when none waits.
   Stranger* NextTurn();
   bool anybody_waits() const { return !turns_.empty(); }
 
  private:
   struct Count {
-    size_t of[2] = {0, 0};  // those that have not shown the key, and those that have
+    size_t of[2] = {0, 0};  // [0]: peers that have not shown that they know the key; [1]: peers that have
     size_t all() const { return of[0] + of[1]; }
   };
   using Counts = std::map<std::string, Count>;
 
   void Leave(Counts& counts, const std::string& place, bool knows_key);
 
-  std::map<uint64_t, Stranger> strangers_;  // numbers grow with time
+  std::map<uint64_t, Stranger> strangers_;  // by number, which grows with time
   Count all_;
   Counts by_network_, by_neighbourhood_;
-  std::map<std::string, std::deque<uint64_t>> lines_;  // may hold numbers of strangers that have gone
-  std::list<std::string> turns_;                       // networks with a line; the first is next
+  std::map<std::string, std::deque<uint64_t>> lines_;  // each network's queue; may hold numbers of gone connections
+  std::list<std::string> turns_;                       // networks with a queue; the first is next
   uint64_t last_number_ = 0;
 };
 

@@ -9,10 +9,10 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-constexpr uint8_t kShortFrame = 0x04, kLongFrame = 0x06;  // commands; sizes of one byte, and of eight
+constexpr uint8_t kShortFrame = 0x04, kLongFrame = 0x06;  // command frames with a size of 1 byte, of 8 bytes
 constexpr size_t kShortHead = 2, kLongHead = 9, kMostInShort = 255;
 
-// HELLO: name, version 1.0, and 72 zeros, so that the answer is no longer than the question.
+// HELLO: name, version 1.0, and 72 zeros that make the answer no longer than the question.
 constexpr size_t kPadding = 72;
 constexpr std::string_view kHelloHead = "\x05HELLO\x01\x00"sv;
 constexpr auto kHelloBegins = [] {
@@ -21,18 +21,18 @@ constexpr auto kHelloBegins = [] {
   return bytes;
 }();
 
-/// One byte of a client's greeting: 0xff, the size of an identity in eight bytes (or rubbish there that old versions
-/// need, but never more than two bytes of it), 0x7f, version, mechanism, role, zeros.
+/// Checks one byte of a client's greeting: 0xff, eight bytes with the size of an identity (old versions may put other
+/// values into the last two), 0x7f, version, mechanism, role, zeros.
 bool IsOfGreeting(size_t at, uint8_t byte) {
   constexpr std::string_view kMechanism = "CURVE";
   constexpr size_t kSizeEnd = 9, kVersion = 10, kName = 12, kNameEnd = 32, kRole = 32;
   if (at == 0) return byte == 0xff;
   if (at < kSizeEnd - 2) return byte == 0;
-  if (at == kSizeEnd - 2) return byte <= 1;  // identities have at most 255 bytes, and one is added
+  if (at == kSizeEnd - 2) return byte <= 1;  // identities have at most 255 bytes, and the field adds one
   if (at == kSizeEnd - 1) return true;
   if (at == kSizeEnd) return byte == 0x7f;
   if (at == kVersion) return byte == 3;
-  if (at == kVersion + 1) return true;  // the minor version
+  if (at == kVersion + 1) return true;  // minor version
   if (at < kNameEnd) return byte == (at - kName < kMechanism.size() ? static_cast<uint8_t>(kMechanism[at - kName]) : 0);
   return at == kRole ? byte <= 1 : byte == 0;
 }
@@ -44,7 +44,7 @@ PrefixState Missing(size_t have, size_t want) { return {false, have < want ? wan
 }  // namespace
 
 const HandshakeCommand kHelloCommand{{kHelloBegins.data(), kHelloBegins.size()}, 200, 200};
-// A cookie, a box with the client's lasting key, and two properties, of which an identity is 255 bytes at the most.
+// A cookie, a box with the client's lasting key, and two properties; the identity is at most 255 bytes of them.
 const HandshakeCommand kInitiateCommand{"\x08INITIATE"sv, 257, 1024};
 const HandshakeCommand kWelcomeCommand{"\x07WELCOME"sv, 168, 168};
 const HandshakeCommand kReadyCommand{"\x05READY"sv, 30, 1024};

@@ -7,37 +7,37 @@
 
 namespace quire {
 
-/// The bytes of a CURVE handshake (ZMTP 3, RFC 23 and RFC 26), which have known sizes. A prefix of them can be told to
-/// be wrong at its first wrong byte, so nobody has to keep what will never be a handshake.
+/// A command of the CURVE handshake (ZMTP 3, RFC 23 and RFC 26). All handshake messages have known sizes, and an
+/// invalid one is recognised at its first wrong byte. So the gate never stores bytes that cannot become a handshake.
 struct HandshakeCommand {
-  std::string_view begins;  // the length of the name, the name, and what never differs behind it
+  std::string_view begins;  // length of the name, the name, and the constant bytes after it
   size_t least, most;       // bytes of the command, without the head of its frame; at most 64 KiB
 };
 
 constexpr size_t kGreetingBytes = 64;
 
-/// A client's first command: its key, and a box that only the holder of the server's secret key can open.
+/// The client's first command: its key, and a box that only the holder of the server's secret key can open.
 extern const HandshakeCommand kHelloCommand;
-/// A client's second command: who it is.
+/// The client's second command: its identity and lasting key.
 extern const HandshakeCommand kInitiateCommand;
-/// The server's answers: to the first, and to the second when the client may come in.
+/// The server's answers: WELCOME to HELLO, and READY to INITIATE when the client is accepted.
 extern const HandshakeCommand kWelcomeCommand;
 extern const HandshakeCommand kReadyCommand;
-/// The server's answer to a client that may not come in.
+/// The server's answer to a client that is refused.
 extern const HandshakeCommand kErrorCommand;
 
-/// Where a prefix stands.
+/// The state of an incomplete message.
 struct PrefixState {
-  bool wrong = false;  // no bytes behind it make it right
-  size_t missing = 0;  // so many bytes come next in any case; 0: it is whole
+  bool wrong = false;  // no further bytes can make it valid
+  size_t missing = 0;  // bytes that come next in any case; 0: complete
 };
 
-/// A client's greeting: version 3, mechanism CURVE.
+/// Checks a client's greeting: version 3, mechanism CURVE.
 PrefixState StateOfGreeting(std::span<const uint8_t> bytes);
-/// A frame that is to hold this command.
+/// Checks a frame that must hold this command.
 PrefixState StateOfCommand(std::span<const uint8_t> bytes, const HandshakeCommand& command);
 
-/// What a client says first, for who asks a server for its greeting.
+/// The greeting that a client sends. The gate uses it to ask a server for its greeting.
 std::span<const uint8_t> ClientGreeting();
 
 }  // namespace quire

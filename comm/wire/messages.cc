@@ -21,11 +21,11 @@ namespace fb = flatbuffers;
 constexpr size_t kMaxBodyBytes = 64 << 20;
 constexpr size_t kMaxStringBytes = 4096;
 constexpr size_t kMaxSlots = 65536;
-constexpr size_t kMaxGroupRanks = 1024;  // as many as a topology may have
+constexpr size_t kMaxGroupRanks = 1024;  // the limit of a topology
 
 template <class Table>
 const Table& Root(const Frame& frame) {
-  // The Verifier demands alignment; a vector's storage is aligned for every scalar.
+  // The Verifier checks alignment. A vector's storage is aligned for every scalar.
   fb::Verifier verifier(reinterpret_cast<const uint8_t*>(frame.body.data()), frame.body.size(), 8, 1'000'000);
   if (!verifier.VerifyBuffer<Table>(nullptr))
     Fail("frame of kind {}: broken body", static_cast<int>(frame.header.kind));
@@ -38,8 +38,8 @@ std::string Text(const fb::String* text) {
   return text->str();
 }
 
-/// The Verifier checks that a vector begins at a multiple of 4, which is not enough for numbers of 8 bytes: they are
-/// copied as bytes.
+/// Copies the numbers as bytes, because the Verifier guarantees 4-byte alignment of vectors only, and numbers may have
+/// 8 bytes.
 template <class To>
 std::vector<To> Numbers(const fb::Vector<To>* vector) {
   if (vector == nullptr || vector->size() == 0) return {};
@@ -144,15 +144,15 @@ std::vector<BlockCopyPair> Pairs(const fb::Vector<const wire::BlockCopy*>* vecto
   return pairs;
 }
 
-/// Copies `items` into a vector of wire structs; 0, which writes nothing, when there are none.
+/// Copies `items` into a vector of wire structs. Returns 0, which writes no field, when there are no items.
 template <class Wire, class Item, class Make>
 fb::Offset<fb::Vector<const Wire*>> Structs(fb::FlatBufferBuilder& b, const std::vector<Item>& items, Make make) {
   if (items.empty()) return 0;
   return b.CreateVectorOfStructs<Wire>(items.size(), [&](size_t i, Wire* out) { *out = make(items[i]); });
 }
 
-/// Parts of a body may lie on top of each other, so that a small body unfolds into a large message: what an honest
-/// sender wrote is never larger than its body.
+/// Limits the decoded size of a message. The parts of a hostile body may overlap, so that a small body decodes to a
+/// large message; an honest message never has more bytes than its body.
 class UnfoldedBytes {
  public:
   explicit UnfoldedBytes(const Frame& frame) : left_(frame.body.size()) {}
@@ -291,7 +291,7 @@ StepResult ReadResult(const Frame& frame) {
   return result;
 }
 
-/// One overload per handshake message: writes the body, returns its root, and names its kind.
+/// Writes the body of a handshake message. Each overload returns the kind of one message.
 struct HandshakeWriter {
   fb::FlatBufferBuilder& b;
 
@@ -474,7 +474,7 @@ std::vector<std::string> Texts(const fb::Vector<fb::Offset<fb::String>>* vector)
   return texts;
 }
 
-/// Of another group's ranks.
+/// Reads the shares of the other group's ranks.
 std::vector<double> Shares(const fb::Vector<double>* vector) {
   std::vector<double> shares = Numbers<double>(vector);
   const bool valid = std::ranges::all_of(shares, IsShare);
@@ -488,7 +488,7 @@ void CheckPorts(const std::vector<int32_t>& ports) {
     Fail("frame: ports {}", fmt::join(ports, " to "));
 }
 
-/// What the coordinator and a worker say about KV blocks on their way.
+/// Decodes the messages about KV block transfers.
 Message ReadBlocksMessage(const Frame& frame) {
   if (frame.header.kind == FrameKind::kTakeBlocks) {
     const auto& m = Root<wire::TakeBlocks>(frame);
@@ -519,7 +519,7 @@ Message ReadBlocksMessage(const Frame& frame) {
                       .bytes = m.bytes()};
 }
 
-/// A word that stands for one of E's values; there is no other way to say one.
+/// Reads a value of E from its spelling. Throws Error for any other word.
 template <class E>
 E ReadChoice(const fb::String* text, const char* what) {
   const auto value = Named<E>(Text(text));
@@ -657,7 +657,7 @@ Message Decode(const Frame& frame) {
 
 namespace {
 
-/// How a chunk begins; its data follow.
+/// The head of a chunk's body. The data follow.
 struct ChunkHead {
   uint64_t ticket;
   uint32_t num_blocks, block;

@@ -14,9 +14,9 @@
 
 namespace quire {
 
-/// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
+/// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
 inline constexpr uint16_t kProtocolVersion = 17;
-/// Version of the program, part of the handshake.
+/// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 
 enum class FrameKind : uint16_t {
@@ -40,7 +40,7 @@ enum class FrameKind : uint16_t {
   kStopBlocks
 };
 
-/// First part of every message; the second is a FlatBuffer whose hash it carries.
+/// The first part of every message. The second part is a FlatBuffer, except for BlockChunk; `body_hash` is its hash.
 struct FrameHeader {
   uint32_t magic = 0x52495551;  // "QUIR"
   uint16_t version = kProtocolVersion;
@@ -56,7 +56,7 @@ struct Frame {
   std::vector<std::byte> body;
 };
 
-/// SipHash-2-4 of the bytes under a fixed key: guards against mix-ups and damage, not against attackers.
+/// SipHash-2-4 of the bytes under a fixed key. It detects mix-ups and damage, not attackers.
 uint64_t HashBytes(std::span<const std::byte> bytes);
 uint64_t HashTokens(std::span<const SampledToken> tokens);
 
@@ -72,28 +72,28 @@ struct JoinMessage {
   std::string memory_limit;    // whose limit that is
 };
 
-/// What a worker needs to load its shard. Sizes are tokens unless the name says otherwise.
+/// Everything that a worker needs to load its shard. Sizes are in tokens unless the name says otherwise.
 struct AssignMessage {
   std::string model_path, fingerprint;
   LoadFormat load_format = LoadFormat::kAuto;
   uint16_t ctrl_port = 0;  // 0: the data endpoint with ".ctrl" appended
   int32_t block_size = 16, max_step_tokens = 0, max_running = 0, max_model_len = 0, threads = 1;
   std::vector<double> shares;
-  ComputeSettings compute;       // backend and dtype are settled
-  std::vector<int32_t> devices;  // of each rank; none: rank i of a host takes device i
+  ComputeSettings compute;       // backend and dtype are not "auto"
+  std::vector<int32_t> devices;  // by rank; empty: the i-th rank of a host uses device i
 };
 
 struct HelloMessage {
   std::string fingerprint, isa;
   int64_t bytes_per_block = 0, weight_bytes = 0, available_bytes = 0;
   int32_t load_millis = 0;
-  int64_t bytes_per_state = 0;  // of one sequence, on this rank; 0: the model has none
+  int64_t bytes_per_state = 0;  // of one sequence, on this rank; 0: the model has no state
 };
 
 struct StartMessage {
-  int32_t num_blocks = 0;       // the null block counted in
-  int32_t num_host_blocks = 0;  // for swapping; likewise; 0: none
-  int32_t state_blocks = 0;     // that hold a sequence's state
+  int32_t num_blocks = 0;       // with the null block
+  int32_t num_host_blocks = 0;  // for swapping, with the null block; 0: no swapping
+  int32_t state_blocks = 0;     // blocks that hold one sequence's state
 };
 struct ReadyMessage {
   int32_t num_blocks = 0, num_host_blocks = 0;
@@ -105,44 +105,46 @@ struct FailureMessage {
   bool by_settings = false;  // another start would fail alike: a SettingsError
 };
 struct BeatMessage {
-  StepId begun = 0;            // the last step whose plan arrived; meaningless from the coordinator
-  StepId answered = 0;         // the last one whose result was sent; likewise
-  int64_t late_micros = 0;     // how late the sender's thread was woken lately, at most
-  int64_t starved_micros = 0;  // how long a worker's computing thread waited for a core since it began
+  StepId begun = 0;            // last step whose plan arrived; unused when the coordinator sends it
+  StepId answered = 0;         // last step whose result was sent; unused when the coordinator sends it
+  int64_t late_micros = 0;     // largest delay in waking the sender's thread in the last seconds
+  int64_t starved_micros = 0;  // time that the worker's computing thread waited for a core since its start
 };
 struct ShutdownMessage {
   std::string reason;
 };
 
-/// To a rank that gets KV blocks from ranks of another group: wait for them, and put its part of them into these host
-/// blocks.
+/// From the coordinator to a rank that receives KV blocks from another group: wait for the blocks, and write their
+/// bytes into these blocks.
 struct TakeBlocksMessage {
   uint64_t ticket = 0;
-  std::string endpoint;           // where to wait; empty: on TCP, where it reaches the coordinator from
-  std::vector<int32_t> ports;     // first and last that TCP may take
-  std::vector<std::string> keys;  // public keys of whoever may come by TCP, by rank; none: in clear text
-  std::vector<double> shares;     // of the group that gives: how it cuts the model
+  std::string endpoint;           // where to listen; empty: TCP, on its address towards the coordinator
+  std::vector<int32_t> ports;     // first and last TCP port to try
+  std::vector<std::string> keys;  // public keys of the senders, by rank; empty: no encryption
+  std::vector<double> shares;     // of the sending group: how it shards the model
   std::vector<BlockId> blocks;
-  bool on_device = false;  // device blocks, else host blocks
+  bool on_device = false;  // true: device blocks; false: host blocks
 };
-/// To a rank that has them: move device blocks to host blocks, after all plans before this message and before any
-/// later one, and send each rank of the other group its part of `blocks`. None: nothing will come, and the others are
-/// told so.
+/// From the coordinator to a rank that has KV blocks: copy device blocks to host blocks after all plans before this
+/// message and before any later plan. Then send each rank of the other group its part of `blocks`. An empty `blocks`
+/// tells the receivers that no blocks will come.
 struct GiveBlocksMessage {
   uint64_t ticket = 0;
-  EpochId epoch = 0;                   // of the group that takes
-  std::vector<std::string> endpoints;  // of its ranks
-  std::vector<std::string> keys;       // their public keys; none: in clear text
-  std::vector<double> shares;          // how it cuts the model
+  EpochId epoch = 0;                   // of the receiving group
+  std::vector<std::string> endpoints;  // by receiving rank
+  std::vector<std::string> keys;       // public keys of the receiving ranks; empty: no encryption
+  std::vector<double> shares;          // of the receiving group: how it shards the model
   std::vector<BlockCopyPair> moves;
   std::vector<BlockId> blocks;
-  bool on_device = false;  // device blocks, else host blocks; no moves then
+  bool on_device = false;  // true: device blocks, without moves; false: host blocks
 };
-/// To either: nobody needs the blocks any more. Answered by a report if they were still on their way.
+/// From the coordinator to either end: the transfer is no longer needed. A rank answers with a report if the transfer
+/// was under way.
 struct StopBlocksMessage {
   uint64_t ticket = 0;
 };
-/// From either: ready to take, at the endpoint; done with the blocks; or failed, and done with them all the same.
+/// From either end of a transfer: ready to receive at `endpoint`, finished, or failed. After kDone and kFailed the rank
+/// no longer uses the blocks.
 struct BlocksReport {
   enum State : uint8_t { kReady = 1, kDone, kFailed };
   uint64_t ticket = 0;
@@ -151,26 +153,27 @@ struct BlocksReport {
   int64_t bytes = 0;
 };
 
-/// To a rank: compile this and keep it, because sequences will come with it; without a grammar: no more will, it need
-/// not be kept. From the rank, once it has it; `problem`: why it cannot.
+/// To a rank: compile this grammar and keep it, because sequences with it will follow. Without a grammar: no further
+/// sequence needs the one of this ticket, and the rank may drop it.
 struct GrammarMessage {
   uint64_t ticket = 0;
   GrammarSource source;
 };
+/// From the rank: the grammar is compiled, or `problem` says why it is not.
 struct GrammarReady {
   uint64_t ticket = 0;
   std::string problem;
-  uint64_t bytes = 0;  // that it takes
+  uint64_t bytes = 0;  // memory that the compiled grammar takes
 };
 
-/// Where a piece of KV blocks that goes from worker to worker belongs. What a rank gives another of a block is a run of
-/// bytes of its own, in which `offset` is; blocks count among the num_blocks that go over under the ticket. Chunks from
-/// one rank to another under a ticket are numbered from 1. Where blocks go from device to device, there is one chunk,
-/// which says so; its data is the meeting of a DeviceLink (comm/collective/device_carrier.h).
+/// Places a chunk of KV blocks that goes from one worker to another. `block` counts among the num_blocks of the ticket.
+/// A rank sends the other rank certain bytes of each block, one run after another; `offset` counts within these bytes.
+/// Chunks from one rank to another under a ticket are numbered from 1. A transfer from device to device has one chunk
+/// with `by_device` set; its data is the meeting of a DeviceLink (comm/collective/device_carrier.h).
 struct ChunkPlace {
   uint64_t ticket = 0, number = 0;
-  EpochId epoch = 0;   // of the group that takes
-  uint32_t giver = 0;  // rank in the group that gives
+  EpochId epoch = 0;   // of the receiving group
+  uint32_t giver = 0;  // sending rank, within its group
   uint32_t num_blocks = 0, block = 0;
   uint64_t offset = 0;
   bool by_device = false;
@@ -179,9 +182,9 @@ struct BlockChunk {
   ChunkPlace place;
   std::span<const std::byte> data;
 };
-/// The data is what the parts are one after the other.
+/// Encodes a chunk whose data is the concatenation of `parts`.
 Frame EncodeChunk(const ChunkPlace& place, std::span<const std::span<const std::byte>> parts);
-/// The data lies in the frame. Throws Error like Decode.
+/// Decodes a chunk. Its data points into the frame. Throws Error like Decode.
 BlockChunk DecodeChunk(const Frame& frame);
 
 using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,
@@ -193,10 +196,10 @@ Frame EncodePlan(const StepPlan& plan);
 Frame EncodeResult(const StepResult& result);
 
 /// Checks magic, version, kind, hash and the FlatBuffer's structure, and bounds every string and vector. Throws Error
-/// on anything else; never reads outside the frame. Plans are decoded by DecodePlan.
+/// for an invalid frame; never reads outside the frame. Use DecodePlan for plans.
 Message Decode(const Frame& frame);
 
-/// Decode plus CheckPlan.
+/// Decodes a plan and checks it with CheckPlan.
 StepPlan DecodePlan(const Frame& frame, const PlanLimits& limits);
 
 }  // namespace quire

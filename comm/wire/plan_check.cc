@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// A set of small ids in which none may be entered twice.
+/// A set of small ids. Entering an id twice throws Error.
 class IdSet {
  public:
   IdSet(int32_t size, const char* what) : entered_(static_cast<size_t>(size), false), what_(what) {}
@@ -48,7 +48,7 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
                        a.num_scored >= 0 && a.num_scored < a.num_prompt_tokens &&
                        blocks * limits.block_size >= a.num_computed && (blocks - 1) * limits.block_size < tokens;
   if (!lengths) Fail("plan: slot {}: {} tokens, {} computed, {} blocks", a.slot, tokens, a.num_computed, blocks);
-  bool outside_window = true;  // null blocks may lead a table, nothing else
+  bool outside_window = true;  // null blocks are allowed only at the start of a table
   for (const BlockId block : a.blocks) {
     outside_window = outside_window && block == kNullBlock;
     if (!outside_window) CheckBlock(block, limits.num_blocks);
@@ -72,7 +72,7 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
   }
 }
 
-/// Swap-outs run first, then swap-ins, then copies: nothing may be overwritten before it was read.
+/// Checks block moves. Swap-outs run first, then swap-ins, then copies; no block may be overwritten before it is read.
 void CheckMoves(const StepPlan& plan, const PlanLimits& limits) {
   if (plan.swap_outs.empty() && plan.swap_ins.empty() && plan.copies.empty()) return;
   IdSet written(limits.num_blocks, "writes device block"), host_written(limits.num_host_blocks, "writes host block");

@@ -6,16 +6,16 @@
 
 namespace quire {
 
-/// Bounds that a plan is checked against before anything acts on it.
+/// Limits that a plan is checked against before a worker acts on it.
 struct PlanLimits {
-  int32_t num_blocks = 0, num_host_blocks = 0;  // null blocks counted in
+  int32_t num_blocks = 0, num_host_blocks = 0;  // with the null blocks
   int32_t block_size = 0, max_running = 0, max_step_tokens = 0, max_model_len = 0, vocab_size = 0;
-  int32_t state_blocks = 0;  // that hold a sequence's state; 0: there are none
+  int32_t state_blocks = 0;  // blocks of one sequence's state; 0: the model has no states
 };
 
-/// The meaning of a plan whose structure is sound: every block id, slot, token, count and length within limits, no slot
-/// twice in the batch, and no block moved in an order that could lose its content. Throws Error naming the slot or
-/// block. What depends on earlier plans is checked by the worker's table.
+/// Checks the values of a plan whose structure is valid. Every block id, slot, token, count and length must be within
+/// the limits. A slot may be in the batch only once, and no block may be overwritten before it is read. Throws Error
+/// that names the slot or block. The worker's sequence table checks everything that depends on earlier plans.
 void CheckPlan(const StepPlan& plan, const PlanLimits& limits);
 
 }  // namespace quire

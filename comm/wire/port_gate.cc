@@ -30,8 +30,8 @@ using Clock = Stranger::Clock;
 
 constexpr auto kPatience = std::chrono::seconds(3);  // for the whole handshake
 constexpr auto kBackOff = std::chrono::milliseconds(50);
-constexpr int kAcceptedAtOnce = 32, kLookedAtAtOnce = 8;  // between two looks at all sockets
-constexpr uint64_t kListener = 0, kWake = 1;              // marks; those of strangers follow
+constexpr int kAcceptedAtOnce = 32, kLookedAtAtOnce = 8;  // before all sockets are polled again
+constexpr uint64_t kListener = 0, kWake = 1;              // epoll marks; the connections' marks follow
 
 constexpr const char *kNoWord = "it does not speak CURVE as workers do", *kNoKey = "it does not know this server's key",
                      *kTooSlow = "its handshake did not end in time", *kGaveWay = "too many others came",
@@ -79,11 +79,11 @@ struct PortGate::Impl {
   const std::string endpoint;
   PrivateSocket inner;
   Descriptor epoll, wake;
-  std::array<uint8_t, kGreetingBytes> greeting{};  // what the socket behind says first, to anybody
+  std::array<uint8_t, kGreetingBytes> greeting{};  // greeting of the ZeroMQ socket, the same for every client
   GateLinks links;
   Strangers strangers;
   GatePace pace;
-  std::optional<Clock::time_point> resume;  // when to accept again: descriptors were short
+  std::optional<Clock::time_point> resume;  // when to accept again after descriptors ran out
   uint64_t refused_before = 0;
   GateLog log{endpoint};
   std::atomic<bool> stopping{false};
@@ -107,7 +107,7 @@ void PortGate::Impl::Accept() {
       continue;
     }
     if (!LacksDescriptors(errno)) return;
-    // Out of descriptors: strangers give theirs back first, and the kernel keeps the others waiting.
+    // No descriptors are left: drop a connection to free one. The kernel keeps newcomers waiting.
     if (Stranger* one = strangers.WhoGivesWay("")) End(*one, kGaveWay);
     Watch(listening.get(), 0, kListener, EPOLL_CTL_MOD);
     resume = Clock::now() + kBackOff;
@@ -122,7 +122,7 @@ void PortGate::Impl::Receive(Descriptor socket, const sockaddr_storage& peer) {
   WatchFor(strangers.Add(std::move(socket), std::move(name), Clock::now() + kPatience), EPOLL_CTL_ADD);
 }
 
-/// Goes on as far as what has come allows. The stranger may be gone afterwards.
+/// Processes all messages that have arrived on the connection. May delete `stranger`.
 void PortGate::Impl::Advance(Stranger& stranger) {
   for (;;) {
     const Awaits awaits = stranger.awaits;
@@ -135,7 +135,7 @@ void PortGate::Impl::Advance(Stranger& stranger) {
   }
 }
 
-/// A word is whole. False: there is nothing more to read, or the stranger is gone.
+/// Handles a complete handshake message. Returns false when there is nothing more to read or `stranger` is gone.
 bool PortGate::Impl::OnWord(Stranger& stranger) {
   const std::vector<uint8_t> word = std::exchange(stranger.word, {});
   bool passed_on = true;
@@ -180,7 +180,7 @@ bool PortGate::Impl::OnVerdict(Stranger& stranger) {
     strangers.Remove(stranger.number);
     return false;
   }
-  // The gatekeeper of keys has counted it, but for our own knock.
+  // The ZAP handler has counted the refusal, unless the connection is our own test (CheckThatStrangersAreRefused).
   const uint64_t refused = curve->num_refused();
   if (std::exchange(refused_before, refused) != refused) log.TurnedAway(stranger.name.address, kUnknownKey, refused);
   End(stranger, nullptr);
@@ -208,17 +208,18 @@ void PortGate::Impl::LookAtHellos() {
   }
 }
 
-/// The socket behind cannot be reached for the moment: the stranger has another turn later.
+/// Puts the connection back into the queue, because the ZeroMQ socket cannot be reached now.
 void PortGate::Impl::Delay(Stranger& stranger) {
   const int error = errno;
   log.KeptWaiting(stranger.name.address, error);
   pace.Spend(Clock::now(), kBackOff);
   strangers.AwaitTurn(stranger);
-  if (error == EAGAIN) return;  // its queue is full
+  if (error == EAGAIN) return;  // the ZeroMQ socket's backlog is full
   if (Stranger* one = strangers.WhoGivesWay(""); one != nullptr && one != &stranger) End(*one, kGaveWay);
 }
 
-/// To the socket behind. False: errno says why, unless the connection to it is there.
+/// Connects to the ZeroMQ socket and sends the peer's messages there. Returns false on failure; errno tells the reason
+/// when `stranger.inner` is not open.
 bool PortGate::Impl::Introduce(Stranger& stranger) {
   stranger.inner = inner.Connect();
   if (!stranger.inner.open() || !SendWhole(stranger.inner.get(), stranger.said)) return false;
@@ -228,7 +229,7 @@ bool PortGate::Impl::Introduce(Stranger& stranger) {
   return true;
 }
 
-/// reason: why it is turned away; null when it went by itself.
+/// Closes the connection. `reason` says why the peer is refused; null when the peer left.
 void PortGate::Impl::End(Stranger& stranger, const char* reason) {
   if (reason != nullptr) {
     refused_before = curve->CountRefused();

@@ -7,25 +7,26 @@ namespace quire {
 
 class CurveServer;
 
-/// A TCP port in front of a ZeroMQ socket that speaks CURVE. ZeroMQ bounds what a peer may send, but alike before and
-/// after its handshake, and serves strangers on the thread that carries plans and leases. So strangers stay here, on a
-/// thread that has less of the processor than others: each word of a handshake has a known size, a wrong byte ends the
-/// connection, and only who knows the server's public key comes to the socket behind. Whoever that one lets in is
-/// carried to and fro on another thread (GateLinks). Numbers and reasons: comm/PROTOCOL.md.
+/// Guards a TCP port of a ZeroMQ socket that speaks CURVE. ZeroMQ's size limit is the same before and after a
+/// handshake, and ZeroMQ serves unauthenticated clients on the thread that carries plans and leases. So the gate runs
+/// handshakes on a separate thread of lower priority. It checks each message's size and bytes, closes a connection at
+/// the first wrong byte, and connects only clients that know the server's public key to the ZeroMQ socket. GateLinks
+/// forwards the bytes of clients that this socket accepts. Numbers and reasons: comm/PROTOCOL.md.
 class PortGate {
  public:
-  /// Listens on "tcp://ADDRESS:PORT"; nobody is answered yet. Throws Error when it cannot.
+  /// Listens on "tcp://ADDRESS:PORT" without answering yet. Throws Error when it cannot listen.
   PortGate(const std::string& endpoint, std::shared_ptr<CurveServer> curve);
-  /// Passes on what peers that were let in have under way, for a moment.
+  /// Keeps forwarding for accepted peers for up to 200 ms.
   ~PortGate();
   PortGate(const PortGate&) = delete;
   PortGate& operator=(const PortGate&) = delete;
 
-  /// The address with the port the system chose.
+  /// The bound address, with the port that the system chose.
   const std::string& endpoint() const;
-  /// A listening Unix socket, which nobody else can reach, for the socket behind (ZMQ_USE_FD); that one closes it.
+  /// Returns a listening Unix socket, which no other process can reach, for the ZeroMQ socket (ZMQ_USE_FD). The ZeroMQ
+  /// socket closes it.
   int ReleaseInner();
-  /// Peers are answered from now on. The socket behind must be bound. Throws Error when that one does not answer.
+  /// Starts answering peers. The ZeroMQ socket must be bound. Throws Error when that socket does not answer.
   void Open();
 
  private:
