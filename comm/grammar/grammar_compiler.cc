@@ -20,24 +20,24 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostKept = 128;             // grammars
-constexpr size_t kMostKeptBytes = 64u << 20;  // of all of them
-constexpr size_t kMostBytes = 16u << 20;      // of one: a schema of twenty properties has 1 to 3 MiB
+constexpr size_t kMostKept = 128;             // cached grammars
+constexpr size_t kMostKeptBytes = 64u << 20;  // of all cached grammars
+constexpr size_t kMostBytes = 16u << 20;      // of one grammar: a schema of twenty properties has 1 to 3 MiB
 
-// What a matcher may do for its sequence with every token, beside what it may at once; no more is saved up than that.
-// Schemas take some hundred units a token, at most 8,000 with a vocabulary of 49,152 where forms of texts come
-// together; a mask of 64 characters that can be read in many ways takes 10^8.
+// The units of work that each token adds to a matcher's budget, which never exceeds Bounds::units. Schemas take some
+// hundred units for a token, and at most 8,000 with a vocabulary of 49,152 where several text formats meet. A mask for
+// 64 ambiguous characters takes 10^8.
 constexpr int64_t kUnitsPerToken = 25'000;
-// Units of those for following tokens alone, without masks: so many and so many more for each token. A sequence that
-// comes back follows all of its tokens within one step, and many may come back in the same one: a hundred thousand
-// tokens must not take it longer than 0.2 s. Schemas take 6 a token on average and 150 at most.
+// The units for following tokens only, without masks: a base, and more for each token. A sequence that is added again
+// follows all its tokens within one step, and many sequences may come back in the same step: following 100,000 tokens
+// must not take longer than 0.2 s. Schemas take 6 units for a token on average and 150 at most.
 constexpr int64_t kFollowingUnits = 20'000;
 constexpr int64_t kFollowingUnitsPerToken = 200;
-// States that it may keep for every token, beside those at once.
+// The states that each token adds to Bounds::states.
 constexpr int64_t kStatesPerToken = 200;
 
-/// What xgrammar says while it works on this thread. It warns where it drops a part of what was asked, which is no
-/// matter of taste here: the grammar is refused.
+/// Holds xgrammar's last warning on this thread. xgrammar warns when it drops a part of a grammar; such a grammar is
+/// refused.
 std::string& Warning() {
   static thread_local std::string warning;
   return warning;
@@ -104,9 +104,9 @@ struct GrammarCompiler::Parts {
   bool has_stop;
   int vocab_size;
   std::shared_ptr<const TokenBytes> tokens;
-  xgrammar::GrammarCompiler compiler;  // compiles on the thread that asks, and keeps nothing
-  std::mutex mutex;                    // guards what is kept
-  std::list<Kept> kept;                // the one used last is first
+  xgrammar::GrammarCompiler compiler;  // compiles on the calling thread, and caches nothing
+  std::mutex mutex;                    // guards the cached grammars
+  std::list<Kept> kept;                // most recently used first
   size_t kept_bytes = 0;
 };
 
@@ -117,7 +117,7 @@ GrammarCompiler::~GrammarCompiler() = default;
 struct GrammarMatcher::Parts {
   Parts(std::shared_ptr<const CompiledGrammar> g, const Bounds& b) : grammar(std::move(g)), bounds(b) { Begin(); }
 
-  /// At the beginning of an answer, where a parser expands what may come first.
+  /// Starts at the beginning of an answer. Creating the parser expands the first possible texts.
   void Begin() {
     followed.clear();
     following_units = 0;
@@ -131,8 +131,8 @@ struct GrammarMatcher::Parts {
     }
   }
 
-  /// Calls xgrammar within what this matcher has left; false, and no matcher any more, when that is not enough, or when
-  /// xgrammar finds that its own counts are not.
+  /// Calls xgrammar within this matcher's remaining units. Returns false, and drops the parser for good, when they do
+  /// not suffice or xgrammar throws, or when the parser keeps too many states.
   template <typename Call>
   bool Within(const Call& call) {
     if (!matcher) return false;
@@ -149,7 +149,7 @@ struct GrammarMatcher::Parts {
     return matcher.has_value();
   }
 
-  /// The bits of the next token.
+  /// Fills in xgrammar's bits for the next token.
   void Fill(std::span<uint32_t> bits) {
     int64_t shape[] = {static_cast<int64_t>(bits.size())};
     DLTensor tensor{bits.data(), {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(), shape, nullptr, 0};
@@ -157,7 +157,7 @@ struct GrammarMatcher::Parts {
     if (!limits) std::ranges::fill(bits, ~0u);
   }
 
-  /// Takes away what would go on with a character in a way that UTF-8 does not have.
+  /// Clears the bits of tokens that would continue a character with bytes that are not valid UTF-8.
   void ForbidBrokenCharacters(std::span<uint32_t> bits) const {
     const unsigned char last = grammar->tokens->LastOf(followed);
     if (MayFollow(last, 0x80) && MayFollow(last, 0xbf)) return;
@@ -182,10 +182,10 @@ struct GrammarMatcher::Parts {
 
   std::shared_ptr<const CompiledGrammar> grammar;
   Bounds bounds;
-  std::optional<xgrammar::GrammarMatcher> matcher;  // none: it is overworked
+  std::optional<xgrammar::GrammarMatcher> matcher;  // empty: overworked
   int64_t units = 0;
-  int64_t following_units = 0;    // spent on `followed`
-  std::vector<TokenId> followed;  // the tokens that led to where the matcher is
+  int64_t following_units = 0;    // units spent on following `followed`
+  std::vector<TokenId> followed;  // tokens that led to the current state
 };
 
 size_t BytesOf(const CompiledGrammar& grammar) { return grammar.compiled.MemorySizeBytes(); }
@@ -256,7 +256,7 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
 
 namespace xgrammar {
 
-// xgrammar's log, which is compiled to end here.
+// xgrammar's log functions, which its build calls instead of its own.
 [[noreturn]] void LogFatalImpl(const std::string&, int, const std::string& message) {
   throw std::runtime_error(message.substr(0, message.find_last_not_of('\n') + 1));
 }

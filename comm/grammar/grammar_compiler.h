@@ -11,24 +11,25 @@
 
 namespace quire {
 
-/// A grammar made ready for one vocabulary. Immutable; safe to share between threads.
+/// A grammar compiled for one vocabulary. Immutable; several threads may share it.
 class CompiledGrammar;
 
-/// Memory that it takes.
+/// The memory that the compiled grammar takes, in bytes.
 size_t BytesOf(const CompiledGrammar& grammar);
 
-/// Makes grammars ready, and keeps those that were used last. Safe to use from several threads.
+/// Compiles grammars and caches those that were used last. Several threads may use one compiler.
 class GrammarCompiler {
  public:
-  /// vocab_size: of the model, which may have more tokens than its tokenizer.
+  /// `vocab_size` is the model's, which may be larger than the tokenizer's.
   GrammarCompiler(const Vocabulary& vocabulary, int vocab_size);
   ~GrammarCompiler();
 
-  /// Throws Error, which begins with no name of a field, for what is no grammar, for what cannot be kept to exactly,
-  /// and for what no answer can fulfil. Takes time in proportion to the vocabulary and to what the grammar unfolds to.
+  /// Compiles a grammar. Throws Error, whose text names no field, for an invalid grammar, for one that cannot be
+  /// followed exactly, and for one that no answer can fulfil. Time grows with the vocabulary and with the grammar's
+  /// expanded size.
   std::shared_ptr<const CompiledGrammar> Compile(const GrammarSource& source);
 
-  /// What is kept of it; null: nothing. Waits for no compilation.
+  /// Returns the cached compilation; null when there is none. Never waits for a compilation.
   std::shared_ptr<const CompiledGrammar> Find(const GrammarDigest& digest);
 
  private:
@@ -36,16 +37,15 @@ class GrammarCompiler {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Which tokens may come next. Belongs to one sequence, and to one thread. What it does for its sequence is bounded, by
-/// counts and not by time, so that all ranks come to the same end (parsing_budget.h): at once, for every token, and in
-/// what it keeps. A grammar whose texts can be read in many ways goes beyond that: it is overworked from then on, and
-/// holds nothing any more.
+/// Tells which tokens may come next in one sequence. Belongs to one thread. Its work and memory are bounded at once and
+/// for each token, by counts and not by time, so that all ranks decide alike (parsing_budget.h). A grammar with very
+/// ambiguous texts exceeds the bounds; the matcher is then overworked and frees its state.
 class GrammarMatcher {
  public:
-  /// What one may have at once. Each token adds to it.
+  /// The initial bounds of one matcher. Each token adds to them.
   struct Bounds {
-    int64_t states = 200'000;  // that it keeps, of some 40 bytes: ten times what the heaviest schema tried took
-    int64_t units = 200'000;   // of work (parsing_budget.h), some 2 ms
+    int64_t states = 200'000;  // kept at once, some 40 bytes each: ten times what the heaviest schema tried took
+    int64_t units = 200'000;   // work at once (parsing_budget.h), some 2 ms
   };
 
   explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, const Bounds& bounds);
@@ -53,18 +53,19 @@ class GrammarMatcher {
       : GrammarMatcher(std::move(grammar), Bounds()) {}
   ~GrammarMatcher();
 
-  /// Brings it to where these tokens lead from the beginning of an answer: goes on from where it is if they continue
-  /// what it has, and begins anew otherwise. False when the grammar does not let them come, or when it is overworked.
+  /// Moves the matcher to the state after `generated`, the tokens of an answer from its beginning. It continues from
+  /// the current state when `generated` extends its tokens, and starts again otherwise. Returns false when the grammar
+  /// refuses the tokens or when the matcher is overworked.
   bool Follow(std::span<const TokenId> generated);
 
-  /// Tokens that led to where it is.
+  /// The number of tokens that led to the current state.
   size_t num_followed() const;
 
-  /// Entries that Allow fills.
+  /// The number of words that Allow fills.
   size_t num_words() const;
-  /// Sets the bits of all tokens that may come next, bit i % 32 of allowed[i / 32] for token i, and no others; false
-  /// when none may, or when it is overworked, and what the bits are then is of no use. After the token that ended the
-  /// answer everything may come: nobody looks at what is drawn there.
+  /// Sets the bits of exactly those tokens that may come next: bit i % 32 of allowed[i / 32] for token i. Returns false
+  /// when no token may come or the matcher is overworked; the bits are then meaningless. After the token that ended the
+  /// answer all bits are set, because that draw is not used.
   bool Allow(std::span<uint32_t> allowed);
 
   bool overworked() const;

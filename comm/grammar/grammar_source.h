@@ -6,12 +6,12 @@
 
 namespace quire {
 
-/// What the text of an answer must be, as its client wrote it. The state of matching it is a function of this and of
-/// the tokens generated so far: whoever has both can go on, on any rank, after any loss.
+/// The form that an answer's text must have, as the client wrote it. The matcher's state is a function of this source
+/// and of the tokens generated so far, so any rank can continue the sequence after a loss.
 struct GrammarSource {
   enum Kind : uint8_t {
-    kNone = 0,       // anything goes
-    kJson,           // one JSON value; no text
+    kNone = 0,       // any text
+    kJson,           // one JSON value; `text` is empty
     kJsonSchema,     // text: a schema
     kRegex,          // text: a regular expression that the whole answer matches
     kEbnf,           // text: rules "name ::= ..."; the answer is a "root"
@@ -24,11 +24,11 @@ struct GrammarSource {
   bool operator==(const GrammarSource&) const = default;
 };
 
-/// What stands for a source among thousands that are looked through at every turn.
+/// A hash of a source. Lookups among thousands of grammars in every step compare digests, not texts.
 using GrammarDigest = std::array<uint8_t, 16>;
 GrammarDigest DigestOf(const GrammarSource& source);
 
-/// Longest text that travels.
+/// The longest text, in bytes, that a message may carry.
 inline constexpr size_t kMaxGrammarBytes = 64 << 10;
 
 }  // namespace quire

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// The budget that holds on this thread; null: none does.
+/// The current budget of this thread; null when there is none.
 ParsingBudget*& Current() {
   static thread_local ParsingBudget* current = nullptr;
   return current;

@@ -5,13 +5,13 @@
 
 namespace quire {
 
-/// Bounds what xgrammar's parser does on this thread while the object lives. xgrammar has no bound of its own: where a
-/// text can be read in many ways, one token may take it seconds. Work is counted and not timed, so that every rank
-/// comes to the same end. A unit is one state of the parser that is looked at, some 10 ns.
+/// Bounds the work of xgrammar's parser on this thread while the object lives. xgrammar has no bound of its own, and
+/// one token of an ambiguous text may take seconds. Work is counted and not timed, so that every rank stops at the same
+/// point. A unit is one parser state that is examined, some 10 ns.
 class ParsingBudget {
  public:
-  /// Thrown from inside xgrammar by the charge that `units` no longer hold. A parser that it came out of is in no known
-  /// state and must not be used again.
+  /// Thrown from inside xgrammar by the charge that exceeds `units`. The parser is then in an undefined state and must
+  /// not be used again.
   struct Exceeded : std::exception {
     const char* what() const noexcept override { return "takes too much work: its texts can be read in many ways"; }
   };
@@ -22,7 +22,7 @@ class ParsingBudget {
   ParsingBudget& operator=(const ParsingBudget&) = delete;
 
   int64_t left() const { return left_; }
-  /// States that a parser keeps, as it said last; -1: it has not.
+  /// The number of states that the parser keeps, as last reported; -1: not reported yet.
   int64_t kept() const { return kept_; }
 
  private:
@@ -34,8 +34,8 @@ class ParsingBudget {
   ParsingBudget* outer_;
 };
 
-// What xgrammar calls: cmake/QuireXgrammar.cmake puts the calls into copies of its sources. Without a budget on this
-// thread they do nothing.
+// xgrammar calls these two functions: cmake/QuireXgrammar.cmake inserts the calls into copies of its sources. They do
+// nothing on a thread without a budget.
 void ChargeParsing(int64_t units);
 void ReportKeptStates(int64_t states);
 

@@ -25,7 +25,7 @@ std::optional<ValueStyle> StyleOf(const OrderedJson& format) {
   return std::nullopt;
 }
 
-/// A format that says what values are; others stay.
+/// Rewrites a format that describes values: patterns and schemas. Leaves other formats unchanged.
 void Rewrite(OrderedJson& format) {
   const OrderedJson type = format.value("type", OrderedJson());
   if (type == "regex" && format.contains("pattern") && format["pattern"].is_string())

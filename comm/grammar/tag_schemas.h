@@ -6,12 +6,12 @@
 
 namespace quire {
 
-/// A schema from its text. Throws Error for what is no JSON.
+/// Parses the text of a schema. Throws Error when the text is not JSON.
 OrderedJson ParseSchema(const std::string& text);
 
-/// The text of a structural tag with rules in place of its schemas, where values are written in a style of ours
-/// (schema_rules.h), and with patterns whose dots take no ends of lines. What is no such tag stays as it is: xgrammar
-/// says what is wrong.
+/// Rewrites the text of a structural tag. Schemas become grammar rules when their values use one of our styles
+/// (schema_rules.h), and dots in patterns no longer match line ends. A text that is not a valid tag stays as it is;
+/// xgrammar reports the error.
 std::string WithRules(const std::string& tag);
 
 }  // namespace quire

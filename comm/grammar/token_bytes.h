@@ -8,19 +8,19 @@
 
 namespace quire {
 
-/// Whether the second byte of a UTF-8 character may be `next` after `lead`. xgrammar lets any continuation byte
-/// come, and so spellings that are too long, surrogates, and what lies beyond Unicode.
+/// True when byte `next` may follow byte `lead` in UTF-8. xgrammar alone would accept any continuation byte, and so
+/// overlong encodings, surrogates, and code points beyond Unicode.
 bool MayFollow(unsigned char lead, unsigned char next);
 
-/// A vocabulary's tokens, as far as texts hold them.
+/// The bytes of a vocabulary's tokens, without tokens that valid text cannot contain.
 struct TokenBytes {
   explicit TokenBytes(const Vocabulary& vocabulary);
 
-  /// The last byte of a text that ends with these tokens; 0: it is empty.
+  /// Returns the last byte of a text that ends with these tokens; 0 when the text is empty.
   unsigned char LastOf(std::span<const TokenId> tokens) const;
 
-  std::vector<std::string> of;      // empty for a token that no text holds
-  std::vector<TokenId> continuing;  // those that begin inside a character
+  std::vector<std::string> of;      // by token id; empty for a token that no text contains
+  std::vector<TokenId> continuing;  // tokens that begin inside a UTF-8 character
 };
 
 }  // namespace quire

@@ -11,11 +11,12 @@ namespace quire {
 
 inline constexpr size_t kMaxTokenBytes = UINT16_MAX;  // of one token, on the wire
 
-/// What a grammar needs to know of a model's tokens; the same on all ranks, because the coordinator tells them.
+/// Everything that a grammar needs to know about a model's tokens. The coordinator sends it, so it is the same on all
+/// ranks.
 struct Vocabulary {
   std::vector<std::string>
-      bytes;  // by id: what the token stands for; empty, or behind 0xff, which no text has: control tokens
-  std::vector<TokenId> stop_tokens;  // any of them ends a complete answer
+      bytes;  // by id: the token's bytes. Control tokens are empty, or have a text after 0xff, a byte that no text has
+  std::vector<TokenId> stop_tokens;  // each of them ends a complete answer
 
   bool operator==(const Vocabulary&) const = default;
 };

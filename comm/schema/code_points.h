@@ -17,12 +17,12 @@ struct CodeRange {
 };
 using CodeRanges = std::vector<CodeRange>;
 
-/// Sorted, without overlaps.
+/// Returns the ranges sorted and merged.
 CodeRanges Normalised(CodeRanges ranges);
-/// Every other code point. For normalised ranges.
+/// Returns the ranges of all other code points. `ranges` must be normalised.
 CodeRanges Complement(const CodeRanges& ranges);
 
-/// The code points of a text; nothing: it is no UTF-8.
+/// Returns the code points of a UTF-8 text; nullopt when the text is not UTF-8.
 std::optional<std::vector<CodePoint>> CodePointsOf(std::string_view text);
 
 }  // namespace quire

@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kMostInAnyOrder = 5;
 
-/// Writes a rule per state: which members are still to come, and how many have come where that is counted.
+/// Writes one rule for each state. A state says which members may still come, and how many have come if they are
+/// counted.
 class MemberWriter {
  public:
   MemberWriter(RuleText& rules, const std::vector<MemberRule>& members, const std::vector<std::string>& others,
@@ -30,7 +31,7 @@ class MemberWriter {
     }
   }
 
-  /// Members from the first on; the end where none has to come.
+  /// Returns the rule for all members; the end alone is an alternative when no member is required.
   std::string Begin() {
     const State first = {in_order_ ? 0u : (1u << awaited_.size()) - 1, 0};
     std::vector<std::string> ways;
@@ -40,7 +41,7 @@ class MemberWriter {
   }
 
  private:
-  /// In order: the place of the next member. Else: bits of those that have not come.
+  /// `ahead`: in order, the index of the next member; otherwise, bits of the members that have not come.
   struct State {
     size_t ahead;
     size_t count;
@@ -63,7 +64,7 @@ class MemberWriter {
     }
     return state.count >= counts_.least;
   }
-  /// The end can be come to from there.
+  /// True when the end can be reached from this state.
   bool CanFinish(const State& state) const {
     size_t required = 0, ahead = 0;
     for (size_t i = 0; i < awaited_.size(); ++i) {
@@ -90,7 +91,7 @@ class MemberWriter {
     return false;
   }
 
-  /// A member and all behind it.
+  /// Returns the rule for one member and everything after it.
   std::string Pick(const State& state) {
     const auto [found, is_new] = picks_.try_emplace(state);
     if (!is_new) return found->second;
@@ -126,7 +127,7 @@ class MemberWriter {
   }
 
   RuleText& rules_;
-  std::vector<MemberRule> awaited_;  // those that come once
+  std::vector<MemberRule> awaited_;  // members that come at most once
   std::vector<std::string> others_;
   const Counts& counts_;
   const MemberSigns& signs_;

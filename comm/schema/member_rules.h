@@ -8,11 +8,11 @@
 
 namespace quire {
 
-/// What stands around the members of an object; bodies of rules.
+/// The signs around the members of an object, as bodies of rules.
 struct MemberSigns {
-  std::string behind;   // every member
-  std::string between;  // two of them
-  std::string end;      // behind the last, or where there is none
+  std::string behind;   // after every member
+  std::string between;  // between two members
+  std::string end;      // after the last member, or alone when there is none
 };
 
 struct MemberRule {
@@ -20,10 +20,10 @@ struct MemberRule {
   bool required = false;
 };
 
-/// The name of a rule for an object's members and its end; empty: there can be no such object. Members come in their
-/// order and once each. With `others`, rules for members of other names, there is no order: each of up to five members
-/// comes once, of more than five the required ones do, and others come as often as they like; of more than five
-/// required ones each waits for those before.
+/// Returns the name of a rule for an object's members and its end; empty when there can be no such object. Without
+/// `others`, members come in their order, each at most once. `others` are rules for members of other names; with them,
+/// members come in any order. Up to five `members` come at most once each. Of more than five members only the required
+/// ones do; the rest may repeat like others. More than five required members keep their order.
 std::string MembersRule(RuleText& rules, const std::vector<MemberRule>& members, const std::vector<std::string>& others,
                         const Counts& counts, const MemberSigns& signs);
 

@@ -12,12 +12,12 @@ namespace quire {
 namespace {
 
 constexpr int kMostExponent = 99;
-constexpr int kPlacesOfHuge = 40;        // of what stands for a bound that is further from 0
-constexpr int kMostCountedPlaces = 100;  // that a pattern counts in front of the point or behind
+constexpr int kPlacesOfHuge = 40;        // exponent of the number that replaces a huge bound
+constexpr int kMostCountedPlaces = 100;  // most digits that a pattern counts before or after the point
 constexpr const char* kZero = "0(?:\\.0+)?(?:[eE][+-]?[0-9]{1,2})?";
 constexpr const char* kUnlike = "[^\\s\\S]";  // matches nothing
 
-/// 0.d1d2d3... times 10 to the power of exponent + 1, d1 not being 0; no digits: 0.
+/// The number 0.d1d2d3... times 10^(exponent + 1), where d1 is not 0. No digits: the number 0.
 struct Decimal {
   bool negative = false;
   std::string digits;
@@ -49,11 +49,11 @@ std::string AnyOf(const std::vector<std::string>& ways) {
   return out + ")";
 }
 
-/// What may follow the digits that are known.
+/// What may follow the known digits of a number.
 enum class Rest { kAny, kZeros, kNotZero, kEnd };
 
-/// Positive numbers whose first digit that is not 0 stands at 10 to the power of `place`: so many digits as patterns,
-/// then the rest. kEnd: the digits reach the point at least.
+/// Returns a pattern for positive numbers whose first nonzero digit stands at 10^place: the given digits, each a
+/// pattern, then the rest. With kEnd, `digits` reach the point at least.
 std::string Written(int place, const std::vector<std::string>& digits, Rest rest) {
   static constexpr const char* kTails[] = {"[0-9]*", "0*", "[0-9]*[1-9][0-9]*", ""};
   const std::string tail = kTails[static_cast<int>(rest)];
@@ -76,7 +76,7 @@ std::string Written(int place, const std::vector<std::string>& digits, Rest rest
   return front + AnyOf(ways);
 }
 
-/// The numbers of that place whose digits are above, or below, those of the bound.
+/// Returns a pattern for the numbers with that place whose digits are greater, or less, than the bound's.
 std::string Compared(int place, const std::string& bound, bool below, bool excluded) {
   std::vector<std::string> ways, digits;
   for (size_t i = 0; i < bound.size(); ++i) {
@@ -95,7 +95,7 @@ std::string Compared(int place, const std::string& bound, bool below, bool exclu
   return AnyOf(ways);
 }
 
-/// Exponents from `least` to `most`, with a leading 0 or without.
+/// Returns a pattern for exponents from `least` to `most`, with or without a leading 0.
 std::string Exponents(int least, int most) {
   least = std::max(least, -kMostExponent);
   most = std::min(most, kMostExponent);
@@ -111,7 +111,7 @@ std::string Exponents(int least, int most) {
   return "[eE]" + AnyOf(ways);
 }
 
-/// Positive numbers above a positive bound, or below.
+/// Returns a pattern for positive numbers above, or below, a positive bound.
 std::string Positive(const Decimal& bound, bool below, bool excluded) {
   const int e = bound.exponent;
   std::vector<std::string> ways = {Compared(e, bound.digits, below, excluded)};
@@ -130,13 +130,13 @@ std::string Positive(const Decimal& bound, bool below, bool excluded) {
   return AnyOf(ways);
 }
 
-/// All positive numbers, written as the compared ones are.
+/// Returns a pattern for all positive numbers, in the notations that Positive uses.
 std::string AnyPositive() {
   return AnyOf({"[1-9][0-9]*(?:\\.[0-9]+)?", "0\\.[0-9]*[1-9][0-9]*",
                 "(?:0\\.[1-9][0-9]*|[1-9][0-9]?(?:\\.[0-9]+)?)" + Exponents(-kMostExponent, kMostExponent)});
 }
 
-/// The bound itself, or a narrower one of a size that patterns can count to.
+/// Returns the bound itself, or a narrower bound whose digits a pattern can count.
 NumberBound Narrowed(const NumberBound& bound) {
   const Decimal value = DecimalOf(bound.number);
   const char* sign = value.negative ? "-" : "";
@@ -152,7 +152,7 @@ TextAutomaton Within(const NumberBound& given) {
   const NumberBound bound = Narrowed(given);
   const Decimal value = DecimalOf(bound.number);
   const std::string zero = fmt::format("-?{}", kZero), positive = AnyPositive();
-  // Numbers on the bound's own side of 0 are compared. Of a lower bound 0 is above the negative ones.
+  // Numbers on the bound's side of 0 are compared with it. Numbers on the other side are all inside or all outside.
   std::vector<std::string> ways;
   const bool is_zero = value.digits.empty();
   const bool has_zero = is_zero ? !bound.excluded : bound.upper != value.negative;
@@ -169,7 +169,7 @@ TextAutomaton Within(const NumberBound& given) {
 }
 
 TextAutomaton MultiplesOf(int64_t divisor) {
-  // 0: nothing yet; 1: behind the sign; 2 and more: the remainder of what stands there.
+  // State 0: nothing read; state 1: after the sign; state 2 + r: the digits so far have the remainder r.
   const auto n = static_cast<int>(divisor);
   TextAutomaton out;
   out.states.resize(static_cast<size_t>(n) + 2);

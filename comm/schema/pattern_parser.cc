@@ -14,10 +14,10 @@ namespace {
 constexpr int kDeepestGroup = 64;
 constexpr int kMostTimes = 128;
 
-// Blanks and ends of lines as ECMA 262 has them.
+// Blanks and line ends as ECMA 262 defines them.
 const CodeRanges kSpaces = {{0x09, 0x0d},     {0x20, 0x20},     {0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a},
                             {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
-// Other readers of patterns count these among blanks: \S takes none of either kind.
+// Other pattern engines count these as blanks, too. \S matches neither set.
 const CodeRanges kSpacesOfOthers = {{0x1c, 0x1f}, {0x85, 0x85}};
 const CodeRanges kDigits = {{'0', '9'}};
 const CodeRanges kWordSigns = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
@@ -102,14 +102,14 @@ class Parser {
     } else if (!Times(least, most)) {
       return part;
     }
-    Take('?');  // as few as can be: the same texts
+    Take('?');  // a lazy repetition matches the same texts
     if (Peek() == '*' || Peek() == '+' || Peek() == '?') Fail("repeats a repetition");
     PatternNode out{PatternNode::kRepeat, {}, {}, least, most};
     out.parts.push_back(std::move(part));
     return out;
   }
 
-  /// {2}, {2,} or {2,5}; a brace that begins none of them is itself.
+  /// Parses {2}, {2,} or {2,5}. Any other brace stands for itself.
   bool Times(int& least, int& most) {
     const size_t begin = at_;
     if (!Take('{')) return false;
@@ -163,7 +163,7 @@ class Parser {
     return {{c, c}};
   }
 
-  /// Behind a backslash.
+  /// Parses the rest of an escape, after the backslash.
   CodeRanges Escape(bool in_class) {
     const CodePoint c = Next();
     switch (c) {
@@ -225,7 +225,7 @@ class Parser {
     if (digits < least || value > kLastCodePoint) Fail("has an escape without its digits");
     return value;
   }
-  /// Four digits, two times four of a pair, or some in braces.
+  /// Parses four hexadecimal digits, a surrogate pair of two such escapes, or digits in braces.
   CodePoint Unicode() {
     if (Take('{')) {
       const CodePoint value = Hexadecimal(1, 6);

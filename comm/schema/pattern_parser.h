@@ -7,23 +7,23 @@
 
 namespace quire {
 
-/// A part of a pattern.
+/// A node of a pattern's syntax tree.
 struct PatternNode {
   enum Kind {
     kClass,   // one code point of `ranges`
     kBegin,   // ^
     kEnd,     // $
-    kRow,     // parts, one after another
+    kRow,     // the parts, one after another
     kAny,     // one of the parts
-    kRepeat,  // the one part, `least` to `most` times
+    kRepeat,  // the single part, `least` to `most` times
   };
   Kind kind = kRow;
   CodeRanges ranges = {};
   std::vector<PatternNode> parts = {};
-  int least = 0, most = -1;  // -1: no bound
+  int least = 0, most = -1;  // -1: unbounded
 };
 
-/// Reads a pattern of ECMA 262's. Throws Error, which begins with no name, for what it does not know (text_pattern.h).
+/// Parses an ECMA 262 pattern. Throws Error, whose text names no field, for unsupported syntax (text_pattern.h).
 PatternNode ParsePattern(std::string_view pattern);
 
 }  // namespace quire

@@ -18,7 +18,7 @@ Counts BothCounts(const Counts& a, const Counts& b) {
 }
 
 unsigned BothTypes(unsigned a, unsigned b) {
-  // An integer is what a number and an integer have in common.
+  // The integers are the common part of numbers and integers.
   if ((a & kNumberType) != 0) a |= kIntegerType;
   if ((b & kNumberType) != 0) b |= kIntegerType;
   return a & b;
@@ -58,7 +58,7 @@ void MergeMembers(const PlainSchema& a, const PlainSchema& b, PlainSchema& out) 
   out.member_count = BothCounts(a.member_count, b.member_count);
 }
 
-/// Units that a copy of all that the schema says takes.
+/// Work units to copy everything that the schema says.
 int64_t WorkOf(const PlainSchema& schema) {
   int64_t work = 10 + WorkOfCopy(schema.items) + WorkOfCopy(schema.others) + WorkOfCopy(schema.names);
   for (const auto* named : {&schema.properties, &schema.by_pattern}) {
@@ -74,7 +74,7 @@ int64_t WorkOf(const PlainSchema& schema) {
   return work;
 }
 
-/// Names and values are compared with one another, some nanoseconds each.
+/// Work units to merge two schemas: their names and values are compared pairwise, some nanoseconds each.
 int64_t WorkOfMerging(const PlainSchema& a, const PlainSchema& b) {
   const auto pairs = [](size_t one, size_t other) { return static_cast<int64_t>(one * other / 8); };
   const size_t names = a.properties.size() + b.properties.size();
@@ -93,7 +93,7 @@ TextAutomaton PlainSchema::Texts() const {
 }
 
 size_t PlainSchema::StatesOfCountedTexts() const {
-  constexpr size_t kMostTogether = 1024;  // what more come to is not worth the work to know
+  constexpr size_t kMostTogether = 1024;  // larger combinations are not worth computing
   if (!texts || !length.bounded()) return 0;
   if (texts->states.size() * (length.most.value_or(length.least) + 1) > kMostTogether) return SIZE_MAX;
   try {

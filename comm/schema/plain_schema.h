@@ -14,27 +14,28 @@
 
 namespace quire {
 
-/// Types of JSON's values, as bits. An integer is a number, too.
+/// The types of JSON values, as bits. An integer is also a number.
 enum JsonType : uint8_t {
   kNullType = 1,
   kBooleanType = 2,
   kIntegerType = 4,
-  kNumberType = 8,  // with or without decimals
+  kNumberType = 8,  // whole or with decimals
   kStringType = 16,
   kArrayType = 32,
   kObjectType = 64,
   kAnyType = 127,
 };
 
-/// How many items, members or characters there may be.
+/// Bounds for the number of items, members or characters.
 struct Counts {
   size_t least = 0;
   std::optional<size_t> most;
   bool bounded() const { return least > 0 || most.has_value(); }
 };
 
-/// A schema without references and alternatives: a value is accepted when it is of one of the types, is one of `values`
-/// if there are any, and keeps to what is said of its type. Schemas inside are as the client wrote them.
+/// A schema without references, alternatives and combinations. It accepts a value when the value has one of `types`, is
+/// one of `values` if these are given, and fulfils the constraints of its type. Nested schemas stay as the client wrote
+/// them.
 struct PlainSchema {
   using Named = std::vector<std::pair<std::string, OrderedJson>>;
 
@@ -42,44 +43,44 @@ struct PlainSchema {
   std::optional<std::vector<OrderedJson>> values;
 
   std::optional<TextAutomaton> texts;  // none: any text
-  Counts length;                       // of texts, beside `texts`
+  Counts length;                       // of texts, in addition to `texts`
 
   std::vector<NumberBound> bounds;
   int64_t divisor = 1;  // of integers
 
   std::vector<OrderedJson> first_items;
-  OrderedJson items = true;  // behind those
+  OrderedJson items = true;  // after first_items
   Counts item_count;
 
   Named properties;
-  Named by_pattern;  // by patterns of names
+  Named by_pattern;  // by pattern of the name
   OrderedJson others = true;
-  OrderedJson names = true;  // what names have to be accepted by
+  OrderedJson names = true;  // schema that member names must fulfil
   std::vector<std::string> required;
   Counts member_count;
 
   bool Has(JsonType type) const { return (types & type) != 0; }
   bool Requires(std::string_view name) const;
-  /// The text of a value is of no interest but for its type.
+  /// True when every string is accepted.
   bool TakesAllTexts() const { return Has(kStringType) && !values && !texts && !length.bounded(); }
-  /// All that texts have to be, lengths among it.
+  /// The texts of all accepted strings, with `texts` and `length` combined.
   TextAutomaton Texts() const;
-  /// States that lengths and something else come to together; 0: only one of both is there.
+  /// The number of automaton states of `texts` and `length` combined; 0 when only one of the two is set.
   size_t StatesOfCountedTexts() const;
-  /// What a member of that name has to be accepted by.
+  /// The schema that a member of this name must fulfil.
   OrderedJson ForName(const std::string& name) const;
 };
 
-/// Units of work that a copy of the tree takes: one a value, and one for 64 bytes of text.
+/// Work units to copy the tree: one for each value, and one for each 64 bytes of text.
 int64_t WorkOfCopy(const OrderedJson& tree);
 
-/// A schema that accepts what both do.
+/// Returns a schema that accepts the values that both schemas accept.
 OrderedJson BothOf(const OrderedJson& a, const OrderedJson& b);
 
-/// What both accept. Throws Error for combinations that are not known.
+/// As BothOf, for plain schemas. Throws Error for combinations that are not supported.
 PlainSchema Merged(const PlainSchema& a, const PlainSchema& b);
 
-/// An integer beyond 64 bits (exact_json.h) is one, too.
+/// Returns the type of a value. An integer beyond 64 bits (exact_json.h) counts as an integer.
 JsonType TypeOf(const OrderedJson& value);
 
 }  // namespace quire

@@ -18,7 +18,8 @@ constexpr const char* kHex = "[0-9A-Fa-f]";
 const std::pair<CodePoint, char> kShortEscapes[] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'\b', 'b'},
                                                     {'\f', 'f'}, {'\n', 'n'},  {'\r', 'r'}, {'\t', 't'}};
 
-/// Behind a backslash: whatever JSON has for one character. Halves of a pair come together.
+/// Returns a rule for any JSON escape of one character, after the backslash. Both halves of a surrogate pair come
+/// together.
 std::string AnyEscape(RuleText& rules) {
   const std::string hex2 = fmt::format("{0} {0}", kHex), hex3 = fmt::format("{0} {0} {0}", kHex);
   return rules.Add(
@@ -41,7 +42,7 @@ bool Has(const CodeRanges& ranges, CodePoint point) {
 
 bool IsAll(const CodeRanges& ranges) { return ranges == CodeRanges{{0, kLastCodePoint}}; }
 
-/// Spells the code points of an edge: alternatives, each in front of what follows.
+/// Spells the code points of an automaton's edge as alternatives, each followed by `next`.
 class EdgeSpeller {
  public:
   EdgeSpeller(RuleText& rules, Spelling spelling) : rules_(rules), spelling_(spelling) {}
@@ -72,7 +73,7 @@ class EdgeSpeller {
   }
 
  private:
-  /// Control characters that have no letter of their own.
+  /// Adds the control characters that have no short escape.
   static void AddControls(const CodeRanges& ranges, const std::string& behind, std::vector<std::string>& out) {
     for (const char* row : {"0", "1"}) {
       CodeRanges digits;
@@ -93,11 +94,12 @@ class EdgeSpeller {
   Spelling spelling_;
 };
 
-/// Behind the first quotation mark: any text. What follows a text tells masks early which tokens may cross its end.
+/// Returns a rule for any text, after the opening quotation mark. The look-ahead after the text lets masks decide early
+/// which tokens may cross its end.
 std::string OpenTail(RuleText& rules, Spelling spelling) {
   const std::string raw = spelling == Spelling::kJsonInTag ? "[^\"\\\\<\\u0000-\\u001f]" : "[^\"\\\\\\u0000-\\u001f]";
   const std::string escape = AnyEscape(rules);
-  // The rule refers to itself, so its name is part of its body.
+  // The body contains the rule's own name, because the rule is recursive.
   const std::string name = spelling == Spelling::kJsonInTag ? "string_in_tag" : "string";
   const std::string body =
       fmt::format("\"\\\"\" | {0} {1} | \"\\\\\" {2} {1} (= [ \\n\\r\\t]* [,}}\\]:])", raw, name, escape);
@@ -105,7 +107,7 @@ std::string OpenTail(RuleText& rules, Spelling spelling) {
   return name;
 }
 
-/// Writes a rule per state of an automaton.
+/// Writes one rule for each state of an automaton.
 class StateWriter {
  public:
   StateWriter(RuleText& rules, const TextAutomaton& texts, Spelling spelling)
@@ -127,7 +129,8 @@ class StateWriter {
     }
     for (const size_t i : left) {
       std::vector<std::string> ways = Ways(i);
-      // What several states share is one rule, whose masks are made once. A loop stays where it is.
+      // An alternative that several states share becomes one rule, so its masks are computed once. A loop stays in its
+      // state's rule.
       for (std::string& way : ways) {
         if (way.starts_with('[') && uses[way] > 1 && !way.ends_with(" " + names_[i])) way = rules_.Add(way);
       }
@@ -143,8 +146,8 @@ class StateWriter {
            static_cast<size_t>(edges[0].to) == state;
   }
 
-  /// States behind which nothing comes back to them: the same state is the same rule in all texts of a grammar, so that
-  /// counts of one length and of another share what they have in common.
+  /// Names the states that no later state leads back to. Equal states of all texts of a grammar share one rule, so
+  /// texts with different length limits share their common part.
   void NameWhatComesBeforeItself() {
     for (bool more = true; more;) {
       more = false;
@@ -161,7 +164,7 @@ class StateWriter {
     }
   }
 
-  /// Alternatives of a state, the states that it leads to having names.
+  /// Returns the alternatives of a state. The states that it leads to must have names.
   std::vector<std::string> Ways(size_t state) {
     std::vector<std::string> ways;
     if (states_[state].accepts) ways.emplace_back(spelling_ == Spelling::kRaw ? "\"\"" : "\"\\\"\"");

@@ -10,14 +10,14 @@
 
 namespace quire {
 
-/// Rules of a grammar in xgrammar's EBNF, as they come. A body is a text of that language.
+/// Collects the rules of a grammar in xgrammar's EBNF. A body is the right-hand side of a rule in that language.
 class RuleText {
  public:
-  /// A name for a rule that is set later.
+  /// Returns a new name for a rule that is set later.
   std::string New();
-  /// Throws Error where the rules come to too much.
+  /// Sets the body of a rule. Throws Error when the rules become too large.
   void Set(const std::string& name, const std::string& body);
-  /// The name of a rule with this body: the same body is the same rule.
+  /// Returns the name of a rule with this body. Equal bodies share one rule.
   std::string Add(const std::string& body);
   const std::string& text() const { return text_; }
 
@@ -27,21 +27,21 @@ class RuleText {
   std::map<std::string, std::string> by_body_;
 };
 
-/// A text as it stands, in quotes.
+/// Returns a literal in quotes that matches this text.
 std::string LiteralOf(std::string_view text);
-/// One code point of the ranges, of which there is one at least.
+/// Returns a character class for one code point of the ranges. `ranges` must not be empty.
 std::string ClassOf(const CodeRanges& ranges);
-/// One of the bodies; none: what nothing matches.
+/// Returns alternatives of the bodies; no body: a class that matches nothing.
 std::string OneOf(const std::vector<std::string>& bodies);
 
-/// How texts are spelled.
+/// How an answer spells texts.
 enum class Spelling {
-  kRaw,        // as they are
-  kJson,       // as JSON's strings, behind the first quotation mark and with the last
-  kJsonInTag,  // the same without a raw <, so that no tag closes inside
+  kRaw,        // unchanged
+  kJson,       // a JSON string without its opening quotation mark, but with the closing one
+  kJsonInTag,  // as kJson, but without a raw <, so that no tag closes inside the text
 };
 
-/// The name of a rule for the texts of an automaton, which is not empty.
+/// Returns the name of a rule for the texts of an automaton, which must not be empty.
 std::string TextRule(RuleText& rules, const TextAutomaton& texts, Spelling spelling);
 
 }  // namespace quire

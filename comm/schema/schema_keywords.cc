@@ -19,7 +19,7 @@ namespace {
 
 using Words = std::set<std::string_view>;
 
-// They ask nothing of a value, or are read elsewhere.
+// Words that are no constraints, or that other code reads.
 const Words kSilent = {"title",         "description", "default",        "examples",         "example",
                        "$schema",       "$id",         "$comment",       "$anchor",          "deprecated",
                        "readOnly",      "writeOnly",   "$defs",          "definitions",      "type",
@@ -32,7 +32,7 @@ const Words kOfArrays = {"items",       "prefixItems", "additionalItems", "minIt
 const Words kOfObjects = {"properties",        "required",         "additionalProperties", "patternProperties",
                           "propertyNames",     "minProperties",    "maxProperties",        "unevaluatedProperties",
                           "dependentRequired", "dependentSchemas", "dependencies"};
-// They ask for what no grammar here can see to.
+// Constraints that these grammars cannot enforce.
 const Words kOfNone = {"not", "if", "then", "else"};
 const std::map<std::string_view, unsigned> kTypes = {{"null", kNullType},       {"boolean", kBooleanType},
                                                      {"integer", kIntegerType}, {"number", kNumberType | kIntegerType},
@@ -88,7 +88,7 @@ class KeywordReader {
   void ReadTypes() {
     const OrderedJson* type = Find("type");
     if (type == nullptr) {
-      // Values of other types would be accepted, too; those who write these words do not mean them.
+      // The standard would accept values of other types here, too, but authors of such schemas do not intend that.
       const auto has = [&](const Words& words) {
         return std::ranges::any_of(schema_.items(), [&](const auto& item) { return words.contains(item.key()); });
       };
@@ -130,7 +130,7 @@ class KeywordReader {
       if (at != nullptr && !IsNumber(*at)) return Wrong(limit, "must be a number");
       if (excluded != nullptr && !IsNumber(*excluded) && !excluded->is_boolean())
         return Wrong(beyond, "must be a number");
-      // In the oldest drafts the second is a flag of the first.
+      // In the oldest drafts, exclusiveMinimum is a flag of minimum, and likewise for the maximum.
       const bool flag = excluded != nullptr && *excluded == true;
       if (at != nullptr) TakeBound(limit, {DumpExactJson(*at), upper, flag});
       if (excluded != nullptr && IsNumber(*excluded)) TakeBound(beyond, {DumpExactJson(*excluded), upper, true});
@@ -177,7 +177,7 @@ class KeywordReader {
       if (Find(keyword) != nullptr && !Find(keyword)->is_string()) return Wrong(keyword, "must be a string");
     }
     if (pattern != nullptr) TakePattern("pattern", pattern->get_ref<const std::string&>());
-    // A format is a remark that is kept to where nothing else is said, and where that is cheap.
+    // A format is only a remark in the standard. It is enforced here when there is no pattern and when that is cheap.
     if (format != nullptr && pattern == nullptr) {
       if (const auto known = PatternOfFormat(format->get_ref<const std::string&>())) TakePattern("format", *known);
       if (out_.StatesOfCountedTexts() > kMostCounted) out_.texts.reset();
@@ -245,7 +245,7 @@ class KeywordReader {
 };
 
 void KeywordReader::ReadPatternsOfNames() {
-  constexpr size_t kMostPatterns = 4;  // each may come together with any other
+  constexpr size_t kMostPatterns = 4;  // each may combine with any other
   PlainSchema::Named patterns;
   ReadNamed("patternProperties", patterns);
   for (auto& [pattern, schema] : patterns) {
@@ -280,7 +280,7 @@ void KeywordReader::ReadObject() {
     }
   }
   out_.member_count = Between("minProperties", "maxProperties");
-  // A name that is none of `properties` may come twice, and then counts once.
+  // The grammar allows a name outside `properties` twice, but the parsed object has it once.
   const size_t sure = std::max<size_t>(1, out_.required.size());
   if (out_.member_count.least > sure && (out_.others != false || !out_.by_pattern.empty())) {
     Unkept("minProperties", "needs additionalProperties: false");

@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// Most characters, items or members that are counted. Beyond, a grammar's masks take too long.
+/// The largest count of characters, items or members that a grammar enforces. Larger counts make its masks too slow.
 inline constexpr size_t kMostCounted = 128;
 
-/// Reads the keywords of one schema that stand for themselves, without references, alternatives and combinations.
-/// where: its place, empty for the whole. remarks: null: nobody listens.
+/// Reads the keywords of one schema, except references, alternatives and combinations. `where` is the schema's place,
+/// empty for the root. `remarks` may be null.
 PlainSchema ReadKeywords(const OrderedJson& schema, const std::string& where, SchemaRemarks* remarks);
 
 }  // namespace quire

@@ -14,7 +14,7 @@ namespace quire {
 
 namespace {
 
-constexpr int kDeepestReference = 64;  // references and combinations that lead to one another
+constexpr int kDeepestReference = 64;  // depth of nested references and combinations
 
 void Cross(std::vector<PlainSchema>& out, const std::vector<PlainSchema>& others) {
   std::vector<PlainSchema> joined;
@@ -29,7 +29,7 @@ void Cross(std::vector<PlainSchema>& out, const std::vector<PlainSchema>& others
   out = std::move(joined);
 }
 
-/// Before the keywords of a schema are read: what is copied, and the names that are compared with one another.
+/// Charges for reading a schema's keywords: the values that are copied and the names that are compared pairwise.
 void ChargeReading(const OrderedJson& schema) {
   for (const auto& [keyword, value] : schema.items()) {
     const bool is_elsewhere = keyword == "$defs" || keyword == "definitions" || keyword == "allOf" ||
@@ -39,7 +39,7 @@ void ChargeReading(const OrderedJson& schema) {
   }
 }
 
-/// The part of a reference that a name of "a~1b%20c" stands for.
+/// Decodes one part of a reference, for example "a~1b%20c".
 std::string Unescaped(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -78,7 +78,7 @@ const OrderedJson* FindAnchor(const OrderedJson& json, const std::string& name) 
   return nullptr;
 }
 
-/// The keywords of combinations, and those that references are spelled with.
+/// The keywords of references, and those of combinations.
 constexpr const char* kReferences[] = {"$ref", "$recursiveRef", "$dynamicRef"};
 constexpr const char* kLists[] = {"allOf", "anyOf", "oneOf"};
 
@@ -90,7 +90,7 @@ std::string PlaceOf(const std::string& where, const std::string& keyword) {
 
 const OrderedJson* SchemaReader::Find(const std::string& reference) const {
   if (!reference.starts_with('#')) {
-    // A schema may name itself by its whole address.
+    // A reference may contain the schema's own $id.
     const auto id = root_.is_object() ? root_.find("$id") : root_.end();
     if (!root_.is_object() || id == root_.end() || !id->is_string()) return nullptr;
     const auto& own = id->get_ref<const std::string&>();
@@ -135,7 +135,7 @@ std::vector<PlainSchema> SchemaReader::Read(const OrderedJson& schema, const std
     const OrderedJson* target = reference->is_string() ? Find(reference->get<std::string>()) : nullptr;
     if (target == nullptr) Fail("has a reference that leads to nothing in the schema itself");
     std::vector<PlainSchema> there = Read(*target, where, depth + 1);
-    // Beside a reference stand remarks, seldom more.
+    // Only remarks, and seldom more, stand beside a reference.
     if (schema.size() == 1) return there;
     Cross(out, there);
   }

@@ -7,30 +7,30 @@
 
 namespace quire {
 
-/// What a reader has to say of a schema. A place is where a keyword stands: "properties.a.maxLength".
+/// Remarks about a schema. A place is the path of a keyword, for example "properties.a.maxLength".
 struct SchemaRemarks {
   struct Remark {
     std::string place, why;
   };
-  std::vector<Remark> wrong;    // what is no schema
-  std::vector<Remark> unkept;   // keywords that an answer cannot be kept to, and may break
-  std::vector<Remark> unknown;  // words that ask nothing of a value, or of which nobody knows that they do
+  std::vector<Remark> wrong;    // errors: not a valid schema
+  std::vector<Remark> unkept;   // keywords that a grammar cannot enforce, so an answer may break them
+  std::vector<Remark> unknown;  // words that are no constraints, or are not known
 };
 
-/// Reads the parts of one schema: references, alternatives and combinations become plain schemas. A keyword that
-/// cannot be kept to is remarked and otherwise passed over.
+/// Turns a schema with references, alternatives and combinations into plain schemas. A keyword that cannot be enforced
+/// is remarked and otherwise ignored.
 class SchemaReader {
  public:
-  /// root: what references lead into; it must outlive the reader. remarks: null: nobody listens.
+  /// References are resolved in `root`, which must outlive the reader. `remarks` may be null.
   explicit SchemaReader(const OrderedJson& root, SchemaRemarks* remarks = nullptr) : root_(root), remarks_(remarks) {}
 
-  /// A value is accepted by the schema when one of these accepts it; none: no value is.
+  /// Returns plain schemas such that a value is accepted when one of them accepts it. An empty result accepts no value.
   std::vector<PlainSchema> Alternatives(const OrderedJson& schema) const;
 
-  /// Remarks of the whole schema and of all inside it.
+  /// Collects the remarks about the schema and all schemas inside it.
   void Look(const OrderedJson& schema, const std::string& where) const;
 
-  /// What a reference leads to; null: nothing.
+  /// Returns the target of a reference; null when there is none.
   const OrderedJson* Find(const std::string& reference) const;
 
  private:
@@ -42,10 +42,10 @@ class SchemaReader {
   SchemaRemarks* remarks_;
 };
 
-/// A place inside a place.
+/// Joins a place and a keyword to a place.
 std::string PlaceOf(const std::string& where, const std::string& keyword);
 
-/// Most alternatives that a schema may come to.
+/// The most alternatives into which a schema may unfold.
 inline constexpr size_t kMostAlternatives = 256;
 
 }  // namespace quire

@@ -7,19 +7,19 @@
 
 namespace quire {
 
-/// How the values of a schema are written.
+/// The notation of a schema's values in an answer.
 enum class ValueStyle {
   kJson,     // JSON
-  kQwenXml,  // an object as <parameter=name>, value and </parameter> for each member; values inside of values are JSON
-  kGlmXml,   // the same as <arg_key>name</arg_key> and <arg_value>value</arg_value>
+  kQwenXml,  // members of an object as <parameter=name>value</parameter>; values inside values are JSON
+  kGlmXml,   // members of an object as <arg_key>name</arg_key><arg_value>value</arg_value>; likewise
 };
 
-/// Blanks and line ends that may stand between two signs of JSON: indentation, and no endless run.
+/// The most blanks and line ends between two JSON signs. It allows indentation, but no endless run.
 inline constexpr size_t kMostBlanks = 20;
 
-/// Rules of xgrammar's EBNF, with the rule "root", for the texts of all values that the schema accepts. Keywords that
-/// cannot be kept to are passed over: who has a schema asks before what those are (SchemaReader::Look). Throws Error,
-/// which begins with no name, for what is no schema, what accepts nothing, and what unfolds too far.
+/// Returns rules in xgrammar's EBNF, with the rule "root", for the texts of all values that the schema accepts. Ignores
+/// keywords that cannot be enforced; call SchemaReader::Look first to learn which these are. Throws Error, whose text
+/// names no field, for an invalid schema, for one that accepts nothing, and for one that unfolds too far.
 std::string RulesOf(const OrderedJson& schema, ValueStyle style, size_t most_blanks = kMostBlanks);
 
 }  // namespace quire

@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-constexpr int kDeepestMember = 8;  // members inside members that two schemas are told apart by
+constexpr int kDeepestMember = 8;  // nesting depth of members that are compared to tell two schemas apart
 
 bool IsWithin(const Counts& counts, size_t count) {
   return count >= counts.least && count <= counts.most.value_or(count);
@@ -57,7 +57,7 @@ bool ExcludeAt(const SchemaReader& reader, const OrderedJson& a, const OrderedJs
   });
 }
 
-/// Objects: a member that one of them has to have, and that no value may be for both.
+/// True when one of the objects requires a member whose two schemas no value fulfils.
 bool ExcludeObjects(const SchemaReader& reader, const PlainSchema& a, const PlainSchema& b, int depth) {
   const auto told_apart = [&](const std::string& name) {
     return ExcludeAt(reader, a.ForName(name), b.ForName(name), depth + 1);

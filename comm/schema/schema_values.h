@@ -4,12 +4,12 @@
 
 namespace quire {
 
-/// Whether the schema accepts the value, as far as a reader's plain schemas say what it asks. Members of the reader's
-/// root are what references lead to.
+/// True when the schema accepts the value, as far as the reader's plain schemas express the constraints. References are
+/// resolved in the reader's root.
 bool Accepts(const SchemaReader& reader, const OrderedJson& schema, const OrderedJson& value);
 bool Accepts(const SchemaReader& reader, const PlainSchema& schema, const OrderedJson& value);
 
-/// Whether it is certain that no value is accepted by both; false: nobody knows.
+/// True when it is certain that no value is accepted by both schemas. False proves nothing.
 bool Exclude(const SchemaReader& reader, const OrderedJson& a, const OrderedJson& b);
 
 }  // namespace quire

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// The work that is counted on this thread; null: none is.
+/// The current work budget of this thread; null when there is none.
 SchemaWork*& Current() {
   static thread_local SchemaWork* current = nullptr;
   return current;

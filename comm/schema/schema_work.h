@@ -4,10 +4,10 @@
 
 namespace quire {
 
-/// Bounds what schemas and their patterns cost on this thread while the object lives: a schema of a few hundred bytes
-/// can ask for years of work. Work is counted and not timed, so that every rank comes to the same end. A unit is one
-/// place of an automaton that is looked at, or one value of a schema that is read or copied, 10 to 100 ns. Inside
-/// another SchemaWork the units come out of the outer one's rest.
+/// Bounds the work on schemas and patterns on this thread while the object lives: a schema of a few hundred bytes can
+/// ask for years of work. Work is counted and not timed, so that every rank stops at the same point. A unit is one
+/// automaton state that is examined, or one schema value that is read or copied: 10 to 100 ns. A nested SchemaWork
+/// takes its units from the rest of the outer one.
 class SchemaWork {
  public:
   explicit SchemaWork(int64_t units);
@@ -15,7 +15,7 @@ class SchemaWork {
   SchemaWork(const SchemaWork&) = delete;
   SchemaWork& operator=(const SchemaWork&) = delete;
 
-  /// Units that were charged so far, up to the bound.
+  /// The units charged so far, at most the bound.
   int64_t spent() const { return given_ - left_; }
 
  private:
@@ -25,10 +25,10 @@ class SchemaWork {
   int64_t given_, left_;
 };
 
-/// Throws Error once the units of this thread are spent. Without a SchemaWork on this thread it does nothing.
+/// Throws Error once this thread's units are spent. Does nothing on a thread without a SchemaWork.
 void ChargeSchemaWork(int64_t units);
 
-/// Units for all schemas of one request's field, some 0.2 s. One schema takes some ten thousand.
+/// The units for all schemas of one request field, some 0.2 s. A typical schema takes some ten thousand.
 inline constexpr int64_t kSchemaWork = 5'000'000;
 
 }  // namespace quire

@@ -18,7 +18,7 @@ constexpr const char* kAnyName = "^[A-Za-z_][A-Za-z0-9_]*$";
 
 bool HasBlanksAtEnds(const std::string& text) { return !TextAutomaton::NotAtEnds(kBlanks).Accepts(text); }
 
-/// Any text up to this one, and this one.
+/// The texts that end with the first occurrence of `text`.
 TextAutomaton UpTo(std::string_view text) {
   TextAutomaton out = TextAutomaton::With(text);
   out.states.back().edges.clear();
@@ -84,7 +84,7 @@ std::string TagRules::MembersOf(const PlainSchema& schema) {
 std::string TagRules::Behind(const OrderedJson& schema) {
   RuleText& rules = values_.rules();
   const std::vector<PlainSchema> alternatives = values_.reader().Alternatives(schema);
-  // Where every text is accepted, what else is can be written as a text.
+  // When every string is accepted, any other value can be written as text, too.
   if (std::ranges::any_of(alternatives, &PlainSchema::TakesAllTexts))
     return TextRule(rules, UpTo(close()), Spelling::kRaw);
   std::vector<std::string> ways;
@@ -101,7 +101,7 @@ std::string TagRules::Behind(const OrderedJson& schema) {
   return rules.Add(fmt::format("({}) {}", OneOf(ways), LiteralOf(close())));
 }
 
-/// Blanks at the ends of such a text are not the value's.
+/// Adds a bare text. Blanks at its ends are not part of the value.
 void TagRules::AddText(const PlainSchema& schema, std::vector<std::string>& ways) {
   TextAutomaton texts = Intersection(schema.Texts(), TextAutomaton::NotAtEnds(kBlanks));
   texts = Intersection(texts, Not(TextAutomaton::With(close())));

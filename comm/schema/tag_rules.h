@@ -8,18 +8,18 @@
 
 namespace quire {
 
-/// Writes the rules of objects whose members stand between tags, each value as bare text: a text as it is, anything
-/// else as JSON. What a reader makes of such a text is for the schema to say (coordinator/text/answers/typed_values.h).
+/// Writes the rules of objects whose members stand between tags. A string value is bare text; any other value is JSON.
+/// The parser of the answer uses the schema to type a bare text (coordinator/text/answers/typed_values.h).
 class TagRules {
  public:
   TagRules(ValueRules& values, ValueStyle style) : values_(values), qwen_(style == ValueStyle::kQwenXml) {}
 
-  /// The name of a rule for the members of all objects that the schema accepts; empty: there are none.
+  /// Returns the name of a rule for the members of all objects that the schema accepts; empty when there are none.
   std::string Members(const OrderedJson& schema);
 
  private:
   std::string MembersOf(const PlainSchema& schema);
-  /// From behind the member's name; empty: there is no such value.
+  /// Returns a rule for the value after a member's name, with the closing tag; empty when there is no such value.
   std::string Behind(const OrderedJson& schema);
   void AddText(const PlainSchema& schema, std::vector<std::string>& ways);
   void AddConstant(const OrderedJson& value, std::vector<std::string>& ways);

@@ -22,7 +22,8 @@ void AddEdge(std::vector<Edge>& edges, CodePoint first, CodePoint last, int to) 
   }
 }
 
-/// The same automaton with an edge for every code point: what had none leads to a state that accepts nothing.
+/// Returns the same automaton with an edge for every code point. Missing edges lead to a new state that accepts
+/// nothing.
 TextAutomaton Complete(TextAutomaton automaton) {
   const auto sink = static_cast<int>(automaton.states.size());
   automaton.states.push_back({false, {{0, kLastCodePoint, sink}}});
@@ -40,7 +41,8 @@ TextAutomaton Complete(TextAutomaton automaton) {
   return automaton;
 }
 
-/// By state: the length of the shortest text that leads to a state that accepts, or that does not; -1: none does.
+/// Returns, for each state, the length of the shortest text that leads to a state with this value of `accepts`; -1 when
+/// there is none.
 std::vector<int> Distances(const TextAutomaton& automaton, bool accepts) {
   std::vector<std::vector<int>> from(automaton.states.size());
   std::vector<int> distances(automaton.states.size(), -1), order;
@@ -62,7 +64,7 @@ std::vector<int> Distances(const TextAutomaton& automaton, bool accepts) {
   return distances;
 }
 
-/// Without states from which no text ends; the beginning stays.
+/// Removes the states from which no text ends, but keeps state 0.
 TextAutomaton Trimmed(const TextAutomaton& automaton) {
   const std::vector<int> to_end = Distances(automaton, true);
   std::vector<int> place(automaton.states.size(), -1), order = {0};
@@ -135,7 +137,7 @@ TextAutomaton TextAutomaton::Of(const std::vector<std::string>& texts) {
 TextAutomaton TextAutomaton::With(std::string_view inside) {
   const std::vector<CodePoint> points = CodePointsOf(inside).value_or(std::vector<CodePoint>());
   const size_t length = points.size();
-  // How much of the text sought is at the end of its first `matched` and then `point`.
+  // Returns how many code points of `inside` match at the end of: its first `matched` code points, then `point`.
   const auto next = [&](size_t matched, CodePoint point) {
     for (size_t kept = std::min(matched + 1, length);; --kept) {
       if (kept == 0) return size_t{0};
@@ -163,7 +165,7 @@ TextAutomaton TextAutomaton::With(std::string_view inside) {
 }
 
 TextAutomaton TextAutomaton::NotAtEnds(const CodeRanges& blanks) {
-  // 0: nothing yet; 1: behind another code point; 2: behind blanks in the middle.
+  // State 0: nothing read; state 1: after another code point; state 2: after blanks in the middle.
   const CodeRanges others = Complement(Normalised(blanks));
   TextAutomaton out;
   for (int state = 0; state < 3; ++state) {
@@ -231,8 +233,8 @@ TextAutomaton Not(const TextAutomaton& automaton) {
 TextAutomaton Minimised(const TextAutomaton& automaton) {
   const TextAutomaton whole = Complete(Trimmed(automaton));
   const size_t count = whole.states.size();
-  // States that are the same are as far from texts of the set as from others. Those of a group are told apart until
-  // none leads elsewhere than the rest.
+  // Equal states have equal distances to texts inside and outside the set. Groups are split until all states of a group
+  // lead to the same groups.
   const std::vector<int> to_end = Distances(whole, true), to_other = Distances(whole, false);
   std::map<std::pair<int, int>, int> first_groups;
   std::vector<int> group(count);
@@ -265,7 +267,7 @@ TextAutomaton Minimised(const TextAutomaton& automaton) {
     for (const Edge& edge : whole.states[i].edges)
       AddEdge(state.edges, edge.first, edge.last, group[static_cast<size_t>(edge.to)]);
   }
-  // State 0 is told first, so its group is 0.
+  // State 0 was grouped first, so its group is 0.
   TextAutomaton out = Trimmed(merged);
   if (out.states.size() > kMostStates) Fail("unfolds to more than {} states", kMostStates);
   return out;

@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// A set of texts: a deterministic automaton over code points. State 0 is the beginning. A text that a state has no
-/// edge for is not of the set.
+/// A set of texts as a deterministic automaton over code points. State 0 is the start. A missing edge means that the
+/// text is not in the set.
 struct TextAutomaton {
   struct Edge {
     CodePoint first, last;
@@ -24,28 +24,28 @@ struct TextAutomaton {
   };
   std::vector<State> states;
 
-  /// Every text.
+  /// The set of all texts.
   static TextAutomaton Any();
-  /// Texts of so many code points; no `most`: no bound above.
+  /// The texts of `least` to `most` code points; without `most` there is no upper limit.
   static TextAutomaton OfLength(size_t least, std::optional<size_t> most);
-  /// These texts alone, which are UTF-8.
+  /// The set of exactly these texts, which must be UTF-8.
   static TextAutomaton Of(const std::vector<std::string>& texts);
-  /// Texts that have this one, which is not empty, somewhere inside.
+  /// The texts that contain `inside`, which must not be empty.
   static TextAutomaton With(std::string_view inside);
-  /// Texts that neither begin nor end with one of these code points.
+  /// The texts that neither begin nor end with one of these code points.
   static TextAutomaton NotAtEnds(const CodeRanges& blanks);
 
-  /// For UTF-8; bytes that are none are of no set.
+  /// True when the set contains the UTF-8 text. Invalid UTF-8 is in no set.
   bool Accepts(std::string_view text) const;
   bool IsEmpty() const;
 };
 
-/// States that an automaton may have; what would have more throws Error.
+/// The most states of an automaton. Operations that would need more throw Error.
 inline constexpr size_t kMostStates = 4000;
 
 TextAutomaton Intersection(const TextAutomaton& a, const TextAutomaton& b);
 TextAutomaton Not(const TextAutomaton& automaton);
-/// The same set with as few states as there can be, and none from which no text ends.
+/// Returns the smallest automaton for the same set, without states from which no text can end.
 TextAutomaton Minimised(const TextAutomaton& automaton);
 
 }  // namespace quire

@@ -6,8 +6,8 @@
 namespace quire {
 
 std::optional<std::string_view> PatternOfFormat(std::string_view format) {
-  // Days go to 28 where the month alone cannot tell. Domains have labels of letters and digits with hyphens inside,
-  // whose lengths are not counted: each count is a state with masks of its own.
+  // Every month has days up to 28; the patterns add 29 to 31 by month. Domain labels have letters, digits and inner
+  // hyphens. Their lengths are not counted, because each count would be a state with masks of its own.
   static constexpr std::pair<std::string_view, std::string_view> kFormats[] = {
       {"date", R"(^[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|)"
                R"((?:0[13578]|1[02])-31)$)"},

@@ -5,9 +5,8 @@
 
 namespace quire {
 
-/// The pattern of a `format` of JSON Schema's that answers are kept to; nothing: the word asks nothing of a text.
-/// Patterns take less than the standards do: every text that one finds is of the format, but for
-/// the lengths of domains.
+/// Returns the pattern that enforces a `format` of JSON Schema; nullopt when the format is not enforced. The patterns
+/// are stricter than the standards: every matching text has the format, except for the length limits of domain names.
 std::optional<std::string_view> PatternOfFormat(std::string_view format);
 
 }  // namespace quire

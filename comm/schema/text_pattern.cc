@@ -13,13 +13,14 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostPlaces = 20'000;  // of the automaton that is not deterministic yet
+constexpr size_t kMostPlaces = 20'000;  // states of the nondeterministic automaton
 
-/// Thompson's automaton: edges that take a code point, others that take none, and those that an anchor guards.
+/// Thompson's nondeterministic automaton. Some edges take a code point, some take none, and some are guarded by an
+/// anchor.
 struct Places {
   struct Place {
     std::vector<TextAutomaton::Edge> edges;
-    std::vector<int> free, at_begin, at_end;  // taken without a code point: anywhere, before the first, after the last
+    std::vector<int> free, at_begin, at_end;  // taken without a code point: anywhere, at the beginning, at the end
   };
   std::vector<Place> all;
 
@@ -31,7 +32,7 @@ struct Places {
   }
   Place& operator[](int place) { return all[static_cast<size_t>(place)]; }
 
-  /// Adds what the node matches between two places.
+  /// Adds edges between two places for what the node matches.
   void Build(const PatternNode& node, int from, int to) {
     switch (node.kind) {
       case PatternNode::kClass:
@@ -105,7 +106,7 @@ class Determiner {
   }
 
  private:
-  /// Where one can be without another code point; sorted.
+  /// Returns all places that can be reached without a code point, sorted.
   std::vector<int> Closure(const std::vector<int>& from, bool at_begin, bool at_end) {
     ChargeSchemaWork(static_cast<int64_t>(places_.all.size() / 64 + from.size()) + 1);
     std::vector<bool> seen(places_.all.size());
@@ -172,7 +173,7 @@ class Determiner {
 
   Places& places_;
   int end_;
-  std::map<std::pair<std::vector<int>, bool>, int> ids_;  // bool: the beginning, where anchors hold
+  std::map<std::pair<std::vector<int>, bool>, int> ids_;  // bool: at the text's beginning, where ^ holds
   std::vector<std::vector<int>> order_;
 };
 
@@ -182,7 +183,7 @@ TextAutomaton TextsWith(std::string_view pattern) {
   const PatternNode node = ParsePattern(pattern);
   Places places;
   const int begin = places.Add(), first = places.Add(), last = places.Add(), end = places.Add();
-  // Anything, the pattern, anything.
+  // Any text, then the pattern, then any text.
   places[begin].edges.push_back({0, kLastCodePoint, begin});
   places[begin].free.push_back(first);
   places.Build(node, first, last);

@@ -6,13 +6,14 @@
 
 namespace quire {
 
-/// The texts in which a pattern of ECMA 262's finds something, as JSON Schema's `pattern` has it: anchors tie it to the
-/// beginning and the end. Throws Error, which begins with no name, for what is no pattern, for look-around, word
-/// boundaries, back references and properties of Unicode, and for what unfolds to too many states.
+/// Returns the texts in which an ECMA 262 pattern finds a match, as JSON Schema's `pattern` requires; only anchors tie
+/// it to the text's beginning and end. Throws Error, whose text names no field, for an invalid pattern, for
+/// look-around, word boundaries, back references and Unicode properties, and for patterns that unfold to too many
+/// states.
 TextAutomaton TextsWith(std::string_view pattern);
 
-/// The same pattern with every dot as what a dot is: all but the ends of lines. For patterns of xgrammar's, whose dot
-/// is any character.
+/// Returns the same pattern with each dot replaced by a class of everything but line ends. xgrammar's dot would match
+/// any character.
 std::string WithoutDots(std::string_view pattern);
 
 }  // namespace quire

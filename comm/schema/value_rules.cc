@@ -25,7 +25,7 @@ std::string InJson(const std::string& text) {
 }  // namespace
 
 std::string ValueRules::Blanks() {
-  // What follows blanks is a sign or a value, which tells masks early which tokens may cross their end.
+  // A sign or a value follows the blanks. The look-ahead lets masks decide early which tokens may cross their end.
   return rules_.Add(fmt::format("Regex(\"[ \\\\n\\\\r\\\\t]{{0,{}}}\") (= [\\\"0-9tfn{{}}\\[\\],:\\-])", most_blanks_));
 }
 
@@ -52,7 +52,7 @@ std::string ValueRules::Value(const OrderedJson& schema) {
   if (!is_new) return found->second;
   const std::string name = found->second = rules_.New();
   std::vector<PlainSchema> alternatives = reader_.Alternatives(schema);
-  // Where all texts are accepted, nothing else that is said of texts matters.
+  // When an alternative accepts all strings, the string constraints of the others do not matter.
   const bool open = std::ranges::any_of(alternatives, &PlainSchema::TakesAllTexts);
   std::vector<std::string> ways;
   for (PlainSchema& one : alternatives) {
@@ -147,13 +147,13 @@ std::string ValueRules::Text(const PlainSchema& schema) {
 std::string ValueRules::Array(const PlainSchema& schema) {
   const size_t least = schema.item_count.least;
   std::optional<size_t> most = schema.item_count.most;
-  // A rule per number of items that have come, up to where what may follow stays the same.
+  // Writes a rule for each number of items so far, up to the number after which the continuation stays the same.
   size_t last = most ? *most : std::max(least, schema.first_items.size());
   std::vector<std::string> items;
   for (size_t i = 0; i < (most ? last : last + 1); ++i) {
     items.push_back(Value(i < schema.first_items.size() ? schema.first_items[i] : schema.items));
     if (!items.back().empty()) continue;
-    most = last = i;  // there can be no more
+    most = last = i;  // no further item is possible
     break;
   }
   if (last < least) return "";
@@ -189,7 +189,7 @@ std::vector<std::pair<TextAutomaton, OrderedJson>> ValueRules::OtherNames(const 
   for (const auto& [name, ignored] : NamedMembers(schema)) named.push_back(name);
   TextAutomaton free = named.empty() ? TextAutomaton::Any() : Not(TextAutomaton::Of(named));
   if (schema.names != true) {
-    TextAutomaton allowed;  // of several alternatives' texts: those that none refuses
+    TextAutomaton allowed;  // union of the alternatives' accepted names
     allowed = Not(TextAutomaton::Any());
     for (const PlainSchema& one : reader_.Alternatives(schema.names)) {
       if (one.values) {
@@ -204,7 +204,7 @@ std::vector<std::pair<TextAutomaton, OrderedJson>> ValueRules::OtherNames(const 
     }
     free = Intersection(free, allowed);
   }
-  // Names by which patterns find something in them, and by which not.
+  // Splits the names by the patterns that match and that do not match.
   std::vector<std::pair<TextAutomaton, OrderedJson>> parts = {{std::move(free), schema.others}};
   std::vector<bool> found = {false};
   for (const auto& [pattern, member] : schema.by_pattern) {

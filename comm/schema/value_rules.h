@@ -11,10 +11,11 @@
 
 namespace quire {
 
-/// Writes the rules of values as JSON.
+/// Writes the rules of JSON values.
 class ValueRules {
  public:
-  /// root: what references lead into. spelling: of texts, kJson or kJsonInTag. most_blanks: between two signs.
+  /// References are resolved in `root`. `spelling` is kJson or kJsonInTag. `most_blanks` limits the blanks between two
+  /// signs.
   ValueRules(const OrderedJson& root, Spelling spelling, size_t most_blanks)
       : reader_(root), spelling_(spelling), most_blanks_(most_blanks) {}
 
@@ -22,23 +23,23 @@ class ValueRules {
   const SchemaReader& reader() const { return reader_; }
   Spelling spelling() const { return spelling_; }
 
-  /// The name of a rule for the values that the schema accepts; empty: there are none.
+  /// Returns the name of a rule for the values that the schema accepts; empty when there are none.
   std::string Value(const OrderedJson& schema);
-  /// Names of rules for the values of some types; none: there are no such values.
+  /// Returns rules for the values that a plain schema accepts; empty when there are none.
   std::vector<std::string> Plain(const PlainSchema& schema);
-  /// The same of values whose text is not a string's.
+  /// As Plain, but without strings, and ignoring `values`.
   std::vector<std::string> OtherThanTexts(const PlainSchema& schema);
 
-  /// Those of its values that the schema accepts.
+  /// Returns those of schema.values that the schema accepts.
   std::vector<OrderedJson> ValuesOf(const PlainSchema& schema) const;
-  /// What an object's members have to be accepted by beside those that `properties` names: texts of names, and a
-  /// schema.
+  /// Returns the constraints of members that `properties` does not name: sets of names, each with the schema of its
+  /// members.
   std::vector<std::pair<TextAutomaton, OrderedJson>> OtherNames(const PlainSchema& schema) const;
-  /// The schemas of all members that are named, required ones behind the others.
+  /// Returns the schemas of all named members: first those of `properties`, then the other required ones.
   PlainSchema::Named NamedMembers(const PlainSchema& schema) const;
-  /// The body of a rule for this very value.
+  /// Returns the body of a rule for exactly this value.
   std::string Constant(const OrderedJson& value);
-  /// The name of a rule for blanks between signs.
+  /// Returns the name of a rule for the blanks between signs.
   std::string Blanks();
 
  private:
@@ -52,7 +53,7 @@ class ValueRules {
   SchemaReader reader_;
   Spelling spelling_;
   size_t most_blanks_;
-  std::map<std::string, std::string> names_;  // of rules, by the text of a schema; empty: it accepts nothing
+  std::map<std::string, std::string> names_;  // rule names by schema text; empty: the schema accepts nothing
 };
 
 }  // namespace quire

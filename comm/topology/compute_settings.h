@@ -12,7 +12,7 @@ constexpr auto ChoicesOf(BackendKind) {
       {{BackendKind::kAuto, "auto"}, {BackendKind::kCpu, "cpu"}, {BackendKind::kCuda, "cuda"}});
 }
 
-/// What a model's weights and activations are computed in.
+/// The number type of a model's weights and activations.
 enum class ModelDtype { kAuto, kFloat32, kBFloat16, kFloat16 };
 constexpr auto ChoicesOf(ModelDtype) {
   return std::to_array<Choice<ModelDtype>>({{ModelDtype::kAuto, "auto"},
@@ -21,7 +21,7 @@ constexpr auto ChoicesOf(ModelDtype) {
                                             {ModelDtype::kFloat16, "float16"}});
 }
 
-/// What keys and values are kept in.
+/// The number type of the KV cache.
 enum class KvCacheDtype { kAuto, kFp8, kFloat32, kFloat16, kInt8 };
 constexpr auto ChoicesOf(KvCacheDtype) {
   return std::to_array<Choice<KvCacheDtype>>({{KvCacheDtype::kAuto, "auto"},
@@ -31,7 +31,7 @@ constexpr auto ChoicesOf(KvCacheDtype) {
                                               {KvCacheDtype::kInt8, "int8"}});
 }
 
-/// What plain weights become as they are loaded.
+/// The type to which plain weights are quantised while they are loaded.
 enum class Quantization { kNone, kInt8, kInt4, kFp8 };
 constexpr auto ChoicesOf(Quantization) {
   return std::to_array<Choice<Quantization>>({{Quantization::kNone, "none"},
@@ -40,19 +40,19 @@ constexpr auto ChoicesOf(Quantization) {
                                               {Quantization::kFp8, "fp8"}});
 }
 
-/// What meets quantised weights.
+/// The type of activations that are multiplied with quantised weights.
 enum class ActivationType { kInt16, kInt8, kAuto };
 constexpr auto ChoicesOf(ActivationType) {
   return std::to_array<Choice<ActivationType>>(
       {{ActivationType::kInt16, "int16"}, {ActivationType::kInt8, "int8"}, {ActivationType::kAuto, "auto"}});
 }
 
-/// What computes the attention of decodes on a GPU. Chunks of prompts have PrefillAttention, one way or the other.
+/// The kernel for the attention of decodes on a GPU. Prompt chunks use PrefillAttention in every case.
 enum class AttentionBackend {
-  kAuto,   // tensor cores; fp32 goes through PrefillAttention
+  kAuto,   // DecodeAttention on tensor cores; fp32 uses PrefillAttention; heads over 256 use kV2
   kV1,     // PagedDecodeV1 for every batch
-  kV2,     // PagedDecode: partitions of 512 tokens, but v1 where the literature's rule prefers it (PrefersV1)
-  kWgmma,  // as kAuto, but prompts by products of warpgroups, where the device has those (sm_90a)
+  kV2,     // PagedDecode: v2 with partitions of 512 tokens, or v1 where PrefersV1 says so
+  kWgmma,  // as kAuto, and prompt chunks use warpgroup products on devices that have them (sm_90a)
 };
 constexpr auto ChoicesOf(AttentionBackend) {
   return std::to_array<Choice<AttentionBackend>>({{AttentionBackend::kAuto, "auto"},
@@ -61,15 +61,15 @@ constexpr auto ChoicesOf(AttentionBackend) {
                                                   {AttentionBackend::kWgmma, "wgmma"}});
 }
 
-/// How workers compute: one type from flags and topology files to the engines of the ranks. What is written here is
-/// what was asked for; workers are told a backend, a dtype and activations that are no longer kAuto.
+/// Settings for how workers compute, shared by flags, topology files and the ranks' engines. These are the requested
+/// values. Workers receive a backend, a dtype and activations that are never kAuto.
 struct ComputeSettings {
   BackendKind backend = BackendKind::kAuto;
   ModelDtype dtype = ModelDtype::kAuto;
-  KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;             // kAuto: as dtype; kFp8 on GPUs; the others on the CPU
-  Quantization quantization = Quantization::kNone;               // on the CPU
-  ActivationType activations = ActivationType::kInt16;           // on the CPU; kAuto: as the weights allow
-  AttentionBackend attention_backend = AttentionBackend::kAuto;  // v1, v2 on GPUs
+  KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;             // kAuto: as dtype; GPUs: kFp8; CPU: others
+  Quantization quantization = Quantization::kNone;               // GPUs: 16-bit dtypes only; CPU: not kFp8
+  ActivationType activations = ActivationType::kInt16;           // CPU only; kAuto: as the weights allow
+  AttentionBackend attention_backend = AttentionBackend::kAuto;  // GPUs only, but for kAuto
   bool expert_parallel = false;                                  // ranks have whole experts, not columns of each
   bool operator==(const ComputeSettings&) const = default;
 };

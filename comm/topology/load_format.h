@@ -6,10 +6,10 @@
 
 namespace quire {
 
-/// Where a model's weights come from.
+/// The source of a model's weights.
 enum class LoadFormat {
-  kAuto,   // its files
-  kDummy,  // random numbers of the shapes that config.json asks for, to measure speed without the files
+  kAuto,   // the model's files
+  kDummy,  // random numbers in the shapes that config.json implies, to measure speed without the files
 };
 constexpr auto ChoicesOf(LoadFormat) {
   return std::to_array<Choice<LoadFormat>>({{LoadFormat::kAuto, "auto"}, {LoadFormat::kDummy, "dummy"}});

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// What embeddings are made of; kAuto: what the model's files say.
+/// The pooling that makes embeddings; kAuto: as the model's files say.
 enum class PoolingMode { kAuto, kLast, kMean, kCls, kNone };
 constexpr auto ChoicesOf(PoolingMode) {
   return std::to_array<Choice<PoolingMode>>({{PoolingMode::kAuto, "auto"},
@@ -16,7 +16,7 @@ constexpr auto ChoicesOf(PoolingMode) {
                                              {PoolingMode::kNone, "none"}});
 }
 
-/// How pairs of texts are scored; kAuto: by cosine where the model pools, else by yes and no where its tokens allow it.
+/// The way of scoring pairs of texts. kAuto: cosine where the model pools, else yes/no where its tokens allow that.
 enum class ScoringMode { kAuto, kYesNo, kCosine, kNone };
 constexpr auto ChoicesOf(ScoringMode) {
   return std::to_array<Choice<ScoringMode>>({{ScoringMode::kAuto, "auto"},
@@ -25,8 +25,7 @@ constexpr auto ChoicesOf(ScoringMode) {
                                              {ScoringMode::kNone, "none"}});
 }
 
-/// Whose sampling defaults hold where a request has none; kAuto: those of the model's generation_config.json, if there
-/// is one.
+/// The source of sampling defaults for requests that set none. kAuto: the model's generation_config.json, if it exists.
 enum class GenerationConfigMode { kAuto, kNone };
 constexpr auto ChoicesOf(GenerationConfigMode) {
   return std::to_array<Choice<GenerationConfigMode>>(

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// What becomes of the KV blocks of a request that gives way; kAuto: whatever measured cheaper.
+/// What happens to the KV blocks of a preempted request; kAuto: the way that was measured to be cheaper.
 enum class PreemptionMode { kAuto, kRecompute, kSwap };
 constexpr auto ChoicesOf(PreemptionMode) {
   return std::to_array<Choice<PreemptionMode>>(

@@ -34,7 +34,7 @@ Topology ReplicaTopology(const Topology& topology, int replica) {
   if (topology.parallel.replicas == 1) return one;
   one.parallel.replica = replica;
   for (int& port : one.transport.ports) port += 2 * replica;
-  // Each replica's mpirun is one of its own, and so are the ports that it tells everybody to take.
+  // Each replica has its own mpirun, which passes its ports to its own processes.
   std::vector<int>& mpi = one.transport.mpi_ports;
   const int each = mpi.size() == 2 ? (mpi[1] - mpi[0] + 1) / topology.parallel.replicas : 0;
   if (each >= kFewestMpiPorts) mpi = {mpi[0] + replica * each, mpi[0] + (replica + 1) * each - 1};

@@ -19,7 +19,7 @@ void ValidateNode(const Topology::Node& node, const std::string& where) {
   }
 }
 
-/// What becomes a word of a command line that a shell on another node reads.
+/// Checks the settings that become words of a command line for a shell on another node.
 void ValidateLaunch(const Topology::Launch& launch, const std::string& where) {
   if (launch.agent.empty() || !IsMadeOf(launch.agent, "._/+-") || launch.agent.starts_with('-')) {
     Fail("{}: launch.agent \"{}\" must be a program name or a path, without options (ssh has ~/.ssh/config for them)",

@@ -1,4 +1,4 @@
-// Topology files, and what is given beside them, become a Topology: one reader per section of the schema.
+// Turns a topology file and its overrides into a Topology. Each section of the schema has one reader.
 #include <algorithm>
 #include <map>
 
@@ -18,7 +18,7 @@ std::string PlaceOf(const YamlNode& node, const std::string& file) {
   return node.given_as.empty() ? fmt::format("{}:{}", file, node.line) : node.given_as;
 }
 
-/// A mapping whose keys are taken one by one; what is left over at the end is unknown.
+/// A mapping whose keys are taken one by one. Keys that are left at the end are unknown and cause an error.
 class Section {
  public:
   Section(const YamlNode& node, std::string name, const std::string& file)
@@ -46,7 +46,7 @@ class Section {
   void Integer(const std::string& key, int& out, int low, int high) {
     if (const YamlNode* node = Take(key)) out = IntegerOf(*node, key, low, high);
   }
-  /// "auto" leaves `out` as it is without a value: 0.
+  /// Reads an integer or "auto". "auto" sets is_auto and sets `out` to 0.
   void IntegerOrAuto(const std::string& key, int& out, bool& is_auto, int low, int high) {
     const YamlNode* node = Take(key);
     if (node == nullptr) return;
@@ -283,7 +283,7 @@ void SayGivenAs(const std::string& given_as, YamlNode& node) {
   for (YamlEntry& entry : node.entries) SayGivenAs(given_as, entry.node);
 }
 
-/// Puts a setting where the document has its key, in place of what is there.
+/// Puts an override's value at its key in the document, replacing the value there.
 void Lay(const SettingOverride& setting, YamlNode& document) {
   YamlNode* node = &document;
   for (size_t begin = 0; begin <= setting.key.size();) {
@@ -306,7 +306,7 @@ void Lay(const SettingOverride& setting, YamlNode& document) {
   SayGivenAs(setting.given_as, *node);
 }
 
-/// Which of two would hold is nobody's to guess.
+/// Throws Error when two overrides set the same key, because neither has precedence.
 void CheckSaidOnce(const std::vector<SettingOverride>& settings) {
   const auto holds = [](const std::string& outer, const std::string& inner) {
     return inner == outer || inner.starts_with(outer + ".");
@@ -320,7 +320,7 @@ void CheckSaidOnce(const std::vector<SettingOverride>& settings) {
   }
 }
 
-/// What the document says; whatever it does not name stays.
+/// Reads the document into `t`. Settings that the document does not name keep their values.
 void ReadDocument(const YamlNode& document, const std::string& file, Topology& t) {
   Section root(document, "", file);
   if (const YamlNode* node = root.Take("model")) {

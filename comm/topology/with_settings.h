@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// `base` with other values for the keys that `changes` name, read and refused as from a file, but for what no single
-/// key can tell (ValidateTopology). Lists, and entries of server.key_limits, are added to.
+/// Returns `base` with the values of `changes`. Reads and refuses values as a file's, but does not call
+/// ValidateTopology. Lists, and entries of server.key_limits, are added to the existing ones.
 Topology WithSettings(Topology base, const std::vector<SettingOverride>& changes);
 
 }  // namespace quire
