@@ -5,11 +5,11 @@
 
 namespace quire {
 
-/// Reads all of a model's files and compares them with a list as sha256sum writes it ("HEX  NAME", a line each; names
-/// relative to the model's directory). Of an HF directory these are all files *.json, *.jinja and *.safetensors, each
-/// of which must be in the list; of a GGUF file it is that file, by its name without folders. Other lines are left
-/// alone. Returns the bytes that were read. Throws Error that names the file, and what to do. It says nothing about
-/// changes after it has read a file.
+/// Reads all files of a model and compares their hashes with a list in sha256sum's format ("HEX  NAME" on each line;
+/// names relative to the model's directory). For an HF directory, every file *.json, *.jinja and *.safetensors must be
+/// in the list. For a GGUF model, each of its files must be in the list, by its name without folders. Other lines are
+/// ignored. Returns the number of bytes that were read. Throws Error with the file and a remedy. Cannot notice changes
+/// after a file was read.
 int64_t VerifyChecksums(const std::string& model_path, const std::string& list_path);
 
 }  // namespace quire

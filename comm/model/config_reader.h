@@ -10,33 +10,33 @@
 
 namespace quire {
 
-/// An object of config.json, whose errors name the file and the key, and which remembers what was asked for.
+/// Reads one object of config.json. Error messages name the file and the key. Records which keys were read.
 class HfConfig {
  public:
-  /// `json` outlives it.
+  /// `json` must outlive this object.
   HfConfig(const Json& json, std::string path);
 
-  bool Has(const char* key) const;  // and is not null
+  bool Has(const char* key) const;  // false for null, too
   int64_t Count(const char* key) const;
   int64_t Count(const char* key, int64_t otherwise) const { return Has(key) ? Count(key) : otherwise; }
   double Real(const char* key, double otherwise) const;
-  /// `otherwise` where the key is missing, but 0 where it is null.
+  /// Returns `otherwise` when the key is missing, and 0 when it is null.
   double RealOrNull(const char* key, double otherwise) const;
   bool Flag(const char* key, bool otherwise = false) const;
   std::string Text(const char* key, const std::string& otherwise) const;
-  std::vector<std::string> Texts(const char* key) const;  // none: an empty list
-  std::vector<double> Reals(const char* key) const;       // none: an empty list
-  std::vector<TokenId> TokenIds(const char* key) const;   // one or a list; none: an empty list
+  std::vector<std::string> Texts(const char* key) const;  // a text or a list; missing: empty
+  std::vector<double> Reals(const char* key) const;       // missing: empty
+  std::vector<TokenId> TokenIds(const char* key) const;   // one id or a list; missing: empty
   const Json& At(const char* key) const;
 
   const std::string& path() const { return path_; }
   const Json& json() const { return json_; }
   bool WasRead(const char* key) const { return read_.contains(key); }
 
-  /// Throws Error naming the first key that is known to change what a model computes, says something else than what
-  /// leaves it as it is, and that nobody has asked for.
+  /// Throws Error for the first key that is known to change the computation, has a value other than its neutral one,
+  /// and was not read.
   void RefuseWhatNobodyRead() const;
-  /// Throws Error naming a key that nobody has asked for, if there is one.
+  /// Throws Error for any key that was not read.
   void RefuseOtherKeys() const;
 
  private:
@@ -45,7 +45,7 @@ class HfConfig {
   mutable std::set<std::string, std::less<>> read_;
 };
 
-/// A GGUF file's metadata under its architecture's prefix, likewise.
+/// Reads a GGUF file's metadata under its architecture's prefix, like HfConfig.
 class GgufConfig {
  public:
   GgufConfig(const GgufFile& gguf, std::string architecture);
@@ -57,8 +57,8 @@ class GgufConfig {
   double Real(const char* key, double otherwise) const { return Has(key) ? Real(key) : otherwise; }
   bool Flag(const char* key, bool otherwise) const { return Has(key) ? gguf_.Get<bool>(Full(key)) : otherwise; }
   std::string Text(const char* key, const std::string& otherwise) const;
-  std::vector<int64_t> Counts(const char* key) const;  // of a list; none: an empty one
-  bool IsList(const char* key) const;                  // of integers
+  std::vector<int64_t> Counts(const char* key) const;  // a list; missing: empty
+  bool IsList(const char* key) const;                  // true for a list of integers
 
   const GgufFile& file() const { return gguf_; }
   const std::string& path() const { return gguf_.path; }

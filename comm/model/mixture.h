@@ -5,56 +5,57 @@
 
 namespace quire {
 
-/// More are refused; kernels have room for so many.
+/// Larger numbers are refused, because kernels have fixed space.
 inline constexpr int64_t kMaxExperts = 1024, kMaxExpertsPerToken = 32;
 
-/// What a router makes of its logits before it chooses.
+/// The score that a router computes from its logits to choose experts.
 enum class RouterScore : uint8_t {
   kSoftmax,          // over all experts
-  kSoftmaxOfChosen,  // the logits as they are; the weights are a softmax over those of the chosen ones
-  kSigmoid,          // of each logit by itself
-  kSparseMixer,      // the logits as they are; kernels/route_experts.h has the weights; Mixture::tolerance
+  kSoftmaxOfChosen,  // the plain logits; the weights are a softmax over the chosen ones
+  kSigmoid,          // of each logit alone
+  kSparseMixer,      // the plain logits; kernels/route_experts.h has the weights; uses Mixture::tolerance
 };
 
-/// How a file has gates and ups of experts.
+/// The layout of the experts' gates and ups in a file.
 enum class GateUpRows : uint8_t {
-  kApart,        // as tensors of their own
-  kInOrder,      // as rows of one: all gates of an expert, then its ups
-  kAlternating,  // every other row
+  kApart,        // separate tensors
+  kInOrder,      // rows of one tensor: all gates of an expert, then its ups
+  kAlternating,  // rows of one tensor: gates and ups alternate
 };
 
-/// An MLP that is made of experts, of which a router chooses some for every token. It gives
-///   sum of weight * expert(x) over the chosen ones + sigmoid(x * shared gate^T) * shared(x),
-/// where the shared expert, and its gate, may be missing. Experts are MLPs, gated or not as ModelSpec::gated_mlp says.
+/// A mixture of experts: a router chooses some experts for each token. The output is
+///   sum of weight * expert(x) over the chosen ones + sigmoid(x * shared gate^T) * shared(x).
+/// The shared expert and its gate are optional. Experts are MLPs, gated or not as ModelSpec::gated_mlp says.
 struct Mixture {
   int64_t experts = 0;  // 0: the model has no mixture
   int64_t experts_per_token = 0;
   int64_t intermediate_size = 0;         // of one expert
-  int64_t shared_intermediate_size = 0;  // of what every token goes through; 0: nothing
+  int64_t shared_intermediate_size = 0;  // of the expert that every token uses; 0: none
   bool shared_gate = false;
   RouterScore score = RouterScore::kSoftmax;
-  double tolerance = 0;          // of kSparseMixer
-  bool renormalize = false;      // the weights of the chosen ones are divided by their sum
+  double tolerance = 0;          // for kSparseMixer
+  bool renormalize = false;      // divide the weights of the chosen experts by their sum
   double scale = 1;              // multiplies the weights
-  bool expert_scales = false;    // each weight is multiplied at last by a number of its expert
-  bool router_bias = false;      // joins the logits
-  bool correction_bias = false;  // joins the scores that are compared, not the weights
-  bool expert_biases = false;    // gates, ups and downs of experts have biases
+  bool expert_scales = false;    // multiply each weight last by a number of its expert
+  bool router_bias = false;      // add a bias to the logits
+  bool correction_bias = false;  // add a bias to the scores for choosing, not to the weights
+  bool expert_biases = false;    // experts' gates, ups and downs have biases
   GateUpRows file_rows = GateUpRows::kApart;
-  /// Experts come in so many groups of equal size, neighbours together. A token chooses among those of its best groups:
-  /// the ones whose two highest scores have the highest sums.
+  /// Experts form so many groups of equal size, neighbours together. A token chooses only among the experts of its
+  /// groups_per_token best groups. A group is ranked by the sum of its two highest scores.
   int64_t groups = 1, groups_per_token = 1;
-  /// Router, experts and shared expert read the residual through a norm of each, the router's divided by the root of
-  /// the hidden size; and the two terms of the sum are normed, each by itself, before they are added.
+  /// Router, experts and shared expert each read the residual through a norm of their own; the router's input is also
+  /// divided by the square root of the hidden size. The outputs of the chosen experts and of the shared expert are each
+  /// normed before they are added.
   bool normed_apart = false;
 
   int64_t group_size() const { return experts / groups; }
 };
 
-/// Throws Error beginning with `path` when a number is out of its range or two contradict each other.
+/// Throws Error, which begins with `path`, when a number is out of range or two contradict each other.
 void CheckMixture(const Mixture& mixture, const std::string& path);
 
-/// Every field as text.
+/// Returns every field as text.
 std::string TextOf(const Mixture& mixture);
 
 }  // namespace quire

@@ -16,47 +16,46 @@
 
 namespace quire {
 
-/// A model on disk: an HF directory (config.json and safetensors, single or sharded) or one GGUF file.
-/// Tensors are found by what they are for, whatever the format calls them. Immutable once open; nothing but headers is
-/// read until a tensor's bytes are touched.
+/// A model on disk: an HF directory (config.json and safetensors files) or a GGUF model. Tensors are looked up by role,
+/// independent of the format's names. Immutable once open. Only headers are read until a tensor's bytes are touched.
 class ModelFiles {
  public:
-  /// Throws Error when a file is missing, broken or of an unsupported kind, or the tensors are not those that the
-  /// configuration asks for: all that are missing, unexpected or of another shape are named at once.
-  /// kDummy: an HF directory of which config.json is enough; its weights are made up.
+  /// Opens a model. Throws Error when a file is missing, broken or unsupported, or when the tensors do not match the
+  /// configuration; the error lists all missing, unexpected and misshapen tensors. kDummy needs only config.json of an
+  /// HF directory and uses made-up weights.
   static ModelFiles Open(const std::string& path, LoadFormat load_format = LoadFormat::kAuto);
 
   const ModelSpec& spec() const { return spec_; }
   const std::string& path() const { return path_; }
   const std::vector<KvScales>& kv_scales() const { return kv_scales_; }  // by layer
   LoadFormat load_format() const { return made_up_.empty() ? LoadFormat::kAuto : LoadFormat::kDummy; }
-  /// Metadata of a GGUF model, for the tokenizer; null for an HF directory.
+  /// The metadata of a GGUF model, for the tokenizer; null for an HF directory.
   const GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
 
-  /// The tensor with this role; `layer` counts for those of a layer, `expert` for those of experts, stacked or not. The
-  /// model has it (WeightsOf(spec()), HasRole).
+  /// Returns the tensor with this role. `layer` is used for roles of a layer, `expert` for roles of experts, stacked or
+  /// not. The model must have the weight (WeightsOf(spec()), HasRole).
   const Tensor& Get(Role role, int64_t layer = 0, int64_t expert = 0) const;
   const WeightSpec& weight(Role role) const;
-  /// Where the layer's weight of this role is in its tensor.
+  /// Returns the rows of its tensor that the layer's weight occupies.
   RowPlaces PlacesOf(Role role, int64_t layer) const;
   bool Has(Role role, int64_t layer = 0) const { return !placed_[PlaceOf(role, layer)].empty(); }
 
-  /// Hash of the whole spec, tensor names, types, shapes and the first bytes of every tensor, as 32 hex digits: two
-  /// processes with the same fingerprint opened the same model. What it does not see: changes further inside of a
-  /// tensor (comm/model/checksums.h does).
+  /// Returns a hash, as 32 hex digits, of the whole spec, of the tensors' names, types and shapes, and of the first
+  /// bytes of every tensor. Processes with equal fingerprints opened the same model. The fingerprint does not cover
+  /// later bytes of tensors; comm/model/checksums.h does.
   std::string Fingerprint() const;
 
-  /// What GPUs compute in unless they are told: as weights or their scales are stored, float16 or else bfloat16.
+  /// The default number type on GPUs: float16 if weights or their scales are stored as float16, else bfloat16.
   ModelDtype GpuDtype() const;
 
-  int64_t TotalBytes() const;                                       // of all tensors as stored
-  const std::vector<std::string>& notes() const { return notes_; }  // for the log: what is read otherwise
+  int64_t TotalBytes() const;                                       // stored bytes of all tensors
+  const std::vector<std::string>& notes() const { return notes_; }  // for the log: deviations from the files
 
-  /// Unmaps the files, for who needs no more than the metadata: what happens to them does not matter any more. Tensors
-  /// keep their types and shapes without bytes; the rest answers as before.
+  /// Unmaps the files when only metadata is needed. Later changes to the files then have no effect. Tensors keep types
+  /// and shapes but lose their bytes; other functions work as before.
   void CloseFiles();
 
-  void ReleasePages() const;  // that this process has touched: for who has packed the tensors
+  void ReleasePages() const;  // that this process has touched; call after packing tensors
 
  private:
   ModelFiles() = default;
@@ -64,15 +63,14 @@ class ModelFiles {
   void OpenHf();
   void MakeUp();
   void OpenGguf();
-  /// Gives tensors the names that the family's list has, and of a model that sees or hears as well leaves its text
-  /// model.
+  /// Renames tensors to the names of the family's weight list. For a multimodal model, keeps only the text model.
   void BringNames();
-  /// Takes the head from the file where it has one, and does without where the model only embeds.
+  /// Uses the file's head when it has one. An embeddings-only model may have none.
   void SettleHead(bool only_embeds);
   void PlaceTensors();
-  /// Keys' weights are values', too, where values are keys.
+  /// Places the keys' weights as values' weights, too, in layers whose values are their keys.
   void PlaceValues();
-  /// Cuts a tensor of all experts into one for each.
+  /// Splits a tensor of all experts into one tensor for each expert.
   void PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places);
   static size_t PlaceOf(Role role, int64_t layer) {
     return static_cast<size_t>(layer) * kNumRoles + static_cast<size_t>(role);
@@ -81,19 +79,20 @@ class ModelFiles {
 
   std::string path_;
   std::vector<MappedFile> files_;
-  std::vector<RepeatedNumbers> made_up_;  // instead of files: one
-  std::vector<std::byte> ones_;           // likewise, of norms
+  std::vector<RepeatedNumbers> made_up_;  // in place of files: one
+  std::vector<std::byte> ones_;           // in place of files: norms
   std::optional<GgufFile> gguf_;
   ModelSpec spec_;
   TensorMap tensors_;  // by the names of the family's list
   std::vector<std::string> notes_;
   std::vector<KvScales> kv_scales_;
   int64_t total_bytes_ = 0;
-  bool half_ = false;        // weights, or their scales, are float16
-  std::string fingerprint_;  // of files that are closed
+  bool half_ = false;        // weights or their scales are float16
+  std::string fingerprint_;  // set when the files are closed
   std::vector<WeightSpec> weights_;
-  std::deque<Tensor> experts_;  // parts of tensors_ that are of one expert each, or others' with other shapes
-  /// Into those two: [layers, roles], of each one tensor or, of experts', one for each, or none. Of no layer: layer 0.
+  std::deque<Tensor> experts_;  // parts of tensors_ for one expert each, or with another shape
+  /// [layers, roles] pointers into tensors_ and experts_: one tensor, one for each expert, or none. Roles outside
+  /// layers use layer 0.
   std::vector<std::vector<const Tensor*>> placed_;
 };
 

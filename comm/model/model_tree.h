@@ -7,25 +7,25 @@
 
 namespace quire {
 
-/// The files of an HF directory. Links are followed as far as the model's own tree: its directory and, for a snapshot
-/// in the Hugging Face cache (.../models--ORG--NAME/snapshots/REVISION), the `blobs` folder of the same model, which is
-/// where the cache's links lead. What leads anywhere else is refused: a link named chat_template.jinja in a downloaded
-/// model could otherwise have any file of the user shown to clients.
+/// The files of an HF directory. Links may lead only inside the model's own tree: its directory and, for a snapshot in
+/// the Hugging Face cache (.../models--ORG--NAME/snapshots/REVISION), the `blobs` folder of the same model, to which
+/// the cache's links lead. Links to other places are refused. Otherwise a link named chat_template.jinja in a
+/// downloaded model could show any file of the user to clients.
 class ModelTree {
  public:
-  /// Throws Error when there is no such directory.
+  /// Throws Error when the directory does not exist.
   explicit ModelTree(const std::string& directory);
 
-  /// Whether anything has that name in the directory, be it a link to nowhere.
+  /// True when the directory has an entry of this name, even a broken link.
   bool Has(const std::string& name) const;
   std::string PathOf(const std::string& name) const;
 
-  /// Throws Error, with the path, when the file is missing, no regular file, or outside of the tree.
+  /// Throws Error with the path when the file is missing, is not a regular file, or is outside of the tree.
   RegularFile Open(const std::string& name) const;
   std::string ReadText(const std::string& name, size_t max_bytes) const;
 
  private:
-  std::string directory_;           // as it was named
+  std::string directory_;           // as the caller named it
   std::vector<std::string> roots_;  // real paths, each with a slash at its end
 };
 

@@ -5,9 +5,9 @@
 
 namespace quire {
 
-/// Reads the quantization_config, or compression_config, of a config.json. What activations are quantised to is not
-/// read: they keep what the engine computes in, which is finer. Throws Error beginning with the config's path, naming
-/// the method or the key that is not supported.
+/// Reads the quantization_config or compression_config of a config.json. Ignores settings for activations, because the
+/// engine keeps them in a finer type. Throws Error, which begins with the config's path, for an unsupported method or
+/// key.
 StoredQuants StoredQuantsFromHf(const HfConfig& config);
 
 }  // namespace quire

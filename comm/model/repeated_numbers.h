@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// As many bytes of random numbers as are asked for in the memory of a few: one piece of 16 MiB that the address space
-/// has again and again. The same numbers in every process.
+/// Provides any number of random bytes in little memory, for made-up weights: one piece of 16 MiB is mapped again and
+/// again. Every process gets the same numbers.
 class RepeatedNumbers {
  public:
-  /// Of F32, F16 or BF16, evenly spread over [-0.05, 0.05]. Throws Error when there is no room.
+  /// The numbers are F32, F16 or BF16, evenly distributed over [-0.05, 0.05]. Throws Error when there is no room.
   RepeatedNumbers(size_t bytes, NumberType type);
   ~RepeatedNumbers();
   RepeatedNumbers(RepeatedNumbers&& other) noexcept;
@@ -24,7 +24,7 @@ class RepeatedNumbers {
   size_t size_ = 0;  // whole pieces
 };
 
-/// Stores x as a number of one of these types.
+/// Stores x as F32, F16 or BF16.
 void PutNumber(float x, NumberType type, std::byte* to);
 
 }  // namespace quire

@@ -5,13 +5,13 @@
 
 namespace quire {
 
-/// How a file's tensors differ from those that the model must have.
+/// The differences between a file's tensors and the tensors that the model needs.
 struct TensorMismatch {
   std::vector<std::string> missing, unexpected, misshapen;
 
   bool empty() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
-  /// All of them, in one line. Names that differ in numbers alone are one: model.layers.{0-31}.mlp.up_proj.weight. Past
-  /// 32 different ones of a kind it says how many there are.
+  /// Returns all differences in one line. Names that differ only in numbers are joined:
+  /// model.layers.{0-31}.mlp.up_proj.weight. After 32 different names of a kind, only the number of the rest is given.
   std::string Text() const;
 };
 

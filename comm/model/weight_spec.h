@@ -8,20 +8,20 @@
 
 namespace quire {
 
-/// What a weight is for. Whoever needs a weight asks for its role; how files call it is the architecture's business.
+/// The purpose of a weight. Code asks for weights by role; each family maps roles to the names in files.
 enum class Role : uint8_t {
   kEmbedding,
   kPositions,
   kEmbeddingNorm,
   kEmbeddingNormBias,
-  kLayerEmbedding,       // of a token, what each layer gets of it: ModelSpec::layer_input_size
-  kLayerProjection,      // likewise, of its embedding
-  kLayerProjectionNorm,  // of that, layer by layer
+  kLayerEmbedding,       // of a token's id, input of each layer: ModelSpec::layer_input_size
+  kLayerProjection,      // of a token's embedding, input of each layer
+  kLayerProjectionNorm,  // norm of the projection, layer by layer
   kFinalNorm,
   kFinalNormBias,
   kHead,
   kHeadBias,
-  // A layer has these.
+  // Weights of a layer.
   kAttentionNorm,
   kAttentionNormBias,
   kQuery,
@@ -35,15 +35,15 @@ enum class Role : uint8_t {
   kAttentionOut,
   kAttentionOutBias,
   kSinks,
-  // Of models with latent attention, beside queries and the output.
-  kQueryIn,      // of what queries are made of
-  kQueryInNorm,  // of that
-  kLatentIn,     // of latents, and behind them the key that all heads share
+  // Weights of models with latent attention, beside queries and the output.
+  kQueryIn,      // makes the query_rank numbers
+  kQueryInNorm,  // norm of the query_rank numbers
+  kLatentIn,     // makes latents, followed by the key that all heads share
   kLatentNorm,
-  kLatentKeys,    // of what is made of latents: heads' keys
-  kLatentValues,  // and values
+  kLatentKeys,    // makes heads' keys from latents
+  kLatentValues,  // makes heads' values from latents
   kAttentionGate,
-  kAttentionAfterNorm,  // of what attention adds to the residual
+  kAttentionAfterNorm,  // norm of attention's output
   kMlpNorm,
   kMlpNormBias,
   kGate,
@@ -51,20 +51,20 @@ enum class Role : uint8_t {
   kUpBias,
   kDown,
   kDownBias,
-  kMlpAfterNorm,  // of what the MLP adds to the residual
+  kMlpAfterNorm,  // norm of the MLP's output
   kLayerInputGate,
   kLayerInputOut,
-  kLayerInputNorm,  // of what that adds to the residual
+  kLayerInputNorm,  // norm of that output
   kLayerScale,      // one number
-  // A layer that is a short convolution has these instead of attention's. Taps are of a convolution.
+  // Weights of a layer that is a short convolution, instead of attention's. Taps are the convolution's weights.
   kConvInGate,
   kConvOutGate,
   kConvIn,
   kConvTaps,
   kConvOut,
-  // A layer whose heads keep a state has these, or those that its rule knows. The words are those of the gated delta
-  // rule; in state space models queries are C, keys B, values x, and decays are steps. Rates are logarithms of
-  // GatedDeltaParams::rate and StateSpaceParams::rate.
+  // Weights of a layer whose heads keep a state; each rule has some of them. The names are those of the gated delta
+  // rule. In state-space models, queries are C, keys B, values x, and decays are time steps. Rates are the logarithms
+  // of GatedDeltaParams::rate and StateSpaceParams::rate.
   kStateQuery,
   kStateKey,
   kStateValue,
@@ -82,7 +82,7 @@ enum class Role : uint8_t {
   kStateSkip,
   kStateNorm,
   kStateOut,
-  // A layer whose MLP is a mixture has these instead of gate, up and down.
+  // Weights of a layer whose MLP is a mixture, instead of gate, up and down.
   kRouter,
   kRouterBias,
   kRouterCorrection,
@@ -95,16 +95,16 @@ enum class Role : uint8_t {
   kSharedGate,
   kSharedUp,
   kSharedDown,
-  kSharedScale,  // of the gate that a shared expert as a whole goes through
+  kSharedScale,  // of the gate of the whole shared expert
   kExpertScale,  // [experts]: Mixture::expert_scales
-  // With Mixture::normed_apart; what the shared expert reads is normed by kMlpNorm.
+  // With Mixture::normed_apart. kMlpNorm norms the shared expert's input.
   kRouterNorm,
   kExpertsNorm,
-  kExpertsAfterNorm,  // of what the chosen experts give together
+  kExpertsAfterNorm,  // norm of the sum of the chosen experts' outputs
   kSharedAfterNorm,
 };
 inline constexpr size_t kNumRoles = static_cast<size_t>(Role::kSharedAfterNorm) + 1;
-/// True of the weights, not the biases, of norms.
+/// True for weights of norms, but not for their biases.
 constexpr bool IsNorm(Role role) {
   using enum Role;
   return role == kEmbeddingNorm || role == kFinalNorm || role == kAttentionNorm || role == kQueryNorm ||
@@ -114,22 +114,23 @@ constexpr bool IsNorm(Role role) {
 }
 constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
 constexpr bool IsOfMixture(Role role) { return role >= Role::kRouter; }
-/// True of weights that each expert of a mixture has.
+/// True for weights that each expert of a mixture has.
 constexpr bool IsOfExpert(Role role) { return role >= Role::kExpertGate && role <= Role::kExpertDownBias; }
-/// True of weights that a layer with a mixture does without.
+/// True for weights that a layer with a mixture does not have.
 constexpr bool IsOfDenseMlp(Role role) { return role >= Role::kGate && role <= Role::kDownBias; }
-/// True of weights of attention itself: other mixers do without.
+/// True for weights of attention, which layers with other mixers do not have.
 constexpr bool IsOfAttention(Role role) { return role >= Role::kQuery && role <= Role::kAttentionGate; }
-/// True of weights that newer GGUF has head by head: LatentAttention::by_head.
+/// True for weights that newer GGUF stores head by head: LatentAttention::by_head.
 constexpr bool IsOfLatentHeads(Role role) { return role == Role::kLatentKeys || role == Role::kLatentValues; }
 constexpr bool IsOfShortConvolution(Role role) { return role >= Role::kConvInGate && role <= Role::kConvOut; }
 constexpr bool IsOfStateHeads(Role role) { return role >= Role::kStateQuery && role <= Role::kStateOut; }
-/// True of weights that make keys and values: a layer that reads those of another does without.
+/// True for weights that make keys and values. A layer that reads another layer's keys and values does not have them.
 constexpr bool IsOfKeysAndValues(Role role) {
   using enum Role;
   return role == kKey || role == kValue || role == kKeyBias || role == kValueBias || role == kKeyNorm;
 }
-/// True of the norms of what goes through the mixer, and through the MLP or mixture: a layer without it has none.
+/// True for norms around the mixer; IsNormOfMlp: around the MLP or mixture. A layer without that part has no such
+/// norms.
 constexpr bool IsNormOfMixer(Role role) {
   using enum Role;
   return role == kAttentionNorm || role == kAttentionNormBias || role == kAttentionAfterNorm;
@@ -148,31 +149,31 @@ constexpr bool HasRole(const LayerSpec& layer, Role role) {
   return layer.mixture ? !IsOfDenseMlp(role) : !IsOfMixture(role);
 }
 
-/// What a dimension of a weight counts. The extent follows from the model, and a rank's part of it from the rank's
+/// The meaning of a weight's dimension. Its extent follows from the model; a rank's part of it follows from the rank's
 /// shard (worker/model/weight_slice.h).
 enum class Axis : uint8_t {
   kOne,           // the second dimension of a vector
   kHidden,        // whole on every rank
-  kLayerInput,    // numbers that one layer gets of a token, whole on every rank
-  kLayerInputs,   // of all layers, likewise
+  kLayerInput,    // a token's numbers for one layer, whole on every rank
+  kLayerInputs,   // a token's numbers for all layers, whole on every rank
   kHeadDim,       // of the layer, whole on every rank
   kTokens,        // the vocabulary, whole on every rank
   kPositionRows,  // learned positions, whole on every rank
   kHeads,         // query heads
   kQueries,       // query heads times the layer's head_dim
   kKeyValues,     // the layer's key and value heads times its head_dim
-  kQueryRank,     // numbers that queries are made of: LatentAttention, whole on every rank
-  kLatent,        // numbers of a latent, whole on every rank
-  kKeyPartDim,    // numbers of a head's key that are made of it, whole on every rank
-  kLatents,       // query heads times the numbers of a latent
-  kQueryParts,    // query heads times the numbers of a query, before it is brought to the latents
-  kKeyParts,      // query heads times the numbers of a key that are made of a latent
-  kValueParts,    // query heads times those of a value
-  kMlp,           // of the layer
+  kQueryRank,     // LatentAttention::query_rank, whole on every rank
+  kLatent,        // LatentAttention::rank, whole on every rank
+  kKeyPartDim,    // LatentAttention::key_dim, whole on every rank
+  kLatents,       // query heads times LatentAttention::rank
+  kQueryParts,    // query heads times LatentAttention::query_dim()
+  kKeyParts,      // query heads times LatentAttention::key_dim
+  kValueParts,    // query heads times LatentAttention::value_dim
+  kMlp,           // the MLP's columns in the layer
   kExperts,       // of a mixture, whole on every rank
-  kExpertMlp,     // of every expert
-  kSharedMlp,     // of the shared expert
-  kVocab,         // the vocabulary in shards
+  kExpertMlp,     // columns of each expert
+  kSharedMlp,     // columns of the shared expert
+  kVocab,         // the vocabulary, sharded
   kChannels,      // of short convolutions
   kStateHeads,    // value heads that keep a state
   kStateKeys,     // their key heads times key_dim
@@ -181,67 +182,70 @@ enum class Axis : uint8_t {
   kTaps,          // of convolutions, whole on every rank
 };
 
-/// How several weights are the rows of one tensor of a file: those of the list that have its name there, in their
-/// order. A weight whose name no other has is a tensor of its own, whatever is said here.
+/// How several weights share one tensor of a file as rows. All weights of the list with the same name share a tensor,
+/// in the order of the list. A weight whose name is unique has its own tensor, whatever its Fusion is.
 enum class Fusion : uint8_t {
-  kNone,         // a tensor of its own, or one of the same numbers: the head of a model whose embedding it is
-  kInOrder,      // all rows of one after all rows of another
-  kByKvHead,     // for every key and value head its queries, its keys, its values
-  kAlternating,  // a row of each in turn
-  kByHead,       // for every query head its rows of each
-  kByKeyHead,    // for every key head of the gated delta rule its rows of each, those of its value heads together
+  kNone,         // its own tensor, or all of a shared one: a head that is the embedding
+  kInOrder,      // all rows of one weight, then all rows of the next
+  kByKvHead,     // for every key and value head: its queries, its keys, its values
+  kAlternating,  // one row of each in turn
+  kByHead,       // for every query head: its rows of each weight
+  kByKeyHead,    // for every key head of the gated delta rule: its rows of each weight, its value heads together
 };
 
-/// Where the rows of a weight are in its tensor: runs of neighbours, the first at `first`, one every `stride` rows.
+/// The rows of its tensor that a weight occupies: runs of `run` neighbours, the first at row `first`, one every
+/// `stride` rows.
 struct RowPlaces {
   int64_t first = 0, run = 1, stride = 1;
   int64_t total = 0;  // rows of the tensor
 
+  /// Returns the tensor's row for the weight's row.
   int64_t Of(int64_t row) const { return first + row / run * stride + row % run; }
 };
 
-/// A weight as files have it, y = x * W^T: [rows, cols], or a vector [rows] when cols is kOne. That of an expert is a
-/// tensor of its own where the name has a place for the expert's number, a second {}; elsewhere those of all experts
-/// are one tensor, whose first dimension is the expert.
+/// A weight as files store it, used as y = x * W^T: a matrix [rows, cols], or a vector [rows] when cols is kOne. If an
+/// expert's weight has a name with a second {}, for the expert's number, each expert has its own tensor. Otherwise one
+/// tensor holds all experts, and its first dimension is the expert.
 struct WeightSpec {
   Role role;
-  const char* hf;  // its name in safetensors; in a layer's, {} stands for the layer's number
+  const char* hf;  // name in safetensors; {} stands for a layer's number
   Axis rows, cols;
-  bool rotates = false;  // its rows are numbers of heads that positions rotate: ModelSpec::interleaved_rope_rows
+  bool rotates = false;  // its rows are head dimensions that rotate: ModelSpec::interleaved_rope_rows
   Fusion fusion = Fusion::kNone;
-  bool transposed = false;     // the file has [cols, rows]
-  const char* gguf = nullptr;  // its name in GGUF where it is not what other families' files call such a weight
+  bool transposed = false;     // the file stores [cols, rows]
+  const char* gguf = nullptr;  // GGUF name if it differs from GgufName(role)
 
   bool is_matrix() const { return cols != Axis::kOne; }
 };
 
-/// How files name tensors.
+/// The naming scheme of a file's tensors.
 enum class Naming : uint8_t { kHf, kGguf };
 
-/// The name in such files, with places for numbers as in WeightSpec.
+/// Returns the weight's name in such files, with {} for numbers as in WeightSpec.
 const char* PatternOf(const WeightSpec& weight, Naming naming);
 
-/// A tensor that a model's file must have.
+/// A tensor that the model's files must contain.
 struct ExpectedTensor {
   std::string name;
   std::vector<int64_t> shape;
   Role role;
-  int64_t layer;   // 0 for those that are of no layer
-  int64_t expert;  // whose it is; kAllExperts: of all of them, or of none
+  int64_t layer;   // 0 for tensors outside layers
+  int64_t expert;  // kAllExperts: of all experts, or of none
 };
 inline constexpr int64_t kAllExperts = -1;
 
-/// Numbers of a query head along an axis of latent attention; 0 along others.
+/// Numbers for each query head along an axis of latent attention; 0 for other axes.
 int64_t NumbersPerHead(const LatentAttention& latent, Axis axis);
 
-/// `layer` counts for what differs from layer to layer.
+/// The length of the axis. `layer` is used where layers differ.
 int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer);
 
-/// Where a weight of the list is in its tensor of this layer.
+/// Returns the rows that a weight of the list occupies in its tensor of this layer.
 RowPlaces PlacesOf(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight,
                    int64_t layer, Naming naming);
 
-/// In the order of the list, a layer's weights layer by layer. Weights of one name are one tensor.
+/// Returns the tensors in the order of the list; weights of layers come layer by layer. Weights with equal names share
+/// a tensor.
 std::vector<ExpectedTensor> ExpectedTensors(const ModelSpec& spec, const std::vector<WeightSpec>& weights,
                                             Naming naming);
 

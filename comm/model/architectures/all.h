@@ -2,7 +2,7 @@
 
 #include "comm/model/architecture.h"
 
-// The families that there are; comm/model/architecture.cc lists them.
+// All supported model families. comm/model/architecture.cc lists them in a table.
 namespace quire::architectures {
 
 extern const Architecture kLlama, kMistral, kMinistral, kMinistral3;  // llama.cc

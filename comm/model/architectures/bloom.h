@@ -6,8 +6,8 @@
 
 namespace quire::architectures {
 
-/// What the files of BLOOM and of Falcon, which goes back to it, have in common: all but norms of embeddings and those
-/// of attention and an MLP side by side that have one each. Biases are there as far as the model has them.
+/// Weights that BLOOM and Falcon share, because Falcon's files follow BLOOM's. Excluded are the norm of the embeddings,
+/// and the two norms of a parallel block with separate norms. Biases are included as far as the model has them.
 std::vector<WeightSpec> BloomWeights(const ModelSpec& spec);
 
 }  // namespace quire::architectures

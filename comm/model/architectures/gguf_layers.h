@@ -6,32 +6,32 @@
 #include "comm/model/config_reader.h"
 #include "comm/model/model_spec.h"
 
-// What GGUF says layer by layer.
+// Readers for GGUF metadata that may differ from layer to layer.
 namespace quire::architectures {
 
 inline constexpr const char *kGgufKvHeads = "attention.head_count_kv", *kGgufMlpColumns = "feed_forward_length";
 
-/// Gives layers what the file says once for all, or for each in a list, where 0 stands for layers that have no such
-/// thing: they get the largest of the others. Throws Error where the list is too short, and where nothing is said and
-/// there is no `otherwise`.
+/// Sets a number of every layer from one value or from a list with a value for each layer. 0 in a list means that the
+/// layer has no such part; the layer then gets the largest value of the list. Throws Error when the list is too short,
+/// or when the key is missing and there is no `otherwise`.
 void ReadCounts(const GgufConfig& config, const char* key, int64_t LayerSpec::*what, ModelSpec& spec,
                 std::optional<int64_t> otherwise = {});
 
-/// Layers to which a list gives 0; none without a list.
+/// Tells which layers have 0 in the list; none when there is no list.
 std::vector<bool> LayersWithout(const GgufConfig& config, const char* key, const ModelSpec& spec);
 
-/// Layers without keys have this mixer.
+/// Gives `mixer` to the layers that have no key and value heads.
 void SetMixerWithoutKeys(const GgufConfig& config, Mixer mixer, ModelSpec& spec);
 
-/// Sizes of layers whose heads keep a state, of so many key heads, and how such files have rates. Throws Error where
-/// sizes contradict each other.
+/// Reads the sizes of layers whose heads keep a recurrent state, with so many key heads. Such files store negated
+/// rates. Throws Error when sizes contradict each other.
 Recurrence StateHeadsFromGguf(const GgufConfig& config, int64_t key_heads);
 
-/// Layers that predict further tokens are counted as blocks, the last ones: leaves them out.
+/// Removes the layers that predict further tokens. GGUF counts them as the last blocks.
 void DropFurtherLayers(const GgufConfig& config, ModelSpec& spec);
 
-/// A GGUF's window is for all layers, or for those that attention.sliding_window_pattern lists: leaves it to
-/// those or, without the list, to all but each `full_every`-th.
+/// Keeps the file's sliding window only in the layers that slide: those that attention.sliding_window_pattern lists or,
+/// without the list, all but each `full_every`-th layer.
 void KeepWindows(const GgufConfig& config, ModelSpec& spec, int64_t full_every);
 
 }  // namespace quire::architectures

@@ -3,20 +3,20 @@
 #include "comm/model/config_reader.h"
 #include "comm/model/weight_spec.h"
 
-// GGUF names the weight of a role alike in all families; where one of them differs, its WeightSpec says so.
+// GGUF files of all families use the same name for a role. Where a family differs, its WeightSpec has the name.
 namespace quire::architectures {
 
-/// In a layer's name, {} stands for the layer's number; the experts of a mixture are one tensor. Null: no GGUF that is
-/// read has such a weight.
+/// Returns the GGUF name of a role. In a layer's name, {} stands for the layer's number. All experts of a mixture are
+/// one tensor. Null: no supported GGUF has this weight.
 const char* GgufName(Role role);
 
-/// Whether the file has such a weight: of a layer, in this one.
+/// True when the file has this weight; for a layer's weight, in this layer.
 bool Has(const GgufConfig& config, const char* name, int64_t layer = 0);
 inline bool Has(const GgufConfig& config, Role role, int64_t layer = 0) { return Has(config, GgufName(role), layer); }
 
-/// Queries, keys and values that are one tensor.
+/// Queries, keys and values in one tensor.
 inline constexpr const char *kGgufQkv = "blk.{}.attn_qkv.weight", *kGgufQkvBias = "blk.{}.attn_qkv.bias";
-/// All that projects into a state space, or into queries, keys, values and gates of the gated delta rule.
+/// All input projections in one tensor: of a state space, or of the gated delta rule's queries, keys, values and gates.
 inline constexpr const char* kGgufStateIn = "blk.{}.ssm_in.weight";
 
 }  // namespace quire::architectures

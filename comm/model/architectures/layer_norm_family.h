@@ -6,22 +6,22 @@
 #include "comm/model/architecture.h"
 #include "comm/model/architectures/llama.h"
 
-// What families that descend from GPT have in common: LayerNorm, an MLP without a gate, and mostly queries, keys and
-// values in one tensor.
+// Common parts of families that descend from GPT: LayerNorm, an MLP without a gate, and mostly queries, keys and values
+// in one tensor.
 namespace quire::architectures {
 
-/// The count under those of these names that the file has, `otherwise` where it has none. Throws Error where two of
-/// them contradict each other: HF would take the one that comes last in the file.
+/// Reads the count under whichever of these names the file has; `otherwise` when it has none. Throws Error when two of
+/// the names have different values, because HF would take the last one in the file.
 int64_t CountOf(const HfConfig& config, const std::vector<const char*>& names,
                 std::optional<int64_t> otherwise = std::nullopt);
 
-/// Gives heads their share of the hidden size. Throws Error for a file that says another head_dim.
+/// Sets head_dim to hidden size / heads. Throws Error when the file states another head_dim.
 void SetHeadDim(const HfConfig& config, ModelSpec& spec);
 
-/// What HF knows under the name that the key says. Throws Error for one that is not supported.
+/// Reads the name of an activation function as HF spells it. Throws Error for an unsupported one.
 Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise);
 
-/// How HF's file names the sizes that all of them have: most families as here. The first name that the file has counts.
+/// HF names of the sizes that every family has; most families use these. Several names for one size are alternatives.
 struct HfSizes {
   std::vector<const char*> hidden = {"hidden_size"};
   std::vector<const char*> layers = {"num_hidden_layers"};
@@ -31,23 +31,23 @@ struct HfSizes {
   const char* epsilon = "layer_norm_eps";
 };
 
-/// Sizes, LayerNorm with biases, an MLP without a gate, as many key and value heads as queries; the head is the
-/// embedding unless the file says otherwise (tied). The size of the MLP and the kind of positions are left to the
-/// family.
+/// Reads the sizes and sets LayerNorm with biases, an MLP without a gate, and as many key and value heads as query
+/// heads. `tied` is the default for sharing the head with the embedding. The family's reader sets the MLP's size and
+/// the kind of positions.
 ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tied);
 
-/// The same of a GGUF file. The head is the embedding where the file has none; attention and MLP have the biases that
-/// the file has in its first layer. What is fused there lies in order, and nothing is transposed.
+/// As LayerNormFromHf, for a GGUF file. The head is the embedding when the file has no head. Attention and MLP have the
+/// biases that the first layer in the file has. Fused tensors hold their parts in order, and nothing is transposed.
 ModelSpec LayerNormFromGguf(const GgufConfig& config);
 
-/// All biases that there are.
+/// Sets all biases of attention, and all biases of the MLP.
 void SetBiases(ModelSpec& spec, bool attention, bool mlp);
 
-/// Adds queries, keys and values that are one tensor, and where the model has biases, those.
+/// Adds queries, keys and values as one tensor, and their biases when the model has them.
 void AddFusedQkv(const ModelSpec& spec, std::vector<WeightSpec>& weights, const char* name,
                  const char* name_of_bias = nullptr);
 
-/// What several of them name alike.
+/// Weights that several of these families name alike.
 inline constexpr WeightSpec kTransformerTokens = {Role::kEmbedding, "transformer.wte.weight", Axis::kTokens,
                                                   Axis::kHidden};
 inline constexpr WeightSpec kTransformerFinalNorm = {Role::kFinalNorm, "transformer.ln_f.weight", Axis::kHidden,
@@ -55,7 +55,7 @@ inline constexpr WeightSpec kTransformerFinalNorm = {Role::kFinalNorm, "transfor
 inline constexpr WeightSpec kTransformerFinalNormBias = {Role::kFinalNormBias, "transformer.ln_f.bias", Axis::kHidden,
                                                          Axis::kOne};
 
-/// A list without the biases that the model does not have.
+/// Returns the list without the biases that the model does not have.
 std::vector<WeightSpec> WithoutMissingBiases(const ModelSpec& spec, std::vector<WeightSpec> weights);
 
 }  // namespace quire::architectures

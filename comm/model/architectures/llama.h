@@ -7,57 +7,61 @@
 #include "comm/model/architecture.h"
 #include "comm/model/architectures/rotation.h"
 
-// What families that descend from Llama have in common; their own files add to it.
+// Common parts of families that descend from Llama. The files of the families add their own parts.
 namespace quire::architectures {
 
-/// Sizes, rotation, norm; every layer sees all.
+/// Reads sizes, rotation and norm. No layer has a window.
 ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits = {});
-/// The same and, where the file says so, one window for all layers. Rows of queries and keys are not interleaved.
+/// As LlamaFromHf, for a GGUF file. All layers have the file's window, if it has one. Query and key rows are not
+/// interleaved.
 ModelSpec LlamaFromGguf(const GgufConfig& config);
 
-/// Embedding, final norm, head and, per layer, norms, attention without biases, and a gated MLP.
+/// The weights of Llama: embedding, final norm, head and, in each layer, norms, attention without biases and a gated
+/// MLP.
 std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec);
 
-/// The output head: a tensor of its own, with this name in safetensors, or the embedding.
+/// The output head: a tensor of its own with this name in safetensors, or the embedding.
 WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* name = "lm_head.weight");
 
-/// So many layers of one kind. Throws Error when there cannot be so many.
+/// Returns `count` equal layers. Throws Error when the count is out of range.
 std::vector<LayerSpec> LayersOf(int64_t count, const std::string& path);
 
-/// config.json's layer_types, one for each layer, or nothing where the file does not list them.
+/// Reads config.json's layer_types, one for each layer; empty when the file has no such list.
 std::vector<std::string> KindsOfLayers(const HfConfig& config, const ModelSpec& spec);
 
-/// config.json's sliding_window: null is none, and a file that is silent has the family's.
+/// Reads config.json's sliding_window: 0 for null, `otherwise` when the key is missing.
 int64_t WindowOf(const HfConfig& config, int64_t otherwise);
 
-/// Whether such a kind has a window; throws Error for a kind that is neither sliding nor full attention.
+/// True when layers of this kind have a window. Throws Error for a kind that is neither sliding nor full attention.
 bool IsSliding(const HfConfig& config, const std::string& kind);
 
-/// Gives the window to the layers that slide: those that layer_types says or, without it, `slides` of their numbers.
+/// Gives the window to the sliding layers: those of layer_types or, without it, those for which `slides` returns true.
 void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const std::function<bool(int64_t)>& slides);
 
-/// What the final norm is called in safetensors of families that do not call it model.norm.
+/// The final norm's name in safetensors of families that do not call it model.norm.
 inline constexpr const char* kFinalLayerNorm = "model.final_layernorm.weight";
 
-/// One of the weights. Aborts where there is none of this role.
+/// Returns the weight with this role. Aborts when there is none.
 WeightSpec& WeightOf(std::vector<WeightSpec>& weights, Role role);
-/// `weights` with another name for one of them in safetensors.
+/// Changes the safetensors name of the weight with this role.
 void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf);
-/// Two or three of them become rows of one tensor with these names.
+/// Makes two or three weights rows of one tensor with these names.
 void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf);
-/// Gates and ups that are one tensor.
+/// Makes gates and ups one tensor.
 void FuseGatesAndUps(std::vector<WeightSpec>& weights);
-/// Biases of queries, keys and values.
+/// Adds biases of queries, keys and values.
 void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate);
-/// Biases of the norms that the list has, for LayerNorm; the final norm's has this name in safetensors.
+/// Adds a bias to each norm of the list, for LayerNorm. `final_norm_bias` is the name of the final norm's bias in
+/// safetensors.
 void AddNormBiases(std::vector<WeightSpec>& weights, const char* final_norm_bias = "model.norm.bias");
-/// Norms of queries and keys, over `query` and `key` numbers.
+/// Adds norms of queries and keys, over `query` and `key` numbers.
 void AddQueryKeyNorms(std::vector<WeightSpec>& weights, Axis query, Axis key);
 void AddAttentionOutBias(std::vector<WeightSpec>& weights);
 void AddHeadBias(std::vector<WeightSpec>& weights);
-/// Norms of what attention and the MLP add to the residual.
+/// Adds norms of the outputs of attention and MLP.
 void AddNormsAfter(std::vector<WeightSpec>& weights);
-/// The same, beside a norm before the MLP that has another name then.
+/// Adds norms of the outputs of attention and MLP to a model that also has a norm before the MLP. The MLP's first norm
+/// then has another name.
 void AddNormsAround(std::vector<WeightSpec>& weights);
 
 }  // namespace quire::architectures

@@ -5,42 +5,45 @@
 #include "comm/model/config_reader.h"
 #include "comm/model/rope.h"
 
-// How files say what rotates, and how far; families differ in what they leave out.
+// Reads rotary position settings from files.
 namespace quire::architectures {
 
-/// What a family has where its files are silent.
+/// A family's defaults and variants of rotary settings.
 struct RopeHabits {
   double theta = 10000;
-  /// The part of each head that rotates; 0: all of it, and files that say otherwise are refused.
+  /// The default part of each head that rotates. 0: all of each head rotates, and other values in files are refused.
   double partial = 0;
-  bool calls_longrope_otherwise = false;  // "su" and "yarn" are older names of its longrope
-  bool queries_grow = false;              // llama_4_scaling_beta says how much
-  bool proportional = false;              // a rope_type of "proportional" says how many of the pairs turn
-  /// mrope_section may divide what rotates among times, heights and widths: those of text are all its position.
+  bool calls_longrope_otherwise = false;  // files may call its longrope "su" or "yarn"
+  bool queries_grow = false;              // llama_4_scaling_beta sets the growth
+  bool proportional = false;              // rope_type "proportional" sets how many pairs turn
+  /// Files may have mrope_section, which splits rotation among times, heights and widths. For text all three equal the
+  /// position.
   bool sections_agree = false;
-  bool by_kind = false;  // files may have a rope for each kind of layers, which RopesOfKindsFromHf reads
+  bool by_kind = false;  // files may have a rope for each kind of layer; RopesOfKindsFromHf reads them
 };
 
-/// What config.json says of all layers: rope_parameters or, in older files, rope_scaling and rope_theta beside it.
+/// Reads the rope of all layers: rope_parameters or, in older files, rope_scaling and rope_theta.
 Rope RopeFromHf(const HfConfig& config, int64_t head_dim, const RopeHabits& habits);
 
-/// What `scaling`, an object of the configuration, says; `theta` and `partial` hold where it does not.
+/// Reads a rope from `scaling`, an object of the configuration. `habits` supplies theta and partial when the object
+/// lacks them.
 Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_dim, const RopeHabits& habits);
 
 struct RopesOfKinds {
-  Rope full, sliding;  // of layers without a window and with one
+  Rope full, sliding;  // for layers without a window, for layers with one
 };
 
-/// Where rope_parameters has an object for each kind of layers; nothing where it has not.
+/// Reads rope_parameters when it has an object for each kind of layer; nullopt otherwise.
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
                                                double sliding_theta);
 
-/// What YaRN multiplies scores by, as the square of what cosines and sines get, for a context `scale` times as long.
+/// Returns YaRN's factor for cosines and sines in a context `scale` times as long. Scores of attention grow by its
+/// square.
 double YarnAttention(double scale, double mscale);
 
 Rope RopeFromGguf(const GgufConfig& config, int64_t head_dim);
 
-/// GGUF tensors that RopeFromGguf reads: Rope::divisors, and those of a longrope.
+/// The GGUF tensors that RopeFromGguf reads: Rope::divisors, and the divisors of a longrope.
 inline constexpr const char* kRopeDivisors = "rope_freqs.weight";
 inline constexpr const char* kShortDivisors = "rope_factors_short.weight";
 inline constexpr const char* kLongDivisors = "rope_factors_long.weight";

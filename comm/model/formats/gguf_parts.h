@@ -10,23 +10,24 @@
 
 namespace quire {
 
-/// One of the files that a large GGUF model is split into, as its name says: PREFIX-00002-of-00003.gguf.
+/// A file of a GGUF model that is split into parts. Its name is PREFIX-00002-of-00003.gguf.
 struct GgufPart {
-  std::string prefix;  // with the directory
-  int64_t number = 0;  // from 1 on
+  std::string prefix;  // including the directory
+  int64_t number = 0;  // counted from 1
   int64_t count = 0;
 
   std::string PathOf(int64_t part) const;
 };
 
-/// What the name says; nothing for the name of a whole file.
+/// Parses the name of a part; nullopt for any other name.
 std::optional<GgufPart> GgufPartNamed(const std::string& path);
 
-/// Reads a GGUF model: one file, or all the parts of which the first was named. `files` keeps what the tensors are
-/// views of. Throws Error naming the part that is missing, is another model's, or is not the first.
+/// Reads a GGUF model: a single file, or all parts when `path` is the first part. Appends to `files` the mapped files
+/// that the tensors are views of. Throws Error with the part that is missing, belongs to another model, or is not the
+/// first.
 GgufFile ReadGgufParts(const std::string& path, std::vector<MappedFile>& files);
 
-/// The files that such a model is read from.
+/// Returns the paths of all files of a GGUF model.
 std::vector<std::string> GgufPaths(const std::string& path);
 
 }  // namespace quire

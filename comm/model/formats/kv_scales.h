@@ -7,14 +7,15 @@
 
 namespace quire {
 
-/// What keys and values of a layer are divided by before they become FP8 in a KV cache.
+/// The divisors of a layer's keys and values when an FP8 KV cache stores them.
 struct KvScales {
   float key = 1, value = 1;
 };
 
-/// Takes the factors of FP8 KV caches out of a safetensors model's tensors, of each of its layers: numbers named
-/// model.layers.N.self_attn[.attn|.k_proj|.v_proj].k_scale and v_scale, or kv_scale for both. Those of heads and those
-/// that are not there are 1. Throws Error that begins with `path` and names the tensor when one is not above zero.
+/// Removes the scales of FP8 KV caches from a safetensors model's tensors and returns them by layer. Their names are
+/// model.layers.N.self_attn[.attn|.k_proj|.v_proj].k_scale and v_scale, or kv_scale for both. A missing scale is 1, and
+/// so are scales with a number for each head. Throws Error, which begins with `path` and names the tensor, when a scale
+/// is not above zero.
 std::vector<KvScales> TakeKvScales(TensorMap& tensors, int64_t num_layers, const std::string& path);
 
 }  // namespace quire

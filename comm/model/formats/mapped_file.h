@@ -8,9 +8,9 @@
 
 namespace quire {
 
-/// A file mapped read-only into memory. Pages come from the page cache when they are touched and are shared by
-/// every process that maps the file. Only regular files; the size is taken once, when the file is opened. Where the
-/// file is cut short meanwhile, or its disk fails, touching it ends the process (comm/model/formats/mapping_errors.h).
+/// Maps a regular file read-only into memory. The page cache supplies pages when they are touched; all processes that
+/// map the file share them. The size is read once, at opening. If the file is truncated later or its disk fails,
+/// touching a missing page ends the process (comm/model/formats/mapping_errors.h).
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
@@ -22,7 +22,7 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  /// Lets go of the pages that were touched: they stay in the page cache only, and come back when they are read again.
+  /// Unmaps the touched pages. They stay in the page cache and return when they are read again.
   void ReleasePages() const;
 
  private:
@@ -31,10 +31,10 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-/// The whole of a small text file; throws Error when it is missing, empty, larger than max_bytes or no regular file.
+/// Reads a small text file. Throws Error when it is missing, empty, larger than max_bytes, or not a regular file.
 std::string ReadTextFile(const std::string& path, size_t max_bytes);
 
-/// Throws Error when it cannot.
+/// Throws Error when writing fails.
 void WriteTextFile(const std::string& path, const std::string& text);
 
 }  // namespace quire

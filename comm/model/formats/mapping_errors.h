@@ -5,13 +5,13 @@
 
 namespace quire {
 
-/// Lets the process end with a message when a page of a mapped file cannot be had any more: the system's word for that
-/// is the signal SIGBUS, which otherwise kills without one. The message, on the error stream, begins with `who` and
-/// names the file; the exit status is 1. To be called once MPI is up, which has its own mind about signals. Whatever
-/// else raises the signal ends the process as before.
+/// Makes the process end with a message when a page of a mapped file is gone. Without this call, SIGBUS kills the
+/// process silently. The message on standard error begins with `who` and names the file; the exit status is 1. Call
+/// this after MPI_Init, because MPI installs signal handlers, too. Any other cause of SIGBUS ends the process as
+/// before.
 void ReportMappingErrors(const std::string& who);
 
-/// What MappedFile maps, for that message. Beyond some hundred files names are left out of it.
+/// Registers a mapping of MappedFile for the message. Mappings beyond some hundred are not registered.
 void NoteMapping(const std::byte* begin, size_t size, const std::string& path);
 void ForgetMapping(const std::byte* begin);
 

@@ -6,12 +6,12 @@
 
 namespace quire {
 
-/// Safetensors have a matrix in MXFP4 as two tensors of bytes, NAME_blocks [.., blocks, 16] and NAME_scales [..,
-/// blocks]: each pair becomes one tensor NAME [.., 32 * blocks] of kMxFp4Pairs. Throws Error naming the tensor where
-/// blocks are without scales or their shapes differ; `path` is for that. Other tensors of bytes go.
+/// Joins MXFP4 matrices. Safetensors store one as two byte tensors, NAME_blocks [.., blocks, 16] and NAME_scales [..,
+/// blocks]. Each pair becomes one tensor NAME [.., 32 * blocks] of kMxFp4Pairs. Throws Error with `path` and the tensor
+/// when blocks lack scales or the shapes do not match. Removes all other byte tensors.
 void JoinMxFp4(TensorMap& tensors, const std::string& path);
 
-/// True of names that tensors of bytes have which JoinMxFp4 joins.
+/// True for the names of tensors that JoinMxFp4 joins.
 bool IsPartOfMxFp4(const std::string& name);
 
 }  // namespace quire

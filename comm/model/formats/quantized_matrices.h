@@ -7,13 +7,13 @@
 
 namespace quire {
 
-/// Of a quantised safetensors model, makes one tensor NAME.weight with a ScaledMatrix of the parts that each quantised
-/// matrix has, and takes out the scales of activations. Types and shapes of all parts are checked against each other
-/// first; none of their numbers is read but shapes and the first column's group of compressed-tensors. Throws Error
-/// beginning with `path` and naming the tensor.
+/// Joins the parts of each quantised matrix of a safetensors model to one tensor NAME.weight with a ScaledMatrix, and
+/// removes the scales of activations. Checks the types and shapes of all parts against each other first. Reads no
+/// numbers of the parts except stored shapes and the first column's group in compressed-tensors. Throws Error, which
+/// begins with `path` and names the tensor.
 void JoinQuantized(TensorMap& tensors, const StoredQuants& quants, const std::string& path);
 
-/// One method each.
+/// Each joins the matrices of one quantisation method.
 void JoinGptq(QuantizedParts& parts, const StoredQuants& quants);
 void JoinAwq(QuantizedParts& parts, const StoredQuants& quants);
 void JoinFp8(QuantizedParts& parts, const StoredQuants& quants);

@@ -11,22 +11,23 @@
 
 namespace quire {
 
-/// The tensors of a file of which quantised matrices are put together: a MODULE's parts MODULE.qweight,
-/// MODULE.scales and so on become MODULE.weight. Errors begin with the path, and name the part.
+/// The tensors of a file while quantised matrices are put together. The parts MODULE.qweight, MODULE.scales and so on
+/// become MODULE.weight. Errors begin with the path and name the part.
 class QuantizedParts {
  public:
   QuantizedParts(TensorMap& tensors, std::string path) : tensors_(tensors), path_(std::move(path)) {}
 
-  /// Modules that have such a part of this type, without the dot before it; not what was put together already.
+  /// Returns the modules that have this part with this type. `part` has no leading dot. Matrices that are already
+  /// joined are excluded.
   std::vector<std::string> ModulesWith(std::string_view part, NumberType type) const;
-  /// Takes a part out of the file's tensors, or nothing.
+  /// Removes a part from the file's tensors and returns it; nullopt when it is missing.
   std::optional<Tensor> TakeIf(const std::string& module, std::string_view part);
-  /// Takes it and throws Error when it is missing, or of none of the types, or of another shape.
+  /// Removes a part and returns it. Throws Error when it is missing or has another type or shape.
   Tensor Take(const std::string& module, std::string_view part, std::initializer_list<NumberType> types,
               const std::vector<int64_t>& shape);
   void Require(const std::string& module, std::string_view part, const Tensor& tensor,
                std::initializer_list<NumberType> types, const std::vector<int64_t>& shape) const;
-  /// Puts MODULE.weight in their place.
+  /// Adds MODULE.weight, made of the parts.
   void Put(const std::string& module, NumberType type, const Tensor& numbers, const Tensor& scales,
            ScaledMatrix matrix);
 
@@ -37,11 +38,11 @@ class QuantizedParts {
   std::string path_;
 };
 
-/// Types that scales have.
+/// The types that scales may have.
 inline constexpr std::initializer_list<NumberType> kScaleTypes = {NumberType::kF32, NumberType::kF16,
                                                                   NumberType::kBF16};
 
-/// Takes out what files have for activations, whose numbers the engine keeps finer than that or scales by itself.
+/// Removes the tensors for quantised activations. The engine keeps activations in a finer type or scales them itself.
 void DropActivationScales(TensorMap& tensors);
 
 }  // namespace quire

@@ -7,10 +7,10 @@
 
 namespace quire {
 
-/// The tensors of one safetensors file; they are views of `bytes`. `path` is for error messages.
-/// The header is checked whole before any view is made: size within the file and 100 MB, known dtypes, shapes whose
-/// product does not overflow and matches the byte range, ranges that cover the data area without hole or overlap.
-/// Throws Error naming the file and the tensor.
+/// Reads the tensors of a safetensors file as views of `bytes`. `path` is for error messages. Checks the whole header
+/// first: its size (within the file, at most 100 MB), known dtypes, shapes whose product does not overflow and matches
+/// the byte range, and byte ranges that cover the data without gaps or overlaps. Throws Error with the file and the
+/// tensor.
 TensorMap ReadSafetensors(std::span<const std::byte> bytes, const std::string& path);
 
 }  // namespace quire

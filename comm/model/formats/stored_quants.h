@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// How a safetensors model's matrices are quantised, as far as its tensors do not say so themselves. Matrices that were
-/// left out of it are plain tensors in any of them.
+/// The quantisation of a safetensors model's matrices, as far as the tensors themselves do not tell. With every method,
+/// matrices that were not quantised are plain tensors.
 struct StoredQuants {
   enum class Method : uint8_t {
     kNone,
@@ -15,10 +15,10 @@ struct StoredQuants {
     kCompressedTensors,  // packed integers of 4 or 8 bits, int8, FP8
   };
   Method method = Method::kNone;
-  int bits = 0;                            // of GPTQ and AWQ
-  int64_t group = 0;                       // of GPTQ and AWQ: columns that share a scale; -1: all
-  int zero_offset = 0;                     // of GPTQ: what zeros are more than the file says, 1 in its first version
-  int64_t block_rows = 0, block_cols = 0;  // of scales of FP8; 0: there are no blocks
+  int bits = 0;                            // for GPTQ and AWQ
+  int64_t group = 0;                       // for GPTQ and AWQ: columns that share a scale; -1: all
+  int zero_offset = 0;                     // for GPTQ: added to the file's zeros; 1 in its first version
+  int64_t block_rows = 0, block_cols = 0;  // for FP8: size of a block that shares a scale; 0: no blocks
   bool operator==(const StoredQuants&) const = default;
 };
 

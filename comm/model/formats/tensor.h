@@ -14,14 +14,14 @@ namespace quire {
 
 struct ScaledMatrix;
 
-/// A view into a mapped model file. Row-major: the last dimension is contiguous.
+/// A view of a tensor in a mapped model file. Row-major: the last dimension is contiguous.
 struct Tensor {
   NumberType type = NumberType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
-  std::span<const std::byte> scales = {};  // of kMxFp4Pairs: a byte for each block; of `scaled`: its scales
-  /// Of kInt4, kInt8 and kFp8E4M3: where its numbers and scales are. `data` has all of its numbers, but not in the
-  /// order that `shape` says.
+  std::span<const std::byte> scales = {};  // for kMxFp4Pairs: a byte for each block; with `scaled`: its scales
+  /// For kInt4, kInt8 and kFp8E4M3: the places of its numbers and scales. `data` holds all its numbers, but not in the
+  /// order of `shape`.
   std::shared_ptr<const ScaledMatrix> scaled = nullptr;
 
   int64_t rows() const { return shape.size() < 2 ? 1 : shape.front(); }
@@ -30,8 +30,8 @@ struct Tensor {
 
 using TensorMap = std::map<std::string, Tensor>;
 
-/// Bytes of a tensor, or a throw of Error (beginning with `what`) when the shape is negative, overflows, or does not
-/// fill whole blocks.
+/// Returns a tensor's size in bytes. Throws Error, which begins with `what`, when the shape is negative, overflows, or
+/// does not fill whole blocks.
 int64_t CheckedBytes(NumberType type, std::span<const int64_t> shape, const std::string& what);
 
 }  // namespace quire
