@@ -37,7 +37,7 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kGlm4MoeLite,
 };
 
-/// The family with this name in such files. `path` is for the error.
+/// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is none.
 const Architecture& Find(const char* Architecture::*name, const std::string& wanted, const std::string& path) {
   std::vector<std::string> known;
   for (const Architecture* architecture : kArchitectures) {
@@ -56,20 +56,20 @@ const Architecture& ArchitectureOf(const ModelSpec& spec) {
   return Find(&Architecture::hf, spec.architecture, "model");
 }
 
-/// How often a token is multiplied with this layer's weight of a role.
+/// Returns how often a token is multiplied with the layer's weight of this role.
 int64_t TimesUsed(const ModelSpec& spec, Role role, size_t layer) {
   if (!HasRole(spec.layers[layer], role)) return 0;
   if (role == Role::kKey && spec.layers[layer].values_are_keys) return 2;
   return IsOfExpert(role) ? spec.mixture.experts_per_token : 1;
 }
 
-/// Numbers of a matrix for every one of its rows and columns that lies along `axis`.
+/// Returns the length of the matrix across `axis`: the numbers of each row or column along the axis.
 int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis, size_t layer) {
   const auto l = static_cast<int64_t>(layer);
   return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;
 }
 
-/// True of tensors that would make a layer's keys and values, where it reads those of another.
+/// True for tensors that would make keys and values in layers that read those of another layer.
 bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   if (std::ranges::all_of(spec.layers, &LayerSpec::has_kv)) return false;
   ModelSpec apart = spec;
@@ -78,7 +78,7 @@ bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming n
   return std::ranges::find(tensors, tensor_name, &ExpectedTensor::name) != tensors.end();
 }
 
-/// Python's writers say Infinity and NaN, which JSON has not: they become null.
+/// Replaces Infinity and NaN by null. Python writes these words, but JSON does not have them.
 std::string WithoutInfinities(std::string json) {
   bool quoted = false;
   for (size_t i = 0; i < json.size(); ++i) {
@@ -98,7 +98,7 @@ std::string WithoutInfinities(std::string json) {
 ModelSpec ReadFamily(const HfConfig& config) {
   const Architecture& architecture = Find(&Architecture::hf, config.Text("model_type", ""), config.path());
   ModelSpec spec = architecture.from_hf(config);
-  // A family may have a form of its own.
+  // A family's reader may have read a quantization_config of its own form.
   if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
   spec.architecture = architecture.hf;
@@ -107,7 +107,7 @@ ModelSpec ReadFamily(const HfConfig& config) {
   return spec;
 }
 
-/// The text model of one that sees or hears.
+/// Reads the text model of a multimodal model.
 ModelSpec ReadText(const Wrapper& wrapper, const HfConfig& whole) {
   const Json json = TextConfigOf(wrapper, whole);
   const HfConfig text(json, whole.path() + (whole.Has("text_config") ? ": text_config" : ""));
@@ -147,7 +147,7 @@ ModelSpec SpecFromGguf(const GgufFile& gguf) {
   ReadReach(spec);
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     if (const auto* id = gguf.Find<int64_t>(key)) {
-      // CheckSpec refuses -1.
+      // -1 makes CheckSpec refuse the id.
       const TokenId token = *id >= 0 && *id < INT32_MAX ? static_cast<TokenId>(*id) : -1;
       if (std::ranges::find(spec.eos_token_ids, token) == spec.eos_token_ids.end()) spec.eos_token_ids.push_back(token);
     }
@@ -178,7 +178,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (ArchitectureOf(spec).predicts_further && is_further) return true;
   if (WouldMakeKeys(spec, tensor_name, naming)) return true;
   if (!spec.tied_embeddings) return false;
-  // The head of a model that says that its embedding is one: both hold the same numbers (ModelFiles::SettleHead).
+  // The head of a model with tied embeddings. Both tensors hold the same numbers (ModelFiles::SettleHead).
   ModelSpec untied = spec;
   untied.tied_embeddings = false;
   const auto weights = WeightsOf(untied);

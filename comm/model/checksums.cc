@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxListBytes = 1 << 20;
 constexpr size_t kHexDigits = 2 * crypto_hash_sha256_BYTES;
 
-/// Hexadecimal digests by file name.
+/// Reads the list: hexadecimal digests by file name.
 std::map<std::string, std::string> ReadList(const std::string& path) {
   std::map<std::string, std::string> digests;
   std::istringstream lines(RegularFile::Open(path, RegularFile::Links::kFollowed).ReadAll(kMaxListBytes));
@@ -66,7 +66,7 @@ void VerifyFile(const RegularFile& file, const std::string& name, const std::str
   }
 }
 
-/// Names of the files in a directory that a model may be read from.
+/// Returns the names of a directory's files from which a model may be read.
 std::vector<std::string> NamesIn(const std::string& directory) {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {

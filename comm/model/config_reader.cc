@@ -10,8 +10,7 @@ namespace quire {
 
 namespace {
 
-/// A key that changes what a model computes, and the value (as JSON) at which it does not. null and a missing key
-/// never do.
+/// A key that changes what a model computes, and its neutral value as JSON. null and a missing key are always neutral.
 struct Meaningful {
   const char* key;
   const char* neutral;
@@ -37,14 +36,14 @@ constexpr Meaningful kHfKeys[] = {
     {"enable_moe_block", "false"},
     {"final_logit_softcapping", "null"},
     {"first_k_dense_replace", "0"},
-    {"full_attention", "null"},  // of rope_parameters: each kind of layer rotates otherwise
+    {"full_attention", "null"},  // in rope_parameters: a rope for each kind of layer
     {"hidden_act", "\"silu\""},
     {"hidden_activation", "\"silu\""},
     {"is_causal", "true"},
     {"is_encoder_decoder", "false"},
     {"layer_norm_elementwise_affine", "true"},
     {"layer_types", "null"},
-    {"llama_4_scaling_beta", "0"},  // of rope_parameters: queries grow with their positions
+    {"llama_4_scaling_beta", "0"},  // in rope_parameters: queries grow with their positions
     {"lm_head_bias", "false"},
     {"mamba_proj_bias", "false"},
     {"logit_scale", "1"},
@@ -122,7 +121,7 @@ bool IsNeutral(const Json& value, const char* neutral) {
   return value.is_null() || value == wanted || is_synonym;
 }
 
-/// A metadata value as JSON; a list, which leaves nothing as it is, as an empty one.
+/// Returns a metadata value as JSON. A list becomes an empty list, because no list is neutral.
 Json AsJson(const GgufValue& value) {
   return std::visit(
       [](const auto& v) -> Json {

@@ -25,10 +25,10 @@ namespace {
 
 constexpr size_t kMaxJsonBytes = 64 << 20;
 constexpr const char* kConfig = "config.json";
-constexpr size_t kSampleBytes = 64;  // of every tensor, for the fingerprint
+constexpr size_t kSampleBytes = 64;  // bytes of every tensor that the fingerprint covers
 
-/// Some files have a matrix of one row as a vector, or a vector as a matrix of one row; GGUF has vectors of heads as
-/// columns, and norms of groups as a row for each.
+/// True when the shapes are equal but for harmless differences. A matrix of one row may be stored as a vector, and a
+/// vector as a matrix of one row. GGUF stores vectors of heads as columns, and norms of groups as a row for each group.
 bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& wanted, Naming naming) {
   const auto is_row = [](const std::vector<int64_t>& matrix, const std::vector<int64_t>& vector) {
     return matrix.size() == 2 && matrix[0] == 1 && vector == std::vector{matrix[1]};
@@ -37,21 +37,22 @@ bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& want
   return naming == Naming::kGguf && found.size() == 2 && wanted == std::vector{found[0] * found[1]};
 }
 
-/// Whether the engines can read it as that weight: some types are parts of others, and a matrix with scales beside it
-/// is read row by row, which an embedding, a vector and rows for columns are not.
+/// True when the engines can read the tensor as this weight. Some types are only parts of other tensors. A matrix with
+/// separate scales is read row by row, which embeddings, vectors and transposed matrices do not allow.
 bool IsWeight(const Tensor& tensor, const WeightSpec& weight) {
   if (tensor.scaled == nullptr) return tensor.type < NumberType::kU8;
   return weight.is_matrix() && !weight.transposed && weight.role != Role::kEmbedding &&
          weight.role != Role::kLayerEmbedding && weight.role != Role::kPositions;
 }
 
-/// Writers of GPTQ have given every quantised matrix a bias, of zeros where the model has none.
+/// True for a bias of zeros: some GPTQ writers gave every quantised matrix a bias, even where the model has none.
 bool IsUnusedBias(const ModelSpec& spec, std::string_view name, const Tensor& tensor) {
   return spec.quants.method == StoredQuants::Method::kGptq && name.ends_with(".bias") && IsFloat(tensor.type) &&
          std::ranges::all_of(tensor.data, [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// Names of the safetensors files of a directory: model.safetensors, whatever an index beside it says, or the index's.
+/// Returns the safetensors files of a directory: model.safetensors if it exists, even beside an index; otherwise the
+/// index's files.
 std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::string& directory) {
   constexpr const char *kWhole = "model.safetensors", *kIndex = "model.safetensors.index.json";
   if (tree.Has(kWhole)) return {kWhole};
@@ -79,7 +80,7 @@ ModelSpec SpecOf(const ModelTree& tree) {
                     tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "", tree.PathOf(kConfig));
 }
 
-/// Whether nobody expects a head in the files: sentence-transformers reads them, or config.json names a model without.
+/// True when the model may lack a head: sentence-transformers reads it, or config.json names a model class without one.
 bool OnlyEmbeds(const ModelTree& tree) {
   if (tree.Has("modules.json")) return true;
   const Json json = ParseJson(tree.ReadText(kConfig, kMaxJsonBytes), tree.PathOf(kConfig));
@@ -87,7 +88,7 @@ bool OnlyEmbeds(const ModelTree& tree) {
   return !names.empty() && names.front().ends_with("Model");
 }
 
-/// What made-up weights are stored as: what config.json says that the real ones are.
+/// Returns the number type of made-up weights: the type that config.json states for the real ones.
 NumberType TypeToMakeUp(const ModelTree& tree) {
   const Json json = ParseJson(tree.ReadText(kConfig, kMaxJsonBytes), tree.PathOf(kConfig));
   const HfConfig config(json, tree.PathOf(kConfig));
@@ -151,7 +152,7 @@ void ModelFiles::MakeUp() {
   const NumberType type = TypeToMakeUp(tree);
   spec_ = SpecOf(tree);
   const std::vector<ExpectedTensor> tensors = ExpectedTensors(spec_, WeightsOf(spec_), Naming::kHf);
-  // Each begins at a place of its own, so that they are not the beginning of one another.
+  // The tensors begin at different offsets, so that no tensor is the beginning of another one.
   constexpr int64_t kStep = 4096 + 64, kPlaces = 4096;
   int64_t longest = 0, longest_norm = 0;
   for (const ExpectedTensor& tensor : tensors)
@@ -196,7 +197,7 @@ void ModelFiles::PlaceTensors() {
       if (IsOfExpert(wanted.role) && wanted.expert == kAllExperts) {
         PlaceExperts(found->second, places);
       } else if (IsOfLatentHeads(wanted.role) && spec_.latent.by_head) {
-        // All heads' rows one after another.
+        // The rows of all heads, one head after another.
         const Tensor& by_head = found->second;
         experts_.push_back(
             {by_head.type, {by_head.shape[0] * by_head.shape[1], by_head.shape[2]}, by_head.data, by_head.scales});

@@ -1,5 +1,5 @@
-// Names of tensors in HF files, brought to those that the lists of families have, and the head, which files may have or
-// not whatever their configuration says.
+// Renames the tensors of HF files to the names of the family's weight list, and decides about the output head, which
+// files may or may not have, whatever their configuration says.
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -12,17 +12,16 @@ namespace quire {
 
 namespace {
 
-/// What names may begin with where the list's begin with the base: models that see or hear keep their text model there,
-/// and older and newer files of one model name the place differently.
+/// Prefixes that multimodal models use in place of the list's base. Older and newer files of one model differ in them.
 constexpr std::string_view kTextBases[] = {"model.language_model.", "language_model.model.", "language_model."};
 
 std::string_view FirstPart(std::string_view name) { return name.substr(0, name.find('.')); }
 
 /// How the files of a family name tensors.
 struct FamilyNames {
-  std::string base;                           // what most names begin with: "model."
-  std::set<std::string, std::less<>> inside;  // the first parts of names behind the base, such as layers
-  std::set<std::string, std::less<>> beside;  // those of names that do not begin with it, such as the head's
+  std::string base;                           // prefix of most names: "model."
+  std::set<std::string, std::less<>> inside;  // first parts of names after the base, such as layers
+  std::set<std::string, std::less<>> beside;  // first parts of names without the base, such as the head's
 
   explicit FamilyNames(const ModelSpec& spec) {
     ModelSpec untied = spec;
@@ -43,7 +42,7 @@ struct FamilyNames {
   bool IsInside(std::string_view rest) const { return inside.contains(FirstPart(rest)); }
   bool IsBeside(std::string_view name) const { return beside.contains(FirstPart(name)); }
 
-  /// The list's name of a tensor that a file names so.
+  /// Returns the list's name for a tensor's name in the file.
   std::string Of(const std::string& name) const {
     const std::string_view view = name;
     for (const std::string_view text : kTextBases) {
@@ -54,11 +53,11 @@ struct FamilyNames {
     constexpr std::string_view kModel = "model.";
     if (view.starts_with(base) || IsBeside(view)) return name;
     if (view.starts_with(kModel) && IsInside(view.substr(kModel.size()))) return base + name.substr(kModel.size());
-    return IsInside(view) ? base + name : name;  // saved without its head
+    return IsInside(view) ? base + name : name;  // saved without the base
   }
 };
 
-/// Whether a tensor belongs to what a model sees or hears by, known by the parts of its name before any layer.
+/// True when a tensor belongs to the vision or audio part, as the first parts of its name tell.
 bool IsOfSenses(std::string_view name) {
   if (name.starts_with("model.")) name.remove_prefix(std::string_view("model.").size());
   const std::string_view part = FirstPart(name);
@@ -66,7 +65,7 @@ bool IsOfSenses(std::string_view name) {
                              [&](std::string_view word) { return part.find(word) != part.npos; });
 }
 
-/// Whether they hold the same numbers, as far as their bytes tell.
+/// True when both tensors hold the same numbers in the same bytes.
 bool AreSame(const Tensor& a, const Tensor& b) {
   return a.type == b.type && a.shape == b.shape && std::ranges::equal(a.data, b.data) &&
          std::ranges::equal(a.scales, b.scales);
@@ -111,7 +110,7 @@ void ModelFiles::SettleHead(bool only_embeds) {
     spec_.has_head = false;
     notes_.push_back(fmt::format("{}: there is no {}: the model makes embeddings only", path_, head_name));
   } else if (spec_.tied_embeddings && embedding == tensors_.end()) {
-    tensors_.emplace(embedding_name, head->second);  // either of the two is both
+    tensors_.emplace(embedding_name, head->second);  // the head and the embedding are the same
   } else if (spec_.tied_embeddings && !AreSame(head->second, embedding->second)) {
     spec_.tied_embeddings = false;
     notes_.push_back(

@@ -10,8 +10,9 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kMaxExpertsOfLayers = 1 << 17;  // some times those of any real model; each has tensors of its own
-constexpr int64_t kMaxExtent = 1 << 24;           // far above any real model; keeps later products within int64
+// several times as many as any real model; each has tensors of its own
+constexpr int64_t kMaxExpertsOfLayers = 1 << 17;
+constexpr int64_t kMaxExtent = 1 << 24;           // far above any real model; keeps products within int64
 
 void CheckRange(const std::string& path, const char* name, int64_t value) {
   if (value < 1 || value > kMaxExtent) Fail("{}: {} = {} is out of range", path, name, value);
@@ -28,7 +29,7 @@ void CheckSizes(const ModelSpec& s, const std::string& path) {
   }
 }
 
-/// Keys and values of an earlier layer: its heads must be as large, and have been rotated alike.
+/// Checks a layer that reads an earlier layer's keys and values: heads of the same size, rotated in the same way.
 void CheckSharing(const ModelSpec& s, size_t i) {
   const LayerSpec& layer = s.layers[i];
   if (layer.kv_from_layer == -1) return;
@@ -101,7 +102,7 @@ void CheckMixtures(const ModelSpec& s, const std::string& path) {
 void CheckMixers(const ModelSpec& s, const std::string& path) {
   if (s.num_state_layers() == 0) return;
   CheckRecurrence(s.recurrence, path);
-  // Blocks of the KV pool hold the states, and without keys and values they would be of no bytes.
+  // The KV pool's blocks hold the states. Without keys and values the blocks would have no bytes.
   if (!std::ranges::any_of(s.layers, &LayerSpec::has_kv)) Fail("{}: models without attention are not supported", path);
   const Mixer mixer = std::ranges::find_if(s.layers, &LayerSpec::has_state)->mixer;
   const auto is_other = [&](const LayerSpec& layer) { return layer.has_state() && layer.mixer != mixer; };
@@ -110,7 +111,8 @@ void CheckMixers(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(s.norms_before && !s.parallel_block, "{}: layers with states in such blocks", path);
 }
 
-/// Decoders bring queries to one head of latents, and know nothing else that a layer's attention may have.
+/// Checks latent attention. Decoders bring queries to one head of latents, and support no other feature of attention
+/// with it.
 void CheckLatents(const ModelSpec& s, const std::string& path) {
   if (s.latent.rank == 0) return;
   CheckLatentAttention(s.latent, path);
@@ -187,7 +189,7 @@ void ReadReach(ModelSpec& spec) {
   if (made_for) spec.max_position = spec.longest_position;
 }
 
-// The bindings name every member, so that a new one does not compile until it is told here, too.
+// The structured binding names every member. A new member does not compile until it is added here.
 std::string TextOf(const ModelSpec& spec) {
   const auto& [architecture, hidden, heads, vocab, max_position, longest, epsilon, ropes, tied, has_head, text_only,
                qkv_bias, qk_norm, value_norm, norm, before, after, add_one, norm_bias, layer_scales, embedding_norm,

@@ -19,7 +19,7 @@ std::string Lower(std::string text) {
   return text;
 }
 
-/// Throws Error unless the key is missing or says one of these; upper case counts as lower.
+/// Throws Error unless the key is missing or has one of these values, in upper or lower case.
 void RequireText(const HfConfig& config, const char* key, std::initializer_list<std::string_view> known) {
   const std::string value = Lower(config.Text(key, std::string(*known.begin())));
   if (std::ranges::find(known, value) != known.end()) return;
@@ -46,7 +46,8 @@ StoredQuants Gptq(const HfConfig& config) {
   RequireText(config, "pack_dtype", {"int32"});
   if (config.Flag("is_marlin_format")) Fail("{}: is_marlin_format is not supported", config.path());
   if (config.Has("dynamic")) {
-    // Keys that begin with "-:" leave modules plain, which their tensors show; others give them bits of their own.
+    // Keys that begin with "-:" leave modules unquantised, as their tensors show. Other keys give modules settings of
+    // their own.
     for (const auto& [pattern, settings] : config.At("dynamic").items()) {
       if (!pattern.starts_with("-:"))
         Fail("{}: dynamic \"{}\" is not supported: all quantised matrices must be alike", config.path(),
@@ -66,8 +67,8 @@ StoredQuants Awq(const HfConfig& config) {
   return {.method = StoredQuants::Method::kAwq, .bits = Bits(config, {4}), .group = GroupSize(config)};
 }
 
-/// Modules that AutoRound gives settings of their own: those that stay plain, which their tensors show, and those that
-/// are as all others.
+/// Checks modules with settings of their own in AutoRound. They must be unquantised, as their tensors show, or have the
+/// same settings as all others.
 void RequireAlike(const HfConfig& config) {
   if (!config.Has("extra_config")) return;
   const int64_t bits = config.Count("bits"), group = GroupSize(config);
@@ -81,8 +82,7 @@ void RequireAlike(const HfConfig& config) {
   }
 }
 
-/// AutoRound's own name for files whose bytes are as GPTQ or AWQ have them, by what packing_format or, in older files,
-/// backend says.
+/// Reads AutoRound's format, whose bytes are GPTQ's or AWQ's. packing_format or, in older files, backend tells which.
 StoredQuants AutoRound(const HfConfig& config) {
   RequireText(config, "data_type", {"int"});
   RequireAlike(config);
@@ -128,7 +128,7 @@ StoredQuants Fp8(const HfConfig& config) {
 StoredQuants CompressedTensors(const HfConfig& config) {
   RequireText(config, "format",
               {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "mixed-precision", "dense"});
-  // The status is that of the tool that wrote the file; whether matrices are compressed is seen in their tensors.
+  // quantization_status is the state of the tool that wrote the file. The tensors show whether matrices are compressed.
   RequireText(config, "quantization_status", {"compressed", "frozen"});
   if (config.Has("sparsity_config")) {
     const std::string path = config.path() + ": sparsity_config";

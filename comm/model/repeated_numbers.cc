@@ -25,7 +25,7 @@ constexpr float kSpread = 0.05f;
   Fail("load_format dummy: no room for {} bytes of random numbers: {}", bytes, std::strerror(errno));
 }
 
-/// A file without a name that holds the piece; the caller closes it.
+/// Returns an unnamed file that holds the piece. The caller closes it.
 int MakePiece(NumberType type) {
   const int fd = ::memfd_create("quire_dummy_weights", MFD_CLOEXEC);
   if (fd < 0) FailFor(kPieceBytes);
@@ -36,7 +36,7 @@ int MakePiece(NumberType type) {
     ::close(fd);
     FailFor(kPieceBytes);
   }
-  std::mt19937 random;  // NOLINT(cert-msc51-cpp): all ranks must have the same numbers
+  std::mt19937 random;  // NOLINT(cert-msc51-cpp): all ranks need the same numbers
   const auto element = static_cast<size_t>(ByteSize(type));
   for (size_t at = 0; at < kPieceBytes; at += element) {
     const float even = static_cast<float>(random() >> 8) * 0x1p-23f - 1;
@@ -67,7 +67,7 @@ RepeatedNumbers::RepeatedNumbers(size_t bytes, NumberType type)
     mapped = ::mmap(static_cast<std::byte*>(whole) + at, kPieceBytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) !=
              MAP_FAILED;
   const int error = errno;
-  ::close(fd);  // the mappings stay
+  ::close(fd);  // the mappings stay valid
   if (!mapped) {
     if (whole != MAP_FAILED) ::munmap(whole, size_);
     errno = error;

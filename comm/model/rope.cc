@@ -10,10 +10,10 @@ namespace quire {
 
 namespace {
 
-/// How much of its own frequency rotation i keeps under YaRN: 1 all, 0 none (it is divided by the factor).
+/// Returns how much of its own frequency rotation i keeps under YaRN: 1 keeps all, 0 divides it by the factor.
 double KeptByYarn(const Rope& rope, int64_t rotated_dims, int64_t i) {
   const auto dims = static_cast<double>(rotated_dims);
-  // The rotation that turns so often within original_max_position, as a fraction of an index.
+  // The index, as a fraction, of the rotation that makes so many turns within original_max_position.
   const auto place = [&](double turns) {
     return dims * std::log(rope.original_max_position / (turns * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
   };
@@ -28,7 +28,7 @@ double KeptByYarn(const Rope& rope, int64_t rotated_dims, int64_t i) {
   return 1 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
 }
 
-/// How much of its own frequency a rotation keeps under Llama 3's scaling.
+/// Returns how much of its own frequency a rotation keeps under Llama 3's scaling, 0 to 1.
 double KeptByLlama3(const Rope& rope, double frequency) {
   const double turns = rope.original_max_position * frequency / (2 * std::numbers::pi);
   const double smooth = (turns - rope.low_frequency_factor) / (rope.high_frequency_factor - rope.low_frequency_factor);

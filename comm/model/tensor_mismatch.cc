@@ -14,11 +14,11 @@ namespace {
 
 constexpr size_t kMostPatterns = 32;
 constexpr size_t kMostDigits = 9;
-constexpr char kPlace = '\0';  // of a number in a pattern; names of tensors are printable
+constexpr char kPlace = '\0';  // stands for a number in a pattern; tensor names are printable
 
 bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// A name with kPlace for the numbers between its dots, and those.
+/// Splits a name into a pattern, with kPlace for each number between dots, and the numbers.
 std::pair<std::string, std::vector<int64_t>> Split(const std::string& name) {
   std::string pattern;
   std::vector<int64_t> numbers;
@@ -37,7 +37,7 @@ std::pair<std::string, std::vector<int64_t>> Split(const std::string& name) {
   return {pattern, numbers};
 }
 
-/// {0-3,7}, or the number alone where there is one.
+/// Formats numbers as {0-3,7}; a single number stands alone.
 std::string Ranges(const std::set<int64_t>& numbers) {
   if (numbers.size() == 1) return std::to_string(*numbers.begin());
   std::vector<std::string> ranges;
@@ -50,7 +50,7 @@ std::string Ranges(const std::set<int64_t>& numbers) {
   return fmt::format("{{{}}}", fmt::join(ranges, ","));
 }
 
-/// Every name once; those of one pattern as one text where each of its numbers goes with each of the others.
+/// Returns every name once. Names with the same pattern become one text if their numbers occur in all combinations.
 std::vector<std::string> Patterns(const std::vector<std::string>& names) {
   std::map<std::string, std::set<std::vector<int64_t>>> found;
   std::vector<std::string> order;

@@ -22,11 +22,11 @@ std::string NameOf(const WeightSpec& weight, int64_t layer, int64_t expert, Nami
 
 bool HasPlaceForExpert(const std::string_view name) { return name.find("{}") != name.rfind("{}"); }
 
-/// The tensor, or one for each expert.
+/// Adds the weight's tensor, or one tensor for each expert.
 void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight, int64_t layer,
             Naming naming, std::vector<ExpectedTensor>& expected) {
   std::vector<int64_t> shape = {PlacesOf(spec, weights, weight, layer, naming).total};
-  // As HF's files have convolutions of single channels.
+  // HF stores a convolution of single channels as [channels, 1, taps].
   if (weight.cols == Axis::kTaps && naming == Naming::kHf) shape.push_back(1);
   if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols, layer));
   if (weight.transposed) std::swap(shape[0], shape[1]);
@@ -42,7 +42,7 @@ void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const
   }
 }
 
-/// Runs of rows that each of several fused weights is cut into.
+/// The number of runs into which each of several fused weights is split.
 int64_t GroupsOf(const ModelSpec& spec, const LayerSpec& layer, Fusion fusion, int64_t rows) {
   switch (fusion) {
     case Fusion::kNone:

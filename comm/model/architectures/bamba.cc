@@ -1,4 +1,4 @@
-// Bamba: Mamba-2's state spaces in most layers, attention that rotates half of each head in the others.
+// Bamba: Mamba-2 state spaces in most layers; in the others, attention that rotates half of each head.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"

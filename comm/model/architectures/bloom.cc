@@ -1,4 +1,4 @@
-// BLOOM: ALiBi, embeddings that are normed, biases everywhere, queries, keys and values of a head side by side.
+// BLOOM: ALiBi, normed embeddings, biases everywhere. Each head's queries, keys and values are adjacent in one tensor.
 #include "comm/model/architectures/bloom.h"
 
 #include "comm/model/architectures/all.h"

@@ -1,6 +1,6 @@
-// Cohere (Command R) and Cohere 2 (Command R7B, Command A): Llama's projections under one LayerNorm without a bias,
-// which attention and a gated MLP share side by side; neighbouring dimensions rotate; logits are scaled. In the second
-// generation only layers with a window rotate.
+// Cohere (Command R) and Cohere 2 (Command R7B, Command A): Llama's projections after one LayerNorm without a bias,
+// which the parallel attention and gated MLP share. Neighbouring dimensions rotate, and logits are scaled. In the
+// second generation only layers with a window rotate.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
@@ -11,7 +11,7 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr double kCohereTheta = 500000;  // of the first generation, where a file does not say
+constexpr double kCohereTheta = 500000;  // default of the first generation
 constexpr int64_t kCohereFullEvery = 4;
 
 void MakeCohere(ModelSpec& spec) {
@@ -22,7 +22,7 @@ void MakeCohere(ModelSpec& spec) {
   spec.interleaved_rope_rows = true;
 }
 
-/// Layers that see all do not rotate.
+/// Disables rotation in layers without a window.
 void RotateWindows(ModelSpec& spec) {
   for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 0 : -1;
 }

@@ -1,6 +1,6 @@
-// DeepSeek-V2 and V3, what is built like them (Kimi-K2 and Moonlight), and GLM-4.7-Flash: keys and values of all heads
-// are made of a latent, dense layers come first and then mixtures with shared experts, whose routers choose by a
-// softmax or, from V3 on, by sigmoids and a correction, group by group.
+// DeepSeek-V2 and V3, models with the same structure (Kimi-K2 and Moonlight), and GLM-4.7-Flash. Latent attention makes
+// the keys and values of all heads. Dense layers come first, then mixtures with shared experts. Routers use a softmax
+// or, from V3 on, sigmoids with a correction and groups of experts.
 #include <cmath>
 
 #include "comm/base/error.h"
@@ -17,7 +17,7 @@ namespace {
 constexpr const char *kGgufKeysAndValues = "blk.{}.attn_kv_b.weight", *kGgufKeys = "blk.{}.attn_k_b.weight",
                      *kGgufValues = "blk.{}.attn_v_b.weight", *kGgufQueriesOfRank = "blk.{}.attn_q_b.weight";
 
-/// What follows from the sizes of latents; `yarn` multiplies scores as the square of it.
+/// Sets all that follows from the latents' sizes. Attention scores are multiplied by yarn^2.
 void SetLatent(const LatentAttention& latent, double yarn, const std::string& path, ModelSpec& spec) {
   CheckLatentAttention(latent, path);
   spec.latent = latent;
@@ -27,7 +27,7 @@ void SetLatent(const LatentAttention& latent, double yarn, const std::string& pa
   spec.attention_scale = yarn * yarn / std::sqrt(static_cast<double>(latent.query_dim()));
 }
 
-/// By the models' own code, and as HF, llama.cpp and vLLM have it.
+/// Computes YaRN's factor as the models' own code, HF, llama.cpp and vLLM do.
 double YarnOfHf(const HfConfig& config, const ModelSpec& spec) {
   if (spec.ropes[0].scaling != RopeScaling::kYarn) return 1;
   const char* key = config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
@@ -81,7 +81,7 @@ ModelSpec Glm4MoeLiteFromHf(const HfConfig& config) {
   }
   if (kinds.size() != spec.layers.size())
     Fail("{}: mlp_layer_types lists {} layers of {}", config.path(), kinds.size(), spec.layers.size());
-  config.Has("first_k_dense_replace");  // says the same
+  config.Has("first_k_dense_replace");  // has the same meaning
   for (size_t i = 0; i < kinds.size(); ++i) {
     if (kinds[i] != "dense" && kinds[i] != "sparse")
       Fail("{}: mlp_layer_types: \"{}\" is not supported", config.path(), kinds[i].substr(0, 100));
@@ -99,7 +99,7 @@ ModelSpec DeepseekFromGguf(const GgufConfig& config) {
                             .rotated_dim = config.Count("rope.dimension_count"),
                             .norm_epsilon = spec.norm_epsilon,
                             .by_head = Has(config, kGgufKeys)};
-  // Newer files say of keys and values what is cached of them, and what heads have under other names.
+  // In newer files, the plain keys state the cached sizes, and keys with _mla state the heads' sizes.
   latent.key_dim =
       config.Count(config.Has("attention.key_length_mla") ? "attention.key_length_mla" : "attention.key_length") -
       latent.rotated_dim;
@@ -110,7 +110,7 @@ ModelSpec DeepseekFromGguf(const GgufConfig& config) {
     const double of_logarithm = config.Real("rope.scaling.yarn_log_multiplier", 0);  // a tenth of mscale_all_dim
     if (of_logarithm != 0) {
       yarn = YarnAttention(spec.ropes[0].factor, 10 * of_logarithm);
-      spec.ropes[0].attention_factor = 1;  // mscale is mscale_all_dim in all such models
+      spec.ropes[0].attention_factor = 1;  // in all such models, mscale equals mscale_all_dim
     }
   }
   SetLatent(latent, yarn, config.path(), spec);
@@ -132,7 +132,7 @@ std::vector<WeightSpec> LatentWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   std::erase_if(weights, [](const WeightSpec& w) { return w.role == Role::kKey || w.role == Role::kValue; });
   WeightSpec& query = WeightOf(weights, Role::kQuery);
-  query.rotates = false;  // what rotates of latents' queries and keys is put in order behind the products
+  query.rotates = false;  // decoders reorder rotated dimensions after the products
   query.rows = kQueryParts;
   if (latent.query_rank > 0) {
     query.cols = kQueryRank;

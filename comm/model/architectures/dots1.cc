@@ -1,5 +1,5 @@
-// dots.llm1: norms of queries and keys head by head, dense layers first and then mixtures with shared experts, whose
-// routers are GLM-4.5's, and windows in the last layers.
+// dots.llm1: norms of each query and key head, dense layers first, then mixtures with shared experts and GLM-4.5's
+// routers, and windows in the last layers.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"
@@ -15,7 +15,7 @@ ModelSpec Dots1FromHf(const HfConfig& config) {
   const int64_t last = config.Count("max_window_layers", 62);
   ReadKinds(config, spec, window, [&](int64_t layer) { return layer >= last; });
   config.At("n_shared_experts");
-  config.Has("scoring_func");  // files call it noaux_tc; HF does not look at it, and takes sigmoids
+  config.Has("scoring_func");  // files say noaux_tc; HF ignores the key and uses sigmoids
   SetMixtureFrom(config.Count("first_k_dense_replace", 0), spec, CorrectedMixtureFromHf(config, false), config.path());
   return spec;
 }

@@ -1,5 +1,5 @@
-// ERNIE 4.5, dense and mixtures (text): Llama whose heads rotate neighbours with each other. The mixtures have shared
-// experts, and routers that compare probabilities with a correction.
+// ERNIE 4.5 (text), dense and mixtures: Llama in which neighbouring dimensions rotate. The mixtures have shared
+// experts, and routers that choose by probabilities with a correction.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
@@ -16,12 +16,12 @@ MixtureNames ErnieMixtureNames() {
   return names;
 }
 
-/// A count that is `otherwise` where the key is missing, and `if_null` where it is null.
+/// Reads a count: `otherwise` when the key is missing, `if_null` when it is null.
 int64_t CountOrNull(const HfConfig& config, const char* key, int64_t otherwise, int64_t if_null) {
   return config.RealOrNull(key, 1) == 0 ? if_null : config.Count(key, otherwise);
 }
 
-/// What both kinds say alike.
+/// Reads the settings that dense models and mixtures share.
 ModelSpec ErnieFromHf(const HfConfig& config, int64_t usual_kv_heads) {
   ModelSpec spec = LlamaFromHf(config, {.theta = 500000});
   spec.SetAll(&LayerSpec::num_kv_heads, CountOrNull(config, "num_key_value_heads", usual_kv_heads, spec.num_heads));
@@ -59,7 +59,8 @@ void SetMixtureBetween(int64_t first, int64_t last, int64_t interval, const Mixt
   if (spec.num_mixture_layers() > 0) spec.mixture = mixture;
 }
 
-/// Weights are divided by their sum, or by moe_norm_min where that is less, which HF's own is too small for.
+/// Reads a mixture. HF divides the weights by the larger of their sum and moe_norm_min, whose default is too small to
+/// matter; other values are refused.
 ModelSpec ErnieMoeFromHf(const HfConfig& config) {
   constexpr double kLeastSum = 1e-12;
   ModelSpec spec = ErnieFromHf(config, 4);

@@ -1,6 +1,6 @@
-// Gemma, and the text models of its third generation: scaled embeddings and a gate through GELU. From the second on
-// there are norms before and after attention and MLP, and windows in most layers. The second caps scores and logits;
-// the third norms queries and keys head by head, and rotates layers with and without a window differently.
+// Gemma 1 to 3 (text): scaled embeddings and a gate with GELU. From the second generation on, norms stand before and
+// after attention and MLP, and most layers have windows. The second caps scores and logits. The third norms each query
+// and key head, and rotates layers with and without a window differently.
 #include <cmath>
 
 #include "comm/base/error.h"
@@ -19,7 +19,7 @@ void MakeGemma(ModelSpec& spec) {
   spec.activation = Activation::kGeluTanh;
 }
 
-/// What all generations say alike.
+/// Reads the settings that all generations share.
 ModelSpec GemmaFromHf(const HfConfig& config, const RopeHabits& habits) {
   ModelSpec spec = LlamaFromHf(config, habits);
   spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 256));
@@ -29,8 +29,8 @@ ModelSpec GemmaFromHf(const HfConfig& config, const RopeHabits& habits) {
   return spec;
 }
 
-/// "gelu" is what files of the first days call the approximation by a tanh that they were trained with. HF does not
-/// look at hidden_activation, which some of them have besides.
+/// Reads the first generation. Early files write "gelu" for the tanh approximation with which the models were trained.
+/// HF ignores hidden_activation, which some of these files also have.
 ModelSpec Gemma1FromHf(const HfConfig& config) {
   ModelSpec spec = GemmaFromHf(config, {});
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 16));
@@ -42,12 +42,12 @@ ModelSpec Gemma1FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// What the second and third generations say alike.
+/// Reads the settings that the second and third generations share.
 ModelSpec SlidingGemmaFromHf(const HfConfig& config, const RopeHabits& habits, int64_t full_every) {
   ModelSpec spec = GemmaFromHf(config, habits);
   spec.norms_after = true;
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 4));
-  config.Has("hidden_act");  // older files say so, too; HF does not look at it
+  config.Has("hidden_act");  // older files have this key, too; HF ignores it
   const std::string activation = config.Text("hidden_activation", "gelu_pytorch_tanh");
   if (activation != "gelu_pytorch_tanh") {
     Fail("{}: hidden_activation \"{}\" is not supported", config.path(), activation.substr(0, 100));
@@ -97,8 +97,8 @@ ModelSpec GemmaFromGguf(const GgufConfig& config) {
   return spec;
 }
 
-/// Such files may leave out what the scores are multiplied by: the largest model of each generation, known by its
-/// number of layers, takes the hidden size of a head for it.
+/// Reads a GGUF file of the second or third generation. Such files may lack the scale of attention scores. The largest
+/// model of each generation, recognised by its number of layers, uses hidden size / heads for the scale.
 ModelSpec SlidingGemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t layers_of_largest) {
   ModelSpec spec = GemmaFromGguf(config);
   spec.norms_after = true;

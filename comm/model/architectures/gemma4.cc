@@ -1,7 +1,7 @@
-// Gemma 4's text models: Gemma 3 with heads of two sizes, norms of values, scores that nothing is multiplied by, and a
-// scale of each layer. The small ones give each layer numbers of each token of its own, and their last layers read the
-// keys and values of earlier ones; in the large ones values of layers without a window are their keys. A mixture has
-// its experts beside the MLP of each layer, which is their shared expert.
+// Gemma 4's text models: Gemma 3 with heads of two sizes, normed values, unscaled attention scores, and a scale for
+// each layer. In small models each layer gets its own input for each token, and the last layers read the keys and
+// values of earlier layers. In large models, layers without a window use their keys as values. A mixture has its
+// experts beside the MLP of each layer, which serves as their shared expert.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -22,7 +22,7 @@ constexpr double kFullTheta = 1000000, kLocalTheta = 10000;
 constexpr int64_t kGemma4FullEvery = 6, kFullHeadDim = 512;
 constexpr const char* kGgufExpertsIn = "blk.{}.ffn_gate_up_exps.weight";
 
-/// What one layer says of its heads; HF's newer files have such an object for each layer that differs.
+/// Reads one layer's head settings. HF's newer files have such an object for each layer that differs.
 void ReadHeads(const HfConfig& config, LayerSpec& layer) {
   layer.head_dim = config.Count("head_dim", layer.head_dim);
   layer.num_kv_heads = config.Count("num_key_value_heads", layer.num_kv_heads);
@@ -49,14 +49,13 @@ void ReadHeadsOfLayers(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-/// The last `sharing` layers read the keys and values of the last layer before them that has a window as they do, or
-/// has none.
+/// Makes the last `sharing` layers read the keys and values of the last earlier layer with the same window.
 void ShareKeysAndValues(int64_t sharing, const char* key, const std::string& path, ModelSpec& spec) {
   const int64_t first = spec.num_layers() - sharing;
   if (sharing < 0 || first < 1) Fail("{}: {} = {} of {} layers", path, key, sharing, spec.num_layers());
   for (int64_t i = first; i < spec.num_layers(); ++i) {
     LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
-    layer.values_are_keys = false;  // it has none of its own
+    layer.values_are_keys = false;  // the layer has no values of its own
     for (int64_t from = first - 1; from >= 0 && layer.kv_from_layer < 0; --from) {
       const LayerSpec& owner = spec.layers[static_cast<size_t>(from)];
       if (owner.window != layer.window) continue;
@@ -77,7 +76,7 @@ void ShareKeysAndValues(const HfConfig& config, ModelSpec& spec) {
   for (LayerSpec& layer : spec.layers) layer.intermediate_size *= layer.has_kv() ? 1 : 2;
 }
 
-/// Experts beside the MLP of every layer. The weights of the chosen ones are divided by their sum.
+/// Adds experts beside the MLP of every layer. The weights of the chosen experts are divided by their sum.
 void SetExperts(ModelSpec& spec, Mixture mixture, const std::string& path) {
   mixture.shared_intermediate_size = spec.layers[0].intermediate_size;
   for (const LayerSpec& layer : spec.layers) {
@@ -92,7 +91,7 @@ void SetExperts(ModelSpec& spec, Mixture mixture, const std::string& path) {
 }
 
 void ReadExperts(const HfConfig& config, ModelSpec& spec) {
-  config.Has("num_experts");  // files without mixtures may say so, too
+  config.Has("num_experts");  // files without mixtures may have this key, too
   if (!config.Flag("enable_moe_block")) return;
   SetExperts(spec,
              {.experts = config.Count("num_experts"),
@@ -119,7 +118,7 @@ void ReadRopes(const HfConfig& config, ModelSpec& spec) {
   if (local_dim > 0) read("sliding_attention", local_dim, spec.ropes[1]);
 }
 
-/// What all of its files leave unsaid.
+/// Sets everything that Gemma 4's files leave out.
 void MakeGemma4(ModelSpec& spec) {
   spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
   spec.activation = Activation::kGeluTanh;
@@ -139,7 +138,7 @@ ModelSpec Gemma4FromHf(const HfConfig& config) {
   if (activation != "gelu_pytorch_tanh") {
     Fail("{}: hidden_activation \"{}\" is not supported", config.path(), activation.substr(0, 100));
   }
-  // Of tokens of text alone, "vision" says nothing.
+  // "vision" makes no difference for text tokens.
   const std::string both_ways = config.Text("use_bidirectional_attention", "vision");
   if (both_ways != "vision") {
     Fail("{}: use_bidirectional_attention \"{}\" is not supported", config.path(), both_ways.substr(0, 100));
@@ -147,7 +146,7 @@ ModelSpec Gemma4FromHf(const HfConfig& config) {
   const int64_t window = config.Count("sliding_window", 512);
   if (window < 1) Fail("{}: sliding_window = {} is out of range", config.path(), window);
   ReadKinds(config, spec, window, [](int64_t layer) { return (layer + 1) % kGemma4FullEvery != 0; });
-  spec.layers.back().window = 0;  // whatever layer_types says of it
+  spec.layers.back().window = 0;  // the last layer sees everything, whatever layer_types says
   const bool values_are_keys = config.Flag("attention_k_eq_v");
   for (LayerSpec& layer : spec.layers) layer.values_are_keys = values_are_keys && layer.window == 0;
   ReadHeadsOfLayers(config, spec);
@@ -165,7 +164,7 @@ ModelSpec Gemma4FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Tokens that end an answer, of which such files name one.
+/// Returns the tokens that end an answer; such files state only one.
 std::vector<TokenId> EndTokens(const GgufConfig& config) {
   const auto& tokens = config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens");
   std::vector<TokenId> ends;
@@ -176,7 +175,7 @@ std::vector<TokenId> EndTokens(const GgufConfig& config) {
   return ends;
 }
 
-/// Such files make pairs keep still by dividing their frequencies by 1e30.
+/// Reads the number of turning pairs. Such files disable the other pairs by dividing their frequencies by 1e30.
 void ReadTurningPairs(const std::string& path, Rope& rope) {
   constexpr float kStill = 1e20f;
   if (rope.divisors.empty()) Fail("{}: {} is missing", path, kRopeDivisors);
@@ -190,8 +189,8 @@ void ReadTurningPairs(const std::string& path, Rope& rope) {
   std::fill(still, rope.divisors.end(), 1.0f);
 }
 
-/// Sizes of heads are those of layers without a window, and of others under keys that end with _swa. Of a layer
-/// without values of its own the file has none: they are its keys.
+/// Reads a GGUF file. Its head sizes belong to layers without a window; keys with the suffix _swa state the others. A
+/// layer whose values are its keys has no tensor for values.
 ModelSpec Gemma4FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   KeepWindows(config, spec, kGemma4FullEvery);
@@ -222,7 +221,7 @@ ModelSpec Gemma4FromGguf(const GgufConfig& config) {
   return spec;
 }
 
-/// Of files that have experts stacked, and in GGUF perhaps gates apart from ups.
+/// Adds the experts. HF files have them stacked; a GGUF file may have gates apart from ups.
 void AddExperts(const ModelSpec& spec, std::vector<WeightSpec>& weights) {
   MixtureNames names = {.router = "model.layers.{}.router.proj.weight",
                         .gate = "model.layers.{}.experts.gate_up_proj",

@@ -1,4 +1,4 @@
-// GPT-2: learned positions, and matrices that are stored as [columns, rows].
+// GPT-2: learned positions, and matrices stored as [columns, rows].
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 
@@ -54,7 +54,7 @@ std::vector<WeightSpec> Gpt2Weights(const ModelSpec& spec) {
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
-// Masks that older files hold.
+// Attention masks in older files.
 constexpr const char* kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// GPT-NeoX and Pythia: a part of each head rotates, attention and MLP side by side or one after the other, queries,
-// keys and values of a head side by side.
+// GPT-NeoX and Pythia: a part of each head rotates; attention and MLP are parallel or sequential; each head's queries,
+// keys and values are adjacent in one tensor.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/rotation.h"
@@ -53,7 +53,7 @@ std::vector<WeightSpec> GptNeoXWeights(const ModelSpec& spec) {
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
-// Masks that older files hold.
+// Attention masks in older files.
 constexpr const char* kGptNeoXBuffers[] = {".attention.bias", ".attention.masked_bias"};
 
 }  // namespace

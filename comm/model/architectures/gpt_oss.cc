@@ -1,5 +1,5 @@
-// gpt-oss: Llama with biases everywhere but in the norms, windows in every other layer, a score beside those of the
-// context that attention may spend its weight on, and mixtures of clamped gates whose weights may be MXFP4.
+// gpt-oss: Llama with biases everywhere except in norms, windows in every other layer, attention sinks, and mixtures
+// with clamped gates whose weights may be MXFP4.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
@@ -33,7 +33,7 @@ void SetParts(ModelSpec& spec, Mixture mixture) {
   SetMixture(spec, mixture);
 }
 
-/// Experts that are not MXFP4 have rows for columns.
+/// True when the experts are MXFP4. Other experts are stored as [columns, rows].
 bool HasMxFp4(const HfConfig& config) {
   if (!config.Has("quantization_config")) return false;
   const HfConfig quantization(config.At("quantization_config"), config.path() + ": quantization_config");
@@ -45,7 +45,7 @@ bool HasMxFp4(const HfConfig& config) {
 }
 
 ModelSpec GptOssFromHf(const HfConfig& config) {
-  if (!config.Has("rope_scaling")) config.At("rope_parameters");  // what HF makes up without them is no model's
+  if (!config.Has("rope_scaling")) config.At("rope_parameters");  // HF's defaults without these keys fit no real model
   ModelSpec spec = LlamaFromHf(config, {.theta = kGptOssTheta});
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 64));
@@ -63,7 +63,7 @@ ModelSpec GptOssFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Such files do not say that the places where YaRN's ramp begins and ends are not rounded.
+/// Reads a GGUF file. Such files do not state that YaRN's ramp limits are not rounded.
 ModelSpec GptOssFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.ropes[0].truncate = false;

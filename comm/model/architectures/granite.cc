@@ -1,6 +1,5 @@
-// Granite 3: Llama with multipliers of the embedding, the scores of attention, what is added to the residual, and the
-// logits; MLPs or mixtures. Granite 4: with Mamba-2's state spaces in most layers, too, and attention without
-// positions.
+// Granite 3: Llama with multipliers for the embedding, attention scores, additions to the residual, and logits; MLPs or
+// mixtures. Granite 4 also has Mamba-2 state spaces in most layers, and attention without positions.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
@@ -12,7 +11,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Logits are divided by `scaling`.
+/// The file states a divisor of the logits; returns its inverse.
 double LogitScale(double scaling, const std::string& path) {
   if (scaling == 0) Fail("{}: logits that are divided by 0", path);
   return 1 / scaling;
@@ -55,14 +54,14 @@ Mixture GraniteMixtureFromHf(const HfConfig& config) {
   return mixture;
 }
 
-/// Granite where every MLP is a mixture.
+/// Reads a Granite in which every MLP is a mixture.
 ModelSpec GraniteMoeFromHf(const HfConfig& config) {
   ModelSpec spec = GraniteFromHf(config);
   SetMixture(spec, GraniteMixtureFromHf(config));
   return spec;
 }
 
-/// Where there are no experts, what all tokens go through is the MLP.
+/// Reads Granite 4. Without experts, the shared expert is the MLP.
 ModelSpec GraniteHybridFromHf(const HfConfig& config) {
   ModelSpec spec = GraniteFromHf(config);
   const std::string positions = config.Text("position_embedding_type", "nope");
@@ -83,8 +82,9 @@ ModelSpec GraniteHybridFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Layers without keys are state spaces. Files made of Bamba, which rotates a part of each head, are called so, too,
-/// but their rows are in an order in which other dimensions rotate together than in the model.
+/// Reads a GGUF file; layers without keys are state spaces. Files converted from Bamba, which rotates a part of each
+/// head, have this name, too. They are refused, because their row order pairs other dimensions for rotation than the
+/// model does.
 ModelSpec GraniteHybridFromGguf(const GgufConfig& config) {
   ModelSpec spec = GraniteFromGguf(config);
   spec.SetAll(&LayerSpec::rope, config.Flag("rope.scaling.finetuned", false) ? 0 : -1);

@@ -7,7 +7,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Whether the model has such a weight, as far as its flags tell.
+/// True when the model has this weight, as far as its flags tell. Weights other than biases are always there.
 bool HasBias(const ModelSpec& spec, Role role) {
   switch (role) {
     case Role::kEmbeddingNormBias:
@@ -31,7 +31,7 @@ bool HasBias(const ModelSpec& spec, Role role) {
   }
 }
 
-/// What all have, whatever file they come from; the sizes are there.
+/// Sets what all these families share. The sizes must be set.
 void SetFamily(ModelSpec& spec, const std::string& path) {
   if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0)
     Fail("{}: a hidden size of {} does not divide over {} heads", path, spec.hidden_size, spec.num_heads);

@@ -11,8 +11,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Columns of the MLPs: two thirds of what the file says, times a factor, in whole multiples, unless it means what it
-/// says.
+/// Returns the columns of the MLPs. Usually that is two thirds of the file's number, times a factor, rounded up to a
+/// multiple; a flag makes the file's number exact.
 int64_t Lfm2MlpColumns(const HfConfig& config) {
   const int64_t said = config.Has("block_ff_dim") ? config.Count("block_ff_dim") : config.Count("intermediate_size");
   const int64_t multiple = config.Count("block_multiple_of", 256);
@@ -25,7 +25,7 @@ int64_t Lfm2MlpColumns(const HfConfig& config) {
   return (wanted + multiple - 1) / multiple * multiple;
 }
 
-/// What layer_types says or, in older files, the list of the layers that attend; all do where there is neither.
+/// Reads layer_types or, in older files, the list of attention layers. Without both, all layers are attention.
 void ReadLfm2Mixers(const HfConfig& config, ModelSpec& spec) {
   const std::vector<std::string> kinds = KindsOfLayers(config, spec);
   if (kinds.empty() && config.Has("full_attn_idxs")) {
@@ -45,7 +45,7 @@ void ReadLfm2Mixers(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-/// All but the MLPs.
+/// Reads everything except the MLPs.
 ModelSpec MixersFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.theta = 1000000});
   spec.norm_epsilon = config.Real("norm_eps", 1e-5);
@@ -62,7 +62,7 @@ ModelSpec Lfm2FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// HF divides weights by their sum and a millionth, which nobody sees.
+/// Reads a mixture. HF divides weights by their sum plus 1e-6, a difference that does not matter.
 ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
   ModelSpec spec = MixersFromHf(config);
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
@@ -74,7 +74,7 @@ ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Layers without keys are convolutions.
+/// Reads a GGUF file; layers without keys are convolutions.
 ModelSpec Lfm2FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.qk_norm = QkNorm::kHeads;

@@ -1,4 +1,4 @@
-// Llama and Mistral: RMS norms before attention and MLP, rotated positions, grouped queries, a gated MLP.
+// Llama and Mistral: RMS norms before attention and MLP, rotary positions, grouped queries, a gated MLP.
 #include "comm/model/architectures/llama.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ constexpr const char* kPostAttentionNorm = "model.layers.{}.post_attention_layer
 
 int64_t UsualHeadDim(const ModelSpec& spec) { return spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0; }
 
-/// Families whose layers all are mixtures may leave the size of other MLPs out, which none of them has; the first files
-/// of LFM2 call it block_ff_dim.
+/// Reads the MLP's columns. Families in which all layers are mixtures may omit this size, which they do not use. The
+/// first files of LFM2 call it block_ff_dim.
 int64_t MlpColumns(const HfConfig& config) {
   for (const char* key : {"intermediate_size", "block_ff_dim", "moe_intermediate_size"}) {
     if (config.Has(key)) return config.Count(key);
@@ -29,7 +29,7 @@ int64_t MlpColumns(const HfConfig& config) {
   return config.Count("intermediate_size");
 }
 
-/// Files of models all of whose MLPs are mixtures may leave out the size of others.
+/// Reads the MLP's columns. Files of models in which all MLPs are mixtures may omit this size.
 void ReadMlpColumns(const GgufConfig& config, ModelSpec& spec) {
   const bool left_out = !config.Has(kGgufMlpColumns) && config.Has("expert_feed_forward_length");
   ReadCounts(config, left_out ? "expert_feed_forward_length" : kGgufMlpColumns, &LayerSpec::intermediate_size, spec);
@@ -37,7 +37,7 @@ void ReadMlpColumns(const GgufConfig& config, ModelSpec& spec) {
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 
-/// Files may list the kinds of layers, where there is nothing to choose.
+/// Checks a list of layer kinds in families whose layers must all be `wanted`.
 void RequireKinds(const HfConfig& config, const ModelSpec& spec, const std::string& wanted) {
   for (const std::string& kind : KindsOfLayers(config, spec)) {
     if (kind == wanted) continue;
@@ -46,7 +46,7 @@ void RequireKinds(const HfConfig& config, const ModelSpec& spec, const std::stri
   }
 }
 
-/// Mixtral's files are called llamas, too.
+/// Reads a GGUF file whose architecture is llama. Mixtral's files have this name, too.
 ModelSpec InterleavedFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.interleaved_rope_rows = true;
@@ -61,7 +61,7 @@ ModelSpec InterleavedFromGguf(const GgufConfig& config) {
 
 constexpr int64_t kMistralWindow = 4096;
 
-/// HF attends to the whole context in a llama, whatever its file says of a window; in a mistral, only within it.
+/// Reads a Mistral, whose attention stays within the window. A llama ignores its file's window, as HF does.
 ModelSpec MistralFromHf(const HfConfig& config, const RopeHabits& habits, int64_t usual_window) {
   ModelSpec spec = LlamaFromHf(config, habits);
   const int64_t window = WindowOf(config, usual_window);
@@ -72,8 +72,8 @@ ModelSpec MistralFromHf(const HfConfig& config, const RopeHabits& habits, int64_
 
 ModelSpec PlainMistralFromHf(const HfConfig& config) { return MistralFromHf(config, {}, kMistralWindow); }
 
-/// Mistral with queries that grow with their positions. What HF makes up for a file that does not say how positions
-/// rotate is no model's.
+/// Reads a Mistral whose queries grow with their positions. rope_parameters is required, because HF's defaults without
+/// it fit no real model.
 ModelSpec Ministral3FromHf(const HfConfig& config) {
   config.At("rope_parameters");
   ModelSpec spec = MistralFromHf(config, {.queries_grow = true}, 0);
@@ -81,7 +81,7 @@ ModelSpec Ministral3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// The text model of Mistral 3, as GGUF calls it: a llama whose queries may grow with their positions.
+/// Reads the text model of Mistral 3 as GGUF stores it: a llama whose queries may grow with their positions.
 ModelSpec Mistral3FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.interleaved_rope_rows = true;
@@ -97,7 +97,7 @@ ModelSpec PlainLlamaFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Mistral with a window in some layers.
+/// Reads a Mistral with a window in some layers.
 ModelSpec MinistralFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   const int64_t window = WindowOf(config, kMistralWindow);
@@ -164,7 +164,7 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.num_heads = config.Count("attention.head_count");
   ReadCounts(config, kGgufKvHeads, &LayerSpec::num_kv_heads, spec, spec.num_heads);
   spec.SetAll(&LayerSpec::head_dim, config.Count("attention.key_length", UsualHeadDim(spec)));
-  const bool has_latents = config.Has("attention.kv_lora_rank");  // whose heads deepseek.cc reads
+  const bool has_latents = config.Has("attention.kv_lora_rank");  // deepseek.cc reads their heads
   if (!has_latents && config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
     Fail("{}: values of another length than keys are not supported", config.path());
   }

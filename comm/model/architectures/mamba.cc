@@ -11,7 +11,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// HF takes steps as they are, or between bounds. transformers 5 spells infinity as an object; null is no bound, too.
+/// Throws Error when HF would bound the time steps. transformers 5 writes infinity as an object; null means no bound,
+/// too.
 void RequireUnboundedSteps(const HfConfig& config) {
   constexpr const char* kKey = "time_step_limit";
   if (!config.Has(kKey)) return;

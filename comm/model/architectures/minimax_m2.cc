@@ -1,5 +1,5 @@
-// MiniMax-M2: norms of all queries and of all keys together, a part of each head that rotates, and in every layer a
-// mixture whose router compares sigmoids with a correction.
+// MiniMax-M2: norms over all queries and over all keys of a token, rotation of a part of each head, and in every layer
+// a mixture whose router uses sigmoids with a correction.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
@@ -23,7 +23,8 @@ void SetRouter(ModelSpec& spec, Mixture mixture) {
   spec.qk_norm = QkNorm::kWhole;
 }
 
-/// The part of each head that rotates where rope_parameters is silent: files say how many numbers.
+/// Returns the part of each head that rotates, for files whose rope_parameters do not say; they state a number of
+/// dimensions.
 double PartThatRotates(const HfConfig& config, int64_t head_dim) {
   const int64_t rotated = config.Count("rotary_dim", head_dim);
   if (head_dim < 1 || rotated < 1 || rotated > head_dim) {

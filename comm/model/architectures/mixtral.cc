@@ -1,4 +1,4 @@
-// Mixtral: Mistral where every MLP is a mixture.
+// Mixtral: Mistral in which every MLP is a mixture.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"

@@ -55,7 +55,7 @@ Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size) {
 }
 
 Mixture MixtureFromGguf(const GgufConfig& config) {
-  constexpr int64_t kSoftmax = 1, kSigmoid = 2, kSoftmaxOfChosen = 3;  // of llama.cpp's gating functions
+  constexpr int64_t kSoftmax = 1, kSigmoid = 2, kSoftmaxOfChosen = 3;  // llama.cpp's gating functions
   Mixture mixture;
   mixture.experts = config.Count("expert_count");
   mixture.experts_per_token = config.Count("expert_used_count");
@@ -76,7 +76,7 @@ Mixture MixtureFromGguf(const GgufConfig& config) {
 }
 
 void RequireSigmoid(const HfConfig& config) {
-  // Some files name the way experts are chosen instead, which has sigmoids.
+  // "noaux_tc" is not a score but a way of choosing experts, which uses sigmoids.
   const std::string score = config.Text("scoring_func", "sigmoid");
   if (score != "sigmoid" && score != "noaux_tc") {
     Fail("{}: scoring_func \"{}\" is not supported; supported: sigmoid", config.path(), score.substr(0, 100));
@@ -137,7 +137,7 @@ void SetMixtureFrom(int64_t first, ModelSpec& spec, const Mixture& mixture, cons
 
 namespace {
 
-/// A family's names where its files have experts stacked.
+/// Returns a family's names for files with stacked experts.
 MixtureNames Stacked(MixtureNames names) {
   names.router = kQwenMixtureNames.router;
   names.gate = names.up = kStackedGateUp;

@@ -1,4 +1,4 @@
-// MPT: ALiBi, LayerNorm without biases, no biases anywhere.
+// MPT: ALiBi, LayerNorm, no biases at all.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
@@ -7,7 +7,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// HF's class has ALiBi whatever the file says, with slopes down to 2^-8; and an MLP four times as wide as the rest.
+/// Checks attn_config. HF's class always uses ALiBi with slopes down to 2^-8, and an MLP four times the hidden size.
 void CheckAttention(const HfConfig& config) {
   if (!config.Has("attn_config")) return;
   const HfConfig attention(config.At("attn_config"), config.path() + ": attn_config");

@@ -1,5 +1,5 @@
-// Nemotron-H and Nemotron 3: every layer is one thing alone, a state space of Mamba-2, attention without positions, an
-// MLP with the square of ReLU, or a mixture of such MLPs.
+// Nemotron-H and Nemotron 3: each layer is only one of these: a Mamba-2 state space, attention without positions, an
+// MLP with squared ReLU, or a mixture of such MLPs.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
@@ -12,7 +12,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// What each layer is, in words or, in older files, in a letter.
+/// Returns the kind of each layer, from words or, in older files, from letters.
 std::vector<std::string> KindsFromHf(const HfConfig& config) {
   std::vector<std::string> kinds = config.Texts("layers_block_type");
   if (!kinds.empty()) return kinds;
@@ -25,8 +25,9 @@ std::vector<std::string> KindsFromHf(const HfConfig& config) {
   return kinds;
 }
 
-/// HF takes time_step_min for the least step, while it reads prompts and not for tokens after them: as long as it is
-/// as small as in all files, nobody sees that. It knows other names of some keys, which no file has.
+/// HF bounds time steps by time_step_min while it processes a prompt, but not for later tokens. The bound does not
+/// matter as long as it is as small as in all known files. HF also accepts other names of some keys, which no known
+/// file has.
 void RefuseOtherSteps(const HfConfig& config) {
   constexpr double kUsualLeast = 0.001;
   if (config.Real("time_step_min", kUsualLeast) > kUsualLeast)
@@ -47,7 +48,7 @@ constexpr StateSpaceKeys kKeys = {.taps = "conv_kernel",
 
 constexpr const char* kLatent = "mixtures of experts in a space of their own (moe_latent_size) are not supported";
 
-/// The shared expert is there whatever n_shared_experts says.
+/// Reads the mixture. The shared expert exists, whatever n_shared_experts says.
 Mixture NemotronMixtureFromHf(const HfConfig& config) {
   if (config.Has("moe_latent_size")) Fail("{}: {}", config.path(), kLatent);
   Mixture mixture = CorrectedMixtureFromHf(config, true);
@@ -87,13 +88,13 @@ ModelSpec NemotronHFromHf(const HfConfig& config) {
   SetStateSpaces(config, mixers, spec);
   RefuseOtherSteps(config);
   if (spec.num_state_layers() > 0) spec.recurrence = StateSpaceFromHf(config, kKeys);
-  // Of mixtures, where no layer is one, or of no meaning.
+  // Keys of mixtures; unused when no layer is a mixture.
   for (const char* key : {"n_routed_experts", "n_shared_experts", "n_group", "topk_group"}) config.Has(key);
   config.Real("routed_scaling_factor", 1);
   return spec;
 }
 
-/// Layers without keys that have an MLP's columns are that, the others without keys state spaces.
+/// Reads a GGUF file. Layers without keys are MLPs if they have MLP columns, and state spaces otherwise.
 ModelSpec NemotronHFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.SetAll(&LayerSpec::rope, -1);
@@ -111,7 +112,7 @@ ModelSpec NemotronHFromGguf(const GgufConfig& config) {
   return spec;
 }
 
-/// Its MLPs all are mixtures.
+/// Reads a GGUF file in which all MLPs are mixtures.
 ModelSpec NemotronHMoeFromGguf(const GgufConfig& config) {
   ModelSpec spec = NemotronHFromGguf(config);
   spec.architecture = kNemotronH.hf;
@@ -120,13 +121,13 @@ ModelSpec NemotronHMoeFromGguf(const GgufConfig& config) {
   spec.mixture = CorrectedMixtureFromGguf(config);
   if (spec.mixture.groups > 1 && !config.Has("expert_group_used_count"))
     Fail("{}: of {} groups of experts it is not said how many a token chooses", config.path(), spec.mixture.groups);
-  // One MLP, however many are counted.
+  // The shared experts form one MLP, whatever their number.
   spec.mixture.shared_intermediate_size = config.Count("expert_shared_feed_forward_length");
   return spec;
 }
 
 constexpr const char* kEmbeddings = "backbone.embeddings.weight";
-/// A layer's norm has one name, whatever the layer is.
+/// All kinds of layers use the same name for their norm.
 constexpr const char* kNorm = "backbone.layers.{}.norm.weight";
 
 constexpr StateSpaceNames kNemotronStateNames = {.in = "backbone.layers.{}.mixer.in_proj.weight",
@@ -176,7 +177,7 @@ constexpr Architecture kNemotronH = {.hf = "nemotron_h",
                                      .from_gguf = NemotronHFromGguf,
                                      .weights = NemotronHWeights,
                                      .predicts_further = true};
-/// GGUF's name of those with mixtures.
+/// GGUF's name for models with mixtures.
 constexpr Architecture kNemotronHMoe = {.hf = nullptr,
                                         .gguf = "nemotron_h_moe",
                                         .from_hf = nullptr,

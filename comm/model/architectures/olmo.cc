@@ -1,5 +1,6 @@
-// OLMo 2 and 3: norms after attention and MLP instead of before them, and over all queries and all keys of a token.
-// Three layers of four of the third generation have a window, and the fourth rotates as longer contexts need it.
+// OLMo 2 and 3: norms after attention and MLP instead of before them, and norms over all queries and all keys of a
+// token. In the third generation, three of four layers have a window, and the fourth uses rotation scaled for long
+// contexts.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
@@ -17,7 +18,7 @@ void AddNorms(ModelSpec& spec) {
   spec.qk_norm = QkNorm::kWhole;
 }
 
-/// Layers with a window rotate without scaling: by the second of the ropes, where the first scales.
+/// Gives layers with a window a second rope without scaling, when the first rope scales.
 void GiveRopes(ModelSpec& spec) {
   Rope plain;
   plain.theta = spec.ropes[0].theta;
@@ -50,7 +51,7 @@ ModelSpec Olmo3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// The third generation is the second with a window.
+/// Reads a GGUF file. The third generation is the second with a window.
 ModelSpec Olmo2FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   AddNorms(spec);

@@ -1,4 +1,4 @@
-// OLMoE: Llama with norms over all queries and all keys of a token, where every MLP is a mixture.
+// OLMoE: Llama with norms over all queries and all keys of a token; every MLP is a mixture.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"

@@ -1,4 +1,4 @@
-// OPT: learned positions from the third row of their table on, ReLU.
+// OPT: learned positions, which begin at the third row of their table, and ReLU.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"

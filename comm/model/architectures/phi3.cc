@@ -1,5 +1,5 @@
-// Phi-3, Phi-3.5 and Phi-4: Llama's layers with queries, keys and values in one tensor and gates and ups in another, a
-// part of each head that rotates, longrope, and one window for all layers.
+// Phi-3, Phi-3.5 and Phi-4: Llama's layers with fused queries, keys and values, fused gates and ups, rotation of a part
+// of each head, longrope, and one window for all layers.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"

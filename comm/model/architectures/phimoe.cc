@@ -1,5 +1,5 @@
-// Phi-3.5-MoE: LayerNorm, biases of attention and of the output head, two experts a token that SparseMixer weighs, and
-// one window for all layers.
+// Phi-3.5-MoE: LayerNorm, biases in attention and in the output head, SparseMixer routers with two experts for each
+// token, and one window for all layers.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
@@ -10,7 +10,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Its longrope says what cosines and sines are multiplied by, for short sequences and for long ones.
+/// Reads longrope's factors for cosines and sines, one for short contexts and one for long ones.
 void ReadScales(const HfConfig& config, ModelSpec& spec) {
   Rope& rope = spec.ropes[0];
   if (rope.scaling == RopeScaling::kLinear && rope.factor == 1) return;

@@ -1,5 +1,5 @@
-// Qwen2, Qwen2.5 and Qwen3: Llama's layers, where the second generation has biases on queries, keys and values, and the
-// third norms queries and keys head by head.
+// Qwen2, Qwen2.5 and Qwen3: Llama's layers. The second generation has biases of queries, keys and values; the third
+// norms each query and key head.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/rotation.h"
@@ -8,7 +8,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Layers slide from max_window_layers on, or as newer files list them, and only with use_sliding_window.
+/// Reads the windows. Layers slide from max_window_layers on, or as newer files list them, but only with
+/// use_sliding_window.
 void ReadWindows(const HfConfig& config, ModelSpec& spec, int64_t usual_first = 28) {
   const int64_t first = config.Count("max_window_layers", usual_first);
   const int64_t window = config.Flag("use_sliding_window") ? WindowOf(config, 4096) : 0;
@@ -19,7 +20,7 @@ ModelSpec Qwen2FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   ReadWindows(config, spec);
   spec.qkv_bias = true;
-  config.Has("attention_bias");  // some files say so, too; HF does not look at it
+  config.Has("attention_bias");  // some files have this key, too; HF ignores it
   return spec;
 }
 
@@ -37,8 +38,8 @@ ModelSpec Qwen3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// The text models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: of text alone, the three positions that sections of a rotation
-/// may have agree.
+/// The text models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL. For text, the three positions of a sectioned rotation are
+/// equal.
 constexpr RopeHabits kQwenVl = {.theta = 1000000, .sections_agree = true};
 
 ModelSpec Qwen2VlFromHf(const HfConfig& config) {

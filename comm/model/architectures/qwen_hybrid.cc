@@ -1,5 +1,5 @@
-// Qwen3-Next and the text models of Qwen3.5: the gated delta rule in most layers, attention with a gate of what it
-// gives in the others; MLPs, or mixtures with a shared expert.
+// Qwen3-Next and the text models of Qwen3.5: the gated delta rule in most layers, attention with a gated output in the
+// others; MLPs, or mixtures with a shared expert.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
@@ -11,7 +11,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// What layer_types says or, without it, attention in each full_attention_interval-th layer.
+/// Reads layer_types. Without it, each full_attention_interval-th layer is attention.
 void ReadMixers(const HfConfig& config, ModelSpec& spec) {
   const int64_t interval = config.Count("full_attention_interval", 4);
   const std::vector<std::string> kinds = KindsOfLayers(config, spec);
@@ -61,11 +61,11 @@ ModelSpec Qwen35MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Norms as what is multiplied by. Every full_attention_interval-th layer attends.
+/// Reads a GGUF file. Its norm weights are the factors themselves. Every full_attention_interval-th layer is attention.
 ModelSpec HybridFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   DropFurtherLayers(config, spec);
-  config.Has("rope.dimension_sections");  // all sections agree in texts
+  config.Has("rope.dimension_sections");  // for text, all sections agree
   spec.qk_norm = QkNorm::kHeads;
   spec.attention_gate = true;
   const int64_t interval = config.Count("full_attention_interval", 4);
@@ -88,7 +88,7 @@ ModelSpec WithMixture(const GgufConfig& config, ModelSpec spec) {
   return spec;
 }
 
-/// Older files have all that projects as HF's.
+/// Reads a Qwen3-Next GGUF file. Older files keep HF's layout of the projections.
 ModelSpec Qwen3NextFromGguf(const GgufConfig& config) {
   ModelSpec spec = HybridFromGguf(config);
   spec.recurrence.gates_by_key_head = Has(config, kGgufStateIn);
@@ -104,7 +104,7 @@ ModelSpec Qwen35FromGguf(const GgufConfig& config) {
 
 ModelSpec Qwen35MoeFromGguf(const GgufConfig& config) { return WithMixture(config, Qwen35FromGguf(config)); }
 
-/// What projects into the gated delta rule: Recurrence has how files differ.
+/// Returns the input projections of the gated delta rule. Recurrence says how files differ.
 std::vector<WeightSpec> Projections(const Recurrence& recurrence) {
   using enum Axis;
   const bool gates = recurrence.gates_by_key_head, betas = recurrence.betas_by_key_head;

@@ -1,5 +1,5 @@
-// The mixtures among Qwen2 and Qwen3: their attention, with experts in some layers or all. The second generation has a
-// shared expert as well.
+// Mixtures of Qwen2 and Qwen3: the attention of these families, with experts in some or all layers. The second
+// generation also has a shared expert.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
@@ -9,7 +9,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// HF slides every other layer, from the first to before max_window_layers.
+/// Reads a Qwen2 mixture. With sliding windows, HF slides every other layer, from the first one to before
+/// max_window_layers.
 ModelSpec Qwen2MoeFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   spec.qkv_bias = config.Flag("qkv_bias", true);
@@ -45,7 +46,7 @@ ModelSpec Qwen3MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Such files do not say that weights are divided by their sum, and always mean it.
+/// Reads a GGUF file. Such files do not state that weights are divided by their sum, but always mean it.
 ModelSpec Qwen3MoeFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.qk_norm = QkNorm::kHeads;

@@ -43,13 +43,13 @@ void ReadLlama3(const HfConfig& scaling, Rope& rope) {
   rope.high_frequency_factor = scaling.Real("high_freq_factor", 4);
 }
 
-/// Dimensions that rotate, in Rope's way of saying it.
+/// Returns the number of rotated dimensions as Rope stores it: 0 for all.
 int64_t RotatedDims(double part, int64_t head_dim, const std::string& path) {
   if (!(part > 0 && part <= 1)) Fail("{}: a partial_rotary_factor of {} is out of range", path, part);
   return part == 1 ? 0 : static_cast<int64_t>(static_cast<double>(head_dim) * part);
 }
 
-/// The vector of F32 numbers with this name, or nothing where the file has none.
+/// Returns the F32 vector with this name; empty when the file has none.
 std::vector<float> VectorOf(const GgufConfig& config, const char* name, int64_t count) {
   const auto found = config.file().tensors.find(name);
   if (found == config.file().tensors.end()) return {};
@@ -112,13 +112,13 @@ Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_di
   if (habits.calls_longrope_otherwise && (type == "su" || type == "yarn")) type = "longrope";
   if (habits.sections_agree) {
     scaling.Has("mrope_section");
-    if (type == "mrope") type = "default";  // as older files call it
+    if (type == "mrope") type = "default";  // the name in older files
   }
   if (type == "default") {
     scaling.RefuseWhatNobodyRead();
     return rope;
   }
-  // The outer one of the two places counts; without either, it is what the model was made for.
+  // The outer object has precedence. Without either key, the default is max_position_embeddings.
   constexpr const char* kOriginal = "original_max_position_embeddings";
   const auto made_for = static_cast<double>(config.Count("max_position_embeddings"));
   rope.original_max_position = config.Real(kOriginal, scaling.Real(kOriginal, made_for));

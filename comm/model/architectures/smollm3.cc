@@ -1,4 +1,4 @@
-// SmolLM3: Llama where every fourth layer does not rotate anything.
+// SmolLM3: Llama in which every fourth layer does not rotate.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
@@ -9,7 +9,8 @@ namespace {
 
 constexpr int64_t kUsualInterval = 4;
 
-/// no_rope_layers lists ones for the layers that rotate; without it, each `no_rope_layer_interval`-th does not.
+/// Reads which layers rotate: no_rope_layers has a 1 for each; without it, each `no_rope_layer_interval`-th layer does
+/// not rotate.
 void ReadRotation(const HfConfig& config, ModelSpec& spec) {
   const std::vector<double> listed = config.Reals("no_rope_layers");
   const int64_t interval = config.Count("no_rope_layer_interval", kUsualInterval);
@@ -32,7 +33,7 @@ ModelSpec SmolLm3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Such files do not say which layers do not rotate.
+/// Reads a GGUF file. Such files do not state which layers rotate.
 ModelSpec SmolLm3FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.interleaved_rope_rows = true;

@@ -1,5 +1,5 @@
-// StableLM: Llama with LayerNorm, of which a part of each head rotates; attention and MLP may share a norm side by
-// side.
+// StableLM: Llama with LayerNorm and rotation of a part of each head. Attention and MLP may be parallel and share a
+// norm.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/layer_norm_family.h"
@@ -20,8 +20,8 @@ ModelSpec StableLmFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Whether attention and MLP stand side by side is told by the tensors: files say so of models that have a norm for
-/// each, too.
+/// Reads a GGUF file. The tensors tell whether attention and MLP are parallel, because files also claim this for models
+/// with a norm for each.
 ModelSpec StableLmFromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.gated_mlp = true;

@@ -1,5 +1,5 @@
-// StarCoder2: LayerNorm, grouped queries, a window, biases, an MLP without a gate. Tensors are named as Llama's, but
-// the MLP's.
+// StarCoder2: LayerNorm, grouped queries, a window, biases, an MLP without a gate. All tensors but the MLP's have
+// Llama's names.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/llama.h"
@@ -13,7 +13,7 @@ ModelSpec StarCoder2FromHf(const HfConfig& config) {
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 2));
   spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
   spec.activation = ActivationFromHf(config, "hidden_act", "gelu_pytorch_tanh");
-  config.Has("activation_function");  // files have it from their training; HF does not look at it
+  config.Has("activation_function");  // left over from training; HF ignores it
   spec.ropes = {RopeFromHf(config, spec.layers[0].head_dim, {})};
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("sliding_window", 0);
   const bool biased = config.Flag("use_bias", true);

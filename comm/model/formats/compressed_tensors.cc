@@ -1,6 +1,6 @@
-// Matrices with scales beside them: FP8 and int8 as MODULE.weight [rows, cols], and compressed-tensors' packed integers
-// as MODULE.weight_packed, int32 words along a row. Scales are those of the whole matrix, of rows, of groups of columns
-// or of blocks of rows and columns. FP8's weight_scale_inv is a factor like weight_scale, whatever its name says.
+// Reads matrices with separate scales: FP8 and int8 as MODULE.weight [rows, cols], and compressed-tensors' packed
+// integers as MODULE.weight_packed, int32 words along a row. A scale belongs to the whole matrix, a row, a group of
+// columns, or a block of rows and columns. FP8's weight_scale_inv is a factor like weight_scale, despite its name.
 #include <cstring>
 
 #include "comm/base/error.h"
@@ -13,10 +13,10 @@ namespace {
 constexpr int64_t kPackedWordBits = 32;
 constexpr uint8_t kSigned = 0x80;
 
-/// For any number that a file may say.
+/// Division rounded up, without overflow for any number in a file.
 int64_t Blocks(int64_t numbers, int64_t of) { return numbers / of + (numbers % of != 0 ? 1 : 0); }
 
-/// Sets scales and group of a matrix of known rows and columns.
+/// Sets the scales and group of a matrix whose rows and columns are set.
 void SetScales(const QuantizedParts& parts, const std::string& module, const char* part, const Tensor& scales,
                const StoredQuants& quants, ScaledMatrix& matrix) {
   const int64_t rows = matrix.rows, cols = matrix.cols;
@@ -42,7 +42,7 @@ void SetScales(const QuantizedParts& parts, const std::string& module, const cha
   }
 }
 
-/// MODULE.weight of int8 or FP8.
+/// Joins an int8 or FP8 MODULE.weight with its scales.
 void JoinUnpacked(QuantizedParts& parts, const StoredQuants& quants, const std::string& module) {
   const Tensor numbers = *parts.TakeIf(module, "weight");
   if (numbers.shape.size() != 2 || numbers.shape[0] < 1 || numbers.shape[1] < 1)
@@ -79,7 +79,7 @@ void JoinAllUnpacked(QuantizedParts& parts, const StoredQuants& quants, NumberTy
   for (const std::string& module : parts.ModulesWith("weight", type)) JoinUnpacked(parts, quants, module);
 }
 
-/// [rows, cols] of a packed matrix: two integers in a tensor of their own.
+/// Reads [rows, cols] of a packed matrix from a tensor of two integers.
 std::pair<int64_t, int64_t> ShapeOf(QuantizedParts& parts, const std::string& module) {
   const Tensor shape = parts.Take(module, "weight_shape", {NumberType::kInt64, NumberType::kInt32}, {2});
   if (shape.type == NumberType::kInt64) {
@@ -92,7 +92,7 @@ std::pair<int64_t, int64_t> ShapeOf(QuantizedParts& parts, const std::string& mo
   return {numbers[0], numbers[1]};
 }
 
-/// Bits of the integers of which so many columns take so many words; 0: none that are supported.
+/// Returns the bits of an integer when `cols` columns take `words` words; 0 when no supported size fits.
 int BitsOf(int64_t cols, int64_t words) {
   for (const int bits : {4, 8}) {
     if (cols > 0 && words == Blocks(cols, kPackedWordBits / bits)) return bits;
@@ -126,7 +126,7 @@ void JoinPacked(QuantizedParts& parts, const StoredQuants& quants, const std::st
     parts.Require(module, "weight_g_idx", *groups, {NumberType::kInt32}, {cols});
     int32_t first = 0;
     std::memcpy(&first, groups->data.data(), sizeof(first));
-    if (first != -1) matrix.column_groups = groups->data.data();  // -1: the columns were left in order
+    if (first != -1) matrix.column_groups = groups->data.data();  // -1: columns are in order
   }
   parts.Put(module, bits == 4 ? NumberType::kInt4 : NumberType::kInt8, words, *scales, matrix);
 }

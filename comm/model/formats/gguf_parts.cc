@@ -12,10 +12,10 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kMostParts = 400;  // a process notes the mappings of some more files (mapping_errors.cc)
+constexpr int64_t kMostParts = 400;  // kMaxMappings of mapping_errors.cc has room for more files than this
 constexpr const char *kNumber = "split.no", *kCount = "split.count", *kTensors = "split.tensors.count";
 
-/// A number of five digits at the end of the text, which is cut off; -1 where there is none.
+/// Removes a number of five digits from the end of `text` and returns it; -1 when there is none.
 int64_t TakeNumber(std::string_view& text) {
   constexpr size_t kDigits = 5;
   if (text.size() < kDigits) return -1;
@@ -38,7 +38,8 @@ int64_t ValueOf(const GgufFile& gguf, const char* key, int64_t otherwise) {
   return value != nullptr ? *value : otherwise;
 }
 
-/// How the parts of the file are named; nothing for a whole file. Throws Error for a part that is not the first.
+/// Returns the naming of a split model's parts; nullopt for a whole file. Throws Error for a part that is not the
+/// first.
 std::optional<GgufPart> PartsOf(const GgufFile& gguf) {
   const int64_t count = ValueOf(gguf, kCount, 1), number = ValueOf(gguf, kNumber, 0);
   if (count <= 1) return std::nullopt;

@@ -1,5 +1,5 @@
-// GPTQ and AWQ: a matrix is MODULE.qweight, int32 words of integers; MODULE.qzeros, likewise of each group of columns;
-// MODULE.scales [groups, rows]. Both have rows and columns of y = x * W^T the other way round: [cols, rows].
+// Reads GPTQ and AWQ. A matrix is MODULE.qweight, int32 words of integers; MODULE.qzeros, the same for each group of
+// columns; and MODULE.scales [groups, rows]. Both methods store [cols, rows] of y = x * W^T.
 #include "comm/base/error.h"
 #include "comm/model/formats/quantized_matrices.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kWordBits = 32;
 
-/// Scales and zeros, which both methods have in the same places.
+/// Scales and zeros, which both methods store alike.
 struct Groups {
   Tensor scales;
   ScaledMatrix matrix;  // without its integers
@@ -34,7 +34,7 @@ Groups TakeGroups(QuantizedParts& parts, const std::string& module, const Stored
   return {std::move(scales), matrix};
 }
 
-/// Throws Error unless it is a matrix of words.
+/// Throws Error unless the tensor is a nonempty matrix of words.
 void RequireWords(const QuantizedParts& parts, const std::string& module, const Tensor& words) {
   const bool is_matrix = words.shape.size() == 2 && words.shape[0] > 0 && words.shape[1] > 0;
   if (!is_matrix)

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxMappings = 512, kMaxText = 512;
 
-/// A mapping as a signal handler may read it: its fields are complete while `begin` is set.
+/// A mapping that a signal handler can read. Its fields are complete while `begin` is set.
 struct Mapping {
   std::atomic<const std::byte*> begin{nullptr};
   std::atomic<bool> taken{false};
@@ -23,7 +23,7 @@ struct Mapping {
   char path[kMaxText] = {};
 };
 
-/// Signal handlers reach nothing but what is static.
+/// Static data, because a signal handler can reach nothing else.
 struct Known {
   std::array<Mapping, kMaxMappings> mappings;
   char who[kMaxText] = {};
@@ -39,7 +39,7 @@ void Copy(std::string_view text, char (&to)[kMaxText]) {
   to[size] = '\0';
 }
 
-/// One line for the error stream, in one piece, so that other processes' lines do not get into it.
+/// Collects a line and writes it in one call, so that other processes' lines cannot split it.
 struct Line {
   char text[3 * kMaxText];
   size_t size = 0;
@@ -55,7 +55,7 @@ void OnBusError(int signal, siginfo_t* info, void*) {
   const auto* at = static_cast<const std::byte*>(info->si_addr);
   Known& known = Knowledge();
   for (const Mapping& mapping : known.mappings) {
-    if (info->si_code != BUS_ADRERR) break;  // somebody sent the signal, or the memory itself is broken
+    if (info->si_code != BUS_ADRERR) break;  // somebody sent the signal, or memory hardware failed
     const std::byte* begin = mapping.begin.load(std::memory_order_acquire);
     if (begin == nullptr || at < begin || at >= begin + mapping.size) continue;
     Line line;
@@ -68,7 +68,7 @@ void OnBusError(int signal, siginfo_t* info, void*) {
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.text, line.size);
     ::_exit(1);
   }
-  ::signal(signal, SIG_DFL);  // the instruction is tried again and raises the signal once more
+  ::signal(signal, SIG_DFL);  // the instruction runs again and raises the signal once more
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ NumberType TypeOf(const std::string& dtype, const std::string& what) {
   if (dtype == "F32") return NumberType::kF32;
   if (dtype == "F16") return NumberType::kF16;
   if (dtype == "BF16") return NumberType::kBF16;
-  // Of these, quantised matrices are made; what makes none of them is refused later, with everything else that a model
-  // has no place for.
+  // These types are parts of quantised matrices. Tensors that become no part are refused later, as unexpected tensors
+  // of the model.
   if (dtype == "U8") return NumberType::kU8;
   if (dtype == "I8") return NumberType::kInt8;
   if (dtype == "I32") return NumberType::kInt32;
@@ -31,7 +31,7 @@ NumberType TypeOf(const std::string& dtype, const std::string& what) {
       what, dtype.substr(0, 20));
 }
 
-/// Masks of attention that older files hold: no weights.
+/// True for attention masks in older files, which are no weights.
 bool IsMask(const std::string& dtype, const std::string& name) {
   return dtype == "BOOL" || (dtype == "U8" && !IsPartOfMxFp4(name));
 }
@@ -61,7 +61,7 @@ Range RangeOf(const std::string& name, const Json& offsets, std::span<const std:
   return {begin, end, name};
 }
 
-/// Reads one header entry; adds the tensor and its byte range.
+/// Reads one entry of the header, and adds its tensor and byte range.
 void ReadEntry(const std::string& name, const Json& entry, std::span<const std::byte> data, const std::string& path,
                TensorMap& tensors, std::vector<Range>& ranges) {
   const std::string what = CheckedName(name, path);

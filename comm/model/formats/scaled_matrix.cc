@@ -21,7 +21,7 @@ T Load(const std::byte* from) {
   return value;
 }
 
-/// Where in a word of eight AWQ has neighbour i.
+/// The position of neighbour i in AWQ's word of eight.
 constexpr std::array<int, 8> kEvensFirst = {0, 4, 1, 5, 2, 6, 3, 7};
 
 template <class Word, int kBits>
@@ -40,7 +40,8 @@ void ReadAlongRow(const IntGrid& grid, int64_t row, int64_t col, int64_t count, 
   }
 }
 
-/// A column's words are far apart, and each has one number of the row.
+/// Reads words that pack a column: each word contributes one number to the row, and neighbouring columns' words are
+/// apart.
 template <class Word, int kBits>
 void ReadAcrossWords(const IntGrid& grid, int64_t row, int64_t col, int64_t count, uint8_t* out) {
   constexpr int64_t kPerWord = sizeof(Word) * 8 / kBits;
@@ -71,7 +72,7 @@ constexpr float PowerOfTwo(int exponent) {
   return power;
 }
 
-/// Four bits of exponent with a bias of 7 and three of mantissa; those of exponent 0 have no leading one.
+/// E4M3: four exponent bits with a bias of 7, and three mantissa bits. Numbers with exponent 0 have no leading one.
 constexpr std::array<float, 256> MakeFp8Table() {
   std::array<float, 256> table{};
   for (int i = 0; i < 256; ++i) {
