@@ -9,13 +9,13 @@ namespace quire {
 
 struct AllReduceBenchCommand {
   int ranks = 2;
-  int64_t min_bytes = 1 << 10, max_bytes = 64 << 20;  // sizes grow fourfold
-  int rounds = 500;                                   // of sizes up to 64 KiB; fewer of longer ones
-  std::string json_file;                              // results go there, too, unless empty
+  int64_t min_bytes = 1 << 10, max_bytes = 64 << 20;  // each size is four times the last one
+  int rounds = 500;                                   // for sizes up to 64 KiB; fewer for longer ones
+  std::string json_file;                              // results are also written here; empty: nowhere
 };
 
-/// Launches the ranks as a server would, has them time sums over all of them, and prints median and p99 by size and
-/// method. Throws Error when mpirun or a rank fails; what they said is on stderr.
+/// Launches the ranks as a server would, times sums over all of them, and prints median and p99 for each size and
+/// method. Throws Error when mpirun or a rank fails; their output is on standard error.
 int RunAllReduceBenchCommand(const AllReduceBenchCommand& bench);
 
 }  // namespace quire

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// Notes when tokens arrive.
+/// Records the arrival times of tokens.
 class TimingSink : public RequestSink {
  public:
   explicit TimingSink(Clock::time_point begin) : begin_(begin) {}
@@ -54,7 +54,7 @@ BatchTimes RunBatch(Deployment& deployment, RequestId first_id, int count, int i
     times.planning += SecondsSince(start);
     return next;
   };
-  for (;;) {  // as EngineLoop does
+  for (;;) {  // the same order as in EngineLoop
     while (const StepPlan* plan = plan_next()) deployment.group().SendStep(*plan);
     if (engine.num_outstanding() == 0) break;
     const auto [tokens, scores, step_times] = deployment.group().AwaitStep();

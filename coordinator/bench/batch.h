@@ -6,14 +6,14 @@
 
 namespace quire {
 
-/// What came of requests that were submitted at the same moment.
+/// Times of requests that were submitted together.
 struct BatchTimes {
   double seconds = 0;                       // until the last token
-  std::vector<std::vector<double>> tokens;  // of each request, when its tokens came
-  double planning = 0;                      // seconds the scheduler took
+  std::vector<std::vector<double>> tokens;  // arrival times of each request's tokens
+  double planning = 0;                      // seconds that the scheduler took
 };
 
-/// Submits `count` random prompts of input_len tokens, greedy, end of sequence ignored, and drives the engine until all
+/// Submits `count` random prompts of input_len tokens, greedy and without stop tokens, and runs the engine until all
 /// have output_len tokens. Prompts are numbered from first_id on; different numbers share no prefix.
 BatchTimes RunBatch(Deployment& deployment, RequestId first_id, int count, int input_len, int output_len,
                     int64_t vocab_size);

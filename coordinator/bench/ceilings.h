@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// What the workers of a topology together could do at the most on this machine, a second each.
+/// Peak rates of all workers of a topology together on this machine, in one second.
 struct MachineCeilings {
   int ranks = 1, threads = 1;
   std::string isa;
@@ -16,13 +16,13 @@ struct MachineCeilings {
          int8 = 0;  // int8: 0 without an instruction for it
 };
 
-/// Starts workers that measure it, all at the same time, with as many threads as they would serve with.
+/// Starts workers that measure the rates at the same time, each with as many threads as a server would use.
 MachineCeilings MeasureMachineCeilings(const Topology& topology);
 
 std::string TextOf(const MachineCeilings& ceilings);
 Json JsonOf(const MachineCeilings& ceilings);
 
-/// Operations of one token in the layers' products: two for each number of a matrix. Attention is not counted.
+/// Operations of one token in the layers' products: two for each number of a matrix. Excludes attention.
 double OperationsOfToken(const ModelSpec& spec);
 
 }  // namespace quire

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// `quire bench` and its subcommands.
+/// Adds `quire bench` and its subcommands.
 std::vector<Subcommand> AddBench(CLI::App& app);
 
 }  // namespace quire

@@ -15,11 +15,11 @@ namespace quire {
 
 namespace {
 
-/// Seconds, one number for each round.
+/// Times in seconds, one for each round.
 struct Rounds {
   std::vector<double> prefill;  // until the last request's first token
-  std::vector<double> step;     // a token after that, median of the round
-  std::vector<double> slowest;  // 99 in 100 of the gaps between tokens are shorter
+  std::vector<double> step;     // between later tokens, the round's median
+  std::vector<double> slowest;  // the 99th percentile of the gaps between tokens
 };
 
 void AddRound(const BatchTimes& times, Rounds& rounds) {

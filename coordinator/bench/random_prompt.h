@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// Tokens that mean nothing; the same for the same seed on every machine.
+/// Returns random tokens. The same seed gives the same tokens on every machine.
 inline std::vector<TokenId> RandomPrompt(uint64_t seed, int num_tokens, int64_t vocab_size) {
   std::mt19937_64 random(seed);
   std::vector<TokenId> prompt;

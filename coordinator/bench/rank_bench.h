@@ -5,9 +5,9 @@
 
 namespace quire {
 
-/// Starts `ranks` workers on this host as a server would, with other work for them: FLAG, the name of a file for rank 0
-/// to write its results to, and `more`. Returns what is in the file. Throws Error when mpirun or a rank fails; what
-/// they said is on stderr.
+/// Starts `ranks` workers on this host as a server would, but with another task: `flag`, the name of a file for rank
+/// 0's results, and the arguments `more`. Returns the file's content. Throws Error when mpirun or a rank fails; their
+/// output is on standard error.
 std::string RunOnRanks(int ranks, const std::string& flag, const std::vector<std::string>& more);
 
 }  // namespace quire

@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// What all requests have in common: everything but the body.
+/// Returns everything but the body, which is the same for all requests.
 ClientRequest RequestTo(const ServeBench& bench) {
   const ServerAddress server = ParseServerAddress(bench.base_url, "--base-url");
   return {server, server.Resolve(), AuthorizationFrom(bench.api_key_file), "/v1/completions", ""};
@@ -41,7 +41,7 @@ std::string BodyOf(const ServeBench& bench, int index) {
   return DumpJson(body);
 }
 
-/// All requests, on one thread.
+/// Sends all requests on one thread.
 class Load {
  public:
   explicit Load(const ServeBench& bench)
@@ -56,7 +56,7 @@ class Load {
     }
   }
 
-  /// Seconds until the last stream's end.
+  /// Runs the load. Returns the seconds until the last stream ended.
   double Run() {
     begin_ = std::chrono::steady_clock::now();
     const int takers =
@@ -70,7 +70,7 @@ class Load {
   const std::vector<StreamTimes>& times() const { return times_; }
 
  private:
-  /// Serves itself with the next request, when its moment has come, until there are none.
+  /// Sends one request after another, each at its start time, until none is left.
   asio::awaitable<void> TakeRequests() {
     while (next_ < bodies_.size()) {
       const size_t mine = next_++;
@@ -89,13 +89,13 @@ class Load {
   const ClientRequest request_;
   asio::io_context io_;
   std::chrono::steady_clock::time_point begin_;
-  std::vector<double> starts_;  // seconds from begin_
+  std::vector<double> starts_;  // seconds after begin_
   std::vector<std::string> bodies_;
   std::vector<StreamTimes> times_;
   size_t next_ = 0, done_ = 0;
 };
 
-/// Seconds, of the requests that came to their end.
+/// Latencies in seconds of the completed requests.
 struct Latencies {
   std::vector<double> first, per_token, gaps, whole;
   int64_t tokens = 0;
@@ -123,7 +123,7 @@ Json PercentilesJson(const std::vector<double>& seconds) {
   return {{"p50", Percentile(seconds, 0.5)}, {"p90", Percentile(seconds, 0.9)}, {"p99", Percentile(seconds, 0.99)}};
 }
 
-/// One entry for each request that came to its end: what curves over all of them are drawn from.
+/// Returns an entry for each completed request, from which distributions can be drawn.
 Json RequestsOf(const Latencies& l) {
   Json list = Json::array();
   for (size_t i = 0; i < l.first.size(); ++i)

@@ -11,13 +11,13 @@ namespace quire {
 
 struct StreamTimes {
   std::chrono::steady_clock::time_point begin;
-  std::vector<double> events;  // seconds from then until each piece of text came
-  int tokens = 0;              // as the server counts them; events where it does not
-  double end = 0;              // seconds until the stream's end
-  std::string problem;         // why it is not whole; empty: it is
+  std::vector<double> events;  // seconds from `begin` until each piece of text
+  int tokens = 0;              // as the server counts; otherwise the number of events
+  double end = 0;              // seconds from `begin` until the stream's end
+  std::string problem;         // why the stream is incomplete; empty: complete
 };
 
-/// Reads a stream to its end. Never throws for what the network or the server does: that is `problem`.
+/// Reads a stream to its end. Network and server errors never throw; they set `problem`.
 boost::asio::awaitable<void> TimeStream(ClientRequest request, StreamTimes& times);
 
 }  // namespace quire

@@ -4,7 +4,7 @@
 
 namespace quire {
 
-/// `quire bench throughput`: random prompts of one length, greedy, end of sequence ignored.
+/// Settings of `quire bench throughput`: random prompts of one length, greedy and without stop tokens.
 struct ThroughputBench {
   int num_prompts = 32;
   int input_len = 128;
@@ -12,7 +12,7 @@ struct ThroughputBench {
   bool json = false;
 };
 
-/// Launches the workers, runs the requests, prints tokens per second and latencies. Returns the exit status.
+/// Launches the workers, runs the requests, and prints tokens per second and latencies. Returns the exit status.
 int RunThroughputBench(const Topology& topology, const ThroughputBench& bench);
 
 }  // namespace quire

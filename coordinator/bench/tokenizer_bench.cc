@@ -25,7 +25,7 @@ constexpr std::string_view kPage =
     "Быстрая лиса прыгает через ленивую собаку. 敏捷的棕色狐狸跳过了懒狗。\n"
     "| name | size |\n| --- | --- |\n| {\"key\": [1, 2, 3]} | https://example.org/a?b=c |\n\n";
 
-/// About so many bytes of the text again and again, cut at the end of a character.
+/// Repeats the text up to about `bytes` bytes and cuts it at the end of a character.
 std::string Repeated(std::string_view text, size_t bytes) {
   std::string out;
   while (out.size() < bytes) out += text;
@@ -56,7 +56,7 @@ int RunTokenizerBench(const TokenizerBench& bench) {
     return std::holds_alternative<pre_tokenize::PrefixSpace>(step);
   };
   if (std::ranges::any_of(tokenizer->data().pre_tokenizer, puts_space) && !text.starts_with(' '))
-    text.insert(0, 1, ' ');  // as it would itself
+    text.insert(0, 1, ' ');  // as the tokenizer would itself
   std::vector<TokenId> tokens;
   std::string decoded;
   std::vector<double> encode, decode;

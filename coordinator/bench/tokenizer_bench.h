@@ -4,17 +4,17 @@
 
 namespace quire {
 
-/// `quire bench tokenizer`: one model's tokenizer on one text.
+/// Settings of `quire bench tokenizer`, which measures a model's tokenizer on a text.
 struct TokenizerBench {
   std::string model;      // GGUF file or HF directory
   std::string text_file;  // UTF-8; empty: a page in several languages
-  int kilobytes = 1024;   // the text is repeated, or cut, to about so many
+  int kilobytes = 1024;   // the text is repeated or cut to about this size
   int rounds = 5;
   bool json = false;
 };
 
-/// Prints how fast the tokenizer loads, encodes and decodes. Status 1 when decoding does not give the text back.
-/// Throws Error when the model or the text is none.
+/// Prints how fast the tokenizer loads, encodes and decodes. Returns 1 when decoding does not restore the text. Throws
+/// Error when the model or the text cannot be read.
 int RunTokenizerBench(const TokenizerBench& bench);
 
 }  // namespace quire

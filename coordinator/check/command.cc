@@ -24,7 +24,7 @@ const char* Word(Status status) {
   return "";
 }
 
-/// Hosts and model files say what was found.
+/// Prints a check. Escapes control characters, because hosts and model files supply parts of the text.
 void Print(const CheckLine& line) {
   const std::string text =
       fmt::format("{:<8}{:<11}{:<16}{}{}", Word(line.status), line.check, line.host.empty() ? "this host" : line.host,

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// `quire check`: prints a line per check, or all of them as JSON; 0 when nothing failed, else 1. A topology that is
-/// not valid is a failed check.
+/// Runs `quire check`: prints one line for each check, or all checks as JSON. Returns 0 when no check failed, else 1.
+/// An invalid topology counts as a failed check.
 int RunCheckCommand(const ServeFlags& flags, bool json);
 
 }  // namespace quire

@@ -22,7 +22,7 @@ Addresses Resolve(const std::string& host, int port, std::string& problem) {
   return Addresses(error == 0 ? list : nullptr, &::freeaddrinfo);
 }
 
-/// 0, or the error of binding.
+/// Tries to bind and listen. Returns 0 or the errno.
 int Bind(const addrinfo& address) {
   const int fd = ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return errno;

@@ -4,10 +4,10 @@
 
 namespace quire {
 
-/// Why this host cannot listen on an address and port; empty when it can. Port 0 is any free one.
+/// Returns why this host cannot listen on an address and port; empty when it can. Port 0 means any free port.
 std::string ListeningProblem(const std::string& address, int port);
 
-/// True when the name or address is one of this host's.
+/// True when the name or address belongs to this host.
 bool IsThisHost(const std::string& host);
 
 }  // namespace quire

@@ -42,8 +42,8 @@ NodeFacts AskNode(const Topology& topology, const std::string& host) {
           .device_problem = devices.substr(std::min(space + 1, devices.size()))};
 }
 
-/// Asks quire-worker here: it alone knows how weights are packed.
-/// Returns what each rank leaves alone of its device.
+/// Gets the ranks' sizes from a local quire-worker, because only the worker knows how weights are packed. Returns the
+/// bytes that each rank leaves unused on its device.
 std::vector<int64_t> TakeSizes(const Topology& topology, const AssignMessage& assignment,
                                std::vector<RankInfo>& ranks) {
   const RuntimeDir directory;
@@ -123,11 +123,11 @@ class Planner {
 
   BackendKind Backend() const {
     if (rank_memory_ == 0) return ChooseBackend(topology_, plan_.ranks);
-    // Nobody was asked for GPUs: those that are planned for need not be there.
+    // No host was asked for GPUs, because the planned ones need not exist.
     return topology_.compute.backend == BackendKind::kCuda ? BackendKind::kCuda : BackendKind::kCpu;
   }
 
-  /// What will be free for blocks once the weights are loaded, as ranks would report it (worker/engine/rank_engine.h).
+  /// Sets the memory that is free for blocks after loading, as ranks would report it (worker/engine/rank_engine.h).
   void SetAvailable(BackendKind backend, const std::vector<int64_t>& reserved) {
     const auto ranks_of_host = RanksOfAllReplicas(topology_, plan_.ranks);
     if (backend == BackendKind::kCuda && rank_memory_ == 0 && topology_.cache.num_blocks == 0 &&
@@ -174,7 +174,7 @@ MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, int64_t
 
 int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens) {
   const int64_t all = (tokens + block_size - 1) / block_size;
-  // The window's first token may be the last of its block.
+  // The window's first token may be the last one of its block.
   return spec.window() > 0 ? std::min(all, (spec.window() + block_size - 2) / block_size + 1) : all;
 }
 

@@ -14,7 +14,7 @@
 
 namespace quire {
 
-/// What a host has, as quire-worker says there.
+/// The resources of a host, as quire-worker reports them.
 struct NodeFacts {
   int64_t memory = 0;        // bytes that are free
   int64_t memory_total = 0;  // bytes that the host, or a control group there, allows in all; 0: not said
@@ -24,17 +24,17 @@ struct NodeFacts {
   std::string device_problem;
 };
 
-/// The hosts of a topology, each asked once however many plans are made.
+/// Caches the resources of a topology's hosts. Each host is asked once, however many plans are made.
 class NodeAnswers {
  public:
-  /// "" is this host. Throws Error when it does not answer.
+  /// Returns a host's resources; "" is this host. Throws Error when the host does not answer.
   const NodeFacts& Of(const Topology& topology, const std::string& host);
 
  private:
   std::map<std::string, NodeFacts> facts_;
 };
 
-/// What one replica of a topology will take of memory. All replicas are alike.
+/// The memory of one replica of a topology. All replicas are alike.
 struct MemoryPlan {
   Placement placement;          // nothing on one host
   AssignMessage assignment;     // what the ranks will be told
@@ -47,15 +47,15 @@ struct MemoryPlan {
   int usable_blocks() const { return pools.num_blocks - 1; }
 };
 
-/// Asks the nodes what they have and quire-worker what the ranks will take, and sizes the pool as a start would.
-/// rank_memory: bytes that each rank may take; 0: what its host, as it is now, has for it. Throws Error when a node
-/// does not answer, or the settings are impossible for the model.
+/// Asks the nodes for their resources and quire-worker for the ranks' needs, and sizes the pool as a start would.
+/// rank_memory is the bytes that each rank may use; 0: its host's current free memory. Throws Error when a node does
+/// not answer or the model does not allow the settings.
 MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, int64_t rank_memory, NodeAnswers& nodes);
 
-/// Blocks that a sequence of so many tokens holds at the most, beside those of its state.
+/// The most KV blocks that a sequence of so many tokens holds, without the blocks of its state.
 int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens);
 
-/// Sequences of that length that run at once.
+/// The number of sequences of this length that can run at once.
 int64_t SequencesAtOnce(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec, int64_t tokens);
 
 }  // namespace quire

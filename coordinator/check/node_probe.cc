@@ -16,12 +16,12 @@ namespace {
 
 using Status = CheckLine::Status;
 
-/// Ports that mpirun's daemons need of the range, and those that the ranks share.
+/// Free ports of the range that mpirun's daemons and the ranks need at least.
 constexpr size_t kFewestFreePorts = 16;
-// Each rank's buffers for sums (comm/collective/) and what MPI keeps beside them.
+// Memory of each rank's buffers for sums (comm/collective/), and MPI's own shared memory.
 constexpr int64_t kSharedBytesPerRank = 2 << 20, kSharedBytes = 16 << 20;
 
-/// A shell takes it as one word, whatever shell it is.
+/// True when every shell takes the word as one plain word.
 bool IsPlain(const std::string& word) { return !word.empty() && word[0] != '-' && IsMadeOf(word, "._/:,=@%+-"); }
 
 std::string Absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal(); }
@@ -32,7 +32,7 @@ int64_t Number(const std::string& text) { return text.empty() ? 0 : std::strtoll
 
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// Turns the answer of one node into lines.
+/// Turns one node's answer into check lines.
 class Judge {
  public:
   Judge(const NodeNeeds& needs, std::map<std::string, std::string> answer)
@@ -71,7 +71,7 @@ class Judge {
     std::string found = fmt::format("{} of {}-{} are free", free, ports[0], ports[1]);
     if (!busy.empty())
       found += fmt::format("; in use: {}", fmt::join(busy.begin(), std::min(busy.end(), busy.begin() + 8), " "));
-    // mpirun's daemons take the first ones of the range.
+    // mpirun's daemons use the first ports of the range.
     const bool ok = free >= kFewestFreePorts && std::ranges::find(busy, std::to_string(ports[0])) == busy.end();
     Say("ports", ok, found, "set transport.mpi_ports to a range that nothing else uses");
   }

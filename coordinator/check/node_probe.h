@@ -12,30 +12,30 @@
 
 namespace quire {
 
-/// What a node must have.
+/// The requirements that a node must meet.
 struct NodeNeeds {
   const Topology& topology;
-  const Topology::Node& node;  // without a host: this one
+  const Topology::Node& node;  // without a host name: this host
   int num_ranks;               // 0: a spare node
   std::string fingerprint;     // of the coordinator's model; empty: unknown
-  int64_t weight_bytes;        // of its ranks
+  int64_t weight_bytes;        // of the node's ranks
 };
 
-/// `quire-worker --probe` there, by way of launch.agent unless the node is this host (or has no name): what the host
-/// has.
+/// Returns the command that runs `quire-worker --probe` on a host. launch.agent runs the command, unless `host` is this
+/// host or empty.
 std::vector<std::string> HostProbeCommand(const Topology& topology, const std::string& host, const std::string& worker);
 
-/// `quire-worker --probe ...` there: by way of launch.agent, unless the node is this host. Every word is of characters
-/// that no shell interprets; a model path that has others is not asked for.
+/// Returns the command that runs `quire-worker --probe ...` on the node. launch.agent runs the command on other hosts.
+/// There every word has only characters that no shell interprets; a path with other characters is not probed.
 std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string& worker);
 
-/// The lines of the answer (quire-worker --probe): a key, and the rest of its line.
+/// Parses the output of quire-worker --probe: on each line a key, then its value.
 std::map<std::string, std::string> ParseProbe(const std::string& output);
 
-/// The line that tells what the node calls itself; whether another one does so, too, is for the caller to see.
+/// The name of the check that reports the node's own host name. The caller checks that no other node has this name.
 inline constexpr const char* kHostNameCheck = "host name";
 
-/// What the answer says about the node.
+/// Turns the probe's result into check lines.
 std::vector<CheckLine> JudgeProbe(const NodeNeeds& needs, const std::string& worker, const ProgramResult& result,
                                   std::chrono::seconds limit);
 

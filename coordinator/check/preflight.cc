@@ -76,7 +76,7 @@ class Preflight {
     Ok("mpirun", "", fmt::format("{}: {}", *path, version.output.substr(0, version.output.find('\n'))));
   }
 
-  /// Who can reach what mpirun listens on.
+  /// Reports which machines can reach mpirun's ports.
   void CheckNetwork() {
     if (topology_.launch.method == LaunchMethod::kExternal) return;
     try {
@@ -139,7 +139,7 @@ class Preflight {
     Ok("placement", "", fmt::format("{} ranks: {}", topology_.parallel.tensor, fmt::join(places, ", ")));
   }
 
-  /// node.host is empty for this host, where ranks meet without a network.
+  /// Checks one node. An empty node.host means this host, where ranks need no network.
   void CheckNode(const Topology::Node& node, int num_ranks) {
     if (topology_.launch.method == LaunchMethod::kExternal) return;
     const int all = topology_.parallel.tensor;
@@ -160,8 +160,8 @@ class Preflight {
     }
   }
 
-  /// Open MPI tells nodes apart by the names that they give themselves. With one name for two, a start may work, but
-  /// after a lost node its daemons crash again and again.
+  /// Fails when two nodes have the same host name. Open MPI tells nodes apart by their own names. With equal names a
+  /// start may work, but after a lost node its daemons crash again and again.
   void CheckHostName(CheckLine& line) {
     const auto [other, is_new] = node_of_name_.try_emplace(line.found, line.host);
     if (is_new) return;

@@ -9,20 +9,20 @@
 
 namespace quire {
 
-/// One thing that was looked at.
+/// The result of one check.
 struct CheckLine {
   enum class Status { kOk, kFailed, kSkipped, kWarned };
 
-  std::string check;  // "interface"
-  std::string host;   // empty: this one
+  std::string check;  // for example "interface"
+  std::string host;   // empty: this host
   Status status = Status::kOk;
   std::string found;
   std::string remedy;  // of a failure; a warning says it in what was found
 };
 
 struct PreflightOptions {
-  std::chrono::seconds host_limit{10};  // for a node's answer
-  std::chrono::seconds sums_limit{60};  // for the sums across all nodes
+  std::chrono::seconds host_limit{10};  // limit for a node's answer
+  std::chrono::seconds sums_limit{60};  // limit for sums across all nodes
 };
 
 /// Looks at everything that a start needs: mpirun, the addresses, each node's way there, version, interface, ports,

@@ -42,7 +42,7 @@ ProgramResult RunProgram(const std::vector<std::string>& command, std::chrono::m
   }
   ::close(pipe[0]);
   if (pid <= 0) return result;
-  // Whoever closed its output without an end has a moment more.
+  // A program that has closed its output may still run until the deadline.
   int status = 0;
   pid_t ended = 0;
   while (!result.timed_out && (ended = ::waitpid(pid, &status, WNOHANG)) == 0) {

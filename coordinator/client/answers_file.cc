@@ -19,24 +19,24 @@ namespace quire {
 
 namespace {
 
-// A line has its answer's body two levels deep, and few other values.
+// A line contains a body two levels deep and few other values.
 constexpr JsonLimits kLineLimits{.max_depth = kBodyLimits.max_depth + 2, .max_nodes = kBodyLimits.max_nodes + 100};
 constexpr const char* kRemedy = "give another file to --output";
 
 enum class LineKind { kAnswer, kRefusal, kCut, kForeign };
 struct Line {
   LineKind kind;
-  std::string custom_id;  // of kAnswer
+  std::string custom_id;  // for kAnswer
 };
 
-/// A run that was killed may have left the beginning of a line that it wrote: the last one of a file, without an end.
-/// Everything else that cannot be read belongs to somebody.
+/// True for the beginning of an answer without a newline. A killed run may leave such a last line. All other unreadable
+/// lines belong to somebody else.
 bool IsCut(std::string_view text) {
   const size_t size = std::min(text.size(), kAnswerBegin.size());
   return !text.ends_with('\n') && text.substr(0, size) == kAnswerBegin.substr(0, size);
 }
 
-/// The kind of a line, which has its end.
+/// Classifies a line, given with its newline if it has one.
 Line LineOf(std::string_view text) {
   Json line;
   try {
@@ -54,7 +54,7 @@ Line LineOf(std::string_view text) {
   return {answered ? LineKind::kAnswer : LineKind::kRefusal, id.get<std::string>()};
 }
 
-/// The lines of an open file, from its beginning.
+/// Reads the lines of an open file from its beginning.
 class LineReader {
  public:
   LineReader(const std::string& path, int descriptor) : path_(path) {
@@ -69,7 +69,7 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  /// False: there is none, or no more.
+  /// Reads the next line. Returns false at the end of the file.
   bool Next() {
     begin_ += static_cast<off_t>(size_);
     const ssize_t read = ::getline(&line_, &room_, file_);
@@ -77,7 +77,7 @@ class LineReader {
     size_ = read < 0 ? 0 : static_cast<size_t>(read);
     return read >= 0;
   }
-  /// With its end, if it has one.
+  /// The current line, with its newline if it has one.
   std::string_view line() const { return {line_, size_}; }
   off_t begin() const { return begin_; }
 
@@ -99,7 +99,7 @@ bool WriteAll(int descriptor, std::string_view bytes) {
   return true;
 }
 
-/// A file beside another one, under a name that nobody can have prepared; gone unless it takes that one's place.
+/// A new file beside another one, under an unpredictable name. Deleted unless it takes the other file's place.
 class NewFile {
  public:
   explicit NewFile(const std::string& beside) : name_(beside + ".XXXXXX") {
@@ -115,11 +115,11 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   int descriptor() const { return descriptor_; }
-  /// Throws Error with the last error of the system unless all is well.
+  /// Throws Error with errno's text unless `is_well`.
   void Require(bool is_well) const {
     if (!is_well) Fail("{}: {}", name_, std::strerror(errno));
   }
-  /// Takes the path's place; the caller has the descriptor then.
+  /// Renames the file to `path`, and returns its descriptor. The caller closes it.
   int MoveTo(const std::string& path) {
     Require(::rename(name_.c_str(), path.c_str()) == 0);
     return std::exchange(descriptor_, -1);
@@ -130,8 +130,7 @@ class NewFile {
   int descriptor_;
 };
 
-/// A new name in a folder lasts once the folder is on the disk, too. Folders that cannot be synchronised are passed
-/// over.
+/// Makes a new name in a folder durable by syncing the folder. Ignores folders that cannot be synced.
 void SyncFolderOf(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   const int folder = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -143,7 +142,7 @@ void SyncFolderOf(const std::string& path) {
 }  // namespace
 
 AnswersFile::AnswersFile(const std::string& path, const std::string& requests) : path_(path) {
-  // Another run may put a new file in the old one's place between opening and locking: then that one is the file.
+  // Another run may replace the file between opening and locking; then the new file is opened.
   constexpr int kMostTries = 100;
   for (int tries = 1; !Open(); ++tries) {
     if (tries == kMostTries) Fail("{}: it is exchanged again and again; {}", path, kRemedy);
@@ -161,7 +160,8 @@ AnswersFile::AnswersFile(const std::string& path, const std::string& requests) :
 
 AnswersFile::~AnswersFile() { ::close(descriptor_); }
 
-/// Opens and locks what is there, or makes it; false: the path leads elsewhere by now. Links are never followed.
+/// Opens and locks the file, or creates it. Returns false when the path leads to another file by now. Never follows
+/// links.
 bool AnswersFile::Open() {
   constexpr int kFlags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   descriptor_ = ::open(path_.c_str(), kFlags | O_CREAT | O_EXCL, 0666);
@@ -172,7 +172,7 @@ bool AnswersFile::Open() {
   }
   if (descriptor_ < 0) Fail("{}: {}", path_, std::strerror(errno));
   const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
-  // Before the lock was there, another run may have written.
+  // Another run may have written before the lock was taken.
   if (::fstat(descriptor_, &info_) != 0) Fail("{}: {}", path_, std::strerror(errno));
   if (is_locked && IsInPlace()) return true;
   const bool is_in_place = IsInPlace();
@@ -195,7 +195,7 @@ void AnswersFile::Check(const std::string& requests) const {
   if (info_.st_nlink != 1) Fail("{}: the file has other names, too (hard links); {}", path_, kRemedy);
 }
 
-/// Reads all lines; those that stay are noted by where they are.
+/// Checks all lines. Returns the ranges of the lines to keep.
 std::vector<AnswersFile::Range> AnswersFile::Sift() {
   std::vector<Range> kept;
   LineReader reader(path_, descriptor_);
@@ -214,13 +214,13 @@ std::vector<AnswersFile::Range> AnswersFile::Sift() {
   return kept;
 }
 
-/// The lock is on the file that goes away: the new one is locked before it gets the name.
+/// Replaces the file. The lock is on the old file, so the new file is locked before it gets the name.
 void AnswersFile::Replace(const std::vector<Range>& kept) {
   NewFile fresh(path_);
   fresh.Require(::flock(fresh.descriptor(), LOCK_EX | LOCK_NB) == 0);
   const bool has_group = ::fchown(fresh.descriptor(), info_.st_uid, info_.st_gid) == 0;
   fresh.Require(has_group || errno == EPERM);
-  // Another group gets nothing that was meant for the old one.
+  // A different group must not get rights that the old group had.
   fresh.Require(::fchmod(fresh.descriptor(), info_.st_mode & (has_group ? 0777 : 0707)) == 0);
   std::vector<char> part(1 << 20);
   for (auto [begin, end] : kept) {

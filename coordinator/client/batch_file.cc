@@ -17,7 +17,7 @@ namespace {
 
 constexpr JsonLimits kLimits{.max_depth = 64, .max_nodes = 10'000'000};
 
-/// A member that is a string; throws Error that names it otherwise.
+/// Returns a string member. Throws Error with its name when it is missing or no string.
 std::string TextOf(const Json& object, const char* name, const std::string& where) {
   if (!object.contains(name) || !object[name].is_string()) Fail("{}: \"{}\" must be a string", where, name);
   return object[name].get<std::string>();

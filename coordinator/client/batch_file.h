@@ -9,22 +9,22 @@
 
 namespace quire {
 
-/// The requests of a batch, as OpenAI's batch files have them: a JSON object a line,
-///   {"custom_id": "...", "method": "POST", "url": "/v1/...", "body": {...}}.
-/// The bodies stay in the file.
+/// The requests of a batch in OpenAI's batch format: a JSON object on each line,
+///  {"custom_id": "...", "method": "POST", "url": "/v1/...", "body": {...}}.
+/// Bodies stay in the file until they are needed.
 class BatchFile {
  public:
-  /// Reads and checks every line. Throws Error that names the line.
+  /// Reads and checks every line. Throws Error with the line number.
   explicit BatchFile(const std::string& path);
 
   struct Entry {
-    std::string custom_id;  // its own
+    std::string custom_id;  // unique in the file
     std::string url;        // a path of the API
-    std::streamoff begin;   // of its line
+    std::streamoff begin;   // offset of its line
   };
   const std::vector<Entry>& entries() const { return entries_; }
 
-  /// The body of an entry's request, as it was written: members keep their order, and numbers their digits.
+  /// Returns the body of an entry's request exactly as written: members keep their order, and numbers their digits.
   std::string BodyOf(const Entry& entry);
 
  private:
@@ -33,18 +33,18 @@ class BatchFile {
   std::vector<Entry> entries_;
 };
 
-/// The file of a batch's answers, a JSON object a line:
-///   {"id": ..., "custom_id": ..., "response": {"status_code", "request_id", "body"}, "error": null},
-/// or no response, and an error, where the server could not be asked. Answers come in any order. Nobody else writes to
-/// it meanwhile.
+/// The file of a batch's answers, a JSON object on each line:
+///  {"id": ..., "custom_id": ..., "response": {"status_code", "request_id", "body"}, "error": null}.
+/// When the server could not be reached, `response` is null and `error` is set. Answers come in any order. No other
+/// process writes to the file meanwhile.
 class BatchAnswers {
  public:
-  /// As AnswersFile has it.
+  /// Opens the file as AnswersFile does.
   BatchAnswers(const std::string& path, const std::string& requests) : file_(path, requests) {}
 
-  /// custom_ids that were answered by an earlier run.
+  /// The custom_ids that an earlier run answered.
   const std::set<std::string>& answered() const { return file_.answered(); }
-  /// A line without its end. Throws Error when the disk does not take it.
+  /// Appends a line, given without its newline. Throws Error when the disk does not take it.
   void Add(const std::string& line);
 
  private:

@@ -32,10 +32,10 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr auto kErrorAsValue = asio::as_tuple(asio::use_awaitable);
-// Seconds before another attempt, and where the server says how many.
+// Longest pauses before another attempt, in seconds: our own, and one that the server asks for.
 constexpr int kLongestPause = 30, kLongestPauseAsked = 600;
 
-/// How far a run is, for who watches.
+/// Shows the progress of a run on standard error.
 class Progress {
  public:
   Progress(size_t total, size_t done_before) : total_(total), done_(done_before), done_before_(done_before) {}
@@ -61,7 +61,8 @@ class Progress {
     const size_t filled = kCells * done_ / total_;
     text = fmt::format("[{:#<{}}{:.<{}}] {}", "", filled, "", kCells - filled, text);
     if (winsize size{}; ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
-      text.resize(std::min<size_t>(text.size(), size.ws_col - 1u));  // one line, which the next one overwrites
+      // must fit one line, because the next text overwrites it
+      text.resize(std::min<size_t>(text.size(), size.ws_col - 1u));
     fmt::print(stderr, "\r{}\x1b[K", text);
     std::fflush(stderr);
   }
@@ -76,13 +77,13 @@ class Progress {
   int64_t tokens_ = 0;
 };
 
-/// What is worth another attempt: nothing came of it, and nothing says that nothing ever will.
+/// True when another attempt may succeed: a network error, or a lack of room that may pass.
 bool IsForLater(const ClientAnswer& answer) {
   if (!answer.problem.empty()) return true;
   return answer.may_retry && (answer.status == 429 || answer.status == 503);
 }
 
-/// JSON without line ends, which stand between its values only.
+/// Removes line ends from JSON, where they stand only between values.
 std::string OneLine(std::string json) {
   std::erase_if(json, [](char c) { return c == '\n' || c == '\r'; });
   return json;
@@ -115,7 +116,7 @@ class BatchRun {
     progress_ = &progress;
     asio::signal_set interrupt(io_, SIGINT, SIGTERM);
     interrupt.async_wait([&](const boost::system::error_code& error, int) {
-      if (!error) io_.stop();  // connections close, and the server drops their requests
+      if (!error) io_.stop();  // connections close, so the server drops their requests
     });
     unfinished_ = std::min(to_send_.size(), static_cast<size_t>(command_.max_concurrency));
     for (size_t i = unfinished_; i > 0; --i) {
@@ -184,7 +185,7 @@ class BatchRun {
         tokens = TokensOf(ParseJson(answer.body, "an answer", kBodyLimits));
         body = OneLine(answer.body);
       } catch (const Error&) {
-        body = DumpJson(answer.body);  // a text
+        body = DumpJson(answer.body);  // store as a JSON string
       }
       response = fmt::format(R"({{"status_code":{},"request_id":{},"body":{}}})", answer.status,
                              DumpJson(answer.request_id), body);

@@ -4,20 +4,20 @@
 
 namespace quire {
 
-/// `quire batch run`: the requests of a file, sent to a server that runs.
+/// Settings of `quire batch run`, which sends the requests of a file to a running server.
 struct BatchCommand {
   std::string input;   // see BatchFile
-  std::string output;  // see BatchAnswers; empty: the input's name with .answers.jsonl in place of .jsonl
+  std::string output;  // see BatchAnswers; empty: the input's name with .answers.jsonl for .jsonl
   std::string url = "http://127.0.0.1:8000";
-  std::string api_key_file;  // its first line is sent; empty: none
-  int max_concurrency = 32;  // requests under way
-  int retries = 10;          // of a request that the server has no room for now, or that the network lost
+  std::string api_key_file;  // its first line is the key; empty: no key
+  int max_concurrency = 32;  // requests at once
+  int retries = 10;          // for a request that is refused for lack of room or that a network error ended
 };
 
-/// Sends every request that the output has no answer with status 200 for, and writes the answers as they come. Tells on
-/// standard error how far it is: a bar on a terminal, a line every ten seconds elsewhere. Interrupted (Ctrl-C), it ends
-/// at once, and another run goes on with what is left. Status 1 unless every request has its answer with status 200.
-/// Throws Error for a file or an address that is none.
+/// Sends every request without an answer of status 200 in the output, and appends the answers as they come. Shows
+/// progress on standard error: a bar on a terminal, otherwise a line every ten seconds. Ctrl-C ends the run at once;
+/// another run continues with the rest. Returns 1 unless every request has an answer of status 200. Throws Error for an
+/// invalid file or address.
 int RunBatch(const BatchCommand& command);
 
 }  // namespace quire

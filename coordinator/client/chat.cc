@@ -40,13 +40,13 @@ constexpr const char* kHelp =
     "  /save FILE        write the conversation as JSON\n"
     "  /quit             end (also Ctrl-D); Ctrl-C stops an answer\n";
 
-/// What somebody else wrote, for this stream: on a terminal without its control characters, which could speak to it
-/// (titles, clipboards, what stands elsewhere on the screen); as it is otherwise.
+/// Prepares text from the server for output. On a terminal, escapes its control characters, which could change titles,
+/// the clipboard or other parts of the screen. Otherwise keeps the text.
 std::string Foreign(const std::string& text, int stream) {
   return ::isatty(stream) == 0 ? text : LinesWithoutControls(text);
 }
 
-/// Whether nothing is lost when a conversation is written there: nothing is there, or a conversation.
+/// True when writing a conversation to `path` loses nothing: no file exists there, or an earlier conversation.
 bool IsFree(const std::string& path) {
   constexpr size_t kMostBytes = 64 << 20;
   if (!std::filesystem::exists(std::filesystem::symlink_status(path))) return true;
@@ -60,15 +60,15 @@ bool IsFree(const std::string& path) {
   }
 }
 
-/// Lines from a terminal, with editing and history, or from a pipe.
+/// Reads lines from a terminal, with editing and history, or from a pipe.
 class Input {
  public:
   Input() : terminal_(::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0) {
-    std::setlocale(LC_CTYPE, "");  // libedit counts columns by it
+    std::setlocale(LC_CTYPE, "");  // libedit counts columns by the locale
   }
   bool terminal() const { return terminal_; }
 
-  /// Nothing at the end.
+  /// Returns the next line; nullopt at the end of the input.
   std::optional<std::string> Next() {
     std::string line;
     if (!terminal_) {
@@ -86,7 +86,7 @@ class Input {
   bool terminal_;
 };
 
-/// An answer as it comes.
+/// An answer while it is received.
 struct Answer {
   std::string text, problem;
   bool stopped = false;  // by Ctrl-C
@@ -121,7 +121,7 @@ class Conversation {
   }
 
  private:
-  /// False for the end.
+  /// Executes a command. Returns false to end the conversation.
   bool Obey(const std::string& line) {
     const size_t space = line.find(' ');
     const std::string verb = line.substr(0, space);
@@ -145,7 +145,7 @@ class Conversation {
     return true;
   }
 
-  /// False when nothing was said yet.
+  /// Removes the last answer. Returns false when the conversation is empty.
   bool DropAnswer() {
     if (!messages_.empty() && messages_.back()["role"] == "assistant") messages_.erase(messages_.size() - 1);
     if (messages_.empty()) fmt::print(stderr, "nothing was said yet\n");
@@ -165,7 +165,7 @@ class Conversation {
         ParseJson(value, name);
         command_.fields[name] = ParseExactJson(value);
       } catch (const Error&) {
-        command_.fields[name] = value;  // a word needs no quotes
+        command_.fields[name] = value;  // a plain word needs no quotes
       }
     }
   }
@@ -194,7 +194,7 @@ class Conversation {
     if (!answer.text.empty()) {
       messages_.push_back({{"role", "assistant"}, {"content", std::move(answer.text)}});
     } else {
-      messages_.erase(messages_.size() - 1);  // it was not answered
+      messages_.erase(messages_.size() - 1);  // remove the unanswered message
     }
   }
 
@@ -223,7 +223,7 @@ class Conversation {
     interrupt.async_wait([&](const boost::system::error_code& error, int) {
       if (error) return;
       answer.stopped = true;
-      io.stop();  // its connection closes, and the server stops
+      io.stop();  // closes the connection, so the server stops generating
     });
     const std::function<void(const Json&)> on_event = [&](const Json& event) {
       if (event.contains("error")) answer.problem = DumpJson(event["error"]);
@@ -246,7 +246,7 @@ class Conversation {
     return answer;
   }
 
-  /// Prints what the event adds to the answer. What a model thinks is dim, and not part of the answer.
+  /// Prints the text that the event adds to the answer. Reasoning is dim, and is not part of the answer.
   void Show(const Json& event, Answer& answer) {
     if (!event.contains("choices") || event["choices"].empty()) return;
     const Json& delta = event["choices"][0].value("delta", Json::object());

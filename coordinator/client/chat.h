@@ -8,19 +8,19 @@
 
 namespace quire {
 
-/// `quire chat`: a conversation with a server, on a terminal or through pipes.
+/// Settings of `quire chat`, a conversation with a server on a terminal or through pipes.
 struct ChatCommand {
   std::string url = "http://127.0.0.1:8000";
-  std::string model;         // as the server calls it; empty: not said
-  std::string api_key_file;  // its first line is sent; empty: none
+  std::string model;         // the server's name of the model; empty: not sent
+  std::string api_key_file;  // its first line is the key; empty: no key
   std::string system;        // the system message; empty: none
   /// Fields of the request beside the messages, such as temperature.
-  OrderedJson fields = OrderedJson::object();  // as ParseExactJson has them
+  OrderedJson fields = OrderedJson::object();  // as ParseExactJson returns them
 };
 
-/// Reads messages from standard input, a line each, and writes the answers to standard output as they come. Lines that
-/// begin with "/" are commands (/help). Status 1 when the last answer was not whole. Throws Error for an address or a
-/// key file that is none.
+/// Reads user messages from standard input, one on each line, and writes answers to standard output as they arrive.
+/// Lines that begin with "/" are commands (/help). Returns 1 when the last answer was incomplete. Throws Error for an
+/// invalid address or key file.
 int RunChat(ChatCommand command);
 
 }  // namespace quire

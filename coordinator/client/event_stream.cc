@@ -11,8 +11,8 @@ namespace quire {
 
 namespace {
 
-/// Hands out the whole lines of `text` that are events, and takes them away; of what stays, `searched` bytes are known
-/// to have no end of a line.
+/// Passes the complete lines of `text` that are events to `on_event`, and removes all complete lines. The first
+/// `searched` bytes of the rest have no line end.
 void TakeLines(std::string& text, size_t& searched, const std::function<void(const Json&)>& on_event) {
   constexpr std::string_view kData = "data: {";
   size_t at = 0;

@@ -9,9 +9,9 @@
 
 namespace quire {
 
-/// POSTs the request and hands out the server-sent events of the answer as they come, to the stream's end. Returns why
-/// the answer is not whole; empty: it is. Both arguments must outlive the answer. Never throws for what the network or
-/// the server does.
+/// POSTs the request and passes each server-sent event of the answer to `on_event` until the stream ends. Returns why
+/// the answer is incomplete; empty when it is complete. Both arguments must outlive the call. Network and server errors
+/// never throw.
 boost::asio::awaitable<std::string> ReadEvents(const ClientRequest& request,
                                                const std::function<void(const Json&)>& on_event);
 

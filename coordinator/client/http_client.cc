@@ -30,9 +30,9 @@ namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
-// An answer is cut off beyond this, whoever sends it.
+// Longer bodies end the exchange with an error.
 constexpr uint64_t kMostAnswerBytes = 64u << 20;
-// This much is shown of a refusal that has no form.
+// The most bytes of a refusal's plain body that are shown.
 constexpr size_t kMostRefusalBytes = 2000;
 
 http::request<http::string_body> HttpRequestOf(const ClientRequest& request) {
@@ -48,7 +48,7 @@ http::request<http::string_body> HttpRequestOf(const ClientRequest& request) {
   return out;
 }
 
-/// What clients of OpenAI's API look at beside the body.
+/// Reads the parts of an answer, beside the body, that clients of OpenAI's API use.
 void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& answer) {
   answer.status = static_cast<int>(response.result_int());
   answer.request_id = std::string(response["x-request-id"]);
@@ -60,7 +60,7 @@ void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& 
     answer.retry_after_seconds = seconds;
 }
 
-/// Ends what a socket is about when nothing came for long, or too little.
+/// Cancels a socket's operations after too long a silence or too slow an answer.
 class Watch {
  public:
   Watch(tcp::socket& socket, const ClientRequest& request)
@@ -74,9 +74,9 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
   ~Watch() { state_->socket = nullptr; }
 
-  /// Something came of an answer that is taken bit by bit.
+  /// Notes that a part of a streamed answer has arrived.
   void Continue() { Begin(patience_, fmt::format("nothing came for {} s", patience_.count() / 1000.0)); }
-  /// So many bytes came of an answer that comes as a whole; whether it is known how many there will be.
+  /// Notes that `bytes` of a whole answer have arrived. `length_known` says whether its total length is known.
   void ContinueWhole(size_t bytes, bool length_known) {
     const auto now = Clock::now();
     const auto left = begin_ + patience_ - now;
@@ -88,9 +88,9 @@ class Watch {
     else
       Begin(left, fmt::format("the answer did not come within {} s", patience_.count() / 1000.0));
   }
-  /// What is begun now is not ended any more: it may have been over in the moment between two operations.
+  /// True after the timer fired. Check this after each operation, because the timer may fire between two operations.
   bool is_over() const { return state_->is_over; }
-  /// What went wrong, where that is what the socket says.
+  /// Returns the watch's reason when it cancelled the socket, otherwise the socket's error `said`.
   std::string Problem(const std::string& said) const { return state_->is_over ? reason_ : said; }
 
  private:
@@ -116,9 +116,9 @@ class Watch {
   asio::steady_timer timer_;
   std::chrono::milliseconds patience_, pace_;
   const Clock::time_point begin_ = Clock::now();
-  Clock::time_point pace_begin_ = begin_;  // of the bytes that came_
+  Clock::time_point pace_begin_ = begin_;  // start of the period in which came_ is counted
   size_t came_ = 0;
-  std::string reason_;  // for the end that the timer is set to
+  std::string reason_;  // reported when the current timer fires
 };
 
 template <class Stream>
@@ -161,7 +161,7 @@ std::string RefusalOf(const ClientAnswer& answer) {
     const bool has_form = body.is_object() && body.contains("error") && body["error"].is_object();
     if (has_form && body["error"].contains("message") && body["error"]["message"].is_string())
       return fmt::format("status {}: {}", answer.status, body["error"]["message"].get<std::string>());
-  } catch (const Error&) {  // no JSON: shown as it is
+  } catch (const Error&) {  // not JSON: show the plain body
   }
   return fmt::format("status {}: {}", answer.status, answer.body.substr(0, kMostRefusalBytes));
 }

@@ -11,37 +11,37 @@
 
 namespace quire {
 
-/// A question to a server.
+/// A request to a server.
 struct ClientRequest {
   ServerAddress server;
-  boost::asio::ip::tcp::endpoint endpoint;  // server.Resolve()
+  boost::asio::ip::tcp::endpoint endpoint;  // from server.Resolve()
   std::string authorization;                // "Bearer ...", or empty
   std::string path;
-  std::optional<std::string> body;                                 // JSON, which is POSTed; nothing: a GET
-  std::chrono::milliseconds patience = std::chrono::seconds(660);  // while nothing comes; Quire's requests take 600 s
-  // What is not taken bit by bit comes as a whole: within `patience` in all, and once it comes, with its length known,
-  // with at least 1 KiB a second over so long.
+  std::optional<std::string> body;                                 // JSON for a POST; nullopt: a GET
+  std::chrono::milliseconds patience = std::chrono::seconds(660);  // longest silence; Quire's requests take up to 600 s
+  // Without an on_body callback, the whole answer must arrive within `patience`. Once the length of its body is known,
+  // at least 1 KiB/s must arrive in every period of `pace`.
   std::chrono::milliseconds pace = std::chrono::seconds(10);
 };
 
 struct ClientAnswer {
-  std::string problem;  // of the network; empty: the answer is whole
-  int status = 0;       // 0: none came
-  std::string body;     // 64 MiB at the most; what on_body left of it
+  std::string problem;  // network error; empty: the answer is complete
+  int status = 0;       // 0: no answer came
+  std::string body;     // at most 64 MiB; without the part that on_body removed
   std::string request_id;
   std::optional<int> retry_after_seconds;
-  bool may_retry = true;  // the server does not say that it would be in vain
+  bool may_retry = true;  // false: the server says that a retry is useless
 };
 
-/// Told of what has come so far of the body of an answer with status 200, of which it may take the front away. What it
-/// throws ends the exchange.
+/// Called with the part of a body of status 200 that has arrived so far. The callback may remove bytes from its front.
+/// An exception from the callback ends the exchange.
 using OnBody = std::function<void(std::string& body)>;
 
-/// Sends the request over a connection of its own. The arguments must outlive the answer. Never throws for what the
-/// network or the server does. Certificates are checked against the system's.
+/// Sends the request over a new connection. The arguments must outlive the call. Network and server errors never throw.
+/// TLS certificates are checked against the system's certificates.
 boost::asio::awaitable<ClientAnswer> Send(const ClientRequest& request, const OnBody& on_body);
 
-/// What a refusal says, in OpenAI's form if it has that.
+/// Returns the text of a refusal: its message in OpenAI's form, otherwise the plain body.
 std::string RefusalOf(const ClientAnswer& answer);
 
 }  // namespace quire

@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// Goes through the text of a JSON value, from one token to the next.
+/// Walks through the text of a JSON value, token by token.
 class Walker {
  public:
   explicit Walker(std::string_view text) : text_(text) {}
@@ -20,7 +20,7 @@ class Walker {
   }
   bool at_end() const { return at_ >= text_.size(); }
 
-  /// The value that begins here: up to the comma or the bracket behind the value.
+  /// Returns the value that begins here, up to the comma or bracket after it.
   std::string_view Value() {
     SkipSpace();
     const size_t begin = at_;
@@ -37,7 +37,7 @@ class Walker {
   }
 
  private:
-  /// Ends at the closing quotation mark.
+  /// Stops at the closing quotation mark.
   void SkipString() {
     for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_) at_ += text_[at_] == '\\' ? 1 : 0;
   }

@@ -5,23 +5,23 @@
 
 namespace quire {
 
-/// Where a server with OpenAI's API listens, Quire's or another one.
+/// The address of a server with OpenAI's API, Quire's or another one.
 struct ServerAddress {
   std::string host, port;
   bool encrypted = false;  // https
 
-  /// As the Host header has it.
+  /// The value of the Host header.
   std::string authority() const { return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port; }
-  /// Throws Error when the name is not known.
+  /// Throws Error when the name cannot be resolved.
   boost::asio::ip::tcp::endpoint Resolve() const;
 };
 
-/// [http://|https://]HOST[:PORT], with what clients of OpenAI's API end it with: "/" or "/v1". Throws Error, which
-/// begins with `what`, for anything else.
+/// Parses [http://|https://]HOST[:PORT], optionally with "/" or "/v1" at its end, as clients of OpenAI's API write it.
+/// Throws Error, which begins with `what`, for anything else.
 ServerAddress ParseServerAddress(const std::string& url, const std::string& what);
 
-/// The header of the API key that stands in the first line of a file; empty for no file. Throws Error when it cannot be
-/// read.
+/// Returns the authorization header for the API key in the first line of a file; "" when key_file is empty. Throws
+/// Error when the file cannot be read.
 std::string AuthorizationFrom(const std::string& key_file);
 
 }  // namespace quire

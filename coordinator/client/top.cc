@@ -31,10 +31,10 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(5);  // with one answer
+constexpr auto kPatience = std::chrono::seconds(5);  // for one answer
 constexpr JsonLimits kPageLimits{.max_depth = 64, .max_nodes = 1'000'000};
 
-/// The admin port's answers.
+/// Requests answers from the admin port.
 class AdminPort {
  public:
   explicit AdminPort(const TopCommand& command)
@@ -42,7 +42,7 @@ class AdminPort {
         endpoint_(server_.Resolve()),
         authorization_(AuthorizationFrom(command.token_file)) {}
 
-  /// `most` requests at most. Throws Error.
+  /// Reads the server's state with at most `most` requests. Throws Error.
   TopReading Read(size_t most) const {
     TopReading reading{Get("/admin/status"), Get(fmt::format("/admin/requests?limit={}", most))};
     reading.seconds = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
@@ -71,7 +71,7 @@ class AdminPort {
   std::string authorization_;
 };
 
-/// A terminal whose keys are read one by one and whose screen is put back at the end.
+/// A terminal in which keys are read one by one. The destructor restores the terminal.
 class Screen {
  public:
   Screen() {
@@ -106,7 +106,7 @@ class Screen {
     fmt::print("{}\x1b[J", text);
     std::fflush(stdout);
   }
-  /// For so long, or until there is a key or another size. False when it is time to end.
+  /// Waits for the time to pass, for a key, or for a new window size. Returns false when it is time to end.
   bool Wait(double seconds) const {
     pollfd ready[2] = {{STDIN_FILENO, POLLIN, 0}, {signals_, POLLIN, 0}};
     if (::poll(ready, 2, static_cast<int>(seconds * 1000)) <= 0) return true;

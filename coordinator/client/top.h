@@ -4,16 +4,15 @@
 
 namespace quire {
 
-/// `quire top`: a server that runs, watched on the terminal.
+/// Settings of `quire top`, which shows a running server on the terminal.
 struct TopCommand {
   std::string url = "http://127.0.0.1:8001";  // of the admin port
-  std::string token_file;                     // its first line is sent; empty: none
+  std::string token_file;                     // its first line is the token; empty: no token
   double interval_seconds = 1;
 };
 
-/// On a terminal a view that is drawn anew until q or Ctrl-C; elsewhere what two readings, an interval apart, show,
-/// once. A server that goes away while it is watched is waited for. Throws Error where nothing answers at first, or
-/// refuses.
+/// On a terminal, redraws a view until q or Ctrl-C. Otherwise prints once what two readings, one interval apart, show.
+/// While it watches, waits for a server that goes away. Throws Error when the first reading fails or is refused.
 int RunTop(const TopCommand& command);
 
 }  // namespace quire

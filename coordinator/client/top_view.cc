@@ -13,10 +13,10 @@ namespace quire {
 
 namespace {
 
-/// Whether a character of UTF-8 begins with this byte.
+/// True when this byte begins a UTF-8 character.
 bool BeginsCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) != 0x80u; }
 
-/// As many whole characters of UTF-8 as fit.
+/// Returns as many whole UTF-8 characters as fit.
 std::string CutTo(const std::string& text, size_t columns) {
   size_t seen = 0;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -25,7 +25,7 @@ std::string CutTo(const std::string& text, size_t columns) {
   return text;
 }
 
-/// A column of a table, free of what could speak to the terminal.
+/// Returns a table cell of exactly this width. Control characters are escaped.
 std::string Cell(const std::string& text, size_t columns) {
   std::string cell = CutTo(WithoutControls(text), columns);
   cell.append(columns - static_cast<size_t>(std::ranges::count_if(cell, BeginsCharacter)), ' ');
@@ -46,10 +46,10 @@ std::string Bar(int64_t used, int64_t cached, int64_t total) {
          std::string(static_cast<size_t>(kCells - held - kept), '.');
 }
 
-/// How much one of the counters of /admin/status grew in a second.
+/// Returns the growth per second of a counter in /admin/status.
 double Rate(const TopReading& now, const TopReading& before, const char* counter) {
   const double more = now.status.at(counter).get<double>() - before.status.at(counter).get<double>();
-  return std::max(0.0, more) / std::max(1e-3, now.seconds - before.seconds);  // below 0: the server began anew
+  return std::max(0.0, more) / std::max(1e-3, now.seconds - before.seconds);  // negative after a restart of the server
 }
 
 void AddReplica(const Json& replica, bool one_of_several, std::vector<std::string>& lines) {

@@ -8,15 +8,15 @@
 
 namespace quire {
 
-/// A server as `quire top` shows it: what /admin/status and /admin/requests said.
+/// A reading of a server for `quire top`: the answers of /admin/status and /admin/requests.
 struct TopReading {
   Json status, requests;
-  double seconds = 0;  // when, of any steady clock
+  double seconds = 0;  // time of the reading on a steady clock
 };
 
-/// Lines of at most `width` columns, at most `height` of them: the server, its throughput since the reading before
-/// (null: none yet), the blocks and ranks of each replica, and the requests, those that run first. What strangers wrote
-/// is free of control characters. Throws Error where the readings are not what a server of Quire says.
+/// Returns at most `height` lines of at most `width` columns: the server, its throughput since the reading `before`
+/// (null: unknown), the blocks and ranks of each replica, and the requests, running ones first. Text from clients has
+/// no control characters. Throws Error when the readings do not come from a Quire server.
 std::vector<std::string> TopView(const TopReading& now, const TopReading* before, size_t width, size_t height);
 
 }  // namespace quire

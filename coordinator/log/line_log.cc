@@ -23,8 +23,8 @@ namespace {
 constexpr size_t kWaitingLines = 8192;
 constexpr auto kBetweenTries = std::chrono::milliseconds(50);
 
-/// Writes every line to its last byte. While a disk is full, or gone, the same line is tried again and again, and those
-/// behind it wait: a line that was begun is never left for the next one.
+/// Writes every line completely. While the disk is full or gone, the same line is retried and later lines wait, so that
+/// a partly written line is always finished.
 class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
  public:
   PatientFile(const std::string& file, std::shared_ptr<const std::atomic<bool>> is_over)
@@ -44,7 +44,7 @@ class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
  private:
   static int Open(const std::string& file) {
     if (file.empty()) return STDERR_FILENO;
-    std::error_code ignored;  // what is wrong shows when the file is opened
+    std::error_code ignored;  // an error shows when the file is opened
     std::filesystem::create_directories(std::filesystem::path(file).parent_path(), ignored);
     return ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
   }
@@ -63,7 +63,7 @@ class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
   }
   void flush_() override {}
 
-  /// False: nobody waits any longer, and the line is lost.
+  /// Pauses before another try. Returns false when the file is given up; the line is then lost.
   bool Wait(int error) {
     if (!waits_ && !file_.empty()) spdlog::error("the log {}: {}; its lines wait", Name(), std::strerror(error));
     waits_ = true;
@@ -78,7 +78,7 @@ class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
   std::string Name() const { return file_.empty() ? "on standard error" : file_; }
 
   const std::string file_;  // empty: standard error
-  const std::shared_ptr<const std::atomic<bool>> is_over_;  // a line that cannot be written is tried no more
+  const std::shared_ptr<const std::atomic<bool>> is_over_;  // true: stop retrying lines
   const int descriptor_;
   bool waits_ = false, gave_up_ = false;
 };
@@ -103,7 +103,7 @@ LineLog::LineLog(std::string file)
       writer_(std::make_shared<spdlog::details::thread_pool>(kWaitingLines, 1)),
       logger_(Open(file_, writer_, is_over_)) {}
 
-/// Lines that wait are written if that takes no time.
+/// Waiting lines are still written, but not retried.
 LineLog::~LineLog() { is_over_->store(true); }
 
 void LineLog::Write(std::string_view line) {
@@ -114,7 +114,7 @@ void LineLog::Reopen() {
   if (file_.empty()) return;
   auto is_over = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<spdlog::async_logger> logger = Open(file_, writer_, is_over);
-  // Where the file was not moved, its lines go on waiting: a line may be begun.
+  // When the path still leads to the same file, its waiting lines stay: a line may be partly written.
   if (FileOf(*logger).IsSameFile(FileOf(*logger_))) return;
   is_over_->store(true);
   is_over_ = std::move(is_over);

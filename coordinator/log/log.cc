@@ -32,7 +32,7 @@ std::string& NameOfThread() {
   return name;
 }
 
-/// %*: the thread's name, if it has one, and the message.
+/// Formats %*: the thread's name, if it has one, and the message.
 class Message : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {

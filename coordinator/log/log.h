@@ -7,16 +7,17 @@
 
 namespace quire {
 
-/// Standard output belongs to results; everything said on the way goes to standard error, one line each: what comes
-/// from outside cannot begin a line of its own or speak to the terminal, because control characters are spelled out.
+/// Logs to standard error, one line for each message; standard output is for results. Control characters are escaped,
+/// so that text from outside can neither begin a line of its own nor control the terminal.
 void SetUpLog(LogLevel level);
 
-/// From now on; of all threads.
+/// Changes the level for all threads from now on.
 void SetLogLevel(LogLevel level);
 LogLevel CurrentLogLevel();
 
-/// While it lives, what this thread says begins with "NAME: ". Threads that belong to the same thing take the name
-/// along: `const LogName named(name)`, with what Current() was where they were started. An empty name is none.
+/// While this object lives, messages of this thread begin with "NAME: ". A thread that is started for the same purpose
+/// takes over the name with `const LogName named(name)`, where `name` is Current() of the starting thread. An empty
+/// name adds nothing.
 class LogName {
  public:
   explicit LogName(std::string name);

@@ -52,7 +52,7 @@ struct CallMetrics::All {
 
 CallMetrics::CallMetrics(prometheus::Registry& registry, const std::string& model_name) {
   const Series model(registry, {{"model_name", model_name}});
-  // Calls may be computed here and there; dashboards group by this label.
+  // Any replica may have computed a call, but dashboards group by this label.
   all_ = std::make_unique<All>(model.With("engine", "0"));
   for (const char* reason : kRejections) {
     all_->rejections[reason] =

@@ -10,19 +10,19 @@ class Registry;
 
 namespace quire {
 
-/// A finished call as its client saw it. Times are in seconds since the server had it whole; absent: it never came to
-/// that.
+/// A finished call from its client's view. Times are in seconds since the server had received the whole request;
+/// nullopt when that moment never came.
 struct FinishedCall {
-  std::string reason;  // stop, length, abort, error
+  std::string reason;  // stop, length, abort or error
   int prompt_tokens = 0, generated_tokens = 0;
   int longest_choice = 0;  // tokens of its longest choice
   int choices = 1, max_tokens = 0;
-  std::optional<double> begun, first_token, last_token;  // begun: something of it was computed
+  std::optional<double> begun, first_token, last_token;  // begun: a part of it was computed
   double end_to_end = 0;
 };
 
-/// What calls were like, wherever they were computed; under vLLM's names with its bounds, finer where those are too
-/// coarse for what a processor's cache holds. Of the I/O thread.
+/// Metrics of calls, on whichever replica they were computed. Names and bucket bounds are vLLM's; some bounds are
+/// finer, because small models in a CPU's cache are faster. Used on the I/O thread only.
 class CallMetrics {
  public:
   CallMetrics(prometheus::Registry& registry, const std::string& model_name);
@@ -31,7 +31,7 @@ class CallMetrics {
   void ObserveFirstToken(double seconds);
   void ObserveInterTokenLatency(double seconds);
   void Observe(const FinishedCall& call);
-  /// `reason` is one of kRejections' (call_metrics.cc).
+  /// `reason` must be one of kRejections (call_metrics.cc).
   void CountRejection(const std::string& reason);
 
  private:

@@ -8,10 +8,10 @@ namespace {
 
 constexpr double kSeconds[] = {.001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300};
 
-/// "2xx"; "gone" when the client left before there was an answer.
+/// For example "2xx"; "gone" when the client left before it had an answer.
 std::string StatusClass(int status) { return status == 0 ? "gone" : std::to_string(status / 100) + "xx"; }
 
-/// Methods are what clients write: those that no endpoint knows share a name.
+/// Returns the label of a method. Clients choose the method's text, so all unknown methods share one label.
 std::string MethodLabel(const std::string& method) {
   for (const char* known : {"GET", "HEAD", "POST", "PATCH", "OPTIONS"}) {
     if (method == known) return method;
@@ -21,7 +21,7 @@ std::string MethodLabel(const std::string& method) {
 
 }  // namespace
 
-/// What one method of one endpoint has.
+/// The series of one endpoint and method.
 struct HttpMetrics::Endpoint {
   explicit Endpoint(const Series& s)
       : series(s),
@@ -46,7 +46,7 @@ HttpMetrics::HttpMetrics(prometheus::Registry& registry) : registry_(registry) {
 
 HttpMetrics::~HttpMetrics() = default;
 
-/// The registry is asked once for each series: finding one there takes longer than all else here.
+/// Looks up each series in the registry only once, because a look-up there takes longer than everything else here.
 void HttpMetrics::Observe(std::string_view route, const RequestRecord& record) {
   const std::string method = MethodLabel(record.method);
   std::unique_ptr<Endpoint>& endpoint = endpoints_[{std::string(route), method}];

@@ -14,14 +14,14 @@ class Registry;
 
 namespace quire {
 
-/// Requests of both ports, under the names that instrumented Python servers use. Of the I/O thread.
+/// Metrics of HTTP requests on both ports, under the names of instrumented Python servers. Used on the I/O thread only.
 class HttpMetrics {
  public:
   explicit HttpMetrics(prometheus::Registry& registry);
   ~HttpMetrics();
 
-  /// `route`: the pattern of the endpoint, "none" where there was none; never what a client chose, since every value of
-  /// a label is a series for ever.
+  /// `route` is the endpoint's pattern, or "none". It must never come from a client, because every label value creates
+  /// a series that is never removed.
   void Observe(std::string_view route, const RequestRecord& record);
 
  private:

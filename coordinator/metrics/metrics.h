@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// All that dashboards watch: one page in Prometheus' text form. Of the I/O thread.
+/// All metrics of the server, as one page in Prometheus' text format. Used on the I/O thread only.
 class Metrics {
  public:
   Metrics(const Topology& topology, int num_replicas);
@@ -20,7 +20,7 @@ class Metrics {
   CallMetrics& calls();
   HttpMetrics& http();
 
-  /// One snapshot for each replica; one that cannot be asked keeps its last numbers.
+  /// Returns the page. `replicas` has a snapshot for each replica; a replica without one keeps its last numbers.
   std::string Page(const std::vector<std::optional<ReplicaSnapshot>>& replicas, const MigrationCounts& migrations);
 
  private:

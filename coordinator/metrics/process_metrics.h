@@ -8,14 +8,14 @@ class Registry;
 
 namespace quire {
 
-/// The coordinator's process: memory, processor time, open files, start; under the names that Prometheus' own client
-/// libraries use.
+/// Metrics of the coordinator's process (memory, processor time, open files, start time), under the names of
+/// Prometheus' own client libraries.
 class ProcessMetrics {
  public:
   explicit ProcessMetrics(prometheus::Registry& registry);
   ~ProcessMetrics();
 
-  /// Reads them from /proc; what cannot be read keeps its last value.
+  /// Reads the numbers from /proc. A number that cannot be read keeps its last value.
   void Update();
 
  private:

@@ -10,12 +10,12 @@
 
 namespace quire {
 
-/// What a client has on every replica.
+/// The metrics of clients, summed over all replicas.
 struct ReplicaMetrics::Clients {
   using Reports = std::map<std::string, Scheduler::ClientReport>;
 
-  /// The first kMostClients names that come get series of their own, all others share the last one: a server without
-  /// keys has no end of clients, and every value of a label is a series for ever.
+  /// Returns the client's label. The first kMostClients names get their own series; all others share one. A server
+  /// without keys has an unbounded number of clients, and every label value creates a series that is never removed.
   std::string LabelOf(const std::string& client) {
     constexpr size_t kMostClients = 128;
     if (known.size() < kMostClients) known.insert(client);
@@ -24,7 +24,7 @@ struct ReplicaMetrics::Clients {
 
   void Update(const Series& series, const Reports& reports) {
     Reports sums;
-    for (const std::string& name : known) sums[name];  // who is forgotten has nothing
+    for (const std::string& name : known) sums[name];  // clients without a report have 0
     for (const auto& [name, c] : reports) {
       Scheduler::ClientReport& sum = sums[LabelOf(name)];
       sum.running_seqs += c.running_seqs;
@@ -70,7 +70,7 @@ struct ReplicaMetrics::Engine {
   Topology::Cache config;
   std::string cache_dtype;
   CopiedHistogram step_tokens, step_seconds;
-  prometheus::Gauge* shape = nullptr;  // vllm:cache_config_info as it was told last, of
+  prometheus::Gauge* shape = nullptr;  // the last vllm:cache_config_info, made for these numbers of blocks
   int shape_blocks = 0, shape_host_blocks = 0;
 };
 
@@ -117,7 +117,7 @@ void ReplicaMetrics::Engine::Blocks(const ReplicaSnapshot& now) {
   series.With("state", "free").Gauge(host, host_help).Set(now.host_blocks.total - now.host_blocks.held);
 }
 
-/// Gateways read the number of blocks from a label. Another shape of the group may bring another number.
+/// Gateways read the number of blocks from a label. A group of another shape may have another number.
 void ReplicaMetrics::Engine::CacheShape(const ReplicaSnapshot& now) {
   if (shape != nullptr && shape_blocks == now.blocks.total && shape_host_blocks == now.host_blocks.total) return;
   if (shape != nullptr) shape->Set(0);
@@ -166,7 +166,7 @@ void ReplicaMetrics::Engine::Losses(const ReplicaSnapshot& now) {
         static_cast<double>(journal.waiting_bytes));
 }
 
-/// What went between replicas.
+/// Metrics of requests that moved between replicas.
 struct ReplicaMetrics::Moves {
   explicit Moves(const Series& s)
       : with_blocks(

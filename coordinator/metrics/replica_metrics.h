@@ -13,8 +13,8 @@ class Registry;
 
 namespace quire {
 
-/// What each replica has of its own: requests, blocks, steps, ranks, losses, journal, and what its clients have. Of the
-/// I/O thread.
+/// Metrics of each replica: requests, blocks, steps, ranks, losses and journal; and metrics of clients. Used on the I/O
+/// thread only.
 class ReplicaMetrics {
  public:
   ReplicaMetrics(prometheus::Registry& registry, const Topology& topology, int num_replicas);

@@ -13,14 +13,14 @@
 
 namespace quire {
 
-/// Makes series that bear the same labels. Families are made with their first series.
+/// Creates metrics with a common set of labels. A metric family is created with its first series.
 class Series {
  public:
   using Labels = std::map<std::string, std::string>;
 
   Series(prometheus::Registry& registry, Labels labels) : registry_(registry), labels_(std::move(labels)) {}
 
-  /// The same with one label more.
+  /// Returns a copy with one more label.
   Series With(const std::string& label, const std::string& value) const {
     Series more = *this;
     more.labels_[label] = value;
@@ -42,10 +42,10 @@ class Series {
   Labels labels_;
 };
 
-/// For what is counted elsewhere: the counter shows `value` from now on, which is not below what it showed.
+/// Sets a counter to a value that is counted elsewhere. The value must not be below the counter's current one.
 inline void RaiseTo(prometheus::Counter& counter, double value) { counter.Increment(value - counter.Value()); }
 
-/// The same for a histogram. Holds what was shown so far.
+/// As RaiseTo, for a histogram. Keeps the last values that were shown.
 class CopiedHistogram {
  public:
   explicit CopiedHistogram(prometheus::Histogram& histogram) : histogram_(histogram) {}

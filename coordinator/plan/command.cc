@@ -25,14 +25,14 @@ struct Concurrency {
   int64_t tokens = 0, sequences = 0;
 };
 
-/// All that is known of one plan.
+/// Everything that a plan reports.
 struct Report {
   const Topology& topology;
   const ModelFiles& model;
   MemoryPlan memory;
   std::vector<Concurrency> concurrency;
   std::optional<PeakRates> peaks;
-  std::string peaks_source;  // or why there is no speed
+  std::string peaks_source;  // or why no speed is given
   std::vector<SpeedRow> steps, prompts;
   std::vector<LoadRow> loads;
   std::vector<std::string> mpirun;
@@ -65,7 +65,7 @@ void AddPeaks(const PlanCommand& command, Report& report) {
   MachineCeilings ceilings;
   try {
     ceilings = MeasureMachineCeilings(report.topology);
-  } catch (const Error& error) {  // memory is worth knowing all the same
+  } catch (const Error& error) {  // report memory even without speed
     report.peaks_source = fmt::format("not measured: {}", error.what());
     return;
   }
@@ -75,7 +75,7 @@ void AddPeaks(const PlanCommand& command, Report& report) {
     peaks.products = int8 ? ceilings.int8 : ceilings.int16;
     peaks.products_in_bytes = int8;
   }
-  // As kernels/cpu/isa/kv_form.h chooses.
+  // The same choice as in kernels/cpu/isa/kv_form.h.
   if (int8 && assign.compute.kv_cache_dtype == KvCacheDtype::kInt8 && ceilings.isa != "avx2") {
     peaks.attention = ceilings.int8;
     peaks.attention_in_bytes = true;
@@ -204,7 +204,7 @@ void PrintJson(const Report& report) {
                                {"mpirun", report.mpirun}}));
 }
 
-/// One change of the settings that makes ranks smaller.
+/// A change of the settings that makes ranks smaller.
 struct Change {
   std::string flag;
   Topology topology;
@@ -239,7 +239,7 @@ std::vector<Change> SmallerWays(const Topology& topology, const ModelSpec& spec)
   return changes;
 }
 
-/// The changes with which the model would fit, a line each.
+/// Returns a line for each change with which the model would fit.
 std::vector<std::string> WhatWouldFit(const Topology& topology, const ModelFiles& model, int64_t rank_memory,
                                       NodeAnswers& nodes) {
   std::vector<std::string> lines;

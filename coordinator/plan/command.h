@@ -9,17 +9,17 @@
 namespace quire {
 
 struct PlanCommand {
-  double rank_memory_gib = 0;  // above 0: instead of what the hosts have now
-  /// Of all ranks together: GB/s that they read, and TFLOP/s of products; none: measured here, on the CPU.
+  double rank_memory_gib = 0;  // above 0: replaces the hosts' free memory
+  /// Peak rates of all ranks together: memory reads in GB/s and products in TFLOP/s. Empty: measured here, on the CPU.
   std::vector<double> peaks;
   bool speed = true;
-  std::string trace;          // of requests; empty: none
-  std::vector<double> rates;  // at which they come, as multiples of the trace's
+  std::string trace;          // file with requests; empty: none
+  std::vector<double> rates;  // arrival rates to try, as multiples of the trace's rate
   bool json = false;
 };
 
-/// `quire plan`: prints memory, blocks, concurrency and predicted speed of a topology, and the mpirun line; starts
-/// nothing that serves. Returns 0 when the model fits. Else it says what would, and returns 1.
+/// Runs `quire plan`: prints memory, blocks, concurrency and predicted speed of a topology, and the mpirun command.
+/// Starts no server. Returns 0 when the model fits; otherwise prints changes that would make it fit, and returns 1.
 int RunPlanCommand(const Topology& topology, const PlanCommand& command);
 
 }  // namespace quire

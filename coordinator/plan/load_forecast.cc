@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-/// Writes down when a request's tokens come, on the forecast's clock.
+/// Records when a request's tokens come, on the virtual clock.
 class Stopwatch : public RequestSink {
  public:
   Stopwatch(const double& now, double begin, int prompt_tokens, LoadRow& row)
@@ -42,19 +42,19 @@ class Stopwatch : public RequestSink {
   double first_ = 0, last_ = 0;
 };
 
-/// What the workers of a replica would do and how long it takes them.
+/// Simulates a replica's workers: what a step draws, and how long it takes.
 class Workers {
  public:
   Workers(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int max_running)
       : costs_(spec, plan, peaks), slots_(static_cast<size_t>(max_running)) {
     int64_t bytes = 0;
     for (const RankInfo& rank : plan.ranks) bytes += rank.bytes_per_block;
-    seconds_per_move_ = 2 * static_cast<double>(bytes) / peaks.read_bytes;  // read here, written there
+    seconds_per_move_ = 2 * static_cast<double>(bytes) / peaks.read_bytes;  // reads a block and writes a block
   }
 
   double seconds_per_move() const { return seconds_per_move_; }
 
-  /// The seconds of a step, and what it draws.
+  /// Returns the seconds of a step, and the tokens that it draws.
   std::pair<double, std::vector<SampledToken>> Run(const StepPlan& plan) {
     for (const AddedSequence& added : plan.added)
       slots_[added.slot] = {static_cast<int64_t>(added.tokens.size()), added.num_computed};
@@ -77,7 +77,7 @@ class Workers {
 
  private:
   struct Known {
-    int64_t tokens = 0, computed = 0;  // the first with those that steps under way draw
+    int64_t tokens = 0, computed = 0;  // `tokens` includes those that outstanding steps draw
   };
 
   StepCosts costs_;
@@ -128,7 +128,7 @@ class ForecastRun {
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   struct Outstanding {
-    double seconds, compute;  // when it is done, and how long it takes
+    double seconds, compute;  // virtual time at its end, and its duration
     std::vector<SampledToken> drawn;
   };
 
@@ -159,7 +159,7 @@ class ForecastRun {
   const size_t replicas_;
   const int64_t vocab_size_;
   LoadRow row_;
-  double now_ = 0, free_ = 0;  // the workers are at work until `free_`
+  double now_ = 0, free_ = 0;  // free_: virtual time until which the workers are busy
   std::deque<Outstanding> outstanding_;
 };
 

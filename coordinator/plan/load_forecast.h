@@ -9,20 +9,20 @@
 
 namespace quire {
 
-/// What became of a trace's requests at one rate.
+/// The outcome of a trace's requests at one arrival rate.
 struct LoadRow {
-  double rate = 0;                                   // of arrivals, as a multiple of the trace's
-  double requests_a_second = 0;                      // that came
-  double tokens_a_second = 0;                        // of answers, from the first arrival to the last token
-  int64_t answered = 0, refused = 0, timed_out = 0;  // refused: too long, or too many waited
-  int64_t prompt_tokens = 0, cached_tokens = 0;      // of those that were answered; the second from the prefix cache
-  double mean_running = 0;                           // sequences of a step
-  std::vector<double> first_token, each_token;       // seconds: until the first, and between the others of a request
+  double rate = 0;                                   // multiple of the trace's arrival rate
+  double requests_a_second = 0;                      // arrived requests
+  double tokens_a_second = 0;                        // generated tokens, from the first arrival to the last token
+  int64_t answered = 0, refused = 0, timed_out = 0;  // refused: too long, or too many were waiting
+  int64_t prompt_tokens = 0, cached_tokens = 0;      // of answered requests; cached: found in the prefix cache
+  double mean_running = 0;                           // sequences in a step
+  std::vector<double> first_token, each_token;       // seconds: until the first token, and between later ones
 };
 
-/// The engine of a server with this topology, its real scheduler and blocks, on a clock of its own: requests come as
-/// the trace says, `rate` times as fast, and a step takes what StepCosts expects. Of several replicas it is the first,
-/// with its part of the requests.
+/// Simulates a server with this topology: its real engine, scheduler and block manager run on a virtual clock. Requests
+/// arrive as in the trace, `rate` times as fast, and a step takes as long as StepCosts expects. With several replicas,
+/// simulates the first one with its part of the requests.
 LoadRow Forecast(const Topology& topology, const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks,
                  const std::vector<TracedRequest>& trace, double rate);
 

@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// A row of the curves: how much of the largest it is.
+/// Returns a bar whose length is proportional to value / largest.
 std::string Bar(double value, double largest) {
   constexpr double kCells = 24;
   return std::string(largest > 0 ? static_cast<size_t>(value / largest * kCells + 0.5) : 0, '#');

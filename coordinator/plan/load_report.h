@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// A line for each rate, with a bar for its tokens a second.
+/// Prints a line for each rate, with a bar for its tokens per second.
 void PrintLoads(const std::vector<LoadRow>& rows);
 
 Json JsonOf(const std::vector<LoadRow>& rows);

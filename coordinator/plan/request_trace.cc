@@ -11,7 +11,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMostRequests = 1'000'000;
-constexpr int64_t kMostTokens = 1 << 22;  // of a prompt or an answer: no model takes so many
+constexpr int64_t kMostTokens = 1 << 22;  // of a prompt or an answer; no model takes more
 constexpr int64_t kMostMillis = int64_t{1} << 40;
 
 int64_t CountOf(const Json& line, const char* name, int64_t least, int64_t most, const std::string& place) {
@@ -61,11 +61,11 @@ std::vector<TracedRequest> ReadTrace(const std::string& path) {
 }
 
 std::vector<TokenId> TokensOf(const TracedRequest& request, int64_t number, int64_t vocab_size) {
-  constexpr uint64_t kMix = 0x9e3779b97f4a7c15;  // neighbouring numbers come to lie far apart
+  constexpr uint64_t kMix = 0x9e3779b97f4a7c15;  // spreads neighbouring numbers far apart
   std::vector<TokenId> tokens(static_cast<size_t>(request.prompt_tokens));
   for (size_t i = 0; i < tokens.size(); ++i) {
     const size_t block = i / kTraceBlock;
-    // Hashes are of what came before as well, so that blocks with other beginnings never count as the same.
+    // A hash covers the text before its block, too, so blocks with different prefixes never get equal tokens.
     const uint64_t of =
         request.hashes.empty() ? ~static_cast<uint64_t>(number) : static_cast<uint64_t>(request.hashes[block]);
     tokens[i] = static_cast<TokenId>(((of * kTraceBlock + i % kTraceBlock + 1) * kMix >> 20) %

@@ -8,22 +8,22 @@
 
 namespace quire {
 
-/// A request that somebody once sent, without its words.
+/// A recorded request, without its text.
 struct TracedRequest {
-  double seconds = 0;                 // when it came, from the trace's beginning on
-  int prompt_tokens = 0, tokens = 0;  // of the prompt, and of the answer
-  std::vector<int64_t> hashes;  // of its blocks of kTraceBlock tokens, the last one in part; none: like no other's
+  double seconds = 0;                 // arrival time since the trace's first request
+  int prompt_tokens = 0, tokens = 0;  // lengths of prompt and answer
+  std::vector<int64_t> hashes;  // of its blocks of kTraceBlock tokens, the last one partial; empty: shares no prefix
 };
 
-/// Tokens that a hash of a trace stands for.
+/// The tokens for which one hash of a trace stands.
 inline constexpr int kTraceBlock = 512;
 
-/// Reads a trace as Mooncake publishes them, a JSON object a line: timestamp (milliseconds), input_length,
-/// output_length and perhaps hash_ids; other members are passed over. In the order of their times. Throws Error with
-/// the place of what is wrong.
+/// Reads a trace in Mooncake's format: a JSON object on each line with timestamp (milliseconds), input_length,
+/// output_length and optionally hash_ids. Ignores other members. Returns the requests in order of time. Throws Error
+/// with file and line.
 std::vector<TracedRequest> ReadTrace(const std::string& path);
 
-/// Tokens of a prompt that shares with others what their hashes say; `number` is the request's own.
+/// Returns made-up prompt tokens. Requests with equal hashes share these tokens; `number` is unique for each request.
 std::vector<TokenId> TokensOf(const TracedRequest& request, int64_t number, int64_t vocab_size);
 
 }  // namespace quire

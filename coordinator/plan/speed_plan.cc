@@ -9,24 +9,24 @@ namespace quire {
 
 namespace {
 
-/// What the engine reaches of the peak rates, as measured on two cores (docs/benchmarks/2026-11-26-plan.md, made by
-/// tests/bench/plan_speed.py and cpu_kernels_bench): steps stream weights, and collect keys and values from blocks all
-/// over memory.
+/// The fractions of the peak rates that the engine reaches, measured on two cores (docs/benchmarks/2026-11-26-plan.md,
+/// by tests/bench/plan_speed.py and cpu_kernels_bench). Steps stream weights, and gather keys and values from scattered
+/// blocks.
 constexpr double kWeightsReached = 0.95, kKvReached = 0.85;
 constexpr double kProductsReached = 0.65, kProductsInBytesReached = 0.58;
 constexpr double kAttentionReached = 0.65, kAttentionInBytesReached = 0.36;
-/// Of attention's peak, where one query at a time meets keys and values: it does not go on while they are collected.
+/// Fractions of attention's peak for single queries: computing stops while keys and values are gathered.
 constexpr double kFewRowsReached = 0.36, kFewRowsInBytesReached = 0.1;
-/// Rows with which products reach half of what they do with many: fewer have too few sums that do not wait for another.
+/// Number of rows with which products reach half of their peak rate. With fewer rows, too few sums are independent.
 constexpr double kHalfRows = 1.5;
-/// Norms, rotations, rounding, sums over ranks and waiting for them, and what steps cost besides: for each number of a
-/// token's row in a layer as long as so many operations at the peak.
+/// Cost of everything else (norms, rotations, rounding, sums over ranks and waiting for them, step overhead), in fp32
+/// operations at the peak rate for each element of a token's row in each layer.
 constexpr double kOtherOperations = 2800;
 
-/// What queries at some position see.
+/// The context that a query at some position reads.
 struct Seen {
-  double tokens;   // whose keys and values are read, in bytes of a token of all layers
-  double numbers;  // of a query head times tokens that it sees, summed over the layers
+  double tokens;   // tokens whose keys and values are read, averaged over all layers' KV bytes
+  double numbers;  // numbers of a query head times tokens seen, summed over the layers
 };
 
 Seen SeenAt(const ModelSpec& spec, int64_t tokens) {
@@ -42,7 +42,8 @@ Seen SeenAt(const ModelSpec& spec, int64_t tokens) {
   return {kept > 0 ? read / kept : 0, numbers};
 }
 
-/// Of one query and what it sees, all layers: scores and sums, a multiplication and an addition each.
+/// Operations of one query over its context in all layers: scores and weighted sums, a multiplication and an addition
+/// each.
 double AttentionOperations(const ModelSpec& spec, const Seen& seen) {
   return 4.0 * static_cast<double>(spec.num_heads) * seen.numbers;
 }
@@ -50,10 +51,10 @@ double AttentionOperations(const ModelSpec& spec, const Seen& seen) {
 double HeadOperations(const ModelSpec& spec) { return 2.0 * static_cast<double>(spec.hidden_size * spec.vocab_size); }
 
 struct Work {
-  double weight_bytes = 0, kv_bytes = 0;  // that are read
+  double weight_bytes = 0, kv_bytes = 0;  // bytes read
   double products = 0, attention = 0;     // operations
-  double few_rows_attention = 0;          // of tokens that each go alone through what they see
-  double other = 0;                       // that takes as long as so many in fp32 at the peak
+  double few_rows_attention = 0;          // operations of tokens that attend alone
+  double other = 0;                       // equivalent fp32 operations at the peak rate
   double rows = 1;                        // of products
 };
 
@@ -73,7 +74,8 @@ double KvBytesOfToken(const MemoryPlan& plan) {
   return bytes / plan.assignment.block_size;
 }
 
-/// Reading and computing overlap, at the peak rates all the time and in truth for half of the shorter one.
+/// Predicts a step's time. At peak rates, reading and computing overlap fully; in practice, half of the shorter part
+/// overlaps.
 SpeedRow Judge(const Work& work, const PeakRates& peaks) {
   const double weights = work.weight_bytes / peaks.read_bytes, kv = work.kv_bytes / peaks.read_bytes;
   const double products = work.products / peaks.products;

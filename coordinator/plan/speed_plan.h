@@ -11,53 +11,53 @@
 
 namespace quire {
 
-/// What all ranks of a replica together do in a second, at the most.
+/// Peak rates of all ranks of a replica together, in one second.
 struct PeakRates {
-  double read_bytes = 0;    // of memory, steadily
-  double products = 0;      // operations of products with weights, in the type that they are computed in
+  double read_bytes = 0;    // bytes read from memory, steadily
+  double products = 0;      // operations of products with weights, in their computing type
   double attention = 0;     // operations of attention, likewise
   double multiply_add = 0;  // operations in fp32
   bool products_in_bytes = false, attention_in_bytes = false;
 };
 
-/// One load and how long it will take.
+/// The predicted time of one load.
 struct SpeedRow {
   int64_t sequences = 1;
   int64_t tokens = 0;   // of a prompt, or of each sequence's context
   double roofline = 0;  // seconds at the peak rates
-  double expected = 0;  // seconds with what the engine reaches of them
-  std::string bound;    // what takes the longest: "reading weights", "reading the KV cache", "computing"
+  double expected = 0;  // seconds at the rates that the engine reaches
+  std::string bound;    // slowest part: "reading weights", "reading the KV cache", "products", "attention"
 };
 
-/// Tokens [first, first + count) of a sequence that a step computes, and whether it draws one after them.
+/// Tokens [first, first + count) of a sequence that a step computes, and whether a token is drawn after them.
 struct StepPart {
   int64_t first = 0, count = 1;
   bool draws = true;
 };
 
-/// How long the steps of a replica will take.
+/// Predicts the time of a replica's steps.
 class StepCosts {
  public:
   StepCosts(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks);
 
-  /// `sequences` and `tokens` are left to the caller.
+  /// Predicts one step. The caller sets `sequences` and `tokens` of the result.
   SpeedRow Of(std::span<const StepPart> members);
 
  private:
   const ModelSpec& spec_;
   const PeakRates peaks_;
   const double weight_bytes_, kv_bytes_, layer_operations_, head_operations_;
-  std::map<int64_t, double> read_parts_;  // of the weights, by tokens of a step
+  std::map<int64_t, double> read_parts_;  // read part of the weights, by tokens of a step
 };
 
-/// A step in which `sequences` sequences with a context of `tokens` tokens get a token each.
+/// Predicts a decode step: each of `sequences` sequences has a context of `tokens` tokens and gets one token.
 SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t sequences,
                    int64_t tokens);
 
-/// A prompt of so many tokens, alone, until its first token.
+/// Predicts the time from the start of a lone prompt of `tokens` tokens to its first token.
 SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t tokens);
 
-/// True where weights meet integers: products are then computed in assignment.compute.activations, else in fp32.
+/// True when weights are integers. Products then use assignment.compute.activations, otherwise fp32.
 bool HasQuantizedWeights(const ModelFiles& model, Quantization quantization);
 
 }  // namespace quire

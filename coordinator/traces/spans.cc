@@ -14,7 +14,7 @@ Json Attribute(const char* name, const std::string& value) {
   return {{"key", name}, {"value", {{"stringValue", value}}}};
 }
 Json Attribute(const char* name, double value) { return {{"key", name}, {"value", {{"doubleValue", value}}}}; }
-/// 64-bit integers are texts in protobuf's JSON.
+/// protobuf's JSON writes 64-bit integers as strings.
 Json Attribute(const char* name, int64_t value) {
   return {{"key", name}, {"value", {{"intValue", std::to_string(value)}}}};
 }

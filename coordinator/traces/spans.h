@@ -10,11 +10,11 @@
 
 namespace quire {
 
-/// The spans of a request that is over, as OTLP has them in JSON (opentelemetry-proto, trace.proto): one of the whole
-/// request and, where tokens were generated, of its wait, its prompt and its answer inside it. They belong to the trace
-/// that the request's traceparent names, or begin one; none when that says that it is not recorded. `ended`: when the
-/// answer was over. new_id: so many random bytes as hexadecimal digits. Attributes have the names of OpenTelemetry's
-/// conventions for HTTP and, as vLLM has them, for generation.
+/// Returns the spans of a finished request as OTLP JSON (opentelemetry-proto, trace.proto). The first span covers the
+/// whole request. Inside it are spans for the queue, once the request was computed, and for prefill and decode, once it
+/// had a token. The spans belong to the trace in the request's traceparent header, or begin a new trace; an unsampled
+/// traceparent yields no spans. `ended` is when the answer ended. new_id returns so many random bytes as hexadecimal
+/// digits. Attribute names follow OpenTelemetry's conventions for HTTP and, as in vLLM, for generation.
 std::vector<Json> SpansOf(const RequestRecord& record, std::chrono::system_clock::time_point ended,
                           const std::function<std::string(int bytes)>& new_id);
 

@@ -6,15 +6,15 @@
 
 namespace quire {
 
-/// What a client's header `traceparent` says (W3C Trace Context, https://www.w3.org/TR/trace-context/): the trace that
-/// its request belongs to, the span that asked, and whether anybody records it. Ids are lower-case hexadecimal digits.
+/// A client's `traceparent` header (W3C Trace Context, https://www.w3.org/TR/trace-context/): the trace of its request,
+/// the calling span, and whether the trace is recorded. Ids are lower-case hexadecimal digits.
 struct TraceContext {
   std::string trace_id;   // 32 digits
   std::string parent_id;  // 16 digits
   bool sampled = false;
 };
 
-/// Nothing when it is not as the standard has it.
+/// Returns nullopt for an invalid header.
 std::optional<TraceContext> ParseTraceparent(std::string_view header);
 
 }  // namespace quire

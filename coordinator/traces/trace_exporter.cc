@@ -19,8 +19,8 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr size_t kMostWaiting = 4096, kBatch = 512;  // spans
-constexpr auto kPause = std::chrono::seconds(1);     // between two batches that are not full
-constexpr auto kPatience = std::chrono::seconds(5);  // with the collector
+constexpr auto kPause = std::chrono::seconds(1);     // between batches that are not full
+constexpr auto kPatience = std::chrono::seconds(5);  // for the collector's answer
 constexpr auto kLastPatience = std::chrono::seconds(2);
 constexpr auto kBetweenWarnings = std::chrono::minutes(1);
 
@@ -75,7 +75,7 @@ int64_t TraceExporter::num_lost() const {
   return lost_;
 }
 
-/// Returns why the collector has not taken them; empty: it has.
+/// Returns why the collector did not accept the spans; empty when it did.
 std::string TraceExporter::Send(std::vector<Json> spans, std::chrono::seconds patience) const {
   Json body = {
       {"resourceSpans",

@@ -15,32 +15,31 @@
 
 namespace quire {
 
-/// A collector of OpenTelemetry.
+/// The address of an OpenTelemetry collector.
 struct Collector {
   ServerAddress server;
   std::string path;
 };
 
-/// URL of a collector, for example http://127.0.0.1:4318; without a path it takes traces at /v1/traces. Throws Error
-/// for what is none.
+/// Parses a collector's URL, for example http://127.0.0.1:4318. The default path is /v1/traces. Throws Error for an
+/// invalid URL.
 Collector ParseCollector(const std::string& url);
 
-/// Sends the spans of requests to a collector of OpenTelemetry (OTLP over HTTP, as JSON), in batches, on a thread of
-/// its own. A collector that is slow or gone costs spans, which are counted and told of in the log, never a request's
-/// time.
+/// Sends requests' spans to an OpenTelemetry collector (OTLP over HTTP, as JSON) in batches, on its own thread. A slow
+/// or missing collector never delays a request; its lost spans are counted and logged.
 class TraceExporter {
  public:
-  /// service: what the server calls itself.
+  /// `service` and `version` describe this server to the collector.
   TraceExporter(Collector collector, const std::string& service, const std::string& version);
-  /// What waits is sent, for two seconds at the most.
+  /// Sends the waiting spans, for at most two seconds. A batch that is being sent may take five seconds before that.
   ~TraceExporter();
   TraceExporter(const TraceExporter&) = delete;
   TraceExporter& operator=(const TraceExporter&) = delete;
 
-  /// The request is over just now. From any thread; does not wait.
+  /// Adds the spans of a request that has just ended. May be called from any thread; does not wait.
   void Add(const RequestRecord& record);
 
-  /// Spans that the collector did not get.
+  /// The number of spans that the collector did not get.
   int64_t num_lost() const;
 
  private:
@@ -52,7 +51,7 @@ class TraceExporter {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Json> waiting_;  // guarded by mutex_, as are the next two
+  std::deque<Json> waiting_;  // this and the next two are guarded by mutex_
   int64_t lost_ = 0;
   bool ending_ = false;
   std::thread thread_;
