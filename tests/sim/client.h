@@ -7,7 +7,7 @@
 
 namespace quire::sim {
 
-/// One client: compares what it gets with what is right, as it comes.
+/// A simulated client. It compares every event with the right answer as the event comes.
 class Client : public RequestSink {
  public:
   explicit Client(const Ask& ask)
@@ -25,17 +25,17 @@ class Client : public RequestSink {
   void OnError(RequestError error, const std::string& message) override;
   bool Abandoned() const override { return cancelled; }
 
-  /// The whole answer came, or an error.
+  /// True after a complete answer or an error.
   bool answered() const { return ended_.has_value() || finished_ == got_.size(); }
-  /// Nobody waits for anything more.
+  /// True when the client waits for nothing more.
   bool over() const { return cancelled || answered(); }
-  /// Of beams only some are returned; the others end with the request.
+  /// True when this choice has ended. Of beams only some are returned; the others end with the request.
   bool finished(int index) const {
     const auto at = static_cast<size_t>(index);
     return over() || (at < got_.size() && got_[at].finished);
   }
   const std::optional<Ending>& ended() const { return ended_; }
-  /// Choices that ended in this way.
+  /// The number of choices that ended for this reason.
   int num_finished(FinishReason reason) const { return reason == FinishReason::kStop ? stopped_ : complete_; }
   int cached_tokens() const { return cached_tokens_; }
   int num_scored() const { return num_scored_; }
@@ -59,8 +59,8 @@ class Client : public RequestSink {
   std::vector<Choice> got_;
   size_t finished_ = 0;
   int cached_tokens_ = 0, stopped_ = 0, complete_ = 0;
-  int num_pooled_ = 0;  // choices that brought what is pooled of the prompt
-  int num_scored_ = 0;  // tokens of the prompt, its first excepted
+  int num_pooled_ = 0;  // choices that brought the prompt's pooled vector
+  int num_scored_ = 0;  // scored prompt tokens; the first token is never scored
   std::optional<Ending> ended_;
 };
 

@@ -7,9 +7,9 @@ namespace quire::sim {
 
 int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options) {
   const int64_t size = options.blocks.block_size, window = options.blocks.sliding_window;
-  // Nobody reads the keys of the last token.
+  // The last token's keys are never read.
   int64_t tokens = static_cast<int64_t>(ask.prompt.size()) + ask.limits.max_tokens - 1;
-  // Of a window: what is seen, what a step adds, and a block that is cut at either end.
+  // With a window: what a query sees, what a step adds, and a partial block at either end.
   if (window > 0) tokens = std::min(tokens, window + options.scheduler.max_step_tokens + 2 * size);
   return ask.n * ((tokens + size - 1) / size + options.blocks.state_blocks);
 }
@@ -114,7 +114,7 @@ Endings Judge::All(const Ending& ending) const {
 
 void Judge::CheckWork(RequestId id, int cached_tokens) const {
   const Record& record = records_.at(id);
-  // A request that comes back from the host may find more of its tokens in the cache; those are nobody's to count.
+  // A request that comes back from the host may find more of its tokens in the cache, in unknown number.
   if (record.restarted || (record.swapped && cached_)) return;
   const int64_t needed = static_cast<int64_t>(record.ask.prompt.size()) - 1 + record.drawn;
   if (record.computed + cached_tokens != needed) {

@@ -9,57 +9,58 @@
 
 namespace quire::sim {
 
-/// An end without an answer: the error, and words of what the client is told.
+/// An end without an answer: the error, and a part of the message to the client.
 struct Ending {
   RequestError error;
   std::string words;
 };
 using Endings = std::map<RequestId, Ending>;
 
-/// Blocks of the device that the request needs at its longest with nothing shared.
+/// The device blocks that the request needs at its full length when it shares none.
 int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options);
 
-/// Words of the reason for which an engine must refuse; empty: it must take the request.
+/// Returns a part of the message with which an engine must refuse the request; empty: the engine must accept it.
 std::string RightRefusal(const Ask& ask, const EngineOptions& options, int usable_blocks);
 
-/// What must become of requests that get no answer, and what an answer may cost. Worked out from what clients asked,
-/// from the options and from what happened to the workers; never from what the engine noted.
+/// Decides what must happen to requests without an answer, and what an answer may cost. It uses only what clients asked
+/// for, the options, and what happened to the workers, but nothing that the engine recorded.
 class Judge {
  public:
   explicit Judge(const EngineOptions& options) : options_(options), cached_(options.blocks.prefix_caching) {}
 
-  /// An operator changed these.
+  /// An operator changed the options.
   void Changed(const LiveOptions& options);
 
   void Took(RequestId id, const Ask& ask, double now);
-  /// It has a place among those that run, and a step was sent.
+  /// The request is running, and a step was sent.
   void Began(RequestId id) { records_.at(id).began = true; }
-  /// It leaves the engine to come back, with what was computed or without.
+  /// The request leaves the engine and will come back, with its computed blocks or without.
   void Departed(RequestId id, bool with_blocks);
   void CameBack(RequestId id, bool with_blocks);
   void Ended(RequestId id) { records_.erase(id); }
   void SwappedOut(RequestId id) { records_.at(id).swapped = true; }
   void Restarts(RequestId id) { records_.at(id).restarted = true; }
 
-  /// A step's result is in: of these requests so many tokens were computed, and perhaps one drawn.
+  /// The result of a step has arrived: `count` tokens of the request were computed, and perhaps one was drawn.
   void Computed(RequestId id, int count, bool drawn);
-  /// The workers are gone while steps with these requests were outstanding. Whatever was computed is lost.
+  /// The workers are gone. Outstanding steps contained the requests in `computed`. Everything computed is lost.
   void GroupLost(const std::set<RequestId>& computed);
 
   bool has_begun(RequestId id) const { return records_.at(id).began; }
   bool IsSuspect(RequestId id) const { return records_.at(id).lost >= options_.scheduler.suspect_after; }
-  /// The null block, and what the largest of the requests that are here needs.
+  /// The blocks that the largest present request needs, and the null block.
   int BlocksNeeded() const;
 
-  /// Whose time is up. A request whose time is up at this very moment may end and need not: see MayEnd.
+  /// The requests whose time is up. A request whose time is up exactly now may end or not: see MayEnd.
   Endings Overdue(double now) const { return OverdueBy(now, kRounding); }
   Endings MayEnd(double now) const { return OverdueBy(now, -kRounding); }
-  /// Who ends when an epoch begins with so many blocks.
+  /// The requests that end when an epoch begins with so many usable blocks.
   Endings GivenUp(int usable_blocks) const;
-  /// Everybody who is here.
+  /// The same ending for every present request.
   Endings All(const Ending& ending) const;
 
-  /// Throws Failure unless an answered request cost what it must: every token but the last drawn one is computed once.
+  /// Throws Failure unless an answered request cost the right amount: every token but the last drawn one is computed
+  /// once.
   void CheckWork(RequestId id, int cached_tokens) const;
 
  private:
@@ -70,14 +71,14 @@ class Judge {
     double arrival = 0;
     bool began = false, away = false;
     bool swapped = false, restarted = false;  // computed tokens went to the host and back; were lost
-    int lost = 0, lost_alone = 0;             // epochs in a row without a token
+    int lost = 0, lost_alone = 0;             // successive lost epochs in which it got no token
     int64_t computed = 0, drawn = 0;
   };
   Endings OverdueBy(double now, double rounding) const;
   double MaxSeconds(const Record& record) const;
 
   EngineOptions options_;
-  bool cached_;  // prefixes were, at some time
+  bool cached_;  // prefix caching was on at some time
   std::map<RequestId, Record> records_;
 };
 

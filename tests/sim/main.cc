@@ -1,11 +1,10 @@
-// sim: lives through seeds and stops at the first that breaks a promise.
-//   sim FIRST COUNT              seeds FIRST .. FIRST + COUNT - 1; every 50th twice, whose traces must be equal; with
-//   1,000
-//                                of them or more, what must happen often enough has to
-//   sim FIRST COUNT MUTANT       with a planted bug, and one after the other, so that the first to find it is known
-//   sim --narrate SEED           says what happens in one life
-//   sim --kept FILE              the seeds listed in a file: those that once failed
-// Exit status 1: a promise was broken; 3: an exception that nobody should throw.
+// sim: runs seeds and stops at the first one that breaks a promise.
+//  sim FIRST COUNT              seeds FIRST .. FIRST + COUNT - 1. Every 50th seed runs twice and must give equal
+//                               traces. With 1,000 seeds or more, the events of kCounts must happen often enough.
+//  sim FIRST COUNT MUTANT       with a planted bug, one seed after the other, so that the first to find it is known
+//  sim --narrate SEED           prints what happens in one run
+//  sim --kept FILE              the seeds listed in a file: those that once failed
+// Exit status 1: a promise was broken; 3: an unexpected exception.
 #include <signal.h>
 #include <unistd.h>
 
@@ -25,8 +24,8 @@ using quire::sim::Outcome;
 
 constexpr int kBroken = 1, kUsage = 2, kUnexpected = 3;
 
-/// What is counted over all lives, and the least number of it in a thousand of them: about half of what there was when
-/// this was written, of answers two thirds of all requests. What no longer comes to pass proves nothing.
+/// An event that is counted over all runs, and its least number in a thousand runs: about half of the number when this
+/// was written, and for answers two thirds of all requests. An event that no longer happens proves nothing.
 struct Count {
   const char* what;
   int64_t Outcome::*field;
@@ -71,7 +70,7 @@ constexpr Count kCounts[] = {
 
 thread_local uint64_t current_seed = 0;
 
-/// A broken invariant aborts, and a wild access is a signal, too: say by which seed, then die of it.
+/// Handles an abort or a wild memory access: prints the seed, then dies from the signal.
 void OnSignal(int signal) {
   char text[64];
   const int length = std::snprintf(text, sizeof(text), "seed %llu\n", static_cast<unsigned long long>(current_seed));
@@ -80,7 +79,7 @@ void OnSignal(int signal) {
   ::raise(signal);
 }
 
-/// 0 when the seed's life keeps every promise.
+/// Runs a seed. Returns 0 when it keeps every promise.
 int Live(uint64_t seed, Outcome& total) {
   current_seed = seed;
   try {
@@ -139,7 +138,7 @@ int LiveAll(const std::vector<uint64_t>& seeds, size_t num_threads, Outcome& sum
   return status;
 }
 
-/// False when something that must happen in a thousand lives came to pass too seldom.
+/// Returns false when an event that must happen in a thousand runs was too rare.
 bool HappensOften(const Outcome& sum, size_t num_seeds) {
   bool often = true;
   for (const Count& count : kCounts) {

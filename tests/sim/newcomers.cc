@@ -7,9 +7,9 @@
 
 namespace quire::sim {
 
-/// What is asked for is within a client's share of the places, of the blocks and of what beams, which always draw
-/// together, and the most senior request of all, which has a token of its own, leave of the shortest step; nothing is
-/// pinned.
+/// True when the prompt is within a client's share of the places, of the blocks, and of the shortest step's tokens. The
+/// step's share is computed after one token for each beam, since beams always draw together, and one for the most
+/// senior request. Nothing may be pinned.
 bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   constexpr int kShortestStep = 64;
   const EngineOptions& options = engine_.options();

@@ -8,27 +8,28 @@
 
 namespace quire::sim {
 
-/// The promise to a client of which nothing waits or runs: the first token of its short request is drawn by one of the
-/// next kMostPlans plans, whatever the others send. Plans that are outstanding when it comes do not count; nor do plans
-/// that are made while the promise's conditions do not hold (IsPromised).
+/// Checks the promise to a client without waiting or running requests: one of the next kMostPlans plans draws the first
+/// token of its short request, whatever others send. Plans that were outstanding when the request came do not count.
+/// Plans made while the promise's conditions do not hold (IsPromised) do not count, either.
 class Newcomers {
  public:
   static constexpr int kMostPlans = 2;
 
   explicit Newcomers(const Engine& engine) : engine_(engine) {}
 
-  /// A request of a client that has no other came.
+  /// Records a request of a client that has no other request.
   void Came(RequestId id, const Ask& ask) {
     if (ask.n == 1 && !ask.beams) waiting_[id] = {static_cast<int>(ask.prompt.size()), 0};
   }
   void Left(RequestId id) { waiting_.erase(id); }
   void GroupLost() { waiting_.clear(); }
 
-  /// A plan was made that draws for these. Throws Failure when a newcomer waited for too many. `others_may_give_way`:
-  /// nobody is left in peace because it gave way a moment ago, and nobody is suspected of killing workers.
+  /// A plan was made that draws for the requests in `draws`. Throws Failure when a newcomer waited for too many plans.
+  /// `others_may_give_way`: no running request is protected from giving way again, and no request is suspected of
+  /// killing workers.
   void Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way);
 
-  int64_t num_promised = 0, num_prompt = 0;  // newcomers; of those whose first token the very first plan drew
+  int64_t num_promised = 0, num_prompt = 0;  // newcomers that got their token in time; of these, with the first plan
 
  private:
   struct Wait {

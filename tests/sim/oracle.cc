@@ -20,7 +20,8 @@ bool Stops(const Ask& ask, TokenId token) {
   return std::ranges::find(ask.limits.stop_token_ids, token) != ask.limits.stop_token_ids.end();
 }
 
-/// A finished token list as a client gets it: stop tokens are hidden, and its own stop string ends it early.
+/// Returns a finished token list as a client gets it: stop tokens are hidden, and the client's own stop string ends the
+/// list early.
 Answer Deliver(const Ask& ask, std::vector<TokenId> tokens) {
   Answer answer;
   const bool may_stop = static_cast<int>(tokens.size()) > ask.sampling.min_tokens;
@@ -43,7 +44,7 @@ Answer Sample(const Ask& ask, int choice) {
   while (static_cast<int>(generated.size()) < ask.limits.max_tokens) {
     generated.push_back(Draw(ContextAfter(ask, generated), sampling, ask.prompt.size() + generated.size()));
     const int count = static_cast<int>(generated.size());
-    // min_tokens of the text; the token that says stop is not part of it.
+    // min_tokens counts the tokens of the text, without the stop token.
     const bool stops = Stops(ask, generated.back()) && count > ask.sampling.min_tokens;
     if (stops || (ask.sink_stops_after > 0 && count >= ask.sink_stops_after)) break;
   }
@@ -55,7 +56,7 @@ struct Hypothesis {
   float score;
 };
 
-/// Beam search by the book, over whole vocabularies, written from HF's description and not from ours.
+/// A textbook beam search over whole vocabularies, written from HF's description and not from the core's code.
 std::vector<Answer> SearchBeams(const Ask& ask) {
   const BeamOptions& options = *ask.beams;
   const auto width = static_cast<size_t>(options.width);

@@ -6,15 +6,15 @@
 
 namespace quire::sim {
 
-/// What a client asked for, without anything that serving adds.
+/// A client's request, without anything that serving adds.
 struct Ask {
   std::vector<TokenId> prompt;
   SamplingSpec sampling;  // of choice 0
   GenerationLimits limits;
   int n = 1;
-  int sink_stops_after = 0;  // the text ends after so many tokens, as with a stop string; 0: never
+  int sink_stops_after = 0;  // as with a stop string, the text ends after so many tokens; 0: never
   std::optional<BeamOptions> beams;
-  ClientLimits client_limits;  // of its API key
+  ClientLimits client_limits;  // of the client's API key
 };
 
 struct Answer {
@@ -22,7 +22,7 @@ struct Answer {
   FinishReason reason = FinishReason::kLength;
 };
 
-/// What the model thinks of one token of a prompt.
+/// The model's score of one prompt token.
 struct PromptScore {
   float logprob;
   int32_t rank;
@@ -31,13 +31,14 @@ struct PromptScore {
   bool operator==(const PromptScore&) const = default;
 };
 
-/// Of every token of the prompt but the first, where the client asks for it.
+/// Returns the right scores of every prompt token but the first; empty when the client does not ask for them.
 std::vector<PromptScore> RightScores(const Ask& ask);
 
-/// What is pooled of the prompt, where the client asks for it; else nothing.
+/// Returns the prompt's right pooled vector; empty when the client does not ask for one.
 std::vector<float> RightPooled(const Ask& ask);
 
-/// The right answers, one per choice: one sequence after the other, no paging, no batching, no faults.
+/// Returns the right answers, one for each choice. Computes one sequence after the other, without paging, batching or
+/// faults.
 std::vector<Answer> RightAnswers(const Ask& ask);
 
 }  // namespace quire::sim

@@ -21,7 +21,7 @@ bool Chance(Random& random, int percent) { return random.Below(100) < percent; }
 
 EngineOptions MakeEngine(Random& random) {
   EngineOptions options;
-  options.max_lost_epochs = 0;  // the oracle wants every answer
+  options.max_lost_epochs = 0;  // the oracle needs every request to be answered
   BlockManagerOptions& blocks = options.blocks;
   blocks.block_size = OneOf(random, {1, 2, 3, 4, 8, 16});
   const auto usable = Chance(random, 35) ? random.Between(1, 8) : random.Between(9, 80);
@@ -43,7 +43,8 @@ EngineOptions MakeEngine(Random& random) {
   return options;
 }
 
-/// Tokens, around the edges of blocks or anything up to half of what the pool holds, so that some fit beside others.
+/// Returns a number of tokens: near the edges of blocks, or any number. At most half of the pool, so that several
+/// requests fit.
 int Length(Random& random, const BlockManagerOptions& blocks) {
   const int size = blocks.block_size, half_pool = (blocks.num_blocks - 1) * size / 2;
   const int around[] = {1, size - 1, size, size + 1, 2 * size};
@@ -76,7 +77,7 @@ Ask MakeAsk(Random& random, const std::vector<std::vector<TokenId>>& stems, cons
   ask.n = Chance(random, 70) ? 1 : static_cast<int>(random.Between(2, 2 + random.Below(Chance(random, 20) ? 18 : 7)));
   ask.sink_stops_after = Chance(random, 10) ? static_cast<int>(random.Between(1, 10)) : 0;
   ask.sampling.temperature = 0;
-  // Few seeds, so that equal prompts often go on equally and meet each other's cached blocks.
+  // There are few seeds, so that equal prompts often continue equally and find each other's cached blocks.
   ask.sampling.seed = salt << 32 | static_cast<uint64_t>(random.Below(3));
   if (Chance(random, 15)) ask.beams = MakeBeams(random, ask.n);
   return ask;
@@ -92,7 +93,7 @@ Faults MakeFaults(Random& random) {
   return faults;
 }
 
-/// Cuts a request down to what can be served: to exactly that, so that the edges of all limits are met.
+/// Cuts a request down to exactly what can be served, so that the edges of all limits are tested.
 void CutToFit(Ask& ask, const EngineOptions& options) {
   const int usable = options.blocks.num_blocks - 1;
   const auto model_len = static_cast<size_t>(options.max_model_len);
@@ -107,17 +108,18 @@ void CutToFit(Ask& ask, const EngineOptions& options) {
   ask.beams->num_returned = std::min(ask.beams->num_returned, ask.n);
 }
 
-/// Limits at their edges. From numbers of its own, as everything that came later: what MakeScenario draws before stays.
+/// Sets limits at their edges. Uses a random sequence of its own, so that it does not change what MakeScenario draws
+/// elsewhere.
 void MeetLimits(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 10));
   EngineOptions& options = scenario.engine;
   options.max_model_len = OneOf(random, {160, 160, 160, 40, 90});
   if (options.max_wait_seconds < 1e9) options.max_wait_seconds = OneOf(random, {3.0, 3.0, 6.0, 12.0});
-  const int served = OneOf(random, {90, 100, 100});  // of a hundred requests, made to fit; some of the others do
+  const int served = OneOf(random, {90, 100, 100});  // percentage made to fit; some others fit, too
   for (Arrival& arrival : scenario.arrivals) {
     Ask& ask = arrival.ask;
     if (Chance(random, served)) CutToFit(ask, options);
-    for (int i = 0; ask.beams && i < 8 && Chance(random, 70); ++i)  // so that searches are over before the length is
+    for (int i = 0; ask.beams && i < 8 && Chance(random, 70); ++i)  // so that searches end before their full length
       ask.limits.stop_token_ids.push_back(static_cast<TokenId>(random.Below(kVocab)));
     if (!ask.beams && Chance(random, 20)) ask.sampling.min_tokens = static_cast<int>(random.Between(1, 6));
     if (ask.limits.max_seconds > 0 || Chance(random, 2))
@@ -125,7 +127,7 @@ void MeetLimits(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In some lives everybody comes at once and grows beyond what admission saw, so that many give way.
+/// In some runs, all requests come at once and grow beyond what admission planned for, so that many are preempted.
 void Crowd(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 12));
   if (!Chance(random, 20)) return;
@@ -140,18 +142,18 @@ void Crowd(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In half of the lives the model carries a state from token to token.
+/// In half of the runs, the model carries a state from token to token.
 void GiveStates(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 17));
   BlockManagerOptions& blocks = scenario.engine.blocks;
   blocks.state_blocks = OneOf(random, {0, 0, 1, 3});
-  blocks.state_spacing = scenario.own_salts ? 64 : OneOf(random, {1, 1, 8, 64});  // newcomers are promised something
+  blocks.state_spacing = scenario.own_salts ? 64 : OneOf(random, {1, 1, 8, 64});  // newcomers have a promise
   blocks.num_blocks += blocks.state_blocks * static_cast<int>(random.Between(1, 12));
   if (blocks.num_host_blocks > 0)
     blocks.num_host_blocks += blocks.state_blocks * static_cast<int>(random.Between(1, 12));
 }
 
-/// What somebody sends who wants everything: many choices, many requests, long prompts, beams, or any of it.
+/// Makes a request of a flooding client: many choices, many requests, long prompts, beams, or a mix.
 Ask MakeFloodAsk(Random& random, const EngineOptions& options, int kind) {
   Ask ask;
   const int pool = (options.blocks.num_blocks - 1) * options.blocks.block_size;
@@ -170,7 +172,7 @@ Ask MakeFloodAsk(Random& random, const EngineOptions& options, int kind) {
   return ask;
 }
 
-/// In some lives one client floods, and others come now and then with a short request.
+/// In some runs, one client floods the engine, and others sometimes send a short request.
 void Flood(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 13));
   if (!Chance(random, 25)) return;
@@ -179,7 +181,7 @@ void Flood(uint64_t seed, Scenario& scenario) {
   options.scheduler.max_running = OneOf(random, {4, 8, 20, 20});
   options.scheduler.max_step_tokens = options.scheduler.max_running + OneOf(random, {4, 16, 64, 100});
   if (options.blocks.num_blocks < 40) options.blocks.num_blocks += 40;
-  options.blocks.hash_bits = 128;  // nobody waits for a block that is another one of the same hash
+  options.blocks.hash_bits = 128;  // no request waits because of another block with the same hash
   const int kind = static_cast<int>(random.Below(5));
   const auto count = random.Between(8, 40);
   scenario.arrivals.clear();
@@ -197,7 +199,7 @@ void Flood(uint64_t seed, Scenario& scenario) {
   std::ranges::stable_sort(scenario.arrivals, {}, &Arrival::seconds);
 }
 
-/// In some lives some clients have limits of their own.
+/// In some runs, some clients have limits of their own.
 void LimitClients(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 14));
   if (!Chance(random, 15)) return;
@@ -209,8 +211,7 @@ void LimitClients(uint64_t seed, Scenario& scenario) {
   for (Arrival& arrival : scenario.arrivals) arrival.ask.client_limits = limits[arrival.client];
 }
 
-/// In some lives some want to know how likely their prompts are. Newcomers are left as they were: they are promised
-/// something.
+/// In some runs, some requests ask for prompt scores. Newcomers' requests do not change, because they have a promise.
 void ScorePrompts(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 15));
   if (!Chance(random, 40)) return;
@@ -221,7 +222,7 @@ void ScorePrompts(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In some lives some want their prompts pooled; newcomers are left as they were, likewise.
+/// In some runs, some requests ask for a pooled prompt. Newcomers' requests do not change.
 void PoolPrompts(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 16));
   if (!Chance(random, 20)) return;
@@ -235,7 +236,7 @@ void PoolPrompts(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// What ends requests without an answer.
+/// Adds faults that end requests without an answer.
 void MakeTroubles(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 9));
   scenario.engine.max_lost_epochs = OneOf(random, {0, 0, 0, 1, 2, 3});
@@ -248,7 +249,7 @@ void MakeTroubles(uint64_t seed, Scenario& scenario) {
   if (Chance(random, 10)) scenario.shrink = 0.3;
 }
 
-/// In some lives the operator changes options while requests run.
+/// In some runs, the operator changes options while requests run.
 void ChangeOptions(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 14));
   if (Chance(random, 20)) scenario.interference.change = OneOf(random, {0.01, 0.05, 0.2});
@@ -289,7 +290,7 @@ Scenario MakeScenario(uint64_t seed) {
     if (Chance(random, 5)) arrival.ask.limits.max_seconds = 0.5;
     scenario.arrivals.push_back(std::move(arrival));
   }
-  // From numbers of its own, so that seeds kept from before there was planning ahead mean what they meant.
+  // Uses a random sequence of its own, so that older seeds keep their meaning.
   Random ahead(Mix(seed, 3));
   scenario.plan_ahead = OneOf(ahead, {0.0, 0.5, 0.9, 1.0});
   scenario.engine.plan_ahead = scenario.plan_ahead > 0;

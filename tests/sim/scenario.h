@@ -9,17 +9,17 @@
 
 namespace quire::sim {
 
-/// Probabilities, per step, of what goes wrong. A seed draws which of them are above 0 at all (swarm testing), so that
-/// rare combinations are met.
+/// Probabilities of faults in each step. A seed chooses which of them are above 0 at all (swarm testing), so that rare
+/// combinations occur.
 struct Faults {
-  double worker_dies = 0;        // before or after it computed
+  double worker_dies = 0;        // before or after it computes
   double frame_is_damaged = 0;   // one bit of a plan
   double frame_is_repeated = 0;  // a plan arrives twice
   double answer_is_lost = 0;
-  double answer_is_wrong = 0;  // another hash
-  double clock_jumps = 0;      // the machine slept
-  double no_new_group = 0;     // after a loss: everybody is told so
-  double no_numbers = 0;       // a draw is none
+  double answer_is_wrong = 0;  // a wrong token hash
+  double clock_jumps = 0;      // as after the machine slept
+  double no_new_group = 0;     // no new group after a loss, which all clients are told
+  double no_numbers = 0;       // a draw has no valid logits
   RequestId poison = 0;        // workers die whenever they compute this request; 0: none
 
   /// True when groups may be lost.
@@ -28,15 +28,15 @@ struct Faults {
   }
 };
 
-/// Things that happen between calls of the engine.
+/// Probabilities of events between calls of the engine.
 struct Interference {
   double cancel = 0, flush = 0, pin = 0, unpin = 0;
-  double migrate = 0;  // a request leaves the engine, and comes back later as if to another one
+  double migrate = 0;  // a request leaves the engine and comes back later, as if to another engine
   double abort = 0;    // by an operator
   double change = 0;   // of options, by an operator
 };
 
-/// A request and when it comes.
+/// A request and its arrival time.
 struct Arrival {
   double seconds = 0;
   Ask ask;
@@ -44,20 +44,20 @@ struct Arrival {
   int priority = 0;
 };
 
-/// Everything a simulated life is made of, drawn from one seed.
+/// All parameters of a simulated run (a life), drawn from one seed.
 struct Scenario {
   EngineOptions engine;
   int num_workers = 1;
-  /// Probability that a step is planned while the one before it is outstanding; what else happens then happens between
-  /// plan and result, too. 0: one step at a time, and nothing happens inside it.
+  /// Probability that a step is planned while the previous one is outstanding; other events then also happen between
+  /// plan and result. 0: one step at a time, without events inside it.
   double plan_ahead = 0;
-  double resize = 0;  // probability that a new epoch brings pools of other sizes
-  double shrink = 0;  // probability that such pools are too small for somebody
+  double resize = 0;  // probability that a new epoch changes the pools' sizes
+  double shrink = 0;  // probability that new pools are too small for some request
   Faults faults;
   Interference interference;
   std::vector<Arrival> arrivals;  // by time
-  /// One client floods and others come with short requests; no client shares cached blocks with another one, as in the
-  /// real server.
+  /// One client floods the engine, and others send short requests. Clients share no cached blocks, as in the real
+  /// server.
   bool own_salts = false;
 };
 

@@ -6,7 +6,7 @@ namespace quire::sim {
 
 namespace {
 
-/// The context values of a sequence: entry p stands for tokens 0 .. p.
+/// Returns the context values of a sequence: entry p stands for tokens 0 .. p.
 std::vector<KvValue> ContextOf(const SequenceState& sequence) {
   std::vector<KvValue> values;
   KvValue value = FirstKv(sequence.sampling.seed);
@@ -56,7 +56,7 @@ void SimWorker::CheckContext(const BatchMember& member) {
   }
 }
 
-/// Of a sequence before its first token nothing is expected: that state is zeros, wherever it is to be.
+/// Checks the state after num_tokens tokens. Before the first token a state is zeros, whatever its blocks hold.
 void SimWorker::CheckState(const BatchMember& member, int num_tokens) {
   const SequenceState& sequence = table_.at(member.slot);
   if (num_tokens == 0) return;
@@ -104,7 +104,7 @@ PromptScores SimWorker::ScoresOf(const BatchMember& member) const {
   return scores;
 }
 
-/// As the engines do, of activations with one number.
+/// Pools prompts as the engines do, on hidden states of one number.
 void SimWorker::Pool(const std::vector<BatchMember>& batch, std::vector<SampledToken>& tokens) {
   std::vector<float> rows;
   for (const BatchMember& member : batch) {
@@ -130,7 +130,7 @@ StepResult SimWorker::Execute(const Frame& frame) {
   Move(plan.copies, device_, device_);
   for (const BatchMember& member : batch) CheckState(member, member.start);
   for (const BatchMember& member : batch) WriteState(member);
-  // As in every layer of a forward pass: all new keys and values are written before anybody attends.
+  // As in each layer of a forward pass, all new keys and values are written before any query reads.
   for (const BatchMember& member : batch) Write(member);
   for (const BatchMember& member : batch) CheckContext(member);
   for (const BatchMember& member : batch) CheckState(member, member.start + member.count);

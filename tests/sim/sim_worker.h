@@ -12,19 +12,19 @@
 
 namespace quire::sim {
 
-/// A worker without arithmetic: the real frame checks and sequence table, and KV blocks in which every slot holds what
-/// its keys and values would stand for. A query reads its whole context through the block table; anything that is not
-/// exactly its own prefix (aliased, stale, lost or early freed blocks) is a violation. So it is with states: what a
-/// chunk finds in its blocks must be the state of exactly the tokens before it, and what it leaves there that of all.
+/// A worker without arithmetic. Frame checks and the sequence table are real; each slot of a KV block holds a hash in
+/// place of keys and values. A query reads its whole context through the block table. Any content but its own prefix
+/// (an aliased, stale, lost or prematurely freed block) is a violation. States are checked likewise: a chunk must find
+/// the state of exactly the tokens before it, and must leave the state after its own tokens.
 class SimWorker {
  public:
   SimWorker(const PlanLimits& limits, int sliding_window);
 
-  /// Runs a plan. Throws Error on a frame or plan that a worker must refuse, Violation on broken KV contents.
+  /// Runs a plan. Throws Error for a frame or plan that a worker must refuse, and Violation for wrong KV contents.
   StepResult Execute(const Frame& frame);
 
-  /// Blocks of a request that leaves go to the host; later, what is there, or on the device, goes to where another
-  /// worker would get it.
+  /// Copies blocks of a leaving request to the host. Copy later moves them from host to host, or from device to device,
+  /// to the place where another worker would receive them.
   void SwapOut(const std::vector<BlockCopyPair>& moves) { Move(moves, device_, host_); }
   void Copy(const std::vector<BlockCopyPair>& pairs, MigrationWay way) {
     std::vector<KvValue>& pool = way == MigrationWay::kHost ? host_ : device_;

@@ -1,4 +1,4 @@
-// The course of a life: clients, operators, the clock, and what must hold after every event.
+// The course of a run: clients, operators, the clock, and the invariants that are checked after every event.
 #include "tests/sim/simulation.h"
 
 #include "comm/base/error.h"
@@ -124,7 +124,7 @@ void Simulation::Interfere() {
   }
 }
 
-/// An operator switches the prefix cache on or off and gives requests other times.
+/// An operator turns the prefix cache on or off and changes the time limits of requests.
 void Simulation::ChangeOptions() {
   LiveOptions options;
   options.prefix_caching = changes_.Below(2) == 0;
@@ -157,7 +157,7 @@ void Simulation::Expire() {
   std::erase_if(pins_, [&](const auto& pin) { return pin.second <= now_; });
 }
 
-/// A step is planned, or a result comes in, or both.
+/// Plans a step, or takes a result, or both.
 void Simulation::Act() {
   const bool one_at_a_time = scenario_.plan_ahead == 0;
   const bool plans = sent_.empty() || (static_cast<double>(order_.Below(1000)) < scenario_.plan_ahead * 1000);
@@ -180,8 +180,8 @@ bool Simulation::Plan() {
   engine_.scheduler().CheckIntegrity();
   const BlockManager& blocks = engine_.blocks();
   const auto watermark = static_cast<int>(scenario_.engine.blocks.watermark * blocks.num_usable());
-  // Of several clients some are admitted before the others' work of the step is known: copies come on top, and a window
-  // may give back less than was counted on.
+  // With several clients, some requests are admitted before the others' work in the step is known. Copies then come on
+  // top, and a window may give back fewer blocks than expected.
   const bool one_client = turns_.NumActive() == 1;
   const int copies = one_client ? 0 : static_cast<int>(plan->copies.size());
   const bool is_exact = one_client || scenario_.engine.blocks.sliding_window == 0;
@@ -203,7 +203,7 @@ bool Simulation::Plan() {
   return true;
 }
 
-/// In lives in which no two clients share a prefix: whoever waits for another one's is not promised anything.
+/// Checks newcomers. In runs with shared prefixes, a request that waits for another one's prefix has no promise.
 void Simulation::CheckNewcomers(const StepPlan& plan) {
   std::set<RequestId> draws;
   bool may_give_way = true;
@@ -222,9 +222,9 @@ void Simulation::CheckNewcomers(const StepPlan& plan) {
   newcomers_.Planned(draws, turns_.NumActive(), may_give_way);
 }
 
-/// What a client's own limits say of those that run.
+/// Checks that running requests keep their clients' own limits.
 void Simulation::CheckClientLimits() const {
-  std::map<std::string, std::pair<int, int64_t>> has;  // sequences, blocks at their longest
+  std::map<std::string, std::pair<int, int64_t>> has;  // sequences, and blocks at full length
   for (const Request* request : engine_.scheduler().running()) {
     const Ask& ask = clients_.at(request->id)->ask();
     auto& [sequences, blocks] = has[request->client];

@@ -15,7 +15,7 @@
 
 namespace quire::sim {
 
-/// One life, from a seed. The course of events is in simulation.cc, what workers do in simulation_workers.cc.
+/// One simulated run (a life), from a seed. simulation.cc has the course of events, simulation_workers.cc the workers.
 class Simulation {
  public:
   Simulation(uint64_t seed, bool aloud);
@@ -24,9 +24,9 @@ class Simulation {
  private:
   static constexpr int64_t kMaxEvents = 30'000, kMaxFaultyEpochs = 20;
 
-  /// A sequence's part in a plan, and whether anybody still wants it.
+  /// A sequence in a plan.
   struct Member {
-    RequestId request;  // 0: it has left the engine since
+    RequestId request;  // 0: the request has left the engine since
     int choice;
     SlotId slot;
     int count;
@@ -37,7 +37,7 @@ class Simulation {
     Frame frame;
     std::vector<Member> members;
   };
-  /// A request on its way to another engine; here both are the same one, under two tickets.
+  /// A request on its way to another engine. Here both engines are the same one, with two tickets.
   struct Traveller {
     RequestId id = 0;
     std::unique_ptr<Request> request;  // null while only its blocks are on the way
@@ -45,10 +45,10 @@ class Simulation {
     MigrationWay way = MigrationWay::kHost;
     std::vector<BlockId> blocks;
     std::vector<BlockCopyPair> moves;
-    size_t plans_before = 0;  // that the workers run before they move the blocks
+    size_t plans_before = 0;  // plans that the workers run before they move the blocks
   };
 
-  /// Faults end at some time, so that everybody can be answered.
+  /// Faults stop after kMaxFaultyEpochs epochs, so that every request can be answered.
   bool Fails(double probability) { return outcome_.epochs < kMaxFaultyEpochs && Happens(random_, probability); }
   static bool Happens(test::Random& random, double probability) {
     return probability > 0 && static_cast<double>(random.Below(1'000'000)) < probability * 1e6;
@@ -65,14 +65,14 @@ class Simulation {
   void Expire();
   void Act();
   bool Plan();
-  /// Calls the engine; those in `due` must end by it, those in `may_end` may, and nobody else.
+  /// Calls the engine. During the call, the requests in `due` must end, those in `may_end` may end, and no other may.
   template <class Call>
   void Expect(const Endings& due, const Endings& may_end, Call call);
   template <class Call>
   void Expect(const Endings& due, Call call) {
     Expect(due, due, call);
   }
-  /// Closes the accounts of those that have ended.
+  /// Closes the records of requests that have ended.
   void Settle();
   void Settle(RequestId id, const Client& client);
   void Check();
@@ -123,18 +123,18 @@ class Simulation {
   bool aloud_;
   DecisionsOnly decisions_;
   std::vector<SimWorker> workers_;
-  std::vector<PromptScores> scores_;  // that the oldest step came to
+  std::vector<PromptScores> scores_;  // of the oldest step
   std::deque<Sent> sent_;             // oldest first
   std::map<RequestId, std::shared_ptr<Client>> clients_;
-  std::set<RequestId> open_;         // of those, the ones whose accounts are
-  std::map<uint64_t, double> pins_;  // when they expire
+  std::set<RequestId> open_;         // clients whose records are still open
+  std::map<uint64_t, double> pins_;  // by pin: its expiry time
   std::vector<Traveller> travellers_;
-  /// A transfer that broke off: the destination's ticket, and what still comes under it.
+  /// A transfer that broke off: the destination's ticket, and the blocks that still arrive under it.
   struct Straggler {
     uint64_t ticket;
     MigrationWay way;
     std::vector<BlockCopyPair> rest;
-    int events;  // until it is over on all ranks
+    int events;  // events until all ranks have ended the transfer
   };
   static constexpr int kStragglerEvents = 5;
   std::vector<Straggler> stragglers_;
@@ -143,9 +143,9 @@ class Simulation {
   double now_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
-  double company_left_ = 0;  // seconds of steps, for which steps are shared out though one client is alone
-  bool left_out_ = false;    // by the last plan: somebody for whom there was no room ahead
-  int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // draws; those that somebody wants; tokens in plans
+  double company_left_ = 0;  // seconds of steps for which steps stay shared although only one client is left
+  bool left_out_ = false;    // the last plan, made ahead, had no room for some request
+  int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // all draws; draws for live sequences; tokens in plans
   Outcome outcome_;
 };
 

@@ -1,11 +1,11 @@
-// How requests go from engine to engine, and how that breaks off.
+// Moves of requests between engines, and broken-off moves.
 #include <algorithm>
 
 #include "tests/sim/simulation.h"
 
 namespace quire::sim {
 
-/// Until a transfer that broke off is over on all ranks, its blocks are written into, and nobody else's.
+/// Ends transfers that broke off. Until a transfer has ended on all ranks, only its own blocks may be written into.
 void Simulation::EndStragglers(bool all) {
   std::erase_if(stragglers_, [&](Straggler& straggler) {
     if (!all && --straggler.events > 0) return false;
@@ -39,7 +39,7 @@ void Simulation::Travel() {
     SendAhead(it->first);
 }
 
-/// Room for what comes from elsewhere is set aside exactly when there is that much.
+/// Checks that the engine reserves room for incoming blocks exactly when there is enough room.
 bool Simulation::Reserve(uint64_t ticket, int room, MigrationWay way) {
   const BlockManager& blocks = engine_.blocks();
   const bool on_host = way == MigrationWay::kHost;
@@ -60,10 +60,10 @@ void Simulation::Depart(RequestId id) {
   const bool wants_blocks = moves_.Below(4) > 0;
   const int room = blocks + (wants_blocks ? static_cast<int>(moves_.Below(3)) : 0);
   const bool with_blocks = wants_blocks && Reserve(traveller.to, room, traveller.way);
-  // At most: blocks for what is in flight stay behind, and all may have left the window.
+  // At most: blocks of tokens in flight stay behind, and all blocks may have left the window.
   const bool fit_host = scenario_.engine.blocks.sliding_window == 0 &&
                         (request.swapped_out() || blocks <= engine_.blocks().host_pool().num_free());
-  // A state that steps in flight go on from cannot be taken along.
+  // A state that outstanding steps continue from cannot be moved.
   const bool has_states = scenario_.engine.blocks.state_blocks > 0;
   const bool in_flight = std::ranges::any_of(request.sequences, [](const Sequence& s) { return s.num_in_flight > 0; });
   auto departure = engine_.Depart(id, with_blocks ? traveller.from : 0, blocks);
@@ -87,7 +87,7 @@ void Simulation::HasLeft(RequestId id, bool with_blocks) {
   newcomers_.Left(id);
 }
 
-/// The request's full blocks go ahead, from pool to pool; it goes on meanwhile.
+/// Sends the request's full blocks ahead, from pool to pool. The request keeps running meanwhile.
 void Simulation::SendAhead(RequestId id) {
   const Request& request = *engine_.requests().at(id);
   const Sequence& first = request.sequences.front();
@@ -109,7 +109,7 @@ void Simulation::SendAhead(RequestId id) {
   travellers_.push_back(std::move(traveller));
 }
 
-/// Its blocks are there: the request leaves, too. False when it has ended meanwhile.
+/// After its blocks have arrived, the request leaves, too. Returns false when it has ended meanwhile.
 bool Simulation::Follow(Traveller& traveller) {
   auto departure = engine_.Depart(traveller.id, 0, 0, static_cast<int>(traveller.blocks.size()));
   if (!departure) {
@@ -136,7 +136,8 @@ void Simulation::ComeBack(Traveller traveller) {
   std::vector<BlockCopyPair> pairs;
   for (size_t i = 0; holding != nullptr && i < traveller.blocks.size(); ++i)
     pairs.push_back({traveller.blocks[i], holding->blocks[i]});
-  // What breaks off has brought a half; the rest comes when nobody waits for it any more, and whatever it is by then.
+  // A transfer that breaks off has moved half of the blocks. The rest arrives later, when no request waits for it, with
+  // whatever the source blocks hold by then.
   const bool half = breaks && !pairs.empty();
   const auto rest = pairs.begin() + static_cast<ptrdiff_t>(half ? pairs.size() / 2 : pairs.size());
   for (SimWorker& worker : workers_) worker.Copy({pairs.begin(), rest}, traveller.way);
@@ -149,7 +150,7 @@ void Simulation::ComeBack(Traveller traveller) {
   if (aloud_) fmt::print("  request {} comes back with {} blocks\n", id, traveller.blocks.size());
   ++(!brings ? outcome_.moved_bare : on_device ? outcome_.moved_on_device : outcome_.moved);
   engine_.ReleaseTicket(traveller.from);
-  if (on_device && ways_.Below(2) == 0) {  // else what it brings is cached here already, and stays so
+  if (on_device && ways_.Below(2) == 0) {  // otherwise its blocks are already cached here and stay so
     engine_.FlushCache();
     pins_.clear();
   }
@@ -168,7 +169,7 @@ void Simulation::ComeBack(Traveller traveller) {
   if (!client.over()) {
     const Request& back = *engine_.requests().at(id);
     turns_.Joined(back);
-    for (const RequestId other : open_) {  // goes after it now, where the client had nothing else before
+    for (const RequestId other : open_) {  // other requests of the client are no longer its only ones
       if (turns_.ClientOf(other) == back.client) newcomers_.Left(other);
     }
     const bool may_find = manager.prefixes().enabled() && scenario_.engine.blocks.hash_bits == 128;
@@ -179,7 +180,7 @@ void Simulation::ComeBack(Traveller traveller) {
   Settle();
 }
 
-/// Something of what the request brought can be found; how much, it brought.
+/// True when some of the blocks that the request brought are in the prefix cache.
 bool Simulation::IsCached(const Request& request) const {
   return std::ranges::any_of(request.sequences, [&](const Sequence& s) {
     return !engine_.blocks().prefixes().Find(request.cache_salt, s.tokens).empty();

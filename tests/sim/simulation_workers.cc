@@ -1,4 +1,4 @@
-// The workers of a life: what they are sent, what they answer, how they are lost, and what moves between engines.
+// The workers of a run: their plans, their answers, their loss, and block moves between engines.
 #include <tuple>
 
 #include "comm/base/error.h"
@@ -25,7 +25,7 @@ PoolSizes Simulation::PoolsOfNextEpoch() {
   if (needed != judge_.BlocksNeeded())
     throw Failure{fmt::format("{} blocks are said to be needed, not {}", needed, judge_.BlocksNeeded())};
   if (static_cast<double>(sizes_.Below(1000)) >= scenario_.resize * 1000) return engine_.blocks().sizes();
-  // Enough for everybody who is here and is still to come, unless this life has pools that are not.
+  // Enough for every present and future request, unless this run has pools that are too small.
   int least = std::max(2, judge_.BlocksNeeded());
   for (size_t i = next_arrival_; i < scenario_.arrivals.size(); ++i) {
     const int64_t longest = BlocksAtLongest(scenario_.arrivals[i].ask, scenario_.engine) + 1;
@@ -44,7 +44,7 @@ void Simulation::StartEpoch() {
   Expect(judge_.GivenUp(pools.num_blocks - 1), [&] { engine_.StartEpoch(++epoch_, pools); });
   workers_.assign(static_cast<size_t>(scenario_.num_workers),
                   SimWorker(Limits(), scenario_.engine.blocks.sliding_window));
-  stragglers_.clear();                        // and their tickets, as the engine's are
+  stragglers_.clear();                        // their tickets end with the engine's epoch
   for (Traveller& traveller : travellers_) {  // the blocks are gone with the workers
     traveller.blocks.clear();
     traveller.moves.clear();
@@ -71,7 +71,7 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
   if (tokens > scenario_.engine.scheduler.max_step_tokens)
     throw Failure{fmt::format("a step of {} tokens, at most {}", tokens, scenario_.engine.scheduler.max_step_tokens)};
   num_computed_ += tokens;
-  int rows = 0;  // that score a prompt, one of each excepted: the step is charged for them, too
+  int rows = 0;  // rows that score a prompt, minus one for each prompt; the step is charged for them, too
   for (const Chunk& chunk : plan.chunks) {
     const auto member = std::ranges::find(sent.members, chunk.slot, &Member::slot);
     const Client& client = *clients_.at(member->request);
@@ -84,7 +84,8 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
   CheckLeftOut(tokens + rows);
 }
 
-/// Whoever found no room in a plan that was made ahead is not passed over by a second one: the next waits for results.
+/// A request without room in a plan that was made ahead must not be passed over by a second such plan: the next plan
+/// waits for results.
 void Simulation::CheckLeftOut(int num_tokens) {
   const bool ahead = sent_.size() > 1, has_budget = num_tokens < scenario_.engine.scheduler.max_step_tokens;
   const auto is_idle = [&](const Request* request) {
@@ -95,7 +96,7 @@ void Simulation::CheckLeftOut(int num_tokens) {
            });
   };
   if (ahead && left_out_) throw Failure{"somebody for whom there was no room is passed over again"};
-  // Of several, and a while after, some sit out although there is room.
+  // With several clients, and for a while after, some requests pause although there is room.
   const bool one_client = turns_.NumActive() == 1 && company_left_ <= 0;
   left_out_ = one_client && ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
 }
@@ -109,7 +110,7 @@ void Simulation::CheckTables(const SimWorker& worker, const Sent& sent) const {
   }
 }
 
-/// What outstanding steps do for the request is for nobody.
+/// Marks the request as gone in all outstanding steps.
 void Simulation::Forget(RequestId id) {
   for (Sent& sent : sent_) {
     for (Member& member : sent.members) member.request = member.request == id ? 0 : member.request;
@@ -120,7 +121,7 @@ bool Simulation::IsWanted(const Member& member) const {
   return member.request != 0 && !clients_.at(member.request)->finished(member.choice);
 }
 
-/// Of the oldest plan.
+/// Takes the result of the oldest plan.
 void Simulation::TakeResult() {
   std::vector<SampledToken> tokens;
   const StepTimes times{static_cast<uint32_t>(random_.Between(1000, 60'000)),
@@ -176,7 +177,7 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
   company_left_ = std::max(0.0, company_left_ - times.compute_micros * 1e-6);
 }
 
-/// Sometimes the model computes no numbers for one of those that draw, or its grammar takes too much or has a dead end.
+/// Sometimes breaks one draw: no valid logits, a grammar that takes too much work, or one that allows no token.
 Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
   if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
   SampledToken& token = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))];
@@ -192,7 +193,7 @@ Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& to
   return {{member->request, {error, message}}};
 }
 
-/// The engine knows answers that fit the plan from others.
+/// Checks that the engine accepts answers that fit the plan, and refuses altered ones.
 void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
   if (!engine_.Fits(tokens)) throw Failure{"the answer does not fit the plan"};
   if (tokens.empty() || more_.Below(10) > 0) return;
@@ -227,7 +228,7 @@ void Simulation::CheckFits(const std::vector<PromptScores>& scores) {
   refuses([&](auto& other) { other[at].top.emplace_back(kVocab, 0.0f); });
 }
 
-/// False when the group is lost: a worker died, refused, or did not answer as all must.
+/// Runs the plan on all workers. Returns false when the group is lost: a worker died, refused, or gave no right answer.
 bool Simulation::AllAnswer(const Sent& sent, std::vector<SampledToken>& tokens) {
   bool all = true;
   const Faults& faults = scenario_.faults;

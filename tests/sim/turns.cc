@@ -18,8 +18,8 @@ int Turns::Active(const std::string& client) const {
 }
 
 void Turns::Joined(const Request& request) {
-  if (Active(request.client) == 0) {  // it was away: level with the others
-    double least = -1, most = 0;      // of those that are here, of all
+  if (Active(request.client) == 0) {  // the client was away: bring it level with the others
+    double least = -1, most = 0;      // least of the present clients, most of all clients
     for (const auto& [name, served] : served_) {
       most = std::max(most, served);
       if (Active(name) > 0 && (least < 0 || served < least)) least = served;
@@ -54,7 +54,7 @@ bool Turns::Runs(const std::string& client) const {
       entries_, [&](const auto& e) { return e.second.client == client && e.second.state == State::kRunning; });
 }
 
-/// Of every client that waits the next: whoever was preempted, by seniority; then by rank.
+/// Returns the next request of every client that waits: preempted ones first, by seniority; then by rank.
 std::map<std::string, RequestId> Turns::Heads() const {
   std::map<std::string, RequestId> heads;
   const auto key = [&](RequestId id) {

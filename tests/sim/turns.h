@@ -12,34 +12,34 @@ class WaitingQueue;
 
 namespace quire::sim {
 
-/// Whose turn it is, worked out a second time from README's rules: who waits, and what every client was served.
-/// A client's own requests have an order; of several clients, see Watcher for who may be passed over.
+/// Computes the order of admission a second time, from the rules in the README: which requests wait, and how much every
+/// client was served. A client's own requests have a fixed order. Watcher checks which clients may be passed over.
 class Turns {
  public:
   using Requests = std::map<RequestId, std::unique_ptr<Request>>;
 
-  /// It comes for the first time, or from another engine. One that was admitted there waits with those that gave way.
+  /// A request comes for the first time, or from another engine. If it was admitted there, it counts as preempted.
   void Joined(const Request& request);
   void Left(RequestId id) { entries_.at(id).state = State::kGone; }
   void Preempted(RequestId id) { entries_.at(id).state = State::kPreempted; }
-  /// Whoever ran waits again.
+  /// All running requests wait again.
   void GroupLost();
-  /// Throw Failure unless the request is the next of its client. `requests`: what the engine says of tokens from the
-  /// cache.
+  /// Both throw Failure unless the request is its client's next. `requests` tells how many of their tokens came from
+  /// the cache.
   void Admitted(RequestId id, const Requests& requests);
   void Held(RequestId id, const Requests& requests);
-  /// The next requests of other clients whose turn was before that of this one. Before Admitted.
+  /// The next requests of other clients that come before this one. Call this before Admitted.
   std::vector<RequestId> Before(RequestId id) const;
-  /// Clients of which somebody waits or runs.
+  /// The number of clients with a waiting or running request.
   int NumActive() const;
   bool Runs(const std::string& client) const;
   bool IsAlone(RequestId id) const { return Active(entries_.at(id).client) == 1; }
   const std::string& ClientOf(RequestId id) const { return entries_.at(id).client; }
   void Drew(RequestId id) { served_[entries_.at(id).client] += 2; }
-  /// Tokens that came from the cache are not charged.
+  /// Takes back the charge for tokens that came from the cache.
   void NoteCached(const Requests& requests, RequestId but_not = 0);
 
-  /// Throws Failure unless the queue's accounts say the same.
+  /// Throws Failure unless the queue's accounts agree.
   void Compare(const WaitingQueue& queue) const;
 
  private:

@@ -10,7 +10,7 @@ namespace quire::sim {
 
 inline constexpr int kVocab = 48;
 
-/// A good mixer (SplitMix64's), so that neighbouring inputs have nothing in common.
+/// Mixes two numbers (SplitMix64), so that neighbouring inputs give unrelated results.
 inline uint64_t Mix(uint64_t a, uint64_t b = 0) {
   uint64_t z = a + 0x9e3779b97f4a7c15ull * (b + 1);
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -18,29 +18,29 @@ inline uint64_t Mix(uint64_t a, uint64_t b = 0) {
   return z ^ z >> 31;
 }
 
-/// What the keys and values of one position stand for: every token up to and with it, and whose they are. The seed's
-/// upper half names the cache salt, so a block shared across salts shows, too.
+/// The content of one position of the KV cache: a hash of all tokens up to this position, and of the cache salt, which
+/// is in the seed's upper half. So a block shared across salts is noticed, too.
 using KvValue = uint64_t;
 inline KvValue FirstKv(uint64_t seed) { return Mix(seed >> 32, 77); }
 inline KvValue NextKv(KvValue before, TokenId token) { return Mix(before, static_cast<uint64_t>(token)); }
 
-/// What word `index` of a sequence's state holds after a context: another number in each, so that a state of which a
-/// part is another one shows.
+/// Returns word `index` of a sequence's state after a context. Every word is different, so that a partly wrong state is
+/// noticed.
 inline KvValue StateWord(KvValue context, size_t index) { return Mix(context, 7000 + index); }
 
-/// The token drawn after a context, as every sampler would: by seed, choice and position.
+/// Returns the token drawn after a context. As with the real sampler, it depends on seed, choice and position.
 inline TokenId Draw(KvValue context, const SamplingSpec& sampling, size_t position) {
   const uint64_t key = Mix(sampling.seed & 0xffffffff, sampling.choice * 1000003ull + position);
   return static_cast<TokenId>(Mix(context, key) % kVocab);
 }
 
-/// The log-probability of every token after a context. Not normalised; only the order and the sums matter.
+/// Returns the log-probability of a token after a context. Not normalised: only the order and the sums matter.
 inline float Logprob(KvValue context, TokenId token) {
   const uint64_t bits = Mix(context, 5000 + static_cast<uint64_t>(token)) >> 40;
   return -static_cast<float>(bits) / static_cast<float>(1 << 20);  // 0 to -16, 24 bits
 }
 
-/// The last activation after a context, a vector of one number. Sums of them are exact.
+/// Returns the last hidden state after a context, a vector of one number. Sums of such numbers are exact.
 inline float Activation(KvValue context) {
   return static_cast<float>(Mix(context, 9000) >> 44) / static_cast<float>(1 << 10);
 }
@@ -53,7 +53,7 @@ inline std::vector<std::pair<TokenId, float>> BestTokens(KvValue context, int co
   return all;
 }
 
-/// The place of a token among all after a context, as a model would say it.
+/// Returns a token's rank among all tokens after a context; 1: the likeliest.
 inline int32_t RankOf(KvValue context, TokenId token) {
   const auto all = BestTokens(context, kVocab);
   return static_cast<int32_t>(std::ranges::find(all, token, &std::pair<TokenId, float>::first) - all.begin()) + 1;

@@ -112,8 +112,8 @@ bool Watcher::MayStandBack(const Request& request) const {
   return use.sequences > ShareOfPlaces() || (turns_.Runs(request.client) && use.blocks > ShareOfBlocks());
 }
 
-/// Whoever runs something when it is admitted leaves the places of clients that are away and for which somebody gave
-/// way within the last steps, or that came again within them.
+/// Checks places kept for absent clients. A client that runs something must leave the places of clients that are away
+/// and for which a request gave way recently, or that came back recently.
 void Watcher::CheckKeptRoom(const Request& request) const {
   const auto of_it = [&](const Request* r) { return r == &request; };
   const int n = static_cast<int>(request.sequences.size());
@@ -148,7 +148,7 @@ bool Watcher::IsProtected(RequestId id) const {
   return engine_.stats().steps - admitted_step_.at(id) < int64_t{8} << std::min(yields->second - 1, 3);
 }
 
-/// Only the youngest request of a client that has more than its share gives way, to a client that has less.
+/// Checks that only the youngest request of a client above its share gives way, and only to a client below its share.
 void Watcher::OnGivesWay(const Decision& d) {
   const Request &victim = *engine_.requests().at(d.request), &cause = *engine_.requests().at(d.cause);
   const auto fails = [&](const char* what) { throw Failure{fmt::format("request {} gives way {}", d.request, what)}; };
@@ -172,7 +172,8 @@ void Watcher::OnGivesWay(const Decision& d) {
   kept_rooms_[cause.client] = {n, engine_.stats().steps + Scheduler::kReservedSteps};
 }
 
-/// For want of blocks a junior gives way, and of several clients first whoever has most beyond its share.
+/// Checks that, for lack of blocks, a junior request is preempted. With several clients, the client furthest above its
+/// share comes first.
 void Watcher::CheckSeniority(const Request& victim, const Request& cause) const {
   if (&victim == engine_.scheduler().running().front()) throw Failure{"the most senior request is preempted"};
   const auto excess = [&](const Request& r) { return std::max(0, r.account->use.blocks - ShareOfBlocks()); };
@@ -185,7 +186,7 @@ void Watcher::OnPreempted(const Decision& d) {
   if (std::exchange(gives_way_, {}) != std::pair{d.request, d.cause}) CheckSeniority(victim, cause);
   if (engine_.num_outstanding() > 0) throw Failure{"somebody is preempted while a step is outstanding"};
   const bool swapped = d.kind == DecisionKind::kPreemptedSwap;
-  // Of one that is computed again. What is pooled of all of a prompt does not outlive its slot.
+  // For a request that is recomputed. A pooled vector over a whole prompt does not outlive its slot.
   const bool whole = PoolsFromTheFirst(victim.sampling.pooling);
   const bool may_swap = !whole && d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();
   if (swapped ? mode_ == PreemptionMode::kRecompute : mode_ == PreemptionMode::kSwap && may_swap)

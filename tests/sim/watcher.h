@@ -11,8 +11,8 @@
 
 namespace quire::sim {
 
-/// Follows the decisions: whose turn it is, who may be preempted for whom and how, who gives way to other clients, and
-/// what admission leaves free.
+/// Checks the scheduler's decisions: which request is admitted next, which may be preempted for which and how, which
+/// gives way to other clients, and what admission leaves free.
 class Watcher : public DecisionLog {
  public:
   Watcher(const Engine& engine, PreemptionMode mode, Turns& turns, Judge& judge, bool aloud)
@@ -21,7 +21,7 @@ class Watcher : public DecisionLog {
 
   /// A plan is about to be made.
   void BeginPlan();
-  /// The request gave way before and is not to give way again so soon.
+  /// True when the request gave way before and must not give way again so soon.
   bool IsProtected(RequestId id) const;
 
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
@@ -51,18 +51,19 @@ class Watcher : public DecisionLog {
   Judge& judge_;
   bool aloud_;
   std::set<std::pair<RequestId, int64_t>> ended_;
-  std::set<std::string> clients_that_gave_way_;  // with the plan that is being made
-  std::pair<RequestId, RequestId> gives_way_;    // victim and cause, until it is preempted
+  std::set<std::string> clients_that_gave_way_;  // in the plan that is being made
+  std::pair<RequestId, RequestId> gives_way_;    // victim and cause, until the victim is preempted
   std::map<RequestId, int> num_yields_;
   std::map<RequestId, int64_t> admitted_step_;
   struct KeptRoom {
     int sequences = 0;
     int64_t until_step = 0;
   };
-  std::map<std::string, KeptRoom> kept_rooms_;  // by client: what others left it the last time that one gave way
+  // by client: the places left for it the last time that a request gave way
+  std::map<std::string, KeptRoom> kept_rooms_;
 };
 
-/// The engine's observer that passes decisions on; inputs are of no interest here.
+/// An observer of the engine that passes decisions to the Watcher and ignores inputs.
 class DecisionsOnly : public EngineObserver {
  public:
   explicit DecisionsOnly(Watcher& watcher) : watcher_(watcher) {}

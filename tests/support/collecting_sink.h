@@ -9,7 +9,7 @@
 
 namespace quire::test {
 
-/// Keeps what a request produced, and aborts on events out of order.
+/// Collects the results of a request, and aborts on events out of order.
 class CollectingSink : public RequestSink {
  public:
   struct Choice {
@@ -17,7 +17,7 @@ class CollectingSink : public RequestSink {
     std::vector<float> logprobs;
     std::vector<std::vector<std::pair<TokenId, float>>> top;
     std::optional<FinishReason> finished;
-    int announced = 0;  // tokens that were said to follow at once
+    int announced = 0;  // tokens that the engine announced to come next
   };
 
   void OnPromptScores(const PromptScores& scores, const std::vector<TokenId>&) override {
@@ -50,17 +50,17 @@ class CollectingSink : public RequestSink {
   std::vector<std::pair<TokenId, float>> prompt_top;
   std::vector<float> pooled;  // of the prompt
   std::string error;
-  size_t stop_after = 0;  // pretends that the text ends with a stop string after that many tokens
+  size_t stop_after = 0;  // pretends that the text ends with a stop string after so many tokens
 };
 
-/// A request of n sequences with the given prompt.
+/// Makes a request of n sequences with the given prompt.
 inline std::unique_ptr<Request> MakeRequest(RequestId id, const std::vector<TokenId>& prompt, int max_tokens,
                                             RequestSink& sink, int n = 1, SamplingSpec sampling = {.temperature = 0}) {
   auto request = std::make_unique<Request>();
   request->id = id;
   request->limits.max_tokens = max_tokens;
   request->sampling = sampling;
-  request->sink = std::shared_ptr<RequestSink>(&sink, [](RequestSink*) {});  // the test owns it
+  request->sink = std::shared_ptr<RequestSink>(&sink, [](RequestSink*) {});  // the test owns the sink
   request->sequences = NewSequences(prompt, n);
   return request;
 }

@@ -9,7 +9,7 @@
 
 namespace quire::test {
 
-/// Compares with |actual - expected| <= tolerance * max(1, |expected|) and names the worst element.
+/// Expects |actual - expected| <= tolerance * max(1, |expected|) for all elements. A failure names the worst element.
 inline void ExpectNear(std::span<const float> actual, std::span<const double> expected, double tolerance,
                        const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
@@ -24,7 +24,7 @@ inline void ExpectNear(std::span<const float> actual, std::span<const double> ex
                                     << expected[worst];
 }
 
-/// Which element is the first that is not within tolerance * max(1, |expected|), a NaN among them; empty if none is.
+/// Describes the first element that is not within tolerance * max(1, |expected|); NaN never is. Empty when all are.
 inline std::string FirstFar(std::span<const float> actual, std::span<const double> expected, double tolerance) {
   for (size_t i = 0; i < actual.size(); ++i) {
     if (std::abs(actual[i] - expected[i]) <= tolerance * std::max(1.0, std::abs(expected[i]))) continue;

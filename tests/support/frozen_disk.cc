@@ -1,6 +1,5 @@
-// A disk that takes nothing, for tests: loaded before libc (LD_PRELOAD), write() waits while the file that QUIRE_FREEZE
-// names exists, where it would go to a file below the directory that QUIRE_FROZEN_DISK names. Like a file system under
-// fsfreeze, without needing one.
+// A frozen disk for tests, loaded before libc by LD_PRELOAD. write() to a file below the directory QUIRE_FROZEN_DISK
+// waits while the file QUIRE_FREEZE exists. This simulates a file system under fsfreeze without needing one.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>

@@ -9,19 +9,20 @@
 
 namespace quire::test {
 
-/// A disk that can be told to take nothing for a while, or to refuse. What it takes goes on to another sink, if any.
+/// A disk that can block or refuse writes for a while. Accepted records go on to another sink, if there is one.
 class GatedSink : public RecordSink {
  public:
   explicit GatedSink(std::unique_ptr<RecordSink> next = nullptr) : next_(std::move(next)) {}
 
-  /// Calls wait from now on, until Open.
+  /// Makes calls wait until Open.
   void Close() {
     Set([this] { closed_ = true; });
   }
   void Open() {
     Set([this] { closed_ = false; });
   }
-  /// Records and new segments fail with these words; with none they are taken again, from the next segment on.
+  /// Makes records and new segments fail with this message. With an empty message they succeed again, from the next
+  /// segment on.
   void Refuse(const std::string& words) {
     Set([this, &words] { refusal_ = words; });
   }

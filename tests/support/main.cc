@@ -1,7 +1,6 @@
-// The main program of every test program. A program holds the test files of a folder;
-// `--file=coordinator/scheduler_test` runs the cases of one file, and ctest has an entry for each file. A skip is seen:
-// a run whose cases all skip exits with 77, which ctest shows as skipped, and every reason goes to the file that
-// QUIRE_SKIP_LOG names, where tests/skips.py judges it.
+// The main program of every test program, which holds the test files of a folder. `--file=coordinator/scheduler_test`
+// runs the cases of one file; ctest has an entry for each file. A run in which all cases skip exits with 77, which
+// ctest shows as skipped. Every skip's reason goes to the file QUIRE_SKIP_LOG, which tests/skips.py checks.
 #include <fnmatch.h>
 #include <gmock/gmock.h>
 
@@ -18,7 +17,7 @@ constexpr int kSkipped = 77;
 
 class SkipLog : public testing::EmptyTestEventListener {
  public:
-  /// A global environment skipped all tests, which then do not count as skipped.
+  /// True when a global environment skipped all tests. gtest does not count these as skipped.
   bool skipped_all() const { return skipped_all_; }
 
   void OnTestStart(const testing::TestInfo&) override { in_test_ = true; }
@@ -39,7 +38,8 @@ class SkipLog : public testing::EmptyTestEventListener {
   bool in_test_ = false, skipped_all_ = false;
 };
 
-/// Whether a case's full name fits one of the patterns, which colons separate: `*` stands for any text, `?` for a sign.
+/// True when a case's full name matches one of the patterns, which are separated by colons: `*` matches any text, `?`
+/// one character.
 bool Fits(const std::string& name, const std::string& patterns) {
   std::istringstream all(patterns);
   for (std::string pattern; std::getline(all, pattern, ':');)
@@ -47,7 +47,7 @@ bool Fits(const std::string& name, const std::string& patterns) {
   return false;
 }
 
-/// Narrows gtest's filter, "YES:YES-NO:NO", to the cases that stand in tests/FILE.cc. Returns whether there are any.
+/// Narrows gtest's filter, "YES:YES-NO:NO", to the cases in tests/FILE.cc. Returns whether there are any.
 bool KeepCasesOf(std::string_view file) {
   const std::string filter = GTEST_FLAG_GET(filter), end = "/" + std::string(file) + ".cc";
   const size_t minus = filter.find('-');
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   auto* const log = new SkipLog;
-  testing::UnitTest::GetInstance()->listeners().Append(log);  // which owns it
+  testing::UnitTest::GetInstance()->listeners().Append(log);  // the listeners own the log
   const int status = RUN_ALL_TESTS();
   const int run = tests.test_to_run_count();
   const bool skipped = log->skipped_all() || (run > 0 && tests.skipped_test_count() == run);

@@ -17,12 +17,12 @@
 
 namespace quire::test {
 
-/// Pairs within this process, for devices whose memory is memory and whose work is done when it is queued.
+/// Makes device pairs within this process. Its "devices" use host memory and finish work when it is queued.
 class MemoryPairs {
  public:
-  /// What the tests of it look at and change.
+  /// State that tests read and change.
   std::atomic<int> met{0};
-  std::atomic<bool> stuck{false};  // Receive waits although the bytes are there
+  std::atomic<bool> stuck{false};  // makes Receive wait although bytes have arrived
 
   DevicePairing Pairing() {
     return {.new_meeting =
@@ -59,7 +59,7 @@ class MemoryPairs {
       std::vector<std::byte> got;
       while (!TakeNext(got)) {
         Check();
-        if (given_up_()) return;  // as a device would, whose work is queued: nothing has come
+        if (given_up_()) return;  // a device would also return after queueing; nothing has arrived
         std::this_thread::yield();
       }
       if (static_cast<int64_t>(got.size()) != bytes) Fail("{} bytes came, not {}", got.size(), bytes);

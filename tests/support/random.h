@@ -6,7 +6,7 @@
 
 namespace quire::test {
 
-/// Reproducible test data: the same seed gives the same numbers on every machine.
+/// Reproducible random numbers: the same seed gives the same numbers on every machine.
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
@@ -14,7 +14,7 @@ class Random {
   uint64_t Bits() { return engine_(); }
   int64_t Below(int64_t bound) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(bound)); }
   int64_t Between(int64_t low, int64_t high) { return low + Below(high - low + 1); }
-  /// Uniform in [-1, 1).
+  /// Returns a uniform number in [-1, 1).
   float Signed() { return static_cast<float>(static_cast<double>(engine_() >> 11) * 0x1p-52 - 1.0); }
   std::vector<float> Floats(int64_t count) {
     std::vector<float> out(static_cast<size_t>(count));

@@ -29,12 +29,12 @@ void AppendNumber(std::string& bytes, float x, const std::string& dtype) {
   bytes.append(reinterpret_cast<const char*>(&bits), 2);
 }
 
-/// A safetensors file being put together.
+/// Builds a safetensors file.
 class TensorWriter {
  public:
   TensorWriter(std::string dtype, uint64_t seed) : dtype_(std::move(dtype)), random_(seed) {}
 
-  /// Numbers of about `spread` around `centre`.
+  /// Adds a tensor of numbers of about `spread` around `centre`.
   void Add(const std::string& name, std::vector<int64_t> shape, float centre, float spread) {
     const size_t begin = data_.size();
     int64_t count = 1;
@@ -43,7 +43,8 @@ class TensorWriter {
     header_[name] = {{"dtype", dtype_}, {"shape", shape}, {"data_offsets", {begin, data_.size()}}};
   }
 
-  /// The same as packed integers, words of neighbours along a row; zero points are words along a column.
+  /// Adds a matrix of packed integers: each word packs neighbours of a row, and each word of zero points packs
+  /// neighbours of a column.
   void AddPacked(const std::string& module, std::vector<int64_t> shape, float spread, int bits, bool with_zeros) {
     const int64_t rows = shape[0], words = shape[1] * bits / 32, groups = shape[1] / 32;
     std::string bytes;
@@ -54,7 +55,7 @@ class TensorWriter {
       AppendNumber(bytes, spread * (0.75f + 0.25f * random_.Signed()) / static_cast<float>(1 << (bits - 1)), "F16");
     Put(module + ".weight_scale", "F16", {rows, groups}, bytes);
     bytes.clear();
-    for (int64_t i = 0; i < rows / 8 * groups; ++i)  // zeros of 6 to 9
+    for (int64_t i = 0; i < rows / 8 * groups; ++i)  // zero points of 6 to 9
       AppendWord(bytes, 0x66666666u + (static_cast<uint32_t>(random_.Bits()) & 0x33333333u));
     if (with_zeros) Put(module + ".weight_zero_point", "I32", {rows / 8, groups}, bytes);
     bytes.clear();
@@ -62,7 +63,7 @@ class TensorWriter {
     Put(module + ".weight_shape", "I32", {2}, bytes);
   }
 
-  /// The same as FP8 of 0.5 to 1.875, with a factor for 128 rows and columns.
+  /// Adds an FP8 matrix of numbers from 0.5 to 1.875, with a scale for each 128 x 128 block.
   void AddFp8(const std::string& module, const std::vector<int64_t>& shape, float spread) {
     std::string numbers, factors;
     for (int64_t i = 0; i < shape[0] * shape[1]; ++i)
@@ -80,12 +81,12 @@ class TensorWriter {
     Put(name, "F32", {}, bytes);
   }
 
-  /// The same as blocks of MXFP4, pairs of neighbours in a byte.
+  /// Adds a tensor of MXFP4 blocks, with two neighbours in a byte.
   void AddMxFp4(const std::string& name, std::vector<int64_t> shape, float spread) {
     int64_t blocks = 1;
     shape.back() /= 32;
     for (const int64_t n : shape) blocks *= n;
-    const int power = 127 + static_cast<int>(std::lround(std::log2(spread / 3)));  // such numbers are 3 or so
+    const int power = 127 + static_cast<int>(std::lround(std::log2(spread / 3)));  // an E2M1 number is about 3
     std::string nibbles, scales;
     for (int64_t i = 0; i < 16 * blocks; ++i) nibbles += static_cast<char>(random_.Below(256));
     for (int64_t i = 0; i < blocks; ++i) scales += static_cast<char>(power - static_cast<int>(random_.Below(2)));
@@ -122,8 +123,8 @@ bool IsOfLayerNormFamily(const std::string& family) {
       .contains(family);
 }
 
-/// Every family's names for the same sizes; the files of another are not looked at. The width of the MLP is the
-/// family's where it does not say.
+/// Returns a configuration with every family's names for the sizes; each family ignores the others' names. The MLP's
+/// width is the family's default when its files do not state it.
 Json LayerNormConfigOf(const ModelShape& s) {
   Json config = {
       {"model_type", s.family}, {"vocab_size", s.vocab}, {"tie_word_embeddings", s.tied}, {"eos_token_id", 0}};
@@ -144,14 +145,14 @@ Json LayerNormConfigOf(const ModelShape& s) {
   return config;
 }
 
-/// Layers that keep a state, the last one twice, around one that attends.
+/// Returns the kinds of layers: every third layer, from the second on, is attention, and the others keep a state.
 Json MixersOf(const ModelShape& s, const char* keeps_state) {
   Json kinds = Json::array();
   for (int64_t i = 0; i < s.layers; ++i) kinds.push_back(i % 3 == 1 ? "full_attention" : keeps_state);
   return kinds;
 }
 
-/// What a family's files say beside the sizes, such that all that it has counts.
+/// Returns the family's own keys, set so that all its features are used.
 Json OwnKeysOf(const ModelShape& s) {
   if (s.family == "phi3") {
     std::vector<double> factors;
@@ -367,14 +368,14 @@ Json ConfigOf(const ModelShape& s) {
 struct Numbers {
   float centre, spread;
 };
-/// Such that numbers keep their magnitude from layer to layer.
+/// Returns the distribution of a tensor's numbers. Activations keep their magnitude from layer to layer.
 Numbers NumbersOf(const ExpectedTensor& tensor) {
   if (tensor.role == Role::kEmbedding) return {0, 1};
   if (tensor.role == Role::kPositions) return {0, 0.3f};
-  // Logits far apart: experts are not chosen by rounding.
+  // The logits are far apart, so that rounding does not change the choice of experts.
   if (tensor.role == Role::kRouter) return {0, 8 / std::sqrt(static_cast<float>(tensor.shape[1]))};
   if (tensor.role == Role::kRouterCorrection) return {0, 0.1f};
-  if (tensor.role == Role::kRouterNorm) {  // which is divided by the root of its length
+  if (tensor.role == Role::kRouterNorm) {  // the engine divides its input by the square root of the length
     const float root = std::sqrt(static_cast<float>(tensor.shape[0]));
     return {root, 0.2f * root};
   }
@@ -384,7 +385,7 @@ Numbers NumbersOf(const ExpectedTensor& tensor) {
     return {0, 1};
   }
   if (tensor.role == Role::kStateRate)
-    return {-2.3f, 1.5f};  // logarithms: states remember some, and others many tokens
+    return {-2.3f, 1.5f};  // logarithms: some states remember few tokens, others many
   if (tensor.name.ends_with("proj_bias")) return {0, 0.5f};
   if (tensor.shape.size() == 3) return {0, 1.7f / std::sqrt(static_cast<float>(tensor.shape[1]))};  // [.., inputs, ..]
   if (tensor.shape.size() == 2) return {0, 1.7f / std::sqrt(static_cast<float>(tensor.shape[1]))};

@@ -6,26 +6,27 @@
 
 namespace quire::test {
 
-/// Shapes of a model that is made up.
+/// The shape of a model with random weights.
 struct ModelShape {
   int64_t hidden = 128, layers = 2, heads = 2, kv_heads = 1, head_dim = 64, intermediate = 96, vocab = 173;
   int64_t sliding_window = 0;  // of every layer; in the Qwen family, of all but the first
   bool tied = false;
-  bool parallel = true;          // of gpt_neox and stablelm: attention and MLP side by side
+  bool parallel = true;          // for gpt_neox and stablelm: parallel attention and MLP
   std::string dtype = "BF16";    // of the safetensors: F32, F16 or BF16
-  std::string family = "llama";  // config.json's model_type; a llama with a window is a mistral
-  /// Of gemma4_text: all layers but the first two read keys and values of those, and layers get inputs of their own;
-  /// otherwise values of every other layer are its keys, of one head.
+  std::string family = "llama";  // config.json's model_type; a llama with a window becomes a mistral
+  /// For gemma4_text. True: all layers but the first two read those layers' keys and values, and layers have inputs of
+  /// their own. False: every other layer uses its keys as values, with one key head.
   bool shares_kv = true;
-  bool experts = false;  // of gemma4_text, which then shares no keys
-  /// 4 or 8: matrices of layers as compressed-tensors' packed integers of so many bits, a scale for each 32 columns;
-  /// of 4 bits those of MLPs with zero points.
+  bool experts = false;  // for gemma4_text, which then shares no keys
+  /// 4 or 8: the layers' matrices are compressed-tensors' packed integers of so many bits, with a scale for each 32
+  /// columns. With 4 bits, the MLPs' matrices have zero points.
   int packed_bits = 0;
-  bool mxfp4 = false;  // of gpt_oss: experts as MXFP4
-  bool fp8 = false;    // matrices of layers as FP8, a factor for 128 rows and columns; factors of the KV cache
+  bool mxfp4 = false;  // for gpt_oss: MXFP4 experts
+  bool fp8 = false;    // FP8 matrices in layers with a scale for each 128 x 128 block; scales of the KV cache
 };
 
-/// Writes config.json and model.safetensors of random weights into a new directory, which goes with the object.
+/// Writes config.json and model.safetensors with random weights into a new directory. The destructor removes the
+/// directory.
 class RandomModel {
  public:
   RandomModel(const ModelShape& shape, uint64_t seed);

@@ -10,15 +10,16 @@
 
 namespace quire::test {
 
-/// A thread for each rank of a group, for as long as the group lives: a device belongs to the thread that opened it.
+/// One thread for each rank of a group, for the group's whole life, because a device belongs to the thread that opened
+/// it.
 class RankThreads {
  public:
   explicit RankThreads(size_t size) {
     for (size_t rank = 0; rank < size; ++rank) threads_.push_back(std::make_unique<One>());
   }
 
-  /// Runs body(rank) on every thread and waits for all. The first exception is thrown here, after `on_error` was called
-  /// once for each.
+  /// Runs body(rank) on every thread and waits for all. Calls on_error(rank) for each thread that throws, then rethrows
+  /// the first exception.
   void Run(const std::function<void(size_t)>& body, const std::function<void(size_t)>& on_error) {
     std::vector<std::exception_ptr> errors(threads_.size());
     for (size_t rank = 0; rank < threads_.size(); ++rank) {
@@ -72,7 +73,7 @@ class RankThreads {
 
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::function<void()> task_;  // null: end
+    std::function<void()> task_;  // null: end the thread
     bool busy_ = false;
     std::thread thread_;
   };

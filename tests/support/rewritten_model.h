@@ -13,7 +13,7 @@
 
 namespace quire::test {
 
-/// A golden model in another form, as somebody may have published it: the same numbers, other names and settings.
+/// A golden model in another published form: the same numbers, with other names and settings.
 class RewrittenModel {
  public:
   explicit RewrittenModel(const std::string& name) {
@@ -38,7 +38,7 @@ class RewrittenModel {
     for (auto& [name, tensor] : tensors) renamed[name_of(name)] = std::move(tensor);
     tensors = std::move(renamed);
   }
-  /// Beside the others, of zeros.
+  /// Adds a tensor of zeros.
   void AddTensor(const std::string& name, const std::vector<int64_t>& shape = {1}) {
     size_t bytes = sizeof(float);
     for (const int64_t extent : shape) bytes *= static_cast<size_t>(extent);
@@ -46,7 +46,7 @@ class RewrittenModel {
   }
   void Add(const std::string& file, const std::string& text) { WriteTextFile(folder_.path() + "/" + file, text); }
 
-  /// Writes it, and says where.
+  /// Writes the model and returns its path.
   std::string Write(const std::string& file = "model.safetensors") {
     Json header = Json::object();
     std::string data;

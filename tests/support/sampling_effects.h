@@ -11,12 +11,12 @@ namespace quire::test {
 
 inline constexpr int64_t kEffectVocab = 50;
 
-/// What a setting does to draws: from these logits, after these tokens, the tokens in `drawn` come out, each of them at
-/// some seed from 0 to kEffectSeeds - 1, and no others.
+/// The effect of a sampling setting. With these logits after these tokens, exactly the tokens in `drawn` are drawn:
+/// each at some seed from 0 to kEffectSeeds - 1, and no others.
 struct SamplingEffect {
   const char* what;
-  std::vector<std::pair<TokenId, float>> logits;  // of the tokens that matter; the others are far below
-  SamplingSpec spec;                              // its seed is each of the seeds
+  std::vector<std::pair<TokenId, float>> logits;  // of the tokens that matter; all others are far lower
+  SamplingSpec spec;                              // used with each seed
   std::set<TokenId> drawn;
   std::vector<TokenId> prompt = {1}, generated = {};
 
@@ -29,8 +29,8 @@ struct SamplingEffect {
 
 inline constexpr uint64_t kEffectSeeds = 64;
 
-/// In a vocabulary of kEffectVocab tokens. Where a setting is taken for another, or moves by one, other tokens come
-/// out.
+/// Effects in a vocabulary of kEffectVocab tokens. Confusing two settings, or an error by one, changes the drawn
+/// tokens.
 inline std::vector<SamplingEffect> SamplingEffects() {
   const auto log = [](double p) { return static_cast<float>(std::log(p)); };
   const std::vector<std::pair<TokenId, float>> close = {{3, 5.0f}, {40, 3.5f}}, negative = {{3, -5.0f}, {40, -6.0f}},

@@ -1,5 +1,5 @@
-// Reads JSON schemas, one a line, and says for each what the server would: why it is refused, or some texts that it
-// allows, drawn at random from a small vocabulary. Texts that do not come to an end are left out. For
+// Reads JSON schemas, one on each line. For each, prints what the server would do: the reason for refusing it, or some
+// allowed texts. The texts are drawn at random from a small vocabulary; texts that do not end are left out. Used by
 // coordinator/schemas_test.py.
 #include <spdlog/spdlog.h>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr TokenId kStop = 0;
 constexpr int kWalks = 8, kLongest = 400;
 
-/// Every byte, and some that stand for several.
+/// A vocabulary of all single bytes and some longer tokens.
 Vocabulary WalkersVocabulary() {
   Vocabulary vocabulary{{""}, {kStop}};
   for (int byte = 0; byte < 256; ++byte) vocabulary.bytes.emplace_back(1, static_cast<char>(byte));
@@ -30,7 +30,7 @@ Vocabulary WalkersVocabulary() {
 
 bool Closes(const std::string& bytes) { return bytes == "\"" || bytes == "}" || bytes == "]"; }
 
-/// A walk that tends to the end; the text, or nothing when it did not get there.
+/// Draws a text, with a preference for tokens that end it. Returns nullopt when the text did not end.
 std::optional<std::string> Walk(const std::shared_ptr<const CompiledGrammar>& grammar, const Vocabulary& vocabulary,
                                 std::mt19937& random) {
   GrammarMatcher matcher(grammar);
@@ -69,7 +69,7 @@ Json Answer(const std::string& schema, GrammarCompiler& compiler, const Vocabula
       if (const auto text = Walk(grammar, vocabulary, random)) texts.push_back(*text);
     }
     return {{"texts", texts}};
-  } catch (const std::runtime_error& error) {  // ApiError of what is read, Error of what is compiled
+  } catch (const std::runtime_error& error) {  // ApiError from reading, Error from compiling
     return {{"refused", error.what()}};
   }
 }
@@ -78,7 +78,7 @@ Json Answer(const std::string& schema, GrammarCompiler& compiler, const Vocabula
 }  // namespace quire
 
 int main() {
-  spdlog::set_level(spdlog::level::off);  // what is passed over; the answers are on the same stream
+  spdlog::set_level(spdlog::level::off);  // remarks about schemas would mix with the answers
   const quire::Vocabulary vocabulary = quire::WalkersVocabulary();
   quire::GrammarCompiler compiler(vocabulary, static_cast<int>(vocabulary.bytes.size()));
   std::mt19937 random(1);

@@ -4,7 +4,7 @@
 
 namespace quire::test {
 
-/// Wants nothing: for measuring and counting.
+/// Ignores all events. For measuring and counting.
 class SilentSink : public RequestSink {
  public:
   bool OnToken(const TokenEvent&) override { return false; }

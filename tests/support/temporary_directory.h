@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// A fresh directory of mode 0700; goes with everything in it.
+/// A fresh directory of mode 0700. The destructor removes the directory and everything in it.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() : path_(std::filesystem::temp_directory_path() / "quire-test.XXXXXX") {

@@ -1,5 +1,5 @@
-// Kernel tests run once per instruction set: QUIRE_ISA says which one, and a processor without it skips the whole file,
-// so that no other table is taken for the one that is named.
+// Selects the instruction set of a kernel test, which runs once for each set. QUIRE_ISA names the set. A processor
+// without it skips the whole file, so that no other kernel table is tested in its place.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// Collectives for `size` ranks that are threads of this process, element r for rank r.
+/// Makes collectives for `size` ranks that are threads of this process; element r belongs to rank r.
 inline std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size) {
   const size_t bytes = (SharedArena::BytesFor(size) + 63) / 64 * 64;
   std::shared_ptr<void> memory(std::aligned_alloc(64, bytes), std::free);

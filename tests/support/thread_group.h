@@ -15,11 +15,11 @@
 
 namespace quire::test {
 
-/// Makes the engine of one rank, on the rank's thread.
+/// Makes the engine of one rank. Called on the rank's thread.
 using EngineMaker = std::function<std::unique_ptr<RankEngine>(const ModelFiles&, const EngineSizes&, Collective&)>;
 
-/// A whole worker group as threads of this process: the real executors, collectives and frames, without mpirun and
-/// sockets.
+/// A whole worker group as threads of this process. Executors, collectives and frames are real; mpirun and sockets are
+/// absent.
 class ThreadGroup {
  public:
   ThreadGroup(const ModelFiles& files, const EngineSizes& sizes, int num_blocks, int num_host_blocks = 0,
@@ -41,19 +41,19 @@ class ThreadGroup {
     OnAllRanks([&](size_t rank) { ranks_[rank].reset(); });
   }
 
-  /// Blocks that hold a sequence's state on every rank; 0: the model has none.
+  /// The blocks that hold a sequence's state on every rank; 0: the model has no states.
   int state_blocks() const { return state_blocks_; }
 
-  /// What grammars are made for. Before a sequence that has one.
+  /// Sets the vocabulary for grammars. Call this before adding a sequence with a grammar.
   void SetVocabulary(const Vocabulary& vocabulary) {
     OnAllRanks([&](size_t rank) { ranks_[rank]->SetVocabulary(vocabulary); });
   }
 
-  /// Puts the plan into every rank's queue.
+  /// Queues the plan for every rank.
   void Send(const StepPlan& plan) { queue_.push_back(EncodePlan(plan)); }
 
-  /// As a worker does: begins what is queued as far as the engines can, and finishes the oldest step. Checks that all
-  /// ranks drew the same tokens and returns rank 0's.
+  /// Begins queued plans as far as the engines can, as a worker does, and finishes the oldest step. Checks that all
+  /// ranks drew the same tokens, and returns rank 0's.
   std::vector<SampledToken> Await() {
     for (; !queue_.empty() && ranks_[0]->can_begin(); queue_.pop_front()) {
       begun_.push_back(queue_.front().header);
@@ -77,10 +77,10 @@ class ThreadGroup {
     return Await();
   }
 
-  /// What the step that was awaited last scored of prompts.
+  /// The prompt scores of the last awaited step.
   const std::vector<PromptScores>& scores() const { return scores_; }
 
-  /// Steps that were finished while the next one had begun.
+  /// The number of steps that finished after the next step had begun.
   int num_overlapped() const { return num_overlapped_; }
 
  private:
