@@ -50,7 +50,7 @@ class HierarchicalCollective : public Collective {
   std::unique_ptr<LeaderExchange> exchange_;
   std::shared_ptr<void> owner_;
   uint64_t operation_ = 0;
-  std::vector<size_t> sizes_, offsets_;  // of each rank's part, in bytes
+  std::vector<size_t> sizes_, offsets_;  // size and offset of each rank's part, in bytes
   std::vector<int> host_sizes_, host_offsets_;
   int spins_;  // pauses before a waiting rank gives its core away
 };

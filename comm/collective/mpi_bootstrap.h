@@ -9,7 +9,8 @@
 namespace quire {
 
 /// Holds MPI for the life of a worker: the ranks of one epoch find each other through it. MPI starts the ranks and
-/// moves data between hosts. The coordinator decides who is a member of the group; MPI is never asked which ranks are
+/// moves data between hosts. The coordinator decides which ranks belong to the group; MPI is never asked which ranks
+/// are alive.
 /// alive.
 class MpiBootstrap {
  public:

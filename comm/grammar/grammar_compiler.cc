@@ -21,8 +21,8 @@ namespace quire {
 namespace {
 
 constexpr size_t kMostKept = 128;             // cached grammars
-constexpr size_t kMostKeptBytes = 64u << 20;  // of all cached grammars
-constexpr size_t kMostBytes = 16u << 20;      // of one grammar: a schema of twenty properties has 1 to 3 MiB
+constexpr size_t kMostKeptBytes = 64u << 20;  // bytes of all cached grammars
+constexpr size_t kMostBytes = 16u << 20;      // bytes of one grammar: a schema of twenty properties has 1 to 3 MiB
 
 // The units of work that each token adds to a matcher's budget, which never exceeds Bounds::units. Schemas take some
 // hundred units for a token, and at most 8,000 with a vocabulary of 49,152 where several text formats meet. A mask for

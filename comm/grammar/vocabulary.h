@@ -9,7 +9,7 @@
 
 namespace quire {
 
-inline constexpr size_t kMaxTokenBytes = UINT16_MAX;  // of one token, on the wire
+inline constexpr size_t kMaxTokenBytes = UINT16_MAX;  // bytes of one token, on the wire
 
 /// Everything that a grammar needs to know about a model's tokens. The coordinator sends it, so it is the same on all
 /// ranks.

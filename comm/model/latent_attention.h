@@ -17,7 +17,7 @@ struct LatentAttention {
   int64_t key_dim = 0;
   int64_t rotated_dim = 0;
   int64_t value_dim = 0;
-  double norm_epsilon = 1e-6;  // of the norms of latents and of the query_rank numbers
+  double norm_epsilon = 1e-6;  // epsilon of the norms of latents and of the query_rank numbers
   /// True when the file has separate tensors for keys and values by head, [heads, rank, key_dim] and [heads, value_dim,
   /// rank], as newer GGUF. Otherwise one matrix has the rows of both, [key_dim + value_dim, rank] for each head.
   bool by_head = false;

@@ -12,7 +12,7 @@ inline constexpr int64_t kMaxExperts = 1024, kMaxExpertsPerToken = 32;
 enum class RouterScore : uint8_t {
   kSoftmax,          // over all experts
   kSoftmaxOfChosen,  // the plain logits; the weights are a softmax over the chosen ones
-  kSigmoid,          // of each logit alone
+  kSigmoid,          // the sigmoid of each logit alone
   kSparseMixer,      // the plain logits; kernels/route_experts.h has the weights; uses Mixture::tolerance
 };
 
@@ -29,8 +29,8 @@ enum class GateUpRows : uint8_t {
 struct Mixture {
   int64_t experts = 0;  // 0: the model has no mixture
   int64_t experts_per_token = 0;
-  int64_t intermediate_size = 0;         // of one expert
-  int64_t shared_intermediate_size = 0;  // of the expert that every token uses; 0: none
+  int64_t intermediate_size = 0;         // columns of one expert's MLP
+  int64_t shared_intermediate_size = 0;  // columns of the MLP that every token uses; 0: none
   bool shared_gate = false;
   RouterScore score = RouterScore::kSoftmax;
   double tolerance = 0;          // for kSparseMixer

@@ -79,8 +79,8 @@ class ModelFiles {
 
   std::string path_;
   std::vector<MappedFile> files_;
-  std::vector<RepeatedNumbers> made_up_;  // in place of files: one
-  std::vector<std::byte> ones_;           // in place of files: norms
+  std::vector<RepeatedNumbers> made_up_;  // used in place of files: one element
+  std::vector<std::byte> ones_;           // norm weights, used in place of files
   std::optional<GgufFile> gguf_;
   ModelSpec spec_;
   TensorMap tensors_;  // by the names of the family's list

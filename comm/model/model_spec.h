@@ -51,13 +51,13 @@ enum class Mixer : uint8_t {
 struct LayerSpec {
   Mixer mixer = Mixer::kAttention;
   int64_t num_kv_heads = 0;       // divides ModelSpec::num_heads
-  int64_t head_dim = 0;           // of queries, keys and values
+  int64_t head_dim = 0;           // numbers of one head of queries, keys and values
   int64_t kv_from_layer = -1;     // earlier layer with like heads whose keys and values it reads; -1: its own
   bool values_are_keys = false;   // values are the keys before norm and rotation, and have no weights
   int64_t window = 0;             // tokens that a query sees, itself included; 0: all
   int64_t rope = 0;               // index into ModelSpec::ropes; -1: nothing rotates
   bool mlp = true;                // has an MLP or a mixture after its mixer
-  int64_t intermediate_size = 0;  // of its MLP; unused with a mixture
+  int64_t intermediate_size = 0;  // columns of its MLP; unused with a mixture
   bool mixture = false;           // its MLP is ModelSpec::mixture
 
   constexpr bool has_attention() const { return mixer == Mixer::kAttention; }
@@ -85,7 +85,7 @@ struct ModelSpec {
   int64_t vocab_size = 0;
   int64_t max_position = 0;            // longest sequence that the model was made for
   int64_t longest_position = 0;        // longest sequence that its scaled positions allow on request
-  double norm_epsilon = 0;             // of RMSNorm or LayerNorm
+  double norm_epsilon = 0;             // epsilon of RMSNorm or LayerNorm
   std::vector<Rope> ropes = {Rope()};  // kinds of rotation, indexed by LayerSpec::rope; not empty
   bool tied_embeddings = false;        // the output head is the embedding
   bool has_head = true;                // false: the model makes embeddings only, and the tied head is unused
@@ -126,14 +126,14 @@ struct ModelSpec {
   /// the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
   int64_t layer_input_size = 0;
   double score_cap = 0;  // attention scores become cap * tanh(score / cap) before the softmax; 0: unchanged
-  double logit_cap = 0;  // logits likewise, after logit_scale
+  double logit_cap = 0;  // like score_cap, for logits after logit_scale
   /// The file orders query and key rows for the rotation of neighbouring dimensions, as GGUF does for the Llama family.
   /// Otherwise dimension i rotates with dimension i + half of the rotated ones.
   bool interleaved_rope_rows = false;
-  StoredQuants quants;     // of safetensors
-  LatentAttention latent;  // of all layers, or of none
-  Mixture mixture;         // of the layers with a mixture; all alike
-  Recurrence recurrence;   // of the layers with a state; all alike
+  StoredQuants quants;     // how a safetensors model is quantised
+  LatentAttention latent;  // latent attention of all layers, or of none
+  Mixture mixture;         // shared by all layers with a mixture
+  Recurrence recurrence;   // shared by all layers with a state
   std::vector<LayerSpec> layers;
   std::vector<TokenId> eos_token_ids;
 

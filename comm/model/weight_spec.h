@@ -14,8 +14,8 @@ enum class Role : uint8_t {
   kPositions,
   kEmbeddingNorm,
   kEmbeddingNormBias,
-  kLayerEmbedding,       // of a token's id, input of each layer: ModelSpec::layer_input_size
-  kLayerProjection,      // of a token's embedding, input of each layer
+  kLayerEmbedding,       // embedding that makes layer inputs from token ids: ModelSpec::layer_input_size
+  kLayerProjection,      // makes layer inputs from a token's embedding
   kLayerProjectionNorm,  // norm of the projection, layer by layer
   kFinalNorm,
   kFinalNormBias,
@@ -95,7 +95,7 @@ enum class Role : uint8_t {
   kSharedGate,
   kSharedUp,
   kSharedDown,
-  kSharedScale,  // of the gate of the whole shared expert
+  kSharedScale,  // the gate of the whole shared expert
   kExpertScale,  // [experts]: Mixture::expert_scales
   // With Mixture::normed_apart. kMlpNorm norms the shared expert's input.
   kRouterNorm,
@@ -156,7 +156,7 @@ enum class Axis : uint8_t {
   kHidden,        // whole on every rank
   kLayerInput,    // a token's numbers for one layer, whole on every rank
   kLayerInputs,   // a token's numbers for all layers, whole on every rank
-  kHeadDim,       // of the layer, whole on every rank
+  kHeadDim,       // the layer's head_dim, whole on every rank
   kTokens,        // the vocabulary, whole on every rank
   kPositionRows,  // learned positions, whole on every rank
   kHeads,         // query heads
@@ -170,16 +170,16 @@ enum class Axis : uint8_t {
   kKeyParts,      // query heads times LatentAttention::key_dim
   kValueParts,    // query heads times LatentAttention::value_dim
   kMlp,           // the MLP's columns in the layer
-  kExperts,       // of a mixture, whole on every rank
+  kExperts,       // experts of a mixture, whole on every rank
   kExpertMlp,     // columns of each expert
   kSharedMlp,     // columns of the shared expert
   kVocab,         // the vocabulary, sharded
-  kChannels,      // of short convolutions
+  kChannels,      // channels of short convolutions
   kStateHeads,    // value heads that keep a state
   kStateKeys,     // their key heads times key_dim
   kStateValues,   // value heads times value_dim
   kStateHeadDim,  // value_dim, whole on every rank
-  kTaps,          // of convolutions, whole on every rank
+  kTaps,          // taps of convolutions, whole on every rank
 };
 
 /// How several weights share one tensor of a file as rows. All weights of the list with the same name share a tensor,

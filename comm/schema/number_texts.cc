@@ -21,7 +21,7 @@ constexpr const char* kUnlike = "[^\\s\\S]";  // matches nothing
 struct Decimal {
   bool negative = false;
   std::string digits;
-  int exponent = 0;  // of the first digit
+  int exponent = 0;  // exponent of the first digit
 };
 
 Decimal DecimalOf(const std::string& number) {
@@ -49,7 +49,7 @@ std::string AnyOf(const std::vector<std::string>& ways) {
   return out + ")";
 }
 
-/// What may follow the known digits of a number.
+/// The kinds of digits that may follow the known digits of a number.
 enum class Rest { kAny, kZeros, kNotZero, kEnd };
 
 /// Returns a pattern for positive numbers whose first nonzero digit stands at 10^place: the given digits, each a

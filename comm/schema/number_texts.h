@@ -15,9 +15,9 @@ struct NumberBound {
   bool excluded = false;
 };
 
-/// True when an automaton over digits can check the bound. It cannot for a lower bound of 1e100 or more, nor for an
-/// upper bound of -1e100 or less. An upper bound of 1e100 or more is narrowed to 1e40 and a lower bound of -1e100 or
-/// less to -1e40, which cost less work. A bound closer to 0 than 1e-100 is narrowed to 0 or to 1e-100.
+/// True when an automaton over digits can check the bound. A lower bound of 1e100 or more, and an upper bound of -1e100
+/// or less, cannot be checked. An upper bound of 1e100 or more is narrowed to 1e40 and a lower bound of -1e100 or less
+/// to -1e40, which cost less work. A bound closer to 0 than 1e-100 is narrowed to 0 or to 1e-100.
 bool CanBeWritten(const NumberBound& bound);
 
 /// The largest divisor whose multiples an automaton over digits recognises.

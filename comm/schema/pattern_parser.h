@@ -11,8 +11,8 @@ namespace quire {
 struct PatternNode {
   enum Kind {
     kClass,   // one code point of `ranges`
-    kBegin,   // ^
-    kEnd,     // $
+    kBegin,   // ^, the beginning of the text
+    kEnd,     // $, the end of the text
     kRow,     // the parts, one after another
     kAny,     // one of the parts
     kRepeat,  // the single part, `least` to `most` times

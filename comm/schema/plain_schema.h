@@ -43,10 +43,10 @@ struct PlainSchema {
   std::optional<std::vector<OrderedJson>> values;
 
   std::optional<TextAutomaton> texts;  // none: any text
-  Counts length;                       // of texts, in addition to `texts`
+  Counts length;                       // lengths of texts, in addition to `texts`
 
   std::vector<NumberBound> bounds;
-  int64_t divisor = 1;  // of integers
+  int64_t divisor = 1;  // integers must be multiples of it
 
   std::vector<OrderedJson> first_items;
   OrderedJson items = true;  // after first_items

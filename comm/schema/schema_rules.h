@@ -11,7 +11,7 @@ namespace quire {
 enum class ValueStyle {
   kJson,     // JSON
   kQwenXml,  // members of an object as <parameter=name>value</parameter>; values inside values are JSON
-  kGlmXml,   // members of an object as <arg_key>name</arg_key><arg_value>value</arg_value>; likewise
+  kGlmXml,   // members as <arg_key>name</arg_key><arg_value>value</arg_value>; values inside values are JSON
 };
 
 /// The most blanks and line ends between two JSON signs. It allows indentation, but no endless run.

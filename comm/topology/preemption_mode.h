@@ -6,7 +6,8 @@
 
 namespace quire {
 
-/// What happens to the KV blocks of a preempted request; kAuto: the way that was measured to be cheaper.
+/// How a preempted request gives up its KV blocks: their tokens are recomputed later, or the blocks are swapped to the
+/// host. kAuto: the way that was measured to be cheaper.
 enum class PreemptionMode { kAuto, kRecompute, kSwap };
 constexpr auto ChoicesOf(PreemptionMode) {
   return std::to_array<Choice<PreemptionMode>>(

@@ -67,7 +67,7 @@ struct Topology {
 
   struct Node {
     std::string host;
-    std::vector<int> devices;  // of its ranks, in rank order; empty: 0, 1, ...
+    std::vector<int> devices;  // devices of its ranks, in rank order; empty: 0, 1, ...
     std::string interface;     // name or network (10.0.0.0/24) for traffic between ranks; empty: MPI chooses
     int slots = 0;             // ranks on this node; 0: as many as devices, or an even share without devices
     bool spare = false;        // replaces a node that is left out
@@ -145,7 +145,7 @@ struct Topology {
   Listener admin{.listen = "127.0.0.1:8001"};
 
   struct Logs {
-    LogLevel level = LogLevel::kInfo;  // of the program's own log
+    LogLevel level = LogLevel::kInfo;  // least serious level in the program's own log
     AccessLog access = AccessLog::kOff;
     std::string access_file;  // empty: standard error
     std::string audit_file;   // log of operators' actions; empty: standard error

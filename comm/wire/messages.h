@@ -87,7 +87,7 @@ struct HelloMessage {
   std::string fingerprint, isa;
   int64_t bytes_per_block = 0, weight_bytes = 0, available_bytes = 0;
   int32_t load_millis = 0;
-  int64_t bytes_per_state = 0;  // of one sequence, on this rank; 0: the model has no state
+  int64_t bytes_per_state = 0;  // bytes of one sequence's state on this rank; 0: the model has no state
 };
 
 struct StartMessage {
@@ -121,7 +121,7 @@ struct TakeBlocksMessage {
   std::string endpoint;           // where to listen; empty: TCP, on its address towards the coordinator
   std::vector<int32_t> ports;     // first and last TCP port to try
   std::vector<std::string> keys;  // public keys of the senders, by rank; empty: no encryption
-  std::vector<double> shares;     // of the sending group: how it shards the model
+  std::vector<double> shares;     // how the sending group shards the model
   std::vector<BlockId> blocks;
   bool on_device = false;  // true: device blocks; false: host blocks
 };
@@ -130,10 +130,10 @@ struct TakeBlocksMessage {
 /// tells the receivers that no blocks will come.
 struct GiveBlocksMessage {
   uint64_t ticket = 0;
-  EpochId epoch = 0;                   // of the receiving group
+  EpochId epoch = 0;                   // epoch of the receiving group
   std::vector<std::string> endpoints;  // by receiving rank
   std::vector<std::string> keys;       // public keys of the receiving ranks; empty: no encryption
-  std::vector<double> shares;          // of the receiving group: how it shards the model
+  std::vector<double> shares;          // how the receiving group shards the model
   std::vector<BlockCopyPair> moves;
   std::vector<BlockId> blocks;
   bool on_device = false;  // true: device blocks, without moves; false: host blocks
@@ -172,7 +172,7 @@ struct GrammarReady {
 /// with `by_device` set; its data is the meeting of a DeviceLink (comm/collective/device_carrier.h).
 struct ChunkPlace {
   uint64_t ticket = 0, number = 0;
-  EpochId epoch = 0;   // of the receiving group
+  EpochId epoch = 0;   // epoch of the receiving group
   uint32_t giver = 0;  // sending rank, within its group
   uint32_t num_blocks = 0, block = 0;
   uint64_t offset = 0;

@@ -49,7 +49,7 @@ struct SamplingSpec {
   uint64_t seed = 0;
   uint32_t choice = 0;        // index of the sequence in its request
   int32_t num_logprobs = -1;  // alternatives reported with each token; -1: no log-probabilities at all
-  int32_t num_prompt_logprobs = -1;  // the same for the prompt's tokens except the first
+  int32_t num_prompt_logprobs = -1;  // the same for prompt tokens but the first; -1: the prompt is not scored
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> banned_until_min;  // tokens that may not be drawn before min_tokens tokens are generated
   int32_t min_tokens = 0;
@@ -224,8 +224,8 @@ struct StepResult {
   uint64_t token_hash = 0;
   uint32_t compute_micros = 0;       // time of the whole step
   uint32_t swap_micros = 0;          // part of compute_micros that moved blocks to and from the host
-  std::vector<SampledToken> tokens;  // of members that drew, in batch order; empty except for rank 0
-  std::vector<PromptScores> scores;  // of members that were scored, in batch order; likewise
+  std::vector<SampledToken> tokens;  // draws of the batch, in batch order; empty except for rank 0
+  std::vector<PromptScores> scores;  // scored prompt tokens, in batch order; empty except for rank 0
 };
 
 }  // namespace quire

@@ -17,8 +17,8 @@ struct NodeNeeds {
   const Topology& topology;
   const Topology::Node& node;  // without a host name: this host
   int num_ranks;               // 0: a spare node
-  std::string fingerprint;     // of the coordinator's model; empty: unknown
-  int64_t weight_bytes;        // of the node's ranks
+  std::string fingerprint;     // fingerprint of the coordinator's model; empty: unknown
+  int64_t weight_bytes;        // bytes of the weights of the node's ranks
 };
 
 /// Returns the command that runs `quire-worker --probe` on a host. launch.agent runs the command, unless `host` is this

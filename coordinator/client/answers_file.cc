@@ -29,8 +29,8 @@ struct Line {
   std::string custom_id;  // for kAnswer
 };
 
-/// True for the beginning of an answer without a newline. A killed run may leave such a last line. All other unreadable
-/// lines belong to somebody else.
+/// True for the beginning of an answer without a newline. A killed run may leave such a last line. Any other unreadable
+/// line is foreign, and must not be lost.
 bool IsCut(std::string_view text) {
   const size_t size = std::min(text.size(), kAnswerBegin.size());
   return !text.ends_with('\n') && text.substr(0, size) == kAnswerBegin.substr(0, size);

@@ -15,7 +15,8 @@ struct LoadRow {
   double requests_a_second = 0;                      // arrived requests
   double tokens_a_second = 0;                        // generated tokens, from the first arrival to the last token
   int64_t answered = 0, refused = 0, timed_out = 0;  // refused: too long, or too many were waiting
-  int64_t prompt_tokens = 0, cached_tokens = 0;      // of answered requests; cached: found in the prefix cache
+  // tokens of answered requests; cached ones came from the prefix cache
+  int64_t prompt_tokens = 0, cached_tokens = 0;
   double mean_running = 0;                           // sequences in a step
   std::vector<double> first_token, each_token;       // seconds: until the first token, and between later ones
 };

@@ -11,7 +11,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMostRequests = 1'000'000;
-constexpr int64_t kMostTokens = 1 << 22;  // of a prompt or an answer; no model takes more
+constexpr int64_t kMostTokens = 1 << 22;  // tokens of a prompt or an answer; no model takes more
 constexpr int64_t kMostMillis = int64_t{1} << 40;
 
 int64_t CountOf(const Json& line, const char* name, int64_t least, int64_t most, const std::string& place) {

@@ -12,7 +12,8 @@ namespace quire {
 struct TracedRequest {
   double seconds = 0;                 // arrival time since the trace's first request
   int prompt_tokens = 0, tokens = 0;  // lengths of prompt and answer
-  std::vector<int64_t> hashes;  // of its blocks of kTraceBlock tokens, the last one partial; empty: shares no prefix
+  // hashes of its blocks of kTraceBlock tokens, the last one partial; empty: shares no prefix
+  std::vector<int64_t> hashes;
 };
 
 /// The tokens for which one hash of a trace stands.

@@ -55,7 +55,7 @@ struct Work {
   double products = 0, attention = 0;     // operations
   double few_rows_attention = 0;          // operations of tokens that attend alone
   double other = 0;                       // equivalent fp32 operations at the peak rate
-  double rows = 1;                        // of products
+  double rows = 1;                        // rows of the products
 };
 
 double OtherOperations(const ModelSpec& spec, int64_t tokens) {

@@ -15,7 +15,7 @@ namespace quire {
 struct PeakRates {
   double read_bytes = 0;    // bytes read from memory, steadily
   double products = 0;      // operations of products with weights, in their computing type
-  double attention = 0;     // operations of attention, likewise
+  double attention = 0;     // operations of attention, in its computing type
   double multiply_add = 0;  // operations in fp32
   bool products_in_bytes = false, attention_in_bytes = false;
 };
@@ -23,7 +23,7 @@ struct PeakRates {
 /// The predicted time of one load.
 struct SpeedRow {
   int64_t sequences = 1;
-  int64_t tokens = 0;   // of a prompt, or of each sequence's context
+  int64_t tokens = 0;   // tokens of a prompt, or of each sequence's context
   double roofline = 0;  // seconds at the peak rates
   double expected = 0;  // seconds at the rates that the engine reaches
   std::string bound;    // slowest part: "reading weights", "reading the KV cache", "products", "attention"

@@ -29,7 +29,7 @@ class Client : public RequestSink {
   bool answered() const { return ended_.has_value() || finished_ == got_.size(); }
   /// True when the client waits for nothing more.
   bool over() const { return cancelled || answered(); }
-  /// True when this choice has ended. Of beams only some are returned; the others end with the request.
+  /// True when this choice has ended. A beam search returns only some of its beams; the others end with the request.
   bool finished(int index) const {
     const auto at = static_cast<size_t>(index);
     return over() || (at < got_.size() && got_[at].finished);

@@ -3,7 +3,7 @@
 //                               traces. With 1,000 seeds or more, the events of kCounts must happen often enough.
 //  sim FIRST COUNT MUTANT       with a planted bug, one seed after the other, so that the first to find it is known
 //  sim --narrate SEED           prints what happens in one run
-//  sim --kept FILE              the seeds listed in a file: those that once failed
+//  sim --kept FILE              the seeds listed in a file, which once failed
 // Exit status 1: a promise was broken; 3: an unexpected exception.
 #include <signal.h>
 #include <unistd.h>

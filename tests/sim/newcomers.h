@@ -29,7 +29,8 @@ class Newcomers {
   /// killing workers.
   void Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way);
 
-  int64_t num_promised = 0, num_prompt = 0;  // newcomers that got their token in time; of these, with the first plan
+  // newcomers that got their token in time; those that got it with the first plan
+  int64_t num_promised = 0, num_prompt = 0;
 
  private:
   struct Wait {

@@ -9,12 +9,12 @@ namespace quire::sim {
 /// A client's request, without anything that serving adds.
 struct Ask {
   std::vector<TokenId> prompt;
-  SamplingSpec sampling;  // of choice 0
+  SamplingSpec sampling;  // sampling of choice 0
   GenerationLimits limits;
   int n = 1;
   int sink_stops_after = 0;  // as with a stop string, the text ends after so many tokens; 0: never
   std::optional<BeamOptions> beams;
-  ClientLimits client_limits;  // of the client's API key
+  ClientLimits client_limits;  // limits of the client's API key
 };
 
 struct Answer {

@@ -33,7 +33,7 @@ struct Interference {
   double cancel = 0, flush = 0, pin = 0, unpin = 0;
   double migrate = 0;  // a request leaves the engine and comes back later, as if to another engine
   double abort = 0;    // by an operator
-  double change = 0;   // of options, by an operator
+  double change = 0;   // an operator changes options
 };
 
 /// A request and its arrival time.

@@ -123,7 +123,7 @@ class Simulation {
   bool aloud_;
   DecisionsOnly decisions_;
   std::vector<SimWorker> workers_;
-  std::vector<PromptScores> scores_;  // of the oldest step
+  std::vector<PromptScores> scores_;  // scores of the oldest step
   std::deque<Sent> sent_;             // oldest first
   std::map<RequestId, std::shared_ptr<Client>> clients_;
   std::set<RequestId> open_;         // clients whose records are still open

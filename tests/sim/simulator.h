@@ -6,7 +6,7 @@
 namespace quire::sim {
 
 struct Outcome {
-  uint64_t trace_hash = 0;  // of every plan, delivered token and error
+  uint64_t trace_hash = 0;  // hash of every plan, delivered token and error
   int64_t steps = 0, events = 0, preemptions = 0, swap_outs = 0, cached_tokens = 0;
   int64_t ahead = 0, dropped = 0;     // steps planned while one was outstanding; draws for sequences that had ended
   int64_t moved = 0, moved_bare = 0;  // requests that left and came back, with blocks and without
@@ -15,7 +15,7 @@ struct Outcome {
   int64_t epochs = 0, pins_broken = 0;
   int64_t floods = 0;                           // 1 when one client floods and others send short requests
   int64_t gave_way = 0;                         // requests that gave way to other clients' requests
-  int64_t newcomers = 0, prompt_newcomers = 0;  // those with a promise that was kept; of these, by the next plan
+  int64_t newcomers = 0, prompt_newcomers = 0;  // newcomers with a kept promise; those served by the very next plan
   int64_t scored = 0;                           // prompt tokens
   int64_t pooled = 0;                           // prompts of choices
   int64_t states = 0;                           // 1 when the model has states in this run
@@ -25,7 +25,7 @@ struct Outcome {
   int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;
   int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long; took too long; took too long for the client
   int64_t given_up = 0, aborted = 0, no_numbers = 0;     // lost with the workers; by an operator; broken draws
-  int64_t changes = 0;                                   // of options, by an operator
+  int64_t changes = 0;                                   // changes of options by an operator
 };
 
 /// A broken promise. Broken invariants inside the core abort instead, and so does a lack of progress.

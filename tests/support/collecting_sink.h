@@ -45,10 +45,10 @@ class CollectingSink : public RequestSink {
   void OnError(RequestError, const std::string& message) override { error = message; }
 
   std::map<int, Choice> choices;
-  std::vector<float> prompt_logprobs;  // of every prompt token but the first
+  std::vector<float> prompt_logprobs;  // log-probability of every prompt token but the first
   std::vector<int32_t> prompt_ranks;
   std::vector<std::pair<TokenId, float>> prompt_top;
-  std::vector<float> pooled;  // of the prompt
+  std::vector<float> pooled;  // the prompt's pooled vector
   std::string error;
   size_t stop_after = 0;  // pretends that the text ends with a stop string after so many tokens
 };

@@ -9,10 +9,10 @@ namespace quire::test {
 /// The shape of a model with random weights.
 struct ModelShape {
   int64_t hidden = 128, layers = 2, heads = 2, kv_heads = 1, head_dim = 64, intermediate = 96, vocab = 173;
-  int64_t sliding_window = 0;  // of every layer; in the Qwen family, of all but the first
+  int64_t sliding_window = 0;  // tokens; of every layer, but in the Qwen family of all layers but the first
   bool tied = false;
   bool parallel = true;          // for gpt_neox and stablelm: parallel attention and MLP
-  std::string dtype = "BF16";    // of the safetensors: F32, F16 or BF16
+  std::string dtype = "BF16";    // number type of the safetensors: F32, F16 or BF16
   std::string family = "llama";  // config.json's model_type; a llama with a window becomes a mistral
   /// For gemma4_text. True: all layers but the first two read those layers' keys and values, and layers have inputs of
   /// their own. False: every other layer uses its keys as values, with one key head.

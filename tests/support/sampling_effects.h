@@ -15,7 +15,7 @@ inline constexpr int64_t kEffectVocab = 50;
 /// each at some seed from 0 to kEffectSeeds - 1, and no others.
 struct SamplingEffect {
   const char* what;
-  std::vector<std::pair<TokenId, float>> logits;  // of the tokens that matter; all others are far lower
+  std::vector<std::pair<TokenId, float>> logits;  // logits of the tokens that matter; all others are far lower
   SamplingSpec spec;                              // used with each seed
   std::set<TokenId> drawn;
   std::vector<TokenId> prompt = {1}, generated = {};

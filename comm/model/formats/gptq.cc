@@ -12,7 +12,7 @@ constexpr int64_t kWordBits = 32;
 /// Scales and zeros, which both methods store alike.
 struct Groups {
   Tensor scales;
-  ScaledMatrix matrix;  // without its integers
+  ScaledMatrix matrix;  // scales and zeros only, no integers yet
 };
 
 Groups TakeGroups(QuantizedParts& parts, const std::string& module, const StoredQuants& quants, int64_t rows,

@@ -55,7 +55,7 @@ void OnBusError(int signal, siginfo_t* info, void*) {
   const auto* at = static_cast<const std::byte*>(info->si_addr);
   Known& known = Knowledge();
   for (const Mapping& mapping : known.mappings) {
-    if (info->si_code != BUS_ADRERR) break;  // somebody sent the signal, or memory hardware failed
+    if (info->si_code != BUS_ADRERR) break;  // another process sent the signal, or memory hardware failed
     const std::byte* begin = mapping.begin.load(std::memory_order_acquire);
     if (begin == nullptr || at < begin || at >= begin + mapping.size) continue;
     Line line;
