@@ -30,7 +30,7 @@ struct BlockTransferEnd {
 inline constexpr auto kLinkPatience = std::chrono::seconds(5), kDevicePatience = std::chrono::seconds(15),
                       kTransferPatience = std::chrono::seconds(60);
 
-/// The most chunks that one Poll of either end moves, so that the calling thread gets to its other work.
+/// The most chunks that one Poll takes from senders, or sends on each stream. The calling thread has other work, too.
 inline constexpr int kChunksAtOnce = 64;
 
 /// The `problem` of a transfer that Stop ended.

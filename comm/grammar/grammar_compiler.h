@@ -37,15 +37,16 @@ class GrammarCompiler {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Tells which tokens may come next in one sequence. Belongs to one thread. Its work and memory are bounded at once and
-/// for each token, by counts and not by time, so that all ranks decide alike (parsing_budget.h). A grammar with very
-/// ambiguous texts exceeds the bounds; the matcher is then overworked and frees its state.
+/// Tells which tokens may come next in one sequence. Belongs to one thread. Its work and memory are bounded, in total
+/// and for each token. The bounds count units and do not measure time, so that all ranks decide alike
+/// (parsing_budget.h). A grammar with very ambiguous texts exceeds the bounds; the matcher is then overworked and frees
+/// its state.
 class GrammarMatcher {
  public:
-  /// The initial bounds of one matcher. Each token adds to them.
+  /// The bounds of one matcher. Each token adds to them.
   struct Bounds {
-    int64_t states = 200'000;  // kept at once, some 40 bytes each: ten times what the heaviest schema tried took
-    int64_t units = 200'000;   // work at once (parsing_budget.h), some 2 ms
+    int64_t states = 200'000;  // parser states, some 40 bytes each: ten times what the heaviest schema tried took
+    int64_t units = 200'000;   // most work units in reserve (parsing_budget.h), some 2 ms of work
   };
 
   explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, const Bounds& bounds);

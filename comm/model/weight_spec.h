@@ -153,7 +153,7 @@ constexpr bool HasRole(const LayerSpec& layer, Role role) {
 /// shard (worker/model/weight_slice.h).
 enum class Axis : uint8_t {
   kOne,           // the second dimension of a vector
-  kHidden,        // whole on every rank
+  kHidden,        // the hidden size, whole on every rank
   kLayerInput,    // a token's numbers for one layer, whole on every rank
   kLayerInputs,   // a token's numbers for all layers, whole on every rank
   kHeadDim,       // the layer's head_dim, whole on every rank

@@ -78,7 +78,7 @@ const OrderedJson* FindAnchor(const OrderedJson& json, const std::string& name) 
   return nullptr;
 }
 
-/// The keywords of references, and those of combinations.
+/// Keywords of references (kReferences), and keywords with a list of schemas to combine (kLists).
 constexpr const char* kReferences[] = {"$ref", "$recursiveRef", "$dynamicRef"};
 constexpr const char* kLists[] = {"allOf", "anyOf", "oneOf"};
 

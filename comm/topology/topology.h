@@ -101,7 +101,7 @@ struct Topology {
 
   struct Listener {
     std::string listen;
-    std::string key_file;                      // API keys, or the admin token; empty: no authentication
+    std::string key_file;                      // file of API keys, or of the admin token; empty: no authentication
     bool allow_unauthenticated = false;        // server only: serve without keys beyond loopback, too
     std::vector<std::string> allowed_origins;  // server only: origins of web pages; "*": all, requires keys
     std::vector<std::string> allowed_hosts;    // server only: host names accepted beside localhost

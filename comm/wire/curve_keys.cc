@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kZ85Bytes = 40;
 constexpr size_t kMaxFileBytes = 4096;
-constexpr int kMaxRanks = 1024;  // the limit of a topology
+constexpr int kMaxRanks = 1024;  // most ranks; a topology allows no more
 
 void CheckCurve() {
   if (::zmq_has("curve") != 1)

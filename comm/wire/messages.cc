@@ -21,7 +21,7 @@ namespace fb = flatbuffers;
 constexpr size_t kMaxBodyBytes = 64 << 20;
 constexpr size_t kMaxStringBytes = 4096;
 constexpr size_t kMaxSlots = 65536;
-constexpr size_t kMaxGroupRanks = 1024;  // the limit of a topology
+constexpr size_t kMaxGroupRanks = 1024;  // most ranks of a group; a topology allows no more
 
 template <class Table>
 const Table& Root(const Frame& frame) {

@@ -2,7 +2,8 @@
 
 #include "comm/base/json.h"
 
-// House rule for coroutines: see coordinator/api/http/connection.cc.
+// The coroutines follow the house rule in coordinator/api/http/connection.cc: g++ 12 miscompiles some co_await
+// expressions.
 
 namespace quire {
 

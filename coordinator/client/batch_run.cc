@@ -22,7 +22,8 @@
 #include "coordinator/client/batch_file.h"
 #include "coordinator/client/http_client.h"
 
-// House rule for coroutines: see coordinator/api/http/connection.cc.
+// The coroutines follow the house rule in coordinator/api/http/connection.cc: g++ 12 miscompiles some co_await
+// expressions.
 
 namespace quire {
 

@@ -402,7 +402,7 @@ RandomModel::RandomModel(const ModelShape& s, uint64_t seed) {
   std::ofstream(path_ / "config.json") << config;
   TensorWriter tensors(s.dtype, seed);
   const ModelSpec spec = SpecFromHf(config, "", path_);
-  std::set<std::string> written;  // the head may be the embedding
+  std::set<std::string> written;  // names of written tensors: the head may share the embedding's
   for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
     if (!written.insert(tensor.name).second) continue;
     const auto [centre, spread] = NumbersOf(tensor);

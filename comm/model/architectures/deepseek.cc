@@ -81,7 +81,7 @@ ModelSpec Glm4MoeLiteFromHf(const HfConfig& config) {
   }
   if (kinds.size() != spec.layers.size())
     Fail("{}: mlp_layer_types lists {} layers of {}", config.path(), kinds.size(), spec.layers.size());
-  config.Has("first_k_dense_replace");  // has the same meaning
+  config.Has("first_k_dense_replace");  // accepted and ignored: mlp_layer_types has priority
   for (size_t i = 0; i < kinds.size(); ++i) {
     if (kinds[i] != "dense" && kinds[i] != "sparse")
       Fail("{}: mlp_layer_types: \"{}\" is not supported", config.path(), kinds[i].substr(0, 100));

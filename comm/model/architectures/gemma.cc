@@ -47,7 +47,7 @@ ModelSpec SlidingGemmaFromHf(const HfConfig& config, const RopeHabits& habits, i
   ModelSpec spec = GemmaFromHf(config, habits);
   spec.norms_after = true;
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 4));
-  config.Has("hidden_act");  // older files have this key, too; HF ignores it
+  config.Has("hidden_act");  // accepted and ignored, as HF does; older files have it, too
   const std::string activation = config.Text("hidden_activation", "gelu_pytorch_tanh");
   if (activation != "gelu_pytorch_tanh") {
     Fail("{}: hidden_activation \"{}\" is not supported", config.path(), activation.substr(0, 100));

@@ -91,7 +91,7 @@ void SetExperts(ModelSpec& spec, Mixture mixture, const std::string& path) {
 }
 
 void ReadExperts(const HfConfig& config, ModelSpec& spec) {
-  config.Has("num_experts");  // files without mixtures may have this key, too
+  config.Has("num_experts");  // accepted also in files without mixtures
   if (!config.Flag("enable_moe_block")) return;
   SetExperts(spec,
              {.experts = config.Count("num_experts"),

@@ -38,7 +38,7 @@ bool IsSliding(const HfConfig& config, const std::string& kind);
 /// Gives the window to the sliding layers: those of layer_types or, without it, those for which `slides` returns true.
 void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const std::function<bool(int64_t)>& slides);
 
-/// The final norm's name in safetensors of families that do not call it model.norm.
+/// The final norm's name in safetensors of some families. Other families call it model.norm.
 inline constexpr const char* kFinalLayerNorm = "model.final_layernorm.weight";
 
 /// Returns the weight with this role. Aborts when there is none.

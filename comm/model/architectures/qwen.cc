@@ -20,7 +20,7 @@ ModelSpec Qwen2FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   ReadWindows(config, spec);
   spec.qkv_bias = true;
-  config.Has("attention_bias");  // some files have this key, too; HF ignores it
+  config.Has("attention_bias");  // accepted and ignored, as HF does; some files have it
   return spec;
 }
 

@@ -65,7 +65,7 @@ ModelSpec Qwen35MoeFromHf(const HfConfig& config) {
 ModelSpec HybridFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   DropFurtherLayers(config, spec);
-  config.Has("rope.dimension_sections");  // for text, all sections agree
+  config.Has("rope.dimension_sections");  // accepted and ignored: for text, all sections agree
   spec.qk_norm = QkNorm::kHeads;
   spec.attention_gate = true;
   const int64_t interval = config.Count("full_attention_interval", 4);
