@@ -53,7 +53,7 @@ struct FamilyNames {
     constexpr std::string_view kModel = "model.";
     if (view.starts_with(base) || IsBeside(view)) return name;
     if (view.starts_with(kModel) && IsInside(view.substr(kModel.size()))) return base + name.substr(kModel.size());
-    return IsInside(view) ? base + name : name;  // saved without the base
+    return IsInside(view) ? base + name : name;  // the base model was saved alone, without the prefix
   }
 };
 

@@ -16,8 +16,8 @@ struct Outcome {
   int64_t floods = 0;                           // 1 when one client floods and others send short requests
   int64_t gave_way = 0;                         // requests that gave way to other clients' requests
   int64_t newcomers = 0, prompt_newcomers = 0;  // newcomers with a kept promise; those served by the very next plan
-  int64_t scored = 0;                           // prompt tokens
-  int64_t pooled = 0;                           // prompts of choices
+  int64_t scored = 0;                           // scored prompt tokens
+  int64_t pooled = 0;                           // choices with a pooled prompt
   int64_t states = 0;                           // 1 when the model has states in this run
   int64_t states_kept = 0, states_begun = 0;    // checkpoints; tokens that sequences skipped by starting from one
   int64_t may_fail = 0, lost_a_group = 0;       // 1 when faults were possible in this run; 1 when one ended an epoch
