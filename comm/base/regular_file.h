@@ -8,9 +8,9 @@
 
 namespace quire {
 
-/// A regular file, open for reading. All code opens files that others may have placed through this class. Opening never
-/// waits (a pipe is refused at once) and never takes a controlling terminal. The checks apply to the opened file, not
-/// to its path.
+/// A regular file, open for reading. Files that other users may have placed are always opened through this class.
+/// Opening never waits (a pipe is refused at once) and never takes a controlling terminal. The checks apply to the
+/// opened file, not to its path.
 class RegularFile {
  public:
   enum class Links { kFollowed, kRefused };  // symbolic link as the last part of the path

@@ -64,7 +64,8 @@ struct SamplingSpec {
 };
 
 /// A sequence that the workers see for the first time, sent whole. The KV entries of its first num_computed tokens are
-/// already in its blocks, which it shares with another sequence or got from the prefix cache.
+/// already in its blocks: from the prefix cache, from the host's blocks, or shared with the sequence from which it was
+/// forked.
 struct AddedSequence {
   SlotId slot = 0;
   int32_t num_prompt_tokens = 0;
