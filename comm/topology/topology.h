@@ -112,7 +112,7 @@ struct Topology {
   };
   Listener server{.listen = "127.0.0.1:8000"};
 
-  /// Limits for clients of the data port (server.limits; README.md, Limits).
+  /// Limits for clients of the data port (server.limits; docs/limits.md).
   struct Limits {
     static constexpr int64_t kLargestBody = 2 << 20;
     static constexpr int64_t kLeastMemory = 32 << 20;  // room to process any body of kLargestBody
@@ -132,7 +132,7 @@ struct Topology {
     bool operator==(const Limits&) const = default;
   } limits;
 
-  /// Limits of one API key. 0 means no limit of its own, and so does -1 for the queue.
+  /// Limits of one API key. 0 means no limit of its own; for max_queued_reqs, -1 does.
   struct KeyLimits {
     int max_running_seqs = 0;       // sequences that run at once, in each replica
     int max_queued_reqs = -1;       // choices that wait; requests beyond are refused
