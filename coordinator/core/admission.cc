@@ -1,4 +1,4 @@
-// Who comes, who gets a place, and what room there is.
+// Admission: which waiting requests start to run, and whether there is room for them.
 #include <algorithm>
 
 #include "comm/base/error.h"
@@ -38,7 +38,8 @@ void Scheduler::CountOut(const Request& request, Crowd& crowd) const {
   crowd.blocks -= OutstandingBlocks(request);
 }
 
-/// Into the room that there is, clients in turn. Whoever finds none holds up the others (but see IsHeldUp).
+/// Admits requests into the free room, one client after another. A client without room does not hold up other clients,
+/// except as IsHeldUp says.
 void Scheduler::AdmitWaiting(StepDraft& draft) {
   if (queue_.empty() || draft.budget <= 0) return;
   Crowd crowd = CountCrowd();
@@ -62,8 +63,8 @@ void Scheduler::AdmitWaiting(StepDraft& draft) {
   }
 }
 
-/// Others have their place in this step already, so none may be preempted. HasRoomFor saw to it that none must; should
-/// it have been wrong, the request computes something with the next step.
+/// Running requests have their work in this step already, so none may be preempted here. HasRoomFor ensures that none
+/// must. If its estimate was wrong, the request computes its first tokens with the next step.
 void Scheduler::Begin(Request& request, Crowd& crowd, StepDraft& draft) {
   const std::span<const GrowTarget> work = Admit(request, draft);
   if (running_.size() == 1) MakeRoomFor(request, work, draft.order);
@@ -71,7 +72,7 @@ void Scheduler::Begin(Request& request, Crowd& crowd, StepDraft& draft) {
   CountIn(request, crowd);
 }
 
-/// The request gets its place. Returns what it computes first, as FindWork does.
+/// Moves the request from the queue to the running set. Returns its first work, as FindWork does.
 std::span<const GrowTarget> Scheduler::Admit(Request& request, StepDraft& draft) {
   queue_.Remove(request);
   running_.insert(std::ranges::upper_bound(running_, &request, [](auto* a, auto* b) { return Senior(*a, *b); }),
@@ -91,7 +92,7 @@ std::span<const GrowTarget> Scheduler::Admit(Request& request, StepDraft& draft)
   return work;
 }
 
-/// What a preempted request needs before it goes on.
+/// Swaps a preempted request back in, or reports how many tokens it must compute again.
 void Scheduler::Readmit(Request& request) {
   if (!request.swapped_out()) {
     int tokens = 0;
@@ -103,21 +104,22 @@ void Scheduler::Readmit(Request& request) {
   request.num_swapped_blocks = 0;
 }
 
-/// Blocks that the sequence still has to take for num_tokens, beside those it holds and `shared` ones that others hold.
+/// Blocks that the sequence still has to take for num_tokens tokens, beyond the blocks it holds and `shared` ones held
+/// by other sequences.
 int Scheduler::BlocksAhead(const Sequence& sequence, int num_tokens, int shared) const {
   int blocks = blocks_.BlocksFor(num_tokens) - static_cast<int>(sequence.blocks.size()) - shared;
-  if (blocks_.sliding_window() > 0) {  // what it takes later comes from what it gives back
+  if (blocks_.sliding_window() > 0) {  // later blocks replace blocks that leave the window
     const int most = blocks_.BlocksFor(int64_t{blocks_.sliding_window()} + limits_.max_step_tokens) + 1;
     blocks = std::min(blocks, most - sequence.num_held_blocks());
   }
   return std::max(0, blocks);
 }
 
-/// Blocks for all known tokens of a request that holds none.
+/// Free blocks that a request without blocks needs for all its known tokens.
 int Scheduler::BlocksToBegin(Request& request) {
-  const int prompt = (request.num_prompt_tokens() - 1) / blocks_.block_size();  // full blocks that choices share
+  const int prompt = (request.num_prompt_tokens() - 1) / blocks_.block_size();  // full prompt blocks that choices share
   const int cacheable = std::min(prompt, request.NumCacheable() / blocks_.block_size());
-  const bool window = blocks_.sliding_window() > 0;  // what is shared may leave one's window and not another's
+  const bool window = blocks_.sliding_window() > 0;  // a shared block may leave one sequence's window and not another's
   int needed = 0;
   for (Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
@@ -127,15 +129,15 @@ int Scheduler::BlocksToBegin(Request& request) {
   return needed;
 }
 
-/// Blocks for what was swapped out and for the tokens that are known but not computed.
+/// Blocks for the swapped-out blocks and for known tokens that are not computed.
 int Scheduler::BlocksToComeBack(const Request& request) const {
   int needed = request.num_swapped_blocks;
   for (const Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
     needed += std::max(1, blocks_.BlocksFor(sequence.num_tokens()) - static_cast<int>(sequence.host_blocks.size()));
-    // The block it writes into may be shared: a copy.
+    // Several choices may share the block that is written next: one more for a copy.
     needed += request.sequences.size() > 1 && sequence.num_computed % blocks_.block_size() != 0;
-    // So may its state, or it has none yet.
+    // The same holds for the state. A sequence without a state needs one, too.
     if (request.sequences.size() > 1 || sequence.host_state.empty()) needed += blocks_.states().num_blocks();
   }
   return needed;
@@ -146,10 +148,10 @@ int Scheduler::Needs(Request& request, Resource resource) {
   return request.swapped_out() ? BlocksToComeBack(request) : BlocksToBegin(request);
 }
 
-/// Admission looks ahead: a newcomer must fit with all its known tokens beside what the running requests still have to
-/// compute and will draw soon, so that it rarely costs anybody's preemption.
+/// Admission looks ahead. A newcomer must fit with all its known tokens beside the tokens that running requests still
+/// compute and will soon draw, so that it rarely causes a preemption.
 Scheduler::Room Scheduler::RoomFor(Request& request, const Crowd& crowd) {
-  // Whoever runs something already leaves what is reserved.
+  // A client with running requests must not use room reserved for absent clients.
   const bool leaves = crowd.reserved_sequences > 0 && Has(*request.account, Resource::kSlots) > 0;
   const int taken = crowd.sequences + (leaves ? crowd.reserved_sequences : 0);
   if (taken + Needs(request, Resource::kSlots) > limits_.max_running)
@@ -157,7 +159,7 @@ Scheduler::Room Scheduler::RoomFor(Request& request, const Crowd& crowd) {
   const int blocks = Needs(request, Resource::kBlocks);
   const int promised = crowd.blocks + (leaves ? crowd.reserved_blocks : 0);
   const int free = blocks_.num_free() - promised - blocks_.watermark_blocks();
-  // Blocks that are being copied to or from other workers are free again soon.
+  // Blocks that are being copied to or from other workers will soon be free.
   const bool can_wait = !running_.empty() || (!blocks_.device_holdings().empty() && blocks > blocks_.num_free());
   if (!can_wait || blocks <= free) return {std::nullopt, blocks, free};
   return {Resource::kBlocks, blocks, free};
@@ -179,10 +181,10 @@ bool Scheduler::HasRoomFor(Request& request, const Crowd& crowd) {
 int Scheduler::OutstandingBlocks(const Request& request) const {
   int blocks = 0;
   const int shared = request.forked ? 0 : (request.num_prompt_tokens() - 1) / blocks_.block_size();
-  bool first = true;  // the one that has the shared blocks, before the others have forked
+  bool first = true;  // before the fork only the first sequence has the shared blocks
   for (const Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
-    const int longest = sequence.num_prompt_tokens + request.limits.max_tokens - 1;  // the last is never computed
+    const int longest = sequence.num_prompt_tokens + request.limits.max_tokens - 1;  // the last token is never computed
     const int soon = std::min(sequence.length() + limits_.lookahead_tokens, longest);
     blocks += BlocksAhead(sequence, soon, first ? 0 : shared);
     if (blocks_.has_states()) blocks += blocks_.states().MostToGrow(sequence);

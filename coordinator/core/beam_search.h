@@ -9,25 +9,25 @@
 namespace quire {
 
 enum class EarlyStopping {
-  kNo,     // stop when the best running beam, at its present length, no longer beats the worst finished one
+  kNo,     // stop when the best running beam, at its present length, no longer beats the worst finished beam
   kYes,    // stop when `width` beams have finished
   kNever,  // like kNo, but with the length that suits the running beam best
 };
 
 struct BeamOptions {
   int width = 1;
-  int num_returned = 1;  // of the finished, the best
+  int num_returned = 1;  // the best finished beams to return
   float length_penalty = 1;
   EarlyStopping early_stopping = EarlyStopping::kNo;
 };
 
-/// A beam's generated tokens. score: the sum of their log-probabilities; of a finished one, divided by
-/// length ^ length_penalty.
+/// One beam's generated tokens. `score` is the sum of the log-probabilities; for a finished beam divided by length ^
+/// length_penalty.
 struct Beam {
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
   float score = 0;
-  bool stopped = false;  // ended by a stop token, which is its last one; otherwise by length
+  bool stopped = false;  // true: ended by a stop token, its last token; false: ended by length
 
   template <class Archive>
   void Transfer(Archive& archive) {
@@ -35,25 +35,26 @@ struct Beam {
   }
 };
 
-/// The choice of beams, step by step, as HF transformers' generate(num_beams=...) makes it (v5, _beam_search): the best
-/// `width` continuations that do not end go on; of those that end, the ones among the best `width` of all become
-/// finished beams, of which the best `width` are kept. Pure: knows no blocks and no slots.
+/// Selects beams step by step like HF transformers' generate(num_beams=...) (v5, _beam_search). The best `width`
+/// continuations that do not end go on. Continuations that end and are among the best `width` of all become finished
+/// beams; the best `width` finished beams are kept. Pure logic without blocks or slots.
 class BeamSearch {
  public:
   BeamSearch(const BeamOptions& options, std::vector<TokenId> stop_token_ids, int max_tokens);
 
-  /// Continuations of each beam that Advance needs: its best ones, best first. Fewer when the vocabulary is smaller.
+  /// How many continuations of each beam Advance needs: the best ones, best first. A small vocabulary may give fewer.
   int num_candidates() const { return options_.width + static_cast<int>(stop_token_ids_.size()); }
   using Candidates = std::vector<std::pair<TokenId, float>>;  // token, log-probability
 
-  /// Running beam i now continues running beam `parent` of before with `token`. A beam that goes on at all goes on in
-  /// its own place (i == parent) once.
+  /// Running beam i now continues the previous beam `parent` with `token`. One child of every surviving beam stays in
+  /// its parent's place (i == parent).
   struct Step {
     int parent;
     TokenId token;
   };
 
-  /// `candidates[i]` belong to running beam i. Returns the beams that go on; none when the search is over.
+  /// `candidates[i]` are the continuations of running beam i. Returns the beams that go on; empty when the search is
+  /// over.
   std::vector<Step> Advance(std::span<const Candidates* const> candidates);
 
   /// After the end: the best finished beams, best first.

@@ -8,23 +8,22 @@
 
 namespace quire {
 
-/// What each device block holds: how many computed tokens, and since which step. Decides nothing; reports and checks
-/// read it.
+/// For reports and checks only: how many computed tokens each device block holds, and since which step.
 class BlockFill {
  public:
   explicit BlockFill(int num_blocks) { Resize(num_blocks); }
 
   void Resize(int num_blocks) { uses_.assign(static_cast<size_t>(num_blocks), {}); }
-  /// The number of the step that is made now.
+  /// Sets the number of the step being planned.
   void SetStep(int64_t step) { now_ = step; }
-  /// The step that is made now gives the block new content, of which nothing is computed yet.
+  /// The step being planned gives the block new content, of which nothing is computed yet.
   void Open(BlockId block) { At(block) = {0, now_}; }
-  /// At least so many leading tokens of the block are computed.
+  /// At least `tokens` leading tokens of the block are computed.
   void Raise(BlockId block, int tokens) { At(block).tokens = std::max(At(block).tokens, tokens); }
 
   /// Computed tokens in the block.
   int tokens(BlockId block) const { return uses_[static_cast<size_t>(block)].tokens; }
-  /// Steps since the block was given its present content.
+  /// Steps since the block got its present content.
   int64_t age(BlockId block) const { return now_ - uses_[static_cast<size_t>(block)].since; }
 
   template <class Archive>

@@ -14,16 +14,16 @@
 
 namespace quire {
 
-/// The block-space manager: gives blocks to sequences and takes them back. Owns the pools and whoever else holds
-/// blocks: pins, swapped-out tables, holdings of requests between engines. A shared block is never written: the writer
-/// gets a copy first (copy-on-write), the last owner writes in place. What has to be copied or told goes into the plan.
+/// Gives KV blocks to sequences and takes them back. Owns the block pools and all other holders of blocks: pins,
+/// swapped-out tables and holdings of migrating requests. A shared block is never written: the writer gets a copy first
+/// (copy-on-write), and the last owner writes in place. Copies and table changes for the workers go into the plan.
 class BlockManager {
  public:
   explicit BlockManager(const BlockManagerOptions& options);
   BlockManager(const BlockManager&) = delete;
   BlockManager& operator=(const BlockManager&) = delete;
 
-  /// Other numbers of blocks from now on. Nothing may be held or cached, on device or host.
+  /// Changes the pool sizes. No block may be held or cached, on device or host.
   void Resize(const PoolSizes& sizes);
   PoolSizes sizes() const { return {options_.num_blocks, options_.num_host_blocks, options_.state_blocks}; }
 
@@ -36,28 +36,28 @@ class BlockManager {
     return static_cast<int>((num_tokens + options_.block_size - 1) / options_.block_size);
   }
 
-  /// Blocks that growing all the targets takes, copies included. The targets are sequences of one request.
+  /// Blocks that growing all targets (of one request) takes, copies included.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// Makes the table cover num_tokens, and the positions from num_planned() on and the state writable, and tells the
-  /// workers if they know the sequence. The pool must have the blocks; where it has `reserved` more, a state may be
-  /// kept.
+  /// Makes the table cover num_tokens, makes the positions from num_planned() on and the state writable, and adds the
+  /// changes to the plan if the workers know the sequence. The pool must have the blocks. A state may be kept if
+  /// `reserved` more blocks are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
-  /// `count` more tokens were computed and all up to there are known: full blocks become findable.
+  /// `count` more tokens were computed, and all tokens so far are known: full blocks become findable.
   void Computed(Sequence& sequence, int count);
-  /// `child` gets the blocks that hold `parent`'s computed tokens, shared, and its num_computed. `child` has no blocks.
+  /// `child`, without blocks so far, shares the blocks of `parent`'s computed tokens and gets num_computed.
   void Fork(const Sequence& parent, Sequence& child);
-  /// Gives back the blocks that no query sees which is not in a step's result yet.
+  /// Gives back the blocks that left the window of every query without a result.
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the computed tokens.
   void Trim(Sequence& sequence);
-  /// Holds a sequence's leading full blocks, which nobody writes any more, under the ticket; none with states or
-  /// windows.
+  /// Holds a sequence's leading full blocks under the ticket; nothing writes them any more. Returns none for models
+  /// with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
-  /// Room for such blocks of another engine. False when the pool has not so many to spare, or could not cache them.
+  /// Reserves blocks for full blocks of another engine. False without room, or if caching is impossible.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
-  /// What such blocks of a sequence held elsewhere is in the first ones of the ticket, which ends: they are cached now.
+  /// Caches the ticket's first num_blocks, copies of the sequence's leading full blocks elsewhere; ends the ticket.
   void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence);
-  /// Gives all blocks back, on device and host, the last one first, and sets num_computed to 0.
+  /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);
 
   const BlockPool& pool() const { return pool_; }

@@ -2,11 +2,11 @@
 
 namespace quire {
 
-/// What a client may have of one engine at a time; 0: no limit of its own. Part of every request, so that whoever
-/// adopts or replays it knows them; those of a client's latest request count.
+/// What a client may use of one engine at a time; 0: no limit. Every request carries the limits, so that an engine that
+/// adopts or replays the request knows them. The limits of the client's latest request apply.
 struct ClientLimits {
-  int max_running_seqs = 0;  // sequences that run
-  int max_blocks = 0;        // blocks that its running requests take at their longest
+  int max_running_seqs = 0;  // running sequences
+  int max_blocks = 0;        // blocks that its running requests take at their full length
 
   bool operator==(const ClientLimits&) const = default;
 };

@@ -14,12 +14,12 @@
 
 namespace quire {
 
-/// What goes into an engine, as data; engine.h says of the calls of these names what they do. Whatever is large is
-/// referred to, and only has to last until Engine::Apply returns.
+/// The inputs of an Engine as data: one struct per call of the same name in engine.h. Structs refer to large values;
+/// the values need to last only until Engine::Apply returns.
 namespace command {
 
 struct Submit {
-  std::unique_ptr<Request>& request;  // taken, unless it is refused
+  std::unique_ptr<Request>& request;  // taken unless the engine refuses the request
 };
 struct Cancel {
   RequestId id;
@@ -71,7 +71,7 @@ struct ReleaseTicket {
   uint64_t ticket;
 };
 struct Adopt {
-  std::unique_ptr<Request>& request;  // taken, unless it is refused
+  std::unique_ptr<Request>& request;  // taken unless the engine refuses the request
   uint64_t ticket;
   std::span<const BlockId> blocks;
 };
@@ -79,17 +79,17 @@ struct ChangeOptions : LiveOptions {};
 
 }  // namespace command
 
-/// In the order of the journal's kinds of records (coordinator/journal/journal_entry.h).
+/// The alternatives have the order of the journal's record kinds (coordinator/journal/journal_entry.h).
 using Command =
     std::variant<command::Submit, command::Cancel, command::Plan, command::Commit, command::Expire, command::StartEpoch,
                  command::SetSwapSpeed, command::FlushCache, command::PinPrefix, command::Unpin, command::Depart,
                  command::Reserve, command::ReleaseTicket, command::Adopt, command::ChangeOptions, command::Share>;
 
-/// What came of a command, as far as another run of the same commands must come to the same.
+/// The results of a command that a replay of the same commands must reproduce.
 struct CommandOutcome {
-  bool refused = false;                    // Submit
-  const StepPlan* plan = nullptr;          // Plan; null: nothing could be planned ahead
-  std::span<const StoppedChoice> stopped;  // Commit: the choices whose sinks said that their text now ends
+  bool refused = false;                    // Submit: the request was refused
+  const StepPlan* plan = nullptr;          // Plan; null: no step could be planned
+  std::span<const StoppedChoice> stopped;  // Commit: the choices whose sinks ended their text
 };
 
 }  // namespace quire

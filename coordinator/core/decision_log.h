@@ -7,25 +7,25 @@
 
 namespace quire {
 
-/// What the scheduler decided about a request, and why: the numbers that decided it are in a and b.
+/// A scheduling decision about a request. The numbers that decided are in Decision::a and b.
 enum class DecisionKind : uint8_t {
-  kQueued = 1,          // a: prompt tokens, b: requests before it
-  kHeldForSlots,        // at the head of the queue, but: a sequences run, b is the limit
-  kHeldForBlocks,       // at the head of the queue, but: needs a blocks beside what others still need, b are free
-  kAdmitted,            // a: prompt tokens taken from the prefix cache, b: blocks free before
-  kReadmitted,          // after preemption; a: tokens to compute again, b: blocks free before
-  kSwappedIn,           // a: blocks moved back, b: blocks free before
+  kQueued = 1,     // a: prompt tokens, b: requests before it
+  kHeldForSlots,   // at the head of the queue, but a sequences run and b is the limit
+  kHeldForBlocks,  // at the head of the queue, but needs a blocks and b are free beyond what running requests will take
+  kAdmitted,       // a: prompt tokens taken from the prefix cache, b: blocks free before
+  kReadmitted,     // after preemption; a: tokens to compute again, b: blocks free before
+  kSwappedIn,      // a: blocks moved back, b: blocks free before
   kPreemptedRecompute,  // for `cause`; a: tokens to compute again, b: blocks given up
   kPreemptedSwap,       // for `cause`; a: blocks moved to the host, b: host blocks left
-  kWaitsForPrefix,      // an older request is computing tokens that this one shares; a: its computed tokens
+  kWaitsForPrefix,      // an earlier request computes tokens that both share; a: computed tokens of the waiting request
   kPinsBroken,          // pinned prefixes were given up, because the request could not run otherwise
   kFinished,            // a: choice, b: FinishReason
-  kCancelled,           // by the client
-  kTimedOut,            // a: computed tokens
-  kDeparted,            // to another replica; a: blocks that it takes along, b: blocks that it gives up
-  kArrived,             // from another replica; a: blocks that it brings, b: requests that wait
-  kGivesUpPlaces,       // for `cause`, of another client; a: sequences that its client runs, b: that client's share
-  kGivesUpBlocks,       // likewise; a: blocks that its client's requests have and need next, b: that client's share
+  kCancelled,           // by its client or an operator, or because its result was broken
+  kTimedOut,            // a request waited or ran too long; a and b are 0
+  kDeparted,            // to another replica; a: blocks taken along, b: blocks given up
+  kArrived,             // from another replica; a: blocks brought along, b: waiting requests
+  kGivesUpPlaces,       // for `cause` of another client; a: the client's running sequences, b: that client's share
+  kGivesUpBlocks,       // for `cause` of another client; a: blocks the client's requests have or need, b: its share
 };
 
 struct Decision {
@@ -37,17 +37,17 @@ struct Decision {
   bool operator==(const Decision&) const = default;
 };
 
-/// One line for people: the request, the decision and its reason.
+/// One line of text: the request, the decision and its reason.
 std::string Describe(const Decision& decision);
 
-/// Where decisions are told; the journal listens.
+/// Receives decisions; the journal implements it.
 class DecisionLog {
  public:
   virtual ~DecisionLog() = default;
   virtual void OnDecision(const Decision& decision) = 0;
 };
 
-/// Tells every decision to two listeners; either may be null.
+/// Forwards every decision to two logs; either may be null.
 class DecisionTee : public DecisionLog {
  public:
   DecisionLog* first = nullptr;

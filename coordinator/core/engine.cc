@@ -60,7 +60,7 @@ std::optional<std::string> Engine::Do(const command::Submit& c) {
   std::unique_ptr<Request> request = std::move(c.request);
   for (Sequence& sequence : request->sequences) {
     sequence.id = next_sequence_id_++;
-    // Room for a while of decoding without going back to the allocator; thousands of requests may have it.
+    // Room for a while of decoding without reallocation. Kept small, because thousands of requests may have it.
     constexpr int kRoom = 64;
     const int room = request->num_prompt_tokens() + std::min(request->limits.max_tokens, kRoom);
     sequence.tokens.reserve(static_cast<size_t>(room));
@@ -116,7 +116,7 @@ const StepPlan* Engine::Do(const command::Plan& c) {
   if (plan.empty()) {
     const bool waits = ahead || !blocks_.device_holdings().empty();
     QUIRE_CHECK(waits || requests_.empty(), "{} requests and nothing to run", requests_.size());
-    if (waits) Tell(c);  // somebody may have been admitted all the same
+    if (waits) Tell(c);  // a request may have been admitted all the same
     return nullptr;
   }
   plan.epoch = epoch_;
@@ -180,7 +180,7 @@ void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& d
   const bool begins = sequence.choice == 0 && sequence.num_generated() == 1;
   if (begins && request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
   std::optional<FinishReason> reason = ReasonToFinish(request, sequence, drawn.token);
-  const bool hidden = reason == FinishReason::kStop;  // the token that says stop is not part of the text
+  const bool hidden = reason == FinishReason::kStop;  // the stop token is not part of the text
   if (hidden) request.sink->OnHiddenStop(sequence.choice, drawn.logprob);
   if (!hidden && request.sink->OnToken({sequence.choice, drawn.token, drawn.logprob, drawn.top, drawn.pooled})) {
     reason = FinishReason::kStop;

@@ -14,97 +14,98 @@ namespace quire {
 struct EngineOptions {
   SchedulerLimits scheduler;
   BlockManagerOptions blocks;
-  int max_model_len = 0;  // tokens of a sequence, prompt and generated
+  int max_model_len = 0;  // of a sequence, prompt and generated together
   int vocab_size = INT32_MAX;
-  double max_wait_seconds = 60;      // in the queue, before anything was computed
+  double max_wait_seconds = 60;      // from arrival until a first step, in the queue
   double max_request_seconds = 600;  // from arrival to the last token
-  int max_lost_epochs = 3;           // that a request may lose in a row while it runs alone; 0: any number
-  bool plan_ahead = true;            // one step is planned and sent while the one before it is outstanding
+  int max_lost_epochs = 3;           // worker groups lost in a row, alone, before a request is given up; 0: any number
+  bool plan_ahead = true;            // plan and send one step while the previous one is outstanding
 };
 
 struct EngineStats {
-  int64_t prompt_tokens = 0;  // of requests that were admitted to the queue
+  int64_t prompt_tokens = 0;  // of requests accepted into the queue
   int64_t generated_tokens = 0;
-  int64_t computed_tokens = 0;                         // recomputation counted in
-  int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // of ended requests; the second from the prefix cache
+  int64_t computed_tokens = 0;                         // recomputed tokens count again
+  int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // of ended requests; cached: from the prefix cache
   int64_t steps = 0;
-  int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices
+  int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices by how they ended
 };
 
-/// A request that leaves an engine for another one.
+/// A request that leaves an engine for another engine.
 struct Departure {
   std::unique_ptr<Request> request;
-  std::vector<BlockCopyPair> moves;  // device block to host block; done before the next plan, and before those are sent
-  std::vector<BlockId> blocks;       // the host's, held under the ticket; empty: nothing that was computed comes along
+  std::vector<BlockCopyPair> moves;  // device-to-host copies; made before the next plan and before the blocks are sent
+  std::vector<BlockId> blocks;       // host blocks held under the ticket; empty: nothing computed comes along
 };
 
-/// The state of serving and what moves it: requests in, plans out, results in, tokens out. A single-threaded event
-/// handler: no threads, sockets, files or clocks inside, so the same code runs in the simulator.
-/// Protocol: every plan that NextPlan gives is sent, and CommitStep gets the results, in the order of the plans.
-/// NextPlan may be called at any time; it gives nothing while as many plans are outstanding as may be. Everything else
-/// may happen between any two calls. The same calls with the same arguments give the same plans.
+/// The state of serving and its transitions: requests and step results go in, step plans and tokens come out. A
+/// single-threaded event handler without threads, sockets, files or clocks, so the simulator runs the same code.
+/// Protocol: the caller sends every plan from NextPlan and calls CommitStep once per plan, in the order of the plans.
+/// NextPlan may be called at any time; it returns null while the maximum number of plans is outstanding. All other
+/// calls may come between. The same calls with the same arguments give the same plans.
 class Engine {
  public:
   explicit Engine(const EngineOptions& options);
 
-  /// Does what the command says. Whatever goes in is a command, but for FailAll and DropAll, after which nothing goes
-  /// on: the calls below make one each and return what came of it.
+  /// Executes a command. Every input is a command, except FailAll and DropAll, which end serving. The methods below
+  /// each build one command and return its result.
   void Apply(const Command& command) {
     std::visit([this](const auto& each) { Do(each); }, command);
   }
 
-  /// Queues a request: every sequence holds its prompt. The reason when it can never run (too long for the model or
-  /// the pool), else nothing.
+  /// Queues a request; every sequence already holds the prompt. Returns the reason if the request can never run (too
+  /// long for the model, the pool or its client's limits), else nothing.
   std::optional<std::string> Submit(std::unique_ptr<Request> request) { return Do(command::Submit{request}); }
 
-  /// Drops a request and frees what it holds; its sink hears nothing more. Unknown ids are ignored (already finished).
+  /// Drops a request and frees its blocks; its sink gets no further call. Ids of finished requests are ignored.
   void Cancel(RequestId id) { Do(command::Cancel{id}); }
 
-  /// The same, but its sink is told.
+  /// Like Cancel, but reports the error to the sink first.
   void Abort(RequestId id, RequestError error, const std::string& message);
 
-  /// The next step to send, numbered, or null when there is nothing to do, or nothing before an outstanding step's
-  /// result is in. Valid until the next call of any kind. `now` is in seconds on any steady clock.
+  /// The next step to send, or null when no work exists or all work must wait for an outstanding result. Valid until
+  /// the next call of any kind. `now`: seconds on any steady clock.
   const StepPlan* NextPlan(double now) { return Do(command::Plan{now}); }
 
-  /// True when the tokens are for exactly the sequences that the oldest outstanding plan draws for, and of the
+  /// True when `tokens` match the sequences for which the oldest outstanding plan draws, and every id is in the
   /// vocabulary.
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
-  /// The same of the prompts' scores.
+  /// The same check for the prompt scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
 
-  /// The oldest outstanding plan's result: appends the drawn tokens, delivers them, and ends the sequences that are
-  /// complete; a request that got a broken one ends with an error. Tokens of sequences that have ended since the plan
-  /// was made are dropped. `scores` may be left out where nobody listens to them: they decide nothing.
+  /// Takes the result of the oldest outstanding plan: appends and delivers the drawn tokens and ends complete
+  /// sequences. A request with a broken result ends with an error. Tokens of sequences that ended since the plan was
+  /// made are dropped. `scores` may be omitted when no sink needs them; they influence no decision.
   void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {},
                   const std::vector<PromptScores>& scores = {}) {
     Do(command::Commit{tokens, times, scores});
   }
 
-  /// Ends requests that have waited or run for too long. `now` is on the clock of Request::arrival_seconds.
+  /// Ends requests that waited or ran too long. `now` is on the clock of Request::arrival_seconds.
   void ExpireOverdue(double now) { Do(command::Expire{now}); }
 
-  /// Ends every request with an error, because the workers are gone.
+  /// Ends every request with an error because no workers will come back.
   void FailAll(const std::string& message);
 
-  /// Forgets every request without a word to its sink, and what is outstanding.
+  /// Discards every request and every outstanding step without telling the sinks.
   void DropAll();
 
-  /// A new worker group begins: nothing computed so far exists any more, no outstanding result will come, and step
-  /// numbers restart. Requests go on from their delivered tokens, but for those that were computed alone when groups
-  /// were lost (max_lost_epochs) and those that a smaller pool cannot hold: they end with an error.
+  /// A new worker group begins: the KV cache is empty, outstanding results never come, and step numbers restart.
+  /// Requests continue after their delivered tokens. Two kinds end with an error instead: requests computed alone when
+  /// groups were lost max_lost_epochs times, and requests that the new pool cannot hold.
   void StartEpoch(EpochId epoch, const PoolSizes& pools) { Do(command::StartEpoch{epoch, pools}); }
   void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
 
-  /// The null block and the least number of others with which every request that is here can run to its end, if a state
-  /// takes so many of them.
+  /// The fewest blocks, the null block included, with which every present request can finish, if one state takes
+  /// `state_blocks` blocks.
   int BlocksNeeded(int state_blocks) const;
 
-  /// Seconds that moving one block between device and host takes, as the workers measured it.
+  /// Seconds to move one block between device and host, as the workers measured.
   void SetSwapSpeed(double seconds_per_block) { Do(command::SetSwapSpeed{seconds_per_block}); }
 
-  /// The prefix cache, by hand: forget everything, or keep a prompt's cached blocks until a time.
+  /// Prefix cache commands of an operator: FlushCache forgets everything; PinPrefix keeps a prompt's cached blocks
+  /// until a time and returns the pin's id, or nothing when it could not pin.
   void FlushCache() { Do(command::FlushCache{}); }
   std::optional<uint64_t> PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
                                     double expires_seconds) {
@@ -112,41 +113,43 @@ class Engine {
   }
   bool Unpin(uint64_t pin) { return Do(command::Unpin{pin}); }
 
-  /// Other options from now on, for the requests that are here, too. Without prefix caching what is cached is forgotten
-  /// and pins end; with it blocks that are computed from then on, or in use, can be found again.
+  /// New options, effective at once and for present requests too. Switching prefix caching off forgets cached blocks
+  /// and ends pins. After switching it on, blocks in use or computed later can be found again.
   void ChangeOptions(const LiveOptions& options) { Do(command::ChangeOptions{options}); }
 
-  // A request goes from one engine to another with Depart here and Adopt there; its blocks are held under a ticket on
-  // both sides while they are copied. New epochs end all tickets.
+  // Migration: Depart takes a request out of one engine and Adopt puts it into another. A ticket holds its blocks in
+  // both engines while they are copied. A new epoch ends all tickets.
 
-  /// The request goes on, and the leading blocks of its only sequence that are full of computed tokens, max_blocks at
-  /// most, stay as they are under the ticket. Empty when it has none, or they alone are of no use, or it is gone.
+  /// Holds the leading full computed blocks of a running request under the ticket, at most max_blocks; the request
+  /// continues. Returns none when the request is gone, has several sequences or no full block, or when full blocks do
+  /// not suffice (states, sliding window, pooling).
   std::vector<BlockId> Share(RequestId id, uint64_t ticket, int max_blocks) {
     return Do(command::Share{id, ticket, max_blocks});
   }
-  /// Takes a request out; nothing when there is no such one. Without a ticket (0), or when its blocks are more than
-  /// max_blocks or than the host has room for, nothing that was computed comes along, but for `num_copied` blocks that
-  /// were shared before. What outstanding steps draw for it is dropped and drawn again.
+  /// Takes a request out; returns nothing for unknown ids. Computed blocks come along only with a ticket (not 0), if
+  /// they are at most max_blocks and the host has room. Otherwise only `num_copied` blocks, shared earlier, count as
+  /// taken along. Tokens that outstanding steps draw for the request are dropped and drawn again.
   std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks, int num_copied = 0) {
     return Do(command::Depart{id, ticket, max_blocks, num_copied});
   }
-  /// Sets blocks aside for one that comes. False when there are not so many, or nothing could be made of them.
+  /// Reserves blocks for a request that will arrive. False when too few are free, or when arriving blocks could not be
+  /// used.
   bool Reserve(uint64_t ticket, int num_blocks, MigrationWay way) {
     return Do(command::Reserve{ticket, num_blocks, way});
   }
-  /// Nobody reads or writes the ticket's blocks any more. Unknown ones are ignored.
+  /// The copying is over: gives the ticket's blocks back. Unknown tickets are ignored.
   void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
-  /// Takes a request in that left another engine, with the blocks that were copied into the ticket's first ones
-  /// (`blocks`: as Share or Depart named them there), or to be computed again. The reason when it can never run here;
-  /// then the request stays with the caller. One that nobody waits for any more is dropped.
+  /// Takes over a request that left another engine. `blocks` are the ids that Share or Depart returned there; their
+  /// contents lie in the ticket's first blocks. Without blocks the request is computed again. Returns the reason when
+  /// it can never run here; the caller then keeps the request. An abandoned request is dropped.
   std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
                                    std::span<const BlockId> blocks) {
     return Do(command::Adopt{request, ticket, blocks});
   }
 
-  /// Told of every command and of every decision; null for nobody. Outlives the engine.
+  /// The observer hears every command and every decision; null: none. It must outlive the engine.
   void set_observer(EngineObserver* observer);
-  /// Told of every decision, like the observer, and of nothing else; null for nobody. Outlives the engine.
+  /// The watcher hears every decision and nothing else; null: none. It must outlive the engine.
   void set_watcher(DecisionLog* watcher);
 
   const Scheduler& scheduler() const { return scheduler_; }
@@ -156,7 +159,7 @@ class Engine {
   const std::map<RequestId, std::unique_ptr<Request>>& requests() const { return requests_; }
   bool idle() const { return requests_.empty(); }
   EpochId epoch() const { return epoch_; }
-  /// Plans whose results are not in; also of an idle engine, when their requests have ended early.
+  /// Plans without a committed result. May be above 0 in an idle engine, when requests ended early.
   int num_outstanding() const { return scheduler_.num_outstanding(); }
 
  private:
@@ -166,7 +169,7 @@ class Engine {
     bool operator>(const Deadline& other) const { return seconds > other.seconds; }
   };
 
-  std::optional<std::string> Do(const command::Submit& c);  // each does what the public call says
+  std::optional<std::string> Do(const command::Submit& c);  // each does what the public method of that name says
   void Do(const command::Cancel& c);
   const StepPlan* Do(const command::Plan& c);
   void Do(const command::Commit& c);
@@ -210,10 +213,10 @@ class Engine {
   EpochId epoch_ = 1;
   StepId step_ = 0;
   SequenceId next_sequence_id_ = 1;
-  std::vector<RequestId> finished_;  // in the commit that is going on; likewise
+  std::vector<RequestId> finished_;  // during a commit, like stopped_; empty between calls
   std::vector<StoppedChoice> stopped_;
   EngineObserver* observer_ = nullptr;
-  DecisionTee decisions_;  // to the observer, then to the watcher
+  DecisionTee decisions_;  // forwards to the observer, then to the watcher
 
   friend class EngineArchive;
 };

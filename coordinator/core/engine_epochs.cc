@@ -1,4 +1,4 @@
-// What the end of a worker group, or of all, means for the requests, and what a new group begins with.
+// The effects of a worker group's end on requests, and the start of a new group.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace quire {
 
 void Engine::FailAll(const std::string& message) {
-  for (const RequestId id : std::exchange(finished_, {})) Erase(id);  // of a commit that did not end
+  for (const RequestId id : std::exchange(finished_, {})) Erase(id);  // left over from an interrupted commit
   scheduler_.Reset();
   for (auto& [id, request] : requests_) EndWithError(*request, RequestError::kWorkersLost, message);
   requests_.clear();
@@ -43,7 +43,7 @@ void Engine::Do(const command::StartEpoch& c) {
   }
 }
 
-/// At the beginning of an epoch; empty: there is none.
+/// At the start of an epoch: why the request cannot continue; empty if it can.
 std::string Engine::ReasonToGiveUp(const Request& request) const {
   if (options_.max_lost_epochs > 0 && request.num_lost_alone >= options_.max_lost_epochs)
     return fmt::format("the workers were lost {} times while they computed this request alone",

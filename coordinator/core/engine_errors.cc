@@ -1,4 +1,4 @@
-// How requests end without their result.
+// Requests that end with an error.
 #include <fmt/format.h>
 
 #include "coordinator/core/engine.h"
@@ -23,7 +23,7 @@ void Engine::EndWithError(Request& request, RequestError error, const std::strin
 
 void Engine::AbortDrawn(SlotId slot, RequestError error, const std::string& message) {
   const std::optional<RequestId> id = scheduler_.RequestOf(slot);
-  if (id) Abort(*id, error, message);  // else it has ended
+  if (id) Abort(*id, error, message);  // otherwise the request has ended
 }
 
 void Engine::AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores) {
@@ -57,8 +57,8 @@ void Engine::Do(const command::Expire& c) {
     const auto it = requests_.find(deadlines_.top().request);
     if (it == requests_.end()) continue;
     Request& request = *it->second;
-    // The sums of RestoreDeadlines, to the last bit: what is popped here and found not to be due is never looked at
-    // again.
+    // These sums must equal those of RestoreDeadlines to the last bit: a deadline popped here and judged not due is
+    // never checked again.
     const double arrival = request.arrival_seconds;
     const bool waited = request.first_scheduled_seconds < 0 && arrival + options_.max_wait_seconds < now;
     if (!waited && arrival + MaxSeconds(request) >= now) continue;

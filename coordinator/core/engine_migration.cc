@@ -1,4 +1,4 @@
-// How a request goes from one engine to another.
+// Moving a request from one engine to another.
 #include <utility>
 
 #include "comm/base/error.h"

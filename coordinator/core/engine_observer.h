@@ -5,13 +5,13 @@
 
 namespace quire {
 
-/// Hears everything that goes into an Engine, and what it decides: enough to run it again and get the same plans.
+/// Hears all inputs and decisions of an Engine: enough to replay it and get the same plans.
 class EngineObserver : public DecisionLog {
  public:
-  /// Before a plan is made: the moment for snapshots. A step may be outstanding.
+  /// Called before a plan is made: the moment to take a snapshot. A step may be outstanding.
   virtual void BeforePlan(double now) = 0;
-  /// Every command that may change something, in their order; one that ends requests while a step is committed is told
-  /// before the step's. A request that is submitted or adopted is still as it came.
+  /// Every command that may change state, in order. While a step is committed, commands that end requests come before
+  /// the Commit command. A submitted or adopted request is still as it arrived.
   virtual void OnCommand(const Command& command, const CommandOutcome& outcome) = 0;
 };
 

@@ -1,5 +1,6 @@
-// Places and blocks between clients; steps: step_shares.cc. Nothing here touches a client that is alone: Schedule comes
-// here while several are active, and for kCompanyKept after.
+// Shares of running places and blocks between clients; shares of steps: step_shares.cc. A client alone is never
+// affected: Schedule calls this code only while several clients are active, and for kCompanyKept seconds of steps after
+// that.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +9,7 @@
 
 namespace quire {
 
-/// False when the step must wait for results, because somebody has to give way first.
+/// False when the step must wait for results, because a request must be preempted for another client first.
 bool Scheduler::ShareOut(StepDraft& draft) {
   const bool may_give_way = queue_.num_active() > 1;
   if (may_give_way && !SharePlaces(draft)) return false;
@@ -16,8 +17,8 @@ bool Scheduler::ShareOut(StepDraft& draft) {
   return true;
 }
 
-/// Clients in turn get the places and the blocks that they find or have a right to. What was swapped out comes back
-/// with AdmitWaiting, after the work of the others, and finds its room made here.
+/// Gives clients in turn the running places and blocks that are free or that their share entitles them to. For
+/// swapped-out requests this only makes room; AdmitWaiting swaps them in after the running requests got their work.
 bool Scheduler::SharePlaces(StepDraft& draft) {
   if (queue_.empty()) return true;
   Crowd crowd = CountCrowd();
@@ -35,7 +36,7 @@ bool Scheduler::SharePlaces(StepDraft& draft) {
     if (head.swapped_out())
       draft.returning.push_back(&head);
     else
-      Admit(head, draft);  // ScheduleRunning finds its work anew, in the order of service
+      Admit(head, draft);  // ScheduleRunning calls FindWork again, in the order of service
     CountIn(head, crowd);
   }
   return true;
@@ -66,14 +67,15 @@ bool Scheduler::IsAtLimit(const ClientAccount& account) {
          (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
 }
 
-/// While a request is held for want of room, only clients of which nothing runs go before it, each with what its share
-/// covers. So a newcomer never waits for a large request to fit, and the large one waits for nobody who has something.
+/// While a request is held for lack of room, only clients with nothing running go before it, each within its share. So
+/// a newcomer never waits until a large request fits, and the large request waits for no client that already runs
+/// requests.
 bool Scheduler::IsHeldUp(const ClientAccount& account, bool others_held) {
   return others_held && (Has(account, Resource::kSlots) > 0 || !IsWithinShare(account.head()));
 }
 
-/// Preempts the youngest requests of clients that have more than their share until the request fits, if that is within
-/// its own client's share. False when it does not fit, or must wait until nothing is outstanding.
+/// Preempts the youngest requests of clients above their share until the request fits, provided that it stays within
+/// its own client's share. False when it does not fit, or when preemption must wait until no step is outstanding.
 bool Scheduler::MakeWayFor(Request& head, Crowd& crowd) {
   if (!IsWithinShare(head)) return false;
   while (const std::optional<Resource> lacks = RoomFor(head, crowd).lacks) {
@@ -93,7 +95,7 @@ bool Scheduler::MakeWayFor(Request& head, Crowd& crowd) {
   return true;
 }
 
-/// What clients of which nothing runs will find when they come again.
+/// Adds the room reserved for clients that have nothing running.
 void Scheduler::CountReserves(Crowd& crowd) const {
   for (const auto& [name, account] : queue_.clients()) {
     if (account.active > account.num_waiting() || account.reserve.until_step <= num_steps_) continue;
@@ -109,9 +111,10 @@ bool Scheduler::IsWithinShare(Request& head) {
   return covers(Resource::kSlots) && covers(Resource::kBlocks);
 }
 
-/// The youngest request of the client that has most of what is lacking, and more than its share. A request that gave
-/// way before is left in peace for a while, each time twice as long up to a bound, which is how long others may have to
-/// wait for it. One that needs more than its client's share may give way for ever while others keep coming.
+/// The youngest request of the client that has most of the lacking resource and more than its share. A request that
+/// gave way before is protected for a time that doubles each time up to a bound; others may have to wait that long for
+/// it. A request that needs more than its client's share may be preempted again and again while other clients keep
+/// sending requests.
 Request* Scheduler::WhoGivesWay(const Request& head, Resource resource) {
   Request* youngest = nullptr;
   int most = ShareOf(resource);
@@ -133,7 +136,7 @@ bool Scheduler::IsProtected(const Request& request) const {
   return num_steps_ - request.admitted_step < steps;
 }
 
-/// What one of the active clients may have while another one waits for it.
+/// The amount that one active client may have while another one waits for it.
 int Scheduler::ShareOf(Resource resource) const {
   const int all =
       resource == Resource::kSlots ? limits_.max_running : blocks_.num_usable() - blocks_.watermark_blocks();
@@ -161,9 +164,9 @@ void Scheduler::CountUse() {
   }
 }
 
-/// The most senior request first, by seniority. While several clients are active and blocks may run short, the requests
-/// of whoever has more than its share come after all others, and those of whoever has most of all are last: they give
-/// way first. Only the most senior of all is in front whatever its client has, so that every step computes something.
+/// Orders running requests by seniority, the most senior first. While several clients are active and blocks may run
+/// short, requests of clients above their share come after all others, those of the largest client last: they are
+/// preempted first. The most senior request of all stays in front in any case, so that every step computes something.
 void Scheduler::OrderForService(StepDraft& draft) {
   std::vector<Request*>& order = draft.order;
   order = running_;
@@ -175,7 +178,7 @@ void Scheduler::OrderForService(StepDraft& draft) {
                    [&](const Request* a, const Request* b) { return excess(a) < excess(b); });
 }
 
-/// The most that this step can take for those that run, copies included.
+/// Upper bound of the blocks that this step can take for running requests, copies included.
 int Scheduler::MostToGrow() const {
   int most = 0;
   for (const Request* request : running_) {

@@ -9,20 +9,18 @@
 
 namespace quire {
 
-/// Distinct device blocks that the sequences hold, those of states counted in: as many as swapping them out takes on
-/// the host.
+/// Distinct device blocks of the sequences, states included: the number of host blocks that swapping them out takes.
 int DistinctBlocks(std::span<const Sequence> sequences);
 
-/// Moves whole block tables and states between the device's pool and the host's. Blocks that sequences share stay
-/// shared.
+/// Moves block tables and states between the device pool and the host pool. Blocks that sequences share stay shared.
 class HostSwap {
  public:
   HostSwap(BlockPool& device, BlockFill& fill, BlockPool& host, int block_size)
       : device_(device), fill_(fill), host_(host), block_size_(block_size) {}
 
-  /// All blocks of the sequences go to the host, which must have DistinctBlocks free.
+  /// Moves all blocks of the sequences to the host. The host must have DistinctBlocks free.
   void Out(std::span<Sequence> sequences, StepPlan& plan);
-  /// The way back. The device must have as many free.
+  /// Moves the blocks back to the device, which must have as many free.
   void In(std::span<Sequence> sequences, StepPlan& plan);
 
  private:

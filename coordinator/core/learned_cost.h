@@ -7,18 +7,18 @@
 
 namespace quire {
 
-/// What computing tokens and moving blocks costs, learned from the steps that were run: a token costs more the longer
-/// its context is. Plain arithmetic on measured times; the clock is the caller's.
+/// Estimates the cost of computing tokens and of moving blocks from the measured steps. A token costs more the longer
+/// its context is. Pure arithmetic; the caller reads the clock.
 class LearnedCost {
  public:
-  /// Steps of fewer tokens say little about the speed of a step and are left out.
+  /// Steps with fewer tokens say little about the speed of a step and are ignored.
   static constexpr int kFewTokens = 32;
 
-  /// Seconds to move one block between device and host, measured before the first step; 0: not known.
+  /// Seconds to move one block between device and host, measured before the first step; 0: unknown.
   void SetBlockSeconds(double seconds) { seconds_per_block_ = seconds; }
 
-  /// A step computed `tokens`, whose contexts have `context` tokens in the mean, and moved `blocks`; `swap_seconds` of
-  /// `seconds` went into the moving.
+  /// A step computed `tokens` (as OutstandingStep::cost charges them) with a mean context of `context` tokens, and
+  /// moved `blocks` blocks. `swap_seconds` of its `seconds` went into the moves.
   void Observe(int tokens, double context, int blocks, double seconds, double swap_seconds) {
     if (tokens >= kFewTokens) LearnToken(context, std::max(seconds - swap_seconds, 0.0) / tokens);
     if (blocks > 0) {
@@ -27,16 +27,16 @@ class LearnedCost {
     }
   }
 
-  /// To compute one token behind so many others; 0: not known.
+  /// Seconds to compute one token after `context` others; 0: unknown.
   double TokenSeconds(double context) const {
-    constexpr double kLeastPart = 0.1;  // of the mean: an estimate far from what was seen must stay above nothing
+    constexpr double kLeastPart = 0.1;  // of the mean: extrapolation must not reach 0
     return std::max(kLeastPart * mean_seconds_, mean_seconds_ + Slope() * (context - mean_context_));
   }
-  /// To compute a sequence of so many tokens from its begin.
+  /// Seconds to compute a sequence of `tokens` tokens from its beginning.
   double RecomputeSeconds(int64_t tokens) const {
     return TokenSeconds(static_cast<double>(tokens) / 2) * static_cast<double>(tokens);
   }
-  /// Out and back again.
+  /// Seconds to move blocks to the host and back again.
   double SwapSeconds(int blocks) const { return 2 * seconds_per_block_ * blocks; }
 
   template <class Archive>
@@ -45,10 +45,10 @@ class LearnedCost {
   }
 
  private:
-  static constexpr double kNew = 0.2;  // the weight of what was seen last
+  static constexpr double kNew = 0.2;  // weight of the newest measurement
   static double Mixed(double known, double seen) { return (1 - kNew) * known + kNew * seen; }
 
-  /// Exponentially weighted means, variance and covariance of context and seconds per token.
+  /// Updates exponentially weighted means, variance and covariance of context and seconds per token.
   void LearnToken(double context, double seconds) {
     if (!known_) {
       known_ = true;
@@ -63,8 +63,8 @@ class LearnedCost {
     covariance_ = (1 - kNew) * (covariance_ + kNew * by_context * by_seconds);
   }
 
-  /// Seconds per token and token of context, by least squares; small where contexts differed little, because noise
-  /// would decide then.
+  /// Seconds per token and per token of context, by least squares. kLittle keeps the slope small when contexts differed
+  /// little, because noise would decide otherwise.
   double Slope() const {
     constexpr double kLittle = 128.0 * 128.0;  // tokens squared
     return std::max(0.0, covariance_ / (variance_ + kLittle));

@@ -25,7 +25,7 @@ const std::vector<BlockId>& MigrationHoldings::Hold(uint64_t ticket, std::span<c
   const auto hold = [&](BlockId block) {
     if (block == kNullBlock) return;
     if (std::ranges::find(holding.blocks, block) == holding.blocks.end()) {
-      holding.blocks.push_back(block);  // the first owner's reference is the holding's now
+      holding.blocks.push_back(block);  // the holding takes over the first owner's reference
     } else {
       pool_.Release(block);
     }

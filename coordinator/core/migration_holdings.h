@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// Blocks that are set aside for a request on its way from or to another engine.
+/// Blocks reserved for a request that migrates to or from another engine.
 struct MigrationHolding {
   uint64_t ticket;
   std::vector<BlockId> blocks;
@@ -20,27 +20,27 @@ struct MigrationHolding {
   }
 };
 
-/// The holdings of an engine in one of its pools, each under its ticket.
+/// An engine's holdings in one pool, each found by its ticket.
 class MigrationHoldings {
  public:
   explicit MigrationHoldings(BlockPool& pool) : pool_(pool) {}
 
-  /// Sets blocks aside. False when there are not so many.
+  /// Reserves blocks. False when too few are free.
   bool Reserve(uint64_t ticket, int num_blocks);
-  /// Blocks that others hold belong to the holding, too, so that nobody gets them while they are read.
+  /// Adds a reference to blocks that others hold too, so that the blocks are not reused while they are read.
   void Share(uint64_t ticket, std::vector<BlockId> blocks);
-  /// Of host blocks: those of swapped-out sequences, states included, become a holding, which is their one owner from
-  /// then on: each once, in the order in which they are named first. The sequences keep the ids, as names. Valid until
-  /// the next change.
+  /// Host pool only: turns the blocks of swapped-out sequences, states included, into a holding that owns them alone.
+  /// Each block appears once, in the order of first mention. The sequences keep the ids as names. The result is valid
+  /// until the next change.
   const std::vector<BlockId>& Hold(uint64_t ticket, std::span<const Sequence> sequences);
-  /// The other way: `names[i]` in the sequences becomes block i of the holding; what is left of it is given back.
-  /// False, and nothing is changed, when there is no such holding (any more).
+  /// The reverse: replaces `names[i]` in the sequences by block i of the holding and releases the holding's other
+  /// blocks. False, with no change, when the ticket is unknown or has too few blocks.
   bool Take(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences);
-  /// Unknown tickets are ignored.
+  /// Releases the ticket's blocks; ignores unknown tickets.
   void Release(uint64_t ticket);
   void ReleaseAll();
 
-  /// Null when there is no such holding (any more).
+  /// Null when the ticket is unknown.
   const MigrationHolding* Find(uint64_t ticket) const;
   const std::vector<MigrationHolding>& all() const { return holdings_; }
   bool empty() const { return holdings_.empty(); }

@@ -2,10 +2,10 @@
 
 namespace quire {
 
-/// How the blocks of a request go from one engine's workers to another's.
+/// How a request's blocks travel from one engine's workers to another's.
 enum class MigrationWay {
-  kHost,   // taken out, from host memory to host memory, and swapped in: all that was computed, states included
-  kDevice  // from pool to pool, where they become part of the prefix cache: full blocks, while the request goes on
+  kHost,   // swapped out, copied between host memories, swapped in: everything computed, states included
+  kDevice  // copied between device pools into the prefix cache while the request runs: full blocks only
 };
 
 }  // namespace quire

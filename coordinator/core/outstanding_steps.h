@@ -7,33 +7,34 @@
 
 namespace quire {
 
-/// A sequence's part in a step: tokens [start, start + count) are computed, and one more is drawn after the last known.
+/// One sequence's part in a step: tokens [start, start + count) are computed, and with `draws` a token is drawn after
+/// the last one.
 struct StepMember {
-  Request* request;  // null, like sequence, once the sequence has left: whatever the step says of the slot is dropped
+  Request* request;  // null, like `sequence`, once the sequence has left; the slot's results are then dropped
   Sequence* sequence;
   SlotId slot;
   int start;
   int count;
   bool draws;
-  ScoredRows scores = {};  // of the prompt
+  ScoredRows scores = {};  // prompt rows to score
 };
 
-/// A step of which the result is not in.
+/// A step whose result has not arrived.
 struct OutstandingStep {
   std::vector<StepMember> members;   // in batch order
-  std::vector<BlockHash> computing;  // full blocks of known tokens that it works on
-  int num_moved_blocks = 0;          // to and from the host
+  std::vector<BlockHash> computing;  // hashes of full blocks of known tokens that the step computes
+  int num_moved_blocks = 0;          // between device and host
 
   int num_tokens() const;
-  /// Tokens, and rows that score some: what was charged to the step.
+  /// The step's charge to the token budget: tokens, plus scored rows except each member's first.
   int cost() const;
-  /// Tokens that come before each computed one in its sequence, in the mean.
+  /// Mean number of tokens before each computed token in its sequence.
   double mean_context() const;
   void Clear();
 };
 
-/// The steps that were planned and not committed, oldest first, and the one that is being planned. Workers run steps in
-/// the order of their plans, so a step may build on all that came before it, whether its result is in or not.
+/// The planned and uncommitted steps, oldest first, and the step being planned. Workers run steps in the order of the
+/// plans, so a step may build on earlier steps whose results have not arrived.
 class OutstandingSteps {
  public:
   static constexpr int kMost = 2;
@@ -41,26 +42,26 @@ class OutstandingSteps {
   int size() const { return size_; }
   const OutstandingStep& at(int index) const { return steps_[static_cast<size_t>(index)]; }
   OutstandingStep& oldest() { return steps_.front(); }
-  /// The one that is being planned. There is room for it: size() < kMost.
+  /// The step being planned. Requires size() < kMost.
   OutstandingStep& making() { return steps_[static_cast<size_t>(size_)]; }
 
-  /// The step that was made is under way: its members have tokens in flight from now on.
+  /// The planned step is sent: its members' tokens are in flight from now on.
   void Launch();
-  /// The oldest step's result was taken over.
+  /// The oldest step's result has been committed.
   void Retire();
-  /// The sequence leaves the workers: nothing of it is in flight any more.
+  /// The sequence left the workers: nothing of it is in flight.
   void Forget(Sequence& sequence);
-  /// No result will come, because the workers are lost: counted for every request that they were computing.
+  /// The workers are lost and no result will come: counts the loss for every request in an outstanding step.
   void Lose();
 
-  /// True when an outstanding step, or the one being planned, computes a block of this content.
+  /// True when an outstanding step, or the step being planned, computes a block with this hash.
   bool Compute(const BlockHash& hash) const;
 
-  /// From a snapshot: one more step.
+  /// Adds an outstanding step while a snapshot is loaded.
   OutstandingStep& Restore();
 
  private:
-  std::array<OutstandingStep, kMost> steps_;  // those from size_ on are empty and keep their memory
+  std::array<OutstandingStep, kMost> steps_;  // entries from size_ on are empty and keep their memory
   int size_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// How requests and sequences leave the running set, and what they give back then.
+// How requests and sequences leave the running set, and what they give back.
 #include <algorithm>
 
 #include "comm/base/error.h"
@@ -10,13 +10,14 @@ bool Scheduler::SwapIsBetter(int blocks) const {
   if (limits_.preemption == PreemptionMode::kRecompute) return false;
   if (blocks == 0 || blocks > blocks_.host_pool().num_free()) return false;
   if (limits_.preemption == PreemptionMode::kSwap) return true;
-  // Tokens in shared blocks are computed once.
+  // Shared blocks count once, because their tokens are computed once.
   return cost_.SwapSeconds(blocks) < cost_.RecomputeSeconds(int64_t{blocks} * blocks_.block_size());
 }
 
 void Scheduler::Preempt(Request& victim, const Request& cause) {
   QUIRE_CHECK(!ahead(), "request {} may be in flight", victim.id);
-  // What is swapped out must come back whole: a block given up on arrival could be written twice in one step.
+  // Gives up the blocks outside the window first. All swapped-out blocks must come back: a block given up right after
+  // the swap-in could be written twice in one step.
   for (Sequence& sequence : victim.sequences) blocks_.LeaveWindow(sequence);
   const int blocks = DistinctBlocks(victim.sequences);
   for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) LeaveWorkers(*it);
@@ -77,7 +78,7 @@ void Scheduler::Reset() {
   blocks_.pins().Break();
   blocks_.host_holdings().ReleaseAll();
   blocks_.device_holdings().ReleaseAll();
-  for (Request* request : queue_.All()) {  // what was swapped out is lost with the workers' memory
+  for (Request* request : queue_.All()) {  // swapped-out blocks are lost with the workers' memory
     for (Sequence& sequence : request->sequences) blocks_.Free(sequence);
     request->num_swapped_blocks = 0;
     request->forked = false;

@@ -38,7 +38,7 @@ BlockHash PrefixCache::Root(std::string_view salt) const {
 }
 
 BlockHash PrefixCache::Chain(const BlockHash& parent, std::span<const TokenId> tokens) const {
-  constexpr size_t kMaxBlock = 256;  // tokens; --block-size allows no more, and benches go another way
+  constexpr size_t kMaxBlock = 256;  // tokens; --block-size allows no more; only benchmarks take the slow path
   std::array<unsigned char, sizeof(BlockHash) + kMaxBlock * sizeof(TokenId)> small;
   std::vector<unsigned char> large;
   const size_t bytes = sizeof(BlockHash) + tokens.size_bytes();
@@ -91,7 +91,7 @@ ContentId PrefixCache::Insert(BlockId block, const BlockHash& hash, ContentId pa
   if (table_[position] != kNullBlock) {
     const auto hit = Find(hash, parent, tokens);
     if (hit) return hit->content;
-    return next_content_ += 2;  // a collision: this content has a name, but cannot be found
+    return next_content_ += 2;  // a hash collision: the content gets an id, but cannot be found
   }
   Entry& entry = entries_[static_cast<size_t>(block)];
   QUIRE_CHECK(!entry.used, "block {} is cached twice", block);
@@ -108,7 +108,7 @@ void PrefixCache::Erase(BlockId block) {
   if (!entry.used) return;
   const size_t mask = table_.size() - 1;
   size_t hole = Position(entry.hash);
-  // Entries behind the hole move up when the hole lies between their home and where they are.
+  // An entry behind the hole moves up when the hole lies between its home and its place.
   for (size_t at = (hole + 1) & mask; table_[at] != kNullBlock; at = (at + 1) & mask) {
     const size_t home = HomeOf(entries_[static_cast<size_t>(table_[at])].hash);
     if (((at - home) & mask) < ((at - hole) & mask)) continue;

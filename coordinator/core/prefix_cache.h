@@ -11,26 +11,26 @@
 
 namespace quire {
 
-/// Names the content of a full block and of everything before it: SipHash-2-4 with 128 bits, chained from a salt.
+/// Identifies the content of a full block and of all blocks before it: 128-bit SipHash-2-4, chained from a salt.
 struct BlockHash {
   uint64_t low = 0, high = 0;
   bool operator==(const BlockHash&) const = default;
 };
 
-/// Which tokens, after which other content, a block holds. Two blocks of equal content have the same id.
+/// Identifies a block's tokens together with all content before them. Blocks of equal content have equal ids.
 using ContentId = uint64_t;
 
-/// Finds the block that already holds given tokens after a given prefix. A hit is never taken from the hash alone: the
-/// tokens and the content before them are compared, so a collision costs a recomputation and nothing else.
-/// Knows no reference counts; BlockManager keeps the blocks alive.
+/// Finds the block that already holds given tokens after a given prefix. A hash match is never trusted: tokens and
+/// preceding content are compared, so a collision costs only a recomputation. The cache counts no references;
+/// BlockManager keeps the blocks alive.
 class PrefixCache {
  public:
   using Key = std::array<uint8_t, 16>;
 
-  /// `key` makes the hashes unpredictable. hash_bits below 128 is for tests of collisions.
+  /// A secret `key` makes the hashes unpredictable. hash_bits below 128 serve tests of collisions.
   PrefixCache(int num_blocks, int block_size, const Key& key, int hash_bits = 128);
 
-  /// Where every chain of a salt begins. Requests of different salts never share a block.
+  /// The start of every hash chain with this salt. Requests with different salts never share a block.
   BlockHash Root(std::string_view salt) const;
   static ContentId RootContent(const BlockHash& root) { return root.high | 1; }
 
@@ -43,24 +43,24 @@ class PrefixCache {
   };
   std::optional<Hit> Find(const BlockHash& hash, ContentId parent, std::span<const TokenId> tokens) const;
 
-  /// The block that is found under the hash if it holds that very content.
+  /// The block found under the hash, if it holds exactly this content.
   std::optional<BlockId> BlockOf(const BlockHash& hash, ContentId content) const;
 
-  /// Makes the block findable, unless another block holds the same or collides. Returns the content's id; `inserted`
-  /// tells whether this block is the one that will be found.
+  /// Makes the block findable, unless another block holds the same content or has the same hash. Returns the content's
+  /// id; `inserted` tells whether lookups now find this block.
   ContentId Insert(BlockId block, const BlockHash& hash, ContentId parent, std::span<const TokenId> tokens,
                    bool& inserted);
-  /// Forgets a block; unknown ones are ignored.
+  /// Removes a block; ignores blocks that are not cached.
   void Erase(BlockId block);
 
-  /// For another number of blocks. Nothing may be cached. Names of contents are not used again.
+  /// Changes the number of blocks. Nothing may be cached. Content ids are never reused.
   void Resize(int num_blocks);
 
   int size() const { return size_; }
-  /// The hash under which the block is found, if it is.
+  /// The hash under which the block is cached, if it is.
   std::optional<BlockHash> HashOf(BlockId block) const;
 
-  /// Aborts unless every entry can be found where the table says.
+  /// Aborts unless the table finds every entry.
   void CheckIntegrity() const;
 
   template <class Archive>
@@ -76,7 +76,7 @@ class PrefixCache {
   };
   std::span<const TokenId> TokensOf(BlockId block) const;
   size_t HomeOf(const BlockHash& hash) const { return hash.low & (table_.size() - 1); }
-  /// The table position of the hash, or of the empty place where it belongs.
+  /// The table position of the hash, or of the empty place where the hash belongs.
   size_t Position(const BlockHash& hash) const;
 
   int block_size_;
@@ -84,8 +84,8 @@ class PrefixCache {
   uint64_t hash_mask_low_, hash_mask_high_;
   std::vector<Entry> entries_;   // by block id
   std::vector<TokenId> tokens_;  // [num_blocks, block_size]
-  std::vector<BlockId> table_;   // open addressing, linear probing; kNullBlock is empty; at most half full
-  ContentId next_content_ = 2;   // even; roots are odd
+  std::vector<BlockId> table_;   // open addressing, linear probing; kNullBlock marks an empty place; at most half full
+  ContentId next_content_ = 2;   // always even; ids of roots are odd
   int size_ = 0;
 };
 

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// The blocks of a prefix that stays cached although nobody uses it.
+/// A prefix's blocks, kept in the cache although no request uses them.
 struct PrefixPin {
   uint64_t id;
   double expires_seconds;  // on the engine's clock
@@ -19,20 +19,21 @@ struct PrefixPin {
   }
 };
 
-/// Holds cached blocks of the pool until their time is over or somebody ends that. Pins hold half of the pool at most,
-/// and all of them give way when a request could not run otherwise.
+/// Holds cached blocks until a pin expires or is ended. Pins hold at most half of the pool, and all pins end when a
+/// request could not run otherwise.
 class PrefixPins {
  public:
   explicit PrefixPins(BlockPool& pool) : pool_(pool) {}
 
-  /// Null when there are no blocks or no room for so many.
+  /// Null when `blocks` is empty or the pins would hold too much.
   const PrefixPin* Pin(std::vector<BlockId> blocks, double expires_seconds);
-  /// False when there is no such pin (any more).
+  /// Ends a pin. False when the id is unknown.
   bool Unpin(uint64_t id);
-  /// True when there is a pin whose time is over.
+  /// True when a pin has expired.
   bool AnyDue(double now) const;
+  /// Ends the pins that have expired.
   void Expire(double now);
-  /// Gives up every pin. False when there was none.
+  /// Ends all pins. False when there were none.
   bool Break();
 
   const std::vector<PrefixPin>& all() const { return pins_; }

@@ -46,7 +46,7 @@ void PrefixSharing::NameComputed(Sequence& sequence) {
   for (; contents.num_named < num_full; ++contents.num_named) {
     const auto index = static_cast<size_t>(contents.num_named);
     const BlockId block = sequence.blocks[index];
-    if (block == kNullBlock) return;  // swapped in without the part that had left the window: no longer cached
+    if (block == kNullBlock) return;  // swapped in without blocks outside the window: no longer cached
     bool inserted = false;
     contents.last = cache_.Insert(block, contents.hashes[index], contents.last,
                                   TokensOfBlock(sequence, contents.num_named), inserted);
@@ -54,8 +54,8 @@ void PrefixSharing::NameComputed(Sequence& sequence) {
   }
 }
 
-/// The cached blocks that hold the sequence's next tokens, up to max_tokens of it, into hits_. It stands at a block
-/// boundary.
+/// Collects into hits_ the cached blocks that hold the sequence's next tokens, up to token max_tokens. The sequence
+/// stands at a block boundary.
 void PrefixSharing::FindNext(Sequence& sequence, int max_tokens) {
   hits_.clear();
   ContentId content = sequence.contents.last;
@@ -69,7 +69,7 @@ void PrefixSharing::FindNext(Sequence& sequence, int max_tokens) {
   }
 }
 
-/// Of hits_ as many as lead to the deepest state that is kept.
+/// The number of leading hits_ up to the deepest one with a kept state.
 size_t PrefixSharing::DeepestState() const {
   size_t count = hits_.size();
   while (count > 0 && checkpoints_.Find(hits_[count - 1].block).empty()) --count;

@@ -12,50 +12,49 @@
 
 namespace quire {
 
-/// Sequences share the blocks of common prefixes: names what their full blocks hold, in the prefix cache and in their
-/// `contents`, and finds blocks that hold what they need next. While caching is off, nothing is named and nothing
-/// found. Where sequences have states, a prefix can be shared up to a state that is kept and no further.
+/// Lets sequences share the blocks of common prefixes. Names the contents of full blocks, in the prefix cache and in
+/// Sequence::contents, and finds blocks that hold a sequence's next tokens. While caching is off, nothing is named or
+/// found. With recurrent states a prefix can be shared only up to a kept state.
 class PrefixSharing {
  public:
-  /// The pool must tell of evictions (Forget).
+  /// The pool must report evictions (to Forget).
   PrefixSharing(const BlockManagerOptions& options, BlockPool& pool);
 
-  /// For another number of blocks. Nothing may be cached.
+  /// Changes the number of blocks. Nothing may be cached.
   void Resize(int num_blocks, int state_blocks);
   bool enabled() const { return enabled_; }
-  /// Switches caching on or off. Off forgets all cached content; after on, full blocks of running sequences that were
-  /// computed meanwhile get their names with the next ones.
+  /// Switches caching on or off. Off forgets all cached content. After on, full blocks that running sequences computed
+  /// meanwhile get their names together with their next full blocks.
   void Enable(bool enabled);
   const PrefixCache& cache() const { return cache_; }
   const StateCheckpoints& checkpoints() const { return checkpoints_; }
   StateCheckpoints& checkpoints() { return checkpoints_; }
 
-  /// Where the contents of requests of this salt begin.
+  /// The start of the hash chain for requests with this salt.
   BlockHash Root(std::string_view salt) const { return cache_.Root(salt); }
-  /// The hash of block `index` of the sequence's known tokens, or null when that block is not full or nothing is
-  /// cached.
+  /// The hash of block `index` of the sequence's known tokens; null when the block is not full or caching is off.
   const BlockHash* HashOfBlock(Sequence& sequence, int index);
-  /// Full blocks of computed and known tokens become findable.
+  /// Makes full blocks of computed and known tokens findable.
   void NameComputed(Sequence& sequence);
-  /// At a block boundary: takes over cached blocks that hold the next tokens, up to max_tokens computed ones and never
-  /// the last known token, which must be computed to draw the next. Returns the tokens gained. The sequence's state is
-  /// then a kept one; how far keys and values alone are cached is noted in shared_prefix.
+  /// At a block boundary: takes over cached blocks that hold the next tokens, up to max_tokens computed tokens. Never
+  /// takes the last known token, which must be computed to draw the next one. Returns the tokens gained. With states
+  /// the sequence also takes a kept state, and shared_prefix notes how far keys and values alone are cached.
   int Attach(Sequence& sequence, int max_tokens);
-  /// Of the leading blocks that attaching max_blocks at most would take over, those in somebody's use: they take no
-  /// free one.
+  /// Of the leading blocks that attaching at most max_blocks would take over, the number that sequences hold already:
+  /// they use up no free block.
   int HeldBlocks(Sequence& sequence, int max_blocks);
-  /// The state after the sequence's num_tokens computed tokens, all of full blocks, is in `blocks`, which somebody
-  /// holds: keeps it. 0 when there is one already, or nothing that it could be found by.
+  /// Keeps the state after the sequence's num_tokens computed tokens, all in full blocks; the caller holds `blocks`.
+  /// Returns 0 when a state is kept there already or no cached block can lead to it.
   CheckpointId KeepState(const Sequence& sequence, int num_tokens, std::span<const BlockId> blocks);
-  /// Cached leading blocks of a prompt, in order, then those of the state behind them.
+  /// The cached leading blocks of a prompt in order, then the blocks of the state after them.
   std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens) const;
 
-  /// The block's content is about to be overwritten.
+  /// The block is being reused: drops its content from the cache.
   void Forget(BlockId block);
-  /// Forgets all cached content; blocks in use stay in use.
+  /// Forgets all cached content; held blocks stay held.
   void Flush();
 
-  /// Aborts unless the hashes noted for the sequence are those of its tokens.
+  /// Aborts unless the hashes noted for the sequence match its tokens.
   void CheckHashes(const Sequence& sequence) const;
 
   template <class Archive>
@@ -75,7 +74,7 @@ class PrefixSharing {
   BlockPool& pool_;
   PrefixCache cache_;
   StateCheckpoints checkpoints_;
-  std::vector<PrefixCache::Hit> hits_;  // of FindNext
+  std::vector<PrefixCache::Hit> hits_;  // result of FindNext
 };
 
 }  // namespace quire

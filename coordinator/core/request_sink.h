@@ -8,48 +8,51 @@
 
 namespace quire {
 
-/// One generated token on its way to the client.
+/// One generated token for the client.
 struct TokenEvent {
   int choice = 0;
   TokenId token = 0;
   float logprob = 0;
   std::vector<std::pair<TokenId, float>> top;
-  std::vector<float> pooled = {};  // of the prompt, with its first token, where it is to be pooled
-  bool more_follow = false;        // at once, of the same choice
+  std::vector<float> pooled = {};  // the pooled prompt vector; comes with the first token of a request that pools
+  bool more_follow = false;        // another token of the same choice follows at once
 };
 
 /// Why a request ended without its result.
 enum class RequestError {
-  kWorkersLost,  // the worker group is gone
-  kTimedOut,     // it ran longer than a request may
-  kDeadline,     // it ran longer than its client wanted it to
-  kAborted,      // an operator ended it
-  kNoNumbers,    // the model computed none for it
-  kOverworked,   // keeping to its grammar took the workers too much
-  kDeadEnd,      // its grammar, or what it allows and forbids, leaves nothing after what was generated
-  kNoRoom,       // it waited longer than a request may, and nothing of it was computed
-  kGivenUp,      // worker groups were lost with it again and again, or the pools are too small for it now
+  kWorkersLost,  // the worker group was lost
+  kTimedOut,     // the request exceeded the server's time limit
+  kDeadline,     // the request exceeded the time limit its client set
+  kAborted,      // an operator ended the request
+  kNoNumbers,    // the model computed infinity or NaN for the request
+  kOverworked,   // the request's grammar cost the workers too much work
+  kDeadEnd,      // grammar, allowed tokens and forbidden words leave no next token
+  kNoRoom,       // the wait in the queue exceeded the limit before any step computed part of the request
+  kGivenUp,      // worker groups were lost with the request too often, or the KV cache became too small for it
 };
 
-/// Where a request's results go. Called on the engine's thread, in order; it must not block.
-/// Per choice: OnToken*, OnFinish; or OnError once for the whole request instead of whatever is still missing.
+/// Receives the results of one request. The engine's thread calls it in order, so it must not block. Each choice gets
+/// OnToken*, then OnFinish; alternatively OnError comes once for the whole request and replaces all missing calls.
 class RequestSink {
  public:
   virtual ~RequestSink() = default;
-  /// Something of the request is computed for the first time, after it waited so long. At most once, before all else.
+  /// The first step with work of the request was planned, this many seconds after arrival. At most once, before all
+  /// other calls.
   virtual void OnStart(double /*waited_seconds*/) {}
-  /// The next tokens of the prompt were scored: each once and in order, before the first token is drawn. `prompt` is
-  /// the whole prompt; it may be followed by tokens that were drawn.
+  /// Scores of the next prompt tokens. Every token comes once, in order, before the first token is drawn. `prompt`
+  /// begins with the whole prompt; drawn tokens may follow.
   virtual void OnPromptScores(const PromptScores&, const std::vector<TokenId>& /*prompt*/) {}
-  /// Returns true when the text now ends the choice (a stop string): the engine finishes it with kStop.
+  /// Returns true when the text now contains a stop string: the engine then finishes the choice with kStop.
   virtual bool OnToken(const TokenEvent& event) = 0;
-  /// The choice ends by a stop token, which is not delivered; its log-probability when that was asked for.
+  /// A stop token ended the choice; the token is not delivered. Arguments: the choice and the token's log-probability,
+  /// if it was asked for.
   virtual void OnHiddenStop(int, float) {}
-  /// So many prompt tokens came from the prefix cache. At most once, before the first token.
+  /// This many prompt tokens came from the prefix cache. At most once, before the first token.
   virtual void OnCached(int) {}
   virtual void OnFinish(int choice, FinishReason reason) = 0;
   virtual void OnError(RequestError error, const std::string& message) = 0;
-  /// True once nobody wants the results any more; asked when the request enters an engine that was not told so.
+  /// True once no client waits for the results. Engine::Adopt asks, because a cancellation may have reached only the
+  /// engine that the request left.
   virtual bool Abandoned() const { return false; }
 };
 

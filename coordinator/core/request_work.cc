@@ -8,14 +8,15 @@ namespace quire {
 
 namespace {
 
-// Sequences sent whole in one plan; a frame holds 64 MiB. The first is always sent, whatever its size.
+// Limit for the sequences sent in full with one plan; a frame holds 64 MiB. The first one is always sent, whatever its
+// size.
 constexpr int64_t kMaxAddedBytes = 16 << 20;
 bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more <= kMaxAddedBytes; }
 
 }  // namespace
 
 int64_t Scheduler::BytesToAdd(const Request& request, const Sequence& sequence) {
-  constexpr int64_t kRest = 16384;  // sampling, with its lists
+  constexpr int64_t kRest = 16384;  // sampling parameters with their lists
   return kRest + static_cast<int64_t>(request.sampling.grammar.text.size()) +
          static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() +
                               sizeof(BlockId) * (sequence.blocks.size() + sequence.state.size()));
@@ -30,7 +31,7 @@ std::span<const GrowTarget> Scheduler::FindWork(Request& request, int budget, St
   if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return work;
   if (!request.forked && !ShareLeadersPrefix(request, budget, draft)) return work;
   for (Sequence& sequence : request.sequences) {
-    // Its last token may be drawn already, though not known; that one is never computed.
+    // The last token may already be drawn, though its value is unknown; it is never computed.
     const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
     if (sequence.finished || complete || (draft.in_company && sequence.sits_out)) continue;
     Attach(request, sequence, sequence.num_tokens());
@@ -49,8 +50,9 @@ std::span<const GrowTarget> Scheduler::FindWork(Request& request, int budget, St
   return work;
 }
 
-/// The first live sequence computes the prompt but for its last token; then all share it and each computes the rest.
-/// False while that is not done: the leader's part, as far as it is not in flight, is the request's work then.
+/// The first live sequence (leader) computes the prompt except its last token. Then all sequences share it and each
+/// computes the rest. Returns false until the leader is done; the request's only work is then what the leader has not
+/// in flight.
 bool Scheduler::ShareLeadersPrefix(Request& request, int budget, StepDraft& draft) {
   auto live = request.sequences.begin();
   while (live->finished) ++live;
@@ -70,14 +72,14 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget, StepDraft& draf
   return true;
 }
 
-/// The sequence's next tokens, `count` of them at most, for which the budget is enough and after which a state may be
-/// kept.
+/// How many of the sequence's next tokens, at most `count`, the budget allows, cut so that a state can be kept after
+/// them.
 int Scheduler::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
   const int start = sequence.num_planned(), most = request.TokensFor(start, count, budget);
   return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
 }
 
-/// Before its first step a sequence takes what the cache has, up to the first row that it must score.
+/// Before its first step a sequence takes over cached blocks, up to the first row that must be scored.
 void Scheduler::Attach(Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot) return;
   const int gained = blocks_.prefixes().Attach(sequence, std::min(max_tokens, request.NumCacheable()));
@@ -87,7 +89,7 @@ void Scheduler::Attach(Request& request, Sequence& sequence, int max_tokens) {
   WaitingQueue::ChargePrompt(request, -gained);
 }
 
-/// Beams branch on what all of them draw, so they draw in the same step or not at all.
+/// Beams branch on the draws of all beams, so all of them draw in one step or none does.
 void Scheduler::DrawTogether(const Request& request, std::vector<GrowTarget>& work) {
   size_t live = 0, drawing = 0;
   for (const Sequence& sequence : request.sequences) live += !sequence.finished;
@@ -98,14 +100,15 @@ void Scheduler::DrawTogether(const Request& request, std::vector<GrowTarget>& wo
   std::erase_if(work, [](const GrowTarget& each) { return each.num_tokens == each.sequence->num_planned(); });
 }
 
-/// True when a request that comes before is computing the very block that this sequence needs next: its result will be
-/// shared after the step.
+/// True when an earlier request is computing exactly the block that this sequence needs next. The sequence shares the
+/// result after the step.
 bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
   const int size = blocks_.block_size();
   if (sequence.slot || sequence.num_computed % size != 0) return false;
   const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
   if (sequence.contents.num_named * size != sequence.num_computed) return false;
-  // Where keys and values are cached beyond the states: how far they will be is known once nobody computes the next.
+  // With states, keys and values may be cached beyond the last kept state. How far is known once no step computes the
+  // next block.
   const int index = std::max(sequence.num_computed, sequence.shared_prefix) / size;
   if ((index + 1) * size > most) return false;
   const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index);

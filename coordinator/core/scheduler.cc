@@ -24,9 +24,9 @@ void Scheduler::Tell(DecisionKind kind, const Request& request, int64_t a, int64
 }
 
 int64_t Scheduler::BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const {
-  // The last token drawn is never computed.
+  // The token drawn last is never computed.
   int64_t longest = int64_t{num_prompt_tokens} + max_tokens - 1;
-  if (blocks_.sliding_window() > 0) {  // the window, a chunk, and the ends of both inside a block
+  if (blocks_.sliding_window() > 0) {  // window and chunk, each with its ends inside a block
     const int64_t seen = int64_t{blocks_.sliding_window()} + limits_.max_step_tokens + 2 * blocks_.block_size();
     longest = std::min(longest, seen);
   }
@@ -80,8 +80,8 @@ void Scheduler::ScheduleRunning(StepDraft& draft) {
   }
 }
 
-/// Requests give way from the end of the order of service. False when the request itself had to go, because it is the
-/// last in order, or must wait until nothing is outstanding, or until blocks that are being copied are free again.
+/// Preempts requests from the end of the order of service until the work fits. False when the request itself was
+/// preempted as the last in order, or when it must wait: for outstanding steps, or for blocks that are being copied.
 bool Scheduler::MakeRoomFor(Request& request, std::span<const GrowTarget> work, std::vector<Request*>& order) {
   while (blocks_.BlocksToGrow(work) > blocks_.num_free()) {
     if (ahead()) {
@@ -146,7 +146,8 @@ void Scheduler::NotePrefixes(Sequence& sequence, int end) {
 }
 
 void Scheduler::OrderBatch() {
-  // Decodes, then chunks, both by slot. Workers that have a way of their own for decodes keep no rows of them to pool.
+  // Decodes come first, then chunks, both by slot. A pooled row counts as a chunk: workers with a separate path for
+  // decodes keep no rows of it for pooling.
   const auto is_decode = [](const StepMember& m) {
     return m.draws && m.count == 1 && m.request->sampling.pooling == Pooling::kNone;
   };

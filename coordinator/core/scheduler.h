@@ -17,55 +17,54 @@
 namespace quire {
 
 struct SchedulerLimits {
-  int max_step_tokens = 512;  // tokens one step may compute; at least max_running
-  int max_running = 256;      // sequences
+  int max_step_tokens = 512;  // per step, at most; must be at least max_running
+  int max_running = 256;      // sequences running at once, at most
   PreemptionMode preemption = PreemptionMode::kAuto;
-  int lookahead_tokens = 16;       // admission leaves every running sequence room to grow by so many
-  int suspect_after = 2;           // a request that lost so many epochs in a row runs alone until it gets a token
-  double target_step_seconds = 0;  // LiveOptions
+  int lookahead_tokens = 16;       // growth per running sequence for which admission leaves room
+  int suspect_after = 2;           // so many lost worker groups in a row: the request runs alone until it gets a token
+  double target_step_seconds = 0;  // see LiveOptions
 };
 
-/// The policy. There is no prefill phase and no decode phase: every sequence has known tokens and computed tokens, and
-/// each step lets the second catch up with the first under a token budget, most senior request first.
-/// When blocks run out the most junior running request is preempted, all its sequences together; its blocks move to the
-/// host, or are computed again later, whichever is cheaper.
+/// The scheduling policy. It has no separate prefill and decode phases: every sequence has known tokens and computed
+/// tokens, and each step computes more of them under a token budget, most senior request first. When blocks run out,
+/// the scheduler preempts the most junior running request with all its sequences. Its blocks are swapped to the host or
+/// recomputed later, whichever is cheaper.
 ///
-/// While several clients are active, each has a share of everything (fair_shares.cc): of the running places, of the
-/// blocks, and of every step. A client that waits and has less than its share gets room at once: the youngest requests
-/// of whoever has more give way. Steps are kept short then, and split evenly.
+/// While several clients are active, each has an equal share of running places, blocks and step tokens
+/// (fair_shares.cc). A waiting client with less than its share gets room at once: the youngest requests of clients
+/// above their share are preempted. Steps are then short and split evenly.
 ///
-/// A step may be planned ahead, while the one before it is outstanding. What that one draws counts as known then,
-/// though its value is not. Two things need values or a clear field and wait for the results: beams, which go on as
-/// their draws say, and preemption. When a step planned ahead had no room for somebody, the next one is planned with
-/// nothing outstanding.
+/// A step may be planned while the previous step is outstanding. Tokens drawn by that step count as known, though their
+/// values are not. Beams need values and preemption needs nothing outstanding, so both wait for results. If a step
+/// planned ahead lacked room for a request, the next step is planned with nothing outstanding.
 class Scheduler {
  public:
-  /// Steps for which a request that gave way to another client's is left in peace once it is back; doubled every
-  /// time, three times at most.
+  /// A request that gave way to another client is protected for this many steps after readmission. The number doubles
+  /// each further time, three times at most.
   static constexpr int64_t kProtectedSteps = 8;
-  /// Steps for which room is left to a client after way was made for it or it made use of that room.
+  /// Room that was made for a client, or that it used since, stays reserved for the client for this many steps.
   static constexpr int64_t kReservedSteps = 128;
 
   Scheduler(SchedulerLimits limits, BlockManager& blocks);
 
-  /// Queues a request. It must outlive its stay and be able to run alone (see CanEverRun).
+  /// Queues a request. The caller keeps it alive while it is here; it must be able to run alone (CanEverRun).
   void Add(Request& request);
 
-  /// True when the pool could hold the request at its longest with nothing else running.
+  /// True when the pool could hold the request at its full length with nothing else running.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
-  /// The blocks that it needs then.
+  /// The blocks that the request needs at its full length.
   int64_t BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const;
 
-  /// The next step, or an empty plan when nothing can run; valid until the next call of any kind. epoch and step are
-  /// left to the caller. Unless it is empty, the step is outstanding from now on; fewer than OutstandingSteps::kMost
-  /// may be before.
+  /// Plans the next step; an empty plan means that nothing can run. Valid until the next call of any kind. The caller
+  /// fills in epoch and step. A non-empty step is outstanding from now on. Fewer than OutstandingSteps::kMost steps may
+  /// be outstanding before.
   StepPlan& Schedule();
 
-  /// True when the tokens are for exactly the members of the oldest outstanding step that draw, in batch order.
+  /// True when `tokens` match the drawing members of the oldest outstanding step, in batch order.
   bool Fits(const std::vector<SampledToken>& tokens) const;
-  /// The same of prompts' scores.
+  /// The same check for the prompt scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
-  /// For whom the oldest outstanding step computes in this slot; nothing when it has ended.
+  /// The request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const;
 
   struct Drawn {
@@ -73,40 +72,41 @@ class Scheduler {
     Sequence* sequence;
     const SampledToken* token;
   };
-  /// The oldest outstanding step is done: computed counts advance and drawn tokens are appended. `tokens` are in batch
-  /// order; those of sequences that have left since are dropped. Returns the sequences that got a token; valid until
-  /// the next call.
+  /// Commits the oldest outstanding step: advances computed counts and appends drawn tokens. `tokens` are in batch
+  /// order; tokens of sequences that have left are dropped. Returns the sequences that got a token; valid until the
+  /// next call.
   std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens);
 
-  /// The beams of a request go on as chosen; every one of them has just drawn.
+  /// Continues the beams of a request as `steps` chose; every beam has just drawn.
   void Branch(Request& request, std::span<const BeamSearch::Step> steps);
 
-  /// Takes a sequence that ended out of the running set and frees its blocks.
+  /// Removes a finished sequence from the running set and frees its blocks.
   void Finish(Request& request, Sequence& sequence, FinishReason reason);
 
-  /// Takes a request out, wherever it stands, and frees its blocks. Like those of a sequence that finishes, they may be
-  /// given away at once: whoever gets them writes in a later step than all that are outstanding.
+  /// Removes a request, waiting or running, and frees its blocks. Freed blocks may be reused at once: a new owner
+  /// writes only in a step after all outstanding ones. The same holds for Finish.
   void Drop(Request& request);
 
-  /// Takes a request out, wherever it stands, to go on in another engine. Its blocks stay on the host as a holding
-  /// under the ticket, if that is not 0, they are max_blocks at most, and there is room: then returns the holding's
-  /// blocks, and `moves` are to be done before the next plan. Else nothing that was computed is kept.
+  /// Removes a request, waiting or running, for another engine. Its blocks stay on the host as a holding under the
+  /// ticket if the ticket is not 0, the blocks are at most max_blocks, and the host has room. Then returns the
+  /// holding's blocks; `moves` must be made before the next plan. Otherwise discards everything computed.
   std::vector<BlockId> Depart(Request& request, const command::Depart& how, std::vector<BlockCopyPair>& moves);
-  /// Takes in a request that left another engine, as preempted: swapped out to the host's holding if there is one,
-  /// `names` being what Depart returned there; or with the first blocks of the device's holding cached, as many as
-  /// `names` has, which Share returned.
+  /// Takes over a request from another engine in the state of a preempted request. With a host holding it counts as
+  /// swapped out; `names` are the ids that Depart returned. With a device holding its first names.size() blocks enter
+  /// the prefix cache; `names` are the ids that Share returned.
   void Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names);
-  /// Blocks that the request has computed, on the device or swapped out.
+  /// Distinct blocks of the request, on the device or swapped out.
   int BlocksOf(const Request& request) const;
 
-  /// The workers are new and know nothing: every running request goes back to the queue, and nothing is cached or
-  /// outstanding.
+  /// A new worker group knows nothing: requeues every running request and empties the cache and the list of outstanding
+  /// steps.
   void Reset();
 
-  /// How long the oldest outstanding step took; before Commit.
+  /// Reports the duration of the oldest outstanding step; call before Commit.
   void ObserveStep(double seconds, double swap_seconds);
 
-  /// What a client has of this engine, and what was computed for it since it was first seen or last forgotten.
+  /// One client's present use of this engine, and tokens computed for it since the engine first saw or last forgot the
+  /// client.
   struct ClientReport {
     int running = 0, waiting = 0;  // requests
     int running_seqs = 0, blocks = 0;
@@ -124,22 +124,22 @@ class Scheduler {
   /// Steps planned so far.
   int64_t num_steps() const { return num_steps_; }
   const std::vector<Request*>& running() const { return running_; }
-  /// Who was last held at the head of the queue, and for want of what; told to the decision log.
+  /// The request last held at the head of the queue and what it lacked, as told to the decision log.
   const Decision& last_held() const { return last_held_; }
   LearnedCost& cost() { return cost_; }
   void SetTarget(double step_seconds) { limits_.target_step_seconds = step_seconds; }
   void set_decision_log(DecisionLog* log) { log_ = log; }
 
-  /// Aborts unless block reference counts equal the table entries and pins that name them, tables have the right
-  /// length, slots are owned once, waiting requests hold nothing on the device, and what sequences have in flight is
-  /// what the outstanding steps say.
+  /// Aborts if an invariant is broken: reference counts equal the table entries, pins and holdings that name each
+  /// block; tables have the right length; every slot has one owner; waiting requests hold nothing on the device; tokens
+  /// in flight match the outstanding steps.
   void CheckIntegrity() const;
 
  private:
   void CheckCheckpoints() const;
 
   enum class Resource { kSlots, kBlocks };
-  /// What a request lacks, if anything, and the numbers of kHeldForSlots or kHeldForBlocks.
+  /// What a request lacks, if anything. a and b are the numbers of DecisionKind::kHeldForSlots or kHeldForBlocks.
   struct Room {
     std::optional<Resource> lacks;
     int a, b;
@@ -147,7 +147,7 @@ class Scheduler {
 
   bool ahead() const { return steps_.size() > 0; }
 
-  // The step that is being planned.
+  // Planning one step.
   void MakeStep();
   void ScheduleRunning(StepDraft& draft);
   bool MakeRoomFor(Request& request, std::span<const GrowTarget> work, std::vector<Request*>& order);
@@ -156,9 +156,9 @@ class Scheduler {
   void NotePrefixes(Sequence& sequence, int end);
   void OrderBatch();
 
-  // What a request computes in it (request_work.cc).
-  /// How far the step takes the request's sequences, for `budget` tokens at most; empty when it must wait for others,
-  /// or for results. Lies in the draft, valid until the next call.
+  // What a request computes in the step (request_work.cc).
+  /// How far the step takes the request's sequences, within `budget` tokens. Empty when the request must wait for other
+  /// requests or for results. Points into the draft; valid until the next call.
   std::span<const GrowTarget> FindWork(Request& request, int budget, StepDraft& draft);
   bool ShareLeadersPrefix(Request& request, int budget, StepDraft& draft);
   void Attach(Request& request, Sequence& sequence, int max_tokens);
@@ -167,13 +167,14 @@ class Scheduler {
   int TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const;
   static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
 
-  // Who gets a place (admission.cc).
+  // Admission (admission.cc).
   void AdmitWaiting(StepDraft& draft);
   void Begin(Request& request, Crowd& crowd, StepDraft& draft);
   std::span<const GrowTarget> Admit(Request& request, StepDraft& draft);
   void Readmit(Request& request);
-  /// A request that may be what kills the workers runs alone, so that it takes nobody along. One whose blocks are on
-  /// the host comes back with a plan that is sure to be sent: made ahead, it has work of others already.
+  /// False when the request must not run beside the present ones. A suspect, which may be what kills the workers, runs
+  /// alone so that no other request is lost with it. A swapped-out request returns only with a plan that is sure to be
+  /// sent; a step planned ahead must already have other work.
   bool MayJoin(const Request& request, const Crowd& crowd);
   bool IsSuspect(const Request& request) const { return request.num_lost_epochs >= limits_.suspect_after; }
   bool HasRoomFor(Request& request, const Crowd& crowd);
@@ -187,10 +188,10 @@ class Scheduler {
   int BlocksToComeBack(const Request& request) const;
   int OutstandingBlocks(const Request& request) const;
 
-  // How much a step computes (step_length.cc).
+  // The length of a step (step_length.cc).
   struct StepWork {
     int decodes = 0;
-    int deepest_chunk = 0;  // tokens before the next ones of whichever prompt has come farthest
+    int deepest_chunk = 0;  // largest number of tokens before the next prompt chunk of any sequence
   };
   StepWork CountWork() const;
   int64_t MaxContext() const;
@@ -198,7 +199,7 @@ class Scheduler {
   int TokensInCompany() const;
   int TokensForTarget() const;
 
-  // Between clients (fair_shares.cc, step_shares.cc).
+  // Fairness between clients (fair_shares.cc, step_shares.cc).
   bool ShareOut(StepDraft& draft);
   bool SharePlaces(StepDraft& draft);
   int ShareStep(StepDraft& draft);
@@ -222,7 +223,7 @@ class Scheduler {
   int Allowance(const Request& request, const StepDraft& draft) const;
   static void ChargeStep(const Request& request, std::span<const GrowTarget> work);
 
-  // Who leaves (preempt_and_finish.cc).
+  // Preemption and the end of sequences (preempt_and_finish.cc).
   void Preempt(Request& victim, const Request& cause);
   bool SwapIsBetter(int blocks) const;
   void LeaveWorkers(Sequence& sequence);
@@ -236,19 +237,19 @@ class Scheduler {
   std::vector<Request*> running_;  // most senior first
   int64_t num_steps_ = 0;
   LearnedCost cost_;
-  static constexpr double kCompanyKept = 3;  // seconds
-  double company_left_ = 0;                  // of steps, for which they are made as in company
+  static constexpr double kCompanyKept = 3;  // seconds of steps
+  double company_left_ = 0;  // seconds of steps for which the rules for several active clients still apply
   DecisionLog* log_ = nullptr;
-  Decision last_held_{};  // not told again while nothing changes
+  Decision last_held_{};  // the same held request is not told twice in a row
   StepPlan plan_;
   OutstandingSteps steps_;
-  bool left_out_ = false;           // the last step, planned ahead, had no room for somebody
-  std::vector<SlotId> free_slots_;  // handed out from the back
-  std::vector<SlotId> released_;    // to be told to the workers with the next plan, like
+  bool left_out_ = false;           // the last step was planned ahead and lacked room for a request
+  std::vector<SlotId> free_slots_;  // a stack: slots are taken from the back
+  std::vector<SlotId> released_;    // slots to release with the next plan, as with branches_
   std::vector<quire::Branch> branches_;
   int64_t num_preemptions_ = 0, num_swapped_out_ = 0;
-  bool use_counted_ = false;  // the accounts' Use says what the clients' running requests have now
-  // Memory that is used again: of the step being planned, and of the last one's results.
+  bool use_counted_ = false;  // ClientAccount::use counts the present running requests
+  // Buffers kept to reuse their memory: of the step being planned, and of the last result.
   StepDraft draft_;
   std::vector<Drawn> drawn_;
 

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// Recounts from the sequences what the pools and the cache believe.
+/// Counts references from the sequences and compares them with the pools and the prefix cache.
 class Recount {
  public:
   explicit Recount(const BlockManager& blocks) : blocks_(blocks) {
@@ -47,8 +47,8 @@ class Recount {
                   blocks_.fill().tokens(block), s.id, filled);
       const auto hash = blocks_.prefixes().enabled() ? blocks_.prefixes().cache().HashOf(block) : std::nullopt;
       const auto index = static_cast<size_t>(i);
-      // A choice that came from another engine notes hashes as it computes; the block may be named by one that shares
-      // it.
+      // A choice that came from another engine notes hashes only as it computes. A choice that shares the block may
+      // have named the block earlier.
       QUIRE_CHECK(!hash || index >= s.contents.hashes.size() || *hash == s.contents.hashes[index],
                   "block {} of sequence {} is cached as something else", block, s.id);
       QUIRE_CHECK(filled == size || !hash, "block {} is cached, but not full", block);
@@ -65,7 +65,7 @@ class Recount {
     for (const BlockId block : s.host_state) ++host_[block];
   }
 
-  /// Choices that forked hold the full blocks of their prompt once.
+  /// Forked choices share the full blocks of their prompt.
   void CheckSharedPrompt(const Request& request) const {
     const auto live = std::ranges::find_if(request.sequences, [](const Sequence& s) { return !s.finished; });
     const auto full = static_cast<size_t>((request.num_prompt_tokens() - 1) / blocks_.block_size());
@@ -78,7 +78,8 @@ class Recount {
     }
   }
 
-  /// What the sequence has in flight is what the outstanding steps compute and draw, and no more than it may get.
+  /// The sequence's tokens in flight and pending are exactly what outstanding steps compute and draw, within the
+  /// request's limits.
   static void CheckFlight(const Request& request, const Sequence& s, const OutstandingSteps& steps) {
     int next = s.num_computed, drawn = 0;
     for (int step = 0; step < steps.size(); ++step) {
@@ -98,7 +99,7 @@ class Recount {
                 "sequence {} has nothing to compute and nothing in flight", s.id);
   }
 
-  /// Nothing of a prompt is computed without its rows being scored, where they are to be.
+  /// If prompt rows are to be scored, every computed prompt row has been scored.
   static void CheckScored(const Request& request, const Sequence& s) {
     const int rows = std::min(s.num_computed, request.num_prompt_tokens() - 1);
     QUIRE_CHECK(request.sampling.num_prompt_logprobs < 0 || rows <= request.num_scored,
@@ -122,8 +123,8 @@ class Recount {
   }
 
  private:
-  /// A sequence that was computed has a whole state, none of which is part of a table, and none of it in flight is
-  /// kept.
+  /// A computed sequence has a whole state. No block of it is in a table. While steps write the state, it is neither
+  /// shared nor kept as a checkpoint.
   void RunningState(const Sequence& s) {
     QUIRE_CHECK(s.host_state.empty(), "the state of running sequence {} is swapped out", s.id);
     const auto blocks = static_cast<size_t>(blocks_.states().num_blocks());
@@ -155,13 +156,13 @@ class Recount {
   }
 
   const BlockManager& blocks_;
-  std::map<BlockId, int> device_, host_;  // references by block
-  std::set<BlockId> tables_, states_;     // what blocks hold
+  std::map<BlockId, int> device_, host_;  // reference counts by block
+  std::set<BlockId> tables_, states_;     // blocks that hold keys and values; blocks that hold states
 };
 
 }  // namespace
 
-/// A state that is kept is whole, nobody's keys and values, and behind a block that is found.
+/// Every kept state is whole, holds no keys and values, and belongs to a cached block.
 void Scheduler::CheckCheckpoints() const {
   const PrefixSharing& prefixes = blocks_.prefixes();
   prefixes.checkpoints().CheckIntegrity();

@@ -1,4 +1,4 @@
-// How a request leaves the scheduler of one engine and comes to another's.
+// How a request leaves one engine's scheduler and enters another's.
 #include <algorithm>
 #include <utility>
 
@@ -8,18 +8,19 @@ namespace quire {
 
 std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& how,
                                        std::vector<BlockCopyPair>& moves) {
-  // A state is where the outstanding steps leave it, and cannot go back to the tokens that are known.
+  // A state stands after the outstanding steps and cannot return to the known tokens.
   const bool has_its_states = !blocks_.has_states() || std::ranges::all_of(request.sequences, [](const Sequence& s) {
     return s.num_in_flight == 0;
   });
-  // What outstanding steps draw for it is dropped, and drawn again where it goes on: draws are keyed by position.
+  // Tokens that outstanding steps draw for the request are dropped and drawn again in the other engine. Sampling is
+  // keyed by position, so the tokens will be equal.
   for (Sequence& sequence : request.sequences) {
     steps_.Forget(sequence);
     blocks_.LeaveWindow(sequence);
     blocks_.Trim(sequence);
   }
   for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) LeaveWorkers(*it);
-  request.num_preemptions += static_cast<int>(std::erase(running_, &request));  // where it goes, it waits with those
+  request.num_preemptions += static_cast<int>(std::erase(running_, &request));  // there it waits as preempted
   queue_.Remove(request);
   queue_.Left(request);
   const int blocks = BlocksOf(request);
@@ -52,7 +53,7 @@ void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
       sequence.first_block = 0;
     }
     sequence.contents.root = blocks_.prefixes().Root(request.cache_salt);
-    sequence.contents.hashes.clear();  // made with another engine's key
+    sequence.contents.hashes.clear();  // made with the other engine's key
     sequence.latest_checkpoint = 0;
     sequence.begun = sequence.shared_prefix = 0;
     sequence.contents.Restart();
@@ -60,11 +61,12 @@ void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
   if (!has_blocks && !names.empty())
     blocks_.CacheArrived(ticket, static_cast<int>(names.size()), request.sequences.front());
   request.num_swapped_blocks = has_blocks ? static_cast<int>(names.size()) : 0;
-  for (Sequence& sequence : request.sequences) sequence.last_step = 0;  // steps count anew in every engine
+  for (Sequence& sequence : request.sequences) sequence.last_step = 0;  // every engine numbers its own steps
   if (!has_blocks) request.forked = false;
   request.told_to_wait = false;
   Tell(DecisionKind::kArrived, request, static_cast<int64_t>(names.size()), queue_.size());
-  // Whoever was admitted once was charged for its prompt and may hold blocks, even if nothing was computed for it yet.
+  // An admitted request was charged for its prompt and may hold blocks, even if no step computed part of it. So it
+  // waits as preempted.
   if (request.num_preemptions == 0) return queue_.Add(request);
   queue_.Join(request);
   queue_.AddPreempted(request);

@@ -12,63 +12,65 @@ namespace quire {
 
 enum class FinishReason { kStop, kLength, kAbort };
 
-/// One growing list of tokens with one block table: the unit of scheduling. Plain data; the scheduler moves it on.
-/// The one reason to schedule a sequence is num_planned < length.
+/// One growing list of tokens with one block table: the unit of scheduling. Plain data; the scheduler changes it. A
+/// sequence has work to schedule exactly when num_planned() < length().
 struct Sequence {
   SequenceId id = 0;
-  int choice = 0;  // index inside its request
+  int choice = 0;  // index inside the request
   int num_prompt_tokens = 0;
-  std::vector<TokenId> tokens;       // prompt, then what was generated
-  int num_computed = 0;              // tokens whose keys and values are in the blocks, by the results that are in
-  int num_in_flight = 0;             // tokens after those that outstanding steps compute
+  std::vector<TokenId> tokens;       // prompt tokens, then generated tokens
+  int num_computed = 0;              // tokens whose keys and values are in the blocks, as committed results say
+  int num_in_flight = 0;             // further tokens that outstanding steps compute
   int num_pending = 0;               // tokens after `tokens` that outstanding steps draw
   std::vector<BlockId> blocks;       // entry i covers positions [i * block_size, (i + 1) * block_size)
-  int first_block = 0;               // entries before it left the attention window and are null
-  int told_first_block = 0;          // what the workers know of first_block
-  std::vector<BlockId> host_blocks;  // swapped out: where the content of `blocks` waits; same indices
-  std::optional<SlotId> slot;        // while the workers know the sequence
-  int64_t last_step = 0;             // the number of the last step that computed it
-  bool sits_out = false;             // of the step being planned: its client's other sequences take its turn
+  int first_block = 0;               // earlier entries left the attention window and are null
+  int told_first_block = 0;          // the value of first_block that the workers know
+  std::vector<BlockId> host_blocks;  // while swapped out: host copies of `blocks`, same indices
+  std::optional<SlotId> slot;        // the workers' id for the sequence while they know it
+  int64_t last_step = 0;             // number of the last step that computed part of the sequence
+  bool sits_out = false;  // skips the step being planned, because other sequences of the client take their turn
   std::optional<FinishReason> finished;
 
-  /// What the full blocks hold, for the prefix cache.
+  /// Names of the contents of the full blocks, for the prefix cache.
   struct Contents {
-    BlockHash root;                 // of the request's salt
-    std::vector<BlockHash> hashes;  // of the full blocks of `tokens`, as far as anybody asked
-    ContentId last = 0;             // content of block num_named - 1; the root's while that is 0
+    BlockHash root;                 // start of the hash chain, derived from the request's cache salt
+    std::vector<BlockHash> hashes;  // of the full blocks of `tokens`, computed on demand
+    ContentId last = 0;             // content of block num_named - 1; the root's content while num_named is 0
     int num_named = 0;              // leading blocks whose content has an id
 
-    /// Names are given anew, from the first block on.
+    /// Forgets the names, so that naming starts again at the first block.
     void Restart() {
       num_named = 0;
       last = PrefixCache::RootContent(root);
     }
   } contents;
 
-  // What follows is of models whose layers carry a state from token to token (SequenceStates); else all of it is empty.
+  // The members below are for models whose layers carry a recurrent state from token to token (SequenceStates). They
+  // stay empty for other models.
 
-  /// Where the state after num_planned() tokens is once outstanding steps are done; none before the first step.
+  /// Blocks of the state after num_planned() tokens, once all outstanding steps are done; empty before the first step.
   std::vector<BlockId> state;
-  std::vector<BlockId> host_state;  // swapped out: where that waits
-  /// The state after num_tokens tokens, which an outstanding step computes: a checkpoint once its result is in.
+  std::vector<BlockId> host_state;  // while swapped out: host copy of `state`
+  /// The state after num_tokens tokens, which an outstanding step computes. It becomes a checkpoint when the step's
+  /// result arrives.
   struct ComingCheckpoint {
     int num_tokens = 0;
     std::vector<BlockId> blocks;
   } coming;
-  CheckpointId latest_checkpoint = 0;  // of the generated tokens; the next one replaces it
-  int begun = 0;                       // tokens that it took over when it began, with the state behind them
-  int shared_prefix = 0;  // tokens whose keys and values were cached when it looked last, from its first on
+  CheckpointId latest_checkpoint = 0;  // checkpoint among the generated tokens; the next one replaces it
+  int begun = 0;                       // cached tokens taken over together with the state after them
+  int shared_prefix = 0;               // leading tokens whose keys and values were in the cache at the last lookup
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }
-  /// Computed tokens once every outstanding step is done.
+  /// Computed tokens after all outstanding steps.
   int num_planned() const { return num_computed + num_in_flight; }
-  /// Tokens once every outstanding step is done; the values of the last num_pending are not known here yet.
+  /// Tokens after all outstanding steps; the values of the last num_pending are not known yet.
   int length() const { return num_tokens() + num_pending; }
   int num_generated() const { return num_tokens() - num_prompt_tokens; }
   int num_held_blocks() const { return static_cast<int>(blocks.size()) - first_block; }
 };
 
-/// A sequence and the number of tokens its blocks must hold.
+/// A sequence and the number of tokens that its blocks must hold after growing.
 struct GrowTarget {
   Sequence* sequence;
   int num_tokens;

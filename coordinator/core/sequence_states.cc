@@ -16,8 +16,8 @@ SequenceStates::SequenceStates(const BlockManagerOptions& options, BlockPool& po
       fill_(fill),
       prefixes_(prefixes) {}
 
-/// Tokens behind which states of the prompt are to be kept, 0 where none is. Of its full blocks the last that another
-/// request with the same prompt could begin behind: it computes the last token in any case.
+/// Token counts after which states of the prompt should be kept; 0: none. The second is the last full block after which
+/// a request with the same prompt could start: every request computes its last token.
 std::array<int, 2> SequenceStates::PromptCheckpoints(const Sequence& sequence) const {
   const int last = (sequence.num_prompt_tokens - 1) / block_size_ * block_size_;
   const auto if_worth_it = [&](int num_tokens) { return num_tokens - sequence.begun >= spacing_ ? num_tokens : 0; };
@@ -32,7 +32,7 @@ bool SequenceStates::IsCheckpoint(const Sequence& sequence, int num_tokens) cons
 
 int SequenceStates::CutAt(const Sequence& sequence, int start, int end) const {
   if (!prefixes_.enabled()) return end;
-  // Of what was generated in an earlier life only the last is worth a cut: it would replace those before.
+  // Only the last checkpoint among tokens generated before a preemption justifies a cut: it would replace earlier ones.
   const int stride = kCheckpointBlocks * block_size_, latest = (sequence.length() - 1) / stride * stride;
   int cut = latest > sequence.num_prompt_tokens && latest > start ? std::min(latest, end) : end;
   for (const int at : PromptCheckpoints(sequence)) {
@@ -83,7 +83,7 @@ void SequenceStates::Allocate(Sequence& sequence) {
 }
 
 void SequenceStates::Grow(Sequence& sequence, int reserved, StepPlan& plan) {
-  if (sequence.state.empty()) return Allocate(sequence);  // the workers begin with zeros
+  if (sequence.state.empty()) return Allocate(sequence);  // the workers start with zeros
   const bool is_shared = IsShared(sequence), is_kept = IsKept(sequence);
   const bool is_checkpoint = !is_kept && IsCheckpoint(sequence, sequence.num_planned());
   if (!is_shared && !is_kept && !is_checkpoint) return;
@@ -97,13 +97,14 @@ void SequenceStates::Grow(Sequence& sequence, int reserved, StepPlan& plan) {
   for (size_t i = 0; i < before.size(); ++i) plan.copies.push_back({before[i], sequence.state[i]});
   if (sequence.slot) plan.states.push_back({*sequence.slot, sequence.state});
   if (is_checkpoint && sequence.num_in_flight > 0) {
-    // Its tokens have no name yet, and outstanding steps write it still: whoever shares it has not gone on.
+    // The tokens have no names yet and outstanding steps still write the state. A sequence that shared the state would
+    // not have gone on.
     QUIRE_CHECK(!is_shared && sequence.coming.blocks.empty(), "sequence {} leaves two states behind", sequence.id);
     sequence.coming = {sequence.num_planned(), before};
     return;
   }
   if (is_checkpoint) Keep(sequence, sequence.num_computed, before);
-  // The other owners hold what is shared.
+  // The other owners keep a shared state alive.
   if (is_shared)
     pool_.ReleaseAll(before);
   else

@@ -12,13 +12,13 @@
 
 namespace quire {
 
-/// Gives sequences the blocks of their states and decides which states are kept as checkpoints; of models that have
-/// none nothing happens here. A state is written by every step that computes its sequence. One that other sequences
-/// share, or that is to stay as a checkpoint, is never written: the writer goes on in a copy, which the step makes
-/// before it computes, and the last owner of what is not kept writes in place.
-/// Kept are the states at the last full block of a prompt and where a prompt's cached keys and values went further than
-/// its states, if that spares state_spacing tokens; at every kCheckpointBlocks-th block that is generated (of those
-/// each sequence's latest); and at the end.
+/// Allocates the blocks of recurrent states and decides which states are kept as checkpoints; unused for models without
+/// states. Every step that computes a sequence writes its state. A state that other sequences share, or that stays as a
+/// checkpoint, is never written: the writer continues in a copy, which the step makes before it computes. The last
+/// owner of a state that is not kept writes in place.
+/// Kept states: at the last full block of a prompt, and where a prompt's cached keys and values reached further than
+/// its cached states, if that saves state_spacing tokens; at every kCheckpointBlocks-th generated block (only each
+/// sequence's latest); and at the end of a sequence.
 class SequenceStates {
  public:
   static constexpr int kCheckpointBlocks = 16;
@@ -26,27 +26,27 @@ class SequenceStates {
   SequenceStates(const BlockManagerOptions& options, BlockPool& pool, BlockFill& fill, PrefixSharing& prefixes);
 
   void Resize(int state_blocks) { num_blocks_ = state_blocks; }
-  /// Of one state; 0: the model has none, and nothing else here need be called for its sequences.
+  /// Blocks of one state. 0: the model has no states, and no other method need be called for its sequences.
   int num_blocks() const { return num_blocks_; }
 
-  /// Where a chunk [start, end) of the sequence ends so that a state can be kept on the way: `end`, or before.
+  /// Where a chunk [start, end) should end so that a state can be kept on the way: `end`, or earlier.
   int CutAt(const Sequence& sequence, int start, int end) const;
-  /// Blocks that the next step of all the targets takes for their states. The targets are sequences of one request.
+  /// Blocks for states that the next step of all targets takes. The targets are sequences of one request.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// The same of one sequence at most, whatever the others do.
+  /// The same for one sequence, as an upper bound whatever other sequences do.
   int MostToGrow(const Sequence& sequence) const;
-  /// Makes the state writable for the next step, and tells the workers if they know the sequence. The pool must have
-  /// the blocks of BlocksToGrow. A state is kept if that many blocks and `reserved` others are free.
+  /// Makes the state writable for the next step and adds the change to the plan if the workers know the sequence. The
+  /// pool must have the blocks of BlocksToGrow. A state is kept only if its blocks and `reserved` others are free.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
-  /// The sequence's computed tokens have their names: the state that was left behind there can be found.
+  /// The sequence's computed tokens have been named: a checkpoint whose tokens are now computed becomes findable.
   void Computed(Sequence& sequence);
-  /// The sequence ends, all that is in flight for it done or not: its state is kept if it stands at a full block.
+  /// The sequence ends: keeps its state if it stands at a full block and nothing is in flight.
   void KeepLast(Sequence& sequence);
   /// `child` shares the state of `parent`.
   void Fork(const Sequence& parent, Sequence& child);
-  /// Gives back what the sequence has of the device.
+  /// Gives back the sequence's device blocks of states.
   void Free(Sequence& sequence);
-  /// The plan is complete: what it copies from may be given away.
+  /// The plan is complete: releases the blocks that the plan copies from.
   void Settle();
 
  private:
@@ -61,7 +61,7 @@ class SequenceStates {
   BlockPool& pool_;
   BlockFill& fill_;
   PrefixSharing& prefixes_;
-  std::vector<BlockId> settling_;  // held until the plan is complete
+  std::vector<BlockId> settling_;  // released by Settle
 };
 
 }  // namespace quire

@@ -9,32 +9,32 @@
 
 namespace quire {
 
-/// Tells checkpoints apart; never given twice. 0: none.
+/// Identifies a checkpoint; never reused. 0: none.
 using CheckpointId = uint64_t;
 
-/// States that are kept at block boundaries, so that sequences can begin there instead of at their first token. A
-/// checkpoint belongs to the cached block that ends at its boundary, and is found by it. Its own blocks are like cached
-/// ones: they are never written, they are held by whoever begins there, and while nobody holds them they are given away
-/// when others need blocks. Once one of them, or the block that it belongs to, is given away, the whole is forgotten
-/// and the rest of its blocks is empty.
+/// Recurrent states kept at block boundaries, so that sequences can start there instead of at their first token. A
+/// checkpoint belongs to the cached block that ends at its boundary and is found by that block. Its own blocks behave
+/// like cached blocks: they are never written, sequences that start there hold them, and without holders they may be
+/// reused. Once one of its blocks, or the block it belongs to, is reused, the whole checkpoint is forgotten and its
+/// remaining blocks become empty.
 class StateCheckpoints {
  public:
   StateCheckpoints(int num_blocks, BlockPool& pool) : pool_(pool) { Resize(num_blocks); }
 
-  /// For another number of blocks. No checkpoint may be left.
+  /// Changes the number of blocks. No checkpoint may exist.
   void Resize(int num_blocks);
 
-  /// The blocks of the checkpoint that belongs to the cached block `end`; none: there is no such.
+  /// The blocks of the checkpoint that belongs to the cached block `end`; empty: none.
   std::span<const BlockId> Find(BlockId end) const;
   /// True when the block is part of a checkpoint.
   bool Holds(BlockId block) const;
 
-  /// `blocks`, which somebody holds, are the checkpoint of the cached block `end` from now on. 0, and nothing is
-  /// changed, when it has one.
+  /// Makes `blocks`, which the caller holds, the checkpoint of the cached block `end`. Returns 0 and changes nothing
+  /// when `end` has one.
   CheckpointId Keep(BlockId end, std::span<const BlockId> blocks);
-  /// Nobody begins there any more; whoever did keeps its blocks. Ids of checkpoints that are gone are ignored.
+  /// Removes a checkpoint; sequences that started there keep its blocks. Ignores unknown ids.
   void Forget(CheckpointId id);
-  /// The same of the checkpoint that the block is part of or that belongs to it, if there is one.
+  /// Removes the checkpoint that the block is part of or that belongs to the block, if any.
   void ForgetOf(BlockId block);
   void Clear();
 
@@ -48,10 +48,10 @@ class StateCheckpoints {
     }
   };
   const std::map<CheckpointId, Checkpoint>& all() const { return checkpoints_; }
-  /// Kept so far, those that were forgotten counted in.
+  /// Checkpoints ever made, forgotten ones included.
   uint64_t num_kept() const { return last_id_; }
 
-  /// Aborts unless checkpoints and blocks name each other.
+  /// Aborts unless checkpoints and blocks refer to each other.
   void CheckIntegrity() const;
 
   template <class Archive>
@@ -65,7 +65,7 @@ class StateCheckpoints {
 
   BlockPool& pool_;
   std::map<CheckpointId, Checkpoint> checkpoints_;
-  std::vector<CheckpointId> of_block_;  // by block: the checkpoint that it is part of, or that belongs to it
+  std::vector<CheckpointId> of_block_;  // by block: the checkpoint that has the block as a part or as its end
   CheckpointId last_id_ = 0;
 };
 

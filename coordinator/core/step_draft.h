@@ -8,16 +8,16 @@
 
 namespace quire {
 
-/// What is true only while one step is planned: Scheduler::Schedule makes it and hands it down. The lists keep their
-/// memory from step to step.
+/// Working data of one step's planning. Scheduler::Schedule fills it and passes it down; the lists keep their memory
+/// from step to step.
 struct StepDraft {
-  bool in_company = false;              // several clients are active, or were a moment ago
+  bool in_company = false;              // several clients are active, or were within the last seconds
   int budget = 0;                       // tokens that the step may still compute
-  int64_t added_bytes = 0;              // of the sequences that are sent whole
-  int reserved_blocks = 0;              // that those that run may need: no state is kept instead
-  std::vector<Request*> order;          // of service: all that run; the last gives way first
-  std::vector<Request*> returning;      // swapped out, and there is room for them
-  std::vector<ClientAccount*> sharers;  // clients that want a part of the step
+  int64_t added_bytes = 0;              // bytes of the sequences sent in full with this plan
+  int reserved_blocks = 0;              // that running sequences may take in this step; not for kept states
+  std::vector<Request*> order;          // running requests in order of service; the last is preempted first
+  std::vector<Request*> returning;      // swapped-out requests for which there is room
+  std::vector<ClientAccount*> sharers;  // clients with work in the step
   std::vector<GrowTarget> work;         // of one request at a time: how far the step takes its sequences
 
   void Begin(bool company, int tokens) {
@@ -30,13 +30,13 @@ struct StepDraft {
   }
 };
 
-/// All that run, and the room that is kept, while requests are admitted: what each newcomer would otherwise look at all
-/// the others for.
+/// Totals over all running requests plus reserved room. Admission keeps them up to date, so that it need not scan all
+/// running requests for every newcomer.
 struct Crowd {
   int sequences = 0;
-  int blocks = 0;                                   // that they will take soon
-  bool suspect = false;                             // one of them may be what kills the workers
-  int reserved_sequences = 0, reserved_blocks = 0;  // for clients that are away
+  int blocks = 0;                                   // that the running requests will take soon
+  bool suspect = false;                             // a running request may be what kills the workers
+  int reserved_sequences = 0, reserved_blocks = 0;  // for clients with nothing running
 };
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// How many tokens a step may have. Whoever comes waits for the steps that are
-// outstanding, and then for the steps that compute its prompt: both are short enough only if every step is.
+// How many tokens a step may have. A newcomer waits for the outstanding steps and then for the steps that compute its
+// prompt. Both waits are short only if every step is short.
 #include <algorithm>
 #include <limits>
 
@@ -9,39 +9,39 @@ namespace quire {
 
 namespace {
 
-/// A step lasts so many seconds, or as long as so many tokens without a context take where these take longer, so that
-/// a slow machine still computes batches.
+/// The target length of a step: `seconds`, or the time of `tokens` tokens without context if that is longer, so that a
+/// slow machine still computes batches.
 struct StepLength {
   double seconds;
   int tokens;
 };
 
-/// One client alone loses next to nothing: what every step costs, however many tokens it has, is far less than this.
+/// For one client alone. The fixed cost of a step is far below this length, so the client loses next to nothing.
 constexpr StepLength kAlone = {0.8, 256};
-/// All clients wait for each other's work: a tenth of a second between two tokens still reads as a stream. Who was
-/// there a moment ago comes again, in a conversation or with one small request after the other, and would find two long
-/// steps before each of them: whoever is alone after it keeps to such steps for a while.
+/// For several clients, who wait for each other's work: a tenth of a second between two tokens still reads as a stream.
+/// A client that was active a moment ago is likely to return, in a conversation or with small requests in a row. It
+/// would find two long steps before each request, so steps stay short for a while after one client is left alone.
 constexpr StepLength kInCompany = {0.1, 64};
 
-/// Tokens that may be computed behind a context of so many.
+/// Tokens with a context of `context` tokens that fit into the step length.
 int TokensWithin(const StepLength& length, const LearnedCost& cost, int64_t context) {
   const double token = cost.TokenSeconds(static_cast<double>(context));
-  if (!(token > 0)) return length.tokens;  // nothing was measured
+  if (!(token > 0)) return length.tokens;  // nothing has been measured yet
   const double seconds = std::max(length.seconds, length.tokens * cost.TokenSeconds(0));
-  // So few tokens would teach nothing about the cost of the next step.
+  // Fewer tokens would teach nothing about the cost of the next step.
   return static_cast<int>(
       std::clamp<double>(seconds / token, LearnedCost::kFewTokens, std::numeric_limits<int>::max()));
 }
 
 }  // namespace
 
-/// Tokens of a step by the target, which is one between two tokens of a stream: what is decoded has its place in every
-/// step, and prompts the time that is left, but a few tokens in any case. Without decodes nobody waits for the next
-/// token.
+/// Tokens of a step under the target for the time between two tokens of a stream. Decodes are in every step; prompts
+/// get the remaining time, but at least a few tokens. Without decodes no client waits for a next token, and no target
+/// applies.
 int Scheduler::TokensForTarget() const {
   const int limit = limits_.max_step_tokens;
   if (limits_.target_step_seconds <= 0) return limit;
-  // What is learned lags behind what comes: contexts grow, and a step of few tokens costs more for each.
+  // The learned cost lags behind: contexts grow, and a step of few tokens costs more per token.
   constexpr double kAimedAt = 0.8;
   const StepWork work = CountWork();
   if (work.decodes == 0) return limit;
@@ -49,7 +49,7 @@ int Scheduler::TokensForTarget() const {
   return std::min(limit, std::max(within, work.decodes + LearnedCost::kFewTokens));
 }
 
-/// Tokens of a step while one client is alone: its decodes, and as much of its prompts as a step has time for.
+/// Tokens of a step while one client is alone: its decodes, and as many prompt tokens as the step has time for.
 int Scheduler::TokensAlone() const {
   const int limit = TokensForTarget();
   if (TokensWithin(kAlone, cost_, MaxContext()) >= limit) return limit;
@@ -57,15 +57,15 @@ int Scheduler::TokensAlone() const {
   return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(kAlone, cost_, work.deepest_chunk));
 }
 
-/// Tokens of a step while several clients are active, and for a while after: decodes are among them, and take turns.
+/// Tokens of a step while several clients are active, and for a while after. Decodes count among them and take turns.
 int Scheduler::TokensInCompany() const {
   const int limit = TokensForTarget();
   if (TokensWithin(kInCompany, cost_, MaxContext()) >= limit) return limit;
   return std::min(limit, TokensWithin(kInCompany, cost_, CountWork().deepest_chunk));
 }
 
-/// Tokens that one sequence can have at most: where even behind so many a whole step is short, nobody has to look at
-/// what runs.
+/// The most tokens that one sequence can have. If a whole step is short even behind so many, the running requests need
+/// not be examined.
 int64_t Scheduler::MaxContext() const { return int64_t{blocks_.num_usable()} * blocks_.block_size(); }
 
 Scheduler::StepWork Scheduler::CountWork() const {

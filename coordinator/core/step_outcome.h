@@ -6,13 +6,13 @@
 
 namespace quire {
 
-/// How long a step took the slowest worker.
+/// How long the slowest worker took for a step, in microseconds.
 struct StepTimes {
-  uint32_t compute_micros = 0;  // in all
-  uint32_t swap_micros = 0;     // of those, moving blocks to and from the host
+  uint32_t compute_micros = 0;  // in total
+  uint32_t swap_micros = 0;     // the part spent on block moves between device and host
 };
 
-/// A choice that its text ended (a stop string), which only its sink could know.
+/// A choice that its sink ended, because the text reached a stop string. A replay has no sinks and needs this record.
 struct StoppedChoice {
   RequestId request;
   int choice;

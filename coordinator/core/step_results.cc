@@ -1,4 +1,4 @@
-// What the results of the oldest outstanding step change.
+// Committing the result of the oldest outstanding step.
 #include <algorithm>
 
 #include "comm/base/error.h"

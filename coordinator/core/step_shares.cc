@@ -1,4 +1,4 @@
-// What each client has of a step.
+// Each client's share of a step.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -11,16 +11,16 @@ namespace {
 
 bool Decodes(const Request& request, const Sequence& sequence) { return request.TokensToCompute(sequence) == 1; }
 
-/// A request whose beams want to draw.
+/// A request whose beams are ready to draw.
 struct BeamTurn {
   Request* request;
   int beams;
-  int64_t last_step;                // in which it computed something
-  int round = 0;                    // how many of its client's requests go before it
-  int64_t last_step_of_client = 0;  // the last of all of them
+  int64_t last_step;                // the last step that computed part of the request
+  int round = 0;                    // number of the client's requests that go before it
+  int64_t last_step_of_client = 0;  // the highest last_step of the client's requests
 };
 
-/// None while the request waits for results.
+/// The number of beams ready to draw; 0 while the request waits for results.
 int DrawingBeams(const Request& request) {
   const auto waits = [](const Sequence& sequence) { return sequence.num_pending > 0; };
   if (request.beams == nullptr || request.LeaderAtWork() != nullptr || std::ranges::any_of(request.sequences, waits))
@@ -35,7 +35,7 @@ int64_t LastStep(const Request& request) {
   return last;
 }
 
-/// Clients in turn, of each the request that waited longest first.
+/// Sorts by turns: clients alternate; within a client the request that waited longest goes first.
 void PutInTurn(std::vector<BeamTurn>& turns) {
   struct Client {
     int requests = 0;
@@ -55,8 +55,8 @@ void PutInTurn(std::vector<BeamTurn>& turns) {
 
 }  // namespace
 
-/// Splits the step evenly between the clients that have work in it, and keeps it short. What a client leaves the others
-/// take. Returns the tokens of the step.
+/// Splits the step evenly between the clients with work, and keeps the step short. Tokens that a client does not need
+/// go to the others. Returns the tokens of the step.
 int Scheduler::ShareStep(StepDraft& draft) {
   for (auto& [name, account] : queue_.clients()) {
     account.use.decodes = account.use.beams = account.use.chunks_left = 0;
@@ -75,9 +75,9 @@ int Scheduler::ShareStep(StepDraft& draft) {
   return tokens;
 }
 
-/// Beams draw together or not at all: requests that have some take turns as a whole, those of a client among
-/// themselves, for about so many tokens. One of them draws in any case, and the most senior request of all. Returns how
-/// many beams draw.
+/// Beams of a request draw together or not at all, so requests with beams take turns, between clients and within a
+/// client, for about `tokens` tokens. At least one request draws, and the most senior request of all draws too. Returns
+/// how many beams draw.
 int Scheduler::BeamsTakeTurns(int tokens) {
   int beams = 0;
   for (auto& [name, account] : queue_.clients()) beams += account.use.beams;
@@ -116,10 +116,10 @@ void Scheduler::CountDemand(Request& request) {
   }
 }
 
-/// Max-min fair: whoever wants least is served first and never gets more than an even part of what is left. Of its part
-/// a client's decodes and its chunks take half each, and what the others do not need; an odd token goes to either in
-/// turn. The client of the most senior request of all has a token more, so that this one computes something in every
-/// step. No more is given out than there is: the youngest would find nothing, step after step.
+/// Max-min fair: the client with the least demand is served first; none gets more than an even part of the remainder.
+/// Within a client, decodes and chunks get half each, plus what the other half leaves; an odd token alternates. The
+/// client of the most senior request gets one extra token, so that this request computes something in every step. The
+/// parts never exceed the step, or the youngest request would find nothing in step after step.
 void Scheduler::SplitStep(int tokens, std::span<ClientAccount*> sharers) {
   std::ranges::stable_sort(sharers, {}, [](const ClientAccount* account) { return account->use.demand(); });
   auto left = static_cast<int>(sharers.size());
@@ -138,8 +138,8 @@ void Scheduler::SplitStep(int tokens, std::span<ClientAccount*> sharers) {
   }
 }
 
-/// Only so many of the client's sequences compute their next token: those that did not for the longest time. The most
-/// senior request of all never sits out.
+/// Lets only `decodes` of the client's sequences compute their next token: those that waited longest. The most senior
+/// request of all never sits out.
 void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
   std::vector<Sequence*> waiting;
   for (Request* request : running_) {
@@ -150,13 +150,13 @@ void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
   }
   const bool has_first = !waiting.empty() && running_.front()->account == &account;
   auto turn = waiting.begin() + has_first;
-  const auto key = [](const Sequence* s) { return std::pair(s->last_step, s->length()); };  // of equals the shorter one
+  const auto key = [](const Sequence* s) { return std::pair(s->last_step, s->length()); };  // ties: the shorter
   std::stable_sort(turn, waiting.end(), [&](const Sequence* a, const Sequence* b) { return key(a) < key(b); });
   for (auto i = static_cast<size_t>(std::max<int>(decodes, has_first)); i < waiting.size(); ++i)
     waiting[i]->sits_out = true;
 }
 
-/// Tokens that the request may compute in the step being made.
+/// Tokens that the request may compute in the step being planned.
 int Scheduler::Allowance(const Request& request, const StepDraft& draft) const {
   if (!draft.in_company) return draft.budget;
   int tokens = request.account->use.chunks_left;
@@ -164,7 +164,7 @@ int Scheduler::Allowance(const Request& request, const StepDraft& draft) const {
   return std::min(tokens, draft.budget);
 }
 
-/// What the work takes of its client's part.
+/// Charges the work's chunk tokens to the client's part of the step.
 void Scheduler::ChargeStep(const Request& request, std::span<const GrowTarget> work) {
   int& left = request.account->use.chunks_left;
   for (const auto& [sequence, end] : work) {

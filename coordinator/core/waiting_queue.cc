@@ -12,7 +12,7 @@ namespace {
 bool BySeniority(const Request* a, const Request* b) { return Senior(*a, *b); }
 bool ByRank(const Request* a, const Request* b) { return a->rank != b->rank ? a->rank < b->rank : a->id < b->id; }
 
-/// Which of two clients that wait is served first.
+/// True when waiting client `a` is served before waiting client `b`.
 bool GoesBefore(const ClientAccount& a, const ClientAccount& b) {
   return a.served != b.served ? a.served < b.served : Senior(a.head(), b.head());
 }
@@ -36,7 +36,7 @@ void WaitingQueue::Join(Request& request) {
       others = true;
       least = std::min(least, other.served);
     }
-    // Nobody is active: level with whoever was served most, so that a counter never lags for ever.
+    // No client is active: start level with the client served most, so that a counter never lags for ever.
     account.served = std::max(account.served, others ? least : most);
   }
   if (account.active++ == 0) ++num_active_;

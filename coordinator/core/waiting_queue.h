@@ -10,26 +10,26 @@
 namespace quire {
 
 struct ClientAccount {
-  double served = 0;                                // weighted tokens
-  int64_t prompt_tokens = 0, generated_tokens = 0;  // computed for it: the first without those from the cache
+  double served = 0;                                // weighted tokens, see kPromptWeight and kGeneratedWeight
+  int64_t prompt_tokens = 0, generated_tokens = 0;  // computed for the client; prompt tokens without cached ones
   int active = 0;                                   // requests that wait or run
-  int64_t left = 0;                                 // when a request of its last ended, as a count of ends
+  int64_t left = 0;  // WaitingQueue's count of ended requests when the last one here ended
   ClientLimits limits;
-  /// What others leave free for it while it is away, because way was made for it: it is likely to come again, and who
-  /// came back in between would have to give way again.
+  /// Room that other clients leave free while this client has nothing running, because requests were preempted for it.
+  /// The client is likely to return, and requests admitted in between would have to be preempted again.
   struct Reserve {
     int sequences = 0, blocks = 0;
     int64_t until_step = 0;
   } reserve;
-  std::vector<Request*> preempted;  // most senior first; they go before
+  std::vector<Request*> preempted;  // most senior first; they go before `waiting`
   std::deque<Request*> waiting;     // by rank
 
   int num_waiting() const { return static_cast<int>(preempted.size() + waiting.size()); }
   bool waits() const { return num_waiting() > 0; }
-  /// The next of its requests to admit. Somebody waits.
+  /// The client's next request to admit. Requires waits().
   Request& head() const;
 
-  /// What a client has in the plan that is being made (Scheduler); nothing outlives that.
+  /// What the client uses in the plan being made (Scheduler); reset with every plan.
   struct Use {
     int sequences = 0, blocks = 0;  // that its running requests have; blocks: and will take soon
     int64_t longest_blocks = 0;     // that they take at their longest
@@ -43,48 +43,47 @@ struct ClientAccount {
   } use;
 };
 
-/// Who is admitted next. Fairness between clients: the one that was served least goes first (Sheng et al., "Fairness in
-/// Serving Large Language Models", 2024: virtual token counters); a client that comes back from idleness starts level
-/// with the others, so that nobody saves up; between equals the more senior request decides. Among the requests of one
-/// client those that were preempted go first, by seniority; then arrival decides, where one priority level is worth
-/// kSecondsPerPriority of waiting; so nothing starves.
+/// Decides which request is admitted next. Between clients: the client served least goes first (Sheng et al., "Fairness
+/// in Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level
+/// with the active ones, so that no client saves up. Equal counters: the more senior request. Within a client:
+/// preempted requests by seniority, then by arrival; a priority level is worth kSecondsPerPriority. Nothing starves.
 class WaitingQueue {
  public:
   static constexpr double kSecondsPerPriority = 30;
-  static constexpr size_t kMaxIdleClients = 1024;  // beyond that, who was idle longest is forgotten
+  static constexpr size_t kMaxIdleClients = 1024;  // beyond that the account idle longest is forgotten
   static constexpr double kPromptWeight = 1, kGeneratedWeight = 2;
 
-  /// A new request: gets its rank and its client's account.
+  /// Queues a new request and gives it its rank and its client's account.
   void Add(Request& request);
-  /// One that began in another engine: gets rank and account, and does not wait yet.
+  /// Like Add for a request that began in another engine, but does not queue it yet.
   void Join(Request& request);
-  /// A victim of preemption.
+  /// Queues a preempted request.
   void AddPreempted(Request& request);
 
   bool empty() const { return size_ == 0; }
   int size() const { return size_; }
-  /// Clients with requests that wait or run.
+  /// Clients with waiting or running requests.
   int num_active() const { return num_active_; }
   /// Whose turn it is of those that wait and are not passed over, who stands back last; null when there is none.
   ClientAccount* Next();
   /// Nobody is passed over or stands back any more, but those that gave way are passed over.
   void BeginTurns();
-  /// Nobody has given way with this plan.
+  /// Begins a plan: clears passed_over and gave_way of all clients.
   void BeginPlan();
-  /// Takes a request out; unknown ones are ignored. It stays active: see Left.
+  /// Takes a request out of the queue; ignores requests that do not wait. The request stays active until Left.
   void Remove(Request& request);
-  /// The request has ended.
+  /// The request ended or left the engine: no longer active.
   void Left(Request& request);
 
-  /// The client of the request was served.
+  /// Charge the request's client for served tokens.
   static void ChargePrompt(Request& request, int tokens);
   static void ChargeGenerated(Request& request, int tokens);
 
-  // From a snapshot: an account, and a request that waits in its account, with the rank it has.
+  // Loading a snapshot: an account; and a waiting request, which has its rank already.
   ClientAccount& Restore(const std::string& client, int active);
   void Restore(Request& request);
 
-  /// Every request that waits, in no promised order.
+  /// All waiting requests, in no particular order.
   std::vector<Request*> All() const;
   const std::map<std::string, ClientAccount>& clients() const { return clients_; }
   std::map<std::string, ClientAccount>& clients() { return clients_; }
