@@ -8,14 +8,15 @@
 
 namespace quire {
 
-/// A call on its way to the engine, and what else may become of it there. All of it runs on the engine's thread.
+/// An API call on its way to the engine. The engine's thread runs all of its functions.
 struct Arrival {
+  /// Submits the call's requests.
   std::function<void(Engine&)> submit;
-  /// Ends the call without the engine: an HTTP status and the reason.
+  /// Ends the call without the engine, with an HTTP status and the reason.
   std::function<void(int status, const std::string& reason)> refuse;
-  /// Whether nobody waits for the answer any more.
+  /// True when no client waits for the answer any more.
   std::function<bool()> abandoned;
-  /// Of the requests that it submits.
+  /// The requests that `submit` brings.
   std::vector<RequestId> requests;
 };
 

@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// How often values fell between bounds, and their sum: what a histogram of Prometheus is made of. Plain numbers, so
-/// that whoever observes on a thread of its own needs no metrics library. Belongs to one thread.
+/// Counts of values between bounds and their sum: the content of a Prometheus histogram. Plain numbers, so that an
+/// observing thread needs no metrics library. Belongs to one thread.
 class Distribution {
  public:
-  /// `bounds` ascend and outlive it; counts have one more entry, for what is above the last.
+  /// `bounds` must ascend and outlive this object. counts() has one more entry, for values above the last bound.
   explicit Distribution(std::span<const double> bounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
 
   void Observe(double value) {
@@ -19,7 +19,7 @@ class Distribution {
     sum_ += value;
   }
   std::span<const double> bounds() const { return bounds_; }
-  /// Entry i: values of at most bounds[i] that are above bounds[i - 1].
+  /// Entry i counts values in (bounds[i - 1], bounds[i]].
   const std::vector<int64_t>& counts() const { return counts_; }
   double sum() const { return sum_; }
 

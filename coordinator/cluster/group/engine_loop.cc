@@ -15,15 +15,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Attempts to get a group that computes a step, and the pause before each of them.
+// The pause before each attempt to get a group that computes a step. There are as many attempts as entries.
 constexpr milliseconds kBackOff[] = {milliseconds(0),    milliseconds(250),  milliseconds(500),
                                      milliseconds(1000), milliseconds(1000), milliseconds(2000)};
 
-// Thousands of tasks may come at once. Workers wait for their beats, and requests for their tokens, no longer than
-// this.
+// The inbox may hold thousands of tasks. Workers wait for heartbeats, and requests for tokens, no longer than this.
 constexpr milliseconds kLongestDrain(50);
 
-/// Whatever ended an epoch, as a failure of the group.
+/// Any error that ended an epoch, as a GroupFailure.
 GroupFailure AsGroupFailure(const std::exception& error) {
   const auto* failure = dynamic_cast<const GroupFailure*>(&error);
   return failure != nullptr ? *failure : GroupFailure(LossCause::kBadFrame, -1, "", error.what());
@@ -91,7 +90,7 @@ void EngineLoop::DrainInbox() {
   while (const auto task = NextTask()) {
     task(engine_);
     if (std::chrono::steady_clock::now() < end) continue;
-    Wake();  // for what may be left
+    Wake();  // another round for the remaining tasks
     return;
   }
 }
@@ -114,7 +113,7 @@ void EngineLoop::RunUntilStopped() {
       return begin;
     });
     if (!replacements_.empty() && engine_.num_outstanding() == 0) Replace();
-    // The workers go on with the second plan while the first one's tokens are taken over and delivered here.
+    // The workers compute the second planned step while this thread commits and delivers the first.
     while (!paused_ && replacements_.empty()) {
       const StepPlan* plan = profile_.Record("plan", [&] { return engine_.NextPlan(now); });
       if (plan == nullptr) break;
@@ -148,7 +147,7 @@ void EngineLoop::Replace() {
   replacement.done("");
 }
 
-/// Serves the inbox meanwhile.
+/// Waits for `time` and serves the inbox meanwhile.
 void EngineLoop::WaitFor(milliseconds time) {
   for (const auto end = std::chrono::steady_clock::now() + time;
        std::chrono::steady_clock::now() < end && !stopping_;) {
@@ -157,7 +156,7 @@ void EngineLoop::WaitFor(milliseconds time) {
   }
 }
 
-/// Tries until the workers run again; not without end when they never get to compute a step.
+/// Restarts the workers until they run. Gives up when kBackOff is used up without a completed step.
 bool EngineLoop::Recover(GroupFailure& failure) {
   recovering_ = true;
   losses_.Lost(engine_.epoch(), failure);
@@ -183,7 +182,7 @@ void EngineLoop::Abandon(const std::string& message) {
   engine_.FailAll(message);
 }
 
-/// Whoever asks how things stand, or leaves, is heard also while workers start.
+/// While workers start, the inbox is served here, so that status queries and cancellations are not delayed.
 void EngineLoop::WhileWaiting() {
   if (recovering_) DrainInbox();
 }
@@ -198,11 +197,11 @@ void EngineLoop::Run() {
       recovered = !stopping_ && Recover(failure);
       if (recovered || stopping_) continue;
       serving_ = recovering_ = false;
-      Abandon("the workers were lost while this request ran");  // the log and the admin see which and why
+      Abandon("the workers were lost while this request ran");  // the log and the admin port name the cause
       host_.OnLostForGood(failure.what());
     }
   }
-  // Requests that come while the server winds down are answered, too.
+  // Requests that arrive until the server stops still get an error.
   while (!stopping_) {
     DrainInbox();
     Abandon("the worker group is lost");

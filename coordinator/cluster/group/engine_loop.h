@@ -18,43 +18,44 @@
 
 namespace quire {
 
-/// The engine's thread: drain the inbox, plan and send as far ahead as the engine does, await the oldest result,
-/// commit, deliver, again. When the worker group is lost it has the workers started again and goes on.
+/// The engine's thread. Each round drains the inbox, plans and sends as many steps as the engine allows, awaits the
+/// oldest result, commits and delivers. After a loss of the worker group it has the workers restarted and continues.
 class EngineLoop : private WorkerGroupListener {
  public:
-  /// Starts the thread. All three outlive the loop.
+  /// Starts the thread. The three arguments must outlive the loop.
   EngineLoop(Engine& engine, WorkerGroup& group, EngineLoopHost& host);
-  /// Stops the thread; what still runs is dropped.
+  /// Stops the thread and drops the requests that still run.
   ~EngineLoop() override;
 
-  /// Ends the thread and drops every request and task, so that nothing of theirs outlives what they refer to.
+  /// Ends the thread and drops every request and task, so that none of them outlives the objects it refers to.
   void Stop();
 
-  /// Runs `task` on the engine's thread, between one step's delivery and the next step's planning. From any thread.
+  /// Runs `task` on the engine's thread between one step's delivery and the next step's planning. Callable from any
+  /// thread.
   void Post(std::function<void(Engine&)> task);
 
-  /// Has the workers replaced while requests wait: once no step is outstanding, `replace` ends the old ones and starts
-  /// the new ones, on the engine's thread. `done` hears there how it went: "" or what was thrown, after which the
-  /// workers are started again as after a loss. From any thread; one after another.
+  /// Replaces the workers while requests wait. Once no step is outstanding, the engine's thread runs `replace`, which
+  /// ends the old workers and starts new ones. Then it calls `done` with "" or with the error; after an error the
+  /// workers are started again as after a loss. Callable from any thread; replacements run one after another.
   void ReplaceWorkers(std::function<void()> replace, std::function<void(const std::string&)> done);
 
-  /// While paused, requests are taken and wait; no step is planned.
+  /// While paused, the engine accepts requests but plans no step.
   void SetPaused(bool paused);
   bool paused() const { return paused_.load(); }
 
-  /// Seconds on the engine's clock: what Request::arrival_seconds is on.
+  /// Seconds on the engine's clock, the clock of Request::arrival_seconds.
   static double Now();
 
   /// False once the worker group is lost for good.
   bool serving() const { return serving_.load(); }
-  /// True while workers are started again; requests wait meanwhile.
+  /// True while workers are being restarted; requests wait meanwhile.
   bool recovering() const { return recovering_.load(); }
-  /// Worker groups that were lost and replaced.
+  /// Number of worker groups that were lost and replaced.
   int num_recoveries() const { return num_recoveries_.load(); }
   const LossLog& losses() const { return losses_; }
-  /// On the engine's thread.
+  /// On the engine's thread only.
   const StepStatistics& steps() const { return steps_; }
-  /// On the engine's thread.
+  /// On the engine's thread only.
   StepProfile& profile() { return profile_; }
 
  private:
@@ -75,7 +76,7 @@ class EngineLoop : private WorkerGroupListener {
   bool Recover(GroupFailure& failure);
   void WaitFor(std::chrono::milliseconds time);
   void DrainInbox();
-  /// Null: there is none.
+  /// The oldest task of the inbox; null: the inbox is empty.
   std::function<void(Engine&)> NextTask();
   void Abandon(const std::string& message);
   void Wake();
@@ -85,11 +86,11 @@ class EngineLoop : private WorkerGroupListener {
   EngineLoopHost& host_;
   std::mutex mutex_;
   std::deque<std::function<void(Engine&)>> inbox_;  // guarded by mutex_
-  std::vector<Replacement> replacements_;           // of the engine's thread; the first is next
-  int wake_fd_;                                     // an eventfd: readable while the inbox may hold something
+  std::vector<Replacement> replacements_;           // on the engine's thread; the first is next
+  int wake_fd_;                                     // an eventfd: readable while the inbox may hold tasks
   std::atomic<bool> stopping_{false}, serving_{true}, recovering_{false}, paused_{false};
   std::atomic<int> num_recoveries_{0};
-  int fruitless_epochs_ = 0;  // lost in a row without a step in between
+  int fruitless_epochs_ = 0;  // epochs lost in a row without a completed step
   LossLog losses_;
   StepStatistics steps_;
   StepProfile profile_;

@@ -8,21 +8,22 @@
 
 namespace quire {
 
-/// Whoever owns an engine, its workers and its loop, as the loop sees it. All of it is called on the engine's thread.
+/// The owner of an engine, its workers and its loop (Replica), as the loop sees it. All calls come on the engine's
+/// thread.
 class EngineLoopHost {
  public:
   virtual ~EngineLoopHost() = default;
 
-  /// In every round of the loop, between one step's delivery and the next step's planning.
+  /// Called in every round of the loop, between one step's delivery and the next step's planning.
   virtual void BetweenSteps(Engine& engine) = 0;
-  /// Starts the workers again after a loss, so that the engine can go on. Throws when that fails.
+  /// Restarts the workers after a loss. Throws when that fails.
   virtual void Relaunch(const GroupFailure& loss) = 0;
-  /// The workers are lost for good: takes out of the engine what somebody else can serve, before the rest is ended with
-  /// an error. Also called for requests that come later.
+  /// The workers are lost for good. Moves requests that other replicas can serve out of the engine; the loop then ends
+  /// the rest with an error. Also called for requests that come later.
   virtual void Abandon(Engine& engine) = 0;
-  /// Once, when no more attempts are made.
+  /// Called once, when no more attempts are made.
   virtual void OnLostForGood(const std::string& reason) = 0;
-  /// What ranks say beside the steps (WorkerGroupListener).
+  /// Reports of ranks that belong to no step (WorkerGroupListener).
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;
 };

@@ -37,7 +37,7 @@ EventKind KindOf(DecisionKind decision) {
   return EventKind::kRequestHeld;
 }
 
-/// As many of these may come as there are steps or requests.
+/// True for kinds that occur once per step or request: their rate is limited.
 bool HasRate(EventKind kind) { return kind <= EventKind::kMigrated; }
 
 }  // namespace

@@ -13,16 +13,16 @@
 
 namespace quire {
 
-/// What a server tells those who watch it.
+/// Kinds of events for observers of a server (/admin/events).
 enum class EventKind : uint8_t {
   kRequestQueued,
   kRequestStarted,
-  kRequestEnded,  // finished, cancelled, aborted or out of time
-  kRequestHeld,   // it cannot start yet, and why
-  kPreempted,     // by seniority or by a client's share
-  kResumed,       // after preemption
-  kMigrated,      // left for another replica, or came from one
-  kEpoch,         // workers begin anew
+  kRequestEnded,  // finished, cancelled, aborted or timed out
+  kRequestHeld,   // cannot start yet; the text says why
+  kPreempted,     // for seniority or for a client's share
+  kResumed,       // after a preemption
+  kMigrated,      // left for another replica or came from one
+  kEpoch,         // a new worker group starts
   kWorkersLost,
   kPaused,
   kResumedServing,
@@ -35,23 +35,23 @@ const char* EventName(EventKind kind);
 
 struct ServerEvent {
   EventKind kind{};
-  int replica = -1;       // -1: of all
-  RequestId request = 0;  // 0: of none
-  std::string name;       // of that request, as its client knows it
-  std::string text;       // for people
-  uint64_t number = 0;    // from 1 on, without gaps; given by the feed, like the next
+  int replica = -1;       // -1: all replicas
+  RequestId request = 0;  // 0: no request
+  std::string name;       // the request's id as its client knows it
+  std::string text;       // one sentence
+  uint64_t number = 0;    // from 1 on, without gaps; the feed sets number and `when`
   std::chrono::system_clock::time_point when{};
 };
 
-/// The latest events, for any number of readers that each remember how far they have read. Who reads slowly loses what
-/// is overwritten meanwhile, and holds nobody up. Kinds that come with every request have a rate that is not exceeded:
-/// what comes faster is counted and left out. From any thread.
+/// The latest events, for any number of readers; each reader remembers how far it has read. A slow reader misses
+/// overwritten events and delays no other. Kinds that come with every request have a maximum rate; excess events are
+/// counted and dropped. Callable from any thread.
 class EventFeed {
  public:
   static constexpr size_t kKept = 2048;
-  static constexpr double kEventsPerSecond = 100, kBurst = 200;  // of one kind that comes with requests
+  static constexpr double kEventsPerSecond = 100, kBurst = 200;  // per kind that comes with requests
 
-  /// `make` returns the event, and is called only when the rate allows it.
+  /// `make` builds the event and is called only when the rate allows the event.
   template <class Make>
   void Publish(EventKind kind, Make make) {
     if (MayPublish(kind)) Add(kind, make());
@@ -59,12 +59,13 @@ class EventFeed {
 
   struct Batch {
     std::vector<ServerEvent> events;
-    uint64_t lost = 0;  // before them: overwritten before they were read
+    uint64_t lost = 0;  // events overwritten before the reader read them
+    /// Events dropped by the rate limit since the start.
     uint64_t left_out = 0;
   };
-  /// The events after number `last`, oldest first, `most` at the most; and how many were ever left out.
+  /// At most `most` events after number `last`, oldest first, and the total of events left out so far.
   Batch After(uint64_t last, size_t most) const;
-  /// What is still known of a request.
+  /// The kept events of a request.
   std::vector<ServerEvent> OfRequest(const std::string& name) const;
   /// The number of the newest event.
   uint64_t newest() const;
@@ -84,7 +85,7 @@ class EventFeed {
   std::array<Allowance, kNumEventKinds> allowances_;
 };
 
-/// Tells the feed of what one replica's engine decides. On that engine's thread.
+/// Forwards the decisions of one replica's engine to the feed. On that engine's thread.
 class EngineWatcher : public DecisionLog {
  public:
   EngineWatcher(EventFeed& feed, const Engine& engine, int replica) : feed_(feed), engine_(engine), replica_(replica) {}

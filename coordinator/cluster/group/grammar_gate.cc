@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kPatienceSeconds = 60;
 
-/// The way back into the engine of a request that left it.
+/// Wraps a request that left the engine as an Arrival that returns it there.
 Arrival ComeBack(std::unique_ptr<Request> request) {
   const RequestId id = request->id;
   const auto held = std::make_shared<std::unique_ptr<Request>>(std::move(request));
@@ -39,7 +39,7 @@ void GrammarGate::OnReady(Rank rank, const GrammarReady& report) {
 }
 
 void GrammarGate::Pass(const std::string& client, const GrammarSource& source, Arrival arrival) {
-  turns_.try_emplace(client, last_ticket_ == 0 ? 0 : last_ticket_ - 1);  // before whoever was asked for last
+  turns_.try_emplace(client, last_ticket_ == 0 ? 0 : last_ticket_ - 1);  // its turn comes before the last client asked
   const GrammarDigest digest = DigestOf(source);
   const auto same = [&](const Held& held) { return held.digest == digest && held.client == client; };
   const auto held = std::ranges::find_if(held_, same);
@@ -49,7 +49,7 @@ void GrammarGate::Pass(const std::string& client, const GrammarSource& source, A
   held_.back().calls.push_back(std::move(call));
 }
 
-/// Those that nobody waits for, and those that waited for too long.
+/// Drops abandoned calls and refuses calls that waited longer than kPatienceSeconds.
 void GrammarGate::DropCalls(Held& held, double now) {
   std::erase_if(held.calls, [now](Call& call) {
     if (call.deadline == 0) call.deadline = now + kPatienceSeconds;
@@ -60,8 +60,8 @@ void GrammarGate::DropCalls(Held& held, double now) {
   });
 }
 
-/// The first one of the client whose last turn is longest ago; the end when all were asked for that there may be
-/// room for.
+/// The first held grammar of the client whose last turn is longest ago. The end if all grammars for which there may be
+/// room were asked for.
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
   const Use use = UseOfRoom();
@@ -77,7 +77,7 @@ void GrammarGate::Tell(uint64_t ticket, const GrammarSource& source) {
 }
 
 void GrammarGate::AskNext() {
-  // A rank compiles one after another, and whoever comes waits for those that it has.
+  // A rank compiles one grammar at a time. Asking for one at a time keeps every newcomer's wait short.
   if (std::ranges::any_of(held_, [](const Held& held) { return held.ticket != 0; })) return;
   const auto next = NextInTurn();
   if (next == held_.end()) return;
@@ -86,14 +86,15 @@ void GrammarGate::AskNext() {
   Tell(next->ticket, next->source);
 }
 
-/// Drops the turns of clients without a grammar here.
+/// Drops the turns of clients without a held grammar.
 void GrammarGate::ForgetTurns() {
   std::set<std::string_view> here;
   for (const Held& held : held_) here.insert(held.client);
   std::erase_if(turns_, [&](const auto& turn) { return !here.contains(turn.first); });
 }
 
-/// Other ranks came, who have no grammar. What was computed is lost in any case.
+/// The ranks were replaced and have no grammars. Computed tokens are lost in any case, so all requests with a grammar
+/// leave the engine.
 void GrammarGate::BeginAnew(Engine& engine) {
   kept_.clear();
   kept_by_digest_.clear();
@@ -105,7 +106,7 @@ void GrammarGate::BeginAnew(Engine& engine) {
   TakeBack(constrained, engine);
 }
 
-/// They leave the engine and wait here as new ones do.
+/// Takes the requests out of the engine; they wait here as new requests do.
 void GrammarGate::TakeBack(const std::vector<RequestId>& requests, Engine& engine) {
   for (const RequestId id : requests) {
     std::optional<Departure> left = engine.Depart(id, 0, 0);
@@ -130,23 +131,24 @@ GrammarGate::Use GrammarGate::UseOfRoom() const {
   return use;
 }
 
-/// Room there might be when those are forgotten that nobody needs, and others have given way.
+/// True when there would be room after forgetting unused grammars and after other clients' requests have given way.
 bool GrammarGate::MayHaveRoom(const Held& held, const Use& use) {
   const auto own = use.by_client.find(held.client);
   const bool is_new = own == use.by_client.end();
   const uint64_t others = use.total - (is_new ? 0 : own->second), wanted = use.total - others + held.bytes;
-  // An equal part of the room for each client that has something there or asks for it; half of it at the most.
+  // An equal share for each client that uses or asks for room, at most half of kRoom.
   const uint64_t share = kRoom / std::max<size_t>(2, use.by_client.size() + is_new);
   return wanted <= share || (others < kRoom && wanted <= (kRoom - others) / 2);
 }
 
-/// False: it must wait until others end. Requests that have to give way to it go to `given_way`.
+/// Makes room for a grammar and forgets unused ones. Requests that must leave the engine go to `given_way`. False: the
+/// grammar must wait until other requests end.
 bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_way) {
   Use use = UseOfRoom();
   if (!MayHaveRoom(held, use)) return false;
   for (; use.total + held.bytes > kRoom; use = UseOfRoom()) {
-    // It asks for no more than its share, so another has more than that. Of theirs the one that was asked for last
-    // goes.
+    // The client asks for no more than its share, so another client exceeds its own. That client's most recently used
+    // grammar goes.
     const auto greediest = std::ranges::max_element(use.by_client, {}, [](const auto& of) { return of.second; });
     const auto is_one = [&](const Kept& kept) { return !kept.requests.empty() && kept.client == greediest->first; };
     const auto giving_way = std::ranges::find_if(kept_, is_one);
@@ -166,7 +168,7 @@ bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_wa
   return true;
 }
 
-/// Whether the ranks keep its grammar, which is then the first of those.
+/// True when the ranks keep the grammar already; it moves to the front of kept_.
 bool GrammarGate::UseKept(const Held& held) {
   const auto kept = kept_by_digest_.find(held.digest);
   if (kept == kept_by_digest_.end()) return false;
@@ -174,7 +176,7 @@ bool GrammarGate::UseKept(const Held& held) {
   return true;
 }
 
-/// Its grammar is the first of those that are kept.
+/// Submits the held calls. Their grammar must be at the front of kept_.
 void GrammarGate::LetThrough(Held& held, Engine& engine) {
   for (Call& call : held.calls) {
     call.arrival.submit(engine);
@@ -211,7 +213,8 @@ void GrammarGate::Round(Engine& engine, double now) {
     } else if (answered) {
       Tell(std::exchange(held->ticket, 0), {});
     }
-    // What the ranks are busy with stays, although nobody waits: it has a place with them until they are ready.
+    // A grammar that the ranks are compiling stays in the list although no call waits for it, because it occupies the
+    // ranks until they are ready.
     held = over ? held_.erase(held) : held + 1;
   }
   TakeBack(given_way, engine);

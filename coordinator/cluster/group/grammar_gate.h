@@ -15,53 +15,52 @@
 
 namespace quire {
 
-/// Holds back requests with a grammar until every rank has compiled it, so that no step waits for that, and nobody
-/// else's token. Ranks keep a grammar as long as requests with it wait or run, and afterwards while there is room.
-/// Clients take turns, and one grammar is on its way to the ranks at a time: whoever comes is behind that and one of
-/// each other client. A client's grammars take at most half of what those of others leave, and an equal part of the
-/// room in any case: requests of whoever has more than that leave the engine, and wait here again. When other ranks
-/// come, all requests with a grammar that the engine has do so: the others go on at once. A request that waits for too
-/// long, or whose grammar a rank cannot compile, is refused; none is let through before its grammar is ready. Belongs
-/// to the engine's thread.
+/// Holds requests with a grammar until every rank has compiled the grammar, so that no step waits for a compiler. Ranks
+/// keep a grammar while requests with it wait or run, and afterwards while there is room. Clients take turns and one
+/// grammar at a time is with the ranks, so a newcomer waits for that grammar and at most one of each other client.
+/// Room: a client's grammars may take half of what other clients leave, and an equal share in any case. Requests of
+/// clients above that leave the engine and wait here again. When the ranks are replaced, all requests with a grammar
+/// leave the engine and wait here. A request that waits too long, or whose grammar a rank cannot compile, is refused;
+/// none enters before its grammar is ready. Belongs to the engine's thread.
 class GrammarGate {
  public:
-  /// Room on a rank, and what a grammar takes at least.
+  /// kRoom: bytes for grammars on a rank. kLeastBytes: the least that a grammar counts for.
   static constexpr uint64_t kRoom = 128 << 20, kLeastBytes = 256 << 10;
 
   explicit GrammarGate(WorkerGroup& group) : group_(group) {}
 
-  /// Runs one of the arrival's functions in a later round; none when it is abandoned meanwhile.
+  /// In a later round calls `submit` or `refuse` of the arrival; neither when the arrival is abandoned meanwhile.
   void Pass(const std::string& client, const GrammarSource& source, Arrival arrival);
-  /// A rank has compiled a grammar that it was asked for, or cannot.
+  /// A rank has compiled a grammar that it was sent, or has failed to.
   void OnReady(Rank rank, const GrammarReady& report);
-  /// In every round of the engine's loop. now: seconds on its clock.
+  /// Called in every round of the engine's loop. `now`: seconds on the engine's clock.
   void Round(Engine& engine, double now);
-  /// Lets everybody through: nobody will be ready any more, and the engine says so.
+  /// Submits all held calls, because the workers are lost for good; the engine will end them with an error.
   void Open(Engine& engine);
 
  private:
   struct Call {
     Arrival arrival;
-    double deadline = 0;  // 0: it came after the last round
+    double deadline = 0;  // 0: arrived after the last round
   };
   struct Held {
     std::string client;
     GrammarSource source;
     GrammarDigest digest;
     std::vector<Call> calls;
-    uint64_t ticket = 0;  // 0: the ranks are not asked
+    uint64_t ticket = 0;  // 0: not sent to the ranks
     std::set<Rank> ready;
-    uint64_t bytes = 0;   // 0: not known yet
-    std::string problem;  // of a rank
+    uint64_t bytes = 0;   // memory of the compiled grammar; 0: unknown
+    std::string problem;  // a rank's error
   };
-  /// What the ranks keep.
+  /// A grammar that the ranks keep.
   struct Kept {
-    std::string client;  // that brought it
+    std::string client;  // the client that brought it
     GrammarDigest digest;
     uint64_t ticket = 0, bytes = 0;
-    std::vector<RequestId> requests;  // that were let through, as far as the engine has them
+    std::vector<RequestId> requests;  // let through and still in the engine
   };
-  /// Bytes of the ranks' room that requests need.
+  /// Bytes of kRoom that grammars of present requests take.
   struct Use {
     std::map<std::string_view, uint64_t> by_client;
     uint64_t total = 0;
@@ -82,10 +81,10 @@ class GrammarGate {
 
   WorkerGroup& group_;
   EpochId epoch_ = 0;      // of the ranks that were asked
-  std::deque<Held> held_;  // as they came
-  std::list<Kept> kept_;   // the one that was asked for last is first
+  std::deque<Held> held_;  // in order of arrival
+  std::list<Kept> kept_;   // most recently used first
   std::map<GrammarDigest, std::list<Kept>::iterator> kept_by_digest_;
-  // By client with a grammar here: the last ticket of theirs, or what they had in its place when they came.
+  // For each client with a held grammar: the ticket of its last turn, or a starting value from its arrival.
   std::map<std::string, uint64_t> turns_;
   uint64_t last_ticket_ = 0;
 };

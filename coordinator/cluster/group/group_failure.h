@@ -9,17 +9,17 @@ namespace quire {
 
 /// Why a worker group was lost.
 enum class LossCause {
-  kDied,        // a process is gone
-  kSilent,      // a process does not beat: stopped, hung whole, or its host or link is gone
-  kHung,        // it beats, but its step does not end
-  kReported,    // a worker said that it cannot go on
+  kDied,        // a process has ended
+  kSilent,      // a process sends no heartbeats: stopped, hung as a whole, or its host or link is gone
+  kHung,        // heartbeats arrive, but the step does not end
+  kReported,    // a worker reported that it cannot continue
   kDisagreed,   // ranks answered for different steps, plans or tokens
-  kBadFrame,    // what came over the wire is no frame, or not one that was asked for
-  kNotStarted,  // it did not come up in time, or cannot be used
-  kStopping,    // nobody needs the group any more
+  kBadFrame,    // a frame is malformed or was not asked for
+  kNotStarted,  // the group did not come up in time or cannot be used
+  kStopping,    // the group is not needed any more
 };
 
-/// For logs and the label of quire:worker_group_losses_total.
+/// Text for logs and for the label of quire:worker_group_losses_total.
 inline const char* LossCauseName(LossCause cause) {
   constexpr const char* kNames[] = {"died",      "silent",    "hung",        "reported",
                                     "disagreed", "bad_frame", "not_started", "stopping"};

@@ -11,17 +11,16 @@
 
 namespace quire {
 
-/// Which hosts the next epoch had better do without, from how the last ones ended: a host that is gone, at once, and
-/// any host after two losses. Ten minutes later it gets a new chance.
+/// Decides from past losses which hosts the next epoch should avoid: a host that does not answer at once, any other
+/// host after two losses. After kMemory a loss is forgotten.
 class HostHealth {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr auto kMemory = std::chrono::minutes(10);
   static constexpr size_t kLossesToLeaveOut = 2;
 
-  /// A loss that names no host is put down to the last one that was named: an epoch that does not start after a host
-  /// was lost does not start because of that host.
-  /// `answers` tells whether a host is still there.
+  /// Records a loss. A loss without a host counts for the host named last: if an epoch fails to start after a host was
+  /// lost, that host is the likely cause. `answers` tells whether a host is reachable.
   void Lost(const GroupFailure& failure, Clock::time_point now, const std::function<bool(const std::string&)>& answers);
 
   std::set<std::string> LeftOut(Clock::time_point now) const;
@@ -29,7 +28,7 @@ class HostHealth {
  private:
   struct Loss {
     Clock::time_point when;
-    bool gone;  // the whole host, as opposed to a process of it
+    bool gone;  // the whole host did not answer, not only a process on it
   };
   std::map<std::string, std::vector<Loss>> losses_;
   std::string last_named_;

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The worker groups that were lost, for operators. From any thread.
+/// The losses of worker groups, for operators. Callable from any thread.
 class LossLog {
  public:
   using Clock = std::chrono::steady_clock;
@@ -22,16 +22,16 @@ class LossLog {
     Rank rank = -1;
     std::string host, message;
     Clock::time_point when;
-    double stall_seconds = -1;  // until workers were ready again; below 0: they are not yet
+    double stall_seconds = -1;  // from the loss until workers were ready again; below 0: not ready yet
   };
   struct Snapshot {
     std::array<int64_t, kNumCauses> count_by_cause{};
-    std::vector<Entry> latest;  // newest last, 32 at most
+    std::vector<Entry> latest;  // newest last, at most 32
     double last_stall_seconds = 0;
   };
 
   void Lost(EpochId epoch, const GroupFailure& failure);
-  /// Workers are ready again: closes every entry that is open.
+  /// Workers are ready again: closes all open entries.
   void Recovered();
   Snapshot snapshot() const;
 

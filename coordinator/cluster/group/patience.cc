@@ -9,7 +9,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Beats can meet several late wakes on their way: of the thread that sends, of those of the sockets on both sides.
+// Several late wake-ups may delay a heartbeat: of the sending thread and of the socket threads on both sides.
 constexpr int kLateWakesOfABeat = 4;
 constexpr Patience kSilent = milliseconds(1500), kMostForBusyness = seconds(10);
 constexpr Patience kLeastStep = seconds(5), kFirstStep = seconds(120), kMostForStarvation = seconds(60);

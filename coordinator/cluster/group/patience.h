@@ -4,17 +4,18 @@
 
 namespace quire {
 
-// How long the coordinator waits before it takes a rank for dead. A busy machine is not a dead one: what was measured
-// of its delays is allowed for, up to a bound, since a dead rank must be found whatever the machine does.
+// How long the coordinator waits before it considers a rank dead. Delays measured on busy machines extend the wait up
+// to a bound, because a dead rank must be found in any case.
 using Patience = std::chrono::steady_clock::duration;
 
-/// With a rank that does not beat. A worker beats every 250 ms, so a stopped one is found well within two seconds.
-/// late_wakes: how late its host woke its threads lately, at most.
+/// For a rank without heartbeats: 1.5 s plus 4 * late_wakes, which adds at most 10 s. A worker sends a heartbeat every
+/// 250 ms, so on an idle machine a stopped worker is found within two seconds. late_wakes: the longest recent delay of
+/// thread wake-ups on the rank's host.
 Patience SilencePatience(Patience late_wakes);
 
-/// With a rank that beats but does not answer a step: 20 times what a step of that size took lately, 5 s at least and
-/// 120 s at most, which is what the first gets, of which nothing is known (seconds_per_token 0). starved: how long
-/// since the step began the rank whose thread waited longest for a core did so.
+/// For a rank that sends heartbeats but does not answer a step: 20 times the recent time of a step of this size, at
+/// least 5 s and at most 120 s; the first step (seconds_per_token 0) gets 120 s. `starved` adds up to 60 s: the longest
+/// time in this step that a rank's computing thread waited for a core.
 Patience StepPatience(double seconds_per_token, int num_tokens, Patience starved);
 
 }  // namespace quire

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// How the identity of a worker begins that does not know its epoch (worker/serve/worker.cc).
+/// Prefix of the identity of a worker that does not know its epoch (worker/serve/worker.cc).
 constexpr const char* kAdoptablePrefix = "e0.";
 
 }  // namespace
@@ -59,8 +59,8 @@ Rank RankRoster::SenderOfBeat(const ReceivedFrame& received) {
   return -1;
 }
 
-/// A worker that asks to belong to the epoch that begins. A later one replaces an earlier one of its rank: whoever
-/// starts them may have started them again.
+/// Accepts a worker that asks to join the starting epoch. A later worker replaces an earlier one of the same rank,
+/// because workers may have been started again.
 Rank RankRoster::Adopt(const ReceivedFrame& received) {
   const FrameHeader& header = received.frame.header;
   if (!options_.adopt || closed_ || header.epoch != 0 || header.kind != FrameKind::kJoin ||

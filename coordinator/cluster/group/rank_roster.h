@@ -14,23 +14,23 @@
 
 namespace quire {
 
-/// Who the ranks of an epoch are: whose frames count as which rank's, and what each said of itself. Belongs to one
-/// thread, but for the counter.
+/// The ranks of an epoch: maps senders of frames to ranks and keeps what each rank reported. Belongs to one thread,
+/// except the counter of foreign frames.
 class RankRoster {
  public:
   struct Options {
     EpochId epoch = 1;
     int size = 1;  // ranks
-    /// Workers are started by somebody who does not know the epoch: they ask for it as they join.
+    /// True when another party starts the workers: they do not know the epoch and ask for it as they join.
     bool adopt = false;
     std::shared_ptr<CurveServer> curve;  // null: workers connect without keys
-    std::string fingerprint;             // of the model that they must load
+    std::string fingerprint;             // of the model that all ranks must load
   };
   explicit RankRoster(Options options);
 
-  /// The ranks so far count no more; those of a new epoch may join, `size` of them.
+  /// Forgets the present ranks; `size` ranks of the new epoch may join.
   void BeginEpoch(EpochId epoch, int size);
-  /// From now on nobody takes another's place.
+  /// From now on no worker can take the place of a rank that has joined.
   void Close() { closed_ = true; }
 
   EpochId epoch() const { return options_.epoch; }
@@ -39,24 +39,24 @@ class RankRoster {
   std::vector<RankInfo>& infos() { return infos_; }
   RankInfo& info(Rank rank) { return infos_[static_cast<size_t>(rank)]; }
   const RankInfo& info(Rank rank) const { return infos_[static_cast<size_t>(rank)]; }
-  /// Its identity on the data socket; empty: it has not joined.
+  /// The rank's identity on the data socket; empty: not joined.
   const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
   /// "rank 1 (pid 7 on host)", for messages.
   std::string Describe(Rank rank) const;
 
-  /// The rank that a frame of the data socket comes from; -1: none of this epoch, or it came under another's key. A
-  /// worker that asks to belong to the epoch becomes one of its ranks, unless the roster is closed.
+  /// The rank that sent a frame on the data socket; -1: no rank of this epoch, or a frame under another rank's key. A
+  /// worker that asks to join becomes a rank, unless the roster is closed.
   Rank SenderOf(const ReceivedFrame& received);
-  /// The same for the ctrl socket, whose identities are known beforehand.
+  /// The same for the ctrl socket, where all identities are known in advance.
   Rank SenderOfBeat(const ReceivedFrame& received);
-  /// Frames of peers that have a worker's key, but not that of the rank whose identity they took; dropped.
+  /// Frames dropped because the peer had a worker's key but used another rank's identity.
   uint64_t num_foreign_frames() const { return num_foreign_frames_; }
 
-  // What a rank says of itself as it comes up. They throw GroupFailure when it is not what was expected.
+  // Reports of a rank while it starts. They throw GroupFailure for unexpected content.
   void Joined(Rank rank, const JoinMessage& join);
   void Loaded(Rank rank, const HelloMessage& hello);
 
-  /// Throws GroupFailure with the rank's host.
+  /// Throws GroupFailure, adding the rank's host.
   template <class... Args>
   [[noreturn]] void Fail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const {
     const std::string host = rank >= 0 && rank < size() ? info(rank).host : "";
@@ -65,7 +65,7 @@ class RankRoster {
 
  private:
   void ForgetPeers();
-  /// False, and counted, when it came under another's key.
+  /// False when the frame came under another rank's key; counts such frames.
   bool IsFrom(const ReceivedFrame& received, Rank rank);
   Rank Adopt(const ReceivedFrame& received);
 

@@ -12,13 +12,13 @@
 namespace quire {
 
 struct StepOutcome {
-  std::vector<SampledToken> tokens;  // rank 0's
-  std::vector<PromptScores> scores;  // likewise
-  StepTimes times;                   // of the slowest rank
+  std::vector<SampledToken> tokens;  // of rank 0
+  std::vector<PromptScores> scores;  // of rank 0
+  StepTimes times;                   // the maximum over all ranks
 };
 
-/// Plans that were sent to every rank, oldest first, and the answers that came back. A rank runs plans in order and
-/// answers each, so an answer is for the oldest plan that this rank has not answered, or it is wrong.
+/// The plans sent to every rank, oldest first, and the answers received. A rank runs plans in order and answers each of
+/// them, so an answer must be for the oldest plan that the rank has not answered.
 class StepAnswers {
  public:
   using Clock = std::chrono::steady_clock;
@@ -26,15 +26,15 @@ class StepAnswers {
   struct Step {
     StepId id = 0;
     uint64_t plan_hash = 0;
-    int num_tokens = 0;                  // that it computes
-    Clock::time_point begin;             // sent, and the one before it answered: ranks could begin
+    int num_tokens = 0;                  // tokens that the step computes
+    Clock::time_point begin;             // when ranks could begin: the plan was sent and the step before was answered
     std::vector<bool> answered;          // by rank
     std::vector<uint64_t> token_hashes;  // by rank
     StepOutcome outcome;
 
-    /// A rank that has not answered.
+    /// The first rank that has not answered.
     std::optional<Rank> Missing() const;
-    /// A rank that drew other tokens than rank 0, in a step that misses no answer.
+    /// The first rank that drew other tokens than rank 0; requires all answers.
     std::optional<Rank> Deviating() const;
   };
 
@@ -45,11 +45,12 @@ class StepAnswers {
   StepId last_sent() const { return last_sent_; }
 
   void Sent(const StepPlan& plan, uint64_t plan_hash, Clock::time_point now);
-  /// Which step the rank answered; nothing, and nothing is changed, when that is not what it had to answer.
+  /// Records an answer and returns its step. Returns nothing and changes nothing if the rank had to answer something
+  /// else.
   std::optional<StepId> Answered(Rank rank, StepResult result);
   /// The step that the rank must answer next.
   StepId Expected(Rank rank) const;
-  /// Takes out the oldest step, which is not missing any answer; the next one begins.
+  /// Removes the oldest step, which all ranks have answered; the next step begins.
   StepOutcome Take(Clock::time_point now);
 
  private:

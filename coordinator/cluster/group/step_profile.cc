@@ -23,7 +23,7 @@ void AppendTrace(const StepProfile::Recording& recording, int replica, StepProfi
   append(fmt::format(R"({{"name":"process_name","ph":"M","pid":{0},"args":{{"name":"replica {0}"}}}})", replica));
   std::set<Rank> named;
   for (const StepProfile::Span& span : recording.spans) {
-    const int thread = span.rank + 1;  // the engine's is 0
+    const int thread = span.rank + 1;  // the engine's thread is 0
     if (named.insert(span.rank).second) {
       append(fmt::format(R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})", replica,
                          thread, span.rank == StepProfile::kEngine ? "engine" : fmt::format("rank {}", span.rank)));

@@ -11,30 +11,30 @@
 
 namespace quire {
 
-/// A recording of what the engine's thread and the ranks of its group do, step by step, for as long as somebody wants
-/// it. One thread: the engine's. While nothing is recorded it costs a comparison.
+/// Records what the engine's thread and the ranks of its group do in each step, while somebody wants a profile. Belongs
+/// to the engine's thread. Without a recording it costs one comparison.
 class StepProfile {
  public:
   using Clock = std::chrono::steady_clock;
-  /// What comes after so many spans is counted only: about 2 MB as JSON.
+  /// Further spans are only counted: 20,000 spans are about 2 MB of JSON.
   static constexpr size_t kMostSpans = 20'000;
 
   struct Span {
-    const char* name;  // a literal
-    Rank rank;         // or kEngine
+    const char* name;  // a string literal
+    Rank rank;         // or kEngine for the engine's thread
     Clock::time_point begin, end;
-    StepId step = 0;           // of a rank
-    uint32_t swap_micros = 0;  // of a rank: of the span's time, moving blocks
+    StepId step = 0;           // for spans of ranks
+    uint32_t swap_micros = 0;  // for spans of ranks: time spent on moving blocks
   };
   static constexpr Rank kEngine = -1;
 
   struct Recording {
     Clock::time_point begin;
-    std::vector<Span> spans;  // as they ended
+    std::vector<Span> spans;  // in order of their ends
     size_t num_left_out = 0;
   };
 
-  /// Forgets what was recorded, and records from now on.
+  /// Clears the recording and starts a new one.
   void Begin() {
     recording_ = {Clock::now(), {}, 0};
     records_ = true;
@@ -45,14 +45,14 @@ class StepProfile {
   }
   bool records() const { return records_; }
 
-  /// A rank has answered: it computed until now. The way of the answer counts as its time.
+  /// A rank has answered: its span ends now, so the answer's transport counts as computing time.
   void Answered(Rank rank, StepId step, const StepTimes& times) {
     if (!records_) return;
     const auto now = Clock::now();
     Add({"step", rank, now - std::chrono::microseconds(times.compute_micros), now, step, times.swap_micros});
   }
 
-  /// Does something as a span of the engine's thread.
+  /// Runs `work` and records it as a span of the engine's thread.
   template <class Work>
   auto Record(const char* name, Work work) {
     struct AtEnd {
@@ -69,7 +69,7 @@ class StepProfile {
 
  private:
   void Add(const Span& span) {
-    if (span.begin < recording_.begin) return;  // it began before the recording did
+    if (span.begin < recording_.begin) return;  // began before the recording
     if (recording_.spans.size() < kMostSpans) {
       recording_.spans.push_back(span);
     } else {
@@ -81,8 +81,8 @@ class StepProfile {
   Recording recording_;
 };
 
-/// Appends a recording to the events of a trace as browsers and Perfetto show it: a process for the replica, a thread
-/// for the engine and one for each rank. Times are microseconds since `begin`.
+/// Appends a recording to the events of a trace in the format of browsers and Perfetto: one process per replica, one
+/// thread for the engine and one per rank. Times are microseconds since `begin`.
 void AppendTrace(const StepProfile::Recording& recording, int replica, StepProfile::Clock::time_point begin,
                  std::string& events);
 

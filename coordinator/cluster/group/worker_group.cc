@@ -11,12 +11,12 @@ namespace quire {
 
 namespace {
 
-// Beats and answers travel on different sockets; one overtakes the other by milliseconds.
+// Heartbeats and answers use different sockets, so one may overtake the other by milliseconds.
 constexpr auto kLostFrameAfter = std::chrono::milliseconds(900);
-// The longest that a wait takes when nothing comes, and so the longest between two looks at the workers.
+// The longest wait in Pump without events, and so the longest time between two checks of the workers.
 constexpr auto kLongestWait = std::chrono::milliseconds(100);
 
-// mpirun reports a dead process 0.2 s after its end; its connection may be found closed before.
+// mpirun reports a dead process 0.2 s after its end; the process's connection may be found closed earlier.
 constexpr auto kLauncherSpeaksWithin = std::chrono::seconds(1);
 
 int64_t Millis(std::chrono::steady_clock::duration time) {
@@ -78,7 +78,8 @@ void WorkerGroup::HandleCtrl() {
   }
 }
 
-/// A rank that has nothing left to do although we await its answer did not get a plan, or its answer did not arrive.
+/// Detects lost frames: a rank that is idle although its answer is awaited did not get a plan, or its answer did not
+/// arrive.
 void WorkerGroup::CheckProgress(Rank rank, const BeatMessage& beat) {
   RankInfo& info = roster_.info(rank);
   const StepId expected = steps_.Expected(rank);
@@ -111,7 +112,7 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
   Channel* channels[] = {&data_, &ctrl_};
   const auto before = Clock::now();
   Channel::Wait(channels, wake_fd, timeout_millis);
-  // If this process itself was stopped, the beats of that time are still in the queue: read before judging.
+  // If this process was stopped, heartbeats of that time are still queued: read them before judging.
   const bool was_away = Clock::now() - before > std::chrono::milliseconds(timeout_millis + 500);
   const auto previous = std::exchange(last_pump_, Clock::now());
   own_delay_.Note(kLongestWait, last_pump_ - previous, last_pump_);

@@ -16,61 +16,61 @@
 
 namespace quire {
 
-/// The coordinator's side of the wire: the handshake with every rank, the same plan to all of them, an answer from
-/// each, and the watch over who is alive. Belongs to one thread. Every failure throws GroupFailure.
+/// The coordinator's side of the wire protocol: handshakes with every rank, sends each plan to all ranks, collects one
+/// answer from each and watches whether they are alive. Belongs to one thread. Every failure throws GroupFailure.
 class WorkerGroup {
  public:
   struct Options {
     RankRoster::Options ranks;
-    std::string data_endpoint;  // to bind; a tcp port of 0 takes any free one
+    std::string data_endpoint;  // to bind; a TCP port of 0 takes any free port
     std::string ctrl_endpoint;
     std::chrono::seconds load_deadline{600};
     std::shared_ptr<const Vocabulary> vocabulary;  // null: no sequence may have a grammar
   };
-  /// launcher: null where somebody else starts the workers. It outlives the group.
+  /// `launcher`: null where another party starts the workers. It must outlive the group.
   explicit WorkerGroup(Options options, LauncherWatch* launcher = nullptr);
 
-  /// Whoever is told and asked from now on; null: nobody. It outlives the group, or is taken back.
+  /// Sets the listener; null: none. It must outlive the group or be reset.
   void set_listener(WorkerGroupListener* listener) { listener_ = listener; }
 
   int size() const { return roster_.size(); }
   const std::string& data_endpoint() const { return data_endpoint_; }
   const std::vector<RankInfo>& ranks() const { return roster_.infos(); }
   bool encrypted() const { return options_.ranks.curve != nullptr; }
-  /// As many as have keys, or any number without.
+  /// The number of ranks with keys; without encryption unlimited.
   int most_ranks() const { return encrypted() ? options_.ranks.curve->num_workers() : INT32_MAX; }
-  /// Public keys of workers, by rank; none without encryption.
+  /// Public keys of the workers, by rank; empty without encryption.
   std::vector<std::string> worker_keys() const {
     return encrypted() ? options_.ranks.curve->worker_keys() : std::vector<std::string>{};
   }
-  /// Peers without a worker's key that were turned away.
+  /// Connections refused because the peer had no worker's key.
   uint64_t num_refused_peers() const { return encrypted() ? options_.ranks.curve->num_refused() : 0; }
-  /// Frames of peers that have a worker's key, but not that of the rank whose identity they took; dropped.
+  /// Frames dropped because the peer had a worker's key but used another rank's identity.
   uint64_t num_foreign_frames() const { return roster_.num_foreign_frames(); }
 
-  /// The ranks so far count no more; those of a new epoch may join, `size` of them.
+  /// Forgets the present ranks; `size` ranks of the new epoch may join.
   void BeginEpoch(EpochId epoch, int size);
 
-  /// Waits until every rank has joined: then ranks() says what they can compute on.
+  /// Waits until every rank has joined; then ranks() tells what they can compute on.
   void AwaitJoined(std::chrono::seconds patience);
-  /// Tells every rank what to load, and waits until all have. The ctrl port is filled in.
+  /// Tells every rank what to load and waits until all have loaded. Fills in the ctrl port.
   void Load(AssignMessage assign);
-  /// Tells every rank to reserve its KV blocks (null blocks counted in) and waits until all have. Returns the seconds
-  /// that the slowest takes to move a block to the host or back; 0 without host blocks.
+  /// Tells every rank to reserve its KV blocks (null blocks included) and waits until all have. Returns the seconds
+  /// that the slowest rank takes to move a block to the host or back; 0 without host blocks.
   double Start(int num_blocks, int num_host_blocks, int state_blocks);
 
-  /// Sends the plan to every rank. Ranks run plans in order; more may follow before it is answered.
+  /// Sends the plan to every rank. Ranks run plans in order; further plans may follow before the answer.
   void SendStep(const StepPlan& plan);
-  /// Waits for every rank's answer to the oldest plan under way. Only what all ranks agree on comes back.
+  /// Waits until every rank has answered the oldest plan, and checks that all ranks agree.
   StepOutcome AwaitStep();
-  /// One step, with nothing else under way.
+  /// Sends a plan and awaits its result; no other plan may be under way.
   StepOutcome RunStep(const StepPlan& plan);
 
-  /// A message about KV blocks or a grammar to one rank, in order with the plans. A rank that does not take it is lost,
-  /// which shows at the next wait.
+  /// Sends one rank a message about KV blocks or a grammar, in order with the plans. A rank that does not accept the
+  /// message counts as lost, which the next wait reports.
   void Send(Rank rank, const Message& message);
 
-  /// Waits for wake_fd, minding the leases, up to the given time.
+  /// Waits until wake_fd is readable, at most the given time, and checks heartbeats meanwhile.
   void Idle(int wake_fd, int timeout_millis);
 
   /// Asks every rank to end; does not wait.
@@ -79,20 +79,22 @@ class WorkerGroup {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// True when it was a report that belongs to no step.
+  /// Passes a report that belongs to no step to the listener and returns true; false for other frames.
   bool HandleReport(Rank rank, const Frame& frame) const;
   void SendToAll(const Frame& frame, const char* what);
-  /// One round of waiting: frames, leases, launcher. Data frames go to `handle`.
+  /// One round of waiting: heartbeats, data frames, launcher. Data frames go to `handle`.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
-  /// Gives the launcher the time to say why a rank is gone, which it knows better; throws GroupFailure when it does.
+  /// Waits up to a second for the launcher's own account of the loss, which is more precise. Throws GroupFailure when
+  /// the launcher has one.
   void HearLauncher();
   void HandleCtrl();
   void CheckLeases();
   void CheckProgress(Rank rank, const BeatMessage& beat);
-  /// How long the rank that waited longest for a core did so during the step that is awaited.
+  /// The longest time in the awaited step that a rank's computing thread waited for a core.
   Clock::duration Starved() const;
   void OnAnswer(Rank rank, const Frame& frame);
-  /// Pumps until every rank has sent what `handle` takes. Failures end it, as does the deadline: `what` says for what.
+  /// Pumps until every rank has sent a message; `handle` checks it. Throws after `patience`; `what` names the awaited
+  /// action.
   void AwaitAll(const char* what, std::chrono::seconds patience,
                 const std::function<void(Rank, const Message&)>& handle);
   [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;
@@ -105,12 +107,12 @@ class WorkerGroup {
   Channel data_, ctrl_;
   std::string data_endpoint_;
   RankRoster roster_;
-  std::optional<Rank> deaf_;  // a rank that did not take a message
-  bool assigned_ = false;     // from then on ranks beat, and silence is a fault
+  std::optional<Rank> deaf_;  // a rank that did not accept a message
+  bool assigned_ = false;     // from then on ranks send heartbeats and silence is a failure
   StepAnswers steps_;
-  double seconds_per_token_ = 0;  // of recent steps, as the slowest rank measured them; 0 before the first
+  double seconds_per_token_ = 0;  // recent average of the slowest rank; 0 before the first step
   Clock::time_point last_pump_ = Clock::now();
-  RecentDelay own_delay_;  // in minding the workers
+  RecentDelay own_delay_;  // how late this process itself was in polling the workers
 };
 
 }  // namespace quire

@@ -5,30 +5,30 @@
 
 namespace quire {
 
-/// Whoever drives a worker group, as the group sees it while it waits. All of it is called on the group's thread, in
-/// the middle of a wait: nothing here may wait for the group.
+/// The driver of a worker group (EngineLoop), as the group sees it while it waits. Calls come on the group's thread in
+/// the middle of a wait, so no method may wait for the group.
 class WorkerGroupListener {
  public:
   virtual ~WorkerGroupListener() = default;
 
-  /// Asked in every round of waiting: true ends the wait with GroupFailure, because nobody needs the answer any more.
+  /// Asked in every round of waiting. True ends the wait with GroupFailure, because no one needs the answer any more.
   virtual bool Stopping() = 0;
   /// Called in every round of waiting, at least every 100 ms.
   virtual void WhileWaiting() = 0;
-  /// A rank has something to say about KV blocks that it was told to give or take.
+  /// A rank reports on KV blocks that it was told to send or receive.
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
-  /// A rank has compiled a grammar that it was sent, or cannot.
+  /// A rank has compiled a grammar that it was sent, or has failed to.
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;
-  /// A rank has answered for a step, which took it so long.
+  /// A rank has answered a step; `times` is how long the rank took.
   virtual void OnStepAnswered(Rank, StepId, const StepTimes&) {}
 };
 
-/// Whoever started the ranks' processes, and knows before anybody else when they have ended.
+/// The launcher of the ranks' processes, which learns first when they have ended.
 class LauncherWatch {
  public:
   virtual ~LauncherWatch() = default;
 
-  /// Called whenever the group waits. Throws GroupFailure when the processes have ended.
+  /// Called in every round of waiting. Throws GroupFailure when the processes have ended.
   virtual void CheckLauncher() = 0;
 };
 

@@ -42,13 +42,13 @@ void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, con
 }
 
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization) {
-  constexpr double kFewBits = 5.2;  // of a number with its part of a scale and a minimum: Q4_1 has 5, Q5_0 5.5
+  constexpr double kFewBits = 5.2;  // of a number with its part of scale and minimum: Q4_1 has 5, Q5_0 has 5.5
   double few = 0, all = 0;
   for (const WeightSpec& weight : WeightsOf(model.spec())) {
     if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
     for (int64_t layer = 0; layer < model.spec().num_layers(); ++layer) {
       if (!model.Has(weight.role, layer)) continue;
-      const Tensor& tensor = model.Get(weight.role, layer);  // of experts one stands for all
+      const Tensor& tensor = model.Get(weight.role, layer);  // one expert stands for all experts
       const NumberLayout& layout = LayoutOf(tensor.type);
       const auto numbers = static_cast<double>(tensor.rows() * tensor.cols());
       const bool plain = layout.block_numbers == 1 && layout.block_bytes > 1;

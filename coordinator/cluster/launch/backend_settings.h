@@ -7,11 +7,12 @@
 
 namespace quire {
 
-/// Fails when the settings ask for what the backend, kCpu or kCuda, can't do. why: what led to that backend.
+/// Throws Error when the settings ask for something that the backend (kCpu or kCuda) cannot do. `why`: the reason for
+/// the backend, for the message.
 void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, const std::string& why);
 
-/// What ActivationType::kAuto comes to on the CPU: 8 bits where most numbers of the layers' matrices have about 4 bits
-/// themselves, as stored or as they are loaded, else 16.
+/// The meaning of ActivationType::kAuto on the CPU: int8 when most numbers in the layers' matrices have about 4 bits,
+/// as stored or as loaded; otherwise int16.
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization);
 
 }  // namespace quire

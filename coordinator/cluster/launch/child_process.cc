@@ -19,7 +19,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kLongestLine = 4096;  // longer ones are told in pieces
+constexpr size_t kLongestLine = 4096;  // longer lines are forwarded in pieces
 
 [[noreturn]] void RunChild(const std::vector<std::string>& command, int output, int error_pipe) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -34,9 +34,9 @@ int BecomeProgram(const std::vector<std::string>& command, int output) {
   ::setpgid(0, 0);
   const int null = ::open("/dev/null", O_RDONLY);
   if (null >= 0) ::dup2(null, STDIN_FILENO);
-  ::dup2(output, STDOUT_FILENO);  // our own standard output belongs to the user's answer
+  ::dup2(output, STDOUT_FILENO);  // our own standard output carries only answers for the user
   ::dup2(output, STDERR_FILENO);
-  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // our listening sockets are not for mpirun
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // the child must not inherit our listening sockets
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -96,7 +96,7 @@ ChildProcess::~ChildProcess() {
   ::close(output_);
 }
 
-/// Ends when every process that holds the other end is gone, or when nobody wants to hear more.
+/// Ends when every process with the other end has gone, or when the destructor asks.
 void ChildProcess::ForwardLines() {
   std::string line;
   const std::string begin = LogName::Current().empty() ? "" : LogName::Current() + ": ";

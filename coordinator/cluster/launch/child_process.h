@@ -10,19 +10,19 @@
 
 namespace quire {
 
-/// First executable file of that name in PATH.
+/// The first executable of that name in PATH.
 std::optional<std::string> FindInPath(const std::string& name);
 
-/// In a child after fork: becomes the program, in a process group of its own, with an empty standard input, both output
-/// streams on `output`, no signals blocked and nothing else of ours open. Returns errno when that fails.
+/// In a child after fork: executes the program in its own process group, with empty standard input, both output streams
+/// on `output`, no blocked signals and no other open descriptors. Returns errno on failure.
 int BecomeProgram(const std::vector<std::string>& command, int output);
 
-/// A child process in a process group of its own. What it says, on either stream, goes to our standard error, line by
-/// line. Ended and reaped by its destructor.
+/// A child process in its own process group. Its output on both streams is copied to our standard error line by line.
+/// The destructor ends and reaps the child.
 class ChildProcess {
  public:
-  /// Throws Error when the program cannot be started. The child's standard input is empty. `on_line` hears every line
-  /// on a thread of its own.
+  /// Throws Error when the program cannot be started. The child's standard input is empty. `on_line` gets every line of
+  /// output on a separate thread.
   explicit ChildProcess(
       const std::vector<std::string>& command,
       std::function<void(const std::string&)> on_line = [](const std::string&) {});
@@ -31,19 +31,19 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// "exited with status 1" or "was killed by signal 9" once it ended; nothing while it runs.
+  /// "exited with status 1" or "was killed by signal 9" once the child has ended; nothing while it runs.
   std::optional<std::string> Ended();
-  /// Waits for the end up to the given time; true when it has ended.
+  /// Waits up to `millis` ms; true when the child has ended.
   bool WaitFor(int millis);
-  /// SIGTERM, and SIGKILL to the whole group when that does not end it within half a second.
+  /// Sends SIGTERM; if the child does not end within half a second, SIGKILL to its process group.
   void Stop();
 
  private:
   void ForwardLines();
 
   pid_t pid_ = -1;
-  int output_ = -1;  // the end of the child's streams that we read
-  int wake_ = -1;    // an eventfd: readable when nobody waits for more lines
+  int output_ = -1;  // the read end of the pipe for the child's output
+  int wake_ = -1;    // an eventfd: readable when the reader should stop
   std::optional<std::string> ended_;
   std::function<void(const std::string&)> on_line_;
   std::thread reader_;

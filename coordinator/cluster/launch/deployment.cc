@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kOrderlyEndMillis = 3000;
 constexpr auto kProbePatience = std::chrono::milliseconds(500);
-// After a loss, a host that does not answer must not hold up the others for long. Whoever starts workers may take a
-// while: a queue of jobs, an image to load.
+// After a loss an unresponsive host must not delay the others for long. External workers may take long to start: a job
+// queue, an image to load.
 constexpr auto kFirstJoinDeadline = std::chrono::seconds(60), kJoinDeadline = std::chrono::seconds(20);
 constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
 
@@ -98,10 +98,10 @@ void Deployment::Launch() {
 }
 
 void Deployment::EndWorkers() {
-  launcher_.reset();  // workers of an epoch that is over are fenced off: nobody reads what they still send
+  launcher_.reset();  // workers of an ended epoch are fenced off: their frames are ignored
   launcher_ended_.reset();
   std::error_code ignored;
-  std::filesystem::remove_all(EpochDir(), ignored);  // an mpirun that was killed leaves files
+  std::filesystem::remove_all(EpochDir(), ignored);  // a killed mpirun leaves files behind
 }
 
 /// What a worker says of settings is what this process would have said: it ends alike.
@@ -141,7 +141,7 @@ PoolSizes Deployment::ChoosePoolSizes() const {
 }
 
 double Deployment::Reserve(const PoolSizes& pools) {
-  const int host_blocks = pools.num_host_blocks > 0 ? pools.num_host_blocks + 1 : 0;  // the null block
+  const int host_blocks = pools.num_host_blocks > 0 ? pools.num_host_blocks + 1 : 0;  // plus the null block
   const double swap_seconds = group_->Start(pools.num_blocks, host_blocks, pools.state_blocks);
   const double block_mib = static_cast<double>(group_->ranks()[0].bytes_per_block) / (1 << 20);
   spdlog::info("KV cache: {} blocks of {} tokens, {:.1f} MiB per worker", pools.num_blocks - 1,
@@ -158,7 +158,7 @@ void Deployment::StartNextEpoch(bool same_shape) {
   EndWorkers();
   group_->BeginEpoch(++epoch_, topology_.parallel.tensor);
   BringUp();
-  // The same workers get the same pool, whatever else takes memory by now.
+  // An unchanged group keeps its pool size, whatever else uses memory now.
   const PoolSizes pools = same_shape ? engine_->blocks().sizes() : ChoosePoolSizes();
   const double swap_seconds = Reserve(pools);
   engine_->StartEpoch(epoch_, pools);
@@ -169,7 +169,7 @@ void Deployment::Relaunch(const GroupFailure& loss) {
   bool same_shape = true;
   if (!OnThisHost(topology_)) {
     const auto now = HostHealth::Clock::now();
-    // Nothing need listen there: a refusal is an answer.
+    // No program need listen on the port: a refused connection proves that the host is alive.
     const auto port = static_cast<uint16_t>(topology_.transport.mpi_ports[0]);
     host_health_.Lost(loss, now, [&](const std::string& host) { return HostAnswers(host, port, kProbePatience); });
     same_shape = PlaceWithout(host_health_.LeftOut(now));
@@ -240,12 +240,12 @@ void Deployment::CheckLauncher() {
   if (engine_ == nullptr && cancel_)
     throw GroupFailure(LossCause::kStopping, -1, "", "stopped before the workers were ready");
   if (launcher_ == nullptr || !launcher_->process.Ended()) return;
-  // A worker's own report may still be on its way; it says more than mpirun's status.
+  // A worker's own report may still be on its way; it says more than mpirun's exit status.
   const auto now = std::chrono::steady_clock::now();
   if (!launcher_ended_) launcher_ended_ = now;
   if (now - *launcher_ended_ <= std::chrono::milliseconds(100)) return;
   const auto culprit = launcher_->report.culprit();
-  // Several hosts, and mpirun names none: the beats that still come will.
+  // With several hosts and no culprit named, the heartbeats that still arrive will show the lost host.
   if (!culprit && !OnThisHost(topology_) && now - *launcher_ended_ <= kLastBeats) return;
   throw LossOfMpirun(culprit, *launcher_->process.Ended(), group_->ranks(), *launcher_ended_);
 }

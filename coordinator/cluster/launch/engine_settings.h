@@ -6,14 +6,14 @@
 
 namespace quire {
 
-/// The engine of a server with this topology, once its pools are sized; all but the key of its hashes.
+/// Engine options for this topology and these pool sizes, without the prefix cache's hash key.
 EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, const PoolSizes& pools,
                               int max_model_len, int max_step_tokens);
 
-/// What of it may change while requests run.
+/// The options that may change while requests run.
 LiveOptions LiveOptionsOf(const Topology& topology);
 
-/// Milliseconds between two tokens of a stream that steps are made for; 0: any.
+/// Target for the time between two tokens of a stream, in milliseconds; 0: no target.
 int TargetMillis(const Topology::Scheduler& scheduler);
 
 }  // namespace quire

@@ -4,10 +4,10 @@
 
 namespace quire {
 
-/// How many workers share the model, and what part each takes.
+/// The number of workers that share the model, and each worker's share.
 struct GroupShape {
   int tensor = 1;
-  std::vector<double> shares;  // weight per rank; none: equal
+  std::vector<double> shares;  // weight per rank; empty: equal shares
   bool operator==(const GroupShape&) const = default;
 };
 

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// True when the host is there: it accepts or refuses a TCP connection to the port in time. A firewall that swallows
-/// packets looks like a host that is gone.
+/// True when the host accepts or refuses a TCP connection to the port within `patience`. A firewall that drops packets
+/// makes a host look unreachable.
 bool HostAnswers(const std::string& host, uint16_t port, std::chrono::milliseconds patience);
 
 }  // namespace quire

@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-/// The words of a command, as they come together.
+/// Collects the words of a command line.
 class CommandLine {
  public:
   void Add(const std::vector<std::string>& words) { words_.insert(words_.end(), words.begin(), words.end()); }
@@ -26,7 +26,7 @@ class CommandLine {
   std::vector<std::string> words_;
 };
 
-/// Ranks that share this host's memory. Nothing is started elsewhere, so no ssh is needed.
+/// Options for ranks that share this host's memory. Nothing starts on other hosts, so ssh is not needed.
 void AddOneHost(CommandLine& line, const std::string& session_dir) {
   line.Mca("plm", "isolated");
   line.Mca("orte_tmpdir_base", session_dir);
@@ -37,12 +37,12 @@ void AddOneHost(CommandLine& line, const std::string& session_dir) {
   line.Add({"--oversubscribe"});
 }
 
-/// Ports of mpirun and its daemons, of each family; the ranks have those that follow. mpirun listens on all of its
-/// ports, a daemon on the first that is free: more than one, because the daemon of a node that was cut off may still
-/// be there when the next epoch's starts.
+/// Ports for mpirun and its daemons, per address family; the ranks get the ports after them. mpirun listens on all of
+/// its ports, a daemon on the first free one. More than one is needed, because the daemon of a cut-off node may still
+/// run when the next epoch starts.
 constexpr int kDaemonPorts = 4;
 
-/// The interface of this host that has the IPv4 address; empty when there is none.
+/// The interface of this host with the IPv4 address; empty if there is none.
 std::string InterfaceWith(const std::string& address) {
   in_addr wanted{};
   ifaddrs* list = nullptr;
@@ -58,12 +58,12 @@ std::string InterfaceWith(const std::string& address) {
 
 std::string PortRange(int first, int count) { return fmt::format("{}-{}", first, first + count - 1); }
 
-/// Ranks on several hosts: MPI carries what goes between hosts, our own shared memory what stays inside.
+/// Options for ranks on several hosts: MPI carries data between hosts, our shared memory carries it inside a host.
 void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<NodeRanks>& placement) {
   line.Mca("plm", "rsh");
   line.Mca("plm_rsh_agent", topology.launch.agent);
   line.Mca("btl", "self,tcp");
-  // Open MPI 4.1 listens on IPv6, too, when it is told not to: it gets ports that are ours.
+  // Open MPI 4.1 listens on IPv6 even when told not to, so those ports are set, too.
   const int first = topology.transport.mpi_ports[0], last = topology.transport.mpi_ports[1];
   const int ranks_first = first + 2 * kDaemonPorts;
   line.Mca("oob_tcp_dynamic_ipv4_ports", PortRange(first, kDaemonPorts));
@@ -72,7 +72,7 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
     line.Mca("btl_tcp_port_min_" + family, std::to_string(ranks_first));
     line.Mca("btl_tcp_port_range_" + family, std::to_string(last - ranks_first + 1));
   }
-  // A node that is cut off finds out in four seconds and ends its ranks; by default it would take eight minutes.
+  // With these settings a cut-off node notices in four seconds and ends its ranks; the default takes eight minutes.
   line.Mca("oob_tcp_keepalive_time", "1");
   line.Mca("oob_tcp_keepalive_intvl", "1");
   line.Mca("oob_tcp_keepalive_probes", "3");
@@ -84,8 +84,8 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   }
   if (interfaces.empty()) return;
   line.Mca("btl_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
-  // This host need not be a node, but mpirun runs here. (Its address as a network, 10.0.0.1/32, makes Open MPI 4.1.4's
-  // daemons connect to themselves.)
+  // mpirun runs on this host, which need not be a node. (Naming its address as a network, 10.0.0.1/32, makes the
+  // daemons of Open MPI 4.1.4 connect to themselves.)
   const std::string here = InterfaceWith(topology.transport.bind);
   const auto is_network = [](const std::string& interface) { return interface.find('/') != std::string::npos; };
   if (!here.empty() && std::ranges::none_of(interfaces, is_network) &&
@@ -94,12 +94,12 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   line.Mca("oob_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
 }
 
-/// What a node's workers may know of this process's environment. Never secrets: arguments and environments can be read
-/// by others.
+/// Environment variables passed on to the workers of a node. Never secrets: other users may read arguments and
+/// environments.
 constexpr const char* kForwarded[] = {"QUIRE_ISA", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_P2P_DISABLE"};
 
-/// The ranks of one node, which follow those of the nodes before it: a host list would begin with this host, wherever
-/// it stands in the topology.
+/// Adds the ranks of one node after those of the earlier nodes. One common host list would not do: Open MPI puts this
+/// host first in it, wherever it stands in the topology.
 void AddNode(CommandLine& line, const Topology::Node& node, int count, const std::vector<std::string>& worker) {
   line.Add({"-np", std::to_string(count), "--host", fmt::format("{}:{}", node.host, count), "--wd", "/"});
   const bool named = !node.interface.empty() && node.interface.find('/') == std::string::npos;
@@ -126,16 +126,16 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::vect
                                        const std::string& session_dir, const std::vector<NodeRanks>& placement) {
   const bool one_host = placement.empty();
   CommandLine line;
-  // mpirun's files go where ours are; its daemons elsewhere keep to the temporary directory that they find there.
+  // mpirun's own files go into the session directory; daemons on other hosts use the temporary directory there.
   if (!one_host) line.Add({"env", "TMPDIR=" + session_dir});
   line.Add({"mpirun"});
   if (one_host) line.Add({"-np", std::to_string(topology.parallel.tensor)});
-  // One dead rank ends the job at once: membership is the coordinator's business (comm/PROTOCOL.md).
+  // One dead rank ends the job at once, because the coordinator decides on membership (comm/PROTOCOL.md).
   line.Mca("orte_enable_recovery", "0");
   line.Mca("orte_abort_on_non_zero_status", "1");
   line.Mca("odls_base_sigkill_timeout", "0");
   line.Mca("orte_startup_timeout", "60");
-  line.Mca("pml", "ob1");  // no probing of fabrics that are not used
+  line.Mca("pml", "ob1");  // skips probing of unused fabrics
   line.Mca("mpi_yield_when_idle", "1");
   if (one_host) {
     AddOneHost(line, session_dir);

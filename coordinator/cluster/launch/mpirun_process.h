@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// An mpirun that runs, and what it has said of its ranks.
+/// A running mpirun and what its output said about ranks.
 struct MpirunProcess {
   explicit MpirunProcess(const std::vector<std::string>& command)
       : process(command, [this](const std::string& line) { report.AddLine(line); }) {}

@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// The integer that follows `before` in the line.
+/// The integer after `before` in the line.
 std::optional<int> NumberAfter(const std::string& line, const std::string& before) {
   const size_t at = line.find(before);
   if (at == std::string::npos) return std::nullopt;
@@ -19,7 +19,7 @@ std::optional<int> NumberAfter(const std::string& line, const std::string& befor
   return std::from_chars(begin, end, value).ec == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-/// The word that follows `before`, without a full stop at its end.
+/// The word after `before`, without a trailing full stop.
 std::string WordAfter(const std::string& line, const std::string& before) {
   const size_t at = line.find(before);
   if (at == std::string::npos) return "";
@@ -31,7 +31,7 @@ std::string WordAfter(const std::string& line, const std::string& before) {
 
 }  // namespace
 
-// Open MPI 4.1 says one of:
+// Open MPI 4.1 prints one of:
 //   mpirun noticed that process rank 1 with PID 4711 on node b exited on signal 9 (Killed).
 //   Process name: [[45,1],1]  and on the next line  Exit code:    3
 //   ORTE has lost communication with a remote daemon.  ...  Remote daemon: [[45,0],1] on node b

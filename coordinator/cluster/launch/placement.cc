@@ -14,12 +14,12 @@ namespace quire {
 
 namespace {
 
-/// Ranks that a node can take; 0: any number.
+/// The most ranks that a node can take; 0: any number.
 int CapacityOf(const Topology::Node& node) {
   return node.slots > 0 ? node.slots : static_cast<int>(node.devices.size());
 }
 
-/// The nodes that are used when each can take its part, and the spare ones that are left then.
+/// The nodes to use first, and the spare nodes left to add.
 struct Candidates {
   std::vector<size_t> used, spares;
 };
@@ -45,7 +45,7 @@ Candidates ChooseNodes(const std::vector<Topology::Node>& nodes, const std::set<
   return result;
 }
 
-/// Ranks that the nodes take at most; nothing when there is one without a limit.
+/// The most ranks that the nodes take together; nothing when a node has no limit.
 std::optional<int> TotalCapacity(const Topology& topology, const std::vector<size_t>& used) {
   int total = 0;
   for (const size_t i : used) {
@@ -83,7 +83,7 @@ Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std
   }
   if (capacity && *capacity < num_ranks) return {{}, Misfit(topology, used, num_ranks, excluded)};
 
-  int limited = 0, unlimited = 0;  // ranks that fit on nodes with a limit; nodes without one
+  int limited = 0, unlimited = 0;  // ranks that fit on nodes with a limit; number of nodes without
   for (const size_t i : used) {
     const int takes = CapacityOf(topology.nodes[i]);
     limited += takes;

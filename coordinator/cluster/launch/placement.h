@@ -20,22 +20,22 @@ struct NodeRanks {
 };
 
 struct Placement {
-  std::vector<NodeRanks> nodes;  // in the order of ranks; empty: all ranks are on this host
-  std::string problem;           // why the ranks have no place, and the remedy; empty when they have one
+  std::vector<NodeRanks> nodes;  // in the order of ranks; empty: all ranks on this host
+  std::string problem;           // why the ranks cannot be placed, and the remedy; empty: placed
 };
 
-/// Which ranks live where. Nodes are filled in the order of the topology: each takes as many ranks as it has slots, or
-/// devices; those that say neither share the remaining ranks evenly. Hosts in `excluded` get none. Nodes marked `spare`
-/// get ranks only when a host is excluded: the first of them takes its place, and more follow if that is not enough.
+/// Assigns ranks to nodes in the order of the topology. A node takes as many ranks as it has slots or devices; nodes
+/// without either share the remaining ranks evenly. Hosts in `excluded` get none. Nodes marked `spare` get ranks only
+/// when a host is excluded: the first spare replaces it, and more follow if needed.
 Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std::string>& excluded);
 
-/// The nodes of one of the topology's replicas: replica r gets the places, with their devices, of ranks
-/// [r * tensor, (r + 1) * tensor) of all, and every so many-th spare node. Throws Error when there are not enough.
+/// The nodes of one replica: replica r gets the places and devices of ranks [r * tensor, (r + 1) * tensor) of all, and
+/// the spare nodes with index % replicas == r. Throws Error when there are too few places.
 std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica);
 
-/// The device of each rank, given the hosts that the ranks are on: the devices that the topology lists for a host go to
-/// its ranks in order; a host without a list gives rank i of it device i. Empty when the topology lists none at all.
-/// Throws Error when a host has more ranks than devices.
+/// The device of each rank, given the ranks' hosts. The devices that the topology lists for a host go to its ranks in
+/// order; on a host without a list its i-th rank gets device i. Empty when the topology lists no devices. Throws Error
+/// when a host has more ranks than listed devices.
 std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts);
 
 /// Threads that each of `workers_of_host` workers computes with on a host like this one: what the topology says, or an
@@ -48,8 +48,8 @@ int ThreadsOfWorkers(const Topology& topology, const std::vector<RankInfo>& rank
 /// Whether workers may compute on GPUs, as far as that can be told before they say what they have.
 bool MayUseGpus(const Topology& topology);
 
-/// Whether the workers' threads leave this host no cores for so many other threads. Of workers on several hosts, or
-/// that somebody else starts, nobody knows how many are here: they might.
+/// Whether the workers' threads leave too few cores on this host for `other_threads` other threads. For workers on
+/// several hosts or started externally the number on this host is unknown; then true unless GPUs may be used.
 bool WorkersNeedAllCores(const Topology& topology, int other_threads);
 
 }  // namespace quire

@@ -11,19 +11,20 @@ namespace quire {
 
 namespace {
 
-// A step should not stall the sequences that decode for long.
+// Longer steps would stall decoding sequences.
 constexpr int kCpuStepTokens = 512, kCudaStepTokens = 2048;
-// More KV memory than this is taken on request only: a server should not fill a laptop. A GPU is there to be filled.
+// The default limit of KV memory: a server should not fill a laptop without being asked. On GPUs there is no such
+// limit.
 constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
-// A plan names every block of the states that it adds; a list of more than this would be longer than a long table.
+// A plan names every block of each added state; more blocks would make that list longer than a long block table.
 constexpr int64_t kMostStateBlocks = 4096;
 
-/// The null block counted in.
+/// The number of blocks, the null block included.
 int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                     const PoolDemand& demand) {
   const bool cuda = backend == BackendKind::kCuda;
   if (topology.cache.num_blocks > 0) return topology.cache.num_blocks + 1;
-  // The ranks of a host share its memory; each of those on GPUs reports what it may take.
+  // CPU ranks of a host share its memory; GPU ranks each report their own.
   std::map<std::string, int> sharers = RanksOfAllReplicas(topology, ranks);
   int64_t per_block = 0, available = INT64_MAX;
   for (const RankInfo& rank : ranks) {

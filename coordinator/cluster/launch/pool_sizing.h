@@ -9,23 +9,23 @@
 
 namespace quire {
 
-/// Tokens of a sequence at the most, before the size of the pool is known: what the topology says, or what the model
-/// was made for. Throws Error when the topology asks for more than its positions reach.
+/// The most tokens of a sequence before the pool's size is known: the topology's setting, or the model's context.
+/// Throws Error when the topology asks for more than the model's positions reach.
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
 
-/// The same once the pool's size is known: a sequence must fit into it, unless windows forget its beginning.
+/// The same for a known pool size: a sequence must fit into the pool, unless sliding windows free its beginning.
 int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 
-/// Tokens of a step at the most: what the topology says, or what suits the backend and the running sequences.
+/// The most tokens of a step: the topology's setting, or a default for the backend and max_running.
 int ChooseStepTokens(const Topology& topology, BackendKind backend);
 
-/// What a pool of KV blocks is for.
+/// What a pool of KV blocks must serve.
 struct PoolDemand {
-  int max_model_len = 0;  // tokens of a sequence at the longest
-  int blocks_needed = 1;  // by requests that are there already; taken where the memory is there
+  int max_model_len = 0;  // longest sequence, in tokens
+  int blocks_needed = 1;  // by present requests; provided if memory allows
 };
 
-/// Blocks that hold a sequence's state, the same number on every rank: the most that one needs. 0: the model has none.
+/// Blocks for a sequence's recurrent state: the maximum over all ranks, used on every rank. 0: the model has no states.
 int StateBlocks(const std::vector<RankInfo>& ranks);
 
 /// How many KV blocks, and host blocks for swapping, the ranks have room for as the topology shares out their memory.

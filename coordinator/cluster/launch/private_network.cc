@@ -22,7 +22,7 @@ namespace quire {
 
 namespace {
 
-constexpr int kImpossible = 125;  // as env and its like exit when they fail themselves
+constexpr int kImpossible = 125;  // the exit status that env and similar tools use for their own failures
 
 void WriteFile(const char* path, const std::string& text) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
@@ -55,7 +55,7 @@ void BringLoopbackUp() {
   if (!up) Fail("cannot bring the loopback interface of a network namespace up: {}", std::strerror(error));
 }
 
-/// Empty when a process could do it; else what it said.
+/// Tests whether the prefix works by running a process. Empty if it does; else the process's error message.
 std::string Problem(const std::vector<std::string>& prefix) {
   std::vector<std::string> command = prefix;
   command.push_back("true");
@@ -78,7 +78,7 @@ std::string Problem(const std::vector<std::string>& prefix) {
   return said.empty() ? "it ended without a word" : said.substr(0, said.find('\n'));
 }
 
-/// Why it is not to be tried; empty: it is.
+/// The reason not to try a private network; empty: try it.
 std::string Objection(const Topology& topology) {
   const PrivateNetworkMode wish = topology.transport.private_network;
   if (wish == PrivateNetworkMode::kOff) return "transport.private_network is off";
@@ -105,7 +105,7 @@ int BecomeInPrivateNetwork(char** command) {
     fmt::print(stderr, "{}\n", error.what());
     return kImpossible;
   }
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // other rights may have cleared it
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a change of credentials may have cleared it
   ::execvp(command[0], command);
   fmt::print(stderr, "cannot start {}: {}\n", command[0], std::strerror(errno));
   return kImpossible;

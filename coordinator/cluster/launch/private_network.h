@@ -7,27 +7,27 @@
 
 namespace quire {
 
-/// The program's first argument when it only enters a network of its own and becomes the command that follows.
+/// First argument of the program when it only enters a private network and executes the command that follows.
 inline constexpr const char* kInPrivateNetwork = "in-private-network";
 
-/// Enters a new network namespace in which there is a loopback interface and nothing else, and becomes the command:
-/// what it listens on nobody outside can reach. An ordinary user's process enters a user namespace as well, in which it
-/// is nobody else. Returns the exit status when it cannot be done; the reason is on standard error.
+/// Enters a new network namespace with only a loopback interface and executes the command, whose ports are then
+/// unreachable from outside. An ordinary user's process also enters a user namespace that maps only that user. On
+/// failure prints the reason to standard error and returns the exit status.
 int BecomeInPrivateNetwork(char** command);
 
-/// Whether mpirun gets a network of its own, and why it does not.
+/// Whether mpirun runs in a private network, and the reason if not.
 struct PrivateNetwork {
   bool used = false;
-  std::string reason;               // why not; empty when it is used
-  std::vector<std::string> prefix;  // words before the command; empty when it is not used
+  std::string reason;               // why not; empty when used
+  std::vector<std::string> prefix;  // put before the command; empty when not used
 
-  /// "runs in a network of its own", or where it listens instead and why.
+  /// "runs in a network of its own", or where mpirun listens instead and why.
   std::string InWords() const;
 };
 
-/// What transport.private_network comes to: used when everything of the deployment that talks is on this host and the
-/// system allows it. With "auto" not where workers may take GPUs, whose libraries choose networks of their own. Throws
-/// Error when it is "on" and impossible. Starts a process to find out.
+/// Resolves transport.private_network: used when all communicating processes are on this host and the system allows it.
+/// "auto" excludes workers that may use GPUs, because GPU libraries choose networks themselves. Throws Error when the
+/// setting is "on" and impossible. Runs a test process to find out.
 PrivateNetwork ChoosePrivateNetwork(const Topology& topology);
 
 }  // namespace quire

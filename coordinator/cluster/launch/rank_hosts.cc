@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-// A beat that was on its way when mpirun ended proves nothing.
+// A heartbeat that was in transit when mpirun ended proves nothing.
 constexpr auto kOnItsWay = std::chrono::milliseconds(200);
 
 }  // namespace

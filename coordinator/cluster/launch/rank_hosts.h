@@ -13,20 +13,21 @@
 
 namespace quire {
 
-/// The host of every rank, as the ranks said when they joined.
+/// The host of every rank, as reported at joining.
+/// The number of ranks on each host.
 std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks);
 std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks);
-/// The same of all replicas. Where no node says how many it has, all of them are on this host.
+/// The same counted over all replicas. Where no node states its number, all replicas are assumed on this host.
 std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks);
 
-/// How long after mpirun's end the ranks of a lost daemon are still heard: they find out within a second.
+/// How long ranks of a lost daemon still send heartbeats after mpirun's end: they notice within a second.
 inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 
-/// When mpirun ends because it lost one of its daemons, it does not say which; but it ends the ranks of all others at
-/// once. The host whose ranks still beat was the one; empty when that does not single one out.
+/// Finds the host of a lost mpirun daemon. mpirun ends without naming it, but ends the ranks of all other hosts at
+/// once. So the one host whose ranks still send heartbeats is it; empty when there is not exactly one.
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
 
-/// The loss of a group whose mpirun has ended, as well as it can be told who was the cause.
+/// The failure of a group whose mpirun has ended, with the most likely cause.
 GroupFailure LossOfMpirun(const std::optional<MpirunReport::Culprit>& culprit, const std::string& how_it_ended,
                           const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point when);
 

@@ -17,9 +17,9 @@ namespace quire {
 namespace {
 
 constexpr const char* kPrefix = "quire.";
-constexpr size_t kLongestBase = 64;  // a socket's path must fit 107 bytes
+constexpr size_t kLongestBase = 64;  // a socket's path must fit into 107 bytes
 
-/// Directories of servers that were killed: their lock file is there and nobody holds it.
+/// Removes directories of killed servers: their lock file exists, but no process holds the lock.
 void RemoveStale(const std::filesystem::path& base) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(base, error)) {
@@ -42,7 +42,7 @@ RuntimeDir::RuntimeDir() {
   const bool fits = base != nullptr && std::strlen(base) <= kLongestBase;
   if (!fits || !std::filesystem::is_directory(base, ignored) || ::access(base, W_OK) != 0) base = "/tmp";
   RemoveStale(base);
-  // Under its last name only once it is locked: another server that looks around could not tell it from a stale one.
+  // The directory gets its final name only after locking. Otherwise another server could take it for a stale one.
   path_ = std::string(base) + "/." + kPrefix + "XXXXXX";
   if (::mkdtemp(path_.data()) == nullptr) Fail("cannot make a directory under {}: {}", base, std::strerror(errno));
   lock_ = ::open((path_ + "/lock").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

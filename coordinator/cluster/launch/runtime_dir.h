@@ -4,12 +4,12 @@
 
 namespace quire {
 
-/// A directory of mode 0700 for this server's sockets and MPI's session files; removed with everything in it at the
-/// end. Held by a lock, so that the next server can tell what a killed one left behind, and removes it.
+/// A directory of mode 0700 for this server's sockets and MPI's session files. The destructor removes it with its
+/// contents. A lock file marks it as in use, so that the next server can remove directories of killed servers.
 class RuntimeDir {
  public:
-  /// Under $XDG_RUNTIME_DIR, or /tmp where that is no place or too long a name for sockets. Throws Error when it
-  /// cannot be made.
+  /// Creates it under $XDG_RUNTIME_DIR, or under /tmp if that is unusable or too long for socket paths. Throws Error on
+  /// failure.
   RuntimeDir();
   ~RuntimeDir();
   RuntimeDir(const RuntimeDir&) = delete;

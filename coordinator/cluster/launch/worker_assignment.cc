@@ -24,7 +24,7 @@ std::vector<double> Shares(const Topology& topology) {
 
 BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>& ranks) {
   if (topology.compute.backend == BackendKind::kCpu) return BackendKind::kCpu;
-  // The ranks of a host take a device each, unless the topology says who takes which.
+  // Each rank of a host takes one device, unless the topology lists devices.
   std::map<std::string, int> ranks_of_host = RanksOfAllReplicas(topology, ranks);
   const bool listed = std::ranges::any_of(topology.nodes, [](const auto& node) { return !node.devices.empty(); });
   std::string problem;
@@ -54,7 +54,7 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
                              BackendKind backend) {
   AssignMessage assign;
   const bool cuda = backend == BackendKind::kCuda;
-  // Workers on other nodes have other working directories.
+  // Workers on other nodes have other working directories, so the path must be absolute.
   assign.model_path = OnThisHost(topology) ? model.path() : std::filesystem::absolute(model.path()).string();
   assign.fingerprint = model.Fingerprint();
   assign.load_format = model.load_format();
@@ -69,7 +69,7 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
     assign.compute.activations = cuda ? ActivationType::kInt16 : ActivationsFor(model, assign.compute.quantization);
   if (cuda) assign.devices = DevicesOfRanks(topology, HostsOfRanks(ranks));
   if (cuda && assign.devices.empty() && topology.parallel.replica > 0 && OnThisHost(topology)) {
-    // Nobody said who takes which: this replica's ranks take the devices after those of the replicas before it.
+    // Without listed devices the ranks of this replica take the devices after those of earlier replicas.
     for (size_t rank = 0; rank < ranks.size(); ++rank)
       assign.devices.push_back(topology.parallel.replica * topology.parallel.tensor + static_cast<int>(rank));
   }

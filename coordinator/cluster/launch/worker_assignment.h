@@ -9,12 +9,12 @@
 
 namespace quire {
 
-/// What the ranks of a group compute on, by what the topology asks for and the ranks said as they joined; not kAuto.
-/// Throws Error when they don't go together.
+/// Chooses kCpu or kCuda from the topology and the devices that the ranks reported. Throws Error when the topology's
+/// backend or settings are impossible there.
 BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>& ranks);
 
-/// What each of them is told to load, but for the limits of steps and sequences and the ctrl port. `backend` is what
-/// ChooseBackend said.
+/// The assignment for all ranks, without the limits of steps and sequences and the ctrl port. `backend` comes from
+/// ChooseBackend.
 AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, const std::vector<RankInfo>& ranks,
                              BackendKind backend);
 

@@ -8,28 +8,28 @@
 
 namespace quire {
 
-/// How a group keeps its blocks, and how other groups reach its workers: what decides whether blocks of one group can
-/// go to another, and in what way.
+/// How a worker group stores its KV blocks and how its workers can be reached. Decides whether, and in which way,
+/// blocks can move between two groups.
 struct BlockShape {
-  std::vector<double> shares;  // by rank: how it cuts the model
+  std::vector<double> shares;  // by rank: how the group cuts the model
   ComputeSettings compute;
   int host_blocks = 0;
   int state_blocks = 0;
-  bool windowed = false;          // blocks leave the attention window
-  bool on_this_host = false;      // all ranks
-  bool on_network = false;        // other hosts reach its ranks
-  std::vector<int> ports;         // first and last where a rank may wait for blocks
-  std::vector<std::string> keys;  // public keys of ranks, one for each at least; none: in clear text
+  bool windowed = false;          // the model has sliding windows
+  bool on_this_host = false;      // all ranks are on this host
+  bool on_network = false;        // other hosts can reach its ranks
+  std::vector<int> ports;         // first and last port where a rank may wait for blocks
+  std::vector<std::string> keys;  // public keys of ranks, at least one each; empty: no encryption
 };
 
-/// Why blocks of one group are of no use to the other; empty: they are.
+/// Why the target cannot use the source's blocks; empty: it can.
 std::string WhyBlocksStay(const BlockShape& from, const BlockShape& to);
 
-/// Whether they can go this way, if they can go at all. From device to device go full blocks, without states and
-/// windows, and between hosts nothing that is to be encrypted: NCCL sends in clear text.
+/// Whether blocks can move in this way, provided that WhyBlocksStay is empty. Device to device: only full blocks, not
+/// with states or windows; between hosts not with encryption, because NCCL sends clear text.
 bool CanGo(MigrationWay way, const BlockShape& from, const BlockShape& to);
 
-/// Whether they go by way of the network, not by sockets of one host.
+/// True: blocks move over the network. False: over sockets of one host.
 inline bool GoesByNetwork(const BlockShape& from, const BlockShape& to) {
   return !from.on_this_host || !to.on_this_host;
 }

@@ -10,13 +10,13 @@ namespace quire {
 
 namespace {
 
-/// A request goes on while its way is prepared: room for what each of its sequences may add meanwhile.
+/// The request grows while its move is prepared: extra room for each of its sequences, in blocks.
 constexpr int kBlocksToGrow = 4;
 
-/// At once: a worker's socket queues 64 messages, and every transfer adds one to three.
+/// Simultaneous transfers: a worker's socket queues 64 messages, and every transfer adds one to three.
 constexpr size_t kMostTransfers = 16;
 
-/// After a transfer broke off: a request that tries the same way waits seconds for nothing.
+/// Seconds without transfers between two replicas after one broke off, because each attempt waits seconds for nothing.
 constexpr double kRestOfBrokenWay = 10;
 
 int64_t KnownTokens(const Request& request) {
@@ -55,7 +55,7 @@ void Migrations::Begin(RequestId id, int from, int to, Engine& engine) {
     lock.unlock();
     return GoBare(id, to, engine);
   }
-  if (transfers_.size() >= kMostTransfers) {  // later, perhaps
+  if (transfers_.size() >= kMostTransfers) {  // the caller may try again later
     moving_.erase(id);
     return;
   }
@@ -120,7 +120,7 @@ void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, 
   const std::string client = request->client;
   const GrammarSource grammar = request->sampling.grammar;
   in_transit_[id] = std::move(request);
-  // Its workers may not have the grammar; a request waits for that as a new one does.
+  // The target's workers may lack the grammar; the request waits for it as a new one does.
   at(to).PostCall(tokens, client, grammar,
                   {.submit = [=, this](Engine& engine) { Arrive(id, to, ticket, engine); },
                    .refuse = [=, this](int, const std::string& reason) { Refuse(id, to, ticket, reason); },
@@ -132,7 +132,7 @@ void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, 
                    .requests = {id}});
 }
 
-/// The destination's workers cannot be made ready for it.
+/// The target's workers cannot compile the grammar or have no room for it: ends the request with an error.
 void Migrations::Refuse(RequestId id, int to, uint64_t ticket, const std::string& reason) {
   const Lock lock(mutex_);
   const auto it = in_transit_.find(id);
@@ -188,12 +188,12 @@ void Migrations::OnReport(int replica, Rank rank, const BlocksReport& report) {
   DropIfOver(lock, report.ticket);
 }
 
-/// A rank of either side has failed.
+/// A rank on either side has failed: gives up the transfer.
 void Migrations::BreakOff(const Lock& lock, uint64_t ticket, BlockTransfer& transfer) {
   const bool by_itself = !transfer.called_off;
   const std::pair<int, int> pair = std::minmax(transfer.from, transfer.to);
   if (by_itself) broken_until_[pair] = EngineLoop::Now() + kRestOfBrokenWay;
-  // Devices that do not reach each other never will.
+  // GPUs that failed to reach each other once are not tried again.
   const bool by_carriers =
       transfer.way == MigrationWay::kDevice && transfer.source.compute.backend == BackendKind::kCuda;
   if (by_itself && by_carriers) by_host_.insert(pair);
@@ -237,7 +237,7 @@ void Migrations::OnGiven(const Lock& lock, uint64_t ticket, BlockTransfer& trans
   at(transfer.from).loop().Post([ticket](Engine& source) { source.ReleaseTicket(ticket); });
 }
 
-/// Drawn at random: where groups have no keys, who does not hear a ticket cannot guess it.
+/// Tickets are random, so that groups without keys cannot be attacked by guessing a ticket.
 uint64_t Migrations::NewTicket() {
   uint64_t ticket = 0;
   std::random_device random;

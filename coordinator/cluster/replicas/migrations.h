@@ -16,45 +16,44 @@
 
 namespace quire {
 
-/// What became of moves so far.
+/// Totals of finished moves.
 struct MigrationCounts {
-  int64_t with_blocks = 0;  // requests that took their blocks along
-  int64_t bare = 0;         // requests that left nothing computed behind, or compute it again
+  int64_t with_blocks = 0;  // requests that took computed blocks along
+  int64_t bare = 0;         // requests without blocks: nothing was computed, or it is computed again
   int64_t failed = 0;       // of the bare ones: a transfer of blocks broke off
   int64_t bytes = 0;        // of blocks, over all ranks
-  double seconds = 0;       // that transfers which came to their end took, from the order to send on
+  double seconds = 0;       // duration of completed transfers, from the order to send on
 };
 
-/// Requests on their way from one replica to another, on any hosts. A request's blocks go from the workers of the one
-/// group to those of the other, from each rank to those that have its heads there (comm/collective/block_link.h), while
-/// both compute:
-///   1. the destination sets blocks aside, and its workers open the way;
-///   2. the workers of the source send the request's blocks;
-///   3. when all ranks of the destination have everything, its engine takes the request in.
-/// From pool to pool (MigrationWay::kDevice) go the full blocks of one sequence, while it is computed at the source;
-/// then it leaves, finds them in the destination's prefix cache, and computes the few tokens after them again.
-/// Everything else goes by the hosts' memory: the request leaves its engine at once, and arrives as swapped out. Where
-/// blocks cannot go (WhyBlocksStay, a lost group, a link that breaks) the request goes alone, and what it had computed
-/// is computed again. Either way no token is lost, repeated or changed: draws depend on the request and the position
-/// alone. Until a transfer has ended on every rank, nobody else gets its blocks.
+/// Moves requests between replicas on any hosts. A request's blocks go from the workers of one group to those of the
+/// other, from each rank to the ranks that hold its heads there (comm/collective/block_link.h), while both groups
+/// compute:
+///   1. the target reserves blocks and its workers open endpoints;
+///   2. the source's workers send the blocks;
+///   3. when all target ranks have everything, the target's engine adopts the request.
+/// MigrationWay::kDevice copies the full blocks of one sequence while the source still computes it; then the request
+/// leaves, finds the blocks in the target's prefix cache, and recomputes the few tokens after them. MigrationWay::kHost
+/// takes the request out at once; it arrives swapped out. If blocks cannot move (WhyBlocksStay, a lost group, a broken
+/// link), the request moves alone and is recomputed. No token is lost, repeated or changed, because sampling depends
+/// only on request and position. Blocks stay reserved until the transfer has ended on every rank.
 class Migrations {
  public:
   explicit Migrations(std::vector<Replica*> replicas) : replicas_(std::move(replicas)) {}
 
-  /// Moves a request, if it is there. Does nothing to one that is on its way already.
+  /// Starts to move a request if it is there. Ignores requests that are moving.
   void Move(RequestId id, int from, int to);
   bool moving(RequestId id) const;
 
   // On the replica's engine thread:
   void OnReport(int replica, Rank rank, const BlocksReport& report);
-  /// Its workers have just been started again, or never will be.
+  /// The replica's workers were just restarted, or are lost for good.
   void OnEpochLost(int replica);
-  /// Now and then: who is gone, or whose client is, needs no blocks.
+  /// Called in every round: calls off transfers whose request has ended or whose client has gone.
   void DropAbandoned(int replica, const Engine& engine);
-  /// The replica is lost for good: its requests go to the others. Those that no other can serve stay.
+  /// The replica is lost for good: sends its requests to other replicas. If no replica serves, they stay.
   void Empty(int replica, Engine& engine);
 
-  /// Drops the requests on their way. Nothing moves any more.
+  /// Drops the requests in transit. Nothing moves afterwards.
   void Clear();
 
   MigrationCounts counts() const;
@@ -71,7 +70,7 @@ class Migrations {
   void Follow(uint64_t ticket, int to, Engine& engine);
   void GoBare(RequestId id, int to, Engine& engine);
   void PostBare(const BlockTransfer& transfer);
-  /// The request goes to `to`'s engine, with the blocks under the ticket if that is not 0.
+  /// Posts the request to `to`'s engine, with the blocks under the ticket if the ticket is not 0.
   void Deliver(const Lock& lock, std::unique_ptr<Request> request, int to, uint64_t ticket);
   void Arrive(RequestId id, int to, uint64_t ticket, Engine& engine);
   void Refuse(RequestId id, int to, uint64_t ticket, const std::string& reason);
@@ -91,9 +90,9 @@ class Migrations {
   std::map<RequestId, std::unique_ptr<Request>> in_transit_;
   std::set<RequestId> moving_;
   MigrationCounts counts_;
-  std::set<std::string> told_;                          // why blocks stay
-  std::map<std::pair<int, int>, double> broken_until_;  // pairs of replicas, the lower one first
-  std::set<std::pair<int, int>> by_host_;               // such that no GPU of the one reached one of the other's
+  std::set<std::string> told_;                          // logged reasons why blocks stay
+  std::map<std::pair<int, int>, double> broken_until_;  // by replica pair, lower first: no transfer until then
+  std::set<std::pair<int, int>> by_host_;               // pairs whose GPUs failed to reach each other
   bool cleared_ = false;
 };
 

@@ -1,4 +1,4 @@
-// How moves end otherwise than they should.
+// Moves that end early.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 namespace quire {
 
-/// Tells the workers of both sides, once, that nobody needs the blocks any more. Those that have ended do not mind.
+/// Tells the workers of both sides once that the blocks are not needed any more. Workers that have finished ignore the
+/// message.
 void Migrations::CallOff(const Lock&, uint64_t ticket, BlockTransfer& transfer) {
   if (std::exchange(transfer.called_off, true)) return;
   spdlog::info("blocks of request {} need not go from replica {} to {} any more: called off", transfer.request,
@@ -22,7 +23,7 @@ void Migrations::CallOff(const Lock&, uint64_t ticket, BlockTransfer& transfer) 
   }
 }
 
-/// Requests that have ended while their blocks go ahead, and those whose clients are gone while they are in between.
+/// Calls off transfers of requests that have ended at the source, and of requests in transit whose clients have gone.
 void Migrations::DropAbandoned(int replica, const Engine& engine) {
   const Lock lock(mutex_);
   for (auto& [ticket, transfer] : transfers_) {
@@ -35,7 +36,7 @@ void Migrations::DropAbandoned(int replica, const Engine& engine) {
   }
 }
 
-/// The blocks do not come: the request goes on without them.
+/// The blocks will not arrive: the request moves on without them.
 void Migrations::Fail(const Lock& lock, BlockTransfer& transfer) {
   const bool first = !std::exchange(transfer.failed, true);
   if (transfer.delivered || !first) return;
@@ -47,7 +48,7 @@ void Migrations::Fail(const Lock& lock, BlockTransfer& transfer) {
   Deliver(lock, std::move(taken->second), transfer.to, 0);
 }
 
-/// The request goes on where it is, or has ended there.
+/// The request stays at the source, or has ended there.
 void Migrations::Stay(const Lock&, BlockTransfer& transfer) {
   transfer.failed = transfer.delivered = true;
   moving_.erase(transfer.request);
@@ -73,7 +74,7 @@ void Migrations::OnEpochLost(int replica) {
       Fail(lock, transfer);
     } else if (!transfer.failed) {
       Stay(lock, transfer);
-      const bool is_there = transfer.take_over && transfer.to != replica;  // who still waits there gives the room back
+      const bool is_there = transfer.take_over && transfer.to != replica;  // its waiting ranks give the room back
       if (is_there) at(transfer.to).loop().Post([ticket](Engine& there) { there.ReleaseTicket(ticket); });
     }
   }
@@ -96,7 +97,7 @@ void Migrations::Empty(int replica, Engine& engine) {
   }
 }
 
-/// Forgets a transfer that is over on all sides.
+/// Forgets a transfer that is over on both sides.
 void Migrations::DropIfOver(const Lock&, uint64_t ticket) {
   const auto it = transfers_.find(ticket);
   if (it == transfers_.end()) return;

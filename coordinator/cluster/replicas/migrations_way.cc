@@ -1,4 +1,4 @@
-// Whether a request's blocks come along, and how they set out.
+// Whether and how a request's blocks come along.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// How the request's blocks go; nothing: they stay. Every reason is written down once.
+/// How the request's blocks move; nothing: they stay. Logs every reason once.
 std::optional<MigrationWay> Migrations::WayOf(const Lock&, const Request& request, const BlockTransfer& transfer) {
   const int from = transfer.from, to = transfer.to;
   const BlockShape &source = transfer.source, &target = transfer.target;
@@ -24,7 +24,7 @@ std::optional<MigrationWay> Migrations::WayOf(const Lock&, const Request& reques
   }
   const bool by_host = CanGo(MigrationWay::kHost, source, target);
   const bool by_device = CanGo(MigrationWay::kDevice, source, target) && !by_host_.contains(std::minmax(from, to));
-  // Choices share their last blocks, too, on the host, and there alone.
+  // Only through host memory can several choices keep sharing their last, partly filled blocks.
   const bool whole_by_host = request.swapped_out() || request.sequences.size() > 1;
   if (by_device && !(by_host && whole_by_host)) return MigrationWay::kDevice;
   return by_host ? std::optional(MigrationWay::kHost) : std::nullopt;
@@ -35,7 +35,7 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   const auto it = transfers_.find(ticket);
   if (it == transfers_.end() || it->second.failed) return;
   BlockTransfer& transfer = it->second;
-  // Workers that are being replaced have nothing to give, and some may not be there yet.
+  // While the source's workers are replaced they have nothing to send, and some may not have started.
   const bool lost = at(transfer.from).recovering();
   std::vector<BlockCopyPair> moves;
   transfer.gives = true;
@@ -51,7 +51,7 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
     moves = Take(lock, lost ? 0 : ticket, transfer, engine);
   }
   if (lost) return CallOff(lock, ticket, transfer);
-  // Those who wait at the other end are told, also when nothing comes.
+  // The source's ranks are told in any case, because the target's ranks wait for them.
   WorkerGroup& group = at(transfer.from).group();
   transfer.givers = group.size();
   transfer.begin_seconds = EngineLoop::Now();
@@ -66,7 +66,8 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   for (Rank rank = 0; rank < group.size(); ++rank) group.Send(rank, give);
 }
 
-/// By the hosts' memory: out of its engine, with its blocks under `keep` if that is not 0. What is to be moved there.
+/// MigrationWay::kHost: takes the request out of its engine, with its blocks under `keep` if that is not 0. Returns the
+/// device-to-host copies that the workers must make.
 std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, BlockTransfer& transfer, Engine& engine) {
   std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
   if (!departure) {
@@ -75,11 +76,11 @@ std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, Blo
   }
   transfer.names = departure->blocks;
   in_transit_[transfer.request] = std::move(departure->request);
-  if (transfer.names.empty()) Fail(lock, transfer);  // it has grown too much, or there is no room on the host
+  if (transfer.names.empty()) Fail(lock, transfer);  // grown too much, or no room on the host
   return std::move(departure->moves);
 }
 
-/// From pool to pool: its blocks are there, and the request follows.
+/// MigrationWay::kDevice: the blocks have arrived, and the request follows them.
 void Migrations::Follow(uint64_t ticket, int to, Engine& engine) {
   const Lock lock(mutex_);
   const auto it = transfers_.find(ticket);

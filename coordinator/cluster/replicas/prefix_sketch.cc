@@ -10,7 +10,7 @@ PrefixSketch::Hashes PrefixSketch::HashesOf(std::string_view salt, std::span<con
   const auto size = static_cast<size_t>(block_size_);
   Hashes hashes;
   uint64_t parent = HashBytes(std::as_bytes(std::span(salt)));
-  std::vector<uint64_t> text;  // the hash before, then the block's tokens
+  std::vector<uint64_t> text;  // the previous hash, then the block's tokens
   for (; tokens.size() >= size && hashes.size() < kMostBlocks; tokens = tokens.subspan(size)) {
     text.assign(1, parent);
     text.insert(text.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(size));
@@ -30,7 +30,7 @@ void PrefixSketch::Note(const Hashes& hashes, int replica) {
     noted_[key] = {replica, ++turn_};
     order_.emplace_back(key, turn_);
   }
-  // Notes that were renewed leave stale entries in the order: they are dropped as they come up.
+  // Renewed notes leave stale entries in order_, which are dropped when they reach the front.
   while (noted_.size() > max_ || order_.size() > 4 * max_) {
     const auto [key, turn] = order_.front();
     order_.pop_front();

@@ -12,25 +12,26 @@
 
 namespace quire {
 
-/// Which replica was last given which leading blocks of prompts: a guess of what its prefix cache holds, good enough to
-/// choose a replica by. Never wrong about salts (a hit of another client's prompt would tell that it was there).
-/// Bounded: the blocks noted longest ago are forgotten. Belongs to one thread.
+/// Remembers which leading blocks of prompts were last sent to which replica: a guess at the content of its prefix
+/// cache, good enough to choose a replica. Different salts never match, because a hit would reveal another client's
+/// prompt. Bounded: the oldest notes are forgotten. Belongs to one thread.
 class PrefixSketch {
  public:
   explicit PrefixSketch(int block_size, size_t max_blocks = 1 << 16) : block_size_(block_size), max_(max_blocks) {}
 
   using Hashes = std::vector<uint64_t>;
-  /// The chained hashes of a prompt's full blocks, kMostBlocks at most.
+  /// The chained hashes of a prompt's full blocks, at most kMostBlocks.
   Hashes HashesOf(std::string_view salt, std::span<const TokenId> tokens) const;
 
-  /// Leading blocks that the replica was given.
+  /// How many leading blocks the replica was given.
+  /// Notes that the replica gets these blocks.
   int Leading(const Hashes& hashes, int replica) const;
   void Note(const Hashes& hashes, int replica);
-  /// The replica's cache is empty: its workers were lost.
+  /// The replica lost its workers, so its cache is empty.
   void Forget(int replica);
 
  private:
-  static constexpr size_t kMostBlocks = 1024;  // of a prompt
+  static constexpr size_t kMostBlocks = 1024;  // per prompt
   static uint64_t Key(uint64_t hash, int replica) {
     return hash ^ (uint64_t{0x9e3779b97f4a7c15} * (static_cast<uint64_t>(replica) + 1));
   }
@@ -39,7 +40,7 @@ class PrefixSketch {
   size_t max_;
   struct Noted {
     int replica;
-    uint64_t turn;  // of the last note: older entries of the order are stale
+    uint64_t turn;  // number of the latest note; entries of order_ with a lower one are stale
   };
   std::unordered_map<uint64_t, Noted> noted_;        // by Key
   std::deque<std::pair<uint64_t, uint64_t>> order_;  // (key, turn), oldest first

@@ -6,12 +6,13 @@
 
 namespace quire {
 
-/// Decides which requests go to another replica, and which one. Every replica looks after its own, on its engine's
-/// thread, in every round of its loop.
-/// Relief: a replica whose requests wait, or which has preempted, at two looks in a row (kLookEvery apart) gives one
-/// request to another with plenty of room (ChooseRelief): the last that waits for its first step, else the most junior
-/// one. A request is not moved twice within kRestSeconds.
-/// Prefill apart: on the first prefill_replicas a request leaves as soon as each of its sequences has a token.
+/// Decides which requests move to another replica. Each replica examines its own requests on its engine's thread in
+/// every round of its loop.
+/// Relief: a replica that at two looks in a row, kLookEverySeconds apart, had waiting requests or new preemptions sends
+/// one request to a replica with plenty of room (ChooseRelief). It takes the most junior waiting request, those before
+/// their first step first; if none waits, the most junior running one. No request moves twice within kRestSeconds.
+/// Separate prefill: on the first prefill_replicas replicas a request leaves as soon as each of its sequences has a
+/// token.
 class Rebalancer {
  public:
   static constexpr double kLookEverySeconds = 0.25, kRestSeconds = 10;
@@ -22,7 +23,7 @@ class Rebalancer {
   void OnRound(int replica, const Engine& engine);
 
  private:
-  struct Watch {  // one replica's; of its thread
+  struct Watch {  // of one replica, used by its thread only
     double next_look = 0;
     int64_t preemptions = 0;
     int looks_in_need = 0;

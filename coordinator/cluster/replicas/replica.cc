@@ -24,7 +24,7 @@ int64_t TokensToCompute(const Request& request) {
   return tokens;
 }
 
-/// Every replica keeps its journal in a directory of its own, in the one that was asked for.
+/// With several replicas each keeps its journal in its own subdirectory of the configured directory.
 void MakeParent(const std::string& directory) {
   const std::string parent = directory.substr(0, directory.rfind('/'));
   if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", parent, std::strerror(errno));
@@ -88,7 +88,7 @@ std::function<void(Engine&)> Replica::Announce(int64_t tokens, std::function<voi
     const std::lock_guard lock(mutex_);
     tokens_on_their_way_ += tokens;
   }
-  // However the task's way ends, what stands for it goes with its last copy.
+  // The deleter counts the tokens as arrived when the last copy of the task is destroyed, however the task ends.
   std::shared_ptr<void> on_its_way(nullptr, [arrived = tokens_arrived_, tokens](void*) { *arrived += tokens; });
   return [on_its_way = std::move(on_its_way), task = std::move(task)](Engine& engine) { task(engine); };
 }

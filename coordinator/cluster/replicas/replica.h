@@ -16,43 +16,42 @@
 
 namespace quire {
 
-/// One tensor-parallel group with everything that is its own: workers, sockets, epochs, recovery, KV blocks, engine,
-/// engine thread and journal. What happens to it happens to no other one.
+/// One tensor-parallel group with everything of its own: workers, sockets, epochs, recovery, KV blocks, engine, engine
+/// thread and journal. Its failures affect no other replica.
 class Replica : private EngineLoopHost {
  public:
-  /// Starts the workers, like Deployment. `topology` is a ReplicaTopology.
-  /// The feed outlives it.
+  /// Starts the workers like Deployment. `topology` comes from ReplicaTopology. The feed must outlive the replica.
   Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel,
           std::shared_ptr<const Vocabulary> vocabulary, EventFeed& feed);
 
-  /// Begins to serve: starts the engine's thread. The listener outlives it.
+  /// Starts the engine's thread. The listener must outlive the replica.
   void Begin(ReplicaListener& listener);
-  /// Ends the engine's thread and drops what is left in the engine; then, apart, the workers.
+  /// Ends the engine's thread and drops the engine's requests. StopWorkers, a separate call, ends the workers.
   void StopLoop();
   void StopWorkers(const std::string& reason) { deployment_.Stop(reason); }
 
   int index() const { return topology_.parallel.replica; }
   Deployment& deployment() { return deployment_; }
-  Engine& engine() { return deployment_.engine(); }  // of its thread, once that runs
+  Engine& engine() { return deployment_.engine(); }  // on its thread only, once that runs
   WorkerGroup& group() { return deployment_.group(); }
   EngineLoop& loop() { return *loop_; }
   const EngineLoop& loop() const { return *loop_; }
   bool serving() const { return loop_->serving(); }
   bool recovering() const { return loop_->recovering(); }
-  /// Nothing without a journal. From any thread.
+  /// Nothing without a journal. Callable from any thread.
   std::optional<JournalHealth> journal_health() const {
     return journal_ ? std::optional(journal_->health()) : std::nullopt;
   }
 
-  /// Submits a call on the engine's thread, with a grammar when the workers are ready for that. The tokens that it
-  /// brings to compute count in view() at once.
+  /// Submits a call on the engine's thread; with a grammar once the workers are ready for it. The call's tokens count
+  /// in view() at once.
   void PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival);
-  /// The state of the last round of its loop. From any thread.
+  /// The state as of the last Publish, plus tokens on their way. Callable from any thread.
   ReplicaView view() const;
   BlockShape block_shape() const;
-  /// Where a rank waits for blocks of other groups. On the engine's thread.
+  /// The endpoint where a rank waits for blocks of other groups. On the engine's thread.
   std::string BlockEndpoint(Rank rank);
-  /// On the engine's thread: takes the state down for view(); now and then only, since it costs a look at every
+  /// On the engine's thread: updates view(), at most every 2 ms unless calls have arrived, because it scans every
   /// request.
   void Publish(const Engine& engine);
 
@@ -75,17 +74,17 @@ class Replica : private EngineLoopHost {
   EventFeed& feed_;
   EngineWatcher watcher_;
   GrammarGate gate_;
-  std::optional<Journal> journal_;       // told of what the engine does
-  ReplicaListener* listener_ = nullptr;  // from Begin on
+  std::optional<Journal> journal_;       // observes the engine; nothing when journals are off
+  ReplicaListener* listener_ = nullptr;  // set by Begin
   std::unique_ptr<EngineLoop> loop_;
-  mutable std::mutex mutex_;  // guards the next three
+  mutable std::mutex mutex_;  // guards view_, shape_ and tokens_on_their_way_
   ReplicaView view_;
   BlockShape shape_;
   int64_t tokens_on_their_way_ = 0;
   std::shared_ptr<std::atomic<int64_t>> tokens_arrived_ = std::make_shared<std::atomic<int64_t>>(0);  // since Publish
   double next_publish_ = 0;
-  EpochId shape_epoch_ = 0;  // that shape_ is of; of the engine's thread
-  EpochId told_epoch_ = 0;   // that the feed knows of; likewise
+  EpochId shape_epoch_ = 0;  // epoch of shape_; engine's thread only
+  EpochId told_epoch_ = 0;   // epoch last published to the feed; engine's thread only
 };
 
 }  // namespace quire

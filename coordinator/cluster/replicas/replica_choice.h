@@ -6,45 +6,46 @@
 
 namespace quire {
 
-/// What is known of a replica when a request must go somewhere.
+/// What the choice of a replica knows of one replica.
 struct ReplicaView {
-  bool serving = true;        // false: its group is lost for good
-  bool recovering = false;    // its workers are started again
-  bool prefills = false;      // it only computes prompts, others decode (parallel.prefill_replicas)
-  int running = 0;            // sequences that have nothing left of their prompt to compute
+  bool serving = true;        // false: lost for good
+  bool recovering = false;    // its workers are being restarted
+  bool prefills = false;      // it only computes prompts; other replicas decode (parallel.prefill_replicas)
+  int running = 0;            // sequences of running requests
   int waiting = 0;            // requests in its queue
-  int64_t queued_tokens = 0;  // known tokens that it still has to compute, those on their way to it counted in
+  int64_t queued_tokens = 0;  // known tokens not computed yet, those on their way included
   int free_blocks = 0, usable_blocks = 0, free_host_blocks = 0;
-  int64_t preemptions = 0;  // so far
-  int cached_blocks = 0;    // leading blocks of the prompt at hand that it probably holds
+  int64_t preemptions = 0;  // since the start
+  int cached_blocks = 0;    // leading blocks of the new prompt that the replica probably has cached
 };
 
-/// A request in numbers.
+/// A request's size.
 struct RequestShape {
   int blocks = 0;  // for all its known tokens
   int block_size = 16;
 };
 
-/// An affinity to cached blocks outweighs this many tokens of waiting, or the tokens that are cached if those are more.
+/// Cached blocks outweigh this many tokens of additional load, or the number of cached tokens if that is larger.
 inline constexpr int64_t kAffinityMargin = 512;
 
-/// How long a newcomer would wait, in tokens computed before it: what is queued; 16 for every sequence that decodes;
-/// and what must be given up first where blocks are short.
+/// A newcomer's expected wait, in tokens computed before it: queued tokens, 16 per running sequence, and the tokens of
+/// blocks that must be freed first.
 int64_t LoadOf(const ReplicaView& view, const RequestShape& shape);
 
-/// The replica for a new request. Of those that serve; of these, those that do not recover if there are any; of these,
-/// those that prefill if there are any. The one that holds most of its leading blocks, unless its load exceeds the
-/// least by more than the margin; else the least loaded; of equals the one with most free blocks; of equals the first.
-/// Nothing when nobody serves.
+/// Chooses the replica for a new request among serving replicas; if any of them is not recovering, only those; of these
+/// the prefilling ones if any. Takes the one with the most cached leading blocks, unless its load exceeds the least
+/// load by more than the margin. Otherwise the least loaded; ties: most free blocks, then the first. Nothing when no
+/// replica serves.
 std::optional<int> ChooseReplica(std::span<const ReplicaView> views, const RequestShape& shape);
 
-/// Where a sequence that leaves `from` decodes on: like ChooseReplica without regard to caches, among replicas that
-/// decode; nothing when no other one can take it now.
+/// Chooses where a request that leaves `from` continues to decode: the least loaded other replica that serves, is not
+/// recovering and does not prefill. Nothing when there is none.
 std::optional<int> ChooseDecoder(std::span<const ReplicaView> views, int from, const RequestShape& shape);
 
-/// Where replica `from` should send a request because it is short of blocks and another has plenty: `from` has requests
-/// waiting or has preempted since it was last asked (`preempted`), and another that neither waits nor recovers has room
-/// for the request and keeps a quarter of its blocks free. The one with most free blocks.
+/// Chooses where replica `from` should send a request because it is short of blocks: `from` must have waiting requests
+/// or must have preempted since it was last asked (`preempted`). Candidates have the same role, do not recover, have no
+/// waiting requests and keep a quarter of their blocks free after taking the request. Takes the one with the most free
+/// blocks.
 std::optional<int> ChooseRelief(std::span<const ReplicaView> views, int from, bool preempted,
                                 const RequestShape& shape);
 

@@ -7,19 +7,19 @@
 
 namespace quire {
 
-/// Whoever knows all replicas, as one of them sees it: called on the thread of that replica's engine.
+/// The owner of all replicas (Replicas), as one replica sees it. Calls come on the thread of that replica's engine.
 class ReplicaListener {
  public:
   virtual ~ReplicaListener() = default;
 
-  /// In every round of the replica's loop.
+  /// Called in every round of the replica's loop.
   virtual void OnRound(int replica, Engine& engine) = 0;
-  /// A rank of the replica has something to say about KV blocks on their way between replicas.
+  /// A rank of the replica reports on KV blocks that move between replicas.
   virtual void OnBlocksReport(int replica, Rank rank, const BlocksReport& report) = 0;
-  /// The replica is lost for good: takes what others can serve out of its engine. Also called for requests that come
-  /// later.
+  /// The replica is lost for good: moves requests that other replicas can serve out of its engine. Also called for
+  /// requests that come later.
   virtual void OnAbandoned(int replica, Engine& engine) = 0;
-  /// Once, after that.
+  /// Called once, after OnAbandoned.
   virtual void OnLostForGood(int replica, const std::string& reason) = 0;
 };
 

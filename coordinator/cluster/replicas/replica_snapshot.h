@@ -20,15 +20,15 @@ class Replica;
 
 enum class ReplicaState { kServing, kPaused, kRecovering, kFailed };
 
-/// What the blocks of a pool hold at one moment; the null block is not counted.
+/// The blocks of a pool by use at one moment, without the null block.
 struct PoolCounts {
-  int total = 0, free = 0;  // free: cached ones are counted in
+  int total = 0, free = 0;  // free includes cached blocks
   int held = 0, cached = 0;
 };
 PoolCounts CountsOf(const BlockPool& pool);
 
-/// A replica at one moment between two steps, as plain data: the status pages and the metrics are made from it, on
-/// other threads.
+/// The state of a replica at one moment between two steps, as plain data. Other threads make status pages and metrics
+/// from it.
 struct ReplicaSnapshot {
   int replica = 0;
   std::chrono::steady_clock::time_point when;
@@ -42,19 +42,19 @@ struct ReplicaSnapshot {
   std::vector<RankInfo> ranks;
   bool encrypted = false;
   uint64_t refused_peers = 0, foreign_frames = 0;  // on the workers' transport
-  AssignMessage assignment;                        // what the ranks were told
+  AssignMessage assignment;                        // sent to the ranks
 
   EngineOptions options;
   EngineStats stats;
   StepStatistics steps;
   int running = 0, waiting = 0;  // requests
-  int waiting_for_prefix = 0;    // of those: an older request is computing what they begin with
+  int waiting_for_prefix = 0;    // of those: waiting while an earlier request computes a shared prefix
   PoolCounts blocks, host_blocks;
   int64_t preemptions = 0, swapped_out = 0;
   std::map<std::string, Scheduler::ClientReport> clients;
 };
 
-/// On the engine's thread of the replica.
+/// On the replica's engine thread.
 ReplicaSnapshot TakeSnapshot(Replica& replica);
 
 }  // namespace quire

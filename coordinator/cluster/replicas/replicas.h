@@ -14,19 +14,18 @@
 
 namespace quire {
 
-/// The replicas of a server, and which of them a request goes to. Requests enter and leave through here; what a replica
-/// does with them is its own affair.
+/// All replicas of a server and the choice of a replica for each request. Requests enter and leave here.
 class Replicas : private ReplicaListener {
  public:
-  /// Starts all of them, side by side. Each serves as soon as it is there, since its workers need to hear from
-  /// somebody; requests come after Begin. Throws what the first one that could not start throws.
+  /// Starts all replicas in parallel. Each engine loop runs as soon as its workers are ready, because workers need
+  /// heartbeats; requests come only after Begin. Throws the error of the first replica that failed to start.
   Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
            std::shared_ptr<const Vocabulary> vocabulary = nullptr);
   ~Replicas() override;
 
-  /// Replicas know of each other from here on. `on_end` is called once, when the last one is lost for good.
+  /// Connects the replicas with each other. `on_end` is called once, when the last replica is lost for good.
   void Begin(std::function<void(const std::string&)> on_end);
-  /// Ends the engines' threads, and drops what is left in the engines.
+  /// Ends the engines' threads and drops their requests.
   void StopLoops();
   void StopWorkers(const std::string& reason);
 
@@ -35,19 +34,19 @@ class Replicas : private ReplicaListener {
   const Replica& at(int replica) const { return *replicas_[static_cast<size_t>(replica)]; }
   /// False once every replica is lost for good.
   bool serving() const;
-  /// True while at least one can compute.
+  /// True while at least one replica can compute.
   bool ready() const;
-  /// True while the workers of at least one are started again.
+  /// True while at least one replica restarts its workers.
   bool recovering() const;
   Migrations& migrations() { return *migrations_; }
-  /// What happens on all of them.
+  /// The events of all replicas.
   EventFeed& events() { return events_; }
 
-  /// Takes a client's call, whose requests have so many tokens in all, to the replica that is best for the first one's
-  /// prompt, once the workers there are ready for the grammar. Belongs to one thread.
+  /// Posts a client's call to the replica that suits the first request's prompt best; with a grammar it waits there
+  /// until the workers are ready. `tokens`: of all its requests. Called by one thread only.
   void Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens, const std::string& client,
               const GrammarSource& grammar, Arrival arrival);
-  /// Cancels requests, wherever they are. Their sinks must say Abandoned() from before this call on.
+  /// Cancels requests on whatever replica they are. Their sinks must return Abandoned() from before this call on.
   void Cancel(const std::vector<RequestId>& ids);
 
   std::vector<ReplicaView> Views() const;
@@ -61,22 +60,22 @@ class Replicas : private ReplicaListener {
 
   EventFeed events_;
   std::vector<std::unique_ptr<Replica>> replicas_;
-  /// The threads that started the replicas but for the first. Each stays until the workers have gone: mpirun is told to
-  /// end with the thread that it is a child of.
+  /// Threads that started the replicas after the first. Each thread lives until its workers have ended, because mpirun
+  /// is killed when its parent thread ends.
   std::vector<std::thread> starters_;
   std::atomic<bool> stopped_{false};
   std::unique_ptr<Migrations> migrations_;
   std::unique_ptr<Rebalancer> rebalancer_;
-  std::atomic<bool> begun_{false};    // every replica has its loop: they may speak to each other
-  std::vector<EpochId> epochs_seen_;  // by replica, of its thread
-  std::mutex mutex_;                  // guards the next three
+  std::atomic<bool> begun_{false};    // every replica has its loop, so replicas may post to each other
+  std::vector<EpochId> epochs_seen_;  // by replica; used on its thread only
+  std::mutex mutex_;                  // guards on_end_, num_lost_ and last_loss_
   std::function<void(const std::string&)> on_end_;
   int num_lost_ = 0;
   std::string last_loss_;
   int num_replicas_;
   int block_size_;
   PrefixSketch sketch_;
-  std::vector<int> recoveries_seen_;  // by replica: its cache was empty after each
+  std::vector<int> recoveries_seen_;  // by replica: recoveries after which the sketch was cleared
 };
 
 }  // namespace quire
