@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-/// Calls nothing that a signal may not interrupt.
+/// Only async-signal-safe calls are allowed here.
 void EndNow(int) {
   constexpr char kText[] = "ended with work that did not stop\n";
   (void)!::write(STDERR_FILENO, kText, sizeof(kText) - 1);

@@ -4,12 +4,13 @@
 
 namespace quire {
 
-/// While the server waits for its threads at the end: SIGTERM, SIGINT or the end of the time limit end the process at
-/// once with status 1, whatever those threads do. The workers go with it: the kernel tells them. At most one at a time.
+/// Guards the server's final wait for its threads. SIGTERM, SIGINT or the end of the time limit ends the process at
+/// once with status 1, whatever the threads do. The kernel then ends the workers. At most one object may exist at a
+/// time.
 class BoundedEnd {
  public:
   explicit BoundedEnd(std::chrono::seconds limit);
-  /// Signals are ignored from then on: what is left to do has bounds of its own.
+  /// From then on SIGTERM and SIGINT are ignored: the remaining work has time limits of its own.
   ~BoundedEnd();
   BoundedEnd(const BoundedEnd&) = delete;
   BoundedEnd& operator=(const BoundedEnd&) = delete;

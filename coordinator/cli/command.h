@@ -8,15 +8,15 @@
 
 namespace quire {
 
-/// A subcommand: what it was told, and what it does. Settings are checked apart from the work, because they end with
-/// another status.
+/// A subcommand of the program. `check` validates the settings and `run` does the work; they are separate because bad
+/// settings end with another exit status.
 struct Subcommand {
   CLI::App* app = nullptr;
   std::function<void()> check = [] {};
   std::function<int()> run;
 };
 
-/// A command that takes the flags of a server.
+/// The settings of a command that takes the server's flags.
 struct ServerCommand {
   ServeFlags flags;
   Topology topology;

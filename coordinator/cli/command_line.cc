@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kTensorParallel[] = "--tensor-parallel-size";
 
-/// Optimal string alignment distance (Damerau, 1964): no piece of the text is edited twice.
+/// Optimal string alignment distance (Damerau, 1964): no part of the text is edited twice.
 size_t Distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
@@ -28,7 +28,7 @@ size_t Distance(const std::string& a, const std::string& b) {
 
 bool IsFlag(const std::string& argument) { return argument.size() > 1 && argument[0] == '-'; }
 
-/// As it is typed: "quire bench latency".
+/// The command's full name as typed, such as "quire bench latency".
 std::string FullName(const CLI::App& app) {
   const auto* parent = app.get_parent();
   return parent == nullptr ? app.get_name() : FullName(*parent) + " " + app.get_name();
@@ -68,7 +68,7 @@ std::vector<std::string> Arguments(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
   for (int i = argc - 1; i > 0; --i) {
     std::string argument = argv[i];
-    // One-letter options cannot be told from -tp by the parser.
+    // The parser cannot tell -tp from a group of one-letter options.
     if (argument.starts_with("-tp")) {
       const std::string value = argument.substr(argument.starts_with("-tp=") ? 4 : 3);
       if (!value.empty()) arguments.push_back(value);

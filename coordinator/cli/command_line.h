@@ -6,16 +6,15 @@
 
 namespace quire {
 
-/// The command line as the parser takes it, last argument first. What people type from habit is spelt out: -tp 2,
-/// -tp=2, -tp2, and `help` before or without a command.
+/// The command line in the form that the parser expects, last argument first. Rewrites common habits: -tp 2, -tp=2,
+/// -tp2, and `help` before or without a command.
 std::vector<std::string> Arguments(int argc, const char* const* argv);
 
-/// What was probably meant where a command or flag does not exist: one line, or "" where nothing is like it.
-/// `arguments` are those that Arguments returned.
+/// A one-line suggestion for an unknown command or flag; "" if nothing similar exists. `arguments` come from Arguments.
 std::string Suggestion(const CLI::App& app, const std::vector<std::string>& arguments);
 
-/// The candidate that takes the fewest insertions, deletions, replacements and swaps of neighbours to become `word`; ""
-/// if all take more than a third of its letters. The first of several.
+/// The candidate with the fewest insertions, deletions, replacements and swaps of neighbouring letters from `word`; the
+/// first of equals. "" if all candidates need more than a third of the word's letters.
 std::string NearestWord(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace quire

@@ -20,7 +20,7 @@ std::vector<const CLI::App*> CommandsOf(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// The command and all inside it, each with its name as it is typed: "quire bench latency".
+/// Visits the command and all its subcommands, each with its full name, such as "quire bench latency".
 void Walk(const CLI::App& app, const std::string& name,
           const std::function<void(const CLI::App&, const std::string&)>& visit) {
   visit(app, name);
@@ -33,7 +33,7 @@ void WalkFlags(const CLI::App& app, const std::function<void(const CLI::Option&,
   }
 }
 
-/// Values that an option may have, where they are few; the parser keeps them in the name of its type: TEXT:{cpu,cuda}.
+/// An option's allowed values, if listed. The parser keeps them in the option's type name: TEXT:{cpu,cuda}.
 Words ValuesOf(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t begin = type.find('{'), end = type.find('}');
@@ -99,7 +99,7 @@ std::string QuotedForFish(const std::string& text) {
 std::string ForFish(const CLI::App& app) {
   std::string script;
   Walk(app, "", [&](const CLI::App& command, const std::string& name) {
-    std::string here;  // when this command is the one that was typed last
+    std::string here;  // condition: this command was typed last
     for (size_t begin = 1; begin < name.size();) {
       const size_t end = std::min(name.find(' ', begin), name.size());
       here += fmt::format("{}__fish_seen_subcommand_from {}", here.empty() ? "" : "; and ",
@@ -124,7 +124,7 @@ std::string ForFish(const CLI::App& app) {
   return script;
 }
 
-/// As text of a page: nothing in it is a request of groff's.
+/// Escapes text for a page, so that groff takes no part of it as a request.
 std::string Escaped(const std::string& text) {
   std::string escaped = !text.empty() && (text[0] == '.' || text[0] == '\'') ? "\\&" : "";
   for (const char c : text) {

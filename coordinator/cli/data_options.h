@@ -7,7 +7,8 @@
 
 namespace quire {
 
-/// The data port's options, once the replicas are sized: what it promises must hold on every one of them.
+/// The data port's options, once the replicas are sized. Limits are the smallest over all replicas, so that every
+/// replica can keep them.
 DataPort::Options DataOptionsOf(const Topology& topology, const TextTools& text, Replicas& replicas);
 
 }  // namespace quire

@@ -38,7 +38,7 @@ class Walkthrough {
     return s;
   }
 
-  /// Computes tokens up to `end`, and says what that took.
+  /// Computes tokens up to `end` and reports the effect.
   void Compute(Sequence& s, int end) {
     const size_t held = s.blocks.size();
     while (s.num_tokens() < end) s.tokens.push_back(200 + s.num_tokens());
@@ -71,7 +71,7 @@ class Walkthrough {
 
   void ForkAndCopyOnWrite() {
     Say("A second sample goes on from token {}: it shares every block until it writes.", kTotal - 1);
-    // What the fork sees is the first sequence; its next token differs.
+    // The copy has the first sequence's tokens; only its next token may differ.
     blocks_.Fork(first_, second_);
     second_.tokens = first_.tokens;
     for (const BlockId block : {first_.blocks.front(), first_.blocks.back()}) {

@@ -4,9 +4,9 @@
 
 namespace quire {
 
-/// The walkthrough that introduces paged attention, told by the real block manager: a prompt fills blocks of four
-/// tokens, decoding opens new ones on demand, a second sample shares the prompt and copies on its first write,
-/// everything comes back in the end, and a second request finds the prompt cached. For people, in plain lines.
+/// A walkthrough that explains paged attention with the real block manager, as plain lines of text. A prompt fills
+/// blocks of four tokens, decoding opens blocks on demand, a second sample shares the prompt and copies on its first
+/// write, all blocks come back at the end, and a second request finds the prompt cached.
 std::string ExplainPaging();
 
 }  // namespace quire

@@ -23,14 +23,14 @@ Reach ReachOfV6(const Bytes6& bytes) {
   const auto zeros = std::find_if(bytes.begin(), bytes.end(), [](uint8_t b) { return b != 0; }) - bytes.begin();
   if (zeros == 16) return Reach::kWildcard;
   if (zeros == 15 && bytes[15] == 1) return Reach::kLoopback;
-  const bool mapped = zeros == 10 && bytes[10] == 0xff && bytes[11] == 0xff;  // ::ffff:1.2.3.4
+  const bool mapped = zeros == 10 && bytes[10] == 0xff && bytes[11] == 0xff;  // an IPv4-mapped address, ::ffff:1.2.3.4
   const bool mapped_wildcard = mapped && std::all_of(bytes.begin() + 12, bytes.end(), [](uint8_t b) { return b == 0; });
   if (mapped_wildcard) return Reach::kWildcard;
   return mapped && bytes[12] == 127 ? Reach::kLoopback : Reach::kNetwork;
 }
 
 void CheckTransport(const Topology::Transport& transport, const std::string& where) {
-  if (transport.bind.empty()) return;  // a socket in a directory of ours
+  if (transport.bind.empty()) return;  // a local socket in this server's own directory
   switch (ReachOf(transport.bind)) {
     case Reach::kLoopback:
       return;
@@ -95,7 +95,7 @@ void CheckAdmin(const Topology::Listener& admin, const std::string& where) {
       where, admin.listen);
 }
 
-/// It shows load, clients' names and hosts, nothing of what was said: the operator may open it to a network.
+/// Metrics show load, client names and hosts, but no texts, so operators may expose them without a key.
 void CheckMetrics(const Topology::Metrics& metrics, const std::string& where) {
   if (metrics.listen.empty()) return;
   const std::string host = ParseHostPort(metrics.listen)->host;

@@ -7,19 +7,20 @@
 
 namespace quire {
 
-/// How far an address reaches.
-enum class Reach { kLoopback, kNetwork, kWildcard, kUnknown };  // the last: no IP address
+/// From where an address can be reached.
+enum class Reach { kLoopback, kNetwork, kWildcard, kUnknown };  // kUnknown: not an IP address
 
-/// Who reaches an IPv4 or IPv6 address, in any spelling, or "localhost". Never asks a name server.
+/// The reach of an IPv4 or IPv6 address in any notation, or of "localhost". Never asks a name server.
 Reach ReachOf(const std::string& address);
 
-/// Refuses what others could reach without keys, and what listens on more than it says. Throws Error with the remedy;
-/// `where` begins the message.
+/// Refuses ports that other machines could use without keys, and wildcard addresses where one address must be named.
+/// Throws Error with the remedy; the message begins with `where`.
 ///
 /// | | loopback | another address | 0.0.0.0, :: |
 /// | transport.bind | yes | with keys, or insecure: true | never |
 /// | server.listen | yes | with API keys, or allow_unauthenticated: true | with API keys |
 /// | admin.listen | yes | with a token | with a token |
+/// | metrics.listen | yes | yes | never |
 void CheckExposure(const Topology& topology, const std::string& where);
 
 /// Whether it names keys, whose plain text this process will hold.

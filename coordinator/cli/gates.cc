@@ -16,8 +16,8 @@ namespace quire {
 
 namespace {
 
-/// What anybody may load: the files of a page, which hold nothing of this server. What the page then asks for needs a
-/// key, which the user types in.
+/// Paths that need no key: the files of a web page, which contain nothing about this server, and `others`. The page's
+/// later requests need a key, which the user types in.
 std::set<std::string> PublicPaths(WebPage page, std::set<std::string> others) {
   for (std::string& path : WebPaths(page)) others.insert(std::move(path));
   return others;
@@ -40,7 +40,7 @@ Gate::Options AdminOptions(const Topology::Listener& admin) {
           .encrypted = !admin.certificate.empty()};
 }
 
-/// On loopback only what is meant for this machine; elsewhere collectors use whatever name they know.
+/// On loopback only local host names are accepted; elsewhere collectors may use any name.
 Gate::Options MetricsOptions(const Topology::Metrics& metrics) {
   return {.any_host = !metrics.listen.empty() && ReachOf(ParseHostPort(metrics.listen)->host) != Reach::kLoopback};
 }
@@ -101,12 +101,12 @@ void CheckKeyFiles(const Topology& topology) {
 
 void Gates::ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also) {
   also_ = std::move(also);
-  signal_.emplace(io, SIGHUP);  // also without keys: whoever reloads all services must not end this one
+  signal_.emplace(io, SIGHUP);  // also without keys, because an unhandled SIGHUP would end the process
   WarnOfLimitsWithoutKey();
   AwaitSignal();
 }
 
-/// A name that is spelled in another way than in the key file limits nobody, and nothing else would show it.
+/// Finds misspelt names: a limit whose name is in no key file applies to no client, and nothing else would reveal it.
 void Gates::WarnOfLimitsWithoutKey() const {
   const std::vector<ApiKey>& keys = data.keys().keys();
   std::vector<std::string> unknown;

@@ -15,18 +15,18 @@
 
 namespace quire {
 
-/// The gates and certificates of the ports as the topology wants them. On SIGHUP their files are read again; a bad one
-/// changes nothing and is logged. Must be gone before the io_context is.
+/// The gates (access checks) and TLS certificates of the ports, as the topology configures them. SIGHUP rereads their
+/// files; a bad file changes nothing and is logged. Destroy this object before the io_context.
 class Gates {
  public:
-  /// Throws Error when a key file is not as it must be, or a key opens both ports.
+  /// Throws Error when a key file is invalid, or when one key opens both ports.
   explicit Gates(const Topology& topology);
 
-  /// Begins to listen for SIGHUP, which changes nothing where there are no keys; `also` is called after each. Now and
-  /// then a warning names the limits (server.key_limits) of keys that there are not.
+  /// Starts to listen for SIGHUP, which has no effect on gates without keys; calls `also` after each signal. Warns here
+  /// and after reloads of limits (server.key_limits) under names that no key has.
   void ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also);
 
-  /// The limits of single keys are others now.
+  /// New limits of single keys are in force.
   void NoteKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits);
 
   Gate data, admin, metrics;
@@ -39,11 +39,10 @@ class Gates {
 
   std::optional<boost::asio::signal_set> signal_;
   std::function<void()> also_;
-  std::vector<std::string> limited_keys_;  // names in server.key_limits, but for "default"
+  std::vector<std::string> limited_keys_;  // names in server.key_limits, except "default"
 };
 
-/// Reads every key file that the topology names, and throws Error when one is not as it must be: before anything
-/// starts.
+/// Reads every key file that the topology names before anything starts. Throws Error for an invalid file.
 void CheckKeyFiles(const Topology& topology);
 
 }  // namespace quire

@@ -31,7 +31,7 @@ SamplingDefaults SamplingDefaultsOf(const ModelFiles& model, const Topology::Mod
     }
     setting = value->get<std::remove_reference_t<decltype(setting)>>();
   };
-  // The ranges of the request fields of these names.
+  // The ranges equal those of the request fields with these names.
   read("temperature", 0, 100, defaults.temperature);
   read("top_k", 0, INT32_MAX, defaults.top_k);
   read("top_p", 1e-6, 1, defaults.top_p);

@@ -8,11 +8,11 @@
 
 namespace quire {
 
-/// Sampling settings of requests that bring none: those of the model's generation_config.json, as vLLM has them, if the
-/// settings say auto and there is such a file. Throws Error for a file that is broken or has values out of range.
+/// Default sampling settings for requests that omit them. They come from the model's generation_config.json, as in
+/// vLLM, if the setting is auto and the file exists. Throws Error for a broken file or values out of range.
 SamplingDefaults SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings);
 
-/// In words: what differs from what is usual.
+/// The values that differ from the usual defaults, as text.
 std::string DescribeDefaults(const SamplingDefaults& defaults);
 
 }  // namespace quire

@@ -17,7 +17,7 @@ namespace quire {
 
 namespace {
 
-/// Adds a line to a key file, which must be as a server will want it.
+/// Appends a line to a key file, which must meet the server's requirements.
 void AppendLine(const std::string& file, const std::string& line) {
   if (!std::filesystem::exists(std::filesystem::symlink_status(file))) return CreateFile(file, line, 0600);
   const Secret before = ReadGuardedFile(file, FileAccess::kOwnerOnly, 1 << 20);

@@ -5,22 +5,22 @@
 
 namespace quire {
 
-/// One call of `quire keygen`: what to make, and where.
+/// The arguments of one `quire keygen` call.
 struct KeygenCommand {
   std::string transport_directory;
   std::optional<int> ranks;
   std::string api_name;
-  bool admin = false;  // a token; it is called "admin", if admin_name does not say otherwise
+  bool admin = false;  // make an admin token; its name is "admin" unless admin_name is given
   std::string admin_name;
-  std::string scopes;  // of an API key or token; empty: all
-  std::string file;    // of API keys, or of the admin's token
+  std::string scopes;  // of the key or token; empty: all scopes
+  std::string file;    // file for API keys or for the admin token
 };
 
-/// Throws Error (exit status 2) unless exactly one thing is to be made, with all it needs.
+/// Throws Error (exit status 2) unless exactly one kind of key is asked for, with all necessary arguments.
 void CheckKeygen(const KeygenCommand& command);
 
-/// Makes keys. An API key or admin token is printed once, on standard output; the file keeps its SHA-256 alone. What is
-/// there is never overwritten. Returns the exit status.
+/// Makes keys. Prints an API key or admin token once, on standard output; the file keeps only its SHA-256. Never
+/// overwrites anything. Returns the exit status.
 int RunKeygen(const KeygenCommand& command);
 
 }  // namespace quire

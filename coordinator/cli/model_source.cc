@@ -27,8 +27,8 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// The user's home: $HOME, else what the system's list of users says, as Python's tools have it. Never a folder that is
-/// found from the working directory, where another user may have put one.
+/// The user's home: $HOME, else the entry of the system's user database, as in Python's tools. Never a relative path,
+/// because another user may have created a folder in the working directory.
 fs::path Home() {
   if (const fs::path home = Environment("HOME"); home.is_absolute()) return home;
   std::vector<char> text(64 << 10);
@@ -40,14 +40,14 @@ fs::path Home() {
        ::getuid());
 }
 
-/// A folder in which what the environment says begins with ~ is one of the user's.
+/// A folder from an environment variable; a leading ~ stands for the user's home.
 fs::path Expanded(const std::string& folder) {
   const bool is_home = folder == "~" || folder.starts_with("~/");
   return is_home ? Home() / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);
 }
 
-/// The GGUF models in a folder and in those inside it, of split ones the first part. What models see by lies beside
-/// them in files of its own (mmproj), which are no models.
+/// The GGUF models in a folder and its direct subfolders; of a split model only the first part. Skips mmproj files:
+/// they hold the vision parts of models.
 std::vector<std::string> GgufModelsIn(const fs::path& folder) {
   constexpr int kDeepest = 1;
   std::vector<std::string> files;
@@ -69,7 +69,7 @@ bool HasWeights(const fs::path& folder) {
   return is_there("model.safetensors") || is_there("model.safetensors.index.json");
 }
 
-/// The model inside a folder: the folder, or the only GGUF model of one that has no other weights.
+/// The model in a folder: the folder itself, or its only GGUF file if it has no other weights.
 std::string InFolder(const fs::path& folder, const std::string& name) {
   const bool has_config = fs::exists(folder / "config.json");
   if (has_config && HasWeights(folder)) return folder;

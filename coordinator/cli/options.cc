@@ -16,7 +16,7 @@ namespace quire {
 
 namespace {
 
-/// The names that only the coordinator knows.
+/// Checks the parser names, which only the coordinator knows.
 void CheckParsers(const Topology::Model& model, const std::string& where) {
   if (model.tool_call_parser != "auto" && !ToolFormatNamed(model.tool_call_parser))
     Fail("{}: --tool-call-parser {} is not known; auto, {} are", where, model.tool_call_parser, ToolFormatNames());
@@ -35,14 +35,14 @@ void CheckSwap(const Topology& t, const std::string& where) {
 }
 
 std::string WithHostOrPort(const std::string& listen, const std::string& host, const std::optional<int>& port) {
-  if (host.empty() && !port) return listen;  // checked by ValidateTopology
+  if (host.empty() && !port) return listen;  // ValidateTopology checks it
   const auto parsed = ParseHostPort(listen);
   const std::string h = !host.empty() ? host : parsed ? parsed->host : "127.0.0.1";
   const int p = port ? *port : parsed ? parsed->port : 0;
   return h.find(':') != std::string::npos ? fmt::format("[{}]:{}", h, p) : fmt::format("{}:{}", h, p);
 }
 
-/// The name that clients use when none is given: ORG/NAME as it was typed, else that of the file or folder.
+/// The default name for clients: ORG/NAME as typed, else the name of the file or folder.
 std::string DefaultModelName(const std::string& given, const std::string& found) {
   if (given != found) return given;
   std::filesystem::path path = std::filesystem::path(found).lexically_normal();

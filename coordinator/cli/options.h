@@ -5,12 +5,12 @@
 
 namespace quire {
 
-/// The topology file with the flags laid over it, before ValidateTopology. Throws Error that names file and line, or
-/// the flag.
+/// The topology file with the flags applied on top, before ValidateTopology. Throws Error that names the file and line,
+/// or the flag.
 Topology SettingsFromFlags(const ServeFlags& flags);
 
-/// The same, validated, and its model found. Throws Error (exit status 2); settings that this version cannot honour are
-/// refused, never ignored.
+/// The same settings, validated and with the model found. Throws Error (exit status 2). Settings that this version
+/// cannot honour are refused, never ignored.
 Topology TopologyFromFlags(const ServeFlags& flags);
 
 }  // namespace quire

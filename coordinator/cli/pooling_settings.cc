@@ -21,7 +21,7 @@ struct Found {
   std::string why_none = kWithoutPooling;
 };
 
-/// As sentence-transformers names it; nothing for what is not supported.
+/// The pooling with this sentence-transformers name; nothing if unsupported.
 std::optional<Pooling> PoolingNamed(const std::string& name) {
   if (name == "lasttoken") return Pooling::kLast;
   if (name == "mean") return Pooling::kMean;
@@ -29,7 +29,7 @@ std::optional<Pooling> PoolingNamed(const std::string& name) {
   return std::nullopt;
 }
 
-/// Not of kAuto.
+/// `mode` must not be kAuto.
 Pooling PoolingOfMode(PoolingMode mode) {
   if (mode == PoolingMode::kLast) return Pooling::kLast;
   if (mode == PoolingMode::kMean) return Pooling::kMean;
@@ -40,7 +40,7 @@ Json ReadJson(const ModelTree& tree, const std::string& name) {
   return ParseJson(tree.ReadText(name, kMaxFileBytes), tree.PathOf(name));
 }
 
-/// What the config.json of a Pooling module says: a name, or one of several flags.
+/// The mode in the config.json of a Pooling module: a name, or one of several flags.
 std::string ModeNamedIn(const Json& config, const std::string& path) {
   if (const auto mode = config.find("pooling_mode"); mode != config.end() && mode->is_string())
     return mode->get<std::string>();
@@ -55,7 +55,7 @@ std::string ModeNamedIn(const Json& config, const std::string& path) {
   return found == "mean_tokens" ? "mean" : found;
 }
 
-/// What sentence-transformers would make of the modules that this list, of the file `name`, names.
+/// The pooling that sentence-transformers would build from this list of modules, read from file `name`.
 Found FromList(const Json& modules, const ModelTree& tree, const char* name) {
   Found found;
   found.normalize = false;
@@ -78,7 +78,7 @@ Found FromList(const Json& modules, const ModelTree& tree, const char* name) {
   return found;
 }
 
-/// What sentence-transformers would make of the model in this directory.
+/// The pooling that sentence-transformers would build for the model in this directory.
 Found FromModules(const ModelTree& tree) {
   constexpr const char* kList = "modules.json";
   if (!tree.Has(kList)) return {};
@@ -99,13 +99,13 @@ Found FromGguf(const GgufFile& gguf) {
   return found;
 }
 
-/// The token that this word is, alone; nothing where it takes several.
+/// The token for a word that is a single token; nothing for words of several tokens.
 std::optional<TokenId> TokenOf(const Tokenizer& tokenizer, const char* word) {
   const std::vector<TokenId> tokens = tokenizer.EncodePrompt(word, false);
   return tokens.size() == 1 ? std::optional(tokens.front()) : std::nullopt;
 }
 
-/// Fills in by which tokens pairs are scored by answer; else why they cannot be.
+/// Sets the answer tokens by which pairs are scored, or the reason why pairs cannot be scored.
 void FindAnswers(const Tokenizer& tokenizer, PoolingOptions& options) {
   const auto is_control = [&](const char* text) {
     const std::optional<TokenId> token = TokenOf(tokenizer, text);

@@ -7,14 +7,14 @@
 
 namespace quire {
 
-/// What is made of prompts besides texts: as the settings say (pooling, scoring), else as the model's own files do,
-/// those of sentence-transformers beside an HF model (modules.json) or a GGUF's pooling_type. max_running: sequences
-/// that may be pooled in one step, whose vectors must fit a frame. Throws Error for files that are broken, and for
-/// settings that the model cannot be used with.
+/// How prompts become vectors and scores: by the settings `pooling` and `scoring`, or else by the model's files
+/// (modules.json of sentence-transformers, or pooling_type of a GGUF file). max_running: sequences that one step may
+/// pool, whose vectors must fit a frame. Throws Error for broken files and for settings that the model does not
+/// support.
 PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, const Topology::Model& settings,
                          int max_running);
 
-/// The settings that say what the model's files, or those, came to.
+/// The settings that express the resolved options.
 PoolingMode ModeOf(Pooling pooling);
 ScoringMode ScoringOf(const PoolingOptions& options);
 

@@ -15,8 +15,8 @@ namespace quire {
 
 namespace {
 
-/// True for what was let in and found its way. A span for everything that strangers send would push out those of
-/// others, and fill their traces.
+/// True for requests that passed the port's checks. Spans for all requests of strangers would displace other clients'
+/// spans and flood the collector.
 bool IsWorthASpan(const RequestRecord& record, std::string_view port) {
   constexpr int kTurnedAway[] = {401, 403, 404, 405, 408, 413, 429, 431};
   return port == "data" && record.method == "POST" &&

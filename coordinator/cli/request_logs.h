@@ -10,25 +10,25 @@
 
 namespace quire {
 
-/// What is written down of requests, as the topology wants it: the access log of both ports, the audit log of the admin
-/// port, and spans of what is posted to the data port. Belongs to the I/O thread; outlives the servers that write to
+/// The logs of requests that the topology configures: the access log of both ports, the audit log of the admin port,
+/// and trace spans of POST requests to the data port. Belongs to the I/O thread; must outlive the servers that write to
 /// it.
 class RequestLogs {
  public:
-  /// Throws Error when a file cannot be written.
+  /// Throws Error when a log file cannot be written.
   explicit RequestLogs(const Topology& topology);
 
-  /// A request to a port ("data", "admin") is over.
+  /// A request to a port ("data" or "admin") has ended.
   void Write(const char* port, const RequestRecord& record);
-  /// The admin port's service, with its verbs written down (audit_log.h).
+  /// Wraps the admin port's service so that its changing requests are logged (audit_log.h).
   HttpService Audit(HttpService service);
-  /// After the files were moved away (SIGHUP): new ones. A file that cannot be made is told of, and the old one goes
-  /// on.
+  /// Opens new files after the old ones were moved away (SIGHUP). If a file cannot be created, logs an error and keeps
+  /// the old file.
   void Reopen();
 
  private:
   bool json_;
-  std::unique_ptr<LineLog> access_, audit_;  // the first is null without an access log
+  std::unique_ptr<LineLog> access_, audit_;  // access_ is null without an access log
   std::unique_ptr<TraceExporter> traces_;    // null: no spans are sent
 };
 

@@ -39,13 +39,13 @@ namespace {
 constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // to those that come while nothing runs any more
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
-constexpr int64_t kAdminMemoryBytes = 256 << 20;  // of requests to the admin port, and of answers
+constexpr int64_t kAdminMemoryBytes = 256 << 20;  // for requests to the admin port and their answers
 
-/// One server: listeners first (so that a taken port is known at once), then the workers, then the APIs behind the
-/// listeners. The I/O thread runs throughout.
+/// One server. It opens the listeners first, so that an occupied port is found at once, then starts the workers, then
+/// the APIs behind the listeners. The I/O thread runs throughout.
 class Server {
  public:
-  /// topology: with the limits that hold in this process; given_limits: those that the operator gave.
+  /// topology: with the limits as adapted to this process. given_limits: the limits that the operator set.
   Server(const Topology& topology, const Topology::Limits& given_limits)
       : topology_(topology),
         given_limits_(given_limits),
@@ -58,7 +58,7 @@ class Server {
         signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
         drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
     text_.NoteChoices(topology_.model);
-    model_.CloseFiles();  // whatever becomes of them, this process goes on
+    model_.CloseFiles();  // changes of the files no longer affect this process
     const HttpService on_data = {
         [this](HttpRequest& head) { return AdmitData(head); },
         [this](HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); },
@@ -129,7 +129,7 @@ class Server {
                    replicas.size() * topology_.parallel.tensor);
       finished_.wait(false);
       const BoundedEnd end(hurried_ ? kHurriedJoinLimit : kJoinLimit);
-      // Connections refer to the APIs and to the replicas: they go first.
+      // Connections refer to the APIs and to the replicas, so they end first.
       StopIo([&] {
         replicas.StopLoops();
         pool.Stop();
@@ -142,14 +142,14 @@ class Server {
     return status;
   }
 
-  /// The topology as the operator gave it, but for what its settings came to.
+  /// The topology with the operator's own limits, and with "auto" settings resolved.
   Topology AsGiven() const {
     Topology given = topology_;
     given.limits = given_limits_;
     return given;
   }
 
-  /// Ends the I/O thread, then other threads that deliver to it (stop_senders), then every connection. Idempotent.
+  /// Ends the I/O thread, then the threads that deliver to it (stop_senders), then every connection. Idempotent.
   void StopIo(const std::function<void()>& stop_senders) {
     if (!io_thread_.joinable()) return;
     io_->stop();
@@ -163,12 +163,12 @@ class Server {
     drain_timer_.reset();
     std::unique_ptr<asio::io_context> ending;
     const std::lock_guard lock(io_mutex_);
-    ending = std::move(io_);  // destroys what still waits in it: connections, with the calls they serve
+    ending = std::move(io_);  // destroys waiting connections with the calls that they serve
   }
 
   // --- on the I/O thread ---
 
-  /// What changed settings mean beside the engines.
+  /// Applies changed settings outside the engines.
   void Apply(const Topology& now, DataPort& data) {
     SetLogLevel(now.logs.level);
     topology_.limits.drain_seconds = now.limits.drain_seconds;
@@ -178,7 +178,7 @@ class Server {
     gates_->NoteKeyLimits(now.key_limits);
   }
 
-  /// Requests to a port go into the metrics, and are written down.
+  /// Returns a function that logs a port's requests and counts them in the metrics.
   template <class Api>
   std::function<void(const RequestRecord&)> Counted(const char* port, Api* const& api) {
     return [this, &api, port](const RequestRecord& record) {
@@ -203,7 +203,7 @@ class Server {
   void OnWorkersLost(const std::string& reason) {
     spdlog::error("the worker group is lost: {}", reason);
     workers_lost_ = true;
-    Drain(std::chrono::seconds(2));  // time for the errors to reach their clients
+    Drain(std::chrono::seconds(2));  // for the errors to reach their clients
   }
 
   /// Whoever comes meanwhile is answered: /health 200, /ready and new work 503. Only the end closes the port.
@@ -244,7 +244,7 @@ class Server {
     return head.body_bytes > 0 ? std::optional(NotReady()) : std::nullopt;
   }
 
-  /// Operators are trusted, and their requests have an allowance of their own: they get in whatever clients hold.
+  /// Operators are trusted. Their requests have a separate memory budget, so that clients cannot block them.
   std::optional<HttpResponse> AdmitAdmin(HttpRequest& head) {
     if (admin_api_ == nullptr) return NotReady();
     if (std::optional<HttpResponse> refusal = admin_api_->Admit(head)) return refusal;
@@ -268,14 +268,14 @@ class Server {
   RequestLogs logs_;
   ModelFiles model_;
   TextTools text_;
-  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold parts of them
-  std::mutex io_mutex_;  // guards the pointer io_ against the engine's thread
+  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold parts
+  std::mutex io_mutex_;  // guards the pointer io_ against engine threads
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::signal_set> signals_;
   std::unique_ptr<asio::steady_timer> drain_timer_;
   std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
-  DataPort* data_port_ = nullptr;  // null until the workers are ready
-  AdminApi* admin_api_ = nullptr;  // likewise, and
+  DataPort* data_port_ = nullptr;  // these four are null until the workers are ready
+  AdminApi* admin_api_ = nullptr;
   Metrics* metrics_ = nullptr;
   MetricsPage* metrics_page_ = nullptr;
   std::thread io_thread_;

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Runs a server until SIGTERM or SIGINT (a second one stops at once) or the loss of its workers. Returns the exit
-/// status.
+/// Runs a server until SIGTERM or SIGINT, or until its workers are lost for good. A second signal stops at once.
+/// Returns the exit status.
 int Serve(const Topology& topology);
 
 }  // namespace quire

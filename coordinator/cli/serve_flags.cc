@@ -14,17 +14,17 @@ namespace {
 
 YamlNode Scalar(const std::string& text) { return {.scalar = text, .quoted = true}; }
 
-// How a flag's text becomes the value of its key. `flag` is for messages.
+// Functions that turn a flag's text into the value of its key. `flag` is for messages.
 
 YamlNode AsItIs(const std::string& text, const std::string&) { return Scalar(text); }
 
-/// A plain number counts in GiB.
+/// A plain number means GiB.
 YamlNode Gibibytes(const std::string& text, const std::string&) {
   const bool plain = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
   return Scalar(plain ? text + "GiB" : text);
 }
 
-/// Words with commas between them, or a JSON list, which is how vLLM takes them.
+/// A list with commas, or a JSON list as in vLLM.
 YamlNode Words(const std::string& text, const std::string& flag) {
   if (text.starts_with('[')) return ParseYaml(text, flag);
   YamlNode list{.kind = YamlNode::Kind::kSequence};
@@ -36,17 +36,17 @@ YamlNode Words(const std::string& text, const std::string& flag) {
   return list;
 }
 
-/// A flag that says one key of a topology file.
+/// A flag that sets one key of a topology file.
 struct Flag {
   const char* name;
   const char* key;
-  const char* takes;  // in the help; nothing: the flag alone says `value`
+  const char* takes;  // placeholder in the help; null: the flag has no argument and sets `value`
   const char* help;
   YamlNode (*read)(const std::string& text, const std::string& flag) = AsItIs;
   const char* value = "";
 };
 
-// Under vLLM's names where vLLM has them. What a flag may say is checked where the key is read.
+// Names follow vLLM where vLLM has the flag. Values are checked where the key is read.
 const Flag kFlags[] = {
     {.name = "--model",
      .key = "model.path",
@@ -267,11 +267,11 @@ bool ServeFlags::NamesModel() const {
 
 void AddServeFlags(CLI::App& app, ServeFlags& f) {
   for (const Flag& flag : kFlags) AddFlag(app, flag, f);
-  // After --model: the parser calls back in this order.
+  // Declared after --model, because the parser runs callbacks in this order.
   app.add_option_function<std::string>(
       "model_or_topology", [&f](const std::string& given) { TakePositional(given, f); },
       "What --model takes, or a topology file (.yaml)");
-  // Parts of the keys server.listen and admin.listen.
+  // These set only a part of server.listen or admin.listen.
   app.add_option("--host", f.host, "Address to serve on (127.0.0.1)");
   app.add_option("--port", f.port, "Port to serve on (8000)")->check(CLI::Range(0, 65535));
   app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->check(CLI::Range(0, 65535));

@@ -13,9 +13,9 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kMostBeyond = 256;  // added tokens without an embedding
+constexpr int64_t kMostBeyond = 256;  // added tokens without an embedding, at most
 
-/// The vocabulary without the tokens that the model has no embedding for.
+/// The vocabulary without tokens for which the model has no embedding.
 Vocabulary KnownTo(const ModelSpec& spec, Vocabulary vocabulary) {
   const auto known = static_cast<size_t>(spec.vocab_size);
   vocabulary.bytes.resize(std::min(vocabulary.bytes.size(), known));
@@ -48,8 +48,8 @@ TextTools::TextTools(const ModelFiles& model, const Topology& topology) : tokeni
   request.unknown = unknown.get();
 }
 
-/// Added tokens may have no embedding, as those of images in files of a text model: prompts with one are refused. Any
-/// others make it the tokenizer of another model.
+/// Added tokens may lack an embedding, such as image tokens in the files of a text model; prompts with them are
+/// refused. Any other token without an embedding means that the tokenizer belongs to another model.
 void TextTools::CheckVocabulary(const ModelFiles& model) const {
   const auto known = model.spec().vocab_size;
   const auto is_added = [&](TokenId token) {

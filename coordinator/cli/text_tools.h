@@ -14,31 +14,31 @@
 
 namespace quire {
 
-/// What a model's texts are made and read with: the tokenizer and, when the model has one that we can read, its chat
-/// template. Throws Error for a tokenizer that does not fit the model.
+/// The tools for a model's texts: its tokenizer and, if it has a readable one, its chat template. Throws Error for a
+/// tokenizer that does not fit the model.
 struct TextTools {
   TextTools(const ModelFiles& model, const Topology& topology);
 
-  /// What requests may ask for where sequences have that length and calls so many choices.
+  /// The limits of requests for this length of sequences and this number of choices per call.
   RequestLimits LimitsWith(int max_model_len, int max_choices) const;
-  /// Puts what "auto" came to into the settings.
+  /// Replaces "auto" in the settings by what was chosen.
   void NoteChoices(Topology::Model& settings) const;
 
   Tokenizer tokenizer;
   std::shared_ptr<const Vocabulary> vocabulary;
   std::unique_ptr<ChatTemplate> chat;
   std::string no_chat_reason;
-  AnswerFormat answer_format;  // of chats
-  bool chosen_format = false;  // of calls: it is a setting, and not the template's
+  AnswerFormat answer_format;  // form of tool calls and thoughts in chats
+  bool chosen_format = false;  // answer_format.tools comes from a setting, not from the template
   PoolingOptions pooling;
   std::unique_ptr<UnknownFields> unknown;
-  RequestLimits request;  // what model and settings say of it
+  RequestLimits request;  // limits from model and settings
 
  private:
   void CheckVocabulary(const ModelFiles& model) const;
 };
 
-/// The model, whose files are compared with their checksums first where the settings name any. Throws Error.
+/// Opens the model. If the settings name a checksum file, first compares the model's files with it. Throws Error.
 ModelFiles OpenModel(const Topology::Model& model);
 
 }  // namespace quire

@@ -17,9 +17,9 @@ namespace quire {
 
 namespace {
 
-constexpr rlim_t kMostToCompile = 512u << 20;  // that compiling may add to what the vocabulary takes
+constexpr rlim_t kMostToCompile = 512u << 20;  // beyond the memory of the process with its vocabulary
 constexpr size_t kMostProblemBytes = 2000;
-constexpr int kNiceness = 5;  // steps go first, but grammars come to their turn
+constexpr int kNiceness = 5;  // below the ranks' steps, but grammars still get time
 
 /// The size of this process's address space.
 rlim_t BytesOfThisProcess() {

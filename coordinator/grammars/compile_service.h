@@ -2,12 +2,12 @@
 
 namespace quire {
 
-/// The word after the program's name that makes it a compiler of grammars.
+/// The first argument that makes the program a grammar compiler.
 inline constexpr const char* kCompileGrammars = "compile-grammars";
 
-/// The life of that process: its standard input is a FrameSocket. A Vocabulary comes first, whose model has vocab_size
-/// tokens, and is answered with GrammarReady 0; then every GrammarMessage is answered with GrammarReady. Ends when the
-/// other side does. Returns the exit status.
+/// The main function of the grammar compiler process, whose standard input is a FrameSocket. First receives a
+/// Vocabulary for a model of vocab_size tokens and answers with GrammarReady 0. Then answers every GrammarMessage with
+/// a GrammarReady. Ends when the other side closes. Returns the exit status.
 int CompileGrammars(int vocab_size);
 
 }  // namespace quire

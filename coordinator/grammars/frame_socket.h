@@ -10,17 +10,17 @@
 
 namespace quire {
 
-/// Frames between this process and one that it started, over a pair of stream sockets. A frame travels as its header,
-/// the length of its body as 8 bytes, and its body. Not thread-safe; does not own the descriptor.
+/// Frames between this process and a child process over a pair of stream sockets. On the wire a frame is its header,
+/// the body's length in 8 bytes, and the body. Not thread-safe; does not own the descriptor.
 class FrameSocket {
  public:
   explicit FrameSocket(int fd) : fd_(fd) {}
 
-  /// Blocks. False when the other side is gone.
+  /// Blocks. False when the other side has closed.
   bool Send(const Frame& frame) const;
-  /// Blocks. Nothing when the other side is gone, or sends more than 64 MiB at once.
+  /// Blocks. Nothing when the other side has closed or announces a body of more than 64 MiB.
   std::optional<Frame> Receive() const;
-  /// Waits for as long: whether there is something to receive, or the other side is gone.
+  /// Waits at most `time`. True when data has arrived or the other side has closed.
   bool Readable(std::chrono::milliseconds time) const;
 
  private:

@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a process has had of processors.
+/// Processor time that a process has used.
 std::chrono::nanoseconds ProcessTime(pid_t pid) {
   clockid_t clock{};
   timespec now{};
@@ -32,12 +32,12 @@ std::chrono::nanoseconds ProcessTime(pid_t pid) {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-/// In a child after fork, where nothing may allocate.
+/// Runs in the child after fork, where no memory may be allocated.
 [[noreturn]] void BecomeCompiler(char* const* argv, int socket) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::setpgid(0, 0);  // what a terminal sends to the server is not for it
+  ::setpgid(0, 0);  // signals from a terminal to the server must not reach it
   ::dup2(socket, STDIN_FILENO);
-  ::close_range(3, ~0U, 0);  // first, where the server has all descriptors that there may be
+  ::close_range(3, ~0U, 0);  // before the open: the server may have used up all descriptors
   const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   ::dup2(null, STDOUT_FILENO);
   ::dup2(null, STDERR_FILENO);
@@ -58,14 +58,14 @@ GrammarTrials::GrammarTrials(std::shared_ptr<const Vocabulary> vocabulary, std::
                              Limits limits)
     : vocabulary_(std::move(vocabulary)), command_(std::move(command)), limits_(limits) {}
 
-/// This machine has no descriptors, processes or memory left: nothing of the request is wrong.
+/// This machine lacks descriptors, processes or memory; the request is not at fault.
 void GrammarTrials::NoProcess(int error) {
   if (!std::exchange(told_of_lack_, true))
     spdlog::error("no process can be started for grammars: {}; later refusals are not told of", std::strerror(error));
   NoTime();
 }
 
-/// Returns how it ended.
+/// Kills the process and returns how it ended.
 std::string GrammarTrials::End() {
   if (pid_ == 0) return "";
   ::kill(pid_, SIGKILL);
@@ -85,7 +85,7 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid == 0) BecomeCompiler(argv.data(), sockets[1]);
-  const int error = errno;  // of a fork that failed
+  const int error = errno;  // of a failed fork
   ::close(sockets[1]);
   if (pid < 0) {
     ::close(sockets[0]);
@@ -105,7 +105,7 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   NoTime();
 }
 
-/// What is wrong with the grammar; nothing when the process ended over it.
+/// The error in the grammar, or ""; nothing when the process ended during the trial.
 std::optional<std::string> GrammarTrials::Ask(const GrammarSource& source, const std::stop_token& stop) {
   const FrameSocket socket(fd_);
   const auto deadline = Clock::now() + limits_.wall;
@@ -127,7 +127,8 @@ std::optional<std::string> GrammarTrials::Ask(const GrammarSource& source, const
 void GrammarTrials::Try(const GrammarSource& source, const std::stop_token& stop) {
   std::optional<std::string> problem;
   try {
-    // A process that did others before may have ended for another reason; one that is new has none but the grammar.
+    // A process that compiled other grammars before may have ended for another reason, so try once more. If a new
+    // process ends, the grammar is the cause.
     for (bool is_new = false; !problem;) {
       if (is_new) Fail("cannot be compiled: it breaks the compiler");
       is_new = pid_ == 0;
@@ -139,7 +140,7 @@ void GrammarTrials::Try(const GrammarSource& source, const std::stop_token& stop
         spdlog::error("the process that compiles grammars ended ({}); later ends are not told of", end);
     }
   } catch (...) {
-    End();  // it is busy with what nobody wants any more
+    End();  // it is busy with a grammar that has timed out or was cancelled
     throw;
   }
   if (!problem->empty()) throw Error(*problem);

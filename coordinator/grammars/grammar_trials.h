@@ -14,26 +14,28 @@
 
 namespace quire {
 
-/// Compiles grammars of strangers on trial, in a process of its own: what one of them costs or breaks there, it costs
-/// and breaks nobody else. The process starts with the first grammar, and again after one that it was ended for.
-/// One thread at a time, which must live as long as this object is used: the process ends with it.
+/// Compiles clients' grammars on trial in a separate process, so that an expensive or harmful grammar hurts only that
+/// process. The process starts with the first grammar, and again after a grammar that it had to be killed for. Use from
+/// one thread at a time; that thread must live as long as the object is used, because the process dies with its parent
+/// thread.
 class GrammarTrials {
  public:
   struct Limits {
-    std::chrono::nanoseconds processor = std::chrono::seconds(2);  // of a core, for one grammar
+    std::chrono::nanoseconds processor = std::chrono::seconds(2);  // processor time for one grammar
     std::chrono::nanoseconds wall = std::chrono::seconds(60);
   };
-  /// command: of a program that behaves like CompileGrammars.
+  /// command: the command line of a program that behaves like CompileGrammars.
   GrammarTrials(std::shared_ptr<const Vocabulary> vocabulary, std::vector<std::string> command, Limits limits);
   ~GrammarTrials() { End(); }
   GrammarTrials(const GrammarTrials&) = delete;
   GrammarTrials& operator=(const GrammarTrials&) = delete;
 
-  /// Returns when the grammar can be kept to by whoever compiles it within the limits. Throws Error, which begins with
-  /// no name of a field, when it cannot; Stopped; and ApiError 503 when this machine has no time or no process for it.
+  /// Returns normally when the grammar compiles within the limits. Otherwise throws Error with the reason (its text
+  /// names no field), Stopped when `stop` is requested, or ApiError 503 when this machine has no time or no process for
+  /// the trial.
   void Try(const GrammarSource& source, const std::stop_token& stop);
 
-  /// 0: there is none.
+  /// The compiler's process id; 0: no process.
   pid_t pid() const { return pid_; }
 
  private:
@@ -48,7 +50,7 @@ class GrammarTrials {
   pid_t pid_ = 0;
   int fd_ = -1;
   uint64_t last_ticket_ = 0;
-  bool told_of_end_ = false, told_of_lack_ = false;  // in the log: strangers could fill it
+  bool told_of_end_ = false, told_of_lack_ = false;  // each is logged once, because clients could fill the log
 };
 
 }  // namespace quire

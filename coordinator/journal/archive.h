@@ -14,9 +14,9 @@
 
 namespace quire {
 
-/// Values to bytes and back, for records of the step journal. A class takes part by listing its members once, in
-/// `template <class Archive> void Transfer(Archive&)`; structs without pointers travel as they lie in memory. The bytes
-/// fit the program version that wrote them, which the journal checks.
+/// Serialises values for records of the step journal. A class lists its members once, in `template <class Archive> void
+/// Transfer(Archive&)`, for both directions. Trivially copyable structs are copied as bytes. The bytes suit only the
+/// program version that wrote them, which the journal checks.
 class ArchiveWriter {
  public:
   template <class... T>
@@ -45,7 +45,7 @@ class ArchiveWriter {
   template <class T>
   void Put(const T& value) {
     if constexpr (requires(T & t) { t.Transfer(*this); }) {
-      const_cast<T&>(value).Transfer(*this);  // the writer reads only
+      const_cast<T&>(value).Transfer(*this);  // the writer only reads
     } else {
       static_assert(std::is_trivially_copyable_v<T>);
       Raw(&value, sizeof(T));
@@ -76,7 +76,7 @@ class ArchiveWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Throws Error when the bytes end too early or a count is impossible.
+/// The inverse of ArchiveWriter. Throws Error when the bytes end too early or a count is impossible.
 class ArchiveReader {
  public:
   explicit ArchiveReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -9,8 +9,7 @@ namespace quire {
 
 namespace {
 
-// Commands that hold all that they say travel as they lie in memory; those that refer to something have a pair of their
-// own here.
+// Self-contained commands are copied as bytes. Commands that refer to other values have their own pair of functions.
 
 template <class C>
 void Save(ArchiveWriter& out, const C& command) {

@@ -9,10 +9,10 @@
 
 namespace quire {
 
-/// What a CommandOutcome says that can be compared with another run's.
+/// The part of a CommandOutcome that a replay can compare.
 struct OutcomeRecord {
   bool refused = false;
-  StepId step = 0;  // 0: there is no plan
+  StepId step = 0;  // 0: no plan
   uint64_t plan_hash = 0;
   std::vector<StoppedChoice> stopped;
 
@@ -24,20 +24,20 @@ struct OutcomeRecord {
 };
 OutcomeRecord RecordOf(const CommandOutcome& outcome);
 
-/// What a command refers to when it was read from a journal.
+/// Storage for the values that a command read from a journal refers to.
 struct CommandOperands {
   std::unique_ptr<Request> request;  // without a sink
   std::vector<SampledToken> sampled;
-  std::vector<PromptScores> scores;  // none: they decide nothing, and journals do not hold them
+  std::vector<PromptScores> scores;  // always empty: scores decide nothing, and journals omit them
   std::string salt;
   std::vector<TokenId> tokens;
   std::vector<BlockId> blocks;
 };
 
-/// The command without its number in the variant, which is the record's type.
+/// Writes the command without its index in the variant; the record's type carries the index.
 void SaveCommand(ArchiveWriter& out, const Command& command);
-/// The command of that number; it refers to `operands`. Throws Error when there is no such number, or the bytes end too
-/// early.
+/// Reads the command with that index; the command refers to `operands`. Throws Error for an unknown index or a record
+/// that is too short.
 Command LoadCommand(ArchiveReader& in, size_t number, CommandOperands& operands);
 
 }  // namespace quire

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-// Structs of comm and core that hold more than plain numbers, listed member by member for both directions.
+// Member lists, for both directions, of structs that are not trivially copyable.
 
 template <class Archive>
 void TransferSampling(Archive& archive, SamplingSpec& s) {
@@ -70,7 +70,7 @@ std::unique_ptr<Request> LoadSubmitted(ArchiveReader& in) {
 }
 
 void SaveMoving(ArchiveWriter& out, const Request& request) {
-  auto& r = const_cast<Request&>(request);  // the writer reads only
+  auto& r = const_cast<Request&>(request);  // the writer only reads
   TransferHead(out, r);
   TransferProgress(out, r);
   out(r.sequences.size());
@@ -91,7 +91,7 @@ std::unique_ptr<Request> LoadMoving(ArchiveReader& in) {
   return request;
 }
 
-// What is pooled of prompts decides nothing: only that it came is kept.
+// Pooled vectors decide nothing, so only their presence is stored.
 void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens) {
   out(static_cast<uint32_t>(tokens.size()));
   for (const SampledToken& t : tokens) out(t.slot, t.token, t.logprob, t.top, !t.pooled.empty());
@@ -193,7 +193,7 @@ void EngineArchive::Save(ArchiveWriter& out, const Engine& engine) {
 }
 
 std::unique_ptr<Engine> EngineArchive::Load(ArchiveReader& in, const std::shared_ptr<RequestSink>& sink) {
-  in.Next<std::string>();  // the version: whoever reads segments has looked at it
+  in.Next<std::string>();  // the version, checked by the reader of segments
   auto engine = std::make_unique<Engine>(in.Next<EngineOptions>());
   TransferScalars(in, *engine);
   for (auto count = in.Next<size_t>(); count > 0; --count) {

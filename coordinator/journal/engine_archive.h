@@ -8,21 +8,22 @@
 
 namespace quire {
 
-/// A request as it was submitted: enough to submit it again. Written by SaveSubmitted, read by LoadSubmitted.
+/// A request as submitted, complete enough to submit it again.
 void SaveSubmitted(ArchiveWriter& out, const Request& request);
 std::unique_ptr<Request> LoadSubmitted(ArchiveReader& in);
 
-/// A request as it stands between two engines.
+/// A request in the state that it has between two engines.
 void SaveMoving(ArchiveWriter& out, const Request& request);
 std::unique_ptr<Request> LoadMoving(ArchiveReader& in);
 
 void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens);
 std::vector<SampledToken> LoadTokens(ArchiveReader& in);
 
-/// The whole state of an engine between two calls, and back, outstanding steps included. A loaded engine makes the same
-/// plans from then on; its requests have no sinks until they are given some.
+/// Saves and loads the whole state of an engine between two calls, outstanding steps included. A loaded engine makes
+/// the same plans from then on.
 class EngineArchive {
  public:
+  /// Loads an engine; all its requests get `sink`, which may be null.
   static void Save(ArchiveWriter& out, const Engine& engine);
   static std::unique_ptr<Engine> Load(ArchiveReader& in, const std::shared_ptr<RequestSink>& sink);
 

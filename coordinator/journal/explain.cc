@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-/// Gathers what a journal says of one request.
+/// Collects what a journal says about one request.
 class Story {
  public:
   explicit Story(const std::string& id_or_name) : wanted_(id_or_name) {}
@@ -50,7 +50,7 @@ class Story {
   void Submitted(ArchiveReader& in) {
     const auto request = LoadSubmitted(in);
     const bool refused = in.Next<OutcomeRecord>().refused;
-    std::erase(ids_, request->id);  // ids begin again with every server; names do not
+    std::erase(ids_, request->id);  // ids start again with every server; names do not repeat
     if (request->name == wanted_) ids_.push_back(request->id);
     if (!IsWanted(request->id)) return;
     arrival_ = request->arrival_seconds;
@@ -70,7 +70,7 @@ class Story {
     if (IsWanted(request->id)) arrival_ = request->arrival_seconds;
   }
 
-  /// Only where it may hide a part of the story.
+  /// Reported only after the request is known, when the gap may hide part of its story.
   void Lost(uint64_t records) {
     if (known()) text_ += fmt::format("           {} records are missing here: the disk did not take them\n", records);
   }
@@ -81,7 +81,7 @@ class Story {
   }
 
   std::string wanted_, text_;
-  std::vector<RequestId> ids_;  // of the name
+  std::vector<RequestId> ids_;  // of requests with the wanted name
   double unix_offset_ = 0, now_ = 0;
   std::optional<double> arrival_;
 };

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-// Between a refusal of the disk and the next try, doubled after each: a try costs a snapshot.
+// The time between a refused write and the next try doubles each time, because every try costs a snapshot.
 constexpr double kFirstRetrySeconds = 5, kLastRetrySeconds = 600;
 
 double UnixSeconds() {
@@ -38,9 +38,9 @@ Journal::Journal(std::unique_ptr<RecordSink> sink, const JournalLimits& limits, 
 }
 
 void Journal::Append(uint8_t type) {
-  if (losing_) return queue_.Lose();  // after a gap nothing of the segment could be replayed
+  if (losing_) return queue_.Lose();  // after a gap the rest of the segment could not be replayed
   losing_ = !queue_.Append(type, payload_.bytes());
-  if (losing_) queue_.Flush();  // the last of the segment
+  if (losing_) queue_.Flush();  // the segment ends here
   bytes_since_snapshot_ += static_cast<int64_t>(payload_.bytes().size());
 }
 
@@ -96,16 +96,16 @@ void Journal::BeforePlan(double now) {
     retry_after_ = 0;
     spdlog::info("the step journal is written again; {} records were lost in all", queue_.num_lost());
   }
-  // A big pool makes big snapshots: then segments grow, so that snapshots stay a part of the whole. While much waits, a
-  // snapshot would only make it more.
+  // A big pool makes big snapshots. Segments then grow, so that snapshots take at most about half of the journal. While
+  // many bytes wait for the disk, no snapshot is added.
   if (bytes_since_snapshot_ < std::max(segment_bytes_, snapshot_bytes_)) return;
   if (queue_.waiting_bytes() > queue_.max_bytes() / 4) return;
   queue_.StartSegment();
   WriteSnapshot();
 }
 
-/// Records are being lost: begins a new segment once the disk has taken what waited, and, where it refused, some time
-/// after that.
+/// Called while records are lost. Begins a new segment once the disk has taken the queued records, and after a refusal
+/// only after a delay.
 void Journal::GoOn() {
   const std::string error = queue_.error();
   if (!std::exchange(warned_, true))
@@ -134,7 +134,7 @@ void Journal::OnCommand(const Command& command, const CommandOutcome& outcome) {
   payload_(RecordOf(outcome));
   Append(TypeOf(command));
   const bool ends_step = std::holds_alternative<command::Commit>(command);
-  if (ends_step && !losing_) queue_.Flush();  // what was decided will survive this process as soon as the disk has it
+  if (ends_step && !losing_) queue_.Flush();  // flushed decisions survive the end of this process
 }
 
 }  // namespace quire

@@ -12,17 +12,17 @@
 
 namespace quire {
 
-/// Kinds of records. Every segment begins with a snapshot; what follows are the engine's commands in order, and what it
-/// decided. Payloads are archives (archive.h) of what the comment says.
+/// Kinds of records. Every segment begins with a snapshot, followed by the engine's commands in order and its
+/// decisions. Payloads are archives (archive.h) of the values in the comments.
 enum class JournalEntry : uint8_t {
-  kSnapshot = 1,   // the last part of: seconds between the engine's clock and 1970; kJournalFormat; the engine
+  kSnapshot = 1,   // the last part: offset from the engine's clock to Unix time in seconds; kJournalFormat; the engine
   kSnapshotPart,   // an earlier part of a snapshot
   kDecision,       // now; the decision
-  kLost,           // how many records were lost before this segment, since the last such entry
-  kCommands = 32,  // and above, by the command's place in Command: the command; what came of it (command_archive.h)
+  kLost,           // the number of records lost before this segment since the last kLost
+  kCommands = 32,  // and above, plus the command's index in Command: the command; its OutcomeRecord (command_archive.h)
 };
 
-/// The type of a command's record.
+/// The record type of a command.
 inline uint8_t TypeOf(const Command& command) {
   return static_cast<uint8_t>(static_cast<size_t>(JournalEntry::kCommands) + command.index());
 }
@@ -34,14 +34,14 @@ constexpr uint8_t TypeOf() {
     return TypeOf<C, number + 1>();
 }
 
-/// Changes when a record's layout or a type's number changes: a program reads no other format than its own.
+/// Raise it when a record's layout or a type's number changes: a program reads only its own format.
 inline constexpr uint32_t kJournalFormat = 15;
 
-/// The whole snapshot at the beginning of a segment, from its records. Nothing when the segment has no whole one: the
-/// disk was full, or the process ended, while it was written. Throws Error when it begins with something else.
-/// `foreign`: another format wrote it, and nothing of the segment can be read.
+/// The complete snapshot at the beginning of a segment. ReadSnapshot returns nothing when the snapshot is incomplete,
+/// because the disk was full or the process ended during the write. Throws Error when the segment begins with something
+/// else. `foreign`: another format or program version wrote the segment, so it cannot be read.
 struct SegmentSnapshot {
-  std::vector<std::byte> engine;  // what EngineArchive::Load takes
+  std::vector<std::byte> engine;  // input of EngineArchive::Load
   double unix_offset = 0;
   bool foreign = false;
 };

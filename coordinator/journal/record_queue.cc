@@ -30,7 +30,7 @@ struct Item {
 struct RecordQueue::State {
   State(std::unique_ptr<RecordSink> to, size_t bound) : sink(std::move(to)), max_bytes(bound) {}
 
-  /// Called by the queue's owner. `wakes`: the writing thread need not wait for more.
+  /// Called by the queue's owner. `wakes`: the writing thread should not wait for more items.
   void Put(Item item, bool wakes) {
     ++pending;
     waiting_bytes += item.payload.size();
@@ -51,7 +51,7 @@ struct RecordQueue::State {
       const std::deque<Item> batch = std::exchange(waiting, {});
       lock.unlock();
       for (const Item& item : batch) Execute(item);
-      if (last) sink.reset();  // its files are closed before anybody hears of the end
+      if (last) sink.reset();  // closes the files before the end is announced
       lock.lock();
     }
     ended = true;
@@ -82,13 +82,13 @@ struct RecordQueue::State {
     takes = error.empty();
   }
 
-  std::unique_ptr<RecordSink> sink;  // of the writing thread
+  std::unique_ptr<RecordSink> sink;  // used by the writing thread only
   const size_t max_bytes;
-  std::atomic<size_t> waiting_bytes{0}, pending{0};  // pending: items that are not executed yet
+  std::atomic<size_t> waiting_bytes{0}, pending{0};  // pending: items not executed yet
   std::atomic<uint64_t> num_lost{0};
-  std::atomic<bool> takes{true};  // `error` is empty; changes with it
-  uint64_t unflushed = 0;         // records that the sink has and may only buffer; of the writing thread
-  mutable std::mutex mutex;       // guards what follows
+  std::atomic<bool> takes{true};  // equals error.empty(); changes together with `error`
+  uint64_t unflushed = 0;         // records that the sink may only have buffered; writing thread only
+  mutable std::mutex mutex;       // guards the members below
   std::condition_variable change;
   std::deque<Item> waiting;
   bool awake = false, ending = false, ended = false;
@@ -131,7 +131,7 @@ void RecordQueue::Restart() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->error.clear();
-    state_->takes = true;  // nothing is under way that could say otherwise
+    state_->takes = true;  // no item is in progress that could report an error
   }
   StartSegment();
 }

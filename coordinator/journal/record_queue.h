@@ -10,43 +10,45 @@
 
 namespace quire {
 
-/// Records on their way to the disk. No call waits for it: what is appended waits in memory, a thread of the queue's
-/// own writes it, and what finds no room, or a sink with an error, is lost and counted. Methods belong to one thread,
-/// but for the const ones, which any may call.
+/// A queue of records for the disk. No call waits for the disk: a separate thread writes the queued records. Records
+/// without room, or for a sink with an error, are lost and counted. One thread may call the methods; any thread may
+/// call the const ones.
 class RecordQueue {
  public:
-  /// max_bytes bounds the payloads that wait.
+  /// max_bytes limits the payload bytes in the queue.
   RecordQueue(std::unique_ptr<RecordSink> sink, size_t max_bytes);
-  /// Writes what waits. When that takes longer than 5 s it is left to a thread that nobody waits for.
+  /// Writes the queued records. After 5 s without success it leaves them to the writing thread and returns.
   ~RecordQueue();
   RecordQueue(const RecordQueue&) = delete;
   RecordQueue& operator=(const RecordQueue&) = delete;
 
-  /// False when the record is lost.
+  /// Queues a record. False when the record is lost.
   bool Append(uint8_t type, std::span<const std::byte> payload);
-  /// Counts a record as lost that is not worth appending.
+  /// Counts a record as lost without queuing it.
   void Lose();
-  /// Takes the record however much waits: for the snapshot of a new segment, which is begun while little does.
+  /// Queues a record of a new segment's snapshot whatever the queue's length; segments begin only while the queue is
+  /// short.
   void AppendToNewSegment(uint8_t type, std::span<const std::byte> payload);
   void StartSegment();
-  /// Begins a segment after records were lost, and takes records again whatever the sink said last. The queue is idle.
+  /// Begins a segment after records were lost, and accepts records again despite an earlier error of the sink. Requires
+  /// idle().
   void Restart();
-  /// What was appended goes to the system soon.
+  /// Makes the writing thread pass everything queued to the operating system soon.
   void Flush();
 
-  /// Nothing waits and nothing is being written.
+  /// True when no record is queued or being written.
   bool idle() const;
-  /// Bytes that wait for the disk.
+  /// Payload bytes that wait for the disk.
   size_t waiting_bytes() const;
   size_t max_bytes() const;
-  /// Records that never got to the disk, and those of which it is not known.
+  /// Records lost for certain, and records that a failed write may have lost.
   uint64_t num_lost() const;
-  /// Why the sink takes no records; empty while it does.
+  /// Why the sink rejects records; empty while it accepts them.
   std::string error() const;
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // the writing thread's, too, which may outlive this object
+  std::shared_ptr<State> state_;  // shared with the writing thread, which may outlive this object
 };
 
 }  // namespace quire

@@ -43,7 +43,7 @@ uint64_t LoadLe(Bytes from) {
 }
 
 uint32_t Crc(uint32_t crc, Bytes bytes) {
-  if (bytes.empty()) return crc;  // zlib takes a null pointer for "begin anew"
+  if (bytes.empty()) return crc;  // zlib treats a null pointer as a request for the initial value
   return static_cast<uint32_t>(::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
@@ -58,7 +58,7 @@ std::array<std::byte, kSegmentHeadBytes> SegmentHead(uint64_t number) {
 
 std::string SegmentName(uint64_t number) { return fmt::format("segment-{:012}.qj", number); }
 
-/// The number in a segment's name; nothing for any other name.
+/// The number in a segment's file name; nothing for other names.
 std::optional<uint64_t> SegmentNumber(const std::string& name) {
   constexpr std::string_view kPrefix = "segment-";
   uint64_t number = 0;
@@ -68,7 +68,7 @@ std::optional<uint64_t> SegmentNumber(const std::string& name) {
   return number;
 }
 
-/// Number and bytes of every segment. One that vanishes meanwhile is left out.
+/// Number and size in bytes of every segment. Skips segments that vanish meanwhile.
 std::map<uint64_t, int64_t> ListSegments(const std::string& directory) {
   std::map<uint64_t, int64_t> segments;
   std::error_code error;
@@ -86,7 +86,7 @@ std::map<uint64_t, int64_t> ListSegments(const std::string& directory) {
 }  // namespace
 
 RecordWriter::RecordWriter(std::string directory, int64_t max_segment_bytes, int64_t max_total_bytes) : RecordWriter() {
-  // The delegated constructor has finished, so the destructor closes what is open when one of these throws.
+  // The delegated constructor has finished, so the destructor closes open descriptors when a statement here throws.
   directory_ = std::move(directory);
   max_segment_bytes_ = max_segment_bytes;
   max_total_bytes_ = max_total_bytes;
@@ -128,7 +128,7 @@ RecordWriter::~RecordWriter() {
 void RecordWriter::Append(uint8_t type, std::span<const std::byte> payload) {
   if (!error_.empty()) return;
   if (payload.size() > kMaxPayloadBytes) {
-    Flush();  // the records before it are sound
+    Flush();  // keeps the complete records before this one
     if (!error_.empty()) return;
     TurnOff(SegmentName(segment_),
             fmt::format("a record of {} bytes, at most {} are allowed", payload.size(), kMaxPayloadBytes));
@@ -219,7 +219,7 @@ void RecordReader::Open(uint64_t segment) {
   path_ = directory_ + "/" + SegmentName(segment);
   size_ = offset_ = 0;
   torn_ = false;
-  // O_NONBLOCK: a pipe of that name must not hold us up.
+  // O_NONBLOCK: opening must not block on a pipe with that name.
   const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0)
     Fail("{}: cannot open: {}; the journal may have dropped it: list the segments again", path_, std::strerror(errno));
@@ -240,13 +240,13 @@ void RecordReader::Open(uint64_t segment) {
     Fail("{}: the format is not this version's; read it with the version of Quire that wrote it", path_);
   if (LoadLe(all.subspan(8, 8)) != segment)
     Fail("{}: the header says {}; give the file its name back", path_, SegmentName(LoadLe(all.subspan(8, 8))));
-  size_ = info.st_size;  // not before: after an Error, Next() finds nothing
+  size_ = info.st_size;  // set only now: after an Error above, Next() returns nothing
   offset_ = static_cast<int64_t>(head.size());
 }
 
 std::optional<Record> RecordReader::Next() {
   if (!file_ || torn_ || offset_ == size_) return std::nullopt;
-  torn_ = true;  // until the record turns out to be whole
+  torn_ = true;  // until the record proves complete
   const uint64_t left = static_cast<uint64_t>(size_ - offset_);
   std::array<std::byte, kRecordHeadBytes> head{};
   const Bytes all(head);
@@ -261,7 +261,7 @@ std::optional<Record> RecordReader::Next() {
   return record;
 }
 
-/// False: the file ends before.
+/// False when the file ends before all bytes were read.
 bool RecordReader::Read(std::span<std::byte> bytes) {
   if (bytes.empty() || std::fread(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) return true;
   if (std::ferror(file_.get()) != 0)

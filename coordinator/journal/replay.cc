@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// Stands in for the clients: says that a text ends where it did end.
+/// Replaces the clients: ends each choice's text where it ended in the recorded run.
 class ReplaySink : public RequestSink {
  public:
   ReplaySink(RequestId request, const std::set<std::pair<RequestId, int>>& stopped)
@@ -24,7 +24,7 @@ class ReplaySink : public RequestSink {
   const std::set<std::pair<RequestId, int>>& stopped_;
 };
 
-/// One segment's run: every command again, and what comes of it beside what came of it then.
+/// Replays one segment: applies every command and compares its outcome with the recorded one.
 class SegmentReplay : public EngineObserver {
  public:
   SegmentReplay(uint64_t segment, ReplayResult& result) : segment_(segment), result_(result) {}
@@ -60,8 +60,8 @@ class SegmentReplay : public EngineObserver {
     result_.requests += std::holds_alternative<command::Submit>(command);
     result_.steps += then.step > 0;
     if (!CanFollow(command)) {
-      // After another plan the results fit none, and a damaged file may hold anything: the rest of the segment cannot
-      // be compared.
+      // After a different plan no recorded result fits, and a damaged file may contain anything, so the rest of the
+      // segment cannot be compared.
       strayed_ = true;
       if (!differs_) Differ("a record does not follow from those before it");
       return;
@@ -71,7 +71,7 @@ class SegmentReplay : public EngineObserver {
     if (outcome_ != then) Differ(WhatDiffers(then));
   }
 
-  /// Whether the engine as it is now could have been given the command.
+  /// True when the engine in its present state could have received the command.
   bool CanFollow(const Command& command) const {
     if (const auto* commit = std::get_if<command::Commit>(&command))
       return engine_->num_outstanding() > 0 && engine_->Fits(commit->tokens);
@@ -97,7 +97,7 @@ class SegmentReplay : public EngineObserver {
   uint64_t segment_;
   ReplayResult& result_;
   std::set<std::pair<RequestId, int>> stopped_;
-  OutcomeRecord outcome_;  // of the command that was repeated last
+  OutcomeRecord outcome_;  // of the command applied last
   std::unique_ptr<Engine> engine_;
   bool differs_ = false, strayed_ = false;
 };

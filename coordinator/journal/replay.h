@@ -7,20 +7,19 @@ namespace quire {
 
 struct ReplayResult {
   int64_t segments = 0, steps = 0, requests = 0;
-  int64_t differing = 0;         // steps whose plan hash is another one
-  std::string first_difference;  // where; empty when there is none
-  std::string foreign;           // segments that another version wrote and that were passed over
-  std::string torn;              // segments that end in a damaged or half-written record, by name; empty for none
-  uint64_t lost = 0;             // records that did not get to the disk, as far as the journal knows
+  int64_t differing = 0;         // commands whose outcome differs from the recorded one
+  std::string first_difference;  // where and what; empty: none
+  std::string foreign;           // segments of another version, which were skipped
+  std::string torn;              // segments with an incomplete or damaged record, by number; empty: none
+  uint64_t lost = 0;             // records that never reached the disk, as far as the journal knows
 };
 
-/// Runs the scheduler again over a journal: every segment from its snapshot, with the inputs as they were, and compares
-/// the hash of every plan with the one that was sent. No workers are needed. Throws Error when the journal cannot be
-/// read at all.
+/// Replays a journal without workers: loads every segment's snapshot, applies the recorded commands, and compares their
+/// outcomes, such as the hash of every plan, with the recorded ones. Throws Error when there is no readable journal.
 ReplayResult Replay(const std::string& directory);
 
-/// The story of one request, by its id or its name (what the API answered as "id"): arrival, every decision about it
-/// with its reason, and what it cost. Throws Error when the journal does not know it.
+/// The story of one request, found by its id or by its name (the "id" in API answers): its arrival and every decision
+/// about it with the reason. Throws Error when the journal does not contain the request.
 std::string ExplainRequest(const std::string& directory, const std::string& id_or_name);
 
 }  // namespace quire
