@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// The conversation as a template with these traits wants it: all that it says is said, in the template's form.
+/// Converts a conversation into the form that a template with these traits expects, without losing content.
 Conversation AdaptedTo(const TemplateTraits& traits, const Conversation& conversation);
 
 }  // namespace quire

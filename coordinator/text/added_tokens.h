@@ -10,10 +10,10 @@
 
 namespace quire {
 
-/// Added tokens by what they spell.
+/// Finds added tokens by their text.
 class AddedTokenFinder {
  public:
-  /// A token must stay where it is; `text` is needed until the constructor is done.
+  /// `token` must keep its address; `text` is used only by the constructor.
   struct Entry {
     std::string_view text;
     const AddedToken* token;
@@ -21,12 +21,12 @@ class AddedTokenFinder {
   explicit AddedTokenFinder(const std::vector<Entry>& entries = {});
 
   struct Found {
-    size_t begin, length;  // bytes of the text
+    size_t begin, length;  // begin and length in bytes of the text
     const AddedToken* token;
   };
-  /// For every place where tokens begin the longest one, the last place first: control tokens only in bytes that
-  /// `marks` trusts (null: all are). Of several that spell the same the first one. Time is linear in the text, however
-  /// many and long tokens there are. Throws Stopped when asked to stop.
+  /// For every position where added tokens begin, the longest of them; the last position comes first. Control tokens
+  /// are found only in bytes that `marks` trusts (null: all bytes). Of tokens with equal text the first one is found.
+  /// Time is linear in the text, whatever the number and length of the tokens. Throws Stopped on request.
   std::vector<Found> FindAll(std::string_view text, const MarkedText* marks, const std::stop_token& stop) const;
 
  private:
@@ -37,18 +37,18 @@ class AddedTokenFinder {
   const Known* Longer(int32_t plain, int32_t control) const;
 
   std::vector<Known> known_;
-  std::vector<size_t> plain_, control_;  // which of known_ the finders' texts are
+  std::vector<size_t> plain_, control_;  // indices into known_, by index of the finders' texts
   TextFinder plain_finder_, control_finder_;
 };
 
-/// A part of a text: an added token, with what it strips, or what lies between two.
+/// A part of a text: an added token with the whitespace that it strips, or the text between two of them.
 struct TextPart {
   std::string_view text;
-  const AddedToken* token;  // null: none
+  const AddedToken* token;  // null: plain text
 };
 
-/// Cuts a text where it holds tokens; control tokens only where `marks` trusts (null: everywhere). The text is valid
-/// UTF-8 where tokens strip or are single words. Throws Stopped when asked to stop.
+/// Cuts a text at its added tokens; at control tokens only where `marks` trusts (null: everywhere). The text must be
+/// valid UTF-8 if tokens strip whitespace or are single words. Throws Stopped on request.
 std::vector<TextPart> CutAtTokens(std::string_view text, const AddedTokenFinder& tokens, const MarkedText* marks,
                                   const std::stop_token& stop);
 

@@ -11,27 +11,27 @@
 
 namespace quire {
 
-/// Byte-pair encoding: a piece starts as its single characters, or bytes for characters that have no token, and the
-/// adjacent pair of the lowest merge rank is joined until no pair has one; the leftmost pair goes first among equals.
+/// Byte-pair encoding. A piece starts as its characters, or as bytes for characters without a token. The adjacent pair
+/// with the lowest merge rank is merged until no pair has a rank; of equal ranks the leftmost pair goes first.
 class Bpe {
  public:
-  /// Token of a single byte; bytes without one are dropped.
+  /// Sets the token of a single byte; bytes without a token are dropped.
   void SetByteToken(unsigned char byte, TokenId token) { byte_tokens_[byte] = token; }
-  /// Token of a single character; byte-level vocabularies have none.
+  /// Sets the token of a single character; byte-level vocabularies have none.
   void SetCharacterToken(char32_t character, TokenId token);
-  /// Stands for characters that have no token, instead of their bytes; fused: for a run of them.
+  /// Sets the token for characters without a token, used instead of their bytes. fused: one token for a run of them.
   void SetUnknownToken(TokenId token, bool fused) { unknown_ = token, fuses_unknown_ = fused; }
-  /// A pair that is given twice keeps its first rank.
+  /// Adds a merge; a pair given twice keeps its first rank.
   void AddMerge(TokenId left, TokenId right, TokenId merged, int rank);
 
-  /// Appends the tokens of one piece, which is valid UTF-8 where characters have tokens. Time is O(n log n) in its
-  /// length. Throws Stopped when asked to stop.
+  /// Appends the tokens of one piece, which must be valid UTF-8 if characters have tokens. Time is O(n log n) in its
+  /// length. Throws Stopped on request.
   void Encode(std::string_view piece, const std::stop_token& stop, std::vector<TokenId>& out) const;
 
   bool HasToken(unsigned char byte) const { return byte_tokens_[byte] >= 0; }
 
  private:
-  /// What two tokens become; a table without chains, at most half full.
+  /// A merge of two tokens. The table uses open addressing and is at most half full.
   struct Merge {
     uint64_t key = kNoKey;  // (left, right)
     int rank = 0;
@@ -47,13 +47,13 @@ class Bpe {
   void MergeMany(size_t begin, const std::stop_token& stop, std::vector<TokenId>& out) const;
 
   std::vector<TokenId> byte_tokens_ = std::vector<TokenId>(256, -1);
-  std::vector<TokenId> common_characters_;  // of Unicode's first plane; -1: none
+  std::vector<TokenId> common_characters_;  // for U+0000 to U+FFFF; -1: none
   std::unordered_map<char32_t, TokenId> rare_characters_;
-  TokenId unknown_ = -1;  // there is none
+  TokenId unknown_ = -1;  // -1: none
   bool fuses_unknown_ = false;
   std::vector<Merge> merges_ = std::vector<Merge>(2);
   size_t num_merges_ = 0;
-  uint64_t secret_ = NewSecret();  // a file cannot have its merges meet at one place
+  uint64_t secret_ = NewSecret();  // keeps model files from choosing keys that collide
 };
 
 }  // namespace quire

@@ -18,19 +18,18 @@ bool IsUpperCase(char32_t character);
 bool IsLowerCase(char32_t character);
 /// A digit of some script that counts from 0 to 9.
 bool IsDecimalDigit(char32_t character);
-/// What Python's str.split() splits at: White_Space and the four separators of ASCII.
+/// Whitespace of Python's str.split(): White_Space and the four ASCII separators.
 bool IsBlank(char32_t character);
-/// What Python's repr() shows as it is.
+/// Characters that Python's repr() shows unescaped.
 bool IsPrintable(char32_t character);
 
-/// The character in small letters, which may be two characters.
+/// Appends the character in lower case, which may be two characters.
 void AppendLower(char32_t character, std::string& out);
 enum class LetterCase { kUpper, kLower, kTitle };
-/// The character in another case, as Python's str methods give it but for what depends on its neighbours and for
-/// ligatures.
+/// Appends the character in another case like Python's str methods, except for context-dependent rules and ligatures.
 void AppendInCase(char32_t character, LetterCase letter_case, std::string& out);
 
-/// Bytes of the extended grapheme cluster that the text (valid UTF-8, not empty) begins with.
+/// Byte length of the first extended grapheme cluster of a text (valid UTF-8, not empty).
 size_t FirstGrapheme(std::string_view text);
 
 /// Where the character before `at` (> 0) begins.

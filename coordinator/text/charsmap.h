@@ -8,29 +8,29 @@
 
 namespace quire {
 
-/// SentencePiece's compiled table of what characters and short runs of them are written as (its
-/// `precompiled_charsmap`): the length of a double array, the array, and the texts that its leaves point at, each with
-/// a zero byte behind it.
+/// SentencePiece's compiled table (`precompiled_charsmap`) of replacements for characters and short sequences. Its
+/// layout: the array's length in bytes, a double array, and the zero-terminated texts to which the array's leaves
+/// point.
 class Charsmap {
  public:
-  /// One without entries.
+  /// A table without entries.
   Charsmap() = default;
-  /// Throws Error when the bytes are no such table.
+  /// Throws Error when the bytes are no valid table.
   explicit Charsmap(std::string_view bytes);
 
   bool is_empty() const { return units_.empty(); }
 
   struct Match {
-    size_t length = 0;      // bytes of the text that the entry stands for; 0: there is none
-    std::string_view text;  // what they are written as
+    size_t length = 0;      // bytes of the text that the entry replaces; 0: no entry
+    std::string_view text;  // the replacement
   };
-  /// The longest entry that the text (valid UTF-8) begins with: SentencePiece's way.
+  /// The longest entry that the text (valid UTF-8) begins with, as in SentencePiece.
   Match Longest(std::string_view text) const;
-  /// The shortest one, which is that of Hugging Face's tokenizers; none lies behind a zero byte.
+  /// The shortest entry, as in Hugging Face's tokenizers, which stop at a zero byte.
   Match Shortest(std::string_view text) const;
 
  private:
-  /// Calls `found` with each entry from the shortest on, until it says that it has seen enough.
+  /// Calls `found` with each matching entry, shortest first, until it returns false.
   template <class Found>
   void Walk(std::string_view text, const Found& found) const;
 

@@ -13,24 +13,24 @@
 
 namespace quire {
 
-/// A model's own chat template: turns a conversation into the prompt the model was trained on. Immutable; safe to
-/// share.
+/// A model's own chat template, which turns a conversation into a prompt of the form used in training. Immutable; safe
+/// to share between threads.
 class ChatTemplate {
  public:
-  /// Parses the template; throws Error when it uses something the interpreter does not know, or is missing.
+  /// Parses the template. Throws Error when the template is missing or uses something unsupported.
   explicit ChatTemplate(const TokenizerData& tokenizer);
   ~ChatTemplate();
 
-  /// Every byte that came with the conversation is marked as the user's. Throws Error when the template refuses or goes
-  /// beyond a bound (jinja::Limits): its work, its memory, its depth and its time on the clock are limited.
-  /// `cancelled`, when given, is asked on this thread every fraction of a millisecond of work; once it says true, the
-  /// rendering ends with an Error.
+  /// Marks every byte from the conversation as the user's. Throws Error when the template refuses the conversation or
+  /// exceeds a limit of jinja::Limits (work, memory, depth, time). `cancelled`, if given, is called on this thread
+  /// every fraction of a millisecond; once it returns true, rendering ends with an Error.
   MarkedText Render(const Conversation& conversation, std::function<bool()> cancelled = {}) const;
-  /// The same for messages alone.
+  /// The same for messages without tools and variables.
   MarkedText Render(const Json& messages, bool add_generation_prompt, std::function<bool()> cancelled = {}) const;
 
   const std::string& source() const { return source_; }
-  /// Whether the template's text has this name as a word of its own; what it does not name it does not read.
+  /// True when the template's text contains this name as a whole word. A template cannot read variables that it does
+  /// not name.
   bool Names(std::string_view name) const;
   using Traits = TemplateTraits;
   const Traits& traits() const { return traits_; }

@@ -4,14 +4,14 @@
 
 namespace quire {
 
-/// What a request brings to its model's template, in the order that it was written in.
+/// The input of a chat template from one request, in the order in which it was written.
 struct Conversation {
-  /// Objects with role and content (text), and what else the API has for them: tool_calls of OpenAI's form with their
-  /// arguments as text, tool_call_id, name, reasoning_content. A content may be null beside tool_calls.
+  /// Objects with role and content (text), and optional API members: tool_calls in OpenAI's form with arguments as
+  /// text, tool_call_id, name, reasoning_content. The content may be null beside tool_calls.
   OrderedJson messages = OrderedJson::array();
-  OrderedJson tools;      // a list of OpenAI's objects; null: none
+  OrderedJson tools;      // a list in OpenAI's form; null: none
   OrderedJson documents;  // a list of objects; null: none
-  OrderedJson variables;  // an object: what the template may read besides, by name; null: nothing
+  OrderedJson variables;  // an object of further variables by name; null: none
   bool add_generation_prompt = true;
 };
 

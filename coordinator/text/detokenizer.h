@@ -10,18 +10,18 @@
 
 namespace quire {
 
-/// Turns tokens into text as they come. Text is handed out in whole UTF-8 characters only: the beginning of one waits
-/// for its rest. Bytes that are no character become U+FFFD.
+/// Converts tokens to text as they arrive. Emits only complete UTF-8 characters; an incomplete character waits for its
+/// remaining bytes. Invalid bytes become U+FFFD.
 class Detokenizer {
  public:
-  /// shown: control tokens that are text even where others are skipped; null: none.
+  /// shown: control tokens that appear in the text even if others are skipped; null: none.
   Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens,
               std::shared_ptr<const std::vector<TokenId>> shown = nullptr)
       : tokenizer_(tokenizer), skip_special_(skip_special_tokens), shown_(std::move(shown)) {}
 
   /// The text that the token completes; may be empty.
   std::string Push(TokenId token);
-  /// What is left at the end: an unfinished character as U+FFFD.
+  /// The rest at the end: an incomplete character becomes U+FFFD.
   std::string Finish();
 
  private:
@@ -31,14 +31,14 @@ class Detokenizer {
   const Tokenizer& tokenizer_;
   bool skip_special_;
   std::shared_ptr<const std::vector<TokenId>> shown_;
-  std::string pending_;  // bytes that are not handed out yet
+  std::string pending_;  // bytes not emitted yet
 };
 
-/// Leaves out the spaces of a text from its beginning that were put in front of it, and which `first_token`, the first
-/// one that is shown, has.
+/// Removes the leading spaces that the tokenizer put before a text. `first_token`: the text of the first shown token,
+/// which contains them.
 void DropFront(const Tokenizer& tokenizer, std::string_view first_token, std::string& text);
 
-/// All tokens at once, from the beginning of a text: a space that was put in front of it is left out.
+/// Decodes all tokens of a text at once, without the leading space that the tokenizer put before it.
 std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens, bool skip_special_tokens);
 
 }  // namespace quire

@@ -9,19 +9,19 @@ namespace quire {
 
 class SplitBudget;
 
-/// What may end the encoding of a text early.
+/// Limits that may end the encoding of a text early.
 struct EncodeBounds {
-  std::stop_token stop;  // looked at with every piece, and every few thousand merges within one
+  std::stop_token stop;  // checked with every piece, and every few thousand merges within a piece
   size_t max_tokens = SIZE_MAX;
-  SplitBudget* splitting = nullptr;  // for all texts that are encoded with it; null: each has its own
+  SplitBudget* splitting = nullptr;  // shared by all texts encoded with it; null: one per text
 };
 
-/// There are more tokens than EncodeBounds allow.
+/// The text has more tokens than EncodeBounds allows.
 struct TooManyTokens : Error {
   TooManyTokens() : Error("the text has too many tokens") {}
 };
 
-/// Whoever wanted the tokens asked to stop.
+/// The caller requested a stop.
 struct Stopped : Error {
   Stopped() : Error("nobody waits for it any more") {}
 };

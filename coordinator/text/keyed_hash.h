@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// For tables of texts that come with models: SipHash under a key that is random for each process. A file that is made
-/// for such tables to be slow would have to know it.
+/// A hash for tables of texts from model files: SipHash with a random key per process, so that a file cannot be made to
+/// cause collisions.
 struct KeyedHash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const;

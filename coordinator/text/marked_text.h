@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Text that remembers which bytes came from a user: those never become control tokens, whatever they spell.
+/// Text that records which bytes came from a user. Those bytes never become control tokens, whatever they spell.
 struct MarkedText {
   std::string text;
   std::string marks;  // one byte per byte of text: kTrusted or kFromUser

@@ -7,31 +7,30 @@
 
 namespace quire {
 
-/// How vocabularies in SentencePiece's manner write text: spaces as "▁" (U+2581), most often with one more in front,
-/// and characters without a token of their own as bytes, "<0x0A>", if at all.
+/// How SentencePiece-style vocabularies write text: spaces as "▁" (U+2581), usually with an extra one in front, and, if
+/// has_bytes, characters without a token as bytes such as "<0x0A>".
 struct Metaspace {
   static constexpr std::string_view kMark = "\u2581";
 
-  bool has_bytes = true;  // "<0x0A>" stands for a byte, and not for its six characters
+  bool has_bytes = true;  // "<0x0A>" stands for a byte, not for six characters
   enum class Front {
     kShown,
-    kSpaceDropped,  // a space that decoded text begins with is not shown: it was put in front
-    kMarksDropped   // all spaces of the first token are not
+    kSpaceDropped,  // decoded text loses one leading space, which the encoder added
+    kMarksDropped   // decoded text loses all spaces of the first token
   };
   Front front = Front::kShown;
 };
 
-/// `text` with marks for spaces; in_front: and with one more, unless it begins with one.
+/// `text` with marks for spaces; in_front: with an additional mark in front, unless it begins with one.
 std::string WriteMarks(std::string_view text, bool in_front);
 
-/// Appends text that was written with marks in pieces that begin where words do: at every mark, or at the first of
-/// several.
+/// Splits text with marks into pieces that begin at words: at every mark, or at the first mark of a run.
 void CutAtMarks(std::string_view text, bool every_mark, std::vector<std::string_view>& pieces);
 
-/// The token's text, with spaces for marks.
+/// The token's text with spaces in place of marks.
 std::string ReadMarks(std::string_view token);
 
-/// The byte that "<0x0A>" stands for; nothing for other tokens.
+/// The byte that a token such as "<0x0A>" stands for; nothing for other tokens.
 std::optional<unsigned char> ByteOfToken(std::string_view token);
 
 }  // namespace quire

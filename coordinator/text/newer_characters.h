@@ -2,12 +2,12 @@
 
 namespace quire {
 
-/// A mark, or a character that a normal form changes or moves, that Unicode 9.0 did not have yet; of other characters
-/// it says nothing. The normal forms of Hugging Face's tokenizers are those of 9.0, where such a character is one that
-/// nobody knows: it stays, joins nothing, and is no mark.
+/// True for combining marks, and characters that a normal form changes or moves, that were added after Unicode 9.0;
+/// other characters are not covered. Hugging Face's tokenizers normalise by Unicode 9.0, where such characters are
+/// unassigned: they stay unchanged, do not compose and are no marks.
 bool IsNewerThanUnicode9(char32_t character);
 
-/// A combining mark of Unicode 9.0.
+/// A combining mark in Unicode 9.0.
 bool WasMarkInUnicode9(char32_t character);
 
 }  // namespace quire

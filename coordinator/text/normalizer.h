@@ -12,37 +12,37 @@
 
 namespace quire {
 
-/// What a model does to a text before it is cut into words: steps, one after another.
+/// The steps that a model applies to a text before it is cut into words.
 namespace normalize {
 
 struct Lowercase {};
-struct StripMarks {};  // combining ones
-struct Trim {          // of whitespace
+struct StripMarks {};  // removes combining marks
+struct Trim {          // removes whitespace at the ends
   bool left = false, right = false;
 };
-/// Control characters are left out, and what counts as a blank becomes a space.
+/// Removes control characters and replaces blanks by spaces.
 struct CleanControls {};
-/// In front of a text that is not empty.
+/// Prepends to texts that are not empty.
 struct Prepend {
   std::string text;
 };
 struct Replace {
-  std::string pattern;  // a text, or a regular expression
+  std::string pattern;  // a text or a regular expression
   bool is_regex = false;
   std::string content;
 };
-/// The entries of a charsmap (charsmap.h), grapheme by grapheme: as Hugging Face's tokenizers do it.
+/// Applies a charsmap (charsmap.h) grapheme by grapheme, as Hugging Face's tokenizers do.
 struct Precompiled {
   std::string charsmap;
 };
-/// All that SentencePiece does.
+/// All of SentencePiece's normalization.
 struct SentencePiece {
   std::string charsmap;  // empty: none
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;         // spaces become "▁"
-  bool whitespace_as_suffix = false;      // the dummy prefix goes behind the text
-  std::vector<std::string> user_defined;  // pieces that stay as they are
+  bool whitespace_as_suffix = false;      // the dummy prefix goes after the text
+  std::vector<std::string> user_defined;  // pieces that stay unchanged
 };
 
 }  // namespace normalize
@@ -51,26 +51,26 @@ using NormalizerStep =
     std::variant<UnicodeForm, normalize::Lowercase, normalize::StripMarks, normalize::Trim, normalize::CleanControls,
                  normalize::Prepend, normalize::Replace, normalize::Precompiled, normalize::SentencePiece>;
 
-/// The steps, ready to be taken. Immutable; safe to share between threads.
+/// Compiled normalizer steps. Immutable; safe to share between threads.
 class Normalizer {
  public:
-  /// Throws Error when a step's table or pattern is broken or too long, or there are too many steps.
+  /// Throws Error when a step's table or pattern is invalid or too long, or when there are too many steps.
   explicit Normalizer(const std::vector<NormalizerStep>& steps);
 
-  /// The text (valid UTF-8) as the steps leave it, itself or in `storage`. Throws Error when it has more than `room`
-  /// bytes or grows beyond all measure, and whatever SplitBudget throws.
+  /// Normalises the text (valid UTF-8). The result is the text itself or lies in `storage`. Throws Error when it
+  /// exceeds `room` bytes or RoomFor, and whatever SplitBudget throws.
   std::string_view Apply(std::string_view text, std::string& storage, SplitBudget& budget,
                          size_t room = SIZE_MAX) const;
-  /// Bytes that a text of so many may become.
+  /// The most bytes that a text of `bytes` bytes may become.
   static size_t RoomFor(size_t bytes);
 
-  /// No text becomes shorter than by that factor, 0: it may vanish.
+  /// The largest factor by which a text may shrink; 0: it may vanish.
   size_t shrinking() const { return shrinking_; }
-  /// As Splitter has it.
+  /// See Splitter::is_linear.
   bool is_linear() const { return is_linear_; }
 
  private:
-  /// The step on a text, whose result may have so many bytes.
+  /// Applies a step to a text; the result may have at most max_bytes bytes.
   using Work = std::function<std::string(std::string_view text, size_t max_bytes, SplitBudget& budget)>;
   void Add(const normalize::Replace& step);
 

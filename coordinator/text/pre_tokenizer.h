@@ -13,31 +13,31 @@
 
 namespace quire {
 
-/// How a text is cut into pieces, each of which is encoded by itself: steps, one after another.
+/// How a text is cut into pieces, which are encoded separately: a sequence of steps.
 namespace pre_tokenize {
 
-/// At the matches of a pattern.
+/// Splits at the matches of a pattern.
 struct Split {
   std::string pattern;
   enum class Behavior {
-    kIsolated,            // a match is a piece, and so is what lies between two
-    kRemoved,             // matches are left out
-    kMergedWithPrevious,  // a match goes with what is before it
-    kMergedWithNext,      // .. or behind it
-    kContiguous           // matches that follow one another are one piece
+    kIsolated,            // matches and the text between them are pieces
+    kRemoved,             // matches are dropped
+    kMergedWithPrevious,  // a match joins the piece before it
+    kMergedWithNext,      // a match joins the piece after it
+    kContiguous           // adjacent matches form one piece
   };
   Behavior behavior = Behavior::kIsolated;
-  bool invert = false;  // what lies between matches counts as the match
+  bool invert = false;  // swaps matches and the text between them
 };
-/// A space in front of every piece that does not begin with one.
+/// Puts a space in front of every piece that does not begin with one.
 struct PrefixSpace {};
-/// Spaces become marks (metaspace.h).
+/// Replaces spaces by marks (metaspace.h).
 struct Marks {
-  enum class Front { kNone, kFirst, kEvery };  // a mark in front of which pieces that do not begin with one
+  enum class Front { kNone, kFirst, kEvery };  // which pieces get a mark in front, if they do not begin with one
   Front front = Front::kEvery;
-  bool split = true;  // at every mark
+  bool split = true;  // into pieces at every mark
 };
-/// From here on pieces are written in the alphabet of bytes (byte_level.h).
+/// From here on pieces are written in the byte alphabet (byte_level.h).
 struct Alphabet {};
 
 }  // namespace pre_tokenize
@@ -45,30 +45,31 @@ struct Alphabet {};
 using PreTokenizerStep =
     std::variant<pre_tokenize::Split, pre_tokenize::PrefixSpace, pre_tokenize::Marks, pre_tokenize::Alphabet>;
 
-/// The steps, ready to be taken. Immutable; safe to share between threads.
+/// Compiled pre-tokenizer steps. Immutable; safe to share between threads.
 class PreTokenizer {
  public:
-  /// Throws Error when a pattern is broken, or there are too many of them.
+  /// Throws Error when a pattern is invalid, or when there are too many of them.
   explicit PreTokenizer(const std::vector<PreTokenizerStep>& steps);
 
   struct Pieces {
     std::vector<std::string_view> all;
-    std::deque<std::string> storage;  // of those that are not parts of the text
+    std::deque<std::string> storage;  // holds the pieces that are not parts of the text
   };
-  /// Cuts valid UTF-8. is_first: the whole text begins with it. Throws what Splitter::Find throws, and Stopped.
+  /// Cuts valid UTF-8 into pieces. is_first: this text begins the whole text. Throws what Splitter::Find throws, and
+  /// Stopped.
   Pieces Cut(std::string_view text, bool is_first, const std::stop_token& stop, SplitBudget& budget) const;
 
-  /// No piece is left out, and no byte of one.
+  /// True when no step drops a piece or a byte.
   bool keeps_all() const { return keeps_all_; }
-  /// As Splitter has it.
+  /// See Splitter::is_linear.
   bool is_linear() const { return is_linear_; }
 
  private:
   struct Step {
     PreTokenizerStep how;
-    std::optional<Splitter> splitter;  // of a Split
+    std::optional<Splitter> splitter;  // for a Split
   };
-  /// What a step leaves of one piece. is_first: the whole text begins with it.
+  /// Appends what a step makes of one piece. is_first: the piece begins the whole text.
   static void Take(const Step& step, std::string_view piece, bool is_first, SplitBudget& budget, Pieces& out);
 
   std::vector<Step> steps_;

@@ -7,23 +7,24 @@
 
 namespace quire {
 
-/// The fields of one message in Protocol Buffers' wire format, one after another. Nothing is read beyond the message,
-/// whatever its lengths say.
+/// Reads the fields of one message in Protocol Buffers' wire format. Never reads beyond the message, whatever its
+/// lengths say.
 class ProtobufReader {
  public:
-  /// `bytes`: of the message, which begins `offset` bytes after the beginning of `path`.
+  /// `bytes`: the message, which begins at offset `offset` of the file `path`.
   ProtobufReader(std::string_view bytes, std::string path, size_t offset = 0)
       : bytes_(bytes), path_(std::move(path)), offset_(offset) {}
 
   class Field {
    public:
     uint32_t number() const { return number_; }
-    /// The value as what the message's definition says; throws Error, with the place, when it was written as another.
+    /// The value in the type of the message's definition. Throws Error with the place when the field has another wire
+    /// type.
     uint64_t Integer() const;
     bool Flag() const { return Integer() != 0; }
     float Float() const;
     std::string_view Bytes() const;
-    /// The message that the field holds.
+    /// The nested message in the field.
     ProtobufReader Message() const;
 
    private:
@@ -34,13 +35,13 @@ class ProtobufReader {
     const ProtobufReader* reader_ = nullptr;
     uint32_t number_ = 0;
     Wire wire_ = Wire::kVarint;
-    uint64_t integer_ = 0;    // of kVarint and the fixed ones
-    std::string_view bytes_;  // of kBytes
-    size_t at_ = 0;           // where the field begins, in the message
+    uint64_t integer_ = 0;    // for kVarint and the fixed types
+    std::string_view bytes_;  // for kBytes
+    size_t at_ = 0;           // offset of the field in the message
   };
 
-  /// The next field, which is valid as long as this; nothing at the end. Throws Error, with the place, when the bytes
-  /// are no field.
+  /// The next field, valid while this reader exists; nothing at the end. Throws Error with the place when the bytes are
+  /// no field.
   std::optional<Field> Next();
 
  private:

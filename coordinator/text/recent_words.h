@@ -8,13 +8,13 @@
 
 namespace quire {
 
-/// Words that were met in a text, and where the tokens of each stand among those of the whole: most words come again.
+/// Words already encoded in a text and where their tokens lie in the output, because most words occur again.
 class RecentWords {
  public:
-  /// For a text of so many words; those of short texts are not kept.
+  /// For a text of num_words words; short texts keep no words.
   explicit RecentWords(size_t num_words) : words_(num_words < kShortText ? 0 : kKept) {}
 
-  /// Appends the tokens of a word that is kept; false: it is not.
+  /// Appends the tokens of a remembered word; false: not remembered.
   bool Repeat(std::string_view word, std::vector<TokenId>& tokens) const {
     if (!IsKept(word)) return false;
     const Word& kept = words_[PlaceOf(word)];
@@ -22,14 +22,14 @@ class RecentWords {
     for (size_t i = kept.begin; i < kept.end; ++i) tokens.push_back(tokens[i]);
     return true;
   }
-  /// The word's tokens are those from `begin` to `end`. Its text must stay where it is.
+  /// Remembers that the word's tokens are tokens[begin, end). The word's text must stay in place.
   void Note(std::string_view word, size_t begin, size_t end) {
     if (IsKept(word)) words_[PlaceOf(word)] = {word, begin, end};
   }
 
  private:
   static constexpr size_t kShortText = 64, kKept = 4096;
-  static constexpr size_t kLongWord = 64;  // bytes; such words seldom come again
+  static constexpr size_t kLongWord = 64;  // bytes; longer words seldom occur again
 
   struct Word {
     std::string_view text;

@@ -10,16 +10,16 @@
 
 namespace quire {
 
-/// What splitting may cost, in all patterns, pieces and texts together. One thread uses it.
+/// The cost limit of splitting, for all patterns, pieces and texts together. Used by one thread.
 class SplitBudget {
  public:
-  /// `text_bytes`: of all that will be split; the time goes with it. A deadline that is given counts instead.
-  /// `stop` ends the work within a few milliseconds.
+  /// `text_bytes`: total size of the texts, which determines the time limit unless `time` is given. `stop` ends the
+  /// work within a few milliseconds.
   explicit SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time = {}, std::stop_token stop = {});
   ~SplitBudget();
 
-  /// Between two pieces of work that take no pattern, the next one on so many bytes: throws Stopped when the stop token
-  /// says so, and Error when the time is up. Few bytes do not look at the clock.
+  /// Call between pieces of work without a pattern, before the next one on `bytes` bytes. Throws Stopped on request and
+  /// Error when time is up. Reads the clock only after enough bytes.
   void Check(size_t bytes);
 
  private:
@@ -28,24 +28,24 @@ class SplitBudget {
   std::unique_ptr<State> state_;
 };
 
-/// Finds the matches of a pattern. Patterns are Perl-style with Unicode properties; they come with models, so none may
-/// run or grow without end. Safe to share between threads.
+/// Finds the matches of a Perl-style pattern with Unicode properties. Patterns come with models, so their time and
+/// memory are limited. Safe to share between threads.
 class Splitter {
  public:
-  /// Throws Error, with the place in the pattern, when it does not compile, is too long, or moves the match's begin
+  /// Throws Error with the place in the pattern when it does not compile, is too long, or changes where a match begins
   /// (\K).
   explicit Splitter(const std::string& pattern);
   ~Splitter();
   Splitter(Splitter&&) noexcept;
 
-  /// True when the pattern is one whose time is known to be linear in any text.
+  /// True when the pattern's time is known to be linear in any text.
   bool is_linear() const { return is_linear_; }
 
   struct Match {
     size_t begin = 0, end = 0;  // bytes
   };
-  /// Appends the matches in `text` (valid UTF-8), which follow one another; none is empty. Throws Error when the text
-  /// drives the matcher over its limits, or the budget is spent, and Stopped when the budget's stop token says so.
+  /// Appends the matches in `text` (valid UTF-8) in order; none is empty. Throws Error when the matcher exceeds its
+  /// limits or the budget is spent, and Stopped on request.
   void Find(std::string_view text, std::vector<Match>& matches, SplitBudget& budget) const;
 
  private:
@@ -54,17 +54,17 @@ class Splitter {
   bool is_linear_;
 };
 
-/// The pattern that matches `text` and nothing else.
+/// A pattern that matches exactly `text`.
 std::string LiteralPattern(std::string_view text);
 
-/// GPT-2's word pattern, which byte-level pre-tokenizers apply unless told otherwise.
+/// GPT-2's word pattern, the default of byte-level pre-tokenizers.
 extern const char* const kGpt2Pattern;
 extern const char* const kLlama3Pattern;
 extern const char* const kQwen2Pattern;
-/// Unicode's punctuation as of version 8.0, whose table Hugging Face's tokenizers have, and what counts as such in
-/// ASCII. What later versions have added to it or taken from it is spelled out.
+/// Unicode 8.0's punctuation, as in Hugging Face's tokenizers, plus ASCII symbols that count as punctuation there.
+/// Changes in later Unicode versions are listed explicitly.
 extern const char* const kPunctuationPattern;
-/// Words, and runs of what is neither word nor blank.
+/// Words, and runs of characters that are neither word characters nor blanks.
 extern const char* const kWordsPattern;
 
 }  // namespace quire

@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// What of a conversation a template shows, and how it wants that.
+/// Which parts of a conversation a template shows, and in which form it expects them.
 struct TemplateTraits {
-  bool tools = false;       // the tools that are offered
-  bool tool_calls = false;  // calls in earlier answers
-  /// Calls' arguments as text, where others take objects; beside a content that is null.
+  bool tools = false;       // shows the offered tools
+  bool tool_calls = false;  // shows calls of earlier answers
+  /// text_arguments: expects calls' arguments as text, not as objects. null_content: expects null content beside calls.
   bool text_arguments = false, null_content = false;
   bool object_arguments = false;   // arguments that are a JSON object, and no others
   bool one_call = false;           // an answer has one call

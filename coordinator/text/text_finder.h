@@ -8,17 +8,17 @@
 
 namespace quire {
 
-/// Texts that are looked for at every place of another text: Aho and Corasick's automaton, which reads that text from
-/// its end. Time is linear in the other text, however many and long the texts are and however nearly they come there.
+/// Finds texts at every position of another text with an Aho-Corasick automaton that reads from the end. Time is linear
+/// in that text, whatever the number, length and similarity of the texts.
 class TextFinder {
  public:
   TextFinder() : TextFinder(std::vector<std::string_view>()) {}
-  /// Empty texts are never found. Time and memory go with the bytes of all texts; throws Error when those are more than
+  /// Empty texts are never found. Time and memory are proportional to the total size of the texts; throws Error beyond
   /// 16 MiB.
   explicit TextFinder(const std::vector<std::string_view>& texts);
 
   static constexpr uint32_t kNothing = ByteTrie::kRoot;
-  /// The state in front of `byte`, from that behind it: kNothing behind the last byte, or where no text may go on.
+  /// The state before `byte`, given the state after it. kNothing: the state after the last byte, or no text matches.
   uint32_t Before(char byte, uint32_t behind) const {
     for (;;) {
       const uint32_t next = trie_.Step(behind, byte);
@@ -27,17 +27,16 @@ class TextFinder {
       behind = nodes_[behind].shorter;
     }
   }
-  /// The index of the longest text that begins in front of the byte that led to a state, the first one of those that
-  /// are alike; -1: none does.
+  /// The index of the longest text that begins at the byte that led to the state; the first of equal texts; -1: none.
   int32_t Longest(uint32_t state) const { return nodes_[state].longest; }
 
  private:
   struct Node {
-    uint32_t shorter = kNothing;  // what is left of the texts that go on there without their last bytes
+    uint32_t shorter = kNothing;  // the longest shorter match to fall back to (failure link)
     int32_t longest = -1;
   };
 
-  ByteTrie trie_;  // of the texts, their last bytes first
+  ByteTrie trie_;  // of the reversed texts
   std::vector<Node> nodes_;
 };
 

@@ -20,8 +20,8 @@
 
 namespace quire {
 
-/// Text to tokens, by merges over bytes or over characters or by the likelihood of pieces, and tokens to bytes.
-/// Immutable; safe to share between threads.
+/// Converts text to tokens, by merges of bytes or characters or by a Unigram model, and tokens to bytes. Immutable;
+/// safe to share between threads.
 class Tokenizer {
  public:
   explicit Tokenizer(TokenizerData data);
@@ -29,24 +29,23 @@ class Tokenizer {
   int vocab_size() const { return static_cast<int>(bytes_.size()); }
   const TokenizerData& data() const { return data_; }
 
-  /// Tokens of valid UTF-8 text, in time that is linear in its length, but for patterns that a model brings; those end
-  /// with an Error when they take too long (SplitBudget). Control tokens are recognised in trusted bytes only; other
-  /// added tokens everywhere. Throws Stopped or TooManyTokens when the bounds end it.
+  /// Tokens of valid UTF-8 text in linear time, except for a model's own patterns, which end with an Error when they
+  /// take too long (SplitBudget). Control tokens are recognised in trusted bytes only, other added tokens everywhere.
+  /// Throws Stopped or TooManyTokens by the bounds.
   std::vector<TokenId> Encode(const MarkedText& text, const EncodeBounds& bounds = {}) const;
 
-  /// The same for a raw prompt: everything is trusted, and the tokenizer's prefix (BOS) goes first when wanted.
+  /// The same for a raw prompt: all bytes are trusted, and the tokenizer's prefix (BOS) and suffix are added if wanted.
   std::vector<TokenId> EncodePrompt(std::string_view text, bool add_special_tokens,
                                     const EncodeBounds& bounds = {}) const;
 
-  /// True when it takes no tokenising to see that the text has more tokens than that: it is too long for them, whatever
-  /// it says. Looks at every byte once.
+  /// True when the text's size alone proves that it has more than num_tokens tokens. Reads every byte at most once.
   bool SurelyExceeds(std::string_view text, size_t num_tokens) const;
-  /// True when a text's length bounds the time that it takes: no pattern of the model's own cuts it.
+  /// True when encoding time is bounded by the text's length: no pattern of the model's own is used.
   bool is_linear() const { return normalizer_.is_linear() && pre_tokenizer_.is_linear(); }
-  /// Bytes of the token that stands for the most.
+  /// The byte length of the longest token.
   size_t longest_token() const { return longest_token_; }
 
-  /// The bytes a token stands for; ids outside the vocabulary stand for none.
+  /// The bytes of a token; empty for ids outside the vocabulary.
   std::string_view Bytes(TokenId token) const;
   bool IsSpecial(TokenId token) const {
     return token >= 0 && token < vocab_size() && special_[static_cast<size_t>(token)];
@@ -59,11 +58,11 @@ class Tokenizer {
   void AddMerges();
   void AddAddedTokens();
   void MeasureTokens();
-  /// What one call of Encode carries along.
+  /// The state of one call of Encode.
   struct Work {
     const EncodeBounds& bounds;
     SplitBudget& budget;
-    size_t room;  // bytes that the parts of the text may still become when they are normalised
+    size_t room;  // bytes that the remaining parts may become by normalisation
     std::vector<TokenId>& out;
 
     void Put(TokenId token);
@@ -76,15 +75,15 @@ class Tokenizer {
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   Bpe bpe_;
-  std::optional<Unigram> unigram_;  // goes before bpe_
+  std::optional<Unigram> unigram_;  // if set, used instead of bpe_
   std::vector<std::string> bytes_;  // by id
   std::vector<bool> special_;       // by id
   size_t longest_token_ = 0;        // bytes
-  bool any_length_ = false;         // some text of any length has few tokens
-  bool words_are_apart_ = false;    // no merge joins what stands before a mark to it
-  // Filled when whole_words_first.
+  bool any_length_ = false;         // texts of any length may have few tokens
+  bool words_are_apart_ = false;    // no merge joins text before a mark to the mark
+  // Filled if whole_words_first.
   std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> whole_words_;
-  /// First one kind is looked for in the text, then the other in what is left of it, normalised.
+  /// as_written_ tokens are found in the original text; in_normalized_ tokens then in the normalised rest.
   AddedTokenFinder as_written_, in_normalized_;
 };
 

@@ -11,27 +11,27 @@
 
 namespace quire {
 
-// The steps before and after the model in a tokenizer.json. `path` is the file's, for errors: a step that is not known,
-// or one of its settings, is refused by its name.
+// Readers for the steps before and after the model in a tokenizer.json. `path`: the file's path for errors. Unknown
+// steps and settings are refused by name.
 
-/// The kind of a step; empty: there is none.
+/// The type of a step; empty: no step.
 std::string TypeOf(const Json& node);
-/// A member of an object; null when it has none of that name.
+/// A member of an object; null when it is missing.
 const Json& Part(const Json& json, const char* key);
 
-/// Appends what "normalizer" says.
+/// Appends the steps of "normalizer".
 void ReadNormalizer(const Json& node, const std::string& path, std::vector<NormalizerStep>& steps);
 
 struct PreTokenizerSteps {
   std::vector<PreTokenizerStep> steps;
-  bool byte_level = false;   // the vocabulary is written in the alphabet of bytes
-  bool in_alphabet = false;  // .. and so are the last steps' texts
+  bool byte_level = false;   // the vocabulary is written in the byte alphabet
+  bool in_alphabet = false;  // the last steps' texts are in the byte alphabet, too
 };
 PreTokenizerSteps ReadPreTokenizer(const Json& node, const std::string& path);
 
-/// How tokens that are text are put together again. Throws Error when it does not say what "▁" is.
+/// How text tokens are joined again. Throws Error when the decoder does not define "▁".
 Metaspace ReadTextDecoder(const Json& node, const std::string& path);
-/// Throws Error when the decoder of a vocabulary in the alphabet of bytes does anything but read that.
+/// Throws Error when the decoder of a byte-level vocabulary does more than decode the byte alphabet.
 void CheckByteLevelDecoder(const Json& node, const std::string& path);
 
 }  // namespace quire

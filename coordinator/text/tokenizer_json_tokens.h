@@ -8,7 +8,7 @@
 
 namespace quire {
 
-// Tokens as an HF directory's JSON files name them. `path` is the file's, for errors.
+// Readers for tokens in the JSON files of an HF directory. `path`: the file's path for errors.
 
 constexpr int64_t kMaxTokens = 1 << 24;
 
@@ -16,11 +16,11 @@ constexpr int64_t kMaxTokens = 1 << 24;
 std::string TokenText(const Json& config, const char* key);
 TokenId ReadTokenId(const Json& id, const std::string& path);
 AddedToken ReadAddedToken(const Json& token, TokenId id, const std::string& path);
-/// Throws Error when the id leaves too many before it without a token.
+/// Sets the token with this id. Throws Error when too many ids before it would have no token.
 void PutToken(TokenizerData& data, TokenId id, const std::string& text, const std::string& path);
 
-/// The tokenizer of a directory without a tokenizer.json: SentencePiece's model, the tokens that tokenizer_config.json
-/// and added_tokens.json (null: there is none) add to it, and what goes around prompts.
+/// Reads the tokenizer of a directory without tokenizer.json: the SentencePiece model, the tokens that
+/// tokenizer_config.json and added_tokens.json (null: missing) add, and the tokens around prompts.
 void ReadSentencePieceTokenizer(SentencePieceModel model, const Json& config, const Json& added,
                                 const std::string& directory, TokenizerData& data);
 

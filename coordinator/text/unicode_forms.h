@@ -5,10 +5,10 @@
 
 namespace quire {
 
-/// Unicode's normal forms, of version 9.0 (newer_characters.h).
+/// Unicode's normal forms, in version 9.0 (newer_characters.h).
 enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
 
-/// Valid UTF-8 in that form, in time that is linear in its length but for a logarithm.
+/// Converts valid UTF-8 to the form, in O(n log n) time.
 std::string ToForm(std::string_view text, UnicodeForm form);
 
 }  // namespace quire

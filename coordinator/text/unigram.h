@@ -10,46 +10,45 @@
 
 namespace quire {
 
-/// A vocabulary of which every piece has the logarithm of its likelihood.
+/// A vocabulary whose pieces have log-likelihoods.
 struct UnigramModel {
   struct Piece {
     TokenId token = 0;
     double score = 0;
   };
-  std::vector<Piece> pieces;   // those that are looked for in texts
-  TokenId unknown = 0;         // stands for a run of characters that no piece has
-  double unknown_score = 0;    // of one such character
-  bool byte_fallback = false;  // such a run is written in tokens of its bytes, if there are all that it needs
-  /// Sums are rounded to single precision after every piece, as SentencePiece does it: which of two ways to cut a text
-  /// is the likelier may depend on that.
+  std::vector<Piece> pieces;   // pieces to search in texts
+  TokenId unknown = 0;         // token for a run of characters without a piece
+  double unknown_score = 0;    // of one unknown character
+  bool byte_fallback = false;  // writes an unknown run as byte tokens, if all needed ones exist
+  /// Rounds sums to single precision after every piece, as SentencePiece does; rounding can decide between two
+  /// segmentations.
   bool single_precision = false;
 };
 
-/// Cuts text into those pieces that are together the likeliest.
+/// Cuts text into the pieces with the highest total likelihood.
 class Unigram {
  public:
-  /// `tokens`: by id. Throws Error when a piece is no token or too long, or a score no number.
+  /// `tokens`: by id. Throws Error when a piece is no token or too long, or a score is not finite.
   Unigram(const UnigramModel& model, const std::vector<std::string>& tokens);
 
-  /// Appends the tokens of a piece of valid UTF-8, in time that is linear in its length: that of the longest token is
-  /// limited. Of ways that are equally likely, the one whose last piece is longer wins. Throws Stopped when asked to
-  /// stop.
+  /// Appends the tokens of valid UTF-8 text, in linear time because token lengths are limited. Of equally likely
+  /// segmentations, the one with the longer last piece wins. Throws Stopped on request.
   void Encode(std::string_view text, const std::stop_token& stop, std::vector<TokenId>& out) const;
 
-  /// No character is unknown, because there are tokens of all bytes.
+  /// True when every byte has a token, so that no character is unknown.
   bool knows_all_bytes() const;
 
  private:
-  /// The last piece of the best way to write a text up to some place.
+  /// The last piece of the best segmentation up to some position.
   struct Last {
     TokenId token = 0;
-    uint32_t bytes = 0;  // 0: there is no way yet
+    uint32_t bytes = 0;  // 0: no segmentation yet
   };
   std::vector<Last> BestWays(std::string_view text, const std::stop_token& stop) const;
   double Sum(double before, double score) const;
   void AddUnknown(std::string_view run, std::vector<TokenId>& out) const;
 
-  ByteTrie trie_;  // of pieces by their place in pieces_
+  ByteTrie trie_;  // values are indices into pieces_
   std::vector<UnigramModel::Piece> pieces_;
   std::vector<TokenId> bytes_;  // tokens of single bytes; -1: none
   TokenId unknown_;

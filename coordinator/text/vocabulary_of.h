@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// What grammars are made for. No text holds a control token, so no grammar allows one but at its end; and but those
-/// that it names by their ids, which may be of these texts: before them stands a byte that no text has.
+/// The vocabulary for grammars. Control tokens are empty, so that grammars cannot use them except to end the text. The
+/// control tokens in `named` can be used by id: their text follows a byte that occurs in no text (0xFF).
 Vocabulary VocabularyOf(const Tokenizer& tokenizer, const std::vector<TokenId>& stop_tokens,
                         const std::vector<std::string>& named);
 

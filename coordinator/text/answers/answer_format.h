@@ -7,12 +7,12 @@
 
 namespace quire {
 
-/// How a model writes calls of functions. Named as vLLM names its parsers.
+/// How a model writes function calls. Comments name the models or show the form; option names are vLLM's parser names.
 enum class ToolFormat {
   kNone,
   kHermes,      // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; also Qwen 2.5, Qwen 3, Granite 4
   kLlama3Json,  // the whole answer is {"name": ..., "parameters": {...}}, perhaps after <|python_tag|>
-  kPythonic,    // the whole answer is [name(key=value), ...]
+  kPythonic,    // the whole answer is [name(key=value), ...], a Python list
   kMistral,     // [TOOL_CALLS][{"name": ..., "arguments": ...}], or [TOOL_CALLS]name[ARGS]{...}
   kDeepSeekV3,  // V3 and R1: calls between <｜tool▁calls▁begin｜> and <｜tool▁calls▁end｜>, arguments in a code block
   kDeepSeekV31,  // the same without the block
@@ -22,12 +22,12 @@ enum class ToolFormat {
   kQwen3Coder,   // <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
 };
 
-/// How a model sets its thoughts apart from its answer.
+/// How a model separates its reasoning ("thoughts") from its answer.
 enum class ReasoningFormat {
   kNone,
-  kThink,           // <think>...</think>, where the prompt or the answer opens it
-  kThinkFromStart,  // the same, opened even where neither shows it: DeepSeek R1's first template
-  kHarmony,         // the channel "analysis"
+  kThink,           // <think>...</think>, opened by the prompt or by the answer
+  kThinkFromStart,  // like kThink, but assumed open even if nothing opens it: DeepSeek R1's first template
+  kHarmony,         // the Harmony channel "analysis"
   kGranite,         // "Here is my thought process:" ... "Here is my response:", or <think> and <response>
   kMistral,         // [THINK]...[/THINK]
 };
@@ -37,37 +37,37 @@ struct AnswerFormat {
   ReasoningFormat reasoning = ReasoningFormat::kNone;
 };
 
-/// What a chat template's text says of the answers that its model gives.
+/// Detects the answer format from the text of a chat template.
 AnswerFormat FormatOfTemplate(std::string_view source);
 
-/// By the names of --tool-call-parser and --reasoning-parser, "none" among them; nothing: there is no such name.
+/// Formats by their option names in --tool-call-parser and --reasoning-parser, "none" included; nothing for unknown
+/// names.
 std::optional<ToolFormat> ToolFormatNamed(std::string_view name);
 std::optional<ReasoningFormat> ReasoningFormatNamed(std::string_view name);
-/// All those names, for error messages.
+/// All option names, for error messages.
 std::string ToolFormatNames();
 std::string ReasoningFormatNames();
-/// One of the names of a format.
+/// The first option name of a format.
 std::string NameOf(ToolFormat format);
 std::string NameOf(ReasoningFormat format);
 
-/// Texts that parsers of this format look for. Where such a text is a control token, it has to be left in the answer's
-/// text for them.
+/// Texts that parsers of this format look for. If one is a control token, it must stay in the answer's text.
 std::vector<std::string> MarkersOf(const AnswerFormat& format);
 
-/// Texts that open and that close thoughts.
+/// Texts that open or close thoughts.
 struct ReasoningMarks {
   std::vector<std::string> open, close;
 };
 ReasoningMarks MarksOf(ReasoningFormat format);
 
-/// What opens thoughts, and what has to follow them where they are cut: texts that begin with a control token of the
-/// model's. Nothing: this format's thoughts begin and end with words.
+/// Text that opens thoughts, and text that must follow where thoughts are cut short; both begin with a control token.
+/// BoundsOf returns nothing for formats whose marks are ordinary words.
 struct ThoughtBounds {
   std::string open, close;
 };
 std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format);
 
-/// Where an answer to this prompt begins.
+/// Whether an answer to this prompt begins inside thoughts, without thoughts, or is still undecided.
 enum class ReasoningStart { kUndecided, kInside, kNone };
 ReasoningStart StartAfter(ReasoningFormat format, std::string_view prompt);
 

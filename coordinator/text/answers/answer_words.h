@@ -6,25 +6,26 @@
 
 namespace quire {
 
-// Regular expressions of answers that are words, where an answer's beginning decides whether it is calls.
+// Regular expressions for answers that are words, for formats in which the answer's beginning decides whether it is a
+// call.
 
-/// What whitespace may stand at an answer's beginning.
+/// Whitespace allowed at an answer's beginning.
 inline constexpr const char* kBlanksBefore = "[ \\t\\r\\n]{0,4}";
 
-/// The shortest texts that show that none of `words` is begun; of those no word may begin another one. No text begins
-/// with a byte of `never_first`, or has one of `never` where it leaves the words.
+/// A regular expression for the shortest texts that differ from all of `words`. No word may be the beginning of another
+/// one. The texts do not begin with a byte of `never_first`, and do not leave a word with a byte of `never`.
 std::string BesideWords(const std::vector<std::string>& words, std::string_view never_first, std::string_view never);
 
-/// Any text in which `mark` does not stand. The mark's first byte stands in it once.
+/// A regular expression for any text that does not contain `mark`. The first byte of `mark` must occur in it only once.
 std::string TextWithoutMark(std::string_view mark);
 
-/// The beginning of an answer that is no call in the form `llama3_json`: it does not begin with a brace, or with that
-/// of an object whose first key is none of a call's, or whose name is none of the tools'. marks: what it must not begin
-/// with either. never: a byte that it does not have.
+/// A regular expression for the beginning of an answer that is no call in the form `llama3_json`. Such an answer does
+/// not begin with a brace; or its object's first key is no key of calls; or the name in it is none of the tools'.
+/// marks: further texts that must not begin the answer. never: bytes that must not occur.
 std::string WordsBesideJsonCalls(const std::vector<std::string>& tools, std::vector<std::string> marks,
                                  std::string_view never);
 
-/// The same of the form `pythonic`: no list, or one that does not begin with a call of a tool.
+/// The same for the form `pythonic`: the answer is no list, or the list does not begin with a call of a tool.
 std::string WordsBesidePythonCalls(const std::vector<std::string>& tools, std::vector<std::string> marks);
 
 }  // namespace quire

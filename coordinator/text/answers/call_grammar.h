@@ -11,23 +11,23 @@
 
 namespace quire {
 
-/// What an answer has to keep to, beside what its client asked for.
+/// The constraints on an answer that may contain calls.
 struct CallConstraint {
   const AnswerShape& shape;
-  /// By tool: the schema that its arguments have to be accepted by; null: any JSON object.
+  /// By tool: the schema for its arguments; null: any JSON object.
   const std::vector<OrderedJson>& schemas;
-  /// Texts of the format that are control tokens of this model: grammars know those by their ids.
+  /// Texts of the format that are control tokens of this model; grammars refer to them by id.
   const std::map<std::string, TokenId>& control_tokens;
-  /// What the answer is when it calls nothing; none: anything.
+  /// The grammar for an answer without calls; none: any text.
   const GrammarSource& words;
 };
 
-/// The grammar of an answer that calls what shape.tools says: its choice decides whether it must. Every text that the
-/// grammar lets through is one of whose calls the schemas hold, whatever the answer's parser takes for a call.
+/// The grammar of an answer with calls; the tool choice decides whether it must call. In every text that the grammar
+/// accepts, the arguments of all calls that the answer's parser finds satisfy their schemas.
 GrammarSource CallGrammar(const CallConstraint& constraint);
 
-/// A grammar for the answer of a model that may think first: thoughts that the prompt has opened, or that the answer
-/// opens, come to their end before.
+/// Extends a grammar for an answer that may begin with thoughts: thoughts opened by the prompt or by the answer must
+/// end first.
 GrammarSource AfterThoughts(const AnswerShape& shape, const std::map<std::string, TokenId>& control_tokens,
                             const GrammarSource& words);
 

@@ -10,16 +10,16 @@
 
 namespace quire {
 
-/// How an answer's calls are written, as formats of a structural tag.
+/// Writes the grammar of an answer's calls in xgrammar's structural tag formats.
 class CallWriter {
  public:
   explicit CallWriter(const CallConstraint& constraint);
 
-  /// One call, or more of them, of those tools that may be called.
+  /// The format of one call, or of one or more calls, of the allowed tools.
   OrderedJson Calls(bool several) const;
-  /// As many as the request lets there be at once.
+  /// The same for as many calls as the request allows at once.
   OrderedJson Calls() const;
-  /// The format has something behind all calls.
+  /// True when the format has a closing text after all calls.
   bool closes() const;
 
   std::vector<std::string> Names() const;
@@ -32,7 +32,7 @@ class CallWriter {
   const CallConstraint& constraint_;
   TagBuilder build_;
   ToolFormat format_;
-  bool mistral_names_;  // the model has a token between a function's name and its arguments
+  bool mistral_names_;  // the model has a token between function name and arguments
 };
 
 }  // namespace quire

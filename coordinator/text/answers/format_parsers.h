@@ -8,19 +8,19 @@
 
 namespace quire {
 
-/// Whitespace in front of a call or of thoughts, while nobody knows yet whether it is; behind more of it there is none.
-/// So little waits, and is looked at again with each token.
+/// The longest whitespace before a possible call or thoughts. After more whitespace no call is assumed, so little text
+/// waits and is examined again with each token.
 inline constexpr size_t kMaxSpaceBytes = 256;
 
-// One for each format.
+// One parser per format.
 std::unique_ptr<AnswerParser> MakeJsonCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeDeepSeekParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeGlmParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeQwen3CoderParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakePythonicParser(std::shared_ptr<const ToolUse> tools);
-/// tools may be null: then it splits thoughts only.
+/// tools may be null; then the parser only separates thoughts.
 std::unique_ptr<AnswerParser> MakeHarmonyParser(std::shared_ptr<const ToolUse> tools);
-/// Thoughts, and whatever a parser of the rest makes of the rest; make_rest makes one, or null: words.
+/// Separates thoughts and passes the rest to the parser that make_rest returns; null: the rest is words.
 std::unique_ptr<AnswerParser> MakeReasoningParser(const AnswerFormat& format, ReasoningStart start,
                                                   std::function<std::unique_ptr<AnswerParser>()> make_rest);
 

@@ -8,21 +8,22 @@
 
 namespace quire {
 
-/// Follows one call that is written as an object: {"name": ..., "arguments": {...}}, or "parameters", in any order.
+/// Parses one call written as an object, byte by byte: {"name": ..., "arguments": {...}}, or with "parameters", in any
+/// order.
 class JsonCall {
  public:
   enum class Status { kMore, kDone, kError };
-  /// One byte. The byte that was an error belongs to what follows. A member that calls do not have is an error, so that
-  /// other JSON is soon known for what it is.
+  /// Takes one byte. After kError that byte belongs to the following text. A member that calls do not have is an error,
+  /// so that other JSON is recognised early.
   Status Next(char c);
 
-  /// Once the name is known.
+  /// The function's name, once known.
   const std::optional<std::string>& name() const { return name_; }
-  /// The arguments have begun, or the call is over.
+  /// True once the arguments have begun or the call has ended.
   bool has_arguments() const { return in_arguments_ || !arguments_.empty(); }
-  /// What came of the arguments since the last time; the text of an object in the end.
+  /// The new part of the arguments since the last call of this method; in the end they form an object.
   std::string TakeArguments() { return std::exchange(arguments_, {}); }
-  /// Bytes of values that are kept until they end.
+  /// Bytes of unfinished values that are held.
   size_t held_bytes() const { return value_.capacity() + arguments_.capacity(); }
 
  private:
@@ -36,11 +37,11 @@ class JsonCall {
   JsonScanner scanner_;
   Phase phase_ = Phase::kBetween;
   std::string key_, value_;
-  bool in_arguments_ = false;  // the value is handed out as it comes
+  bool in_arguments_ = false;  // the value is passed on as it arrives
   bool seen_arguments_ = false;
   std::optional<std::string> name_;
   std::string arguments_;
-  bool ended_ = false;  // the object has closed
+  bool ended_ = false;  // the object has been closed
 };
 
 }  // namespace quire

@@ -5,21 +5,21 @@
 
 namespace quire {
 
-/// What may stand between JSON's words, and around what models write.
+/// Whitespace allowed between JSON tokens and around what models write.
 inline constexpr std::string_view kJsonSpace = " \t\r\n";
 inline bool IsJsonSpace(char c) { return kJsonSpace.find(c) != std::string_view::npos; }
 
-/// Follows the text of one JSON object byte by byte. Line breaks and other control characters may stand in its strings
-/// as they are: models write them.
+/// Checks the text of one JSON object byte by byte. Strings may contain raw control characters such as line breaks,
+/// because models write them.
 class JsonScanner {
  public:
   static constexpr size_t kMaxDepth = 64;
 
   enum class Status { kMore, kDone, kError };
-  /// Not to be called again after kDone or kError. The byte that was an error belongs to what follows.
+  /// Must not be called after kDone or kError. After kError that byte belongs to the following text.
   Status Next(char c);
 
-  /// Objects and lists that are open.
+  /// Number of open objects and lists.
   size_t depth() const { return open_.size(); }
   bool in_string() const { return expects_ == Expects::kString || expects_ == Expects::kEscape; }
 
@@ -31,19 +31,19 @@ class JsonScanner {
   bool ScalarIsWhole() const;
 
   Expects expects_ = Expects::kObject;
-  std::string open_;  // '{' and '[' from the outside in
+  std::string open_;  // '{' and '[', outermost first
   bool string_is_key_ = false;
-  int hex_digits_ = 0;  // that the escape sequence lacks
-  std::string scalar_;  // of a number or a word so far
+  int hex_digits_ = 0;  // still missing from an escape sequence
+  std::string scalar_;  // the number or word read so far
 };
 
-/// Whether the text is one JSON object, no deeper than the scanner goes.
+/// True when the text is one JSON object, not nested deeper than kMaxDepth.
 bool IsJsonObject(std::string_view text);
 
-/// Appends a byte of a JSON string as JSON wants it there: control characters become escape sequences.
+/// Appends a byte of a JSON string, with control characters escaped.
 void AppendInsideString(char c, std::string& out);
 
-/// A text as JSON, with its quotation marks.
+/// A text as a JSON string with quotation marks.
 std::string JsonString(std::string_view text);
 
 }  // namespace quire

@@ -6,15 +6,15 @@
 
 namespace quire {
 
-/// The text of a JSON object that a Python call's arguments stand for: `a=1, b=[True, None]`, without the brackets
-/// around them. Literals only, in any of Python's spellings. Nothing when the text is not that.
+/// Converts a Python call's arguments, such as `a=1, b=[True, None]` (without the brackets), into the text of a JSON
+/// object. Accepts literals only, in any Python spelling. Nothing for other text.
 std::optional<std::string> ReadPythonArguments(std::string_view text);
 
-/// Finds the bracket that closes a Python call, in text that comes in pieces.
+/// Finds the bracket that closes a Python call, in text that arrives in pieces.
 class PythonBrackets {
  public:
-  /// Goes on in `text`, which holds all that earlier calls saw and begins behind the call's opening bracket. True: the
-  /// bracket is found, and its offset is place(). at_end: there is no more text to come.
+  /// Continues in `text`, which begins after the call's opening bracket and contains all text of earlier calls. True:
+  /// the bracket was found at offset place(). at_end: no more text will come.
   bool Find(std::string_view text, bool at_end);
   size_t place() const { return at_ - 1; }
 
@@ -24,10 +24,10 @@ class PythonBrackets {
     return text.size() - at_ < 3 && text.substr(at_) == std::string(text.size() - at_, text[at_]);
   }
 
-  size_t at_ = 0;        // of the text was looked at
-  size_t depth_ = 1;     // brackets that are open
-  char quote_ = 0;       // of the string that is open
-  bool triple_ = false;  // which three quotation marks close
+  size_t at_ = 0;        // bytes examined
+  size_t depth_ = 1;     // open brackets
+  char quote_ = 0;       // quotation mark of the open string; 0: none
+  bool triple_ = false;  // the open string needs three quotation marks to close
   bool escaped_ = false;
 };
 

@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// What parsers of one format are made of: text that waits, steps that take from its front, and what calls have in
-/// common. What a step cannot decide yet it leaves for when there is more text.
+/// Base class of the parsers of single formats. Waiting text is consumed from the front by steps; a step that cannot
+/// decide waits for more text. Also holds what calls of all formats share.
 class StepParser : public AnswerParser {
  public:
   void Push(std::string_view text, AnswerParts& out) final;
@@ -19,13 +19,12 @@ class StepParser : public AnswerParser {
   size_t held_bytes() const override { return waiting_.capacity() + space_.capacity(); }
 
  protected:
-  /// tools: those that may be called; null: none.
+  /// tools: the callable tools; null: none.
   explicit StepParser(std::shared_ptr<const ToolUse> tools) : tools_(std::move(tools)) {}
 
-  /// Takes what can be taken from the front of rest(). False: there has to be more text, or, at the end, nothing is
-  /// left to do.
+  /// Consumes text from the front of rest(). False: needs more text, or nothing is left to do at the end.
   virtual bool Step() = 0;
-  /// After a failed attempt at a call: what the text is from here on.
+  /// Called after a failed attempt at a call: the following text is plain text.
   virtual void BackToText() = 0;
 
   std::string_view rest() const { return std::string_view(waiting_).substr(at_); }
@@ -35,45 +34,45 @@ class StepParser : public AnswerParser {
     at_ += bytes;
     searched_ = 0;
   }
-  /// Where the whitespace at rest()[from] ends; the end of rest() where nothing else is there yet.
+  /// Where the whitespace that begins at rest()[from] ends; the end of rest() if only whitespace follows.
   size_t EndOfSpace(size_t from = 0) const;
-  /// False when all that waits is whitespace, of which nothing is left then.
+  /// Skips whitespace. False when nothing else was waiting.
   bool SkipSpace();
 
   enum class Match { kYes, kNo, kUnknown };
-  /// Whether the text stands at rest()[offset].
+  /// Whether `text` stands at rest()[offset]; kUnknown: more text is needed.
   Match Peek(std::string_view text, size_t offset = 0) const;
-  /// Whether rest() begins with the text; kYes: it is skipped.
+  /// The same at the front of rest(); on kYes the text is skipped.
   Match Take(std::string_view text);
-  /// The same for what closes a call; an answer that was cut in it has it.
+  /// Like Take, for a closing text of a call. If the answer was cut within it, the text counts as present.
   Match TakeClosing(std::string_view text);
-  /// The part of rest() before the mark, which is skipped with it; nothing while there is none.
+  /// The part of rest() before the mark, both of which are skipped; nothing while the mark is missing.
   std::optional<std::string> TakeUntil(std::string_view mark);
-  /// Hands out all before the first of the marks, less what may turn out to begin one. The mark's number when it is
-  /// there; it is left at the front of rest().
+  /// Emits all text before the first of the marks, except an end that may begin a mark. Returns the index of the mark
+  /// found; the mark stays at the front of rest().
   std::optional<size_t> PassUntil(const std::vector<std::string>& marks, AnswerPart::Kind kind);
 
   void Emit(AnswerPart::Kind kind, std::string_view text);
 
-  // A call, from the first byte that may belong to one.
+  // Parsing one call, from the first byte that may belong to it.
   void Attempt() { attempt_ = at_; }
-  /// False: there is no such function, or there were too many calls.
+  /// False: the function does not exist, or there are too many calls.
   bool BeginCall(std::string_view name);
   void Arguments(std::string_view piece);
-  /// The call is whole.
+  /// The call is complete.
   void EndCall();
-  /// What was taken since Attempt is no call, or has ceased to be one. Always true: what follows is text.
+  /// The text since Attempt is no call, or no longer one: emits it as content or as kBroken. Always true.
   bool Fail();
-  /// What was taken since Attempt was about the text, and not of it.
+  /// The text since Attempt was control text and no content.
   void DropAttempt() { attempt_.reset(); }
   const Tool* tool() const { return tool_; }
   const ToolUse* tools() const { return tools_.get(); }
   bool in_call() const { return tool_ != nullptr; }
 
-  /// Before arguments that are the text of a JSON object.
+  /// Prepares for arguments that are a JSON object.
   void BeginArguments() { arguments_ = JsonScanner(); }
-  /// Begins the call at the object's brace and hands its text out, byte by byte. kYes: the call has ended; kNo: there
-  /// is none.
+  /// Begins the call at the object's brace and emits its text byte by byte. kYes: the call has ended; kNo: it is no
+  /// call.
   Match PassCall(std::string_view name);
 
  private:
@@ -84,15 +83,15 @@ class StepParser : public AnswerParser {
 
   std::shared_ptr<const ToolUse> tools_;
   std::string waiting_;
-  size_t at_ = 0;                  // of waiting_ is taken
-  size_t searched_ = 0;            // of rest() holds no mark that is looked for
-  std::optional<size_t> attempt_;  // where in waiting_ the call began
+  size_t at_ = 0;                  // bytes of waiting_ consumed
+  size_t searched_ = 0;            // leading bytes of rest() known to hold no mark
+  std::optional<size_t> attempt_;  // offset in waiting_ where the call began
   bool at_end_ = false, cut_ = false;
-  const Tool* tool_ = nullptr;  // of the call that has begun
+  const Tool* tool_ = nullptr;  // tool of the current call; null: none
   int num_calls_ = 0;
   bool has_content_ = false;
-  bool after_call_ = false;  // nothing but whitespace was content since
-  std::string space_;        // content, if words follow it
+  bool after_call_ = false;  // only whitespace content has come since the last call
+  std::string space_;        // whitespace that is content only if words follow
   JsonScanner arguments_;
   AnswerParts* out_ = nullptr;
 };

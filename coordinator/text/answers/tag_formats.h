@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// Formats of xgrammar's structural tags, as JSON.
+// Builders for xgrammar's structural tag formats, as JSON.
 
 OrderedJson TagFormat(const char* type, OrderedJson members);
 OrderedJson SequenceOf(std::vector<OrderedJson> elements);
@@ -20,24 +20,24 @@ OrderedJson AnyOf(std::vector<OrderedJson> elements);
 OrderedJson OptionalOf(OrderedJson content);
 OrderedJson StarOf(OrderedJson content);
 OrderedJson RegexOf(const std::string& pattern);
-/// Any text, up to the first of these texts.
+/// Any text that contains none of these texts.
 OrderedJson TextWithout(const std::vector<std::string>& texts);
-/// Values as the style writes them; null: any object. Next to tags there may be a line break on either side, which no
-/// value has that its schema restricts.
+/// A value for the schema in the given style; null: any object. In the tag styles one blank, such as a line break, may
+/// stand on either side of a value.
 OrderedJson ValueOf(const OrderedJson& schema, const char* style);
 
-/// Writes texts for one model.
+/// Builds formats for one model.
 class TagBuilder {
  public:
-  /// Texts that are control tokens of the model: grammars know those by their ids.
+  /// control_tokens: texts that are control tokens of the model; grammars refer to them by id.
   explicit TagBuilder(const std::map<std::string, TokenId>& control_tokens) : control_tokens_(control_tokens) {}
 
   bool IsToken(const std::string& text) const { return control_tokens_.contains(text); }
   TokenId TokenOf(const std::string& text) const { return control_tokens_.at(text); }
-  /// Of these texts those that are no control tokens: answers may spell them.
+  /// The texts that are no control tokens, so that answers may spell them.
   std::vector<std::string> Spelled(const std::vector<std::string>& texts) const;
 
-  /// Texts and formats one after another. Control tokens in the texts are themselves; a null format is left out.
+  /// A sequence of texts and formats. Control tokens in the texts become token formats; null formats are omitted.
   OrderedJson Row(std::initializer_list<std::pair<std::string, OrderedJson>> parts) const;
 
  private:

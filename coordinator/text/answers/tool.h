@@ -14,7 +14,7 @@ namespace quire {
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolNameBytes = 128;
 
-/// Whether the byte may stand in a tool's name: letters, digits and _ - . : /
+/// True for bytes allowed in tool names: letters, digits and _ - . : /
 inline bool IsToolNameByte(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
          std::string_view("_-.:/").find(c) != std::string_view::npos;
@@ -25,28 +25,27 @@ class ParameterTypes;
 /// A function that a client offers to the model.
 struct Tool {
   std::string name;
-  OrderedJson definition;  // of OpenAI's form, as it was sent: {"type": "function", "function": {...}}
-  OrderedJson parameters;  // a JSON schema of an object; null: none was given
-  bool strict = false;     // calls must be accepted by the schema
-  // What the schemas of a request's tools say of their parameters, for all these tools together (typed_values.h); null:
-  // it is read anew for each argument.
+  OrderedJson definition;  // in OpenAI's form, as sent: {"type": "function", "function": {...}}
+  OrderedJson parameters;  // JSON schema of an object; null: none given
+  bool strict = false;     // calls must satisfy the schema
+  // Cached parameter types of all tools of the request (typed_values.h); null: types are read anew for each argument.
   std::shared_ptr<ParameterTypes> types = nullptr;
 };
 
-/// Whether an answer calls functions, and which.
+/// Whether an answer must, may or must not call functions.
 struct ToolChoice {
   enum Mode { kAuto, kNone, kRequired, kNamed };
   Mode mode = kAuto;
-  std::string name;  // of kNamed
+  std::string name;  // for kNamed
 };
 
-/// The tools of one request. Independent of the endpoint that they came through.
+/// The tools of one request, independent of the API endpoint.
 struct ToolUse {
   std::vector<Tool> tools;
   ToolChoice choice;
-  bool parallel = true;  // an answer may call more than one
+  bool parallel = true;  // an answer may contain several calls
 
-  /// The model is shown the tools, and its answer may call them.
+  /// True when the model is shown the tools and may call them.
   bool active() const { return !tools.empty() && choice.mode != ToolChoice::kNone; }
   const Tool* Find(std::string_view name) const {
     const auto found = std::ranges::find(tools, name, &Tool::name);

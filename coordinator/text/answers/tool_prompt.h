@@ -13,14 +13,14 @@ namespace quire {
 struct JsonCallForm {
   std::string begin, open, arguments, close, between, end;
 };
-/// Nothing for formats that do not write calls as JSON objects with a name.
+/// Nothing for formats whose calls are no JSON objects with a name.
 std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format);
 
 /// For models whose template shows no tools: what to tell such a model of them, and of how to call them. For formats
 /// that have a JsonCallForm. tools: a list of OpenAI's objects.
 std::string ToolPrompt(const JsonCallForm& form, const OrderedJson& tools);
 
-/// Calls of an earlier answer as the model wrote them. calls: of OpenAI's form, arguments as text.
+/// The calls of an earlier answer as the model would have written them. calls: in OpenAI's form, arguments as text.
 std::string CallsText(const JsonCallForm& form, const OrderedJson& calls);
 
 }  // namespace quire

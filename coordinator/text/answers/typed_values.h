@@ -34,11 +34,11 @@ class ParameterTypes {
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const Alternatives>> known_;
 };
 
-/// The JSON of an argument that a model wrote as bare text: a value that the tool's schema accepts, found through its
-/// references, alternatives and combinations. A text where a text is accepted; next to tags, blanks belong to a text
-/// only where every text is. Where nothing is accepted a value of a type that is; where the schema says nothing, JSON
-/// if the text is that, and a string otherwise. A value that takes too much work to compare with its schema is read as
-/// if the schema said nothing.
+/// Converts an argument that a model wrote as bare text into JSON that the tool's schema accepts, following references,
+/// alternatives and combinations. Text stays a string where the schema accepts strings; blanks next to tags belong to
+/// the string only if every string is accepted. If no reading is accepted, uses a value of an accepted type. Without a
+/// schema, uses JSON if the text is valid JSON, otherwise a string. The same applies when checking the value takes too
+/// much work.
 std::string TypedValue(const Tool& tool, const std::string& parameter, std::string_view text);
 
 }  // namespace quire

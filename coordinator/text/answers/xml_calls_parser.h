@@ -12,8 +12,8 @@
 
 namespace quire {
 
-/// Calls that are written with tags: a function's name, then keys and values. Values are bare text: the tool's schema
-/// says what they are. Where a model forgot a closing tag, the next tag closes.
+/// Base class for calls written with tags: a function's name, then keys and values. Values are bare text, typed by the
+/// tool's schema. If a model forgot a closing tag, the next tag closes the value.
 class XmlCallsParser : public StepParser {
  protected:
   /// What a form of calls is written with.
@@ -43,21 +43,21 @@ class XmlCallsParser : public StepParser {
     state_ = State::kValue;
   }
 
-  /// The key before the first of the marks, which is left where it stands; nothing when there is none yet, or when this
-  /// is no call, which `failed` tells.
+  /// The key before the first of the marks, which stays in rest(). Nothing when no mark has come yet, or when the text
+  /// is no call; then `failed` is set.
   std::optional<std::string> BoundedKey(std::initializer_list<std::string_view> marks, bool& failed);
 
   /// Whether what can only stand behind a value is at rest()[at], though the value was not closed.
   virtual Match FollowsValue(size_t at) const = 0;
-  /// Whether a tag that names a parameter is at rest()[at]: one of the function's that has no value yet.
+  /// Whether a tag at rest()[at] names a parameter of the function that has no value yet.
   Match NamesParameter(std::string_view open, std::string_view close, size_t at) const;
-  /// Whether this tag is at rest()[at], and behind blanks the other one, or nothing any more.
+  /// Whether `tag` stands at rest()[at], followed by whitespace and then by `next` or the end.
   Match StandsBefore(std::string_view tag, std::string_view next, size_t at) const;
 
   bool is_cut() const { return at_end() && cut(); }
-  /// The answer was cut in a value, or before one: its client gets as much of the argument as there is.
+  /// The answer was cut in or before a value: emits as much of the argument as there is.
   void CutArgument(std::string_view value);
-  /// Whether the answer was cut in one of these tags, whose beginning is no text of the answer's, and is skipped.
+  /// True when the answer was cut inside one of these tags; then skips the tag's beginning, which is no content.
   bool CutInTag(std::initializer_list<std::string_view> tags);
 
   State state_ = State::kText;
@@ -78,7 +78,7 @@ class XmlCallsParser : public StepParser {
   std::optional<ValueEnd> FindValueEnd();
   /// As Peek; kUnknown as well where the answer was cut in the tag.
   Match PeekTag(std::string_view tag, size_t at) const;
-  /// rest() without the beginning of one of these tags, where the answer was cut in that.
+  /// rest() without the beginning of one of these tags at its end.
   std::string_view WithoutBegunTag(std::initializer_list<std::string_view> tags) const;
   void CutKey(std::initializer_list<std::string_view> marks);
   std::string BeginOfArgument(const std::string& member) const { return (given_.empty() ? "" : ", ") + member; }

@@ -12,7 +12,7 @@ namespace quire::jinja {
 struct Expression;
 using ExpressionPtr = std::unique_ptr<Expression>;
 
-/// An expression; which fields count depends on the kind.
+/// An expression; the comments say which members each kind uses.
 struct Expression {
   enum class Kind {
     kLiteral,      // value
@@ -22,18 +22,18 @@ struct Expression {
     kDict,         // operands: key, value, key, value, ...
     kAttribute,    // operands[0].text
     kSubscript,    // operands[0][operands[1]]
-    kSlice,        // operands[0][operands[1] : operands[2] : operands[3]]; missing ones are null
+    kSlice,        // operands[0][operands[1] : operands[2] : operands[3]]; missing bounds are null
     kCall,         // operands[0](operands[1..], named)
     kFilter,       // operands[0] | text(operands[1..], named)
     kTest,         // operands[0] is text(operands[1..])
     kUnary,        // text operands[0]
     kBinary,       // operands[0] text operands[1]; "and", "or", arithmetic, "~"
-    kComparison,   // operands[0] operators[0] operands[1] operators[1] ..., each with its neighbours
+    kComparison,   // operands[0] operators[0] operands[1] operators[1] ...: each operator compares its neighbours
     kConditional,  // operands[0] if operands[1] else operands[2] (may be null)
   };
   Kind kind;
   int line = 0;
-  int height = 1;  // of the tree below
+  int height = 1;  // height of the tree below
   std::string text;
   Value value;
   std::vector<ExpressionPtr> operands;
@@ -41,7 +41,8 @@ struct Expression {
   std::vector<std::pair<std::string, ExpressionPtr>> named;
 };
 
-/// The name that the rendered body of a block has in the expression that filters it; no template can write it.
+/// The name under which a block's filter expression reads the block's rendered body; templates cannot write an empty
+/// name.
 inline constexpr const char* kRenderedBody = "";
 
 struct Statement;
@@ -52,9 +53,9 @@ struct Statement {
     kText,    // text
     kPrint,   // expression
     kIf,      // branches: condition (null for else) and body
-    kFor,     // targets in expression, if condition: body, else otherwise
-    kSet,     // targets (or target.attribute) = expression, or = rendered body, or = expression of it (kRenderedBody)
-    kFilter,  // expression of the rendered body
+    kFor,     // targets in expression, if condition: body; if there were no items: otherwise
+    kSet,     // targets (or target.attribute) = expression; as a block: rendered body, perhaps filtered by expression
+    kFilter,  // expression applied to the rendered body
     kWith,    // parameters: body
     kMacro,   // text(parameters): body
     kBreak,
@@ -65,14 +66,14 @@ struct Statement {
   std::string text;
   ExpressionPtr expression, condition;
   std::vector<std::string> targets;
-  std::string attribute;  // of a set on a namespace
-  bool is_block = false;  // of a set: what it sets is its rendered body, which may be empty
-  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults, or null; of kWith with values
+  std::string attribute;  // for a set on a namespace's attribute
+  bool is_block = false;  // for a set: the value is the rendered body, which may be empty
+  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults or null; for kWith with values
   std::vector<std::pair<ExpressionPtr, Body>> branches;
   Body body, otherwise;
 };
 
-/// Parses a template; throws Error "template:line: reason" for what it does not know.
+/// Parses a template. Throws Error "template:line: reason" for anything unsupported.
 Body Parse(std::string_view source);
 
 }  // namespace quire::jinja

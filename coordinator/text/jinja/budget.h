@@ -7,19 +7,19 @@
 
 namespace quire::jinja {
 
-/// Bounds of one rendering; past any of them it fails with an error that names the bound.
+/// Limits of one rendering. Exceeding a limit ends it with an error that names the limit.
 struct Limits {
-  int64_t max_work = 20'000'000;             // units: about an expression evaluated, or an item or 32 bytes looked at
-  size_t max_made_bytes = 128 << 20;         // of all values together that the template makes, texts with their marks
-  size_t max_text_bytes = 16 << 20;          // of one text, and of what is written
+  int64_t max_work = 20'000'000;             // units: roughly one expression, one item or 32 bytes examined
+  size_t max_made_bytes = 128 << 20;         // bytes of all values that the template makes, marks of texts included
+  size_t max_text_bytes = 16 << 20;          // of one text, and of the output
   size_t max_list_items = 1 << 20;           // of one list
-  int max_depth = 600;                       // levels of statements, expressions, macros and values inside each other
+  int max_depth = 600;                       // nesting of statements, expressions, macros and values
   std::chrono::milliseconds max_time{2000};  // on the steady clock
-  std::function<bool()> cancelled;           // looked at now and then; true ends the rendering
+  std::function<bool()> cancelled;           // asked now and then; true ends the rendering
 };
 
-/// What one rendering has used of its limits. Whatever loops, copies or recurses on a template's behalf charges it
-/// before it begins; past a bound that throws Error. One thread uses it.
+/// What one rendering has used of its limits. Code that loops, copies or recurses for a template charges the budget
+/// first; exceeding a limit throws Error. Used by one thread.
 class Budget {
  public:
   explicit Budget(Limits limits);
@@ -28,20 +28,20 @@ class Budget {
     work_ += units;
     if (work_ >= next_look_) Look();
   }
-  /// Reading so many bytes of text: searching, comparing, hashing.
+  /// Charges for reading text: searching, comparing, hashing.
   void Scan(size_t bytes) { Work(1 + bytes / kScannedBytesPerUnit); }
-  /// Walking over so many bytes of text character by character.
+  /// Charges for processing text character by character.
   void Walk(size_t bytes) { Work(1 + bytes / kWalkedBytesPerUnit); }
-  /// A text of so many bytes, or so many bytes more of one.
+  /// Charges for a new text of `bytes` bytes, or for growing one by `bytes`.
   void MakeText(size_t bytes);
-  /// A list of so many items, or so many items more of a list or mapping.
+  /// Charges for a new list of `count` items, or for growing a list or mapping by `count`.
   void MakeItems(size_t count);
-  /// A text that has grown to so many bytes; the growth is charged by MakeText.
+  /// Checks the total length of a grown text; MakeText charges the growth.
   void CheckText(size_t bytes) const;
-  /// Everything written so far.
+  /// Checks the total length of the output.
   void CheckOutput(size_t bytes) const;
 
-  /// One level of whatever recurses, for as long as it lives.
+  /// One level of recursion, while the object lives.
   class Level {
    public:
     explicit Level(Budget& budget) : budget_(budget) {
@@ -58,7 +58,7 @@ class Budget {
  private:
   static constexpr size_t kScannedBytesPerUnit = 32, kWalkedBytesPerUnit = 4;
 
-  /// Looks at the bound of work, at the clock, and whether anybody still wants the text.
+  /// Checks the work limit, the clock and cancellation.
   void Look();
   void Make(size_t bytes);
   [[noreturn]] void TooDeep();

@@ -9,30 +9,30 @@
 
 namespace quire::jinja {
 
-/// Expressions, by recursive descent from the loosest binding to the tightest.
+/// Parses expressions by recursive descent, from the loosest binding to the tightest.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenCursor& cursor) : in_(cursor) {}
 
-  /// An expression, or several with commas between as a tuple.
+  /// One expression, or several separated by commas as a tuple.
   ExpressionPtr ParseTuple();
   ExpressionPtr ParseExpression();
-  /// Without a trailing "if": what a for loop walks over.
+  /// An expression without a trailing "if", as in a for loop's list.
   ExpressionPtr ParseOr();
-  /// Filters behind a block's name, of what the block renders: name(arguments) | name ...
+  /// Filters after a block's name, applied to the rendered block: name(arguments) | name ...
   ExpressionPtr ParseBlockFilters();
 
  private:
   ExpressionPtr Make(Expression::Kind kind, std::string text = "");
   ExpressionPtr Make(Expression::Kind kind, std::string text, ExpressionPtr a, ExpressionPtr b = nullptr);
   void AddOperand(Expression& e, ExpressionPtr operand) const;
-  /// Counts `below` (may be null) into the height of `e`; refuses what is too high.
+  /// Updates the height of `e` for the operand `below` (may be null); refuses expressions that are too high.
   void Raise(Expression& e, const Expression* below) const;
   bool EndsTuple() const;
   ExpressionPtr ParseAnd();
   ExpressionPtr ParseNot();
   ExpressionPtr ParseComparison();
-  /// The operator that follows of those; empty when none does.
+  /// Takes the next token if it is one of these operators; empty otherwise.
   std::string TakeOneOf(std::initializer_list<const char*> operators);
   std::string TakeComparison();
   ExpressionPtr ParseSum();

@@ -8,8 +8,8 @@
 
 namespace quire::jinja {
 
-/// Renders a parsed template with the given variables. No files, no code from outside: a template can only compute
-/// text, within the limits. Throws Error "template:line: reason", also for the template's own raise_exception.
+/// Renders a parsed template with the given variables. Templates can only compute text within the limits; they cannot
+/// access files or external code. Throws Error "template:line: reason", also for the template's own raise_exception.
 MarkedText Render(const Body& body, const std::map<std::string, Value>& variables, const Limits& limits = {});
 
 }  // namespace quire::jinja

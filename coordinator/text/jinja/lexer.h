@@ -22,13 +22,13 @@ enum class TokenKind {
 
 struct Token {
   TokenKind kind;
-  std::string text;  // of names, operators and literals; strings are unescaped
+  std::string text;  // for names, operators and literals; strings are unescaped
   int line;
 };
 
-/// Cuts a template into tokens. Whitespace control is applied here: "-" at a tag trims all whitespace beside it, the
-/// first newline after a block is dropped, and blanks before a block at the start of a line are dropped (the settings
-/// that HF renders chat templates with). Throws Error with the line.
+/// Splits a template into tokens and applies whitespace control with the settings that HF uses for chat templates: "-"
+/// in a tag trims all whitespace beside it; the first newline after a block is dropped; blanks before a block at the
+/// start of a line are dropped. Throws Error with the line.
 std::vector<Token> Tokenize(std::string_view source);
 
 }  // namespace quire::jinja

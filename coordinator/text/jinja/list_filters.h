@@ -4,23 +4,23 @@
 
 namespace quire::jinja {
 
-// Filters of what has items: lists, mappings (their keys) and texts (their characters). What is not true, none among
-// it, has none. All charge the budget for what they make. As in Jinja, order and equality pass over case unless
-// case_sensitive says otherwise.
+// Filters for values with items: lists, mappings (their keys) and texts (their characters). select and map treat false
+// values, such as none, as empty. All filters charge the budget. As in Jinja, order and equality ignore case unless
+// case_sensitive is set.
 
-/// selectattr, rejectattr, select, reject: keeps items whose attribute (or that themselves) pass a test.
+/// selectattr, rejectattr, select and reject: keep the items that pass a test, or whose attribute passes it.
 Value Select(const Value& input, const Arguments& arguments, bool by_attribute, bool keep, Budget& budget);
 Value Map(const Value& input, const Arguments& arguments, Budget& budget);
 Value Sorted(const Value& input, const Arguments& arguments, Budget& budget);
-/// Pairs of key and value, by either.
+/// The (key, value) pairs of a mapping, sorted by key or value.
 Value DictSorted(const Value& input, const Arguments& arguments, Budget& budget);
-/// The smallest or largest item, the first of equal ones.
+/// The smallest or largest item; the first of equal ones.
 Value Extreme(const Value& input, const Arguments& arguments, bool largest, Budget& budget);
-/// The first of those that are equal.
+/// Keeps the first of equal items.
 Value Unique(const Value& input, const Arguments& arguments, Budget& budget);
 Value JoinItems(const Value& input, const Arguments& arguments, Budget& budget);
 Value Sum(const Value& input, const Arguments& arguments, Budget& budget);
-/// Lists of so many items each, the last one filled up where a filler is given.
+/// Lists of `linecount` items each; the last one is filled up with fill_with, if given.
 Value Batch(const Value& input, const Arguments& arguments, Budget& budget);
 Value First(const Value& input, bool last, Budget& budget);
 Value Reversed(const Value& input, Budget& budget);

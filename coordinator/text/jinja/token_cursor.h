@@ -8,7 +8,7 @@
 
 namespace quire::jinja {
 
-/// Walks over the tokens of a template; what both parsers share.
+/// A position in the tokens of a template, shared by the statement and expression parsers.
 class TokenCursor {
  public:
   explicit TokenCursor(std::string_view source) : tokens_(Tokenize(source)) {}
@@ -28,7 +28,7 @@ class TokenCursor {
   std::string ExpectName();
   void ExpectBlockEnd();
 
-  /// Counts nesting of blocks and expressions; refuses what is deeper than a real template ever is.
+  /// Counts the nesting of blocks and expressions; refuses templates nested deeper than real ones.
   void Enter();
   void Leave() { --depth_; }
 

@@ -21,11 +21,10 @@ using NamedArguments = std::vector<std::pair<std::string, Value>>;
 using TextPointer = std::shared_ptr<const MarkedText>;
 using Function = std::function<Value(const List& positional, const NamedArguments& named)>;
 
-/// A list that nobody changes, and that prints in round brackets.
+/// An immutable list that prints in round brackets.
 struct Tuple : List {};
 
-/// Text that Jinja counts as finished HTML (the filters safe and escape): whatever is appended to it is escaped for
-/// HTML.
+/// Text that Jinja treats as finished HTML (filters safe and escape): text appended to it is HTML-escaped.
 struct Markup : MarkedText {};
 
 struct Undefined {
@@ -33,30 +32,30 @@ struct Undefined {
 };
 struct None {};
 
-/// An integer that int64_t does not hold. Its text and its comparisons are exact; what computes with it takes a double.
+/// An integer beyond int64_t. Text and comparisons between two of them are exact; arithmetic uses a double.
 struct LongInteger {
-  std::string digits;  // and a sign
+  std::string digits;  // with a sign if negative
 };
 
-/// What a mapping is asked for. As in Python, 1, 1.0 and true are the same key, and "1" is another.
+/// A mapping key. As in Python, 1, 1.0 and true are equal keys, and "1" is another one.
 using Key = std::variant<std::string, None, bool, int64_t, double>;
 
-/// A mapping that remembers the order of its keys.
+/// A mapping that keeps the order of its keys.
 struct Dict {
   std::vector<std::pair<Key, Value>> entries;
-  bool is_object = false;  // a namespace or a loop: it has attributes, and is no mapping to a template
+  bool is_object = false;  // a namespace or loop: has attributes and is no mapping to templates
 
   const Value* Find(const std::string& key, Budget& budget) const;
   const Value* Find(const Key& key, Budget& budget) const;
   void Set(Key key, Value value, Budget& budget);
 };
 
-/// What a template computes with. Everything of no fixed size is shared, as in Python, so that a copy costs nothing;
-/// text carries its origin. What looks into values charges the rendering's budget.
+/// A value of a template. Values of variable size are shared, as in Python, so that copying is cheap. Texts carry marks
+/// of their origin. Operations charge the rendering's budget.
 class Value {
  public:
   Value() : data_(None{}) {}
-  /// Values nest as deep as a template makes them; they end one after the other, not inside each other.
+  /// Destroys nested values one after another without recursion, because templates may nest them deeply.
   ~Value();
   Value(const Value&) = default;
   Value(Value&&) = default;
@@ -75,24 +74,24 @@ class Value {
   explicit Value(Dict dict) : data_(std::make_shared<Dict>(std::move(dict))) {}
   explicit Value(Function function) : data_(std::make_shared<Function>(std::move(function))) {}
 
-  /// Text of the template's own making.
+  /// A text made by the template itself.
   static Value Trusted(std::string_view text) { return Value(MarkedText(text, MarkedText::kTrusted)); }
-  /// A JSON document; every text in it carries `mark`.
+  /// A JSON document as a value; every text in it carries `mark`.
   static Value FromJson(const Json& json, char mark);
-  /// The same; mappings keep the order that they were written in.
+  /// The same; mappings keep the document's order.
   static Value FromJson(const OrderedJson& json, char mark);
 
   template <class T>
   const T* As() const {
     return std::get_if<T>(&data_);
   }
-  /// Of Markup, too.
+  /// The text of texts and of Markup.
   const MarkedText* AsText() const {
     const MarkedText* text = Pointer<const MarkedText>();
     return text != nullptr ? text : AsMarkup();
   }
   const Markup* AsMarkup() const { return Pointer<const Markup>(); }
-  /// Of tuples, too.
+  /// The items of lists and of tuples.
   List* AsList() const {
     List* list = Pointer<List>();
     return list != nullptr ? list : Pointer<Tuple>();
@@ -106,26 +105,26 @@ class Value {
   bool IsNumber() const { return As<bool>() || As<int64_t>() || As<double>() || AsLongInteger(); }
 
   bool Truthy() const;
-  /// The number as double; booleans count as 0 and 1. Throws Error for anything else.
+  /// The number as a double; booleans are 0 and 1. Throws Error for other types.
   double Number() const;
-  /// An integer (or boolean); throws Error naming `what` for anything else.
+  /// An integer or boolean; throws Error naming `what` for other types.
   int64_t Integer(const char* what) const;
-  /// As Python's str() prints it, with the marks of the texts inside.
+  /// The value as Python's str() prints it; texts inside keep their marks.
   TextPointer ToText(Budget& budget) const;
-  /// As Python's repr() prints it.
+  /// The value as Python's repr() prints it.
   TextPointer ToReprText(Budget& budget) const;
   const char* TypeName() const;
 
   static bool Equal(const Value& a, const Value& b, Budget& budget);
-  /// True when this is the list or mapping at `container`, or holds it somewhere. What would hold itself is never
-  /// made: it would stay for ever.
+  /// True when this value is, or contains, the list or mapping at `container`. Cycles are refused with it, because
+  /// shared pointers would never free them.
   bool Reaches(const void* container, Budget& budget) const;
-  /// Values that share the mapping; 0 for other kinds.
+  /// The number of values that share this mapping; 0 for other types.
   int64_t num_holders() const {
     const auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_);
     return dict == nullptr ? 0 : dict->use_count();
   }
-  /// Order of numbers or of texts; throws Error for other pairs.
+  /// Order of numbers, texts, or lists; throws Error for other pairs.
   static bool Less(const Value& a, const Value& b, Budget& budget);
 
  private:
@@ -142,14 +141,14 @@ class Value {
       data_;
 };
 
-/// How json.dumps writes.
+/// Options of json.dumps.
 struct JsonStyle {
-  std::optional<std::string> indent;  // of a level; none: all in one line
+  std::optional<std::string> indent;  // per level; none: everything on one line
   std::string comma = ", ", colon = ": ";
   bool ensure_ascii = false, sort_keys = false;
 };
 
-/// A value as JSON. Texts keep their marks. Throws Error for what JSON has no form for.
+/// A value as JSON; texts keep their marks. Throws Error for values that JSON cannot express.
 MarkedText ToJsonText(const Value& value, const JsonStyle& style, Budget& budget);
 
 }  // namespace quire::jinja
