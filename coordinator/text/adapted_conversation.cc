@@ -16,14 +16,14 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxArgumentDepth = 64;  // of calls that answers may have
+constexpr size_t kMaxArgumentDepth = 64;  // for calls of earlier answers
 
 const std::string* TextAt(const OrderedJson& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() ? nullptr : found->get_ptr<const OrderedJson::string_t*>();
 }
 
-/// Nothing where the text is no object, or goes beyond a bound.
+/// The JSON object in the text; null when the text is no object or exceeds a limit.
 OrderedJson ObjectIn(const std::string& text) {
   try {
     if (ParseJson(text, "arguments", {.max_depth = kMaxArgumentDepth}).is_object()) return ParseExactJson(text);
@@ -32,7 +32,8 @@ OrderedJson ObjectIn(const std::string& text) {
   return nullptr;
 }
 
-/// A text that is no object is some model's mistake. Templates that can show the text as it is do.
+/// Converts a call's arguments into the template's form. Text that is no object is a model's mistake; templates that
+/// can show it unchanged get it unchanged.
 void AdaptArguments(const TemplateTraits& traits, OrderedJson& call) {
   const auto function = call.find("function");
   if (function == call.end() || !function->is_object()) return;
@@ -54,7 +55,7 @@ bool HasCalls(const OrderedJson& message) {
   return calls != message.end() && calls->is_array() && !calls->empty();
 }
 
-/// Words are the last of the thoughts: both come before the calls.
+/// Appends the words to the thoughts, because both come before the calls.
 void JoinWordsWithThoughts(OrderedJson& message) {
   const std::string* words = TextAt(message, "content");
   const std::string* thoughts = TextAt(message, "thinking");
@@ -66,7 +67,7 @@ void JoinWordsWithThoughts(OrderedJson& message) {
   message["content"] = "";
 }
 
-/// Words before calls as an answer of their own.
+/// Moves words that stand beside calls into an answer of their own before the calls.
 OrderedJson WithWordsApart(const OrderedJson& messages, const TemplateTraits& traits) {
   OrderedJson out = OrderedJson::array();
   for (OrderedJson message : messages) {
@@ -80,7 +81,7 @@ OrderedJson WithWordsApart(const OrderedJson& messages, const TemplateTraits& tr
   return out;
 }
 
-/// An answer with several calls as several answers, each with one, and with its result behind it.
+/// Splits an answer with several calls into several answers with one call each, followed by its result.
 OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& traits) {
   OrderedJson out = OrderedJson::array();
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -176,7 +177,8 @@ OrderedJson& Member(OrderedJson& object, const char* name, const OrderedJson& ot
   return member;
 }
 
-/// A type of several words is the first that is not "null"; a schema that is true or false says nothing.
+/// Completes a property's schema: description, one type (the first that is not "null"), members and items. A schema
+/// that is true or false becomes an empty object.
 void CompleteProperty(OrderedJson& schema) {
   if (!schema.is_object()) schema = OrderedJson::object();
   Member(schema, "description", "");

@@ -12,7 +12,7 @@ constexpr size_t kBytesBetweenStops = 64 << 10;
 
 }  // namespace
 
-/// Control tokens have a finder of their own: it begins anew behind bytes that are not trusted.
+/// Control tokens have a separate finder, because it must restart after untrusted bytes.
 AddedTokenFinder::AddedTokenFinder(const std::vector<Entry>& entries) {
   std::vector<std::string_view> plain, control;
   for (const Entry& entry : entries) {
@@ -24,7 +24,7 @@ AddedTokenFinder::AddedTokenFinder(const std::vector<Entry>& entries) {
   control_finder_ = TextFinder(control);
 }
 
-/// The longer one of what both finders have, the first one of those that are alike; null: neither has any.
+/// The longer of both finders' matches; of equal lengths the token given first; null: no match.
 const AddedTokenFinder::Known* AddedTokenFinder::Longer(int32_t plain, int32_t control) const {
   const Known* one = plain < 0 ? nullptr : &known_[plain_[static_cast<size_t>(plain)]];
   const Known* other = control < 0 ? nullptr : &known_[control_[static_cast<size_t>(control)]];
@@ -53,7 +53,7 @@ std::vector<TextPart> CutAtTokens(std::string_view text, const AddedTokenFinder&
                                   const std::stop_token& stop) {
   std::vector<TextPart> parts;
   std::vector<AddedTokenFinder::Found> all = tokens.FindAll(text, marks, stop);
-  size_t from = 0;  // text before this is cut
+  size_t from = 0;  // text before this offset is done
   for (size_t at = 0; !all.empty();) {
     const AddedTokenFinder::Found found = all.back();
     all.pop_back();
@@ -62,7 +62,7 @@ std::vector<TextPart> CutAtTokens(std::string_view text, const AddedTokenFinder&
     at = end;
     const bool inside_word = (begin > 0 && IsWordCharacter(CharacterAt(text, PreviousCharacter(text, begin)))) ||
                              (end < text.size() && IsWordCharacter(CharacterAt(text, end)));
-    if (found.token->single_word && inside_word) continue;  // as in HF, no shorter token is looked for in its place
+    if (found.token->single_word && inside_word) continue;  // as in HF, no shorter token is tried here
     while (found.token->left_strip && begin > from && IsSpace(CharacterAt(text, PreviousCharacter(text, begin))))
       begin = PreviousCharacter(text, begin);
     while (found.token->right_strip && end < text.size() && IsSpace(CharacterAt(text, end)))

@@ -17,19 +17,19 @@ uint64_t Key(TokenId left, TokenId right) {
 }
 
 constexpr char32_t kPlane = 0x10000;
-constexpr size_t kFew = 64;  // so many tokens are merged without a queue
+constexpr size_t kFew = 64;  // up to so many tokens are merged without a queue
 
 constexpr size_t kMergesBetweenLooks = 4096;
 
 struct Symbol {
   TokenId token;
-  int previous, next;  // indices of live neighbours, -1 for none
+  int previous, next;  // indices of the neighbours; -1: none
 };
 
 struct Candidate {
   int rank;
   int left;                         // index of the pair's left symbol
-  TokenId left_token, right_token;  // as seen when the candidate was made; stale candidates differ
+  TokenId left_token, right_token;  // at creation; a candidate whose tokens have changed is stale
 
   bool operator>(const Candidate& other) const { return rank != other.rank ? rank > other.rank : left > other.left; }
 };
@@ -51,9 +51,9 @@ TokenId Bpe::TokenOf(char32_t character) const {
   return found == rare_characters_.end() ? -1 : found->second;
 }
 
-/// Where the key is, or would go.
+/// The place of the key, or the empty place where it belongs.
 size_t Bpe::PlaceOf(uint64_t key) const {
-  constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // the golden ratio's bits
+  constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // from the golden ratio
   const size_t mask = merges_.size() - 1;
   uint64_t mixed = (key ^ secret_) * kSpread;
   mixed = (mixed ^ mixed >> 32) * kSpread;
@@ -88,7 +88,7 @@ void Bpe::AddBytes(std::string_view bytes, std::vector<TokenId>& out) const {
   }
 }
 
-/// Before the first merge.
+/// Appends a piece's initial tokens, before any merge.
 void Bpe::AddBeginning(std::string_view piece, std::vector<TokenId>& out) const {
   if (common_characters_.empty() && rare_characters_.empty() && unknown_ < 0) return AddBytes(piece, out);
   bool after_unknown = false;
@@ -113,12 +113,12 @@ void Bpe::Encode(std::string_view piece, const std::stop_token& stop, std::vecto
   out.size() - begin <= kFew ? MergeFew(begin, out) : MergeMany(begin, stop, out);
 }
 
-/// Merges what `out` has from `begin` on, where it is: looks through all ranks for the lowest, again and again.
+/// Merges the tokens of `out` from `begin` on in place, searching linearly for the lowest rank each time.
 void Bpe::MergeFew(size_t begin, std::vector<TokenId>& out) const {
   size_t count = out.size() - begin;
   if (count < 2) return;
   TokenId* tokens = &out[begin];
-  std::array<int, kFew> ranks;  // of each token with the next one; INT_MAX: they do not merge
+  std::array<int, kFew> ranks;  // of each token with its successor; INT_MAX: no merge
   std::array<TokenId, kFew> merged;
   const auto look = [&](size_t left) {
     const Merge* merge = Find(tokens[left], tokens[left + 1]);
@@ -169,7 +169,7 @@ void Bpe::MergeMany(size_t begin, const std::stop_token& stop, std::vector<Token
     Symbol& right = symbols[static_cast<size_t>(left.next)];
     if (right.token != best.right_token) continue;
     left.token = Find(best.left_token, best.right_token)->merged;
-    right.token = -1;  // gone
+    right.token = -1;  // merged away
     left.next = right.next;
     if (right.next >= 0) symbols[static_cast<size_t>(right.next)].previous = best.left;
     consider(left.previous);

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Places the children of one node after another. Entries are sorted; those of a node are a range of them, which agree
-/// in the bytes before `depth`.
+/// Places the children of one node after another. Entries are sorted, and a node's entries are a range of them that
+/// agree in the first `depth` bytes.
 class ByteTrie::Builder {
  public:
   Builder(const std::vector<Entry>& entries, std::vector<Node>& nodes) : entries_(entries), nodes_(nodes) {}
@@ -54,8 +54,8 @@ class ByteTrie::Builder {
 
   bool IsFree(size_t node) const { return node >= nodes_.size() || (node != kRoot && nodes_[node].parent == kNone); }
 
-  /// A base at which all the bytes' places are free. Looks at a bounded number of places for each node, from where few
-  /// are left before, and takes the end if there is none among them.
+  /// A base at which the places of all bytes are free. Examines a limited number of places per node, starting after the
+  /// dense part of the array; if none fits, uses the end.
   uint32_t FreeBase(const std::vector<unsigned char>& bytes) {
     constexpr size_t kMostLooks = 256;
     while (first_free_ < nodes_.size() && !IsFree(first_free_)) ++first_free_;
@@ -70,7 +70,7 @@ class ByteTrie::Builder {
       if (!std::ranges::all_of(bytes, [&](unsigned char byte) { return IsFree(base + byte); })) continue;
       return Grown(base + bytes.back(), base);
     }
-    first_free_ += kMostLooks / 4;  // crowded: the holes that are left there are not worth the search
+    first_free_ += kMostLooks / 4;  // dense region: its few free places are not worth the search
     const size_t base = nodes_.size();
     return Grown(base + bytes.back(), base);
   }
@@ -89,7 +89,7 @@ class ByteTrie::Builder {
 ByteTrie::ByteTrie(std::vector<Entry> entries) {
   std::ranges::stable_sort(entries, {}, &Entry::text);
   Builder(entries, nodes_).Build();
-  nodes_[kRoot].value = -1;  // the empty text's
+  nodes_[kRoot].value = -1;  // ignores an empty text
 }
 
 int32_t ByteTrie::Find(std::string_view text) const {

@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-constexpr char32_t kSharpS = U'\u00df';  // the one letter of daily use that becomes two
+constexpr char32_t kSharpS = U'\u00df';  // the only common letter that becomes two in upper case
 
 utf8proc_category_t CategoryOf(char32_t character) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(character));
@@ -22,7 +22,7 @@ bool IsSpace(char32_t character) {
          category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
 }
 
-/// Circled and squared letters count as letters although their category is that of symbols.
+/// Circled and squared letters count as letters, although their category is symbol.
 bool IsWordCharacter(char32_t character) {
   const auto among = [&](char32_t first, char32_t last) { return character >= first && character <= last; };
   if (among(0x200c, 0x200d) || among(0x24b6, 0x24e9) || among(0x1f130, 0x1f149) || among(0x1f150, 0x1f169) ||
@@ -53,7 +53,7 @@ bool IsMark(char32_t character) {
 }
 
 void AppendLower(char32_t character, std::string& out) {
-  if (character == 0x130) {  // the one character whose small letters are two
+  if (character == 0x130) {  // the only character with two lower-case characters
     out += "i\u0307";
     return;
   }

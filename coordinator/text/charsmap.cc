@@ -9,8 +9,8 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxEntries = 32;      // that SentencePiece looks at when one begins within another
-constexpr size_t kMaxEntryBytes = 256;  // a broken array could lead in circles for as long as the text goes on
+constexpr size_t kMaxEntries = 32;      // SentencePiece's limit on nested matches
+constexpr size_t kMaxEntryBytes = 256;  // a broken array could otherwise loop as long as the text continues
 
 uint32_t ReadLittleEndian(std::string_view bytes) {
   uint32_t value = 0;
@@ -18,7 +18,7 @@ uint32_t ReadLittleEndian(std::string_view bytes) {
   return value;
 }
 
-// The fields of a unit of the array.
+// The fields of an array unit.
 bool HasLeaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t LabelOf(uint32_t unit) { return unit & (uint32_t{1} << 31 | 0xff); }
 uint32_t OffsetOf(uint32_t unit) { return unit >> 10 << ((unit & uint32_t{1} << 9) >> 6); }
@@ -52,7 +52,7 @@ void Charsmap::Walk(std::string_view text, const Found& found) const {
     if (!HasLeaf(unit)) continue;
     if (at >= units_.size()) return;
     const size_t value = ValueOf(units_[at]);
-    // What a broken table says of parts of characters would not be text.
+    // Ignores matches inside characters, which only a broken table has: their replacements would not be text.
     const bool whole = length == text.size() || BeginsCharacter(text[length]);
     if (!whole || value >= texts_.size() || !BeginsCharacter(texts_[value])) continue;
     if (!found(Match{length, std::string_view(&texts_[value])})) return;

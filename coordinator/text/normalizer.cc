@@ -17,11 +17,11 @@ namespace quire {
 
 namespace {
 
-// A text may grow so much: "ﷺ" becomes eleven times as long, a space three times.
+// The largest allowed growth: "ﷺ" becomes eleven times as long, a space three times.
 constexpr size_t kMaxGrowth = 16;
-constexpr size_t kMaxContentBytes = 1024;  // of what is put into texts, and of texts that are replaced
+constexpr size_t kMaxContentBytes = 1024;  // of inserted texts, and of texts to be replaced
 constexpr size_t kMaxNormalizers = 32;
-// No text of valid UTF-8 becomes shorter than a third of itself by composition.
+// Composition shortens valid UTF-8 at most to a third.
 constexpr size_t kComposing = 3;
 
 template <class... Kinds>
@@ -48,7 +48,7 @@ std::string_view Trimmed(std::string_view text, const normalize::Trim& step) {
   return text;
 }
 
-/// What SentencePiece's "nmt" rules do to controls and blanks.
+/// SentencePiece's "nmt" rules for control characters and blanks.
 void CleanControl(char32_t c, std::string& out) {
   const auto among = [&](char32_t first, char32_t last) { return c >= first && c <= last; };
   if (among(0x01, 0x08) || c == 0x0b || among(0x0e, 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f) return;
@@ -59,7 +59,7 @@ void CleanControl(char32_t c, std::string& out) {
 
 std::string ReplaceText(std::string_view text, const normalize::Replace& step, size_t max_bytes) {
   GrowingText out(max_bytes);
-  // The C library's search is linear in the text; std::string_view's compares the pattern at every place.
+  // memmem is linear in the text, while std::string_view's search compares at every place.
   while (const void* place = ::memmem(text.data(), text.size(), step.pattern.data(), step.pattern.size())) {
     const auto found = static_cast<size_t>(static_cast<const char*>(place) - text.data());
     out.Append(text.substr(0, found));
@@ -85,8 +85,8 @@ std::string ReplaceMatches(std::string_view text, const Splitter& pattern, std::
   return out.Take();
 }
 
-/// A short grapheme that begins like an entry becomes what that entry says, the rest of it lost; of others, each
-/// character by itself.
+/// A grapheme of fewer than 6 bytes that begins with an entry of the charsmap becomes the entry's replacement, and its
+/// remaining bytes are lost. In other graphemes each character is replaced separately.
 std::string ByGraphemes(std::string_view text, const Charsmap& charsmap, size_t max_bytes) {
   constexpr size_t kShort = 6;
   GrowingText out(max_bytes);

@@ -16,7 +16,7 @@ using pre_tokenize::Split;
 constexpr size_t kMaxPatterns = 32;
 constexpr size_t kMaxPreTokenizers = 64;
 
-/// A match, or what lies between two.
+/// A match, or the text between two matches.
 struct Span {
   size_t begin, end;
   bool is_match;
@@ -34,7 +34,7 @@ std::vector<Span> PartsOf(std::string_view text, const std::vector<Splitter::Mat
   return parts;
 }
 
-/// Of a run of matches only the first one goes with its neighbour, which `step` leads to.
+/// Merges parts by `behavior`. Of a run of matches only the first one, in merging direction, joins its neighbour.
 void MergeMatches(std::vector<Span>& parts, Split::Behavior behavior) {
   const bool backwards = behavior == Split::Behavior::kMergedWithNext;
   if (backwards) std::ranges::reverse(parts);
@@ -124,7 +124,7 @@ PreTokenizer::Pieces PreTokenizer::Cut(std::string_view text, bool is_first, con
       Take(step, before[i], is_first && i == 0, budget, pieces);
     }
     const bool begins_as_before = !pieces.all.empty() && pieces.all[0].data() == before[0].data();
-    if (step.splitter && !begins_as_before) is_first = false;  // what the text began with is left out
+    if (step.splitter && !begins_as_before) is_first = false;  // the first piece was removed
   }
   if (!writes_alphabet_) return pieces;
   for (std::string_view& piece : pieces.all) piece = pieces.storage.emplace_back(AlphabetToBytes(piece).value_or(""));

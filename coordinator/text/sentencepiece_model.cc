@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxPieces = 1 << 24;
 
-// Numbers of fields, as sentencepiece_model.proto has them.
+// Field numbers of sentencepiece_model.proto.
 enum ModelField : uint32_t { kPieces = 1, kTrainer = 2, kNormalizer = 3, kDenormalizer = 5 };
 enum PieceField : uint32_t { kText = 1, kScore = 2, kType = 3 };
 enum TrainerField : uint32_t {
@@ -70,7 +70,7 @@ void ReadTrainer(ProtobufReader reader, const std::string& path, SentencePieceMo
         model.pad_piece = field->Bytes();
         break;
       default:
-        break;  // how the model was trained
+        break;  // training settings
     }
   }
 }

@@ -13,7 +13,7 @@ SentencePieceNormalizer::SentencePieceNormalizer(const normalize::SentencePiece&
       charsmap_(rules.charsmap),
       user_defined_({rules_.user_defined.begin(), rules_.user_defined.end()}) {}
 
-/// Of the longest user-defined piece at each byte of the text, 0 where none begins; nothing when there are no such
+/// The length of the longest user-defined piece at each byte of the text, 0: none. Empty when the model has no such
 /// pieces.
 std::vector<size_t> SentencePieceNormalizer::UserDefinedLengths(std::string_view text) const {
   if (rules_.user_defined.empty()) return {};
@@ -28,7 +28,7 @@ std::vector<size_t> SentencePieceNormalizer::UserDefinedLengths(std::string_view
 }
 
 Charsmap::Match SentencePieceNormalizer::Next(std::string_view text, size_t user_defined) const {
-  if (rules_.user_defined.empty() && charsmap_.is_empty()) {  // whatever is no space stays as it is
+  if (rules_.user_defined.empty() && charsmap_.is_empty()) {  // everything but spaces stays unchanged
     const size_t run = std::max<size_t>(1, std::min(text.size(), text.find(' ')));
     return {run, text.substr(0, run)};
   }

@@ -33,16 +33,16 @@ const char* const kWordsPattern =
 namespace {
 
 constexpr size_t kMaxPatternBytes = 16 << 10;
-constexpr uint32_t kMatchLimit = 10'000'000;                 // backtracking steps of one search
-constexpr uint32_t kHeapKibibytes = 64 << 10;                // of one search, where patterns are interpreted
-constexpr size_t kStackBytes = 64 << 20;                     // of one search, where they are compiled
-constexpr auto kLeastTime = std::chrono::seconds(2);         // of the thread's time on a processor
-constexpr auto kTimePerByte = std::chrono::microseconds(4);  // beside it; a text of 2 MiB has ten seconds
+constexpr uint32_t kMatchLimit = 10'000'000;                 // backtracking steps per search
+constexpr uint32_t kHeapKibibytes = 64 << 10;                // per search, if the pattern is interpreted
+constexpr size_t kStackBytes = 64 << 20;                     // per search, if the pattern is JIT-compiled
+constexpr auto kLeastTime = std::chrono::seconds(2);         // processor time of the thread
+constexpr auto kTimePerByte = std::chrono::microseconds(4);  // added to kLeastTime; a text of 2 MiB has ten seconds
 constexpr int kCalloutsBetweenLooks = 256;
 constexpr size_t kBytesBetweenLooks = 64 << 10;
 constexpr size_t kLinearLiteralBytes = 64;
 
-/// A pattern as PCRE2 wants it, and where each of its bytes stands in the original.
+/// A pattern for PCRE2, with the original position of each of its bytes.
 struct Rewritten {
   std::string text;
   std::vector<size_t> origin;
@@ -53,7 +53,7 @@ struct Rewritten {
   }
 };
 
-/// The tokenizers that models are trained with mean Unicode's White_Space by \s; PCRE2's \s adds U+180E.
+/// Replaces \s and \S, because the models' tokenizers use Unicode's White_Space, while PCRE2's \s adds U+180E.
 Rewritten WithUnicodeSpaces(const std::string& pattern) {
   Rewritten out;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -63,7 +63,7 @@ Rewritten WithUnicodeSpaces(const std::string& pattern) {
       continue;
     }
     const char next = pattern[i + 1];
-    // With it a match may begin anywhere, even behind its end, and pieces would not follow one another.
+    // With \K a match could begin anywhere, even after its end, and pieces would overlap.
     if (next == 'K') Fail("at character {}: \\K is not supported", i);
     if (next == 's') {
       out.Add("\\p{White_Space}", i);
@@ -77,7 +77,7 @@ Rewritten WithUnicodeSpaces(const std::string& pattern) {
   return out;
 }
 
-/// Patterns whose time is known to be linear in any text. They run without being watched, three times as fast.
+/// Patterns known to be linear in any text. They run unwatched, three times as fast.
 bool IsKnown(const std::string& pattern) {
   for (const char* known : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kPunctuationPattern, kWordsPattern, R"(\p{N})",
                             R"(\p{N}+)", R"(\s)", " {2,}"}) {
@@ -88,8 +88,7 @@ bool IsKnown(const std::string& pattern) {
 
 bool IsPunctuation(char c) { return static_cast<unsigned char>(c) < 0x80 && std::ispunct(c) != 0; }
 
-/// A short text and nothing else: a search for a longer one could begin in vain at every place, and each time compare
-/// nearly all of it.
+/// True for short literal texts. A search for a long text could fail late at every position and so take quadratic time.
 bool IsLiteral(const std::string& pattern) {
   if (pattern.size() > kLinearLiteralBytes) return false;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -106,9 +105,9 @@ struct SplitBudget::State {
   std::chrono::nanoseconds time, end;
   std::stop_token stop;
   int callouts = 0;
-  size_t bytes_since_look = 0;  // at the clock
+  size_t bytes_since_look = 0;  // since the last look at the clock
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
-  pcre2_jit_stack* stack = nullptr;  // made for the first search that needs more than the usual one
+  pcre2_jit_stack* stack = nullptr;  // created by the first search that exceeds PCRE2's default stack
 
   State(std::chrono::nanoseconds t, std::stop_token s) : time(t), end(ThreadTime() + t), stop(std::move(s)) {
     pcre2_set_match_limit(context, kMatchLimit);
@@ -122,8 +121,8 @@ struct SplitBudget::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// Between two items of a pattern, which take time that is linear in the text. Ends the search when time is up, or
-  /// nobody waits for the text any more.
+  /// Called between two items of a pattern, each of which takes linear time. Ends the search when time is up or a stop
+  /// was requested.
   static int OnItem(pcre2_callout_block*, void* data) {
     auto& state = *static_cast<State*>(data);
     if (++state.callouts % kCalloutsBetweenLooks != 0) return 0;
@@ -134,7 +133,7 @@ struct SplitBudget::State {
     Fail("tokenizer: the text takes more than {:.1f} s to split", std::chrono::duration<double>(time).count());
   }
 
-  /// False: there is no more to be had.
+  /// False: the larger stack exists already or cannot be created.
   bool GrowStack() {
     if (stack != nullptr) return false;
     stack = pcre2_jit_stack_create(32 << 10, kStackBytes, nullptr);
@@ -184,7 +183,7 @@ Splitter::Splitter(const std::string& original)
     const size_t place = offset < pattern.origin.size() ? pattern.origin[offset] : original.size();
     Fail("at character {}: {}", place, reinterpret_cast<const char*>(message));
   }
-  pcre2_jit_compile(pattern_->code, PCRE2_JIT_COMPLETE);  // without it matching is slower, not different
+  pcre2_jit_compile(pattern_->code, PCRE2_JIT_COMPLETE);  // matching is slower without JIT, but not different
 }
 
 Splitter::~Splitter() = default;
@@ -195,8 +194,8 @@ void Splitter::Find(std::string_view text, std::vector<Match>& matches, SplitBud
   const std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)> match(
       pcre2_match_data_create_from_pattern(pattern_->code, nullptr), pcre2_match_data_free);
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  size_t at = 0;    // where the next search begins
-  size_t done = 0;  // where the last match ends
+  size_t at = 0;    // start of the next search
+  size_t done = 0;  // end of the last match
   while (at < text.size()) {
     const int found =
         pcre2_match(pattern_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, match.get(), state.context);
@@ -210,7 +209,7 @@ void Splitter::Find(std::string_view text, std::vector<Match>& matches, SplitBud
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
     if (range[0] < done || range[1] < range[0] || range[1] < at || range[1] > text.size())
       Fail("tokenizer: a pattern matches bytes {} to {} after byte {}", range[0], range[1], done);
-    if (range[0] == range[1]) {  // an empty match cuts nothing
+    if (range[0] == range[1]) {  // ignore empty matches
       at = range[1];
       do ++at;
       while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);

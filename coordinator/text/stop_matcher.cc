@@ -19,8 +19,8 @@ StopMatcher::Stop StopMatcher::Prepared(std::string text) {
   return stop;
 }
 
-/// The leading bytes of the stop that a text ends with which ended with `matched` of them, less than all, before this
-/// byte.
+/// Extends a partial match by one byte: `matched` (less than all) leading bytes of the stop string ended the text
+/// before this byte; returns how many end it now.
 uint32_t StopMatcher::Extended(const Stop& stop, uint32_t matched, char byte) {
   while (matched > 0 && stop.text[matched] != byte) matched = stop.borders[matched - 1];
   return stop.text[matched] == byte ? matched + 1 : 0;

@@ -16,7 +16,7 @@ using Render = std::function<std::string(const Conversation&)>;
 
 OrderedJson Ask() { return {{"role", "user"}, {"content", "ask"}}; }
 
-/// One tool, whose function has these members beside its name.
+/// A tool list with one tool, whose function has these members besides its name.
 OrderedJson Offered(const char* members) {
   return OrderedJson::parse(std::string(R"([{"type":"function","function":{"name":"probe_name")") + members + "}}]");
 }
@@ -30,7 +30,7 @@ OrderedJson Call(const std::string& id, const std::string& arguments) {
   return {{"id", id}, {"type", "function"}, {"function", {{"name", "probe_name"}, {"arguments", arguments}}}};
 }
 
-/// A question, an answer with these calls, and their results.
+/// A conversation with a question, an answer with these calls, and the calls' results.
 Conversation Called(const OrderedJson& calls) {
   Conversation called;
   called.tools = WholeTool();
@@ -43,11 +43,11 @@ Conversation Called(const OrderedJson& calls) {
   return called;
 }
 
-// Some templates insist on ids of nine letters.
+// Some templates require ids of nine letters.
 constexpr const char* kShortId = "abcdefghi";
 constexpr const char* kArguments = R"({"probe_key": "probe_value"})";
 
-/// Which traits a template has, found one after another: what was found holds for what is tried next.
+/// Finds a template's traits one after another; later probes use the traits found before.
 class Prober {
  public:
   explicit Prober(const Render& render) : render_(render) {}
@@ -71,13 +71,13 @@ class Prober {
     try {
       const std::string text = render_(AdaptedTo(traits, conversation));
       const auto has = [&](const char* what) { return text.find(what) != std::string::npos; };
-      return std::ranges::all_of(texts, has) && !has("'probe_key'");  // Python's form of an object is not JSON
+      return std::ranges::all_of(texts, has) && !has("'probe_key'");  // Python's repr of an object is not JSON
     } catch (const Error&) {
       return false;
     }
   }
 
-  /// Sets the trait where the template shows the conversation with it, and does not without.
+  /// Sets the trait if the template shows the conversation with the trait but not without.
   void Try(bool TemplateTraits::*trait, const Conversation& conversation, std::initializer_list<const char*> texts) {
     TemplateTraits with = found_;
     with.*trait = true;

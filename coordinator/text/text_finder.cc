@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxSoughtBytes = 16 << 20;  // of all texts; a byte takes 20 bytes of the automaton
+constexpr size_t kMaxSoughtBytes = 16 << 20;  // of all texts; each byte takes 20 bytes in the automaton
 
 ByteTrie TrieOfReversed(const std::vector<std::string_view>& texts) {
   size_t bytes = 0;
@@ -21,20 +21,20 @@ ByteTrie TrieOfReversed(const std::vector<std::string_view>& texts) {
   reversed.reserve(texts.size());
   for (const std::string_view text : texts) reversed.emplace_back(text.rbegin(), text.rend());
   std::vector<ByteTrie::Entry> entries;
-  // The last one of those that are alike counts there, the first one here.
+  // Added in reverse, because ByteTrie keeps the last of equal texts and the first one should count.
   for (size_t i = texts.size(); i-- > 0;) entries.push_back({reversed[i], static_cast<int32_t>(i)});
   return ByteTrie(std::move(entries));
 }
 
 }  // namespace
 
-/// Nodes are looked at by their depth, byte by byte of all texts: a node's shorter one is less deep.
+/// Visits nodes by depth, one more byte of all texts at a time, because a node's `shorter` is less deep.
 TextFinder::TextFinder(const std::vector<std::string_view>& texts)
     : trie_(TrieOfReversed(texts)), nodes_(trie_.size()) {
   std::vector<bool> is_known(trie_.size(), false);
   is_known[kNothing] = true;
   std::vector<uint32_t> reached(texts.size(), kNothing);
-  std::vector<size_t> left;  // texts that are longer than the depth
+  std::vector<size_t> left;  // texts longer than the current depth
   for (size_t i = 0; i < texts.size(); ++i) left.push_back(i);
   for (size_t depth = 0; !left.empty(); ++depth) {
     std::erase_if(left, [&](size_t i) { return texts[i].size() <= depth; });

@@ -12,8 +12,8 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxAddedBytes = 1024;  // of an added token, and of those that every rendering may show
-constexpr size_t kMaxAround = 64;        // tokens that go before or behind every prompt
+constexpr size_t kMaxAddedBytes = 1024;  // of an added token, and of tokens that templates insert
+constexpr size_t kMaxAround = 64;        // tokens before or after every prompt
 
 }  // namespace
 
@@ -101,7 +101,7 @@ void Tokenizer::AddMerges() {
 
 void Tokenizer::AddAddedTokens() {
   SplitBudget budget(0);
-  std::deque<std::string> normal;  // texts of tokens as they are normalised
+  std::deque<std::string> normal;  // normalised texts of added tokens
   std::vector<AddedTokenFinder::Entry> as_written, in_normalized;
   for (const AddedToken& token : data_.added) {
     if (token.text.empty()) continue;
@@ -115,7 +115,7 @@ void Tokenizer::AddAddedTokens() {
       looked_for = normalizer_.Apply(token.text, normal.emplace_back(), budget);
     }
     (normalized ? in_normalized : as_written).push_back({looked_for, &token});
-    // As HF shows it: with the space that the normalizer puts in front.
+    // As in HF, the shown text has the space that the normalizer puts in front.
     bytes_[static_cast<size_t>(token.id)] = normalized && data_.metaspace ? ReadMarks(looked_for) : token.text;
     special_[static_cast<size_t>(token.id)] = token.special;
   }
@@ -123,13 +123,13 @@ void Tokenizer::AddAddedTokens() {
   in_normalized_ = AddedTokenFinder(in_normalized);
 }
 
-/// Spaces that an added token strips cost nothing, however many they are, and so does what the steps before the model
-/// leave out, or a run of what it does not know. Bytes that no token stands for cost nothing, either, which
-/// SurelyExceeds leaves out; but after normalisation nobody knows which they are.
+/// Finds longest_token_ and any_length_. Texts of any length may have few tokens if added tokens strip spaces, if
+/// earlier steps drop text, or if a run of unknown characters becomes one token. Bytes without a token are dropped,
+/// too; SurelyExceeds can subtract them only when no normalizer changes the text.
 void Tokenizer::MeasureTokens() {
   for (const std::string& bytes : bytes_) longest_token_ = std::max(longest_token_, bytes.size());
   bool drops_bytes = false;
-  for (int byte = 0; byte <= 0xf4 && !data_.metaspace; ++byte)  // those of UTF-8
+  for (int byte = 0; byte <= 0xf4 && !data_.metaspace; ++byte)  // bytes that occur in UTF-8
     drops_bytes = drops_bytes || (byte != 0xc0 && byte != 0xc1 && !bpe_.HasToken(static_cast<unsigned char>(byte)));
   const bool fuses = unigram_ ? !unigram_->knows_all_bytes() : data_.unknown.has_value();
   any_length_ =
@@ -140,7 +140,7 @@ void Tokenizer::MeasureTokens() {
 
 bool Tokenizer::SurelyExceeds(std::string_view text, size_t num_tokens) const {
   if (any_length_) return false;
-  constexpr size_t kMarkBytes = 3;  // of a mark, which tokens count as a space
+  constexpr size_t kMarkBytes = 3;  // of a mark, which counts as one byte in longest_token_
   const size_t per_token =
       std::max<size_t>(1, longest_token_ * normalizer_.shrinking() * (data_.metaspace ? kMarkBytes : 1));
   if (text.size() / per_token <= num_tokens) return false;
@@ -155,7 +155,7 @@ std::string_view Tokenizer::Bytes(TokenId token) const {
   return bytes_[static_cast<size_t>(token)];
 }
 
-/// An added token.
+/// Appends an added token.
 void Tokenizer::Work::Put(TokenId token) {
   if (out.size() >= bounds.max_tokens) throw TooManyTokens();
   out.push_back(token);
@@ -177,7 +177,7 @@ std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked, const EncodeBou
 }
 
 void Tokenizer::EncodeBetween(std::string_view text, bool is_first, Work& work) const {
-  // The matcher trusts it. A template or a token that is not UTF-8 may have got in, or cut a character.
+  // The pattern matcher requires valid UTF-8. A template or an added token may be invalid or may have cut a character.
   if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
   std::string storage;
   const std::string_view normalized = normalizer_.Apply(text, storage, work.budget, work.room);
@@ -204,7 +204,7 @@ std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_spe
 void Tokenizer::EncodeWords(std::string_view text, bool is_first, Work& work) const {
   PreTokenizer::Pieces pieces = pre_tokenizer_.Cut(text, is_first, work.bounds.stop, work.budget);
   if (words_are_apart_ && !data_.whole_words_first) {
-    // No merge joins what the cuts take apart, so they change nothing but the time.
+    // No merge crosses these cuts, so they save time without changing the result.
     std::vector<std::string_view> words;
     for (const std::string_view piece : pieces.all) CutAtMarks(piece, false, words);
     pieces.all.swap(words);

@@ -14,22 +14,22 @@ namespace quire {
 
 namespace {
 
-// Token types of the GGUF specification, which are SentencePiece's.
+// GGUF's token types equal SentencePiece's.
 using Type = SentencePieceModel::Type;
 
-/// Pre-tokenizers by the names that llama.cpp's converter gives them, as the families' tokenizer.json have them.
+/// Pre-tokenizers by the names of llama.cpp's converter, with the patterns of the families' tokenizer.json files.
 struct NamedCuts {
   std::vector<std::string_view> names;
   std::vector<std::string> patterns;
   bool nfc = false;
   bool whole_words_first = false;
-  bool begins = false;  // llama.cpp puts the token of beginning before texts unless the file says that it does not
+  bool begins = false;  // llama.cpp adds the BOS token unless the file says otherwise
 };
 
 constexpr const char* kQwen35Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-/// Letters that come in capitals, as DeepSeek's first tokenizer lists them.
+/// Cased letters as listed in DeepSeek's first tokenizer.
 constexpr const char* kDeepseekLetters =
     R"(\s?[)"
     R"(A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af})"
@@ -56,8 +56,8 @@ constexpr const char *kDeepseekSigns =
                          R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kEnglishEnds = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
 
-/// Cuts words where small letters are followed by capital ones: that of o200k, with `ends` of English words and so many
-/// digits together, and Tekken's.
+/// A pattern that cuts words where a lower-case letter precedes an upper-case one: o200k's, with `ends` of English
+/// words and `digits` as quantifier, and Tekken's.
 std::string WordsByCase(const char* ends, const char* digits) {
   constexpr const char *kUpper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])", *kLower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
   return fmt::format(R"([^\r\n\p{{L}}\p{{N}}]?{0}*{1}+{2}|[^\r\n\p{{L}}\p{{N}}]?{0}+{1}*{2}|\p{{N}}{3})"
@@ -65,7 +65,7 @@ std::string WordsByCase(const char* ends, const char* digits) {
                      kUpper, kLower, ends, digits);
 }
 
-/// Words by case likewise, but that Chinese characters go together: those of the script, not of its extensions.
+/// WordsByCase, but runs of Chinese characters (script Han, without its extensions) form pieces.
 std::string KimiWords() {
   const std::string upper = R"((?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]))",
                     lower = R"((?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}]))";
@@ -78,7 +78,7 @@ const std::vector<NamedCuts>& PreTokenizers() {
   static const std::string kDigit = R"(\p{N})";
   static const std::vector<NamedCuts> kAll = {
       {{"gpt-2", "default", "phi-2", "jais"}, {kGpt2Pattern}},
-      {{"mpt", "olmo"}, {kGpt2Pattern}, true},  // GPT-NeoX's
+      {{"mpt", "olmo"}, {kGpt2Pattern}, true},  // GPT-NeoX's tokenizer
       {{"smollm", "starcoder", "refact", "codeshell"}, {kDigit, kGpt2Pattern}},
       {{"command-r"}, {kDigit, kGpt2Pattern}, true},
       {{"falcon"}, {R"([\p{P}$+<=>^`|~]+)", kGpt2Pattern, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
@@ -102,7 +102,7 @@ const std::vector<NamedCuts>& PreTokenizers() {
   return kAll;
 }
 
-/// Whether texts begin with the token of beginning where the file says nothing.
+/// Sets the named pre-tokenizer. Returns whether texts begin with the BOS token unless the file says otherwise.
 bool SetPreTokenizer(const std::string& name, const std::string& path, TokenizerData& data) {
   std::string known;
   for (const NamedCuts& pre : PreTokenizers()) {
@@ -123,7 +123,7 @@ std::string TokenText(const GgufFile& gguf, const TokenizerData& data, const cha
   return data.tokens[static_cast<size_t>(*id)];
 }
 
-/// The number of `key` for every token; nothing when the file has none.
+/// The value of `key` for every token; null when the file lacks it.
 template <class Number>
 const std::vector<Number>* PerToken(const GgufFile& gguf, const char* key, const TokenizerData& data) {
   const auto* numbers = gguf.Find<std::vector<Number>>(key);
@@ -141,7 +141,7 @@ void ReadMerges(const GgufFile& gguf, TokenizerData& data) {
   }
 }
 
-/// What SetPreTokenizer says.
+/// Returns what SetPreTokenizer returns.
 bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
   const bool begins = SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
@@ -149,8 +149,8 @@ bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   return begins;
 }
 
-/// Spaces become marks. As llama.cpp encodes it: every text between control tokens begins with a mark, unless the file
-/// says that none does.
+/// Replaces spaces by marks. As in llama.cpp, every text between control tokens begins with a mark, unless the file
+/// says otherwise.
 void SetMetaspace(const GgufFile& gguf, TokenizerData& data) {
   const bool* front = gguf.Find<bool>("tokenizer.ggml.add_space_prefix");
   Metaspace& metaspace = data.metaspace.emplace();
@@ -162,12 +162,12 @@ void SetMetaspace(const GgufFile& gguf, TokenizerData& data) {
 }
 
 Type TypeOf(int64_t type, const std::string& path) {
-  if (type == 0) return Type::kUnused;  // undefined
+  if (type == 0) return Type::kUnused;  // undefined in GGUF
   if (type < 1 || type > 6) Fail("{}: the token type {} is unknown", path, type);
   return static_cast<Type>(type);
 }
 
-/// The vocabulary as SentencePiece has it.
+/// The vocabulary as SentencePiece pieces.
 std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const TokenizerData& data) {
   const auto* scores = PerToken<double>(gguf, "tokenizer.ggml.scores", data);
   if (scores == nullptr) Fail("{}: there are no tokenizer.ggml.scores", gguf.path);
@@ -181,7 +181,7 @@ std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const To
   return pieces;
 }
 
-/// SentencePiece's BPE has no list of merges: scores are the order of them.
+/// SentencePiece's BPE has no list of merges; scores define their order.
 void ReadScores(const GgufFile& gguf, TokenizerData& data) {
   SetMetaspace(gguf, data);
   data.merges = MergesByScore(ReadPieces(gguf, data));
@@ -217,7 +217,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   }
   TokenizerData data;
   data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
-  // As llama.cpp has them where the file does not say.
+  // llama.cpp's defaults if the file says nothing.
   bool begins = model == "llama" || model == "gemma4", ends = model == "t5";
   if (model == "gpt2") {
     begins = ReadByteLevel(gguf, data);

@@ -41,7 +41,7 @@ void ReadMerges(const Json& model, const std::string& path, TokenizerData& data)
 }
 
 void ReadUnigram(const Json& model, const std::string& path, TokenizerData& data) {
-  constexpr double kUnknownPenalty = 10;  // of a character, below the unlikeliest piece
+  constexpr double kUnknownPenalty = 10;  // a character's score below the unlikeliest piece
   const Json& unknown = Part(model, "unk_id");
   if (unknown.is_null()) Fail("{}: a Unigram model without unk_id is not supported", path);
   UnigramModel& unigram = data.unigram.emplace();
@@ -70,7 +70,7 @@ void ReadModel(const Json& model, const std::string& path, TokenizerData& data) 
   }
 }
 
-/// Tokens that the template puts before and after a single sequence.
+/// Reads the tokens that the template puts before and after a single sequence.
 void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData& data) {
   const std::string type = TypeOf(node);
   if (type == "Sequence") {
@@ -94,7 +94,7 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
   }
 }
 
-/// What a vocabulary of text does with characters that it does not have.
+/// How a text vocabulary encodes characters that it lacks.
 void ReadUnknown(const Json& model, const std::string& path, TokenizerData& data) {
   if (Part(model, "byte_fallback") == true) {
     if (!data.metaspace->has_bytes) Fail("{}: the decoder does not say what <0x0A> is", path);
@@ -116,8 +116,8 @@ void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& d
   }
 }
 
-/// Hugging Face's tokenizers ask where in the text as it was written a piece begins; a normalizer may have changed
-/// that.
+/// Hugging Face's tokenizers compare a piece's position in the original text, which a normalizer may have changed; so
+/// this combination is refused.
 void RefuseUnsureBeginnings(const std::string& path, const TokenizerData& data) {
   for (const PreTokenizerStep& step : data.pre_tokenizer) {
     const auto* marks = std::get_if<pre_tokenize::Marks>(&step);
@@ -143,7 +143,7 @@ void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData&
   ReadUnknown(json.at("model"), path, data);
 }
 
-/// The template, given as text or as a list of named ones, of which "default" is taken.
+/// The chat template, given as text or as a list of named templates; then "default" is used.
 std::string ChatTemplateOf(const Json& config) {
   if (!config.contains("chat_template")) return "";
   const Json& text = config["chat_template"];

@@ -14,11 +14,10 @@ namespace {
 using Piece = SentencePieceModel::Piece;
 using Type = SentencePieceModel::Type;
 
-constexpr size_t kMaxMergedBytes = 256;   // of a token that is put together from others
-constexpr size_t kMaxMerges = 8'000'000;  // as many as a list of merges in a file may have
+constexpr size_t kMaxMergedBytes = 256;   // of a token merged from others
+constexpr size_t kMaxMerges = 8'000'000;  // the limit that a file's list of merges has, too
 
-/// With SentencePiece's arithmetic, which is that of single precision. User-defined pieces have such scores that they
-/// are always taken.
+/// Uses single precision, as SentencePiece does. User-defined pieces get scores so high that they are always chosen.
 UnigramModel UnigramOf(const SentencePieceModel& model, TokenId unknown) {
   constexpr float kUnknownPenalty = 10;
   constexpr double kUserDefinedPenalty = 0.1;
@@ -60,7 +59,7 @@ Known KnownPieces(const std::vector<Piece>& pieces) {
   return known;
 }
 
-/// Calls `each` with the places where the text can be cut into two pieces.
+/// Calls `each` with every position at which the text can be cut into two known pieces.
 template <class Each>
 void ForEachCut(std::string_view text, const Known& known, const Each& each) {
   if (text.size() > kMaxMergedBytes) return;
@@ -69,7 +68,7 @@ void ForEachCut(std::string_view text, const Known& known, const Each& each) {
   }
 }
 
-/// SentencePiece puts such a piece together and takes it apart again. Nobody's models are known to have one.
+/// SentencePiece merges such pieces and then splits them again. No known model has one.
 void RefuseUnusedPieces(const SentencePieceModel& model, const std::string& path) {
   const Known known = KnownPieces(model.pieces);
   for (const Piece& piece : model.pieces) {

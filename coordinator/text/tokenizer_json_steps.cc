@@ -15,7 +15,7 @@ namespace {
 
 using pre_tokenize::Split;
 
-/// Calls `read` for each part of a sequence, or for the node itself.
+/// Calls `read` for each part of a sequence, or for the single node.
 template <class Read>
 void ForEachStep(const Json& node, const char* list, const Read& read) {
   if (TypeOf(node) != "Sequence") return read(node);
@@ -102,7 +102,7 @@ pre_tokenize::Marks ReadMarksStep(const Json& node, const std::string& path) {
           node.value("split", true)};
 }
 
-/// One that cuts at the matches of a pattern.
+/// A step that splits at the matches of a pattern; nothing for other types.
 std::optional<Split> ReadSplit(const Json& node, const std::string& path) {
   const std::string type = TypeOf(node);
   using enum Split::Behavior;
@@ -134,7 +134,7 @@ void ReadPreTokenizerStep(const Json& node, const std::string& path, PreTokenize
   }
   const std::optional<Split> split = ReadSplit(node, path);
   if (!split) Fail("{}: pre-tokenizer {} is not supported", path, type.empty() ? "without a type" : type);
-  // What comes behind ByteLevel sees its alphabet.
+  // Steps after ByteLevel see the byte alphabet.
   if (after_bytes && !std::exchange(out.in_alphabet, true)) out.steps.emplace_back(pre_tokenize::Alphabet{});
   out.steps.emplace_back(*split);
 }

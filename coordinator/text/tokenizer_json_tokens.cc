@@ -16,9 +16,9 @@ namespace {
 
 using Type = SentencePieceModel::Type;
 
-constexpr int64_t kMaxGap = 4096;  // ids without a token in between
+constexpr int64_t kMaxGap = 4096;  // ids in a row without a token
 
-/// An id that is a member's name.
+/// A token id given as a member name.
 TokenId ReadNamedId(const std::string& name, const std::string& path) {
   int64_t id = -1;
   const auto read = std::from_chars(name.data(), name.data() + name.size(), id);
@@ -26,7 +26,7 @@ TokenId ReadNamedId(const std::string& name, const std::string& path) {
   return ReadTokenId(id, path);
 }
 
-/// The texts that tokenizer_config.json calls special.
+/// The texts of tokens that tokenizer_config.json declares special.
 std::set<std::string> SpecialTexts(const Json& config) {
   std::set<std::string> texts;
   for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) texts.insert(TokenText(config, key));
@@ -37,7 +37,7 @@ std::set<std::string> SpecialTexts(const Json& config) {
   return texts;
 }
 
-/// Tokens that the directory's other files add to the model's, or say more of.
+/// Tokens that the directory's other files add or describe further.
 std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, const std::string& config_path,
                                       const std::string& added_path) {
   std::vector<AddedToken> tokens;
@@ -59,8 +59,8 @@ std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, con
   return tokens;
 }
 
-/// What the directory's files say of a piece of the model: that it has another text, or is a control token, which
-/// neither merges nor likelihoods make.
+/// Updates a piece of the model by the directory's files: another text makes it user-defined, and `special` makes it a
+/// control piece, which neither merges nor likelihoods produce.
 void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (static_cast<size_t>(token.id) >= model.pieces.size()) return;
   SentencePieceModel::Piece& piece = model.pieces[static_cast<size_t>(token.id)];
@@ -69,7 +69,7 @@ void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (token.special) piece.type = Type::kControl;
 }
 
-/// What T5's and Llama's tokenizers put around prompts where their configuration does not say it.
+/// The tokens around prompts that T5's and Llama's tokenizers use unless the configuration says otherwise.
 void PutAround(const SentencePieceModel& model, const Json& config, TokenizerData& data) {
   const bool is_t5 = config.value("tokenizer_class", "").starts_with("T5Tokenizer");
   if (const auto bos = model.ControlToken(model.bos_piece); bos && config.value("add_bos_token", !is_t5))
@@ -123,11 +123,11 @@ void ReadSentencePieceTokenizer(SentencePieceModel model, const Json& config, co
   std::ranges::sort(tokens, {}, &AddedToken::id);
   for (const AddedToken& token : tokens) TellModel(token, model);
   AddSentencePiece(model, directory + "/tokenizer.model", data);
-  std::unordered_map<TokenId, size_t> places;  // of the first of each id in data.added
+  std::unordered_map<TokenId, size_t> places;  // index in data.added of each id's first entry
   for (size_t i = 0; i < data.added.size(); ++i) places.emplace(data.added[i].id, i);
   for (AddedToken& token : tokens) {
     const bool is_piece = static_cast<size_t>(token.id) < model.pieces.size();
-    token.normalized = false;  // as tokenizers without a tokenizer.json have it
+    token.normalized = false;  // the rule of tokenizers without tokenizer.json
     if (is_piece && model.pieces[static_cast<size_t>(token.id)].type == Type::kUserDefined) continue;
     if (!is_piece) PutToken(data, token.id, token.text, config_path);
     const auto known = places.emplace(token.id, data.added.size());

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr utf8proc_ssize_t kMostParts = 32;  // of one character; Unicode's decompositions have 18 at most
+constexpr utf8proc_ssize_t kMostParts = 32;  // parts of one character; Unicode's decompositions have at most 18
 
 bool Composes(UnicodeForm form) { return form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc; }
 
@@ -41,8 +41,8 @@ std::vector<utf8proc_int32_t> Decomposed(std::string_view text, utf8proc_option_
   return out;
 }
 
-/// Puts the marks between two base characters in the order of their classes. The library's own way of doing so takes
-/// time that is quadratic in the number of marks, of which a hostile text has a million on one letter.
+/// Sorts the marks between two base characters by combining class. utf8proc's own method is quadratic in the number of
+/// marks, and a hostile text may have a million on one letter.
 void OrderMarks(std::vector<utf8proc_int32_t>& characters) {
   for (auto begin = characters.begin(); begin != characters.end();) {
     if (CombiningClass(*begin) == 0) {
@@ -55,7 +55,7 @@ void OrderMarks(std::vector<utf8proc_int32_t>& characters) {
   }
 }
 
-/// The form of a text without newer characters, behind `out`.
+/// Appends the normal form of a text without newer characters to `out`.
 void AppendForm(std::string_view text, UnicodeForm form, std::string& out) {
   if (text.empty()) return;
   const utf8proc_option_t options = OptionsOf(form);
@@ -73,7 +73,7 @@ void AppendForm(std::string_view text, UnicodeForm form, std::string& out) {
 std::string ToForm(std::string_view text, UnicodeForm form) {
   if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) return std::string(text);
   std::string normal;
-  size_t begin = 0;  // of what is not in `normal` yet
+  size_t begin = 0;  // of the text not yet in `normal`
   for (size_t at = 0; at < text.size();) {
     const Utf8Step step = NextUtf8(text.substr(at));
     if (IsNewerThanUnicode9(step.character)) {

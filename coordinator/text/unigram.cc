@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxPieceBytes = 256;  // every place of a text may look so far ahead
+constexpr size_t kMaxPieceBytes = 256;  // every position may look so far ahead
 constexpr size_t kPlacesBetweenLooks = 4096;
 
 ByteTrie TrieOf(const UnigramModel& model, const std::vector<std::string>& tokens) {
@@ -56,11 +56,11 @@ double Unigram::Sum(double before, double score) const {
 }
 
 std::vector<Unigram::Last> Unigram::BestWays(std::string_view text, const std::stop_token& stop) const {
-  std::vector<Last> last(text.size() + 1);  // by where the ways end
-  // Scores of the ways in the same order, of as many places as a piece may reach over: a ring.
+  std::vector<Last> last(text.size() + 1);  // by end position
+  // Scores of the segmentations by end position, in a ring as long as the longest piece.
   std::vector<double> scores(std::bit_ceil(std::min(text.size(), kMaxPieceBytes) + 1));
   const size_t mask = scores.size() - 1;
-  // Among ways that end at the same place the first one stays unless another one is likelier.
+  // Of segmentations with the same end, the first stays unless a later one is likelier.
   const auto offer = [&](double score, TokenId token, size_t begin, size_t end) {
     if (last[end].bytes > 0 && score <= scores[end & mask]) return;
     scores[end & mask] = score;
@@ -103,7 +103,7 @@ void Unigram::AddUnknown(std::string_view run, std::vector<TokenId>& out) const 
 
 void Unigram::Encode(std::string_view text, const std::stop_token& stop, std::vector<TokenId>& out) const {
   const std::vector<Last> last = BestWays(text, stop);
-  std::vector<uint32_t> ends;  // of the pieces, the last one first
+  std::vector<uint32_t> ends;  // end positions of the pieces, last piece first
   for (size_t end = text.size(); end > 0; end -= last[end].bytes) ends.push_back(static_cast<uint32_t>(end));
   size_t begin = 0;
   for (size_t i = ends.size(); i-- > 0;) {

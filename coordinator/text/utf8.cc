@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// Sequence length by lead byte and the range its second byte must lie in; length 0 for bytes that lead nothing.
+/// The sequence length for a lead byte, and the range of its second byte; length 0: no lead byte.
 struct Lead {
   size_t length;
   unsigned char low, high;
@@ -17,7 +17,7 @@ Lead LeadOf(unsigned char byte) {
   if (byte < 0xc2) return {0, 0, 0};
   if (byte < 0xe0) return {2, 0x80, 0xbf};
   if (byte == 0xe0) return {3, 0xa0, 0xbf};
-  if (byte == 0xed) return {3, 0x80, 0x9f};  // surrogates are not characters
+  if (byte == 0xed) return {3, 0x80, 0x9f};  // excludes surrogates
   if (byte < 0xf0) return {3, 0x80, 0xbf};
   if (byte == 0xf0) return {4, 0x90, 0xbf};
   if (byte < 0xf4) return {4, 0x80, 0xbf};

@@ -43,7 +43,7 @@ std::vector<std::string> Ended(const std::vector<std::string>& words, char end) 
 }  // namespace
 
 std::string BesideWords(const std::vector<std::string>& words, std::string_view never_first, std::string_view never) {
-  std::map<char, std::vector<std::string>> rests;  // by the words' first bytes; none: a word ends there
+  std::map<char, std::vector<std::string>> rests;  // by the words' first bytes; empty: a word ends there
   for (const std::string& word : words) {
     std::vector<std::string>& of_byte = rests[word.front()];
     if (word.size() > 1) of_byte.push_back(word.substr(1));
@@ -58,8 +58,8 @@ std::string BesideWords(const std::vector<std::string>& words, std::string_view 
 
 std::string TextWithoutMark(std::string_view mark) {
   const std::string first(mark.substr(0, 1)), others = AllBut(first) + "*";
-  // A beginning of the mark, and then something else: another beginning, the end, or a byte that does not go on with
-  // it.
+  // A beginning of the mark, followed by another beginning, the end of the text, or a byte that does not continue the
+  // mark.
   std::string beginnings;
   for (size_t length = 1; length < mark.size(); ++length) {
     const std::string leaves = AllBut(first + mark[length]);
@@ -76,7 +76,7 @@ std::string WordsBesideJsonCalls(const std::vector<std::string>& tools, std::vec
   const std::string no_object = kBlanksBefore + BesideWords(marks, blanks + unwanted, never);
   const std::string no_key = AllBut("\"" + blanks + unwanted);
   const std::string other_key = "\"" + BesideWords(Ended(kKeys, '"'), never, never);
-  // An escape sequence would spell a tool's name in another way.
+  // Excluded because an escape sequence could spell a tool's name differently.
   const std::string no_escape = "\\" + unwanted;
   const std::string other_tool = "\"name\": \"" + BesideWords(Ended(tools, '"'), no_escape, no_escape);
   return no_object + "|" + kBlanksBefore + "\\{(?:" + kBlanksInside + "(?:" + no_key + "|" + other_key + ")|" +

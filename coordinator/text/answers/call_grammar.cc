@@ -14,7 +14,7 @@ namespace quire {
 
 namespace {
 
-/// Client's own form of an answer, as a part of a larger one.
+/// The client's own grammar as a part of a larger structural tag.
 OrderedJson FormatOf(const GrammarSource& source) {
   switch (source.kind) {
     case GrammarSource::kJson:
@@ -41,14 +41,15 @@ GrammarSource TagOf(const OrderedJson& format) {
 
 OrderedJson Blanks() { return RegexOf("[ \\n]{0,4}"); }
 
-constexpr const char* kNextMessage = "<|end|><|start|>assistant";  // of gpt-oss's answers, which are messages
+constexpr const char* kNextMessage = "<|end|><|start|>assistant";  // between the messages of a gpt-oss answer
 
-/// What a message of gpt-oss holds.
+/// The text of a gpt-oss message.
 OrderedJson HarmonyText(const TagBuilder& build) {
   return TextWithout(build.Spelled({"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"}));
 }
 
-/// What may, or has to, come before: thoughts. format: the answer; gpt-oss's begins with its head.
+/// Puts thoughts before the answer's format, optional or required by shape.start. For gpt-oss `format` must begin with
+/// the message head.
 OrderedJson WithThoughts(const AnswerShape& shape, const TagBuilder& build, const OrderedJson& format) {
   const ReasoningMarks marks = MarksOf(shape.format.reasoning);
   if (shape.format.reasoning == ReasoningFormat::kHarmony) {
@@ -64,13 +65,13 @@ OrderedJson WithThoughts(const AnswerShape& shape, const TagBuilder& build, cons
   return SequenceOf({OptionalOf(thoughts), format});
 }
 
-/// An answer of the client's own form.
+/// The format of an answer that follows the client's own grammar.
 OrderedJson Words(const AnswerShape& shape, const TagBuilder& build, const GrammarSource& words) {
   const bool harmony = shape.format.reasoning == ReasoningFormat::kHarmony;
   return harmony ? build.Row({{"<|channel|>final<|message|>", FormatOf(words)}}) : FormatOf(words);
 }
 
-/// Takes the marker away from the front of a format of Calls(), which begins with it in every alternative.
+/// Removes the marker from the front of a format of Calls(); every alternative begins with it.
 void TakeFront(const std::string& marker, OrderedJson& format) {
   if (format["type"] == "or") {
     for (OrderedJson& one : format["elements"]) TakeFront(marker, one);
@@ -92,7 +93,7 @@ void TakeFront(const std::string& marker, OrderedJson& format) {
   }
 }
 
-/// Free text in which the marker is followed by calls. end: what is behind them, a text or a token's format.
+/// Free text in which the marker is always followed by calls. end: what closes the calls, a text or a token format.
 OrderedJson Triggered(const TagBuilder& build, const ToolUse& use, const std::string& marker, const OrderedJson& calls,
                       const OrderedJson& end) {
   const bool is_token = build.IsToken(marker);
@@ -105,8 +106,8 @@ OrderedJson Triggered(const TagBuilder& build, const ToolUse& use, const std::st
   return TagFormat(is_token ? "token_triggered_tags" : "triggered_tags", std::move(members));
 }
 
-/// Calls behind a marker that stands wherever there are calls. Where a format does not close its calls as a whole, each
-/// is opened on its own.
+/// Free text with calls after a marker. If the format has no closing text after all calls, each call has its own
+/// marker.
 OrderedJson Marked(const CallConstraint& constraint, const CallWriter& writer) {
   const ToolUse& use = *constraint.shape.tools;
   const std::string marker = MarkersOf({constraint.shape.format.tools, ReasoningFormat::kNone}).front();
@@ -121,7 +122,7 @@ OrderedJson Marked(const CallConstraint& constraint, const CallWriter& writer) {
   return Triggered(writer.build(), use, marker, calls, end);
 }
 
-/// gpt-oss's messages: thoughts and words on the way, calls, and the answer, which is the last one.
+/// gpt-oss's messages: any number of thoughts, comments and calls, then the final answer or a call.
 OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
   const TagBuilder& build = writer.build();
   const OrderedJson text = HarmonyText(build), call = writer.Calls(false);
@@ -133,7 +134,7 @@ OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
   return SequenceOf({StarOf(build.Row({{"", AnyOf(others)}, {kNextMessage, nullptr}})), last});
 }
 
-/// Texts that an answer's words must not begin with, as what follows would be thoughts or calls.
+/// Texts with which an answer's words must not begin, because thoughts or calls would follow.
 std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBuilder& build,
                                           std::vector<std::string> marks) {
   const ReasoningMarks thoughts = MarksOf(shape.format.reasoning);
@@ -141,7 +142,8 @@ std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBui
   return build.Spelled(marks);
 }
 
-/// `llama3_json`: an answer that begins with an object of a call's keys is calls, and so is what follows the tag.
+/// `llama3_json`: an answer that begins with an object with a call's keys consists of calls; so does the text after the
+/// tag.
 OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
   const std::string tag = "<|python_tag|>";
   const TagBuilder& build = writer.build();
@@ -152,7 +154,8 @@ OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter&
     words = SequenceOf({RegexOf(WordsBesideJsonCalls(writer.Names(), marks, "")), TextWithout({}),
                         OptionalOf(build.Row({{tag, calls}}))});
   } else {
-    // The tag's letters may not come at all, nor may anything begin with its first, which begins marks, too.
+    // Without a tag token the tag must not be spelled at all. No mark may begin with the tag's first byte, because
+    // words must not contain it.
     std::erase_if(marks, [&](const std::string& mark) { return mark.front() == tag.front(); });
     const std::string begin = WordsBesideJsonCalls(writer.Names(), marks, tag.substr(0, 1));
     words = RegexOf("(?:" + begin + ")" + TextWithoutMark(tag));
@@ -160,7 +163,7 @@ OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter&
   return AnyOf({SequenceOf({blanks, calls}), SequenceOf({blanks, build.Row({{tag, calls}})}), words, blanks});
 }
 
-/// `pythonic`: calls are a list that is all of the answer, perhaps between tokens.
+/// `pythonic`: the calls are a list that is the whole answer, perhaps between two control tokens.
 OrderedJson PythonCalls(const CallWriter& writer) {
   std::vector<OrderedJson> row = {writer.Calls()};
   const auto mark = [&](const char* text) { return OptionalOf(writer.build().Row({{text, nullptr}})); };
@@ -176,7 +179,7 @@ OrderedJson PythonCallsOrWords(const CallConstraint& constraint, const CallWrite
   return AnyOf({SequenceOf({blanks, PythonCalls(writer)}), words, blanks});
 }
 
-/// An answer that calls or does not, as the model likes.
+/// An answer in which the model decides whether it calls.
 OrderedJson CallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
   const AnswerShape& shape = constraint.shape;
   switch (shape.format.tools) {

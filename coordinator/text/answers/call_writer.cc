@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// How a format writes all the calls of an answer.
+/// The texts around and between all calls of an answer.
 struct Writing {
   std::string begin, between, end;
 };
@@ -69,7 +69,7 @@ OrderedJson CallWriter::Call(size_t tool) const {
       [[fallthrough]];
     default: {
       const JsonCallForm form = *JsonCallFormOf(format_);
-      // Llama 3.1 says at times what OpenAI's form says.
+      // Llama 3.1 sometimes adds this member of OpenAI's form.
       OrderedJson type;
       if (format_ == ToolFormat::kLlama3Json) type = OptionalOf(build_.Row({{"\"type\": \"function\", ", nullptr}}));
       return build_.Row({{form.open + "{", type},
@@ -79,7 +79,7 @@ OrderedJson CallWriter::Call(size_t tool) const {
   }
 }
 
-/// Whom it is for stands before the channel or behind it.
+/// The recipient stands before or after the channel.
 OrderedJson CallWriter::HarmonyCall(const std::string& name, const OrderedJson& arguments) const {
   const std::string to = " to=functions." + name;
   std::vector<OrderedJson> heads, types;

@@ -1,5 +1,5 @@
-// DeepSeek's calls. V3 and R1: <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a line break, and the arguments between
-// ```json and ```. V3.1: <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments. One parser reads both.
+// Parser of DeepSeek's calls. V3 and R1: <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a line break, and the
+// arguments between ```json and ```. V3.1: <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
 #include "coordinator/text/answers/tool.h"
@@ -115,7 +115,7 @@ class DeepSeekParser : public StepParser {
   static constexpr size_t kMaxHeadBytes = 256;
 
   State state_ = State::kText;
-  bool attempting_ = false;  // an attempt at a call is under way
+  bool attempting_ = false;  // an attempt at a call is in progress
   std::string head_, name_;
 };
 

@@ -1,4 +1,4 @@
-// GLM 4.5's calls: <tool_call>name, then <arg_key> and <arg_value> in turns.
+// Parser of GLM 4.5's calls: <tool_call>name, then alternating <arg_key> and <arg_value>.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/xml_calls_parser.h"
 
@@ -21,7 +21,7 @@ class GlmParser : public XmlCallsParser {
     return true;
   }
 
-  /// The name ends at the first line's end, or where a tag begins.
+  /// The name ends at the first line break or at a tag.
   bool Head() override {
     if (!SkipSpace()) return false;
     const size_t end = rest().find_first_of("<\n");

@@ -1,7 +1,6 @@
-// gpt-oss answers in messages: <|channel|>name to=recipient <|constrain|>json<|message|>text<|end|>, and the next one
-// after
-// <|start|>assistant. Thoughts are in the channel "analysis", calls go to=functions.name, all else is for whoever
-// asked.
+// Parser of gpt-oss's answers (Harmony), which consist of messages: <|channel|>name to=recipient
+// <|constrain|>json<|message|>text<|end|>, followed by <|start|>assistant and the next message. The channel "analysis"
+// holds thoughts, calls have the recipient functions.name, and all other text is for the client.
 #include <algorithm>
 
 #include "coordinator/text/answers/format_parsers.h"
@@ -17,7 +16,7 @@ constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMess
                            kRole = "assistant<|channel|>";  // a head that lacks its <|start|>
 constexpr size_t kMaxHeadBytes = 512;
 
-/// Whom a message is for; empty: it says nothing of that.
+/// A message's recipient; empty: none given.
 std::string RecipientOf(std::string_view head) {
   const size_t at = head.find(kRecipient);
   if (at == std::string_view::npos) return "";
@@ -71,7 +70,8 @@ class HarmonyParser : public StepParser {
 
   void BackToText() override { state_ = State::kWords; }
 
-  /// The prompt ends with "<|start|>assistant": the answer begins inside a head, or, against the rules, with words.
+  /// The prompt ends with "<|start|>assistant", so the answer should begin inside a message head; some answers begin
+  /// with words.
   bool First() {
     Attempt();
     for (const std::string_view begin : {kChannel, kStart, kMessage, std::string_view(" to="), kRole}) {
@@ -84,7 +84,7 @@ class HarmonyParser : public StepParser {
     return Fail();
   }
 
-  /// Up to the message. A head that ends without one has said nothing: models begin anew behind it.
+  /// Reads a head up to its message. A head without a message is dropped, because models then start a new one.
   bool Head() {
     size_t end = rest().find(kMessage);
     for (const std::string_view other : {kEnd, kCall, kReturn, kStart}) end = std::min(end, rest().find(other, 1));
@@ -105,7 +105,7 @@ class HarmonyParser : public StepParser {
     return true;
   }
 
-  /// Whether the message that this head is of calls a function. A function that is not there makes words of it.
+  /// Begins a call if the head's message calls a function. A call of an unknown function becomes words.
   bool BeginsCall(const std::string& head) {
     std::string to = tools() == nullptr ? "" : RecipientOf(head);
     const bool says_function = to.starts_with(kFunctions);
@@ -129,7 +129,7 @@ class HarmonyParser : public StepParser {
     return true;
   }
 
-  /// After a message: its end, then the next one's head.
+  /// After a message: its closing token, then the next head.
   bool Between(const std::vector<std::string>& ends) {
     if (!SkipSpace()) return false;
     for (const std::string& end : ends) {

@@ -83,7 +83,7 @@ JsonCall::Status JsonCall::InValue(char c, bool was_in_string) {
   return Status::kMore;
 }
 
-/// False: the value is not what its key must have.
+/// Ends a value. False: its type does not suit its key.
 bool JsonCall::EndValue() {
   if (std::exchange(in_arguments_, false)) return true;
   if (key_ != "name" && !IsArguments(key_)) return true;
@@ -97,7 +97,7 @@ bool JsonCall::EndValue() {
     arguments_ = "{}";
     return true;
   }
-  // Some models write the object as a text.
+  // Some models write the object as a JSON string.
   if (!value.is_string()) return false;
   const auto& text = value.get_ref<const std::string&>();
   if (!IsJsonObject(text)) return false;

@@ -1,4 +1,4 @@
-// Calls that are written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite.
+// Parser of calls written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/json_call.h"
 #include "coordinator/text/answers/step_parser.h"
@@ -8,13 +8,13 @@ namespace quire {
 
 namespace {
 
-/// What a format has around its calls.
+/// How a format surrounds its calls.
 struct Manner {
-  std::vector<std::string> opens;  // texts after which calls follow
-  std::string closes;              // after one call, or empty; it may be missing
-  bool lists = false;              // calls may stand in brackets, with commas
-  bool named = false;              // a call may be name[ARGS]{...}, too
-  bool bare = false;               // the answer's first byte may begin a call; others follow after semicolons
+  std::vector<std::string> opens;  // texts that are followed by calls
+  std::string closes;              // text after each call, or empty; models may omit it
+  bool lists = false;              // calls may form a JSON list
+  bool named = false;              // a call may also be name[ARGS]{...}
+  bool bare = false;               // a call may begin the answer; further calls follow after semicolons
 };
 
 Manner MannerOf(ToolFormat format) {
@@ -88,7 +88,7 @@ class JsonCallsParser : public StepParser {
     return true;
   }
 
-  /// After what opens calls, or after a comma in a list.
+  /// After an opening text, or after a comma in a list.
   bool Opened() {
     if (!SkipSpace()) return false;
     const char c = rest()[0];
@@ -177,7 +177,7 @@ class JsonCallsParser : public StepParser {
     return true;
   }
 
-  /// After a whole call.
+  /// After a complete call.
   bool After() {
     if (!SkipSpace()) return false;
     const char c = rest()[0];
@@ -214,7 +214,7 @@ class JsonCallsParser : public StepParser {
   State state_;
   bool in_list_ = false;
   JsonCall call_;
-  bool known_ = false;  // call_'s name is a tool's
+  bool known_ = false;  // call_'s name belongs to a tool
   std::string name_;
 };
 

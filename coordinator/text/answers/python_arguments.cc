@@ -18,7 +18,7 @@ constexpr int kDeepestValue = 32;
 
 bool IsNameByte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || (c & 0x80) != 0; }
 
-/// The character as UTF-8, by way of JSON's spelling of it.
+/// Appends the character as UTF-8 by decoding its JSON escape.
 void AppendCharacter(uint32_t code, std::string& out) {
   std::string spelled = fmt::format("\\u{:04x}", code);
   if (code > 0xffff)
@@ -26,7 +26,7 @@ void AppendCharacter(uint32_t code, std::string& out) {
   out += Json::parse("\"" + spelled + "\"").get_ref<const std::string&>();
 }
 
-/// Literals of Python as JSON.
+/// Converts Python literals to JSON.
 class LiteralReader {
  public:
   explicit LiteralReader(std::string_view text) : text_(text) {}
@@ -69,7 +69,7 @@ class LiteralReader {
   }
   bool IsQuote(size_t at) const { return at < text_.size() && (text_[at] == '"' || text_[at] == '\''); }
 
-  /// Letters before a quotation mark; nothing when no string stands here.
+  /// The letters before a string's quotation mark, such as r or b; nothing when no string stands here.
   std::optional<std::string_view> Prefix() const {
     size_t end = at_;
     while (end < text_.size() && end < at_ + 2 && std::isalpha(static_cast<unsigned char>(text_[end])) != 0) ++end;
@@ -87,7 +87,7 @@ class LiteralReader {
     return Word(out);
   }
 
-  /// A list, or a tuple; round brackets around one value without a comma are only brackets.
+  /// A list or tuple; round brackets around a single value without a comma only group it.
   bool Items(std::string& out, char close, int depth) {
     ++at_;
     std::string items;
@@ -105,7 +105,7 @@ class LiteralReader {
     return true;
   }
 
-  /// A mapping, or a set, which is a list to JSON.
+  /// A mapping, or a set, which becomes a JSON list.
   bool Braces(std::string& out, int depth) {
     ++at_;
     std::string items;
@@ -125,7 +125,7 @@ class LiteralReader {
     return true;
   }
 
-  /// Keys that are no strings become what they are in JSON, in quotes.
+  /// Makes a JSON key: keys that are no strings become their JSON text in quotes.
   static bool KeyOf(std::string& item) {
     if (item[0] == '[' || item[0] == '{') return false;
     if (item[0] != '"') item = "\"" + item + "\"";
@@ -133,7 +133,7 @@ class LiteralReader {
     return true;
   }
 
-  /// Strings next to each other are one.
+  /// Adjacent string literals are concatenated.
   bool Strings(std::string& out) {
     std::string value;
     for (auto prefix = Prefix(); prefix; SkipSpace(), prefix = Prefix()) {
@@ -171,11 +171,11 @@ class LiteralReader {
     return true;
   }
 
-  /// Behind a backslash. What JSON's strings have is known, too: calls that are kept to a schema have those.
+  /// The character after a backslash. Also accepts JSON's escapes, which calls under a schema use.
   void Escape(std::string& value) {
     static constexpr std::string_view kEscapes = "ntrbfav/\\'\"", kMeant = "\n\t\r\b\f\a\v/\\'\"";
     const char c = text_[at_];
-    if (c == '\n') {  // the line goes on
+    if (c == '\n') {  // line continuation
       ++at_;
       return;
     }
@@ -185,7 +185,7 @@ class LiteralReader {
     const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     if (digits > 0 && Character(digits, value)) return;
     const size_t which = kEscapes.find(c);
-    if (which == std::string_view::npos) value += '\\';  // Python keeps what it does not know
+    if (which == std::string_view::npos) value += '\\';  // Python keeps unknown escapes unchanged
     value += which == std::string_view::npos ? c : kMeant[which];
   }
 
@@ -199,7 +199,7 @@ class LiteralReader {
     at_ += length;
   }
 
-  /// That many digits of base 16. False: they are not there, or are no character.
+  /// A character by `digits` hexadecimal digits. False: digits are missing, or they are no valid character.
   bool Character(size_t digits, std::string& value) {
     const std::string_view text = text_.substr(at_, digits);
     uint32_t code = 0;
@@ -212,12 +212,12 @@ class LiteralReader {
     return true;
   }
 
-  /// A pair of surrogates with what stands between them, as JSON spells one character.
+  /// A surrogate pair in JSON's spelling of one character.
   bool Surrogates(std::string& value) {
     const Json pair = Json::parse("\"\\u" + std::string(text_.substr(at_, 10)) + "\"", nullptr, false);
     if (!pair.is_string() || pair.get_ref<const std::string&>().size() != 4) return false;
     const auto& bytes = pair.get_ref<const std::string&>();
-    if ((bytes[0] & 0xf8) != 0xf0) return false;  // several characters
+    if ((bytes[0] & 0xf8) != 0xf0) return false;  // more than one character
     value += bytes;
     at_ += 10;
     return true;

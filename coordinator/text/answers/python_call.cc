@@ -26,7 +26,7 @@ bool IsArgumentName(const std::string& name) {
          std::ranges::all_of(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
 }
 
-/// The first reference that leads elsewhere than into definitions, of which every argument's schema takes a copy along.
+/// The first reference to something other than definitions; only definitions are copied into every argument's schema.
 std::string ForeignReference(const OrderedJson& schema) {
   if (!schema.is_structured()) return "";
   for (const auto& [key, value] : schema.items()) {
@@ -39,7 +39,7 @@ std::string ForeignReference(const OrderedJson& schema) {
   return "";
 }
 
-/// The value of an argument whose schema is a part of `whole`.
+/// The format of an argument's value; its schema is a part of `whole`.
 OrderedJson ArgumentValue(const OrderedJson& schema, const OrderedJson& whole) {
   if (!schema.is_object()) return ValueOf(schema, "json");
   const auto type = schema.find("type");
@@ -53,13 +53,13 @@ OrderedJson ArgumentValue(const OrderedJson& schema, const OrderedJson& whole) {
   return ValueOf(alone, "json");
 }
 
-/// Arguments of any names.
+/// Arguments with any names.
 OrderedJson NamedFreely(const TagBuilder& build, const OrderedJson& value) {
   const OrderedJson one = SequenceOf({RegexOf(kAnyName), build.Row({{"=", value}})});
   return OptionalOf(SequenceOf({one, StarOf(build.Row({{", ", one}}))}));
 }
 
-/// Every argument that the schema names.
+/// All arguments that the schema names.
 PlainSchema::Named Members(const PlainSchema& schema) {
   PlainSchema::Named members = schema.properties;
   for (const std::string& name : schema.required) {
@@ -69,8 +69,8 @@ PlainSchema::Named Members(const PlainSchema& schema) {
   return members;
 }
 
-/// Arguments in the order of the schema, those left out that need not be there, with commas in between. whole: what
-/// their references lead into.
+/// Arguments in the schema's order, separated by commas; optional ones may be missing. whole: the schema that their
+/// references point into.
 OrderedJson NamedBySchema(const TagBuilder& build, const PlainSchema& schema, const OrderedJson& whole) {
   struct Argument {
     std::string begin;
@@ -80,7 +80,7 @@ OrderedJson NamedBySchema(const TagBuilder& build, const PlainSchema& schema, co
   std::vector<Argument> arguments;
   for (const auto& [name, part] : Members(schema))
     arguments.push_back({name + "=", ArgumentValue(part, whole), schema.Requires(name)});
-  // From the one that comes first on; before it are those that need not be there.
+  // One alternative for each argument that may come first: the arguments before it are optional and missing.
   std::vector<OrderedJson> beginnings;
   for (size_t first = 0; first < arguments.size(); ++first) {
     std::vector<OrderedJson> row = {build.Row({{arguments[first].begin, arguments[first].value}})};
@@ -94,7 +94,7 @@ OrderedJson NamedBySchema(const TagBuilder& build, const PlainSchema& schema, co
   return OptionalOf(AnyOf(std::move(beginnings)));
 }
 
-/// Why a call's grammar would be too large, before it is made; empty: it would not.
+/// Why the call's grammar would be too large, computed before it is built; empty: it fits.
 std::string WhyTooLarge(const PlainSchema& schema, const OrderedJson& whole) {
   size_t definitions = 0, row = 0, bytes = 0;
   for (const char* name : {"$defs", "definitions"}) {
@@ -106,7 +106,7 @@ std::string WhyTooLarge(const PlainSchema& schema, const OrderedJson& whole) {
     sizes.push_back(name.size() + DumpExactJson(part).size() + definitions);
     row += sizes.back();
   }
-  // Each argument begins a row of those behind, as far as the first that has to be there.
+  // Each possible first argument repeats all later arguments, up to the first required one.
   for (size_t i = 0; i < members.size(); ++i) {
     bytes += row;
     row -= sizes[i];

@@ -10,9 +10,9 @@ namespace {
 
 constexpr size_t kMaxNumberBytes = 512;
 
-/// A whole number in base 2, 8 or 16 as decimal digits; nothing when a digit does not belong to the base.
+/// Converts digits in base 2, 8 or 16 to decimal; nothing when a digit does not belong to the base.
 std::optional<std::string> Decimal(std::string_view digits, int base) {
-  std::string decimal = "0";  // the last digit first
+  std::string decimal = "0";  // least significant digit first
   for (const char c : digits) {
     int carry = 0;
     if (std::from_chars(&c, &c + 1, carry, base).ptr != &c + 1) return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<std::string> Decimal(std::string_view digits, int base) {
   return decimal;
 }
 
-/// The word without the underscores between its digits; nothing when one stands elsewhere.
+/// The word without underscores between digits; nothing when an underscore stands elsewhere.
 std::optional<std::string> WithoutUnderscores(std::string_view word) {
   std::string plain;
   for (size_t i = 0; i < word.size(); ++i) {
@@ -41,7 +41,7 @@ std::optional<std::string> WithoutUnderscores(std::string_view word) {
   return plain;
 }
 
-/// The digits in front, which are taken away.
+/// Removes the leading digits from the text and returns them.
 std::string TakeDigits(std::string_view& text) {
   const size_t count = std::min(text.find_first_not_of("0123456789"), text.size());
   std::string digits(text.substr(0, count));

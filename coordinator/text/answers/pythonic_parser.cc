@@ -1,5 +1,5 @@
-// Calls that are written as a list of Python's: [name(key=value), other()]. The whole answer is such a list, perhaps
-// between tokens.
+// Parser of calls written as a Python list: [name(key=value), other()]. The list is the whole answer, perhaps between
+// two control tokens.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/python_arguments.h"
 #include "coordinator/text/answers/step_parser.h"
@@ -77,7 +77,7 @@ class PythonicParser : public StepParser {
     return true;
   }
 
-  /// Up to the bracket that closes the call. Text that was looked at is not looked at again.
+  /// Reads up to the bracket that closes the call. No text is examined twice.
   bool Brackets() {
     const std::string_view text = rest();
     if (!brackets_.Find(text, at_end())) return false;

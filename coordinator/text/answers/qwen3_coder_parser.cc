@@ -1,4 +1,4 @@
-// Qwen3-Coder's calls: <tool_call>, <function=name>, <parameter=key> for each, </function>.
+// Parser of Qwen3-Coder's calls: <tool_call>, <function=name>, <parameter=key> for each argument, </function>.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/xml_calls_parser.h"
 
@@ -16,7 +16,7 @@ class Qwen3CoderParser : public XmlCallsParser {
                        {"<parameter=", "</parameter>", "</function>", {"</tool_call>", "<tool_call>"}}) {}
 
  private:
-  /// The model sometimes leaves <tool_call> out.
+  /// The model sometimes omits <tool_call>.
   bool Text() override {
     static const std::vector<std::string> kOpens = {"<tool_call>", "<function="};
     const auto mark = PassUntil(kOpens, AnswerPart::kContent);

@@ -1,4 +1,4 @@
-// Thoughts between marks, and what follows them.
+// Separates thoughts between marks from the rest of the answer.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -33,7 +33,7 @@ class ReasoningParser : public AnswerParser {
     at_end_ = true;
     while (Step(out)) {
     }
-    // Thoughts that nothing closed may end with calls; where the answer was cut, they might have gone on.
+    // Unclosed thoughts may end with calls; but if the answer was cut, the thoughts might have continued.
     if (state_ == State::kInside && call_ == Call::kBegun && !cut && EndsWithCalls(out)) return;
     if (state_ == State::kInside) Thoughts(waiting_, out);
     if (state_ != State::kInside && !waiting_.empty()) Answer(waiting_, out);
@@ -65,7 +65,7 @@ class ReasoningParser : public AnswerParser {
     return false;
   }
 
-  /// An answer that does not open its thoughts at once has none.
+  /// An answer that does not begin with an opening mark has no thoughts.
   bool Before() {
     const size_t first = std::min(waiting_.find_first_not_of(kJsonSpace), waiting_.size());
     if (first == waiting_.size() && first <= kMaxSpaceBytes) return false;
@@ -116,7 +116,7 @@ class ReasoningParser : public AnswerParser {
     return false;
   }
 
-  /// What opens thoughts may stand at their beginning again, once, where the prompt has opened them, too.
+  /// If the prompt has opened the thoughts, the answer may repeat the opening mark once.
   bool OpensAgain() {
     if (opened_again_) return false;
     waiting_.erase(0, waiting_.find_first_not_of(kJsonSpace));
@@ -133,8 +133,9 @@ class ReasoningParser : public AnswerParser {
            std::ranges::any_of(marks_.open, [&](const std::string& mark) { return mark.starts_with(waiting_); });
   }
 
-  /// Among thoughts that were not closed so far stands what opens calls. When a call of a known function does follow,
-  /// all waits for the end or for the mark that closes thoughts. False: it waits.
+  /// Handles the opening mark of calls inside unclosed thoughts. If a call of a known function follows, all text waits
+  /// for the end or for the closing mark of the thoughts. Otherwise the mark belongs to the thoughts. False: waits for
+  /// more text.
   bool GoesOnWithoutCall(AnswerParts& out) {
     constexpr size_t kBytesAtOnce = 64, kMostTried = 4096;
     AnswerParts parts;
@@ -192,7 +193,7 @@ class ReasoningParser : public AnswerParser {
     return true;
   }
 
-  /// The answer; a </response> that closes it is not its own.
+  /// Emits the answer without the </response> that closes it.
   bool Wrapped(AnswerParts& out) {
     if (waiting_.empty()) return false;
     if (!wrapped_) {
@@ -210,7 +211,7 @@ class ReasoningParser : public AnswerParser {
     return true;
   }
 
-  /// Bytes at the end of what waits that may be the beginning of the mark.
+  /// Length of the end of waiting_ that may begin the mark.
   size_t Overlap(std::string_view mark) const {
     for (size_t length = std::min(waiting_.size(), mark.size() - 1); length > 0; --length) {
       if (waiting_.ends_with(mark.substr(0, length))) return length;
@@ -218,7 +219,7 @@ class ReasoningParser : public AnswerParser {
     return 0;
   }
 
-  /// Whitespace around thoughts is left out.
+  /// Emits thoughts without surrounding whitespace.
   void Thoughts(std::string_view text, AnswerParts& out) {
     if (!thought_) text.remove_prefix(std::min(text.size(), text.find_first_not_of(kJsonSpace)));
     if (text.empty()) return;
@@ -245,18 +246,18 @@ class ReasoningParser : public AnswerParser {
 
   ReasoningFormat format_;
   ReasoningMarks marks_;
-  std::string call_mark_;  // that opens calls; empty: none are looked for in thoughts
+  std::string call_mark_;  // opening mark of calls; empty: calls in thoughts are not searched
   std::function<std::unique_ptr<AnswerParser>()> make_rest_;
   std::unique_ptr<AnswerParser> rest_;
-  std::unique_ptr<AnswerParser> trial_;  // of what follows a call's mark among thoughts, while call_ is kTried
+  std::unique_ptr<AnswerParser> trial_;  // parses the text after that mark while call_ is kTried
   Call call_ = Call::kNone;
-  size_t tried_ = 0, searched_ = 0;  // bytes of waiting_ that trial_ has; that hold no mark that closes thoughts
+  size_t tried_ = 0, searched_ = 0;  // bytes of waiting_ given to trial_; bytes known to hold no closing mark
   State state_ = State::kBefore;
   std::string waiting_, space_;
   bool at_end_ = false;
   bool opened_again_ = false;
-  bool thought_ = false;  // something of the thoughts was handed out
-  bool wrapped_ = false;  // the answer stands between <response> and </response>
+  bool thought_ = false;  // part of the thoughts was emitted
+  bool wrapped_ = false;  // the answer stands in <response>...</response>
 };
 
 }  // namespace

@@ -12,9 +12,9 @@ namespace quire {
 namespace {
 
 constexpr int kMaxCalls = 128;
-constexpr size_t kDrop = 4096;  // bytes that are taken stay until there are so many of them
+constexpr size_t kDrop = 4096;  // consumed bytes stay until there are this many
 
-/// Bytes at the end of `text` that may be the beginning of `mark`.
+/// Length of the end of `text` that may begin `mark`.
 size_t OverlapAtEnd(std::string_view text, std::string_view mark) {
   for (size_t length = std::min(text.size(), mark.size() - 1); length > 0; --length) {
     if (text.ends_with(mark.substr(0, length))) return length;
@@ -117,7 +117,7 @@ void StepParser::Append(AnswerPart::Kind kind, std::string_view text, int call) 
   }
 }
 
-/// Whitespace waits for what follows: next to calls it is content between words only.
+/// Emits content. Whitespace waits for the following text: next to calls it is content only between words.
 void StepParser::EmitContent(std::string_view text) {
   if (after_call_ && !space_.empty()) text.remove_prefix(std::min(text.size(), text.find_first_not_of(kJsonSpace)));
   if (text.empty()) return;
@@ -215,7 +215,7 @@ StepParser::Match StepParser::PassCall(std::string_view name) {
 
 namespace {
 
-/// A parser of what is no thoughts; null: words.
+/// A parser for the text outside thoughts; null: the text is words.
 std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shared_ptr<const ToolUse>& tools) {
   if (tools == nullptr) return nullptr;
   switch (format) {

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-constexpr int kMaxWhitespace = 20;  // bytes in a row: indentation, and no endless run of blanks
+constexpr int kMaxWhitespace = 20;  // bytes in a row: enough for indentation, but no endless run
 
 }  // namespace
 

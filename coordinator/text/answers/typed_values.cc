@@ -26,15 +26,15 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-constexpr int64_t kValueWork = 50'000;  // to compare one value with its schema: some milliseconds
+constexpr int64_t kValueWork = 50'000;  // schema work to check one value: some milliseconds
 
-/// What a schema says of one parameter, with references into all of it.
+/// One parameter's type, as the schema describes it.
 class ParameterType {
  public:
   ParameterType(const OrderedJson& whole, std::shared_ptr<const ParameterTypes::Alternatives> alternatives)
       : reader_(whole), alternatives_(std::move(alternatives)) {}
 
-  /// It accepts whatever there is, or nothing at all: the text alone tells.
+  /// True when the schema accepts everything or nothing, so that only the text decides.
   bool SaysNothing() const {
     constexpr unsigned kValues = kArrayType | kObjectType | kBooleanType | kIntegerType;
     return alternatives_->empty() ||
@@ -46,7 +46,7 @@ class ParameterType {
   bool Accepts(const OrderedJson& value) const {
     return Any([&](const PlainSchema& one) { return quire::Accepts(reader_, one, value); });
   }
-  /// Some value of the type is accepted.
+  /// True when some value of the type is accepted.
   bool Knows(JsonType type) const {
     return Any([&](const PlainSchema& one) {
       if (!one.Has(type)) return false;
@@ -68,7 +68,8 @@ std::string FromAnything(const std::string& bare, std::string_view text) {
   return Json::accept(bare) ? bare : JsonString(text);
 }
 
-/// The JSON of a value that is no text: what a model writes, which may be a literal of Python's. Nothing: it is none.
+/// The JSON of a value other than a string, as a model writes it; accepts Python literals. Nothing: the text is no such
+/// value.
 std::optional<std::string> NoText(const std::string& bare) {
   if (bare == "True" || bare == "False") return bare == "True" ? "true" : "false";
   if (bare == "None") return "null";
@@ -78,21 +79,21 @@ std::optional<std::string> NoText(const std::string& bare) {
   auto literal = structured ? ReadPythonArguments("v=" + bare) : std::nullopt;
   if (!literal || !literal->starts_with(kBegin)) return std::nullopt;
   std::string value = literal->substr(kBegin.size(), literal->size() - kBegin.size() - 1);
-  if (!Json::accept(value)) return std::nullopt;  // Python's numbers have no bounds, JSON's readers do
+  if (!Json::accept(value)) return std::nullopt;  // JSON readers have limits that Python's numbers lack
   return value;
 }
 
 std::string OfType(const ParameterType& type, const std::string& bare, std::string_view text) {
   const auto accepts = [&](const std::string& json) { return type.Accepts(ParseExactJson(json)); };
   const std::optional<std::string> other = NoText(bare);
-  // What is null in JSON is meant so, unless the texts that there are have it among them.
+  // "null" means JSON's null, unless it is one of the accepted strings.
   if (bare == "null" && type.Knows(kNullType) && (type.TakesAllTexts() || !type.Accepts("null"))) return bare;
   if (type.TakesAllTexts()) return JsonString(text);
   for (const std::string& json : {JsonString(bare), JsonString(text)}) {
     if (accepts(json)) return json;
   }
   if (other && accepts(*other)) return *other;
-  // It is none of the values that are accepted. At least its type is.
+  // No reading is an accepted value; at least the type is right.
   if (type.Knows(kStringType)) return JsonString(bare);
   return other.value_or(JsonString(text));
 }
@@ -116,7 +117,7 @@ std::shared_ptr<const ParameterTypes::Alternatives> ParameterTypes::Of(const Too
       if (one.length.bounded()) one.texts = one.Texts();
       one.length = Counts();
     }
-  } catch (const Error&) {  // it is no schema, or too dear, and says nothing
+  } catch (const Error&) {  // the schema is invalid or too expensive: no restriction
     found->clear();
   }
   left_ -= work.spent();
@@ -145,7 +146,7 @@ std::string TypedValue(const Tool& tool, const std::string& parameter, std::stri
     const ParameterType type(tool.parameters, types->Of(tool, parameter));
     const SchemaWork work(kValueWork);
     return type.SaysNothing() ? FromAnything(bare, text) : OfType(type, bare, text);
-  } catch (const Error&) {  // the value takes too much work
+  } catch (const Error&) {  // checking the value takes too much work
     return FromAnything(bare, text);
   }
 }

@@ -151,7 +151,7 @@ bool XmlCallsParser::is_kept() const {
   return tool()->strict || mode == ToolChoice::kRequired || mode == ToolChoice::kNamed;
 }
 
-/// The answer was cut in a key: its client gets as much of the key as there is.
+/// The answer was cut inside a key: emits the part of the key that has come.
 void XmlCallsParser::CutKey(std::initializer_list<std::string_view> marks) {
   std::string_view begun = WithoutBegunTag(marks);
   while (begun.ends_with('\n')) begun.remove_suffix(1);  // a line's end before the tag is not the key's

@@ -8,9 +8,9 @@ namespace quire::jinja {
 
 namespace {
 
-constexpr uint64_t kWorkBetweenLooks = 4096;  // well under a millisecond
-constexpr size_t kTextOverhead = 96;  // bytes of a text beside its characters: two strings and a count of holders
-constexpr size_t kItemBytes = 64;     // of an item or entry, with what the container has to spare
+constexpr uint64_t kWorkBetweenLooks = 4096;  // units; well under a millisecond
+constexpr size_t kTextOverhead = 96;  // bytes per text besides its characters: two strings and a reference count
+constexpr size_t kItemBytes = 64;     // bytes per item or entry, with the container's spare capacity
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void Budget::Make(size_t bytes) {
 void Budget::MakeText(size_t bytes) {
   CheckText(bytes);
   Scan(bytes);
-  Make(2 * bytes + kTextOverhead);  // a mark for every byte
+  Make(2 * bytes + kTextOverhead);  // one mark per byte
 }
 
 void Budget::MakeItems(size_t count) {
@@ -55,7 +55,7 @@ void Budget::CheckOutput(size_t bytes) const {
 }
 
 void Budget::TooDeep() {
-  // The level that fails is never made, so nothing takes its count back.
+  // The failing Level object is never constructed, so its destructor will not decrement the depth.
   --depth_;
   Fail("the template nests too deep: more than {} levels of statements, expressions, macros and values",
        limits_.max_depth);

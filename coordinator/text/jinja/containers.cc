@@ -1,4 +1,4 @@
-// Lists and mappings of templates: what they hold, how they are walked over, and how they end.
+// Lists and mappings of templates: lookup, iteration and destruction.
 #include <iterator>
 #include <set>
 
@@ -9,7 +9,7 @@
 namespace quire::jinja {
 
 namespace {
-constexpr size_t kEntriesPerUnit = 8;  // that are compared
+constexpr size_t kEntriesPerUnit = 8;  // compared per unit of work
 
 std::optional<double> NumberOf(const Key& key) {
   if (const bool* b = std::get_if<bool>(&key)) return *b ? 1 : 0;
@@ -21,7 +21,7 @@ std::optional<double> NumberOf(const Key& key) {
 bool SameKey(const Key& a, const Key& b) {
   const auto *x = std::get_if<std::string>(&a), *y = std::get_if<std::string>(&b);
   if (x != nullptr || y != nullptr) return x != nullptr && y != nullptr && *x == *y;
-  return NumberOf(a) == NumberOf(b);  // both without one are none
+  return NumberOf(a) == NumberOf(b);  // neither is a number: both keys are none
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ void Dict::Set(Key key, Value value, Budget& budget) {
   entries.emplace_back(std::move(key), std::move(value));
 }
 
-/// Only when nobody else has the container.
+/// Moves the children out only if this value is the container's sole owner.
 void Value::MoveChildrenTo(List& out) {
   const auto move_items = [&](auto& list) {
     if (list.use_count() != 1) return;

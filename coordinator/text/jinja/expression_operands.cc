@@ -1,4 +1,4 @@
-// What operators stand between: literals, names, calls, attributes, lists and mappings.
+// Parses operands: literals, names, calls, attributes, lists and mappings.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -9,7 +9,7 @@ namespace quire::jinja {
 
 using Kind = Expression::Kind;
 
-/// After "(".
+/// Parses arguments after "(".
 void ExpressionParser::ParseArguments(Expression& call) {
   while (!in_.TakeOperator(")")) {
     if (in_.Peek().kind == TokenKind::kName && in_.Peek(1).kind == TokenKind::kOperator && in_.Peek(1).text == "=") {
@@ -76,7 +76,7 @@ ExpressionPtr ExpressionParser::ParsePrimary() {
       e->value = Value(static_cast<int64_t>(std::stoll(token.text)));
       return e;
     case TokenKind::kFloat:
-      e->value = Value(std::strtod(token.text.c_str(), nullptr));  // infinite beyond a double's range, as in Python
+      e->value = Value(std::strtod(token.text.c_str(), nullptr));  // infinity beyond a double's range, as in Python
       return e;
     case TokenKind::kName:
       return NameOrConstant(token.text, std::move(e));

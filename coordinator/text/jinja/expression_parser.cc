@@ -7,7 +7,7 @@
 namespace quire::jinja {
 
 namespace {
-constexpr int kMaxHeight = 500;  // of an expression's tree
+constexpr int kMaxHeight = 500;  // of an expression tree
 }  // namespace
 
 using Kind = Expression::Kind;
@@ -27,7 +27,7 @@ ExpressionPtr ExpressionParser::Make(Kind kind, std::string text, ExpressionPtr 
 }
 
 void ExpressionParser::Raise(Expression& e, const Expression* below) const {
-  // A chain such as 1 + 1 + 1 ... nests to the left as deep as it is long; evaluation and destruction recurse.
+  // A chain such as 1 + 1 + 1 ... makes a tree as high as it is long, and evaluation and destruction recurse.
   if (below != nullptr) e.height = std::max(e.height, 1 + below->height);
   if (e.height > kMaxHeight) in_.Refuse(fmt::format("an expression is too long: it nests deeper than {}", kMaxHeight));
 }
@@ -45,7 +45,7 @@ ExpressionPtr ExpressionParser::ParseTuple() {
   return tuple;
 }
 
-/// Behind a comma that nothing more follows.
+/// True after a trailing comma, when no further item follows.
 bool ExpressionParser::EndsTuple() const {
   return in_.IsOperator(")") || in_.Peek().kind == TokenKind::kPrintEnd || in_.Peek().kind == TokenKind::kBlockEnd;
 }
@@ -147,7 +147,7 @@ ExpressionPtr ExpressionParser::ParsePower() {
   return e;
 }
 
-/// With a sign, and without what binds it further: Jinja's powers go from left to right.
+/// An optional sign and an operand without a further power, because Jinja's powers associate to the left.
 ExpressionPtr ExpressionParser::ParseExponent() {
   const bool negative = in_.TakeOperator("-");
   ExpressionPtr e = ParsePostfix(ParsePrimary());

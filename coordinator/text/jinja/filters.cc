@@ -1,4 +1,4 @@
-// What stands behind "|": Jinja's own filters, and HF's tojson.
+// The filters of Jinja and HF's tojson.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -17,7 +17,7 @@ namespace quire::jinja {
 namespace {
 
 constexpr size_t kMaxJsonDepth = 32, kMaxJsonNodes = 100'000;
-constexpr int kMaxDigits = 15;  // behind the point, to which a float is rounded
+constexpr int kMaxDigits = 15;  // decimal places for rounding
 
 Value Length(const Value& v, Budget& budget) {
   if (const MarkedText* text = v.AsText()) return Value(CharacterIndex(text->text, budget).size());
@@ -26,7 +26,7 @@ Value Length(const Value& v, Budget& budget) {
   return Value(static_cast<int64_t>(Items(v, budget).size()));
 }
 
-/// The number that a text is as a whole, blanks around it left out, as Python's int() and float() read it.
+/// The number in a text without surrounding blanks, as Python's int() and float() read it.
 template <class Number>
 std::optional<Number> NumberIn(const MarkedText& text, Budget& budget) {
   const MarkedText stripped = Strip(text, Side::kBoth, nullptr, budget);
@@ -39,7 +39,7 @@ std::optional<Number> NumberIn(const MarkedText& text, Budget& budget) {
   return number;
 }
 
-/// Whole numbers of floats and of texts, also of texts of floats; otherwise `default`.
+/// Converts floats, and texts of integers or floats, to integers; `default` otherwise.
 Value ToInteger(const Value& v, const Arguments& a, Budget& budget) {
   if (v.As<int64_t>() || v.AsLongInteger()) return v;
   if (v.IsUndefined()) Fail("'{}' is undefined", v.As<Undefined>()->name);
@@ -72,7 +72,7 @@ Value Rounded(const Value& v, const Arguments& a, Budget&) {
   const std::string* method = a.Text(1, "method");
   if (digits < 0 || digits > kMaxDigits) Fail("round: 0 to {} digits", kMaxDigits);
   if (method == nullptr || *method == "common") {
-    // Formatting rounds the binary number exactly, half to even, as Python's round() does.
+    // Formatting rounds the exact binary value, half to even, like Python's round().
     return v.As<double>() ? Value(std::stod(fmt::format("{:.{}f}", v.Number(), digits))) : Value(v.Integer("round"));
   }
   const double scale = std::pow(10, static_cast<double>(digits)), scaled = v.Number() * scale;
@@ -111,7 +111,7 @@ Value ToJson(const Value& v, const Arguments& a, Budget& budget) {
   } else if (indent != nullptr && !indent->IsNone()) {
     style.indent = std::string(static_cast<size_t>(std::clamp<int64_t>(indent->Integer("indent"), 0, 16)), ' ');
   }
-  if (style.indent) style.comma.resize(1);  // no blank before a line ends
+  if (style.indent) style.comma.resize(1);  // no blank at line ends
   if (const Value* separators = a.Get(2, "separators"); separators != nullptr && !separators->IsNone()) {
     const List* both = separators->AsList();
     if (both == nullptr || both->size() != 2) Fail("tojson: separators are two texts");
@@ -123,22 +123,22 @@ Value ToJson(const Value& v, const Arguments& a, Budget& budget) {
   return Value(ToJsonText(v, style, budget));
 }
 
-/// Text from a template is left as it is where it is HTML already.
+/// HTML-escapes a value, unless it is Markup already.
 Value Escape(const Value& v, const Arguments&, Budget& budget) {
   return v.AsMarkup() != nullptr ? v : Value(Markup{Escaped(*v.ToText(budget), budget)});
 }
 
-/// llama.cpp's filter: the value that a text of JSON stands for.
+/// llama.cpp's filter: parses a JSON text.
 Value FromJson(const Value& v, const Arguments&, Budget& budget) {
   const std::string& text = TextOf(v, "from_json").text;
   budget.Walk(text.size());
   ParseJson(text, "from_json",
-            {.max_depth = kMaxJsonDepth, .max_nodes = kMaxJsonNodes});  // within bounds; what follows keeps the order
-  budget.MakeItems(text.size() / 2);                                    // as many values as it can hold
+            {.max_depth = kMaxJsonDepth, .max_nodes = kMaxJsonNodes});  // limits only; the next parse keeps order
+  budget.MakeItems(text.size() / 2);                                    // the most values that the text can hold
   return Value::FromJson(ParseExactJson(text), MarkedText::kFromUser);
 }
 
-/// "%s of %s" | format(a, b), or with names.
+/// "%s of %s" | format(a, b), or with named arguments.
 Value FormatFilter(const Value& v, const Arguments& a, Budget& budget) {
   if (a.named.empty()) return Value(FormatPercent(*v.ToText(budget), Value(a.positional), budget));
   Dict named;

@@ -8,8 +8,8 @@ namespace quire::jinja {
 
 namespace {
 
-constexpr size_t kMaxRange = 100'000;     // integers of one range
-constexpr size_t kMaxReasonBytes = 1000;  // of what a template refuses with
+constexpr size_t kMaxRange = 100'000;     // integers per range
+constexpr size_t kMaxReasonBytes = 1000;  // of an error message from raise_exception
 
 Value RangeOf(const List& a, Budget& budget) {
   if (a.empty() || a.size() > 3) Fail("range takes one to three integers");
@@ -28,7 +28,7 @@ Value RangeOf(const List& a, Budget& budget) {
   return Value(std::move(out));
 }
 
-/// A mapping of another one, of pairs, or of nothing, and of what is named.
+/// Makes a mapping from another mapping or from pairs, if given, and from named arguments.
 Dict MakeDict(const List& a, const NamedArguments& named, Budget& budget) {
   Dict dict;
   if (!a.empty()) {

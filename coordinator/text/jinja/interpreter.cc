@@ -14,7 +14,7 @@ namespace {
 using EKind = Expression::Kind;
 using SKind = Statement::Kind;
 
-constexpr size_t kLoopTurnWork = 10;  // units, for what a turn says of itself
+constexpr size_t kLoopTurnWork = 10;  // units, for setting the loop variable
 
 enum class Flow { kNormal, kBreak, kContinue };
 
@@ -42,8 +42,8 @@ class Interpreter {
     return Flow::kNormal;
   }
 
-  /// Its frame is on the stack once for every level: kinds of statements with much of their own keep that to
-  /// themselves.
+  /// This function's frame is on the stack once per nesting level. Statements with large local variables therefore have
+  /// separate, non-inlined functions.
   Flow Execute(const Statement& s, MarkedText& out) {
     const Budget::Level level(budget_);
     line_ = s.line;
@@ -92,7 +92,7 @@ class Interpreter {
     if (!s.attribute.empty()) {
       const Value target = Lookup(s.targets[0]);
       if (target.AsDict() == nullptr || !target.AsDict()->is_object) Fail("{} is no namespace", s.targets[0]);
-      // Two hold it when no container does: the variable and `target`.
+      // The variable and `target` account for two holders; more mean that a container may hold it.
       if (target.num_holders() > 2 && value.Reaches(target.AsDict(), budget_))
         Fail("{} would hold itself", s.targets[0]);
       target.AsDict()->Set(s.attribute, value, budget_);
@@ -101,7 +101,7 @@ class Interpreter {
     Assign(s.targets, value, scopes_.back());
   }
 
-  /// A block's body as a text, through the block's filters.
+  /// Renders a block's body to a text and applies the block's filters.
   [[gnu::noinline]] Value Filtered(const Statement& s) {
     MarkedText text;
     scopes_.emplace_back();
@@ -163,7 +163,7 @@ class Interpreter {
     return Flow::kNormal;
   }
 
-  /// Turn i of a loop over `items`. The last turn's mapping is used again unless the template has kept it.
+  /// Sets the loop variable for turn i. Reuses the last turn's mapping unless the template has kept it.
   void SetLoopVariable(const List& items, size_t i, Value& loop) {
     budget_.Work(kLoopTurnWork);
     if (loop.num_holders() != 1) {
@@ -190,7 +190,7 @@ class Interpreter {
   [[gnu::noinline]] void DefineMacro(const Statement& macro) {
     budget_.MakeItems(1);
     scopes_.back()[macro.text] = Value(Function([this, &macro](const List& a, const NamedArguments& named) {
-      // A macro sees globals, the template's top-level names, and its parameters.
+      // A macro sees globals, the template's top-level names and its parameters.
       budget_.MakeItems(1 + scopes_.size() + macro.parameters.size());
       std::vector<Scope> outside(std::make_move_iterator(scopes_.begin() + 2), std::make_move_iterator(scopes_.end()));
       scopes_.resize(2);
@@ -359,7 +359,7 @@ class Interpreter {
     return ApplyBinary(e.text, left, right, budget_);
   }
 
-  /// a < b < c is a < b and b < c, with b evaluated once.
+  /// Evaluates a chain: a < b < c means a < b and b < c, with b evaluated once.
   bool Compare(const Expression& e) {
     Value left = Evaluate(*e.operands[0]);
     for (size_t i = 0; i < e.operators.size(); ++i) {

@@ -16,7 +16,7 @@ bool IsBlankSign(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r
 class Lexer {
  public:
   explicit Lexer(std::string_view source) : source_(source) {
-    if (source_.ends_with('\n')) source_.remove_suffix(1);  // Jinja drops one newline at the end
+    if (source_.ends_with('\n')) source_.remove_suffix(1);  // Jinja drops one final newline
   }
 
   std::vector<Token> Run() {
@@ -38,7 +38,7 @@ class Lexer {
     return std::string_view::npos;
   }
 
-  /// Emits the text up to `tag` after trimming what the tags on both sides ask for.
+  /// Emits the text up to `tag`, trimmed as the tags on both sides require.
   void Text(size_t tag) {
     size_t end = std::min(tag, source_.size());
     size_t begin = at_;
@@ -90,7 +90,7 @@ class Lexer {
            tokens_[n - 3].kind == TokenKind::kBlockBegin;
   }
 
-  /// Behind {% raw %}: everything up to {% endraw %} is text.
+  /// After {% raw %}: everything up to {% endraw %} is text.
   void Raw() {
     tokens_.resize(tokens_.size() - 3);
     drop_newline_ = false;
@@ -169,7 +169,7 @@ class Lexer {
     tokens_.push_back({kind, digits, line_});
   }
 
-  /// Digits, which may have "_" between them.
+  /// Reads digits, which may have "_" between them.
   std::string Digits() {
     std::string digits;
     while (at_ < source_.size() &&
@@ -197,7 +197,7 @@ class Lexer {
   void Escape(char c, std::string& text) {
     static constexpr std::string_view kNames = "abfnrtv\\'\"\n", kMeanings = "\a\b\f\n\r\t\v\\'\"";
     if (const size_t i = kNames.find(c); i != std::string_view::npos) {
-      if (i < kMeanings.size()) text += kMeanings[i];  // a line's end that is escaped stands for nothing
+      if (i < kMeanings.size()) text += kMeanings[i];  // an escaped line break yields nothing
     } else if (c == 'x' || c == 'u' || c == 'U') {
       const size_t length = c == 'x' ? 2 : c == 'u' ? 4 : 8;
       const std::string hex(source_.substr(at_ + 1, length));
@@ -222,7 +222,7 @@ class Lexer {
   std::string_view source_;
   size_t at_ = 0;
   int line_ = 1;
-  int open_ = 0;  // braces of mapping literals in the current print tag
+  int open_ = 0;  // open braces of mapping literals in the current print tag
   bool trim_next_ = false, drop_newline_ = false;
   std::vector<Token> tokens_;
 };

@@ -11,13 +11,13 @@ namespace quire::jinja {
 
 namespace {
 
-/// A text in lower case, anything else as it is.
+/// A text in lower case; other values unchanged.
 Value Folded(const Value& value, Budget& budget) {
   return value.AsText() != nullptr ? Value(ToCase(*value.AsText(), false, budget)) : value;
 }
 
-/// item.a.b for the attribute "a.b", item[1] for 1; the item itself where there is none. What is undefined on the way
-/// is `otherwise`, unless that is null.
+/// item.a.b for the attribute "a.b", item[1] for 1, the item itself without an attribute. Undefined values on the way
+/// become `otherwise`, unless that is null.
 Value AttributeOf(const Value& item, const Value* attribute, const Value* otherwise, Budget& budget) {
   if (attribute == nullptr || attribute->IsNone()) return item;
   const auto step = [&](const Value& from, const Value& name) {
@@ -35,10 +35,10 @@ Value AttributeOf(const Value& item, const Value* attribute, const Value* otherw
   return found;
 }
 
-/// What decides about an item, beside it.
+/// Pairs of sort key and item.
 using Keyed = std::vector<std::pair<Value, Value>>;
 
-/// The attributes that a text names, with commas between.
+/// The attributes named in a text, separated by commas.
 List AttributesOf(const Value* attribute, Budget& budget) {
   if (attribute == nullptr) return {Value()};
   const std::string comma = ",";
@@ -64,7 +64,7 @@ Keyed WithKeys(const Value& input, const Value* attribute, bool case_sensitive, 
 
 Value SortedItems(Keyed keyed, bool reverse, Budget& budget) {
   const auto less = [&](const auto& x, const auto& y) { return Value::Less(x.first, y.first, budget); };
-  // Equal ones keep their order, also in a reversed one.
+  // Equal items keep their order, also in reversed sorting.
   if (reverse) std::reverse(keyed.begin(), keyed.end());
   std::stable_sort(keyed.begin(), keyed.end(), less);
   if (reverse) std::reverse(keyed.begin(), keyed.end());
@@ -73,7 +73,7 @@ Value SortedItems(Keyed keyed, bool reverse, Budget& budget) {
   return Value(std::move(out));
 }
 
-/// Arguments but the first `count`.
+/// The positional arguments without the first `count`.
 Arguments Rest(const Arguments& a, size_t count, Budget& budget) {
   Arguments rest;
   budget.MakeItems(a.positional.size());
@@ -102,7 +102,7 @@ Value Select(const Value& input, const Arguments& a, bool by_attribute, bool kee
 }
 
 Value Map(const Value& input, const Arguments& a, Budget& budget) {
-  const Budget::Level level(budget);  // a filter that is mapped may be map
+  const Budget::Level level(budget);  // the mapped filter may be map again
   List out;
   const Value* attribute = a.Get(SIZE_MAX, "attribute");
   const Value* filter = a.Get(0, "filter");
@@ -143,7 +143,7 @@ Value Extreme(const Value& input, const Arguments& a, bool largest, Budget& budg
   return found != nullptr ? found->second : Value(Undefined{largest ? "max" : "min"});
 }
 
-/// Texts and numbers are looked up, the rest is compared with one another.
+/// Finds equal texts and numbers by lookup, and compares other values one by one.
 Value Unique(const Value& input, const Arguments& a, Budget& budget) {
   List out, others;
   std::set<std::string_view> texts;

@@ -1,4 +1,4 @@
-// Methods of Python's texts, lists and mappings.
+// Python's methods of texts, lists and mappings.
 #include <algorithm>
 #include <array>
 
@@ -11,9 +11,9 @@ namespace quire::jinja {
 
 namespace {
 
-constexpr int64_t kMaxFilledWidth = 1000;  // characters that a text is filled up to
+constexpr int64_t kMaxFilledWidth = 1000;  // characters, for filling methods
 
-/// A text of a method that needs it.
+/// The text argument that a method requires.
 const MarkedText& Needed(const Arguments& a, size_t i, const char* name, const std::string& method) {
   const Value* value = a.Get(i, name);
   if (value == nullptr) Fail("{} needs a text", method);
@@ -24,7 +24,7 @@ int64_t CharactersBefore(const MarkedText& text, size_t byte, Budget& budget) {
   return CharacterIndex(std::string_view(text.text).substr(0, byte), budget).size();
 }
 
-/// Whether the text begins or ends with the argument, or with one of a list of them.
+/// True when the text begins or ends with the argument, or with one of a list.
 bool HasAffix(const MarkedText& text, const std::string& method, const Arguments& a, Budget& budget) {
   const Value* affix = a.Get(0, "prefix");
   if (affix == nullptr) Fail("{} needs a text", method);
@@ -36,7 +36,8 @@ bool HasAffix(const MarkedText& text, const std::string& method, const Arguments
   return affix->AsList() != nullptr ? std::ranges::any_of(*affix->AsList(), matches) : matches(*affix);
 }
 
-/// The character where the argument is, from the left or from the right; -1, or for the `index` methods an error.
+/// The character position of the argument, searched from the left or right. If missing: -1, or an error for the `index`
+/// methods.
 int64_t PlaceOf(const MarkedText& text, const std::string& method, const Arguments& a, Budget& budget) {
   const std::string& what = Needed(a, 0, "sub", method).text;
   size_t at = std::string::npos;
@@ -52,7 +53,7 @@ int64_t PlaceOf(const MarkedText& text, const std::string& method, const Argumen
   return -1;
 }
 
-/// ljust, rjust, center, zfill.
+/// Implements ljust, rjust, center and zfill.
 MarkedText Filled(const MarkedText& text, const std::string& method, const Arguments& a, Budget& budget) {
   const int64_t width = a.Integer(0, "width", 0), size = CharacterIndex(text.text, budget).size();
   if (width > kMaxFilledWidth) Fail("{}: a width beyond {}", method, kMaxFilledWidth);
@@ -60,7 +61,7 @@ MarkedText Filled(const MarkedText& text, const std::string& method, const Argum
   const std::string fill = method == "zfill" ? "0" : given != nullptr ? *given : " ";
   if (CharacterIndex(fill, budget).size() != 1) Fail("{}: fill with one character", method);
   const int64_t missing = std::max<int64_t>(0, width - size);
-  // As Python shares out an odd number.
+  // center distributes an odd number like Python.
   const int64_t left = method == "ljust" ? 0 : method == "center" ? missing / 2 + (missing & width & 1) : missing;
   const bool sign = method == "zfill" && (text.text.starts_with('-') || text.text.starts_with('+'));
   MarkedText out = text.Substring(0, sign ? 1 : 0);
@@ -71,7 +72,7 @@ MarkedText Filled(const MarkedText& text, const std::string& method, const Argum
   return out;
 }
 
-/// The text before, at and behind the first or last separator.
+/// The text before, at and after the first or last separator.
 Tuple Partition(const MarkedText& text, bool from_right, const Arguments& a, Budget& budget) {
   const MarkedText& separator = Needed(a, 0, "sep", "partition");
   List parts = Split(text, &separator.text, 1, from_right, budget);
@@ -229,7 +230,7 @@ bool IsMethod(const Dict& dict, const std::string& name) {
 }
 
 Value Method(const std::string& name) {
-  // It does not hold the mapping: a mapping that came to hold its own method would stay for ever.
+  // The placeholder does not hold the mapping: a mapping that contained its own method would never be freed.
   return Value(Function([name](const List&, const NamedArguments&) -> Value {
     Fail("the method {} can only be called where it is named", name);
   }));

@@ -9,9 +9,9 @@ namespace quire::jinja {
 
 namespace {
 
-constexpr size_t kMaxNamed = 200;  // bytes of a name that an error message repeats
+constexpr size_t kMaxNamed = 200;  // bytes of a name repeated in an error message
 
-/// The items as a tuple if `model` is one, otherwise as a list.
+/// The items as a tuple if `model` is a tuple, else as a list.
 Value LikeList(const Value& model, List items) {
   return model.AsTuple() != nullptr ? Value(Tuple{std::move(items)}) : Value(std::move(items));
 }
@@ -37,7 +37,7 @@ Value Repeat(const Value& value, int64_t count, Budget& budget) {
 
 bool IsIntegral(const Value& v) { return v.As<int64_t>() || v.As<bool>(); }
 
-/// Python's floor division and modulo: the remainder has the divisor's sign.
+/// Integer arithmetic. // and % follow Python: the remainder has the divisor's sign.
 Value IntegerArithmetic(const std::string& op, int64_t a, int64_t b) {
   int64_t out = 0;
   bool overflow = false;
@@ -95,7 +95,7 @@ Value Concatenate(MarkedText left, const MarkedText& right, Budget& budget) {
   return Value(std::move(left));
 }
 
-/// What is appended to Markup, or what it is appended to, is escaped.
+/// Concatenates texts of which one is Markup: the other one is escaped.
 Value ConcatenateMarkup(const Value& left, const Value& right, Budget& budget) {
   const MarkedText &a = *left.AsText(), &b = *right.AsText();
   Markup out{left.AsMarkup() != nullptr ? a : Escaped(a, budget)};
@@ -119,13 +119,13 @@ Value Add(const Value& left, const Value& right, Budget& budget) {
   return Arithmetic("+", left, right);
 }
 
-/// What an index counted from the end means, and whether there is such an item.
+/// Converts an index that may count from the end; false when no such item exists.
 bool Within(int64_t& index, int64_t size) {
   if (index < 0) index += size;
   return index >= 0 && index < size;
 }
 
-/// The items start, start + stride, ... up to last, as Python's slices choose them.
+/// The item positions first, first + stride, ..., up to but excluding `last`, as Python's slices choose them.
 struct Range {
   int64_t first, last, stride;
 
@@ -133,7 +133,7 @@ struct Range {
     const auto given = [](const Value* v) { return v != nullptr && !v->IsNone(); };
     const int64_t wanted = given(step) ? step->Integer("slice step") : 1;
     if (wanted == 0) Fail("a slice step of 0");
-    stride = std::clamp(wanted, -size - 1, size + 1);  // more is no different
+    stride = std::clamp(wanted, -size - 1, size + 1);  // a larger step makes no difference
     const auto bound = [&](const Value* v, int64_t otherwise) {
       if (!given(v)) return otherwise;
       const int64_t i = v->Integer("slice");
@@ -175,7 +175,7 @@ Value ApplyBinary(const std::string& op, const Value& left, const Value& right, 
   if (op == ">=") return Value(!Value::Less(left, right, budget));
   if (op == "in") return Value(Contains(right, left, budget));
   if (op == "not in") return Value(!Contains(right, left, budget));
-  if (op == "~") return Concatenate(*left.ToText(budget), *right.ToText(budget), budget);  // escapes nothing
+  if (op == "~") return Concatenate(*left.ToText(budget), *right.ToText(budget), budget);  // without escaping
   if (op == "+") return Add(left, right, budget);
   if (op == "*") {
     if ((left.AsText() || left.AsList()) && IsIntegral(right)) return Repeat(left, right.Integer("'*'"), budget);

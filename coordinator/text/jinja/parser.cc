@@ -8,7 +8,7 @@ namespace quire::jinja {
 
 namespace {
 
-/// Statements; expressions are left to ExpressionParser.
+/// Parses statements; ExpressionParser parses the expressions.
 class Parser {
  public:
   explicit Parser(std::string_view source) : in_(source), expressions_(in_) {}
@@ -20,7 +20,7 @@ class Parser {
   }
 
  private:
-  /// Statements up to a block tag that begins with one of `ends`, which is left to the caller.
+  /// Parses statements up to a block tag that begins with one of `ends`; the caller consumes that tag.
   Body ParseBody(const std::vector<std::string>& ends) {
     in_.Enter();
     Body body;
@@ -56,7 +56,7 @@ class Parser {
     in_.ExpectBlockEnd();
   }
 
-  /// The statement after "{%". False: nothing to add.
+  /// Parses the statement after "{%". False: it adds nothing.
   bool ParseBlock(Statement& s, Body& enclosing) {
     const std::string name = in_.ExpectName();
     if (name == "if") return ParseIf(s);
@@ -70,7 +70,7 @@ class Parser {
       in_.ExpectBlockEnd();
       return true;
     }
-    if (name == "generation") {  // marks the assistant's part for training; renders as its body
+    if (name == "generation") {  // marks the assistant's part for training; rendered as its body
       in_.ExpectBlockEnd();
       for (auto& inner : ParseBody({"endgeneration"})) enclosing.push_back(std::move(inner));
       ExpectEnd("endgeneration");
@@ -95,7 +95,7 @@ class Parser {
     return true;
   }
 
-  /// Names with commas between, perhaps in brackets.
+  /// Names separated by commas, perhaps in brackets.
   void ParseTargets(Statement& s) {
     const bool bracket = in_.TakeOperator("(");
     do s.targets.push_back(in_.ExpectName());

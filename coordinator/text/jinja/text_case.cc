@@ -1,4 +1,4 @@
-// Texts in other cases, and what their characters are.
+// Case conversion of texts, and tests of their characters.
 #include <algorithm>
 
 #include "coordinator/text/characters.h"
@@ -9,7 +9,7 @@ namespace quire::jinja {
 
 namespace {
 
-/// The text with every character in the case that `choose` wants, given the character. A character keeps its mark.
+/// Converts every character to the case that `choose` returns for it. Characters keep their marks.
 template <class Choose>
 MarkedText InCases(const MarkedText& text, Budget& budget, const Choose& choose) {
   budget.Walk(text.text.size());

@@ -1,4 +1,4 @@
-// Values put into texts: Python's str.format and its operator %.
+// Python's str.format and text % value.
 #include <fmt/printf.h>
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace quire::jinja {
 namespace {
 
 constexpr const char* kDigits = "0123456789";
-constexpr size_t kMaxPlaceWidth = 1000;  // characters that one place may ask for
+constexpr size_t kMaxPlaceWidth = 1000;  // limit of a width or precision
 
-/// What the places of a format stand for: the next argument, the one of a number, or the one of a name.
+/// Finds the arguments of a format's placeholders: the next one, or one by number or name.
 class FormatArguments {
  public:
   FormatArguments(const List& positional, const NamedArguments& named) : positional_(positional), named_(named) {}
@@ -41,7 +41,7 @@ class FormatArguments {
   bool counts_ = false, numbers_ = false;
 };
 
-/// %[(name)][flags][width][.precision]conversion.
+/// A placeholder: %[(name)][flags][width][.precision]conversion.
 struct Place {
   std::string name, flags;
   size_t width = 0;
@@ -50,7 +50,7 @@ struct Place {
   bool named = false;
 };
 
-/// Reads what a format has behind "%", and moves `at` behind it.
+/// Reads a placeholder after "%" and moves `at` past it.
 class PlaceReader {
  public:
   PlaceReader(const std::string& format, size_t& at) : format_(format), at_(at) {}

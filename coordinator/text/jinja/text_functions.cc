@@ -14,14 +14,14 @@ namespace quire::jinja {
 
 namespace {
 
-/// A part of a text as a value of its own.
+/// A part of a text as a new value.
 Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
   budget.MakeText(count);
   return Value(text.Substring(begin, count));
 }
 
-/// Where the words of a text that blanks separate begin and end, as bytes; behind `max_splits` of them (-1: however
-/// many) the rest is one, from the left or from the right.
+/// Byte ranges of the words separated by blanks. With max_splits >= 0, the rest after so many splits is one range, from
+/// the left or from the right.
 using Spans = std::vector<std::pair<size_t, size_t>>;
 
 Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget& budget) {
@@ -51,7 +51,7 @@ Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget
   return words;
 }
 
-/// Where characters begin, and the end.
+/// The first bytes of all characters, and the end.
 std::vector<size_t> Boundaries(std::string_view text, Budget& budget) {
   const CharacterIndex characters(text, budget);
   budget.MakeItems(static_cast<size_t>(characters.size()) + 1);
@@ -60,12 +60,12 @@ std::vector<size_t> Boundaries(std::string_view text, Budget& budget) {
   return places;
 }
 
-/// What Python's str.splitlines() ends a line at.
+/// Characters at which Python's str.splitlines() ends a line.
 bool EndsLine(char32_t c) {
   return (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
 }
 
-/// Where `what` begins, from left to right without overlaps.
+/// The places of `what`, from left to right without overlaps.
 std::vector<size_t> Places(const std::string& text, const std::string& what, Budget& budget) {
   std::vector<size_t> places;
   for (size_t at = Find(text, what, 0, budget); at != std::string::npos;
@@ -118,7 +118,7 @@ MarkedText Strip(const MarkedText& text, Side side, const std::string* character
 
 size_t Find(std::string_view text, std::string_view what, size_t from, Budget& budget) {
   if (from > text.size()) return std::string_view::npos;
-  // The C library's search stays linear where std::string's tries every place; only what it passes over is charged.
+  // memmem stays linear where std::string's search compares at every place. Only the bytes passed over are charged.
   const void* found = ::memmem(text.data() + from, text.size() - from, what.data(), what.size());
   const size_t at =
       found == nullptr ? std::string_view::npos : static_cast<size_t>(static_cast<const char*>(found) - text.data());
@@ -157,8 +157,8 @@ List Split(const MarkedText& text, const std::string* separator, int64_t max_spl
 List Lines(const MarkedText& text, bool keep_ends, Budget& budget) {
   budget.Walk(text.text.size());
   const std::string_view bytes = text.text;
-  Spans lines;               // with their ends
-  std::vector<size_t> ends;  // where those begin
+  Spans lines;               // including line ends
+  std::vector<size_t> ends;  // where the line ends begin
   size_t begin = 0;
   for (size_t at = 0; at < bytes.size();) {
     const Utf8Step step = NextUtf8(bytes.substr(at));
@@ -239,7 +239,7 @@ MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_
                   Budget& budget) {
   const MarkedText mark(prefix, MarkedText::kTrusted), newline("\n", MarkedText::kTrusted);
   MarkedText whole = text;
-  whole += newline;  // so that an end of the last line is kept
+  whole += newline;  // keeps a line break at the end
   MarkedText out = first_line ? mark : MarkedText();
   const List lines = Lines(whole, false, budget);
   for (size_t i = 0; i < lines.size(); ++i) {

@@ -7,7 +7,7 @@
 namespace quire::jinja {
 
 namespace {
-constexpr int kMaxDepth = 100;  // of blocks and brackets inside each other: the parsers recurse into them
+constexpr int kMaxDepth = 100;  // nesting of blocks and brackets, over which the parsers recurse
 }  // namespace
 
 const Token& TokenCursor::Peek(size_t ahead) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }

@@ -22,7 +22,7 @@ Value ValueOf(const AnyJson& json, char mark) {
       return Value(json.template get<int64_t>());
     case AnyJson::value_t::number_float:
       return Value(json.template get<double>());
-    case AnyJson::value_t::binary:  // of ParseExactJson
+    case AnyJson::value_t::binary:  // a large integer from ParseExactJson
       return Value(LongInteger{{json.get_binary().begin(), json.get_binary().end()}});
     case AnyJson::value_t::string:
       return Value(MarkedText(json.template get_ref<const std::string&>(), mark));

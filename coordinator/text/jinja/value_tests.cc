@@ -1,4 +1,4 @@
-// What stands behind "is".
+// Jinja's tests, which follow "is".
 #include <map>
 
 #include "comm/base/error.h"
@@ -15,12 +15,12 @@ const Value& Argument(const Arguments& a) {
 }
 
 bool IsMapping(const Value& v) { return v.AsDict() != nullptr && !v.AsDict()->is_object; }
-/// What is undefined counts as empty.
+/// Undefined values count as empty.
 bool IsIterable(const Value& v) {
   return v.AsList() != nullptr || v.AsText() != nullptr || v.AsDict() != nullptr || v.IsUndefined();
 }
 
-/// Whether both are one object, as Python's `is` says; equal texts and numbers count as one.
+/// Python's `is`: same list or mapping; equal texts and numbers of one type count as identical.
 bool IsSame(const Value& v, const Value& other, Budget& budget) {
   if (v.AsList() != nullptr || other.AsList() != nullptr) return v.AsList() == other.AsList();
   if (v.AsDict() != nullptr || other.AsDict() != nullptr) return v.AsDict() == other.AsDict();

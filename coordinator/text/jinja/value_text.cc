@@ -1,4 +1,4 @@
-// Values as text: as Python prints them, and as JSON.
+// Converts values to text, as Python's str() and repr() or as JSON.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ namespace {
 MarkedText Plain(std::string_view text) { return {text, MarkedText::kTrusted}; }
 TextPointer Shared(std::string_view text) { return std::make_shared<const MarkedText>(Plain(text)); }
 
-/// Python's shortest form of a float that reads back the same, always with a point or an exponent.
+/// Python's repr of a float: the shortest text that reads back equal, always with a point or an exponent.
 std::string FloatText(double d) {
   if (std::isnan(d)) return "nan";
   if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
@@ -23,7 +23,7 @@ std::string FloatText(double d) {
   return text;
 }
 
-/// The escape of a character that JSON and Python's repr write alike but for some; nothing when it stands for itself.
+/// The escape of a character in JSON or in Python's repr; nothing when it stands for itself.
 std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
   switch (c) {
     case '\\':
@@ -57,7 +57,7 @@ std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
 
 using Entry = std::pair<Key, Value>;
 
-/// The entries of a mapping in the order of their keys, which must be of one kind.
+/// A mapping's entries sorted by key; the keys must be comparable.
 std::vector<const Entry*> SortedEntries(const Dict& dict, Budget& budget) {
   std::vector<std::pair<Value, const Entry*>> keyed;
   budget.MakeItems(2 * dict.entries.size());
@@ -69,11 +69,11 @@ std::vector<const Entry*> SortedEntries(const Dict& dict, Budget& budget) {
   return entries;
 }
 
-/// Writes one value and what it holds. A list that holds another one twice, which holds another one twice, and so on,
-/// prints without end: every part is charged.
+/// Prints one value with everything inside it. A list that holds another list twice, which holds another one twice, and
+/// so on, prints exponentially long, so every part is charged.
 class Printer {
  public:
-  /// Without a style as Python's repr.
+  /// style: null prints Python's repr.
   Printer(const JsonStyle* style, Budget& budget)
       : json_(style != nullptr), style_(style != nullptr ? *style : JsonStyle()), budget_(budget) {}
 
@@ -117,7 +117,7 @@ class Printer {
     }
   }
 
-  /// JSON knows only texts as keys: others become what they are as a value, in quotes.
+  /// JSON keys must be texts: other keys become their JSON text in quotes.
   void WriteKey(const Key& key) {
     const Value value = KeyValue(key, budget_);
     const bool quoted = json_ && value.AsText() == nullptr;
@@ -147,7 +147,7 @@ class Printer {
     out_ += Plain(line);
   }
 
-  /// Text in quotes with the escapes of JSON or, nearly the same, of Python's repr. Marks follow their characters.
+  /// Prints a quoted text with the escapes of JSON or Python's repr. Marks follow their characters.
   void WriteQuoted(const MarkedText& in) {
     const std::string_view bytes = in.text;
     const bool python_doubles = bytes.find('\'') != bytes.npos && bytes.find('"') == bytes.npos;
@@ -155,7 +155,7 @@ class Printer {
     budget_.Walk(bytes.size());
     budget_.MakeText(bytes.size());
     out_ += Plain(std::string(1, quote));
-    size_t plain = 0;  // characters from here stand for themselves
+    size_t plain = 0;  // bytes from here on need no escape
     for (size_t at = 0; at < bytes.size();) {
       const Utf8Step step = NextUtf8(bytes.substr(at));
       const std::string escape = step.valid ? EscapeOf(step.character, json_, quote, style_.ensure_ascii) : "";
