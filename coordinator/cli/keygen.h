@@ -12,7 +12,7 @@ struct KeygenCommand {
   std::string api_name;
   bool admin = false;  // make an admin token; its name is "admin" unless admin_name is given
   std::string admin_name;
-  std::string scopes;  // of the key or token; empty: all scopes
+  std::string scopes;  // scopes of the key or token; empty: all
   std::string file;    // file for API keys or for the admin token
 };
 

@@ -12,7 +12,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
-constexpr int64_t kMaxVectorBytes = int64_t{32} << 20;  // of one step; half a frame
+constexpr int64_t kMaxVectorBytes = int64_t{32} << 20;  // for all vectors of one step; half a frame
 constexpr const char* kWithoutPooling = "the model's files name no pooling; --pooling last, mean or cls chooses one";
 
 struct Found {

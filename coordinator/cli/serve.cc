@@ -39,7 +39,7 @@ namespace {
 constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // to those that come while nothing runs any more
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
-constexpr int64_t kAdminMemoryBytes = 256 << 20;  // for requests to the admin port and their answers
+constexpr int64_t kAdminMemoryBytes = 256 << 20;  // limit of requests to the admin port and their answers
 
 /// One server. It opens the listeners first, so that an occupied port is found at once, then starts the workers, then
 /// the APIs behind the listeners. The I/O thread runs throughout.
@@ -203,7 +203,7 @@ class Server {
   void OnWorkersLost(const std::string& reason) {
     spdlog::error("the worker group is lost: {}", reason);
     workers_lost_ = true;
-    Drain(std::chrono::seconds(2));  // for the errors to reach their clients
+    Drain(std::chrono::seconds(2));  // seconds for the errors to reach their clients
   }
 
   /// Whoever comes meanwhile is answered: /health 200, /ready and new work 503. Only the end closes the port.
@@ -274,7 +274,7 @@ class Server {
   std::unique_ptr<asio::signal_set> signals_;
   std::unique_ptr<asio::steady_timer> drain_timer_;
   std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
-  DataPort* data_port_ = nullptr;  // these four are null until the workers are ready
+  DataPort* data_port_ = nullptr;  // this and the next three are null until the workers are ready
   AdminApi* admin_api_ = nullptr;
   Metrics* metrics_ = nullptr;
   MetricsPage* metrics_page_ = nullptr;

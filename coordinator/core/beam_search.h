@@ -16,7 +16,7 @@ enum class EarlyStopping {
 
 struct BeamOptions {
   int width = 1;
-  int num_returned = 1;  // the best finished beams to return
+  int num_returned = 1;  // how many of the best finished beams to return
   float length_penalty = 1;
   EarlyStopping early_stopping = EarlyStopping::kNo;
 };

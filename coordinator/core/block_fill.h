@@ -34,11 +34,11 @@ class BlockFill {
  private:
   struct Use {
     int tokens = 0;
-    int64_t since = 0;  // step
+    int64_t since = 0;  // step that gave the block its content
   };
   Use& At(BlockId block) { return uses_[static_cast<size_t>(block)]; }
 
-  std::vector<Use> uses_;  // by device block
+  std::vector<Use> uses_;  // indexed by device block
   int64_t now_ = 0;
 };
 

@@ -14,19 +14,19 @@ namespace quire {
 struct EngineOptions {
   SchedulerLimits scheduler;
   BlockManagerOptions blocks;
-  int max_model_len = 0;  // of a sequence, prompt and generated together
+  int max_model_len = 0;  // tokens per sequence, prompt and generated together
   int vocab_size = INT32_MAX;
-  double max_wait_seconds = 60;      // from arrival until a first step, in the queue
-  double max_request_seconds = 600;  // from arrival to the last token
-  int max_lost_epochs = 3;           // worker groups lost in a row, alone, before a request is given up; 0: any number
+  double max_wait_seconds = 60;      // time allowed between arrival and the first step
+  double max_request_seconds = 600;  // time allowed between arrival and the last token
+  int max_lost_epochs = 3;           // lost worker groups in a row, alone, before a request is given up; 0: never
   bool plan_ahead = true;            // plan and send one step while the previous one is outstanding
 };
 
 struct EngineStats {
-  int64_t prompt_tokens = 0;  // of requests accepted into the queue
+  int64_t prompt_tokens = 0;  // prompt tokens of requests accepted into the queue
   int64_t generated_tokens = 0;
   int64_t computed_tokens = 0;                         // recomputed tokens count again
-  int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // of ended requests; cached: from the prefix cache
+  int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // totals of ended requests; cached: found in the prefix cache
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices by how they ended
 };

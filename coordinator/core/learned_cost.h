@@ -29,7 +29,7 @@ class LearnedCost {
 
   /// Seconds to compute one token after `context` others; 0: unknown.
   double TokenSeconds(double context) const {
-    constexpr double kLeastPart = 0.1;  // of the mean: extrapolation must not reach 0
+    constexpr double kLeastPart = 0.1;  // fraction of the mean: extrapolation must not reach 0
     return std::max(kLeastPart * mean_seconds_, mean_seconds_ + Slope() * (context - mean_context_));
   }
   /// Seconds to compute a sequence of `tokens` tokens from its beginning.

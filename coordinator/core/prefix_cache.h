@@ -82,7 +82,7 @@ class PrefixCache {
   int block_size_;
   Key key_;
   uint64_t hash_mask_low_, hash_mask_high_;
-  std::vector<Entry> entries_;   // by block id
+  std::vector<Entry> entries_;   // indexed by block id
   std::vector<TokenId> tokens_;  // [num_blocks, block_size]
   std::vector<BlockId> table_;   // open addressing, linear probing; kNullBlock marks an empty place; at most half full
   ContentId next_content_ = 2;   // always even; ids of roots are odd

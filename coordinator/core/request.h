@@ -17,7 +17,7 @@ namespace quire {
 struct GenerationLimits {
   int max_tokens = 16;                  // generated tokens per choice, at most
   std::vector<TokenId> stop_token_ids;  // each ends its choice, undelivered; includes the model's own unless ignored
-  double max_seconds = 0;               // from arrival to the last token; 0: the server's limit
+  double max_seconds = 0;               // time allowed between arrival and the last token; 0: the server's limit
 };
 
 /// The scheduler's record of one client (an API key): its waiting requests, its limits and what it was served. See
@@ -34,7 +34,7 @@ struct Request {
   int priority = 0;            // within one client; the lower number goes first
   double arrival_seconds = 0;  // on the engine's clock
   GenerationLimits limits;
-  SamplingSpec sampling;            // for choice 0; other choices differ only in `choice`
+  SamplingSpec sampling;            // choice 0's parameters; other choices differ only in `choice`
   std::string cache_salt;           // requests share cached blocks only if their salts are equal
   std::vector<Sequence> sequences;  // one per choice, or one per beam
   std::shared_ptr<RequestSink> sink;
@@ -48,7 +48,7 @@ struct Request {
   int num_preemptions = 0;
   int num_yields = 0;                // preemptions because the client had more than its share; part of num_preemptions
   int64_t admitted_step = 0;         // number of the step that last admitted the request
-  double last_moved_seconds = -1e9;  // when the request came from another engine
+  double last_moved_seconds = -1e9;  // time when the request came from another engine
   /// Worker groups lost in a row, without a token in between, while the request was in a step; and while it was alone
   /// there.
   int num_lost_epochs = 0, num_lost_alone = 0;

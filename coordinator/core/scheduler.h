@@ -17,10 +17,10 @@
 namespace quire {
 
 struct SchedulerLimits {
-  int max_step_tokens = 512;  // per step, at most; must be at least max_running
+  int max_step_tokens = 512;  // tokens per step, at most; must be at least max_running
   int max_running = 256;      // sequences running at once, at most
   PreemptionMode preemption = PreemptionMode::kAuto;
-  int lookahead_tokens = 16;       // growth per running sequence for which admission leaves room
+  int lookahead_tokens = 16;       // tokens of growth per running sequence for which admission leaves room
   int suspect_after = 2;           // so many lost worker groups in a row: the request runs alone until it gets a token
   double target_step_seconds = 0;  // see LiveOptions
 };
@@ -240,7 +240,7 @@ class Scheduler {
   static constexpr double kCompanyKept = 3;  // seconds of steps
   double company_left_ = 0;  // seconds of steps for which the rules for several active clients still apply
   DecisionLog* log_ = nullptr;
-  Decision last_held_{};  // the same held request is not told twice in a row
+  Decision last_held_{};  // keeps the log from being told the same held request twice in a row
   StepPlan plan_;
   OutstandingSteps steps_;
   bool left_out_ = false;           // the last step was planned ahead and lacked room for a request

@@ -34,7 +34,7 @@ struct Sequence {
   /// Names of the contents of the full blocks, for the prefix cache.
   struct Contents {
     BlockHash root;                 // start of the hash chain, derived from the request's cache salt
-    std::vector<BlockHash> hashes;  // of the full blocks of `tokens`, computed on demand
+    std::vector<BlockHash> hashes;  // one per full block of `tokens`, computed on demand
     ContentId last = 0;             // content of block num_named - 1; the root's content while num_named is 0
     int num_named = 0;              // leading blocks whose content has an id
 

@@ -65,7 +65,7 @@ class StateCheckpoints {
 
   BlockPool& pool_;
   std::map<CheckpointId, Checkpoint> checkpoints_;
-  std::vector<CheckpointId> of_block_;  // by block: the checkpoint that has the block as a part or as its end
+  std::vector<CheckpointId> of_block_;  // by block: the checkpoint of which the block is a part or the end
   CheckpointId last_id_ = 0;
 };
 

@@ -14,11 +14,11 @@ struct StepDraft {
   bool in_company = false;              // several clients are active, or were within the last seconds
   int budget = 0;                       // tokens that the step may still compute
   int64_t added_bytes = 0;              // bytes of the sequences sent in full with this plan
-  int reserved_blocks = 0;              // that running sequences may take in this step; not for kept states
+  int reserved_blocks = 0;              // blocks that running sequences may take in this step; not for kept states
   std::vector<Request*> order;          // running requests in order of service; the last is preempted first
   std::vector<Request*> returning;      // swapped-out requests for which there is room
   std::vector<ClientAccount*> sharers;  // clients with work in the step
-  std::vector<GrowTarget> work;         // of one request at a time: how far the step takes its sequences
+  std::vector<GrowTarget> work;         // one request's work at a time: how far the step takes its sequences
 
   void Begin(bool company, int tokens) {
     in_company = company;
@@ -34,9 +34,9 @@ struct StepDraft {
 /// running requests for every newcomer.
 struct Crowd {
   int sequences = 0;
-  int blocks = 0;                                   // that the running requests will take soon
+  int blocks = 0;                                   // blocks that the running requests will take soon
   bool suspect = false;                             // a running request may be what kills the workers
-  int reserved_sequences = 0, reserved_blocks = 0;  // for clients with nothing running
+  int reserved_sequences = 0, reserved_blocks = 0;  // room for clients with nothing running
 };
 
 }  // namespace quire

@@ -18,9 +18,10 @@ struct StepLength {
 
 /// For one client alone. The fixed cost of a step is far below this length, so the client loses next to nothing.
 constexpr StepLength kAlone = {0.8, 256};
-/// For several clients, who wait for each other's work: a tenth of a second between two tokens still reads as a stream.
-/// A client that was active a moment ago is likely to return, in a conversation or with small requests in a row. It
-/// would find two long steps before each request, so steps stay short for a while after one client is left alone.
+/// For several clients, which wait for each other's work: a tenth of a second between two tokens still reads as a
+/// stream. A client that was active a moment ago is likely to return, in a conversation or with small requests in a
+/// row. It would find two long steps before each request, so steps stay short for a while after one client is left
+/// alone.
 constexpr StepLength kInCompany = {0.1, 64};
 
 /// Tokens with a context of `context` tokens that fit into the step length.

@@ -8,7 +8,7 @@ namespace quire {
 
 /// How long the slowest worker took for a step, in microseconds.
 struct StepTimes {
-  uint32_t compute_micros = 0;  // in total
+  uint32_t compute_micros = 0;  // total time
   uint32_t swap_micros = 0;     // the part spent on block moves between device and host
 };
 

@@ -13,7 +13,7 @@ struct ClientAccount {
   double served = 0;                                // weighted tokens, see kPromptWeight and kGeneratedWeight
   int64_t prompt_tokens = 0, generated_tokens = 0;  // computed for the client; prompt tokens without cached ones
   int active = 0;                                   // requests that wait or run
-  int64_t left = 0;  // WaitingQueue's count of ended requests when the last one here ended
+  int64_t left = 0;  // WaitingQueue's count of ended requests when this client's latest one ended
   ClientLimits limits;
   /// Room that other clients leave free while this client has nothing running, because requests were preempted for it.
   /// The client is likely to return, and requests admitted in between would have to be preempted again.
@@ -22,7 +22,7 @@ struct ClientAccount {
     int64_t until_step = 0;
   } reserve;
   std::vector<Request*> preempted;  // most senior first; they go before `waiting`
-  std::deque<Request*> waiting;     // by rank
+  std::deque<Request*> waiting;     // sorted by Request::rank
 
   int num_waiting() const { return static_cast<int>(preempted.size() + waiting.size()); }
   bool waits() const { return num_waiting() > 0; }

@@ -85,7 +85,7 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid == 0) BecomeCompiler(argv.data(), sockets[1]);
-  const int error = errno;  // of a failed fork
+  const int error = errno;  // why fork failed
   ::close(sockets[1]);
   if (pid < 0) {
     ::close(sockets[0]);

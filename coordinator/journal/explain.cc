@@ -81,7 +81,7 @@ class Story {
   }
 
   std::string wanted_, text_;
-  std::vector<RequestId> ids_;  // of requests with the wanted name
+  std::vector<RequestId> ids_;  // ids of requests with the wanted name
   double unix_offset_ = 0, now_ = 0;
   std::optional<double> arrival_;
 };

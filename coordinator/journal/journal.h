@@ -13,7 +13,7 @@ namespace quire {
 struct JournalLimits {
   int64_t segment_bytes = int64_t{16} << 20;
   int64_t total_bytes = int64_t{256} << 20;
-  size_t waiting_bytes = size_t{64} << 20;  // in memory, waiting for the disk
+  size_t waiting_bytes = size_t{64} << 20;  // limit of the records in memory that wait for the disk
 };
 
 /// The state of the journal for operators. `error` is empty while records are written.
@@ -55,7 +55,7 @@ class Journal : public EngineObserver {
   int64_t bytes_since_snapshot_ = 0, snapshot_bytes_ = 0;
   double now_ = 0;
   bool losing_ = false;                    // records are lost until the next segment begins
-  bool warned_ = false;                    // of an outage that may still last
+  bool warned_ = false;                    // an outage was reported and may still last
   uint64_t lost_told_ = 0;                 // lost records that kLost records have reported
   double retry_at_ = 0, retry_after_ = 0;  // on the engine's clock; both in seconds
 };

@@ -97,7 +97,7 @@ class SegmentReplay : public EngineObserver {
   uint64_t segment_;
   ReplayResult& result_;
   std::set<std::pair<RequestId, int>> stopped_;
-  OutcomeRecord outcome_;  // of the command applied last
+  OutcomeRecord outcome_;  // outcome of the command applied last
   std::unique_ptr<Engine> engine_;
   bool differs_ = false, strayed_ = false;
 };

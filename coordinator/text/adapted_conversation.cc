@@ -16,7 +16,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxArgumentDepth = 64;  // for calls of earlier answers
+constexpr size_t kMaxArgumentDepth = 64;  // nesting allowed in calls of earlier answers
 
 const std::string* TextAt(const OrderedJson& object, const char* name) {
   const auto found = object.find(name);

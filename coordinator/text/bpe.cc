@@ -29,7 +29,7 @@ struct Symbol {
 struct Candidate {
   int rank;
   int left;                         // index of the pair's left symbol
-  TokenId left_token, right_token;  // at creation; a candidate whose tokens have changed is stale
+  TokenId left_token, right_token;  // tokens at creation; the candidate is stale once they differ
 
   bool operator>(const Candidate& other) const { return rank != other.rank ? rank > other.rank : left > other.left; }
 };
@@ -118,7 +118,7 @@ void Bpe::MergeFew(size_t begin, std::vector<TokenId>& out) const {
   size_t count = out.size() - begin;
   if (count < 2) return;
   TokenId* tokens = &out[begin];
-  std::array<int, kFew> ranks;  // of each token with its successor; INT_MAX: no merge
+  std::array<int, kFew> ranks;  // rank of merging each token with its successor; INT_MAX: no merge
   std::array<TokenId, kFew> merged;
   const auto look = [&](size_t left) {
     const Merge* merge = Find(tokens[left], tokens[left + 1]);

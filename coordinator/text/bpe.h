@@ -47,7 +47,7 @@ class Bpe {
   void MergeMany(size_t begin, const std::stop_token& stop, std::vector<TokenId>& out) const;
 
   std::vector<TokenId> byte_tokens_ = std::vector<TokenId>(256, -1);
-  std::vector<TokenId> common_characters_;  // for U+0000 to U+FFFF; -1: none
+  std::vector<TokenId> common_characters_;  // tokens of U+0000 to U+FFFF; -1: none
   std::unordered_map<char32_t, TokenId> rare_characters_;
   TokenId unknown_ = -1;  // -1: none
   bool fuses_unknown_ = false;

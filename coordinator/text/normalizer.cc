@@ -19,7 +19,7 @@ namespace {
 
 // The largest allowed growth: "ﷺ" becomes eleven times as long, a space three times.
 constexpr size_t kMaxGrowth = 16;
-constexpr size_t kMaxContentBytes = 1024;  // of inserted texts, and of texts to be replaced
+constexpr size_t kMaxContentBytes = 1024;  // length of an inserted text, and of a text to be replaced
 constexpr size_t kMaxNormalizers = 32;
 // Composition shortens valid UTF-8 at most to a third.
 constexpr size_t kComposing = 3;

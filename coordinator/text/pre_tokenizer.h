@@ -67,7 +67,7 @@ class PreTokenizer {
  private:
   struct Step {
     PreTokenizerStep how;
-    std::optional<Splitter> splitter;  // for a Split
+    std::optional<Splitter> splitter;  // set for a Split
   };
   /// Appends what a step makes of one piece. is_first: the piece begins the whole text.
   static void Take(const Step& step, std::string_view piece, bool is_first, SplitBudget& budget, Pieces& out);

@@ -35,8 +35,8 @@ class ProtobufReader {
     const ProtobufReader* reader_ = nullptr;
     uint32_t number_ = 0;
     Wire wire_ = Wire::kVarint;
-    uint64_t integer_ = 0;    // for kVarint and the fixed types
-    std::string_view bytes_;  // for kBytes
+    uint64_t integer_ = 0;    // value of kVarint and the fixed types
+    std::string_view bytes_;  // value of kBytes
     size_t at_ = 0;           // offset of the field in the message
   };
 

@@ -18,7 +18,7 @@ struct SentencePieceModel {
     float score = 0;
     Type type = Type::kNormal;
   };
-  std::vector<Piece> pieces;  // by token id
+  std::vector<Piece> pieces;  // indexed by token id
   Kind kind = Kind::kUnigram;
   bool byte_fallback = false;
   normalize::SentencePiece normalizer;  // without the user-defined pieces

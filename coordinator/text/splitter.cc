@@ -36,7 +36,7 @@ constexpr size_t kMaxPatternBytes = 16 << 10;
 constexpr uint32_t kMatchLimit = 10'000'000;                 // backtracking steps per search
 constexpr uint32_t kHeapKibibytes = 64 << 10;                // per search, if the pattern is interpreted
 constexpr size_t kStackBytes = 64 << 20;                     // per search, if the pattern is JIT-compiled
-constexpr auto kLeastTime = std::chrono::seconds(2);         // processor time of the thread
+constexpr auto kLeastTime = std::chrono::seconds(2);         // processor time of the thread, at least
 constexpr auto kTimePerByte = std::chrono::microseconds(4);  // added to kLeastTime; a text of 2 MiB has ten seconds
 constexpr int kCalloutsBetweenLooks = 256;
 constexpr size_t kBytesBetweenLooks = 64 << 10;
@@ -105,7 +105,7 @@ struct SplitBudget::State {
   std::chrono::nanoseconds time, end;
   std::stop_token stop;
   int callouts = 0;
-  size_t bytes_since_look = 0;  // since the last look at the clock
+  size_t bytes_since_look = 0;  // bytes since the last look at the clock
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
   pcre2_jit_stack* stack = nullptr;  // created by the first search that exceeds PCRE2's default stack
 

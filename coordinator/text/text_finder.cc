@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxSoughtBytes = 16 << 20;  // of all texts; each byte takes 20 bytes in the automaton
+constexpr size_t kMaxSoughtBytes = 16 << 20;  // total length of all texts; each byte takes 20 bytes in the automaton
 
 ByteTrie TrieOfReversed(const std::vector<std::string_view>& texts) {
   size_t bytes = 0;

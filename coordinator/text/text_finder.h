@@ -36,7 +36,7 @@ class TextFinder {
     int32_t longest = -1;
   };
 
-  ByteTrie trie_;  // of the reversed texts
+  ByteTrie trie_;  // holds the texts reversed
   std::vector<Node> nodes_;
 };
 

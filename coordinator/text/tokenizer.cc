@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxAddedBytes = 1024;  // of an added token, and of tokens that templates insert
+constexpr size_t kMaxAddedBytes = 1024;  // length of an added token, and of a token that templates insert
 constexpr size_t kMaxAround = 64;        // tokens before or after every prompt
 
 }  // namespace
@@ -84,7 +84,7 @@ void Tokenizer::AddTextToken(TokenId token) {
 }
 
 void Tokenizer::AddMerges() {
-  std::unordered_map<std::string_view, TokenId, KeyedHash> ids;  // by the vocabulary's spelling
+  std::unordered_map<std::string_view, TokenId, KeyedHash> ids;  // keyed by the vocabulary's spelling
   for (size_t id = 0; id < data_.tokens.size(); ++id) ids.emplace(data_.tokens[id], static_cast<TokenId>(id));
   words_are_apart_ = data_.metaspace.has_value();
   for (const auto& [left, right, rank] : data_.merges) {
@@ -140,7 +140,7 @@ void Tokenizer::MeasureTokens() {
 
 bool Tokenizer::SurelyExceeds(std::string_view text, size_t num_tokens) const {
   if (any_length_) return false;
-  constexpr size_t kMarkBytes = 3;  // of a mark, which counts as one byte in longest_token_
+  constexpr size_t kMarkBytes = 3;  // length of "▁", which counts as one byte in longest_token_
   const size_t per_token =
       std::max<size_t>(1, longest_token_ * normalizer_.shrinking() * (data_.metaspace ? kMarkBytes : 1));
   if (text.size() / per_token <= num_tokens) return false;

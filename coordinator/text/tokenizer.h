@@ -76,8 +76,8 @@ class Tokenizer {
   PreTokenizer pre_tokenizer_;
   Bpe bpe_;
   std::optional<Unigram> unigram_;  // if set, used instead of bpe_
-  std::vector<std::string> bytes_;  // by id
-  std::vector<bool> special_;       // by id
+  std::vector<std::string> bytes_;  // indexed by token id
+  std::vector<bool> special_;       // indexed by token id
   size_t longest_token_ = 0;        // bytes
   bool any_length_ = false;         // texts of any length may have few tokens
   bool words_are_apart_ = false;    // no merge joins text before a mark to the mark

@@ -36,7 +36,7 @@ struct MergeRule {
 
 /// The description of a tokenizer, independent of its file format.
 struct TokenizerData {
-  std::vector<std::string> tokens;      // by id; added tokens as plain text
+  std::vector<std::string> tokens;      // indexed by id; added tokens as plain text
   std::optional<Metaspace> metaspace;   // if set, tokens are text with marks; else in the byte alphabet
   std::optional<UnigramModel> unigram;  // if set, tokens are chosen by likelihood; else by merges
   std::vector<MergeRule> merges;

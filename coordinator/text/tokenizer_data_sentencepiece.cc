@@ -14,7 +14,7 @@ namespace {
 using Piece = SentencePieceModel::Piece;
 using Type = SentencePieceModel::Type;
 
-constexpr size_t kMaxMergedBytes = 256;   // of a token merged from others
+constexpr size_t kMaxMergedBytes = 256;   // length of a token merged from others
 constexpr size_t kMaxMerges = 8'000'000;  // the limit that a file's list of merges has, too
 
 /// Uses single precision, as SentencePiece does. User-defined pieces get scores so high that they are always chosen.

@@ -73,7 +73,7 @@ void AppendForm(std::string_view text, UnicodeForm form, std::string& out) {
 std::string ToForm(std::string_view text, UnicodeForm form) {
   if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) return std::string(text);
   std::string normal;
-  size_t begin = 0;  // of the text not yet in `normal`
+  size_t begin = 0;  // start of the text not yet in `normal`
   for (size_t at = 0; at < text.size();) {
     const Utf8Step step = NextUtf8(text.substr(at));
     if (IsNewerThanUnicode9(step.character)) {

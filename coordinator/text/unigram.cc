@@ -56,7 +56,7 @@ double Unigram::Sum(double before, double score) const {
 }
 
 std::vector<Unigram::Last> Unigram::BestWays(std::string_view text, const std::stop_token& stop) const {
-  std::vector<Last> last(text.size() + 1);  // by end position
+  std::vector<Last> last(text.size() + 1);  // indexed by end position
   // Scores of the segmentations by end position, in a ring as long as the longest piece.
   std::vector<double> scores(std::bit_ceil(std::min(text.size(), kMaxPieceBytes) + 1));
   const size_t mask = scores.size() - 1;

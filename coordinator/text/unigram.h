@@ -18,7 +18,7 @@ struct UnigramModel {
   };
   std::vector<Piece> pieces;   // pieces to search in texts
   TokenId unknown = 0;         // token for a run of characters without a piece
-  double unknown_score = 0;    // of one unknown character
+  double unknown_score = 0;    // log-likelihood of one unknown character
   bool byte_fallback = false;  // writes an unknown run as byte tokens, if all needed ones exist
   /// Rounds sums to single precision after every piece, as SentencePiece does; rounding can decide between two
   /// segmentations.

@@ -86,7 +86,7 @@ class EngineLoop : private WorkerGroupListener {
   EngineLoopHost& host_;
   std::mutex mutex_;
   std::deque<std::function<void(Engine&)>> inbox_;  // guarded by mutex_
-  std::vector<Replacement> replacements_;           // on the engine's thread; the first is next
+  std::vector<Replacement> replacements_;           // used by the engine's thread; the first is next
   int wake_fd_;                                     // an eventfd: readable while the inbox may hold tasks
   std::atomic<bool> stopping_{false}, serving_{true}, recovering_{false}, paused_{false};
   std::atomic<int> num_recoveries_{0};

@@ -19,7 +19,7 @@ enum class EventKind : uint8_t {
   kRequestStarted,
   kRequestEnded,  // finished, cancelled, aborted or timed out
   kRequestHeld,   // cannot start yet; the text says why
-  kPreempted,     // for seniority or for a client's share
+  kPreempted,     // because of seniority or a client's share
   kResumed,       // after a preemption
   kMigrated,      // left for another replica or came from one
   kEpoch,         // a new worker group starts

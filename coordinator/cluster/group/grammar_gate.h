@@ -80,7 +80,7 @@ class GrammarGate {
   void Tell(uint64_t ticket, const GrammarSource& source);
 
   WorkerGroup& group_;
-  EpochId epoch_ = 0;      // of the ranks that were asked
+  EpochId epoch_ = 0;      // epoch of the ranks that were asked
   std::deque<Held> held_;  // in order of arrival
   std::list<Kept> kept_;   // most recently used first
   std::map<GrammarDigest, std::list<Kept>::iterator> kept_by_digest_;

@@ -19,10 +19,10 @@ struct RankInfo {
   int64_t memory_bytes = 0;    // that its host, or a control group there, lets workers hold in all; 0: not known
   std::string memory_limit;    // whose limit that is
   int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
-  int64_t bytes_per_state = 0;  // of one sequence's recurrent state; 0: the model has none
+  int64_t bytes_per_state = 0;  // bytes of one sequence's recurrent state; 0: the model has none
   int load_millis = 0;
   StepId last_step = 0;
-  uint32_t compute_micros = 0;  // of the rank's last step
+  uint32_t compute_micros = 0;  // computing time of the rank's last step
   std::chrono::steady_clock::time_point last_beat;
   std::chrono::microseconds late{0};            // longest recent delay of thread wake-ups on the rank's host
   std::chrono::microseconds starved{0};         // time since its start that its computing thread waited for a core

@@ -24,7 +24,7 @@ class RankRoster {
     /// True when another party starts the workers: they do not know the epoch and ask for it as they join.
     bool adopt = false;
     std::shared_ptr<CurveServer> curve;  // null: workers connect without keys
-    std::string fingerprint;             // of the model that all ranks must load
+    std::string fingerprint;             // identifies the model that all ranks must load
   };
   explicit RankRoster(Options options);
 

@@ -12,8 +12,8 @@
 namespace quire {
 
 struct StepOutcome {
-  std::vector<SampledToken> tokens;  // of rank 0
-  std::vector<PromptScores> scores;  // of rank 0
+  std::vector<SampledToken> tokens;  // drawn by rank 0; the other ranks' hashes must match
+  std::vector<PromptScores> scores;  // computed by rank 0
   StepTimes times;                   // the maximum over all ranks
 };
 
@@ -28,8 +28,8 @@ class StepAnswers {
     uint64_t plan_hash = 0;
     int num_tokens = 0;                  // tokens that the step computes
     Clock::time_point begin;             // when ranks could begin: the plan was sent and the step before was answered
-    std::vector<bool> answered;          // by rank
-    std::vector<uint64_t> token_hashes;  // by rank
+    std::vector<bool> answered;          // indexed by rank
+    std::vector<uint64_t> token_hashes;  // indexed by rank
     StepOutcome outcome;
 
     /// The first rank that has not answered.

@@ -11,8 +11,8 @@
 
 namespace quire {
 
-/// Records what the engine's thread and the ranks of its group do in each step, while somebody wants a profile. Belongs
-/// to the engine's thread. Without a recording it costs one comparison.
+/// Records what the engine's thread and the ranks of its group do in each step while a profile is asked for. Belongs to
+/// the engine's thread. Without a recording it costs one comparison.
 class StepProfile {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,8 +23,8 @@ class StepProfile {
     const char* name;  // a string literal
     Rank rank;         // or kEngine for the engine's thread
     Clock::time_point begin, end;
-    StepId step = 0;           // for spans of ranks
-    uint32_t swap_micros = 0;  // for spans of ranks: time spent on moving blocks
+    StepId step = 0;           // rank spans only
+    uint32_t swap_micros = 0;  // rank spans only: time spent on moving blocks
   };
   static constexpr Rank kEngine = -1;
 

@@ -22,7 +22,7 @@ class WorkerGroup {
  public:
   struct Options {
     RankRoster::Options ranks;
-    std::string data_endpoint;  // to bind; a TCP port of 0 takes any free port
+    std::string data_endpoint;  // address to bind; a TCP port of 0 takes any free port
     std::string ctrl_endpoint;
     std::chrono::seconds load_deadline{600};
     std::shared_ptr<const Vocabulary> vocabulary;  // null: no sequence may have a grammar

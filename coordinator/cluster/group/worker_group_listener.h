@@ -11,7 +11,7 @@ class WorkerGroupListener {
  public:
   virtual ~WorkerGroupListener() = default;
 
-  /// Asked in every round of waiting. True ends the wait with GroupFailure, because no one needs the answer any more.
+  /// Asked in every round of waiting. True ends the wait with GroupFailure, because the answer is no longer needed.
   virtual bool Stopping() = 0;
   /// Called in every round of waiting, at least every 100 ms.
   virtual void WhileWaiting() = 0;

@@ -42,7 +42,7 @@ void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, con
 }
 
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization) {
-  constexpr double kFewBits = 5.2;  // of a number with its part of scale and minimum: Q4_1 has 5, Q5_0 has 5.5
+  constexpr double kFewBits = 5.2;  // bits per number with its part of scale and minimum: Q4_1 has 5, Q5_0 has 5.5
   double few = 0, all = 0;
   for (const WeightSpec& weight : WeightsOf(model.spec())) {
     if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;

@@ -81,13 +81,13 @@ class Deployment : private LauncherWatch {
   const PrivateNetwork network_;
   RuntimeDir runtime_dir_;
   std::unique_ptr<WorkerGroup> group_;
-  Placement placement_;  // of the present epoch; empty on one host
+  Placement placement_;  // the present epoch's; empty on one host
   HostHealth host_health_;
   std::unique_ptr<MpirunProcess> launcher_;  // null: another party started the workers
   std::optional<std::chrono::steady_clock::time_point> launcher_ended_;
   std::unique_ptr<Engine> engine_;
   int max_model_len_ = 0, max_step_tokens_ = 0;
-  AssignMessage assignment_;  // of the present epoch
+  AssignMessage assignment_;  // sent in the present epoch
   EpochId epoch_ = 1;
 };
 

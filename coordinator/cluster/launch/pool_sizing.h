@@ -22,7 +22,7 @@ int ChooseStepTokens(const Topology& topology, BackendKind backend);
 /// What a pool of KV blocks must serve.
 struct PoolDemand {
   int max_model_len = 0;  // longest sequence, in tokens
-  int blocks_needed = 1;  // by present requests; provided if memory allows
+  int blocks_needed = 1;  // blocks that present requests need; provided if memory allows
 };
 
 /// Blocks for a sequence's recurrent state: the maximum over all ranks, used on every rank. 0: the model has no states.

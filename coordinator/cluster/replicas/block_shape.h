@@ -11,7 +11,7 @@ namespace quire {
 /// How a worker group stores its KV blocks and how its workers can be reached. Decides whether, and in which way,
 /// blocks can move between two groups.
 struct BlockShape {
-  std::vector<double> shares;  // by rank: how the group cuts the model
+  std::vector<double> shares;  // weight of each rank: how the group cuts the model
   ComputeSettings compute;
   int host_blocks = 0;
   int state_blocks = 0;

@@ -12,11 +12,11 @@ namespace quire {
 struct BlockTransfer {
   RequestId request = 0;
   int from = 0, to = 0;
-  BlockShape source, target;  // as of the beginning
+  BlockShape source, target;  // shapes when the transfer began
   MigrationWay way = MigrationWay::kHost;
   int room = 0;                        // blocks reserved at the target
   EpochId to_epoch = 0;                // epoch of the target's ranks
-  std::vector<std::string> endpoints;  // of the target's ranks; an empty one: not ready
+  std::vector<std::string> endpoints;  // one per target rank; empty text: not ready
   int givers = 0;                      // source ranks that were told to send
   int takers_ended = 0, givers_ended = 0;
   bool gives = false;                         // the source ranks were told to send

@@ -20,8 +20,8 @@ namespace quire {
 struct MigrationCounts {
   int64_t with_blocks = 0;  // requests that took computed blocks along
   int64_t bare = 0;         // requests without blocks: nothing was computed, or it is computed again
-  int64_t failed = 0;       // of the bare ones: a transfer of blocks broke off
-  int64_t bytes = 0;        // of blocks, over all ranks
+  int64_t failed = 0;       // bare moves after a transfer of blocks broke off
+  int64_t bytes = 0;        // block data sent, summed over all ranks
   double seconds = 0;       // duration of completed transfers, from the order to send on
 };
 

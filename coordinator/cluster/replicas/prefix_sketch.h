@@ -42,7 +42,7 @@ class PrefixSketch {
     int replica;
     uint64_t turn;  // number of the latest note; entries of order_ with a lower one are stale
   };
-  std::unordered_map<uint64_t, Noted> noted_;        // by Key
+  std::unordered_map<uint64_t, Noted> noted_;        // keyed by Key()
   std::deque<std::pair<uint64_t, uint64_t>> order_;  // (key, turn), oldest first
   uint64_t turn_ = 0;
 };

@@ -23,7 +23,7 @@ class Rebalancer {
   void OnRound(int replica, const Engine& engine);
 
  private:
-  struct Watch {  // of one replica, used by its thread only
+  struct Watch {  // one replica's state, used by its thread only
     double next_look = 0;
     int64_t preemptions = 0;
     int looks_in_need = 0;

@@ -32,7 +32,7 @@ class Replica : private EngineLoopHost {
 
   int index() const { return topology_.parallel.replica; }
   Deployment& deployment() { return deployment_; }
-  Engine& engine() { return deployment_.engine(); }  // on its thread only, once that runs
+  Engine& engine() { return deployment_.engine(); }  // only on the engine's thread, once that runs
   WorkerGroup& group() { return deployment_.group(); }
   EngineLoop& loop() { return *loop_; }
   const EngineLoop& loop() const { return *loop_; }

@@ -9,7 +9,7 @@ namespace quire {
 /// What the choice of a replica knows of one replica.
 struct ReplicaView {
   bool serving = true;        // false: lost for good
-  bool recovering = false;    // its workers are being restarted
+  bool recovering = false;    // the replica's workers are being restarted
   bool prefills = false;      // it only computes prompts; other replicas decode (parallel.prefill_replicas)
   int running = 0;            // sequences of running requests
   int waiting = 0;            // requests in its queue
@@ -21,7 +21,7 @@ struct ReplicaView {
 
 /// A request's size.
 struct RequestShape {
-  int blocks = 0;  // for all its known tokens
+  int blocks = 0;  // blocks for all known tokens of the request
   int block_size = 16;
 };
 

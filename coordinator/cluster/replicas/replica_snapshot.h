@@ -41,14 +41,14 @@ struct ReplicaSnapshot {
   GroupShape shape;
   std::vector<RankInfo> ranks;
   bool encrypted = false;
-  uint64_t refused_peers = 0, foreign_frames = 0;  // on the workers' transport
+  uint64_t refused_peers = 0, foreign_frames = 0;  // refused connections and dropped frames of the workers' transport
   AssignMessage assignment;                        // sent to the ranks
 
   EngineOptions options;
   EngineStats stats;
   StepStatistics steps;
   int running = 0, waiting = 0;  // requests
-  int waiting_for_prefix = 0;    // of those: waiting while an earlier request computes a shared prefix
+  int waiting_for_prefix = 0;    // waiting requests for whose prefix an earlier request computes shared tokens
   PoolCounts blocks, host_blocks;
   int64_t preemptions = 0, swapped_out = 0;
   std::map<std::string, Scheduler::ClientReport> clients;

@@ -43,7 +43,7 @@ std::vector<std::string> Ended(const std::vector<std::string>& words, char end) 
 }  // namespace
 
 std::string BesideWords(const std::vector<std::string>& words, std::string_view never_first, std::string_view never) {
-  std::map<char, std::vector<std::string>> rests;  // by the words' first bytes; empty: a word ends there
+  std::map<char, std::vector<std::string>> rests;  // keyed by the words' first bytes; empty list: a word ends there
   for (const std::string& word : words) {
     std::vector<std::string>& of_byte = rests[word.front()];
     if (word.size() > 1) of_byte.push_back(word.substr(1));

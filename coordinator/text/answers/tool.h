@@ -36,7 +36,7 @@ struct Tool {
 struct ToolChoice {
   enum Mode { kAuto, kNone, kRequired, kNamed };
   Mode mode = kAuto;
-  std::string name;  // for kNamed
+  std::string name;  // set for kNamed
 };
 
 /// The tools of one request, independent of the API endpoint.

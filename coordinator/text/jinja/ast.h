@@ -66,8 +66,8 @@ struct Statement {
   std::string text;
   ExpressionPtr expression, condition;
   std::vector<std::string> targets;
-  std::string attribute;  // for a set on a namespace's attribute
-  bool is_block = false;  // for a set: the value is the rendered body, which may be empty
+  std::string attribute;  // set on a namespace: the attribute's name
+  bool is_block = false;  // set: the value is the rendered body, which may be empty
   std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults or null; for kWith with values
   std::vector<std::pair<ExpressionPtr, Body>> branches;
   Body body, otherwise;

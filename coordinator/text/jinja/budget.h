@@ -11,10 +11,10 @@ namespace quire::jinja {
 struct Limits {
   int64_t max_work = 20'000'000;             // units: roughly one expression, one item or 32 bytes examined
   size_t max_made_bytes = 128 << 20;         // bytes of all values that the template makes, marks of texts included
-  size_t max_text_bytes = 16 << 20;          // of one text, and of the output
-  size_t max_list_items = 1 << 20;           // of one list
+  size_t max_text_bytes = 16 << 20;          // bytes of one text, and of the output
+  size_t max_list_items = 1 << 20;           // items of one list
   int max_depth = 600;                       // nesting of statements, expressions, macros and values
-  std::chrono::milliseconds max_time{2000};  // on the steady clock
+  std::chrono::milliseconds max_time{2000};  // measured on the steady clock
   std::function<bool()> cancelled;           // asked now and then; true ends the rendering
 };
 

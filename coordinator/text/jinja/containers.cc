@@ -9,7 +9,7 @@
 namespace quire::jinja {
 
 namespace {
-constexpr size_t kEntriesPerUnit = 8;  // compared per unit of work
+constexpr size_t kEntriesPerUnit = 8;  // entries compared per unit of work
 
 std::optional<double> NumberOf(const Key& key) {
   if (const bool* b = std::get_if<bool>(&key)) return *b ? 1 : 0;

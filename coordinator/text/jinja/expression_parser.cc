@@ -7,7 +7,7 @@
 namespace quire::jinja {
 
 namespace {
-constexpr int kMaxHeight = 500;  // of an expression tree
+constexpr int kMaxHeight = 500;  // height of an expression tree
 }  // namespace
 
 using Kind = Expression::Kind;

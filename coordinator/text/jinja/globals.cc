@@ -9,7 +9,7 @@ namespace quire::jinja {
 namespace {
 
 constexpr size_t kMaxRange = 100'000;     // integers per range
-constexpr size_t kMaxReasonBytes = 1000;  // of an error message from raise_exception
+constexpr size_t kMaxReasonBytes = 1000;  // length of an error message from raise_exception
 
 Value RangeOf(const List& a, Budget& budget) {
   if (a.empty() || a.size() > 3) Fail("range takes one to three integers");

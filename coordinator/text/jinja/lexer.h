@@ -22,7 +22,7 @@ enum class TokenKind {
 
 struct Token {
   TokenKind kind;
-  std::string text;  // for names, operators and literals; strings are unescaped
+  std::string text;  // text of names, operators and literals; strings are unescaped
   int line;
 };
 

@@ -28,13 +28,13 @@ struct Tuple : List {};
 struct Markup : MarkedText {};
 
 struct Undefined {
-  std::string name;  // for error messages
+  std::string name;  // the undefined variable, for error messages
 };
 struct None {};
 
 /// An integer beyond int64_t. Text and comparisons between two of them are exact; arithmetic uses a double.
 struct LongInteger {
-  std::string digits;  // with a sign if negative
+  std::string digits;  // begins with '-' if negative
 };
 
 /// A mapping key. As in Python, 1, 1.0 and true are equal keys, and "1" is another one.
