@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Default sampling settings for requests that omit them. They come from the model's generation_config.json, as in
-/// vLLM, if the setting is auto and the file exists. Throws Error for a broken file or values out of range.
+/// Default sampling settings for requests that omit them. The defaults come from the model's generation_config.json, as
+/// in vLLM, if the setting is auto and the file exists. Throws Error for a broken file or values out of range.
 SamplingDefaults SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings);
 
 /// The values that differ from the usual defaults, as text.

@@ -41,8 +41,8 @@ constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::c
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 constexpr int64_t kAdminMemoryBytes = 256 << 20;  // limit of requests to the admin port and their answers
 
-/// One server. It opens the listeners first, so that an occupied port is found at once, then starts the workers, then
-/// the APIs behind the listeners. The I/O thread runs throughout.
+/// One server. The server opens the listeners first, so that an occupied port is found at once, then starts the
+/// workers, then the APIs behind the listeners. The I/O thread runs throughout.
 class Server {
  public:
   /// topology: with the limits as adapted to this process. given_limits: the limits that the operator set.

@@ -271,7 +271,7 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option_function<std::string>(
       "model_or_topology", [&f](const std::string& given) { TakePositional(given, f); },
       "What --model takes, or a topology file (.yaml)");
-  // These set only a part of server.listen or admin.listen.
+  // The next flags set only a part of server.listen or admin.listen.
   app.add_option("--host", f.host, "Address to serve on (127.0.0.1)");
   app.add_option("--port", f.port, "Port to serve on (8000)")->check(CLI::Range(0, 65535));
   app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->check(CLI::Range(0, 65535));

@@ -2,7 +2,7 @@
 
 namespace quire {
 
-/// What a client may use of one engine at a time; 0: no limit. Every request carries the limits, so that an engine that
+/// Limits on a client's use of one engine; 0: no limit. Every request carries the limits, so that an engine that
 /// adopts or replays the request knows them. The limits of the client's latest request apply.
 struct ClientLimits {
   int max_running_seqs = 0;  // running sequences

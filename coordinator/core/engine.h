@@ -147,9 +147,9 @@ class Engine {
     return Do(command::Adopt{request, ticket, blocks});
   }
 
-  /// The observer hears every command and every decision; null: none. It must outlive the engine.
+  /// The observer hears every command and every decision; null: none. The observer must outlive the engine.
   void set_observer(EngineObserver* observer);
-  /// The watcher hears every decision and nothing else; null: none. It must outlive the engine.
+  /// The watcher hears every decision and nothing else; null: none. The watcher must outlive the engine.
   void set_watcher(DecisionLog* watcher);
 
   const Scheduler& scheduler() const { return scheduler_; }

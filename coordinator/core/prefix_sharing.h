@@ -40,8 +40,8 @@ class PrefixSharing {
   /// takes the last known token, which must be computed to draw the next one. Returns the tokens gained. With states
   /// the sequence also takes a kept state, and shared_prefix notes how far keys and values alone are cached.
   int Attach(Sequence& sequence, int max_tokens);
-  /// Of the leading blocks that attaching at most max_blocks would take over, the number that sequences hold already:
-  /// they use up no free block.
+  /// Counts the leading blocks that Attach would take over, at most max_blocks, and that are held already. Taking over
+  /// a held block uses up no free block.
   int HeldBlocks(Sequence& sequence, int max_blocks);
   /// Keeps the state after the sequence's num_tokens computed tokens, all in full blocks; the caller holds `blocks`.
   /// Returns 0 when a state is kept there already or no cached block can lead to it.

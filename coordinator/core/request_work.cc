@@ -1,4 +1,4 @@
-// What a request computes in the step that is being planned.
+// Chooses the tokens that a request computes in the step that is being planned.
 #include <algorithm>
 #include <utility>
 
@@ -8,8 +8,8 @@ namespace quire {
 
 namespace {
 
-// Limit for the sequences sent in full with one plan; a frame holds 64 MiB. The first one is always sent, whatever its
-// size.
+// Limit for the sequences sent in full with one plan; a frame holds 64 MiB. The first sequence is sent even if
+// it is larger.
 constexpr int64_t kMaxAddedBytes = 16 << 20;
 bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more <= kMaxAddedBytes; }
 

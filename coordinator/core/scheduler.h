@@ -139,7 +139,8 @@ class Scheduler {
   void CheckCheckpoints() const;
 
   enum class Resource { kSlots, kBlocks };
-  /// What a request lacks, if anything. a and b are the numbers of DecisionKind::kHeldForSlots or kHeldForBlocks.
+  /// The resource that a request lacks, if any. a and b are the numbers of DecisionKind::kHeldForSlots or
+  /// kHeldForBlocks.
   struct Room {
     std::optional<Resource> lacks;
     int a, b;
@@ -156,7 +157,7 @@ class Scheduler {
   void NotePrefixes(Sequence& sequence, int end);
   void OrderBatch();
 
-  // What a request computes in the step (request_work.cc).
+  // The tokens that a request computes in the step (request_work.cc).
   /// How far the step takes the request's sequences, within `budget` tokens. Empty when the request must wait for other
   /// requests or for results. Points into the draft; valid until the next call.
   std::span<const GrowTarget> FindWork(Request& request, int budget, StepDraft& draft);

@@ -45,8 +45,8 @@ struct Sequence {
     }
   } contents;
 
-  // The members below are for models whose layers carry a recurrent state from token to token (SequenceStates). They
-  // stay empty for other models.
+  // The members below are for models whose layers carry a recurrent state from token to token (SequenceStates). For
+  // other models they stay empty.
 
   /// Blocks of the state after num_planned() tokens, once all outstanding steps are done; empty before the first step.
   std::vector<BlockId> state;

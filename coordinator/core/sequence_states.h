@@ -29,11 +29,11 @@ class SequenceStates {
   /// Blocks of one state. 0: the model has no states, and no other method need be called for its sequences.
   int num_blocks() const { return num_blocks_; }
 
-  /// Where a chunk [start, end) should end so that a state can be kept on the way: `end`, or earlier.
+  /// Returns where a chunk [start, end) should end so that a state can be kept: `end` or an earlier token.
   int CutAt(const Sequence& sequence, int start, int end) const;
   /// Blocks for states that the next step of all targets takes. The targets are sequences of one request.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// The same for one sequence, as an upper bound whatever other sequences do.
+  /// An upper bound of BlocksToGrow for one sequence, independent of other sequences.
   int MostToGrow(const Sequence& sequence) const;
   /// Makes the state writable for the next step and adds the change to the plan if the workers know the sequence. The
   /// pool must have the blocks of BlocksToGrow. A state is kept only if its blocks and `reserved` others are free.

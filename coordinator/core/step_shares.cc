@@ -138,8 +138,8 @@ void Scheduler::SplitStep(int tokens, std::span<ClientAccount*> sharers) {
   }
 }
 
-/// Lets only `decodes` of the client's sequences compute their next token: those that waited longest. The most senior
-/// request of all never sits out.
+/// Lets only `decodes` of the client's sequences compute their next token: the sequences that waited longest. The most
+/// senior request of all never sits out.
 void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
   std::vector<Sequence*> waiting;
   for (Request* request : running_) {

@@ -29,7 +29,7 @@ struct ClientAccount {
   /// The client's next request to admit. Requires waits().
   Request& head() const;
 
-  /// What the client uses in the plan being made (Scheduler); reset with every plan.
+  /// The client's use of resources in the plan being made (Scheduler); reset with every plan.
   struct Use {
     int sequences = 0, blocks = 0;  // that its running requests have; blocks: and will take soon
     int64_t longest_blocks = 0;     // that they take at their longest

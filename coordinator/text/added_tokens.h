@@ -25,7 +25,7 @@ class AddedTokenFinder {
     const AddedToken* token;
   };
   /// For every position where added tokens begin, the longest of them; the last position comes first. Control tokens
-  /// are found only in bytes that `marks` trusts (null: all bytes). Of tokens with equal text the first one is found.
+  /// are found only in bytes that `marks` trusts (null: all bytes). If tokens have equal text, the first one is found.
   /// Time is linear in the text, whatever the number and length of the tokens. Throws Stopped on request.
   std::vector<Found> FindAll(std::string_view text, const MarkedText* marks, const std::stop_token& stop) const;
 

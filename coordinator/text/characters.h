@@ -32,7 +32,7 @@ void AppendInCase(char32_t character, LetterCase letter_case, std::string& out);
 /// Byte length of the first extended grapheme cluster of a text (valid UTF-8, not empty).
 size_t FirstGrapheme(std::string_view text);
 
-/// Where the character before `at` (> 0) begins.
+/// Byte position where the character before `at` (> 0) begins.
 size_t PreviousCharacter(std::string_view text, size_t at);
 /// The character at `at`, within the text.
 char32_t CharacterAt(std::string_view text, size_t at);

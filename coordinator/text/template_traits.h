@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// Which parts of a conversation a template shows, and in which form it expects them.
+/// Tells which parts of a conversation a template shows and in which form the template expects them.
 struct TemplateTraits {
   bool tools = false;       // shows the offered tools
   bool tool_calls = false;  // shows calls of earlier answers

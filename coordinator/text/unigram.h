@@ -31,7 +31,7 @@ class Unigram {
   /// `tokens`: by id. Throws Error when a piece is no token or too long, or a score is not finite.
   Unigram(const UnigramModel& model, const std::vector<std::string>& tokens);
 
-  /// Appends the tokens of valid UTF-8 text, in linear time because token lengths are limited. Of equally likely
+  /// Appends the tokens of valid UTF-8 text, in linear time because token lengths are limited. Among equally likely
   /// segmentations, the one with the longer last piece wins. Throws Stopped on request.
   void Encode(std::string_view text, const std::stop_token& stop, std::vector<TokenId>& out) const;
 

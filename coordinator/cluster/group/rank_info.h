@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// What the coordinator knows of one rank, for the admin port and for error messages.
+/// One rank as the coordinator knows it, for the admin port and for error messages.
 struct RankInfo {
   std::string host, isa;  // isa: what the rank computes on, such as "avx2" or "NVIDIA H200"
   int pid = 0;

@@ -52,7 +52,7 @@ class RankRoster {
   /// Frames dropped because the peer had a worker's key but used another rank's identity.
   uint64_t num_foreign_frames() const { return num_foreign_frames_; }
 
-  // Reports of a rank while it starts. They throw GroupFailure for unexpected content.
+  // Reports of a rank while it starts. Joined and Loaded throw GroupFailure for unexpected content.
   void Joined(Rank rank, const JoinMessage& join);
   void Loaded(Rank rank, const HelloMessage& hello);
 

@@ -27,10 +27,10 @@ class WorkerGroup {
     std::chrono::seconds load_deadline{600};
     std::shared_ptr<const Vocabulary> vocabulary;  // null: no sequence may have a grammar
   };
-  /// `launcher`: null where another party starts the workers. It must outlive the group.
+  /// `launcher`: null where another party starts the workers. The launcher must outlive the group.
   explicit WorkerGroup(Options options, LauncherWatch* launcher = nullptr);
 
-  /// Sets the listener; null: none. It must outlive the group or be reset.
+  /// Sets the listener; null: none. The listener must outlive the group or be reset.
   void set_listener(WorkerGroupListener* listener) { listener_ = listener; }
 
   int size() const { return roster_.size(); }

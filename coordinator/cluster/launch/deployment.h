@@ -51,7 +51,7 @@ class Deployment : private LauncherWatch {
   /// The assignment sent to the workers of this epoch. On the engine's thread only.
   const AssignMessage& assignment() const { return assignment_; }
 
-  /// Asks the workers to end and waits; kills those that do not end.
+  /// Asks the workers to end and waits; kills workers that do not end.
   void Stop(const std::string& reason);
 
  private:

@@ -14,10 +14,11 @@
 namespace quire {
 
 /// The host of every rank, as reported at joining.
-/// The number of ranks on each host.
 std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks);
+/// The number of ranks on each host.
 std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks);
-/// The same counted over all replicas. Where no node states its number, all replicas are assumed on this host.
+/// The number of ranks of all replicas on each host: Node::ranks_of_all where the topology states it. Otherwise the
+/// given ranks are counted, once per replica if all workers are on this host.
 std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks);
 
 /// How long ranks of a lost daemon still send heartbeats after mpirun's end: they notice within a second.

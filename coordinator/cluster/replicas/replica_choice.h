@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// What the choice of a replica knows of one replica.
+/// One replica as seen by the functions that choose a replica.
 struct ReplicaView {
   bool serving = true;        // false: lost for good
   bool recovering = false;    // the replica's workers are being restarted

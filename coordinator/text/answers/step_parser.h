@@ -34,7 +34,7 @@ class StepParser : public AnswerParser {
     at_ += bytes;
     searched_ = 0;
   }
-  /// Where the whitespace that begins at rest()[from] ends; the end of rest() if only whitespace follows.
+  /// Position after the whitespace that begins at rest()[from]; the end of rest() if only whitespace follows.
   size_t EndOfSpace(size_t from = 0) const;
   /// Skips whitespace. False when nothing else was waiting.
   bool SkipSpace();

@@ -18,8 +18,8 @@ struct Limits {
   std::function<bool()> cancelled;           // asked now and then; true ends the rendering
 };
 
-/// What one rendering has used of its limits. Code that loops, copies or recurses for a template charges the budget
-/// first; exceeding a limit throws Error. Used by one thread.
+/// Counts what one rendering has used of its limits. Code that loops, copies or recurses for a template charges the
+/// budget first; exceeding a limit throws Error. Used by one thread.
 class Budget {
  public:
   explicit Budget(Limits limits);
