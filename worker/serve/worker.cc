@@ -70,8 +70,7 @@ class Line {
     Channel::Wait(channels, wake_fd, 200);
   }
 
-  /// Joins the group. A worker without an epoch repeats its request every second, because an old group may just be
-  /// ending.
+  /// Joins the group. A worker without an epoch asks again every second: an old group may just be ending.
   std::optional<AssignMessage> Join(const JoinMessage& join) {
     const auto deadline = Clock::now() + kJoinDeadline;
     const bool asks = epoch_ == 0;
@@ -137,8 +136,7 @@ void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
   lease.SetAnswered(result.step);
 }
 
-/// Serves steps until Shutdown. Begins a plan that arrives before the previous result is ready, if the engine allows
-/// this.
+/// Serves steps until Shutdown. Begins a plan before the previous result is ready, if the engine allows this.
 void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cuts, BlockCourier& courier) {
   for (;;) {
     for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
@@ -294,8 +292,7 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     const bool by_settings = StatusOf(error) == kSettingsStatus;
     Report(line, {.phase = phase, .message = error.what(), .by_settings = by_settings});
   }
-  // ZeroMQ's own thread sends the report. Then the process ends at once, because MPI_Finalize would wait for ranks
-  // that may never come.
+  // ZeroMQ's own thread sends the report. Then the process ends at once: MPI_Finalize would wait for lost ranks.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   ::_exit(1);
 }
