@@ -253,7 +253,7 @@ class StartFaultTest(unittest.TestCase):
         self.assertIn(text, result.stderr)
 
     def test_missing_and_broken_models(self):
-        self.expect(run_quire("serve", "--model", "/nonexistent"), 1, "no such model")
+        self.expect(run_quire("serve", "--model", "/nonexistent"), 2, "no such model")
         with tempfile.TemporaryDirectory() as d:
             copy = os.path.join(d, "m")
             shutil.copytree(TINY, copy)
@@ -275,7 +275,7 @@ class StartFaultTest(unittest.TestCase):
         """Another start would fail alike: a supervisor must not try."""
         for flags, said in ((("--max-model-len", "1000000"), "max_model_len 1000000 exceeds"), (("--enable-expert-parallel",), "mixtures of experts"),
                             (("--set", "parallel.shares=[1, 2]", "-tp", "3"), "shares"), (("--tool-call-parser", "nonsense"), "tool-call-parser"),
-                            (("--swap-space", "90000"), "lower --swap-space"), (("--access-log-file", "/no/such/folder/log", "--access-log", "json"), "/no/such/folder"),
+                            (("--swap-space", "90000"), "lower --swap-space"),
                             (("--set", "launch.worker=/no/such/worker"), "/no/such/worker")):
             self.expect(run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", *flags), 2, said)
 

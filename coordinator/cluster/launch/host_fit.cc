@@ -64,6 +64,10 @@ std::map<std::string, HostLoad> LoadsOfHosts(const Topology& topology, BackendKi
   return loads;
 }
 
+std::string WorkersOn(const std::string& host, int workers) {
+  return fmt::format("{} worker{} on {}", workers, workers == 1 ? "" : "s", host);
+}
+
 /// The flags whose values the sizes come from.
 std::string Flags(const Topology::Cache& cache, const HostLoad& load) {
   std::vector<std::string> flags;
@@ -104,7 +108,7 @@ std::string MemoryProblem(const Topology& topology, BackendKind backend, const s
   for (const auto& [host, load] : LoadsOfHosts(topology, backend, ranks)) {
     if (load.sum() <= static_cast<double>(load.total)) continue;
     const std::string flags = Flags(topology.cache, load);
-    return fmt::format("{} workers on {} would take {}, and {} allows {} in all; {}", load.workers, host, Parts(load),
+    return fmt::format("{} would take {}, and {} allows {} in all; {}", WorkersOn(host, load.workers), Parts(load),
                        load.limited_by, InWords(load.total),
                        flags.empty() ? "give them more hosts or more memory, or weights of fewer bits (--quantization)"
                                      : "lower " + flags);
@@ -120,17 +124,17 @@ std::vector<std::string> HostWarnings(const Topology& topology, BackendKind back
     const bool possible = load.sum() <= static_cast<double>(load.total);  // else MemoryProblem says more
     if (possible && to_come > static_cast<double>(load.available)) {
       warnings.push_back(fmt::format(
-          "{} workers on {} were promised {}, and {} are free there now: once requests fill it, the kernel may kill "
-          "a worker; free memory, or lower {}",
-          load.workers, host, InWords(static_cast<int64_t>(to_come)), InWords(load.available),
+          "{} may take {}, and {} are free there now: once requests fill it, the kernel may kill a worker; free "
+          "memory, or lower {}",
+          WorkersOn(host, load.workers), InWords(static_cast<int64_t>(to_come)), InWords(load.available),
           Flags(topology.cache, load)));
     }
     const int threads = topology.threads_per_worker * load.workers;
     if (backend == BackendKind::kCpu && load.processors > 0 && threads > load.processors) {
       warnings.push_back(
-          fmt::format("{} workers on {} compute with {} threads, and may use {} processors there: they wait for each "
-                      "other; lower --threads-per-worker",
-                      load.workers, host, threads, load.processors));
+          fmt::format("{} compute with {} threads, and may use {} processors there: they wait for each other; lower "
+                      "--threads-per-worker",
+                      WorkersOn(host, load.workers), threads, load.processors));
     }
   }
   const MemoryRoom here = ReadMemoryRoom();

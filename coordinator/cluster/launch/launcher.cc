@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "comm/base/error.h"
@@ -153,7 +155,12 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::vect
 }
 
 std::string WorkerBinary(const Topology& topology) {
-  return topology.launch.worker.empty() ? FindWorkerBinary() : topology.launch.worker;
+  const std::string& named = topology.launch.worker;
+  if (named.empty()) return FindWorkerBinary();
+  // Of several nodes the path is theirs, and need not be here.
+  if (OnThisHost(topology) && named.find('/') != named.npos && ::access(named.c_str(), X_OK) != 0)
+    FailSettings("launch.worker {}: no program that can be run: {}", named, std::strerror(errno));
+  return named;
 }
 
 std::optional<std::string> FindProgram(const std::string& name) {
