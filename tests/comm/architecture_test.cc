@@ -14,6 +14,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/model_files.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_directory.h"
 
 namespace quire {
@@ -35,15 +36,6 @@ ModelSpec Read(const std::string& family, const Json& changes = Json::object()) 
   Json config = SmallConfig(family);
   config.update(changes);
   return SpecFromHf(config.dump(), "", "config.json");
-}
-
-std::string ErrorOf(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 std::vector<int64_t> WindowsOf(const ModelSpec& spec) {
@@ -102,11 +94,11 @@ TEST(ArchitectureTest, KeysThatChangeTheResultAndAreNotSupportedAreRefusedByName
   };
   for (const auto& [change, reason] : cases) {
     const Json& changes = change;
-    const std::string error = ErrorOf([&] { Read("llama", changes); });
+    const std::string error = ErrorThrownBy([&] { Read("llama", changes); });
     EXPECT_THAT(error, AllOf(HasSubstr(reason), HasSubstr("not supported"), Not(HasSubstr("\n"))));
   }
   // The third generation of Qwen has biases on four projections or on none, and one of them is not known here.
-  EXPECT_THAT(ErrorOf([] { Read("qwen3", {{"attention_bias", true}}); }), HasSubstr("attention_bias"));
+  EXPECT_THAT(ErrorThrownBy([] { Read("qwen3", {{"attention_bias", true}}); }), HasSubstr("attention_bias"));
 }
 
 TEST(ArchitectureTest, KeysThatLeaveTheResultAsItIsPass) {
@@ -138,8 +130,11 @@ TEST(ArchitectureTest, LayersOfQwenSlideAsHfHasThem) {
   EXPECT_EQ(WindowsOf(Read("qwen2", with(kinds))), (std::vector<int64_t>{24, 0, 24}));
   EXPECT_EQ(Read("qwen2", with(kinds)).window(), 0) << "some layer sees all";
   EXPECT_EQ(Read("qwen2", with({{"max_window_layers", 0}})).window(), 24);
-  EXPECT_THAT(ErrorOf([&] { Read("qwen2", {{"layer_types", {"full_attention"}}}); }), HasSubstr("1 layers of 3"));
-  EXPECT_THAT(ErrorOf([&] { Read("qwen2", {{"layer_types", {"x", "x", "x"}}}); }), HasSubstr("\"x\" is not supported"));
+  EXPECT_THAT(ErrorThrownBy([&] { Read("qwen2", {{"layer_types", {"full_attention"}}}); }), HasSubstr("1 layers of 3"));
+  EXPECT_THAT(ErrorThrownBy([&] {
+                Read("qwen2", {{"layer_types", {"x", "x", "x"}}});
+              }),
+              HasSubstr("\"x\" is not supported"));
 }
 
 TEST(ArchitectureTest, MiniMaxSaysHowManyNumbersOfAHeadRotate) {
@@ -286,7 +281,7 @@ TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
        "beta_fast"},
   };
   for (const auto& [family, changes, reason] : refused) {
-    const std::string error = ErrorOf([&] { Read(family, changes); });
+    const std::string error = ErrorThrownBy([&] { Read(family, changes); });
     EXPECT_THAT(error, AllOf(HasSubstr(reason), Not(HasSubstr("\n")))) << family;
   }
   EXPECT_EQ(WindowsOf(Read("gemma2", {{"sliding_window", 24}})), (std::vector<int64_t>{24, 0, 24}));
@@ -507,7 +502,7 @@ std::string OpenError(const std::string& model, const Json& changes) {
   Json config = Json::parse(ReadTextFile(from / "config.json", 1 << 20));
   config.update(changes);
   WriteTextFile(to / "config.json", config.dump());
-  return ErrorOf([&] { ModelFiles::Open(to); });
+  return ErrorThrownBy([&] { ModelFiles::Open(to); });
 }
 
 /// The smallest configuration of a family with LayerNorm, in everybody's names for the sizes.
@@ -550,7 +545,7 @@ TEST(ArchitectureTest, FamiliesWithLayerNormRefuseByNameWhatTheyWouldComputeWron
     EXPECT_NO_THROW(ReadLayerNorm(family));
     const Json& all = changes;
     const std::string& name = family;
-    EXPECT_THAT(ErrorOf([&] { ReadLayerNorm(name, all); }), AllOf(HasSubstr(reason), HasSubstr("not supported")));
+    EXPECT_THAT(ErrorThrownBy([&] { ReadLayerNorm(name, all); }), AllOf(HasSubstr(reason), HasSubstr("not supported")));
   }
 }
 
@@ -606,7 +601,7 @@ std::string OpenRenamed(const std::string& model, const std::string& cut, const 
   std::string head(8, '\0');
   std::memcpy(head.data(), &length, sizeof(length));
   WriteTextFile(to / "model.safetensors", head + text + data);
-  return ErrorOf([&] { ModelFiles::Open(to); });
+  return ErrorThrownBy([&] { ModelFiles::Open(to); });
 }
 
 TEST(ArchitectureTest, FilesOfGemma4MayHaveWhatTheTextModelDoesNotUse) {
@@ -676,17 +671,17 @@ TEST(ArchitectureTest, GgufOfGemma4SaysWhatItsLayersDifferIn) {
   EXPECT_TRUE(MayBePresent(spec, "blk.2.attn_k.weight", Naming::kGguf)) << "keys that nobody reads";
   EXPECT_FALSE(MayBePresent(spec, "blk.1.attn_v.weight", Naming::kGguf));
 
-  EXPECT_THAT(ErrorOf([] { Gemma4OfGguf({}, {}); }), HasSubstr("rope_freqs.weight is missing"));
-  EXPECT_THAT(ErrorOf([] { Gemma4OfGguf({}, {1, 1e30f, 1, 1, 1, 1, 1, 1}); }), HasSubstr("turn behind others"));
-  EXPECT_THAT(ErrorOf([&] {
+  EXPECT_THAT(ErrorThrownBy([] { Gemma4OfGguf({}, {}); }), HasSubstr("rope_freqs.weight is missing"));
+  EXPECT_THAT(ErrorThrownBy([] { Gemma4OfGguf({}, {1, 1e30f, 1, 1, 1, 1, 1, 1}); }), HasSubstr("turn behind others"));
+  EXPECT_THAT(ErrorThrownBy([&] {
                 Gemma4OfGguf({{"attention.value_length_swa", int64_t{4}}}, quarter);
               }),
               HasSubstr("values of another length"));
-  EXPECT_THAT(ErrorOf([&] {
+  EXPECT_THAT(ErrorThrownBy([&] {
                 Gemma4OfGguf({{"attention.shared_kv_layers", int64_t{4}}}, quarter);
               }),
               HasSubstr("attention.shared_kv_layers = 4 of 4 layers"));
-  EXPECT_THAT(ErrorOf([&] {
+  EXPECT_THAT(ErrorThrownBy([&] {
                 Gemma4OfGguf({{"expert_count", int64_t{4}},
                               {"expert_used_count", int64_t{2}},
                               {"expert_feed_forward_length", int64_t{8}}},
@@ -731,7 +726,7 @@ TEST(ArchitectureTest, GgufOfMistral3HasQueriesThatGrowAsHfHas) {
   EXPECT_TRUE(gguf.interleaved_rope_rows);
   EXPECT_EQ(gguf.architecture, hf.architecture);
   EXPECT_EQ(OfGguf("mistral3", {}).ropes[0].query_growth, 0) << "as Mistral Small 3 has it";
-  EXPECT_THAT(ErrorOf([&] { OfGguf("llama", keys); }), HasSubstr("llama.attention.temperature_scale = 0.1"));
+  EXPECT_THAT(ErrorThrownBy([&] { OfGguf("llama", keys); }), HasSubstr("llama.attention.temperature_scale = 0.1"));
 }
 
 TEST(ArchitectureTest, GgufOfQwenVlHasSectionsThatAgreeInTexts) {
@@ -740,13 +735,13 @@ TEST(ArchitectureTest, GgufOfQwenVlHasSectionsThatAgreeInTexts) {
     ModelSpec text = OfGguf(family + "vl", sections), plain = OfGguf(family, {});
     text.architecture = plain.architecture;
     EXPECT_EQ(TextOf(text), TextOf(plain));
-    EXPECT_THAT(ErrorOf([&] { OfGguf(family, sections); }), HasSubstr("rope.dimension_sections"));
+    EXPECT_THAT(ErrorThrownBy([&] { OfGguf(family, sections); }), HasSubstr("rope.dimension_sections"));
   }
 }
 
 TEST(ArchitectureTest, WhatIsWrongInTheGenerationConfigurationIsSaidOfThatFile) {
   for (const char* generation : {"[]", R"({"eos_token_id": -5})", "{"}) {
-    EXPECT_THAT(ErrorOf([&] { SpecFromHf(SmallConfig("llama").dump(), generation, "config.json"); }),
+    EXPECT_THAT(ErrorThrownBy([&] { SpecFromHf(SmallConfig("llama").dump(), generation, "config.json"); }),
                 HasSubstr("(generation_config.json)"))
         << generation;
   }
@@ -765,7 +760,7 @@ TEST(ArchitectureTest, TheWholeGemma4SaysItsTextModelWithin) {
   whole["text_config"]["tie_word_embeddings"] = true;
   EXPECT_TRUE(read(whole).tied_embeddings) << "either may say so";
   whole["text_config"]["attention_bias"] = true;
-  EXPECT_THAT(ErrorOf([&] { read(whole); }), HasSubstr("text_config: attention_bias = true is not supported"));
+  EXPECT_THAT(ErrorThrownBy([&] { read(whole); }), HasSubstr("text_config: attention_bias = true is not supported"));
 }
 
 TEST(ArchitectureTest, OlderFilesMayLackTheirNamesBeginningAndHoldMasks) {
@@ -911,7 +906,7 @@ TEST(MixtureTest, RefusesByNameWhatItCannotRoute) {
       {"mixtral", {{"attention_bias", true}}, "attention_bias = true"},
   };
   for (const auto& [family, changes, message] : cases) {
-    EXPECT_THAT(ErrorOf([&, f = family, c = changes] { ReadMixture(f, c); }), HasSubstr(message)) << family;
+    EXPECT_THAT(ErrorThrownBy([&, f = family, c = changes] { ReadMixture(f, c); }), HasSubstr(message)) << family;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "comm/base/error.h"
 #include "comm/wire/channel.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_directory.h"
 
 namespace quire {
@@ -26,14 +27,11 @@ class CurveTest : public ::testing::Test {
     WriteTransportKeys(keys_, 2);
   }
   std::string LoadError() const {
-    try {
+    return ErrorThrownBy([&] {
       LoadCoordinatorKeys(keys_, 2);
       LoadWorkerKeys(keys_, 0);
       LoadWorkerKeys(keys_, 1);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   }
   Channel Listen() {
     curve_ = std::make_shared<CurveServer>(LoadCoordinatorKeys(keys_, 2));

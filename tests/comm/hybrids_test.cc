@@ -9,6 +9,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/architecture.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -33,15 +34,6 @@ ModelSpec ReadHybrid(const std::string& family, const Json& changes = Json::obje
   return SpecFromHf(config.dump(), "", "config.json");
 }
 
-std::string HybridError(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 std::vector<bool> Attending(const ModelSpec& spec) {
   std::vector<bool> attends;
   for (const LayerSpec& layer : spec.layers) attends.push_back(layer.has_attention());
@@ -56,15 +48,15 @@ TEST(HybridsTest, LayersAttendWhereFilesSaySoInAnyOfTheirWays) {
   EXPECT_THAT(Attending(ReadHybrid("qwen3_5_text")), ElementsAre(false, false, false, true));
   EXPECT_THAT(Attending(ReadHybrid("qwen3_5_text", {{"full_attention_interval", 2}})),
               ElementsAre(false, true, false, true));
-  EXPECT_THAT(HybridError([] {
+  EXPECT_THAT(ErrorThrownBy([] {
                 ReadHybrid("lfm2", {{"layer_types", {"conv", "full_attention", "conv", "linear"}}});
               }),
               HasSubstr("layer_types: \"linear\""));
-  EXPECT_THAT(HybridError([] {
+  EXPECT_THAT(ErrorThrownBy([] {
                 ReadHybrid("lfm2", {{"full_attn_idxs", {4}}});
               }),
               HasSubstr("full_attn_idxs names layer 4 of 4"));
-  EXPECT_THAT(HybridError([] {
+  EXPECT_THAT(ErrorThrownBy([] {
                 ReadHybrid("qwen3_5_text", {{"full_attention_interval", 0}});
               }),
               HasSubstr("full_attention_interval = 0"));
@@ -81,7 +73,7 @@ TEST(HybridsTest, LayersWithStateSpacesAreReadInAllSpellings) {
                 .recurrence.value_dim,
             16);
   const auto refusal = [&](const Json& changes) {
-    return HybridError([&] {
+    return ErrorThrownBy([&] {
       Json config = {{"layer_types", kinds}};
       config.update(changes);
       ReadHybrid("granitemoehybrid", config);
@@ -92,7 +84,10 @@ TEST(HybridsTest, LayersWithStateSpacesAreReadInAllSpellings) {
   EXPECT_THAT(refusal({{"mamba_proj_bias", true}}), HasSubstr("mamba_proj_bias = true is not supported"));
   EXPECT_THAT(refusal({{"position_embedding_type", "alibi"}}), HasSubstr("position_embedding_type = \"alibi\""));
   EXPECT_THAT(refusal({{"layer_types", {"mamba", "attention", "conv", "mamba"}}}), HasSubstr("layer_types: \"conv\""));
-  EXPECT_THAT(HybridError([] { ReadHybrid("bamba", {{"attn_layer_indices", {4}}}); }), HasSubstr("names layer 4 of 4"));
+  EXPECT_THAT(ErrorThrownBy([] {
+                ReadHybrid("bamba", {{"attn_layer_indices", {4}}});
+              }),
+              HasSubstr("names layer 4 of 4"));
 }
 
 TEST(HybridsTest, LayersOfNemotronHAreOneThingAlone) {
@@ -119,14 +114,14 @@ TEST(HybridsTest, LayersOfNemotronHAreOneThingAlone) {
     EXPECT_EQ(tensor.name.find("gate_proj"), std::string::npos) << tensor.name;
   EXPECT_TRUE(read(experts).layers[3].mixture);
   EXPECT_FALSE(read(experts).layers[1].mixture);
-  EXPECT_THAT(HybridError([&] {
+  EXPECT_THAT(ErrorThrownBy([&] {
                 Json latent = experts;
                 latent["moe_latent_size"] = 16;
                 read(latent);
               }),
               HasSubstr("a space of their own (moe_latent_size) are not supported"));
-  EXPECT_THAT(HybridError([&] { read({{"hybrid_override_pattern", "M-*?"}}); }), HasSubstr("\"?\" is not supported"));
-  EXPECT_THAT(HybridError([&] {
+  EXPECT_THAT(ErrorThrownBy([&] { read({{"hybrid_override_pattern", "M-*?"}}); }), HasSubstr("\"?\" is not supported"));
+  EXPECT_THAT(ErrorThrownBy([&] {
                 read({{"hybrid_override_pattern", "M*"}, {"mlp_hidden_act", "relu"}});
               }),
               HasSubstr("mlp_hidden_act = \"relu\""));
@@ -155,7 +150,7 @@ GgufFile FileOf(const std::string& architecture, const std::map<std::string, Ggu
 }
 
 std::string RefusalOf(const std::string& architecture, const std::map<std::string, GgufValue>& changes) {
-  return HybridError([&] { SpecFromGguf(FileOf(architecture, changes)); });
+  return ErrorThrownBy([&] { SpecFromGguf(FileOf(architecture, changes)); });
 }
 
 using CountsOfLayers = std::vector<int64_t>;
@@ -232,7 +227,7 @@ TEST(HybridsTest, ColumnsOfLfm2sMlpsAreAdjusted) {
   EXPECT_EQ(columns({{"block_multiple_of", 8}}), 64);
   EXPECT_EQ(columns({{"block_multiple_of", 8}, {"block_ffn_dim_multiplier", 1.1}}), 72);
   EXPECT_EQ(columns({{"block_multiple_of", 8}, {"block_ff_dim", 120}}), 80);
-  EXPECT_THAT(HybridError([&] { columns({{"block_multiple_of", 0}}); }), HasSubstr("in multiples of 0"));
+  EXPECT_THAT(ErrorThrownBy([&] { columns({{"block_multiple_of", 0}}); }), HasSubstr("in multiples of 0"));
 }
 
 TEST(HybridsTest, MixturesMayHaveNoSharedExpert) {
@@ -259,12 +254,12 @@ TEST(HybridGgufTest, ExpertsThatAreWeighedAndComparedOtherwiseAreRefused) {
 }
 
 TEST(HybridsTest, WhatIsOutOfRangeOrNotSupportedIsRefusedByName) {
-  const auto delta = [](const Json& changes) { return HybridError([&] { ReadHybrid("qwen3_5_text", changes); }); };
-  EXPECT_THAT(HybridError([] {
+  const auto delta = [](const Json& changes) { return ErrorThrownBy([&] { ReadHybrid("qwen3_5_text", changes); }); };
+  EXPECT_THAT(ErrorThrownBy([] {
                 ReadHybrid("lfm2", {{"conv_bias", true}});
               }),
               HasSubstr("conv_bias = true is not supported"));
-  EXPECT_THAT(HybridError([] {
+  EXPECT_THAT(ErrorThrownBy([] {
                 ReadHybrid("lfm2", {{"conv_L_cache", 9}, {"full_attn_idxs", {0}}});
               }),
               HasSubstr("the convolution's length of layers with states, 9"));
@@ -365,7 +360,7 @@ TEST(HybridsTest, ATextModelInsideAnotherIsReadFromItsOwnConfiguration) {
   EXPECT_FALSE(ReadHybrid("qwen3_5_text").text_only);
   EXPECT_TRUE(read({{"tie_word_embeddings", false}}).tied_embeddings) << "either may say so";
   text["attention_bias"] = true;
-  EXPECT_THAT(HybridError([&] { read(Json::object()); }),
+  EXPECT_THAT(ErrorThrownBy([&] { read(Json::object()); }),
               HasSubstr("text_config: attention_bias = true is not supported"));
 }
 

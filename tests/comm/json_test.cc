@@ -4,18 +4,14 @@
 
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
 
 /// Why the text is refused; "" when it is not.
 std::string Refusal(const std::string& text) {
-  try {
-    ParseJson(text, "body");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return ErrorThrownBy([&] { ParseJson(text, "body"); });
 }
 
 std::string Nested(const char* open, const char* close, int depth) {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "comm/base/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/random.h"
 
 namespace quire {
@@ -60,12 +61,7 @@ constexpr PlanLimits kLimits = {.num_blocks = 10,
                                 .state_blocks = 2};
 
 std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
-  try {
-    DecodePlan(EncodePlan(plan), limits);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return ErrorThrownBy([&] { DecodePlan(EncodePlan(plan), limits); });
 }
 
 TEST(MessagesTest, PlansSurviveTheWire) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }

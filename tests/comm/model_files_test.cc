@@ -16,6 +16,7 @@
 #include "comm/model/formats/mapped_file.h"
 #include "comm/model/formats/mxfp4.h"
 #include "comm/model/formats/safetensors.h"
+#include "tests/support/error_of.h"
 #include "tests/support/random.h"
 
 namespace quire {
@@ -37,21 +38,11 @@ class ModelFilesTest : public testing::Test {
   }
   std::string SafetensorsError(const std::string& bytes) {
     const MappedFile file(Write("t.safetensors", bytes));
-    try {
-      ReadSafetensors(file.bytes(), file.path());
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return ErrorThrownBy([&] { ReadSafetensors(file.bytes(), file.path()); });
   }
   std::string GgufError(const std::string& bytes) {
     const MappedFile file(Write("t.gguf", bytes));
-    try {
-      ReadGguf(file.bytes(), file.path());
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return ErrorThrownBy([&] { ReadGguf(file.bytes(), file.path()); });
   }
 
   fs::path dir_;
@@ -226,12 +217,7 @@ TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
     if (!key.empty()) g.Value(architecture + "." + key, type, value);
     if (key == "rope.dimension_count") g.Tensor("rope_freqs.weight", {4}, 0, 0);
     const MappedFile file(Write("t.gguf", g.Bytes()));
-    try {
-      SpecFromGguf(ReadGguf(file.bytes(), "t.gguf"));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return ErrorThrownBy([&] { SpecFromGguf(ReadGguf(file.bytes(), "t.gguf")); });
   };
   EXPECT_TRUE(
       error_of("mamba", "", 0, "")
@@ -264,12 +250,7 @@ std::string GgufPartBytes(uint64_t number, uint64_t count, const std::vector<std
 TEST_F(ModelFilesTest, TheFirstPartOfASplitGgufStandsForAll) {
   const auto error_of = [&](const std::string& path) -> std::string {
     std::vector<MappedFile> files;
-    try {
-      ReadGgufParts(path, files);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return ErrorThrownBy([&] { ReadGgufParts(path, files); });
   };
   const std::string first = Write("m-00001-of-00003.gguf", GgufPartBytes(0, 3, {"a", "b"}, 4));
   EXPECT_THAT(error_of(first), testing::HasSubstr("m-00002-of-00003.gguf: part 2 of 3 is missing"));
@@ -339,12 +320,7 @@ TEST_F(ModelFilesTest, BlocksAndScalesOfMxFp4AreOneTensor) {
     return Tensor{NumberType::kU8, std::move(shape), std::span(bytes).first(static_cast<size_t>(count))};
   };
   const auto error_of = [&](TensorMap tensors) -> std::string {
-    try {
-      JoinMxFp4(tensors, "model");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return ErrorThrownBy([&] { JoinMxFp4(tensors, "model"); });
   };
   TensorMap tensors = {{"w_blocks", of({2, 3, 16})}, {"w_scales", of({2, 3})}, {"mask_scales", of({4})}};
   JoinMxFp4(tensors, "model");
@@ -396,12 +372,7 @@ TEST_F(ModelFilesTest, OnlyMistralsSlide) {
 
 TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
   const auto error_of = [](const std::string& config) -> std::string {
-    try {
-      SpecFromHf(config, "", "config.json");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return ErrorThrownBy([&] { SpecFromHf(config, "", "config.json"); });
   };
   const std::string good =
       R"("model_type":"llama","num_hidden_layers":1,"num_attention_heads":4,"intermediate_size":8,"vocab_size":9,)"

@@ -19,6 +19,7 @@
 #include "comm/model/formats/mapped_file.h"
 #include "comm/model/formats/mapping_errors.h"
 #include "comm/model/model_files.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_directory.h"
 
 namespace quire {
@@ -29,15 +30,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const std::string kModels = std::string(QUIRE_TEST_DATA) + "/models/";
-
-std::string TreeError(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 class ModelTreeTest : public testing::Test {
  protected:
@@ -68,22 +60,22 @@ TEST_F(ModelTreeTest, WhatIsNoRegularFileIsRefusedAtOnce) {
   const std::string pipe = directory_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const auto links : {RegularFile::Links::kFollowed, RegularFile::Links::kRefused}) {
-    EXPECT_THAT(TreeError([&] { RegularFile::Open(pipe, links); }),
+    EXPECT_THAT(ErrorThrownBy([&] { RegularFile::Open(pipe, links); }),
                 AllOf(HasSubstr(pipe), HasSubstr("not a regular file")));
     for (const std::string path : {"/", "/dev/null", "/dev/zero", "/dev/tty"})
-      EXPECT_NE(TreeError([&] { RegularFile::Open(path, links); }), "no error") << path;
-    EXPECT_THAT(TreeError([&] { RegularFile::Open(directory_ / "none", links); }), HasSubstr("No such file"));
+      EXPECT_NE(ErrorThrownBy([&] { RegularFile::Open(path, links); }), "") << path;
+    EXPECT_THAT(ErrorThrownBy([&] { RegularFile::Open(directory_ / "none", links); }), HasSubstr("No such file"));
   }
   // Nothing waits for somebody to write, wherever a model's or a topology's file is read.
-  EXPECT_THAT(TreeError([&] { MappedFile{pipe}; }), HasSubstr("not a regular file"));
-  EXPECT_THAT(TreeError([&] { ReadTextFile(pipe, 100); }), HasSubstr("not a regular file"));
-  EXPECT_THAT(TreeError([&] { ModelFiles::Open(pipe); }), HasSubstr("not a regular file"));
-  EXPECT_THAT(TreeError([&] { VerifyChecksums(kModels + "mqa", pipe); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(ErrorThrownBy([&] { MappedFile{pipe}; }), HasSubstr("not a regular file"));
+  EXPECT_THAT(ErrorThrownBy([&] { ReadTextFile(pipe, 100); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(pipe); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(ErrorThrownBy([&] { VerifyChecksums(kModels + "mqa", pipe); }), HasSubstr("not a regular file"));
   fs::copy(kModels + "mqa", directory_ / "model");
   for (const std::string name : {"config.json", "model.safetensors.index.json", "model-00001-of-00002.safetensors"}) {
     fs::rename(directory_ / "model/" + name, directory_ / "kept");
     ASSERT_EQ(::mkfifo((directory_ / "model/" + name).c_str(), 0600), 0);
-    EXPECT_THAT(TreeError([&] { ModelFiles::Open(directory_ / "model"); }),
+    EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(directory_ / "model"); }),
                 AllOf(HasSubstr(name), HasSubstr("not a regular file")));
     fs::rename(directory_ / "kept", directory_ / "model/" + name);
   }
@@ -111,20 +103,20 @@ TEST_F(ModelTreeTest, LinksThatLeaveTheTreeAreRefusedByName) {
   for (const std::string& target : {secret, std::string("../secret"), std::string("../model-of-another/text")}) {
     fs::remove(directory_ / "model/link");
     fs::create_symlink(target, directory_ / "model/link");
-    EXPECT_THAT(TreeError([&] { ModelTree(directory_ / "model").Open("link"); }),
+    EXPECT_THAT(ErrorThrownBy([&] { ModelTree(directory_ / "model").Open("link"); }),
                 AllOf(HasSubstr("model/link leads out of the model's directory, to "), HasSubstr("copy that file")))
         << target;
   }
   fs::create_directory_symlink(directory_.path(), directory_ / "model/up");
-  EXPECT_THAT(TreeError([&] { ModelTree(directory_ / "model").Open("up/secret"); }), HasSubstr("leads out"));
+  EXPECT_THAT(ErrorThrownBy([&] { ModelTree(directory_ / "model").Open("up/secret"); }), HasSubstr("leads out"));
   fs::create_symlink("nowhere", directory_ / "model/dangling");
   EXPECT_TRUE(ModelTree(directory_ / "model").Has("dangling")) << "it is refused, not overlooked";
-  EXPECT_THAT(TreeError([&] { ModelTree(directory_ / "model").Open("dangling"); }), HasSubstr("No such file"));
+  EXPECT_THAT(ErrorThrownBy([&] { ModelTree(directory_ / "model").Open("dangling"); }), HasSubstr("No such file"));
   fs::copy(kModels + "mqa", directory_ / "mqa");
   for (const std::string name : {"config.json", "generation_config.json", "model-00002-of-00002.safetensors"}) {
     fs::rename(directory_ / "mqa/" + name, directory_ / name);
     fs::create_symlink("../" + name, directory_ / "mqa/" + name);
-    EXPECT_THAT(TreeError([&] { ModelFiles::Open(directory_ / "mqa"); }),
+    EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(directory_ / "mqa"); }),
                 AllOf(HasSubstr(name), HasSubstr("leads out")));
     fs::rename(directory_ / name, directory_ / "mqa/" + name);
   }
@@ -138,7 +130,8 @@ TEST_F(ModelTreeTest, TheTreeOfACachedSnapshotHasItsBlobs) {
     Write("cache/models--quire--mqa/refs/main", "abc");
     fs::remove(snapshot + "/chat_template.jinja");
     fs::create_symlink(target, snapshot + "/chat_template.jinja");
-    EXPECT_THAT(TreeError([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out")) << target;
+    EXPECT_THAT(ErrorThrownBy([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out"))
+        << target;
   }
 }
 
@@ -149,7 +142,7 @@ TEST_F(ModelTreeTest, TheFolderOfBlobsMayBeALink) {
   EXPECT_EQ(ModelFiles::Open(snapshot).Fingerprint(), ModelFiles::Open(kModels + "mqa").Fingerprint());
   Write("large_disk_of_others/1", "{}");
   fs::create_symlink("../../../../large_disk_of_others/1", snapshot + "/chat_template.jinja");
-  EXPECT_THAT(TreeError([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out"));
+  EXPECT_THAT(ErrorThrownBy([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out"));
 }
 
 TEST_F(ModelTreeTest, ClosedModelsKeepTheirMetadataAndNoMapping) {
@@ -212,19 +205,19 @@ class ChecksumsTest : public ModelTreeTest {
     ASSERT_EQ(status, 0) << command;
   }
   std::string Verify() const {
-    return TreeError([&] { VerifyChecksums(directory_ / "mqa", list_); });
+    return ErrorThrownBy([&] { VerifyChecksums(directory_ / "mqa", list_); });
   }
   std::string list_;
 };
 
 TEST_F(ChecksumsTest, FilesAsListedAreFine) {
-  EXPECT_EQ(Verify(), "no error");
+  EXPECT_EQ(Verify(), "");
   EXPECT_GT(VerifyChecksums(directory_ / "mqa", list_), ModelFiles::Open(directory_ / "mqa").TotalBytes());
   RunSum("", "-b mqa.gguf", directory_ / "one");
   const auto size = static_cast<int64_t>(fs::file_size(directory_ / "mqa.gguf"));
   EXPECT_EQ(VerifyChecksums(directory_ / "mqa.gguf", directory_ / "one"), size);
   RunSum("mqa", "./*", list_);
-  EXPECT_EQ(Verify(), "no error") << "names may begin with ./";
+  EXPECT_EQ(Verify(), "") << "names may begin with ./";
 }
 
 TEST_F(ChecksumsTest, OneByteAnywhereIsNoticedWhereTheFingerprintSeesNothing) {
@@ -243,7 +236,7 @@ TEST_F(ChecksumsTest, FilesThatAreNotListedAreRefused) {
   EXPECT_THAT(Verify(), HasSubstr("chat_template.jinja is not in " + list_));
   fs::remove(directory_ / "mqa/chat_template.jinja");
   Write("mqa/README.md", "is not read");
-  EXPECT_EQ(Verify(), "no error");
+  EXPECT_EQ(Verify(), "");
   fs::remove(directory_ / "mqa/config.json");
   fs::create_symlink(kModels + "mqa/config.json", directory_ / "mqa/config.json");
   EXPECT_THAT(Verify(), HasSubstr("leads out"));

@@ -10,6 +10,7 @@
 #include "comm/model/architecture.h"
 #include "comm/model/model_files.h"
 #include "comm/model/wrapper.h"
+#include "tests/support/error_of.h"
 #include "tests/support/rewritten_model.h"
 
 namespace quire {
@@ -23,15 +24,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 const std::string kGoldenModels = std::string(QUIRE_TEST_DATA) + "/models/";
-
-std::string PublishedError(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 /// Everything that is computed with, whatever the files are called: the description and every tensor's bytes.
 std::string NumbersOf(const ModelFiles& files) {
@@ -100,15 +92,15 @@ TEST(PublishedModelsTest, NamesOfATextModelInsideAnotherAreThoseOfTheTextModelAl
 TEST(PublishedModelsTest, OtherNamesAreRefusedAndTwoNamesOfOneTensorToo) {
   RewrittenModel unknown("qwen3");
   unknown.Rename([](const std::string& full) { return "somewhere." + full; });
-  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(unknown.Write()); }),
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(unknown.Write()); }),
               AllOf(HasSubstr("missing: model.embed_tokens.weight"), HasSubstr("unexpected: somewhere.")));
   RewrittenModel twice("qwen3");
   twice.tensors["embed_tokens.weight"] = twice.tensors.at("model.embed_tokens.weight");
-  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(twice.Write()); }),
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(twice.Write()); }),
               HasSubstr("tensor model.embed_tokens.weight is there under two names"));
   RewrittenModel senses("gemma3");
   senses.AddTensor("vision_tower.x");
-  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(senses.Write()); }), HasSubstr("unexpected: vision_tower.x"))
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(senses.Write()); }), HasSubstr("unexpected: vision_tower.x"))
       << "of a model that reads only";
 }
 
@@ -182,7 +174,7 @@ TEST(PublishedModelsTest, QwenVlIsQwenWhereSectionsOfARotationAgree) {
   text["rope_scaling"] = newer;
   EXPECT_EQ(NumbersOf(third.Write()), NumbersOf(kGoldenModels + "qwen3"));
   text["rope_scaling"]["rope_type"] = "dynamic";
-  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(third.Write()); }),
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(third.Write()); }),
               HasSubstr("text_config: rope_scaling of type dynamic is not supported"));
 }
 
@@ -190,11 +182,11 @@ TEST(PublishedModelsTest, WrappersAroundWhatIsNotKnownAreRefusedByTheInnerName) 
   RewrittenModel model("qwen3");
   Wrap(model, "llava", "model.");
   model.config["text_config"]["model_type"] = "mpt_llama";
-  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(model.Write()); }),
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(model.Write()); }),
               AllOf(HasSubstr("text_config: architecture \"mpt_llama\" is not supported"), HasSubstr(", llama, "),
                     HasSubstr(", mistral3 (text only), ")));
   model.config["text_config"] = 7;
-  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(model.Write()); }), HasSubstr("text_config must be an object"));
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(model.Write()); }), HasSubstr("text_config must be an object"));
 }
 
 TEST(PublishedModelsTest, SizesThatATextConfigLeavesOutAreThoseOfItsClass) {
@@ -219,7 +211,7 @@ TEST(PublishedModelsTest, SizesThatATextConfigLeavesOutAreThoseOfItsClass) {
   EXPECT_EQ(llava.layers[0].num_kv_heads, 32);
   EXPECT_FALSE(llava.tied_embeddings);
   for (const Json& heads : {Json("32"), Json(32.5), Json::array({32}), Json(true)}) {
-    EXPECT_THAT(PublishedError([&] {
+    EXPECT_THAT(ErrorThrownBy([&] {
                   spec_of({{"model_type", "llama"}, {"vocab_size", 32064}, {"num_attention_heads", heads}}, "llava");
                 }),
                 HasSubstr("config.json: text_config: num_attention_heads must be an integer"));
@@ -263,7 +255,7 @@ TEST(PublishedModelsTest, TheHeadIsTheFilesWhateverTheConfigurationSaysOfTying) 
 TEST(PublishedModelsTest, AModelThatOnlyEmbedsNeedsNoHead) {
   RewrittenModel model("mqa");
   model.tensors.erase("lm_head.weight");
-  EXPECT_THAT(PublishedError([&] { ModelFiles::Open(model.Write()); }), HasSubstr("missing: lm_head.weight"));
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(model.Write()); }), HasSubstr("missing: lm_head.weight"));
   model.Add("modules.json", "[]");
   const ModelFiles files = ModelFiles::Open(model.Write());
   EXPECT_FALSE(files.spec().has_head);
@@ -321,9 +313,9 @@ TEST(PublishedModelsTest, AutoRoundIsGptqOrAwqAsItSays) {
                                            {"iters", 200}};
     model.config["quantization_config"].update(changes);
     const std::string path = model.Write();
-    return PublishedError([&] { ModelFiles::Open(path); }) + (name.empty() ? "" : NumbersOf(path));
+    return ErrorThrownBy([&] { ModelFiles::Open(path); }) + (name.empty() ? "" : NumbersOf(path));
   };
-  const auto error_of = [&](const Json& changes) { return PublishedError([&] { as("gptq", changes); }); };
+  const auto error_of = [&](const Json& changes) { return ErrorThrownBy([&] { as("gptq", changes); }); };
   const std::string gptq = NumbersOf(kGoldenModels + "gptq");
   for (const char* packing : {"auto_round:auto_gptq", "auto_round:gptq", "auto"})
     EXPECT_EQ(as("gptq", {{"packing_format", packing}}), gptq) << packing;
@@ -344,11 +336,11 @@ TEST(PublishedModelsTest, ConfigurationsOfTheMostUsedModelsAreReadOrRefusedWithA
   for (const Json& row : rows) {
     const std::string name = row.at("name"), config = row.at("config").dump();
     if (row.contains("refused")) {
-      EXPECT_THAT(PublishedError([&] { SpecFromHf(config, "", name); }),
+      EXPECT_THAT(ErrorThrownBy([&] { SpecFromHf(config, "", name); }),
                   AllOf(HasSubstr(row.at("refused").get<std::string>()), HasSubstr("not supported")));
       continue;
     }
-    const std::string error = PublishedError([&] {
+    const std::string error = ErrorThrownBy([&] {
       const ModelSpec spec = SpecFromHf(config, "", name);
       const auto attending = static_cast<size_t>(spec.first_attention_layer());
       const LayerSpec& layer = spec.layers[attending];

@@ -18,6 +18,7 @@
 #include "comm/model/model_files.h"
 #include "comm/model/quantization_config.h"
 #include "comm/model/tensor_mismatch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/random.h"
 #include "tests/support/temporary_directory.h"
 
@@ -26,17 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-/// Calls it; the message of its Error, or nothing.
-template <class F>
-std::string MatrixFault(const F& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 /// Tensors of numbers that a test says, and what holds their bytes.
 class Parts {
@@ -65,7 +55,7 @@ class Parts {
     return joined;
   }
   std::string Refusal(const StoredQuants& quants) const {
-    return MatrixFault([&] { Join(quants); });
+    return ErrorThrownBy([&] { Join(quants); });
   }
 
  private:
@@ -148,7 +138,7 @@ TEST(QuantizedMatricesTest, ColumnsOfAGroupMayBeApart) {
     groups[5] = wrong;
     parts.Add("m.g_idx", NumberType::kInt32, {kCols}, groups);
     const TensorMap bad = parts.Join(kGptq);
-    EXPECT_EQ(MatrixFault([&] { bad.at("m.weight").scaled->Check("model"); }),
+    EXPECT_EQ(ErrorThrownBy([&] { bad.at("m.weight").scaled->Check("model"); }),
               fmt::format("model: column 5 is of group {}, and there are 2 groups", wrong));
   }
 }
@@ -260,17 +250,17 @@ TEST(QuantizedMatricesTest, ScalesOfFp8MayBeOfTheWholeOfRowsOrOfBlocks) {
   EXPECT_EQ(decoded({3, 2}, {1, 2, 3, 4, 5, 6}, "m.weight_scale"),
             (Rows{{1, 1, 1, 2, 2, 2}, {3, 3, 3, 4, 4, 4}, {5, 5, 5, 6, 6, 6}}));
   EXPECT_THAT(
-      MatrixFault([&] {
+      ErrorThrownBy([&] {
         decoded({2}, {1, 2}, "m.weight_scale");
       }),
       HasSubstr("m.weight_scale is [2], which are not scales of the rows, groups or blocks of a matrix [3, 6]"));
-  EXPECT_THAT(MatrixFault([&] { decoded({3, 0}, {}, "m.weight_scale"); }), HasSubstr("which are not scales"));
-  EXPECT_THAT(MatrixFault([&] {
+  EXPECT_THAT(ErrorThrownBy([&] { decoded({3, 0}, {}, "m.weight_scale"); }), HasSubstr("which are not scales"));
+  EXPECT_THAT(ErrorThrownBy([&] {
                 decoded({3, 4}, std::vector<float>(12), "m.weight_scale");
               }),
               HasSubstr("which are not scales"));
-  EXPECT_THAT(MatrixFault([&] { decoded({1, 1, 1}, {1}, "m.weight_scale"); }), HasSubstr("more than two dimensions"));
-  EXPECT_EQ(MatrixFault([&] { decoded({1}, {1}, "m.scale"); }), "model: tensor m.weight_scale is missing");
+  EXPECT_THAT(ErrorThrownBy([&] { decoded({1, 1, 1}, {1}, "m.weight_scale"); }), HasSubstr("more than two dimensions"));
+  EXPECT_EQ(ErrorThrownBy([&] { decoded({1}, {1}, "m.scale"); }), "model: tensor m.weight_scale is missing");
 }
 
 TEST(QuantizedMatricesTest, CompressedTensorsPackAlongRowsAndZerosAlongColumns) {
@@ -357,7 +347,7 @@ TEST(QuantizedMatricesTest, MethodsAndSettingsThatAreNotSupportedAreNamed) {
   };
   for (const auto& [keys, message] : refused) {
     const std::string text = fmt::format("{{\"quantization_config\":{{{}}}}}", keys);
-    EXPECT_THAT(MatrixFault([&] { read(text.c_str()); }), HasSubstr(message)) << text;
+    EXPECT_THAT(ErrorThrownBy([&] { read(text.c_str()); }), HasSubstr(message)) << text;
   }
 }
 
@@ -402,7 +392,7 @@ TEST(QuantizedMatricesTest, DamagedFilesAreRefusedOrReadWithinTheirBounds) {
 
 /// What is said of a golden model some of whose tensors have other names, and whose quantization_config may be gone.
 std::string MatrixError(const std::string& model, const std::vector<std::pair<std::string, std::string>>& renamed,
-                      bool quantized = true) {
+                        bool quantized = true) {
   const TemporaryDirectory folder;
   const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / model, to = fs::path(folder.path()) / model;
   fs::copy(from, to);
@@ -417,7 +407,7 @@ std::string MatrixError(const std::string& model, const std::vector<std::pair<st
     bytes.replace(at + 1, name.size(), other);
   }
   std::ofstream(to / "model.safetensors", std::ios::binary) << bytes;
-  return MatrixFault([&] { ModelFiles::Open(to); });
+  return ErrorThrownBy([&] { ModelFiles::Open(to); });
 }
 
 TEST(QuantizedMatricesTest, ModelsThatCannotBeReadSoAreRefusedAtTheStart) {
@@ -454,7 +444,7 @@ TEST(QuantizedMatricesTest, QuantisedEmbeddingsAreRefusedAtTheStart) {
   std::string out(8, '\0');
   std::memcpy(out.data(), &length, sizeof(length));
   std::ofstream(to / "model.safetensors", std::ios::binary) << out << text << data;
-  EXPECT_THAT(MatrixFault([&] { ModelFiles::Open(to); }), HasSubstr("model.embed_tokens.weight of I8"));
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(to); }), HasSubstr("model.embed_tokens.weight of I8"));
 }
 
 TEST(TensorMismatchTest, NamesThatDifferInNumbersAloneAreOne) {
@@ -481,7 +471,7 @@ TEST(DummyWeightsTest, AConfigIsEnoughAndAllProcessesMakeTheSame) {
   const fs::path to = folder.path();
   const std::string golden = std::string(QUIRE_TEST_DATA) + "/models/";
   fs::copy(golden + "gqa/config.json", to / "config.json");
-  EXPECT_THAT(MatrixFault([&] { ModelFiles::Open(to); }), HasSubstr("holds neither model.safetensors"));
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(to); }), HasSubstr("holds neither model.safetensors"));
   const ModelFiles made_up = ModelFiles::Open(to, LoadFormat::kDummy);
   EXPECT_EQ(made_up.load_format(), LoadFormat::kDummy);
   EXPECT_EQ(made_up.Fingerprint(), ModelFiles::Open(to, LoadFormat::kDummy).Fingerprint());
@@ -508,7 +498,7 @@ TEST(DummyWeightsTest, AConfigIsEnoughAndAllProcessesMakeTheSame) {
   for (size_t at = 0; at < norm.data.size(); at += 2) EXPECT_EQ(std::to_integer<int>(norm.data[at + 1]), 0x3f);
 
   fs::copy(golden + "gptq/config.json", to / "config.json", fs::copy_options::overwrite_existing);
-  EXPECT_THAT(MatrixFault([&] { ModelFiles::Open(to, LoadFormat::kDummy); }),
+  EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(to, LoadFormat::kDummy); }),
               HasSubstr("load_format dummy makes plain weights only: take quantization_config out"));
 }
 

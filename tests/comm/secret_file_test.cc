@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "comm/base/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_directory.h"
 
 namespace quire {
@@ -21,12 +22,7 @@ class SecretFileTest : public ::testing::Test {
   }
   /// Why the file is refused; empty when it is not.
   std::string Refusal(FileAccess access = FileAccess::kOwnerOnly) const {
-    try {
-      (void)ReadGuardedFile(path_, access, 100);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return ErrorThrownBy([&] { (void)ReadGuardedFile(path_, access, 100); });
   }
   bool RefusesAs(const std::string& words) const {
     const std::string refusal = Refusal();

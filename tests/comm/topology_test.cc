@@ -10,17 +10,13 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/formats/mapped_file.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
 
 std::string ErrorOf(const std::string& yaml) {
-  try {
-    ValidateTopology(TopologyFromYaml(yaml, "t.yaml"), "t.yaml");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return ErrorThrownBy([&] { ValidateTopology(TopologyFromYaml(yaml, "t.yaml"), "t.yaml"); });
 }
 
 TEST(TopologyTest, ReadsEveryKey) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/base/error.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -25,12 +26,7 @@ std::string ExposureVerdict(const std::string& port, const std::string& address,
     if (protection == kKeys) listener.key_file = "file";
     listener.allow_unauthenticated = protection == kExcused;
   }
-  try {
-    CheckExposure(t, "t.yaml");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return ErrorThrownBy([&] { CheckExposure(t, "t.yaml"); });
 }
 
 TEST(ExposureTest, MetricsMayBeOpenedToOneNetworkAtATime) {
@@ -114,12 +110,7 @@ TEST(ExposureTest, BrowsersGetInByNameOnly) {
     t.server.allowed_origins = {origin};
     t.server.allowed_hosts = {host};
     if (keys) t.server.key_file = "api.keys";
-    try {
-      CheckExposure(t, "t.yaml");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return ErrorThrownBy([&] { CheckExposure(t, "t.yaml"); });
   };
   for (const char* origin : {"https://chat.example", "http://localhost:3000", "http://[::1]:3000"})
     EXPECT_EQ(verdict(origin, "models.example", false), "") << origin;

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "comm/base/error.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -27,12 +28,7 @@ Topology Typed(std::vector<std::string> arguments) {
 Topology Written(const std::string& yaml) { return TopologyFromYaml(yaml, "t.yaml"); }
 
 std::string ErrorOf(const std::vector<std::string>& arguments) {
-  try {
-    Typed(arguments);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return ErrorThrownBy([&] { Typed(arguments); });
 }
 
 /// "a.b" and "1" as "{a: {b: 1}}".

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -75,12 +76,7 @@ class RecordRingTest : public testing::Test {
   }
 
   std::string ErrorOfWriter(int64_t max_segment = kRingMiB, int64_t max_total = 4 * kRingMiB) const {
-    try {
-      const RecordWriter writer(journal_, max_segment, max_total);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return ErrorThrownBy([&] { const RecordWriter writer(journal_, max_segment, max_total); });
   }
 
   std::string ErrorOfOpen(uint64_t segment) const {

@@ -10,6 +10,7 @@
 #include "comm/base/error.h"
 #include "coordinator/text/chat_template.h"
 #include "coordinator/text/jinja/interpreter.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -33,12 +34,7 @@ MarkedText RenderWith(const std::string& source, const Json& messages) {
 }
 
 std::string TemplateError(const std::string& source, const Json& messages = Json::array()) {
-  try {
-    RenderWith(source, messages);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return ErrorThrownBy([&] { RenderWith(source, messages); }, "no error");
 }
 
 /// The same on a thread with little stack, as a pool's may have.

@@ -16,6 +16,7 @@
 #include "coordinator/text/detokenizer.h"
 #include "coordinator/text/splitter.h"
 #include "coordinator/text/utf8.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -282,12 +283,7 @@ TEST(GgufTokenizerTest, PreTokenizersCutAndNormaliseAsTheirFamiliesDo) {
 
 TEST(GgufTokenizerTest, WhatIsNotKnownIsRefusedByName) {
   const auto message = [](const GgufFile& gguf) -> std::string {
-    try {
-      TokenizerDataFromGguf(gguf);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return ErrorThrownBy([&] { TokenizerDataFromGguf(gguf); });
   };
   EXPECT_THAT(message(ByteLevelGguf("xyz")), testing::HasSubstr("file.gguf: pre-tokenizer \"xyz\" is not supported"));
   GgufFile gguf = ByteLevelGguf("gpt-2");

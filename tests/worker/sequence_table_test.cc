@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/base/error.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -20,12 +21,7 @@ std::string ErrorAfter(const StepPlan& next, bool advance = true) {
   if (advance) {
     table.Resolve(table.Advance(batch), {{0, 9, 0, {}}});
   }
-  try {
-    table.Apply(next);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return ErrorThrownBy([&] { table.Apply(next); });
 }
 
 TEST(SequenceTableTest, FollowsASequenceThroughItsLife) {
