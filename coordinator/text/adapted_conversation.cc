@@ -154,6 +154,24 @@ class ShortIds {
   std::map<std::string, std::string> ids_;
 };
 
+/// Where a user speaks behind a call, or behind what it gave, an answer without words stands between.
+OrderedJson WithAnsweredResults(const OrderedJson& messages) {
+  OrderedJson out = OrderedJson::array();
+  for (const OrderedJson& message : messages) {
+    const bool called = !out.empty() && (HasCalls(out.back()) || out.back()["role"] == "tool");
+    if (called && message["role"] == "user") out.push_back({{"role", "assistant"}, {"content", ""}});
+    out.push_back(message);
+  }
+  return out;
+}
+
+/// An answer that has neither words nor calls, such as one that ended in its thoughts.
+bool SaysNothing(const OrderedJson& message) {
+  if (message["role"] != "assistant" || HasCalls(message)) return false;
+  const auto content = message.find("content");
+  return content == message.end() || content->is_null() || *content == "";
+}
+
 void AdaptMessages(const TemplateTraits& traits, OrderedJson& messages) {
   if (traits.system_first) messages = WithSystemFirst(messages);
   ShortIds ids;
@@ -169,6 +187,10 @@ void AdaptMessages(const TemplateTraits& traits, OrderedJson& messages) {
   }
   if (traits.words_apart) messages = WithWordsApart(messages, traits);
   if (traits.one_call) messages = WithOneCallEach(messages, traits);
+  if (traits.answered_results) messages = WithAnsweredResults(messages);
+  for (OrderedJson& message : messages) {
+    if (traits.speaking_answers && SaysNothing(message)) message["content"] = " ";
+  }
 }
 
 OrderedJson& Member(OrderedJson& object, const char* name, const OrderedJson& otherwise) {
@@ -177,8 +199,8 @@ OrderedJson& Member(OrderedJson& object, const char* name, const OrderedJson& ot
   return member;
 }
 
-/// Completes a property's schema: description, one type (the first that is not "null"), members and items. A schema
-/// that is true or false becomes an empty object.
+/// Completes a property's schema and all schemas in it: description, one type (the first that is not "null"), members
+/// and items. A schema that is true or false becomes an empty object.
 void CompleteProperty(OrderedJson& schema) {
   if (!schema.is_object()) schema = OrderedJson::object();
   Member(schema, "description", "");
@@ -189,8 +211,15 @@ void CompleteProperty(OrderedJson& schema) {
     *type = named == type->end() ? OrderedJson("null") : OrderedJson(*named);
   }
   const OrderedJson any = {{"type", "string"}};
-  if (*type == "object" && !schema.contains("properties")) Member(schema, "additionalProperties", any);
-  if (*type == "array") Member(schema, "items", any);
+  const char* const part = *type == "object" ? "additionalProperties" : *type == "array" ? "items" : nullptr;
+  if (part != nullptr) {
+    OrderedJson& others = schema[part];
+    if (!others.is_object()) others = any;
+    CompleteProperty(others);
+  }
+  const auto properties = schema.find("properties");
+  if (properties == schema.end() || !properties->is_object()) return;
+  for (const auto& entry : properties->items()) CompleteProperty(entry.value());
 }
 
 void AdaptTools(const TemplateTraits& traits, OrderedJson& tools) {

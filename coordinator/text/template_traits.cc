@@ -16,6 +16,8 @@ using Render = std::function<std::string(const Conversation&)>;
 
 OrderedJson Ask() { return {{"role", "user"}, {"content", "ask"}}; }
 
+OrderedJson AskAgain() { return {{"role", "user"}, {"content", "probe_again"}}; }
+
 /// A tool list with one tool, whose function has these members besides its name.
 OrderedJson Offered(const char* members) {
   return OrderedJson::parse(std::string(R"([{"type":"function","function":{"name":"probe_name")") + members + "}}]");
@@ -60,6 +62,9 @@ class Prober {
     offer.tools = WholeTool();
     found_.tools = Shows(offer, found_, {"probe_name"});
     if (found_.tools) FindToolTraits(offer);
+    Conversation silent;
+    silent.messages = {Ask(), {{"role", "assistant"}, {"content", ""}}, AskAgain()};
+    Try(&TemplateTraits::speaking_answers, silent, {"probe_again"});
     FindCalls();
     if (found_.tool_calls) FindCallTraits();
     return found_;
@@ -96,9 +101,14 @@ class Prober {
       offer.tools = Offered(part);
       Try(&TemplateTraits::whole_tools, offer, {"probe_name"});
     }
-    const char* const schemas[] = {R"({"type":"string"})",          R"({"anyOf":[{"type":"string"},{"type":"null"}]})",
-                                   R"({"type":["string","null"]})", R"({"type":"object"})",
-                                   R"({"type":"array"})",           "true"};
+    const char* const schemas[] = {R"({"type":"string"})",
+                                   R"({"anyOf":[{"type":"string"},{"type":"null"}]})",
+                                   R"({"type":["string","null"]})",
+                                   R"({"type":"object"})",
+                                   R"({"type":"array"})",
+                                   "true",
+                                   R"({"type":"object","properties":{"a":{"type":"array"}},)"
+                                   R"("additionalProperties":false})"};
     for (const std::string schema : schemas) {
       offer.tools = Offered((R"(,"description":"d","parameters":{"type":"object","properties":{"probe_key":)" + schema +
                              R"(},"required":[]})")
@@ -143,6 +153,9 @@ class Prober {
     Try(&TemplateTraits::words_apart, words, {"probe_value"});
     for (const char* name : {"reasoning_content", "reasoning", "thinking"}) words.messages[1][name] = "probe_thoughts";
     Try(&TemplateTraits::words_or_thoughts, words, {"probe_value"});
+    Conversation interrupted = Called(OrderedJson::array({Call(kShortId, kArguments)}));
+    interrupted.messages.push_back(AskAgain());
+    Try(&TemplateTraits::answered_results, interrupted, {"probe_value", "probe_again"});
     const OrderedJson two = {Call(kShortId, kArguments), Call("jklmnopqr", R"({"probe_key": "probe_second"})")};
     Try(&TemplateTraits::one_call, Called(two), {"probe_value", "probe_second"});
   }

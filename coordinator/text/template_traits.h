@@ -19,8 +19,10 @@ struct TemplateTraits {
   bool words_or_thoughts = false;  // beside calls stand words or thoughts
   bool system_first = false;       // words of the system come first, and nowhere else
   bool short_ids = false;          // ids of calls are nine letters and digits
+  bool answered_results = false;   // between a call and the next question stands an answer
+  bool speaking_answers = false;   // an answer without calls has words
   bool whole_tools = false;        // a function has a description, and parameters with properties
-  bool whole_properties = false;   // a property has a description, and a type that is one word
+  bool whole_properties = false;   // a property has a description, and a type that is one word, with all of its parts
 };
 
 /// Found out by rendering small conversations. render: as the template has them, without adapting them; throws Error

@@ -10,6 +10,7 @@
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
 #include "comm/model/formats/mapped_file.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -27,12 +28,7 @@ std::string RenderText(const std::string& source, const Json& messages = Json::a
 }
 
 std::string ErrorOf(const std::string& source) {
-  try {
-    RenderText(source);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return ErrorThrownBy([&] { RenderText(source); }, "no error");
 }
 
 TEST(ChatTemplateTest, EqualsJinja2OnGeneratedConversations) {
@@ -351,6 +347,36 @@ TEST(ChatTemplateTest, Ids_AreShortened_WhereTheTemplateWantsNineLetters) {
   EXPECT_EQ(text.substr(0, 9), text.substr(12, 9));
 }
 
+TEST(ChatTemplateTest, Results_AreAnswered_WhereTheTemplateWantsAnAnswerBeforeTheNextQuestion) {
+  const ChatTemplate chat(WithTemplate(
+      "{% set n = namespace(i=0) %}{% for m in messages %}{% if m.role != 'tool' and not m.tool_calls %}"
+      "{% if (m.role == 'user') != (n.i % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
+      "{% set n.i = n.i + 1 %}{% endif %}{{ m.role[0] }}{% for c in m.tool_calls or [] %}"
+      "{{ c.function.arguments | tojson }}{% endfor %}{{ m.content or '' }};{% endfor %}"));
+  EXPECT_TRUE(chat.traits().answered_results);
+  Conversation conversation = Called({{"content", ""}, {"tool_calls", {CallOf("{}")}}});
+  conversation.messages.push_back({{"role", "user"}, {"content", "more"}});
+  EXPECT_EQ(chat.Render(conversation).text, "uask;a{};tresult 0;a;umore;");
+  conversation.messages.erase(2);  // the call has no result
+  EXPECT_EQ(chat.Render(conversation).text, "uask;a{};a;umore;");
+  conversation.messages.erase(1);
+  EXPECT_THROW(chat.Render(conversation), Error);  // as with HF
+}
+
+TEST(ChatTemplateTest, Answers_HaveABlank_WhereTheTemplateWantsWords) {
+  const ChatTemplate chat(
+      WithTemplate("{% for m in messages %}{% if m.role == 'assistant' and not m.content and not m.tool_calls %}"
+                   "{{ raise_exception('words') }}{% endif %}{{ m.role[0] + (m.content or '') }};{% endfor %}"));
+  EXPECT_TRUE(chat.traits().speaking_answers);
+  for (const OrderedJson& content : {OrderedJson(""), OrderedJson()}) {
+    Conversation conversation;
+    conversation.messages = {{{"role", "user"}, {"content", "ask"}},
+                             {{"role", "assistant"}, {"content", content}, {"reasoning_content", "Hm"}},
+                             {{"role", "user"}, {"content", "more"}}};
+    EXPECT_EQ(chat.Render(conversation).text, "uask;a ;umore;");
+  }
+}
+
 TEST(ChatTemplateTest, Functions_GetTheMembersThatTheTemplateNeeds) {
   const auto shown = [](const std::string& source, const char* function) {
     Conversation conversation;
@@ -380,6 +406,14 @@ TEST(ChatTemplateTest, Functions_GetTheMembersThatTheTemplateNeeds) {
     const std::string function = std::string(R"(,"parameters":{"type":"object","properties":{"k":)") + schema + "}}";
     EXPECT_EQ(shown(properties, function.c_str()), "f:kFalse;") << schema;
   }
+  const std::string nested =
+      "{% macro kind(s) %}{% if s.type == 'object' %}{{ 'of ' + kind(s.additionalProperties) }}"
+      "{% elif s.type == 'array' %}{{ 'list of ' + kind(s['items']) }}{% else %}{{ s.type + s.description }}{% endif %}"
+      "{% for k, v in (s.properties or {})|items %}({{ k + ' ' + kind(v) }}){% endfor %}{% endmacro %}" +
+      begin + "{% for k, v in f.parameters.properties|items %}{{ k + ' ' + kind(v) }};{% endfor %}" + end;
+  EXPECT_EQ(shown(nested, R"(,"parameters":{"type":"object","properties":{"k":{"type":"object","properties":)"
+                          R"({"a":{"type":"array"},"b":{"type":["null","integer"]}},"additionalProperties":false}}})"),
+            "f:k of string(a list of string)(b integer);");
 }
 
 TEST(ChatTemplateTest, ToolsAreTheUsers) {
