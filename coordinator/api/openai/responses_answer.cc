@@ -131,7 +131,10 @@ struct ResponsesForm::Answer {
   std::string Close(const char* status) {
     if (!std::exchange(item_open, false)) return "";
     const OutputItem& item = items.back();
-    if (!item.has_part()) return CloseCall() + ItemEvent("response.output_item.done", item.ToJson(status));
+    if (!item.has_part()) {
+      std::string events = CloseCall();  // before the next: events are numbered as they are made
+      return events + ItemEvent("response.output_item.done", item.ToJson(status));
+    }
     const std::string done = std::string(item.EventName()) + ".done";
     const char* logprobs = item.kind == AnswerPart::kContent ? R"("logprobs":[],)" : "";
     std::string events = InnerEvent(done, fmt::format(R"({}"text":"{}")", logprobs, item.text));
@@ -147,8 +150,8 @@ struct ResponsesForm::Answer {
       return InnerEvent(name + ".done",
                         fmt::format(R"("name":{},"arguments":"{}")", QuotedJson(item.tool.name), item.text));
     const std::string input = item.CustomInput();
-    return InnerEvent(name + ".delta", R"("delta":")" + input + '"') +
-           InnerEvent(name + ".done", R"("input":")" + input + '"');
+    std::string events = InnerEvent(name + ".delta", R"("delta":")" + input + '"');
+    return events + InnerEvent(name + ".done", R"("input":")" + input + '"');
   }
 
   std::string Append(const AnswerPart& part) {
