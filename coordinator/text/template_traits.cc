@@ -121,6 +121,8 @@ class Prober {
     const OrderedJson later = {{"role", "system"}, {"content", "probe_later"}};
     const OrderedJson answer = {{"role", "assistant"}, {"content", "answer"}};
     Conversation said;
+    said.messages = OrderedJson::array({Ask()});
+    if (!Shows(said, found_, {})) return;  // it shows nothing at all
     said.messages = {{{"role", "system"}, {"content", "first"}}, Ask(), later};
     Try(&TemplateTraits::system_first, said, {"probe_later"});
     said.messages = {Ask(), later, answer, Ask(), later};
