@@ -62,7 +62,7 @@ PUBLIC_FUNCTIONS_ALLOWED = {
 }
 
 ARCHITECTURES = "comm/model/architectures/"
-READING_LIST = "docs/how-it-works.md"
+READING_LIST = "docs/architecture.md"
 # Ops that the CPU alone has among kernels/*.h, and those that have params of their own on CUDA, with the reason.
 ONE_DEVICE = {
     "Rope": "CUDA rotates in RopeKvWrite",
@@ -247,7 +247,7 @@ def circle_of_rooms(includes):
 
 
 def check_reading_list(breach):
-    """docs/how-it-works.md says how long its reading list is: true to a tenth."""
+    """docs/architecture.md says how long its reading list is: true to a tenth."""
     with open(os.path.join(ROOT, READING_LIST), encoding="utf-8") as f:
         section = f.read().split("## Read in this order\n")[1].split("\n## ")[0]
     parts = re.findall(r"^- [^`]*(.*?): ([\d,]+) lines\.$", section, re.M | re.S)
