@@ -258,7 +258,7 @@ class Run:
         return "\n".join([
             f"## {self.agent.name} {self.version}", "",
             f"{len(self.rows)} of {len(self.agent.turns)} turns, exit status {self.status}, {len(self.failures)} answers of 400 or more, "
-            f"{self.losses} loss of the workers survived, files {'as wanted' if self.files == self.agent.wanted else 'NOT as wanted'}; "
+            f"workers lost and replaced {self.losses} times, files {'as wanted' if self.files == self.agent.wanted else 'NOT as wanted'}; "
             f"{self.seconds:.0f} s. Least share from the cache from turn 2 on: {least}. Median time to the first piece from turn 2 on: {middle}.", "",
             self.table(), "", "Faults: " + ("; ".join(faults) if faults else "none") + "."])
 
