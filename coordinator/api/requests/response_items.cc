@@ -130,14 +130,16 @@ void ResponseItems::Call(const std::string& id, const std::string& name, std::st
 
 void ResponseItems::AddFunctionCall(const JsonObject& item) {
   KnowItem(item, {"call_id", "name", "namespace", "arguments"});
+  const std::string id = item.Text("call_id");
   const std::string name = ShownToolName(item.OptionalText("namespace").value_or(""), item.Text("name"));
-  Call(item.Text("call_id"), name, item.Text("arguments"));
+  Call(id, name, item.Text("arguments"));
 }
 
 void ResponseItems::AddCustomCall(const JsonObject& item) {
   KnowItem(item, {"call_id", "name", "namespace", "input"});
+  const std::string id = item.Text("call_id");
   const std::string name = ShownToolName(item.OptionalText("namespace").value_or(""), item.Text("name"));
-  Call(item.Text("call_id"), name, DumpExactJson({{kCustomInput, item.Text("input")}}));
+  Call(id, name, DumpExactJson({{kCustomInput, item.Text("input")}}));
 }
 
 void ResponseItems::Output(const JsonObject& item) {
