@@ -138,7 +138,7 @@ class CodeBlocksTest(unittest.TestCase):
             run = run.replace("DIR", self.served_with_journal()).replace("REQUEST_ID", self.request)
         if verb == "bench":
             run = run.replace("--json FILE", f"--json {self.path('bench.json')}")
-            few = {"latency": " --input-len 8 --output-len 4 --batch-size 1 --num-iters 1", "serve": " --num-prompts 2 --input-len 8 --output-len 4"}
+            few = {"latency": " --input-len 8 --output-len 4 --batch-size 1 --num-iters 1", "serve": " --num-prompts 2 --input-len 8 --output-len 4 --vocab-size 257"}
             run += few.get(run.split()[2], "")
         # Hosts of examples are not there: what is wrong of the file itself would be said first.
         hosts_are_missing = verb == "check" and re.search(r"two(_nodes)?\.yaml", run)
