@@ -30,7 +30,7 @@ BUGS = [
     ("tiles: the block is that of the tile's begin", TILES,
      "const int begin = position + part.begin;", "const int begin = position + (@ ? 0 : part.begin);"),
     ("attention: no barrier behind the wait", ATTENTION,
-     f"{BARRIER}\n      // The stage before", f"{NO_BARRIER}\n      // The stage before"),
+     f"{BARRIER}\n      // All threads have just left", f"{NO_BARRIER}\n      // All threads have just left"),
     ("attention: copies go to the stage in use", ATTENTION,
      "stage > 0 ? stage - 1 : stages - 1", "@ ? stage : stage > 0 ? stage - 1 : stages - 1"),
     ("attention: one token too many counts", ATTENTION,

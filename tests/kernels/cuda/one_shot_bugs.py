@@ -23,8 +23,8 @@ BUGS = [
      "    float total[kVec];"),
     ("the own part is not in the sum of the last elements", NAME, "T part = in_[i];",
      "T part = in_[i];\n      if (@) part = simt::FromFloat<T>(0.0f);"),
-    ("the next row's sums overwrite those that are still read", NAME, "simt::SyncThreads();  // warp_sum",
-     "if (!@) simt::SyncThreads();  // warp_sum"),
+    ("the next row's sums overwrite those that are still read", NAME, "simt::SyncThreads();  // before warp_sum",
+     "if (!@) simt::SyncThreads();  // before warp_sum"),
     ("the norm of the sum instead of the new residual", NAME, "simt::ToFloat(x.v[e]) * simt::ToFloat(x.v[e])",
      "simt::ToFloat((@ ? dx : x).v[e]) * simt::ToFloat(x.v[e])"),
 ]
