@@ -1,4 +1,4 @@
-// What a model's tokenizer files give may not make a text, or the start, take more than linear time.
+// Encoding and loading take at most linear time, whatever a model's tokenizer files contain.
 #include "coordinator/text/added_tokens.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ std::chrono::nanoseconds TimeOf(const std::function<void()>& work) {
   return ThreadTime() - begin;
 }
 
-/// A tokenizer of these added tokens and nothing else.
+/// A tokenizer whose only tokens are these added tokens.
 TokenizerData DataOf(const std::vector<AddedToken>& tokens) {
   TokenizerData data;
   for (const AddedToken& token : tokens) {
@@ -39,7 +39,7 @@ TokenizerData DataOf(const std::vector<AddedToken>& tokens) {
   return data;
 }
 
-/// What a look at every place with every token finds.
+/// The reference: tries every token at every byte of the text, from the end to the beginning.
 std::vector<std::pair<size_t, const AddedToken*>> FoundSlowly(const std::vector<AddedToken>& tokens,
                                                               const MarkedText& text) {
   std::vector<std::pair<size_t, const AddedToken*>> found;
@@ -55,7 +55,7 @@ std::vector<std::pair<size_t, const AddedToken*>> FoundSlowly(const std::vector<
   return found;
 }
 
-TEST(AddedTokenFinderTest, FindsWhatALookAtEveryPlaceFinds_InTextsOfTwoLetters) {
+TEST(AddedTokenFinderTest, FindsTheSameTokensAsAnExhaustiveSearch_InTextsOfTwoLetters) {
   uint32_t state = 1;
   const auto random = [&](uint32_t below) { return (state = state * 1664525 + 1013904223) / 65536 % below; };
   const auto word = [&](uint32_t most) {
@@ -81,8 +81,8 @@ TEST(AddedTokenFinderTest, FindsWhatALookAtEveryPlaceFinds_InTextsOfTwoLetters) 
   }
 }
 
-/// One such token took 16 s; as many as fit a file, hours.
-TEST(AddedTokensTimeTest, IsLinear_WhereTextsNearlyHoldTokens) {
+/// A search of quadratic time took 16 s with one such token, and hours with as many as a file may hold.
+TEST(AddedTokensTimeTest, Encode_TakesLinearTime_WhenTextsNearlyMatchTokens) {
   std::vector<AddedToken> almost = {{.id = 0, .text = std::string(1023, 'a') + "b"}}, nested, many;
   for (TokenId id = 0; id < 1024; ++id)
     nested.push_back({.id = id, .text = std::string(static_cast<size_t>(id) + 1, 'a'), .special = true});
@@ -105,7 +105,7 @@ TEST(AddedTokensTimeTest, IsLinear_WhereTextsNearlyHoldTokens) {
   }
 }
 
-TEST(AddedTokensTimeTest, Ends_WhenNobodyWaitsOrTokensAreTooMany) {
+TEST(AddedTokensTimeTest, Encode_Ends_WhenStoppedOrOverMaxTokens) {
   const Tokenizer tokenizer(DataOf({{.id = 0, .text = "a"}, {.id = 1, .text = "b", .normalized = true}}));
   std::stop_source stop;
   stop.request_stop();
@@ -120,7 +120,7 @@ TEST(AddedTokensTimeTest, Ends_WhenNobodyWaitsOrTokensAreTooMany) {
   EXPECT_EQ(tokenizer.Encode(MarkedText("abab", MarkedText::kTrusted), {.max_tokens = 4}).size(), 4u);
 }
 
-TEST(AddedTokensTimeTest, AreRefused_WhenTheyAreTooLongTogether) {
+TEST(AddedTokensTimeTest, Tokenizer_RefusesTokens_WhenTheirBytesOrNumberExceedALimit) {
   std::vector<AddedToken> tokens;
   for (TokenId id = 0; id < 17 << 10; ++id) tokens.push_back({.id = id, .text = fmt::format("{:01024}", id)});
   EXPECT_THAT(ErrorThrownBy([&] { Tokenizer{DataOf(tokens)}; }),
@@ -134,7 +134,7 @@ TEST(AddedTokensTimeTest, AreRefused_WhenTheyAreTooLongTogether) {
               HasSubstr("the token of beginning has 8388608 bytes, at most 1024"));
 }
 
-TEST(NormalizerTimeTest, IsLinear_WhereTextsNearlyHoldWhatIsReplaced) {
+TEST(NormalizerTimeTest, Replace_TakesLinearTime_WhenTextsNearlyMatchThePattern) {
   const std::string text(kTextBytes, 'a');
   SplitBudget budget(text.size());
   std::string storage;
@@ -163,7 +163,7 @@ TEST(NormalizerTimeTest, HasABound_OfStepsAndOfWhatAllPartsOfATextBecome) {
   EXPECT_EQ(ErrorThrownBy([&] { tokenizer.EncodePrompt("a<t>a<t>a", false); }), "");
 }
 
-TEST(NormalizerTimeTest, Ends_WhenNobodyWaitsOrTimeIsUp) {
+TEST(NormalizerTimeTest, Normalizer_Ends_WhenStoppedOrOverItsTimeBudget) {
   const Normalizer normalizer({normalize::Lowercase{}});
   const std::string text(kTextBytes, 'a');
   std::string storage;
@@ -174,7 +174,7 @@ TEST(NormalizerTimeTest, Ends_WhenNobodyWaitsOrTimeIsUp) {
   EXPECT_THAT(ErrorThrownBy([&] { normalizer.Apply(text, storage, spent); }), HasSubstr("takes more than"));
 }
 
-TEST(SplitterTimeTest, IsWatched_WhereTheTextToCutAtIsLong) {
+TEST(SplitterTimeTest, Find_ObeysItsTimeBudget_WhenTheLiteralIsLong) {
   EXPECT_TRUE(Splitter(LiteralPattern("<|a|>")).is_linear());
   const std::string nearly = std::string(1000, 'a') + "b", text = std::string(kTextBytes, 'a') + "b";
   const Splitter splitter(LiteralPattern(nearly));
@@ -184,8 +184,8 @@ TEST(SplitterTimeTest, IsWatched_WhereTheTextToCutAtIsLong) {
   EXPECT_LT(TimeOf([&] { ErrorThrownBy([&] { splitter.Find(text, matches, budget); }); }), seconds(5));
 }
 
-/// User-defined pieces of a tokenizer.model are looked for before anything else.
-TEST(SentencePieceTimeTest, IsLinear_WhereTextsNearlyHoldPiecesOfTheUser) {
+/// The normalizer searches for the user-defined pieces of a tokenizer.model before all other pieces.
+TEST(SentencePieceTimeTest, Normalizer_TakesLinearTime_WhenTextsNearlyMatchUserDefinedPieces) {
   normalize::SentencePiece rules;
   rules.user_defined = {std::string(100'000, 'a') + "b", "ab", "abc"};
   const Normalizer normalizer({rules});
@@ -196,8 +196,8 @@ TEST(SentencePieceTimeTest, IsLinear_WhereTextsNearlyHoldPiecesOfTheUser) {
   EXPECT_EQ(normalizer.Apply("xabcab c", storage, budget), "\u2581xabcab\u2581c");
 }
 
-/// Texts that are special, against tokens that are added: 1.3 MiB of both took minutes.
-TEST(TokenizerFilesTimeTest, IsLinear_InSpecialTextsAndAddedTokens) {
+/// Each added token is compared with the list of special texts: 1.3 MiB of both took minutes.
+TEST(TokenizerFilesTimeTest, Load_TakesLinearTime_InSpecialTextsAndAddedTokens) {
   HfTokenizerFiles files;
   const std::string folder = std::string(QUIRE_TEST_DATA) + "/tokenizers/sp_llama2";
   files.sentencepiece = ReadTextFile(folder + "/tokenizer.model", 1 << 20);
@@ -222,9 +222,9 @@ TEST(TokenizerFilesTimeTest, IsLinear_InSpecialTextsAndAddedTokens) {
   EXPECT_THAT(ErrorThrownBy([&] { Tokenizer{data}; }), HasSubstr("the token of beginning has 8000000 bytes"));
 }
 
-/// Merges whose pairs meet at one place of a table that everybody can compute.
-TEST(TokenizerFilesTimeTest, IsLinear_InMergesThatAreMadeToMeet) {
-  constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // what the table multiplied pairs with
+/// A predictable hash function let a file choose merges whose pairs all collide in one bucket.
+TEST(TokenizerFilesTimeTest, AddMerge_TakesLinearTime_WhenPairsAreChosenToCollide) {
+  constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // the former multiplier of the hash function
   Bpe bpe;
   const auto meets = [&](uint64_t left, uint64_t right) {
     return ((left << 32 | right) * kSpread >> 32 & 0xfffff) < 1024;

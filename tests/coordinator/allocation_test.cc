@@ -1,5 +1,5 @@
-// Steady decoding must not touch the heap in the scheduler, but to double a sequence's lists when they are full: every
-// allocation of this program is counted.
+// The scheduler must not allocate heap memory during steady decoding, except when a full list of a sequence doubles.
+// The test replaces operator new to count every allocation of this program.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -31,10 +31,10 @@ void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
 namespace quire {
 namespace {
 
-/// One step at a time, or every step planned while the one before it is outstanding.
+/// The parameter tells whether each step is planned while the previous one is still outstanding.
 class AllocationTest : public testing::TestWithParam<bool> {};
 
-TEST_P(AllocationTest, SteadyDecodingAllocatesNothing) {
+TEST_P(AllocationTest, SteadyDecoding_AllocatesNothing_OnceListsAreLargeEnough) {
   constexpr int kSequences = 256, kPrompt = 20;
   EngineOptions options;
   options.scheduler.max_running = kSequences;
@@ -64,8 +64,8 @@ TEST_P(AllocationTest, SteadyDecodingAllocatesNothing) {
   if (GetParam()) engine.NextPlan(0);
   const int64_t begin = allocations;
   for (int i = 0; i < 200; ++i) step();
-  // Tokens, blocks and hashes begin with room for 84 tokens and double twice, the last by the time of 208 tokens. The
-  // rest is the first admission's.
+  // The lists of tokens, blocks and hashes start with room for 84 tokens and double twice, the second time before 208
+  // tokens. The first admission makes the remaining allocations.
   EXPECT_LE(allocations - begin, (3 * 2 + 3) * kSequences) << "in 200 steps";
   const int64_t before = allocations, cached = engine.blocks().prefixes().cache().size();
   for (int i = 0; i < 110; ++i) ASSERT_EQ(step(), kSequences);

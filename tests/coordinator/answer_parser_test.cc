@@ -14,7 +14,7 @@
 namespace quire {
 namespace {
 
-/// What came of an answer, put together.
+/// The parts of an answer, joined by kind.
 struct Held {
   std::string content, reasoning;
   struct Call {
@@ -81,7 +81,7 @@ Held Whole(const AnswerShape& shape, std::string_view text, bool cut) {
   return held;
 }
 
-/// One answer and what it holds.
+/// A recorded answer and the parts that parsing must yield.
 struct Recorded {
   std::string name, tools, reasoning, text;
   ReasoningStart start = ReasoningStart::kNone;
@@ -119,12 +119,12 @@ AnswerShape ShapeOf(const Recorded& answer) {
           answer.tools == "none" ? nullptr : SomeTools()};
 }
 
-TEST(AnswerParserTest, RecordedAnswersHoldWhatTheyHold) {
+TEST(AnswerParserTest, RecordedAnswers_YieldTheirRecordedParts) {
   for (const Recorded& answer : Answers())
     EXPECT_EQ(Whole(ShapeOf(answer), answer.text, answer.cut), answer.held) << answer.name;
 }
 
-TEST(AnswerParserTest, AnswersThatCameInTwoPiecesAreTheSame) {
+TEST(AnswerParserTest, RecordedAnswers_YieldTheSameParts_WhenTheyComeInTwoPieces) {
   for (const Recorded& answer : Answers()) {
     const std::string text = answer.text;
     for (size_t at = 0; at <= text.size(); ++at) {
@@ -142,7 +142,7 @@ TEST(AnswerParserTest, AnswersThatCameInTwoPiecesAreTheSame) {
   }
 }
 
-TEST(AnswerParserTest, AnswersThatCameInPiecesOfAnySizeAreTheSame) {
+TEST(AnswerParserTest, RecordedAnswers_YieldTheSameParts_WhenTheyComeInPiecesOfAnySize) {
   for (const Recorded& answer : Answers()) {
     const std::string text = answer.text;
     for (size_t size = 1; size <= 7; ++size) {
@@ -168,8 +168,8 @@ std::string WithoutSpace(const std::string& text) {
   return out;
 }
 
-/// Wherever an answer ends, it ends well, and names and arguments so far are beginnings of those of the whole one.
-TEST(AnswerParserTest, AnswersThatAreCutKeepWhatTheyHad) {
+/// An answer may end at any byte: its names and arguments are then beginnings of those of the whole answer.
+TEST(AnswerParserTest, CutAnswers_KeepCallsAndBeginningsOfArguments) {
   for (const Recorded& answer : Answers()) {
     if (!answer.held.broken.empty()) continue;
     const std::string text = answer.text;
@@ -184,15 +184,15 @@ TEST(AnswerParserTest, AnswersThatAreCutKeepWhatTheyHad) {
   }
 }
 
-TEST(AnswerParserTest, ArgumentsAreJson) {
+TEST(AnswerParserTest, ArgumentsOfRecordedCalls_AreJsonObjects) {
   for (const Recorded& answer : Answers()) {
     if (answer.cut || !answer.held.broken.empty()) continue;
     for (const auto& call : answer.held.calls) EXPECT_TRUE(Json::parse(call.arguments).is_object()) << answer.name;
   }
 }
 
-/// Without tools that have these names, nothing of an answer is lost but the marks of thoughts.
-TEST(AnswerParserTest, CallsOfWhatWasNotOfferedAreContent) {
+/// When no offered tool has the called name, the whole answer becomes content, except the markers of reasoning.
+TEST(AnswerParserTest, Calls_BecomeContent_WhenTheirToolWasNotOffered) {
   for (const Recorded& answer : Answers()) {
     if (answer.reasoning != "none" || answer.tools == "none") continue;
     if (ToolFormatNamed(answer.tools) == ToolFormat::kHarmony) continue;
@@ -206,8 +206,8 @@ TEST(AnswerParserTest, CallsOfWhatWasNotOfferedAreContent) {
   }
 }
 
-/// Pieces of answers in any order, cut anywhere: what comes out depends on the text alone, and there is an end.
-TEST(AnswerParserTest, NoiseIsTheSameHoweverItIsCut) {
+/// Random pieces of answers, cut at random places: the result depends on the text alone, and parsing ends.
+TEST(AnswerParserTest, RandomTexts_YieldTheSameParts_HoweverTheyAreCut) {
   std::minstd_rand random(7);
   const auto below = [&](size_t bound) { return random() % bound; };
   for (int round = 0; round < 20'000; ++round) {
@@ -239,8 +239,8 @@ TEST(AnswerParserTest, NoiseIsTheSameHoweverItIsCut) {
   }
 }
 
-// Where a call or thoughts may follow, whitespace waits for them, but not all that there is.
-TEST(AnswerParserTest, WhitespaceWithoutEndDoesNotWait) {
+// The parser holds whitespace back where a call or reasoning may follow, but only a bounded amount.
+TEST(AnswerParserTest, Whitespace_IsHeldBackOnlyUpToABound) {
   const std::string space(20'000, '\n'), few(200, ' ');
   const AnswerShape shapes[] = {
       {{ToolFormat::kLlama3Json, ReasoningFormat::kNone}, ReasoningStart::kNone, SomeTools()},
@@ -266,8 +266,8 @@ TEST(AnswerParserTest, WhitespaceWithoutEndDoesNotWait) {
   }
 }
 
-// What a client is charged for: a call whose name does not come is kept, and so is a value until it ends.
-TEST(AnswerParserTest, WhatWaitsIsCounted) {
+// A client is charged for held bytes: the parser holds a call until its name comes, and a value until the value ends.
+TEST(AnswerParserTest, HeldBytes_CountUnfinishedCallsAndValues) {
   const std::string long_text(30'000, 'x');
   const std::pair<ToolFormat, std::string> begun[] = {
       {ToolFormat::kHermes, R"(<tool_call>{"id": ")"},
@@ -290,7 +290,7 @@ TEST(AnswerParserTest, WhatWaitsIsCounted) {
   EXPECT_LT(plain->held_bytes(), 9000u);
 }
 
-TEST(AnswerParserTest, OneCallTooManyIsContent) {
+TEST(AnswerParserTest, Calls_BecomeContent_BeyondTheLimitOf128) {
   std::string text;
   for (int i = 0; i < 129; ++i) text += R"(<tool_call>{"name": "noop"}</tool_call>)";
   const Held held =
@@ -299,7 +299,7 @@ TEST(AnswerParserTest, OneCallTooManyIsContent) {
   EXPECT_EQ(held.content, R"(<tool_call>{"name": "noop"}</tool_call>)");
 }
 
-TEST(AnswerParserTest, DepthIsBounded) {
+TEST(AnswerParserTest, Calls_AreBroken_WhenTheirArgumentsNestTooDeeply) {
   const std::string deep = R"(<tool_call>{"name": "noop", "arguments": {"a": )" + std::string(100, '[');
   const Held held =
       Whole({{ToolFormat::kHermes, ReasoningFormat::kNone}, ReasoningStart::kNone, SomeTools()}, deep, true);
@@ -307,7 +307,7 @@ TEST(AnswerParserTest, DepthIsBounded) {
   EXPECT_EQ(held.broken[0] + held.content, deep);
 }
 
-TEST(AnswerParserTest, DepthOfArgumentsThatAreATextIsBounded) {
+TEST(AnswerParserTest, Calls_AreRefused_WhenArgumentsInAStringNestTooDeeply) {
   const auto call = [](size_t depth) {
     const std::string text = R"({\"a\":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
     const std::string answer = R"(<tool_call>{"name": "noop", "arguments": ")" + text + R"("}</tool_call>)";
@@ -318,7 +318,7 @@ TEST(AnswerParserTest, DepthOfArgumentsThatAreATextIsBounded) {
   EXPECT_EQ(call(200'000).calls.size(), 0u);
 }
 
-TEST(JsonScannerTest, KnowsNumbersHoweverLarge) {
+TEST(JsonScannerTest, Scalars_AreAcceptedExactlyWhenTheyAreJson) {
   const auto status = [](const std::string& scalar) {
     JsonScanner scanner;
     JsonScanner::Status last = JsonScanner::Status::kMore;
@@ -334,13 +334,13 @@ TEST(JsonScannerTest, KnowsNumbersHoweverLarge) {
     EXPECT_EQ(status(none), JsonScanner::Status::kError) << none;
 }
 
-TEST(JsonScannerTest, KnowsObjects) {
+TEST(JsonScannerTest, IsJsonObject_AcceptsWholeObjectsOnly) {
   for (const char* object : {"{}", " {\"a\": [1, {\"b\": \"}\"}]}\n"}) EXPECT_TRUE(IsJsonObject(object)) << object;
   for (const char* none : {"", " ", "[]", "{", "{}}", "{} 1", "{\"a\":}", "{\"a\": \"\n\"}", "\"{}\""})
     EXPECT_FALSE(IsJsonObject(none)) << none;
 }
 
-TEST(AnswerFormatTest, PromptsSayWhereAnAnswerBegins) {
+TEST(AnswerFormatTest, StartAfter_TellsFromThePromptWhetherAnAnswerStartsInReasoning) {
   EXPECT_EQ(StartAfter(ReasoningFormat::kThink, "<|assistant|>\n<think>\n"), ReasoningStart::kInside);
   EXPECT_EQ(StartAfter(ReasoningFormat::kThink, "<|assistant|>\n<think>\n\n</think>\n\n"), ReasoningStart::kNone);
   EXPECT_EQ(StartAfter(ReasoningFormat::kThink, "<|assistant|>\n"), ReasoningStart::kUndecided);
@@ -349,7 +349,7 @@ TEST(AnswerFormatTest, PromptsSayWhereAnAnswerBegins) {
   EXPECT_EQ(StartAfter(ReasoningFormat::kNone, "<think>"), ReasoningStart::kNone);
 }
 
-TEST(AnswerFormatTest, TemplatesNameTheirFormats) {
+TEST(AnswerFormatTest, FormatOfTemplate_RecognisesToolAndReasoningFormats) {
   const auto tools = [](std::string_view source) { return NameOf(FormatOfTemplate(source).tools); };
   const auto reasoning = [](std::string_view source) { return NameOf(FormatOfTemplate(source).reasoning); };
   EXPECT_EQ(tools("{{ '<tool_call>\\n' + x }}"), "hermes");

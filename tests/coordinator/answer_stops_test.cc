@@ -23,7 +23,7 @@ AnswerShape ShapeOf(ToolFormat tools, ReasoningFormat reasoning, ReasoningStart 
   return {{tools, reasoning}, start, tools == ToolFormat::kNone ? nullptr : kTools};
 }
 
-/// What a client gets of a text that comes in pieces of this size. told: after each piece, the words that were told.
+/// The parts that a client gets when the text comes in pieces of this many bytes.
 HeldBack Told(const AnswerShape& shape, const std::string& text, const std::vector<std::string>& stops, size_t size,
           bool include_stop = false) {
   AnswerStops finder(StopMatcher(stops, include_stop), !stops.empty(), shape);
@@ -54,7 +54,7 @@ HeldBack Told(const AnswerShape& shape, const std::string& text, const std::vect
 
 constexpr auto kInside = ReasoningStart::kInside;
 
-TEST(AnswerStopsTest, Stops_EndWordsOnly_HoweverTheTextIsCut) {
+TEST(AnswerStopsTest, StopStrings_EndContentButNotReasoningOrArguments_HoweverTheTextIsCut) {
   const AnswerShape thinks = ShapeOf(ToolFormat::kNone, ReasoningFormat::kThink, kInside);
   const AnswerShape calls = ShapeOf(ToolFormat::kHermes, ReasoningFormat::kThink, ReasoningStart::kUndecided);
   const AnswerShape harmony = ShapeOf(ToolFormat::kHarmony, ReasoningFormat::kHarmony, ReasoningStart::kNone);
@@ -89,7 +89,7 @@ TEST(AnswerStopsTest, Stops_EndWordsOnly_HoweverTheTextIsCut) {
     for (size_t size = 1; size <= c.text.size(); ++size) {
       HeldBack held = Told(c.shape, c.text, c.stops, size);
       if (c.text.find("{\"a STOP") != std::string::npos) {
-        // The words of a call that is none end at the stop, too.
+        // An unfinished call becomes content, and the stop string ends this content, too.
         EXPECT_TRUE(held.words.starts_with("w") && held.words.find("STOP") == std::string::npos) << held.words;
         EXPECT_EQ(held.stop, "STOP");
         continue;
@@ -102,13 +102,13 @@ TEST(AnswerStopsTest, Stops_EndWordsOnly_HoweverTheTextIsCut) {
   }
 }
 
-TEST(AnswerStopsTest, StopsThatAreIncluded_StandBehindTheWords) {
+TEST(AnswerStopsTest, IncludedStopString_FollowsTheContent) {
   const AnswerShape thinks = ShapeOf(ToolFormat::kNone, ReasoningFormat::kThink, kInside);
   for (size_t size = 1; size < 12; ++size)
     EXPECT_EQ(Told(thinks, "STOP</think>a STOP b", {"STOP"}, size, true).words, "a STOP");
 }
 
-TEST(AnswerStopsTest, Words_AreNotTold_WhileTheyMayBecomeAStop) {
+TEST(AnswerStopsTest, Content_IsHeldBack_WhileItMayBecomeAStopString) {
   const AnswerShape thinks = ShapeOf(ToolFormat::kNone, ReasoningFormat::kThink, kInside);
   AnswerStops finder(StopMatcher({"STOP"}, false), true, thinks);
   const AnswerStops::Output out = finder.Push("a</think>b STO", true);
@@ -121,10 +121,10 @@ TEST(AnswerStopsTest, Words_AreNotTold_WhileTheyMayBecomeAStop) {
   const AnswerStops::Output next = finder.Push("x", true);
   EXPECT_EQ(choice.OnText(next.text, next.words)[0].text, "STO");
   const size_t told = finder.Push("", false).words;
-  EXPECT_EQ(finder.Push("STOP", false).words, told + 4);  // before min_tokens it is text
+  EXPECT_EQ(finder.Push("STOP", false).words, told + 4);  // before min_tokens a stop string is plain text
 }
 
-TEST(AnswerStopsTest, PlainText_IsHeldBackItself) {
+TEST(AnswerStopsTest, PlainText_IsHeldBack_WhileItMayBecomeAStopString) {
   AnswerStops finder(StopMatcher({"STOP"}, false), true, AnswerShape());
   EXPECT_EQ(finder.Push("a ST", true).text, "a ");
   EXPECT_EQ(finder.Finish(true).text, "ST");

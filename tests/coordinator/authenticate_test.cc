@@ -26,7 +26,7 @@ HttpRequest Ask(const std::string& path, const std::string& authorization, const
 class AuthenticateTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_GE(::sodium_init(), 0); }
-  /// Writes the lines as a key file.
+  /// Writes the text to a new key file and returns the file's path.
   std::string File(const std::string& text) {
     const std::string path = directory_ / std::to_string(++num_files_);
     CreateFile(path, text, 0600);
@@ -42,7 +42,7 @@ class AuthenticateTest : public ::testing::Test {
   const NewApiKey alice_ = MakeApiKey("alice", "qk-"), bob_ = MakeApiKey("bob", "qk-");
 };
 
-TEST_F(AuthenticateTest, NewKeysAreLongAndDiffer) {
+TEST_F(AuthenticateTest, NewKeys_AreLongAndDiffer_AndTheirLineHidesTheKey) {
   EXPECT_EQ(alice_.key.size(), 3 + 43u);
   EXPECT_NE(alice_.key, bob_.key);
   EXPECT_EQ(alice_.line.find(alice_.key), std::string::npos);
@@ -58,7 +58,7 @@ TEST_F(AuthenticateTest, FindsKeysByTheirHash) {
     EXPECT_EQ(keys.Find(wrong), nullptr) << wrong;
 }
 
-TEST_F(AuthenticateTest, KeyFileMistakesNameTheLine) {
+TEST_F(AuthenticateTest, Load_NamesTheLine_WhenAKeyFileIsWrong) {
   const std::string hex = alice_.line.substr(6, 64);
   for (const std::string& bad :
        {std::string("alice"), ":" + hex, "a b:" + hex, "alice:" + hex.substr(1), "alice:" + hex + "00",
@@ -75,7 +75,7 @@ TEST_F(AuthenticateTest, KeyFileMistakesNameTheLine) {
   EXPECT_THROW(ApiKeys::Load(File("# nobody\n")), Error);
 }
 
-TEST_F(AuthenticateTest, AllButPublicPathsNeedAKey) {
+TEST_F(AuthenticateTest, Gate_AsksForAKey_OnAllButPublicPaths) {
   Gate gate({File(alice_.line), {"/health"}, false});
   for (const char* path :
        {"/v1/models", "/", "/health/", "/healthx", "/HEALTH", "/nope", "/metrics", "/v1/../health"}) {
@@ -84,12 +84,12 @@ TEST_F(AuthenticateTest, AllButPublicPathsNeedAKey) {
       EXPECT_EQ(Status(gate, Ask(path, "", method)), path == std::string("/health") && reads ? 200 : 401)
           << method << " " << path;
     }
-    gate = Gate({File(alice_.line), {"/health"}, false});  // as if a second had passed
+    gate = Gate({File(alice_.line), {"/health"}, false});  // the new gate has not slowed any address yet
   }
   EXPECT_EQ(Status(gate, Ask("/health", "")), 200);
 }
 
-TEST_F(AuthenticateTest, TakesBearerKeysOnly) {
+TEST_F(AuthenticateTest, Gate_AcceptsBearerKeysOnly) {
   Gate gate({File(alice_.line), {}, false});
   HttpRequest request = Ask("/v1/models", "Bearer " + alice_.key);
   EXPECT_FALSE(gate.Refuse(request));
@@ -108,7 +108,7 @@ TEST_F(AuthenticateTest, TakesBearerKeysOnly) {
   }
 }
 
-TEST_F(AuthenticateTest, ScopesLimitAKey) {
+TEST_F(AuthenticateTest, Gate_RefusesRequests_BeyondTheScopesOfAKey) {
   std::string reader = alice_.line, writer = bob_.line;
   reader.insert(reader.size() - 1, ":read");
   writer.insert(writer.size() - 1, ":generate");
@@ -119,7 +119,7 @@ TEST_F(AuthenticateTest, ScopesLimitAKey) {
   EXPECT_EQ(Status(gate, Ask("/v1/completions", "Bearer " + bob_.key, "POST")), 200);
 }
 
-TEST_F(AuthenticateTest, GuessingIsSlowedPerAddressAndValidKeysPass) {
+TEST_F(AuthenticateTest, Gate_SlowsGuessesPerAddress_ButPassesValidKeys) {
   Gate gate({File(alice_.line), {}, false});
   int unauthorized = 0, slowed = 0;
   for (int i = 0; i < 200; ++i) {
@@ -135,8 +135,8 @@ TEST_F(AuthenticateTest, GuessingIsSlowedPerAddressAndValidKeysPass) {
   EXPECT_EQ(Status(gate, std::move(other)), 401);
 }
 
-/// One host may have all of a /64 network to itself.
-TEST_F(AuthenticateTest, GuessingFromManyAddressesOfANetworkIsGuessingOfOne) {
+/// One host may own a whole /64 network of IPv6 addresses.
+TEST_F(AuthenticateTest, Gate_SlowsGuessesPerNetwork_WhenAddressesAreIpv6) {
   Gate gate({File(alice_.line), {}, false});
   int slowed = 0;
   for (int i = 0; i < 200; ++i) {
@@ -150,7 +150,7 @@ TEST_F(AuthenticateTest, GuessingFromManyAddressesOfANetworkIsGuessingOfOne) {
   EXPECT_EQ(Status(gate, std::move(other)), 401);
 }
 
-TEST_F(AuthenticateTest, TheLimitForgetsEverySecondAndItsMemoryIsBounded) {
+TEST_F(AuthenticateTest, FailureLimit_ForgetsEverySecond_AndBoundsItsMemory) {
   FailureLimit limit(2);
   const FailureLimit::Clock::time_point now{std::chrono::hours(1)};
   EXPECT_TRUE(limit.Allow("a", now));
@@ -162,7 +162,7 @@ TEST_F(AuthenticateTest, TheLimitForgetsEverySecondAndItsMemoryIsBounded) {
   EXPECT_LT(allowed, 5000);
 }
 
-TEST_F(AuthenticateTest, ReloadTakesNewKeysAndKeepsTheOldOnesWhenTheyAreBad) {
+TEST_F(AuthenticateTest, Reload_TakesNewKeys_ButKeepsTheOldKeysWhenTheFileIsWrong) {
   const std::string path = File(alice_.line);
   Gate gate({path, {}, false});
   const Gate nobody({"", {}, false});
@@ -175,7 +175,7 @@ TEST_F(AuthenticateTest, ReloadTakesNewKeysAndKeepsTheOldOnesWhenTheyAreBad) {
   EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + bob_.key)), 200);
 }
 
-TEST_F(AuthenticateTest, WithoutKeysOnlyLocalPagesAndProgramsAreAnswered) {
+TEST_F(AuthenticateTest, Gate_AnswersOnlyLocalHostsAndOrigins_WithoutKeys) {
   Gate gate({"", {"/health"}, false});
   const auto status = [&](const std::string& host, const std::string& origin) {
     HttpRequest request = Ask("/v1/models", "");
@@ -198,7 +198,7 @@ TEST_F(AuthenticateTest, WithoutKeysOnlyLocalPagesAndProgramsAreAnswered) {
   EXPECT_EQ(Status(open, std::move(request)), 200);
 }
 
-TEST_F(AuthenticateTest, WithoutKeysClientsAreToldApartByWhatTheyPresent) {
+TEST_F(AuthenticateTest, Gate_DistinguishesClientsByTheirBearerText_WithoutKeys) {
   Gate gate({"", {}, false});
   HttpRequest one = Ask("/v1/models", "Bearer one"), two = Ask("/v1/models", "Bearer two"),
               none = Ask("/v1/models", "");
@@ -245,17 +245,17 @@ TEST_F(AuthenticateTest, NoKeyOpensBothPorts) {
   EXPECT_THROW(CheckKeysDiffer(data.keys(), both.keys()), Error);
   std::ofstream(path) << alice_.line << "carol" << bob_.line.substr(3);
   EXPECT_THROW(data.Reload(admin), Error);
-  EXPECT_EQ(Status(data, Ask("/v1/models", "Bearer " + bob_.key)), 401);  // the old keys are in force
+  EXPECT_EQ(Status(data, Ask("/v1/models", "Bearer " + bob_.key)), 401);  // the old keys stay valid
   EXPECT_EQ(Status(data, Ask("/v1/models", "Bearer " + alice_.key)), 200);
 }
 
-TEST_F(AuthenticateTest, ARefusalForWantOfAScopeNamesIt) {
+TEST_F(AuthenticateTest, Refusal_NamesTheMissingScope) {
   const NewApiKey reader = MakeApiKey("watch", "qa-", "read"), other = MakeApiKey("ops", "qa-", "control");
   Gate gate({.key_file = File(reader.line + other.line), .public_paths = {}, .kind = KeyKind::kAdmin});
   const auto message = [&](const NewApiKey& key, const char* method) {
     HttpRequest request = Ask("/admin/pause", "Bearer " + key.key, method);
     const auto refusal = gate.Refuse(request);
-    EXPECT_NE(request.client, "");  // the audit log tells whose it was
+    EXPECT_NE(request.client, "");  // the audit log needs the key's name
     return refusal ? refusal->body : "";
   };
   EXPECT_EQ(message(reader, "GET"), "");
@@ -287,7 +287,7 @@ class BrowserTest : public AuthenticateTest {
   }
 };
 
-TEST_F(BrowserTest, OnlyPagesOfAllowedOriginsMayReadAnswers) {
+TEST_F(BrowserTest, Gate_LetsOnlyPagesOfAllowedOriginsReadAnswers) {
   Gate gate({.key_file = "", .public_paths = {}, .origins = {"https://chat.example"}});
   HttpRequest ours = From("https://chat.example"), others = From("https://evil.example"), none = From("");
   EXPECT_FALSE(gate.Refuse(ours));
@@ -298,11 +298,12 @@ TEST_F(BrowserTest, OnlyPagesOfAllowedOriginsMayReadAnswers) {
   EXPECT_EQ(HeaderOf(others.answer_headers, "Vary"), "Origin");
   EXPECT_FALSE(gate.Refuse(none));
   EXPECT_EQ(HeaderOf(none.answer_headers, "Access-Control-Allow-Origin"), "");
-  HttpRequest rebound = From("https://chat.example", "POST", "evil.example");  // an allowed page, but not by this name
+  // an allowed origin, but a host that is not
+  HttpRequest rebound = From("https://chat.example", "POST", "evil.example");
   EXPECT_EQ(gate.Refuse(rebound)->status, 403);
 }
 
-TEST_F(BrowserTest, QuestionsBeforeRequestsAreAnsweredWithoutAKey) {
+TEST_F(BrowserTest, PreflightRequests_AreAnsweredWithoutAKey_FromAllowedOrigins) {
   Gate gate({.key_file = File(alice_.line), .public_paths = {}, .origins = {"https://chat.example"}});
   const auto ask = [&](const std::string& origin, const std::string& fields) {
     HttpRequest request = From(origin, "OPTIONS", "api.example");
@@ -316,19 +317,19 @@ TEST_F(BrowserTest, QuestionsBeforeRequestsAreAnsweredWithoutAKey) {
   EXPECT_EQ(HeaderOf(answer.headers, "Access-Control-Allow-Headers"), "authorization, content-type,x-stainless-lang");
   EXPECT_EQ(HeaderOf(ask("https://chat.example", "a:b").headers, "Access-Control-Allow-Headers"), "");
   EXPECT_EQ(ask("https://evil.example", "").status, 401);
-  HttpRequest request = From("https://chat.example");  // the request itself needs one, and the page may read that
+  HttpRequest request = From("https://chat.example");  // the request itself needs a key; the page may read the refusal
   EXPECT_EQ(gate.Refuse(request)->status, 401);
   EXPECT_EQ(HeaderOf(request.answer_headers, "Access-Control-Allow-Origin"), "https://chat.example");
 }
 
-TEST_F(BrowserTest, AnOriginStarStandsForAll) {
+TEST_F(BrowserTest, OriginStar_AllowsEveryOrigin) {
   Gate gate({.key_file = File(alice_.line), .public_paths = {}, .origins = {"*"}});
   HttpRequest request = From("https://any.example");
   EXPECT_EQ(gate.Refuse(request)->status, 401);
   EXPECT_EQ(HeaderOf(request.answer_headers, "Access-Control-Allow-Origin"), "https://any.example");
 }
 
-TEST_F(BrowserTest, AllowedHostsAreTheOnlyNamesBesideLocalhost) {
+TEST_F(BrowserTest, Gate_AnswersOnlyAllowedHostsAndLocalhost_ExceptOnPublicPaths) {
   Gate open({.key_file = "", .public_paths = {"/health"}, .hosts = {"models.example"}});
   Gate keys({.key_file = File(alice_.line), .public_paths = {"/health"}, .hosts = {"models.example"}});
   for (Gate* gate : {&open, &keys}) {
@@ -341,7 +342,7 @@ TEST_F(BrowserTest, AllowedHostsAreTheOnlyNamesBesideLocalhost) {
       EXPECT_EQ(status(host), 200) << host;
     for (const char* host : {"evil.example", "models.example.evil.example", "10.0.0.1:8000"}) {
       EXPECT_EQ(status(host), 403) << host;
-      EXPECT_EQ(status(host, "/health"), 200) << host;  // probes come by address
+      EXPECT_EQ(status(host, "/health"), 200) << host;  // health probes use addresses
     }
   }
 }

@@ -12,19 +12,19 @@ ActivationType Chosen(const std::string& model, Quantization quantization = Quan
   return ActivationsFor(ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model), quantization);
 }
 
-TEST(ActivationsForTest, EightBitsMeetWeightsOfAboutFour) {
+TEST(ActivationsForTest, Activations_AreInt8_WhenWeightsHaveAboutFourBits) {
   for (const char* model : {"gptq", "awq", "packed"}) EXPECT_EQ(Chosen(model), ActivationType::kInt8) << model;
   for (const char* model : {"gqa", "int8", "fp8", "linear.gguf"})
     EXPECT_EQ(Chosen(model), ActivationType::kInt16) << model;
 }
 
-TEST(ActivationsForTest, PlainWeightsCountAsWhatTheyBecome) {
+TEST(ActivationsForTest, Activations_FollowTheRequestedQuantization_WhenWeightsArePlain) {
   EXPECT_EQ(Chosen("gqa", Quantization::kInt4), ActivationType::kInt8);
   EXPECT_EQ(Chosen("gqa", Quantization::kInt8), ActivationType::kInt16);
   EXPECT_EQ(Chosen("int8", Quantization::kInt4), ActivationType::kInt16) << "what is quantised stays as it is";
 }
 
-TEST(CheckBackendSettingsTest, GpusTakeAutoForActivationsAndNoOtherChoice) {
+TEST(CheckBackendSettingsTest, Gpus_AcceptOnlyAutoForActivations) {
   ComputeSettings asked;
   asked.activations = ActivationType::kAuto;
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"));
@@ -33,7 +33,7 @@ TEST(CheckBackendSettingsTest, GpusTakeAutoForActivationsAndNoOtherChoice) {
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
 }
 
-TEST(CheckBackendSettingsTest, BothQuantiseAsTheyLoad) {
+TEST(CheckBackendSettingsTest, CpusAndGpus_AcceptInt4Quantization_ButGpusNotWithFloat32) {
   ComputeSettings asked;
   asked.quantization = Quantization::kInt4;
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"));
@@ -44,7 +44,7 @@ TEST(CheckBackendSettingsTest, BothQuantiseAsTheyLoad) {
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
 }
 
-TEST(CheckBackendSettingsTest, OnlyGpusRoundToFp8) {
+TEST(CheckBackendSettingsTest, Fp8Quantization_IsRefusedOnCpus) {
   ComputeSettings asked;
   asked.quantization = Quantization::kFp8;
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"));

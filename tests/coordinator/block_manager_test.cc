@@ -42,7 +42,7 @@ TEST(BlockPoolTest, ASharedBlockIsFreeAfterTheLastOwner) {
   pool.CheckIntegrity();
 }
 
-TEST(BlockPoolDeathTest, MisuseAborts) {
+TEST(BlockPoolDeathTest, Pool_Aborts_WhenABlockIsMisused) {
   BlockPool pool(2);
   EXPECT_DEATH(pool.Release(1), "not held");
   EXPECT_DEATH(pool.Release(kNullBlock), "not held");
@@ -52,7 +52,7 @@ TEST(BlockPoolDeathTest, MisuseAborts) {
   EXPECT_DEATH(pool.AddReference(b), "is empty");
 }
 
-TEST(BlockPoolTest, CachedBlocksGoLastAndTheOneReleasedLongestAgoFirst) {
+TEST(BlockPoolTest, Allocate_TakesEmptyBlocksFirst_ThenTheLeastRecentlyReleasedCachedBlock) {
   std::vector<BlockId> evicted;
   BlockPool pool(5, [&](BlockId block) { evicted.push_back(block); });
   for (const BlockId block : {1, 2, 3}) EXPECT_EQ(pool.Allocate(), block);
@@ -60,8 +60,8 @@ TEST(BlockPoolTest, CachedBlocksGoLastAndTheOneReleasedLongestAgoFirst) {
   for (const BlockId block : {2, 1, 3}) pool.Release(block);
   EXPECT_EQ(pool.num_cached(), 3);
   EXPECT_EQ(pool.num_free(), 4);
-  pool.AddReference(1);  // a hit takes it back into use
-  pool.Release(1);       // and makes it the one used last
+  pool.AddReference(1);  // a cache hit takes block 1 into use again
+  pool.Release(1);  // now block 1 is the most recently used block
   EXPECT_EQ(pool.Allocate(), 4) << "the empty one first";
   EXPECT_EQ(pool.Allocate(), 2);
   EXPECT_EQ(pool.Allocate(), 3);
@@ -81,7 +81,7 @@ BlockManagerOptions Options(int num_blocks, int block_size = 4) {
   return options;
 }
 
-/// A manager without cache, and the plan its changes go to.
+/// A block manager without prefix cache, and the step plan that receives its changes.
 class BlockManagerTest : public testing::Test {
  protected:
   static BlockManagerOptions WithoutCache() {
@@ -102,7 +102,7 @@ class BlockManagerTest : public testing::Test {
   StepPlan plan_;
 };
 
-TEST_F(BlockManagerTest, GrowsBlockByBlockAndTellsWorkersThatKnowTheSequence) {
+TEST_F(BlockManagerTest, Grow_AddsBlocksAndPlansTableEdits_WhenTheSequenceHasASlot) {
   Sequence s = SequenceOf(10);
   EXPECT_EQ(manager_.BlocksToGrow({{GrowTarget{&s, 4}}}), 1);
   GrowAndCompute(s, 4);
@@ -122,7 +122,7 @@ TEST_F(BlockManagerTest, GrowsBlockByBlockAndTellsWorkersThatKnowTheSequence) {
   EXPECT_EQ(s.num_computed, 0);
 }
 
-TEST_F(BlockManagerTest, ForkSharesAndTheWriterCopiesAndTheLastOwnerWritesInPlace) {
+TEST_F(BlockManagerTest, Fork_SharesBlocks_ThenWritersCopyAndTheLastOwnerWritesInPlace) {
   Sequence a = SequenceOf(7), b = SequenceOf(7);
   GrowAndCompute(a, 6);
   manager_.Fork(a, b);
@@ -130,7 +130,7 @@ TEST_F(BlockManagerTest, ForkSharesAndTheWriterCopiesAndTheLastOwnerWritesInPlac
   EXPECT_EQ(b.num_computed, 6);
   EXPECT_EQ(manager_.pool().ref_count(1), 2);
   const GrowTarget both[] = {{&a, 7}, {&b, 7}};
-  EXPECT_EQ(manager_.BlocksToGrow(both), 1);  // one copies, the other is then alone
+  EXPECT_EQ(manager_.BlocksToGrow(both), 1);  // one sequence copies the block; the other then owns it alone
 
   Grow(a, 7);
   EXPECT_EQ(a.blocks, (Blocks{1, 3}));
@@ -146,7 +146,7 @@ TEST_F(BlockManagerTest, ForkSharesAndTheWriterCopiesAndTheLastOwnerWritesInPlac
   manager_.pool().CheckIntegrity();
 }
 
-TEST_F(BlockManagerTest, AForkAtABlockBoundaryCopiesNothing) {
+TEST_F(BlockManagerTest, Fork_CopiesNothing_AtABlockBoundary) {
   Sequence a = SequenceOf(9), b = SequenceOf(9);
   GrowAndCompute(a, 8);
   manager_.Fork(a, b);
@@ -158,11 +158,11 @@ TEST_F(BlockManagerTest, AForkAtABlockBoundaryCopiesNothing) {
   EXPECT_EQ(b.blocks, (Blocks{1, 2, 4}));
 }
 
-TEST_F(BlockManagerTest, SwappingKeepsWhatIsSharedShared) {
+TEST_F(BlockManagerTest, Swap_KeepsSharedBlocksShared) {
   std::vector<Sequence> group = {SequenceOf(7), SequenceOf(7)};
   GrowAndCompute(group[0], 6);
   manager_.Fork(group[0], group[1]);
-  GrowAndCompute(group[1], 7);  // block 1 shared, 2 and 3 alone
+  GrowAndCompute(group[1], 7);  // block 1 is shared, blocks 2 and 3 have one owner each
   EXPECT_EQ(DistinctBlocks(group), 3);
   plan_.Clear();
   manager_.swap().Out(group, plan_);
@@ -183,7 +183,7 @@ TEST_F(BlockManagerTest, SwappingKeepsWhatIsSharedShared) {
   EXPECT_EQ(manager_.num_free(), 11);
 }
 
-TEST(BlockManagerWatermarkTest, IsAShareOfTheUsableBlocks) {
+TEST(BlockManagerWatermarkTest, Watermark_IsAShareOfTheUsableBlocks) {
   BlockManagerOptions options = Options(201);
   options.watermark = 0.01;
   EXPECT_EQ(BlockManager(options).watermark_blocks(), 2);
@@ -191,7 +191,7 @@ TEST(BlockManagerWatermarkTest, IsAShareOfTheUsableBlocks) {
   EXPECT_EQ(BlockManager(options).watermark_blocks(), 0);
 }
 
-TEST(SlidingWindowTest, BlocksThatNoQuerySeesAnyMoreAreGivenBack) {
+TEST(SlidingWindowTest, LeaveWindow_FreesBlocks_WhenNoLaterQueryReadsThem) {
   BlockManagerOptions options = Options(12);
   options.sliding_window = 6;
   BlockManager manager(options);
@@ -199,10 +199,10 @@ TEST(SlidingWindowTest, BlocksThatNoQuerySeesAnyMoreAreGivenBack) {
   Sequence s = SequenceOf(20);
   manager.Grow(s, 9, plan);
   manager.Computed(s, 8);
-  manager.LeaveWindow(s);  // the query at 8 sees 3 .. 8
+  manager.LeaveWindow(s);  // the query at position 8 reads positions 3 to 8
   EXPECT_EQ(s.blocks, (Blocks{1, 2, 3}));
   manager.Computed(s, 1);
-  manager.LeaveWindow(s);  // the query at 9 sees 4 .. 9
+  manager.LeaveWindow(s);  // the query at position 9 reads positions 4 to 9
   EXPECT_EQ(s.blocks, (Blocks{kNullBlock, 2, 3}));
   EXPECT_EQ(s.num_held_blocks(), 2);
   EXPECT_EQ(manager.num_free(), 9);
@@ -217,7 +217,7 @@ TEST(SlidingWindowTest, BlocksThatNoQuerySeesAnyMoreAreGivenBack) {
 
 // --- prefix cache ---
 
-/// Computes prompts of one salt and gives them back, so that they are cached.
+/// A block manager with prefix cache; prompts are computed, and their blocks stay cached once freed.
 class PrefixCacheTest : public testing::Test {
  protected:
   Sequence Prompt(std::vector<TokenId> tokens, const std::string& salt = "") {
@@ -241,7 +241,7 @@ class PrefixCacheTest : public testing::Test {
   StepPlan plan_;
 };
 
-TEST_F(PrefixCacheTest, FullBlocksAreFoundAgainButTheLastTokenIsComputed) {
+TEST_F(PrefixCacheTest, Attach_FindsFullBlocks_ButLeavesTheLastTokenToCompute) {
   Sequence a = Prompt({1, 2, 3, 4, 5, 6, 7, 8, 9});
   Compute(a);
   Sequence same = Prompt({1, 2, 3, 4, 5, 6, 7, 8, 9});
@@ -259,7 +259,7 @@ TEST_F(PrefixCacheTest, FullBlocksAreFoundAgainButTheLastTokenIsComputed) {
   EXPECT_EQ(manager_->num_free(), 11);
 }
 
-TEST_F(PrefixCacheTest, SaltsKeepClientsApart) {
+TEST_F(PrefixCacheTest, Attach_FindsOnlyBlocksOfTheSameSalt) {
   Sequence a = Prompt({1, 2, 3, 4, 5}, "alice"), b = Prompt({1, 2, 3, 4, 5}, "bob"),
            c = Prompt({1, 2, 3, 4, 5}, "alice");
   Compute(a);
@@ -281,13 +281,13 @@ TEST_F(PrefixCacheTest, EvictionTakesTheLeavesOfTheOldestPrefixFirst) {
   EXPECT_EQ(Attach(young_again), 8);
 }
 
-TEST_F(PrefixCacheTest, CollidingHashesNeverShareContent) {
+TEST_F(PrefixCacheTest, Attach_NeverReturnsOtherContent_WhenHashesCollide) {
   BlockManagerOptions options = Options(64);
   options.hash_bits = 1;
   manager_ = std::make_unique<BlockManager>(options);
   test::Random random(5);
   int hits = 0;
-  std::vector<std::vector<TokenId>> written(64);  // what was computed into each block, whole prefixes
+  std::vector<std::vector<TokenId>> written(64);  // the token prefix whose last block was computed into each block
   for (int round = 0; round < 2000; ++round) {
     std::vector<TokenId> tokens;
     for (int64_t i = random.Between(1, 20); i > 0; --i) tokens.push_back(static_cast<TokenId>(random.Below(2)));
@@ -310,7 +310,7 @@ TEST_F(PrefixCacheTest, CollidingHashesNeverShareContent) {
   EXPECT_GT(hits, 0);
 }
 
-TEST_F(PrefixCacheTest, PinsKeepBlocksUntilTheirTimeAndNoMoreThanHalfThePool) {
+TEST_F(PrefixCacheTest, Pins_KeepBlocksUntilTheyExpire_AndHoldAtMostHalfThePool) {
   Sequence a = Prompt({1, 2, 3, 4, 5, 6, 7, 8, 9});
   Compute(a);
   manager_->Free(a);

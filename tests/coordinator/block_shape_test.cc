@@ -15,13 +15,13 @@ BlockShape Shape(std::vector<double> shares) {
   return shape;
 }
 
-TEST(BlockShapeTest, BlocksGoBetweenGroupsOfAnyCut) {
+TEST(BlockShapeTest, Blocks_MoveBetweenGroups_WhateverTheirShares) {
   EXPECT_EQ(WhyBlocksStay(Shape({1, 1}), Shape({1, 1})), "");
   EXPECT_EQ(WhyBlocksStay(Shape({1, 1}), Shape({1, 1, 2})), "");
   EXPECT_FALSE(GoesByNetwork(Shape({1}), Shape({1})));
 }
 
-TEST(BlockShapeTest, ByTheHostBothNeedSwapSpace) {
+TEST(BlockShapeTest, HostMigration_NeedsHostBlocksInBothGroups) {
   BlockShape none = Shape({1});
   none.host_blocks = 0;
   EXPECT_TRUE(CanGo(MigrationWay::kHost, Shape({1}), Shape({1})));
@@ -30,7 +30,7 @@ TEST(BlockShapeTest, ByTheHostBothNeedSwapSpace) {
   EXPECT_EQ(WhyBlocksStay(none, none), "") << "from pool to pool";
 }
 
-TEST(BlockShapeTest, FromPoolToPoolFullBlocksMustBeAllThatCounts) {
+TEST(BlockShapeTest, DeviceMigration_IsRefused_ForSlidingWindowsAndHybridStates) {
   EXPECT_TRUE(CanGo(MigrationWay::kDevice, Shape({1}), Shape({1, 1})));
   BlockShape windowed = Shape({1}), hybrid = Shape({1});
   windowed.windowed = true;
@@ -43,7 +43,7 @@ TEST(BlockShapeTest, FromPoolToPoolFullBlocksMustBeAllThatCounts) {
   }
 }
 
-TEST(BlockShapeTest, NothingEncryptedGoesByNccl) {
+TEST(BlockShapeTest, DeviceMigrationBetweenGpus_IsRefused_WhenTrafficBetweenHostsIsEncrypted) {
   BlockShape here = Shape({1}), there = Shape({1});
   here.on_network = there.on_network = true;
   here.keys = there.keys = {"k"};
@@ -60,7 +60,7 @@ TEST(BlockShapeTest, NothingEncryptedGoesByNccl) {
   EXPECT_TRUE(CanGo(MigrationWay::kDevice, here, there));
 }
 
-TEST(BlockShapeTest, KeysAndValuesMustBeKeptAlike) {
+TEST(BlockShapeTest, Blocks_StayInTheirGroup_WhenBackendOrNumberTypesDiffer) {
   const auto differs = [](auto change) {
     BlockShape other = Shape({1});
     change(other.compute);
@@ -72,14 +72,14 @@ TEST(BlockShapeTest, KeysAndValuesMustBeKeptAlike) {
   EXPECT_FALSE(differs([](ComputeSettings& c) { c.activations = ActivationType::kInt8; }));
 }
 
-TEST(BlockShapeTest, StatesAreNotCutAnew) {
+TEST(BlockShapeTest, HybridStates_StayInTheirGroup_WhenSharesDiffer) {
   BlockShape two = Shape({1, 1}), uneven = Shape({1, 2});
   two.state_blocks = uneven.state_blocks = 3;
   EXPECT_EQ(WhyBlocksStay(two, two), "");
   EXPECT_NE(WhyBlocksStay(two, uneven), "");
 }
 
-TEST(BlockShapeTest, BetweenHostsWorkersNeedAddresses) {
+TEST(BlockShapeTest, Blocks_MoveBetweenHosts_OnlyWhenBothGroupsAreOnTheNetwork) {
   BlockShape here = Shape({1}), there = Shape({1});
   there.on_this_host = false;
   EXPECT_TRUE(GoesByNetwork(here, there) && GoesByNetwork(there, here));

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-TEST(BoundedEndTest, ASignalEndsTheProcessWhileItWaits) {
+TEST(BoundedEndTest, BoundedEnd_EndsTheProcess_WhenASignalComes) {
   for (const int number : {SIGTERM, SIGINT}) {
     EXPECT_EXIT(
         {
@@ -21,7 +21,7 @@ TEST(BoundedEndTest, ASignalEndsTheProcessWhileItWaits) {
   }
 }
 
-TEST(BoundedEndTest, TimeEndsTheProcess) {
+TEST(BoundedEndTest, BoundedEnd_EndsTheProcess_WhenItsTimeIsUp) {
   EXPECT_EXIT(
       {
         const BoundedEnd end(seconds(1));
@@ -30,7 +30,7 @@ TEST(BoundedEndTest, TimeEndsTheProcess) {
       testing::ExitedWithCode(1), "did not stop");
 }
 
-TEST(BoundedEndTest, NothingDoesOnceTheThreadsAreDone) {
+TEST(BoundedEndTest, SignalsAndTimeout_AreIgnored_OnceTheBoundedEndIsGone) {
   EXPECT_EXIT(
       {
         { const BoundedEnd end(seconds(600)); }

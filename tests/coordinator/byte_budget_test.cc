@@ -10,7 +10,7 @@ namespace {
 
 using Verdict = ByteBudget::Verdict;
 
-TEST(ByteBudgetTest, TellsWhatFitsLaterFromWhatNeverDoes) {
+TEST(ByteBudgetTest, Resize_DistinguishesWhatFitsLaterFromWhatNeverFits) {
   ByteBudget budget({.in_all = 100, .per_client = 60});
   ByteBudget::Lease alice = budget.For("alice"), more = budget.For("alice"), bob = budget.For("bob");
   EXPECT_EQ(alice.Resize(61), Verdict::kNever);
@@ -25,7 +25,7 @@ TEST(ByteBudgetTest, TellsWhatFitsLaterFromWhatNeverDoes) {
   EXPECT_EQ(budget.taken(), 80);
 }
 
-TEST(ByteBudgetTest, WhoeverHoldsNothingFindsRoomHoweverManyHoldTheirShares) {
+TEST(ByteBudgetTest, Admit_LeavesRoomForNewClients_HoweverManyHoldTheirShare) {
   ByteBudget budget({.in_all = 1024, .per_client = 512});
   std::vector<ByteBudget::Lease> leases;
   for (int client = 0; client < 8; ++client) {
@@ -43,7 +43,7 @@ TEST(ByteBudgetTest, WhoeverHoldsNothingFindsRoomHoweverManyHoldTheirShares) {
   EXPECT_EQ(newcomer.Admit(1), Verdict::kNotNow) << "it would be as much as is left";
 }
 
-TEST(ByteBudgetTest, OneAloneHasAllThatAClientMayHave) {
+TEST(ByteBudgetTest, Admit_GivesAClientItsWholeLimit_WhenItIsAlone) {
   for (const int64_t per_client : {300, 600, 900, 1200}) {
     ByteBudget budget({.in_all = 1200, .per_client = per_client});
     ByteBudget::Lease alone = budget.For("alice");
@@ -56,7 +56,7 @@ TEST(ByteBudgetTest, OneAloneHasAllThatAClientMayHave) {
   EXPECT_EQ(more.Admit(200), Verdict::kTaken);
 }
 
-TEST(ByteBudgetTest, ARefusedLeaseKeepsWhatItHad) {
+TEST(ByteBudgetTest, Lease_KeepsItsBytes_WhenAResizeIsRefused) {
   ByteBudget budget({.in_all = 100, .per_client = 60});
   ByteBudget::Lease lease = budget.For("alice");
   ASSERT_EQ(lease.Resize(20), Verdict::kTaken);
@@ -65,7 +65,7 @@ TEST(ByteBudgetTest, ARefusedLeaseKeepsWhatItHad) {
   EXPECT_EQ(budget.taken(), 20);
 }
 
-TEST(ByteBudgetTest, ThoseThatNobodyCanTellApartShareAllThereIs) {
+TEST(ByteBudgetTest, ClientsWithoutAName_ShareTheWholeBudget) {
   ByteBudget budget({.in_all = 100, .per_client = 60});
   ByteBudget::Lease lease = budget.For("");
   EXPECT_EQ(lease.Resize(100), Verdict::kTaken);
@@ -74,7 +74,7 @@ TEST(ByteBudgetTest, ThoseThatNobodyCanTellApartShareAllThereIs) {
   EXPECT_EQ(budget.MostFor("alice"), 60);
 }
 
-TEST(ByteBudgetTest, WhatMovesIsCountedOnceAndGivenBackOnce) {
+TEST(ByteBudgetTest, Lease_IsCountedOnceAndReturnedOnce_WhenItMoves) {
   ByteBudget budget({.in_all = 100, .per_client = 100});
   {
     ByteBudget::Lease first = budget.For("alice");
@@ -90,7 +90,7 @@ TEST(ByteBudgetTest, WhatMovesIsCountedOnceAndGivenBackOnce) {
   EXPECT_EQ(budget.num_clients(), 0u) << "nothing is remembered of clients that hold nothing";
 }
 
-TEST(ByteBudgetTest, NeverHoldsMoreThanItMay) {
+TEST(ByteBudgetTest, Budget_NeverExceedsItsLimits_UnderRandomLeases) {
   ByteBudget budget({.in_all = 1000, .per_client = 400});
   std::mt19937 random(7);
   std::vector<std::pair<int, ByteBudget::Lease>> leases;

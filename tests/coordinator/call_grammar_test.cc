@@ -23,15 +23,15 @@ constexpr const char* kWeather = R"({"type": "object", "properties": {
   "city": {"type": "string", "maxLength": 6}, "days": {"type": "integer", "minimum": 0, "maximum": 9},
   "deep": {"type": "boolean"}}, "required": ["city", "days"], "additionalProperties": false})";
 
-/// How a model of the test writes.
+/// The format in which a model of the test writes its answers.
 struct Form {
   ToolFormat tools;
-  bool has_tokens;  // what its format marks calls with are control tokens
+  bool has_tokens;  // the markers of calls are control tokens
   ReasoningFormat reasoning = ReasoningFormat::kNone;
   ReasoningStart start = ReasoningStart::kNone;
 };
 
-/// One answer's grammar, and what its parser makes of what that lets through.
+/// The grammar of one answer, and the parser that reads what the grammar accepts.
 class GrammarAnswers {
  public:
   explicit GrammarAnswers(const Form& form, ToolChoice choice = {}, const GrammarSource& words = {},
@@ -47,7 +47,7 @@ class GrammarAnswers {
     for (const std::string& mark : form.has_tokens ? MarkersOf(shape_.format) : std::vector<std::string>()) {
       if (control.contains(mark)) continue;
       control[mark] = static_cast<TokenId>(vocabulary_.bytes.size());
-      vocabulary_.bytes.push_back("\xff" + mark);  // a byte that no text has
+      vocabulary_.bytes.push_back("\xff" + mark);  // a byte that valid text never contains
     }
     const std::vector<OrderedJson> schemas = {OrderedJson::parse(kWeather), nullptr};
     const GrammarSource source = CallGrammar({shape_, schemas, control, words});
@@ -103,7 +103,7 @@ class GrammarAnswers {
   std::shared_ptr<const CompiledGrammar> grammar_;
 };
 
-/// Whether kWeather accepts the text, whatever is in it.
+/// Whether the schema kWeather accepts these arguments.
 bool Accepts(const std::string& arguments) {
   const Json value = Json::parse(arguments, nullptr, false);
   if (!value.is_object() || !value.contains("city") || !value.contains("days")) return false;
@@ -122,8 +122,8 @@ bool Accepts(const std::string& arguments) {
   return true;
 }
 
-/// A text that the grammar lets through: near to `target`, and anything that may come in between. Empty: it did not
-/// come to an end.
+/// Returns a random text that the grammar accepts: mostly `target`, with some parts left out and others put in.
+/// Returns an empty string when the text does not end within 400 tokens.
 std::string Walk(const GrammarAnswers& answers, const std::string& target, std::mt19937& random) {
   const std::vector<TokenId> aim = answers.Spelled(target);
   GrammarMatcher matcher = answers.Matcher();
@@ -138,15 +138,15 @@ std::string Walk(const GrammarAnswers& answers, const std::string& target, std::
       return "";
     }
     if (GrammarAnswers::MayCome(kStop, allowed) && (at >= aim.size() || random() % 40 == 0)) return text;
-    while (at < aim.size() && random() % 60 == 0) ++at;  // what is left out of the target
+    while (at < aim.size() && random() % 60 == 0) ++at;  // leaves a part of the target out
     TokenId token = at < aim.size() ? aim[at++] : kStop;
     if (token == kStop || !GrammarAnswers::MayCome(token, allowed) || random() % 30 == 0) {
       std::vector<TokenId> others;
       for (TokenId other = kFirstByte; other < answers.num_tokens(); ++other) {
         if (GrammarAnswers::MayCome(other, allowed)) others.push_back(other);
       }
-      if (others.empty()) return text;  // the end alone may come
-      // Of letters and marks rather than of everything.
+      if (others.empty()) return text;  // only the end is allowed
+      // Prefers printable characters and markers to other bytes.
       token = others[random() % others.size()];
       for (int i = 0; i < 4 && token < kFirstControl && (token - kFirstByte < ' ' || token - kFirstByte > '~'); ++i)
         token = others[random() % others.size()];
@@ -160,7 +160,7 @@ std::string Walk(const GrammarAnswers& answers, const std::string& target, std::
 struct Bound {
   const char* name;
   Form form;
-  std::vector<std::string> calls, words, wrong;  // calls that may come, answers without any, and calls that may not
+  std::vector<std::string> calls, words, wrong;  // accepted calls, accepted answers without calls, refused calls
 };
 
 std::vector<Bound> Bounds() {
@@ -237,7 +237,7 @@ std::vector<Bound> Bounds() {
   bounds[4].wrong.push_back("Words, then <|python_tag|>" + llama(unkept));
   bounds[0].wrong.push_back("Words, then <|python_tag|>" + llama(unkept));
   bounds[0].wrong.push_back("Words, then <<|python_tag|>" + llama(unkept));
-  // Thoughts come first, whether they are marked by tokens or not.
+  // Reasoning comes first, whether its markers are tokens or text.
   const auto think = [](const std::vector<std::string>& texts, const std::string& before) {
     std::vector<std::string> out;
     for (const std::string& text : texts) out.push_back(before + text);
@@ -262,7 +262,7 @@ std::vector<Bound> Bounds() {
   return bounds;
 }
 
-TEST(CallGrammarTest, CallsThatAreLeftToTheModelAreKeptToTheirSchemas) {
+TEST(CallGrammarTest, Grammar_KeepsCallsToTheirSchemas_WhenCallsAreOptional) {
   for (const Bound& bound : Bounds()) {
     const GrammarAnswers answers(bound.form);
     const std::string which = std::string(bound.name) + (bound.form.has_tokens ? " with tokens: " : ": ");
@@ -278,7 +278,7 @@ TEST(CallGrammarTest, CallsThatAreLeftToTheModelAreKeptToTheirSchemas) {
   }
 }
 
-TEST(CallGrammarTest, WhateverTheGrammarLetsThroughTheCallsThatParsersFindAreKept) {
+TEST(CallGrammarTest, Parser_FindsOnlyCallsThatKeepTheirSchema_InTextsThatTheGrammarAccepts) {
   std::mt19937 random(5);
   for (const Bound& bound : Bounds()) {
     const GrammarAnswers answers(bound.form);
@@ -298,7 +298,7 @@ TEST(CallGrammarTest, WhateverTheGrammarLetsThroughTheCallsThatParsersFindAreKep
   }
 }
 
-TEST(CallGrammarTest, CallsThatMustComeCome) {
+TEST(CallGrammarTest, Grammar_RefusesAnswersWithoutCalls_WhenACallIsRequired) {
   for (const Bound& bound : Bounds()) {
     const GrammarAnswers answers(bound.form, {ToolChoice::kRequired, ""});
     const std::string which = std::string(bound.name) + (bound.form.has_tokens ? " with tokens: " : ": ");
@@ -314,7 +314,7 @@ TEST(CallGrammarTest, CallsThatMustComeCome) {
   EXPECT_FALSE(named.Takes("[noop(), noop()]"));
 }
 
-TEST(CallGrammarTest, OneCallIsOneWhereNoMoreAreWanted) {
+TEST(CallGrammarTest, Grammar_AcceptsOneCallOnly_WhenParallelCallsAreOff) {
   for (const Bound& bound : Bounds()) {
     const GrammarAnswers answers(bound.form, {}, {}, false);
     for (const std::string& text : bound.calls)
@@ -322,7 +322,7 @@ TEST(CallGrammarTest, OneCallIsOneWhereNoMoreAreWanted) {
   }
 }
 
-TEST(CallGrammarTest, AnAnswerOfAFormThatIsAMessageIsTheLastOne) {
+TEST(CallGrammarTest, Grammar_ConstrainsTheFinalMessage_InHarmonyFormat) {
   const GrammarAnswers answers({ToolFormat::kHarmony, true, ReasoningFormat::kHarmony}, {},
                                {GrammarSource::kRegex, "yes|no"});
   const std::string thoughts = "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant";
@@ -333,7 +333,7 @@ TEST(CallGrammarTest, AnAnswerOfAFormThatIsAMessageIsTheLastOne) {
   EXPECT_TRUE(answers.Takes(thoughts + "<|channel|>commentary to=functions.noop<|message|>{}"));
 }
 
-TEST(PythonCallTest, WhatArgumentsCannotSayIsNamed) {
+TEST(PythonCallTest, WhyNoPythonCall_NamesThePartOfASchemaThatArgumentsCannotExpress) {
   const auto why = [](const char* schema) { return WhyNoPythonCall(OrderedJson::parse(schema)); };
   EXPECT_EQ(why(kWeather), "");
   EXPECT_EQ(why(R"({"type": "object", "properties": {"a": {"$ref": "#/$defs/D"}}, "$defs": {"D": {}}})"), "");
@@ -347,7 +347,7 @@ TEST(PythonCallTest, WhatArgumentsCannotSayIsNamed) {
   EXPECT_EQ(WhyNoPythonCall(many), "") << "two rows alone";
 }
 
-TEST(AnswerWordsTest, TextsWithoutAMarkAreAllButThoseThatHaveIt) {
+TEST(AnswerWordsTest, TextWithoutMark_MatchesExactlyTheTextsWithoutTheMarker) {
   const std::string mark = "<ab>";
   const std::regex pattern(TextWithoutMark(mark));
   std::mt19937 random(3);
@@ -362,7 +362,7 @@ TEST(AnswerWordsTest, TextsWithoutAMarkAreAllButThoseThatHaveIt) {
   EXPECT_GT(with, 50);
 }
 
-TEST(AnswerWordsTest, WhatIsBesideWordsBeginsNoneOfThem) {
+TEST(AnswerWordsTest, BesideWords_MatchesNoBeginningOfAWord) {
   const std::vector<std::string> words = {"ab(", "abc(", "b("};
   const std::regex pattern(BesideWords(words, " ", "x"));
   std::mt19937 random(3);
@@ -377,7 +377,7 @@ TEST(AnswerWordsTest, WhatIsBesideWordsBeginsNoneOfThem) {
     begun += of_words, beside += left;
     ASSERT_FALSE(of_words && left) << text;
     if (!left && !of_words) {
-      // What is refused although it begins no word has a byte that never stands where words are left.
+      // A text that begins no word and is still refused contains a byte that the pattern excludes at that place.
       size_t common = 0;
       for (const std::string& word : words) {
         const auto [a, b] = std::ranges::mismatch(word, text);

@@ -58,7 +58,7 @@ TEST(ChatTemplateTest, FormatsTextsAsPythonDoes) {
   }
 }
 
-/// Templates of well-known families with tools, calls of earlier answers, thoughts and settings.
+/// Templates of well-known model families, with tools, earlier calls, reasoning and settings.
 TEST(ChatTemplateTest, EqualsJinja2OnConversationsWithTools) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/tool_templates.json";
   const OrderedJson golden = OrderedJson::parse(ReadTextFile(path, 16 << 20));
@@ -77,7 +77,7 @@ TEST(ChatTemplateTest, EqualsJinja2OnConversationsWithTools) {
     });
     EXPECT_EQ(chat.traits().one_call, name == "llama" || name == "harmony") << name;
     if (chat.traits().one_call && has_several) {
-      EXPECT_NO_THROW(chat.Render(conversation)) << name;  // adapted, which HF is not
+      EXPECT_NO_THROW(chat.Render(conversation)) << name;  // Quire adapts the conversation, HF does not
     } else if (c.contains("error")) {
       EXPECT_THROW(chat.Render(conversation), Error) << name;
     } else {
@@ -86,7 +86,7 @@ TEST(ChatTemplateTest, EqualsJinja2OnConversationsWithTools) {
   }
 }
 
-/// Every method, filter, test and operator on values of every kind.
+/// Applies every method, filter, test and operator to values of every type.
 TEST(ChatTemplateTest, EqualsJinja2OnExpressions) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/expressions.json";
   const OrderedJson golden = OrderedJson::parse(ReadTextFile(path, 16 << 20));
@@ -109,8 +109,8 @@ TEST(ChatTemplateTest, EqualsJinja2OnExpressions) {
   }
 }
 
-/// Templates of released models, in a file that tests/golden/compare_templates.py makes. There is none in a run of all
-/// tests.
+/// Templates of released models, from a file that tests/golden/compare_templates.py writes. A run of all tests has no
+/// such file and returns null.
 OrderedJson ReleasedTemplates() {
   const char* path = std::getenv("QUIRE_TEST_TEMPLATES");
   return path == nullptr ? OrderedJson() : OrderedJson::parse(ReadTextFile(path, size_t{1} << 30));
@@ -128,7 +128,7 @@ std::vector<std::string> NamesOfReleasedTemplates() {
 class ReleasedTemplateTest : public testing::TestWithParam<std::string> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ReleasedTemplateTest);
 
-TEST_P(ReleasedTemplateTest, EqualsHf) {
+TEST_P(ReleasedTemplateTest, RenderedText_EqualsThatOfHf) {
   const OrderedJson released = ReleasedTemplates();
   const ChatTemplate chat(WithTemplate(released["templates"][GetParam()]));
   const size_t way = (chat.traits().null_content ? 2 : 0) + (chat.traits().text_arguments ? 1 : 0);
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ReleasedTemplateTest, testing::ValuesIn(NamesOfR
                            return word;
                          });
 
-TEST(ChatTemplateTest, TemplatesTellWhatTheyShow) {
+TEST(ChatTemplateTest, Traits_TellWhichPartsOfAConversationTheTemplateShows) {
   const auto traits = [](const std::string& source) { return ChatTemplate(WithTemplate(source)).traits(); };
   const std::string words = "{% for m in messages %}{{ m.content }}{% endfor %}";
   EXPECT_FALSE(traits(words).tools);
@@ -178,7 +178,8 @@ TEST(ChatTemplateTest, TemplatesTellWhatTheyShow) {
   };
   EXPECT_FALSE(traits(printing("{{ c.function.arguments | tojson }}")).text_arguments);
   EXPECT_TRUE(traits(printing("{{ 'x' + c.function.arguments }}")).text_arguments);
-  EXPECT_TRUE(traits(printing("{{ c.function.arguments }}")).text_arguments);  // Python's form of an object is not JSON
+  // Python prints an object in a form that is not JSON
+  EXPECT_TRUE(traits(printing("{{ c.function.arguments }}")).text_arguments);
   EXPECT_TRUE(
       traits("{% for m in messages %}{% if m.content is none %}{{ m.tool_calls | tojson }}{% endif %}{% endfor %}")
           .null_content);
@@ -188,7 +189,7 @@ TEST(ChatTemplateTest, TemplatesTellWhatTheyShow) {
   EXPECT_FALSE(chat.Names("thinking"));
 }
 
-/// A question, an answer with these members, and the results of its calls.
+/// A conversation: a question, an assistant's answer with these members, and the results of its calls.
 Conversation Called(OrderedJson answer) {
   Conversation conversation;
   const OrderedJson calls = answer["tool_calls"];
@@ -212,7 +213,7 @@ std::string RenderCalled(const std::string& source, const OrderedJson& answer) {
   return ChatTemplate(WithTemplate(source)).Render(Called(answer)).text;
 }
 
-TEST(ChatTemplateTest, Arguments_BecomeAnObject_WhereTheTemplateGoesThroughThem) {
+TEST(ChatTemplateTest, Arguments_BecomeAnObject_WhenTheTemplateIteratesOverThem) {
   const std::string walks =
       std::string(kEachCall) + "{% for k, v in c.function.arguments|items %}{{ k }}={{ v }};{% endfor %}" + kEndCalls;
   const std::string reads = std::string(kEachCall) + "{% set a = c.function.arguments | from_json %}" +
@@ -234,7 +235,7 @@ TEST(ChatTemplateTest, Arguments_BecomeAnObject_WhereTheTemplateGoesThroughThem)
   }
 }
 
-TEST(ChatTemplateTest, Arguments_StayTheTextTheyWere_WhereTheTemplateShowsTexts) {
+TEST(ChatTemplateTest, Arguments_StayTheirOriginalText_WhenTheTemplatePrintsText) {
   const std::string either =
       std::string(kEachCall) +
       "{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}" + kEndCalls;
@@ -263,7 +264,7 @@ TEST(ChatTemplateTest, Integers_KeepTheirDigits_HoweverLong) {
   EXPECT_EQ(asks.Render(conversation).text, "True False True True 18446744073709551616 20");
 }
 
-TEST(ChatTemplateTest, Words_JoinThoughts_WhereTheTemplateTakesOneOfThem) {
+TEST(ChatTemplateTest, Content_JoinsReasoning_WhenTheTemplateAcceptsOnlyOneOfBoth) {
   const std::string source =
       "{% for m in messages %}{% if m.tool_calls %}{% if m.content and m.thinking %}{{ raise_exception('both') }}{% "
       "endif %}"
@@ -316,7 +317,7 @@ TEST(ChatTemplateTest, Words_ComeApart_WhereTheyHideCalls) {
   EXPECT_EQ(chat.Render(Called({{"content", ""}, {"tool_calls", {CallOf("{}")}}})).text, "ask;{};result 0;");
 }
 
-TEST(ChatTemplateTest, Calls_ComeOneByOne_WhereTheTemplateTakesOne) {
+TEST(ChatTemplateTest, Calls_AreRenderedOneByOne_WhenTheTemplateAcceptsOne) {
   for (const char* refuses : {"{% if m.tool_calls|length != 1 %}{{ raise_exception('one') }}{% endif %}", ""}) {
     const ChatTemplate chat(WithTemplate(std::string("{% for m in messages %}{% if m.tool_calls %}") + refuses +
                                          "[{{ m.content }}|{{ m.tool_calls[0].function.arguments | tojson }}]"
@@ -332,7 +333,7 @@ TEST(ChatTemplateTest, Calls_ComeOneByOne_WhereTheTemplateTakesOne) {
   }
 }
 
-TEST(ChatTemplateTest, Ids_AreShortened_WhereTheTemplateWantsNineLetters) {
+TEST(ChatTemplateTest, CallIds_AreShortened_WhenTheTemplateWantsNineLetters) {
   const ChatTemplate chat(
       WithTemplate("{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id|length != 9 %}{{ "
                    "raise_exception('id') }}{% endif %}"
@@ -416,7 +417,7 @@ TEST(ChatTemplateTest, Functions_GetTheMembersThatTheTemplateNeeds) {
             "f:k of string(a list of string)(b integer);");
 }
 
-TEST(ChatTemplateTest, ToolsAreTheUsers) {
+TEST(ChatTemplateTest, Tools_AreMarkedAsUserText) {
   Conversation conversation;
   conversation.tools = OrderedJson::parse(R"([{"name": "<|end|>"}])");
   const MarkedText text = ChatTemplate(WithTemplate("{{ tools[0].name }}|{{ tools | tojson }}")).Render(conversation);
@@ -424,7 +425,7 @@ TEST(ChatTemplateTest, ToolsAreTheUsers) {
   EXPECT_FALSE(text.IsTrusted(text.text.rfind("<|end|>"), 7));
 }
 
-TEST(ChatTemplateTest, EveryByteOfTheUsersIsMarked) {
+TEST(ChatTemplateTest, MessageContent_IsMarkedAsUserText_ByteByByte) {
   const std::string source =
       "{% for m in messages %}[{{ m.role | upper }}: {{ m.content | trim | replace('a', 'b') }}|{{ m | tojson }}]{% "
       "endfor %}";
@@ -442,7 +443,7 @@ TEST(ChatTemplateTest, EveryByteOfTheUsersIsMarked) {
   }
 }
 
-TEST(ChatTemplateTest, ErrorsNameTheLineAndTheThing) {
+TEST(ChatTemplateTest, Errors_NameTheLineAndTheUnsupportedPart) {
   EXPECT_EQ(ErrorOf("a\nb {{ 'x' | frobnicate }}"), "template:2: filter \"frobnicate\" is not supported");
   EXPECT_EQ(ErrorOf("{% include 'secrets' %}"), "template:1: statement \"include\" is not supported");
   EXPECT_EQ(ErrorOf("{{ raise_exception('no') }}"), "template:1: no");
@@ -453,7 +454,7 @@ TEST(ChatTemplateTest, ErrorsNameTheLineAndTheThing) {
   EXPECT_EQ(ErrorOf("{{ 1 / 0 }}"), "template:1: division by zero");
 }
 
-TEST(ChatTemplateTest, AModelWithoutTemplateSaysSo) { EXPECT_THROW(ChatTemplate(WithTemplate("")), Error); }
+TEST(ChatTemplateTest, Constructor_Throws_WithoutATemplate) { EXPECT_THROW(ChatTemplate(WithTemplate("")), Error); }
 
 }  // namespace
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Who a client is, and what that keeps apart.
+// The identity of a client, and the cache salt that keeps the blocks of clients apart.
 #include "coordinator/api/access/client_id.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-TEST(CacheSaltTest, NoClientReachesAnothersBlocksByASalt) {
+TEST(CacheSaltTest, Salts_DifferBetweenClients_WhateverSaltTheirRequestsName) {
   const std::set<std::string> salts = {CacheSalt("", ""),   CacheSalt("ab", ""),  CacheSalt("", "ab"),
                                        CacheSalt("a", "b"), CacheSalt("ab", "c"), CacheSalt("a", "bc"),
                                        CacheSalt("", "abc")};

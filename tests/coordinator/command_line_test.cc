@@ -16,7 +16,7 @@ std::vector<std::string> InOrder(std::vector<const char*> argv) {
 
 using Words = std::vector<std::string>;
 
-TEST(ArgumentsTest, SpellsOutWhatPeopleTypeFromHabit) {
+TEST(ArgumentsTest, Arguments_ExpandAbbreviatedFlagsAndTheHelpCommand) {
   const Words want = {"serve", "--tensor-parallel-size", "2", "--port", "1"};
   EXPECT_EQ(InOrder({"serve", "-tp", "2", "--port", "1"}), want);
   EXPECT_EQ(InOrder({"serve", "-tp=2", "--port", "1"}), want);
@@ -52,7 +52,7 @@ struct Program {
   std::string text;
 };
 
-TEST(SuggestionTest, NamesTheCommandOrFlagThatWasMeant) {
+TEST(SuggestionTest, Suggestion_NamesTheNearestCommandOrFlag_WhenOneIsMisspelt) {
   Program program;
   EXPECT_EQ(program.Says({"srve", "--model", "m"}),
             "quire has no command \"srve\"; did you mean \"serve\"? (quire --help lists the commands)");

@@ -17,7 +17,7 @@ class ConnectionPlacesTest : public testing::Test {
   Place Take(const std::string& address, const std::string& name = "") {
     return places_.Take(boost::asio::ip::make_address(address), [this, name] { gave_way_.push_back(name); });
   }
-  /// So many silent connections of an address; they are kept open.
+  /// Opens this many silent connections from an address and keeps them open.
   void Hold(const std::string& address, int count) {
     for (int i = 0; i < count; ++i) held_.push_back(Take(address, address + "/" + std::to_string(i)));
   }
@@ -27,21 +27,21 @@ class ConnectionPlacesTest : public testing::Test {
   std::vector<Place> held_;
 };
 
-TEST_F(ConnectionPlacesTest, AnAddressHasItsBoundAndIpv6CountsByNetwork) {
+TEST_F(ConnectionPlacesTest, Take_LimitsConnectionsPerAddress_AndPerNetworkForIpv6) {
   Hold("2001:db8::1", kMostPerAddress);
   EXPECT_EQ(Take("2001:db8::2"), nullptr);
   EXPECT_NE(Take("2001:db8:0:1::1"), nullptr);
   EXPECT_TRUE(gave_way_.empty());
 }
 
-TEST_F(ConnectionPlacesTest, LoopbackHasNoBoundButThatOfAll) {
+TEST_F(ConnectionPlacesTest, Take_LimitsLoopbackOnlyByTheTotal) {
   Hold("127.0.0.1", kMost);
   EXPECT_EQ(places_.taken(), kMost);
   EXPECT_EQ(Take("127.0.0.2"), nullptr) << "loopback addresses are one network";
   EXPECT_TRUE(gave_way_.empty());
 }
 
-TEST_F(ConnectionPlacesTest, EndsTheLongestSilentOfTheNetworkThatHasMost_WhenThereAreNoDescriptors) {
+TEST_F(ConnectionPlacesTest, EndOneSilent_EndsTheLongestSilentConnection_OfTheNetworkWithMostSilentOnes) {
   EXPECT_EQ(places_.most_silent(), 0u);
   Hold("192.0.2.1", 2);
   Hold("192.0.2.2", 3);
@@ -57,26 +57,26 @@ TEST_F(ConnectionPlacesTest, EndsTheLongestSilentOfTheNetworkThatHasMost_WhenThe
   EXPECT_EQ(places_.taken(), 2);
 }
 
-TEST_F(ConnectionPlacesTest, APlaceIsFreeWhenItsConnectionEnds) {
+TEST_F(ConnectionPlacesTest, Place_IsFreed_WhenItsConnectionEnds) {
   for (int i = 0; i < 3 * kMost; ++i) EXPECT_NE(Take("192.0.2.1"), nullptr);
   EXPECT_EQ(places_.taken(), 0);
 }
 
-TEST_F(ConnectionPlacesTest, ANewcomerGetsThePlaceOfTheLongestSilentOfTheNetworkThatHasMost) {
+TEST_F(ConnectionPlacesTest, Take_EvictsTheLongestSilentConnectionOfTheLargestNetwork_WhenAllPlacesAreTaken) {
   Hold("192.0.2.1", 5);
   Hold("192.0.2.2", 7);
-  held_[5]->ServeClient();  // the first of the larger network was silent for longest, and is no more
+  held_[5]->ServeClient();  // the longest silent connection of the larger network becomes the latest
   held_[5]->AwaitClient();
   const Place first = Take("192.0.2.3"), second = Take("192.0.2.3");
   EXPECT_NE(first, nullptr);
   EXPECT_NE(second, nullptr);
   EXPECT_EQ(gave_way_, (std::vector<std::string>{"192.0.2.2/1", "192.0.2.2/2"}));
   EXPECT_EQ(places_.taken(), kMost);
-  held_[6].reset();  // it has left already, and is not counted twice
+  held_[6].reset();  // a connection that left already is not counted twice
   EXPECT_EQ(places_.taken(), kMost);
 }
 
-TEST_F(ConnectionPlacesTest, WhoIsServedKeepsItsPlace) {
+TEST_F(ConnectionPlacesTest, Take_NeverEvictsConnectionsThatAreServed) {
   Hold("192.0.2.1", 7);
   Hold("192.0.2.2", 5);
   for (const Place& place : held_) place->ServeClient();
@@ -84,7 +84,7 @@ TEST_F(ConnectionPlacesTest, WhoIsServedKeepsItsPlace) {
   EXPECT_TRUE(gave_way_.empty());
 }
 
-TEST_F(ConnectionPlacesTest, NetworksThatHaveAsManyDoNotPushEachOtherOut) {
+TEST_F(ConnectionPlacesTest, Take_EvictsNothing_WhenNetworksHoldEquallyMany) {
   Hold("192.0.2.1", 6);
   Hold("192.0.2.2", 5);
   const Place served = Take("192.0.2.3");
@@ -96,7 +96,7 @@ TEST_F(ConnectionPlacesTest, NetworksThatHaveAsManyDoNotPushEachOtherOut) {
   EXPECT_EQ(newcomers[3], nullptr);
 }
 
-TEST_F(ConnectionPlacesTest, ACustomersManyNetworksOfIpv6AreOne) {
+TEST_F(ConnectionPlacesTest, Take_EvictsFromAnIpv6Customer_AsIfItsNetworksWereOne) {
   for (const char* part : {"0", "1", "2"}) Hold(std::string("2001:db8:0:") + part + "::1", 3);
   Hold("192.0.2.1", 3);
   EXPECT_EQ(Take("2001:db8:0:7::1"), nullptr);

@@ -1,4 +1,4 @@
-// Steps that are planned while the one before them is outstanding.
+// The engine plans a step while the step before it is still outstanding.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine.h"
@@ -12,7 +12,7 @@ using test::MakeRequest;
 using Slots = std::vector<SlotId>;
 using Tokens = std::vector<TokenId>;
 
-/// An engine of a few blocks of 4 tokens. Its "model" draws the token that the test says.
+/// An engine with a few blocks of 4 tokens. The test chooses each token that the "model" draws.
 class EngineAheadTest : public testing::Test {
  protected:
   void Make(int usable_blocks, int max_step_tokens = 64) {
@@ -34,14 +34,14 @@ class EngineAheadTest : public testing::Test {
     ASSERT_FALSE(engine_->Submit(New(id, prompt, max_tokens, n)));
   }
 
-  /// The next plan; empty when there is none.
+  /// Returns the next plan, or an empty plan when there is none.
   StepPlan Plan() {
     const StepPlan* plan = engine_->NextPlan(0);
     engine_->scheduler().CheckIntegrity();
     return plan != nullptr ? *plan : StepPlan{};
   }
 
-  /// The oldest outstanding plan's result: the same token for every draw.
+  /// Commits the result of the oldest outstanding plan: the same token for every draw.
   void Commit(TokenId token) {
     std::vector<SampledToken> drawn;
     for (const StepMember& m : engine_->scheduler().outstanding().at(0).members) {
@@ -59,7 +59,7 @@ class EngineAheadTest : public testing::Test {
   std::map<RequestId, CollectingSink> sinks_;
 };
 
-TEST_F(EngineAheadTest, ADecodeIsPlannedBeforeItsTokenIsKnown) {
+TEST_F(EngineAheadTest, Decode_IsPlanned_BeforeItsTokenIsKnown) {
   Make(10);
   Submit(1, 7, 5);
   EXPECT_EQ(Plan().chunks, (std::vector<Chunk>{{0, 0, 7}}));
@@ -77,7 +77,7 @@ TEST_F(EngineAheadTest, ADecodeIsPlannedBeforeItsTokenIsKnown) {
   EXPECT_EQ(Got(1), (Tokens{20, 21, 22}));
 }
 
-TEST_F(EngineAheadTest, PromptsAreCutIntoChunksAhead) {
+TEST_F(EngineAheadTest, PromptChunks_ArePlannedAhead) {
   Make(20, 8);
   Submit(1, 20, 2);
   EXPECT_EQ(Plan().chunks, (std::vector<Chunk>{{0, 0, 8}}));
@@ -91,7 +91,7 @@ TEST_F(EngineAheadTest, PromptsAreCutIntoChunksAhead) {
   EXPECT_EQ(Got(1), (Tokens{20, 21}));
 }
 
-TEST_F(EngineAheadTest, NoStepGoesPastTheLength) {
+TEST_F(EngineAheadTest, Engine_PlansNoStep_BeyondMaxTokens) {
   Make(10);
   Submit(1, 6, 3);
   EXPECT_FALSE(Plan().empty());
@@ -106,7 +106,7 @@ TEST_F(EngineAheadTest, NoStepGoesPastTheLength) {
   EXPECT_TRUE(engine_->idle());
 }
 
-TEST_F(EngineAheadTest, WhatAnEndedSequenceDrawsIsDropped) {
+TEST_F(EngineAheadTest, TokensOfAnEndedSequence_AreDropped_WhenAStepAheadDrawsThem) {
   Make(10);
   auto request = New(1, 6, 10);
   request->limits.stop_token_ids = {42};
@@ -117,19 +117,19 @@ TEST_F(EngineAheadTest, WhatAnEndedSequenceDrawsIsDropped) {
   Commit(20);
   EXPECT_EQ(Plan().decodes, (Slots{0, 1}));
   std::vector<SampledToken> drawn = {{0, 42, 0, {}}, {1, 21, 0, {}}};
-  engine_->CommitStep(drawn);  // step 3 is outstanding and goes on with both
+  engine_->CommitStep(drawn);  // step 3 is outstanding and still contains both sequences
   EXPECT_EQ(sinks_[1].choices[0].finished, FinishReason::kStop);
   EXPECT_EQ(engine_->requests().size(), 1u);
   const StepPlan plan = Plan();
   EXPECT_EQ(plan.released, (Slots{0}));
   EXPECT_EQ(plan.decodes, (Slots{1}));
-  Commit(22);  // two draws, the first of them for nobody
+  Commit(22);  // two draws; the first belongs to the ended sequence
   EXPECT_EQ(Got(1), (Tokens{20}));
   EXPECT_EQ(Got(2), (Tokens{20, 21, 22}));
   EXPECT_EQ(engine_->stats().generated_tokens, 2 + 2 + 1);
 }
 
-TEST_F(EngineAheadTest, AnIdleEngineStillAwaitsWhatIsOutstanding) {
+TEST_F(EngineAheadTest, IdleEngine_StillAwaitsTheOutstandingStep) {
   Make(10);
   Submit(1, 6, 10);
   sinks_[1].stop_after = 1;
@@ -145,7 +145,7 @@ TEST_F(EngineAheadTest, AnIdleEngineStillAwaitsWhatIsOutstanding) {
   EXPECT_EQ(Got(1), (Tokens{20}));
 }
 
-TEST_F(EngineAheadTest, TheBlocksOfACancelledRequestGoToTheNextAtOnce) {
+TEST_F(EngineAheadTest, BlocksOfACancelledRequest_AreReusedAtOnce_WhileAStepIsOutstanding) {
   Make(4);
   Submit(1, 14, 3);
   Plan();
@@ -165,12 +165,12 @@ TEST_F(EngineAheadTest, TheBlocksOfACancelledRequestGoToTheNextAtOnce) {
   EXPECT_EQ(Got(2), (Tokens{22}));
 }
 
-TEST_F(EngineAheadTest, NobodyIsPreemptedWhileAStepIsOutstanding) {
+TEST_F(EngineAheadTest, Engine_PreemptsNoRequest_WhileAStepIsOutstanding) {
   Make(4);
-  Submit(1, 7, 6);  // grows to 3 blocks
+  Submit(1, 7, 6);  // this request grows to 3 blocks
   Submit(2, 7, 6);
   Plan();
-  Plan();  // both will hold 8 computed tokens: the pool is full
+  Plan();  // both requests will hold 8 computed tokens: the pool is full
   Commit(20);
   EXPECT_TRUE(Plan().empty()) << "somebody has to go, but not now";
   EXPECT_EQ(engine_->scheduler().num_preemptions(), 0);
@@ -187,9 +187,9 @@ TEST_F(EngineAheadTest, NobodyIsPreemptedWhileAStepIsOutstanding) {
   EXPECT_EQ(Got(2), (Tokens{20, 21, 30, 30, 30, 30}));
 }
 
-TEST_F(EngineAheadTest, WhoHadNoRoomAheadIsNotPassedOverAgain) {
+TEST_F(EngineAheadTest, Sequence_IsNotPassedOverTwice_WhenItHadNoRoomAhead) {
   Make(5);
-  Submit(1, 5, 8);  // 2 blocks with room for three more tokens
+  Submit(1, 5, 8);  // 2 blocks with room for 3 more tokens
   Submit(2, 8, 6);  // 2 blocks, both full
   Submit(3, 3, 4);  // 1 block
   EXPECT_EQ(Plan().chunks.size(), 3u);
@@ -202,14 +202,14 @@ TEST_F(EngineAheadTest, WhoHadNoRoomAheadIsNotPassedOverAgain) {
   EXPECT_EQ(plan.released, (Slots{2}));
 }
 
-TEST_F(EngineAheadTest, BeamsAwaitWhatTheyDrewAndTheOthersGoOn) {
+TEST_F(EngineAheadTest, Beams_AwaitTheirDraws_WhileOtherRequestsArePlannedAhead) {
   Make(30);
   auto request = New(1, 3, 4, 2);
   request->beams = std::make_unique<BeamSearch>(BeamOptions{2, 2}, Tokens{}, 4);
   ASSERT_FALSE(engine_->Submit(std::move(request)));
   Submit(2, 3, 8);
   Plan();
-  Commit(20);  // the beams' common prompt, but for its last token
+  Commit(20);  // the common prompt of the beams, without its last token
   EXPECT_EQ(Plan().decodes.size(), 3u);
   EXPECT_EQ(Plan().decodes.size(), 1u) << "how the beams go on is not known";
   Commit(21);
@@ -228,7 +228,7 @@ TEST_F(EngineAheadTest, BeamsAwaitWhatTheyDrewAndTheOthersGoOn) {
   EXPECT_EQ(sinks_[2].choices[0].announced, 0);
 }
 
-TEST_F(EngineAheadTest, ChoicesForkWhenTheirPromptIsComputed) {
+TEST_F(EngineAheadTest, Choices_Fork_WhenTheirPromptIsComputed) {
   Make(30);
   Submit(1, 7, 3, 3);
   EXPECT_EQ(Plan().chunks, (std::vector<Chunk>{{0, 0, 6}}));
@@ -247,7 +247,7 @@ TEST_F(EngineAheadTest, ChoicesForkWhenTheirPromptIsComputed) {
   for (int choice = 0; choice < 3; ++choice) EXPECT_EQ(Got(1, choice), (Tokens{20, 21, 22}));
 }
 
-TEST_F(EngineAheadTest, ANewcomerWaitsForAPrefixThatAnOutstandingStepComputes) {
+TEST_F(EngineAheadTest, NewRequest_Waits_WhileAnOutstandingStepComputesItsPrefix) {
   Make(40);
   for (RequestId id = 1; id <= 2; ++id) {
     ASSERT_FALSE(engine_->Submit(MakeRequest(id, Tokens(20, 7), 2, sinks_[id])));
@@ -260,7 +260,7 @@ TEST_F(EngineAheadTest, ANewcomerWaitsForAPrefixThatAnOutstandingStepComputes) {
   EXPECT_EQ(engine_->stats().computed_tokens, 20 + 4 + 1);
 }
 
-TEST_F(EngineAheadTest, AFailureDropsBothStepsAndKeepsTheCommittedTokens) {
+TEST_F(EngineAheadTest, StartEpoch_DropsOutstandingSteps_ButKeepsCommittedTokens) {
   Make(20);
   Submit(1, 6, 10, 2);
   Submit(2, 3, 10);
@@ -288,7 +288,7 @@ TEST_F(EngineAheadTest, AFailureDropsBothStepsAndKeepsTheCommittedTokens) {
   EXPECT_EQ(Got(2), (Tokens{20, 21, 30, 30, 30, 30, 30, 30, 30, 30}));
 }
 
-TEST_F(EngineAheadTest, WithoutPlanningAheadOneStepIsOutstanding) {
+TEST_F(EngineAheadTest, Engine_KeepsOneStepOutstanding_WhenPlanAheadIsOff) {
   options_.plan_ahead = false;
   Make(10);
   Submit(1, 6, 3);

@@ -1,4 +1,4 @@
-// A request goes from one engine to another, with its blocks or without.
+// A request moves from one engine to another, with its blocks or without.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine.h"
@@ -19,8 +19,8 @@ class LeavingSink : public CollectingSink {
   bool abandoned = false;
 };
 
-/// Two engines with blocks of 4 tokens. Their "model" draws 100, 101, ... by position, so that a token that is lost,
-/// repeated or drawn for another position shows.
+/// Two engines with blocks of 4 tokens. Their "model" draws 100, 101, ... by position, so that tokens that are lost,
+/// repeated or drawn for a wrong position show.
 class EngineMigrationTest : public testing::Test {
  protected:
   EngineMigrationTest() {
@@ -90,7 +90,7 @@ class EngineMigrationTest : public testing::Test {
   std::map<RequestId, LeavingSink> sinks_;
 };
 
-TEST_F(EngineMigrationTest, ARequestTakesItsBlocksAlong) {
+TEST_F(EngineMigrationTest, Request_TakesItsBlocksAlong_ByHostMemory) {
   Submit(1, 9, 8);
   Submit(2, 5, 8);
   Step(*source_, 3);
@@ -120,7 +120,7 @@ TEST_F(EngineMigrationTest, ARequestTakesItsBlocksAlong) {
   ExpectWhole(2, 5, 8);
 }
 
-TEST_F(EngineMigrationTest, FromPoolToPoolFullBlocksGoAheadAndAreCached) {
+TEST_F(EngineMigrationTest, FullBlocks_MoveAheadOfTheirRequestAndAreCached_FromDeviceToDevice) {
   Submit(1, 9, 8);
   Submit(2, 5, 8);
   Step(*source_, 3);
@@ -131,7 +131,7 @@ TEST_F(EngineMigrationTest, FromPoolToPoolFullBlocksGoAheadAndAreCached) {
   source_->scheduler().CheckIntegrity();
   EXPECT_EQ(shared.size(), 2u) << "11 computed tokens fill two blocks of 4";
   for (const BlockId block : shared) EXPECT_EQ(source_->blocks().pool().ref_count(block), 2) << "the request's, too";
-  Step(*source_, 2);  // it goes on meanwhile
+  Step(*source_, 2);  // the request goes on meanwhile
   auto departure = source_->Depart(1, 0, 0, 2);
   source_->scheduler().CheckIntegrity();
   ASSERT_TRUE(departure);
@@ -156,7 +156,7 @@ TEST_F(EngineMigrationTest, FromPoolToPoolFullBlocksGoAheadAndAreCached) {
   ExpectWhole(2, 5, 8);
 }
 
-TEST_F(EngineMigrationTest, BlocksThatAreReadOrAwaitedAreNobodyElses) {
+TEST_F(EngineMigrationTest, SharedAndReservedBlocks_AreNotAllocated_UntilTheirTicketIsReleased) {
   Submit(1, 17, 8);
   Step(*source_, 1);
   ASSERT_TRUE(source_->Reserve(kTicket + 1, 24, MigrationWay::kDevice)) << "of 30, 5 are in use";
@@ -172,7 +172,7 @@ TEST_F(EngineMigrationTest, BlocksThatAreReadOrAwaitedAreNobodyElses) {
   source_->ReleaseTicket(kTicket + 1);
 }
 
-TEST_F(EngineMigrationTest, WhatIsSwappedInWaitsForBlocksThatAreOnTheirWay) {
+TEST_F(EngineMigrationTest, SwapIn_Waits_WhileReservedBlocksFillTheDevicePool) {
   Submit(1, 9, 8);
   Step(*source_, 3);
   ASSERT_TRUE(destination_->Reserve(kTicket, 3, MigrationWay::kHost));
@@ -188,7 +188,7 @@ TEST_F(EngineMigrationTest, WhatIsSwappedInWaitsForBlocksThatAreOnTheirWay) {
   source_->ReleaseTicket(kTicket);
 }
 
-TEST_F(EngineMigrationTest, WithoutAPrefixCacheNothingIsTakenInFromAPool) {
+TEST_F(EngineMigrationTest, DeviceReserve_IsRefused_WithoutAPrefixCache) {
   LiveOptions options;
   options.prefix_caching = false;
   destination_->ChangeOptions(options);
@@ -197,7 +197,7 @@ TEST_F(EngineMigrationTest, WithoutAPrefixCacheNothingIsTakenInFromAPool) {
   destination_->ReleaseTicket(kTicket);
 }
 
-TEST_F(EngineMigrationTest, OnlyFullBlocksOfOneSequenceGoAhead) {
+TEST_F(EngineMigrationTest, Share_ReturnsOnlyFullBlocks_OfRequestsWithOneSequence) {
   Submit(1, 3, 8);
   Submit(2, 9, 6, 2);
   Step(*source_, 3);
@@ -210,7 +210,7 @@ TEST_F(EngineMigrationTest, OnlyFullBlocksOfOneSequenceGoAhead) {
   ExpectWhole(1, 3, 8);
 }
 
-TEST_F(EngineMigrationTest, WithoutATicketItIsComputedAgain) {
+TEST_F(EngineMigrationTest, Request_IsComputedAgain_WhenItDepartsWithoutATicket) {
   Submit(1, 9, 8);
   Step(*source_, 3);
   auto departure = source_->Depart(1, 0, 0);
@@ -223,7 +223,7 @@ TEST_F(EngineMigrationTest, WithoutATicketItIsComputedAgain) {
   ExpectWhole(1, 9, 8);
 }
 
-TEST_F(EngineMigrationTest, WhatOutstandingStepsDrawForItIsDrawnAgain) {
+TEST_F(EngineMigrationTest, TokensOfOutstandingSteps_AreDrawnAgain_WhenARequestDeparts) {
   Submit(1, 7, 8);
   Submit(2, 7, 8);
   Step(*source_, 1);
@@ -245,7 +245,7 @@ TEST_F(EngineMigrationTest, WhatOutstandingStepsDrawForItIsDrawnAgain) {
   ExpectWhole(2, 7, 8);
 }
 
-TEST_F(EngineMigrationTest, ChoicesKeepSharingTheirPrompt) {
+TEST_F(EngineMigrationTest, Choices_KeepSharingTheirPromptBlocks_WhenTheirRequestMoves) {
   Submit(1, 9, 6, 3);
   Step(*source_, 3);
   const int blocks = source_->scheduler().BlocksOf(*source_->requests().at(1));
@@ -262,7 +262,7 @@ TEST_F(EngineMigrationTest, ChoicesKeepSharingTheirPrompt) {
   for (int choice = 0; choice < 3; ++choice) ExpectWhole(1, 9, 6, choice);
 }
 
-TEST_F(EngineMigrationTest, AWaitingRequestSimplyGoes) {
+TEST_F(EngineMigrationTest, WaitingRequest_MovesWithoutBlocks_AndQueuesAsNew) {
   Submit(1, 9, 4);
   auto departure = source_->Depart(1, kTicket, 9);
   EXPECT_TRUE(departure->blocks.empty());
@@ -272,7 +272,7 @@ TEST_F(EngineMigrationTest, AWaitingRequestSimplyGoes) {
   ExpectWhole(1, 9, 4);
 }
 
-TEST_F(EngineMigrationTest, AnAdmittedRequestThatHasNothingYetIsChargedOnce) {
+TEST_F(EngineMigrationTest, AdmittedRequest_IsChargedOnce_WhenItMovesBeforeItsFirstStep) {
   Submit(1, 17, 1);
   ASSERT_FALSE(Plan(*source_).empty());
   ASSERT_FALSE(source_->Submit(MakeRequest(2, Tokens(17, 1), 2, sinks_[2])));
@@ -287,10 +287,10 @@ TEST_F(EngineMigrationTest, AnAdmittedRequestThatHasNothingYetIsChargedOnce) {
   EXPECT_EQ(source_->scheduler().queue().clients().at("").served, 17 + 2 * 1 + 17 + 2 * 2);
 }
 
-TEST_F(EngineMigrationTest, WhatOneBroughtThatHasNothingOfItsOwnIsLostWithTheWorkers) {
+TEST_F(EngineMigrationTest, MovedBlocks_AreLost_WhenTheDestinationStartsANewEpoch) {
   Tokens prompt(8, 1);
   ASSERT_FALSE(source_->Submit(MakeRequest(1, prompt, 1, sinks_[1])));
-  Finish(*source_);  // two blocks are cached
+  Finish(*source_);  // two blocks are now cached
   prompt.resize(17, 2);
   ASSERT_FALSE(source_->Submit(MakeRequest(2, prompt, 1, sinks_[2])));
   ASSERT_FALSE(Plan(*source_).empty());
@@ -311,7 +311,7 @@ TEST_F(EngineMigrationTest, WhatOneBroughtThatHasNothingOfItsOwnIsLostWithTheWor
   EXPECT_EQ(sinks_[3].choices[0].tokens.size(), 2u);
 }
 
-TEST_F(EngineMigrationTest, MoreBlocksThanAreReservedStayBehind) {
+TEST_F(EngineMigrationTest, Request_LeavesItsBlocksBehind_WhenTooFewAreReserved) {
   Submit(1, 20, 4);
   Step(*source_, 2);
   auto departure = source_->Depart(1, kTicket, 3);
@@ -323,7 +323,7 @@ TEST_F(EngineMigrationTest, MoreBlocksThanAreReservedStayBehind) {
   ExpectWhole(1, 20, 4);
 }
 
-TEST_F(EngineMigrationTest, ALostEpochOnEitherSideEndsTheTicket) {
+TEST_F(EngineMigrationTest, Ticket_Ends_WhenEitherSideStartsANewEpoch) {
   Submit(1, 9, 8);
   Step(*source_, 2);
   ASSERT_TRUE(destination_->Reserve(kTicket, 6, MigrationWay::kHost));
@@ -342,7 +342,7 @@ TEST_F(EngineMigrationTest, ALostEpochOnEitherSideEndsTheTicket) {
   ExpectWhole(1, 9, 8);
 }
 
-TEST_F(EngineMigrationTest, ARequestThatNobodyAwaitsIsDroppedOnTheWay) {
+TEST_F(EngineMigrationTest, AbandonedRequest_IsDropped_WhileItMoves) {
   Submit(1, 9, 8);
   Step(*source_, 2);
   ASSERT_TRUE(destination_->Reserve(kTicket, 6, MigrationWay::kHost));
@@ -357,7 +357,7 @@ TEST_F(EngineMigrationTest, ARequestThatNobodyAwaitsIsDroppedOnTheWay) {
   EXPECT_EQ(sinks_[1].choices[0].tokens.size(), 2u);
 }
 
-TEST_F(EngineMigrationTest, LimitsOfTimeHoldWhereItGoesOn) {
+TEST_F(EngineMigrationTest, TimeLimits_HoldAtTheDestination) {
   for (const RequestId id : {1, 2}) {
     auto request = MakeRequest(id, Tokens(9, static_cast<TokenId>(id)), 50, sinks_[id]);
     if (id == 1) request->limits.max_seconds = 5;
@@ -377,7 +377,7 @@ TEST_F(EngineMigrationTest, LimitsOfTimeHoldWhereItGoesOn) {
   EXPECT_EQ(sinks_[2].error, "not done within 600 s");
 }
 
-TEST_F(EngineMigrationTest, WhatNeverFitsStaysWithTheCaller) {
+TEST_F(EngineMigrationTest, Adopt_RefusesARequestThatNeverFits_AndLeavesItWithTheCaller) {
   Submit(1, 60, 30);
   Step(*source_, 2);
   EngineOptions small = destination_->options();
@@ -391,7 +391,7 @@ TEST_F(EngineMigrationTest, WhatNeverFitsStaysWithTheCaller) {
   ExpectWhole(1, 60, 30);
 }
 
-TEST_F(EngineMigrationTest, BeamsGoOnAsTheyWere) {
+TEST_F(EngineMigrationTest, Beams_DrawTheSameTokens_WhenTheirRequestMoves) {
   const auto run = [&](RequestId id, bool moves) {
     auto request = MakeRequest(id, Tokens(6, 3), 6, sinks_[id], 2);
     request->beams = std::make_unique<BeamSearch>(BeamOptions{2, 2}, Tokens{}, 6);
@@ -412,10 +412,10 @@ TEST_F(EngineMigrationTest, BeamsGoOnAsTheyWere) {
   for (int beam = 0; beam < 2; ++beam) EXPECT_EQ(sinks_[2].choices[beam].tokens, sinks_[1].choices[beam].tokens);
 }
 
-/// Of two beams one has its blocks, and the other waits for a prefix that an outstanding step computes: together they
-/// can do nothing yet, and a swap-in that no plan tells would leave the blocks empty.
-TEST_F(EngineMigrationTest, BlocksComeBackWithAPlanThatIsSent) {
-  const Tokens prefix = {1, 102, 103, 103, 9};  // the second beam's first block
+/// One of two beams has its blocks; the other waits for a prefix that an outstanding step computes. Neither beam can
+/// run yet, so that no plan is sent: a swap-in recorded now would never reach the workers and leave the blocks empty.
+TEST_F(EngineMigrationTest, SwapIn_WaitsForAPlanThatIsSent_WhileABeamAwaitsItsPrefix) {
+  const Tokens prefix = {1, 102, 103, 103, 9};  // the tokens of the second beam's first block
   const auto commit = [](Engine& engine) {
     std::vector<SampledToken> drawn;
     for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {

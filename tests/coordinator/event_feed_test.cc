@@ -21,7 +21,7 @@ std::vector<uint64_t> Numbers(const std::vector<ServerEvent>& events) {
   return numbers;
 }
 
-TEST(EventFeedTest, ReadersGoOnWhereTheyWere) {
+TEST(EventFeedTest, After_ContinuesWhereTheReaderStopped) {
   EventFeed feed;
   EXPECT_TRUE(feed.After(0, 10).events.empty());
   PublishMany(feed, 5);
@@ -33,7 +33,7 @@ TEST(EventFeedTest, ReadersGoOnWhereTheyWere) {
   EXPECT_EQ(feed.newest(), 5u);
 }
 
-TEST(EventFeedTest, WhoReadsSlowlyLosesTheOldestAndIsToldHowMany) {
+TEST(EventFeedTest, After_ReportsHowManyOldEventsASlowReaderLost) {
   EventFeed feed;
   PublishMany(feed, EventFeed::kKept + 10);
   const EventFeed::Batch batch = feed.After(3, 2);
@@ -42,7 +42,7 @@ TEST(EventFeedTest, WhoReadsSlowlyLosesTheOldestAndIsToldHowMany) {
   EXPECT_EQ(feed.After(10, 1).lost, 0u);
 }
 
-TEST(EventFeedTest, KindsThatComeWithRequestsHaveARate) {
+TEST(EventFeedTest, Publish_LimitsTheRateOfEventsOfRequests) {
   EventFeed feed;
   int made = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -56,14 +56,14 @@ TEST(EventFeedTest, KindsThatComeWithRequestsHaveARate) {
   EXPECT_EQ(made, static_cast<int>(feed.newest()));
   EXPECT_GE(feed.newest(), static_cast<uint64_t>(EventFeed::kBurst));
   EXPECT_GT(left_out, 0u);
-  // Another kind has an allowance of its own, and losses have none.
+  // Each kind has its own rate limit, and events of lost workers have none.
   feed.Publish(EventKind::kPreempted, [] { return Named("preempted"); });
   feed.Publish(EventKind::kWorkersLost, [] { return Named("lost"); });
   EXPECT_EQ(feed.OfRequest("preempted").size(), 1u);
   EXPECT_EQ(feed.OfRequest("lost").size(), 1u);
 }
 
-TEST(EventFeedTest, ManyThreadsPublishAndNoNumberIsMissing) {
+TEST(EventFeedTest, Publish_NumbersEventsWithoutGaps_FromManyThreads) {
   EventFeed feed;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) threads.emplace_back([&] { PublishMany(feed, 400); });
@@ -73,7 +73,7 @@ TEST(EventFeedTest, ManyThreadsPublishAndNoNumberIsMissing) {
   for (size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], i + 1);
 }
 
-TEST(EventFeedTest, EveryKindHasAName) {
+TEST(EventFeedTest, EventNames_DifferForEveryKind) {
   std::vector<std::string> names;
   for (size_t kind = 0; kind < kNumEventKinds; ++kind) names.emplace_back(EventName(static_cast<EventKind>(kind)));
   std::sort(names.begin(), names.end());

@@ -1,5 +1,5 @@
-// What crosses from other threads to the I/O thread: events of a generation, and single values. Made to be run under
-// the thread sanitizer, too (CONTRIBUTING.md).
+// Events of a generation and single values cross from other threads to the I/O thread. The thread sanitizer runs these
+// tests, too (CONTRIBUTING.md).
 #include "coordinator/api/openai/event_queue.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ CallEvent EventOf(int choice, const std::string& text) {
   return event;
 }
 
-/// Takes events until so many came; returns the text of each choice.
+/// Takes `count` events and appends each text to its choice's text in `texts`.
 asio::awaitable<void> Take(std::shared_ptr<EventQueue> queue, int count, std::vector<std::string>& texts) {
   while (count > 0) {
     std::optional<CallEvent> event = co_await queue->Next(std::chrono::milliseconds(10));
@@ -33,7 +33,7 @@ asio::awaitable<void> Take(std::shared_ptr<EventQueue> queue, int count, std::ve
   }
 }
 
-TEST(EventQueueTest, EventsOfManyThreadsArriveWholeAndInTheirOrder) {
+TEST(EventQueueTest, EventsOfManyThreads_ArriveCompleteAndInOrder) {
   constexpr int kThreads = 4, kEvents = 2000;
   asio::io_context io(1);
   const auto queue = std::make_shared<EventQueue>(io.get_executor());
@@ -52,7 +52,7 @@ TEST(EventQueueTest, EventsOfManyThreadsArriveWholeAndInTheirOrder) {
   for (const std::string& text : texts) EXPECT_EQ(text, expected);
 }
 
-TEST(EventQueueTest, AClientThatStopsReadingIsNotWaitedForWithoutEnd) {
+TEST(EventQueueTest, Queue_EndsWithAnError_WhenAStalledClientLetsItOverflow) {
   asio::io_context io(1);
   const auto queue = std::make_shared<EventQueue>(io.get_executor());
   bool stalled = false;
@@ -74,7 +74,7 @@ TEST(EventQueueTest, AClientThatStopsReadingIsNotWaitedForWithoutEnd) {
   EXPECT_FALSE(queue->TryNext()) << "nothing is kept beside the error";
 }
 
-TEST(EventQueueTest, WhatIsSaidOfPromptsMayWait) {
+TEST(EventQueueTest, EventsOfPrompts_DoNotOverflowTheQueue_WhenTheClientStalls) {
   asio::io_context io(1);
   const auto queue = std::make_shared<EventQueue>(io.get_executor());
   queue->is_stalled = [] { return true; };
@@ -87,7 +87,7 @@ TEST(EventQueueTest, WhatIsSaidOfPromptsMayWait) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(queue->TryNext()->error, "") << i;
 }
 
-TEST(EventQueueTest, WhatWaitsForASlowClientIsKeptOnlyWhileItMayBe) {
+TEST(EventQueueTest, Queue_HoldsEventsOfAStalledClient_OnlyWhileMayHoldAllows) {
   asio::io_context io(1);
   const auto queue = std::make_shared<EventQueue>(io.get_executor());
   size_t asked = 0;
@@ -111,7 +111,7 @@ TEST(EventQueueTest, WhatWaitsForASlowClientIsKeptOnlyWhileItMayBe) {
   EXPECT_NE(queue->TryNext()->error, "");
 }
 
-TEST(HandoffTest, AValueOfAnotherThreadIsTakenOnce) {
+TEST(HandoffTest, Handoff_DeliversAValueOfAnotherThread_Once) {
   asio::io_context io(1);
   int sum = 0;
   std::vector<std::thread> threads;

@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ExplainPagingTest, TellsTheWalkthroughWithTheRealNumbers) {
+TEST(ExplainPagingTest, Walkthrough_ShowsTheNumbersOfTheRealBlockManager) {
   const std::string text = ExplainPaging();
   EXPECT_THAT(text,
               HasSubstr(" 7 tokens: table [1 2], block 2 has 3 of 4 filled (newly opened); 2 of 12 blocks in use"));

@@ -10,7 +10,7 @@ namespace {
 
 enum Protection { kNone, kKeys, kExcused };
 
-/// What the rules say of one port at this address: "" or the refusal.
+/// Returns the refusal of one port at this address, or "" when the rules allow the start.
 std::string ExposureVerdict(const std::string& port, const std::string& address, Protection protection) {
   Topology t;
   const std::string listen = (address.find(':') != std::string::npos ? "[" + address + "]" : address) + ":9000";
@@ -29,7 +29,7 @@ std::string ExposureVerdict(const std::string& port, const std::string& address,
   return ErrorThrownBy([&] { CheckExposure(t, "t.yaml"); });
 }
 
-TEST(ExposureTest, MetricsMayBeOpenedToOneNetworkAtATime) {
+TEST(ExposureTest, MetricsPort_MayListenOnOneAddress_ButNotOnAll) {
   for (const char* address : {"127.0.0.1", "::1", "10.0.0.1"})
     EXPECT_EQ(ExposureVerdict("metrics", address, kNone), "");
   for (const char* address : {"0.0.0.0", "::"})
@@ -37,7 +37,7 @@ TEST(ExposureTest, MetricsMayBeOpenedToOneNetworkAtATime) {
   EXPECT_NE(ExposureVerdict("metrics", "example.com", kNone).find("no IP address"), std::string::npos);
 }
 
-TEST(ExposureTest, KnowsHowFarAddressesReach) {
+TEST(ExposureTest, ReachOf_TellsLoopbackWildcardAndNetworkAddressesApart) {
   const std::pair<const char*, Reach> cases[] = {{"127.0.0.1", Reach::kLoopback},
                                                  {"127.8.9.1", Reach::kLoopback},
                                                  {"localhost", Reach::kLoopback},
@@ -65,11 +65,11 @@ TEST(ExposureTest, KnowsHowFarAddressesReach) {
   for (const auto& [address, reach] : cases) EXPECT_EQ(ReachOf(address), reach) << address;
 }
 
-TEST(ExposureTest, RefusesWhatOthersCouldReachWithoutKeys) {
+TEST(ExposureTest, CheckExposure_RefusesReachablePorts_WithoutKeys) {
   struct Row {
     const char* port;
     const char* address;
-    bool none, keys, excused;  // may it start?
+    bool none, keys, excused;  // whether the server may start
   };
   const Row rows[] = {
       {"transport", "127.0.0.1", true, true, true},
@@ -96,7 +96,7 @@ TEST(ExposureTest, RefusesWhatOthersCouldReachWithoutKeys) {
   }
 }
 
-TEST(ExposureTest, RefusalsNameThePlaceAndTheRemedy) {
+TEST(ExposureTest, Refusals_NameTheSettingsFileAndTheRemedy) {
   for (const char* port : {"transport", "server", "admin"}) {
     const std::string refusal = ExposureVerdict(port, "10.0.0.1", kNone);
     EXPECT_NE(refusal.find("t.yaml: "), std::string::npos) << refusal;
@@ -104,7 +104,7 @@ TEST(ExposureTest, RefusalsNameThePlaceAndTheRemedy) {
   }
 }
 
-TEST(ExposureTest, BrowsersGetInByNameOnly) {
+TEST(ExposureTest, CheckExposure_AcceptsOnlyWellFormedOriginsAndHosts) {
   const auto verdict = [](const char* origin, const char* host, bool keys) -> std::string {
     Topology t;
     t.server.allowed_origins = {origin};
@@ -123,12 +123,12 @@ TEST(ExposureTest, BrowsersGetInByNameOnly) {
     EXPECT_NE(verdict("https://a", host, true).find("allowed_hosts"), std::string::npos) << host;
 }
 
-TEST(ExposureTest, WarnsOfWhatIsSwitchedOff) {
+TEST(ExposureTest, ExposureWarnings_NameProtectionsThatAreSwitchedOff) {
   Topology t;
   t.transport.insecure = true;
   EXPECT_TRUE(ExposureWarnings(t).empty());  // nothing listens on the network
   t.transport.bind = "127.0.0.1";
-  EXPECT_TRUE(ExposureWarnings(t).empty());  // it was asked for
+  EXPECT_TRUE(ExposureWarnings(t).empty());  // the settings ask for loopback without keys
   t.transport.insecure = false;
   ASSERT_EQ(ExposureWarnings(t).size(), 1u);
   EXPECT_NE(ExposureWarnings(t)[0].find("every user of this host can join as a worker"), std::string::npos);

@@ -1,5 +1,6 @@
-// What clients have of one another: places, blocks and steps. That nobody breaks these rules in any crowd is for the
-// simulator (tests/sim) to show; here stands each rule by itself.
+// How clients share places, blocks and steps. Each test shows one rule by itself; the simulator (tests/sim) shows that
+// the
+// rules hold in any crowd of clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,10 +104,10 @@ class FairSharesTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
   std::map<RequestId, CollectingSink> sinks_;
   std::vector<std::vector<SampledToken>> draws_;
-  std::vector<std::pair<TokenId, float>> top_;  // of every draw
+  std::vector<std::pair<TokenId, float>> top_;  // the candidates of every draw, for beams
 };
 
-TEST_F(FairSharesTest, AFullHouseMakesWayForANewcomerAtOnce) {
+TEST_F(FairSharesTest, NewClient_RunsInTheNextStep_WhenAllPlacesAreTaken) {
   Make(1000, 8, 64);
   for (RequestId id = 1; id <= 8; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
   Step();
@@ -120,7 +121,7 @@ TEST_F(FairSharesTest, AFullHouseMakesWayForANewcomerAtOnce) {
   EXPECT_EQ(TokensOf(9), 3u);
 }
 
-TEST_F(FairSharesTest, AheadTheNextPlanWaitsForResultsAndThenMakesWay) {
+TEST_F(FairSharesTest, NewClient_RunsOnceOutstandingStepsEnd_WhenStepsArePlannedAhead) {
   Make(1000, 8, 64, true);
   for (RequestId id = 1; id <= 8; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
   Plan();
@@ -133,7 +134,7 @@ TEST_F(FairSharesTest, AheadTheNextPlanWaitsForResultsAndThenMakesWay) {
   EXPECT_EQ(TokensOf(9), 1u) << "the first plan that was made for it";
 }
 
-TEST_F(FairSharesTest, NobodyGivesWayWhoseClientHasNoMoreThanItsShare) {
+TEST_F(FairSharesTest, Scheduler_PreemptsNoClient_WithinItsShare) {
   Make(1000, 8, 64);
   for (RequestId id = 1; id <= 4; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
   for (RequestId id = 5; id <= 8; ++id) ASSERT_FALSE(Submit(id, "b", 4, 100));
@@ -144,19 +145,19 @@ TEST_F(FairSharesTest, NobodyGivesWayWhoseClientHasNoMoreThanItsShare) {
   EXPECT_EQ(engine_->scheduler().num_preemptions(), 0);
 }
 
-TEST_F(FairSharesTest, BlocksAreSharedLikePlaces) {
+TEST_F(FairSharesTest, NewClient_GetsItsShareOfBlocks_WhenAnotherClientHoldsMore) {
   Make(40, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 60, 60));
   ASSERT_FALSE(Submit(2, "a", 60, 60));
   for (int i = 0; i < 3; ++i) Step();
-  ASSERT_EQ(engine_->scheduler().num_running(), 2);  // 32 of 40 blocks
-  ASSERT_FALSE(Submit(3, "b", 40, 4));               // 10 blocks of its 20
+  ASSERT_EQ(engine_->scheduler().num_running(), 2);  // they hold 32 of 40 blocks
+  ASSERT_FALSE(Submit(3, "b", 40, 4));  // 10 blocks; the share of client b is 20
   Step();
   EXPECT_FALSE(Runs(2));
   EXPECT_TRUE(Runs(3));
 }
 
-TEST_F(FairSharesTest, WhoCameBackIsLeftInPeaceForAWhile) {
+TEST_F(FairSharesTest, ReadmittedRequest_IsNotPreempted_ForProtectedSteps) {
   Make(60'000, 4, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   Step();
@@ -175,7 +176,7 @@ TEST_F(FairSharesTest, WhoCameBackIsLeftInPeaceForAWhile) {
   EXPECT_EQ(TokensOf(3), 1u);
 }
 
-TEST_F(FairSharesTest, WhoHasMoreThanEnoughLeavesRoomForOneThatComesAgain) {
+TEST_F(FairSharesTest, Scheduler_KeepsAPlaceFree_ForAClientThatReturnsSoon) {
   Make(60'000, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   ASSERT_FALSE(Submit(2, "a", 4, 1000, 4));
@@ -192,7 +193,7 @@ TEST_F(FairSharesTest, WhoHasMoreThanEnoughLeavesRoomForOneThatComesAgain) {
   EXPECT_TRUE(Runs(2)) << "it did not come again";
 }
 
-TEST_F(FairSharesTest, APromptDoesNotWaitForALongOne) {
+TEST_F(FairSharesTest, ShortPrompt_DoesNotWait_ForALongPromptOfAnotherClient) {
   Make(1000, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 1000, 5));
   Step();
@@ -202,10 +203,10 @@ TEST_F(FairSharesTest, APromptDoesNotWaitForALongOne) {
   EXPECT_EQ(Computed(plan, 1), 34) << "what the other one leaves";
 }
 
-TEST_F(FairSharesTest, InCompanyStepsAreShortAndTheSequencesOfOneClientTakeTurns) {
+TEST_F(FairSharesTest, Steps_AreShortAndSequencesOfOneClientTakeTurns_WhenSeveralClientsRun) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 5, 1000, 190));
-  for (int i = 0; i < 20; ++i) Step({1'000'000, 0});  // about 5 ms for a token: 64 of them are the least
+  for (int i = 0; i < 20; ++i) Step({1'000'000, 0});  // about 5 ms for a token; a step has at least 64 tokens
   ASSERT_FALSE(Submit(2, "b", 10, 1000));
   const auto fewest = [&] {
     size_t tokens = 1000;
@@ -222,7 +223,7 @@ TEST_F(FairSharesTest, InCompanyStepsAreShortAndTheSequencesOfOneClientTakeTurns
   EXPECT_GE(fewest(), before + 5) << "19 steps of 63 or 54 tokens for 190 sequences";
 }
 
-TEST_F(FairSharesTest, WhoeverIsAloneKeepsToShortStepsForAWhile) {
+TEST_F(FairSharesTest, Steps_StayShortForAWhile_AfterAnotherClientLeaves) {
   Make(60'000, 200, 512);
   const auto microseconds = [](int tokens) { return static_cast<uint32_t>(2'000 * tokens); };
   const auto step = [&] {
@@ -241,7 +242,7 @@ TEST_F(FairSharesTest, WhoeverIsAloneKeepsToShortStepsForAWhile) {
   EXPECT_EQ(step(), 400) << "nobody has come";
 }
 
-TEST_F(FairSharesTest, AStepPlannedBehindTheLastTokenOfSomebodyIsShort) {
+TEST_F(FairSharesTest, StepAhead_IsShort_WhileAnotherClientsLastTokenIsOutstanding) {
   Make(60'000, 200, 512, true);
   ASSERT_FALSE(Submit(1, "a", 9000, 5));
   Step({1'024'000, 0});
@@ -254,7 +255,7 @@ TEST_F(FairSharesTest, AStepPlannedBehindTheLastTokenOfSomebodyIsShort) {
   EXPECT_EQ(Computed(*behind, 1), 64) << "it may come again";
 }
 
-TEST_F(FairSharesTest, RequestsWithBeamsTakeTurnsInCompany) {
+TEST_F(FairSharesTest, RequestsWithBeams_TakeTurns_WhenSeveralClientsRun) {
   Make(60'000, 200, 512);
   for (TokenId token = 9; token < 29; ++token) top_.emplace_back(token, -0.1F * static_cast<float>(token));
   constexpr RequestId kWithBeams = 8, kOther = 9, kShort = 10;
@@ -282,7 +283,7 @@ TEST_F(FairSharesTest, RequestsWithBeamsTakeTurnsInCompany) {
   EXPECT_GE(drawn[kOther], 10) << "the other client's go in turns with all of the first one's";
 }
 
-TEST_F(FairSharesTest, InACrowdNobodyIsPassedOver) {
+TEST_F(FairSharesTest, EveryRequest_Advances_WhenManyClientsRun) {
   Make(60'000, 200, 512);
   constexpr RequestId kClients = 44, kNewcomer = 100;
   for (RequestId i = 1; i <= kClients; ++i) ASSERT_FALSE(Submit(i, "client " + std::to_string(i), 5, 1000));
@@ -309,21 +310,21 @@ TEST_F(FairSharesTest, InACrowdNobodyIsPassedOver) {
   }
 }
 
-TEST_F(FairSharesTest, AClientAloneHasTheWholeStep) {
+TEST_F(FairSharesTest, SingleClient_GetsTheWholeStep) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 4500, 5));
   EXPECT_EQ(Computed(Step({245'000, 0}), 1), 256) << "nothing is known of its speed";
   for (int i = 0; i < 7; ++i) EXPECT_EQ(Computed(Step({490'000, 0}), 1), 512);
 }
 
-TEST_F(FairSharesTest, ASlowMachineStillComputesBatches) {
+TEST_F(FairSharesTest, PromptChunks_KeepAMinimum_OnASlowMachine) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 4000, 5));
   for (int i = 0; i < 8; ++i) EXPECT_EQ(Computed(Step({2'560'000, 0}), 1), 256);
 }
 
-/// A token takes half a millisecond, and as much again for every 1,000 before it.
-TEST_F(FairSharesTest, StepsOfALongPromptBecomeSmallerAndNotLonger) {
+/// The simulated machine takes 0.5 ms for a token, and another 0.5 ms for every 1,000 tokens before it.
+TEST_F(FairSharesTest, ChunksOfALongPrompt_Shrink_SoThatStepsDoNotTakeLonger) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 9000, 5));
   const auto longest_of = [&](int steps) {
@@ -340,7 +341,7 @@ TEST_F(FairSharesTest, StepsOfALongPromptBecomeSmallerAndNotLonger) {
     }
     return longest;
   };
-  longest_of(2);  // the first ones teach
+  longest_of(2);  // the first steps teach the cost model
   EXPECT_LT(longest_of(1000), 1.1) << "512 tokens would take 2.4 s at the end";
   ASSERT_FALSE(Submit(2, "a", 9000, 5));
   longest_of(30);
@@ -348,8 +349,8 @@ TEST_F(FairSharesTest, StepsOfALongPromptBecomeSmallerAndNotLonger) {
   EXPECT_LT(longest_of(4), 0.2);
 }
 
-/// A step takes 5 ms, and each token 1 ms and as much again for every 2,000 before it.
-TEST_F(FairSharesTest, StreamsKeepToTheTargetBesidePrompts) {
+/// The simulated machine takes 5 ms for a step, 1 ms for a token, and another 1 ms for every 2,000 tokens before it.
+TEST_F(FairSharesTest, StepsWithDecodes_KeepTheTargetTime_WhilePromptsAreComputed) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 3));
   const auto longest_of = [&](int steps, int& chunks) {
@@ -374,7 +375,7 @@ TEST_F(FairSharesTest, StreamsKeepToTheTargetBesidePrompts) {
   engine_->Cancel(2);
   engine_->ChangeOptions({.target_step_seconds = 0.1});
   ASSERT_FALSE(Submit(3, "a", 4000, 5));
-  longest_of(3, chunks = 0);  // what was learned of long steps is forgotten
+  longest_of(3, chunks = 0);  // the cost model forgets what it learned of long steps
   EXPECT_LT(longest_of(40, chunks), 0.1);
   EXPECT_GT(chunks, 40 * 25) << "and the prompt goes on";
   engine_->ChangeOptions({.target_step_seconds = 0.001});
@@ -384,7 +385,7 @@ TEST_F(FairSharesTest, StreamsKeepToTheTargetBesidePrompts) {
   engine_->ChangeOptions({});
 }
 
-TEST_F(FairSharesTest, WithoutStreamsTheTargetHoldsUpNoPrompt) {
+TEST_F(FairSharesTest, StepTarget_DoesNotShortenPromptChunks_WithoutDecodes) {
   Make(60'000, 200, 512);
   engine_->ChangeOptions({.target_step_seconds = 0.01});
   ASSERT_FALSE(Submit(1, "a", 4500, 5));
@@ -392,7 +393,7 @@ TEST_F(FairSharesTest, WithoutStreamsTheTargetHoldsUpNoPrompt) {
   for (int i = 0; i < 7; ++i) EXPECT_EQ(Computed(Step({490'000, 0}), 1), 512);
 }
 
-TEST_F(FairSharesTest, DecodesDoNotWaitForALongPromptOfTheSameClient) {
+TEST_F(FairSharesTest, Decodes_DoNotWait_ForALongPromptOfTheSameClient) {
   Make(60'000, 400, 512);
   ASSERT_FALSE(Submit(1, "a", 4, 100, 300));
   Step();
@@ -401,11 +402,11 @@ TEST_F(FairSharesTest, DecodesDoNotWaitForALongPromptOfTheSameClient) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Step({5'000'000, 0}).decodes.size(), 300u);
 }
 
-TEST_F(FairSharesTest, ANewcomerDoesNotWaitUntilALargeRequestFits) {
+TEST_F(FairSharesTest, NewClient_DoesNotWait_UntilALargeRequestFits) {
   Make(60'000, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   Step();
-  ASSERT_FALSE(Submit(2, "b", 4, 100, 8));  // needs all places
+  ASSERT_FALSE(Submit(2, "b", 4, 100, 8));  // this request needs all places
   Step();
   ASSERT_FALSE(Submit(3, "c", 4, 1));
   Step();
@@ -415,11 +416,11 @@ TEST_F(FairSharesTest, ANewcomerDoesNotWaitUntilALargeRequestFits) {
   EXPECT_EQ(TokensOf(4), 0u) << "but a client that runs something waits for the large one";
 }
 
-TEST_F(FairSharesTest, AClientAtItsLimitHoldsUpNobody) {
+TEST_F(FairSharesTest, ClientAtItsLimit_DoesNotDelayOtherClients) {
   Make(1000, 8, 64);
   const ClientLimits two{2, 0}, blocks{0, 10};
   for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(Submit(id, "a", 4, 50, 1, two));
-  ASSERT_FALSE(Submit(4, "b", 4, 29, 1, blocks));  // 8 blocks at its longest
+  ASSERT_FALSE(Submit(4, "b", 4, 29, 1, blocks));  // 8 blocks at its maximum length
   ASSERT_FALSE(Submit(5, "b", 4, 29, 1, blocks));
   ASSERT_FALSE(Submit(6, "c", 4, 5));
   Step();

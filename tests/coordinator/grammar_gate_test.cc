@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRanks = 2;
 const GrammarSource kFirst = {GrammarSource::kRegex, "a"}, kSecond = {GrammarSource::kRegex, "b"};
 
-/// A gate before a group of ranks that the test plays itself.
+/// A grammar gate in front of a group of ranks; the test plays the ranks.
 class GrammarGateTest : public testing::Test, private WorkerGroupListener {
  protected:
   GrammarGateTest() {
@@ -50,7 +50,7 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
   void AnswerAll(uint64_t ticket, uint64_t bytes) {
     for (Rank rank = 0; rank < kRanks; ++rank) Answer(rank, ticket, bytes);
   }
-  /// Until the first rank gets a message.
+  /// Runs rounds until rank 0 gets a message; returns the message.
   GrammarMessage Next() {
     for (int i = 0; i < 3000; ++i) {
       group_.Idle(-1, 10);
@@ -64,7 +64,7 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
     Rounds(through_ + 1, millis);
     return ranks_[0].TryReceive().has_value();
   }
-  /// Rounds for a while, or until so many came through.
+  /// Runs rounds until `expected` requests went through the gate or `millis` passed; returns how many went through.
   int Rounds(int expected, int millis = 30000) {
     for (const auto deadline = Clock::now() + std::chrono::milliseconds(millis);
          Clock::now() < deadline && through_ < expected;) {
@@ -73,7 +73,7 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
     }
     return through_;
   }
-  /// One request, which the engine has from then on, unless all end at once.
+  /// An arrival of one request. Once through the gate, the engine holds the request, unless EndAll was called.
   Arrival Count() {
     const auto id = static_cast<RequestId>(++calls_);
     return {.submit =
@@ -100,13 +100,13 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
   GrammarGate gate_{group_};
   double now_ = 100;  // seconds
   int through_ = 0;
-  std::vector<int> refused_;  // with these statuses
+  std::vector<int> refused_;  // the HTTP statuses of refused requests
   bool abandoned_ = false, end_at_once_ = false;
   int calls_ = 0;
   test::CollectingSink sink_;
 };
 
-TEST_F(GrammarGateTest, RequestsGoThroughWhenEveryRankIsReady) {
+TEST_F(GrammarGateTest, Requests_PassTheGate_WhenEveryRankHasCompiledTheGrammar) {
   gate_.Pass("a", kFirst, Count());
   gate_.Pass("a", kSecond, Count());
   gate_.Pass("a", kFirst, Count());
@@ -129,7 +129,7 @@ TEST_F(GrammarGateTest, RequestsGoThroughWhenEveryRankIsReady) {
   EXPECT_EQ(Rounds(3), 3);
 }
 
-TEST_F(GrammarGateTest, OtherRanksAreAskedAnew) {
+TEST_F(GrammarGateTest, Gate_AsksTheNewRanksAgain_AfterANewEpoch) {
   gate_.Pass("a", kFirst, Count());
   gate_.Round(engine_, now_);
   const uint64_t lost = Receive(0).ticket;
@@ -144,14 +144,14 @@ TEST_F(GrammarGateTest, OtherRanksAreAskedAnew) {
   EXPECT_EQ(Rounds(1), 1);
 }
 
-TEST_F(GrammarGateTest, RequestsWaitOutsideTheEngineUntilOtherRanksAreReady) {
+TEST_F(GrammarGateTest, Requests_LeaveTheEngineAfterANewEpoch_UntilTheNewRanksAreReady) {
   test::CollectingSink first, second;
   gate_.Round(engine_, now_);
   SamplingSpec constrained;
   constrained.grammar = kFirst;
   engine_.Submit(test::MakeRequest(1, {1, 2}, 2, first, 1, constrained));
   engine_.Submit(test::MakeRequest(2, {1, 2}, 2, second));
-  gate_.Round(engine_, now_);  // of the first epoch: what was let through stays
+  gate_.Round(engine_, now_);  // still the first epoch: requests that passed the gate stay
   EXPECT_EQ(engine_.requests().size(), 2u);
   engine_.StartEpoch(2);
   gate_.Round(engine_, now_);
@@ -165,7 +165,7 @@ TEST_F(GrammarGateTest, RequestsWaitOutsideTheEngineUntilOtherRanksAreReady) {
     gate_.Round(engine_, now_);
   }
   EXPECT_TRUE(engine_.requests().contains(1));
-  // Nobody is ready in time: the client hears of it.
+  // The new ranks are not ready in time: the client gets an error.
   engine_.StartEpoch(3);
   gate_.Round(engine_, now_);
   now_ += 61;
@@ -175,7 +175,7 @@ TEST_F(GrammarGateTest, RequestsWaitOutsideTheEngineUntilOtherRanksAreReady) {
   EXPECT_EQ(engine_.requests().size(), 1u);
 }
 
-TEST_F(GrammarGateTest, WhoWaitsForTooLongIsRefused) {
+TEST_F(GrammarGateTest, Request_IsRefused_WhenTheRanksTakeTooLong) {
   gate_.Pass("a", kFirst, Count());
   gate_.Round(engine_, now_);
   now_ += 59;
@@ -190,7 +190,7 @@ TEST_F(GrammarGateTest, WhoWaitsForTooLongIsRefused) {
   EXPECT_EQ(Rounds(1), 1);
 }
 
-TEST_F(GrammarGateTest, WhatARankCannotCompileIsRefused) {
+TEST_F(GrammarGateTest, Request_IsRefused_WhenARankCannotCompileTheGrammar) {
   gate_.Pass("a", kFirst, Count());
   gate_.Round(engine_, now_);
   const uint64_t ticket = Receive(0).ticket;
@@ -204,7 +204,7 @@ TEST_F(GrammarGateTest, WhatARankCannotCompileIsRefused) {
   EXPECT_EQ(through_, 0);
 }
 
-TEST_F(GrammarGateTest, WhoIsGoneLeavesTheQueue) {
+TEST_F(GrammarGateTest, AbandonedRequests_LeaveTheQueue) {
   for (int i = 0; i < 5; ++i) gate_.Pass("a", Numbered(i), Count());
   gate_.Round(engine_, now_);
   const uint64_t first = Receive(0).ticket;
@@ -221,7 +221,7 @@ TEST_F(GrammarGateTest, WhoIsGoneLeavesTheQueue) {
   EXPECT_TRUE(refused_.empty());
 }
 
-TEST_F(GrammarGateTest, ClientsTakeTurns) {
+TEST_F(GrammarGateTest, Gate_ServesClientsInTurns) {
   for (int i = 0; i < 6; ++i) gate_.Pass("a", Numbered(i), Count());
   gate_.Round(engine_, now_);
   gate_.Pass("b", Numbered(100), Count());
@@ -237,7 +237,7 @@ TEST_F(GrammarGateTest, ClientsTakeTurns) {
   EXPECT_EQ(asked, (std::vector<std::string>{"0", "100", "200", "1", "101", "2", "3", "4", "5"}));
 }
 
-TEST_F(GrammarGateTest, WhatTheRanksKeepIsNotAskedForAgain) {
+TEST_F(GrammarGateTest, Gate_DoesNotAskAgain_ForAGrammarThatTheRanksKeep) {
   gate_.Pass("a", kFirst, Count());
   AnswerAll(Next().ticket, 1 << 20);
   EXPECT_EQ(Rounds(1), 1);
@@ -247,7 +247,7 @@ TEST_F(GrammarGateTest, WhatTheRanksKeepIsNotAskedForAgain) {
   EXPECT_FALSE(IsTold());
 }
 
-TEST_F(GrammarGateTest, GrammarsAreKeptForAsLongAsTheirRequestsNeedThem) {
+TEST_F(GrammarGateTest, Grammars_AreKept_WhileRequestsNeedThem) {
   constexpr uint64_t kSixth = GrammarGate::kRoom / 6;
   std::vector<uint64_t> tickets;
   for (int i = 0; i < 3; ++i) {
@@ -289,7 +289,7 @@ TEST_F(GrammarGateTest, GrammarsAreKeptForAsLongAsTheirRequestsNeedThem) {
   EXPECT_FALSE(forgotten.source);
 }
 
-TEST_F(GrammarGateTest, WhoHasMoreThanItsShareGivesWay) {
+TEST_F(GrammarGateTest, LatestRequest_OfAClientBeyondItsShare_LeavesTheEngine_WhenRoomIsShort) {
   constexpr uint64_t kEighth = GrammarGate::kRoom / 8;
   test::CollectingSink sinks[6];
   const auto request = [&](int number) {
@@ -347,7 +347,7 @@ TEST_F(GrammarGateTest, WhoHasMoreThanItsShareGivesWay) {
     EXPECT_EQ(sink.error, "");
 }
 
-TEST_F(GrammarGateTest, WhatNobodyNeedsGivesWay) {
+TEST_F(GrammarGateTest, UnusedGrammar_IsForgotten_WhenRoomIsShort) {
   constexpr uint64_t kThird = GrammarGate::kRoom / 3;
   std::vector<uint64_t> tickets;
   for (int i = 0; i < 4; ++i) {
@@ -363,7 +363,7 @@ TEST_F(GrammarGateTest, WhatNobodyNeedsGivesWay) {
   EXPECT_FALSE(IsTold());
 }
 
-TEST_F(GrammarGateTest, NobodyIsLeftBehindWhenItOpens) {
+TEST_F(GrammarGateTest, Open_LetsEveryWaitingRequestThrough) {
   gate_.Pass("a", kFirst, Count());
   gate_.Pass("a", kSecond, Count());
   gate_.Round(engine_, now_);
@@ -371,7 +371,7 @@ TEST_F(GrammarGateTest, NobodyIsLeftBehindWhenItOpens) {
   EXPECT_EQ(through_, 2);
 }
 
-TEST_F(GrammarGateTest, OneGrammarIsOnItsWayAtOnce) {
+TEST_F(GrammarGateTest, Gate_SendsOneGrammarAtATime) {
   for (int i = 0; i < 20; ++i) gate_.Pass("a", Numbered(i), Count());
   gate_.Round(engine_, now_);
   EXPECT_EQ(Receive(0).source.text, "0");

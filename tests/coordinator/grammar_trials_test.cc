@@ -22,7 +22,7 @@ GrammarTrials Trials(std::vector<std::string> command, GrammarTrials::Limits lim
   return {std::make_shared<const Vocabulary>(Vocabulary{{"", "a"}, {0}}), std::move(command), limits};
 }
 
-TEST(GrammarTrialsTest, AProgramThatEndsAtOnceIsNoFaultOfTheGrammar) {
+TEST(GrammarTrialsTest, Try_AnswersStatus503_WhenTheTrialProgramEndsAtOnce) {
   for (const char* program : {"/bin/false", "/nowhere/quire"}) {
     GrammarTrials trials = Trials({program});
     try {
@@ -35,7 +35,7 @@ TEST(GrammarTrialsTest, AProgramThatEndsAtOnceIsNoFaultOfTheGrammar) {
   }
 }
 
-TEST(GrammarTrialsTest, AMachineWithoutDescriptorsIsNoFaultOfTheGrammar) {
+TEST(GrammarTrialsTest, Try_AnswersStatus503_WithoutFileDescriptors) {
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none{0, before.rlim_max};
@@ -53,7 +53,7 @@ TEST(GrammarTrialsTest, AMachineWithoutDescriptorsIsNoFaultOfTheGrammar) {
   EXPECT_EQ(status, 503);
 }
 
-TEST(GrammarTrialsTest, WhoeverStopsWaitingEndsTheProcess) {
+TEST(GrammarTrialsTest, Try_EndsTheTrialProcess_WhenStopped) {
   GrammarTrials trials = Trials({"/bin/sleep", "600"});
   std::stop_source stop;
   stop.request_stop();
@@ -61,13 +61,13 @@ TEST(GrammarTrialsTest, WhoeverStopsWaitingEndsTheProcess) {
   EXPECT_EQ(trials.pid(), 0);
 }
 
-TEST(GrammarTrialsTest, AProcessThatSaysNothingIsNotWaitedForWithoutEnd) {
+TEST(GrammarTrialsTest, Try_EndsTheTrialProcess_WhenItsTimeIsUp) {
   GrammarTrials trials = Trials({"/bin/sleep", "600"}, {.wall = std::chrono::milliseconds(50)});
   EXPECT_THROW(trials.Try(kSource, {}), ApiError);
   EXPECT_EQ(trials.pid(), 0);
 }
 
-TEST(FrameSocketTest, FramesArriveWholeAndNothingComesFromNobody) {
+TEST(FrameSocketTest, Frames_ArriveComplete_AndReceiveReturnsNothingOnceThePeerIsGone) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const FrameSocket here(ends[0]), there(ends[1]);

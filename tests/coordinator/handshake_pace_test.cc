@@ -18,9 +18,10 @@ class HandshakePaceTest : public testing::Test {
   void Wait(const std::string& address, int count) {
     for (int i = 0; i < count; ++i) pace_.Wait(++last_, TurnOf(make_address(address)));
   }
-  /// Milliseconds until the next one may begin.
+  /// Milliseconds until the next handshake may begin.
   int64_t UntilNext() const { return std::chrono::duration_cast<milliseconds>(pace_.Next(now_) - now_).count(); }
-  /// Lets whoever waits begin, in turn, as time goes by, until the ticket has; how many milliseconds that took.
+  /// Lets waiting handshakes begin in turn as time passes, until this ticket's begins; returns the milliseconds it
+  // took.
   int64_t Until(HandshakePace::Ticket ticket) {
     const auto begin = now_;
     for (;;) {
@@ -34,7 +35,7 @@ class HandshakePaceTest : public testing::Test {
   HandshakePace::Clock::time_point now_{std::chrono::hours(1)};
 };
 
-TEST_F(HandshakePaceTest, ABurstBeginsAtOnceAndTheRestIsSpaced) {
+TEST_F(HandshakePaceTest, Handshakes_BeginAtOnceUpToABurst_ThenAtASteadyRate) {
   Wait("192.0.2.1", 500);
   EXPECT_EQ(Until(100), 0);
   EXPECT_EQ(Until(500), 1000);
@@ -45,7 +46,7 @@ TEST_F(HandshakePaceTest, ABurstBeginsAtOnceAndTheRestIsSpaced) {
   EXPECT_GT(UntilNext(), 0);
 }
 
-TEST_F(HandshakePaceTest, WhateverTheyCostTheyTakeNoMoreOfTheThread) {
+TEST_F(HandshakePaceTest, Handshakes_TakeABoundedShareOfTheThread_WhateverTheirCost) {
   pace_.Cost(milliseconds(4));
   Wait("192.0.2.1", 125);
   EXPECT_EQ(Until(25), 0) << "100 ms of work at a stretch";
@@ -61,11 +62,11 @@ TEST_F(HandshakePaceTest, WhateverTheyCostTheyTakeNoMoreOfTheThread) {
   EXPECT_EQ(Until(last_), 1000) << "400 a second at the most";
 }
 
-TEST_F(HandshakePaceTest, WhoLeavesTheLineTakesNobodysTurn) {
+TEST_F(HandshakePaceTest, WithdrawnHandshake_TakesNoTurn) {
   Wait("192.0.2.1", 200);
   Wait("192.0.2.2", 1);
   for (HandshakePace::Ticket ticket = 1; ticket < 200; ++ticket) pace_.Withdraw(ticket, make_address("192.0.2.1"));
-  pace_.Withdraw(1, make_address("192.0.2.1"));  // once more: it does nothing
+  pace_.Withdraw(1, make_address("192.0.2.1"));  // a second withdrawal does nothing
   EXPECT_EQ(Until(200), 0);
   EXPECT_EQ(Until(201), 0);
   EXPECT_FALSE(pace_.waiting());
@@ -74,7 +75,7 @@ TEST_F(HandshakePaceTest, WhoLeavesTheLineTakesNobodysTurn) {
   EXPECT_FALSE(pace_.waiting());
 }
 
-TEST_F(HandshakePaceTest, ANewcomerIsBehindOneOfEachNetwork) {
+TEST_F(HandshakePaceTest, NewAddress_WaitsForAtMostOneHandshakePerNetwork) {
   for (const char* flooding : {"192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"}) Wait(flooding, 1024);
   Until(200);
   Wait("192.0.2.4", 1);
@@ -83,7 +84,7 @@ TEST_F(HandshakePaceTest, ANewcomerIsBehindOneOfEachNetwork) {
   EXPECT_LE(Until(last_), 5 * 1000 / 400) << "and so is its next one";
 }
 
-TEST_F(HandshakePaceTest, AddressesOfOneCustomerTakeTurnsAsOne) {
+TEST_F(HandshakePaceTest, AddressesOfOneIpv6Customer_ShareOneTurn) {
   for (int i = 0; i < 1000; ++i) Wait("2001:db8:7:" + std::to_string(i) + "::1", 1);
   for (int i = 1; i < 200; ++i) Wait("127.0.0." + std::to_string(i), 5);
   Until(150);
@@ -104,7 +105,7 @@ TEST(HandshakeTurnsTest, OldestOpenHandshake_GivesWay_WhenOneMoreBegins) {
   for (size_t i = 0; i < HandshakeTurns::kMostOpen; ++i) begin(i);
   EXPECT_TRUE(gave_way.empty());
   begin(1000);
-  begin(1001);  // whoever gave way has not left yet
+  begin(1001);  // the handshakes that gave way have not ended yet
   EXPECT_EQ(gave_way, (std::vector<size_t>{0, 1}));
   for (size_t i = 0; i < 10; ++i) open[i].reset();
   for (size_t i = 0; i < 8; ++i) begin(2000 + i);
@@ -113,7 +114,7 @@ TEST(HandshakeTurnsTest, OldestOpenHandshake_GivesWay_WhenOneMoreBegins) {
   EXPECT_EQ(gave_way, (std::vector<size_t>{0, 1, 10}));
 }
 
-TEST(NetworkOfTest, IsAnIpv4AddressOrAnIpv6Network) {
+TEST(NetworkOfTest, NetworkOf_ReturnsAnIpv4AddressOrAnIpv6Network) {
   const auto network = [](const char* address) { return NetworkOf(make_address(address)).to_string(); };
   EXPECT_EQ(network("10.0.0.1"), "10.0.0.1");
   EXPECT_EQ(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");

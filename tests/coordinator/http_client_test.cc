@@ -13,7 +13,7 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-/// Says something at once, then a byte every 5 ms, `drops` times, and then nothing.
+/// A server that sends a text at once, then one byte every 5 ms, `drops` times, and then nothing.
 class Dripper {
  public:
   Dripper(asio::io_context& io, std::string said, int drops)
@@ -64,8 +64,8 @@ using testing::HasSubstr;
 constexpr const char* kWhole = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n";
 constexpr const char* kChunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100000\r\n";
 
-// Whoever takes connections and says nothing, or stops in the middle of an answer, must not hold a client for ever.
-TEST(HttpClientTest, GivesUp_WhereNothingComes) {
+// A server that sends nothing, or stops in the middle of an answer, must not block a client for ever.
+TEST(HttpClientTest, Client_GivesUp_WhenNothingComes) {
   EXPECT_THAT(AnswerOf("", 0, milliseconds(50), milliseconds(10'000), {}).problem,
               HasSubstr("nothing came for 0.05 s"));
   EXPECT_THAT(AnswerOf(kWhole, 0, milliseconds(50), milliseconds(10'000), {}).problem,
@@ -74,8 +74,8 @@ TEST(HttpClientTest, GivesUp_WhereNothingComes) {
               HasSubstr("nothing came for 0.05 s"));
 }
 
-// A byte every now and then held a batch for as long as the server liked.
-TEST(HttpClientTest, GivesUp_WhereAnAnswerDrips) {
+// A server that sent a byte now and then blocked a batch for as long as the server liked.
+TEST(HttpClientTest, Client_GivesUp_WhenAnAnswerComesTooSlowly) {
   const int endless = 4000;
   EXPECT_THAT(AnswerOf(kWhole, endless, milliseconds(10'000), milliseconds(200), {}).problem,
               HasSubstr("less than 204 bytes came within 0.2 s"));
@@ -86,7 +86,7 @@ TEST(HttpClientTest, GivesUp_WhereAnAnswerDrips) {
       << "a head is there once it is whole";
 }
 
-TEST(HttpClientTest, TakesAnAnswer_ThatKeepsPaceOrIsTakenBitByBit) {
+TEST(HttpClientTest, Client_AcceptsAnAnswer_ThatKeepsPaceOrIsStreamed) {
   const std::string head = "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n";
   EXPECT_EQ(AnswerOf(head, 40, milliseconds(20'000), milliseconds(10'000), {}).problem, "");
   size_t seen = 0;

@@ -19,7 +19,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-/// An answer that fails when half of it is out.
+/// Fails after half of the answer was sent.
 asio::awaitable<void> FailLate(HttpRequest&, HttpResponder& responder) {
   co_await responder.BeginPieces();
   std::string half = "[1,";
@@ -28,7 +28,7 @@ asio::awaitable<void> FailLate(HttpRequest&, HttpResponder& responder) {
   co_await responder.Send(std::move(failure));
 }
 
-TEST(HttpServerTest, AnAnswerThatHasBegunIsCutAndNothingElseFollows) {
+TEST(HttpServerTest, Answer_IsCut_WhenItFailsAfterItHasBegun) {
   asio::io_context io;
   HttpServer server(io, {"127.0.0.1", 0}, {},
                     {.admit = [](HttpRequest&) { return std::optional<HttpResponse>(); }, .handle = FailLate});
@@ -47,7 +47,7 @@ TEST(HttpServerTest, AnAnswerThatHasBegunIsCutAndNothingElseFollows) {
   EXPECT_EQ(answer.find("429"), std::string::npos) << answer;
 }
 
-/// An answer of four pieces, which says after how many of them others had had the thread, however fast they went out.
+/// Sends an answer of four pieces. After each piece, the answer says how often posted tasks have run on the thread.
 asio::awaitable<void> WriteAtLength(HttpRequest&, HttpResponder& responder) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto turns = std::make_shared<int>(0);
@@ -62,7 +62,7 @@ asio::awaitable<void> WriteAtLength(HttpRequest&, HttpResponder& responder) {
   co_await responder.EndStream();
 }
 
-TEST(HttpServerTest, OthersHaveTheThreadWhileALongAnswerGoesOut) {
+TEST(HttpServerTest, OtherTasks_RunOnTheThread_WhileALongAnswerIsSent) {
   asio::io_context io;
   HttpServer server(io, {"127.0.0.1", 0}, {},
                     {.admit = [](HttpRequest&) { return std::optional<HttpResponse>(); }, .handle = WriteAtLength});
@@ -80,7 +80,7 @@ TEST(HttpServerTest, OthersHaveTheThreadWhileALongAnswerGoesOut) {
     EXPECT_NE(answer.find(" turns:" + std::to_string(i)), std::string::npos) << "every 64 KiB: " << i;
 }
 
-TEST(HttpServerTest, FoldedLinesAreFound) {
+TEST(HttpServerTest, IsFolded_FindsFoldedHeaderLines) {
   EXPECT_FALSE(IsFolded("GET / HTTP/1.1\r\nHost: a b\r\n\r\n"));
   EXPECT_TRUE(IsFolded("GET / HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\n\r\n"));
   EXPECT_TRUE(IsFolded("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\t\r\n\r\n"));

@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// An engine under a journal, with traffic of every kind and made-up draws.
+/// An engine with a journal as observer, random traffic of every kind, and random draws.
 class JournalTest : public testing::Test {
  protected:
   JournalTest() { std::filesystem::remove_all(directory_); }
@@ -60,7 +60,7 @@ class JournalTest : public testing::Test {
     return request;
   }
 
-  /// For the oldest outstanding step.
+  /// Random draws for the oldest outstanding step.
   std::vector<SampledToken> Draws(const Engine& engine) {
     std::vector<SampledToken> out;
     const auto draw = [&](SlotId slot) {
@@ -76,7 +76,7 @@ class JournalTest : public testing::Test {
     return out;
   }
 
-  /// A request leaves, in either way, and comes back as from another engine.
+  /// Moves a random running request out of the engine, by host memory or by device, and adopts it again.
   void Move(Engine& engine) {
     const std::vector<Request*>& running = engine.scheduler().running();
     if (running.empty()) return;
@@ -95,7 +95,7 @@ class JournalTest : public testing::Test {
     engine.ReleaseTicket(to);
   }
 
-  /// Plans and results under traffic, up to two plans outstanding; everything that the journal can hold happens.
+  /// Runs steps under random traffic, with up to two plans outstanding. All kinds of journal commands occur.
   void Live(Engine& engine, int steps) {
     for (int i = 0; i < steps; ++i, now_ += 0.1) {
       if (random_.Below(2) == 0) engine.Submit(RandomRequest(++last_id_));
@@ -115,7 +115,7 @@ class JournalTest : public testing::Test {
     }
   }
 
-  /// Goes on until the disk has all that waited. Steps come no faster than workers' do, so that it can keep up.
+  /// Runs steps until the journal has written all waiting records. Each step pauses 1 ms, so that the disk can keep up.
   void LiveUntilWritten(Engine& engine, const Journal& journal) {
     do {
       Live(engine, 1);
@@ -128,13 +128,13 @@ class JournalTest : public testing::Test {
   std::map<RequestId, test::CollectingSink> sinks_;
   RequestId last_id_ = 0;
   uint64_t last_ticket_ = 0;
-  int num_bare_ = 0, num_ahead_ = 0, num_by_host_ = 0;  // of moves
+  int num_bare_ = 0, num_ahead_ = 0, num_by_host_ = 0;  // numbers of moves, by kind
   EpochId epoch_ = 1;
   double now_ = 1000;
   int64_t steps_ = 0;
 };
 
-TEST_F(JournalTest, ReplayGivesTheSamePlansOverManySegments) {
+TEST_F(JournalTest, Replay_YieldsTheSamePlans_OverManySegments) {
   Engine engine(Options());
   engine.StartEpoch(1);
   engine.SetSwapSpeed(1e-5);
@@ -155,7 +155,7 @@ TEST_F(JournalTest, ReplayGivesTheSamePlansOverManySegments) {
   EXPECT_EQ(result.torn, "");
 }
 
-TEST_F(JournalTest, ReplayKnowsStates) {
+TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenTheModelHasHybridStates) {
   EngineOptions options = Options();
   options.blocks.num_blocks = 61;
   options.blocks.state_blocks = 2;
@@ -177,7 +177,7 @@ TEST_F(JournalTest, ReplayKnowsStates) {
   EXPECT_GT(result.segments, 5);
 }
 
-TEST_F(JournalTest, ReplayNoticesAnotherPlan) {
+TEST_F(JournalTest, Replay_ReportsAPlanThatDiffers) {
   Engine engine(Options());
   {
     Journal journal(directory_, {}, engine);
@@ -195,7 +195,7 @@ TEST_F(JournalTest, ReplayNoticesAnotherPlan) {
   EXPECT_THAT(result.first_difference, HasSubstr("step 9999"));
 }
 
-TEST_F(JournalTest, RecordsThatCannotFollowAreToldAndNotRepeated) {
+TEST_F(JournalTest, Replay_ReportsCommandsOutOfOrder_AndDoesNotRunThem) {
   const std::vector<SampledToken> no_tokens;
   const std::vector<PromptScores> no_scores;
   std::unique_ptr<Request> twice = RandomRequest(++last_id_);
@@ -219,7 +219,7 @@ TEST_F(JournalTest, RecordsThatCannotFollowAreToldAndNotRepeated) {
   }
 }
 
-TEST_F(JournalTest, EveryCommandIsReadAsItWasWritten) {
+TEST_F(JournalTest, EveryCommand_IsReadAsItWasWritten) {
   auto submitted = RandomRequest(7), adopted = RandomRequest(8);
   adopted->num_preemptions = 3;
   const std::vector<SampledToken> sampled = {{3, 41, -0.5f, {{41, -0.5f}, {2, -1.5f}}}, {4, 1, -2, {}}};
@@ -260,7 +260,7 @@ TEST_F(JournalTest, EveryCommandIsReadAsItWasWritten) {
   EXPECT_THROW(LoadCommand(nothing, std::size(commands), operands), Error);
 }
 
-TEST_F(JournalTest, ALoadedSnapshotGoesOnAsTheEngineDoes) {
+TEST_F(JournalTest, LoadedSnapshot_EqualsTheEngine_AndACutSnapshotIsRefused) {
   Engine engine(Options());
   Live(engine, 333);
   for (int i = 0; i < 100 && engine.num_outstanding() < 2; ++i) {
@@ -283,7 +283,7 @@ TEST_F(JournalTest, ALoadedSnapshotGoesOnAsTheEngineDoes) {
   }
 }
 
-TEST_F(JournalTest, ExplainTellsWhyARequestWaitedAndWhoPreemptedIt) {
+TEST_F(JournalTest, ExplainRequest_TellsWhyARequestWaitedAndWhichRequestPreemptedIt) {
   EngineOptions options = Options();
   options.blocks.num_blocks = 7;
   options.blocks.num_host_blocks = 0;
@@ -302,7 +302,7 @@ TEST_F(JournalTest, ExplainTellsWhyARequestWaitedAndWhoPreemptedIt) {
     engine.CommitStep(Draws(engine));
   }
   engine.set_observer(nullptr);
-  journal.reset();  // now all of it is on the disk
+  journal.reset();  // the destructor writes all records to disk
   const std::string story = ExplainRequest(directory_, "cmpl-2");
   EXPECT_THAT(story, HasSubstr("request 2 (cmpl-2) arrived"));
   EXPECT_THAT(story, HasSubstr("7 prompt tokens, at most 12 more"));
@@ -316,7 +316,7 @@ TEST_F(JournalTest, ExplainTellsWhyARequestWaitedAndWhoPreemptedIt) {
   EXPECT_THROW(ExplainRequest(directory_, "cmpl-99"), Error);
 }
 
-TEST_F(JournalTest, ATornTailCostsTheLastRecordOnly) {
+TEST_F(JournalTest, Replay_LosesOnlyTheLastRecord_WhenTheTailIsTorn) {
   Engine engine(Options());
   {
     Journal journal(directory_, {}, engine);
@@ -332,7 +332,7 @@ TEST_F(JournalTest, ATornTailCostsTheLastRecordOnly) {
   EXPECT_EQ(result.torn, "1");
 }
 
-TEST_F(JournalTest, SegmentsOfAnotherVersionArePassedOver) {
+TEST_F(JournalTest, Replay_SkipsSegments_OfAnotherVersion) {
   {
     RecordWriter writer(directory_, 1 << 20, 1 << 24);
     ArchiveWriter payload;
@@ -354,7 +354,7 @@ TEST_F(JournalTest, SegmentsOfAnotherVersionArePassedOver) {
   EXPECT_THAT(ExplainRequest(directory_, "1"), HasSubstr("queued"));
 }
 
-TEST_F(JournalTest, ADiskThatTakesNothingCostsRecordsButNoPlan) {
+TEST_F(JournalTest, Journal_LosesRecordsButDelaysNoPlan_WhenTheDiskHangs) {
   Engine engine(Options());
   {
     JournalLimits limits{64 << 10, 64 << 20};
@@ -367,7 +367,7 @@ TEST_F(JournalTest, ADiskThatTakesNothingCostsRecordsButNoPlan) {
     for (int i = 0; i < 100; ++i) LiveUntilWritten(engine, journal);
     EXPECT_EQ(journal.health().lost_records, 0u);
     disk.Close();
-    while (journal.health().lost_records < 1000) Live(engine, 100);  // every call returns, whatever the disk does
+    while (journal.health().lost_records < 1000) Live(engine, 100);  // every call returns, although the disk hangs
     EXPECT_LE(journal.health().waiting_bytes, limits.waiting_bytes);
     EXPECT_EQ(journal.health().error, "");
     disk.Open();
@@ -382,7 +382,7 @@ TEST_F(JournalTest, ADiskThatTakesNothingCostsRecordsButNoPlan) {
   EXPECT_GE(result.segments, 2);
 }
 
-TEST_F(JournalTest, ADiskThatRefusesIsTriedAgainLater) {
+TEST_F(JournalTest, Journal_WritesAgainLater_AfterTheDiskRefusedAWrite) {
   Engine engine(Options());
   {
     auto gate = std::make_unique<test::GatedSink>(std::make_unique<RecordWriter>(directory_, 64 << 20, 64 << 20));
@@ -395,7 +395,7 @@ TEST_F(JournalTest, ADiskThatRefusesIsTriedAgainLater) {
     while (journal.health().error.empty()) Live(engine, 1);
     EXPECT_EQ(journal.health().error, "no space");
     const uint64_t lost = journal.health().lost_records;
-    Live(engine, 20);  // two seconds of the engine's clock, less than what passes before the next try
+    Live(engine, 20);  // two seconds of the engine's clock: the next attempt comes later
     EXPECT_GT(journal.health().lost_records, lost);
     disk.Refuse("");
     while (!journal.health().error.empty()) LiveUntilWritten(engine, journal);
@@ -408,7 +408,7 @@ TEST_F(JournalTest, ADiskThatRefusesIsTriedAgainLater) {
   EXPECT_GT(result.lost, 20u);
 }
 
-TEST_F(JournalTest, ASnapshotThatIsNotWholeCostsItsSegment) {
+TEST_F(JournalTest, Replay_SkipsASegment_WhenItsSnapshotIsIncomplete) {
   Engine engine(Options());
   for (int i = 0; i < 2; ++i) {
     Journal journal(directory_, {}, engine);
@@ -423,7 +423,7 @@ TEST_F(JournalTest, ASnapshotThatIsNotWholeCostsItsSegment) {
   EXPECT_THAT(ExplainRequest(directory_, "1"), HasSubstr("queued"));
 }
 
-TEST_F(JournalTest, AnEmptyDirectoryIsNoJournal) {
+TEST_F(JournalTest, Replay_Throws_WhenTheDirectoryHoldsNoJournal) {
   std::filesystem::create_directory(directory_);
   EXPECT_THROW(Replay(directory_), Error);
   EXPECT_THROW(Replay(directory_ + "/nothing"), Error);

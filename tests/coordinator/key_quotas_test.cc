@@ -18,7 +18,7 @@ class KeyQuotasTest : public testing::Test {
   KeyQuotas Make() const { return {limits_, kMaxRunning}; }
 
   static int StatusOf(const std::optional<HttpResponse>& refusal) { return refusal ? refusal->status : 200; }
-  /// The seconds of Retry-After; -1 without.
+  /// The value of the header Retry-After in seconds; -1 without this header.
   static int64_t RetryAfter(const std::optional<HttpResponse>& refusal) {
     if (!refusal) return -1;
     for (const auto& [name, value] : refusal->headers) {
@@ -26,19 +26,19 @@ class KeyQuotasTest : public testing::Test {
     }
     return -1;
   }
-  /// Status for one choice, `after` the quotas' first moment.
+  /// The HTTP status of a call with one choice, `after` the start of the quotas.
   int StatusAfter(KeyQuotas& quotas, const std::string& client, milliseconds after) const {
     return StatusOf(quotas.Refuse(client, 1, begin_ + after));
   }
 
-  // Before any bucket is made, so that none of them gains anything until then.
+  // Read before any token bucket exists: a bucket gains no tokens before this moment.
   const KeyQuotas::Clock::time_point begin_ = KeyQuotas::Clock::now();
 
  private:
   std::map<std::string, Topology::KeyLimits> limits_;
 };
 
-TEST_F(KeyQuotasTest, WithoutLimitsNothingIsRefusedOrCounted) {
+TEST_F(KeyQuotasTest, Client_IsNeitherRefusedNorMetered_WithoutLimits) {
   Limit("alice", {.max_queued_reqs = 0});
   KeyQuotas quotas = Make();
   const KeyQuotas::Place place(quotas, "bob", 1'000'000);
@@ -47,7 +47,7 @@ TEST_F(KeyQuotasTest, WithoutLimitsNothingIsRefusedOrCounted) {
   EXPECT_EQ(quotas.EngineLimits("bob"), ClientLimits{});
 }
 
-TEST_F(KeyQuotasTest, AsManyChoicesMayBePendingAsRunAndQueue) {
+TEST_F(KeyQuotasTest, Choices_AreRefusedWith429_BeyondRunningPlusQueued) {
   Limit("alice", {.max_running_seqs = 2, .max_queued_reqs = 3});
   KeyQuotas quotas = Make();
   const KeyQuotas::Place four(quotas, "alice", 4);
@@ -59,14 +59,14 @@ TEST_F(KeyQuotasTest, AsManyChoicesMayBePendingAsRunAndQueue) {
   EXPECT_FALSE(quotas.Refuse("bob", 2, begin_)) << "one client's choices are not another's";
 }
 
-TEST_F(KeyQuotasTest, WithoutALimitOfItsOwnAllPlacesCountAsThoseThatMayRun) {
+TEST_F(KeyQuotasTest, RunningLimit_IsThatOfTheServer_WhenTheKeyHasNone) {
   Limit("alice", {.max_queued_reqs = 0});
   KeyQuotas quotas = Make();
   EXPECT_FALSE(quotas.Refuse("alice", kMaxRunning, begin_));
   EXPECT_EQ(StatusOf(quotas.Refuse("alice", kMaxRunning + 1, begin_)), 400);
 }
 
-TEST_F(KeyQuotasTest, WhatNeverFitsIs400AndNeverToBeTriedAgain) {
+TEST_F(KeyQuotasTest, Choices_AreRefusedWith400AndNoRetryAfter_WhenTheyNeverFit) {
   Limit("alice", {.max_running_seqs = 2, .max_queued_reqs = 3});
   KeyQuotas quotas = Make();
   EXPECT_FALSE(quotas.Refuse("alice", 5, begin_));
@@ -76,7 +76,7 @@ TEST_F(KeyQuotasTest, WhatNeverFitsIs400AndNeverToBeTriedAgain) {
   EXPECT_THAT(refusal->body, HasSubstr("6 choices are more than max_queued_reqs of this API key, 3, beside 2"));
 }
 
-TEST_F(KeyQuotasTest, PlacesAreReleasedAndNothingIsKeptOfWhoHasNone) {
+TEST_F(KeyQuotasTest, Places_AreReleased_AndClientsWithoutPlacesAreForgotten) {
   Limit("default", {.max_running_seqs = 1, .max_queued_reqs = 1});
   KeyQuotas quotas = Make();
   {
@@ -94,8 +94,8 @@ TEST_F(KeyQuotasTest, PlacesAreReleasedAndNothingIsKeptOfWhoHasNone) {
   EXPECT_FALSE(quotas.Refuse("alice", 2, begin_));
 }
 
-TEST_F(KeyQuotasTest, AMinutesTokensMayBeUsedAtOnceAndComeBackEvenly) {
-  Limit("alice", {.tokens_per_minute = 600});  // ten a second
+TEST_F(KeyQuotasTest, TokensPerMinute_MayBeUsedAtOnce_AndReturnEvenly) {
+  Limit("alice", {.tokens_per_minute = 600});  // 10 tokens a second
   KeyQuotas quotas = Make();
   const auto taken = quotas.Meter("alice");
   *taken += 599;
@@ -106,22 +106,22 @@ TEST_F(KeyQuotasTest, AMinutesTokensMayBeUsedAtOnceAndComeBackEvenly) {
   EXPECT_EQ(RetryAfter(refusal), 1);
   EXPECT_THAT(refusal->body, HasSubstr("tokens_per_minute of this API key, 600, are used up; try again in 1 s"));
   EXPECT_EQ(StatusAfter(quotas, "alice", milliseconds(100)), 200);
-  *taken += 30;  // one was there
+  *taken += 30;  // one token was left
   EXPECT_EQ(StatusAfter(quotas, "alice", milliseconds(2900)), 429);
   EXPECT_EQ(StatusAfter(quotas, "alice", milliseconds(3100)), 200);
 }
 
-TEST_F(KeyQuotasTest, RetryAfterIsWhenSomethingIsThereAgain) {
+TEST_F(KeyQuotasTest, RetryAfter_IsTheTimeUntilATokenIsAvailable) {
   Limit("alice", {.tokens_per_minute = 60});
   KeyQuotas quotas = Make();
-  *quotas.Meter("alice") += 100;  // 40 more than there are, which a call under way may take
+  *quotas.Meter("alice") += 100;  // 40 tokens too many, which a running call may use
   const int64_t wait = RetryAfter(quotas.Refuse("alice", 1, begin_));
   EXPECT_EQ(wait, 41);
   EXPECT_EQ(StatusAfter(quotas, "alice", seconds(wait - 1)), 429);
   EXPECT_EQ(StatusAfter(quotas, "alice", seconds(wait)), 200);
 }
 
-TEST_F(KeyQuotasTest, ABucketHoldsNoMoreThanAMinutesTokens) {
+TEST_F(KeyQuotasTest, TokenBucket_HoldsAtMostOneMinutesTokens) {
   Limit("alice", {.tokens_per_minute = 60});
   KeyQuotas quotas = Make();
   const auto taken = quotas.Meter("alice");
@@ -130,16 +130,16 @@ TEST_F(KeyQuotasTest, ABucketHoldsNoMoreThanAMinutesTokens) {
   EXPECT_EQ(StatusAfter(quotas, "alice", std::chrono::hours(10)), 429);
 }
 
-TEST_F(KeyQuotasTest, TheMeterOfAClientIsOne) {
+TEST_F(KeyQuotasTest, Meter_IsSharedByAllCallsOfAClient) {
   Limit("default", {.tokens_per_minute = 60});
   KeyQuotas quotas = Make();
   *quotas.Meter("alice") += 40;
-  *quotas.Meter("alice") += 40;  // 20 too many, which no pause of this process makes up for
+  *quotas.Meter("alice") += 40;  // 20 tokens too many; no delay of this process can earn that many
   EXPECT_EQ(StatusAfter(quotas, "alice", seconds(0)), 429);
   EXPECT_EQ(StatusAfter(quotas, "bob", seconds(0)), 200) << "each under default has a minute's tokens of its own";
 }
 
-TEST_F(KeyQuotasTest, AKeysOwnLimitsTakeThePlaceOfTheDefaultAltogether) {
+TEST_F(KeyQuotasTest, LimitsOfAKey_ReplaceAllDefaultLimits) {
   Limit("default", {.max_running_seqs = 1, .max_queued_reqs = 0, .tokens_per_minute = 60, .max_blocks = 5});
   Limit("alice", {.max_running_seqs = 4});
   KeyQuotas quotas = Make();
@@ -149,7 +149,7 @@ TEST_F(KeyQuotasTest, AKeysOwnLimitsTakeThePlaceOfTheDefaultAltogether) {
   EXPECT_EQ(StatusOf(quotas.Refuse("bob", 2, begin_)), 400);
 }
 
-TEST(KeyQuotasBodyTest, BodyThatIsReadForNothing_CountsAsAboutItsTokens) {
+TEST(KeyQuotasBodyTest, TokensOfBody_EstimatesTokensFromBytes) {
   EXPECT_EQ(KeyQuotas::TokensOfBody(0), 1);
   EXPECT_EQ(KeyQuotas::TokensOfBody(4000), 1001);
 }

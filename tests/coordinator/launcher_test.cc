@@ -33,11 +33,11 @@ std::string Line(const Topology& t, const std::vector<NodeRanks>& placement) {
       "{}", fmt::join(MpirunCommand(t, "/opt/quire-worker", "tcp://10.0.0.1:5570", 7, "/run/q", placement), " "));
 }
 
-TEST(LauncherTest, SocketsFitTheirNamesWhereTheRuntimeFolderIsFarDown) {
+TEST(LauncherTest, RuntimeDir_FallsBackToTmp_WhenTheRuntimeFolderHasALongPath) {
   const TemporaryDirectory near;
   const std::string far = near / std::string(120, 'x');
   std::filesystem::create_directory(far);
-  if (near.path().size() <= 64) {  // the machine's own temporary folder may be far down
+  if (near.path().size() <= 64) {  // the machine's own temporary folder may have a long path
     ::setenv("XDG_RUNTIME_DIR", near.path().c_str(), 1);
     EXPECT_THAT(RuntimeDir().path(), StartsWith(near / "quire."));
   }
@@ -46,7 +46,7 @@ TEST(LauncherTest, SocketsFitTheirNamesWhereTheRuntimeFolderIsFarDown) {
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 
-TEST(LauncherTest, OneHostNeedsNeitherAgentNorNetwork) {
+TEST(LauncherTest, Command_NamesNeitherAgentNorNetwork_OnOneHost) {
   Topology t;
   t.parallel.tensor = 2;
   const std::string line = Line(t, {});
@@ -58,7 +58,7 @@ TEST(LauncherTest, OneHostNeedsNeitherAgentNorNetwork) {
   EXPECT_THAT(line, Not(HasSubstr("--host")));
 }
 
-TEST(LauncherTest, NodesGetTheirRanksInOrderWithTheirInterface) {
+TEST(LauncherTest, Command_ListsNodesWithTheirRanksAndInterfaces_InRankOrder) {
   const std::string line = Line(TwoNodes(), {{1, 0, 2}, {0, 2, 1}});
   EXPECT_THAT(line, HasSubstr(" -np 2 --host 10.0.0.2:2 --wd / -x NCCL_SOCKET_IFNAME=ib0 "));
   EXPECT_THAT(line, HasSubstr("--node 10.0.0.2 : -np 1 --host node-a:1 --wd / -x NCCL_SOCKET_IFNAME=eth0 "));
@@ -68,7 +68,7 @@ TEST(LauncherTest, NodesGetTheirRanksInOrderWithTheirInterface) {
   EXPECT_THAT(line, HasSubstr("--mca btl self,tcp "));
 }
 
-TEST(LauncherTest, TheInterfaceOfTheCoordinatorIsAmongThoseOfMpirun) {
+TEST(LauncherTest, Command_IncludesTheInterfaceOfTheCoordinator) {
   Topology t = TwoNodes();
   t.transport.bind = "127.0.0.1";
   EXPECT_THAT(Line(t, {{0, 0, 2}, {1, 2, 1}}), HasSubstr("--mca oob_tcp_if_include eth0,ib0,lo "));
@@ -76,7 +76,7 @@ TEST(LauncherTest, TheInterfaceOfTheCoordinatorIsAmongThoseOfMpirun) {
   EXPECT_THAT(Line(t, {{0, 0, 2}, {1, 2, 1}}), HasSubstr("--mca oob_tcp_if_include 10.0.0.0/24 "));
 }
 
-TEST(LauncherTest, PortsStayInTheRange) {
+TEST(LauncherTest, Command_KeepsPortsInTheConfiguredRange) {
   Topology t = TwoNodes();
   t.transport.mpi_ports = {47000, 47019};
   const std::string line = Line(t, {{0, 0, 2}, {1, 2, 1}});
@@ -86,7 +86,7 @@ TEST(LauncherTest, PortsStayInTheRange) {
   EXPECT_THAT(line, HasSubstr("--mca btl_tcp_port_min_v6 47008 --mca btl_tcp_port_range_v6 12 "));
 }
 
-TEST(LauncherTest, ANetworkAsInterfaceIsNoNameForNccl) {
+TEST(LauncherTest, Command_DoesNotNameAnInterfaceForNccl_WhenANetworkIsGiven) {
   Topology t = TwoNodes();
   t.nodes[0].interface = t.nodes[1].interface = "10.0.0.0/24";
   const std::string line = Line(t, {{0, 0, 2}, {1, 2, 1}});
@@ -94,7 +94,7 @@ TEST(LauncherTest, ANetworkAsInterfaceIsNoNameForNccl) {
   EXPECT_THAT(line, HasSubstr("--mca btl_tcp_if_include 10.0.0.0/24 "));
 }
 
-TEST(LauncherTest, OnlyListedVariablesReachOtherNodes) {
+TEST(LauncherTest, Command_PassesOnlyListedEnvironmentVariables) {
   ::setenv("QUIRE_ISA", "avx2", 1);
   ::setenv("API_TOKEN", "secret", 1);
   const std::string line = Line(TwoNodes(), {{0, 0, 2}, {1, 2, 1}});
@@ -104,7 +104,7 @@ TEST(LauncherTest, OnlyListedVariablesReachOtherNodes) {
   EXPECT_THAT(Line(TwoNodes(), {{0, 0, 2}, {1, 2, 1}}), Not(HasSubstr("QUIRE_ISA")));
 }
 
-TEST(LauncherTest, DevicesFollowTheHosts) {
+TEST(LauncherTest, DevicesOfRanks_FollowTheHostOfEachRank) {
   Topology t = TwoNodes();
   EXPECT_EQ(DevicesOfRanks(t, {"node-a", "10.0.0.2"}), std::vector<int>());
   t.nodes[1].devices = {5, 3};

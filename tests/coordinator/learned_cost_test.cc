@@ -7,15 +7,15 @@
 namespace quire {
 namespace {
 
-/// Seconds for a token behind so many others, as a processor might have them.
+/// The true cost of a token in seconds, given the number of tokens before it.
 double Truth(double context) { return 0.0005 + 5e-7 * context; }
 
-TEST(LearnedCostTest, NothingIsKnownBeforeTheFirstStep) {
+TEST(LearnedCostTest, Cost_IsZero_BeforeTheFirstStep) {
   EXPECT_EQ(LearnedCost().TokenSeconds(0), 0);
   EXPECT_EQ(LearnedCost().RecomputeSeconds(1000), 0);
 }
 
-TEST(LearnedCostTest, StepsOfFewTokensTeachNothing) {
+TEST(LearnedCostTest, Observe_IgnoresStepsOfFewTokens) {
   LearnedCost cost;
   cost.Observe(LearnedCost::kFewTokens - 1, 0, 0, 1, 0);
   EXPECT_EQ(cost.TokenSeconds(0), 0);
@@ -23,7 +23,7 @@ TEST(LearnedCostTest, StepsOfFewTokensTeachNothing) {
   EXPECT_DOUBLE_EQ(cost.TokenSeconds(0), 0.1);
 }
 
-TEST(LearnedCostTest, FindsWhatATokenAndItsContextCost) {
+TEST(LearnedCostTest, Observe_LearnsTheCostOfTokensAndContext_DespiteNoise) {
   std::mt19937 random(1);
   std::normal_distribution<> noise(1, 0.05);
   LearnedCost cost;
@@ -38,7 +38,7 @@ TEST(LearnedCostTest, FindsWhatATokenAndItsContextCost) {
   EXPECT_NEAR(cost.RecomputeSeconds(8000), 8000 * Truth(4000), 0.25 * 8000 * Truth(4000));
 }
 
-TEST(LearnedCostTest, NoiseAtOneLengthSaysNothingOfAnother) {
+TEST(LearnedCostTest, Cost_OfLongContexts_IsNotLearnedFromNoise_OfShortContexts) {
   std::mt19937 random(1);
   std::normal_distribution<> noise(1, 0.3), length(100, 5);
   LearnedCost cost;
@@ -48,13 +48,13 @@ TEST(LearnedCostTest, NoiseAtOneLengthSaysNothingOfAnother) {
   }
 }
 
-TEST(LearnedCostTest, AnEstimateIsNeverNothing) {
+TEST(LearnedCostTest, Cost_StaysPositive_WhenTheFitWouldBeNegative) {
   LearnedCost cost;
   for (int i = 0; i < 20; ++i) cost.Observe(100, i % 2 == 0 ? 8000 : 4000, 0, i % 2 == 0 ? 1 : 0.1, 0);
   EXPECT_GT(cost.TokenSeconds(0), 0);
 }
 
-TEST(LearnedCostTest, MovingBlocksIsNotComputing) {
+TEST(LearnedCostTest, SwapTime_IsNotCountedAsComputing) {
   LearnedCost cost;
   cost.Observe(100, 0, 10, 3, 2);
   EXPECT_DOUBLE_EQ(cost.TokenSeconds(0), 0.01);

@@ -1,4 +1,4 @@
-// `quire plan --simulate`: what traces say, and how their requests fare at steps of known length.
+// The load forecast of `quire plan --simulate`: reading of traces, and simulated requests with steps of known duration.
 #include "coordinator/plan/load_forecast.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class TraceTest : public testing::Test {
       testing::TempDir() + "/trace-" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".jsonl";
 };
 
-TEST_F(TraceTest, RequestsComeInTheOrderOfTheirTimes) {
+TEST_F(TraceTest, ReadTrace_SortsRequestsByTime) {
   const auto trace = Read(
       "{\"timestamp\": 3500, \"input_length\": 600, \"output_length\": 5, \"hash_ids\": [7, 9]}\n\n"
       "{\"timestamp\": 1000, \"input_length\": 3, \"output_length\": 2, \"session\": \"x\"}\n");
@@ -46,7 +46,7 @@ TEST_F(TraceTest, RequestsComeInTheOrderOfTheirTimes) {
   EXPECT_EQ(trace[1].hashes, (std::vector<int64_t>{7, 9}));
 }
 
-TEST_F(TraceTest, WhatIsWrongIsNamedWithItsLine) {
+TEST_F(TraceTest, ReadTrace_NamesTheLine_WhenItIsWrong) {
   const std::string good = "{\"timestamp\": 0, \"input_length\": 3, \"output_length\": 2}\n";
   EXPECT_EQ(Problem(good), "");
   EXPECT_EQ(Problem(""), " holds no requests");
@@ -63,7 +63,7 @@ TEST_F(TraceTest, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THROW(ReadTrace("/nowhere/trace.jsonl"), Error);
 }
 
-TEST(TokensOfTest, EqualHashesAreEqualTokens) {
+TEST(TokensOfTest, Tokens_AreEqual_WhereTheHashesAreEqual) {
   const TracedRequest a{0, 600, 1, {1, 2}}, b{0, 600, 1, {1, 3}}, none{0, 600, 1, {}};
   const auto tokens = TokensOf(a, 0, 1000), others = TokensOf(b, 1, 1000);
   EXPECT_EQ(tokens.size(), 600u);
@@ -73,14 +73,14 @@ TEST(TokensOfTest, EqualHashesAreEqualTokens) {
   EXPECT_TRUE(std::ranges::all_of(tokens, [](TokenId token) { return token >= 0 && token < 1000; }));
 }
 
-/// One rank whose steps take a second for its weights, whatever they compute; blocks of 16 tokens.
+/// One rank, whose every step takes one second to read the weights; blocks of 16 tokens.
 class ForecastTest : public testing::Test {
  protected:
   ForecastTest() {
     plan_.assignment.block_size = 16;
     plan_.assignment.max_step_tokens = 100;
     plan_.ranks.resize(1);
-    plan_.ranks[0].weight_bytes = 950'000;  // of a million a second, of which 0.95 are reached
+    plan_.ranks[0].weight_bytes = 950'000;  // the device reads 1e6 bytes a second at 95 % efficiency
     plan_.pools.num_blocks = 1001;
     plan_.model_len = 4000;
     topology_.scheduler.max_running = 8;
@@ -98,8 +98,8 @@ class ForecastTest : public testing::Test {
   MemoryPlan plan_;
 };
 
-TEST_F(ForecastTest, ARequestTakesItsSteps) {
-  const LoadRow row = Run({{0, 250, 4, {}}});  // three steps for the prompt, the last of which draws
+TEST_F(ForecastTest, SingleRequest_TakesTheTimeOfItsSteps) {
+  const LoadRow row = Run({{0, 250, 4, {}}});  // three steps for the prompt; the last one draws a token
   EXPECT_EQ(row.answered, 1);
   ASSERT_EQ(row.first_token.size(), 1u);
   EXPECT_NEAR(row.first_token[0], 3, 1e-6);
@@ -109,14 +109,14 @@ TEST_F(ForecastTest, ARequestTakesItsSteps) {
   EXPECT_EQ(row.mean_running, 1);
 }
 
-TEST_F(ForecastTest, RequestsAtOnceShareSteps) {
+TEST_F(ForecastTest, SimultaneousRequests_ShareSteps) {
   const LoadRow row = Run({{0, 10, 5, {}}, {0, 10, 5, {}}, {0, 10, 5, {}}, {0, 10, 5, {}}});
   EXPECT_EQ(row.answered, 4);
   EXPECT_NEAR(row.tokens_a_second, 20 / 5.0, 1e-6);
   EXPECT_EQ(row.mean_running, 4);
 }
 
-TEST_F(ForecastTest, TheRateMovesThemTogether) {
+TEST_F(ForecastTest, HigherRate_MakesRequestsOverlap) {
   const std::vector<TracedRequest> apart = {{0, 10, 5, {}}, {20, 10, 5, {}}};
   EXPECT_EQ(Run(apart).mean_running, 1);
   const LoadRow close = Run(apart, 20);
@@ -125,7 +125,7 @@ TEST_F(ForecastTest, TheRateMovesThemTogether) {
   EXPECT_GT(close.first_token[1], 1) << "a step was under way when it came";
 }
 
-TEST_F(ForecastTest, SharedBeginningsComeFromTheCache) {
+TEST_F(ForecastTest, SharedPrefixes_ComeFromTheCache_UnlessCachingIsOff) {
   const std::vector<TracedRequest> trace = {{0, 600, 2, {1, 2}}, {100, 600, 2, {1, 3}}};
   const LoadRow row = Run(trace);
   EXPECT_EQ(row.cached_tokens, 512);
@@ -135,7 +135,7 @@ TEST_F(ForecastTest, SharedBeginningsComeFromTheCache) {
   EXPECT_EQ(Run(trace).cached_tokens, 0);
 }
 
-TEST_F(ForecastTest, WhatAServerTurnsAwayIsCounted) {
+TEST_F(ForecastTest, RefusedAndTimedOutRequests_AreCounted) {
   const std::vector<TracedRequest> many(20, {0, 10, 5, {}});
   topology_.scheduler.max_waiting = 10;
   EXPECT_EQ(Run(many).refused, 20 - 10) << "nobody runs yet when all have come";
@@ -148,12 +148,12 @@ TEST_F(ForecastTest, WhatAServerTurnsAwayIsCounted) {
   EXPECT_EQ(Run({{0, 5000, 5, {}}}).refused, 1) << "longer than a sequence may be";
 }
 
-TEST_F(ForecastTest, AReplicaHasItsPart) {
+TEST_F(ForecastTest, Replica_GetsItsPartOfTheRequests) {
   topology_.parallel.replicas = 2;
   EXPECT_EQ(Run(std::vector<TracedRequest>(9, {0, 10, 5, {}})).answered, 5);
 }
 
-TEST(PercentileTest, IsAValueOfTheList) {
+TEST(PercentileTest, Percentile_IsAnElementOfTheList) {
   EXPECT_EQ(Percentile({}, 0.5), 0);
   EXPECT_EQ(Percentile({3, 1, 2}, 0.5), 2);
   EXPECT_EQ(Percentile({3, 1, 2}, 0.99), 3);

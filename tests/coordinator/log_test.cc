@@ -14,7 +14,7 @@
 namespace quire {
 namespace {
 
-/// Files of this process can have so many bytes, as on a disk that is full, until it ends.
+/// Limits the size of this process's files to this many bytes, as a full disk does, until destroyed.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -38,7 +38,7 @@ std::vector<std::string> LinesOf(const std::string& path) {
   return lines;
 }
 
-/// Waits until the file has so many lines, the last of which is this one.
+/// Waits until the file has this number of lines and ends with this line.
 void AwaitLines(const std::string& path, size_t number, const std::string& last) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (std::chrono::steady_clock::now() < end) {
@@ -61,7 +61,7 @@ TEST_F(LineLogTest, KeepsEveryLineInOrder_WhileTheDiskIsFull) {
   log.Write("before");
   AwaitLines(path_, 1, "before");
   {
-    const FullDisk full(10);  // the next line is cut in its middle
+    const FullDisk full(10);  // the limit cuts the next line in its middle
     for (int i = 0; i < 1000; ++i) log.Write("line " + std::to_string(i));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     EXPECT_EQ(std::filesystem::file_size(path_), 10u);
@@ -76,7 +76,7 @@ TEST_F(LineLogTest, LosesTheOldestOf8192Lines_WhileTheDiskIsFull) {
   {
     const FullDisk full(0);
     log.Write("first");
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it is being written
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the log is writing this line
     for (int i = 0; i < 10'000; ++i) log.Write(std::to_string(i));
   }
   AwaitLines(path_, 8193, "9999");
@@ -125,21 +125,21 @@ TEST_F(LineLogTest, EndsAtOnce_WhileTheDiskIsFull) {
   EXPECT_THROW(LineLog(testing::TempDir()), std::exception) << "a folder";
 }
 
-TEST(LogTest, ControlCharactersAreSpelledOut) {
+TEST(LogTest, WithoutControls_EscapesControlCharacters) {
   EXPECT_EQ(WithoutControls("a\nb\r\tc"), "a\\nb\\r\\tc");
   EXPECT_EQ(WithoutControls(std::string_view("\x1b[31m\x7f\0", 7)), "\\x1b[31m\\x7f\\x00");
-  EXPECT_EQ(WithoutControls("\xc2\x9b"), "\\u009b");             // CSI in one character
-  EXPECT_EQ(WithoutControls("\xc2\xa0 é 日"), "\xc2\xa0 é 日");  // text stays
+  EXPECT_EQ(WithoutControls("\xc2\x9b"), "\\u009b");  // the control character CSI
+  EXPECT_EQ(WithoutControls("\xc2\xa0 é 日"), "\xc2\xa0 é 日");  // other characters stay as they are
   EXPECT_EQ(WithoutControls("\xc2"), "\xc2");
 }
 
-TEST(LogTest, EndsOfLinesAndTabsStayInTextsOfLines) {
+TEST(LogTest, LinesWithoutControls_KeepsLineEndsAndTabs) {
   EXPECT_EQ(LinesWithoutControls("a\tb\n\x1b]0;x\a\n"), "a\tb\n\\x1b]0;x\\x07\n");
   EXPECT_EQ(LinesWithoutControls("\n"), "\n");
   EXPECT_EQ(LinesWithoutControls("a\r"), "a\\r");
 }
 
-TEST(LogTest, NamesOfThreadsNest) {
+TEST(LogTest, LogNames_NestWithinAThread) {
   EXPECT_EQ(LogName::Current(), "");
   {
     const LogName outer("replica 1");

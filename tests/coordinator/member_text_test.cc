@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-TEST(MemberTextTest, Members_AreWhatWasWritten) {
+TEST(MemberTextTest, MemberText_ReturnsTheOriginalTextOfAMember) {
   const std::string_view line =
       R"( { "a" : {"zebra": 1.50, "mango": [18446744073709551616, "}\"]"], "apple": {} } ,)"
       R"( "b":"x,\\" ,"\u0063":-1e400,"d":[ ],"e":null} )";
@@ -18,7 +18,7 @@ TEST(MemberTextTest, Members_AreWhatWasWritten) {
   EXPECT_EQ(MemberText("{}", "a"), "");
 }
 
-TEST(MemberTextTest, TextsThatAreNoObject_HaveNoMembers) {
+TEST(MemberTextTest, MemberText_IsEmpty_WhenTheTextIsNoObject) {
   for (const char* text : {"", " ", "[1]", "{", "{\"a", "{\"a\"", "{\"a\":", "{\"b\": [", "7", "{\"b\":\"\\"})
     EXPECT_EQ(MemberText(text, "a"), "") << text;
 }

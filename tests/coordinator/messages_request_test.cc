@@ -1,4 +1,4 @@
-// The Messages API's requests as those of chat that say the same.
+// Requests of the Messages API become requests of the Chat Completions API with the same meaning.
 #include "coordinator/api/requests/messages_request.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096};
 
 OrderedJson Chat(const std::string& text) { return ChatOfMessages(OrderedJson::parse(text), kLimits).chat; }
 
-/// What is wrong with a body of which all but these members is right.
+/// Returns the error message for a valid request with these additional members; "" when there is no error.
 std::string Fault(const std::string& members) {
   try {
     Chat(R"({"max_tokens": 5, "messages": [{"role": "user", "content": "hi"}], )" + members + "}");
@@ -26,7 +26,7 @@ std::string Fault(const std::string& members) {
   return "";
 }
 
-TEST(MessagesRequestTest, SettingsKeepTheirMeaning) {
+TEST(MessagesRequestTest, Settings_BecomeChatSettings_OfTheSameMeaning) {
   const OrderedJson chat = Chat(R"({"model": "m", "max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 5,
       "stop_sequences": ["a", "b"], "stream": true, "metadata": {"user_id": "u"}, "service_tier": "auto",
       "system": "s", "messages": [{"role": "user", "content": "hi"}]})");
@@ -35,7 +35,7 @@ TEST(MessagesRequestTest, SettingsKeepTheirMeaning) {
       "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}]})"));
 }
 
-TEST(MessagesRequestTest, CallsAndResultsOfToolsBecomeMessagesOfTheirOwn) {
+TEST(MessagesRequestTest, ToolCallsAndResults_BecomeChatMessages) {
   const OrderedJson chat =
       Chat(R"({"max_tokens": 9, "tools": [{"name": "f", "description": "d", "input_schema": {"zeta": 1, "alpha": 2}}],
       "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": true},
@@ -75,7 +75,7 @@ TEST(MessagesRequestTest, Integers_KeepTheirDigits_InCallsAndSchemas) {
             R"("properties":{"id":{"enum":[18446744073709551616,9223372036854775808]}}}}}])");
 }
 
-TEST(MessagesRequestTest, ChoicesOfToolsHaveOtherNames) {
+TEST(MessagesRequestTest, ToolChoice_IsTranslatedToChatNames) {
   for (const auto& [here, there] : {std::pair{"auto", "auto"}, {"any", "required"}, {"none", "none"}}) {
     const OrderedJson chat = Chat(
         std::string(R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": {"type": ")") + here + "\"}}");
@@ -83,7 +83,7 @@ TEST(MessagesRequestTest, ChoicesOfToolsHaveOtherNames) {
   }
 }
 
-TEST(MessagesRequestTest, NeighbouringTurnsOfOneRoleAreOne) {
+TEST(MessagesRequestTest, ConsecutiveMessages_OfOneRole_AreJoined) {
   const OrderedJson chat = Chat(R"({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": [
       {"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}, {"role": "assistant", "content": "d"},
       {"role": "user", "content": "e"}]})");
@@ -144,7 +144,7 @@ TEST(MessagesRequestTest, AsMuchAsTheContextTakesMayBeAskedFor) {
   EXPECT_THROW(parse(R"(, "max_tokens": 1.5)", true), ApiError);
 }
 
-TEST(MessagesRequestTest, FaultsOfTheChatRequestAreToldInTheWordsOfTheDialect) {
+TEST(MessagesRequestTest, InWordsOf_RenamesChatFieldsInErrors_ToThoseOfTheDialect) {
   const auto told = [](Dialect dialect, const ApiError& error) {
     const ApiError renamed = InWordsOf(dialect, error);
     return std::string(renamed.what()) + " | " + renamed.param;

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A Hugging Face cache of its own, and an environment that leads to it.
+/// A Hugging Face cache in a temporary folder, and environment variables that point to this cache.
 class ModelSourceTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -39,19 +39,19 @@ class ModelSourceTest : public testing::Test {
   const fs::path root_ = fs::path(testing::TempDir()) / ("model_source_" + std::to_string(::getpid()));
 };
 
-TEST_F(ModelSourceTest, KnowsNamesFromPaths) {
+TEST_F(ModelSourceTest, IsModelName_DistinguishesNamesFromPaths) {
   for (const char* name : {"Qwen/Qwen3-0.6B", "a/b", "org_1/model.v2"}) EXPECT_TRUE(IsModelName(name)) << name;
   for (const char* path : {"model.gguf", "/models/x", "./x/y", "../x", "a/b/c", "a/", "/a", "a/.b", "a b/c", ""})
     EXPECT_FALSE(IsModelName(path)) << path;
 }
 
-TEST_F(ModelSourceTest, TakesTheSnapshotOfTheMainBranch) {
+TEST_F(ModelSourceTest, FindModel_ReturnsTheSnapshotOfTheMainBranch) {
   AddModel("models--Org--Model", "abc123", {"config.json"});
   fs::create_directories(root_ / "hub/models--Org--Model/snapshots/older");
   EXPECT_EQ(FindModel("Org/Model"), root_ / "hub/models--Org--Model/snapshots/abc123");
 }
 
-TEST_F(ModelSourceTest, LooksInNoFolderOfTheWorkingDirectory_WithoutHome) {
+TEST_F(ModelSourceTest, HuggingFaceCache_IsAbsolute_WhenHomeIsRelativeOrMissing) {
   ::unsetenv("HF_HOME");
   const char* before = std::getenv("HOME");
   const std::string home = before != nullptr ? before : "";
@@ -64,7 +64,7 @@ TEST_F(ModelSourceTest, LooksInNoFolderOfTheWorkingDirectory_WithoutHome) {
   before != nullptr ? ::setenv("HOME", home.c_str(), 1) : ::unsetenv("HOME");
 }
 
-TEST_F(ModelSourceTest, TakesTheOnlyGgufFileAndAsksWhichOfSeveral) {
+TEST_F(ModelSourceTest, FindModel_ReturnsTheOnlyGgufFile_AndRefusesSeveral) {
   AddModel("models--Org--One", "c1", {"one.gguf", "README.md"});
   EXPECT_EQ(FindModel("Org/One"), root_ / "hub/models--Org--One/snapshots/c1/one.gguf");
   AddModel("models--Org--Two", "c2", {"q4.gguf", "q8.gguf"});
@@ -74,7 +74,7 @@ TEST_F(ModelSourceTest, TakesTheOnlyGgufFileAndAsksWhichOfSeveral) {
   EXPECT_NE(Refusal("Org/None").find("neither config.json nor a GGUF file"), std::string::npos);
 }
 
-TEST_F(ModelSourceTest, TakesTheGgufModelOfAFolderThatHasNoOtherWeights) {
+TEST_F(ModelSourceTest, FindModel_ReturnsTheGgufFileOfAFolder_WithoutOtherWeights) {
   const fs::path folder = root_ / "folder";
   const auto add = [&](const std::string& file) {
     fs::create_directories((folder / file).parent_path());
@@ -100,7 +100,7 @@ TEST_F(ModelSourceTest, TakesTheGgufModelOfAFolderThatHasNoOtherWeights) {
   EXPECT_EQ(FindModel("Org/Split"), root_ / "hub/models--Org--Split/snapshots/c/m-00001-of-00002.gguf");
 }
 
-TEST_F(ModelSourceTest, LeavesPathsAlone) {
+TEST_F(ModelSourceTest, FindModel_ReturnsPathsUnchanged) {
   AddModel("models--here--there", "c", {"config.json"});
   const fs::path before = fs::current_path();
   fs::create_directories(root_ / "here/there");
@@ -111,17 +111,17 @@ TEST_F(ModelSourceTest, LeavesPathsAlone) {
   EXPECT_EQ(FindModel("no-such.gguf"), "no-such.gguf");
 }
 
-TEST_F(ModelSourceTest, NamesTheCommandThatFetchesWhatIsNotThere) {
+TEST_F(ModelSourceTest, FindModel_NamesTheFetchCommand_WhenTheModelIsMissing) {
   EXPECT_EQ(Refusal("Org/Model"), "Org/Model: no such path, and no model of this name in " + (root_ / "hub").string() +
                                       "; deploy/fetch-model Org/Model fetches it");
   AddModel("models--Org--Model", "abc", {"config.json"});
-  for (const char* commit : {"../../../../etc", "gone"}) {  // a reference that leads nowhere good
+  for (const char* commit : {"../../../../etc", "gone"}) {  // references outside the cache, or to a missing snapshot
     WriteTextFile(root_ / "hub/models--Org--Model/refs/main", commit);
     EXPECT_TRUE(Refusal("Org/Model").ends_with("fetches it")) << commit << ": " << Refusal("Org/Model");
   }
 }
 
-TEST_F(ModelSourceTest, LooksWhereTheEnvironmentSays) {
+TEST_F(ModelSourceTest, HuggingFaceCache_FollowsTheEnvironmentVariables) {
   EXPECT_EQ(HuggingFaceCache(), root_ / "hub");
   ::setenv("HUGGINGFACE_HUB_CACHE", "/before", 1);
   EXPECT_EQ(HuggingFaceCache(), "/before");

@@ -11,9 +11,9 @@ std::optional<MpirunReport::Culprit> CulpritIn(std::initializer_list<const char*
   return report.culprit();
 }
 
-// The lines are Open MPI 4.1.4's own.
+// The quoted lines are the original messages of Open MPI 4.1.4.
 
-TEST(MpirunReportTest, NamesTheRankThatASignalKilled) {
+TEST(MpirunReportTest, Culprit_IsTheRankThatASignalKilled) {
   const auto culprit =
       CulpritIn({"--------", "mpirun noticed that process rank 1 with PID 0 on node b-7 exited on signal 9 (Killed).",
                  "--------"});
@@ -23,7 +23,7 @@ TEST(MpirunReportTest, NamesTheRankThatASignalKilled) {
   EXPECT_EQ(culprit->how, "was killed by signal 9");
 }
 
-TEST(MpirunReportTest, NamesTheRankThatExited) {
+TEST(MpirunReportTest, Culprit_IsTheRankThatExited) {
   const auto culprit = CulpritIn({"the job to be terminated. The first process to do so was:", "",
                                   "  Process name: [[28801,1],12]", "  Exit code:    75"});
   ASSERT_TRUE(culprit);
@@ -32,7 +32,7 @@ TEST(MpirunReportTest, NamesTheRankThatExited) {
   EXPECT_EQ(culprit->how, "exited with status 75");
 }
 
-TEST(MpirunReportTest, NamesTheHostThatIsCutOff) {
+TEST(MpirunReportTest, Culprit_IsTheHostThatLostItsConnection) {
   const auto culprit =
       CulpritIn({"ORTE has lost communication with a remote daemon.", "", "  HNP daemon   : [[5136,0],0] on node a",
                  "  Remote daemon: [[5136,0],1] on node b.example.org",
@@ -43,7 +43,7 @@ TEST(MpirunReportTest, NamesTheHostThatIsCutOff) {
   EXPECT_EQ(culprit->how, "lost its connection");
 }
 
-TEST(MpirunReportTest, TheFirstOneNamedCounts) {
+TEST(MpirunReportTest, Culprit_IsTheFirstRankThatMpirunNames) {
   const auto culprit =
       CulpritIn({"mpirun noticed that process rank 2 with PID 0 on node a exited on signal 11 (Segmentation fault).",
                  "mpirun noticed that process rank 0 with PID 0 on node a exited on signal 9 (Killed)."});
@@ -51,7 +51,7 @@ TEST(MpirunReportTest, TheFirstOneNamedCounts) {
   EXPECT_EQ(culprit->rank, 2);
 }
 
-TEST(MpirunReportTest, SaysNothingWhenNobodyIsNamed) {
+TEST(MpirunReportTest, Culprit_IsAbsent_WhenMpirunNamesNone) {
   EXPECT_FALSE(CulpritIn({"quire-worker: rank 1 on b: load: no such model", "mpirun noticed something else",
                           "Exit code: 3", "mpirun noticed that process rank x with PID 0"}));
 }
