@@ -19,7 +19,7 @@ GenerateCall ParseCompletion(const Json& body) {
   return ParseCompletionRequest(RequestBody(text), kChatLimits);
 }
 
-/// The field at fault, "" when the request is fine.
+/// Returns the name of the field that is refused, or "" when the request is accepted.
 std::string Fault(const std::string& path, const Json& body) {
   try {
     path == "chat" ? ParseChat(body) : ParseCompletion(body);
@@ -32,7 +32,7 @@ std::string Fault(const std::string& path, const Json& body) {
 
 Json Completion(const std::string& field, const Json& value) { return {{"prompt", "x"}, {field, value}}; }
 
-TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
+TEST(OpenAiRequestTest, EveryField_AcceptsOnlyValuesWithinItsBounds) {
   struct Field {
     const char* name;
     std::vector<Json> good, bad;
@@ -96,7 +96,7 @@ TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
   }
 }
 
-TEST(OpenAiRequestTest, IntegersEndWhereTheirBoundsSay) {
+TEST(OpenAiRequestTest, IntegerFields_AcceptExactlyTheirRange) {
   struct Field {
     const char* name;
     int64_t low, high;
@@ -132,7 +132,7 @@ TEST(OpenAiRequestTest, IntegersEndWhereTheirBoundsSay) {
   }
 }
 
-TEST(OpenAiRequestTest, TokenIdsEndWithTheVocabulary) {
+TEST(OpenAiRequestTest, TokenIds_AreRefused_OutsideTheVocabulary) {
   for (const Json& bad : std::vector<Json>{-1, 1000, INT64_MAX, INT64_MIN, uint64_t{UINT64_MAX}, int64_t{1} << 32, 1.5,
                                            1e308, true, "1", nullptr, Json::array({1})}) {
     EXPECT_EQ(Fault("completion", Completion("stop_token_ids", Json::array({0, bad}))), "stop_token_ids") << bad;
@@ -145,7 +145,7 @@ TEST(OpenAiRequestTest, TokenIdsEndWithTheVocabulary) {
   }
 }
 
-TEST(OpenAiRequestTest, BeamsAreAsManyAsBestOfOrN) {
+TEST(OpenAiRequestTest, NumberOfBeams_IsBestOfOrN) {
   const auto parse = [](Json fields) {
     fields["prompt"] = "x";
     fields["use_beam_search"] = true;
@@ -165,7 +165,7 @@ TEST(OpenAiRequestTest, BeamsAreAsManyAsBestOfOrN) {
   EXPECT_THROW(parse({{"n", 2}, {"early_stopping", 1}}), ApiError);
 }
 
-TEST(OpenAiRequestTest, PromptsComeInFourForms) {
+TEST(OpenAiRequestTest, Prompt_IsAcceptedInFourForms) {
   const auto parse = [](const Json& prompt) { return ParseCompletion({{"prompt", prompt}}).prompts; };
   EXPECT_EQ(parse("hi").size(), 1u);
   EXPECT_EQ(parse({"a", "b"}).size(), 2u);
@@ -178,7 +178,7 @@ TEST(OpenAiRequestTest, PromptsComeInFourForms) {
   }
 }
 
-TEST(OpenAiRequestTest, MessagesAreCheckedAndNormalised) {
+TEST(OpenAiRequestTest, Messages_AreCheckedAndNormalised) {
   const Json parts = Json::array({{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}});
   const auto call = ParseChat(
       {{"messages", Json::array({{{"role", "developer"}, {"content", "s"}}, {{"role", "user"}, {"content", parts}}})}});
@@ -195,7 +195,7 @@ TEST(OpenAiRequestTest, MessagesAreCheckedAndNormalised) {
   EXPECT_EQ(Fault("chat", Json::array()), "the body must be a JSON object");
 }
 
-TEST(OpenAiRequestTest, WhatAMessageHasBesidesIsShownToTheTemplateOrRefused) {
+TEST(OpenAiRequestTest, FurtherMembersOfMessages_AreShownToTheTemplateOrRefused) {
   const auto messages = [](Json more) {
     Json message = {{"role", "assistant"}, {"content", "x"}};
     message.update(more);
@@ -214,7 +214,7 @@ TEST(OpenAiRequestTest, WhatAMessageHasBesidesIsShownToTheTemplateOrRefused) {
     EXPECT_EQ(Fault("chat", messages(bad)), "messages") << bad;
 }
 
-TEST(OpenAiRequestTest, CallsOfEarlierAnswersKeepTheirOrder) {
+TEST(OpenAiRequestTest, EarlierToolCalls_KeepTheOrderOfTheirArguments) {
   const Json call = {
       {"function", {{"arguments", R"({"z": 1, "a": 2})"}, {"name", "f"}}}, {"id", "c1"}, {"type", "function"}};
   const Json messages = Json::array({{{"role", "user"}, {"content", "x"}},
@@ -227,7 +227,7 @@ TEST(OpenAiRequestTest, CallsOfEarlierAnswersKeepTheirOrder) {
   EXPECT_EQ(read[2].dump(), R"({"role":"tool","content":"5","tool_call_id":"c1"})");
 }
 
-TEST(OpenAiRequestTest, ToolsAreReadInTheirOrderAndChecked) {
+TEST(OpenAiRequestTest, Tools_AreCheckedAndKeepTheOrderOfTheirMembers) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
   const auto tool = [](const Json& function) { return Json{{"type", "function"}, {"function", function}}; };
   const auto ask = [&](const Json& tools) { return Json{{"messages", messages}, {"tools", tools}}; };
@@ -249,7 +249,7 @@ TEST(OpenAiRequestTest, ToolsAreReadInTheirOrderAndChecked) {
     EXPECT_EQ(Fault("chat", ask(bad)), "tools") << bad;
 }
 
-TEST(OpenAiRequestTest, Integers_KeepTheirDigits_InWhatTemplatesAreShown) {
+TEST(OpenAiRequestTest, Integers_KeepTheirDigits_InToolsDocumentsAndTemplateVariables) {
   const std::string number = "123456789012345678901234567890";
   const std::string tools =
       R"([{"type":"function","function":{"name":"f","parameters":{"type":"object","maximum":)" + number + "}}}]";
@@ -263,7 +263,7 @@ TEST(OpenAiRequestTest, Integers_KeepTheirDigits_InWhatTemplatesAreShown) {
   EXPECT_EQ(DumpExactJson(call.conversation.variables), "{\"n\":" + number + "}");
 }
 
-TEST(OpenAiRequestTest, ToolChoiceNamesWhatIsThere) {
+TEST(OpenAiRequestTest, ToolChoice_IsRefused_WhenItNamesNoOfferedTool) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
   const Json tools = Json::array({Json{{"type", "function"}, {"function", {{"name", "f"}}}}});
   const auto named = [](const char* name) { return Json{{"type", "function"}, {"function", {{"name", name}}}}; };
@@ -283,7 +283,7 @@ TEST(OpenAiRequestTest, ToolChoiceNamesWhatIsThere) {
   EXPECT_TRUE(off.conversation.tools.is_null());
 }
 
-TEST(OpenAiRequestTest, WhatTemplatesReadBesidesIsCheckedByName) {
+TEST(OpenAiRequestTest, TemplateVariables_AreCheckedByName) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
   const auto fault = [&](const char* name, const Json& value) {
     return Fault("chat", {{"messages", messages}, {name, value}});
@@ -302,14 +302,14 @@ TEST(OpenAiRequestTest, WhatTemplatesReadBesidesIsCheckedByName) {
   EXPECT_EQ(read.dump(), R"({"a":1,"enable_thinking":true})");
 }
 
-TEST(OpenAiRequestTest, MaxCompletionTokensGoesBeforeMaxTokens) {
+TEST(OpenAiRequestTest, MaxCompletionTokens_OverridesMaxTokens) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
   EXPECT_EQ(ParseChat({{"messages", messages}, {"max_tokens", 5}, {"max_completion_tokens", 7}}).max_tokens, 7);
   EXPECT_EQ(ParseChat({{"messages", messages}, {"max_tokens", 5}}).max_tokens, 5);
   EXPECT_FALSE(ParseChat({{"messages", messages}}).max_tokens.has_value());
 }
 
-TEST(OpenAiRequestTest, PromptsAreScoredAsOftenAsAnythingAsks) {
+TEST(OpenAiRequestTest, PromptLogprobs_FollowEchoLogprobsAndPromptLogprobs) {
   const auto scored = [](Json more) {
     more["prompt"] = "x";
     return ParseCompletion(more).num_scored_top();
@@ -323,7 +323,7 @@ TEST(OpenAiRequestTest, PromptsAreScoredAsOftenAsAnythingAsks) {
   EXPECT_FALSE(ParseCompletion({{"prompt", "x"}, {"echo", true}}).only_prompt());
 }
 
-TEST(OpenAiRequestTest, DependentFieldsAreRefusedAlone) {
+TEST(OpenAiRequestTest, DependentFields_AreRefused_WithoutTheFieldTheyNeed) {
   EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"stream_options", {{"include_usage", true}}}}), "stream_options");
   EXPECT_EQ(Fault("chat", {{"messages", Json::array({{{"role", "user"}, {"content", "x"}}})}, {"top_logprobs", 3}}),
             "top_logprobs");

@@ -15,12 +15,12 @@
 namespace quire {
 namespace {
 
-/// A server's settings from its command line, before they are validated.
+/// Returns the settings that these command-line arguments give, before validation.
 Topology Typed(std::vector<std::string> arguments) {
   CLI::App app;
   ServeFlags flags;
   AddServeFlags(app, flags);
-  std::ranges::reverse(arguments);  // as CLI11 takes them
+  std::ranges::reverse(arguments);  // CLI11 expects the arguments in reverse order
   app.parse(arguments);
   return SettingsFromFlags(flags);
 }
@@ -31,19 +31,19 @@ std::string ErrorOf(const std::vector<std::string>& arguments) {
   return ErrorThrownBy([&] { Typed(arguments); });
 }
 
-/// "a.b" and "1" as "{a: {b: 1}}".
+/// Turns key "a.b" and value "1" into YAML "{a: {b: 1}}".
 std::string Nested(const std::string& key, const std::string& value) {
   const size_t dot = key.find('.');
   return "{" + key.substr(0, dot) + ": " + (dot == std::string::npos ? value : Nested(key.substr(dot + 1), value)) +
          "}";
 }
 
-/// All keys of topology files, from what the reader says it knows when it is asked for one that it does not.
+/// Returns all keys of settings files. The reader lists the known keys when a key is unknown.
 std::vector<std::string> KeysUnder(const std::string& section) {
   const std::string begin = section.empty() ? "" : section + ".";
   const std::string said = ErrorOf({"--set", begin + "no_such_key=1"});
   const size_t list = said.find("; known: ");
-  if (list == std::string::npos) return {section};  // it takes a value, and no keys of its own
+  if (list == std::string::npos) return {section};  // this key takes a value and has no keys of its own
   std::vector<std::string> keys;
   for (const std::string& name : CLI::detail::split(said.substr(list + 9), ',')) {
     for (std::string& key : KeysUnder(begin + CLI::detail::trim_copy(name))) keys.push_back(std::move(key));
@@ -51,7 +51,7 @@ std::vector<std::string> KeysUnder(const std::string& section) {
   return keys;
 }
 
-// A value of each key that is not its default.
+// For each key, a value that is not the default.
 const std::map<std::string, std::string> kValues = {
     {"model.path", "/m"},
     {"model.name", "x"},
@@ -136,7 +136,7 @@ const std::map<std::string, std::string> kValues = {
     {"seed", "-5"},
 };
 
-TEST(OptionsTest, EveryKeyOfAFileCanBeSaidOnTheCommandLine) {
+TEST(OptionsTest, SetFlag_SetsEveryKeyOfASettingsFile) {
   std::vector<std::string> known;
   for (const auto& [key, value] : kValues) known.push_back(key);
   ASSERT_THAT(KeysUnder(""), testing::UnorderedElementsAreArray(known));
@@ -148,7 +148,7 @@ TEST(OptionsTest, EveryKeyOfAFileCanBeSaidOnTheCommandLine) {
 }
 
 struct FlagInAFile {
-  std::vector<std::string> typed;  // the flag and what it takes
+  std::vector<std::string> typed;  // the flag and its value
   std::string written;
 };
 
@@ -210,10 +210,10 @@ const FlagInAFile kFlagsInFiles[] = {
     {{"--seed", "7"}, "seed: 7"},
     {{"--journal", "/j"}, "journal: /j"},
 };
-// Not in kFlagsInFiles: --set is the other test's, the default has one of its own below, and help is no setting.
+// Flags without an entry in kFlagsInFiles: other tests cover --set and --enable-prefix-caching; --help is no setting.
 const std::vector<std::string> kOtherFlags = {"--help", "--set", "--enable-prefix-caching"};
 
-TEST(OptionsTest, EveryFlagIsAnotherWayToSayAKey) {
+TEST(OptionsTest, EveryFlag_SetsAKeyOfTheSettingsFile) {
   std::vector<std::string> tried = kOtherFlags, known;
   for (const auto& [typed, written] : kFlagsInFiles) {
     if (std::ranges::find(tried, typed[0]) == tried.end()) tried.push_back(typed[0]);
@@ -230,7 +230,7 @@ TEST(OptionsTest, EveryFlagIsAnotherWayToSayAKey) {
   EXPECT_THAT(tried, testing::UnorderedElementsAreArray(known));
 }
 
-TEST(OptionsTest, FlagsReplaceWhatTheFileSaysAndLeaveTheRest) {
+TEST(OptionsTest, Flags_ReplaceTheirKeysOfTheFile_AndLeaveTheOthers) {
   const std::string file = std::filesystem::path(testing::TempDir()) / "options_test.yaml";
   std::ofstream(file) << "model: {path: /m}\ncache: {prefix_caching: false, block_size: 8, watermark: 0.5}\n"
                          "dtype: float16\nseed: 3\njournal: /j\nserver: {listen: \"[::1]:5000\"}\n";
@@ -241,7 +241,7 @@ TEST(OptionsTest, FlagsReplaceWhatTheFileSaysAndLeaveTheRest) {
   EXPECT_EQ(Typed({file}).cache.block_size, 8);
 }
 
-TEST(OptionsTest, MistakesNameTheFlagAndTheReason) {
+TEST(OptionsTest, Errors_NameTheFlagAndTheReason) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--backend", "rocm"}, "--backend: backend must be one of auto, cpu, cuda, not \"rocm\""},
       {{"--dtype", "float8"}, "--dtype: dtype must be one of auto, float32, bfloat16, float16"},

@@ -9,7 +9,7 @@ namespace {
 
 using Taken = PendingPlaces::Taken;
 
-TEST(PendingPlacesTest, OneClientAloneMayTakeAll) {
+TEST(PendingPlacesTest, SingleClient_MayTakeAllPlaces) {
   PendingPlaces places(12);
   Taken taken(places, "alice");
   EXPECT_EQ(places.RoomFor("alice"), 12);
@@ -21,7 +21,7 @@ TEST(PendingPlacesTest, OneClientAloneMayTakeAll) {
   EXPECT_EQ(places.RoomFor("alice"), 7);
 }
 
-TEST(PendingPlacesTest, WhoeverHasLessThanAnEvenPartFindsRoomAlthoughAllAreTaken) {
+TEST(PendingPlacesTest, Client_FindsRoom_BelowItsEvenShare_AlthoughAllPlacesAreTaken) {
   PendingPlaces places(12);
   Taken alice(places, "alice"), bob(places, "bob"), carol(places, "carol");
   alice.Resize(12);
@@ -37,7 +37,7 @@ TEST(PendingPlacesTest, WhoeverHasLessThanAnEvenPartFindsRoomAlthoughAllAreTaken
   EXPECT_EQ(places.taken(), 22);
 }
 
-TEST(PendingPlacesTest, NothingIsKeptOfClientsThatLeft) {
+TEST(PendingPlacesTest, Places_AreFreed_WhenClientsLeave) {
   PendingPlaces places(12);
   {
     Taken alice(places, "alice"), bob(places, "bob");
@@ -48,8 +48,8 @@ TEST(PendingPlacesTest, NothingIsKeptOfClientsThatLeft) {
   EXPECT_EQ(places.RoomFor("carol"), 12);
 }
 
-/// However many clients come, what they hold together grows with the logarithm of their number.
-TEST(PendingPlacesTest, ManyClientsHoldBoundedlyMore) {
+/// All clients together hold a number of places that grows with the logarithm of the number of clients.
+TEST(PendingPlacesTest, TakenPlaces_StayBounded_WhenManyClientsCome) {
   PendingPlaces places(1000);
   std::deque<Taken> all;
   for (int i = 0; i < 5000; ++i) {

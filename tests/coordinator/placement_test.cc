@@ -17,7 +17,7 @@ Topology::Node Spare(Topology::Node node) {
   return node;
 }
 
-/// "a:0-1 b:2" or the problem.
+/// Returns the placement as text, for example "a:0-1 b:2", or the problem.
 std::string Place(std::vector<Topology::Node> nodes, int num_ranks, const std::set<std::string>& excluded = {}) {
   Topology topology;
   topology.nodes = std::move(nodes);
@@ -32,25 +32,25 @@ std::string Place(std::vector<Topology::Node> nodes, int num_ranks, const std::s
   return text;
 }
 
-TEST(PlacementTest, NoNodesMeansThisHost) {
+TEST(PlacementTest, Ranks_RunOnThisHost_WithoutNodes) {
   const Placement placement = PlaceRanks(Topology(), 4, {});
   EXPECT_THAT(placement.nodes, IsEmpty());
   EXPECT_EQ(placement.problem, "");
 }
 
-TEST(PlacementTest, FillsDevicesInTheOrderOfTheNodes) {
+TEST(PlacementTest, Ranks_FillDevices_InTheOrderOfTheNodes) {
   EXPECT_EQ(Place({WithDevices("a", {0, 1}), WithDevices("b", {0, 1})}, 4), "a:0-1 b:2-3");
   EXPECT_EQ(Place({WithDevices("a", {2, 3}), WithDevices("b", {0})}, 3), "a:0-1 b:2");
   EXPECT_EQ(Place({WithDevices("a", {0, 1}), WithDevices("b", {0, 1})}, 2), "a:0-1");
 }
 
-TEST(PlacementTest, SlotsCountMoreThanDevices) {
+TEST(PlacementTest, Slots_OverrideTheNumberOfDevices) {
   Topology::Node a = WithDevices("a", {0, 1, 2});
   a.slots = 1;
   EXPECT_EQ(Place({a, WithDevices("b", {0, 1})}, 3), "a:0 b:1-2");
 }
 
-TEST(PlacementTest, NodesThatSayNothingShareEvenly) {
+TEST(PlacementTest, Nodes_ShareRanksEvenly_WithoutSlotsOrDevices) {
   EXPECT_EQ(Place({Open("a"), Open("b")}, 2), "a:0 b:1");
   EXPECT_EQ(Place({Open("a"), Open("b")}, 3), "a:0-1 b:2");
   EXPECT_EQ(Place({Open("a"), Open("b"), Open("c")}, 7), "a:0-2 b:3-4 c:5-6");
@@ -58,14 +58,14 @@ TEST(PlacementTest, NodesThatSayNothingShareEvenly) {
   EXPECT_EQ(Place({Open("a"), WithDevices("b", {0}), Open("c")}, 4), "a:0-1 b:2 c:3");
 }
 
-TEST(PlacementTest, SaysWhatDoesNotFit) {
+TEST(PlacementTest, Problem_NamesTheNodesAndTheRemedy_WhenRanksDoNotFit) {
   const std::string problem = Place({WithDevices("a", {0, 1}), WithDevices("b", {0})}, 4);
   EXPECT_THAT(problem, HasSubstr("4 ranks do not fit on the nodes (a takes 2, b takes 1)"));
   EXPECT_THAT(problem, HasSubstr("lower parallel.tensor"));
   EXPECT_THAT(Place({Open("a"), Open("b")}, 2, {"a", "b"}), HasSubstr("none is left; left out: a, b"));
 }
 
-TEST(PlacementTest, SparesWaitUntilANodeIsLeftOut) {
+TEST(PlacementTest, SpareNodes_AreUsedOnly_WhenANodeIsLeftOut) {
   const std::vector<Topology::Node> nodes = {Open("a"), Open("b"), Spare(Open("s")), Spare(Open("t"))};
   EXPECT_EQ(Place(nodes, 2), "a:0 b:1");
   EXPECT_EQ(Place(nodes, 4), "a:0-1 b:2-3");
@@ -76,7 +76,7 @@ TEST(PlacementTest, SparesWaitUntilANodeIsLeftOut) {
   EXPECT_THAT(Place({WithDevices("a", {0}), Spare(WithDevices("s", {0}))}, 2), HasSubstr("do not fit"));
 }
 
-TEST(PlacementTest, SmallSparesTogetherReplaceALargeNode) {
+TEST(PlacementTest, SeveralSmallSpares_ReplaceALargeNode) {
   const std::vector<Topology::Node> nodes = {WithDevices("a", {0, 1, 2}), WithDevices("b", {0}),
                                              Spare(WithDevices("s", {0})), Spare(WithDevices("t", {0, 1}))};
   EXPECT_EQ(Place(nodes, 4, {"a"}), "s:0 b:1 t:2-3");
@@ -84,7 +84,7 @@ TEST(PlacementTest, SmallSparesTogetherReplaceALargeNode) {
               HasSubstr("4 ranks do not fit on the nodes (s takes 1, b takes 1; left out"));
 }
 
-TEST(PlacementTest, RanksHaveNoGaps) {
+TEST(PlacementTest, Ranks_AreConsecutiveOverTheNodes) {
   Topology topology;
   topology.nodes = {Open("a"), WithDevices("b", {0, 1}), Open("c")};
   for (int ranks = 1; ranks < 20; ++ranks) {

@@ -1,4 +1,4 @@
-// What `quire plan` reckons beyond what ranks say: blocks of sequences, and time at given rates.
+// Estimates of `quire plan`: blocks of sequences, and step times at given peak rates.
 #include <gtest/gtest.h>
 
 #include "comm/model/architecture.h"
@@ -13,7 +13,7 @@ ModelSpec SpecOf(const std::string& model) {
   return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model).spec();
 }
 
-/// Two ranks with a megabyte of weights each, and a KiB a token together.
+/// Two ranks with 1 MB of weights each; both together hold 1 KiB of keys and values for a token.
 MemoryPlan TwoRanks() {
   MemoryPlan plan;
   plan.assignment.block_size = 16;
@@ -27,23 +27,23 @@ MemoryPlan TwoRanks() {
   return plan;
 }
 
-TEST(BlocksOfSequenceTest, RoundsUpToWholeBlocks) {
+TEST(BlocksOfSequenceTest, NumberOfBlocks_IsRoundedUp) {
   const ModelSpec spec = SpecOf("gqa");
   EXPECT_EQ(BlocksOfSequence(spec, 16, 1), 1);
   EXPECT_EQ(BlocksOfSequence(spec, 16, 16), 1);
   EXPECT_EQ(BlocksOfSequence(spec, 16, 17), 2);
 }
 
-TEST(BlocksOfSequenceTest, AWindowForgetsTheBeginning) {
+TEST(BlocksOfSequenceTest, NumberOfBlocks_IsBounded_ForSlidingWindows) {
   const ModelSpec spec = SpecOf("swa");
   ASSERT_GT(spec.window(), 0);
   const int64_t most = BlocksOfSequence(spec, 4, 1'000'000);
   EXPECT_EQ(most, BlocksOfSequence(spec, 4, 2'000'000));
-  // All tokens of a window that begins with the last token of a block lie in so many blocks.
+  // A window touches the most blocks when it begins at the last token of a block.
   EXPECT_EQ(most, 1 + (spec.window() - 1 + 3) / 4);
 }
 
-TEST(SequencesAtOnceTest, AsManyAsBlocksAndPlacesAllow) {
+TEST(SequencesAtOnceTest, Number_IsBoundedByBlocksStatesAndPlaces) {
   const ModelSpec spec = SpecOf("gqa");
   Topology topology;
   topology.cache.block_size = 16;
@@ -56,29 +56,30 @@ TEST(SequencesAtOnceTest, AsManyAsBlocksAndPlacesAllow) {
   EXPECT_EQ(SequencesAtOnce(with_states, topology, spec, 64), 10) << "4 blocks of tokens and a state";
 }
 
-TEST(StepSpeedTest, ReadingBoundsOneSequence) {
+TEST(StepSpeedTest, SingleSequence_IsBoundByReadingMemory) {
   const ModelSpec spec = SpecOf("gqa");
   const PeakRates peaks{.read_bytes = 1e6, .products = 1e15, .attention = 1e15, .multiply_add = 1e15};
   const SpeedRow row = StepSpeed(spec, TwoRanks(), peaks, 1, 100);
-  EXPECT_NEAR(row.roofline, 2.0 + 100 * 1024 * 1e-6, 1e-9);  // weights, and keys and values of 100 tokens
+  EXPECT_NEAR(row.roofline, 2.0 + 100 * 1024 * 1e-6, 1e-9);  // the weights, and the keys and values of 100 tokens
   EXPECT_EQ(row.bound, "reading weights");
   EXPECT_GE(row.expected, row.roofline);
   EXPECT_EQ(StepSpeed(spec, TwoRanks(), peaks, 1, 1'000'000).bound, "reading the KV cache");
 }
 
-// Gemma 4: three layers with heads of 12 and three with heads of 16, two heads of keys each; the last layer of either
-// kind reads the keys and values of another.
-TEST(StepSpeedTest, LayersCountByTheirHeadsAndReadTheKeysOfOthersOnceMore) {
+// Gemma 4: three layers with heads of size 12 and three with heads of size 16, each with two KV heads. The last layer
+// of
+// each kind reads the keys and values of another layer.
+TEST(StepSpeedTest, Attention_CountsHeadSizesOfEachLayer_AndReadsSharedKeysAgain) {
   const ModelSpec spec = SpecOf("gemma4");
-  const int64_t tokens = 10;  // fewer than the window
+  const int64_t tokens = 10;  // fewer tokens than the window
   const PeakRates attention{.read_bytes = 1e15, .products = 1e15, .attention = 1e6, .multiply_add = 1e15};
   EXPECT_NEAR(StepSpeed(spec, TwoRanks(), attention, 1, tokens).roofline, 4.0 * 4 * 10 * (3 * 12 + 3 * 16) / 1e6, 1e-9);
   const PeakRates reading{.read_bytes = 1e6, .products = 1e15, .attention = 1e15, .multiply_add = 1e15};
-  // A block has the keys and values of two layers of either kind, and three are read.
+  // A block holds the keys and values of two layers of each kind; three layers of each kind read them.
   EXPECT_NEAR(StepSpeed(spec, TwoRanks(), reading, 1, tokens).roofline, 2.0 + 1.5 * 10 * 1024 * 1e-6, 1e-9);
 }
 
-TEST(StepSpeedTest, ComputingBoundsManySequences) {
+TEST(StepSpeedTest, ManySequences_AreBoundByProducts) {
   const ModelSpec spec = SpecOf("gqa");
   const PeakRates peaks{.read_bytes = 1e15, .products = 1e6, .attention = 1e15, .multiply_add = 1e15};
   const SpeedRow one = StepSpeed(spec, TwoRanks(), peaks, 1, 100), ten = StepSpeed(spec, TwoRanks(), peaks, 10, 100);
@@ -88,14 +89,14 @@ TEST(StepSpeedTest, ComputingBoundsManySequences) {
   EXPECT_EQ(ten.bound, "products");
 }
 
-TEST(PromptSpeedTest, AttentionGrowsWithTheSquareAndWeightsAreReadOncePerStep) {
+TEST(PromptSpeedTest, Attention_GrowsWithTheSquareOfThePrompt_AndEachStepReadsTheWeights) {
   const ModelSpec spec = SpecOf("gqa");
   const PeakRates attention{.read_bytes = 1e15, .products = 1e15, .attention = 1e6, .multiply_add = 1e15};
   const SpeedRow once = PromptSpeed(spec, TwoRanks(), attention, 1000),
                  twice = PromptSpeed(spec, TwoRanks(), attention, 2000);
   EXPECT_NEAR(twice.roofline / once.roofline, 4, 1e-6);
   EXPECT_EQ(once.bound, "attention");
-  // Each pair of a query and a token before it: 4 operations for each number of all heads.
+  // A query costs 4 operations for each number of all heads and each token before it.
   const auto pairs = 4.0 * static_cast<double>(spec.num_layers() * spec.num_heads * spec.layers[0].head_dim);
   EXPECT_NEAR(once.roofline, pairs * 1000 * 1000 / 2 / 1e6, 1e-6 * once.roofline);
 

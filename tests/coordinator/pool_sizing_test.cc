@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20, kGiB = int64_t{1} << 30;
 
-/// Two ranks of a host on which so many bytes are free; a block takes 1 MiB of the one and 2 MiB of the other.
+/// Two ranks on one host with this many free bytes. A block takes 1 MiB on rank 0 and 2 MiB on rank 1.
 std::vector<RankInfo> Ranks(int64_t available) {
   std::vector<RankInfo> ranks(2);
   ranks[0].host = ranks[1].host = "here";
@@ -27,7 +27,7 @@ int SizedBlocks(const Topology& topology, BackendKind backend, int64_t available
       .num_blocks;
 }
 
-TEST(PoolSizingTest, StepsSuitTheBackendAndHoldEverySequence) {
+TEST(PoolSizingTest, StepTokens_DependOnTheBackend_AndHoldEverySequence) {
   Topology t;
   EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCpu), 512);
   EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCuda), 2048);
@@ -37,10 +37,10 @@ TEST(PoolSizingTest, StepsSuitTheBackendAndHoldEverySequence) {
   EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCuda), 64);
 }
 
-TEST(PoolSizingTest, SequencesAreAsLongAsPositionsReachAndNoLongerUnlessAskedFor) {
+TEST(PoolSizingTest, ModelLen_IsTheTrainedLength_UnlessAScaledLengthIsAsked) {
   ModelSpec spec;
   spec.max_position = 2048;
-  spec.longest_position = 16384;  // by linear scaling
+  spec.longest_position = 16384;  // by linear scaling of positions
   Topology t;
   EXPECT_EQ(ChooseModelLen(t, spec), 2048);
   t.scheduler.max_model_len = 16384;
@@ -49,7 +49,7 @@ TEST(PoolSizingTest, SequencesAreAsLongAsPositionsReachAndNoLongerUnlessAskedFor
   EXPECT_THROW(ChooseModelLen(t, spec), Error);
 }
 
-TEST(PoolSizingTest, RanksOfAHostShareItsMemoryAndThoseOnGpusHaveTheirOwn) {
+TEST(PoolSizingTest, NumBlocks_DivideHostMemoryBetweenRanks_ButNotGpuMemory) {
   Topology t;
   t.cache.memory = 0.5;
   EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 400 * kMiB), 50) << "of the larger blocks, in half of each rank's half";
@@ -58,14 +58,14 @@ TEST(PoolSizingTest, RanksOfAHostShareItsMemoryAndThoseOnGpusHaveTheirOwn) {
   EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 400 * kMiB), 25) << "the other replica's ranks are here, too";
 }
 
-TEST(PoolSizingTest, ALargeHostIsNotFilledUnlessRequestsNeedIt) {
+TEST(PoolSizingTest, NumBlocks_OnALargeHost_AreCapped_UnlessRequestsNeedMore) {
   Topology t;
   EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 100 * kGiB), 2048) << "4 GiB";
   EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 100 * kGiB, 3000), 3000);
   EXPECT_EQ(SizedBlocks(t, BackendKind::kCuda, 100 * kGiB), 46080) << "nine tenths of it";
 }
 
-TEST(PoolSizingTest, AStateTakesAsManyBlocksAsAnyRankNeedsForIt) {
+TEST(PoolSizingTest, StateBlocks_AreTheMostThatAnyRankNeeds) {
   std::vector<RankInfo> ranks = Ranks(kGiB);
   EXPECT_EQ(StateBlocks(ranks), 0);
   ranks[0].bytes_per_state = 3 * kMiB;
@@ -83,7 +83,7 @@ TEST(PoolSizingTest, AStateTakesAsManyBlocksAsAnyRankNeedsForIt) {
   EXPECT_THROW(StateBlocks(ranks), Error);
 }
 
-TEST(PoolSizingTest, WhatIsSaidHoldsAndTheNullBlockComesOnTop) {
+TEST(PoolSizingTest, NumBlocks_FollowTheSettings_PlusTheNullBlock) {
   Topology t;
   t.cache.memory_bytes = 10 * kMiB;
   EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, kGiB), 5);
@@ -91,14 +91,14 @@ TEST(PoolSizingTest, WhatIsSaidHoldsAndTheNullBlockComesOnTop) {
   EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, kGiB), 8);
 }
 
-TEST(PoolSizingTest, NoMoreBlocksThanAllSequencesCanFill) {
+TEST(PoolSizingTest, NumBlocks_AreAtMostWhatAllSequencesCanFill) {
   Topology t;
   t.scheduler.max_running = 3;
   const PoolDemand demand{.max_model_len = 33};
   EXPECT_EQ(ChoosePools(t, BackendKind::kCpu, Ranks(kGiB), demand).num_blocks, 3 * 3 + 1);
 }
 
-TEST(PoolSizingTest, HostBlocksFitTheLargestRank) {
+TEST(PoolSizingTest, NumHostBlocks_FitTheRankWithTheLargestBlocks) {
   Topology t;
   t.cache.host_swap_bytes = 9 * kMiB;
   EXPECT_EQ(ChoosePools(t, BackendKind::kCpu, Ranks(kGiB), {.max_model_len = 64}).num_host_blocks, 4);

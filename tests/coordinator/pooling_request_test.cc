@@ -1,4 +1,4 @@
-// Calls that pool prompts: what their bodies say, and the answers made of vectors. Fields that nobody knows.
+// Requests that pool prompts: parsing of their bodies, and answers made of vectors. Also unknown fields of requests.
 #include "coordinator/api/requests/pooling_request.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ GenerateCall ParseBody(Parse& parse, const Json& body, const PoolingOptions& opt
   return parse(RequestBody(text), limits, options, terms);
 }
 
-/// The field at fault; empty for none.
+/// Returns the name of the field that is refused, or "" when the request is accepted.
 std::string Fault(Parse& parse, const Json& body, const PoolingOptions& options = kVectors,
                   const RequestLimits& limits = kPoolingLimits) {
   PoolingTerms terms;
@@ -36,7 +36,7 @@ std::string Fault(Parse& parse, const Json& body, const PoolingOptions& options 
   return "";
 }
 
-TEST(PoolingRequestTest, InputsAreTextsOrTokens) {
+TEST(PoolingRequestTest, EmbeddingInputs_AreTextsOrTokens) {
   PoolingTerms terms;
   GenerateCall call = ParseBody(ParseEmbeddingRequest, {{"input", {"a", "b"}}, {"dimensions", 3}}, kVectors, terms);
   EXPECT_EQ(call.prompts.size(), 2u);
@@ -66,7 +66,7 @@ TEST(PoolingRequestTest, InputsAreTextsOrTokens) {
   EXPECT_NE(Fault(ParseEmbeddingRequest, {{"input", "a"}}, kAnswers), "") << "there is no pooling";
 }
 
-TEST(PoolingRequestTest, PairsAreQueriesThenDocumentsByCosine) {
+TEST(PoolingRequestTest, Pairs_BecomeQueriesThenDocuments_WhenScoredByCosine) {
   PoolingTerms terms;
   const Json body = {{"query", "q"}, {"documents", {"a", Json{{"text", "b"}}}}, {"top_n", 1}};
   const GenerateCall call = ParseBody(ParseRerankRequest, body, kVectors, terms);
@@ -84,7 +84,7 @@ TEST(PoolingRequestTest, PairsAreQueriesThenDocumentsByCosine) {
   EXPECT_EQ(Fault(ParseScoreRequest, {{"queries", {"a", "b"}}, {"documents", {"c", "d"}}}), "");
 }
 
-TEST(PoolingRequestTest, PairsByAnswerAreOnePromptEach) {
+TEST(PoolingRequestTest, Pairs_BecomeOnePromptEach_WhenScoredByAnswer) {
   PoolingTerms terms;
   const Json body = {{"text_1", "q"}, {"text_2", {"a", "b"}}, {"instruction", "i"}};
   const GenerateCall call = ParseBody(ParseScoreRequest, body, kAnswers, terms);
@@ -104,7 +104,7 @@ TEST(PoolingRequestTest, PairsByAnswerAreOnePromptEach) {
             "instruction");
 }
 
-TEST(PooledAnswerTest, VectorsAreCutAndHaveLengthOne) {
+TEST(PooledAnswerTest, FitVector_CutsToTheDimensionsAndNormalises) {
   std::vector<float> vector = {3, 4, 12};
   FitVector(2, true, vector);
   EXPECT_EQ(vector, (std::vector<float>{0.6f, 0.8f}));
@@ -116,14 +116,14 @@ TEST(PooledAnswerTest, VectorsAreCutAndHaveLengthOne) {
   EXPECT_EQ(vector, (std::vector<float>{0, 0})) << "no direction";
 }
 
-TEST(PooledAnswerTest, Base64IsOfLittleEndianFloats) {
+TEST(PooledAnswerTest, Base64Of_EncodesLittleEndianFloats) {
   EXPECT_EQ(Base64Of({}), "");
   EXPECT_EQ(Base64Of({1.0f}), "AACAPw==");
   EXPECT_EQ(Base64Of({1.0f, -2.0f}), "AACAPwAAAMA=");
   EXPECT_EQ(Base64Of({1.0f, -2.0f, 0.5f}), "AACAPwAAAMAAAAA/");
 }
 
-TEST(PooledAnswerTest, PairsScoreByCosineOrByAnswer) {
+TEST(PooledAnswerTest, PairScores_AreCosinesOrProbabilitiesOfAnswers) {
   PoolingTerms terms;
   terms.num_queries = 1;
   const std::vector<double> cosines = PairScores(terms, {{1, 0}, {0, 5}, {3, 0}, {1, 1}});
@@ -141,7 +141,7 @@ TEST(PooledAnswerTest, PairsScoreByCosineOrByAnswer) {
   EXPECT_NEAR(PairScores(terms, {{log_of(0.1), log_of(0.3)}}).at(0), 0.75, 1e-6) << "no, then yes";
 }
 
-TEST(PooledAnswerTest, TextsArePutTogetherOfPieces) {
+TEST(PooledAnswerTest, AnswerBodies_AreWrittenInPieces) {
   const Json envelope = {{"id", "embd-1"}, {"object", "x"}, {"created", 7}, {"model", "m"}};
   const Usage usage{.prompt_tokens = 9, .cached_tokens = 4};
   const auto whole = [&](PoolingTerms terms, std::vector<std::vector<float>> vectors) {
@@ -172,7 +172,7 @@ TEST(PooledAnswerTest, TextsArePutTogetherOfPieces) {
   EXPECT_EQ(whole(terms, {{1, 0}, {2, 0}})["data"][0]["object"], "score");
 }
 
-TEST(UnknownFieldsTest, AreRefusedWithTheNameThatWasProbablyMeant) {
+TEST(UnknownFieldsTest, UnknownFields_AreRefused_AndTheNearestKnownNameIsFound) {
   EXPECT_EQ(NearestField("temprature", FieldsOf::kChat), "temperature");
   EXPECT_EQ(NearestField("max_tokes", FieldsOf::kCompletions), "max_tokens");
   EXPECT_EQ(NearestField("inputs", FieldsOf::kEmbeddings), "input");
@@ -192,7 +192,7 @@ TEST(UnknownFieldsTest, AreRefusedWithTheNameThatWasProbablyMeant) {
   EXPECT_NO_THROW(ParseCompletionRequest(RequestBody(body), lenient));
 }
 
-TEST(SamplingDefaultsTest, AFieldOfTheRequestGoesBeforeTheModels) {
+TEST(SamplingDefaultsTest, FieldsOfTheRequest_OverrideDefaultsOfTheModel) {
   RequestLimits limits = kPoolingLimits;
   limits.defaults = {.temperature = 0.5f, .top_p = 0.9f, .min_p = 0.1f, .repetition_penalty = 1.2f, .top_k = 7};
   const auto parse = [&](const std::string& body) {

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(PrivateNetworkTest, IsForWorkersOfThisHostThatUseUnixSockets) {
+TEST(PrivateNetworkTest, PrivateNetwork_IsUsedOnly_ForWorkersOfThisHostOverUnixSockets) {
   Topology t;
   t.compute.backend = BackendKind::kCpu;
   t.transport.private_network = PrivateNetworkMode::kOff;
@@ -27,13 +27,13 @@ TEST(PrivateNetworkTest, IsForWorkersOfThisHostThatUseUnixSockets) {
   EXPECT_THAT(external.reason, HasSubstr("somebody else"));
 }
 
-TEST(PrivateNetworkTest, GpusHaveItOnlyWhenAskedFor) {
+TEST(PrivateNetworkTest, PrivateNetwork_IsNotUsedByDefault_OnGpus) {
   Topology t;
   t.compute.backend = BackendKind::kCuda;
   EXPECT_THAT(ChoosePrivateNetwork(t).reason, HasSubstr("GPUs"));
 }
 
-TEST(PrivateNetworkTest, OnIsAnErrorWhereItCannotBe) {
+TEST(PrivateNetworkTest, PrivateNetwork_On_IsRefused_WhenATcpAddressIsBound) {
   Topology t;
   t.compute.backend = BackendKind::kCpu;
   t.transport.private_network = PrivateNetworkMode::kOn;

@@ -21,7 +21,7 @@ std::string QueryError(std::string_view query) {
   return "";
 }
 
-TEST(QueryFieldsTest, ValuesAreDecoded) {
+TEST(QueryFieldsTest, Values_AreDecoded) {
   const QueryFields fields("a=1%2f2+3%25&b=", {"a", "b"});
   EXPECT_EQ(fields.Text("a"), "1/2 3%");
   EXPECT_EQ(fields.Text("b"), "");
@@ -30,7 +30,7 @@ TEST(QueryFieldsTest, ValuesAreDecoded) {
   EXPECT_EQ(QueryFields("&&b=x&", {"a", "b"}).Choice("b", {"x", "y"}), "x");
 }
 
-TEST(QueryFieldsTest, WhatIsWrongIsNamed) {
+TEST(QueryFieldsTest, Errors_NameTheWrongField) {
   EXPECT_EQ(QueryError("a=1&b=y"), "");
   for (const char* query : {"a=101", "a=-6", "a=", "a=1x", "a=99999999999999999999", "a"})
     EXPECT_THAT(QueryError(query), testing::HasSubstr("a must be from -5 to 100")) << query;
@@ -41,7 +41,7 @@ TEST(QueryFieldsTest, WhatIsWrongIsNamed) {
     EXPECT_THAT(QueryError(query), testing::HasSubstr("malformed")) << query;
 }
 
-TEST(BlockRangesTest, NeighboursAreOneRun) {
+TEST(BlockRangesTest, ConsecutiveBlocks_BecomeOneRange) {
   EXPECT_EQ(BlockRangesJson({}).dump(), "[]");
   EXPECT_EQ(BlockRangesJson({4}).dump(), "[[4,1]]");
   EXPECT_EQ(BlockRangesJson({4, 5, 6, 9, 8, 7}).dump(), "[[4,3],[9,1],[8,1],[7,1]]");

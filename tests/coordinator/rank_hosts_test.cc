@@ -16,7 +16,7 @@ RankInfo Of(const std::string& host, milliseconds last_beat_after_end) {
   return rank;
 }
 
-TEST(RankHostsTest, TheHostThatIsStillHeardLostItsDaemon) {
+TEST(RankHostsTest, LossOfMpirun_BlamesTheHostWhoseRanksStillBeat) {
   const std::vector<RankInfo> ranks = {Of("a", milliseconds(-100)), Of("b", milliseconds(450)),
                                        Of("b", milliseconds(100)), Of("c", milliseconds(50))};
   EXPECT_EQ(HostThatOutlives(ranks, kEnd), "b");
@@ -25,7 +25,7 @@ TEST(RankHostsTest, TheHostThatIsStillHeardLostItsDaemon) {
   EXPECT_STREQ(loss.what(), "host b lost mpirun's daemon: mpirun exited with status 9");
 }
 
-TEST(RankHostsTest, NobodyIsNamedWhenBeatsSingleNobodyOut) {
+TEST(RankHostsTest, LossOfMpirun_BlamesNoHost_WhenHeartbeatsSingleOutNone) {
   const std::vector<RankInfo> silent = {Of("a", milliseconds(-10)), Of("b", milliseconds(150))};
   EXPECT_EQ(HostThatOutlives(silent, kEnd), "");
   const std::vector<RankInfo> loud = {Of("a", milliseconds(400)), Of("b", milliseconds(500))};
@@ -35,7 +35,7 @@ TEST(RankHostsTest, NobodyIsNamedWhenBeatsSingleNobodyOut) {
                "a worker is gone: mpirun exited with status 1");
 }
 
-TEST(RankHostsTest, WhatMpirunSaysGoesFirst) {
+TEST(RankHostsTest, LossOfMpirun_PrefersTheCulpritThatMpirunNames) {
   const std::vector<RankInfo> ranks = {Of("node-a", milliseconds(0)), Of("node-b", milliseconds(500))};
   MpirunReport::Culprit culprit{0, "a-as-mpirun-calls-it", "was killed by signal 9"};
   EXPECT_EQ(LossOfMpirun(culprit, "exited with status 137", ranks, kEnd).host, "node-a");
@@ -43,7 +43,7 @@ TEST(RankHostsTest, WhatMpirunSaysGoesFirst) {
   EXPECT_STREQ(LossOfMpirun(culprit, "exited with status 1", ranks, kEnd).what(), "host node-a lost its connection");
 }
 
-TEST(RankHostsTest, CountsRanksOfHosts) {
+TEST(RankHostsTest, RanksOfHosts_CountsRanksPerHost) {
   const std::vector<RankInfo> ranks = {Of("a", {}), Of("b", {}), Of("b", {})};
   EXPECT_EQ(RanksOfHosts(ranks), (std::map<std::string, int>{{"a", 1}, {"b", 2}}));
 }

@@ -16,8 +16,8 @@ void AwaitIdle(const RecordQueue& queue) {
   while (!queue.idle()) std::this_thread::yield();
 }
 
-TEST(RecordQueueTest, TheEndOfTheQueueIsTheEndOfItsRecords) {
-  /// Says when it is gone, and what it had got by then.
+TEST(RecordQueueTest, Destructor_WritesAllRecordsAndClosesTheSink) {
+  /// A sink that records its calls, its destruction included, in a text.
   struct Keeper : RecordSink {
     explicit Keeper(std::string& to) : all(to) {}
     ~Keeper() override { all += "closed"; }
@@ -40,7 +40,7 @@ TEST(RecordQueueTest, TheEndOfTheQueueIsTheEndOfItsRecords) {
   EXPECT_EQ(all, "1 flush 2 flush | 3 flush closed");
 }
 
-TEST(RecordQueueTest, AStalledSinkHoldsUpNobodyAndCostsWhatFindsNoRoom) {
+TEST(RecordQueueTest, Append_DoesNotBlock_AndLosesRecordsWithoutRoom_WhenTheSinkStalls) {
   auto sink = std::make_unique<test::GatedSink>();
   test::GatedSink& disk = *sink;
   RecordQueue queue(std::move(sink), 100);
@@ -62,7 +62,7 @@ TEST(RecordQueueTest, AStalledSinkHoldsUpNobodyAndCostsWhatFindsNoRoom) {
   EXPECT_EQ(queue.error(), "");
 }
 
-TEST(RecordQueueTest, ARefusalIsToldAndEndsWithTheNextSegment) {
+TEST(RecordQueueTest, Error_IsReported_UntilTheNextSegment_WhenTheSinkRefuses) {
   auto sink = std::make_unique<test::GatedSink>();
   test::GatedSink& disk = *sink;
   RecordQueue queue(std::move(sink), 1000);
@@ -90,8 +90,8 @@ TEST(RecordQueueTest, ARefusalIsToldAndEndsWithTheNextSegment) {
   EXPECT_EQ(queue.num_lost(), 5u);
 }
 
-TEST(RecordQueueTest, WhatTheSinkOnlyBufferedIsLostWithTheFlushThatFails) {
-  /// Takes records and fails when they are to be written.
+TEST(RecordQueueTest, BufferedRecords_AreLost_WhenTheFlushFails) {
+  /// A sink that accepts records and fails at the flush.
   struct Buffering : RecordSink {
     void Append(uint8_t, std::span<const std::byte>) override {}
     void StartSegment() override {}

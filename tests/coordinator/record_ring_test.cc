@@ -30,7 +30,7 @@ using Content = std::vector<std::pair<int, std::string>>;  // (type, payload) of
 
 std::span<const std::byte> BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// What is left of an open segment.
+/// Reads the remaining records of an open segment.
 Content Rest(RecordReader& reader) {
   Content records;
   while (const auto record = reader.Next())
@@ -120,8 +120,8 @@ class FileSizeLimit {
   sighandler_t handler_ = SIG_DFL;
 };
 
-TEST_F(RecordRingTest, RoundTrip) {
-  // Empty; every byte value; around the size of the buffer; several times that.
+TEST_F(RecordRingTest, Records_AreReadAsWritten_WhateverTheirSize) {
+  // Payloads: empty; every byte value; sizes around that of the write buffer; several times that size.
   std::string every;
   for (int i = 0; i < 256; ++i) every += static_cast<char>(i);
   Content records = {{0, ""}, {255, ""}, {1, every}, {2, std::string(1, '\0')}};
@@ -132,14 +132,14 @@ TEST_F(RecordRingTest, RoundTrip) {
   EXPECT_EQ(Read(1), records);
 }
 
-TEST_F(RecordRingTest, TheFormatIsWhatTheHeaderSays) {
+TEST_F(RecordRingTest, FileFormat_IsTheDocumentedOne) {
   Write({{7, "ab"}});
-  // CRCs from Python's zlib.crc32.
+  // The CRCs come from Python's zlib.crc32.
   EXPECT_EQ(ReadFile(Segment(1)),
             std::string("QUIREJ1\n\1\0\0\0\0\0\0\0\037\040\077\363\2\0\0\0\7\005\225\124\045ab", 31));
 }
 
-TEST_F(RecordRingTest, BufferedUntilFlush) {
+TEST_F(RecordRingTest, Records_AreBuffered_UntilFlushOrTheNextSegment) {
   RecordWriter writer(journal_, kRingMiB, 4 * kRingMiB);
   writer.Append(1, BytesOf("a"));
   EXPECT_EQ(Read(1), Content());
@@ -152,7 +152,7 @@ TEST_F(RecordRingTest, BufferedUntilFlush) {
   EXPECT_EQ(Read(2), (Content{{3, std::string(70000, 'c')}}));
 }
 
-TEST_F(RecordRingTest, OnlyTheOwnerBeginsSegments) {
+TEST_F(RecordRingTest, Writer_NeverStartsASegmentByItself) {
   RecordWriter writer(journal_, 1000, 100000);
   const std::string payload(200, 'p');
   int appended = 0;
@@ -169,7 +169,7 @@ TEST_F(RecordRingTest, OnlyTheOwnerBeginsSegments) {
   EXPECT_EQ(Read(1).size(), 6U);
 }
 
-TEST_F(RecordRingTest, TheOldestSegmentsMakeRoom) {
+TEST_F(RecordRingTest, OldestSegments_AreDeleted_WhenTheTotalIsReached) {
   constexpr int64_t kTotal = 5000;
   RecordWriter writer(journal_, 1000, kTotal);
   for (int i = 0; i < 500; ++i) {
@@ -201,7 +201,7 @@ TEST_F(RecordRingTest, TheOldestSegmentsMakeRoom) {
   EXPECT_EQ(last, 499);
 }
 
-TEST_F(RecordRingTest, TheCurrentSegmentStaysWhateverItsSize) {
+TEST_F(RecordRingTest, CurrentSegment_IsKept_WhateverItsSize) {
   RecordWriter writer(journal_, 100, 200);
   const std::string large(1000, 'l');
   writer.Append(1, BytesOf(large));
@@ -214,7 +214,7 @@ TEST_F(RecordRingTest, TheCurrentSegmentStaysWhateverItsSize) {
   EXPECT_EQ(Read(2), (Content{{2, large}}));
 }
 
-TEST_F(RecordRingTest, AWriterBeginsANewSegmentAndCountsTheOldOnes) {
+TEST_F(RecordRingTest, NewWriter_StartsANewSegment_AndCountsTheOldSegments) {
   Write({{1, std::string(1000, 'a')}});
   Write({{2, std::string(1000, 'b')}});
   EXPECT_THAT(RecordReader(journal_).Segments(), ElementsAre(1, 2));
@@ -226,7 +226,7 @@ TEST_F(RecordRingTest, AWriterBeginsANewSegmentAndCountsTheOldOnes) {
   EXPECT_EQ(Read(3).size(), 1U);
 }
 
-TEST_F(RecordRingTest, NumbersBeyondTwelveDigitsAndTheLast) {
+TEST_F(RecordRingTest, SegmentNumbers_MayExceedTwelveDigits_AndTheLastNumberIsRefused) {
   Write({});
   fs::rename(Segment(1), Segment(999999999999));
   Write({{1, "a"}});
@@ -236,7 +236,7 @@ TEST_F(RecordRingTest, NumbersBeyondTwelveDigitsAndTheLast) {
   EXPECT_THAT(ErrorOfWriter(), HasSubstr("segment-18446744073709551615.qj: no number is left"));
 }
 
-TEST_F(RecordRingTest, ATornTailEndsTheSegmentAtTheLastWholeRecord) {
+TEST_F(RecordRingTest, TornTail_EndsTheSegment_AfterTheLastCompleteRecord) {
   Write({{1, "first"}, {2, ""}, {3, "the last"}});
   const std::string whole = ReadFile(Segment(1));
   const size_t last = whole.size() - kRecordHead - 8;
@@ -253,19 +253,20 @@ TEST_F(RecordRingTest, ATornTailEndsTheSegmentAtTheLastWholeRecord) {
     EXPECT_EQ(reader.offset(), static_cast<int64_t>(good));
     EXPECT_FALSE(reader.Next());
   }
-  WriteFile(Segment(1), whole + std::string(100, '\0'));  // a tail of zeros, as file systems leave after a power cut
+  // a tail of zeros, as file systems leave after a power failure
+  WriteFile(Segment(1), whole + std::string(100, '\0'));
   RecordReader reader(journal_);
   reader.Open(1);
   EXPECT_EQ(Rest(reader).size(), 3U);
   EXPECT_TRUE(reader.torn());
   EXPECT_EQ(reader.offset(), static_cast<int64_t>(whole.size()));
-  // The next writer leaves the torn segment as it is.
+  // The next writer does not change the torn segment.
   Write({{4, "after"}});
   EXPECT_EQ(Read(2), (Content{{4, "after"}}));
   EXPECT_EQ(fs::file_size(Segment(1)), whole.size() + 100);
 }
 
-TEST_F(RecordRingTest, AFlippedBitEndsTheSegmentBeforeItsRecord) {
+TEST_F(RecordRingTest, FlippedBit_EndsTheSegment_BeforeItsRecord) {
   const Content records = {{1, "first"}, {2, ""}, {3, "the last"}};
   Write(records);
   const std::string whole = ReadFile(Segment(1));
@@ -279,7 +280,7 @@ TEST_F(RecordRingTest, AFlippedBitEndsTheSegmentBeforeItsRecord) {
     WriteFile(Segment(1), damaged);
     RecordReader reader(journal_);
     reader.Open(1);
-    size_t good = 0;  // parts before the damage: the head, then records
+    size_t good = 0;  // undamaged parts: the head, then records
     while (ends[good] <= bit / 8) ++good;
     const Content expected(records.begin(), records.begin() + static_cast<ptrdiff_t>(good == 0 ? 0 : good - 1));
     EXPECT_EQ(Rest(reader), expected);
@@ -288,7 +289,7 @@ TEST_F(RecordRingTest, AFlippedBitEndsTheSegmentBeforeItsRecord) {
   }
 }
 
-TEST_F(RecordRingTest, APayloadIsBounded) {
+TEST_F(RecordRingTest, Payload_IsRefused_BeyondTheMaximumSize) {
   Write({{1, "a"}});
   std::string content = ReadFile(Segment(1));
   const size_t end = content.size();
@@ -316,7 +317,7 @@ TEST_F(RecordRingTest, APayloadIsBounded) {
   EXPECT_FALSE(reader.torn());
 }
 
-TEST_F(RecordRingTest, ForeignFilesAreLeftAlone) {
+TEST_F(RecordRingTest, ForeignFiles_AreIgnoredAndKept) {
   Write({{1, "a"}});
   const std::vector<std::string> foreign = {"notes.txt",
                                             "segment-7.qj",
@@ -347,17 +348,17 @@ TEST_F(RecordRingTest, ForeignFilesAreLeftAlone) {
   EXPECT_TRUE(fs::is_symlink(Segment(9)));
 }
 
-TEST_F(RecordRingTest, ARenamedSegmentAndAnotherVersionAreErrors) {
+TEST_F(RecordRingTest, Open_Throws_WhenASegmentIsRenamedOrOfAnotherVersion) {
   Write({{1, "a"}});
   fs::copy_file(Segment(1), Segment(5));
   EXPECT_THAT(ErrorOfOpen(5), HasSubstr("segment-000000000005.qj: the header says segment-000000000001.qj"));
-  // The head of a version 2, with its right CRC.
+  // A head of format version 2, with a valid CRC.
   WriteFile(Segment(6), std::string("QUIREJ2\n\6\0\0\0\0\0\0\0\005\222\315\022", 20));
   EXPECT_THAT(ErrorOfOpen(6), HasSubstr("the format is not this version's"));
   EXPECT_THAT(ErrorOfOpen(7), HasSubstr("segment-000000000007.qj: cannot open"));
 }
 
-TEST_F(RecordRingTest, OneWriterForADirectory) {
+TEST_F(RecordRingTest, SecondWriter_IsRefused_InTheSameDirectory) {
   {
     const RecordWriter writer(journal_, kRingMiB, 4 * kRingMiB);
     EXPECT_THAT(ErrorOfWriter(), HasSubstr(journal_ + ": another server writes its journal here"));
@@ -366,7 +367,7 @@ TEST_F(RecordRingTest, OneWriterForADirectory) {
   EXPECT_EQ(ErrorOfWriter(), "");
 }
 
-TEST_F(RecordRingTest, ADirectoryThatCannotBeUsed) {
+TEST_F(RecordRingTest, Writer_NamesTheReason_WhenTheDirectoryCannotBeUsed) {
   EXPECT_THAT(ErrorOfWriter(0, 1), HasSubstr("the total must hold at least one segment"));
   EXPECT_THAT(ErrorOfWriter(2, 1), HasSubstr("the total must hold at least one segment"));
   EXPECT_FALSE(fs::exists(journal_));
@@ -382,7 +383,7 @@ TEST_F(RecordRingTest, ADirectoryThatCannotBeUsed) {
   EXPECT_THAT(ErrorOfWriter(), HasSubstr("its parent must exist"));
 }
 
-TEST_F(RecordRingTest, OnlyTheUserMayRead) {
+TEST_F(RecordRingTest, Files_AreReadableOnlyByTheirOwner) {
   const mode_t mask = ::umask(0);
   Write({{1, "a"}});
   ::umask(mask);
@@ -396,14 +397,14 @@ TEST_F(RecordRingTest, OnlyTheUserMayRead) {
   EXPECT_EQ(mode(Segment(1)), 0600U);
 }
 
-TEST_F(RecordRingTest, AFullDiskTurnsTheWriterOff) {
+TEST_F(RecordRingTest, Writer_StopsTheSegment_WhenTheDiskIsFull) {
   RecordWriter writer(journal_, 10000, 4 * kRingMiB);
   {
     const FileSizeLimit limit(100000);
     for (int i = 0; i < 200; ++i) writer.Append(1, BytesOf(fmt::format("{:0991}", i)));
     EXPECT_THAT(writer.error(), HasSubstr(Segment(1).string() + ": cannot write: File too large"));
   }
-  // The segment has ended, although there is room again.
+  // The segment stays ended, although the disk has room again.
   const std::string error = writer.error();
   writer.Append(2, BytesOf("later"));
   writer.Append(2, BytesOf(std::string(100000, 'l')));
@@ -429,7 +430,7 @@ TEST_F(RecordRingTest, AFullDiskTurnsTheWriterOff) {
   EXPECT_EQ(Rest(later).size(), 1U);
 }
 
-TEST_F(RecordRingTest, AFullDiskWithALargeRecordAndAtANewSegment) {
+TEST_F(RecordRingTest, Writer_ReportsAFullDisk_AtALargeRecordAndAtANewSegment) {
   {
     RecordWriter writer(journal_, kRingMiB, 4 * kRingMiB);
     const FileSizeLimit limit(100000);
@@ -450,7 +451,7 @@ TEST_F(RecordRingTest, AFullDiskWithALargeRecordAndAtANewSegment) {
   EXPECT_THAT(ErrorOfWriter(), HasSubstr(Segment(4).string() + ": cannot write"));
 }
 
-TEST_F(RecordRingTest, ANameThatIsTakenTurnsTheWriterOff) {
+TEST_F(RecordRingTest, Writer_ReportsAnError_WhenTheSegmentsNameIsTaken) {
   RecordWriter writer(journal_, kRingMiB, 4 * kRingMiB);
   fs::create_symlink("elsewhere", Segment(2));
   writer.StartSegment();

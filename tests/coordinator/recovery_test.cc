@@ -1,4 +1,4 @@
-// What an engine does when its worker group is lost, again and again.
+// The engine recovers when its worker group is lost repeatedly.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine.h"
@@ -32,8 +32,8 @@ class RecoveryTest : public ::testing::Test {
     return request;
   }
 
-  /// Serves until nobody is left. Workers die whenever they are sent what belongs to `poison`; what they were asked
-  /// before that is lost with them.
+  /// Serves until no request is left. The workers die whenever a plan is sent while the request `poison` runs; the step
+  /// is lost with the workers.
   void ServeWithPoison(RequestId poison) {
     for (int rounds = 0; !engine_->idle(); ++rounds) {
       ASSERT_LT(rounds, 500) << "no end in sight";
@@ -61,11 +61,11 @@ class RecoveryTest : public ::testing::Test {
   int deaths_ = 0;
 };
 
-TEST_F(RecoveryTest, ARequestThatKillsWorkersTakesNobodyAlong) {
+TEST_F(RecoveryTest, RequestThatKillsWorkers_Fails_AndTheOtherRequestsFinish) {
   Make(50);
   for (RequestId id = 1; id <= 5; ++id) ASSERT_FALSE(engine_->Submit(New(id, 6, 4)));
   ServeWithPoison(3);
-  EXPECT_EQ(deaths_, 2 + 3);  // in company, then alone
+  EXPECT_EQ(deaths_, 2 + 3);  // two losses with other requests, then three losses alone
   for (RequestId id = 1; id <= 5; ++id) {
     if (id == 3) {
       EXPECT_EQ(sinks_[id].error, "the workers were lost 3 times while they computed this request alone");
@@ -76,7 +76,7 @@ TEST_F(RecoveryTest, ARequestThatKillsWorkersTakesNobodyAlong) {
   }
 }
 
-TEST_F(RecoveryTest, ALossInCompanyConvictsNobody) {
+TEST_F(RecoveryTest, Losses_CountAgainstARequest_OnlyWhenItWasComputedAlone) {
   Make(50);
   for (RequestId id = 1; id <= 2; ++id) ASSERT_FALSE(engine_->Submit(New(id, 6, 4)));
   ServeWithPoison(1);
@@ -85,7 +85,7 @@ TEST_F(RecoveryTest, ALossInCompanyConvictsNobody) {
   EXPECT_EQ(sinks_[2].choices[0].tokens, Tokens(4, 9));
 }
 
-TEST_F(RecoveryTest, WhoeverWaitsForItsTurnInTheRunningSetIsNotSuspected) {
+TEST_F(RecoveryTest, RunningRequest_IsNotBlamed_WhenTheLostStepDidNotComputeIt) {
   Make(90);
   ASSERT_FALSE(engine_->Submit(New(1, 150, 4)));
   ASSERT_FALSE(engine_->Submit(New(2, 150, 4)));
@@ -99,13 +99,13 @@ TEST_F(RecoveryTest, WhoeverWaitsForItsTurnInTheRunningSetIsNotSuspected) {
   EXPECT_EQ(sinks_[2].choices[0].tokens, Tokens(4, 9));
 }
 
-TEST_F(RecoveryTest, ASmallerPoolEndsOnlyWhatItCannotHold) {
+TEST_F(RecoveryTest, SmallerPool_EndsOnlyRequestsThatNeverFit) {
   Make(50);
   ASSERT_FALSE(engine_->Submit(New(1, 60, 20)));
   ASSERT_FALSE(engine_->Submit(New(2, 6, 4)));
   EXPECT_EQ(engine_->BlocksNeeded(0), 1 + 20);
   engine_->NextPlan(0);
-  engine_->StartEpoch(2, {20, 0});  // 19 of them usable
+  engine_->StartEpoch(2, {20, 0});  // 19 of the 20 blocks are usable
   engine_->scheduler().CheckIntegrity();
   EXPECT_NE(sinks_[1].error.find("19 blocks"), std::string::npos) << sinks_[1].error;
   EXPECT_EQ(engine_->blocks().num_usable(), 19);
@@ -113,7 +113,7 @@ TEST_F(RecoveryTest, ASmallerPoolEndsOnlyWhatItCannotHold) {
   EXPECT_EQ(sinks_[2].choices[0].tokens, Tokens(4, 9));
 }
 
-TEST_F(RecoveryTest, ALargerPoolTakesWhatTheSmallerOneRefused) {
+TEST_F(RecoveryTest, LargerPool_AcceptsARequest_ThatTheSmallerPoolRefused) {
   Make(4);
   EXPECT_TRUE(engine_->Submit(New(1, 60, 20)));
   engine_->StartEpoch(2, {51, 0});

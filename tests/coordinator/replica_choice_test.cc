@@ -18,18 +18,18 @@ ReplicaView View(int64_t queued = 0, int running = 0, int free = 100) {
   return view;
 }
 
-TEST(ChooseReplicaTest, TheLeastLoadedTakesIt) {
+TEST(ChooseReplicaTest, Choice_IsTheLeastLoadedReplica) {
   EXPECT_EQ(ChooseReplica(std::vector{View(300), View(200), View(250)}, kShape), 1);
   EXPECT_EQ(ChooseReplica(std::vector{View(0, 5), View(0, 4)}, kShape), 1);
   EXPECT_EQ(ChooseReplica(std::vector{View(), View()}, kShape), 0) << "the first of equals";
 }
 
-TEST(ChooseReplicaTest, BlocksThatAreShortCountAsWaiting) {
+TEST(ChooseReplicaTest, MissingBlocks_CountAsQueuedTokens) {
   EXPECT_EQ(ChooseReplica(std::vector{View(0, 0, 5), View(64, 0, 100)}, kShape), 1) << "5 blocks are 80 tokens";
   EXPECT_EQ(ChooseReplica(std::vector{View(0, 0, 50), View(0, 0, 60)}, kShape), 1) << "more room, of equals";
 }
 
-TEST(ChooseReplicaTest, ACachedPrefixOutweighsSomeLoad) {
+TEST(ChooseReplicaTest, CachedPrefix_OutweighsSomeLoad) {
   std::vector views{View(), View(kAffinityMargin)};
   views[1].cached_blocks = 2;
   EXPECT_EQ(ChooseReplica(views, kShape), 1);
@@ -41,7 +41,7 @@ TEST(ChooseReplicaTest, ACachedPrefixOutweighsSomeLoad) {
   EXPECT_EQ(ChooseReplica(views, kShape), 0) << "both have it";
 }
 
-TEST(ChooseReplicaTest, WhoRecoversGetsNothingUnlessAllDo) {
+TEST(ChooseReplicaTest, RecoveringReplica_IsChosenOnly_WhenAllRecover) {
   std::vector views{View(), View(1000)};
   views[0].recovering = true;
   EXPECT_EQ(ChooseReplica(views, kShape), 1);
@@ -53,7 +53,7 @@ TEST(ChooseReplicaTest, WhoRecoversGetsNothingUnlessAllDo) {
   EXPECT_EQ(ChooseReplica(views, kShape), std::nullopt);
 }
 
-TEST(ChooseReplicaTest, PromptsGoToThoseThatPrefill) {
+TEST(ChooseReplicaTest, Prompts_GoToPrefillReplicas_UnlessTheyRecover) {
   std::vector views{View(5000), View(), View()};
   views[0].prefills = true;
   EXPECT_EQ(ChooseReplica(views, kShape), 0);
@@ -61,7 +61,7 @@ TEST(ChooseReplicaTest, PromptsGoToThoseThatPrefill) {
   EXPECT_EQ(ChooseReplica(views, kShape), 1) << "but nobody waits for one that is not there";
 }
 
-TEST(ChooseDecoderTest, TheLeastLoadedOneThatDecodes) {
+TEST(ChooseDecoderTest, Choice_IsTheLeastLoadedReplicaThatDecodes) {
   std::vector views{View(), View(100), View(50)};
   views[0].prefills = true;
   EXPECT_EQ(ChooseDecoder(views, 0, kShape), 2);
@@ -71,7 +71,7 @@ TEST(ChooseDecoderTest, TheLeastLoadedOneThatDecodes) {
   EXPECT_EQ(ChooseDecoder(views, 0, kShape), std::nullopt) << "it decodes where it is";
 }
 
-TEST(ChooseReliefTest, OnlyFromNeedToPlenty) {
+TEST(ChooseReliefTest, Choice_NeedsWaitingRequestsHere_AndFreeBlocksThere) {
   std::vector views{View(0, 9, 0), View(0, 3, 60), View(0, 2, 80)};
   EXPECT_EQ(ChooseRelief(views, 0, false, kShape), std::nullopt) << "nobody waits";
   EXPECT_EQ(ChooseRelief(views, 0, true, kShape), 2);
@@ -83,7 +83,7 @@ TEST(ChooseReliefTest, OnlyFromNeedToPlenty) {
   EXPECT_EQ(ChooseRelief(views, 0, false, kShape), std::nullopt) << "a quarter stays free";
 }
 
-TEST(PrefixSketchTest, NotesLeadingBlocksByReplicaAndSalt) {
+TEST(PrefixSketchTest, Leading_CountsNotedBlocks_ByReplicaAndSalt) {
   PrefixSketch sketch(4);
   std::vector<TokenId> prompt(18, 5);
   const auto hashes = sketch.HashesOf("a", prompt);
@@ -98,12 +98,12 @@ TEST(PrefixSketchTest, NotesLeadingBlocksByReplicaAndSalt) {
   EXPECT_EQ(sketch.Leading(hashes, 1), 0);
 }
 
-TEST(PrefixSketchTest, ForgetsWhatWasNotedLongestAgo) {
+TEST(PrefixSketchTest, Sketch_ForgetsTheLeastRecentlyNotedHashes) {
   PrefixSketch sketch(1, 8);
   const auto hashes = [&](TokenId token) { return sketch.HashesOf("", std::vector<TokenId>(4, token)); };
   sketch.Note(hashes(1), 0);
   sketch.Note(hashes(2), 0);
-  sketch.Note(hashes(1), 0);  // again: not the oldest any more
+  sketch.Note(hashes(1), 0);  // noted again: no longer the oldest
   sketch.Note(hashes(3), 0);
   EXPECT_EQ(sketch.Leading(hashes(1), 0), 4);
   EXPECT_EQ(sketch.Leading(hashes(2), 0), 0);

@@ -1,4 +1,4 @@
-// What pages say of a replica, from snapshots that no engine took.
+// The admin pages' reports about a replica, from hand-made snapshots.
 #include "coordinator/api/admin/replica_report.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Two ranks, of which the second was last heard of so long ago.
+/// A snapshot of two ranks. The last heartbeat of rank 1 came this long before the snapshot.
 ReplicaSnapshot Snapshot(ReplicaState state, milliseconds silent) {
   ReplicaSnapshot replica;
   replica.replica = 3;
@@ -33,7 +33,7 @@ std::string HealthOfSecond(ReplicaState state, milliseconds silent) {
   return TopologyJson(Snapshot(state, silent)).at("ranks").at(1).at("health").get<std::string>();
 }
 
-TEST(ReplicaReportTest, ARanksHealthIsThatOfTheMomentOfTheSnapshot) {
+TEST(ReplicaReportTest, HealthOfARank_IsJudgedAtTheTimeOfTheSnapshot) {
   EXPECT_EQ(HealthOfSecond(ReplicaState::kServing, milliseconds(1000)), "ok");
   EXPECT_EQ(HealthOfSecond(ReplicaState::kServing, milliseconds(1001)), "late");
   EXPECT_EQ(HealthOfSecond(ReplicaState::kPaused, milliseconds(1001)), "late");
@@ -41,7 +41,7 @@ TEST(ReplicaReportTest, ARanksHealthIsThatOfTheMomentOfTheSnapshot) {
   EXPECT_EQ(HealthOfSecond(ReplicaState::kFailed, milliseconds(0)), "lost");
 }
 
-TEST(ReplicaReportTest, StatusTellsPoolsLossesAndTheJournal) {
+TEST(ReplicaReportTest, Status_ContainsPoolsLossesAndJournal) {
   ReplicaSnapshot replica = Snapshot(ReplicaState::kPaused, milliseconds(20));
   replica.losses.latest = {{.epoch = 4,
                             .cause = LossCause::kDied,
@@ -63,7 +63,7 @@ TEST(ReplicaReportTest, StatusTellsPoolsLossesAndTheJournal) {
   EXPECT_EQ(StatusJson(replica).at("journal").at("error"), Json());
 }
 
-TEST(BlockReportTest, BlocksComeWithTheirOwnersAndWhatTheyWaste) {
+TEST(BlockReportTest, BlocksText_ContainsOwnersAndWaste) {
   BlockList list;
   list.device = {.total = 10, .free = 6, .held = 4, .cached = 1};
   list.block_size = 16;

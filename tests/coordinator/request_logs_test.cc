@@ -35,7 +35,7 @@ RequestRecord Generated() {
   return record;
 }
 
-TEST(AccessLogTest, TellsOfARequestInOneLine) {
+TEST(AccessLogTest, AccessLine_DescribesARequestInOneLine) {
   EXPECT_EQ(
       AccessLine(Generated(), "data", false, kNow),
       "2025-11-22T08:26:40.123Z data client=alice peer=10.0.0.1 POST \"/v1/completions\" status=200 prompt_tokens=5 "
@@ -47,7 +47,7 @@ TEST(AccessLogTest, TellsOfARequestInOneLine) {
       "total_seconds": 1.5, "bytes": 321})"));
 }
 
-TEST(AccessLogTest, WhatClientsChooseStaysInItsField) {
+TEST(AccessLogTest, AccessLine_QuotesAndCutsTextsOfClients) {
   RequestRecord record;
   record.method = "GET";
   record.path = "/a\" status=200 x=\"" + std::string(5000, 'b');
@@ -61,7 +61,7 @@ TEST(AccessLogTest, WhatClientsChooseStaysInItsField) {
   EXPECT_EQ(Json::parse(AccessLine(record, "data", true, kNow))["queue_seconds"], Json());
 }
 
-TEST(AuditLogTest, ShowsParametersButNeitherPromptsNorKeys) {
+TEST(AuditLogTest, AuditedParameters_ShowNeitherPromptsNorKeys) {
   const auto shown = [](const std::string& body) { return Json::parse(AuditedParameters(body)); };
   EXPECT_EQ(AuditedParameters(""), "{}");
   const std::string plain = R"({"request": "cmpl-1", "replica": 1})";
@@ -75,7 +75,7 @@ TEST(AuditLogTest, ShowsParametersButNeitherPromptsNorKeys) {
   EXPECT_EQ(shown(DumpJson({{"request", std::string(1000, 'x')}}))["request"], "(not shown)");
 }
 
-TEST(AuditLogTest, WritesVerbsOfKnownTokensWithTheirOutcome) {
+TEST(AuditLogTest, Audit_LogsPostsOfKnownTokens_WithTheirOutcome) {
   std::vector<Json> lines;
   int passed_on = 0;
   HttpService service;
@@ -104,7 +104,7 @@ TEST(AuditLogTest, WritesVerbsOfKnownTokensWithTheirOutcome) {
 
 class RequestLineLogTest : public ::testing::Test {
  protected:
-  /// Waits until the file holds so many lines; other threads write it.
+  /// Waits until the file, which another thread writes, has this many lines; returns its text.
   static std::string TextOf(const std::string& path, int lines) {
     std::string text;
     for (int i = 0; i < 3000 && std::count(text.begin(), text.end(), '\n') < lines; ++i) {
@@ -118,7 +118,7 @@ class RequestLineLogTest : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(RequestLineLogTest, GoesOnInANewFileWhenTheOldOneWasMovedAway) {
+TEST_F(RequestLineLogTest, Log_ContinuesInANewFile_WhenTheOldFileWasMoved) {
   const std::string path = directory_ / "access.log";
   std::ofstream(path) << "before\n";
   LineLog log(path);
@@ -132,7 +132,7 @@ TEST_F(RequestLineLogTest, GoesOnInANewFileWhenTheOldOneWasMovedAway) {
   EXPECT_EQ(TextOf(path, 1), "three\n");
 }
 
-TEST_F(RequestLineLogTest, AFileThatCannotBeWrittenIsNamed) {
+TEST_F(RequestLineLogTest, Log_Throws_WhenItsFileCannotBeOpened) {
   const std::string path = (directory_ / "no") + "/log";
   std::ofstream(directory_ / "no") << "a file";
   EXPECT_THROW(LineLog log(path), Error);

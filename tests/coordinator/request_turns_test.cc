@@ -1,4 +1,5 @@
-// Requests of many connections: how many begin between two looks at the sockets, and whose.
+// Turns of requests from many connections: how many requests begin between two polls of the sockets, and in which
+// order.
 #include "coordinator/api/http/request_turns.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ class RequestTurnsTest : public testing::Test {
     co_await turns_.Await(from);
     begun_.push_back(address);
   }
-  /// Looks at how many have begun each time that timers, and so sockets, are looked at.
+  /// Counts, at each poll of timers and sockets, how many requests have begun since the last poll.
   asio::awaitable<void> Look() {
     asio::steady_timer timer(io_);
     for (size_t seen = 0; begun_.size() < wanted_;) {
@@ -38,7 +39,7 @@ class RequestTurnsTest : public testing::Test {
     }
   }
 
-  /// To the end, which comes soon unless requests wait for ever.
+  /// Runs to the end, or for one minute if requests wait for ever.
   void Run() {
     io_.restart();
     io_.run_for(std::chrono::minutes(1));
@@ -46,11 +47,11 @@ class RequestTurnsTest : public testing::Test {
 
   asio::io_context io_;
   RequestTurns turns_{io_.get_executor()};
-  std::vector<std::string> begun_;  // addresses, in the order of their requests' beginnings
+  std::vector<std::string> begun_;  // addresses in the order in which their requests began
   size_t wanted_ = 0, most_ = 0;
 };
 
-TEST_F(RequestTurnsTest, AFewBeginAtOnceAndTheOthersAfterALookAtTheSockets) {
+TEST_F(RequestTurnsTest, FewRequests_BeginAtOnce_AndOthersAfterTheSocketsWerePolled) {
   wanted_ = 1000;
   Ask("192.0.2.1", 1000);
   asio::co_spawn(io_, Look(), asio::detached);
@@ -59,7 +60,7 @@ TEST_F(RequestTurnsTest, AFewBeginAtOnceAndTheOthersAfterALookAtTheSockets) {
   EXPECT_LE(most_, 2 * 16u);
 }
 
-TEST_F(RequestTurnsTest, ANetworksFirstIsBehindOneOfEach) {
+TEST_F(RequestTurnsTest, FirstRequestOfANetwork_WaitsForAtMostOneRequestOfEachOther) {
   Ask("192.0.2.1", 500);
   Ask("192.0.2.2", 500);
   Ask("192.0.2.3", 1);
@@ -69,7 +70,7 @@ TEST_F(RequestTurnsTest, ANetworksFirstIsBehindOneOfEach) {
   EXPECT_LT(place, 16 + 3) << "behind those that began at once, and one of either network";
 }
 
-TEST_F(RequestTurnsTest, AloneARequestWaitsForNobody) {
+TEST_F(RequestTurnsTest, SingleRequest_DoesNotWait) {
   for (int i = 0; i < 100; ++i) {
     Ask("192.0.2.1", 1);
     Run();

@@ -29,7 +29,7 @@ std::string ResponsesFault(const std::string& text) {
   return "";
 }
 
-TEST(ResponsesRequestTest, SettingsKeepTheirMeaning) {
+TEST(ResponsesRequestTest, Settings_BecomeChatSettings_OfTheSameMeaning) {
   const OrderedJson chat =
       Read(R"({"model": "m", "input": "hi", "instructions": "i", "max_output_tokens": 7, "top_p": 0.5,
       "text": {"format": {"type": "json_schema", "name": "n", "schema": {"zeta": 1, "alpha": 2}, "strict": true}}})")
@@ -40,7 +40,7 @@ TEST(ResponsesRequestTest, SettingsKeepTheirMeaning) {
       "messages": [{"role": "system", "content": "i"}, {"role": "user", "content": "hi"}]})"));
 }
 
-TEST(ResponsesRequestTest, CallsAndReasoningGoIntoTheAssistantsMessages) {
+TEST(ResponsesRequestTest, CallsAndReasoning_JoinTheAssistantsMessage) {
   const OrderedJson chat =
       Read(R"({"tools": [{"type": "function", "name": "f", "parameters": {"y": 1, "x": 2}, "strict": true}],
       "tool_choice": {"type": "function", "name": "f"}, "parallel_tool_calls": false,
@@ -80,7 +80,7 @@ TEST(ResponsesRequestTest, ConversationsGoOnWithoutTheirInstructions) {
   EXPECT_THROW(Read(R"({"input": "c", "previous_response_id": "resp_1"})"), ApiError);
 }
 
-TEST(ResponsesRequestTest, FaultsNameTheirPlace) {
+TEST(ResponsesRequestTest, Errors_NameTheFieldThatIsWrong) {
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "nonsense": 1})"), "nonsense is not supported by this server");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "background": true})"), "background is not supported by this server");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "background": false, "nonsense": null})"), "");
@@ -407,7 +407,7 @@ TEST(ResponsesAnswerTest, WhatIsKeptGoesOnAndIsWhatWasGiven) {
   }
 }
 
-TEST(ResponsesAnswerTest, EndingsAreTheSameInPiecesOfAnySize) {
+TEST(ResponsesAnswerTest, Ending_IsTheSame_InPiecesOfAnySize) {
   const auto ending = [](size_t piece) {
     ResponsesForm form({"resp_1", "m", 5}, {R"("user":null)", "[1]", false, false, {}}, ToolFormat::kNone, {});
     CallEvent event;
@@ -429,7 +429,7 @@ TEST(ResponsesAnswerTest, EndingsAreTheSameInPiecesOfAnySize) {
 
 StoredResponse OfBytes(size_t bytes) { return {std::string(bytes, 'r'), "[]"}; }
 
-TEST(ResponseStoreTest, EveryClientFindsItsOwn) {
+TEST(ResponseStoreTest, Find_ReturnsOnlyAnswersOfTheSameClient) {
   ResponseStore store({});
   EXPECT_TRUE(store.Put("a", "1", {"A", "[]"}));
   EXPECT_TRUE(store.Put("b", "1", {"B", "[]"}));
@@ -446,14 +446,14 @@ TEST(ResponseStoreTest, EveryClientFindsItsOwn) {
   EXPECT_EQ(store.bytes(), 0);
 }
 
-TEST(ResponseStoreTest, AClientLosesWhatItUsedLongestAgo) {
+TEST(ResponseStoreTest, Put_EvictsTheClientsLeastRecentlyUsedAnswers) {
   ResponseStore store(
       {.bytes = 1 << 20, .bytes_per_client = 10'000, .conversation_bytes = 1'000, .count = 100, .count_per_client = 3});
   for (const char* id : {"1", "2", "3"}) store.Put("a", id, OfBytes(10));
-  EXPECT_NE(store.Find("a", "1"), nullptr);  // used: "2" is the oldest now
+  EXPECT_NE(store.Find("a", "1"), nullptr);  // this use makes "2" the oldest
   store.Put("a", "4", OfBytes(10));
   EXPECT_EQ(store.Find("a", "2"), nullptr);
-  store.Put("a", "5", OfBytes(9'000));  // and by bytes, as many as it takes
+  store.Put("a", "5", OfBytes(9'000));  // the limit of bytes evicts as many answers as needed
   EXPECT_EQ(store.Find("a", "3"), nullptr);
   EXPECT_NE(store.Find("a", "5"), nullptr);
   EXPECT_LE(store.bytes(), 10'000);
@@ -463,7 +463,7 @@ TEST(ResponseStoreTest, AClientLosesWhatItUsedLongestAgo) {
   EXPECT_NE(store.Find("a", "5"), nullptr);
 }
 
-TEST(ResponseStoreTest, TheLongestConversationIsKnownAsLongAsItIsKept) {
+TEST(ResponseStoreTest, LongestConversation_CountsOnlyStoredConversations) {
   ResponseStore store({.conversation_bytes = 5'000});
   EXPECT_EQ(store.LongestConversation("ann"), 0u);
   for (const auto& [id, length] : {std::pair("a", 1'000), {"b", 4'000}, {"c", 4'000}, {"d", 6'000}})
@@ -476,7 +476,7 @@ TEST(ResponseStoreTest, TheLongestConversationIsKnownAsLongAsItIsKept) {
   EXPECT_EQ(store.LongestConversation("ann"), 1'000u);
 }
 
-TEST(ResponseStoreTest, WhoHoldsMostGivesWayToOthers) {
+TEST(ResponseStoreTest, Put_EvictsAnswersOfTheLargestClient_WhenTheStoreIsFull) {
   ResponseStore store({.bytes = 20'000, .bytes_per_client = 15'000, .count = 6, .count_per_client = 6});
   store.Put("small", "1", OfBytes(100));
   for (const char* id : {"1", "2", "3"}) store.Put("large", id, OfBytes(4'000));
@@ -485,7 +485,8 @@ TEST(ResponseStoreTest, WhoHoldsMostGivesWayToOthers) {
   EXPECT_NE(store.Find("small", "1"), nullptr);
   EXPECT_NE(store.Find("other", "1"), nullptr);
   EXPECT_LE(store.bytes(), 20'000);
-  for (const char* id : {"2", "3", "4", "5"}) store.Put("small", id, OfBytes(1));  // and by their number
+  // the limit of their number evicts, too
+  for (const char* id : {"2", "3", "4", "5"}) store.Put("small", id, OfBytes(1));
   EXPECT_EQ(store.Find("other", "1"), nullptr);
   EXPECT_NE(store.Find("small", "1"), nullptr);
 }

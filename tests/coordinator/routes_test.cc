@@ -15,7 +15,7 @@ class RoutesTest : public ::testing::Test {
     request.path = path;
     return request;
   }
-  /// Number of the route that is taken; 0: none.
+  /// Returns the number of the matching route, or 0 when none matches.
   int Taken(const std::string& method, const std::string& path) const {
     const auto* handler = routes_.Find(Ask(method, path));
     return handler == nullptr ? 0 : (*handler)();
@@ -36,7 +36,7 @@ class RoutesTest : public ::testing::Test {
                                               {"POST", "/both", [] { return 5; }}}};
 };
 
-TEST_F(RoutesTest, TakesPathAndMethod) {
+TEST_F(RoutesTest, Find_MatchesPathAndMethod) {
   EXPECT_EQ(Taken("GET", "/models"), 1);
   EXPECT_EQ(Taken("HEAD", "/models"), 1);
   EXPECT_EQ(Taken("GET", "/models/"), 2);
@@ -48,7 +48,7 @@ TEST_F(RoutesTest, TakesPathAndMethod) {
   EXPECT_EQ(Taken("GET", "/ask/"), 0);
 }
 
-TEST_F(RoutesTest, AWrongMethodIsToldTheRightOnes) {
+TEST_F(RoutesTest, Refusal_ListsAllowedMethods_WhenTheMethodIsWrong) {
   EXPECT_EQ(Allowed("GET", "/models"), "taken");
   EXPECT_EQ(Allowed("DELETE", "/models"), "GET, HEAD");
   EXPECT_EQ(Allowed("OPTIONS", "/models/x"), "GET, HEAD");

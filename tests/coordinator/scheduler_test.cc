@@ -17,7 +17,7 @@ using test::MakeRequest;
 using Blocks = std::vector<BlockId>;
 using Slots = std::vector<SlotId>;
 
-/// An engine of a few blocks of 4 tokens whose "model" draws the token that the test says.
+/// An engine with a few blocks of 4 tokens. The test chooses each token that the "model" draws.
 class SchedulerTest : public testing::Test {
  protected:
   void Make(int usable_blocks, int max_step_tokens = 64, int max_running = 8) {
@@ -40,7 +40,7 @@ class SchedulerTest : public testing::Test {
         MakeRequest(id, std::vector<TokenId>(static_cast<size_t>(prompt), 5), max_tokens, sinks_[id], n));
   }
 
-  /// One step: plans, draws `token` for every drawing member, commits.
+  /// Runs one step: plans it, draws `token` for every member that draws, and commits.
   StepPlan Step(TokenId token = 9) {
     const StepPlan* next = engine_->NextPlan(0);
     EXPECT_NE(next, nullptr);
@@ -51,7 +51,7 @@ class SchedulerTest : public testing::Test {
     return plan;
   }
 
-  /// The members that draw: all decodes, and chunks that reach the end (the test's requests know their lengths).
+  /// The draws of a step: all decodes, and chunks that reach the end of their sequence.
   std::vector<SampledToken> Draws(const StepPlan& plan, TokenId token) {
     std::vector<SampledToken> out;
     for (const SlotId slot : plan.decodes) out.push_back({slot, token, 0, {}});
@@ -71,7 +71,7 @@ class SchedulerTest : public testing::Test {
   std::map<RequestId, CollectingSink> sinks_;
 };
 
-TEST_F(SchedulerTest, PromptThenDecodesThenEnd) {
+TEST_F(SchedulerTest, Request_RunsItsPromptThenDecodesThenEnds) {
   Make(10);
   ASSERT_FALSE(Submit(1, 6, 3));
   StepPlan plan = Step();
@@ -80,7 +80,7 @@ TEST_F(SchedulerTest, PromptThenDecodesThenEnd) {
   EXPECT_EQ(plan.chunks, (std::vector<Chunk>{{0, 0, 6}}));
   plan = Step();
   EXPECT_EQ(plan.decodes, (Slots{0}));
-  EXPECT_TRUE(plan.tables.empty());  // token 7 fits block 2
+  EXPECT_TRUE(plan.tables.empty());  // token 7 fits into block 2
   plan = Step();
   EXPECT_EQ(plan.decodes, (Slots{0}));
   EXPECT_EQ(sinks_[1].choices[0].tokens, (std::vector<TokenId>{9, 9, 9}));
@@ -89,7 +89,7 @@ TEST_F(SchedulerTest, PromptThenDecodesThenEnd) {
   EXPECT_EQ(engine_->blocks().num_free(), 10);
 }
 
-TEST_F(SchedulerTest, TableChangesAreSentAsDeltas) {
+TEST_F(SchedulerTest, BlockTables_AreSentAsDeltas) {
   Make(10);
   ASSERT_FALSE(Submit(1, 4, 3));
   Step();
@@ -98,7 +98,7 @@ TEST_F(SchedulerTest, TableChangesAreSentAsDeltas) {
   EXPECT_EQ(plan.tables[0], (TableEdit{0, 1, 2}));
 }
 
-TEST_F(SchedulerTest, LongPromptsAreCutIntoChunksUnderTheBudget) {
+TEST_F(SchedulerTest, LongPrompt_IsCutIntoChunks_WithinTheTokenBudget) {
   Make(20, 8, 4);
   ASSERT_FALSE(Submit(1, 20, 2));
   EXPECT_EQ(Step().chunks, (std::vector<Chunk>{{0, 0, 8}}));
@@ -108,7 +108,7 @@ TEST_F(SchedulerTest, LongPromptsAreCutIntoChunksUnderTheBudget) {
   EXPECT_EQ(sinks_[1].choices[0].tokens.size(), 1u);
 }
 
-TEST_F(SchedulerTest, DecodesGoBeforeNewPromptsAndShareTheBudget) {
+TEST_F(SchedulerTest, Decodes_AreServedBeforePrompts_WithinTheTokenBudget) {
   Make(30, 8, 4);
   ASSERT_FALSE(Submit(1, 4, 10));
   Step();
@@ -118,23 +118,23 @@ TEST_F(SchedulerTest, DecodesGoBeforeNewPromptsAndShareTheBudget) {
   EXPECT_EQ(plan.chunks, (std::vector<Chunk>{{1, 0, 7}}));
 }
 
-TEST_F(SchedulerTest, FirstComeFirstServedEvenIfALaterOneWouldFit) {
+TEST_F(SchedulerTest, LaterRequest_DoesNotOvertake_AnEarlierRequestThatDoesNotFit) {
   Make(6);
   ASSERT_FALSE(Submit(1, 16, 4));  // 4 of 6 blocks
   Step();
-  ASSERT_FALSE(Submit(2, 16, 1));  // does not fit beside it
-  ASSERT_FALSE(Submit(3, 2, 1));   // would
+  ASSERT_FALSE(Submit(2, 16, 1));  // does not fit beside request 1
+  ASSERT_FALSE(Submit(3, 2, 1));  // would fit beside request 1
   const StepPlan plan = Step();
   EXPECT_TRUE(plan.added.empty());
   EXPECT_EQ(engine_->scheduler().num_waiting(), 2);
 }
 
-TEST_F(SchedulerTest, TheNewestIsPreemptedAndRecomputesWithoutRepeatingTokens) {
+TEST_F(SchedulerTest, NewestRequest_IsPreempted_AndRecomputesWithoutRepeatingTokens) {
   Make(4);
-  ASSERT_FALSE(Submit(1, 7, 6));  // grows to 3 blocks
+  ASSERT_FALSE(Submit(1, 7, 6));  // this request grows to 3 blocks
   ASSERT_FALSE(Submit(2, 7, 6));
   Step(20);
-  Step(21);  // both now hold 8 computed tokens in 2 blocks each: the pool is full
+  Step(21);  // both requests now hold 8 computed tokens in 2 blocks each: the pool is full
   const StepPlan plan = Step(22);
   EXPECT_EQ(plan.decodes, (Slots{0}));
   EXPECT_EQ(plan.released, (Slots{1}));
@@ -146,10 +146,10 @@ TEST_F(SchedulerTest, TheNewestIsPreemptedAndRecomputesWithoutRepeatingTokens) {
   EXPECT_EQ(engine_->blocks().num_free(), 4);
 }
 
-TEST_F(SchedulerTest, ParallelChoicesShareThePromptAndCopyItsLastBlock) {
+TEST_F(SchedulerTest, Choices_ShareTheirPrompt_AndCopyItsLastBlock) {
   Make(12);
   ASSERT_FALSE(Submit(1, 7, 2, 3));
-  StepPlan plan = Step();  // the leader computes all but the last prompt token
+  StepPlan plan = Step();  // the first choice computes the prompt without its last token
   EXPECT_EQ(plan.chunks, (std::vector<Chunk>{{0, 0, 6}}));
   plan = Step();
   EXPECT_EQ(plan.decodes, (Slots{0, 1, 2}));
@@ -159,29 +159,29 @@ TEST_F(SchedulerTest, ParallelChoicesShareThePromptAndCopyItsLastBlock) {
   EXPECT_EQ(plan.added[0].num_computed, 6);
   EXPECT_EQ(plan.added[0].sampling.choice, 1u);
   EXPECT_EQ(plan.added[1].blocks, (Blocks{1, 2}));
-  EXPECT_EQ(engine_->blocks().pool().num_held(), 4);  // 1 shared, 3 of their own
+  EXPECT_EQ(engine_->blocks().pool().num_held(), 4);  // 1 shared block and 3 blocks of single choices
   while (!engine_->idle()) Step();
   EXPECT_EQ(sinks_[1].choices.size(), 3u);
 }
 
-TEST_F(SchedulerTest, ChoicesOfOneTokenPromptsWorkInTheSmallestPool) {
+TEST_F(SchedulerTest, Choices_Finish_WhenTheyFillThePoolExactly) {
   Make(4);
-  ASSERT_FALSE(Submit(1, 3, 2, 4));  // 4 choices of 4 tokens: exactly 4 blocks
+  ASSERT_FALSE(Submit(1, 3, 2, 4));  // 4 choices of 4 tokens fill 4 blocks exactly
   while (!engine_->idle()) Step();
   for (int choice = 0; choice < 4; ++choice) EXPECT_EQ(sinks_[1].choices[choice].tokens.size(), 2u);
   EXPECT_TRUE(Submit(2, 3, 2, 5).has_value());
 }
 
-TEST_F(SchedulerTest, RequestsThatCanNeverRunAreRefused) {
+TEST_F(SchedulerTest, Request_IsRefused_WhenItCanNeverRun) {
   Make(4);
   EXPECT_TRUE(Submit(1, 17, 1).has_value());
   EXPECT_FALSE(Submit(2, 16, 1).has_value());
   EXPECT_TRUE(Submit(3, 16, 2).has_value());
   EXPECT_TRUE(Submit(4, 1, 1000).has_value());
-  EXPECT_TRUE(Submit(5, 1, 1, 9).has_value());  // more choices than run at once
+  EXPECT_TRUE(Submit(5, 1, 1, 9).has_value());  // more choices than may run at once
 }
 
-TEST_F(SchedulerTest, ARequestOfExactlyTheModelsLengthIsServed) {
+TEST_F(SchedulerTest, Request_OfExactlyTheMaximumModelLength_IsServed) {
   Make(300);
   EXPECT_TRUE(Submit(1, 901, 100).has_value());
   ASSERT_FALSE(Submit(2, 900, 100));
@@ -189,7 +189,7 @@ TEST_F(SchedulerTest, ARequestOfExactlyTheModelsLengthIsServed) {
   EXPECT_EQ(sinks_[2].choices[0].tokens.size(), 100u);
 }
 
-TEST_F(SchedulerTest, CancelFreesEverythingAtOnce) {
+TEST_F(SchedulerTest, Cancel_FreesBlocksAndSlotsAtOnce) {
   Make(20);
   ASSERT_FALSE(Submit(1, 9, 10, 2));
   ASSERT_FALSE(Submit(2, 9, 20));
@@ -205,7 +205,7 @@ TEST_F(SchedulerTest, CancelFreesEverythingAtOnce) {
   EXPECT_EQ(engine_->NextPlan(0), nullptr);
 }
 
-TEST_F(SchedulerTest, StopTokensEndWithoutBeingDelivered) {
+TEST_F(SchedulerTest, StopToken_EndsTheAnswer_WithoutBeingDelivered) {
   Make(10);
   auto request = MakeRequest(1, {5, 5}, 10, sinks_[1]);
   request->limits.stop_token_ids = {42};
@@ -217,7 +217,7 @@ TEST_F(SchedulerTest, StopTokensEndWithoutBeingDelivered) {
   EXPECT_TRUE(engine_->idle());
 }
 
-TEST_F(SchedulerTest, BeforeMinTokensAStopTokenIsAnyToken) {
+TEST_F(SchedulerTest, StopToken_IsDelivered_BeforeMinTokens) {
   Make(10);
   auto request = MakeRequest(1, {5, 5}, 10, sinks_[1]);
   request->limits.stop_token_ids = {42};
@@ -232,12 +232,12 @@ TEST_F(SchedulerTest, BeforeMinTokensAStopTokenIsAnyToken) {
   EXPECT_TRUE(engine_->idle());
 }
 
-TEST_F(SchedulerTest, FailAllAnswersEveryoneAndANewEpochStartsClean) {
+TEST_F(SchedulerTest, FailAll_FailsEveryRequest_AndANewEpochStartsClean) {
   Make(10);
   ASSERT_FALSE(Submit(1, 9, 20));
   ASSERT_FALSE(Submit(2, 30, 2));
   Step();
-  ASSERT_NE(engine_->NextPlan(0), nullptr);  // lost in flight
+  ASSERT_NE(engine_->NextPlan(0), nullptr);  // this plan is lost
   engine_->FailAll("gone");
   EXPECT_EQ(sinks_[1].error, "gone");
   EXPECT_EQ(sinks_[2].error, "gone");
@@ -250,7 +250,7 @@ TEST_F(SchedulerTest, FailAllAnswersEveryoneAndANewEpochStartsClean) {
   EXPECT_TRUE(plan.released.empty());
 }
 
-TEST_F(SchedulerTest, ARequestWithoutNumbersEndsAndTheOthersGoOn) {
+TEST_F(SchedulerTest, Request_Fails_WhenItsLogitsAreNaN_AndOthersGoOn) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   Make(20);
   ASSERT_FALSE(Submit(1, 4, 5, 2));
@@ -258,7 +258,7 @@ TEST_F(SchedulerTest, ARequestWithoutNumbersEndsAndTheOthersGoOn) {
   Step();  // the prompts
   auto tokens = Draws(*engine_->NextPlan(0), 9);
   ASSERT_EQ(tokens.size(), 3u);
-  tokens.front().logprob = kNaN;  // of one of the two answers
+  tokens.front().logprob = kNaN;  // the draw of one of the two choices
   ASSERT_TRUE(engine_->Fits(tokens));
   engine_->CommitStep(tokens);
   engine_->scheduler().CheckIntegrity();
@@ -270,12 +270,12 @@ TEST_F(SchedulerTest, ARequestWithoutNumbersEndsAndTheOthersGoOn) {
   EXPECT_EQ(engine_->stats().finished_abort, 2);
 }
 
-TEST_F(SchedulerTest, OverdueRequestsEndAndTheOthersGoOn) {
+TEST_F(SchedulerTest, OverdueRequests_Fail_AndOthersGoOn) {
   Make(6);
-  ASSERT_FALSE(Submit(1, 16, 5));  // fills the pool; arrived at 0
+  ASSERT_FALSE(Submit(1, 16, 5));  // fills the pool; arrived at time 0
   ASSERT_NE(engine_->NextPlan(1), nullptr);
   engine_->CommitStep({{0, 9, 0, {}}});
-  ASSERT_FALSE(Submit(2, 16, 5));  // waits
+  ASSERT_FALSE(Submit(2, 16, 5));  // this request waits
   engine_->ExpireOverdue(59);
   EXPECT_EQ(engine_->requests().size(), 2u);
   engine_->ExpireOverdue(61);
@@ -289,7 +289,7 @@ TEST_F(SchedulerTest, OverdueRequestsEndAndTheOthersGoOn) {
 
 // --- preemption by swap ---
 
-TEST_F(SchedulerTest, SwappedRequestsComeBackWithoutRecomputation) {
+TEST_F(SchedulerTest, SwappedRequest_Resumes_WithoutRecomputation) {
   change_ = [](EngineOptions& o) {
     o.blocks.num_host_blocks = 4;
     o.scheduler.preemption = PreemptionMode::kSwap;
@@ -299,7 +299,7 @@ TEST_F(SchedulerTest, SwappedRequestsComeBackWithoutRecomputation) {
   ASSERT_FALSE(Submit(2, 7, 6));
   Step(20);
   Step(21);
-  StepPlan plan = Step(22);  // the pool is full: request 2 gives way
+  StepPlan plan = Step(22);  // the pool is full: request 2 is preempted
   EXPECT_EQ(plan.swap_outs, (std::vector<BlockCopyPair>{{3, 1}, {4, 2}}));
   EXPECT_EQ(plan.released, (Slots{1}));
   EXPECT_EQ(engine_->scheduler().num_swapped_out(), 1);
@@ -314,7 +314,7 @@ TEST_F(SchedulerTest, SwappedRequestsComeBackWithoutRecomputation) {
   EXPECT_EQ(engine_->blocks().host_pool().num_held(), 0);
 }
 
-TEST_F(SchedulerTest, TheCheaperWayBackIsTaken) {
+TEST_F(SchedulerTest, Preemption_TakesTheCheaperOfSwapAndRecomputation) {
   for (const bool swap_is_fast : {true, false}) {
     change_ = [](EngineOptions& o) {
       o.blocks.num_host_blocks = 4;
@@ -324,7 +324,7 @@ TEST_F(SchedulerTest, TheCheaperWayBackIsTaken) {
     engine_->SetSwapSpeed(swap_is_fast ? 1e-6 : 1.0);
     ASSERT_FALSE(Submit(1, 39, 14));
     const StepPlan* plan = engine_->NextPlan(0);
-    engine_->CommitStep(Draws(*plan, 9), {40'000, 0});  // 1 ms a token
+    engine_->CommitStep(Draws(*plan, 9), {40'000, 0});  // 1 ms for each token
     ASSERT_FALSE(Submit(2, 7, 8));
     while (!engine_->idle()) Step();
     EXPECT_EQ(engine_->scheduler().num_preemptions(), 1);
@@ -333,7 +333,7 @@ TEST_F(SchedulerTest, TheCheaperWayBackIsTaken) {
   }
 }
 
-TEST_F(SchedulerTest, WithoutRoomOnTheHostBlocksAreComputedAgain) {
+TEST_F(SchedulerTest, PreemptedRequest_IsRecomputed_WhenHostBlocksAreShort) {
   change_ = [](EngineOptions& o) {
     o.blocks.num_host_blocks = 1;
     o.scheduler.preemption = PreemptionMode::kSwap;
@@ -346,9 +346,9 @@ TEST_F(SchedulerTest, WithoutRoomOnTheHostBlocksAreComputedAgain) {
   EXPECT_EQ(engine_->scheduler().num_swapped_out(), 0);
 }
 
-// --- who is next ---
+// --- order of service ---
 
-/// Submits a request of one step and notes the order in which requests end.
+/// Submits requests of one drawn token and notes the order in which they end.
 class OrderTest : public SchedulerTest {
  protected:
   void Add(RequestId id, const std::string& client, double arrival, int priority = 0, int prompt = 4) {
@@ -358,7 +358,7 @@ class OrderTest : public SchedulerTest {
     request->priority = priority;
     ASSERT_FALSE(engine_->Submit(std::move(request)));
   }
-  /// One request at a time: the order of service.
+  /// Steps until all requests have ended; returns their ids in the order of their ends.
   std::vector<RequestId> Order() {
     std::vector<RequestId> order;
     while (!engine_->idle()) {
@@ -373,7 +373,7 @@ class OrderTest : public SchedulerTest {
   }
 };
 
-TEST_F(OrderTest, TheClientServedLeastGoesNext) {
+TEST_F(OrderTest, LeastServedClient_GoesNext) {
   Make(10, 8, 1);
   for (const RequestId id : {1, 2, 3, 4}) Add(id, "busy", 0);
   Add(5, "quiet", 0);
@@ -381,7 +381,7 @@ TEST_F(OrderTest, TheClientServedLeastGoesNext) {
   EXPECT_EQ(Order(), (std::vector<RequestId>{1, 5, 2, 6, 3, 4})) << "by turns, as long as both want";
 }
 
-TEST_F(OrderTest, LongPromptsCountMore) {
+TEST_F(OrderTest, LongPrompts_CountMore_InAClientsService) {
   Make(20, 32, 1);
   Add(1, "long", 0, 0, 30);
   Add(2, "long", 0, 0, 30);
@@ -389,7 +389,7 @@ TEST_F(OrderTest, LongPromptsCountMore) {
   EXPECT_EQ(Order(), (std::vector<RequestId>{1, 3, 4, 5, 6, 2}));
 }
 
-TEST_F(OrderTest, GeneratedTokensCountDouble) {
+TEST_F(OrderTest, GeneratedTokens_CountDouble_InAClientsService) {
   Make(20, 32, 1);
   auto talker = MakeRequest(1, {5, 5, 5, 5}, 6, sinks_[1]);
   talker->client = "talks";
@@ -403,26 +403,26 @@ TEST_F(OrderTest, GeneratedTokensCountDouble) {
   EXPECT_EQ(clients.at("listens").served, 2 * (12 + 2 * 1));
 }
 
-TEST_F(OrderTest, NobodySavesUpByBeingAway) {
+TEST_F(OrderTest, AbsentClient_EarnsNoCredit) {
   Make(10, 8, 1);
   for (const RequestId id : {1, 2, 3, 4}) Add(id, "a", 0);
   Step();
   Step();
-  Add(5, "b", 1);  // comes when a was served twice; level from now on
+  Add(5, "b", 1);  // client b comes after two services of client a, and starts level with it
   Add(6, "b", 1);
   EXPECT_EQ(Order(), (std::vector<RequestId>{3, 5, 4, 6}));
 }
 
-TEST_F(OrderTest, PrioritiesOrderAClientsOwnRequestsAndWaitingOutweighsThem) {
+TEST_F(OrderTest, Priorities_OrderRequestsOfAClient_UntilWaitingOutweighsThem) {
   Make(10, 8, 1);
   Add(1, "", 0, 2);
   Add(2, "", 10, 0);
   Add(3, "", 20, -1);
-  Add(4, "", 100, -1);  // arrives long after the first: a level is worth 30 seconds
+  Add(4, "", 100, -1);  // arrives long after the first request: one level is worth 30 seconds
   EXPECT_EQ(Order(), (std::vector<RequestId>{3, 2, 1, 4}));
 }
 
-TEST_F(OrderTest, APriorityDoesNotPushRunningRequestsAside) {
+TEST_F(OrderTest, Priority_DoesNotPreemptRunningRequests) {
   Make(4, 64, 4);
   ASSERT_FALSE(Submit(1, 7, 6));
   Step();
@@ -434,7 +434,7 @@ TEST_F(OrderTest, APriorityDoesNotPushRunningRequestsAside) {
   EXPECT_LT(sinks_[2].choices[0].tokens.size(), 6u) << "the one that came later gave way";
 }
 
-TEST_F(OrderTest, ManyClientsAreForgottenLongestIdleFirst) {
+TEST_F(OrderTest, IdleClients_AreForgotten_LongestIdleFirst) {
   Make(10, 8, 1);
   for (RequestId id = 1; id <= 1100; ++id) {
     Add(id, "client " + std::to_string(id), static_cast<double>(id));
@@ -446,7 +446,7 @@ TEST_F(OrderTest, ManyClientsAreForgottenLongestIdleFirst) {
   EXPECT_TRUE(clients.contains("client 1100"));
 }
 
-TEST_F(SchedulerTest, APlanIsNeverLargerThanAFrame) {
+TEST_F(SchedulerTest, StepPlan_NeverExceedsTheSizeOfAFrame) {
   change_ = [](EngineOptions& o) {
     o.blocks.prefix_caching = true;
     o.blocks.block_size = 16;
@@ -467,7 +467,7 @@ TEST_F(SchedulerTest, APlanIsNeverLargerThanAFrame) {
   EXPECT_LE(largest, 16u << 20);
 }
 
-TEST_F(OrderTest, ARequestsOwnDeadlineEndsIt) {
+TEST_F(OrderTest, Request_Fails_AtItsOwnDeadline) {
   Make(60);
   auto request = MakeRequest(1, {5, 5}, 100, sinks_[1]);
   request->limits.max_seconds = 5;
@@ -481,7 +481,7 @@ TEST_F(OrderTest, ARequestsOwnDeadlineEndsIt) {
   EXPECT_NE(sinks_[1].error.find("5"), std::string::npos);
 }
 
-TEST_F(OrderTest, ADeadlineHoldsToTheLastBit) {
+TEST_F(OrderTest, Deadline_Holds_DespiteRounding) {
   Make(60);
   auto request = MakeRequest(1, {5, 5}, 100, sinks_[1]);
   request->arrival_seconds = 1.1;
@@ -497,7 +497,7 @@ TEST_F(OrderTest, ADeadlineHoldsToTheLastBit) {
 
 // --- prefixes and windows ---
 
-TEST_F(SchedulerTest, RequestsThatComeTogetherComputeTheirPrefixOnce) {
+TEST_F(SchedulerTest, SharedPrefix_IsComputedOnce_WhenRequestsComeTogether) {
   change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
   Make(100, 32, 16);
   for (RequestId id = 1; id <= 16; ++id) {
@@ -510,7 +510,7 @@ TEST_F(SchedulerTest, RequestsThatComeTogetherComputeTheirPrefixOnce) {
   EXPECT_EQ(engine_->stats().cached_tokens, 15 * 40);
 }
 
-TEST_F(SchedulerTest, AScoredPromptIsComputedWhateverIsCachedAndServesTheCache) {
+TEST_F(SchedulerTest, ScoredPrompt_IsComputedDespiteTheCache_AndFillsTheCache) {
   change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
   Make(100, 64, 16);
   const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};
@@ -526,12 +526,12 @@ TEST_F(SchedulerTest, AScoredPromptIsComputedWhateverIsCachedAndServesTheCache) 
   EXPECT_EQ(engine_->stats().cached_tokens, 40) << "for one that wants no scores";
 }
 
-TEST_F(SchedulerTest, AScoredPromptTakesFromTheCacheWhatWasScoredBeforeItWasLost) {
+TEST_F(SchedulerTest, ScoredPrompt_UsesTheCache_ForTokensScoredBeforeItsMove) {
   change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
   Make(100, 21, 4);
   const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};
   ASSERT_FALSE(engine_->Submit(MakeRequest(1, std::vector<TokenId>(40, 7), 1, sinks_[1], 1, scored)));
-  Step();  // 11 tokens: 11 rows, of which 10 are charged for
+  Step();  // 11 tokens with 11 scored rows; the budget counts 10 of the rows
   EXPECT_EQ(engine_->requests().at(1)->num_scored, 11);
   std::optional<Departure> departure = engine_->Depart(1, 0, 0);
   ASSERT_FALSE(engine_->Adopt(departure->request, 0, {}));
@@ -541,7 +541,7 @@ TEST_F(SchedulerTest, AScoredPromptTakesFromTheCacheWhatWasScoredBeforeItWasLost
   EXPECT_EQ(plan.added[0].num_scored, 11);
 }
 
-TEST_F(SchedulerTest, ScoredRowsCostAStepAsMuchAsTokens) {
+TEST_F(SchedulerTest, ScoredRows_CountAsTokens_InTheStepsBudget) {
   Make(100, 21, 4);
   const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};
   ASSERT_FALSE(engine_->Submit(MakeRequest(1, std::vector<TokenId>(30, 7), 1, sinks_[1], 1, scored)));
@@ -552,7 +552,7 @@ TEST_F(SchedulerTest, ScoredRowsCostAStepAsMuchAsTokens) {
   EXPECT_TRUE(engine_->idle());
 }
 
-TEST_F(SchedulerTest, OnlyWhatIsPooledOfALastTokenComesFromTheCache) {
+TEST_F(SchedulerTest, PooledPrompt_UsesTheCache_OnlyForLastTokenPooling) {
   change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
   Make(100, 64, 16);
   const std::vector<TokenId> prompt(41, 7);
@@ -572,7 +572,7 @@ TEST_F(SchedulerTest, OnlyWhatIsPooledOfALastTokenComesFromTheCache) {
   EXPECT_TRUE(engine_->Submit(MakeRequest(9, prompt, 1, sinks_[9], 2, mean))) << "choices share what they compute";
 }
 
-TEST_F(SchedulerTest, APromptOfOneTokenThatIsPooledIsAChunk) {
+TEST_F(SchedulerTest, PooledPromptOfOneToken_IsPlannedAsAChunk) {
   Make(10);
   const SamplingSpec last{.temperature = 0, .pooling = Pooling::kLast};
   ASSERT_FALSE(engine_->Submit(MakeRequest(1, {7}, 1, sinks_[1], 1, last)));
@@ -590,7 +590,7 @@ TEST_F(SchedulerTest, APromptOfOneTokenThatIsPooledIsAChunk) {
   EXPECT_FALSE(engine_->Fits(drawn)) << "nobody asked for a vector";
 }
 
-TEST_F(SchedulerTest, ARequestWhosePromptHasNoNumbersEndsAlone) {
+TEST_F(SchedulerTest, Request_Fails_WhenItsPromptScoresAreNaN_AndOthersGoOn) {
   Make(100);
   const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};
   ASSERT_FALSE(engine_->Submit(MakeRequest(1, {5, 6, 7}, 2, sinks_[1], 1, scored)));
@@ -607,9 +607,9 @@ TEST_F(SchedulerTest, ARequestWhosePromptHasNoNumbersEndsAlone) {
   EXPECT_EQ(sinks_[2].error, "");
 }
 
-TEST_F(SchedulerTest, APoolForOnePrefixServesManyThatShareIt) {
+TEST_F(SchedulerTest, SmallPool_ServesManyRequests_ThatShareOnePrefix) {
   change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
-  Make(14, 64, 16);  // 10 blocks of prefix, and 4
+  Make(14, 64, 16);  // 10 blocks for the prefix, and 4 more
   for (RequestId id = 1; id <= 5; ++id) {
     std::vector<TokenId> prompt(40, 7);
     prompt.push_back(static_cast<TokenId>(id));
@@ -622,7 +622,7 @@ TEST_F(SchedulerTest, APoolForOnePrefixServesManyThatShareIt) {
   EXPECT_EQ(engine_->stats().cached_tokens, 4 * 40);
 }
 
-TEST_F(SchedulerTest, PinsGiveWayToARequestThatCannotRunBesideThem) {
+TEST_F(SchedulerTest, Pin_IsBroken_WhenARequestCannotRunBesideIt) {
   change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
   Make(8);
   ASSERT_FALSE(Submit(1, 17, 1));
@@ -634,7 +634,7 @@ TEST_F(SchedulerTest, PinsGiveWayToARequestThatCannotRunBesideThem) {
   EXPECT_TRUE(engine_->blocks().pins().all().empty());
 }
 
-TEST_F(SchedulerTest, AWindowLetsASmallPoolServeALongAnswer) {
+TEST_F(SchedulerTest, SmallPool_ServesALongAnswer_WithASlidingWindow) {
   change_ = [](EngineOptions& o) { o.blocks.sliding_window = 8; };
   Make(8, 8, 2);
   ASSERT_FALSE(Submit(1, 10, 300));
@@ -647,9 +647,9 @@ TEST_F(SchedulerTest, AWindowLetsASmallPoolServeALongAnswer) {
   EXPECT_LE(most, 5);
 }
 
-// Random arrivals, lengths, choices and cancels over pools of all sizes: invariants after every step, everybody ends,
-// nothing leaks.
-TEST_F(SchedulerTest, RandomTrafficKeepsTheInvariants) {
+// Random arrivals, lengths, choices and cancels, with pools of many sizes. The invariants hold after every step, every
+// request ends, and no block leaks.
+TEST_F(SchedulerTest, Invariants_Hold_UnderRandomTraffic) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     test::Random random(seed);
     const int blocks = static_cast<int>(random.Between(1, 40)), most = static_cast<int>(random.Between(4, 40));

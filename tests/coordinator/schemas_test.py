@@ -1,5 +1,5 @@
-"""schemas_test.py WALKER [COUNT]: made-up JSON schemas, and what their grammars let through: a schema is refused, or every text that
-comes to its end parses and validates (with PyPI's jsonschema)."""
+"""schemas_test.py WALKER [COUNT]: checks the grammars of COUNT random JSON schemas. Each schema must be refused, or every complete text that
+its grammar accepts must parse and validate (by jsonschema from PyPI)."""
 import collections
 import json
 import random
@@ -14,10 +14,10 @@ VALUES = ["a", "b\"c", 1, -2.5, 1e3, True, None, [], {"k": [1, "é"]}, "", 0, "\
 PATTERNS = ["^\\d{2}", "a", r"b$|^c", r"^\"\\\\?$", r"[\n\t]", "^[a-c]+$", r"^\d{2,4}$", "^(foo|bar)?$", "^.{1,3}$", "[^x]{2}", r"^\w+ \w+$", "^a.*z$", r"\S", "[!-~]{2}", "^[ -Z]+$", r"^\D{2}$", r"[\]-a]{2}"]
 FORMATS = ["email", "date", "time", "date-time", "duration", "ipv4", "ipv6", "hostname", "uuid", "uri"]
 LEAVES = ["string", "integer", "number", "boolean", "null", "enum", "const"]
-# Keywords that cannot be kept to: a schema that has one must be refused.
+# Keywords that grammars cannot express: a schema with one of these members must be refused.
 REFUSED = [{"uniqueItems": True}, {"contains": {"type": "null"}}, {"not": {"type": "null"}}, {"if": {}, "then": {}}, {"dependentRequired": {"a": ["b"]}},
            {"multipleOf": 0.5, "type": "number"}, {"pattern": "(?=a)", "type": "string"}, {"oneOf": [{"type": "integer"}, {"type": "number"}]}]
-# What is kept to beside the rest, or asks nothing.
+# Keywords that grammars express together with others, or that demand nothing.
 OTHERS = [{"type": "object", "propertyNames": {"maxLength": 2}}, {"type": "object", "unevaluatedProperties": False}, {"format": "json-pointer", "type": "string"},
           {"type": "object", "required": ["zz"]}, {"x-order": 1}, {"type": "array", "uniqueItems": False},
           {"type": "object", "patternProperties": {"a": {"type": "integer"}, "^b": {"type": "null"}}, "properties": {"ab": {"minimum": 3}}},
@@ -95,7 +95,7 @@ def make(depth):
             "oneOf": lambda: {"oneOf": [{"type": "string", "maxLength": 3}, {"type": dice.choice(["integer", "null", "boolean"])}]},
             "allOf": lambda: {"allOf": [make(depth - 1)]}, "types": lambda: {"type": dice.sample(["string", "null", "boolean", "integer"], 2)},
             "ref": lambda: {"$ref": "#/$defs/D"}, "any": lambda: {}, "boolean": lambda: {"type": "boolean"}, "null": lambda: {"type": "null"},
-            # Seldom, or few schemas of some depth would be without.
+            # Rare, because otherwise few deep schemas would be free of refused keywords.
             "other": lambda: dict(dice.choice(OTHERS)), "refused": lambda: dict(dice.choice(REFUSED)) if dice.random() < 0.2 else texts()}
     return made[kind]()
 

@@ -1,4 +1,4 @@
-// tokenizer.model files, and what llama.cpp's converter makes of them.
+// Tokenizers from tokenizer.model files, and from the GGUF metadata that llama.cpp's converter makes of such files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,11 +40,11 @@ void ExpectCases(const Tokenizer& tokenizer, const std::string& name) {
 
 class SentencePieceTest : public testing::TestWithParam<std::string> {};
 
-TEST_P(SentencePieceTest, EqualsSentencepiece) {
+TEST_P(SentencePieceTest, Tokenizer_EqualsSentencepiece) {
   ExpectCases(Tokenizer(TokenizerDataFromHf(Folder(GetParam()))), GetParam());
 }
 
-TEST_P(SentencePieceTest, ControlTokensAreFoundInTrustedTextOnly) {
+TEST_P(SentencePieceTest, ControlTokens_AreFoundInTrustedTextOnly) {
   const Tokenizer tokenizer(TokenizerDataFromHf(Folder(GetParam())));
   const TokenId end = tokenizer.Encode(MarkedText("<|im_end|>", MarkedText::kTrusted)).at(0);
   EXPECT_TRUE(tokenizer.IsSpecial(end));
@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SentencePieceTest,
 
 std::string ModelBytes(const std::string& name) { return ReadTextFile(Folder(name) + "/tokenizer.model", 1 << 20); }
 
-TEST(UnigramGgufTest, EqualsSentencepieceOnTheSameModel) {
+TEST(UnigramGgufTest, Tokenizer_EqualsSentencepiece_WhenTheModelIsInGguf) {
   for (const std::string name : {"sp_t5", "sp_unigram_bytes"}) {
     const SentencePieceModel model = ReadSentencePieceModel(ModelBytes(name), name);
     GgufFile gguf{{}, {}, "file.gguf"};
@@ -70,7 +70,7 @@ TEST(UnigramGgufTest, EqualsSentencepieceOnTheSameModel) {
       scores.push_back(score);
       types.push_back(static_cast<int64_t>(type));
     }
-    for (const char byte : model.normalizer.charsmap) charsmap.push_back(byte);  // as int8
+    for (const char byte : model.normalizer.charsmap) charsmap.push_back(byte);  // as int8 values
     gguf.metadata["tokenizer.ggml.model"] = std::string("t5");
     gguf.metadata["tokenizer.ggml.tokens"] = tokens;
     gguf.metadata["tokenizer.ggml.scores"] = scores;
@@ -85,7 +85,7 @@ TEST(UnigramGgufTest, EqualsSentencepieceOnTheSameModel) {
   }
 }
 
-// What tokenizer_config.json and added_tokens.json say of a model.
+// Loads a tokenizer.model together with these texts of tokenizer_config.json and added_tokens.json.
 TokenizerData DataWith(const std::string& name, const std::string& config, const std::string& added = "") {
   HfTokenizerFiles files;
   files.sentencepiece = ModelBytes(name);
@@ -94,7 +94,7 @@ TokenizerData DataWith(const std::string& name, const std::string& config, const
   return TokenizerDataFromHf(files, "DIR");
 }
 
-TEST(SentencePieceConfigTest, TokensGoAroundPromptsAsTheClassOrTheConfigurationSays) {
+TEST(SentencePieceConfigTest, TokensAroundPrompts_FollowTheTokenizerClassAndTheConfiguration) {
   const auto prompt = [](const std::string& config) {
     return Tokenizer(DataWith("sp_llama2", config)).EncodePrompt("", true);
   };
@@ -108,7 +108,7 @@ TEST(SentencePieceConfigTest, TokensGoAroundPromptsAsTheClassOrTheConfigurationS
   EXPECT_EQ(data.chat_template, "x");
 }
 
-TEST(SentencePieceConfigTest, TokensOfTheOtherFilesAreFound) {
+TEST(SentencePieceConfigTest, AddedTokens_OfTheOtherFiles_AreFound) {
   const size_t size = ReadSentencePieceModel(ModelBytes("sp_gemma"), "").pieces.size();
   const std::string config = fmt::format(
       R"({{"added_tokens_decoder": {{"{}": {{"content": "<end>", "special": true}}, "{}": {{"content": "<t>"}}}},
@@ -124,7 +124,7 @@ TEST(SentencePieceConfigTest, TokensOfTheOtherFilesAreFound) {
   EXPECT_FALSE(tokenizer.IsSpecial(end + 1));
 }
 
-TEST(SentencePieceConfigTest, APieceThatIsCalledSpecialIsNoText) {
+TEST(SentencePieceConfigTest, Piece_IsNotFoundInUserText_WhenTheConfigurationCallsItSpecial) {
   const SentencePieceModel model = ReadSentencePieceModel(ModelBytes("sp_gemma"), "");
   const auto at = std::ranges::find(model.pieces, "<tool>", &SentencePieceModel::Piece::text) - model.pieces.begin();
   const auto encode = [&](const std::string& config, char mark) {
@@ -138,7 +138,7 @@ TEST(SentencePieceConfigTest, APieceThatIsCalledSpecialIsNoText) {
   EXPECT_THAT(encode(special, MarkedText::kTrusted), has_it);
 }
 
-TEST(SentencePieceGrammarTest, GrammarsSeeTextsOfPiecesAndNoControlToken) {
+TEST(SentencePieceGrammarTest, Vocabulary_HoldsTextsOfPieces_ButNotOfControlTokens) {
   const Tokenizer tokenizer(TokenizerDataFromHf(Folder("sp_unigram_bytes")));
   const Vocabulary vocabulary = VocabularyOf(tokenizer, {2}, {});
   ASSERT_EQ(vocabulary.bytes.size(), static_cast<size_t>(tokenizer.vocab_size()));
@@ -150,7 +150,7 @@ TEST(SentencePieceGrammarTest, GrammarsSeeTextsOfPiecesAndNoControlToken) {
   EXPECT_EQ(spelled, " " + text);
 }
 
-// Files by hand, in Protocol Buffers' wire format.
+// The functions below write files by hand, in Protocol Buffers' wire format.
 std::string Varint(uint64_t value) {
   std::string out;
   for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
@@ -164,7 +164,7 @@ std::string Piece(const std::string& text, Type type, const std::string& score =
   return Bytes(1, Bytes(1, text) + Varint(2 << 3 | 5) + score + Integer(3, static_cast<uint64_t>(type)));
 }
 
-TEST(SentencePieceFileTest, BrokenFilesAreRefusedWithThePlace) {
+TEST(SentencePieceFileTest, BrokenFiles_AreRefused_WithThePlaceOfTheError) {
   const auto error = [](const std::string& bytes) {
     return ErrorThrownBy([&] {
       TokenizerData data;
@@ -197,7 +197,7 @@ TEST(SentencePieceFileTest, BrokenFilesAreRefusedWithThePlace) {
   EXPECT_THAT(error(unknown + a + bpe + Bytes(2, Integer(35, 1))), HasSubstr("there is no token <0x00>"));
 }
 
-TEST(SentencePieceFileTest, EveryBeginningOfAFileEndsInAnErrorOrAModel) {
+TEST(SentencePieceFileTest, TruncatedFile_YieldsAnErrorOrAModel) {
   const std::string whole = ModelBytes("sp_t5");
   for (size_t size = 0; size < whole.size(); size += 7) {
     EXPECT_THAT(ErrorThrownBy([&] { ReadSentencePieceModel(whole.substr(0, size), "f.model"); }),
@@ -211,7 +211,7 @@ TEST(HfDirectoryTest, WithoutATokenizerIsRefused) {
               HasSubstr("DIR: there is neither tokenizer.json nor tokenizer.model"));
 }
 
-TEST(TokenizerJsonTest, WhatIsNotKnownIsRefusedByName) {
+TEST(TokenizerJsonTest, UnsupportedParts_AreRefusedByName) {
   const Json whole = Json::parse(R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1]]},
       "normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "Metaspace"}, "decoder": {"type": "Metaspace"}})");
   const auto error = [&](const char* part, const std::string& value) {

@@ -26,7 +26,7 @@ BlockManagerOptions StateOptions(int num_blocks) {
   return options;
 }
 
-/// PlacedTokens first, first + 1, and so on.
+/// The tokens first, first + 1, and so on.
 std::vector<TokenId> PlacedTokens(int count, TokenId first = 1) {
   std::vector<TokenId> tokens(static_cast<size_t>(count));
   std::iota(tokens.begin(), tokens.end(), first);
@@ -43,13 +43,13 @@ class SequenceStatesTest : public testing::Test {
     s.contents.Restart();
     return s;
   }
-  /// Plans the step that takes the sequence to `end`.
+  /// Plans the step that computes the sequence up to position `end`.
   void Grow(Sequence& s, int end, int reserved = 0) {
     plan_.Clear();
     manager_->Grow(s, end, plan_, reserved);
     manager_->states().Settle();
   }
-  /// As many steps as it takes, the results at once.
+  /// Computes the sequence up to `end` in as many steps as needed; each result is committed at once.
   void Compute(Sequence& s, int end) {
     while (s.num_computed < end) {
       const int cut = manager_->states().CutAt(s, s.num_computed, end);
@@ -66,7 +66,7 @@ class SequenceStatesTest : public testing::Test {
   StepPlan plan_;
 };
 
-TEST_F(SequenceStatesTest, TheFirstStepTakesBlocksAndLaterOnesWriteInPlace) {
+TEST_F(SequenceStatesTest, State_IsAllocatedByTheFirstStep_AndLaterStepsWriteInPlace) {
   Sequence s = Prompt(PlacedTokens(3));
   const GrowTarget target[] = {{&s, 3}};
   EXPECT_EQ(manager_->BlocksToGrow(target), 1 + 2);
@@ -84,7 +84,7 @@ TEST_F(SequenceStatesTest, TheFirstStepTakesBlocksAndLaterOnesWriteInPlace) {
   EXPECT_EQ(manager_->num_free(), manager_->num_usable());
 }
 
-TEST_F(SequenceStatesTest, AForkSharesAndTheWriterCopiesAndTheLastOwnerWritesInPlace) {
+TEST_F(SequenceStatesTest, Fork_SharesTheState_ThenWritersCopyAndTheLastOwnerWritesInPlace) {
   Sequence a = Prompt(PlacedTokens(3)), b = Prompt(PlacedTokens(3));
   Compute(a, 2);
   manager_->Fork(a, b);
@@ -103,7 +103,7 @@ TEST_F(SequenceStatesTest, AForkSharesAndTheWriterCopiesAndTheLastOwnerWritesInP
   EXPECT_TRUE(plan_.copies.empty());
 }
 
-TEST_F(SequenceStatesTest, AStateIsKeptAtThePromptsLastFullBlockAndTheSamePromptBeginsThere) {
+TEST_F(SequenceStatesTest, State_IsKeptAtThePromptsLastFullBlock_AndTheSamePromptStartsThere) {
   Sequence a = Prompt(PlacedTokens(9));
   EXPECT_EQ(manager_->states().CutAt(a, 0, 9), 8);
   Compute(a, 8);
@@ -130,11 +130,11 @@ TEST_F(SequenceStatesTest, AStateIsKeptAtThePromptsLastFullBlockAndTheSamePrompt
   EXPECT_TRUE(longer.blocks.empty());
 }
 
-TEST_F(SequenceStatesTest, NoStateIsKeptInBlocksThatOthersNeed) {
+TEST_F(SequenceStatesTest, State_IsNotKept_WhenOtherRequestsNeedItsBlocks) {
   Sequence a = Prompt(PlacedTokens(9)), b = Prompt(PlacedTokens(9));
   Compute(a, 8);
   const Blocks state = a.state;
-  Grow(a, 9, manager_->num_free() - 1 - 1);  // one goes to the table
+  Grow(a, 9, manager_->num_free() - 1 - 1);  // one block goes to the block table
   EXPECT_EQ(a.state, state);
   EXPECT_EQ(NumKept(), 0u);
   manager_->Computed(a, 1);
@@ -151,7 +151,7 @@ TEST_F(SequenceStatesTest, NoStateIsKeptInBlocksThatOthersNeed) {
   EXPECT_EQ(Attach(d), 0);
 }
 
-TEST_F(SequenceStatesTest, TheSecondOfACommonPrefixKeepsItsStateAndTheThirdBeginsThere) {
+TEST_F(SequenceStatesTest, SecondRequest_KeepsTheStateOfACommonPrefix_AndTheThirdStartsThere) {
   const auto prompt = [&](TokenId last) {
     std::vector<TokenId> tokens = PlacedTokens(8);
     tokens.insert(tokens.end(), 5, last);
@@ -168,7 +168,7 @@ TEST_F(SequenceStatesTest, TheSecondOfACommonPrefixKeepsItsStateAndTheThirdBegin
   EXPECT_EQ(Attach(third), 8);
 }
 
-TEST_F(SequenceStatesTest, AShortWayIsNotWorthAState) {
+TEST_F(SequenceStatesTest, State_IsNotKept_WhenItSavesFewTokens) {
   BlockManagerOptions options = StateOptions(40);
   options.state_spacing = 8;
   manager_ = std::make_unique<BlockManager>(options);
@@ -182,15 +182,15 @@ TEST_F(SequenceStatesTest, AShortWayIsNotWorthAState) {
   EXPECT_EQ(manager_->states().CutAt(b, 8, 14), 14) << "12 are but 4 more";
 }
 
-// What may be given away must never be half there.
-TEST_F(SequenceStatesTest, AStateIsForgottenWholeWhenABlockOfItOrBeforeItIsGivenAway) {
+// A kept state must be usable as a whole, or not at all.
+TEST_F(SequenceStatesTest, State_IsForgottenWhole_WhenABlockOfItOrBeforeItIsEvicted) {
   for (const bool table_goes_first : {false, true}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(8));
     Sequence a = Prompt(PlacedTokens(5));
     Compute(a, 4);
     manager_->states().KeepLast(a);
     EXPECT_EQ(NumKept(), 1u);
-    if (table_goes_first) {  // the state is held while the blocks before it are not
+    if (table_goes_first) {  // the state is held, but the blocks before it are not
       Sequence holder = Prompt(PlacedTokens(5));
       EXPECT_EQ(Attach(holder), 4);
       manager_->Free(a);
@@ -209,19 +209,19 @@ TEST_F(SequenceStatesTest, AStateIsForgottenWholeWhenABlockOfItOrBeforeItIsGiven
     manager_->Free(a);
     EXPECT_EQ(manager_->pool().num_cached(), 3);
     Sequence other = Prompt(PlacedTokens(12, 100));
-    Grow(other, 12);  // three blocks and a state: one of those that are cached goes
+    Grow(other, 12);  // three blocks and a state: one cached block is evicted
     EXPECT_EQ(NumKept(), 0u);
     EXPECT_EQ(Attach(a), 0);
     manager_->pool().CheckIntegrity();
   }
 }
 
-TEST_F(SequenceStatesTest, AStateThatAnOutstandingStepComputesIsKeptOnceItsResultIsIn) {
+TEST_F(SequenceStatesTest, State_OfAnOutstandingStep_IsKeptOnceItsResultIsCommitted) {
   Sequence a = Prompt(PlacedTokens(9));
   Grow(a, 8);
   const Blocks state = a.state;
   a.num_in_flight = 8;
-  Grow(a, 9);  // ahead
+  Grow(a, 9);  // planned ahead
   EXPECT_EQ(plan_.copies, (Copies{{state[0], a.state[0]}, {state[1], a.state[1]}}));
   EXPECT_EQ(a.coming.blocks, state);
   EXPECT_EQ(NumKept(), 0u);
@@ -233,7 +233,7 @@ TEST_F(SequenceStatesTest, AStateThatAnOutstandingStepComputesIsKeptOnceItsResul
   EXPECT_EQ(same.state, state);
 }
 
-TEST_F(SequenceStatesTest, OfTheGeneratedTokensTheLatestStateIsKept) {
+TEST_F(SequenceStatesTest, LatestState_IsKept_WhileTokensAreGenerated) {
   manager_ = std::make_unique<BlockManager>(StateOptions(100));
   Sequence a = Prompt(PlacedTokens(3));
   Compute(a, 3);
@@ -248,7 +248,7 @@ TEST_F(SequenceStatesTest, OfTheGeneratedTokensTheLatestStateIsKept) {
   EXPECT_EQ(manager_->states().CutAt(a, 0, 2 * stride + 1), 2 * stride) << "when it is computed again";
 }
 
-TEST_F(SequenceStatesTest, SwappingTakesTheStateAlongAndKeepsWhatIsSharedShared) {
+TEST_F(SequenceStatesTest, Swap_MovesTheState_AndKeepsItShared) {
   std::vector<Sequence> group = {Prompt(PlacedTokens(3)), Prompt(PlacedTokens(3))};
   Compute(group[0], 2);
   manager_->Fork(group[0], group[1]);
@@ -265,7 +265,7 @@ TEST_F(SequenceStatesTest, SwappingTakesTheStateAlongAndKeepsWhatIsSharedShared)
   EXPECT_EQ(manager_->host_pool().num_held(), 0);
 }
 
-TEST_F(SequenceStatesTest, APinHoldsTheStateBehindItsPrefix) {
+TEST_F(SequenceStatesTest, Find_ReturnsThePrefixWithItsState_ForPins) {
   Sequence a = Prompt(PlacedTokens(9));
   Compute(a, 9);
   const Blocks found = manager_->prefixes().Find("", PlacedTokens(13));
@@ -274,7 +274,7 @@ TEST_F(SequenceStatesTest, APinHoldsTheStateBehindItsPrefix) {
   EXPECT_TRUE(manager_->prefixes().Find("", PlacedTokens(6)).empty()) << "no state is kept there";
 }
 
-TEST_F(SequenceStatesTest, WithoutPrefixCachingNoPromptIsCut) {
+TEST_F(SequenceStatesTest, Prompt_IsNotCut_WithoutPrefixCaching) {
   BlockManagerOptions options = StateOptions(40);
   options.prefix_caching = false;
   manager_ = std::make_unique<BlockManager>(options);
@@ -317,7 +317,7 @@ class EngineStatesTest : public testing::Test {
   Engine engine_{MakeOptions()};
 };
 
-TEST_F(EngineStatesTest, ARequestIsRefusedThatFitsWithoutItsStates) {
+TEST_F(EngineStatesTest, Request_IsRefused_WhenItFitsOnlyWithoutItsStates) {
   engine_.StartEpoch(1, {13, 12, 2});
   EXPECT_FALSE(Submit(1, 37, 4)) << "10 blocks and 2";
   const auto refusal = Submit(2, 38, 4);
@@ -328,8 +328,8 @@ TEST_F(EngineStatesTest, ARequestIsRefusedThatFitsWithoutItsStates) {
   EXPECT_EQ(engine_.BlocksNeeded(5), 1 + 15);
 }
 
-// Both need all of the pool at their longest; states that are kept must not cost anybody its place.
-TEST_F(EngineStatesTest, NobodyIsPreemptedForAStateThatIsKept) {
+// Both requests need all of the pool at their longest: kept states must not cause a preemption.
+TEST_F(EngineStatesTest, KeptStates_CauseNoPreemption) {
   engine_.StartEpoch(1, {13, 12, 2});
   EXPECT_FALSE(Submit(1, 9, 8));
   EXPECT_FALSE(Submit(2, 9, 8));
@@ -340,7 +340,7 @@ TEST_F(EngineStatesTest, NobodyIsPreemptedForAStateThatIsKept) {
   EXPECT_GT(engine_.blocks().prefixes().checkpoints().num_kept(), 0u);
 }
 
-TEST_F(EngineStatesTest, AnEpochMayNeedMoreBlocksForAState) {
+TEST_F(EngineStatesTest, BlocksOfAState_MayChange_WithANewEpoch) {
   engine_.StartEpoch(1, {13, 12, 2});
   EXPECT_FALSE(Submit(1, 9, 8));
   Run();

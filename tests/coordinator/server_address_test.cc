@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-TEST(ServerAddressTest, TakesWhatClientsOfOpenAiAreGiven) {
+TEST(ServerAddressTest, BaseUrls_OfOpenAiClients_AreAccepted) {
   for (const char* url : {"http://a.example:8000", "a.example:8000", "http://a.example:8000/",
                           "http://a.example:8000/v1", "http://a.example:8000/v1/"}) {
     const ServerAddress address = ParseServerAddress(url, "--base-url");
@@ -20,7 +20,7 @@ TEST(ServerAddressTest, TakesWhatClientsOfOpenAiAreGiven) {
   EXPECT_THROW(ParseServerAddress("http://a.example/other", "x"), Error);
 }
 
-TEST(ServerAddressTest, AddressesOfSixStandInBrackets) {
+TEST(ServerAddressTest, Ipv6Addresses_AreWrittenInBrackets) {
   const ServerAddress address = ParseServerAddress("http://[::1]:8000/v1", "x");
   EXPECT_EQ(address.host, "::1");
   EXPECT_EQ(address.authority(), "[::1]:8000");

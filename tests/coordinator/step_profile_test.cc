@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-TEST(StepProfileTest, RecordsOnlyBetweenBeginAndEnd) {
+TEST(StepProfileTest, Profile_RecordsOnlyBetweenBeginAndEnd) {
   StepProfile profile;
   EXPECT_EQ(profile.Record("plan", [] { return 7; }), 7);
   profile.Answered(0, 1, {10, 2});
@@ -25,7 +25,7 @@ TEST(StepProfileTest, RecordsOnlyBetweenBeginAndEnd) {
   EXPECT_TRUE(profile.End().spans.empty());
 }
 
-TEST(StepProfileTest, WhatBeganBeforeItIsNoPartOfIt) {
+TEST(StepProfileTest, Profile_OmitsSpans_ThatStartedBeforeBegin) {
   StepProfile profile;
   profile.Begin();
   profile.Answered(0, 1, {60'000'000, 0});
@@ -35,7 +35,7 @@ TEST(StepProfileTest, WhatBeganBeforeItIsNoPartOfIt) {
   EXPECT_EQ(recording.spans[0].rank, 1);
 }
 
-TEST(StepProfileTest, CountsWhatIsTooMuch) {
+TEST(StepProfileTest, Profile_CountsSpansBeyondItsLimit) {
   StepProfile profile;
   profile.Begin();
   for (size_t i = 0; i < StepProfile::kMostSpans + 5; ++i) profile.Answered(0, i, {0, 0});
@@ -45,7 +45,7 @@ TEST(StepProfileTest, CountsWhatIsTooMuch) {
   EXPECT_EQ(recording.spans.back().step, StepProfile::kMostSpans - 1) << "the first ones stay";
 }
 
-TEST(StepProfileTest, ATraceHasAProcessForEachReplicaAndAThreadForEachRank) {
+TEST(StepProfileTest, Trace_HasAProcessForEachReplica_AndAThreadForEachRank) {
   const auto begin = StepProfile::Clock::time_point(std::chrono::seconds(5));
   const auto at = [&](int micros) { return begin + std::chrono::microseconds(micros); };
   std::string events;

@@ -23,7 +23,7 @@ Shown Feed(StopMatcher matcher, const std::vector<std::string>& pieces) {
   return shown;
 }
 
-TEST(StopMatcherTest, HoldsBackWhatMayBecomeAStop) {
+TEST(StopMatcherTest, Push_HoldsTextBack_WhileItMayBecomeAStopString) {
   StopMatcher matcher({"END"}, false);
   EXPECT_EQ(matcher.Push("abE").text, "ab");
   EXPECT_EQ(matcher.Push("N").text, "");
@@ -35,15 +35,15 @@ TEST(StopMatcherTest, HoldsBackWhatMayBecomeAStop) {
   EXPECT_EQ(out.stop, "END");
 }
 
-TEST(StopMatcherTest, TheEarliestMatchWinsAndMayBeIncluded) {
+TEST(StopMatcherTest, EarliestStopString_EndsTheText_AndMayBeIncluded) {
   EXPECT_EQ(Feed(StopMatcher({"yy", "x"}, false), {"abxyy"}).text, "ab");
   EXPECT_EQ(Feed(StopMatcher({"yy", "x"}, true), {"abxyy"}).text, "abx");
   EXPECT_EQ(StopMatcher({"yy", "x"}, false).Push("abxyy").stop, "x");
   EXPECT_EQ(Feed(StopMatcher({}, false), {"a", "b"}).text, "ab");
 }
 
-// Stops that begin and end alike, in texts that nearly hold them: what is known of one place is used at the next.
-TEST(StopMatcherTest, StopsThatRepeatThemselvesAreFoundWhereTheyFirstEnd) {
+// Stop strings that overlap themselves, in texts that nearly contain them: the matcher must reuse partial matches.
+TEST(StopMatcherTest, SelfOverlappingStopStrings_AreFoundWhereTheyFirstEnd) {
   const std::string run(900, 'a');
   EXPECT_EQ(Feed(StopMatcher({run + "b", "aaba"}, false), {run, run, "aab", "x"}).text, std::string(902, 'a'));
   EXPECT_EQ(Feed(StopMatcher({"abcabd", "bcabcabe"}, false), {"abcabcabcabe"}).text, "abca");
@@ -55,8 +55,8 @@ TEST(StopMatcherTest, StopsThatRepeatThemselvesAreFoundWhereTheyFirstEnd) {
   EXPECT_TRUE(out.stopped);
 }
 
-// However the text is cut, the outcome is that of the whole text.
-TEST(StopMatcherTest, CuttingDoesNotMatter) {
+// The result does not depend on how the text is cut.
+TEST(StopMatcherTest, Result_IsThatOfTheWholeText_HoweverItIsCut) {
   test::Random random(2);
   for (int round = 0; round < 3000; ++round) {
     std::string text;
@@ -79,8 +79,8 @@ TEST(StopMatcherTest, CuttingDoesNotMatter) {
     if (!shown.stopped) {
       ASSERT_EQ(shown.text, text);
     } else {
-      // It ends where a stop begins (not always the earliest: a longer one may begin earlier and end later), and shows
-      // nothing that holds one.
+      // The shown text ends where a stop string begins, and contains no stop string. The stop string is not always the
+      // earliest: a longer one may begin earlier and end later.
       ASSERT_EQ(text.rfind(shown.text, 0), 0u);
       bool at_stop = false;
       for (const auto& stop : stops) {

@@ -23,7 +23,7 @@ std::string RuleFault(const std::string& body) {
   return "";
 }
 
-TEST(StructuredOutputTest, EverySpellingBecomesAGrammar) {
+TEST(StructuredOutputTest, EverySpelling_BecomesAGrammar) {
   struct Case {
     const char* body;
     GrammarSource grammar;
@@ -58,17 +58,17 @@ TEST(StructuredOutputTest, EverySpellingBecomesAGrammar) {
   }
 }
 
-TEST(StructuredOutputTest, MembersKeepTheirOrder) {
+TEST(StructuredOutputTest, SchemaMembers_KeepTheirOrder) {
   const char* schema = R"({"properties":{"z":{"type":"null"},"a":{"type":"null"}},"required":["z","a"]})";
   EXPECT_EQ(ReadStructuredOutput(ParseOrdered(std::string("{\"guided_json\":") + schema + "}")).grammar.text, schema);
 }
 
-/// Why a tag of this format is refused.
+/// Returns why a structural tag with this format is refused; "" when it is accepted.
 std::string FormatFault(const std::string& format) {
   return WhyTagNotKept(ParseOrdered("{\"format\":" + format + "}"));
 }
 
-TEST(StructuralTagTest, EveryKindIsKnown) {
+TEST(StructuralTagTest, EveryKindOfFormat_IsAccepted) {
   for (const char* format : {
            R"({"type": "const_string", "value": "a"})",
            R"({"type": "json_schema", "json_schema": {"type": "object"}, )"
@@ -100,7 +100,7 @@ TEST(StructuralTagTest, EveryKindIsKnown) {
     EXPECT_EQ(FormatFault(format), "") << format;
 }
 
-TEST(StructuralTagTest, WhatIsWrongIsNamedWithItsPlace) {
+TEST(StructuralTagTest, Errors_NameThePlaceInTheTag) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "token_dispatch", "rules": [[5, {"type": "any_text"}]]})", "format.type \"token_dispatch\""},
       {R"({"content": {"type": "any_text"}})", "format.type is missing"},
@@ -142,7 +142,7 @@ TEST(StructuralTagTest, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_EQ(RuleFault(R"({"structured_outputs": {"structural_tag": "{"}})"), "structured_outputs.structural_tag");
 }
 
-TEST(StructuralTagTest, NestingIsBounded) {
+TEST(StructuralTagTest, NestedFormats_AreRefused_BeyondTheDepthLimit) {
   const auto nested = [](int depth) {
     std::string format = R"({"type": "any_text"})";
     for (int level = 1; level < depth; ++level) format = R"({"type": "star", "content": )" + format + "}";
@@ -152,7 +152,7 @@ TEST(StructuralTagTest, NestingIsBounded) {
   EXPECT_NE(nested(33).find("is nested deeper than 32 formats"), std::string::npos);
 }
 
-TEST(StructuredOutputTest, WhatIsWrongIsNamed) {
+TEST(StructuredOutputTest, Errors_NameTheFieldThatIsWrong) {
   EXPECT_EQ(RuleFault(R"({"response_format": 5})"), "response_format");
   EXPECT_EQ(RuleFault(R"({"response_format": {"type": "xml"}})"), "response_format");
   EXPECT_EQ(RuleFault(R"({"response_format": {"type": "json_schema"}})"), "response_format.json_schema");
@@ -171,7 +171,7 @@ TEST(StructuredOutputTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(RuleFault(R"({"response_format": {"type": "json_object"}, "guided_json": {}})"), "guided_json");
 }
 
-TEST(StructuredOutputTest, TextsOfJsonHaveTheBoundsOfBodies) {
+TEST(StructuredOutputTest, JsonInStrings_HasTheLimitsOfRequestBodies) {
   const auto nested = [](int depth) {
     std::string schema = R"({"type":"null"})";
     for (int level = 1; level < depth; ++level) schema = R"({"type":"array","items":)" + schema + "}";
@@ -189,7 +189,7 @@ TEST(StructuredOutputTest, TextsOfJsonHaveTheBoundsOfBodies) {
       << "the text of a text";
 }
 
-TEST(StructuredOutputTest, TheTextOfABodyTellsWhetherItMayAskForAForm) {
+TEST(StructuredOutputTest, MayAskForForm_IsTrue_WhenTheBodyMayNameAStructuredField) {
   EXPECT_FALSE(MayAskForForm(R"({"prompt": "a response in json", "max_tokens": 5})"));
   for (const char* body : {R"({"response_format":null})", R"({"structured_outputs":{}})", R"({"guided_json":{}})",
                            R"({"guided_regex":"a"})", R"({"guided_choice":["a"]})", R"({"guided_grammar":"a"})",
@@ -198,7 +198,7 @@ TEST(StructuredOutputTest, TheTextOfABodyTellsWhetherItMayAskForAForm) {
   }
 }
 
-TEST(SchemaCheckTest, WhatIsKeptToPasses) {
+TEST(SchemaCheckTest, SupportedSchemas_AreAccepted) {
   for (
       const char* schema :
       {R"({})", R"(true)", R"({"type": "string", "pattern": "a{1,128}"})", R"({"type": "string", "maxLength": 128})",
@@ -211,7 +211,7 @@ TEST(SchemaCheckTest, WhatIsKeptToPasses) {
        R"({"properties": {"a": {"oneOf": [{"type": "string"}, {"type": "null"}]}}, )"
        R"("additionalProperties": {"type": "number"}})",
        R"({"type": "array", "prefixItems": [{"type": "string", "pattern": "^a\\d\\.[!-~]"}], "items": false})",
-       // Members that properties does not name, members of other types, and combinations.
+       // Members without a schema in properties, keywords for other types, and combinations.
        R"({"type": "object", "properties": {"a": {}}, "required": ["a", "b"]})", R"({"type": "string", "minimum": 5})",
        R"({"type": "string", "pattern": "a\"b\\\\\\n", "maxLength": 5})", R"({"enum": ["a", 5], "type": "string"})",
        R"({"$ref": "#/$defs/a", "$defs": {"a": {}}, "type": "string"})", R"({"anyOf": [{}], "properties": {}})",
@@ -226,7 +226,7 @@ TEST(SchemaCheckTest, WhatIsKeptToPasses) {
   }
 }
 
-TEST(SchemaCheckTest, WordsThatAskNothing_ArePassedOverAndListed) {
+TEST(SchemaCheckTest, KeywordsWithoutEffect_AreIgnoredAndListed) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "integer", "format": "uint32"})", "format"},
       {R"({"type": "string", "format": "password", "writeOnly": true})", "format"},
@@ -247,7 +247,7 @@ TEST(SchemaCheckTest, WordsThatAskNothing_ArePassedOverAndListed) {
       "");
 }
 
-TEST(SchemaCheckTest, WhatWouldBreakThePromise_IsNamedWithItsPlace) {
+TEST(SchemaCheckTest, UnsupportedKeywords_AreRefusedByPlace_WhenThePromiseIsExact) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "array", "items": {}, "uniqueItems": true})", "uniqueItems"},
       {R"({"type": "object", "properties": {"a": {"type": "array", "contains": {}}}})", "properties.a.contains"},
@@ -272,7 +272,7 @@ TEST(SchemaCheckTest, WhatWouldBreakThePromise_IsNamedWithItsPlace) {
   }
 }
 
-TEST(SchemaCheckTest, WhatIsNoSchema_IsNamedWithItsPlaceUnderEveryPromise) {
+TEST(SchemaCheckTest, InvalidSchemas_AreRefusedByPlace_UnderEveryPromise) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "strange"})", "type"},
       {R"({"properties": {"a": {"type": "array", "items": {"type": 5}}}})", "properties.a.items.type"},
@@ -293,7 +293,7 @@ TEST(SchemaCheckTest, WhatIsNoSchema_IsNamedWithItsPlaceUnderEveryPromise) {
   }
 }
 
-/// Units that a request's schemas take; it may be refused.
+/// Returns the units of work that the schemas of a request take; the request may be refused.
 int64_t UnitsOf(const OrderedJson& body) {
   const SchemaWork work(100 * kSchemaWork);
   try {
@@ -304,7 +304,7 @@ int64_t UnitsOf(const OrderedJson& body) {
   return work.spent();
 }
 
-TEST(StructuredOutputTest, LargeSchemas_AreRefusedBeforeTheirPatternsAreRead) {
+TEST(StructuredOutputTest, LargeSchemas_AreRefused_BeforeTheirPatternsAreRead) {
   const std::string pattern = std::string(kMaxGrammarBytes, 'a') + "(b|c.{30}){9}";
   const OrderedJson schema = {{"type", "string"}, {"pattern", pattern}};
   EXPECT_EQ(UnitsOf({{"guided_json", schema}}), 0);
@@ -312,7 +312,7 @@ TEST(StructuredOutputTest, LargeSchemas_AreRefusedBeforeTheirPatternsAreRead) {
   EXPECT_EQ(UnitsOf({{"structured_outputs", {{"structural_tag", tag}}}}), 0);
 }
 
-TEST(StructuredOutputTest, SchemasAreLookedAtOnce) {
+TEST(StructuredOutputTest, Schemas_AreCheckedOnce) {
   const OrderedJson schema = {{"type", "string"}, {"pattern", "^[a-z]{40}$"}};
   const int64_t units = UnitsOf({{"guided_json", schema}});
   const SchemaWork work(kSchemaWork);
@@ -329,13 +329,13 @@ TEST(StructuredOutputTest, AllSchemasOfARequest_ShareOneBudget) {
   EXPECT_LE(UnitsOf({{"structured_outputs", {{"structural_tag", tag}}}}), kSchemaWork);
 }
 
-TEST(SchemaCheckTest, BoundsThatNoGrammarCounts_ArePassedOverOrNarrowed) {
+TEST(SchemaCheckTest, HugeNumberBounds_AreIgnoredOrRefused) {
   EXPECT_EQ(WhyNotKept(ParseOrdered(R"({"type":"number","maximum":1.7976931348623157e308})")), "");
   EXPECT_TRUE(WhyNotKept(ParseOrdered(R"({"type":"number","minimum":1e200})")).starts_with("minimum"));
   EXPECT_EQ(WhyNotKept(ParseOrdered(R"({"type":"number","minimum":1e200})"), SchemaPromise::kAsFarAs), "");
 }
 
-TEST(StructuredOutputTest, SchemasThatAreNotStrict_LetPassWhatTheClientCanCheck) {
+TEST(StructuredOutputTest, SchemasThatAreNotStrict_MayHaveUnsupportedKeywords) {
   const auto body = [](const char* strict) {
     return std::string(R"({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": )"
                        R"({"type": "array", "uniqueItems": true})") +

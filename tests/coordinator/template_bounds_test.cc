@@ -1,5 +1,5 @@
-// Templates that would take too long, too much or go too deep are stopped by an error that names the bound, and
-// templates that merely have a lot to do are not.
+// Rendering stops with an error that names the limit when a template takes too long, makes too much or nests too deep.
+// Templates that merely have a lot to do are rendered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr size_t kStack = 8 << 20;  // frames are several times as large
+constexpr size_t kStack = 8 << 20;  // stack frames are several times as large
 constexpr bool kCountsMemory = false;
 #else
 constexpr size_t kStack = 1 << 20;
@@ -37,7 +37,7 @@ std::string TemplateError(const std::string& source, const Json& messages = Json
   return ErrorThrownBy([&] { RenderWith(source, messages); }, "no error");
 }
 
-/// The same on a thread with little stack, as a pool's may have.
+/// TemplateError on a thread with a small stack, as threads of a pool may have.
 std::string ErrorOnSmallStack(const std::string& source) {
   std::pair<std::string, std::string> work = {source, ""};
   pthread_attr_t attributes;
@@ -61,7 +61,7 @@ std::string Repeated(const std::string& text, int count) {
   return out;
 }
 
-/// What the limits say about a run that went on for too long.
+/// Matches the errors of templates that ran too long or made too much.
 auto IsTooMuch() {
   return AnyOf(HasSubstr("units of work"), HasSubstr(" ms"), HasSubstr("bytes of values"), HasSubstr("too long a"));
 }
@@ -72,7 +72,7 @@ double SecondsOf(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-TEST(TemplateDepthTest, SumsInsideMacrosAndListsDoNotOverflowTheStack) {
+TEST(TemplateDepthTest, Sums_InsideMacrosAndLists_DoNotOverflowTheStack) {
   const std::string sum = Repeated(" + 1", 490);
   EXPECT_THAT(
       ErrorOnSmallStack("{% macro m(n) %}{{ ((m(n - 1) | int) if n else 0)" + sum + " }}{% endmacro %}\n{{ m(30) }}"),
@@ -80,7 +80,7 @@ TEST(TemplateDepthTest, SumsInsideMacrosAndListsDoNotOverflowTheStack) {
   std::string nested = "1";
   for (int i = 0; i < 20; ++i) nested = "([" + nested + "] | length)" + sum;
   EXPECT_THAT(ErrorOnSmallStack("{{ " + nested + " }}"), HasSubstr("nests deeper than 500"));
-  // Chains inside arguments, subscripts, slices, conditions and named arguments count alike.
+  // Chains inside arguments, subscripts, slices, conditions and named arguments count in the same way.
   for (const auto& [before, after] :
        std::vector<std::pair<std::string, std::string>>{{"range(", ")|length"},
                                                         {"[1][", " * 0]"},
@@ -95,18 +95,18 @@ TEST(TemplateDepthTest, SumsInsideMacrosAndListsDoNotOverflowTheStack) {
   }
 }
 
-TEST(TemplateDepthTest, MacrosThatCallThemselvesOrEachOtherAreStopped) {
+TEST(TemplateDepthTest, RecursiveMacros_AreStopped) {
   for (const std::string body : {"{{ m() }}", "{% if true %}{% for x in [1] %}{{ m() }}{% endfor %}{% endif %}",
                                  "{% set x %}{{ m() }}{% endset %}", "{{ [[m()]] | map('first') | list }}"}) {
     EXPECT_THAT(ErrorOnSmallStack("{% macro m() %}" + body + "{% endmacro %}{{ m() }}"), HasSubstr("too deep")) << body;
   }
 }
 
-TEST(TemplateDepthTest, DeepValuesArePrintedComparedAndDestroyedWithinTheBound) {
+TEST(TemplateDepthTest, DeepValues_AreDestroyedSafely_AndRefusedWhenPrintedOrCompared) {
   const std::string deep =
       "{% set n = namespace(x=[], y=[]) %}{% for i in range(50000) %}{% set n.x = [n.x] %}{% set n.y = [n.y] %}"
       "{% endfor %}";
-  EXPECT_EQ(ErrorOnSmallStack(deep), "no error");  // made and destroyed
+  EXPECT_EQ(ErrorOnSmallStack(deep), "no error");  // deep values are made and destroyed
   for (const std::string use : {"{{ n.x }}", "{{ n.x | tojson }}", "{{ n.x == n.y }}", "{{ n.x in [n.y] }}",
                                 "{{ [n.x, n.y] | unique | list }}", "{{ [n.y].count(n.x) }}", "{{ [n.x] | join }}",
                                 "{{ n.x is equalto n.y }}", "{{ n.x ~ '' }}", "{{ n.x | string | length }}"}) {
@@ -118,7 +118,7 @@ TEST(TemplateDepthTest, DeepValuesArePrintedComparedAndDestroyedWithinTheBound) 
   EXPECT_THAT(TemplateError("{% set n = namespace(x=1) %}{% set n.x = [n] %}"), HasSubstr("hold itself"));
 }
 
-TEST(TemplateDepthTest, TheParserRefusesWhatItWouldRecurseInto) {
+TEST(TemplateDepthTest, Parser_RefusesDeepNestingAndLongChains) {
   EXPECT_THAT(ErrorOnSmallStack("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}"),
               HasSubstr("nested too deep"));
   for (const std::string link : {"+1", "[0]", ".a", "|abs", " is odd", " if 1", "~1", "()", "**1"})
@@ -132,8 +132,8 @@ TEST(TemplateDepthTest, TheParserRefusesWhatItWouldRecurseInto) {
   EXPECT_LT(seconds, 10) << "strings beside each other are put together once";
 }
 
-/// Each of them ran for seconds to minutes, or took gigabytes, before everything was charged.
-TEST(TemplateWorkTest, WhatRunsOrGrowsWithoutEndIsStopped) {
+/// Each of these templates ran for seconds to minutes, or took gigabytes, before all work was charged.
+TEST(TemplateWorkTest, ExpensiveTemplates_AreStopped) {
   const std::string many = "{% for i in range(100000) %}";
   const std::vector<std::string> templates = {
       many + many + "{% endfor %}{% endfor %}",
@@ -202,7 +202,7 @@ TEST(TemplateWorkTest, WhatRunsOrGrowsWithoutEndIsStopped) {
   }
 }
 
-TEST(TemplateWorkTest, UniqueIsNotQuadratic) {
+TEST(TemplateWorkTest, UniqueFilter_IsNotQuadratic) {
   const MarkedText out = RenderWith(
       "{{ range(100000) | unique | list | length }} {{ (range(50000) | map('string') | list) | unique | list | length "
       "}} "
@@ -221,7 +221,7 @@ jinja::Limits Patient() {
 constexpr const char* kEndless =
     "{% for a in range(100000) %}{% for b in 'abc' %}{% for c in range(1000) %}{% endfor %}{% endfor %}{% endfor %}";
 
-TEST(TemplateWorkTest, TheClockEndsWhatTheCountsDoNot) {
+TEST(TemplateWorkTest, TimeLimit_StopsATemplate_WhenOtherLimitsDoNot) {
   jinja::Limits limits = Patient();
   limits.max_made_bytes = SIZE_MAX;
   limits.max_time = std::chrono::milliseconds(50);
@@ -233,7 +233,7 @@ TEST(TemplateWorkTest, TheClockEndsWhatTheCountsDoNot) {
   }
 }
 
-TEST(TemplateWorkTest, WhoeverAskedMayCallItOff) {
+TEST(TemplateWorkTest, Rendering_Stops_WhenCancelled) {
   int asked = 0;
   jinja::Limits limits = Patient();
   limits.max_made_bytes = SIZE_MAX;
@@ -251,14 +251,14 @@ TEST(TemplateWorkTest, WhoeverAskedMayCallItOff) {
   }
 }
 
-TEST(TemplateWorkTest, ARefusalIsNotRepeatedAtAnyLength) {
+TEST(TemplateWorkTest, ErrorMessages_AreCut_WhenATemplateRaisesALongOne) {
   const std::string error = TemplateError("{{ raise_exception('\\u00e9' * 1000000) }}");
   EXPECT_THAT(error, HasSubstr("\u00e9..."));
   EXPECT_LT(error.size(), 1100u);
 }
 
-/// As much as a request may bring.
-TEST(TemplateWorkTest, LongConversationsAreRendered) {
+/// Conversations as large as a request may contain.
+TEST(TemplateWorkTest, LongConversations_AreRendered) {
   const std::string source =
       "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system = "
       "messages[0].content | trim %}{% else %}{% set loop_messages = messages %}{% set system = '' %}{% endif %}"

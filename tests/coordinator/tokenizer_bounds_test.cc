@@ -1,4 +1,4 @@
-// Patterns come with models and texts from strangers: neither may take endless time or memory.
+// Models bring patterns and clients bring texts: neither may take unbounded time or memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <utf8proc.h>
@@ -25,7 +25,7 @@ constexpr const char* kO200kPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// Groups that repeat, letter by letter: the matcher's stack grows with a word.
+// This pattern repeats groups letter by letter: the matcher's stack grows with the length of a word.
 constexpr const char* kTekkenPattern =
     R"([^\r\n\p{L}\p{N}]?((?=[\p{L}])([^a-z]))*((?=[\p{L}])([^A-Z]))+|)"
     R"([^\r\n\p{L}\p{N}]?((?=[\p{L}])([^a-z]))+((?=[\p{L}])([^A-Z]))*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|)"
@@ -37,7 +37,7 @@ std::vector<std::string_view> Split(const std::string& pattern, std::string_view
   return PreTokenizer({pre_tokenize::Split{pattern}}).Cut(text, true, {}, budget).all;
 }
 
-/// A tokenizer without tokens that cuts at these patterns.
+/// A tokenizer without tokens that splits texts at these patterns.
 TokenizerData DataWith(const std::vector<std::string>& patterns) {
   TokenizerData data;
   for (const std::string& pattern : patterns) data.pre_tokenizer.emplace_back(pre_tokenize::Split{pattern});
@@ -69,7 +69,7 @@ TEST(SplitterBoundsTest, ErrorsGiveThePlaceInThePatternAsItIsWritten) {
   EXPECT_THAT(ErrorThrownBy([&] { Tokenizer{DataWith(std::vector<std::string>(33, "a"))}; }), HasSubstr("33 patterns"));
 }
 
-TEST(SplitterBoundsTest, EmptyMatchesAndAssertionsMoveOn) {
+TEST(SplitterBoundsTest, EmptyMatches_DoNotLoop) {
   EXPECT_EQ(Split("x*", "axxb"), (std::vector<std::string_view>{"a", "xx", "b"}));
   EXPECT_EQ(Split("(?=b)", "aébb"), (std::vector<std::string_view>{"aébb"}));
   EXPECT_EQ(Split("(?<=b)a|", "bab"), (std::vector<std::string_view>{"b", "a", "b"}));
@@ -77,8 +77,8 @@ TEST(SplitterBoundsTest, EmptyMatchesAndAssertionsMoveOn) {
   EXPECT_EQ(Split("(?=$)", text).size(), 1u);
 }
 
-/// None of them ends within hours, or at all, when it is left alone.
-TEST(SplitterBoundsTest, PatternsThatTakeTooLongAreStopped) {
+/// Without a time limit, none of these patterns ends within hours, or at all.
+TEST(SplitterBoundsTest, SlowPatterns_AreStopped) {
   const std::string text(1'000'000, 'a');
   for (const std::string pattern :
        {"(?=.*.*=)a", "(?=.*=)a", "(?=.*[ab]*+=)a", "(?=[ab]*=)[ab]", "(?=(a+)+=)a", "(a|aa)+=", "(?:a|a)*+=|(?=.*b)a",
@@ -93,7 +93,7 @@ TEST(SplitterBoundsTest, PatternsThatTakeTooLongAreStopped) {
               HasSubstr("takes more than"));
 }
 
-TEST(SplitterBoundsTest, NobodySplitsForAClientThatIsGone) {
+TEST(SplitterBoundsTest, Splitting_Stops_WhenTheClientIsGone) {
   const std::string text(1'000'000, 'a');
   std::stop_source stop;
   stop.request_stop();
@@ -104,7 +104,7 @@ TEST(SplitterBoundsTest, NobodySplitsForAClientThatIsGone) {
   EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(2));
 }
 
-TEST(SplitterBoundsTest, OnlyKnownPatternsAreLinear) {
+TEST(SplitterBoundsTest, IsLinear_HoldsOnlyForKnownPatterns) {
   EXPECT_TRUE(Tokenizer(TokenizerData()).is_linear());
   EXPECT_TRUE(Tokenizer(DataWith({R"(\p{N})", kLlama3Pattern, LiteralPattern(".*a|")})).is_linear());
   EXPECT_FALSE(Tokenizer(DataWith({R"(\p{N})", kLlama3Pattern, R"(\p{N}{1,3})"})).is_linear());
@@ -115,7 +115,7 @@ TEST(SplitterBoundsTest, OnlyKnownPatternsAreLinear) {
   EXPECT_FALSE(Tokenizer(data).is_linear());
 }
 
-TEST(SplitterBoundsTest, TheTimeIsOfAllPiecesTogether) {
+TEST(SplitterBoundsTest, TimeLimit_CoversAllPiecesTogether) {
   const Tokenizer tokenizer(DataWith({R"(\p{N})", "(?=.*[ab]*=)[ab]"}));
   const std::string text = RepeatedText(std::string(3000, 'a') + "1", 200'000);
   const auto begin = ThreadTime();
@@ -124,7 +124,7 @@ TEST(SplitterBoundsTest, TheTimeIsOfAllPiecesTogether) {
   EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(20));
 }
 
-TEST(SplitterBoundsTest, TextsThatShareABudgetHaveItsTimeTogether) {
+TEST(SplitterBoundsTest, TimeLimit_CoversAllTexts_ThatShareABudget) {
   const Tokenizer tokenizer(DataWith({"(?=.*[ab]*=)[ab]"}));
   const std::string text(1000, 'a');
   SplitBudget shared(text.size(), std::chrono::milliseconds(300));
@@ -136,10 +136,10 @@ TEST(SplitterBoundsTest, TextsThatShareABudgetHaveItsTimeTogether) {
   EXPECT_GT(texts, 0) << "each by itself is well within it";
 }
 
-/// What real models cut text with is linear in texts that are made to hurt.
-TEST(SplitterBoundsTest, KnownPatternsTakeHostileTextsWithinTheirBudget) {
+/// The split patterns of real models take linear time in adversarial texts.
+TEST(SplitterBoundsTest, KnownPatterns_SplitAdversarialTexts_WithinTheirBudget) {
   for (const char* pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200kPattern, kTekkenPattern}) {
-    // The last one's stack has room for words of some hundred thousand letters.
+    // The stack of the last pattern suffices for words of some hundred thousand letters.
     const size_t bytes = pattern == kTekkenPattern ? 256 << 10 : 1 << 20;
     std::string marks = RepeatedText("\u0301\u0323", bytes),
                 indented = RepeatedText(std::string(1000, ' ') += 'a', bytes);
@@ -157,8 +157,8 @@ TEST(SplitterBoundsTest, KnownPatternsTakeHostileTextsWithinTheirBudget) {
   }
 }
 
-/// Thousands of reserved tokens that begin alike were each compared at every place.
-TEST(AddedTokensBoundsTest, ManyTokensOfOneBeginningCostNoMoreThanOne) {
+/// Formerly, thousands of reserved tokens with a common beginning were each compared at every byte.
+TEST(AddedTokensBoundsTest, ManyTokensWithACommonBeginning_CostNoMoreThanOne) {
   TokenizerData data = DataWith({kGpt2Pattern});
   for (TokenId id = 0; id < 20'000; ++id) {
     data.tokens.push_back(fmt::format("<|reserved_special_token_{}|>", id));
@@ -180,7 +180,7 @@ TEST(AddedTokensBoundsTest, ManyTokensOfOneBeginningCostNoMoreThanOne) {
   EXPECT_THAT(ErrorThrownBy([&] { Tokenizer{data}; }), HasSubstr("added token 7 has 2000 bytes, at most 1024"));
 }
 
-TEST(AddedTokensBoundsTest, TheLongestThatIsTrustedIsTaken) {
+TEST(AddedTokensBoundsTest, LongestAllowedToken_IsTaken) {
   TokenizerData data;
   data.tokens = {"<a", "<a>", "<a>b", "<a"};
   data.added = {{0, "<a", false}, {1, "<a>", true}, {2, "<a>b", false}, {3, "<a", false}};
@@ -193,8 +193,8 @@ TEST(AddedTokensBoundsTest, TheLongestThatIsTrustedIsTaken) {
   EXPECT_EQ(encode("<a<a>", MarkedText::kTrusted), (std::vector<TokenId>{0, 1}));
 }
 
-/// Texts that a vocabulary of long pieces nearly has, characters that it does not know, and runs of blanks.
-TEST(UnigramBoundsTest, HostileTextsTakeLinearTime) {
+/// Texts that nearly match long pieces of the vocabulary, unknown characters, and runs of spaces.
+TEST(UnigramBoundsTest, AdversarialTexts_TakeLinearTime) {
   TokenizerData data;
   data.metaspace.emplace().has_bytes = false;
   data.tokens = {"<unk>", "a", std::string(250, 'a') + "b", "\u2581"};
@@ -215,7 +215,7 @@ TEST(UnigramBoundsTest, HostileTextsTakeLinearTime) {
   EXPECT_THROW(tokenizer.EncodePrompt(std::string(bytes, 'a'), false, {.stop = stop.get_token()}), Stopped);
 }
 
-TEST(UnigramBoundsTest, PiecesAndScoresOutOfBoundsAreRefused) {
+TEST(UnigramBoundsTest, PiecesAndScores_AreRefused_OutOfBounds) {
   TokenizerData data;
   data.metaspace.emplace();
   data.tokens = {"<unk>", std::string(2000, 'a')};
@@ -229,8 +229,8 @@ TEST(UnigramBoundsTest, PiecesAndScoresOutOfBoundsAreRefused) {
   EXPECT_THAT(error({.unknown = 2}), HasSubstr("token 2, which stands for what is not known"));
 }
 
-/// Two steps that each make a text a thousand times as long would fill any memory.
-TEST(NormalizerBoundsTest, TextsDoNotGrowWithoutEnd) {
+/// Two steps that each make a text 1,000 times as long would fill any memory.
+TEST(NormalizerBoundsTest, Normalizer_StopsTexts_ThatGrowTooLong) {
   const std::string content(1000, 'a');
   const Normalizer grows({normalize::Replace{"a", false, content}, normalize::Replace{"a", true, content}});
   SplitBudget budget(0);
@@ -243,8 +243,8 @@ TEST(NormalizerBoundsTest, TextsDoNotGrowWithoutEnd) {
   EXPECT_THAT(ErrorThrownBy([] { Normalizer({normalize::Replace{"a(", true, ""}}); }), HasSubstr("at character 2"));
 }
 
-TEST(NfcTest, EqualsTheLibrarysOnTextsOfAllKinds) {
-  // Marks in every order, characters that decompose to marks alone, Hangul, singletons and exclusions.
+TEST(NfcTest, Nfc_EqualsUtf8proc_OnRandomTexts) {
+  // Marks in every order, characters that decompose into marks only, Hangul, singletons and composition exclusions.
   const std::vector<std::string> parts = {"a",      "e\u0301", "\u00e9", "\u0323", "\u0307",    "\u0344",
                                           "\u0f73", "\u0f71",  "\u1100", "\u1161", "\u11a8",    "\uac00",
                                           "\u212b", "\u0958",  "\u1e9b", "\u0345", "\u03b1",    "\u0313",
@@ -261,15 +261,15 @@ TEST(NfcTest, EqualsTheLibrarysOnTextsOfAllKinds) {
   EXPECT_EQ(ToForm("e\u0323\u0301", UnicodeForm::kNfc), ToForm("e\u0301\u0323", UnicodeForm::kNfc));
 }
 
-TEST(UnicodeFormTest, IsThatOfUnicode9) {
+TEST(UnicodeFormTest, UnicodeForms_AreThoseOfUnicode9) {
   const auto stays = [](const char* text) {
     for (const UnicodeForm form : {UnicodeForm::kNfc, UnicodeForm::kNfd, UnicodeForm::kNfkc, UnicodeForm::kNfkd})
       EXPECT_EQ(ToForm(text, form), text);
   };
-  stays("\u32ff");                   // an era of 2019
-  stays("x\U0001fbf4y");             // a digit of segments
+  stays("\u32ff");  // an era name of 2019
+  stays("x\U0001fbf4y");  // a segmented digit
   stays("\U0001078d");               // a modifier letter
-  stays("a\U0001e130\u0323\u0301");  // a mark of 2019 is a letter like any other: what follows it joins nothing
+  stays("a\U0001e130\u0323\u0301");  // a mark of 2019 counts as a letter: the marks after it compose with nothing
   EXPECT_EQ(ToForm("\u32fe", UnicodeForm::kNfkc), "\u30f2");
   EXPECT_EQ(ToForm("e\u0301\U0001e130e\u0301", UnicodeForm::kNfc), "\u00e9\U0001e130\u00e9");
   EXPECT_TRUE(WasMarkInUnicode9(U'\u0301'));
@@ -278,8 +278,8 @@ TEST(UnicodeFormTest, IsThatOfUnicode9) {
     EXPECT_FALSE(WasMarkInUnicode9(character)) << static_cast<uint32_t>(character);
 }
 
-/// A million marks on one letter took minutes.
-TEST(NfcTest, RunsOfMarksAreNotQuadratic) {
+/// A million marks on one letter once took minutes.
+TEST(NfcTest, Nfc_IsNotQuadratic_InRunsOfMarks) {
   const auto begin = ThreadTime();
   const std::string text = std::string("e").append(RepeatedText("\u0301\u0323", 2 << 20));
   const std::string normal = ToForm(text, UnicodeForm::kNfc);

@@ -21,8 +21,8 @@
 namespace quire {
 namespace {
 
-/// Compares with what HF tokenizers did (tests/golden/make_text_golden.py) or, where control tokens are text like any
-/// other, sentencepiece. There are at least so many cases.
+/// Compares the tokenizer with at least `least` cases that HF tokenizers computed (tests/golden/make_text_golden.py).
+/// Where control tokens are plain text, sentencepiece computed the cases.
 void ExpectTokenizerCases(const Tokenizer& tokenizer, const std::string& path, size_t least = 1000,
                           char mark = MarkedText::kTrusted) {
   const Json cases = ParseJson(ReadTextFile(path, 512 << 20), path, {.max_depth = 8, .max_nodes = 50'000'000});
@@ -55,18 +55,18 @@ class SmallTokenizerTest : public testing::TestWithParam<std::string> {
   Tokenizer tokenizer_{TokenizerDataFromHf(directory_)};
 };
 
-TEST_P(SmallTokenizerTest, EqualsHfOnGeneratedAndHostileText) {
+TEST_P(SmallTokenizerTest, Tokenizer_EqualsHf_OnGeneratedAndAdversarialTexts) {
   ExpectTokenizerCases(tokenizer_, directory_ + "/cases.json");
 }
 
-TEST_P(SmallTokenizerTest, NoTextIsLongerThanItsTokensCanBe) {
+TEST_P(SmallTokenizerTest, SurelyExceeds_IsFalse_ForTheRealNumberOfTokens) {
   const Json cases =
       ParseJson(ReadTextFile(directory_ + "/cases.json", 64 << 20), "cases", {.max_depth = 8, .max_nodes = 2'000'000});
   for (const Json& c : cases["encode"])
     ASSERT_FALSE(tokenizer_.SurelyExceeds(c[0].get_ref<const std::string&>(), c[1].size())) << DumpJson(c[0]);
 }
 
-TEST_P(SmallTokenizerTest, UserTextNeverBecomesControlTokens) {
+TEST_P(SmallTokenizerTest, UserText_NeverBecomesControlTokens) {
   const Json cases =
       ParseJson(ReadTextFile(directory_ + "/cases.json", 64 << 20), "cases", {.max_depth = 8, .max_nodes = 2'000'000});
   int spelled = 0;
@@ -80,7 +80,7 @@ TEST_P(SmallTokenizerTest, UserTextNeverBecomesControlTokens) {
   EXPECT_GT(spelled, 50);
 }
 
-TEST_P(SmallTokenizerTest, ControlTokensSplitAcrossTheBorderOfTrustAreText) {
+TEST_P(SmallTokenizerTest, ControlToken_IsPlainText_WhenPartOfItComesFromTheUser) {
   MarkedText text("<|im_", MarkedText::kTrusted);
   text += MarkedText("end|>", MarkedText::kFromUser);
   for (const TokenId token : tokenizer_.Encode(text)) EXPECT_FALSE(tokenizer_.IsSpecial(token));
@@ -92,16 +92,16 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizerTest,
                                          "metaspace_first", "metaspace_split", "metaspace_across"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
-// Unigram models, and the steps before and after a model (tests/golden/make_unigram_golden.py).
+// Unigram models, and the steps before and after a model (cases of tests/golden/make_unigram_golden.py).
 class StepsTest : public testing::TestWithParam<std::string> {
  protected:
   std::string directory_ = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam();
   Tokenizer tokenizer_{TokenizerDataFromHf(directory_)};
 };
 
-TEST_P(StepsTest, EqualHf) { ExpectTokenizerCases(tokenizer_, directory_ + "/cases.json", 250); }
+TEST_P(StepsTest, Tokenizer_EqualsHf) { ExpectTokenizerCases(tokenizer_, directory_ + "/cases.json", 250); }
 
-TEST_P(StepsTest, NoTextIsLongerThanItsTokensCanBe) {
+TEST_P(StepsTest, SurelyExceeds_IsFalse_ForTheRealNumberOfTokens) {
   const Json cases = ParseJson(ReadTextFile(directory_ + "/cases.json", 64 << 20), "cases", {.max_nodes = 2'000'000});
   for (const Json& c : cases["encode"])
     ASSERT_FALSE(tokenizer_.SurelyExceeds(c[0].get_ref<const std::string&>(), c[1].size())) << DumpJson(c[0]);
@@ -113,18 +113,18 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StepsTest,
                                          "pre_words"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
-// BOS, and added tokens that are special or not, single words, stripped on the left or right, and found in normalised
-// text, alone and inside words.
+// A BOS token, and added tokens of all kinds: special or not, single words, stripped on the left or right, found in
+// normalised text; each alone and inside words.
 class AddedTokensTest : public testing::TestWithParam<std::string> {
  protected:
   std::string directory_ = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam();
   Tokenizer tokenizer_{TokenizerDataFromHf(directory_)};
-  /// Of each text what HF makes of it with BOS and without.
+  /// For each text, the tokens that HF computes with BOS and without.
   Json cases_ = ParseJson(ReadTextFile(directory_ + "/cases.json", 1 << 20), directory_,
                           {.max_depth = 8, .max_nodes = 200'000})["encode"];
 };
 
-TEST_P(AddedTokensTest, EqualHfWithBosAndWithout) {
+TEST_P(AddedTokensTest, Tokenizer_EqualsHf_WithAndWithoutBos) {
   ASSERT_GT(cases_.size(), 500u);
   EXPECT_EQ(cases_[0][1].size(), 1u) << "BOS is what an empty prompt becomes";
   for (const Json& c : cases_) {
@@ -134,7 +134,7 @@ TEST_P(AddedTokensTest, EqualHfWithBosAndWithout) {
   }
 }
 
-TEST_P(AddedTokensTest, UserTextNeverBecomesControlTokens) {
+TEST_P(AddedTokensTest, UserText_NeverBecomesControlTokens) {
   for (const Json& c : cases_) {
     for (const TokenId token : tokenizer_.Encode(MarkedText(c[0].get<std::string>(), MarkedText::kFromUser)))
       EXPECT_FALSE(tokenizer_.IsSpecial(token)) << DumpJson(c[0]);
@@ -144,7 +144,7 @@ TEST_P(AddedTokensTest, UserTextNeverBecomesControlTokens) {
 INSTANTIATE_TEST_SUITE_P(Kinds, AddedTokensTest, testing::Values("added", "added_space"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
-TEST(EncodeBoundsTest, EndTheWorkEarly) {
+TEST(EncodeBoundsTest, Encode_EndsEarly_WhenStoppedOrOverMaxTokens) {
   const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/gpt2"));
   std::string words;
   for (int i = 0; i < 1000; ++i) words += "word ";
@@ -159,8 +159,8 @@ TEST(EncodeBoundsTest, EndTheWorkEarly) {
   EXPECT_THROW(tokenizer.EncodePrompt(one_piece, false, {.stop = stop.get_token()}), Stopped);
 }
 
-// A word of a long text is encoded once; what comes of its second time is the same.
-TEST(RecentWordsTest, WordsThatComeAgainHaveTheSameTokens) {
+// The tokenizer caches the tokens of a word of a long text: repeated words must get the same tokens.
+TEST(RecentWordsTest, RepeatedWords_GetTheSameTokens) {
   for (const std::string name : {"gpt2", "metaspace_llama2", "unigram_t5", "pre_falcon"}) {
     const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/" + name));
     std::string text;
@@ -169,7 +169,7 @@ TEST(RecentWordsTest, WordsThatComeAgainHaveTheSameTokens) {
       const std::string word = fmt::format(" w{}x", i * 7919 % 211);
       text += word;
     }
-    for (int i = 0; i < 3000; i += 10) {  // each by itself is too short for words to be kept
+    for (int i = 0; i < 3000; i += 10) {  // each part is too short for the cache of words
       std::string part;
       for (int j = i; j < i + 10; ++j) part += fmt::format(" w{}x", j * 7919 % 211);
       const std::vector<TokenId> tokens =
@@ -180,13 +180,13 @@ TEST(RecentWordsTest, WordsThatComeAgainHaveTheSameTokens) {
   }
 }
 
-TEST(SurelyExceedsTest, CountsOnlyBytesThatNeedATokenOfTheLongestAtTheBest) {
+TEST(SurelyExceedsTest, SurelyExceeds_ComparesBytesWithTheLongestToken_AndIsFalseWhenBytesMayVanish) {
   TokenizerData data = TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/models/gqa");
   const Tokenizer plain(data);
   const size_t longest = plain.longest_token();
   EXPECT_FALSE(plain.SurelyExceeds(std::string(10 * longest, 'a'), 10));
   EXPECT_TRUE(plain.SurelyExceeds(std::string(11 * longest, 'a'), 10));
-  data.tokens[5] = "unspeakable";  // it was that of an ampersand, for which no token stands now
+  data.tokens[5] = "unspeakable";  // token 5 was the ampersand, which now has no token
   const Tokenizer without(data);
   ASSERT_TRUE(without.EncodePrompt(std::string(1000, '&'), false).empty());
   EXPECT_FALSE(without.SurelyExceeds(std::string(1'000'000, '&'), 10));
@@ -195,7 +195,7 @@ TEST(SurelyExceedsTest, CountsOnlyBytesThatNeedATokenOfTheLongestAtTheBest) {
   EXPECT_FALSE(normalising.SurelyExceeds(std::string(1'000'000, 'a'), 10)) << "what is dropped is not known beforehand";
 }
 
-TEST(DetokenizerTest, HandsOutWholeCharactersOnly) {
+TEST(DetokenizerTest, Push_ReturnsWholeCharactersOnly) {
   const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/gpt2"));
   const std::string text = "añ漢👩‍🚀 ü";
   for (const bool user : {false, true}) {
@@ -211,7 +211,7 @@ TEST(DetokenizerTest, HandsOutWholeCharactersOnly) {
   }
 }
 
-TEST(DetokenizerTest, AnUnfinishedCharacterEndsAsReplacement) {
+TEST(DetokenizerTest, Finish_ReplacesAnUnfinishedCharacter) {
   const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/gpt2"));
   Detokenizer detokenizer(tokenizer, true);
   const auto tokens = tokenizer.Encode(MarkedText("漢", MarkedText::kTrusted));
@@ -220,11 +220,11 @@ TEST(DetokenizerTest, AnUnfinishedCharacterEndsAsReplacement) {
   EXPECT_EQ(detokenizer.Finish(), "\xef\xbf\xbd");
 }
 
-TEST(TokenizerDataTest, BrokenFilesGiveErrorsThatNameTheFile) {
+TEST(TokenizerDataTest, TokenizerDataFromHf_Throws_WhenTheDirectoryDoesNotExist) {
   EXPECT_THROW(TokenizerDataFromHf("/nonexistent"), Error);
 }
 
-/// A GGUF file's byte-level vocabulary of single bytes, and one token more.
+/// A GGUF file with a byte-level vocabulary: one token for each byte, and the token "12".
 GgufFile ByteLevelGguf(const std::string& pre) {
   GgufFile gguf{{}, {}, "file.gguf"};
   std::vector<std::string> tokens;
@@ -237,14 +237,14 @@ GgufFile ByteLevelGguf(const std::string& pre) {
   return gguf;
 }
 
-/// What the steps, one after another, cut the text into.
+/// The pieces into which the pre-tokenizer steps cut the text.
 std::vector<std::string> Cut(const std::vector<PreTokenizerStep>& steps, const std::string& text) {
   SplitBudget budget(text.size() * steps.size());
   const PreTokenizer::Pieces pieces = PreTokenizer(steps).Cut(text, true, {}, budget);
   return {pieces.all.begin(), pieces.all.end()};
 }
 
-TEST(GgufTokenizerTest, PreTokenizersCutAsHfs) {
+TEST(GgufTokenizerTest, PreTokenizers_CutTextsAsHfDoes) {
   const Json golden =
       ParseJson(ReadTextFile(std::string(QUIRE_TEST_DATA) + "/pre_tokenizers.json", 1 << 20), "pre_tokenizers.json");
   EXPECT_GE(golden.size(), 15u);
@@ -256,7 +256,7 @@ TEST(GgufTokenizerTest, PreTokenizersCutAsHfs) {
   }
 }
 
-TEST(GgufTokenizerTest, TextsBeginAsLlamaCppHasThemBegin) {
+TEST(GgufTokenizerTest, BosToken_IsAddedAsInLlamaCpp) {
   const auto begins = [](const std::string& pre, std::optional<bool> said) {
     GgufFile gguf = ByteLevelGguf(pre);
     gguf.metadata["tokenizer.ggml.bos_token_id"] = int64_t{7};
@@ -271,7 +271,7 @@ TEST(GgufTokenizerTest, TextsBeginAsLlamaCppHasThemBegin) {
   EXPECT_TRUE(begins("qwen2", true));
 }
 
-TEST(GgufTokenizerTest, PreTokenizersCutAndNormaliseAsTheirFamiliesDo) {
+TEST(GgufTokenizerTest, PreTokenizers_CutAndNormaliseAsTheirModelFamilies) {
   const auto tokens = [](const std::string& pre, const char* text) {
     return Tokenizer(TokenizerDataFromGguf(ByteLevelGguf(pre))).EncodePrompt(text, false).size();
   };
@@ -281,7 +281,7 @@ TEST(GgufTokenizerTest, PreTokenizersCutAndNormaliseAsTheirFamiliesDo) {
   for (const char* pre : {"gpt-2", "llama3", "refact"}) EXPECT_EQ(tokens(pre, "e\u0301"), 3u) << pre;
 }
 
-TEST(GgufTokenizerTest, WhatIsNotKnownIsRefusedByName) {
+TEST(GgufTokenizerTest, UnsupportedPreTokenizersAndModels_AreRefusedByName) {
   const auto message = [](const GgufFile& gguf) -> std::string {
     return ErrorThrownBy([&] { TokenizerDataFromGguf(gguf); });
   };
@@ -295,7 +295,7 @@ TEST(GgufTokenizerTest, WhatIsNotKnownIsRefusedByName) {
   EXPECT_THAT(message(gguf), testing::HasSubstr("tokenizer.ggml.scores has 3 entries for 257 tokens"));
 }
 
-TEST(GgufTokenizerTest, ThatOfGemma4EncodesAsHfsWithMarksAndMerges) {
+TEST(GgufTokenizerTest, Gemma4Tokenizer_EqualsHf) {
   constexpr int64_t kNormal = 1, kControl = 3, kUserDefined = 4;
   const std::string directory = std::string(QUIRE_TEST_DATA) + "/tokenizers/metaspace_gemma";
   const TokenizerData hf = TokenizerDataFromHf(directory);
@@ -316,7 +316,7 @@ TEST(GgufTokenizerTest, ThatOfGemma4EncodesAsHfsWithMarksAndMerges) {
   int compared = 0;
   for (const Json& c : cases["encode"]) {
     const auto text = c[0].get<std::string>();
-    // GGUF cannot say how much of its surroundings an added token takes.
+    // GGUF does not say how much surrounding whitespace an added token strips.
     if (text.find("<mask>") != std::string::npos || text.find("tool") != std::string::npos) continue;
     ASSERT_EQ(tokenizer.EncodePrompt(text, false), wanted.EncodePrompt(text, false)) << DumpJson(text);
     ++compared;
@@ -324,7 +324,7 @@ TEST(GgufTokenizerTest, ThatOfGemma4EncodesAsHfsWithMarksAndMerges) {
   EXPECT_GT(compared, 500);
 }
 
-TEST(GgufTokenizerTest, AVocabularyWithScoresNeedsEveryByte) {
+TEST(GgufTokenizerTest, Tokenizer_IsRefused_WhenAByteHasNoToken) {
   TokenizerData data;
   data.metaspace.emplace();
   for (int byte = 0; byte < 255; ++byte) data.tokens.push_back(fmt::format("<0x{:02X}>", byte));
@@ -333,8 +333,8 @@ TEST(GgufTokenizerTest, AVocabularyWithScoresNeedsEveryByte) {
   EXPECT_EQ(Tokenizer(data).EncodePrompt("é", false), (std::vector<TokenId>{0xc3, 0xa9}));
 }
 
-// The quickstart model's own vocabulary, from its GGUF file.
-TEST(RealTokenizerTest, EqualsHf) {
+// The vocabulary of the quickstart model, from its GGUF file.
+TEST(RealTokenizerTest, QuickstartTokenizer_EqualsHf) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const MappedFile file(path);
@@ -343,8 +343,8 @@ TEST(RealTokenizerTest, EqualsHf) {
                        std::string(QUIRE_TEST_DATA) + "/tokenizer_smollm2.json");
 }
 
-// Large vocabularies that people use, in folders that tests/golden/compare_tokenizers.py makes. There are none in a run
-// of all tests.
+// Vocabularies of published models, in folders that tests/golden/compare_tokenizers.py makes. A run of all tests has
+// none of these folders.
 std::vector<std::string> Vocabularies() {
   std::vector<std::string> folders;
   const char* all = std::getenv("QUIRE_TEST_VOCABULARIES");
@@ -357,7 +357,7 @@ std::vector<std::string> Vocabularies() {
 class VocabularyTest : public testing::TestWithParam<std::string> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(VocabularyTest);
 
-TEST_P(VocabularyTest, EqualsOthers) {
+TEST_P(VocabularyTest, Tokenizer_EqualsHfOrSentencepiece) {
   if (std::filesystem::exists(GetParam() + "/tokenizer.model")) {
     return ExpectTokenizerCases(Tokenizer(TokenizerDataFromHf(GetParam())), GetParam() + "/cases.json", 1000,
                                 MarkedText::kFromUser);

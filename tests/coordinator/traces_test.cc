@@ -9,7 +9,7 @@ namespace {
 
 const std::string kTrace = "4bf92f3577b34da6a3ce929d0e0e4736", kParent = "00f067aa0ba902b7";
 
-TEST(TraceContextTest, ReadsWhatTheStandardHas) {
+TEST(TraceContextTest, ParseTraceparent_ReadsValidHeaders) {
   const auto context = ParseTraceparent("00-" + kTrace + "-" + kParent + "-01");
   ASSERT_TRUE(context);
   EXPECT_EQ(context->trace_id, kTrace);
@@ -20,7 +20,7 @@ TEST(TraceContextTest, ReadsWhatTheStandardHas) {
   EXPECT_TRUE(ParseTraceparent("cc-" + kTrace + "-" + kParent + "-0b-later")->sampled) << "a later version";
 }
 
-TEST(TraceContextTest, RefusesEverythingElse) {
+TEST(TraceContextTest, ParseTraceparent_RefusesInvalidHeaders) {
   const std::string good = "00-" + kTrace + "-" + kParent + "-01";
   for (const std::string& bad :
        {std::string(), good.substr(1), good.substr(0, good.size() - 1), good + "-x", "ff" + good.substr(2),
@@ -59,7 +59,7 @@ struct SpansTest : testing::Test {
                        .seconds = 4};
 };
 
-TEST_F(SpansTest, ARequestAndItsThreePartsHaveTheirTimes) {
+TEST_F(SpansTest, Spans_CoverTheRequestAndItsQueuePrefillAndDecode) {
   const std::vector<Json> spans = Spans();
   ASSERT_EQ(spans.size(), 4u);
   EXPECT_EQ(spans[0]["name"], "POST /v1/completions");
@@ -84,7 +84,7 @@ TEST_F(SpansTest, ARequestAndItsThreePartsHaveTheirTimes) {
   EXPECT_EQ(Value(spans[0], "http.response.status_code"), "\"200\"");
 }
 
-TEST_F(SpansTest, TheyBelongToTheClientsTrace) {
+TEST_F(SpansTest, Spans_BelongToTheClientsTrace) {
   record.traceparent = "00-" + kTrace + "-" + kParent + "-01";
   for (const Json& span : Spans()) EXPECT_EQ(span["traceId"], kTrace);
   EXPECT_EQ(Spans()[0]["parentSpanId"], kParent);
@@ -92,7 +92,7 @@ TEST_F(SpansTest, TheyBelongToTheClientsTrace) {
   EXPECT_TRUE(Spans().empty()) << "nobody records that trace";
 }
 
-TEST_F(SpansTest, WhatGeneratedNothingIsOneSpan) {
+TEST_F(SpansTest, Request_HasOneSpan_WhenItGeneratedNothing) {
   record.queue_seconds.reset();
   record.first_token_seconds.reset();
   record.prompt_tokens = 0;

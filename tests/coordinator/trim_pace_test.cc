@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-TEST(TrimPaceTest, Memory_GoesBack_AfterManyConnections_AndOnceInTenSeconds) {
+TEST(TrimPaceTest, Memory_IsTrimmed_AfterManyConnections_AtMostOnceInTenSeconds) {
   TrimPace pace;
   TrimPace::Clock::time_point now(std::chrono::hours(1));
   int trims = 0;

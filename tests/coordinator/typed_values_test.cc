@@ -1,5 +1,5 @@
-// Arguments that stand as bare text between tags: what they become under a tool's schema, and that grammars let no call
-// through that the schema does not accept.
+// Tool-call arguments that stand as bare text between tags: the JSON they become under the tool's schema. Grammars must
+// accept only calls that the schema accepts.
 #include "coordinator/text/answers/typed_values.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace quire {
 namespace {
 
-/// The JSON of a text under the schema of the parameter "v"; definitions: those that it refers to.
+/// The JSON of a text for the parameter "v" with this schema; `definitions` are the schema's $defs.
 std::string Typed(const std::string& schema, const std::string& text, const std::string& definitions = "{}") {
   Tool tool;
   tool.parameters =
@@ -26,7 +26,7 @@ std::string Typed(const std::string& schema, const std::string& text, const std:
   return TypedValue(tool, "v", text);
 }
 
-TEST(TypedValues, FollowReferencesAlternativesAndValues) {
+TEST(TypedValues, TypedValue_FollowsReferencesAlternativesAndEnums) {
   struct Case {
     const char *schema, *text, *value;
   };
@@ -68,7 +68,7 @@ TEST(TypedValues, FollowReferencesAlternativesAndValues) {
     EXPECT_EQ(Typed(schema, text, R"({"Code":{"type":"string","enum":["1","2"]}})"), value) << schema << " " << text;
 }
 
-TEST(TypedValues, KnowWhatASchemaSaysOfOtherNames) {
+TEST(TypedValues, TypedValue_FollowsAdditionalAndPatternProperties) {
   Tool tool;
   tool.parameters = OrderedJson::parse(R"({"type":"object","additionalProperties":{"type":"string"}})");
   EXPECT_EQ(TypedValue(tool, "any", "5"), "\"5\"");
@@ -81,7 +81,7 @@ TEST(TypedValues, KnowWhatASchemaSaysOfOtherNames) {
   EXPECT_EQ(TypedValue(tool, "b", "5"), "\"5\"");
 }
 
-/// A schema of the text "a" and of texts "p0" to "p39", whose patterns unfold too far.
+/// A schema of a string "a", and of strings "p0" to "p39" with patterns that are too expensive to expand.
 OrderedJson DearParameters() {
   OrderedJson schema = {{"type", "object"}, {"properties", {{"a", {{"type", "string"}}}}}};
   for (int i = 0; i < 40; ++i)
@@ -89,7 +89,7 @@ OrderedJson DearParameters() {
   return schema;
 }
 
-TEST(TypedValues, ReadASchemaOnceForEachParameter_WithinOneBudgetOfTheRequest) {
+TEST(TypedValues, TypedValue_ReadsASchemaOncePerParameter_WithinOneBudgetOfTheRequest) {
   Tool tool{"f", nullptr, DearParameters(), false, std::make_shared<ParameterTypes>()};
   EXPECT_EQ(TypedValue(tool, "a", "5"), "\"5\"");
   const int64_t once = tool.types->spent();
@@ -139,7 +139,7 @@ TEST(TypedValues, DoNotReadASchemaWithoutEnd_BesideTheBoundOfOneParameter) {
 
 constexpr TokenId kTypedStop = 0;
 
-/// One tool's calls in one form, byte by byte.
+/// The calls of one tool in one format, with a vocabulary of single bytes and some tags.
 class Calls {
  public:
   Calls(ToolFormat format, const std::string& schema) : schema_(OrderedJson::parse(schema)) {
@@ -152,7 +152,7 @@ class Calls {
     for (int byte = 0; byte < 256; ++byte) vocabulary.bytes.emplace_back(1, static_cast<char>(byte));
     for (const char* more : {"</parameter>", "</arg_value>", "</arg_key>", "</function>", "</tool_call>", "true", "12"})
       vocabulary.bytes.emplace_back(more);
-    for (const std::string name : {"a", "b", "l", "o", "code"}) {  // so that walks come to them
+    for (const std::string name : {"a", "b", "l", "o", "code"}) {  // so that random walks reach these tags
       vocabulary.bytes.push_back("<parameter=" + name + ">");
       vocabulary.bytes.push_back("<arg_key>" + name + "</arg_key>");
     }
@@ -161,7 +161,7 @@ class Calls {
     grammar_ = compiler.Compile(CallGrammar({shape_, {schema_}, {}, {}}));
   }
 
-  /// A text that the grammar lets through; nothing: it did not come to an end.
+  /// Returns a random text that the grammar accepts, or nothing when the text does not end within 300 tokens.
   std::optional<std::string> Walk(std::mt19937& random) const {
     GrammarMatcher matcher(grammar_);
     std::vector<uint32_t> allowed(matcher.num_words());
@@ -191,7 +191,7 @@ class Calls {
     return std::nullopt;
   }
 
-  /// The arguments of the one call in the text; empty: there is none.
+  /// Returns the arguments of the one call in the text; "" when there is none.
   std::string ArgumentsIn(const std::string& text) const {
     const auto parser = MakeAnswerParser(shape_);
     AnswerParts parts;
@@ -216,7 +216,7 @@ class Calls {
   std::shared_ptr<const CompiledGrammar> grammar_;
 };
 
-TEST(XmlCalls, AreAcceptedByTheirSchema_WhateverTheGrammarLetsThrough) {
+TEST(XmlCalls, Arguments_KeepTheirSchema_InAllTextsThatTheGrammarAccepts) {
   std::mt19937 random(3);
   for (const char* schema : {
            R"({"type":"object","properties":{"code":{"$ref":"#/$defs/Code"}},"required":["code"],)"

@@ -1,4 +1,4 @@
-// The text of answers that are not streamed, whole and in pieces.
+// Texts of answers that are not streamed, written at once and in pieces.
 #include "coordinator/api/openai/whole_answer.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 class WholeAnswerTest : public testing::TestWithParam<bool> {
  protected:
   ResponseBuilder Builder() const { return {tokenizer_, GetParam(), "id-1", "model", 17}; }
-  /// Choices of different texts, tokens and ends; their texts need escaping.
+  /// Choices with different texts, tokens and finish reasons; the texts need escaping.
   std::vector<AnswerChoice> Choices(size_t count, size_t tokens, size_t top) const {
     std::vector<AnswerChoice> choices(count);
     for (size_t c = 0; c < count; ++c) {
@@ -42,7 +42,7 @@ class WholeAnswerTest : public testing::TestWithParam<bool> {
   const Tokenizer tokenizer_{TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/gpt2")};
 };
 
-TEST_P(WholeAnswerTest, IsTheSameInPiecesOfAnySize) {
+TEST_P(WholeAnswerTest, Answer_IsTheSame_InPiecesOfAnySize) {
   for (const bool with_logprobs : {false, true}) {
     const std::string whole = Text(SIZE_MAX, 5, 7, with_logprobs);
     for (const size_t piece : {1, 10, 100, 1000}) EXPECT_EQ(Text(piece, 5, 7, with_logprobs), whole);
@@ -58,10 +58,10 @@ TEST_P(WholeAnswerTest, IsTheSameInPiecesOfAnySize) {
   }
 }
 
-TEST_P(WholeAnswerTest, ReportsTokensAsStreamsDo) {
+TEST_P(WholeAnswerTest, Logprobs_EqualThoseOfStreams) {
   const std::vector<AnswerChoice> choices = Choices(1, 6, 4);
   const std::vector<ReportedToken> tokens(choices[0].tokens.begin(), choices[0].tokens.end());
-  // Bytes that are no text by themselves are replaced when it is spelled.
+  // DumpJson replaces bytes that are not valid UTF-8.
   const Json chunk = ParseJson(DumpJson(Builder().Chunk(0, false, "", tokens, true, std::nullopt)), "chunk");
   const Json whole = ParseJson(Text(SIZE_MAX, 1, 6, true), "answer");
   EXPECT_EQ(whole["choices"][0]["logprobs"], chunk["choices"][0]["logprobs"]);
@@ -71,7 +71,7 @@ TEST_P(WholeAnswerTest, ReportsTokensAsStreamsDo) {
   EXPECT_EQ(first.size(), 6u);
 }
 
-/// Of three tokens, the first without a score.
+/// A prompt of three tokens; the first token has no score.
 std::shared_ptr<AnswerPrompt> SomePrompt(int num_echoed_top, int num_listed_top) {
   auto prompt = std::make_shared<AnswerPrompt>();
   prompt->num_echoed_top = num_echoed_top;
@@ -82,7 +82,7 @@ std::shared_ptr<AnswerPrompt> SomePrompt(int num_echoed_top, int num_listed_top)
   return prompt;
 }
 
-TEST_P(WholeAnswerTest, ListsThePromptOncePerChoiceOfATextAndOnceForAChat) {
+TEST_P(WholeAnswerTest, PromptLogprobs_AreListedOncePerCompletionChoice_AndOncePerChat) {
   for (const size_t piece : {size_t{1}, SIZE_MAX}) {
     std::vector<AnswerChoice> choices = Choices(2, 1, 0);
     for (AnswerChoice& choice : choices) choice.prompt = SomePrompt(-1, 2);
@@ -104,8 +104,8 @@ TEST_P(WholeAnswerTest, ListsThePromptOncePerChoiceOfATextAndOnceForAChat) {
   }
 }
 
-TEST_P(WholeAnswerTest, EchoedTokensComeBeforeAChoicesOwn) {
-  if (GetParam()) return;  // chats are not echoed
+TEST_P(WholeAnswerTest, EchoedTokens_PrecedeTheTokensOfAChoice) {
+  if (GetParam()) return;  // chats do not echo prompts
   std::vector<AnswerChoice> choices = Choices(1, 2, 1);
   const auto prompt = SomePrompt(1, -1);
   prompt->text = "said ";
@@ -121,7 +121,7 @@ TEST_P(WholeAnswerTest, EchoedTokensComeBeforeAChoicesOwn) {
   EXPECT_EQ(choice["logprobs"]["top_logprobs"][1].size(), 1u) << "as many as were asked for";
 }
 
-TEST_P(WholeAnswerTest, APromptThatChoicesShareIsCountedOnce) {
+TEST_P(WholeAnswerTest, SharedPrompt_IsCountedOnce) {
   std::vector<AnswerChoice> choices(8);
   const int64_t without = RecordBytes(choices);
   const auto prompt = SomePrompt(3, -1);
@@ -131,7 +131,7 @@ TEST_P(WholeAnswerTest, APromptThatChoicesShareIsCountedOnce) {
   EXPECT_LT(with, 1000);
 }
 
-TEST_P(WholeAnswerTest, SaysBeforehandWhatAPieceMayTake) {
+TEST_P(WholeAnswerTest, MostBytes_BoundsTheNextPiece) {
   std::vector<AnswerChoice> choices = Choices(3, 0, 0);
   for (AnswerChoice& choice : choices) choice.text = std::string(100'000, '\1');  // \u0001
   WholeAnswer answer(Builder(), std::move(choices), false, {5, 6, 1});
@@ -139,14 +139,14 @@ TEST_P(WholeAnswerTest, SaysBeforehandWhatAPieceMayTake) {
     EXPECT_LE(answer.Next(kPieceBytes).size(), most + kPieceBytes);
 }
 
-TEST_P(WholeAnswerTest, NoPieceIsMuchLongerThanWhatWasAskedFor) {
+TEST_P(WholeAnswerTest, Pieces_AreHardlyLongerThanRequested) {
   size_t longest = 0;
   const std::string text = Text(10'000, 20, 200, true, &longest);
   EXPECT_GT(text.size(), 200'000u);
   EXPECT_LT(longest, 12'000u);
 }
 
-TEST_P(WholeAnswerTest, AnEmptyAnswerIsWhole) {
+TEST_P(WholeAnswerTest, AnswerWithoutTokens_HasLogprobs) {
   const Json json = ParseJson(Text(1, 1, 0, true), "answer");
   EXPECT_TRUE(json["choices"][0]["logprobs"].is_object());
 }
@@ -154,7 +154,7 @@ TEST_P(WholeAnswerTest, AnEmptyAnswerIsWhole) {
 INSTANTIATE_TEST_SUITE_P(Endpoints, WholeAnswerTest, testing::Bool(),
                          [](const testing::TestParamInfo<bool>& chat) { return chat.param ? "chat" : "text"; });
 
-TEST(AnswerMemoryTest, GrowsWithEverythingThatAnAnswerHolds) {
+TEST(AnswerMemoryTest, EstimatedBytes_GrowWithEveryPartOfAnAnswer) {
   PreparedCall plain;
   plain.longest_prompt = 100;
   const auto more = [&](const std::function<void(PreparedCall&)>& change) {
@@ -179,7 +179,7 @@ TEST(AnswerMemoryTest, GrowsWithEverythingThatAnAnswerHolds) {
   EXPECT_LT(HeldBytes(stream, 4000), 64 << 10) << "a stream keeps no answer";
 }
 
-TEST(AnswerMemoryTest, RecordsOfAnAnswerFitWhatWasChargedForThem) {
+TEST(AnswerMemoryTest, RecordBytes_AreWithinTheEstimatedBytes) {
   PreparedCall prepared;
   prepared.longest_prompt = 1;
   prepared.call.num_top_logprobs = 20;
@@ -196,7 +196,7 @@ TEST(AnswerMemoryTest, RecordsOfAnAnswerFitWhatWasChargedForThem) {
   EXPECT_LE(RecordBytes(choices) + kSendBytes, HeldBytes(prepared, 1000) + TextBytes(prepared, 1000));
 }
 
-TEST(PartedTextTest, APartIsMadeAtItsTurnAndGivenInPieces) {
+TEST(PartedTextTest, Parts_AreMadeWhenNeeded_AndReturnedInPieces) {
   const auto source = std::make_shared<std::string>(1000, 'x');
   std::vector<PartedText::Part> parts;
   parts.push_back({[] { return std::string("begin "); }, 6});

@@ -1,5 +1,5 @@
-// Work beside the I/O thread: whose turn it is, what is dropped, and how a coroutine waits for it. Made to be run under
-// the thread sanitizer, too (CONTRIBUTING.md).
+// Work on the threads of a pool beside the I/O thread: the order of clients, cancellation, and coroutines that wait for
+// results. The thread sanitizer runs these tests, too (CONTRIBUTING.md).
 #include "coordinator/api/http/work_pool.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 
 constexpr size_t kSmall = 100, kLarge = 1 << 20;
 
-/// Work that goes on until it is let go.
+/// Work that runs until Open is called.
 class Gate {
  public:
   WorkPool::Work Work() {
@@ -46,12 +46,12 @@ class Gate {
   std::atomic<bool> open_{false};
 };
 
-TEST(WorkPoolTest, ClientsTakeTurnsWhateverOneOfThemQueued) {
+TEST(WorkPoolTest, Clients_TakeTurns_HoweverManyJobsOneQueued) {
   WorkPool pool({.threads = 2});
   Gate gate;
   pool.Add("z", kSmall, gate.Work());
   pool.Add("z", kLarge, gate.Work());
-  gate.AwaitEntered(2);  // nothing else begins
+  gate.AwaitEntered(2);  // both threads are busy now
   std::mutex mutex;
   std::string order;
   const auto note = [&](char who) {
@@ -60,7 +60,8 @@ TEST(WorkPoolTest, ClientsTakeTurnsWhateverOneOfThemQueued) {
       order += who;
     };
   };
-  for (int i = 0; i < 5; ++i) pool.Add("a", kLarge, note('a'));  // large ones keep to one thread: the order is theirs
+  // large jobs use one thread, so that their order is fixed
+  for (int i = 0; i < 5; ++i) pool.Add("a", kLarge, note('a'));
   pool.Add("b", kLarge, note('b'));
   for (int i = 0; i < 2; ++i) pool.Add("c", kLarge, note('c'));
   EXPECT_EQ(pool.num_waiting(), 8u);
@@ -71,14 +72,14 @@ TEST(WorkPoolTest, ClientsTakeTurnsWhateverOneOfThemQueued) {
   EXPECT_EQ(order, "abcacaaa");
 }
 
-TEST(WorkPoolTest, LargeJobsLeaveAThreadToSmallOnes) {
+TEST(WorkPoolTest, LargeJobs_LeaveOneThreadToSmallJobs) {
   WorkPool pool({.threads = 2});
   Gate gate;
   for (int i = 0; i < 10; ++i) pool.Add(std::to_string(i), kLarge, gate.Work());
   gate.AwaitEntered(1);
   std::promise<void> done;
   pool.Add("patient", kSmall, [&](const std::stop_token&) { done.set_value(); });
-  done.get_future().wait();  // for ever, if both threads were taken
+  done.get_future().wait();  // waits for ever if large jobs took both threads
   EXPECT_EQ(pool.num_waiting(), 9u);
   gate.Open();
 }
@@ -86,12 +87,12 @@ TEST(WorkPoolTest, LargeJobsLeaveAThreadToSmallOnes) {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(WorkSharesTest, Clients_ShareATwentiethOfTheCores_BehindWhatTheyMayTakeAtOnce) {
+TEST(WorkSharesTest, Clients_ShareATwentiethOfTheCores_BeyondTheirInitialAllowance) {
   WorkShares shares(2);
   const WorkShares::Clock::time_point begin{};
   auto now = begin;
   int jobs = 0;
-  for (; now < begin + seconds(100); ++jobs) {  // of 10 ms, as many as may be
+  for (; now < begin + seconds(100); ++jobs) {  // as many jobs of 10 ms as allowed
     now = std::max(now, shares.Next("mallory"));
     shares.Charge("mallory", milliseconds(10), now);
   }
@@ -106,14 +107,14 @@ TEST(WorkSharesTest, Clients_ShareATwentiethOfTheCores_BehindWhatTheyMayTakeAtOn
   EXPECT_EQ(shares.num_clients(), 1u) << "nothing is kept of those who rested";
 }
 
-TEST(WorkSharesTest, LongJob_MakesItsClientRest_ButNotForLong) {
+TEST(WorkSharesTest, LongJob_MakesItsClientRest_AtMostFiveSeconds) {
   WorkShares shares(2);
   const WorkShares::Clock::time_point begin{};
   shares.Charge("a", seconds(3600), begin);
   EXPECT_EQ(shares.Next("a"), begin + seconds(5));
 }
 
-/// Uses a core for that long.
+/// Work that uses a core for this long.
 WorkPool::Work Busy(milliseconds time, std::atomic<int>& done) {
   return [time, &done](const std::stop_token&) {
     const auto end = ThreadTime() + time;
@@ -128,10 +129,10 @@ void AwaitDone(const std::atomic<int>& done, int count) {
   for (int now = done; now < count; now = done) done.wait(now);
 }
 
-TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_AndNobodyElseDoes) {
+TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   WorkPool pool({.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = true});
   std::atomic<int> mallory{0}, alice{0};
-  // What she may take at once, and as much as makes her rest for 2 to 5 s.
+  // The client's allowance, and so much more that the client must rest for 2 to 5 s.
   const milliseconds much(200 + std::max(100U, 100 * std::thread::hardware_concurrency()));
   {
     const WorkPool::Computing computing(pool);
@@ -142,10 +143,10 @@ TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_AndNobodyElseDoes) {
     AwaitDone(alice, 1);
     EXPECT_EQ(mallory, 1);
   }
-  AwaitDone(mallory, 2);  // at once: nobody computes
+  AwaitDone(mallory, 2);  // at once, because no worker computes
   const WorkPool::Computing computing(pool);
   pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
-  AwaitDone(mallory, 3);  // when she has rested, without anything that wakes a thread
+  AwaitDone(mallory, 3);  // after the rest, although no event wakes a thread
 }
 
 TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersLeave) {
@@ -157,20 +158,20 @@ TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersLeave) {
   Gate gate;
   pool.Add("alice", kSmall, gate.Work());
   pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
-  pool.Add("alice", kSmall, Busy(milliseconds(0), alice));  // behind hers, on the thread that is left
+  pool.Add("alice", kSmall, Busy(milliseconds(0), alice));  // queued after mallory's job, on the free thread
   AwaitDone(alice, 1);
   EXPECT_EQ(mallory, 2);
   gate.Open();
 }
 
-TEST(WorkPoolTest, ItsThreadsGiveWayToWorkers) {
+TEST(WorkPoolTest, PoolThreads_HaveALowerPriority) {
   WorkPool pool({.threads = 2});
   std::promise<int> nice;
   pool.Add("a", kSmall, [&](const std::stop_token&) { nice.set_value(getpriority(PRIO_PROCESS, 0)); });
   EXPECT_EQ(nice.get_future().get(), std::min(19, getpriority(PRIO_PROCESS, 0) + 5));
 }
 
-TEST(WorkPoolTest, WhatWaitsIsBoundedForOneAndForAll) {
+TEST(WorkPoolTest, WaitingJobs_AreBounded_PerClientAndInTotal) {
   WorkPool pool({.threads = 2, .jobs = 5, .jobs_per_client = 3});
   Gate gate;
   pool.Add("z", kSmall, gate.Work());
@@ -186,7 +187,7 @@ TEST(WorkPoolTest, WhatWaitsIsBoundedForOneAndForAll) {
   gate.Open();
 }
 
-TEST(WorkPoolTest, CancelledWorkIsDroppedAtOnceOrAskedToStop) {
+TEST(WorkPoolTest, Cancel_DropsWaitingWork_AndStopsRunningWork) {
   WorkPool pool({.threads = 2});
   Gate gate;
   std::promise<void> begun;
@@ -206,11 +207,11 @@ TEST(WorkPoolTest, CancelledWorkIsDroppedAtOnceOrAskedToStop) {
   EXPECT_FALSE(pool.Cancel(endless));
   std::promise<void> after;
   pool.Add("a", kLarge, [&](const std::stop_token&) { after.set_value(); });
-  after.get_future().wait();  // the endless one has ended
+  after.get_future().wait();  // the endless job has ended
   EXPECT_FALSE(ran);
 }
 
-TEST(WorkPoolTest, StopDropsWhatWaitsAndWaitsForWhatRuns) {
+TEST(WorkPoolTest, Stop_DropsWaitingWork_AndAwaitsRunningWork) {
   std::atomic<int> ended{0}, ran{0};
   {
     WorkPool pool({.threads = 2});
@@ -229,7 +230,7 @@ TEST(WorkPoolTest, StopDropsWhatWaitsAndWaitsForWhatRuns) {
   EXPECT_EQ(ran, 0);
 }
 
-/// A client that can leave.
+/// A responder whose client can leave.
 class FakeResponder : public HttpResponder {
  public:
   asio::awaitable<void> Send(HttpResponse) override { co_return; }
@@ -276,7 +277,7 @@ class OnPoolTest : public testing::Test {
   FakeResponder responder_;
 };
 
-TEST_F(OnPoolTest, BringsBackValuesAndErrors) {
+TEST_F(OnPoolTest, OnPool_ReturnsValuesAndErrors) {
   Result five, failed;
   Begin([](const std::stop_token&) { return 5; }, five);
   RunUntil([&] { return five.ended; });
@@ -287,7 +288,7 @@ TEST_F(OnPoolTest, BringsBackValuesAndErrors) {
   EXPECT_FALSE(responder_.on_gone);
 }
 
-TEST_F(OnPoolTest, AClientThatGoesEndsItsWork) {
+TEST_F(OnPoolTest, OnPool_StopsRunningWork_WhenTheClientLeaves) {
   bool told = false;
   responder_.on_gone = [&] { told = true; };
   std::atomic<bool> begun{false};
@@ -307,7 +308,7 @@ TEST_F(OnPoolTest, AClientThatGoesEndsItsWork) {
   EXPECT_TRUE(responder_.on_gone) << "afterwards it means what it meant before";
 }
 
-TEST_F(OnPoolTest, WorkThatWaitsForAThreadIsNotDoneForAClientThatIsGone) {
+TEST_F(OnPoolTest, OnPool_DropsWaitingWork_WhenTheClientLeaves) {
   Gate gate;
   pool_.Add("z", kLarge, gate.Work());
   gate.AwaitEntered(1);
@@ -321,7 +322,7 @@ TEST_F(OnPoolTest, WorkThatWaitsForAThreadIsNotDoneForAClientThatIsGone) {
   RunUntil([&] { return pool_.num_waiting() == 1; });
   responder_.Leave();
   RunUntil([&] { return waiting.ended; });
-  Begin(work, late);  // it had left before
+  Begin(work, late);  // the client left before this call
   RunUntil([&] { return late.ended; });
   EXPECT_EQ(pool_.num_waiting(), 0u);
   gate.Open();

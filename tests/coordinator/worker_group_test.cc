@@ -1,4 +1,4 @@
-// The coordinator's side of the wire against ranks that the test plays itself, over real sockets.
+// The coordinator's WorkerGroup against ranks that the test plays, over real sockets.
 #include "coordinator/cluster/group/worker_group.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kGroupRanks = 3;
 constexpr auto kPatience = std::chrono::seconds(30);
 
-/// Ranks that have joined and been sent the plan of step 1.
+/// Ranks that have joined the group and were sent the plan of step 1.
 class WorkerGroupTest : public testing::Test {
  protected:
   WorkerGroupTest() {
@@ -36,7 +36,7 @@ class WorkerGroupTest : public testing::Test {
     group_.SendStep(plan);
   }
 
-  /// The hash of the plan that the rank got.
+  /// Receives the plan of a rank; returns the plan's hash.
   uint64_t ReceivePlan(Rank rank) {
     Channel* channel = &ranks_[static_cast<size_t>(rank)];
     for (const auto deadline = Clock::now() + kPatience; Clock::now() < deadline;) {
@@ -50,7 +50,7 @@ class WorkerGroupTest : public testing::Test {
     return 0;
   }
 
-  /// Rank `rank` answers step 1 with that token, as ranks do: only the first one sends the tokens themselves.
+  /// Sends a rank's answer to step 1 with this token. As in real ranks, only rank 0 sends the tokens themselves.
   void Answer(Rank rank, TokenId token) {
     StepResult result{1, 1, rank, ReceivePlan(rank), 0, 10, 0, {{0, token, 0, {}}}};
     result.token_hash = HashTokens(result.tokens);
@@ -65,12 +65,12 @@ class WorkerGroupTest : public testing::Test {
   std::vector<Channel> ranks_;
 };
 
-TEST_F(WorkerGroupTest, WhatAllRanksDrewComesBack) {
+TEST_F(WorkerGroupTest, AwaitStep_ReturnsTheTokens_WhenAllRanksAgree) {
   for (const Rank rank : {2, 0, 1}) Answer(rank, 7);
   EXPECT_EQ(group_.AwaitStep().tokens.at(0).token, 7);
 }
 
-TEST_F(WorkerGroupTest, ARankThatDrewAnotherTokenEndsTheGroupAndIsNamed) {
+TEST_F(WorkerGroupTest, AwaitStep_Throws_AndNamesARankThatDrewAnotherToken) {
   for (const Rank rank : {0, 1, 2}) Answer(rank, rank == 2 ? 8 : 7);
   try {
     group_.AwaitStep();
@@ -83,7 +83,7 @@ TEST_F(WorkerGroupTest, ARankThatDrewAnotherTokenEndsTheGroupAndIsNamed) {
   }
 }
 
-/// Writes down what a group asks and tells.
+/// A listener and launcher watch that notes all calls of the group.
 class Notes : public WorkerGroupListener, public LauncherWatch {
  public:
   bool Stopping() override { return stopping; }
@@ -103,10 +103,10 @@ class Notes : public WorkerGroupListener, public LauncherWatch {
   std::vector<std::string> told;
 };
 
-/// A group that nobody joins, and that tells and asks of everything.
+/// A group that no rank has joined, with a noting listener.
 class ListenerTest : public testing::Test {
  protected:
-  /// What ends a wait of the group.
+  /// Returns the cause of the failure that ends the group's wait.
   LossCause CauseOfEnd() {
     try {
       for (;;) group_.Idle(-1, 10);
@@ -123,7 +123,7 @@ class ListenerTest : public testing::Test {
                      &notes_};
 };
 
-TEST_F(ListenerTest, WaitsEndWhenTheListenerStopsOrTheLauncherHasEnded) {
+TEST_F(ListenerTest, Waits_End_WhenTheListenerStopsOrTheLauncherHasEnded) {
   group_.Idle(-1, 10);
   EXPECT_EQ(notes_.rounds, 0) << "nobody listens yet";
   group_.set_listener(&notes_);
@@ -136,12 +136,12 @@ TEST_F(ListenerTest, WaitsEndWhenTheListenerStopsOrTheLauncherHasEnded) {
   EXPECT_EQ(CauseOfEnd(), LossCause::kDied);
 }
 
-TEST_F(ListenerTest, ReportsBesideTheStepsReachTheListener) {
+TEST_F(ListenerTest, Reports_ReachTheListener_ExceptThoseOfOtherEpochs) {
   group_.set_listener(&notes_);
   Channel rank = Channel::Connect(group_.data_endpoint(), WorkerIdentity(1, 0));
   EXPECT_TRUE(rank.Send("", Encode(BlocksReport{.ticket = 5, .state = BlocksReport::kDone}, 1, 0)));
   EXPECT_TRUE(rank.Send("", Encode(GrammarReady{6, ""}, 1, 0)));
-  EXPECT_TRUE(rank.Send("", Encode(GrammarReady{7, ""}, 2, 0)));  // of another epoch
+  EXPECT_TRUE(rank.Send("", Encode(GrammarReady{7, ""}, 2, 0)));  // a report of another epoch
   EXPECT_TRUE(rank.Send("", Encode(GrammarReady{8, ""}, 1, 0)));
   for (const auto deadline = Clock::now() + kPatience; notes_.told.size() < 3 && Clock::now() < deadline;)
     group_.Idle(-1, 10);
