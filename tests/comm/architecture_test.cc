@@ -1,4 +1,4 @@
-// What is read of a model's configuration, which weights follow from it, and what is refused.
+// The descriptions that model configurations yield, the weights that follow from a description, and refusals.
 #include "comm/model/architecture.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ std::vector<int64_t> WindowsOf(const ModelSpec& spec) {
   return windows;
 }
 
-TEST(ArchitectureTest, EveryRoleAndEveryNameIsThereOnce) {
+TEST(ArchitectureTest, Weights_HaveUniqueRolesAndNames_InEveryFamily) {
   for (const std::string family :
        {"llama", "mistral", "ministral", "qwen2", "qwen3", "phi3", "granite", "smollm3", "olmo2", "olmo3", "gemma",
         "gemma2", "gemma3_text", "gemma4_text", "glm", "glm4", "ernie4_5"}) {
@@ -66,7 +66,7 @@ TEST(ArchitectureTest, EveryRoleAndEveryNameIsThereOnce) {
   }
 }
 
-TEST(ArchitectureTest, ATiedHeadIsTheEmbedding) {
+TEST(ArchitectureTest, TiedHead_IsReadFromTheEmbedding) {
   const auto head_of = [](bool tied) {
     const ModelSpec spec = Read("llama", {{"tie_word_embeddings", tied}});
     for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
@@ -78,7 +78,7 @@ TEST(ArchitectureTest, ATiedHeadIsTheEmbedding) {
   EXPECT_EQ(head_of(false), "lm_head.weight");
 }
 
-TEST(ArchitectureTest, KeysThatChangeTheResultAndAreNotSupportedAreRefusedByName) {
+TEST(ArchitectureTest, UnsupportedKeys_AreRefusedByName_WhenTheyChangeTheResult) {
   const std::pair<Json, std::string> cases[] = {
       {{{"attention_bias", true}}, "attention_bias = true"},
       {{{"mlp_bias", true}}, "mlp_bias = true"},
@@ -101,7 +101,7 @@ TEST(ArchitectureTest, KeysThatChangeTheResultAndAreNotSupportedAreRefusedByName
   EXPECT_THAT(ErrorThrownBy([] { Read("qwen3", {{"attention_bias", true}}); }), HasSubstr("attention_bias"));
 }
 
-TEST(ArchitectureTest, KeysThatLeaveTheResultAsItIsPass) {
+TEST(ArchitectureTest, Keys_AreAccepted_WhenTheyLeaveTheResultUnchanged) {
   const Json neutral = {{"attention_bias", false},
                         {"hidden_act", "swish"},
                         {"logit_scale", 1},
@@ -116,7 +116,7 @@ TEST(ArchitectureTest, KeysThatLeaveTheResultAsItIsPass) {
   EXPECT_EQ(TextOf(Read("qwen2", {{"attention_bias", true}})), TextOf(Read("qwen2"))) << "HF does not look at it";
 }
 
-TEST(ArchitectureTest, LayersOfQwenSlideAsHfHasThem) {
+TEST(ArchitectureTest, WindowsOfQwenLayers_EqualThoseOfHf) {
   const Json slides = {{"use_sliding_window", true}, {"sliding_window", 24}};
   const auto with = [&](const Json& more) {
     Json all = slides;
@@ -137,7 +137,7 @@ TEST(ArchitectureTest, LayersOfQwenSlideAsHfHasThem) {
               HasSubstr("\"x\" is not supported"));
 }
 
-TEST(ArchitectureTest, MiniMaxSaysHowManyNumbersOfAHeadRotate) {
+TEST(ArchitectureTest, RotatedDims_FollowRotaryDimOrPartialRotaryFactor_InMiniMax) {
   const auto rotated_of = [](const Json& changes) {
     Json all = {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"head_dim", 16}};
     all.update(changes);
@@ -148,7 +148,7 @@ TEST(ArchitectureTest, MiniMaxSaysHowManyNumbersOfAHeadRotate) {
   EXPECT_EQ(rotated_of({{"rotary_dim", 4}, {"rope_parameters", {{"partial_rotary_factor", 0.5}}}}), 8);
 }
 
-TEST(ArchitectureTest, WhatFilesLeaveOutIsAsInTheFamilysClass) {
+TEST(ArchitectureTest, MissingKeys_GetTheDefaultsOfTheFamily) {
   const std::tuple<std::string, double, double, int64_t> usual[] = {
       {"llama", 1e-6, 10000, 0},     {"mistral", 1e-6, 10000, 4096},  {"ministral", 1e-6, 10000, 4096},
       {"qwen2", 1e-6, 10000, 0},     {"qwen3", 1e-6, 10000, 0},       {"phi3", 1e-5, 10000, 0},
@@ -168,7 +168,7 @@ TEST(ArchitectureTest, WhatFilesLeaveOutIsAsInTheFamilysClass) {
   EXPECT_EQ(Read("ministral3", {{"rope_parameters", {{"rope_type", "default"}}}}).norm_epsilon, 1e-5);
 }
 
-TEST(ArchitectureTest, PositionsReachAsFarAsTheyAreScaled) {
+TEST(ArchitectureTest, MaxPosition_GrowsWithRopeScaling) {
   const auto reach_of = [](const std::string& family, const Json& scaling, int64_t declared) {
     const ModelSpec spec = Read(family, {{"rope_scaling", scaling}, {"max_position_embeddings", declared}});
     return std::pair(spec.max_position, spec.longest_position);
@@ -191,14 +191,14 @@ TEST(ArchitectureTest, PositionsReachAsFarAsTheyAreScaled) {
   EXPECT_EQ(reach_of("llama", {{"type", "linear"}, {"factor", 0.5}}, 2048), Reach(2048, 2048));
 }
 
-TEST(ArchitectureTest, SizesThatFilesLeaveOutAreTheFamilys) {
+TEST(ArchitectureTest, MissingHeadDim_IsDerivedOrTheFamilysDefault) {
   EXPECT_EQ(Read("llama").layers[0].head_dim, 16);
   EXPECT_EQ(Read("qwen2").layers[0].head_dim, 16);
   EXPECT_EQ(Read("qwen3").layers[0].head_dim, 128);
   EXPECT_EQ(Read("qwen3", {{"head_dim", 32}}).layers[0].head_dim, 32);
 }
 
-TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
+TEST(ArchitectureTest, FamiliesNearLlama_ReadTheirOwnKeys_AndRefuseUnsupportedValues) {
   const std::tuple<std::string, Json, std::string> refused[] = {
       {"gemma", {{"hidden_act", "silu"}}, "hidden_act \"silu\""},
       {"gemma", {{"attention_bias", true}}, "attention_bias"},
@@ -304,7 +304,7 @@ TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
   EXPECT_EQ(local.layers[1].rope, 1);
 }
 
-TEST(ArchitectureTest, Gemma4HasHeadsOfTwoSizesAndLayersThatReadTheKeysOfOthers) {
+TEST(ArchitectureTest, Gemma4_HasHeadsOfTwoSizes_AndLayersThatReadKeysOfOtherLayers) {
   const Json kinds = {"sliding_attention", "full_attention", "sliding_attention", "full_attention",
                       "sliding_attention"};
   const ModelSpec small = Read("gemma4_text", {{"num_hidden_layers", 5},
@@ -348,8 +348,8 @@ TEST(ArchitectureTest, Gemma4HasHeadsOfTwoSizesAndLayersThatReadTheKeysOfOthers)
   EXPECT_EQ(of_layers(by_layer, &LayerSpec::head_dim), (std::vector<int64_t>{256, 256, 32})) << "and not 512";
 }
 
-// Two hosts whose files differ in anything must not compute together.
-TEST(ArchitectureTest, EveryFieldOfASpecTells) {
+// Hosts compare these texts: hosts whose model files differ in any field must not compute together.
+TEST(ArchitectureTest, TextOfASpec_ChangesWithEveryField) {
   const ModelSpec plain = Read("llama");
   const std::function<void(ModelSpec&)> changes[] = {
       [](ModelSpec& s) { s.architecture = "mistral"; },
@@ -451,7 +451,7 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
   }
 }
 
-TEST(ArchitectureTest, SlopesOfAlibiAreThoseOfThePaper) {
+TEST(ArchitectureTest, AlibiSlopes_EqualThoseOfThePaper) {
   const auto slopes_of = [](int64_t heads, double max_bias) {
     ModelSpec spec;
     spec.num_heads = heads;
@@ -466,8 +466,8 @@ TEST(ArchitectureTest, SlopesOfAlibiAreThoseOfThePaper) {
   EXPECT_TRUE(AlibiSlopes(Read("llama")).empty());
 }
 
-TEST(ArchitectureTest, RowsOfFusedWeightsLieInOrderOrByHead) {
-  ModelSpec spec = Read("llama");  // 4 query heads, 2 key and value heads, of 16
+TEST(ArchitectureTest, RowsOfFusedWeights_AreInOrderOrGroupedByHead) {
+  ModelSpec spec = Read("llama");  // 4 query heads and 2 key and value heads, of size 16
   const auto places = [&](Fusion fusion) {
     std::vector<WeightSpec> weights;
     for (const auto& [role, axis] :
@@ -494,7 +494,7 @@ TEST(ArchitectureTest, RowsOfFusedWeightsLieInOrderOrByHead) {
   EXPECT_EQ(by_head[2][31], 127);
 }
 
-/// A golden model's tensors with a configuration that was changed.
+/// Opens a copy of a golden model whose configuration has these changes; returns the error, or "".
 std::string OpenError(const std::string& model, const Json& changes) {
   const TemporaryDirectory folder;
   const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / model, to = fs::path(folder.path()) / model;
@@ -505,7 +505,7 @@ std::string OpenError(const std::string& model, const Json& changes) {
   return ErrorThrownBy([&] { ModelFiles::Open(to); });
 }
 
-/// The smallest configuration of a family with LayerNorm, in everybody's names for the sizes.
+/// Reads a minimal configuration of a family with LayerNorm. Each size is given under the names of all families.
 ModelSpec ReadLayerNorm(const std::string& family, const Json& changes = Json::object()) {
   Json config = {{"model_type", family}, {"vocab_size", 100}, {"intermediate_size", 96}, {"ffn_dim", 96}};
   for (const char* key : {"hidden_size", "d_model", "n_embd"}) config[key] = 64;
@@ -516,7 +516,7 @@ ModelSpec ReadLayerNorm(const std::string& family, const Json& changes = Json::o
   return SpecFromHf(config.dump(), "", "config.json");
 }
 
-TEST(ArchitectureTest, FamiliesWithLayerNormRefuseByNameWhatTheyWouldComputeWrong) {
+TEST(ArchitectureTest, FamiliesWithLayerNorm_RefuseUnsupportedKeysByName) {
   const std::tuple<std::string, Json, std::string> cases[] = {
       {"bloom",
        {{"apply_residual_connection_post_layernorm", true}},
@@ -549,7 +549,7 @@ TEST(ArchitectureTest, FamiliesWithLayerNormRefuseByNameWhatTheyWouldComputeWron
   }
 }
 
-TEST(ArchitectureTest, FalconsAndCoheresAreToldApartByTheirFlags) {
+TEST(ArchitectureTest, VariantsOfFalconAndCohere_FollowTheirFlags) {
   const auto norms_of = [](const ModelSpec& spec) {
     std::set<std::string> names;
     for (const WeightSpec& weight : WeightsOf(spec)) {
@@ -577,7 +577,8 @@ TEST(ArchitectureTest, FalconsAndCoheresAreToldApartByTheirFlags) {
   for (const LayerSpec& layer : second.layers) EXPECT_EQ(layer.rope, layer.window > 0 ? 0 : -1);
 }
 
-/// A copy of a golden model whose tensors are called otherwise, and that has more of them.
+/// Opens a copy of a golden model: tensor names lose the prefix `cut`, and the tensors `more` are added. Returns the
+/// error, or "".
 std::string OpenRenamed(const std::string& model, const std::string& cut, const std::map<std::string, Json>& more) {
   const TemporaryDirectory folder;
   const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / model, to = fs::path(folder.path()) / model;
@@ -604,7 +605,7 @@ std::string OpenRenamed(const std::string& model, const std::string& cut, const 
   return ErrorThrownBy([&] { ModelFiles::Open(to); });
 }
 
-TEST(ArchitectureTest, FilesOfGemma4MayHaveWhatTheTextModelDoesNotUse) {
+TEST(ArchitectureTest, Gemma4Files_MayHoldTensors_ThatTheTextModelDoesNotUse) {
   const Json floats = {{"dtype", "F32"}, {"shape", {1}}};
   const std::string layers = "model.language_model.layers.";
   EXPECT_EQ(OpenRenamed("gemma4whole", "", {{"model.vision_tower.x", floats}, {"model.embed_audio.x", floats}}), "");
@@ -619,7 +620,7 @@ TEST(ArchitectureTest, FilesOfGemma4MayHaveWhatTheTextModelDoesNotUse) {
       << "its values are its keys";
 }
 
-/// A file of so few tensors is enough where only its configuration is read.
+/// Reads the configuration of a GGUF file of Gemma 4 with these changes. The file has few tensors, which suffice here.
 ModelSpec Gemma4OfGguf(const std::map<std::string, GgufValue>& changes, std::vector<float> divisors) {
   GgufFile gguf{{}, {}, "file.gguf"};
   gguf.metadata = {{"general.architecture", "gemma4"},
@@ -654,7 +655,7 @@ ModelSpec Gemma4OfGguf(const std::map<std::string, GgufValue>& changes, std::vec
   return SpecFromGguf(gguf);
 }
 
-TEST(ArchitectureTest, GgufOfGemma4SaysWhatItsLayersDifferIn) {
+TEST(ArchitectureTest, GgufOfGemma4_DescribesTheDifferencesBetweenLayers) {
   const std::vector<float> quarter = {1, 1, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f};
   const ModelSpec spec = Gemma4OfGguf({}, quarter);
   EXPECT_EQ(WindowsOf(spec), (std::vector<int64_t>{24, 0, 24, 0}));
@@ -690,7 +691,7 @@ TEST(ArchitectureTest, GgufOfGemma4SaysWhatItsLayersDifferIn) {
               HasSubstr("experts beside MLPs of several sizes"));
 }
 
-/// The description in a file of so few values.
+/// Reads the configuration of a minimal GGUF file with these additional keys.
 ModelSpec OfGguf(const std::string& architecture, const std::map<std::string, GgufValue>& more) {
   GgufFile gguf{{}, {}, "file.gguf"};
   gguf.metadata = {{"general.architecture", architecture},
@@ -707,7 +708,7 @@ ModelSpec OfGguf(const std::string& architecture, const std::map<std::string, Gg
   return SpecFromGguf(gguf);
 }
 
-TEST(ArchitectureTest, GgufOfMistral3HasQueriesThatGrowAsHfHas) {
+TEST(ArchitectureTest, GgufOfMistral3_HasGrowingQueries_AsInHf) {
   const ModelSpec hf = Read("ministral3", {{"rope_parameters",
                                             {{"rope_type", "yarn"},
                                              {"factor", 16.0},
@@ -729,7 +730,7 @@ TEST(ArchitectureTest, GgufOfMistral3HasQueriesThatGrowAsHfHas) {
   EXPECT_THAT(ErrorThrownBy([&] { OfGguf("llama", keys); }), HasSubstr("llama.attention.temperature_scale = 0.1"));
 }
 
-TEST(ArchitectureTest, GgufOfQwenVlHasSectionsThatAgreeInTexts) {
+TEST(ArchitectureTest, GgufOfQwenVl_AcceptsRopeSections_AndEqualsTheTextModel) {
   const std::map<std::string, GgufValue> sections = {{"rope.dimension_sections", std::vector<int64_t>{2, 3, 3, 0}}};
   for (const std::string family : {"qwen2", "qwen3"}) {
     ModelSpec text = OfGguf(family + "vl", sections), plain = OfGguf(family, {});
@@ -739,7 +740,7 @@ TEST(ArchitectureTest, GgufOfQwenVlHasSectionsThatAgreeInTexts) {
   }
 }
 
-TEST(ArchitectureTest, WhatIsWrongInTheGenerationConfigurationIsSaidOfThatFile) {
+TEST(ArchitectureTest, Errors_NameGenerationConfigJson_WhenItIsWrong) {
   for (const char* generation : {"[]", R"({"eos_token_id": -5})", "{"}) {
     EXPECT_THAT(ErrorThrownBy([&] { SpecFromHf(SmallConfig("llama").dump(), generation, "config.json"); }),
                 HasSubstr("(generation_config.json)"))
@@ -747,7 +748,7 @@ TEST(ArchitectureTest, WhatIsWrongInTheGenerationConfigurationIsSaidOfThatFile) 
   }
 }
 
-TEST(ArchitectureTest, TheWholeGemma4SaysItsTextModelWithin) {
+TEST(ArchitectureTest, Gemma4_ReadsItsTextConfig_WhenTheConfigurationIsOfTheWholeModel) {
   const Json text = SmallConfig("gemma4_text");
   const auto read = [&](const Json& config) { return SpecFromHf(config.dump(), "", "config.json"); };
   Json whole = {{"model_type", "gemma4"}, {"text_config", text}};
@@ -763,7 +764,7 @@ TEST(ArchitectureTest, TheWholeGemma4SaysItsTextModelWithin) {
   EXPECT_THAT(ErrorThrownBy([&] { read(whole); }), HasSubstr("text_config: attention_bias = true is not supported"));
 }
 
-TEST(ArchitectureTest, OlderFilesMayLackTheirNamesBeginningAndHoldMasks) {
+TEST(ArchitectureTest, OlderFiles_MayLackThePrefixOfNames_AndHoldMasks) {
   const Json floats = {{"dtype", "F32"}, {"shape", {1, 1, 1, 1}}}, bools = {{"dtype", "BOOL"}, {"shape", {1, 1, 2, 2}}};
   EXPECT_EQ(OpenRenamed("gpt2", "transformer.", {}), "");
   EXPECT_EQ(OpenRenamed("gpt2", "transformer.", {{"h.0.attn.bias", floats}}), "");
@@ -778,7 +779,7 @@ TEST(ArchitectureTest, OlderFilesMayLackTheirNamesBeginningAndHoldMasks) {
   EXPECT_THAT(OpenRenamed("gpt2", "trans", {}), HasSubstr("missing: transformer.wte.weight"));
 }
 
-TEST(ArchitectureTest, TensorsThatAreMissingUnexpectedOrMisshapenAreNamedTogether) {
+TEST(ArchitectureTest, MissingUnexpectedAndMisshapenTensors_AreListedInOneError) {
   EXPECT_EQ(OpenError("qwen3", Json::object()), "");
   EXPECT_THAT(OpenError("qwen3", {{"model_type", "llama"}, {"layer_types", nullptr}}),
               AllOf(HasSubstr("unexpected: model.layers.{0-2}.self_attn.k_norm.weight, "), Not(HasSubstr("missing"))));
@@ -808,7 +809,7 @@ std::vector<bool> MixturesOf(const ModelSpec& spec) {
   return mixtures;
 }
 
-TEST(MixtureTest, LayersWithExpertsAreThoseThatFilesSay) {
+TEST(MixtureTest, LayersWithExperts_AreThoseOfTheConfiguration) {
   EXPECT_EQ(MixturesOf(ReadMixture("qwen3_moe")), (std::vector<bool>{true, true, true}));
   EXPECT_EQ(MixturesOf(ReadMixture("qwen3_moe", {{"decoder_sparse_step", 2}})),
             (std::vector<bool>{false, true, false}));
@@ -820,7 +821,7 @@ TEST(MixtureTest, LayersWithExpertsAreThoseThatFilesSay) {
   EXPECT_EQ(ReadMixture("qwen3_moe", {{"mlp_only_layers", {0, 1, 2}}}).mixture.experts, 0) << "no layer has any";
 }
 
-TEST(MixtureTest, EachExpertHasTensorsOfItsOwnInSafetensorsAndAPartOfOneInGguf) {
+TEST(MixtureTest, Experts_HaveOwnTensorsInSafetensors_AndShareTensorsInGguf) {
   const ModelSpec spec = ReadMixture("qwen2_moe", {{"mlp_only_layers", {0}}});
   std::map<std::string, std::vector<int64_t>> hf, gguf;
   for (const ExpectedTensor& t : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) hf[t.name] = t.shape;
@@ -833,7 +834,7 @@ TEST(MixtureTest, EachExpertHasTensorsOfItsOwnInSafetensorsAndAPartOfOneInGguf) 
   EXPECT_EQ(gguf.at("blk.2.ffn_gate_inp.weight"), (std::vector<int64_t>{8, 64}));
 }
 
-TEST(MixtureTest, TheMlpBesideGemma4sExpertsIsTheirSharedExpert) {
+TEST(MixtureTest, MlpBesideTheExperts_IsTheSharedExpert_InGemma4) {
   ModelSpec spec = ReadMixture("gemma4_text", {{"enable_moe_block", true}, {"top_k_experts", 2}});
   EXPECT_EQ(spec.mixture.experts_per_token, 2);
   EXPECT_EQ(spec.mixture.shared_intermediate_size, 96);
@@ -849,14 +850,14 @@ TEST(MixtureTest, TheMlpBesideGemma4sExpertsIsTheirSharedExpert) {
   EXPECT_EQ(gguf.at("blk.1.ffn_down.weight"), (std::vector<int64_t>{64, 96}));
   EXPECT_EQ(gguf.at("blk.1.ffn_gate_up_exps.weight"), (std::vector<int64_t>{8, 48, 64}));
   EXPECT_EQ(gguf.at("blk.2.ffn_gate_inp.scale"), (std::vector<int64_t>{64}));
-  spec.mixture.file_rows = GateUpRows::kApart;  // as older GGUF files may have them
+  spec.mixture.file_rows = GateUpRows::kApart;  // as in some older GGUF files
   const auto apart = shapes_of(spec, Naming::kGguf);
   EXPECT_EQ(apart.at("blk.1.ffn_gate_exps.weight"), (std::vector<int64_t>{8, 24, 64}));
   EXPECT_EQ(apart.at("blk.1.ffn_up_exps.weight"), (std::vector<int64_t>{8, 24, 64}));
   EXPECT_FALSE(apart.contains("blk.1.ffn_gate_up_exps.weight"));
 }
 
-TEST(MixtureTest, ATokenReadsTheExpertsThatItChooses) {
+TEST(MixtureTest, MatrixNumbers_CountOnlyTheExpertsOfAToken) {
   const ModelSpec spec = ReadMixture("qwen3_moe", {{"mlp_only_layers", {0}}});
   EXPECT_EQ(MatrixNumbersPerUnit(spec, Axis::kExpertMlp), 2 * 2 * 3 * 64) << "two layers, two experts, three matrices";
   EXPECT_EQ(MatrixNumbersPerUnit(spec, Axis::kMlp), 3 * 64) << "of one layer";
@@ -864,16 +865,16 @@ TEST(MixtureTest, ATokenReadsTheExpertsThatItChooses) {
   EXPECT_EQ(LayerMatrixNumbers(spec), 3 * 64 * (64 + 32 + 32 + 64) + 3 * 96 * 64 + 2 * (8 * 64 + 2 * 3 * 24 * 64));
 }
 
-TEST(MixtureTest, AStepReadsTheExpertsThatItsTokensChoose) {
+TEST(MixtureTest, ReadPart_GrowsWithTheTokensOfAStep) {
   EXPECT_EQ(ReadPart(Read("llama"), 1), 1);
-  const ModelSpec spec = ReadMixture("mixtral");  // two of eight experts of 96 columns, in all three layers
+  const ModelSpec spec = ReadMixture("mixtral");  // each token chooses 2 of 8 experts of 96 columns, in all 3 layers
   const double others = 3 * (64 * (64 + 32 + 32 + 64) + 8 * 64) + 100 * 64, expert = 3 * 3 * 96 * 64;
   EXPECT_DOUBLE_EQ(ReadPart(spec, 1), (others + 2 * expert) / (others + 8 * expert));
   EXPECT_DOUBLE_EQ(ReadPart(spec, 2), (others + 3.5 * expert) / (others + 8 * expert));
   EXPECT_NEAR(ReadPart(spec, 1000), 1, 1e-12);
 }
 
-TEST(MixtureTest, RefusesByNameWhatItCannotRoute) {
+TEST(MixtureTest, UnsupportedRouting_IsRefusedByName) {
   const std::tuple<std::string, Json, std::string> cases[] = {
       {"qwen3_moe", {{"num_experts_per_tok", 9}}, "9 experts per token of 8"},
       {"qwen3_moe", {{"num_experts_per_tok", 0}}, "0 experts per token"},
@@ -910,13 +911,13 @@ TEST(MixtureTest, RefusesByNameWhatItCannotRoute) {
   }
 }
 
-TEST(MixtureTest, LayersThatPredictFurtherTokensMayBeThere) {
+TEST(MixtureTest, LayersThatPredictFurtherTokens_AreAllowed_InGlm4) {
   EXPECT_TRUE(MayBePresent(ReadMixture("glm4_moe"), "model.layers.3.eh_proj.weight", Naming::kHf));
   EXPECT_FALSE(MayBePresent(ReadMixture("glm4_moe"), "model.layers.2.eh_proj.weight", Naming::kHf));
   EXPECT_FALSE(MayBePresent(ReadMixture("qwen3_moe"), "model.layers.3.eh_proj.weight", Naming::kHf));
 }
 
-TEST(MixtureTest, NamesTheTensorsOfExpertsThatAreMissing) {
+TEST(MixtureTest, MissingAndUnexpectedExperts_AreNamed) {
   EXPECT_THAT(OpenError("mixtral", {{"num_local_experts", 6}}),
               AllOf(HasSubstr("missing: "), HasSubstr("model.layers.{0-1}.block_sparse_moe.experts.5.w1.weight")));
   EXPECT_THAT(OpenError("mixtral", {{"num_local_experts", 4}}),

@@ -24,7 +24,7 @@ Bytes Pattern(size_t size, unsigned seed) {
 
 constexpr EpochId kEpoch = 3;
 
-/// All of a block of so many bytes.
+/// Runs that cover a whole block of this many bytes.
 BlockRuns Whole(int64_t bytes) { return {{0, bytes}}; }
 
 class BlockLinkTest : public testing::Test {
@@ -59,14 +59,14 @@ class BlockLinkTest : public testing::Test {
   std::vector<BlockTransferEnd> taken_, given_;
 };
 
-TEST_F(BlockLinkTest, BlocksArriveAsTheyWere) {
-  constexpr size_t kBlock = (700 << 10) + 3;  // three chunks, the last a short one
+TEST_F(BlockLinkTest, Blocks_ArriveUnchanged) {
+  constexpr size_t kBlock = (700 << 10) + 3;  // three chunks; the last chunk is short
   std::vector<Bytes> sent, got(5, Bytes(kBlock));
   BlockMemory from, to;
   for (unsigned i = 0; i < 4; ++i) sent.push_back(Pattern(kBlock, i));
   for (Bytes& block : sent) from.emplace_back(block);
   for (Bytes& block : got) to.emplace_back(block);
-  Expect(3, to);  // room for one more than comes
+  Expect(3, to);  // room for one block more than is sent
   Send(3, from);
   Run(1);
   EXPECT_EQ(taken_[0].problem, "");
@@ -76,7 +76,7 @@ TEST_F(BlockLinkTest, BlocksArriveAsTheyWere) {
   EXPECT_TRUE(receiver_.idle() && sender_.idle());
 }
 
-TEST_F(BlockLinkTest, TransfersDoNotMixAndNothingIsSentToo) {
+TEST_F(BlockLinkTest, Transfers_DoNotMix_AndAnEmptyTransferEnds) {
   Bytes a = Pattern(1000, 1), b = Pattern(1000, 2), to_a(1000), to_b(1000), to_c(1000);
   Expect(1, {to_a});
   Expect(2, {to_b});
@@ -91,7 +91,7 @@ TEST_F(BlockLinkTest, TransfersDoNotMixAndNothingIsSentToo) {
   EXPECT_EQ(to_c, Bytes(1000));
 }
 
-TEST_F(BlockLinkTest, MoreThanThereIsRoomForIsRefused) {
+TEST_F(BlockLinkTest, Transfer_Fails_WhenItHasMoreBlocksThanRoom) {
   Bytes a = Pattern(1000, 1), to(1000);
   Expect(1, {to});
   Send(1, {a, a});
@@ -99,8 +99,8 @@ TEST_F(BlockLinkTest, MoreThanThereIsRoomForIsRefused) {
   EXPECT_NE(taken_[0].problem, "");
 }
 
-/// Chunks as they come, one of them lost, repeated or damaged.
-TEST_F(BlockLinkTest, AGapARepetitionOrDamageFailsTheTransfer) {
+/// Sends chunks by hand: in ticket 1 a chunk is missing, in 2 repeated, in 3 damaged; ticket 4 is correct.
+TEST_F(BlockLinkTest, Transfer_Fails_WhenAChunkIsMissingRepeatedOrDamaged) {
   Channel channel = Channel::Connect(endpoint_, "b");
   Bytes block = Pattern(3000, 1);
   const auto chunk = [&](uint64_t ticket, uint64_t number) {
@@ -127,7 +127,7 @@ TEST_F(BlockLinkTest, AGapARepetitionOrDamageFailsTheTransfer) {
   EXPECT_EQ(right, block);
 }
 
-TEST_F(BlockLinkTest, ChunksOfOtherEpochsAndRanksArePassedOver) {
+TEST_F(BlockLinkTest, Chunks_AreIgnored_WhenTheyAreOfOtherEpochsOrRanks) {
   Channel channel = Channel::Connect(endpoint_, "b");
   Bytes block = Pattern(1000, 1), wrong = Pattern(1000, 2), to(1000);
   Expect(1, {to});
@@ -147,8 +147,8 @@ TEST_F(BlockLinkTest, ChunksOfOtherEpochsAndRanksArePassedOver) {
   EXPECT_EQ(to, block);
 }
 
-/// What cannot be what comes next from its rank: each fails its transfer, and nothing is written beyond a block.
-TEST_F(BlockLinkTest, WrongPlacesFailTheTransfer) {
+/// Chunks whose place cannot follow: each fails its transfer, and nothing is written outside a block.
+TEST_F(BlockLinkTest, Transfer_Fails_WhenAChunkHasAWrongPlace) {
   Channel channel = Channel::Connect(endpoint_, "b");
   const Bytes data = Pattern(1000, 1);
   const std::vector<ChunkPlace> places = {{1, 1, kEpoch, 0, 2, 1, 0},     {2, 1, kEpoch, 0, 1, 0, 1},
@@ -169,7 +169,7 @@ TEST_F(BlockLinkTest, WrongPlacesFailTheTransfer) {
   for (const Bytes& block : memory) EXPECT_EQ(block, Bytes(900));
 }
 
-TEST_F(BlockLinkTest, WhatIsCalledOffEndsOnBothSides) {
+TEST_F(BlockLinkTest, StoppedTransfer_EndsOnBothSides) {
   Bytes a = Pattern(1000, 1), to_a(1000), b = Pattern(1000, 2), to_b(1000);
   Expect(1, {to_a});
   Expect(2, {to_b});
@@ -186,11 +186,11 @@ TEST_F(BlockLinkTest, WhatIsCalledOffEndsOnBothSides) {
   }
 }
 
-/// Two ranks give three others parts of their blocks, by TCP and with keys or without.
+/// Two sending ranks give parts of their blocks to three receiving ranks, by TCP, with keys or without.
 class BlockExchangeTest : public testing::TestWithParam<bool> {
  protected:
   static constexpr size_t kGivers = 2, kTakers = 3, kBlocks = 3;
-  static constexpr int64_t kPart = (300 << 10) + 7;  // that each gives each: two chunks
+  static constexpr int64_t kPart = (300 << 10) + 7;  // bytes from each giver to each taker: two chunks
 
   BlockExchangeTest() {
     if (::sodium_init() < 0) ADD_FAILURE();
@@ -210,7 +210,8 @@ class BlockExchangeTest : public testing::TestWithParam<bool> {
   BlockSender::Self Giver(Rank rank) const {
     return {"giver" + std::to_string(rank), rank, GetParam() ? &keys_[static_cast<size_t>(rank)] : nullptr};
   }
-  /// Giver g has its part for taker t at t * kPart; taker t has giver g's part cut in two halves that change places.
+  /// Giver g holds its part for taker t at t * kPart. Taker t stores the part of giver g in two pieces, in swapped
+  // order.
   static BlockRuns Given(size_t t) { return {{static_cast<int64_t>(t) * kPart, kPart}}; }
   static BlockRuns Taken(size_t g) {
     const int64_t at = static_cast<int64_t>(g) * kPart;
@@ -237,7 +238,7 @@ class BlockExchangeTest : public testing::TestWithParam<bool> {
   std::vector<BlockTransferEnd> taken_, given_;
 };
 
-TEST_P(BlockExchangeTest, EveryRankGetsItsPartOfEveryBlock) {
+TEST_P(BlockExchangeTest, EveryRank_GetsItsPartOfEveryBlock) {
   std::vector<std::vector<Bytes>> from(kGivers), to(kTakers);
   std::deque<BlockSender> givers;
   for (size_t t = 0; t < kTakers; ++t) {
@@ -274,8 +275,8 @@ TEST_P(BlockExchangeTest, EveryRankGetsItsPartOfEveryBlock) {
   }
 }
 
-/// With keys a rank cannot speak for another one; without, nothing tells them apart.
-TEST_P(BlockExchangeTest, ARankIsWhoItsKeySays) {
+/// With keys, a rank cannot pose as another rank; without keys, nothing distinguishes them.
+TEST_P(BlockExchangeTest, Transfer_IsRefused_WhenTheKeyBelongsToAnotherRank) {
   Bytes to(kGivers * kPart), forged = Pattern(kTakers * kPart, 1);
   takers_[0].Expect(7, {to}, {Taken(0), {}});
   std::deque<BlockSender> givers;
@@ -288,7 +289,7 @@ TEST_P(BlockExchangeTest, ARankIsWhoItsKeySays) {
   EXPECT_EQ(to == Bytes(kGivers * kPart), GetParam());
 }
 
-TEST_P(BlockExchangeTest, KeysAreOnBothSidesOrNone) {
+TEST_P(BlockExchangeTest, Send_Fails_WhenOnlyOneSideHasKeys) {
   Bytes from = Pattern(kTakers * kPart, 1);
   BlockSender giver({"odd", 0, GetParam() ? nullptr : &keys_[0]});
   giver.Send(7, kEpoch, {from}, {Destinations()[0]});
@@ -300,13 +301,13 @@ TEST_P(BlockExchangeTest, KeysAreOnBothSidesOrNone) {
 INSTANTIATE_TEST_SUITE_P(Tcp, BlockExchangeTest, testing::Bool(),
                          [](const auto& with) { return with.param ? "WithKeys" : "InClearText"; });
 
-TEST(OwnAddressTest, IsThatOfTheWayThere) {
+TEST(OwnAddressTest, OwnAddress_IsThatOfTheRouteToTheEndpoint) {
   EXPECT_EQ(OwnAddressTowards("tcp://127.0.0.1:80"), "127.0.0.1");
   EXPECT_THROW(OwnAddressTowards("ipc:///tmp/x"), Error);
   EXPECT_THROW(OwnAddressTowards("tcp://"), Error);
 }
 
-TEST_F(BlockLinkTest, NothingForFiveSecondsIsTheEnd) {
+TEST_F(BlockLinkTest, Transfer_Fails_AfterFiveSecondsOfSilence) {
   Bytes to(1000);
   Expect(1, {to});
   const auto begin = std::chrono::steady_clock::now();

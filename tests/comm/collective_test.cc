@@ -23,7 +23,7 @@ void OnRanks(int size, const std::function<void(Collective&)>& body) {
 float Value(Rank rank, size_t i) { return 0.1f * static_cast<float>(rank + 1) + 1e-3f * static_cast<float>(i % 97); }
 float Before(size_t i) { return 0.3f * static_cast<float>(i % 11); }
 
-TEST(CollectiveTest, AddsSumsInRankOrderForEverySize) {
+TEST(CollectiveTest, AllReduceAdd_SumsInRankOrder_ForEverySize) {
   for (const int size : {1, 2, 3, 4, 7}) {
     OnRanks(size, [&](Collective& c) {
       for (const size_t count : {size_t{1}, size_t{577}, size_t{65536}, size_t{65537}, size_t{200000}}) {
@@ -40,7 +40,7 @@ TEST(CollectiveTest, AddsSumsInRankOrderForEverySize) {
   }
 }
 
-TEST(CollectiveTest, AllGatherTakesUnevenAndEmptyParts) {
+TEST(CollectiveTest, AllGather_AcceptsUnevenAndEmptyParts) {
   OnRanks(3, [](Collective& c) {
     for (const size_t unit : {size_t{1}, size_t{1000}, size_t{400000}}) {
       const std::vector<size_t> counts = {2 * unit, 0, unit};
@@ -52,15 +52,15 @@ TEST(CollectiveTest, AllGatherTakesUnevenAndEmptyParts) {
   });
 }
 
-TEST(CollectiveTest, AllToAllBringsEveryRankWhatIsForIt) {
+TEST(CollectiveTest, AllToAll_DeliversToEveryRankItsPart) {
   for (const int ranks : {1, 2, 3}) OnRanks(ranks, test::ExpectAllToAllDelivers);
 }
 
-TEST(CollectiveTest, ManySmallOperationsMixWithoutMixingUp) {
+TEST(CollectiveTest, ManySmallOperations_OfDifferentKinds_DoNotMixUpTheirData) {
   OnRanks(4, [](Collective& c) { test::ExpectOperationsDoNotMixUp(c, 3000); });
 }
 
-TEST(CollectiveTest, AbortFreesRanksThatWait) {
+TEST(CollectiveTest, Abort_FreesWaitingRanks) {
   auto ranks = MakeThreadCollectives(3);
   std::vector<float> a(10), b(10);
   std::thread waiting([&] { EXPECT_THROW(ranks[0]->AllReduceAdd(a, a), CollectiveAborted); });
@@ -71,7 +71,7 @@ TEST(CollectiveTest, AbortFreesRanksThatWait) {
   also_waiting.join();
 }
 
-TEST(CollectiveTest, NamedArenaIsExclusiveAndGoneAfterUnlink) {
+TEST(CollectiveTest, NamedArena_IsExclusive_AndGoneAfterUnlink) {
   const std::string name = "/quire.test." + std::to_string(::getpid());
   auto created = CreateArenaMemory(name, 2);
   EXPECT_ANY_THROW(CreateArenaMemory(name, 2));

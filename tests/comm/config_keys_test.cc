@@ -1,5 +1,6 @@
-// Every key of config.json that HF's classes read, changed: where HF then computes something else, so do we, or we
-// refuse (tests/golden/make_config_keys.py asks HF, with the weights of the golden models).
+// Each key of config.json that HF's classes read is changed. If HF then computes a different result, Quire's
+// description
+// must change, too, or be refused. tests/golden/make_config_keys.py asks HF, with the weights of the golden models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ Json ReadJsonFile(const std::string& path) {
 
 Json Golden(const std::string& name) { return ReadJsonFile(std::string(QUIRE_TEST_DATA) + "/" + name); }
 
-/// What is computed: the description and the names and shapes of its weights; or the error.
+/// Returns the text of the description with the names of its weights, or the error.
 std::string Meaning(const Json& config) {
   try {
     const ModelSpec spec = SpecFromHf(config.dump(), "", "config.json");
@@ -34,7 +35,7 @@ std::string Meaning(const Json& config) {
   }
 }
 
-/// The configuration with another value at KEY or OBJECT/KEY.
+/// Returns the configuration with another value at KEY or OBJECT/KEY.
 Json Changed(Json config, const std::string& path, const Json& value) {
   std::istringstream steps(path);
   Json* place = &config;
@@ -43,7 +44,7 @@ Json Changed(Json config, const std::string& path, const Json& value) {
   return config;
 }
 
-/// The names that the error of an unknown architecture lists.
+/// Returns the model types that the error of an unknown architecture lists.
 std::set<std::string> Families() {
   const std::string error = Meaning({{"model_type", "?"}});
   constexpr std::string_view kBefore = "supported: ";
@@ -53,7 +54,7 @@ std::set<std::string> Families() {
   return families;
 }
 
-TEST(ConfigKeysTest, EveryFamilyIsWalked) {
+TEST(ConfigKeysTest, EveryFamily_IsInTheTableOfKeys) {
   const Json table = Golden("config_keys.json");
   std::set<std::string> walked;
   for (const auto& [family, entry] : table.items()) walked.insert(family);
@@ -69,7 +70,7 @@ TEST(ConfigKeysTest, EveryFamilyIsWalked) {
   }
 }
 
-TEST(ConfigKeysTest, WhatChangesTheResultInHfDoesSoHereOrIsRefused) {
+TEST(ConfigKeysTest, Keys_ChangeTheDescriptionOrAreRefused_WhenTheyChangeTheResultOfHf) {
   const Json table = Golden("config_keys.json");
   for (const auto& [family, entry] : table.items()) {
     const Json config = Golden("models/" + entry.at("model").get<std::string>() + "/config.json");

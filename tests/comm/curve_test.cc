@@ -52,7 +52,7 @@ class CurveTest : public ::testing::Test {
   std::shared_ptr<CurveServer> curve_;
 };
 
-TEST_F(CurveTest, WritesWhatItReads) {
+TEST_F(CurveTest, WrittenKeys_CanBeLoaded_AndArePrivate) {
   EXPECT_EQ(LoadError(), "");
   const auto mode = [&](const char* name) {
     return static_cast<unsigned>(std::filesystem::status(keys_ + name).permissions());
@@ -65,7 +65,7 @@ TEST_F(CurveTest, WritesWhatItReads) {
   EXPECT_NE(FileText(keys_ + "/workers/r0.pub"), FileText(keys_ + "/workers/r1.pub"));
 }
 
-TEST_F(CurveTest, AddsRanksAndKeepsWhatIsThere) {
+TEST_F(CurveTest, WriteTransportKeys_AddsRanks_AndKeepsExistingKeys) {
   const std::string before = FileText(keys_ + "/workers/r0.secret");
   EXPECT_TRUE(WriteTransportKeys(keys_, 2).empty());
   EXPECT_EQ(WriteTransportKeys(keys_, 3).size(), 2u);
@@ -73,8 +73,8 @@ TEST_F(CurveTest, AddsRanksAndKeepsWhatIsThere) {
   EXPECT_EQ(LoadCoordinatorKeys(keys_, 2).workers.size(), 3u);
 }
 
-TEST_F(CurveTest, ExplainsKeysThatCannotBeUsed) {
-  EXPECT_THROW(LoadCoordinatorKeys(keys_, 3), Error);  // too few
+TEST_F(CurveTest, LoadErrors_ExplainWhyKeysCannotBeUsed) {
+  EXPECT_THROW(LoadCoordinatorKeys(keys_, 3), Error);  // keys for too few ranks
   std::filesystem::permissions(keys_ + "/workers/r0.secret", std::filesystem::perms(0644));
   EXPECT_NE(LoadError().find("chmod 0600"), std::string::npos) << LoadError();
   std::filesystem::permissions(keys_ + "/workers/r0.secret", std::filesystem::perms(0600));
@@ -96,7 +96,7 @@ TEST_F(CurveTest, ExplainsKeysThatCannotBeUsed) {
   EXPECT_NE(LoadError().find("does not belong"), std::string::npos) << LoadError();
 }
 
-TEST_F(CurveTest, KnownWorkersComeUnderTheirRankWhateverTheySay) {
+TEST_F(CurveTest, Frames_CarryTheRankOfTheKey_WhateverIdentityAWorkerClaims) {
   Channel server = Listen();
   const WorkerKeys keys = LoadWorkerKeys(keys_, 1);
   Channel honest = Channel::Connect(server.bound_endpoint(), WorkerIdentity(kCurveEpoch, 1), &keys);
@@ -114,9 +114,9 @@ TEST_F(CurveTest, KnownWorkersComeUnderTheirRankWhateverTheySay) {
   EXPECT_EQ(lie->user, "r1");
 }
 
-TEST_F(CurveTest, StrangersDeliverNothing) {
+TEST_F(CurveTest, Frames_AreNotDelivered_FromUnknownKeys) {
   Channel server = Listen();
-  EXPECT_EQ(curve_->num_refused(), 0u);  // the canary does not count
+  EXPECT_EQ(curve_->num_refused(), 0u);  // the connection of the canary check does not count
   Channel plain = Channel::Connect(server.bound_endpoint(), "e1.r0");
   const WorkerKeys stranger{MakeCurveKeyPair(), LoadWorkerKeys(keys_, 0).coordinator};
   Channel unknown = Channel::Connect(server.bound_endpoint(), "e1.r1", &stranger);
@@ -125,7 +125,7 @@ TEST_F(CurveTest, StrangersDeliverNothing) {
   EXPECT_GE(curve_->num_refused(), 1u);
 }
 
-TEST_F(CurveTest, WorkersTalkToNoOtherCoordinator) {
+TEST_F(CurveTest, Worker_SendsNothing_ToACoordinatorWithAnotherKey) {
   Channel server = Listen();
   WorkerKeys misled = LoadWorkerKeys(keys_, 0);
   misled.coordinator = MakeCurveKeyPair().public_key;
@@ -134,17 +134,17 @@ TEST_F(CurveTest, WorkersTalkToNoOtherCoordinator) {
   EXPECT_FALSE(Receive(server, 700));
 }
 
-TEST_F(CurveTest, SeveralServersLiveSideBySide) {
+TEST_F(CurveTest, SeveralServers_WorkSideBySide) {
   Channel first = Listen(), second = Listen();
   const WorkerKeys keys = LoadWorkerKeys(keys_, 0);
   Channel worker = Channel::Connect(second.bound_endpoint(), "e1.r0", &keys);
   worker.Send("", Encode(BeatMessage{1}, kCurveEpoch, 0));
-  Channel* both[] = {&first, &second};  // of two contexts
+  Channel* both[] = {&first, &second};  // channels of two contexts
   Channel::Wait(both, -1, 5000);
   EXPECT_TRUE(Receive(second, 5000));
 }
 
-TEST_F(CurveTest, EncryptsUnixSocketsToo) {
+TEST_F(CurveTest, UnixSockets_AreEncrypted) {
   curve_ = std::make_shared<CurveServer>(LoadCoordinatorKeys(keys_, 2));
   const std::string endpoint = "ipc://" + (directory_ / "s");
   Channel server = Channel::Bind(endpoint, curve_);
@@ -154,8 +154,8 @@ TEST_F(CurveTest, EncryptsUnixSocketsToo) {
   EXPECT_TRUE(Receive(server, 5000));
 }
 
-TEST_F(CurveTest, AHandlerThatLetsStrangersInIsNoticed) {
-  // A socket of a context without a ZAP handler accepts any key: what the canary is there for.
+TEST_F(CurveTest, CanaryCheck_Throws_WhenStrangersAreAccepted) {
+  // This socket's context has no ZAP handler, so that the socket accepts any key: the canary check must notice this.
   curve_ = std::make_shared<CurveServer>(LoadCoordinatorKeys(keys_, 2));
   Channel open = Channel::Bind("tcp://127.0.0.1:0");
   EXPECT_THROW(curve_->CheckThatStrangersAreRefused(open.bound_endpoint()), Error);

@@ -1,4 +1,4 @@
-// Transfers of KV blocks that go by a DeviceLink: what is announced, and what is given up when.
+// Transfers of KV blocks by a DeviceLink (device to device): announcements, failures, and when a link is given up.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ Bytes Pattern(unsigned seed) {
   return bytes;
 }
 
-/// Links within the test: a move is done when both ends have asked for it and the test lets it.
+/// A carrier inside the test: a move is done once both ends have asked for it and `moves` is true.
 class Carrier final : public DeviceCarrier {
  public:
   struct Wire {
@@ -39,7 +39,7 @@ class Carrier final : public DeviceCarrier {
     return std::make_unique<Link>(*this, wires[meeting], gives);
   }
 
-  bool moves = true;  // else whatever is asked for waits
+  bool moves = true;  // while false, requested moves wait
   int meetings = 0, open = 0;
   std::map<std::string, Wire> wires;
 
@@ -90,7 +90,7 @@ class DeviceLinkTest : public testing::Test {
     while (!condition() && Clock::now() < deadline) Poll();
     ASSERT_TRUE(condition());
   }
-  /// A transfer that nothing is wrong with.
+  /// Runs one transfer and expects that it succeeds.
   void ExpectThatOneGoesWell(uint64_t ticket) {
     Bytes from = Pattern(static_cast<unsigned>(ticket)), to(kBlock);
     Expect(ticket, to, &carrier_);
@@ -110,13 +110,13 @@ class DeviceLinkTest : public testing::Test {
   std::map<uint64_t, BlockTransferEnd> given_, taken_;
 };
 
-TEST_F(DeviceLinkTest, OneLinkServesTransferAfterTransfer) {
+TEST_F(DeviceLinkTest, OneLink_ServesSuccessiveTransfers) {
   for (uint64_t ticket = 1; ticket <= 3; ++ticket) ExpectThatOneGoesWell(ticket);
   EXPECT_EQ(carrier_.meetings, 1);
   EXPECT_TRUE(sender_.idle() && receiver_.idle() && !receiver_.moving());
 }
 
-TEST_F(DeviceLinkTest, NothingToGiveNeedsNoLink) {
+TEST_F(DeviceLinkTest, EmptyTransfer_NeedsNoLink) {
   Bytes to(kBlock);
   Expect(1, to, &carrier_);
   sender_.Send(1, kLinkEpoch, {}, {{endpoint_, "", {{0, 1}}}}, &carrier_);
@@ -125,8 +125,8 @@ TEST_F(DeviceLinkTest, NothingToGiveNeedsNoLink) {
   EXPECT_EQ(carrier_.meetings, 0);
 }
 
-/// Bytes of a chunk must never be written to where only a device may write, nor the other way round.
-TEST_F(DeviceLinkTest, BothEndsMustMeanTheSameMemory) {
+/// The receiver must not write bytes of a chunk into device memory, nor a device's data into host memory.
+TEST_F(DeviceLinkTest, Transfer_Fails_WhenOnlyOneEndUsesTheDevice) {
   Bytes from = Pattern(1), to(kBlock);
   Expect(1, to, &carrier_);
   Send(1, from, nullptr);
@@ -141,11 +141,11 @@ TEST_F(DeviceLinkTest, BothEndsMustMeanTheSameMemory) {
   ExpectThatOneGoesWell(3);
 }
 
-/// A receiver that passes an announcement over takes the next one for the move that is due.
-TEST_F(DeviceLinkTest, WhatIsNotTakenEndsTheLink) {
+/// If a receiver ignored an announcement, the next announcement would match the wrong move.
+TEST_F(DeviceLinkTest, UnexpectedTransfer_EndsTheLink) {
   ExpectThatOneGoesWell(1);
   Bytes from = Pattern(1);
-  Send(2, from, &carrier_);  // nobody expects it
+  Send(2, from, &carrier_);  // the receiver does not expect this ticket
   PollUntil([&] { return given_.contains(2); });
   EXPECT_NE(given_[2].problem, "");
   EXPECT_EQ(carrier_.open, 0);
@@ -153,7 +153,7 @@ TEST_F(DeviceLinkTest, WhatIsNotTakenEndsTheLink) {
   EXPECT_EQ(carrier_.meetings, 2);
 }
 
-TEST_F(DeviceLinkTest, WhoGivesAndStopsGivesTheLinkUp) {
+TEST_F(DeviceLinkTest, StoppedSender_ClosesTheLink) {
   Bytes from = Pattern(1), to(kBlock);
   carrier_.moves = false;
   Expect(1, to, &carrier_);
@@ -167,7 +167,7 @@ TEST_F(DeviceLinkTest, WhoGivesAndStopsGivesTheLinkUp) {
   ExpectThatOneGoesWell(2);
 }
 
-TEST_F(DeviceLinkTest, NothingIsWrittenOnceTheReceiverHasToldOfTheEnd) {
+TEST_F(DeviceLinkTest, StoppedReceiver_ClosesTheLink_BeforeItReportsTheEnd) {
   Bytes from = Pattern(1), to(kBlock);
   carrier_.moves = false;
   Expect(1, to, &carrier_);
@@ -184,8 +184,8 @@ TEST_F(DeviceLinkTest, NothingIsWrittenOnceTheReceiverHasToldOfTheEnd) {
   ExpectThatOneGoesWell(2);
 }
 
-/// Announcements that cannot be what comes next: each fails its transfer.
-TEST_F(DeviceLinkTest, WrongAnnouncementsAreRefused) {
+/// Announcements that cannot follow: each fails its transfer.
+TEST_F(DeviceLinkTest, WrongAnnouncements_FailTheirTransfers) {
   Channel channel = Channel::Connect(endpoint_, "b");
   Bytes to(kBlock);
   const Bytes meeting(10, std::byte{'m'}), nothing, long_one(kMostMeetingBytes + 1);

@@ -12,7 +12,7 @@ namespace {
 constexpr TokenId kControl = 0, kStop = 1;
 constexpr int kModelVocab = 300;  // the model has more tokens than its tokenizer
 
-/// Every byte, and tokens of several: parts of words, of marks of JSON, and of a character.
+/// Every single byte, and tokens of several bytes: parts of words, of JSON punctuation, and of a character.
 Vocabulary TestVocabulary() {
   Vocabulary vocabulary{{"", ""}, {kStop}};
   for (int byte = 0; byte < 256; ++byte) vocabulary.bytes.emplace_back(1, static_cast<char>(byte));
@@ -32,7 +32,7 @@ std::set<TokenId> Allowed(GrammarMatcher& matcher) {
   return allowed;
 }
 
-/// What a finite language allows after a text, by looking at every one of its words.
+/// The tokens that a finite language allows after a text, found by comparison with each word of the language.
 std::set<TokenId> AllowedBy(const std::set<std::string>& words, const std::string& text, const Vocabulary& vocabulary) {
   std::set<TokenId> allowed;
   if (words.contains(text)) allowed.insert(kStop);
@@ -44,7 +44,7 @@ std::set<TokenId> AllowedBy(const std::set<std::string>& words, const std::strin
   return allowed;
 }
 
-/// Walks through the language at random, many times, and compares every mask on the way.
+/// Walks through the language at random 200 times and compares every mask on the way.
 void ExpectSameMasks(const GrammarSource& source, const std::set<std::string>& words) {
   const Vocabulary vocabulary = TestVocabulary();
   GrammarCompiler compiler(vocabulary, kModelVocab);
@@ -70,7 +70,7 @@ void ExpectSameMasks(const GrammarSource& source, const std::set<std::string>& w
   EXPECT_GT(reached.size(), words.size() / 2);
 }
 
-TEST(GrammarTest, MasksAreThoseOfTheWordsOfARegex) {
+TEST(GrammarTest, Masks_EqualThoseOfAllWords_OfARegex) {
   std::set<std::string> words;
   for (const std::string first : {"ab", "a"}) {
     for (const std::string second : {"c", "bc", "\xc3\xa9"}) {
@@ -81,7 +81,7 @@ TEST(GrammarTest, MasksAreThoseOfTheWordsOfARegex) {
   ExpectSameMasks({GrammarSource::kRegex, "(ab|a)(c|bc|\xc3\xa9){1,2}"}, words);
 }
 
-TEST(GrammarTest, MasksAreThoseOfTheValuesOfASchema) {
+TEST(GrammarTest, Masks_EqualThoseOfAllValues_OfASchema) {
   ExpectSameMasks({GrammarSource::kJsonSchema, R"({"enum":["ab","abc",12,true,null]})"},
                   {"\"ab\"", "\"abc\"", "12", "true", "null"});
   std::set<std::string> numbers;
@@ -89,12 +89,12 @@ TEST(GrammarTest, MasksAreThoseOfTheValuesOfASchema) {
   ExpectSameMasks({GrammarSource::kJsonSchema, R"({"type":"integer","minimum":-12,"maximum":130})"}, numbers);
 }
 
-TEST(GrammarTest, MasksAreThoseOfRules) {
+TEST(GrammarTest, Masks_EqualThoseOfAllWords_OfEbnfRules) {
   ExpectSameMasks({GrammarSource::kEbnf, "root ::= \"a\" b? | b \"ca\"\nb ::= \"b\" | \"bc\""},
                   {"a", "ab", "abc", "bca", "bcca"});
 }
 
-TEST(GrammarTest, StateIsAFunctionOfTheTokens) {
+TEST(GrammarTest, State_DependsOnTheTokensAlone) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   const auto grammar = compiler.Compile({GrammarSource::kRegex, "[a-c]{3,6}x"});
   const auto token = [](char c) { return static_cast<TokenId>(2 + static_cast<unsigned char>(c)); };
@@ -116,7 +116,7 @@ std::vector<TokenId> Spelled(const std::string& text) {
   return tokens;
 }
 
-TEST(GrammarTest, ADeadEndIsNoticed) {
+TEST(GrammarTest, Allow_ReturnsFalse_AtADeadEnd) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   for (const char* rules : {"root ::= \"a\" x\nx ::= x \"b\"", "root ::= \"a\" [^\\u0000-\\U0010ffff]"}) {
     GrammarMatcher matcher(compiler.Compile({GrammarSource::kEbnf, rules}));
@@ -130,7 +130,7 @@ TEST(GrammarTest, ADeadEndIsNoticed) {
   }
 }
 
-/// Follows the same letter until the matcher is overworked; the letters that it took, or -1.
+/// Follows the same letter, with masks, until the matcher is overworked. Returns the number of letters, or -1.
 int LettersUntilOverworked(const std::string& rules, int most) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   GrammarMatcher matcher(compiler.Compile({GrammarSource::kEbnf, rules}));
@@ -145,15 +145,15 @@ int LettersUntilOverworked(const std::string& rules, int most) {
   return -1;
 }
 
-TEST(GrammarTest, AmbiguousGrammarsAreOverworkedAtTheSameTokenEachTime) {
+TEST(GrammarTest, AmbiguousGrammar_IsOverworked_AtTheSameTokenEachTime) {
   const std::string rules = "root ::= s\ns ::= \"a\" | s s | s s s | s s s s";
-  const int length = LettersUntilOverworked(rules, 99);  // by its work: what it keeps is far less
+  const int length = LettersUntilOverworked(rules, 99);  // overworked by its work; its memory stays far below the bound
   EXPECT_GT(length, 5);
   EXPECT_EQ(LettersUntilOverworked(rules, 99), length);
   EXPECT_EQ(LettersUntilOverworked("root ::= \"a\"*", 5000), -1);
 }
 
-/// Follows the same letter without masks; the letters that it took until the matcher was overworked, or -1.
+/// Follows the same letter without masks until the matcher is overworked. Returns the number of letters, or -1.
 int LettersFollowedUntilOverworked(const GrammarSource& source, size_t most) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   GrammarMatcher matcher(compiler.Compile(source));
@@ -163,8 +163,8 @@ int LettersFollowedUntilOverworked(const GrammarSource& source, size_t most) {
   return static_cast<int>(matcher.num_followed());
 }
 
-TEST(GrammarTest, ASequenceThatComesBackIsFollowedInBoundedTime) {
-  // Each letter completes every rule, and each completion goes through what the beginning predicted.
+TEST(GrammarTest, Follow_OfAWholeSequence_TakesBoundedTime) {
+  // Each letter completes every rule, and each completion visits all predictions made at the beginning.
   std::string rules = "root ::= x0", more;
   for (int i = 0; i < 30; ++i) {
     const std::string x = "x" + std::to_string(i), y = "y" + std::to_string(i);
@@ -179,7 +179,7 @@ TEST(GrammarTest, ASequenceThatComesBackIsFollowedInBoundedTime) {
   EXPECT_EQ(LettersFollowedUntilOverworked({GrammarSource::kEbnf, "root ::= [a-z]*"}, 20000), -1);
 }
 
-TEST(GrammarTest, WhatAMatcherKeepsIsBounded) {
+TEST(GrammarTest, MemoryOfAMatcher_IsBounded) {
   std::string rules = "root ::= r0", more;
   for (int i = 0; i < 300; ++i) {
     if (i > 0) rules += " | r" + std::to_string(i);
@@ -188,7 +188,7 @@ TEST(GrammarTest, WhatAMatcherKeepsIsBounded) {
   EXPECT_GT(LettersUntilOverworked(rules + more, 5000), 5);
 }
 
-TEST(GrammarTest, ControlTokensAreNeverAllowed) {
+TEST(GrammarTest, ControlTokens_AreNeverAllowed) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   GrammarMatcher matcher(compiler.Compile({GrammarSource::kRegex, "(.|\\n)*"}));
   const std::set<TokenId> allowed = Allowed(matcher);
@@ -198,7 +198,7 @@ TEST(GrammarTest, ControlTokensAreNeverAllowed) {
       << "nor what no text stands for";
 }
 
-TEST(GrammarTest, NoTextIsBrokenUtf8) {
+TEST(GrammarTest, Masks_AllowOnlyValidUtf8) {
   Vocabulary vocabulary = TestVocabulary();
   const auto surrogate = static_cast<TokenId>(vocabulary.bytes.size());
   vocabulary.bytes.emplace_back("a\xed\xa0\x80");
@@ -220,7 +220,7 @@ TEST(GrammarTest, NoTextIsBrokenUtf8) {
     EXPECT_FALSE(Allowed(matcher).contains(token(never))) << never;
 }
 
-TEST(GrammarTest, WhatCannotBeKeptToIsRefused) {
+TEST(GrammarTest, UnsupportedOrBrokenGrammars_AreRefused) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   const auto refused = [&](GrammarSource::Kind kind, const std::string& text) {
     try {
@@ -253,7 +253,7 @@ TEST(GrammarTest, WhatCannotBeKeptToIsRefused) {
   EXPECT_THROW(without_stop.Compile({GrammarSource::kRegex, "a"}), Error);
 }
 
-TEST(GrammarTest, WhatWasCompiledIsKept) {
+TEST(GrammarTest, CompiledGrammars_AreCached_ButNotForEver) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   const GrammarSource first = {GrammarSource::kRegex, "a{1,7}"};
   const auto compiled = compiler.Compile(first);

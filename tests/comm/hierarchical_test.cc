@@ -1,4 +1,4 @@
-// Hosts on one machine: every host has memory of its own, and ranks are threads.
+// The test simulates several hosts on one machine: each host has its own memory, and the ranks are threads.
 #include "comm/collective/hierarchical.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace quire {
 namespace {
 
-/// What the leaders of a group of threads have sent each other: by operation, by host.
+/// The data that the leaders of the hosts have sent each other, by operation and host.
 struct Wire {
   std::mutex mutex;
   std::map<uint64_t, std::map<int, std::vector<std::byte>>> sent;
@@ -78,13 +78,13 @@ void OnRanks(const std::vector<int>& hosts, const std::function<void(Collective&
 
 const std::vector<std::vector<int>> kLayouts = {{0}, {0, 0}, {0, 1}, {0, 0, 1}, {0, 1, 0}, {0, 1, 2}, {0, 0, 1, 1, 2}};
 
-/// Sums of these depend on their order.
+/// The sum of these values depends on the order of addition.
 float HostValue(Rank rank, size_t i) {
   return 0.1f * static_cast<float>(rank + 1) + 1e-3f * static_cast<float>(i % 97);
 }
 float HostBefore(size_t i) { return 0.3f * static_cast<float>(i % 11); }
 
-TEST(HierarchicalTest, SumsHaveTheBitsOfRankOrderOnAnyHosts) {
+TEST(HierarchicalTest, AllReduceAdd_SumsInRankOrder_OnAnyLayoutOfHosts) {
   for (const auto& hosts : kLayouts) {
     OnRanks(hosts, [&](Collective& c) {
       for (const size_t count : {size_t{1}, size_t{577}, size_t{65536}, size_t{65537}, size_t{150000}}) {
@@ -101,7 +101,7 @@ TEST(HierarchicalTest, SumsHaveTheBitsOfRankOrderOnAnyHosts) {
   }
 }
 
-TEST(HierarchicalTest, GathersUnevenAndEmptyPartsInRankOrder) {
+TEST(HierarchicalTest, AllGather_KeepsRankOrder_WithUnevenAndEmptyParts) {
   for (const auto& hosts : kLayouts) {
     OnRanks(hosts, [](Collective& c) {
       for (const size_t unit : {size_t{1}, size_t{1000}, size_t{300000}}) {
@@ -120,18 +120,19 @@ TEST(HierarchicalTest, GathersUnevenAndEmptyPartsInRankOrder) {
   }
 }
 
-TEST(HierarchicalTest, AllToAllBringsEveryRankWhatIsForIt) {
+TEST(HierarchicalTest, AllToAll_DeliversToEveryRankItsPart) {
   for (const auto& hosts : kLayouts) OnRanks(hosts, test::ExpectAllToAllDelivers);
 }
 
-TEST(HierarchicalTest, ManyOperationsMixWithoutMixingUp) {
+TEST(HierarchicalTest, ManyOperations_OfDifferentKinds_DoNotMixUpTheirData) {
   OnRanks({0, 1, 0, 1}, [](Collective& c) { test::ExpectOperationsDoNotMixUp(c, 1000); });
 }
 
-TEST(HierarchicalTest, AbortEndsTheWaitsOfItsHost) {
+TEST(HierarchicalTest, Abort_EndsTheWaitsOfItsHost) {
   OnRanks({0, 0, 0, 1}, [](Collective& c) {
     std::vector<float> data(10);
-    if (c.rank() == 3) return;  // host 1 never comes: the leader of host 0 waits for it, and the others for the leader
+    // host 1 never joins in: the leader of host 0 waits for it, and the other ranks wait for the leader
+    if (c.rank() == 3) return;
     if (c.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       c.Abort();

@@ -1,4 +1,4 @@
-// What is read of families whose layers keep states, which weights follow from it, and what is refused.
+// The descriptions, weights and refusals of model families whose layers keep states (hybrids).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ std::vector<bool> Attending(const ModelSpec& spec) {
   return attends;
 }
 
-TEST(HybridsTest, LayersAttendWhereFilesSaySoInAnyOfTheirWays) {
+TEST(HybridsTest, LayersWithAttention_AreReadFromEveryFormOfConfiguration) {
   EXPECT_THAT(Attending(ReadHybrid("lfm2", {{"layer_types", {"conv", "full_attention", "conv", "conv"}}})),
               ElementsAre(false, true, false, false));
   EXPECT_THAT(Attending(ReadHybrid("lfm2", {{"full_attn_idxs", {0, 3}}})), ElementsAre(true, false, false, true));
@@ -62,7 +62,7 @@ TEST(HybridsTest, LayersAttendWhereFilesSaySoInAnyOfTheirWays) {
               HasSubstr("full_attention_interval = 0"));
 }
 
-TEST(HybridsTest, LayersWithStateSpacesAreReadInAllSpellings) {
+TEST(HybridsTest, LayersWithStateSpaces_AreReadFromEverySpelling) {
   const Json kinds = {"mamba", "attention", "linear_attention", "full_attention"};
   const ModelSpec granite = ReadHybrid("granitemoehybrid", {{"layer_types", kinds}});
   EXPECT_THAT(Attending(granite), ElementsAre(false, true, false, true));
@@ -90,7 +90,7 @@ TEST(HybridsTest, LayersWithStateSpacesAreReadInAllSpellings) {
               HasSubstr("names layer 4 of 4"));
 }
 
-TEST(HybridsTest, LayersOfNemotronHAreOneThingAlone) {
+TEST(HybridsTest, LayersOfNemotronH_HaveEitherAMixerOrAnMlp) {
   const auto read = [](const Json& changes) {
     Json sizes = {{"mamba_num_heads", 6}, {"mamba_head_dim", 8}, {"ssm_state_size", 4}, {"n_groups", 2}};
     sizes.update(changes);
@@ -155,7 +155,7 @@ std::string RefusalOf(const std::string& architecture, const std::map<std::strin
 
 using CountsOfLayers = std::vector<int64_t>;
 
-TEST(HybridGgufTest, ListsSayWhichLayersAreWhat) {
+TEST(HybridGgufTest, LayerLists_TellTheKindOfEachLayer) {
   const ModelSpec spec = SpecFromGguf(FileOf("nemotron_h", {{"attention.head_count_kv", CountsOfLayers{0, 0, 2, 0}},
                                                             {"feed_forward_length", CountsOfLayers{0, 96, 0, 0}}}));
   EXPECT_THAT(Attending(spec), ElementsAre(false, false, true, false));
@@ -177,7 +177,7 @@ TEST(HybridGgufTest, ListsSayWhichLayersAreWhat) {
               HasSubstr("ssm.inner_size = 60 does not divide over 7 heads"));
 }
 
-TEST(HybridGgufTest, LayersThatPredictFurtherAreLeftOut) {
+TEST(HybridGgufTest, LayersThatPredictFurtherTokens_AreLeftOut) {
   const ModelSpec spec =
       SpecFromGguf(FileOf("qwen35", {{"nextn_predict_layers", int64_t{1}}, {"full_attention_interval", int64_t{2}}}));
   EXPECT_THAT(Attending(spec), ElementsAre(false, true, false));
@@ -186,7 +186,7 @@ TEST(HybridGgufTest, LayersThatPredictFurtherAreLeftOut) {
               HasSubstr("interval = 0 is out of range"));
 }
 
-TEST(HybridGgufTest, WhatGgufOfBambaMixesUpIsRefused) {
+TEST(HybridGgufTest, PartialRotation_IsRefused_InGgufOfGraniteHybrids) {
   const std::map<std::string, GgufValue> hybrid = {{"attention.head_count_kv", CountsOfLayers{0, 2, 0, 0}},
                                                    {"rope.scaling.finetuned", true}};
   EXPECT_EQ(RefusalOf("granitehybrid", hybrid), "");
@@ -195,7 +195,7 @@ TEST(HybridGgufTest, WhatGgufOfBambaMixesUpIsRefused) {
   EXPECT_THAT(RefusalOf("granitehybrid", partial), HasSubstr("rope.dimension_count of a part of each head"));
 }
 
-TEST(HybridGgufTest, MixturesOfNemotronSayAllThatCounts) {
+TEST(HybridGgufTest, MixturesOfNemotron_AreRefused_WhenKeysAreMissingOrUnsupported) {
   const std::map<std::string, GgufValue> mixture = {{"attention.head_count_kv", CountsOfLayers{0, 0, 2, 0}},
                                                     {"feed_forward_length", CountsOfLayers{0, 8, 0, 0}},
                                                     {"expert_count", int64_t{4}},
@@ -211,7 +211,7 @@ TEST(HybridGgufTest, MixturesOfNemotronSayAllThatCounts) {
   EXPECT_THAT(RefusalOf("nemotron_h_moe", other), HasSubstr("a space of their own"));
 }
 
-TEST(HybridsTest, PythonsInfinitiesAreRead) {
+TEST(HybridsTest, InfinityAndNaN_AreAccepted_AsPythonWritesThem) {
   const std::string config =
       R"({"model_type": "bamba", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
       "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 512,
@@ -220,7 +220,7 @@ TEST(HybridsTest, PythonsInfinitiesAreRead) {
   EXPECT_EQ(SpecFromHf(config, "", "config.json").recurrence.value_heads, 6);
 }
 
-TEST(HybridsTest, ColumnsOfLfm2sMlpsAreAdjusted) {
+TEST(HybridsTest, ColumnsOfLfm2Mlps_AreAdjusted) {
   const auto columns = [](const Json& changes) { return ReadHybrid("lfm2", changes).layers[0].intermediate_size; };
   EXPECT_EQ(columns(Json::object()), 256);
   EXPECT_EQ(columns({{"block_auto_adjust_ff_dim", false}}), 96);
@@ -230,7 +230,7 @@ TEST(HybridsTest, ColumnsOfLfm2sMlpsAreAdjusted) {
   EXPECT_THAT(ErrorThrownBy([&] { columns({{"block_multiple_of", 0}}); }), HasSubstr("in multiples of 0"));
 }
 
-TEST(HybridsTest, MixturesMayHaveNoSharedExpert) {
+TEST(HybridsTest, SharedGate_IsOff_WhenAMixtureHasNoSharedExpert) {
   Json experts = {{"num_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 8}};
   for (const int64_t shared : {0, 12}) {
     experts["shared_expert_intermediate_size"] = shared;
@@ -244,7 +244,7 @@ TEST(HybridsTest, MixturesMayHaveNoSharedExpert) {
   }
 }
 
-TEST(HybridGgufTest, ExpertsThatAreWeighedAndComparedOtherwiseAreRefused) {
+TEST(HybridGgufTest, LogitWeightedExperts_AreRefused_WhenTheyHaveGroups) {
   const std::map<std::string, GgufValue> of_groups = {{"expert_count", int64_t{4}},
                                                       {"expert_used_count", int64_t{2}},
                                                       {"expert_feed_forward_length", int64_t{8}},
@@ -274,7 +274,7 @@ TEST(HybridsTest, WhatIsOutOfRangeOrNotSupportedIsRefusedByName) {
   EXPECT_THAT(delta({{"full_attention_interval", 5}}), HasSubstr("models without attention"));
 }
 
-TEST(HybridsTest, EveryFieldOfARecurrenceTells) {
+TEST(HybridsTest, TextOfASpec_ChangesWithEveryFieldOfTheRecurrence) {
   const ModelSpec plain = ReadHybrid("qwen3_5_text");
   std::set<std::string> texts = {TextOf(plain)};
   for (int64_t Recurrence::*field : {&Recurrence::taps, &Recurrence::channels, &Recurrence::key_heads,
@@ -293,7 +293,7 @@ TEST(HybridsTest, EveryFieldOfARecurrenceTells) {
   EXPECT_TRUE(texts.insert(TextOf(other_mixer)).second);
 }
 
-/// Places of the first and the last row of a weight of layer 0 or, of attention, of the last.
+/// The places of the first and the last row of a weight: of layer 3 for weights of attention, else of layer 0.
 std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
   const std::vector<WeightSpec> weights = WeightsOf(spec);
   const auto weight = std::ranges::find(weights, role, &WeightSpec::role);
@@ -302,8 +302,8 @@ std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
   return {places.Of(0), places.Of(Extent(spec, weight->rows, layer) - 1)};
 }
 
-TEST(HybridsTest, RowsOfProjectionsLieByHeadInQwen3NextAndInOrderInQwen35) {
-  // 2 key heads of 8 numbers, each with 3 value heads of 4.
+TEST(HybridsTest, RowsOfProjections_AreGroupedByHeadInQwen3Next_AndInOrderInQwen35) {
+  // 2 key heads of size 8, each with 3 value heads of size 4.
   const Json sizes = {{"linear_key_head_dim", 8}, {"linear_value_head_dim", 4}};
   Json mixture = {{"num_experts", 4},
                   {"num_experts_per_tok", 2},
@@ -312,7 +312,7 @@ TEST(HybridsTest, RowsOfProjectionsLieByHeadInQwen3NextAndInOrderInQwen35) {
   mixture.update(sizes);
   const ModelSpec next = ReadHybrid("qwen3_next", mixture), later = ReadHybrid("qwen3_5_text", sizes);
   using Pair = std::pair<int64_t, int64_t>;
-  EXPECT_EQ(Ends(next, Role::kStateQuery), (Pair{0, 47}));  // 8 + 8 + 12 + 12 rows of a head
+  EXPECT_EQ(Ends(next, Role::kStateQuery), (Pair{0, 47}));  // 8 + 8 + 12 + 12 rows for each head
   EXPECT_EQ(Ends(next, Role::kStateKey), (Pair{8, 55}));
   EXPECT_EQ(Ends(next, Role::kStateValue), (Pair{16, 67}));
   EXPECT_EQ(Ends(next, Role::kStateGate), (Pair{28, 79}));
@@ -323,11 +323,11 @@ TEST(HybridsTest, RowsOfProjectionsLieByHeadInQwen3NextAndInOrderInQwen35) {
   EXPECT_EQ(Ends(later, Role::kStateValue), (Pair{32, 55}));
   EXPECT_EQ(Ends(later, Role::kStateGate), (Pair{0, 23}));
   EXPECT_EQ(Ends(later, Role::kStateValueTaps), (Pair{32, 55}));
-  EXPECT_EQ(Ends(later, Role::kQuery), (Pair{0, 111}));  // of each head 16 of queries, then 16 of its gate
+  EXPECT_EQ(Ends(later, Role::kQuery), (Pair{0, 111}));  // for each head, 16 rows of queries, then 16 rows of the gate
   EXPECT_EQ(Ends(later, Role::kAttentionGate), (Pair{16, 127}));
 }
 
-TEST(HybridsTest, LayersHaveTheWeightsOfTheirMixers) {
+TEST(HybridsTest, Layers_HaveTheWeightsOfTheirMixers) {
   const ModelSpec spec = ReadHybrid("qwen3_5_text");
   for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
     const auto has = [&](const char* part) { return tensor.name.find(part) != std::string::npos; };
@@ -339,7 +339,7 @@ TEST(HybridsTest, LayersHaveTheWeightsOfTheirMixers) {
   }
 }
 
-TEST(HybridsTest, ATextModelInsideAnotherIsReadFromItsOwnConfiguration) {
+TEST(HybridsTest, TextModel_IsReadFromTextConfig_WhenItIsPartOfALargerModel) {
   Json text = {{"hidden_size", 64},        {"num_hidden_layers", 4},
                {"num_attention_heads", 4}, {"num_key_value_heads", 2},
                {"intermediate_size", 96},  {"vocab_size", 100},

@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-/// Why the text is refused; "" when it is not.
+/// Returns why the text is refused, or "" when it is accepted.
 std::string Refusal(const std::string& text) {
   return ErrorThrownBy([&] { ParseJson(text, "body"); });
 }
@@ -22,7 +22,7 @@ std::string Nested(const char* open, const char* close, int depth) {
   return text;
 }
 
-TEST(JsonTest, WhatTheStandardAllowsIsRead) {
+TEST(JsonTest, ValidJson_IsAccepted) {
   for (const char* text : {"null",
                            "true",
                            " [ ] ",
@@ -51,7 +51,7 @@ TEST(JsonTest, WhatTheStandardAllowsIsRead) {
   }
 }
 
-TEST(JsonTest, WhatReadersDifferOnIsRefusedWithThePlace) {
+TEST(JsonTest, InvalidOrAmbiguousJson_IsRefusedWithThePlace) {
   const std::vector<std::string> texts = {"",
                                           " ",
                                           "[",
@@ -128,7 +128,7 @@ TEST(JsonTest, WhatReadersDifferOnIsRefusedWithThePlace) {
   }
 }
 
-TEST(JsonTest, DepthAndSizeAreBounded) {
+TEST(JsonTest, DepthAndNumberOfValues_AreBounded) {
   EXPECT_EQ(Refusal(Nested("[", "]", 32)), "");
   EXPECT_NE(Refusal(Nested("[", "]", 33)), "");
   EXPECT_EQ(Refusal(Nested("{\"a\":", "}", 32)), "");
@@ -140,12 +140,12 @@ TEST(JsonTest, DepthAndSizeAreBounded) {
   EXPECT_NE(Refusal(many + ",0,0]"), "");
 }
 
-TEST(JsonTest, ErrorsNeverQuoteWhatIsNoText) {
+TEST(JsonTest, Errors_AreValidUtf8_WhenTheInputIsNot) {
   const std::string refusal = Refusal("[\"\xc3\x28\xff");
   EXPECT_NO_THROW(Json(refusal).dump()) << "valid UTF-8";
 }
 
-TEST(ExactJsonTest, WritesIntegersAndMembers_AsTheyWereRead) {
+TEST(ExactJsonTest, IntegersAndMemberOrder_SurviveARoundTrip) {
   for (const std::string text :
        {R"({"zebra":18446744073709551616,"mango":[-9223372036854775809,[],{}],"apple":{"b":1,"a":[[1],{"x":null}]}})",
         "123456789012345678901234567890", "18446744073709551615", "-9223372036854775808",

@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-/// Tensors of fp32 numbers.
+/// A set of tensors of fp32 numbers.
 class Numbers {
  public:
   void Add(const std::string& name, std::vector<int64_t> shape, std::vector<float> numbers) {
@@ -26,7 +26,7 @@ class Numbers {
   std::deque<std::vector<float>> kept_;
 };
 
-TEST(KvScalesTest, AreFoundUnderTheNamesThatFilesGiveThem) {
+TEST(KvScalesTest, Scales_AreFoundUnderTheNamesOfPublishedFiles) {
   Numbers file;
   file.Add("model.layers.0.self_attn.k_scale", {}, {0.5f});
   file.Add("model.layers.0.self_attn.v_scale", {1}, {0.25f});
@@ -34,7 +34,7 @@ TEST(KvScalesTest, AreFoundUnderTheNamesThatFilesGiveThem) {
   file.Add("model.layers.10.self_attn.k_proj.k_scale", {}, {4});
   file.Add("model.layers.10.self_attn.v_proj.v_scale", {}, {5});
   file.Add("model.layers.2.self_attn.kv_scale", {}, {6});
-  file.Add("model.layers.3.self_attn.k_scale", {2}, {7, 8});  // of heads
+  file.Add("model.layers.3.self_attn.k_scale", {2}, {7, 8});  // scales for each head, which are not used
   file.Add("model.layers.3.self_attn.k_proj.weight_scale", {1}, {9});
   const std::vector<KvScales> scales = TakeKvScales(file.tensors, 11, "a test");
   ASSERT_EQ(scales.size(), 11u);
@@ -51,7 +51,7 @@ TEST(KvScalesTest, AreFoundUnderTheNamesThatFilesGiveThem) {
   EXPECT_EQ(file.tensors.size(), 1u) << "other scales stay";
 }
 
-TEST(KvScalesTest, AreAboveZero) {
+TEST(KvScalesTest, Scales_AreRefused_WhenTheyAreNotPositiveAndFinite) {
   for (const float scale : {0.0f, -1.0f, std::numeric_limits<float>::infinity()}) {
     Numbers file;
     file.Add("model.layers.0.self_attn.v_scale", {}, {scale});

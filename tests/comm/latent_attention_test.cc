@@ -1,4 +1,4 @@
-// How files say that keys and values are made of latents.
+// Configurations of models with latent attention, whose keys and values are computed from latents.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// As the published file of DeepSeek-V2-Lite, but for what nobody reads.
+/// The published configuration of DeepSeek-V2-Lite, without the keys that HF does not read.
 Json Lite() {
   return {{"model_type", "deepseek_v2"},
           {"hidden_size", 2048},
@@ -57,7 +57,7 @@ ModelSpec Read(const Json& changes) {
   return SpecFromHf(config.dump(), "", "model");
 }
 
-TEST(LatentAttentionTest, ALayerCachesOneHeadOfWhatRotatesAndTheLatent) {
+TEST(LatentAttentionTest, KvCache_HoldsOneHeadOfRotatedNumbersAndTheLatent) {
   const ModelSpec spec = Read(Json::object());
   EXPECT_EQ(spec.layers[5].num_kv_heads, 1);
   EXPECT_EQ(spec.layers[5].head_dim, 64 + 512);
@@ -69,9 +69,9 @@ TEST(LatentAttentionTest, ALayerCachesOneHeadOfWhatRotatesAndTheLatent) {
   EXPECT_EQ(spec.mixture.score, RouterScore::kSoftmax);
 }
 
-// The model's own code multiplies the softmax's scale by the square of 0.1 * mscale_all_dim * ln(factor) + 1, and
-// cosines and sines by nothing.
-TEST(LatentAttentionTest, YarnMultipliesScoresOfQueriesAndKeysAsHeadsHaveThem) {
+// The model's own code multiplies the scale of the softmax by the square of 0.1 * mscale_all_dim * ln(factor) + 1. It
+// leaves cosines and sines unscaled.
+TEST(LatentAttentionTest, AttentionScale_IncludesTheFactorOfYarn) {
   const double yarn = 0.1 * 0.707 * std::log(40.0) + 1;
   const ModelSpec spec = Read(Json::object());
   EXPECT_NEAR(AttentionScale(spec, spec.layers[0]), yarn * yarn / std::sqrt(192.0), 1e-6);
@@ -80,7 +80,7 @@ TEST(LatentAttentionTest, YarnMultipliesScoresOfQueriesAndKeysAsHeadsHaveThem) {
   EXPECT_NEAR(AttentionScale(plain, plain.layers[0]), 1 / std::sqrt(192.0), 1e-7);
 }
 
-TEST(LatentAttentionTest, WeightsAreThoseOfTheWayThatQueriesAreMade) {
+TEST(LatentAttentionTest, Weights_DependOnQLoraRank) {
   const auto has = [](const ModelSpec& spec, Role role) {
     return std::ranges::any_of(WeightsOf(spec), [&](const WeightSpec& weight) { return weight.role == role; });
   };
@@ -88,13 +88,13 @@ TEST(LatentAttentionTest, WeightsAreThoseOfTheWayThatQueriesAreMade) {
   EXPECT_FALSE(has(direct, Role::kQueryIn));
   EXPECT_TRUE(has(by_rank, Role::kQueryIn));
   for (const ModelSpec& spec : {direct, by_rank}) EXPECT_FALSE(has(spec, Role::kKey));
-  // What a rank reads for one more head: keys' and values' parts of a layer, queries and the output.
+  // The numbers that a rank reads for one more head: of a layer's key and value parts, and of queries and output.
   EXPECT_EQ(LayerNumbersPerUnit(direct, Axis::kKeyParts)[3], 512);
   EXPECT_EQ(LayerNumbersPerUnit(direct, Axis::kValueParts)[3], 512 + 2048);
   EXPECT_EQ(LayerNumbersPerUnit(by_rank, Axis::kQueryParts)[3], 1536);
 }
 
-TEST(LatentAttentionTest, RefusesByNameWhatItWouldComputeWrong) {
+TEST(LatentAttentionTest, UnsupportedKeys_AreRefusedByName) {
   const std::pair<Json, std::string> cases[] = {
       {{{"topk_method", "group_limited_greedy"}, {"n_group", 8}}, "topk_method \"group_limited_greedy\""},
       {{{"scoring_func", "sigmoid"}}, "scoring_func"},

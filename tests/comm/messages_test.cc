@@ -64,9 +64,9 @@ std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
   return ErrorThrownBy([&] { DecodePlan(EncodePlan(plan), limits); });
 }
 
-TEST(MessagesTest, PlansSurviveTheWire) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }
+TEST(MessagesTest, StepPlan_SurvivesARoundTrip) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }
 
-TEST(MessagesTest, OrdersAboutBlocksSurviveTheWire) {
+TEST(MessagesTest, BlockMessages_SurviveARoundTrip) {
   const TakeBlocksMessage take{7, "", {46000, 46049}, {"a", "b"}, {1, 2.5}, {3, 4}, true};
   const Message taken = Decode(Encode(take, 1, 0));
   const auto& t = std::get<TakeBlocksMessage>(taken);
@@ -81,7 +81,7 @@ TEST(MessagesTest, OrdersAboutBlocksSurviveTheWire) {
   EXPECT_EQ(std::get<StopBlocksMessage>(Decode(Encode(StopBlocksMessage{9}, 1, 0))).ticket, 9u);
 }
 
-TEST(MessagesTest, OrdersAboutBlocksThatCannotBeAreRefused) {
+TEST(MessagesTest, BlockMessages_AreRefused_OutOfBounds) {
   const TakeBlocksMessage take{7, "", {46000, 46049}, {}, {1}, {3}};
   const GiveBlocksMessage give{7, 3, {"ipc:///x"}, {}, {1}, {}, {}};
   const auto refuses = [](auto message, auto change) {
@@ -108,7 +108,7 @@ TEST(MessagesTest, OrdersAboutBlocksThatCannotBeAreRefused) {
   });
 }
 
-TEST(MessagesTest, ResultsSurviveTheWire) {
+TEST(MessagesTest, StepResult_SurvivesARoundTrip) {
   const StepResult result{
       2, 9, 1, 111, 222, 333, 44, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}, {0.25f, -1.5f}}}, {}};
   const Message decoded = Decode(EncodeResult(result));
@@ -122,7 +122,7 @@ TEST(MessagesTest, ResultsSurviveTheWire) {
   EXPECT_EQ(back.swap_micros, 44u);
 }
 
-TEST(MessagesTest, ScoresSurviveTheWire) {
+TEST(MessagesTest, PromptScores_SurviveARoundTrip_AndAreRefusedWhenInconsistent) {
   StepResult result{2, 9, 0, 111, 222, 333, 44, {}, {}};
   result.scores = {{4, 7, 2, {-0.5f, -3.0f}, {1, 3}, {{50, -0.5f}, {51, -2.0f}, {52, -0.25f}, {8, -2.5f}}},
                    {6, 0, 0, {-1.0f}, {9}, {}}};
@@ -138,7 +138,7 @@ TEST(MessagesTest, ScoresSurviveTheWire) {
   refuses([](PromptScores& scores) { scores.num_top = 1; });
 }
 
-TEST(MessagesTest, GrammarsSurviveTheWire) {
+TEST(MessagesTest, GrammarMessages_SurviveARoundTrip_AndAreRefusedOutOfBounds) {
   const Vocabulary vocabulary{{"", "a", std::string("\0b", 2), std::string(kMaxTokenBytes, 'x')}, {0, 7}};
   EXPECT_EQ(std::get<Vocabulary>(Decode(Encode(vocabulary, 1, 0))), vocabulary);
   const GrammarMessage order{5, {GrammarSource::kEbnf, std::string("root ::= \0", 10)}};
@@ -152,7 +152,7 @@ TEST(MessagesTest, GrammarsSurviveTheWire) {
   EXPECT_THROW(Decode(Encode(Vocabulary{{"a"}, {-1}}, 1, 0)), Error);
 }
 
-TEST(MessagesTest, HandshakeSurvivesTheWire) {
+TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   AssignMessage assign{.model_path = "/m",
                        .fingerprint = "f00",
                        .load_format = LoadFormat::kDummy,
@@ -198,16 +198,16 @@ TEST(MessagesTest, HandshakeSurvivesTheWire) {
   EXPECT_EQ(std::get<JoinMessage>(join).memory_limit, "control group /a (memory.max)");
 }
 
-// What it would come to must be known to all: a worker never chooses for itself.
-TEST(MessagesTest, AnAssignmentSettlesBackendAndDtype) {
+// All ranks must compute alike: a worker never chooses these settings for itself.
+TEST(MessagesTest, Assignment_IsRefused_WithoutBackendOrDtype) {
   const AssignMessage settled{.compute = {.backend = BackendKind::kCpu, .dtype = ModelDtype::kFloat32}};
   EXPECT_NO_THROW(Decode(Encode(settled, 1, 0)));
   for (const ComputeSettings& open : {ComputeSettings{.backend = BackendKind::kCpu}, {.dtype = ModelDtype::kFloat32}})
     EXPECT_THROW(Decode(Encode(AssignMessage{.compute = open}, 1, 0)), Error);
 }
 
-// The words of settings are what stands in the frame: one that is not known is refused, and becomes no default.
-TEST(MessagesTest, AnAssignmentWithAnUnknownWordIsRefused) {
+// Frames spell settings as words: an unknown word is refused and does not become a default.
+TEST(MessagesTest, Assignment_IsRefused_WithAnUnknownSetting) {
   Frame frame = Encode(AssignMessage{.compute = {.backend = BackendKind::kCpu,
                                                  .dtype = ModelDtype::kFloat32,
                                                  .kv_cache_dtype = KvCacheDtype::kFp8}},
@@ -225,17 +225,18 @@ TEST(MessagesTest, AnAssignmentWithAnUnknownWordIsRefused) {
   }
 }
 
-TEST(MessagesTest, ADecodeStepOf256SequencesIsUnderOneKilobyte) {
+TEST(MessagesTest, PlanOf256Decodes_TakesLessThanOneKilobyte) {
   StepPlan plan;
   for (SlotId slot = 0; slot < 256; ++slot) {
     plan.decodes.push_back(slot);
     if (slot % 16 == 0)
-      plan.tables.push_back({slot, 100, static_cast<BlockId>(slot + 1)});  // one new block in 16 tokens
+      // each sequence opens a new block every 16 tokens
+      plan.tables.push_back({slot, 100, static_cast<BlockId>(slot + 1)});
   }
   EXPECT_LT(EncodePlan(plan).body.size() + sizeof(FrameHeader), 1024u);
 }
 
-TEST(MessagesTest, PlansOutOfBoundsAreRefused) {
+TEST(MessagesTest, StepPlan_IsRefused_OutOfBounds) {
   const auto broken = [](auto change) {
     StepPlan plan = FullPlan();
     change(plan);
@@ -285,11 +286,11 @@ TEST(MessagesTest, PlansOutOfBoundsAreRefused) {
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].count = 17; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].count = 0; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].start = -1; }), "");
-  EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].slot = 9; }), "");  // 9 is among the decodes
+  EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].slot = 9; }), "");  // slot 9 is among the decodes
   EXPECT_NE(broken([](StepPlan& p) { p.decodes.clear(), p.chunks.clear(); }), "");
 }
 
-TEST(MessagesTest, ForeignVersionsAndDamageAreNamed) {
+TEST(MessagesTest, Decode_Throws_WhenAFrameIsForeignOrDamaged) {
   Frame frame = EncodePlan(FullPlan());
   frame.header.version = kProtocolVersion + 1;
   EXPECT_THROW(Decode(frame), Error);
@@ -301,12 +302,13 @@ TEST(MessagesTest, ForeignVersionsAndDamageAreNamed) {
   EXPECT_THROW(Decode(frame), Error);
   frame = EncodePlan(FullPlan());
   frame.body[frame.body.size() / 2] ^= std::byte{1};
-  EXPECT_THROW(Decode(frame), Error);  // the hash
+  EXPECT_THROW(Decode(frame), Error);  // the hash does not match
 }
 
-// Bytes from anywhere: either an error or a message, never a crash. The hash is made right, so that the verifier and
-// the checks behind it see the damage.
-TEST(MessagesTest, MutatedFramesNeverCrash) {
+// Random bytes yield an error or a message, but never a crash. The hash is corrected, so that the verifier and the
+// later
+// checks see the damage.
+TEST(MessagesTest, MutatedFrames_NeverCrash) {
   test::Random random(1);
   const Frame original = EncodePlan(FullPlan());
   int accepted = 0;

@@ -8,7 +8,7 @@
 
 namespace quire::test {
 
-/// Many small sums and gathers of four ranks, one after the other: nobody reads another operation's numbers.
+/// Runs many small operations of four ranks in turn and expects that none reads the data of another.
 inline void ExpectOperationsDoNotMixUp(Collective& c, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     const std::vector<float> part(static_cast<size_t>(round % 9 + 1), static_cast<float>(round + c.rank()));
@@ -29,8 +29,7 @@ inline void ExpectOperationsDoNotMixUp(Collective& c, int rounds) {
   }
 }
 
-/// Parts of all sizes, none at all among them, each with bytes that say whose it is, for whom, and where in it they
-/// are.
+/// Sends parts of many sizes, also empty ones. Each byte encodes its sender, its receiver and its place in the part.
 inline void ExpectAllToAllDelivers(Collective& c) {
   const auto ranks = static_cast<size_t>(c.size()), self = static_cast<size_t>(c.rank());
   const auto byte = [](size_t from, size_t to, size_t i) {

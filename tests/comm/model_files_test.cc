@@ -57,7 +57,7 @@ std::string Safetensors(const std::string& header, size_t data_bytes) {
 const std::string kGood = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
                           R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
 
-TEST_F(ModelFilesTest, SafetensorsAreReadInPlace) {
+TEST_F(ModelFilesTest, Safetensors_AreReadInPlace) {
   const MappedFile file(Write("t.safetensors", Safetensors(kGood, 22)));
   const TensorMap tensors = ReadSafetensors(file.bytes(), file.path());
   ASSERT_EQ(tensors.size(), 2u);
@@ -66,7 +66,7 @@ TEST_F(ModelFilesTest, SafetensorsAreReadInPlace) {
   EXPECT_EQ(tensors.at("b").data.data(), file.bytes().data() + 8 + kGood.size() + 16);
 }
 
-TEST_F(ModelFilesTest, BrokenSafetensorsAreRefusedWithAReason) {
+TEST_F(ModelFilesTest, BrokenSafetensors_AreRefusedWithAReason) {
   const auto entry = [](const std::string& body) { return "{\"a\":{" + body + "}}"; };
   const std::pair<std::string, std::string> cases[] = {
       {"", "empty"},
@@ -117,7 +117,7 @@ TEST_F(ModelFilesTest, BrokenSafetensorsAreRefusedWithAReason) {
   }
 }
 
-/// A GGUF file in pieces, so that tests can break each.
+/// The parts of a GGUF file; tests break single parts.
 struct GgufBytes {
   std::string magic = "GGUF", version = Number(3, 4), values, infos, data;
   uint64_t num_tensors = 0, num_values = 0;
@@ -147,12 +147,12 @@ GgufBytes GoodGguf() {
   g.Value("a.int", 4, Number(7, 4))
       .Value("a.text", 8, GgufBytes::Text("hey"))
       .Value("a.list", 9, Number(8, 4) + Number(2, 8) + GgufBytes::Text("x") + GgufBytes::Text("yz"));
-  g.Tensor("w", {32, 2}, 2, 0);  // Q4_0: two rows of one block
+  g.Tensor("w", {32, 2}, 2, 0);  // Q4_0: two rows of one block each
   g.data.assign(36, '\2');
   return g;
 }
 
-TEST_F(ModelFilesTest, GgufIsReadInPlaceWithShapesReversed) {
+TEST_F(ModelFilesTest, Gguf_IsReadInPlace_WithReversedShapes) {
   const MappedFile file(Write("t.gguf", GoodGguf().Bytes()));
   const GgufFile gguf = ReadGguf(file.bytes(), file.path());
   EXPECT_EQ(gguf.Get<int64_t>("a.int"), 7);
@@ -164,7 +164,7 @@ TEST_F(ModelFilesTest, GgufIsReadInPlaceWithShapesReversed) {
   EXPECT_EQ(gguf.tensors.at("w").data.size(), 36u);
 }
 
-TEST_F(ModelFilesTest, BrokenGgufIsRefusedWithAReason) {
+TEST_F(ModelFilesTest, BrokenGguf_IsRefusedWithAReason) {
   const auto broken = [](auto change) {
     GgufBytes g = GoodGguf();
     change(g);
@@ -203,7 +203,7 @@ TEST_F(ModelFilesTest, BrokenGgufIsRefusedWithAReason) {
     EXPECT_NE(GgufError(bytes).find(reason), std::string::npos) << GgufError(bytes) << " / " << reason;
 }
 
-TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
+TEST_F(ModelFilesTest, UnsupportedArchitecturesAndKeys_OfGguf_AreRefusedByName) {
   const auto error_of = [&](const std::string& architecture, const std::string& key, uint32_t type,
                             const std::string& value) -> std::string {
     GgufBytes g = GoodGguf();
@@ -236,7 +236,7 @@ TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
             "t.gguf: rope_freqs.weight must hold 137438953472 F32 numbers");
 }
 
-/// Part `number`, from 0 on, of so many.
+/// The bytes of part `number` (from 0 on) of `count` parts of a split GGUF model.
 std::string GgufPartBytes(uint64_t number, uint64_t count, const std::vector<std::string>& tensors, int32_t all = -1) {
   GgufBytes g;
   if (number == 0) g.Value("a.text", 8, GgufBytes::Text("hey"));
@@ -247,7 +247,7 @@ std::string GgufPartBytes(uint64_t number, uint64_t count, const std::vector<std
   return g.Bytes();
 }
 
-TEST_F(ModelFilesTest, TheFirstPartOfASplitGgufStandsForAll) {
+TEST_F(ModelFilesTest, FirstPartOfASplitGguf_OpensAllParts) {
   const auto error_of = [&](const std::string& path) -> std::string {
     std::vector<MappedFile> files;
     return ErrorThrownBy([&] { ReadGgufParts(path, files); });
@@ -263,7 +263,7 @@ TEST_F(ModelFilesTest, TheFirstPartOfASplitGgufStandsForAll) {
   EXPECT_EQ(whole.Get<std::string>("a.text"), "hey");
   EXPECT_EQ(whole.tensors.at("d").data[0], std::byte{'2'});
   EXPECT_EQ(GgufPaths(first), (std::vector<std::string>{first, second, (dir_ / "m-00003-of-00003.gguf").string()}));
-  // With no tensors in the first part, as some writers have it.
+  // Some writers put no tensors into the first part.
   Write("n-00001-of-00002.gguf", GgufPartBytes(0, 2, {}));
   Write("n-00002-of-00002.gguf", GgufPartBytes(1, 2, {"a"}));
   EXPECT_EQ(error_of(dir_ / "n-00001-of-00002.gguf"), "");
@@ -284,7 +284,7 @@ TEST_F(ModelFilesTest, TheFirstPartOfASplitGgufStandsForAll) {
     EXPECT_FALSE(GgufPartNamed(name).has_value()) << name;
 }
 
-TEST_F(ModelFilesTest, TruncatedAndMutatedFilesNeverCrash) {
+TEST_F(ModelFilesTest, TruncatedAndMutatedFiles_NeverCrash) {
   const std::string gguf = GoodGguf().Bytes(), safetensors = Safetensors(kGood, 22);
   for (size_t length = 1; length < gguf.size(); ++length) EXPECT_NE(GgufError(gguf.substr(0, length)), "") << length;
   for (size_t length = 1; length < safetensors.size(); ++length)
@@ -301,7 +301,7 @@ TEST_F(ModelFilesTest, TruncatedAndMutatedFilesNeverCrash) {
   }
 }
 
-TEST_F(ModelFilesTest, OpensShardedAndSingleModelsAndTellsThemApart) {
+TEST_F(ModelFilesTest, ShardedAndSingleFileModels_CanBeOpened_AndHaveDifferentFingerprints) {
   const std::string models = std::string(QUIRE_TEST_DATA) + "/models/";
   const ModelFiles mqa = ModelFiles::Open(models + "mqa"), gqa = ModelFiles::Open(models + "gqa");
   EXPECT_EQ(mqa.spec().num_heads, 5);
@@ -311,8 +311,7 @@ TEST_F(ModelFilesTest, OpensShardedAndSingleModelsAndTellsThemApart) {
   EXPECT_EQ(gqa.Fingerprint(), ModelFiles::Open(models + "gqa").Fingerprint());
 }
 
-// The weights of two hosts may be the same, and what their positions mean not.
-TEST_F(ModelFilesTest, BlocksAndScalesOfMxFp4AreOneTensor) {
+TEST_F(ModelFilesTest, BlocksAndScalesOfMxFp4_BecomeOneTensor) {
   const std::vector<std::byte> bytes(2 * 3 * 16);
   const auto of = [&](std::vector<int64_t> shape) {
     int64_t count = 1;
@@ -339,7 +338,8 @@ TEST_F(ModelFilesTest, BlocksAndScalesOfMxFp4AreOneTensor) {
   EXPECT_THAT(error_of({{"w", of({3})}, {"w_blocks", of({1, 16})}, {"w_scales", of({1})}}), "");
 }
 
-TEST_F(ModelFilesTest, ModelsThatScalePositionsOtherwiseAreToldApart) {
+// Two hosts may have equal weights and still scale positions differently.
+TEST_F(ModelFilesTest, Fingerprint_ChangesWithTheScalingOfPositions) {
   const std::string models = std::string(QUIRE_TEST_DATA) + "/models/";
   std::string config = ReadTextFile(models + "mqa/config.json", 1 << 20);
   fs::copy(models + "mqa", dir_ / "mqa");
@@ -348,14 +348,14 @@ TEST_F(ModelFilesTest, ModelsThatScalePositionsOtherwiseAreToldApart) {
   for (const std::string key : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     std::string other = config;
     const size_t value = other.find("\"" + key + "\": ") + key.size() + 4;
-    other.replace(value, 1, "3");  // 3.0 for the factors, 34 for the length
+    other.replace(value, 1, "3");  // makes the factors 3.0 and the length 34
     ASSERT_NE(other, config);
     Write("mqa/config.json", other);
     EXPECT_NE(ModelFiles::Open(dir_ / "mqa").Fingerprint(), as_it_was) << key;
   }
 }
 
-TEST_F(ModelFilesTest, OnlyMistralsSlide) {
+TEST_F(ModelFilesTest, SlidingWindow_IsRead_ForMistralButNotForLlama) {
   const auto window_of = [](const std::string& type_and_window) {
     return SpecFromHf(
                R"({"hidden_size":8,"num_hidden_layers":1,"num_attention_heads":4,"intermediate_size":8,"vocab_size":9,)"
@@ -370,7 +370,7 @@ TEST_F(ModelFilesTest, OnlyMistralsSlide) {
   EXPECT_EQ(window_of(R"("model_type":"llama","sliding_window":24)"), 0);
 }
 
-TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
+TEST_F(ModelFilesTest, Errors_NameTheKeyOfAWrongConfiguration) {
   const auto error_of = [](const std::string& config) -> std::string {
     return ErrorThrownBy([&] { SpecFromHf(config, "", "config.json"); });
   };
@@ -393,7 +393,7 @@ TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
   EXPECT_NE(error_of("[]").find("expected an object"), std::string::npos);
 }
 
-/// Of the pages of files that this process has touched, kB.
+/// The resident pages of mapped files of this process, in kB.
 int64_t ResidentFilePages() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -403,7 +403,7 @@ int64_t ResidentFilePages() {
   return -1;
 }
 
-TEST_F(ModelFilesTest, ReleasedPagesLeaveTheProcessAndComeBack) {
+TEST_F(ModelFilesTest, ReleasePages_FreesResidentPages_WhichCanBeReadAgain) {
   constexpr size_t kBytes = 16 << 20;
   const MappedFile file(Write("pages", std::string(kBytes, 'x')));
   const auto count = [&] { return std::ranges::count(file.bytes(), std::byte{'x'}); };

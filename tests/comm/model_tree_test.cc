@@ -1,4 +1,4 @@
-// Which files are opened as a model's, how, and what happens when they change afterwards.
+// Which files may be opened as parts of a model, and what happens when files change afterwards.
 #include "comm/model/model_tree.h"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ class ModelTreeTest : public testing::Test {
     std::ofstream(path, std::ios::binary) << text;
     return path;
   }
-  /// A copy of a golden model whose files are links, as the Hugging Face cache has them.
+  /// Makes a copy of a golden model whose files are links into a blobs folder, as in the Hugging Face cache.
   std::string Snapshot() {
     const fs::path repository = directory_ / "cache/models--quire--mqa", snapshot = repository / "snapshots/abc";
     fs::create_directories(snapshot);
@@ -56,7 +56,7 @@ class ModelTreeTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(ModelTreeTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+TEST_F(ModelTreeTest, SpecialFiles_AreRefusedAtOnce) {
   const std::string pipe = directory_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const auto links : {RegularFile::Links::kFollowed, RegularFile::Links::kRefused}) {
@@ -81,7 +81,7 @@ TEST_F(ModelTreeTest, WhatIsNoRegularFileIsRefusedAtOnce) {
   }
 }
 
-TEST_F(ModelTreeTest, LinksThatStayInsideAreFollowed) {
+TEST_F(ModelTreeTest, Links_AreFollowed_WhenTheyStayInsideTheTree) {
   Write("model/real/text", "hello");
   fs::create_symlink("real/text", directory_ / "model/link");
   fs::create_symlink("model", directory_ / "other_name");
@@ -91,15 +91,15 @@ TEST_F(ModelTreeTest, LinksThatStayInsideAreFollowed) {
   const std::string real = kModels + "mqa";
   fs::create_symlink(real, directory_ / "whole_model");
   EXPECT_EQ(ModelFiles::Open(directory_ / "whole_model").Fingerprint(), ModelFiles::Open(real).Fingerprint());
-  fs::create_symlink(kModels + "mqa.gguf", directory_ / "file.gguf");  // the file that was named, wherever it is
+  fs::create_symlink(kModels + "mqa.gguf", directory_ / "file.gguf");  // a file that was named directly may be anywhere
   EXPECT_EQ(ModelFiles::Open(directory_ / "file.gguf").Fingerprint(),
             ModelFiles::Open(kModels + "mqa.gguf").Fingerprint());
 }
 
-TEST_F(ModelTreeTest, LinksThatLeaveTheTreeAreRefusedByName) {
+TEST_F(ModelTreeTest, Links_AreRefusedByName_WhenTheyLeaveTheTree) {
   const std::string secret = Write("secret", "hush");
   Write("model/text", "hello");
-  Write("model-of-another/text", "other");  // a name that begins alike
+  Write("model-of-another/text", "other");  // a folder whose name has the same beginning
   for (const std::string& target : {secret, std::string("../secret"), std::string("../model-of-another/text")}) {
     fs::remove(directory_ / "model/link");
     fs::create_symlink(target, directory_ / "model/link");
@@ -122,7 +122,7 @@ TEST_F(ModelTreeTest, LinksThatLeaveTheTreeAreRefusedByName) {
   }
 }
 
-TEST_F(ModelTreeTest, TheTreeOfACachedSnapshotHasItsBlobs) {
+TEST_F(ModelTreeTest, TreeOfACachedSnapshot_IncludesItsBlobs) {
   const std::string snapshot = Snapshot();
   EXPECT_EQ(ModelFiles::Open(snapshot).Fingerprint(), ModelFiles::Open(kModels + "mqa").Fingerprint());
   Write("cache/models--other/blobs/1", "{}");
@@ -135,7 +135,7 @@ TEST_F(ModelTreeTest, TheTreeOfACachedSnapshotHasItsBlobs) {
   }
 }
 
-TEST_F(ModelTreeTest, TheFolderOfBlobsMayBeALink) {
+TEST_F(ModelTreeTest, FolderOfBlobs_MayBeALink) {
   const std::string snapshot = Snapshot(), blobs = directory_ / "cache/models--quire--mqa/blobs";
   fs::rename(blobs, directory_ / "large_disk");
   fs::create_directory_symlink(directory_ / "large_disk", blobs);
@@ -145,7 +145,7 @@ TEST_F(ModelTreeTest, TheFolderOfBlobsMayBeALink) {
   EXPECT_THAT(ErrorThrownBy([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out"));
 }
 
-TEST_F(ModelTreeTest, ClosedModelsKeepTheirMetadataAndNoMapping) {
+TEST_F(ModelTreeTest, ClosedModels_KeepTheirMetadata_ButNoMapping) {
   for (const std::string name : {"mqa", "mqa.gguf"}) {
     fs::copy(kModels + name, directory_ / name);
     ModelFiles model = ModelFiles::Open(directory_ / name);
@@ -169,7 +169,7 @@ TEST_F(ModelTreeTest, ClosedModelsKeepTheirMetadataAndNoMapping) {
   }
 }
 
-TEST_F(ModelTreeTest, ATruncatedMappingEndsTheProcessWithTheFilesName) {
+TEST_F(ModelTreeTest, TruncatedMapping_EndsTheProcess_AndNamesTheFile) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto touch_after_truncation = [&] {
     const MappedFile other(Write("other", "text")), file(Write("model.bin", std::string(1 << 16, 'x')));
@@ -180,7 +180,7 @@ TEST_F(ModelTreeTest, ATruncatedMappingEndsTheProcessWithTheFilesName) {
   };
   EXPECT_EXIT(touch_after_truncation(), testing::ExitedWithCode(1),
               "^quire-worker: rank 3: .*/model.bin: the file was cut short");
-  // What is not a model's file ends the process as it always did.
+  // A bus error outside model files kills the process, as without the handler.
   EXPECT_EXIT((ReportMappingErrors("quire"), std::raise(SIGBUS), std::raise(SIGBUS)), testing::KilledBySignal(SIGBUS),
               "");
 }
@@ -189,7 +189,7 @@ class ChecksumsTest : public ModelTreeTest {
  protected:
   void SetUp() override {
     for (const std::string name : {"mqa", "mqa.gguf"}) fs::copy(kModels + name, directory_ / name);
-    // As the tool itself writes it.
+    // The tool sha256sum itself writes the list.
     list_ = directory_ / "SHA256SUMS";
     RunSum("mqa", "*", list_);
   }
@@ -220,7 +220,7 @@ TEST_F(ChecksumsTest, FilesAsListedAreFine) {
   EXPECT_EQ(Verify(), "") << "names may begin with ./";
 }
 
-TEST_F(ChecksumsTest, OneByteAnywhereIsNoticedWhereTheFingerprintSeesNothing) {
+TEST_F(ChecksumsTest, ChangedByte_IsNoticed_ThoughTheFingerprintIsUnchanged) {
   const std::string path = directory_ / "mqa/model-00001-of-00002.safetensors";
   const std::string before = ModelFiles::Open(directory_ / "mqa").Fingerprint();
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -231,7 +231,7 @@ TEST_F(ChecksumsTest, OneByteAnywhereIsNoticedWhereTheFingerprintSeesNothing) {
   EXPECT_THAT(Verify(), AllOf(HasSubstr(path + " is not the file that"), HasSubstr("fetch it again")));
 }
 
-TEST_F(ChecksumsTest, FilesThatAreNotListedAreRefused) {
+TEST_F(ChecksumsTest, Files_AreRefused_WhenTheyAreNotListed) {
   Write("mqa/chat_template.jinja", "{{ 1 }}");
   EXPECT_THAT(Verify(), HasSubstr("chat_template.jinja is not in " + list_));
   fs::remove(directory_ / "mqa/chat_template.jinja");
@@ -242,7 +242,7 @@ TEST_F(ChecksumsTest, FilesThatAreNotListedAreRefused) {
   EXPECT_THAT(Verify(), HasSubstr("leads out"));
 }
 
-TEST_F(ChecksumsTest, ListsOfOtherKindsAreRefusedWithTheirLine) {
+TEST_F(ChecksumsTest, MalformedLists_AreRefused_WithTheirLine) {
   const std::string digest(64, 'a');
   const std::vector<std::string> lines = {"",
                                           "config.json",

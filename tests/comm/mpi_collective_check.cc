@@ -1,5 +1,5 @@
-// Run by ctest under mpirun with three ranks: the collective that a real start picks (shared memory on one host) and
-// the one between hosts (MPI) give the same bits as sums and gathers done by hand.
+// ctest runs this program under mpirun with three ranks. The collective of a real start (shared memory on one host) and
+// those between hosts (MPI) must give the same bits as sums and gathers computed by hand.
 #include <unistd.h>
 
 #include <cstdio>
@@ -40,7 +40,7 @@ void Check(quire::Collective& collective, const char* name) {
   QUIRE_CHECK(all == expected, "{}: gathered bytes differ", name);
 }
 
-/// What ranks tell each other at start; all of them are on this host.
+/// Checks the exchanges of MpiBootstrap at start; all ranks are on this host.
 void CheckBootstrap(const quire::MpiBootstrap& mpi) {
   const std::string id("an id\0with zeros", 16), mine(static_cast<size_t>(mpi.rank()) * 3000, 'r');
   for (const std::string& sent : {id, std::string()}) {
@@ -69,7 +69,7 @@ int main() {
   const auto chosen = mpi.MakeCollective();
   Check(*chosen, "chosen");
   Check(*quire::MakeMpiCollective(mpi.rank(), mpi.world_size()), "mpi");
-  // One machine stands for several hosts; ranks of a host need not be neighbours.
+  // One machine plays several hosts; the ranks of a host need not be consecutive.
   for (const std::vector<int>& hosts : {std::vector{0, 0, 1}, {0, 1, 0}, {0, 1, 1}, {0, 1, 2}})
     Check(*mpi.MakeHierarchicalCollective(hosts), "by hosts");
   if (mpi.rank() == 0) std::printf("%d ranks agree\n", mpi.world_size());

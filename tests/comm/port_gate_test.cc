@@ -43,7 +43,7 @@ GateBytes Joined(GateBytes first, const GateBytes& second) {
   return first;
 }
 
-/// A HELLO of the right form whose box nobody can open.
+/// A HELLO of valid form whose cryptographic box cannot be opened.
 GateBytes HelloOfNobody() {
   GateBytes hello{0x04, 200};
   hello.insert(hello.end(), kHelloCommand.begins.begin(), kHelloCommand.begins.end());
@@ -52,9 +52,9 @@ GateBytes HelloOfNobody() {
   return hello;
 }
 
-// --- words ---
+// --- words of the handshake ---
 
-/// The first byte at which a prefix of these bytes is wrong; -1: none is.
+/// The index of the first byte at which a prefix is wrong; -1 when no prefix is wrong.
 template <class State>
 int FirstWrong(const GateBytes& bytes, const State& state) {
   for (size_t size = 1; size <= bytes.size(); ++size) {
@@ -70,14 +70,14 @@ int FirstWrongOfInitiate(const GateBytes& bytes) {
   return FirstWrong(bytes, [](auto prefix) { return StateOfCommand(prefix, kInitiateCommand); });
 }
 
-TEST(HandshakeWordsTest, Greeting_IsWrongAtItsFirstWrongByte_ForEveryByte) {
+TEST(HandshakeWordsTest, Greeting_IsRefused_AtItsFirstWrongByte) {
   EXPECT_EQ(FirstWrongOfGreeting(Greeting()), -1);
   EXPECT_EQ(StateOfGreeting(Greeting()).missing, 0u);
   EXPECT_EQ(StateOfGreeting(ClientGreeting().first(10)).missing, 54u);
   for (size_t i = 0; i < kGreetingBytes; ++i) {
     GateBytes bad = Greeting();
     bad[i] ^= 0x80;
-    const bool free = i == 8 || i == 11;  // the lower byte of a size, the minor version
+    const bool free = i == 8 || i == 11;  // the low byte of the size, and the minor version
     EXPECT_EQ(FirstWrongOfGreeting(bad), free ? -1 : static_cast<int>(i)) << i;
   }
   GateBytes plain = Greeting();
@@ -85,7 +85,7 @@ TEST(HandshakeWordsTest, Greeting_IsWrongAtItsFirstWrongByte_ForEveryByte) {
   EXPECT_EQ(FirstWrongOfGreeting(plain), 12);
 }
 
-TEST(HandshakeWordsTest, Hello_HasOneSizeAndNoOther) {
+TEST(HandshakeWordsTest, Hello_IsRefused_AtItsFirstWrongByte) {
   EXPECT_EQ(FirstWrongOfHello(HelloOfNobody()), -1);
   for (const int size : {0, 1, 199, 201, 255}) {
     GateBytes bad = HelloOfNobody();
@@ -104,7 +104,7 @@ TEST(HandshakeWordsTest, Hello_HasOneSizeAndNoOther) {
   }
 }
 
-TEST(HandshakeWordsTest, Initiate_IsBoundedWhicheverSizeItAnnounces) {
+TEST(HandshakeWordsTest, Initiate_IsRefused_WhenItsAnnouncedSizeIsOutOfBounds) {
   const auto with_size = [](uint64_t size, uint8_t flags = 0x06) {
     GateBytes bytes{flags};
     for (int shift = 56; shift >= 0; shift -= 8) bytes.push_back(static_cast<uint8_t>(size >> shift));
@@ -115,14 +115,14 @@ TEST(HandshakeWordsTest, Initiate_IsBoundedWhicheverSizeItAnnounces) {
   for (const uint64_t size : {uint64_t{0}, uint64_t{200}, uint64_t{256}, uint64_t{1025}, uint64_t{1} << 20,
                               (uint64_t{64} << 20) - 1, uint64_t{1} << 40, ~uint64_t{0}})
     EXPECT_GE(FirstWrongOfInitiate(with_size(size)), 1) << size;
-  EXPECT_EQ(FirstWrongOfInitiate(with_size(300, 0x02)), 0);  // a message, no command
-  EXPECT_EQ(FirstWrongOfInitiate({0x04, 255}), 1);           // too short to be one
+  EXPECT_EQ(FirstWrongOfInitiate(with_size(300, 0x02)), 0);  // a message instead of a command
+  EXPECT_EQ(FirstWrongOfInitiate({0x04, 255}), 1);  // too short for INITIATE
   EXPECT_EQ(FirstWrongOfInitiate(Joined(with_size(300), {8, 'I', 'N', 'I', 'T', 'I', 'A', 'T', 'O'})), 17);
 }
 
-// --- who stays ---
+// --- connections before the handshake ---
 
-TEST(StrangersTest, Newcomer_TakesThePlaceOfTheOldest_OfItsOwnNetworkOrOfTheLargest) {
+TEST(StrangersTest, NewConnection_ReplacesTheOldest_OfItsOwnNetworkOrOfTheLargest) {
   Strangers strangers;
   const auto add = [&](const std::string& network) {
     while (!strangers.HasRoom(network)) strangers.Remove(strangers.WhoGivesWay(network)->number);
@@ -146,7 +146,7 @@ PeerName NameOfIp(const std::string& address) {
   return NameOf(peer);
 }
 
-TEST(StrangersTest, Tie_FallsToTheOldest_WhateverItsAddress) {
+TEST(StrangersTest, OldestConnection_GivesWay_WhenNetworksHoldEquallyMany) {
   Strangers strangers;
   const uint64_t first = strangers.Add(Descriptor(), NameOfIp("172.16.0.1"), Clock::now()).number;
   const uint64_t worker = strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number;
@@ -156,7 +156,7 @@ TEST(StrangersTest, Tie_FallsToTheOldest_WhateverItsAddress) {
   EXPECT_NE(strangers.Find(worker), nullptr);
 }
 
-TEST(StrangersTest, ManyAddressesOfOneNeighbourhood_GiveWayBeforeALoneOne) {
+TEST(StrangersTest, AddressesOfALargeSubnet_GiveWay_BeforeASingleAddress) {
   Strangers strangers;
   const uint64_t worker = strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number;
   for (int i = 0; strangers.size() < Strangers::kMost; ++i)
@@ -164,7 +164,7 @@ TEST(StrangersTest, ManyAddressesOfOneNeighbourhood_GiveWayBeforeALoneOne) {
   EXPECT_NE(strangers.WhoGivesWay("1.2.3.4")->number, worker);
 }
 
-TEST(StrangersTest, WhoShowedTheKey_Stays_UnlessTheyAreTheMost) {
+TEST(StrangersTest, ConnectionWithTheKey_Stays_UnlessMostHaveTheKey) {
   Strangers strangers;
   const auto add = [&] { return strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number; };
   const uint64_t worker = add(), silent = add();
@@ -176,9 +176,9 @@ TEST(StrangersTest, WhoShowedTheKey_Stays_UnlessTheyAreTheMost) {
   EXPECT_EQ(strangers.WhoGivesWay("10.0.0.5")->number, worker) << "copies of a hello would fill the port";
 }
 
-// --- where it listens ---
+// --- addresses to listen on ---
 
-TEST(ListenOnTcpTest, Hosts_AreOfIPv4_UnlessTheyStandInBrackets) {
+TEST(ListenOnTcpTest, Hosts_AreIPv4_UnlessWrittenInBrackets) {
   for (const char* host : {"localhost", "lo", "127.0.0.1"})
     EXPECT_TRUE(TcpEndpointOf(ListenOnTcp(std::string("tcp://") + host + ":0").get()).starts_with("tcp://127.0.0.1:"))
         << host;
@@ -187,9 +187,9 @@ TEST(ListenOnTcpTest, Hosts_AreOfIPv4_UnlessTheyStandInBrackets) {
   EXPECT_THROW(ListenOnTcp("tcp://[127.0.0.1]:0"), Error);
 }
 
-// --- who was let in ---
+// --- connections after the handshake ---
 
-/// A link between two connections, of which this end of each is the test's.
+/// A link between two connections; the test holds the other end of each.
 struct LinkEnds {
   explicit LinkEnds(GateLinks& links) {
     int there[2], behind[2];
@@ -199,7 +199,7 @@ struct LinkEnds {
     server.emplace(behind[0]);
     links.Add(Descriptor(there[1]), Descriptor(behind[1]));
   }
-  /// As much as goes in while the peer takes nothing.
+  /// Sends until nothing more fits, while the peer reads nothing; returns the number of bytes.
   size_t FillFromServer() const {
     const std::vector<char> piece(10000, 'x');
     size_t written = 0;
@@ -211,7 +211,7 @@ struct LinkEnds {
     }
     return written;
   }
-  /// What the peer gets before the link ends; nothing: it does not end.
+  /// Returns the number of bytes that the peer reads before the link ends, or nothing when the link does not end.
   std::optional<size_t> ReadToTheEnd() const {
     std::vector<char> buffer(1 << 20);
     size_t got = 0;
@@ -225,18 +225,18 @@ struct LinkEnds {
   std::optional<Descriptor> peer, server;
 };
 
-TEST(GateLinksTest, WordsBeforeTheEnd_AllArrive_ThoughThePeerIsSlow) {
+TEST(GateLinksTest, BytesBeforeTheEnd_AllArrive_ThoughThePeerIsSlow) {
   GateLinks links;
   LinkEnds ends(links);
   const size_t written = ends.FillFromServer();
   ends.server.reset();
   std::this_thread::sleep_for(milliseconds(100));
-  (void)::send(ends.peer->get(), "x", 1, MSG_NOSIGNAL);  // which nobody takes any more
+  (void)::send(ends.peer->get(), "x", 1, MSG_NOSIGNAL);  // the server no longer reads this byte
   std::this_thread::sleep_for(milliseconds(50));
   EXPECT_EQ(ends.ReadToTheEnd(), written);
 }
 
-TEST(GateLinksTest, WhoDoesNotTakeTheRest_IsLetGo) {
+TEST(GateLinksTest, Link_IsClosed_WhenThePeerDoesNotReadTheRest) {
   GateLinks links;
   LinkEnds ends(links);
   const size_t written = ends.FillFromServer();
@@ -247,7 +247,7 @@ TEST(GateLinksTest, WhoDoesNotTakeTheRest_IsLetGo) {
   EXPECT_LT(*got, written);
 }
 
-TEST(StrangersTest, Networks_TakeTurns_HoweverLongOnesLineIs) {
+TEST(StrangersTest, Networks_TakeTurns_HoweverManyConnectionsOneHas) {
   Strangers strangers;
   const auto wait = [&](const char* network) {
     const Stranger& stranger = strangers.Add(Descriptor(), {network, network, network}, Clock::now());
@@ -263,7 +263,7 @@ TEST(StrangersTest, Networks_TakeTurns_HoweverLongOnesLineIs) {
   EXPECT_FALSE(strangers.anybody_waits());
 }
 
-TEST(GatePaceTest, Handshakes_AreSpaced_BehindABurst) {
+TEST(GatePaceTest, Handshakes_AreSpaced_AfterABurst) {
   GatePace pace;
   const auto now = Clock::now();
   int at_once = 0;
@@ -299,7 +299,7 @@ class PortGateTest : public ::testing::Test {
   static void Say(const Descriptor& socket, const GateBytes& bytes) {
     (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// How long until the other side hangs up; no answer within `patience`: nothing.
+  /// The time until the other side closes the connection, or nothing when it stays open for `patience`.
   static std::optional<milliseconds> HangsUp(const Descriptor& socket, milliseconds patience) {
     const auto begin = Clock::now();
     char buffer[4096];
@@ -319,8 +319,9 @@ class PortGateTest : public ::testing::Test {
     }
     return std::nullopt;
   }
-  /// A worker comes in and hears an answer. Each call is an epoch of its own, as workers that come again have it: the
-  /// server takes nobody under an identity whose last connection it has not yet seen closed.
+  /// Connects a worker and exchanges one frame each way. Each call uses a new epoch, as returning workers do: the
+  // server
+  /// refuses an identity while an earlier connection of that identity still looks open.
   bool WorkerIsServed(Rank rank, milliseconds patience = seconds(20)) {
     const WorkerKeys keys = LoadWorkerKeys(keys_, rank);
     const EpochId epoch = next_epoch_++;
@@ -344,7 +345,7 @@ class PortGateTest : public ::testing::Test {
   EpochId next_epoch_ = kGateEpoch;
 };
 
-TEST_F(PortGateTest, Stranger_IsHungUpOn_AtTheFirstWrongByte) {
+TEST_F(PortGateTest, Connection_IsClosed_AtTheFirstWrongByte) {
   const GateBytes announcement{0x06, 0, 0, 0, 0, 3, 255, 255, 255}, message{0x02, 0, 0, 0, 0, 3, 255, 255, 255};
   GateBytes late = Greeting();
   late[40] = 1;
@@ -360,7 +361,7 @@ TEST_F(PortGateTest, Stranger_IsHungUpOn_AtTheFirstWrongByte) {
   EXPECT_TRUE(WorkerIsServed(0));
 }
 
-TEST_F(PortGateTest, SilentStranger_IsHungUpOn_WhenItsTimeIsOver) {
+TEST_F(PortGateTest, SilentConnection_IsClosed_WhenItsTimeIsUp) {
   const Descriptor silent = Connect(), half = Connect();
   Say(half, Joined(Greeting(), {0x04, 200, 5}));
   const auto ended = HangsUp(silent, seconds(8));
@@ -369,7 +370,7 @@ TEST_F(PortGateTest, SilentStranger_IsHungUpOn_WhenItsTimeIsOver) {
   EXPECT_TRUE(HangsUp(half, seconds(5)));
 }
 
-TEST_F(PortGateTest, Newcomers_TakeThePlacesOfSilentOnes_AndDescriptorsAreBounded) {
+TEST_F(PortGateTest, NewConnections_ReplaceSilentOnes_AndDescriptorsAreBounded) {
   std::vector<Descriptor> silent;
   for (size_t i = 0; i < 2 * Strangers::kMostOfNetwork; ++i) silent.push_back(Connect());
   size_t gone = 0;
@@ -378,7 +379,7 @@ TEST_F(PortGateTest, Newcomers_TakeThePlacesOfSilentOnes_AndDescriptorsAreBounde
   EXPECT_TRUE(WorkerIsServed(1));
 }
 
-/// A HELLO as a worker makes it.
+/// A HELLO as a worker that knows the server's public key makes it.
 GateBytes HelloWithKey(const std::string& server_key) {
   uint8_t server[32], own[crypto_box_PUBLICKEYBYTES], secret[crypto_box_SECRETKEYBYTES], box[80];
   EXPECT_NE(::zmq_z85_decode(server, server_key.c_str()), nullptr);
@@ -394,7 +395,7 @@ GateBytes HelloWithKey(const std::string& server_key) {
   return hello;
 }
 
-TEST_F(PortGateTest, WhoShowedTheKey_Stays_WhenItsOwnNetworkFloods) {
+TEST_F(PortGateTest, ConnectionWithTheKey_Stays_WhenItsOwnNetworkFloods) {
   const Descriptor worker = Connect();
   Say(worker, Joined(Greeting(), HelloWithKey(LoadWorkerKeys(keys_, 0).coordinator)));
   char answers[kGreetingBytes + 170];
@@ -404,7 +405,7 @@ TEST_F(PortGateTest, WhoShowedTheKey_Stays_WhenItsOwnNetworkFloods) {
   EXPECT_FALSE(HangsUp(worker, milliseconds(500)));
 }
 
-TEST_F(PortGateTest, Flood_TakesNoMemory_AndWorkersComeInMeanwhile) {
+TEST_F(PortGateTest, Flood_TakesNoMemory_AndWorkersConnectMeanwhile) {
   const int64_t before = ResidentKib();
   const GateBytes words = Joined(Greeting(), Joined({0x06, 0, 0, 0, 0, 3, 255, 255, 255}, GateBytes(1 << 20)));
   std::atomic<bool> over{false};
@@ -423,7 +424,7 @@ TEST_F(PortGateTest, Flood_TakesNoMemory_AndWorkersComeInMeanwhile) {
   EXPECT_LT(ResidentKib() - before, 32 << 10);
 }
 
-TEST_F(PortGateTest, LargeFrames_PassWhole_BothWays) {
+TEST_F(PortGateTest, LargeFrames_PassUnchanged_BothWays) {
   const WorkerKeys keys = LoadWorkerKeys(keys_, 0);
   Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(kGateEpoch, 0), &keys);
   Frame large;
@@ -448,7 +449,7 @@ TEST_F(PortGateTest, LastFrame_Arrives_WhenTheServerEnds) {
   const auto frame = Receive(*server_, seconds(20));
   ASSERT_TRUE(frame);
   EXPECT_TRUE(server_->Send(frame->peer, Encode(ShutdownMessage{"over"}, kGateEpoch, 0)));
-  std::this_thread::sleep_for(milliseconds(100));  // ZeroMQ drops what it has not begun to send
+  std::this_thread::sleep_for(milliseconds(100));  // ZeroMQ drops frames that it has not begun to send
   server_.reset();
   EXPECT_TRUE(Receive(worker, seconds(5)));
 }
@@ -461,7 +462,7 @@ TEST_F(PortGateTest, Port_IsFreeAgain_WhenTheServerEnds) {
   EXPECT_TRUE(WorkerIsServed(0));
 }
 
-TEST_F(PortGateTest, IPv6_IsServedAlike) {
+TEST_F(PortGateTest, IPv6Workers_AreServed) {
   const Descriptor probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in6 loopback{};
   loopback.sin6_family = AF_INET6;

@@ -1,5 +1,6 @@
-// Models as they are published, where that differs from what HF's tools write now: the golden models of the families in
-// those forms are the same models.
+// Published models differ from what HF's tools write now in names, keys and structure. The golden models, rewritten
+// into
+// these published forms, must be read as the same models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +47,7 @@ std::string NumbersOf(const ModelFiles& files) {
 }
 std::string NumbersOf(const std::string& model) { return NumbersOf(ModelFiles::Open(model)); }
 
-/// The golden models of safetensors.
+/// The names of the golden models in safetensors.
 std::set<std::string> GoldenModels() {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(kGoldenModels)) {
@@ -55,18 +56,18 @@ std::set<std::string> GoldenModels() {
   return names;
 }
 
-/// What most of the names begin with: "model.", "transformer." ..
+/// The prefix that most tensor names have: "model.", "transformer." or another.
 std::string BaseOf(const RewrittenModel& model) {
   std::map<std::string, int> counts;
   for (const auto& [name, tensor] : model.tensors) ++counts[name.substr(0, name.find('.') + 1)];
   return std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; })->first;
 }
 
-TEST(PublishedModelsTest, NamesWithoutTheirBeginningAreCompletedInEveryFamily) {
+TEST(PublishedModelsTest, TensorNames_MayLackTheirPrefix_InEveryFamily) {
   size_t models = 0;
   for (const std::string& name : GoldenModels()) {
     RewrittenModel model(name);
-    if (name.ends_with(".vision") || name == "gemma4whole") continue;  // whose beginning has two parts
+    if (name.ends_with(".vision") || name == "gemma4whole") continue;  // their prefix has two parts
     const std::string base = BaseOf(model);
     model.Rename([&](const std::string& full) { return full.starts_with(base) ? full.substr(base.size()) : full; });
     EXPECT_EQ(NumbersOf(model.Write()), NumbersOf(kGoldenModels + name)) << name;
@@ -75,7 +76,7 @@ TEST(PublishedModelsTest, NamesWithoutTheirBeginningAreCompletedInEveryFamily) {
   EXPECT_GE(models, 60U);
 }
 
-TEST(PublishedModelsTest, NamesOfATextModelInsideAnotherAreThoseOfTheTextModelAlone) {
+TEST(PublishedModelsTest, TensorNames_MayHaveThePrefixOfATextModelInsideAnother) {
   for (const std::string& name : GoldenModels()) {
     for (const std::string text : {"model.language_model.", "language_model.model.", "language_model."}) {
       RewrittenModel model(name);
@@ -89,7 +90,7 @@ TEST(PublishedModelsTest, NamesOfATextModelInsideAnotherAreThoseOfTheTextModelAl
   }
 }
 
-TEST(PublishedModelsTest, OtherNamesAreRefusedAndTwoNamesOfOneTensorToo) {
+TEST(PublishedModelsTest, UnknownPrefixes_AndTwoNamesOfOneTensor_AreRefused) {
   RewrittenModel unknown("qwen3");
   unknown.Rename([](const std::string& full) { return "somewhere." + full; });
   EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(unknown.Write()); }),
@@ -104,7 +105,7 @@ TEST(PublishedModelsTest, OtherNamesAreRefusedAndTwoNamesOfOneTensorToo) {
       << "of a model that reads only";
 }
 
-/// The model inside one that sees, whose text_config is its configuration.
+/// Puts the model into a model that sees: its configuration becomes text_config, and its tensors get the prefix `text`.
 RewrittenModel& Wrap(RewrittenModel& model, const std::string& wrapper, const std::string& text) {
   Json text_config = model.config;
   for (const char* of_the_whole : {"architectures", "dtype", "transformers_version", "eos_token_id", "bos_token_id"})
@@ -128,7 +129,7 @@ RewrittenModel& Wrap(RewrittenModel& model, const std::string& wrapper, const st
   return model;
 }
 
-TEST(PublishedModelsTest, TheTextModelOfAWrapperIsServedAndTheRestIsSaidToBeLeftOut) {
+TEST(PublishedModelsTest, TextModelOfAWrapper_IsRead_AndNotesNameTheOmittedParts) {
   const std::tuple<std::string, std::string, std::string> forms[] = {
       {"ministral3", "mistral3", "language_model.model."}, {"swa", "mistral3", "language_model.model."},
       {"swa", "llava", "language_model.model."},           {"mqa", "llava", "language_model.model."},
@@ -148,11 +149,11 @@ TEST(PublishedModelsTest, TheTextModelOfAWrapperIsServedAndTheRestIsSaidToBeLeft
   }
 }
 
-TEST(PublishedModelsTest, QwenVlIsQwenWhereSectionsOfARotationAgree) {
+TEST(PublishedModelsTest, QwenVl_IsReadAsQwen_WithRotationSections) {
   const Json older = {{"type", "mrope"}, {"mrope_section", {2, 3, 3}}};
   const Json newer = {{"rope_type", "default"}, {"mrope_section", {2, 3, 3}}, {"mrope_interleaved", true}};
   for (const std::string wrapper : {"qwen2_vl", "qwen2_5_vl"}) {
-    RewrittenModel flat("qwen25");  // as first published: one object, names as of the text model alone
+    RewrittenModel flat("qwen25");  // as first published: one object, and the names of the text model alone
     flat.config["model_type"] = wrapper;
     flat.config["vision_config"] = {{"model_type", wrapper}};
     flat.config["rope_theta"] = flat.config["rope_parameters"]["rope_theta"];
@@ -178,7 +179,7 @@ TEST(PublishedModelsTest, QwenVlIsQwenWhereSectionsOfARotationAgree) {
               HasSubstr("text_config: rope_scaling of type dynamic is not supported"));
 }
 
-TEST(PublishedModelsTest, WrappersAroundWhatIsNotKnownAreRefusedByTheInnerName) {
+TEST(PublishedModelsTest, Wrapper_IsRefused_ByTheNameOfItsUnknownTextModel) {
   RewrittenModel model("qwen3");
   Wrap(model, "llava", "model.");
   model.config["text_config"]["model_type"] = "mpt_llama";
@@ -189,7 +190,7 @@ TEST(PublishedModelsTest, WrappersAroundWhatIsNotKnownAreRefusedByTheInnerName) 
   EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(model.Write()); }), HasSubstr("text_config must be an object"));
 }
 
-TEST(PublishedModelsTest, SizesThatATextConfigLeavesOutAreThoseOfItsClass) {
+TEST(PublishedModelsTest, MissingSizesOfATextConfig_GetTheDefaultsOfItsFamily) {
   const auto spec_of = [](const Json& text, const std::string& wrapper) {
     return SpecFromHf(Json({{"model_type", wrapper}, {"text_config", text}}).dump(), "", "config.json");
   };
@@ -229,16 +230,16 @@ TEST(PublishedModelsTest, SizesThatATextConfigLeavesOutAreThoseOfItsClass) {
   EXPECT_EQ(pixtral.window(), 0);
 }
 
-TEST(PublishedModelsTest, TheHeadIsTheFilesWhateverTheConfigurationSaysOfTying) {
+TEST(PublishedModelsTest, Head_IsThatOfTheFile_WhateverTheConfigurationSaysOfTying) {
   const std::string head = "lm_head.weight", embedding = "model.embed_tokens.weight";
-  RewrittenModel said_tied("mqa");  // which has a head of its own
+  RewrittenModel said_tied("mqa");  // this model has a head of its own
   ASSERT_TRUE(said_tied.tensors.contains(head));
   said_tied.config["tie_word_embeddings"] = true;
   const ModelFiles files = ModelFiles::Open(said_tied.Write());
   EXPECT_EQ(NumbersOf(files), NumbersOf(kGoldenModels + "mqa")) << "the head, and not the embedding";
   EXPECT_THAT(files.notes(), Contains(HasSubstr("a lm_head.weight that differs")));
 
-  RewrittenModel both("qwen25");  // which has none
+  RewrittenModel both("qwen25");  // this model has no head of its own
   ASSERT_FALSE(both.tensors.contains(head));
   both.tensors[head] = both.tensors.at(embedding);
   const ModelFiles same = ModelFiles::Open(both.Write());
@@ -252,7 +253,7 @@ TEST(PublishedModelsTest, TheHeadIsTheFilesWhateverTheConfigurationSaysOfTying) 
   EXPECT_FALSE(ModelFiles::Open(both.Write()).spec().tied_embeddings);
 }
 
-TEST(PublishedModelsTest, AModelThatOnlyEmbedsNeedsNoHead) {
+TEST(PublishedModelsTest, EmbeddingModel_NeedsNoHead) {
   RewrittenModel model("mqa");
   model.tensors.erase("lm_head.weight");
   EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(model.Write()); }), HasSubstr("missing: lm_head.weight"));
@@ -267,7 +268,7 @@ TEST(PublishedModelsTest, AModelThatOnlyEmbedsNeedsNoHead) {
   EXPECT_TRUE(ModelFiles::Open(kGoldenModels + "mqa").spec().has_head);
 }
 
-TEST(PublishedModelsTest, KeysAndValuesOfOlderFilesMeanWhatTheyMeantThere) {
+TEST(PublishedModelsTest, KeysAndValuesOfOlderConfigurations_AreUnderstood) {
   const auto with = [](const std::string& name, const std::function<void(Json&)>& change) {
     RewrittenModel model(name);
     change(model.config);
@@ -299,7 +300,7 @@ TEST(PublishedModelsTest, KeysAndValuesOfOlderFilesMeanWhatTheyMeantThere) {
             NumbersOf(kGoldenModels + "int8"));
 }
 
-TEST(PublishedModelsTest, AutoRoundIsGptqOrAwqAsItSays) {
+TEST(PublishedModelsTest, AutoRoundModels_AreReadAsGptqOrAwq) {
   const auto as = [](const std::string& name, const Json& changes) {
     RewrittenModel model(name);
     const Json was = model.config["quantization_config"];
@@ -329,7 +330,7 @@ TEST(PublishedModelsTest, AutoRoundIsGptqOrAwqAsItSays) {
   EXPECT_THAT(error_of({{"data_type", "mx_fp"}}), HasSubstr("data_type \"mx_fp\""));
 }
 
-TEST(PublishedModelsTest, ConfigurationsOfTheMostUsedModelsAreReadOrRefusedWithAReason) {
+TEST(PublishedModelsTest, PublishedConfigurations_AreRead_OrRefusedWithAReason) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/published_configs.json";
   const Json rows = ParseJson(ReadTextFile(path, 1 << 20), path, {.max_depth = 8, .max_nodes = 100'000});
   EXPECT_GE(rows.size(), 40U);
@@ -354,7 +355,7 @@ TEST(PublishedModelsTest, ConfigurationsOfTheMostUsedModelsAreReadOrRefusedWithA
   }
 }
 
-TEST(PublishedModelsTest, AWholeFileGoesBeforeAnIndexThatIsLeftOver) {
+TEST(PublishedModelsTest, SingleFile_IsPreferred_ToALeftoverIndex) {
   RewrittenModel model("mqa");
   model.Write();
   model.Add("model.safetensors.index.json", R"({"weight_map": {"a": "model-00001-of-00009.safetensors"}})");

@@ -1,5 +1,5 @@
-// Matrices of GPTQ, AWQ, FP8 and compressed-tensors: where each number of a file is, by the published layouts written
-// out once more, and what is refused.
+// Matrices of GPTQ, AWQ, FP8 and compressed-tensors. The tests write the published layouts out once more, compare where
+// each number of a file is, and check refusals.
 #include "comm/model/formats/quantized_matrices.h"
 
 #include <gmock/gmock.h>
@@ -72,12 +72,13 @@ std::vector<float> Decoded(const Tensor& tensor, int64_t row) {
 using Method = StoredQuants::Method;
 
 constexpr int64_t kRows = 8, kCols = 16, kGroups = 2;
-/// Any codes, that differ from their neighbours in both directions.
+/// Made-up codes that differ from their neighbours in both directions.
 uint32_t Code(int64_t row, int64_t col) { return static_cast<uint32_t>(row * 5 + col * 3 + row * col) % 16; }
 uint32_t ZeroCode(int64_t row, int64_t group) { return static_cast<uint32_t>(row * 3 + group * 7 + 1) % 16; }
 float Scale(int64_t row, int64_t group) { return 0.5f + static_cast<float>(row) + 16 * static_cast<float>(group); }
 
-/// GPTQ's words [cols / 8, rows], and zeros and scales [groups, ..] that AWQ has, too, with its order.
+/// A matrix in GPTQ's layout: words [cols / 8, rows], zeros and scales [groups, ..]. `order` permutes the zeros in a
+/// word, as in AWQ.
 Parts GptqParts(const std::vector<int>& order = {0, 1, 2, 3, 4, 5, 6, 7}) {
   std::vector<uint32_t> words(kCols / 8 * kRows), zeros(kGroups);
   std::vector<float> scales;
@@ -98,7 +99,7 @@ Parts GptqParts(const std::vector<int>& order = {0, 1, 2, 3, 4, 5, 6, 7}) {
 }
 constexpr StoredQuants kGptq = {.method = Method::kGptq, .bits = 4, .group = 8, .zero_offset = 1};
 
-TEST(QuantizedMatricesTest, GptqNumbersAreWhereItsLayoutSays) {
+TEST(QuantizedMatricesTest, GptqMatrix_IsDecodedByItsLayout) {
   for (const int offset : {0, 1}) {
     StoredQuants quants = kGptq;
     quants.zero_offset = offset;
@@ -119,7 +120,7 @@ TEST(QuantizedMatricesTest, GptqNumbersAreWhereItsLayoutSays) {
   }
 }
 
-TEST(QuantizedMatricesTest, ColumnsOfAGroupMayBeApart) {
+TEST(QuantizedMatricesTest, GptqMatrix_MayHaveGroupsOfScatteredColumns) {
   std::vector<int32_t> groups;
   for (int32_t col = 0; col < kCols; ++col) groups.push_back(col % 2);
   Parts parts = GptqParts();
@@ -143,7 +144,7 @@ TEST(QuantizedMatricesTest, ColumnsOfAGroupMayBeApart) {
   }
 }
 
-TEST(QuantizedMatricesTest, AwqHasEvenRowsOfAWordBeforeOddOnes) {
+TEST(QuantizedMatricesTest, AwqMatrix_HasTheEvenRowsOfAWordBeforeTheOddRows) {
   const std::vector<int> order = {0, 2, 4, 6, 1, 3, 5, 7};
   std::vector<uint32_t> words(kCols);
   for (int64_t col = 0; col < kCols; ++col) {
@@ -162,7 +163,7 @@ TEST(QuantizedMatricesTest, AwqHasEvenRowsOfAWordBeforeOddOnes) {
   }
 }
 
-TEST(QuantizedMatricesTest, EightBitsAreFourToAWord) {
+TEST(QuantizedMatricesTest, GptqMatrixOf8Bits_HasFourNumbersInAWord) {
   Parts parts;
   parts.Words("m.qweight", {2, 4}, {0x04030201, 0x14131211, 0xf4f3f2f1, 0x24232221, 5, 6, 7, 8})
       .Words("m.qzeros", {1, 1}, {0x7f7f7f7f})
@@ -172,7 +173,7 @@ TEST(QuantizedMatricesTest, EightBitsAreFourToAWord) {
   EXPECT_EQ(Decoded(tensors.at("m.weight"), 2)[0], 4 * (0xf1 - 128));
 }
 
-TEST(QuantizedMatricesTest, PartsThatDoNotFitAreRefusedByName) {
+TEST(QuantizedMatricesTest, Parts_AreRefusedByName_WhenMissingOrMisshapen) {
   const Parts good = GptqParts();
   const auto with = [&](const auto& change) {
     Parts parts = GptqParts();
@@ -209,7 +210,7 @@ TEST(QuantizedMatricesTest, PartsThatDoNotFitAreRefusedByName) {
   EXPECT_EQ(with([](Parts& p) { p.Floats("m.weight", {1}, {1}); }), "model: tensor m.weight is there in two forms");
 }
 
-TEST(QuantizedMatricesTest, Fp8NumbersAreThoseOfTheStandard) {
+TEST(QuantizedMatricesTest, FromFp8_DecodesEveryByteOfE4M3) {
   for (int i = 0; i < 256; ++i) {
     const float value = FromFp8(static_cast<std::byte>(i));
     const int exponent = i >> 3 & 15, mantissa = i & 7;
@@ -223,7 +224,7 @@ TEST(QuantizedMatricesTest, Fp8NumbersAreThoseOfTheStandard) {
   EXPECT_EQ(FromFp8(std::byte{0x7e}), 448);
 }
 
-TEST(QuantizedMatricesTest, ScalesOfFp8MayBeOfTheWholeOfRowsOrOfBlocks) {
+TEST(QuantizedMatricesTest, ScalesOfFp8_MayCoverTheMatrixRowsGroupsOrBlocks) {
   const StoredQuants quants = {.method = Method::kFloat8, .block_rows = 2, .block_cols = 4};
   const auto decoded = [&](std::vector<int64_t> shape, const std::vector<float>& scales, const char* part) {
     Parts parts;
@@ -263,8 +264,8 @@ TEST(QuantizedMatricesTest, ScalesOfFp8MayBeOfTheWholeOfRowsOrOfBlocks) {
   EXPECT_EQ(ErrorThrownBy([&] { decoded({1}, {1}, "m.scale"); }), "model: tensor m.weight_scale is missing");
 }
 
-TEST(QuantizedMatricesTest, CompressedTensorsPackAlongRowsAndZerosAlongColumns) {
-  // [3, 4] of 4 bits: zeros of three rows do not fill a word, and four columns no word of a row.
+TEST(QuantizedMatricesTest, CompressedTensors_PackNumbersAlongRows_AndZerosAlongColumns) {
+  // A matrix [3, 4] of 4 bits: the zeros of three rows do not fill a word, nor do the four columns of a row.
   Parts parts;
   parts.Words("m.weight_packed", {3, 1}, {0x3210, 0x7654, 0xba98})
       .Add("m.weight_shape", NumberType::kInt64, {2}, std::vector<int64_t>{3, 4})
@@ -288,7 +289,7 @@ TEST(QuantizedMatricesTest, CompressedTensorsPackAlongRowsAndZerosAlongColumns) 
   EXPECT_EQ(parts.Refusal(quants), "model: tensor m.weight_shape is missing");
 }
 
-TEST(QuantizedMatricesTest, BytesOfCompressedTensorsAreSigned) {
+TEST(QuantizedMatricesTest, BytesOfCompressedTensors_AreSigned) {
   Parts parts;
   parts.Add("m.weight", NumberType::kInt8, {2, 3}, std::vector<int8_t>{-128, 0, 127, 1, -1, 2})
       .Floats("m.weight_scale", {2, 1}, {1, 10});
@@ -301,7 +302,7 @@ TEST(QuantizedMatricesTest, BytesOfCompressedTensorsAreSigned) {
   EXPECT_EQ(parts.Refusal(quants), "model: tensor m.weight_zero_point is [2] instead of [2, 1]");
 }
 
-TEST(QuantizedMatricesTest, MethodsAndSettingsThatAreNotSupportedAreNamed) {
+TEST(QuantizedMatricesTest, UnsupportedMethodsAndSettings_AreRefusedByName) {
   const auto read = [](const char* text) {
     const Json json = Json::parse(text);
     return StoredQuantsFromHf(HfConfig(json, "c"));
@@ -351,7 +352,7 @@ TEST(QuantizedMatricesTest, MethodsAndSettingsThatAreNotSupportedAreNamed) {
   }
 }
 
-TEST(QuantizedMatricesTest, DamagedFilesAreRefusedOrReadWithinTheirBounds) {
+TEST(QuantizedMatricesTest, DamagedFiles_AreRefused_OrReadWithinBounds) {
   test::Random random(5);
   for (const std::string name : {"gptq_act", "awq", "packed", "int8", "fp8"}) {
     const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / name;
@@ -364,7 +365,7 @@ TEST(QuantizedMatricesTest, DamagedFilesAreRefusedOrReadWithinTheirBounds) {
     int read = 0;
     for (int i = 0; i < 60; ++i) {
       std::string bad = good;
-      // Half of the time digits of shapes and offsets change, else any bytes of the numbers.
+      // Every second file gets other digits in its header; the others get random bytes in their data.
       const bool shapes = i % 2 == 0;
       for (int64_t m = random.Between(1, 3); m > 0; --m) {
         const auto at = static_cast<size_t>(shapes ? 8 + random.Below(static_cast<int64_t>(header))
@@ -386,11 +387,11 @@ TEST(QuantizedMatricesTest, DamagedFilesAreRefusedOrReadWithinTheirBounds) {
         EXPECT_NE(std::string(error.what()), "");
       }
     }
-    EXPECT_GT(read, 10) << name;  // most of what hits numbers alone
+    EXPECT_GT(read, 10) << name;  // damage of data alone is mostly readable
   }
 }
 
-/// What is said of a golden model some of whose tensors have other names, and whose quantization_config may be gone.
+/// Opens a golden model with renamed tensors, and optionally without quantization_config; returns the error, or "".
 std::string MatrixError(const std::string& model, const std::vector<std::pair<std::string, std::string>>& renamed,
                         bool quantized = true) {
   const TemporaryDirectory folder;
@@ -410,7 +411,7 @@ std::string MatrixError(const std::string& model, const std::vector<std::pair<st
   return ErrorThrownBy([&] { ModelFiles::Open(to); });
 }
 
-TEST(QuantizedMatricesTest, ModelsThatCannotBeReadSoAreRefusedAtTheStart) {
+TEST(QuantizedMatricesTest, Open_RefusesModels_WithMissingOrUnreadableTensors) {
   EXPECT_EQ(MatrixError("fp8_tensor", {}), "");
   EXPECT_THAT(MatrixError("fp8_tensor", {}, false), HasSubstr("model.layers.{0-1}.self_attn.q_proj.weight of F8_E4M3"));
   EXPECT_THAT(MatrixError("gptq", {}, false),
@@ -421,8 +422,8 @@ TEST(QuantizedMatricesTest, ModelsThatCannotBeReadSoAreRefusedAtTheStart) {
                              HasSubstr("unexpected: model.embed_token_.weight")));
 }
 
-/// A model whose embedding is quantised like its output head.
-TEST(QuantizedMatricesTest, QuantisedEmbeddingsAreRefusedAtTheStart) {
+/// The embedding of this model is quantised, which only an output head may be.
+TEST(QuantizedMatricesTest, Open_RefusesQuantisedEmbeddings) {
   const TemporaryDirectory folder;
   const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / "packed", to = fs::path(folder.path()) / "packed";
   fs::copy(from, to);
@@ -432,7 +433,7 @@ TEST(QuantizedMatricesTest, QuantisedEmbeddingsAreRefusedAtTheStart) {
   const std::string data = bytes.substr(8 + length);
   const Json header = Json::parse(bytes.substr(8, length));
   Json changed;
-  // The two exchange their names: a plain head is as good as a quantised one.
+  // The head and the embedding exchange their names: a plain head is allowed, a quantised embedding is not.
   for (const auto& [name, entry] : header.items()) {
     std::string other = name;
     if (name.starts_with("lm_head.")) other.replace(0, 7, "model.embed_tokens");
@@ -447,7 +448,7 @@ TEST(QuantizedMatricesTest, QuantisedEmbeddingsAreRefusedAtTheStart) {
   EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(to); }), HasSubstr("model.embed_tokens.weight of I8"));
 }
 
-TEST(TensorMismatchTest, NamesThatDifferInNumbersAloneAreOne) {
+TEST(TensorMismatchTest, Text_JoinsNames_ThatDifferOnlyInNumbers) {
   TensorMismatch mismatch;
   EXPECT_TRUE(mismatch.empty());
   for (int layer = 0; layer < 4; ++layer) {
@@ -466,7 +467,7 @@ TEST(TensorMismatchTest, NamesThatDifferInNumbersAloneAreOne) {
   EXPECT_THAT(mismatch.Text(), testing::EndsWith("t30, t31 and 8 more"));
 }
 
-TEST(DummyWeightsTest, AConfigIsEnoughAndAllProcessesMakeTheSame) {
+TEST(DummyWeightsTest, DummyModel_NeedsOnlyAConfig_AndIsTheSameInEveryProcess) {
   const TemporaryDirectory folder;
   const fs::path to = folder.path();
   const std::string golden = std::string(QUIRE_TEST_DATA) + "/models/";
@@ -477,7 +478,7 @@ TEST(DummyWeightsTest, AConfigIsEnoughAndAllProcessesMakeTheSame) {
   EXPECT_EQ(made_up.Fingerprint(), ModelFiles::Open(to, LoadFormat::kDummy).Fingerprint());
   const ModelFiles real = ModelFiles::Open(golden + "gqa");
   EXPECT_NE(made_up.Fingerprint(), real.Fingerprint());
-  EXPECT_EQ(made_up.TotalBytes(), real.TotalBytes());  // bfloat16 both
+  EXPECT_EQ(made_up.TotalBytes(), real.TotalBytes());  // both are bfloat16
   const Tensor &gate = made_up.Get(Role::kGate, 1), &up = made_up.Get(Role::kUp, 1);
   EXPECT_EQ(gate.shape, real.Get(Role::kGate, 1).shape);
   EXPECT_EQ(gate.type, NumberType::kBF16);

@@ -8,11 +8,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(RecentDelayTest, TheLargestDelayIsRememberedForAWindowOrTwo) {
+TEST(RecentDelayTest, LargestDelay_IsRemembered_ForOneOrTwoWindows) {
   const RecentDelay::Clock::time_point begin{seconds(1000)};
   RecentDelay delay;
   EXPECT_EQ(delay.largest(), seconds(0));
-  delay.Note(milliseconds(50), milliseconds(40), begin);  // woken before its time, by an event
+  delay.Note(milliseconds(50), milliseconds(40), begin);  // an event woke the thread before its time
   EXPECT_EQ(delay.largest(), seconds(0));
   delay.Note(milliseconds(50), milliseconds(850), begin + seconds(1));
   delay.Note(milliseconds(50), milliseconds(60), begin + seconds(2));
@@ -25,7 +25,7 @@ TEST(RecentDelayTest, TheLargestDelayIsRememberedForAWindowOrTwo) {
   EXPECT_EQ(delay.largest(), milliseconds(1));
 }
 
-TEST(StarvedMicrosTest, NeverGoesBack) {
+TEST(StarvedMicrosTest, StarvedMicros_NeverDecreases) {
   const int64_t before = StarvedMicros();
   EXPECT_GE(before, 0);
   EXPECT_GE(StarvedMicros(), before);

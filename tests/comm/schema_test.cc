@@ -1,4 +1,4 @@
-// What schemas accept and what grammars made of them let through, byte by byte.
+// The texts that grammars made of JSON schemas accept and refuse, byte by byte.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -29,7 +29,7 @@ GrammarCompiler& Compiler() {
   return compiler;
 }
 
-/// Whether the text may be a whole answer of that grammar.
+/// Whether the grammar accepts the whole text.
 bool Takes(const GrammarSource& source, const std::string& text) {
   GrammarMatcher matcher(Compiler().Compile(source));
   std::vector<TokenId> tokens;
@@ -59,7 +59,7 @@ void Check(const std::vector<Case>& cases) {
   }
 }
 
-TEST(JsonGrammar, BoundsWhiteSpace_BetweenSigns) {
+TEST(JsonGrammar, Whitespace_IsBounded_BetweenTokensOfJson) {
   const std::string schema = R"({"type":"object","properties":{"a":{"type":"array"}},"required":["a"],)"
                              R"("additionalProperties":false})";
   const std::string twenty(20, ' '), more(21, ' ');
@@ -80,7 +80,7 @@ TEST(JsonGrammar, BoundsWhiteSpace_BetweenSigns) {
   EXPECT_FALSE(SchemaTakes(schema, "{" + std::string(2000, ' ') + "\"a\":1}"));
 }
 
-TEST(JsonGrammar, IsNotOverworked_ByWhiteSpaceBesidePatternsOfNames) {
+TEST(JsonGrammar, Matcher_IsNotOverworked_ByWhitespaceAroundPatternProperties) {
   const std::string schema = R"({"type":"object","patternProperties":{"^x-":{"type":"integer"}},)"
                              R"("additionalProperties":false})";
   std::string text = "{";
@@ -89,7 +89,7 @@ TEST(JsonGrammar, IsNotOverworked_ByWhiteSpaceBesidePatternsOfNames) {
   EXPECT_TRUE(SchemaTakes(schema, text + "}"));
 }
 
-TEST(JsonGrammar, LetsEscapesThrough_InTextsWithLengths) {
+TEST(JsonGrammar, Escapes_CountAsOneCharacter_InStringsWithLengths) {
   Check({{R"({"type":"string","maxLength":20})",
           {R"("say \"hi\"")", R"("back\\slash")", R"("a\nb\t\/\u00e9\u0001")", R"("")", "\"é😀\""},
           {"\"a\nb\"", R"("\x")", R"("\ud83d")", R"("012345678901234567890")"}},
@@ -100,7 +100,7 @@ TEST(JsonGrammar, LetsEscapesThrough_InTextsWithLengths) {
          {R"({"type":"string","maxLength":0})", {R"("")"}, {R"("a")", R"("\n")"}}});
 }
 
-TEST(JsonGrammar, SearchesPatterns_AnywhereInATextAndItsName) {
+TEST(JsonGrammar, Patterns_MatchAnywhere_InStringsAndPropertyNames) {
   Check({{R"({"type":"string","pattern":"\\S"})", {R"("hello world")", R"(" \n x")", R"("\"")"}, {R"("")", R"(" \n")"}},
          {R"({"type":"string","pattern":"^\\d{3}"})", {R"("123-45")", R"("123")"}, {R"("12")", R"("a123")"}},
          {R"({"type":"string","pattern":"\\d{3}$"})", {R"("a123")", R"("\\123")"}, {R"("123a")"}},
@@ -125,7 +125,7 @@ TEST(JsonGrammar, SearchesPatterns_AnywhereInATextAndItsName) {
           {R"({"x":"1","a":null})", R"({"x":1})"}}});
 }
 
-TEST(JsonGrammar, WritesNumbersInRanges_WithAnyDecimalsAndExponents) {
+TEST(JsonGrammar, Numbers_KeepTheirRange_WithAnyDecimalsAndExponents) {
   Check({{R"({"type":"number","minimum":0,"maximum":1})",
           {"0.123456789", "1", "1.000", "0", "0.5e-3", "1e-7", "5E-01", "10e-1", "0.0", "-0.0", "1e0"},
           {"1.0000001", "-0.1", "1e1", "11e-1", "00.5", ".5", "1."}},
@@ -142,7 +142,7 @@ TEST(JsonGrammar, WritesNumbersInRanges_WithAnyDecimalsAndExponents) {
          {R"({"type":"number","multipleOf":5})", {"-10", "5"}, {"5.5", "7"}}});
 }
 
-TEST(JsonGrammar, KeepsIntegersExact_InEnumAndConst) {
+TEST(JsonGrammar, LongIntegers_StayExact_InEnumConstAndBounds) {
   Check({{R"({"enum":[18446744073709551615]})",
           {"18446744073709551615"},
           {"1.8446744073709552e+19", "18446744073709551616"}},
@@ -156,7 +156,7 @@ TEST(JsonGrammar, KeepsIntegersExact_InEnumAndConst) {
           {R"({"a":[true,null],"b":1})"}}});
 }
 
-TEST(JsonGrammar, TakesMembersInAnyOrder_OfOpenObjects) {
+TEST(JsonGrammar, Members_MayComeInAnyOrder_InOpenObjects) {
   Check({{R"({"properties":{"a":{"type":"integer"},"b":{"type":"integer"}}})",
           {R"({"b":2,"a":1})", R"({"a":1,"b":2})", R"({"z":"","b":2,"y":[],"a":1})", "{}", R"({"ab":"x"})"},
           {R"({"b":"2"})", R"({"a":1,"a":2})"}},
@@ -181,7 +181,7 @@ TEST(JsonGrammar, TakesMembersInAnyOrder_OfOpenObjects) {
          {R"({"type":"object","required":["n"]})", {R"({"x":1,"n":2})"}, {R"({"x":1})"}}});
 }
 
-TEST(JsonGrammar, FollowsReferencesAlternativesAndCombinations) {
+TEST(JsonGrammar, Grammar_FollowsReferencesAlternativesAndCombinations) {
   Check({{R"({"$defs":{"A":{"type":"object","properties":{"kind":{"const":"a"},)"
           R"("n":{"type":"integer"}},"required":["kind","n"],"additionalProperties":false},)"
           R"("B":{"type":"object","properties":{"kind":{"const":"b"},"m":{"type":"integer"}},)"
@@ -254,7 +254,7 @@ TEST(JsonGrammar, PassesOverWords_ThatAskNothing) {
           {R"("2024-02-30")", R"("2024-2-8")"}}});
 }
 
-TEST(RegexGrammar, DotTakesNoLineEnd) {
+TEST(RegexGrammar, Dot_MatchesNoLineEnd) {
   const auto takes = [](const std::string& pattern, const std::string& text) {
     const OrderedJson tag = {{"type", "structural_tag"}, {"format", {{"type", "regex"}, {"pattern", pattern}}}};
     const bool alone = Takes({GrammarSource::kRegex, pattern}, text);
@@ -271,7 +271,7 @@ TEST(RegexGrammar, DotTakesNoLineEnd) {
   EXPECT_TRUE(takes("(.|\\n)*", "a\nb"));
 }
 
-TEST(TagGrammar, WritesValuesAsTheirSchemasSay) {
+TEST(TagGrammar, Values_FollowTheirSchemas_InXmlStyles) {
   const std::string schema = R"({"type":"object","properties":{"code":{"$ref":"#/$defs/Code"},)"
                              R"("n":{"anyOf":[{"type":"integer"},{"type":"null"}]}},"required":["code"],)"
                              R"("additionalProperties":false,"$defs":{"Code":{"type":"string","enum":["1","2"]}}})";
@@ -302,7 +302,7 @@ TEST(TagGrammar, WritesValuesAsTheirSchemasSay) {
   EXPECT_TRUE(TagTakes("qwen_xml", R"({"type":"object","additionalProperties":false})", ""));
 }
 
-TEST(NumberTexts, HoldTheNumbersOfARange_AndNoOthers) {
+TEST(NumberTexts, NumberTexts_AcceptExactlyTheNumbersOfARange) {
   for (const char* bound : {"0", "1", "-1", "0.5", "-0.5", "100", "0.001", "255", "-12.75", "1e-07", "1e+20", "7.05"}) {
     for (const bool upper : {false, true}) {
       for (const bool excluded : {false, true}) {
@@ -329,7 +329,7 @@ TEST(NumberTexts, HoldTheNumbersOfARange_AndNoOthers) {
   }
 }
 
-TEST(TextPattern, RefusesWhatItDoesNotKnow_ByName) {
+TEST(TextPattern, UnsupportedPatterns_AreRefusedByName) {
   for (const auto& [pattern, why] :
        std::initializer_list<std::pair<const char*, const char*>>{{"(?=a)", "looks ahead"},
                                                                   {"(?<!a)b", "looks behind"},
@@ -352,7 +352,7 @@ TEST(TextPattern, RefusesWhatItDoesNotKnow_ByName) {
   }
 }
 
-TEST(SchemaWork, EndsSchemasThatUnfoldForYears) {
+TEST(SchemaWork, Budget_StopsSchemas_ThatUnfoldWithoutEnd) {
   std::string schema = R"({"$ref":"#/$defs/d0","$defs":{)";
   for (int i = 0; i < 40; ++i) {
     const std::string next = R"({"$ref":"#/$defs/d)" + std::to_string(i + 1) + "\"}";
@@ -367,23 +367,23 @@ TEST(SchemaWork, EndsSchemasThatUnfoldForYears) {
   EXPECT_THROW(TextsWith("(.*a.{20}){20}(b|c.{30}){9}.*x.{90}"), Error);
 }
 
-/// Units of one piece of work, which may fail.
+/// Returns the units of one piece of work, which may fail.
 template <class Work>
 int64_t Units(const Work& run) {
   const SchemaWork work(kSchemaWork);
   try {
     run();
-  } catch (const Error&) {  // what it came to before is counted
+  } catch (const Error&) {  // the units before the error count
   }
   return work.spent();
 }
 
-TEST(SchemaWork, CountsThePatternThatIsNotUnderstood_AtEveryReference) {
+TEST(SchemaWork, Budget_CountsPatterns_AlsoWhenTheyAreRefused) {
   EXPECT_GE(Units([] { TextsWith(std::string(20'000, 'a') + "(?=b)"); }), 20'000);
   EXPECT_GE(Units([] { TextsWith("^(?:[a-c]{60}){120}$"); }), 7'200) << "places that are added";
 }
 
-TEST(SchemaWork, CountsTheEdgesThatEveryCutLooksAt) {
+TEST(SchemaWork, Budget_CountsComparisonsOfCharacterRanges) {
   std::string one_class = "^[";
   for (int c = 0x1000; c < 0x1400; c += 2) {
     one_class += static_cast<char>(0xe0 | (c >> 12));
@@ -393,7 +393,7 @@ TEST(SchemaWork, CountsTheEdgesThatEveryCutLooksAt) {
   EXPECT_GE(Units([&] { TextsWith(one_class + "]$"); }), 512 * 512) << "512 ranges, each looked for among 512 edges";
 }
 
-TEST(SchemaWork, CountsCopiesOfSchemasThatAreJoined) {
+TEST(SchemaWork, Budget_CountsTheJoiningOfSchemas) {
   OrderedJson one = OrderedJson::object(), root;
   for (int i = 0; i < 400; ++i) one["properties"]["p" + std::to_string(i)] = {{"enum", {1, 2, 3}}};
   root["$defs"]["big"] = one;
@@ -401,14 +401,14 @@ TEST(SchemaWork, CountsCopiesOfSchemasThatAreJoined) {
   EXPECT_GE(Units([&] { SchemaReader(root).Alternatives(root); }), 800 * 800 / 8) << "names among names";
 }
 
-TEST(SchemaWork, CountsValuesThatAnAnchorIsLookedForIn) {
+TEST(SchemaWork, Budget_CountsTheSearchForAnAnchor) {
   OrderedJson root = {{"$ref", "#end"}, {"$defs", OrderedJson::object()}};
   for (int i = 0; i < 3000; ++i) root["$defs"]["d" + std::to_string(i)] = true;
   root["$defs"]["last"] = {{"$anchor", "end"}};
   EXPECT_GE(Units([&] { SchemaReader(root).Alternatives(root); }), 3000);
 }
 
-TEST(SchemaWork, ComesOutOfTheRestOfTheOuterOne) {
+TEST(SchemaWork, InnerBudget_IsTakenFromTheOuterBudget) {
   const SchemaWork outer(1000);
   for (int i = 0; i < 3; ++i) {
     const SchemaWork inner(300);
@@ -421,7 +421,7 @@ TEST(SchemaWork, ComesOutOfTheRestOfTheOuterOne) {
   EXPECT_THROW(ChargeSchemaWork(1), Error);
 }
 
-TEST(NumberTexts, NarrowBounds_ThatAreTooFarFromOneToBeCounted) {
+TEST(NumberTexts, NumberTexts_NarrowBounds_OfExtremeMagnitude) {
   const auto takes = [](const char* number, bool upper, bool excluded, const char* text) {
     return NumberTexts({{number, upper, excluded}}).Accepts(text);
   };
@@ -446,7 +446,7 @@ TEST(NumberTexts, NarrowBounds_ThatAreTooFarFromOneToBeCounted) {
   EXPECT_TRUE(IntegerTexts({{"-" + long_integer, false, false}}).Accepts("-7"));
 }
 
-TEST(NumberTexts, CannotWriteNumbersThatMustBeFurtherThanAllThatAreCounted) {
+TEST(NumberTexts, CanBeWritten_IsFalse_WhenABoundExcludesAllNumbersOfUsualSize) {
   EXPECT_FALSE(CanBeWritten({"1e200", false, false}));
   EXPECT_FALSE(CanBeWritten({"-1e200", true, false}));
   EXPECT_TRUE(CanBeWritten({"1e200", true, false}));
@@ -457,7 +457,7 @@ TEST(NumberTexts, CannotWriteNumbersThatMustBeFurtherThanAllThatAreCounted) {
   EXPECT_TRUE(Accepts(SchemaReader(schema), schema, 5));
 }
 
-TEST(SchemaValues, ExcludeEachOther_OnlyWhereThatIsCertain) {
+TEST(SchemaValues, Exclude_IsTrue_OnlyWhenNoValueFitsBothSchemas) {
   const auto exclude = [](const char* a, const char* b) {
     const OrderedJson root = OrderedJson::object();
     return Exclude(SchemaReader(root), OrderedJson::parse(a), OrderedJson::parse(b));

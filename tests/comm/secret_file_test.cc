@@ -20,7 +20,7 @@ class SecretFileTest : public ::testing::Test {
     ASSERT_GE(::sodium_init(), 0);
     CreateFile(path_, "hush", 0600);
   }
-  /// Why the file is refused; empty when it is not.
+  /// Returns why the file is refused, or "" when it is accepted.
   std::string Refusal(FileAccess access = FileAccess::kOwnerOnly) const {
     return ErrorThrownBy([&] { (void)ReadGuardedFile(path_, access, 100); });
   }
@@ -33,11 +33,11 @@ class SecretFileTest : public ::testing::Test {
   std::string path_ = directory_ / "key";
 };
 
-TEST_F(SecretFileTest, ReadsWhatIsTheOwnersAlone) {
+TEST_F(SecretFileTest, File_IsRead_WhenOnlyItsOwnerHasAccess) {
   EXPECT_EQ(ReadGuardedFile(path_, FileAccess::kOwnerOnly, 4).view(), "hush");
 }
 
-TEST_F(SecretFileTest, RefusesEveryBitThatLetsOthersIn) {
+TEST_F(SecretFileTest, File_IsRefused_WhenItsModeLetsOthersIn) {
   for (const mode_t bit : {0040, 0020, 0010, 0004, 0002, 0001}) {
     ASSERT_EQ(::chmod(path_.c_str(), 0600 | bit), 0);
     EXPECT_TRUE(RefusesAs("chmod 0600")) << std::oct << bit;
@@ -45,7 +45,7 @@ TEST_F(SecretFileTest, RefusesEveryBitThatLetsOthersIn) {
   }
 }
 
-TEST_F(SecretFileTest, RefusesLinksDirectoriesPipesAndWhatIsMissing) {
+TEST_F(SecretFileTest, LinksDirectoriesPipesAndMissingFiles_AreRefused) {
   std::filesystem::rename(path_, directory_ / "elsewhere");
   EXPECT_TRUE(RefusesAs("No such file"));
   std::filesystem::create_symlink(directory_ / "elsewhere", path_);
@@ -55,21 +55,21 @@ TEST_F(SecretFileTest, RefusesLinksDirectoriesPipesAndWhatIsMissing) {
   EXPECT_TRUE(RefusesAs("not a regular file"));
   std::filesystem::remove(path_);
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_TRUE(RefusesAs("not a regular file"));  // and does not wait for a writer
+  EXPECT_TRUE(RefusesAs("not a regular file"));  // and opening does not wait for a writer
 }
 
-TEST_F(SecretFileTest, RefusesFilesOfOthers) {
+TEST_F(SecretFileTest, FilesOfOtherUsers_AreRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   ASSERT_EQ(::chown(path_.c_str(), 1234, 1234), 0);
   EXPECT_TRUE(RefusesAs("belongs to user 1234"));
 }
 
-TEST_F(SecretFileTest, RefusesLongFiles) {
+TEST_F(SecretFileTest, LongFiles_AreRefused) {
   std::filesystem::resize_file(path_, 101);
   EXPECT_TRUE(RefusesAs("larger than 100 bytes"));
 }
 
-TEST_F(SecretFileTest, MakesFilesWithTheirModeAndNeverOverwrites) {
+TEST_F(SecretFileTest, CreateFile_SetsTheMode_AndNeverOverwrites) {
   const mode_t before = ::umask(0777);
   CreateFile(directory_ / "new", "x", 0640);
   ::umask(before);

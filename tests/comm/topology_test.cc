@@ -103,7 +103,7 @@ threads_per_worker: 3
   EXPECT_EQ(of_key("a.b@c"), (std::vector<int64_t>{0, -1, INT32_MAX, 7}));
 }
 
-TEST(TopologyTest, MistakesNameFileLineAndReason) {
+TEST(TopologyTest, Errors_NameFileLineAndReason) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "t.yaml:1: the file is empty"},
       {"model: {path: /m}\nmodle: 1\n", "t.yaml:2: unknown key \"modle\""},
@@ -180,8 +180,8 @@ TEST(TopologyTest, MistakesNameFileLineAndReason) {
   EXPECT_NE(ErrorOf(std::string(2 << 20, ' ')).find("at most"), std::string::npos);
 }
 
-/// A megabyte of keys took 19 s. Whatever the shape of the largest file that is read, it is refused soon.
-TEST(TopologyTest, LargeFilesOfAnyShapeAreRefusedSoon) {
+/// A megabyte of keys once took 19 s. The largest allowed file, whatever its structure, must be refused quickly.
+TEST(TopologyTest, LargeFiles_AreRefusedQuickly_WhateverTheirStructure) {
   constexpr size_t kBytes = 256 << 10;
   const auto filled = [](const std::string& begin, const std::function<std::string(int)>& part) {
     std::string text = begin;
@@ -236,8 +236,8 @@ TEST(TopologyTest, LargeFilesOfAnyShapeAreRefusedSoon) {
   }
 }
 
-/// The mpirun of one replica leaves the others their ports.
-TEST(TopologyTest, ReplicasHavePortsOfTheirOwn) {
+/// Each replica has its own mpirun, which needs ports of its own.
+TEST(TopologyTest, Replicas_HaveDisjointPorts) {
   Topology topology;
   topology.parallel.replicas = 3;
   topology.transport.ports = {5570, 5571};
@@ -255,7 +255,7 @@ TEST(TopologyTest, ReplicasHavePortsOfTheirOwn) {
   EXPECT_EQ(ReplicaTopology(topology, 0).transport.mpi_ports, topology.transport.mpi_ports);
 }
 
-TEST(TopologyTest, NodesThatCannotWorkTogetherAreRefused) {
+TEST(TopologyTest, Nodes_AreRefused_WhenTheyCannotWorkTogether) {
   const std::string transport = "transport: {bind: 10.0.0.1, ports: [5570, 5571]}\n";
   const auto nodes = [](const std::string& list) { return "model: {path: /m}\nnodes: [" + list + "]\n"; };
   const std::pair<std::string, const char*> cases[] = {
@@ -298,7 +298,7 @@ TEST(TopologyTest, EveryShippedExampleIsValid) {
   EXPECT_GE(count, 6);
 }
 
-TEST(JsonTest, StrictParserRefusesWhatOthersReadDifferently) {
+TEST(JsonTest, StrictParser_RefusesTextsThatOtherParsersReadDifferently) {
   for (const char* bad : {"{\"a\":1,\"a\":2}", "{\"a\":1,\"\\u0061\":2}", "[1,]", "NaN", "01", "1e400", "\"\\ud800\"",
                           "\"\xff\"", "{} {}", "", "\xef\xbb\xbf{}", "{'a':1}", "// x\n1"}) {
     EXPECT_THROW(ParseJson(bad, "test"), Error) << bad;

@@ -11,7 +11,7 @@ namespace {
 using Clock = Watchdog::Clock;
 constexpr auto kInterval = std::chrono::milliseconds(1);
 
-/// A watchdog whose first report can be waited for.
+/// A watchdog with counters and a promise of its first report.
 struct Watched {
   std::atomic<int> probes = 0, reports = 0;
   std::atomic<bool> sick = false;
@@ -30,7 +30,7 @@ struct Watched {
   }
 };
 
-TEST(WatchdogTest, ReportsWhatTheProbeFindsOnce) {
+TEST(WatchdogTest, Watchdog_ReportsAFailedProbeOnce) {
   Watched watched;
   watched.AwaitProbes(3);
   EXPECT_EQ(watched.reports, 0);
@@ -40,13 +40,13 @@ TEST(WatchdogTest, ReportsWhatTheProbeFindsOnce) {
   EXPECT_EQ(watched.reports, 1);
 }
 
-TEST(WatchdogTest, ADeadlineThatPassesIsAFailure) {
+TEST(WatchdogTest, Watchdog_ReportsADeadlineThatPasses) {
   Watched watched;
   watched.dog.ExpectDoneBy(Clock::now() + std::chrono::milliseconds(20));
   EXPECT_NE(watched.report.get_future().get().find("not done within"), std::string::npos);
 }
 
-TEST(WatchdogTest, ADeadlineThatIsTakenBackIsNone) {
+TEST(WatchdogTest, Watchdog_ReportsNothing_WhenDeadlinesAreTakenBack) {
   Watched watched;
   for (int i = 0; i < 20; ++i) {
     watched.dog.ExpectDoneBy(Clock::now() + std::chrono::seconds(60));
