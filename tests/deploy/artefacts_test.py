@@ -1,5 +1,5 @@
-"""What deploy/ offers to other systems, as far as it can be judged without them: Kubernetes manifests and the Helm chart,
-Dockerfiles and compose file, the Slurm script, the systemd unit; and whether everything that comes from elsewhere is pinned."""
+"""Checks deploy/'s files for other systems, as far as possible without these systems: Kubernetes manifests and the Helm chart,
+Dockerfiles and the compose file, the Slurm script, the systemd unit. Also checks that everything fetched is pinned."""
 import fnmatch
 import glob
 import json
@@ -71,7 +71,7 @@ def of_kind(objects, kind):
 
 
 def pods(objects):
-    """(labels, pod specification) of everything that makes pods."""
+    """Yields the pod template, with labels and specification, of every object that makes pods."""
     for deployment in of_kind(objects, "Deployment"):
         yield deployment["spec"]["template"]
     for group in of_kind(objects, "LeaderWorkerSet"):
@@ -121,7 +121,7 @@ class KubernetesTest(unittest.TestCase):
         policy, = of_kind(objects, "NetworkPolicy")
         self.assertTrue(all(policy["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items() for pod in templates))
         self.assertIn("Ingress", policy["spec"]["policyTypes"])
-        # From everywhere the port of the API alone: not the admin port, and not what mpirun listens on.
+        # Only the API's port is open to all; the admin port and mpirun's ports are not.
         open_to_all = [port for rule in policy["spec"]["ingress"] if "from" not in rule for port in rule["ports"]]
         self.assertEqual([port["port"] in (8000, "http") for port in open_to_all], [True])
 
@@ -137,15 +137,15 @@ class KubernetesTest(unittest.TestCase):
         self.assertLessEqual({"preStopSeconds", "drainSeconds"}, set(schema))
 
     def check_schemas(self, objects):
-        """Against what Kubernetes publishes, for its oldest and newest version known here, and with every unknown field an error."""
+        """Validates against the schemas that Kubernetes publishes, of the oldest and newest version known here. Unknown fields are errors."""
         for version in ("1.25", "1.37"):
             for each in objects:
                 with self.subTest(kind=each["kind"], version=version):
                     kubernetes_validate.validate(each, version, strict=True)
 
-    def test_manifests_and_chart_are_what_kubernetes_publishes(self):
+    def test_manifests_and_chart_keep_to_the_schemas_of_kubernetes(self):
         plain = [o for o in manifests() if o["kind"] != "LeaderWorkerSet"]
-        # The set's own schema is not among them: its pods are judged as those of a Deployment.
+        # The schema of LeaderWorkerSet is not published there: its pods are validated as those of a Deployment.
         for number, pod in enumerate(pods(manifests())):
             labels = pod["metadata"]["labels"]
             plain.append({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"pods-{number}"},
@@ -159,7 +159,7 @@ class KubernetesTest(unittest.TestCase):
             for each in broken:
                 kubernetes_validate.validate(each, "1.37", strict=True)
 
-    def test_the_leader_worker_set_is_whole_and_confined(self):
+    def test_leader_worker_set_is_complete_and_confined(self):
         objects = manifests()
         self.check_objects(objects)
         config = of_kind(objects, "ConfigMap")[0]["data"]
@@ -173,7 +173,7 @@ class KubernetesTest(unittest.TestCase):
             files = [mount["subPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"] if "subPath" in mount]
             self.assertLessEqual(set(files), set(config))
 
-    def test_each_pod_has_the_secrets_of_its_own_ranks_alone(self):
+    def test_pods_hold_only_the_secrets_of_their_own_ranks(self):
         topology = yaml.safe_load(of_kind(manifests(), "ConfigMap")[0]["data"]["topology.yaml"])
         rank, everybody = 0, set()
         for number, (pod, node) in enumerate(zip(pods(manifests()), topology["nodes"], strict=True)):
@@ -195,17 +195,18 @@ class KubernetesTest(unittest.TestCase):
         self.assertLessEqual({f"r{r}.pub" for r in range(topology["parallel"]["tensor"])}, first, "the coordinator knows all ranks")
         self.assertEqual(rank, topology["parallel"]["tensor"])
 
-    def test_the_chart_renders_with_and_without_gpus(self):
+    def test_chart_renders_with_and_without_gpus(self):
         self.check_objects(chart())
         limits = chart(gpus=0)[0]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
         self.assertEqual(limits, {"memory": "32Gi"})
         self.check_objects(chart(tls="certificate", servicePort=443))
         policy = of_kind(chart(), "NetworkPolicy")[0]["spec"]
-        self.assertEqual((policy["egress"], "Egress" in policy["policyTypes"]), ([], True))  # nobody calls out
+        # pods make no outgoing connections
+        self.assertEqual((policy["egress"], "Egress" in policy["policyTypes"]), ([], True))
         self.assertEqual(yaml.safe_load(read("k8s", "chart", "Chart.yaml"))["apiVersion"], "v2")
 
 
-    def test_the_chart_speaks_tls_where_there_is_a_certificate(self):
+    def test_chart_serves_tls_when_a_certificate_is_set(self):
         for secret in ("", "certificate"):
             objects = chart(tls=secret)
             spec = of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"]
@@ -217,7 +218,7 @@ class KubernetesTest(unittest.TestCase):
             self.assertEqual(self.arguments_of(server), (["--ssl-certfile", "--ssl-keyfile"] if secret else []))
 
     def arguments_of(self, server):
-        """The TLS flags that the pod's script gives to quire, with a quire that prints what it is given."""
+        """Returns the TLS flags that the pod's script passes to quire, by a fake quire that prints its arguments."""
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "quire")
             with open(program, "w", encoding="utf-8") as f:
@@ -237,7 +238,7 @@ class KubernetesTest(unittest.TestCase):
 
 
 class ContainerTest(unittest.TestCase):
-    def test_images_copy_what_there_is_and_do_not_run_as_root(self):
+    def test_images_copy_existing_files_and_do_not_run_as_root(self):
         for name in ("cpu.Dockerfile", "cuda.Dockerfile"):
             text = read("docker", name)
             for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.M):
@@ -247,8 +248,8 @@ class ContainerTest(unittest.TestCase):
             self.assertEqual(len(stages), 2)
             self.assertEqual(re.findall(r"^USER (.*)$", text.rsplit("\nFROM ", 1)[1], re.M), ["quire"])
 
-    def test_what_is_installed_reaches_the_image(self):
-        """The first stage installs what it compiles, and copies nothing that .dockerignore leaves out."""
+    def test_installed_files_are_not_excluded_from_the_image(self):
+        """The first stage installs the files that CMake names; .dockerignore must not leave out any of them."""
         with open(os.path.join(ROOT, ".dockerignore"), encoding="utf-8") as f:
             left_out = f.read().split()
         build = os.environ.get("QUIRE_TEST_BUILD", os.path.join(ROOT, "build"))
@@ -260,7 +261,7 @@ class ContainerTest(unittest.TestCase):
             for pattern in left_out:
                 self.assertFalse(fnmatch.fnmatch(source.split("/")[0], pattern), f"{source}, as .dockerignore says {pattern}")
 
-    def test_compose_builds_an_image_that_there_is_and_gives_up_every_right(self):
+    def test_compose_names_an_existing_dockerfile_and_drops_all_capabilities(self):
         service = yaml.safe_load(read("docker", "compose.yaml"))["services"]["quire"]
         context = os.path.normpath(os.path.join(DEPLOY, "docker", service["build"]["context"]))
         self.assertTrue(os.path.exists(os.path.join(context, service["build"]["dockerfile"])))
@@ -269,17 +270,17 @@ class ContainerTest(unittest.TestCase):
 
 
 class SupplyTest(unittest.TestCase):
-    """What comes from elsewhere is named by what it is, not by what it is called."""
+    """Everything fetched from elsewhere is pinned by its hash, not by a name alone."""
 
     PINNED = "registry.example/quire@sha256:" + 64 * "5"
 
-    def test_base_images_are_given_by_their_digests(self):
+    def test_base_images_are_accepted_only_by_digest(self):
         for name in ("cpu.Dockerfile", "cuda.Dockerfile"):
             text = read("docker", name)
             bases = [line.split()[1] for line in re.findall(r"^FROM .*$", text, re.M)]
             for base in bases:
                 self.assertRegex(base, r"^\$\{[A-Z]+\}$", name)
-                self.assertRegex(text, rf"(?m)^ARG {base[2:-1]}$")  # no default: a build must say which
+                self.assertRegex(text, rf"(?m)^ARG {base[2:-1]}$")  # without a default: each build must name its image
             check = re.search(r"^RUN (for image in .*?done|case .*?esac)$", text, re.M | re.S)[1].replace("\\\n", "\n")
             for image, wanted in ((self.PINNED, 0), ("debian:12-slim", 1), (self.PINNED[:-1], 1)):
                 done = subprocess.run(["sh", "-c", check], env={"BASE": self.PINNED, "RUNTIME": self.PINNED, bases[-1][2:-1]: image},
@@ -288,7 +289,7 @@ class SupplyTest(unittest.TestCase):
         build = yaml.safe_load(read("docker", "compose.yaml"))["services"]["quire"]["build"]
         self.assertRegex(build["args"]["BASE"], r"^\$\{BASE:\?.+\}$")
 
-    def test_pods_take_their_image_by_its_digest(self):
+    def test_pods_name_their_image_by_digest(self):
         pattern = json.loads(read("k8s", "chart", "values.schema.json"))["properties"]["image"]["pattern"]
         self.assertRegex(self.PINNED, pattern)
         for image in ("", "quire:cuda", "quire@sha256:5", self.PINNED + "5"):
@@ -297,7 +298,7 @@ class SupplyTest(unittest.TestCase):
         for pod in pods(manifests()):
             self.assertRegex(pod["spec"]["containers"][0]["image"], "@sha256:")
 
-    def test_pip_takes_what_is_known_only_and_sources_of_one_package(self):
+    def test_pip_installs_only_hashed_wheels_and_the_sources_of_one_package(self):
         seen = 0
         for script in (os.path.join(DEPLOY, "fetch-model"), os.path.join(DEPLOY, "fetch-xgrammar"), os.path.join(ROOT, "tests", "run"),
                        os.path.join(ROOT, "tests", "gpu", "fetch-flashinfer")):
@@ -314,13 +315,13 @@ class SupplyTest(unittest.TestCase):
             for line in text.splitlines():
                 self.assertRegex(line, r"^[a-z0-9.-]+==\S+( +--hash=sha256:[0-9a-f]{64})+$", path)
 
-    def test_what_is_pinned_is_locked(self):
+    def test_pinned_packages_are_locked(self):
         for path in (os.path.join(ROOT, "tests", "requirements"), os.path.join(DEPLOY, "fetch-requirements"), os.path.join(DEPLOY, "source-requirements")):
             with open(path + ".in", encoding="utf-8") as pinned, open(path + ".txt", encoding="utf-8") as locked:
                 names = {line.strip().lower() for line in pinned if line.strip() and not line.startswith("#")}
                 self.assertLessEqual(names, set(re.findall(r"^(\S+==\S+)", locked.read(), re.M)), path)
 
-    def test_the_bill_of_materials_names_every_library(self):
+    def test_bill_of_materials_names_every_library(self):
         build = os.environ.get("QUIRE_TEST_BUILD", os.path.join(ROOT, "build"))
         if shutil.which("dpkg-query") is None:
             self.skipTest("dpkg is not installed")
@@ -344,7 +345,7 @@ class SupplyTest(unittest.TestCase):
 
 
 class HostTest(unittest.TestCase):
-    def test_scripts_are_clean(self):
+    def test_scripts_pass_shellcheck(self):
         scripts = [os.path.join(DEPLOY, "slurm", "quire.sbatch")]
         for script in scripts:
             subprocess.run(["bash", "-n", script], check=True)
@@ -353,7 +354,7 @@ class HostTest(unittest.TestCase):
             done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout)
 
-    def test_the_slurm_script_refuses_what_it_cannot_start(self):
+    def test_slurm_script_refuses_jobs_that_it_cannot_start(self):
         script = os.path.join(DEPLOY, "slurm", "quire.sbatch")
         for arguments, environment, reason in (
                 ([], {}, "MODEL"),
@@ -364,8 +365,8 @@ class HostTest(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(reason, done.stderr)
 
-    def test_a_job_on_one_node_makes_keys_of_its_own(self):
-        """With a quire that says what it is given, and a Slurm that starts nothing."""
+    def test_slurm_job_on_one_node_makes_its_own_keys(self):
+        """Runs the Slurm script with a fake quire that notes its arguments, and a fake srun that starts nothing."""
         with tempfile.TemporaryDirectory() as folder:
             said = os.path.join(folder, "said")
             scripts = {"quire": f'case $1 in keygen) mkdir -m 700 "$3"; echo "keygen $*" >> {said} ;; '
@@ -385,19 +386,19 @@ class HostTest(unittest.TestCase):
                 with open(said, encoding="utf-8") as f:
                     text = f.read()
             finally:
-                os.killpg(job.pid, signal.SIGKILL)  # the srun that still sleeps
+                os.killpg(job.pid, signal.SIGKILL)  # ends the fake srun, which still sleeps
             keys = re.search(r"^keygen keygen --transport (\S+) --ranks 2$", text, re.M)[1]
             self.assertRegex(text, rf"transport: {{bind: 127.0.0.1, ports: \[20014, 20015\], keys: {keys}}}")
             self.assertRegex(text, rf"(?m)^srun .*quire-worker --coordinator tcp://127.0.0.1:20014 --keys {keys}$")
             self.assertEqual(re.findall(r"(?m)^\d+$", text), ["700", "700"])
             self.assertEqual(os.listdir(os.path.join(folder, "tmp")), [], "keys and topology end with the job")
 
-    def test_the_unit_reloads_and_may_give_mpirun_a_network_of_its_own(self):
+    def test_systemd_unit_reloads_and_allows_network_namespaces(self):
         lines = read("systemd", "quire.service").splitlines()
         self.assertIn("ExecReload=/bin/kill -HUP $MAINPID", lines)
         self.assertIn("RestrictNamespaces=user net", lines)
 
-    def test_the_unit_is_confined(self):
+    def test_systemd_unit_is_confined(self):
         if shutil.which("systemd-analyze") is None:
             self.skipTest("systemd-analyze is not installed")
         unit = os.path.join(DEPLOY, "systemd", "quire.service")

@@ -1,5 +1,5 @@
-"""Where the scripts keep what they fetch (deploy/user_cache.py): a folder of the user's own that nobody else can reach or
-exchange, and nothing in it is compiled or run before it was compared with a hash of this tree."""
+"""The caches of the scripts that fetch (deploy/user_cache.py): a folder of the user that no other user can reach or replace. Nothing from
+this folder is compiled or run before its hash was compared with one in this tree."""
 import concurrent.futures
 import glob
 import hashlib
@@ -26,7 +26,7 @@ IS_ROOT = os.getuid() == 0
 
 
 def scripts():
-    """Programs of the tree that are scripts."""
+    """Yields the paths of all executable scripts of the tree."""
     for path in [path for folder in ("deploy", "tests", "docs") for path in glob.glob(os.path.join(ROOT, folder, "**", "*"), recursive=True)]:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             with open(path, "rb") as file:
@@ -40,7 +40,7 @@ class Case(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.place)
 
     def run_with(self, command, **environment):
-        """A command that knows no home but the one given, and reaches no package index."""
+        """Runs a command without a home except the given one, and without access to a package index."""
         env = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME", "QUIRE_CACHE")}
         env.update(environment, PIP_NO_INDEX="1", HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=os.path.join(self.place, "hub"))
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, env=env, cwd=self.place)
@@ -65,7 +65,7 @@ class Case(unittest.TestCase):
 
 
 class FolderTest(Case):
-    def test_the_folder_is_the_users_alone(self):
+    def test_cache_folder_is_private_to_the_user(self):
         home = self.make("home")
         for environment, wanted in (({"HOME": home}, home + "/.cache/quire"),
                                     ({"HOME": home, "XDG_CACHE_HOME": ""}, home + "/.cache/quire"),
@@ -76,22 +76,22 @@ class FolderTest(Case):
             made = self.folder(**environment)
             self.assertEqual((made.returncode, made.stdout), (0, wanted + "\n"), made.stderr)
             self.assertEqual(self.mode(wanted), 0o700)
-        # Made by an earlier version, with the umask of its day.
+        # An earlier version may have made the folder with the umask of its time.
         os.chmod(home + "/.cache/quire", 0o755)
         self.assertEqual(self.folder(HOME=home).returncode, 0)
         self.assertEqual(self.mode(home + "/.cache/quire"), 0o700)
-        # A folder that the user named keeps the mode that it was given, unless others may write to it.
+        # A folder that the user names keeps its mode, unless others may write to it.
         os.chmod(home + "/own/cache", 0o755)
         self.assertEqual(self.folder(QUIRE_CACHE=home + "/own/cache").returncode, 0)
         self.assertEqual(self.mode(home + "/own/cache"), 0o755)
 
-    def test_without_a_home_the_systems_list_of_users_says_it(self):
+    def test_cache_folder_is_in_the_home_of_passwd_without_home_variable(self):
         known = subprocess.run(["getent", "passwd", str(os.getuid())], capture_output=True, text=True).stdout.split(":")[5]
         for home in ({}, {"HOME": ""}, {"HOME": "."}):
             made = self.folder(**home)
             self.assertEqual((made.returncode, made.stdout), (0, os.path.realpath(known) + "/.cache/quire\n"), made.stderr)
 
-    def test_folders_that_others_may_write_to_are_refused(self):
+    def test_cache_folder_is_refused_when_others_may_write_to_it(self):
         for mode in (0o777, 0o775, 0o757):
             home = self.make("home%o" % mode)
             self.make("home%o" % mode, ".cache", "quire")
@@ -105,12 +105,12 @@ class FolderTest(Case):
                 os.chmod(os.path.join(home, step), 0o755)
             self.assertEqual(self.folder(HOME=home).returncode, 0)
 
-    def test_a_shared_folder_that_keeps_owners_apart_is_no_danger(self):
+    def test_cache_folder_may_be_in_a_shared_folder_with_sticky_bit(self):
         shared = self.make("shared", mode=0o1777)
         self.assertEqual(self.folder(HOME=shared).stdout, shared + "/.cache/quire\n")
         self.assertEqual(self.mode(shared + "/.cache"), 0o700)
 
-    def test_folders_of_others_are_refused(self):
+    def test_cache_folder_is_refused_when_another_user_owns_it(self):
         if not IS_ROOT:
             made = self.folder(QUIRE_CACHE="/usr")
             self.assertEqual((made.returncode, made.stdout), (1, ""))
@@ -133,7 +133,7 @@ class FolderTest(Case):
             self.assertIn(f"{path} belongs to nobody", made.stderr)
         self.assertEqual(os.listdir(os.path.join(self.place, "elsewhere")), [])
 
-    def test_links_of_the_users_own_are_followed(self):
+    def test_cache_folder_may_be_a_link_of_the_user(self):
         far = self.make("far", mode=0o700)
         os.symlink("../far", os.path.join(self.make("home"), ".cache"))
         self.assertEqual(self.folder(HOME=self.place + "/home").stdout, far + "/quire\n")
@@ -142,9 +142,9 @@ class FolderTest(Case):
 
 
 class PlantedTest(Case):
-    """What lies in a cache is not believed because of its name."""
+    """Files planted in a cache are not trusted because of their names."""
 
-    def test_every_script_that_keeps_something_asks_for_the_folder(self):
+    def test_scripts_that_cache_files_ask_user_cache_for_the_folder(self):
         for path in scripts():
             with open(path, "rb") as file:
                 text = file.read(1 << 20)
@@ -155,7 +155,7 @@ class PlantedTest(Case):
             with open(path, encoding="utf-8") as file:
                 self.assertRegex(file.read(), r'user_cache(\.py")? folder\)', path)
 
-    def test_no_script_goes_on_with_a_folder_that_is_not_the_users(self):
+    def test_scripts_end_when_the_cache_folder_is_refused(self):
         bare = self.make("bare", mode=0o777)
         commands = [[path] for path in FETCHERS] + [[FETCHERS[0], "some-org/some-name"]]
         if shutil.which("promtool"):
@@ -166,9 +166,9 @@ class PlantedTest(Case):
             self.assertEqual(refused.stdout, "", command)
             self.assertIn(f"{bare} may be written by others", refused.stderr, command)
 
-    def test_sources_are_compared_file_by_file(self):
+    def test_cached_sources_are_compared_file_by_file(self):
         real = self.run_with([FETCHERS[1]], **{name: os.environ[name] for name in ("HOME", "XDG_CACHE_HOME", "QUIRE_CACHE") if name in os.environ})
-        self.assertEqual(real.returncode, 0, real.stderr)  # what this build was configured with
+        self.assertEqual(real.returncode, 0, real.stderr)  # this build was configured with these sources
         cache = self.make("cache", mode=0o700)
         sources = os.path.join(cache, os.path.basename(real.stdout.strip()))
 
@@ -203,7 +203,7 @@ class PlantedTest(Case):
             self.make(one, mode=0o644, text=text)
         self.assertEqual(fetch(), (0, sources + "\n"))
 
-    def test_the_client_that_fetches_models_is_run_from_pinned_wheels_alone(self):
+    def test_model_fetcher_runs_only_from_pinned_wheels(self):
         cache = self.make("cache", mode=0o700)
         tag = sys.implementation.cache_tag
         proof = os.path.join(self.place, "proof")
@@ -219,7 +219,7 @@ class PlantedTest(Case):
         self.assertNotEqual(refused.returncode, 0)
         self.assertFalse(os.path.exists(proof), "planted code ran")
 
-    def test_nothing_is_run_from_the_folder_that_a_script_is_called_in(self):
+    def test_scripts_run_no_code_from_the_current_folder(self):
         proof = os.path.join(self.place, "proof")
         for name in ("zipfile", "pip", "venv", "ensurepip", "tarfile", "glob", "json", "hashlib", "sitecustomize", "usercustomize", "subprocess"):
             self.make(name + ".py", text=f"open({proof!r}, 'a').write({name!r} + ' ')\n")
@@ -235,10 +235,10 @@ class PlantedTest(Case):
 
 
 class AtOnceTest(Case):
-    """First runs that begin at once."""
+    """Several first runs that start at the same time."""
 
     def all_at_once(self, command, **environment):
-        """What four runs say: their outputs, and all that stands on standard error."""
+        """Runs a command four times at once; returns the set of outputs, and all text of standard error."""
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             runs = list(pool.map(lambda _: self.run_with(command, **environment), range(4)))
         errors = "".join(run.stderr for run in runs)
@@ -255,7 +255,7 @@ class AtOnceTest(Case):
         with open(path, "rb") as file:
             return f"{name}==1 --hash=sha256:{hashlib.sha256(file.read()).hexdigest()}\n"
 
-    def test_the_client_is_fetched_once_and_serves_all(self):
+    def test_concurrent_runs_fetch_the_client_once(self):
         shutil.copytree(DEPLOY, os.path.join(self.place, "deploy"))
         self.make("deploy", "fetch-requirements.txt", text=self.wheel("huggingface_hub", {
             "huggingface_hub/__init__.py": "hf_hub_download = None\n\ndef snapshot_download(name, **_):\n    return 'the model ' + name\n"}))
@@ -264,11 +264,11 @@ class AtOnceTest(Case):
         self.assertEqual(said, {"the model org/name\n"})
         self.assertEqual(errors.count("fetching the Hugging Face client"), 1, errors)
 
-    def test_sources_are_fetched_once_and_are_whole(self):
+    def test_concurrent_runs_fetch_the_sources_once(self):
         real = self.run_with([FETCHERS[1]], **{name: os.environ[name] for name in ("HOME", "XDG_CACHE_HOME", "QUIRE_CACHE") if name in os.environ})
         self.assertEqual(real.returncode, 0, real.stderr)
         sources = real.stdout.strip()
-        # Instead of an environment with pip: a program that packs the sources where pip would put them.
+        # A fake pip, which packs the sources into the place where pip would download them.
         pip = self.make("pip", text=f"""#!/bin/sh
 while [ "$1" ]; do
   if [ "$1" = --dest ]; then sleep 0.5; tar -C '{os.path.dirname(sources)}' -czf "$2/{os.path.basename(sources)}.tar.gz" '{os.path.basename(sources)}'; fi
@@ -287,14 +287,14 @@ esac
         self.assertEqual(said, {os.path.join(cache, os.path.basename(sources)) + "\n"})
         self.assertEqual(errors.count("fetching the sources"), 1, errors)
 
-    def test_whatever_takes_something_out_of_a_cache_holds_its_lock(self):
+    def test_fetchers_lock_the_cache_before_they_use_it(self):
         for path in FETCHERS:
             with open(path, encoding="utf-8") as file:
                 self.assertRegex(file.read(), r'exec 9> "\$cache/lock" && flock 9[^$]*(?s:.)*\block && ! ', path)
 
 
 class UnpackedTest(Case):
-    """What was unpacked from wheels is what the wheels hold, and the wheels are those that are pinned."""
+    """Unpacked files must equal those of the wheels, and the wheels must be the pinned ones."""
 
     def setUp(self):
         super().setUp()
@@ -309,7 +309,7 @@ class UnpackedTest(Case):
     def same(self):
         return self.run_with([*CACHE, "same", self.wheels, self.list, self.target]).returncode
 
-    def test_what_changed_is_noticed(self):
+    def test_changed_unpacked_files_are_noticed(self):
         self.assertEqual(self.same(), 1)
         self.assertEqual(self.run_with([*CACHE, "unpack", self.wheels, self.list, self.target]).returncode, 0)
         self.assertEqual(self.same(), 0)
@@ -325,7 +325,7 @@ class UnpackedTest(Case):
         os.remove(os.path.join(self.target, "a", "b.py"))
         self.assertEqual(self.same(), 1)
 
-    def test_wheels_that_are_not_pinned_are_not_unpacked(self):
+    def test_wheels_are_not_unpacked_unless_pinned(self):
         self.make("wheels", "b-1-py3-none-any.whl", text="not pinned")
         refused = self.run_with([*CACHE, "unpack", self.wheels, self.list, self.target])
         self.assertEqual(refused.returncode, 1)

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""container_run.py FOLDER [BUILD]: deploy/docker/cpu.Dockerfile really built, over a base image that debootstrap made, and run as
-deploy/docker/compose.yaml says, by podman for an ordinary user who has no rights on this machine: it answers, survives a
-killed worker, and stops cleanly. By hand, as root, which makes the user and takes it away; needs debootstrap, podman, crun,
+"""container_run.py FOLDER [BUILD]: builds deploy/docker/cpu.Dockerfile over a base image made by debootstrap, and runs the image as
+deploy/docker/compose.yaml says. podman runs for an ordinary user without rights on this machine. The server answers, survives a
+killed worker, and stops cleanly. Run by hand, as root: the script makes the user and removes it. Needs debootstrap, podman, crun,
 uidmap, iproute2, PyYAML, the distribution's mirror and PyPI. FOLDER keeps the base for the next run.
-
-With BUILD, what is installed from that build takes the place of the first stage's result, which compiles for half an hour
-and more. CCACHE_DIR, where it is set, is copied and lent to that stage."""
+With BUILD, the files installed from that build replace the result of the first stage, which compiles for more than half an hour.
+CCACHE_DIR, if set, is copied and lent to the first stage."""
 import contextlib
 import json
 import os
@@ -20,12 +19,12 @@ import yaml
 
 from debian_nodes import MOST_TOKENS, ROOT, Server, Steps, end_cleanly, expect, libraries_of, make_base, run, wait_for
 
-OWNER = f"quire-{os.getpid()}"  # the ordinary user; a name that nobody has
+OWNER = f"quire-{os.getpid()}"  # the ordinary user; a name that does not exist yet
 
 
 class Owner:
-    """The user whose images and containers these are, in namespaces of its own: a network that has loopback alone for what
-    serves, and the cgroups as Debian has them (version 2 alone), whatever this machine mixes."""
+    """The user that owns the images and containers, in namespaces of its own. The server has a network with loopback only, and the
+    cgroups are those of Debian (version 2 only), whatever this machine mixes."""
 
     def __init__(self, undo):
         if subprocess.run(["id", OWNER], capture_output=True).returncode == 0:
@@ -49,7 +48,8 @@ class Owner:
     def _end_all(self):
         subprocess.run(self.command("podman", "stop", "--all", "--time", "2"), capture_output=True)
         subprocess.run(self.command("podman", "unshare", "rm", "-rf", f"{self.home}/.local"), capture_output=True)
-        subprocess.run(["pkill", "-KILL", "--uid", str(self._uid)])  # podman's pause process, and what else is this user's
+        # podman's pause process, and other processes of this user
+        subprocess.run(["pkill", "-KILL", "--uid", str(self._uid)])
 
     def own(self, path):
         os.chown(path, self._uid, self._gid)
@@ -58,7 +58,7 @@ class Owner:
                 os.chown(os.path.join(folder, name), self._uid, self._gid, follow_symlinks=False)
 
     def command(self, *words, network=False, **environment):
-        """network: that of this machine, for what fetches packages."""
+        """network: use this machine's network, for commands that fetch packages."""
         settings = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.home, "XDG_RUNTIME_DIR": self._runtime, "STORAGE_DRIVER": "overlay", **environment}
         spaces = ["--mount"] if network else ["--mount", "--net"]
         return ["nsenter", "--target", str(self._holder), *spaces, "setpriv", "--reuid", OWNER, "--regid", OWNER, "--init-groups",
@@ -69,7 +69,7 @@ class Owner:
 
 
 def tracked_files(folder):
-    """The tree as git knows it, for a build that cannot see what else lies there."""
+    """Copies the tracked files only, for a build that must not see other files."""
     names = run("git", "-C", ROOT, "ls-files", "-z").split("\0")
     for name in filter(None, names):
         place = os.path.join(folder, name)
@@ -78,7 +78,7 @@ def tracked_files(folder):
 
 
 def installed(owner, compiled):
-    """A build context that stands for the first stage: what it leaves in /opt/quire, from a build of this machine."""
+    """Makes a build context that replaces the first stage: a build of this machine, installed as in /opt/quire."""
     context = os.path.join(owner.home, "compiled")
     place = os.path.join(context, "opt/quire")
     run("cmake", "--install", compiled, "--prefix", place, "--strip")
@@ -116,8 +116,8 @@ def build(owner, base, compiled, step):
 
 
 def composed(model):
-    """What deploy/docker/compose.yaml says, in podman's words. (podman-compose of Debian 12 cannot: it adds a network of its
-    own beside the host's.) A key that is not known here is an error."""
+    """Translates deploy/docker/compose.yaml into arguments of podman. (podman-compose of Debian 12 cannot be used: it adds a network
+    besides the host's.) An unknown key is an error."""
     with open(os.path.join(ROOT, "deploy/docker/compose.yaml"), encoding="utf-8") as f:
         service = yaml.safe_load(f)["services"]["quire"]
     command, image = service.pop("command"), service.pop("image")
@@ -137,7 +137,7 @@ def in_container(owner, *words):
 
 
 def workers(owner):
-    """Their process ids inside; the image has no pgrep."""
+    """Returns the workers' process ids inside the container; the image has no pgrep."""
     found = in_container(owner, "sh", "-c", "grep -lx quire-worker /proc/[0-9]*/comm || true")
     return re.findall(r"/proc/(\d+)/", found)
 

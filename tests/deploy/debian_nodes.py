@@ -1,6 +1,6 @@
-"""Debian machines on one, for what no test of the suite can have: a bare Debian that debootstrap made, as several nodes
-that systemd-nspawn runs, each with processes, mounts, users' network and host name of its own, joined by a bridge. By
-hand, as root. Needs debootstrap, systemd-container, iproute2 and the distribution's mirror."""
+"""Several Debian machines on one host, for tests outside the suite: a bare Debian made by debootstrap, which systemd-nspawn runs as
+several nodes. Each node has its own processes, mounts, network and host name; a bridge joins the nodes. Run by hand, as root.
+Needs debootstrap, systemd-container, iproute2 and the distribution's mirror."""
 import contextlib
 import json
 import os
@@ -17,15 +17,15 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 import netns  # noqa: E402
 
 RELEASE = "bookworm"
-# What a node has whatever runs on it; the rest is asked for, and what the programs load is found by ldd.
+# The packages of every node. Scripts ask for more, and ldd finds the libraries of the programs.
 BASE = ["ca-certificates", "iproute2", "procps", "curl"]
-USER = "serving"  # an ordinary user, whose home all nodes share, as it is on most clusters
+USER = "serving"  # an ordinary user; all nodes share its home, as on most clusters
 MOST_TOKENS = 400  # of an answer
 _PATH = "/opt/quire/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def run(*command, **options):
-    """The output of a command that must succeed."""
+    """Runs a command that must succeed; returns its output."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
@@ -47,14 +47,14 @@ def mirror():
 
 
 def libraries_of(programs):
-    """The packages that own what these programs load."""
+    """Returns the packages of the libraries that these programs load."""
     paths = {os.path.realpath(path) for path in re.findall(r"=> (/\S+)", run("ldd", *programs))}
     owners = subprocess.run(["dpkg", "-S", *sorted(paths)], capture_output=True, text=True).stdout
     return sorted({line.split(":")[0] for line in owners.splitlines()})
 
 
 def make_base(folder):
-    """A bare Debian, whose packages come from where this machine's come from, and which trusts whom this machine trusts."""
+    """Makes a bare Debian with this machine's package source and trusted certificates."""
     run("debootstrap", "--variant=minbase", "--include=" + ",".join(BASE), RELEASE, folder, mirror())
     shutil.copy("/etc/resolv.conf", os.path.join(folder, "etc/resolv.conf"))
     for shared in ("/etc/apt/apt.conf.d", "/usr/local/share/ca-certificates"):
@@ -64,7 +64,7 @@ def make_base(folder):
 
 
 def install(folder, packages):
-    policy = os.path.join(folder, "usr/sbin/policy-rc.d")  # nothing starts while packages are installed
+    policy = os.path.join(folder, "usr/sbin/policy-rc.d")  # keeps services from starting while packages are installed
     with open(policy, "w", encoding="utf-8") as f:
         f.write("#!/bin/sh\nexit 101\n")
     os.chmod(policy, 0o755)
@@ -75,7 +75,7 @@ def install(folder, packages):
 
 
 def install_quire(folder, build):
-    """Programs of a build of this distribution, in /opt/quire/bin."""
+    """Installs the programs of a build of this distribution into /opt/quire/bin; returns the packages that they need."""
     programs = [os.path.join(build, name) for name in ("quire", "quire-worker")]
     place = os.path.join(folder, "opt/quire/bin")
     os.makedirs(place, exist_ok=True)
@@ -85,14 +85,14 @@ def install_quire(folder, build):
 
 
 def end_cleanly():
-    """Who is told to end takes down first what was set up."""
+    """Makes SIGTERM end this script by way of its clean-up."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 @contextlib.contextmanager
 def prepared(arguments, packages):
-    """The root file system of the nodes: BUILD's programs in a bare Debian with these packages. In FOLDER, where it stays
-    and is taken up again, or in a temporary one."""
+    """Yields the root file system of the nodes: a bare Debian with BUILD's programs and these packages. FOLDER keeps it for the next
+    run; without FOLDER it is temporary."""
     if len(arguments) not in (1, 2) or os.geteuid() != 0:
         sys.exit(f"as root: {os.path.basename(sys.argv[0])} BUILD [FOLDER]")
     end_cleanly()
@@ -108,7 +108,7 @@ def prepared(arguments, packages):
 
 
 class Node:
-    """One of them. Its first process is that of systemd-nspawn, which ends with it."""
+    """A node. Its first process is that of systemd-nspawn, and both end together."""
 
     def __init__(self, root, node, shared):
         self.name, self.address = node.name, node.address
@@ -125,7 +125,7 @@ class Node:
         return self._leader and self.run("hostname").strip() == self.name
 
     def command(self, *words, user="root", **environment):
-        """A command line that runs words inside, with nothing of this machine's environment."""
+        """Returns a command line that runs the words inside the node, without this machine's environment."""
         home = "/root" if user == "root" else f"/home/{user}"
         settings = {"PATH": _PATH, "HOME": home, "USER": user, "LANG": "C.UTF-8", **environment}
         become = [] if user == "root" else ["setpriv", "--reuid", user, "--regid", user, "--init-groups"]
@@ -139,7 +139,7 @@ class Node:
         return subprocess.Popen(self.command(*words, user=user, **environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def pids(self, program):
-        """Process ids inside, of programs of this name."""
+        """Returns the process ids of this program inside the node."""
         return subprocess.run(self.command("pgrep", "-x", program[:15]), capture_output=True, text=True).stdout.split()
 
     def stop(self):
@@ -180,13 +180,13 @@ class Nodes:
         return len(self._nodes)
 
     def power_off(self, index):
-        """Nobody hears of it: the cable goes first."""
+        """Cuts the node's network first, so that no other node notices the end of its processes."""
         self._network.nodes[index].link(False)
         self[index].stop()
 
 
 class Steps:
-    """Prints what a run goes through, a line each, and ends it at the first that fails."""
+    """Prints one line for each step, and ends the run at the first failure."""
 
     def __init__(self):
         self.done = 0
@@ -197,14 +197,14 @@ class Steps:
         try:
             yield
         except Exception as error:
-            print(f"FAILED\n{error}", flush=True)  # before whatever is taken down
+            print(f"FAILED\n{error}", flush=True)  # printed before the clean-up
             raise
         self.done += 1
         print("ok", flush=True)
 
 
 class Server:
-    """A server on a node, asked from that node."""
+    """A server on a node; requests are sent from that node."""
 
     def __init__(self, node, port=8000, admin_port=8001):
         self._node, self._port, self._admin = node, port, admin_port
@@ -217,7 +217,7 @@ class Server:
         return json.loads(run(*self._curl(self._admin, path, body)))
 
     def ask(self, max_tokens):
-        """The tokens of an answer, greedy, so that the same question has the same answer."""
+        """Returns the tokens of a greedy answer: the same question always has the same answer."""
         return self.begin(max_tokens).answer()
 
     def begin(self, max_tokens):
@@ -225,7 +225,7 @@ class Server:
         return Asked(self._curl(self._port, "/v1/completions", body))
 
     def tokens_in(self, seconds):
-        """About how many tokens take so long: enough for something to happen meanwhile, on a fast machine or a busy one."""
+        """Estimates how many tokens take this many seconds, on a fast machine or a busy one."""
         few = 30
         begin = time.monotonic()
         self.ask(few)
@@ -245,7 +245,7 @@ class Server:
         return True
 
     def hold(self):
-        """A request that is under way, planning being paused. On a fast machine it may be over before it can be held: again."""
+        """Starts a request and pauses planning while it runs. A fast machine may finish the request first: then tries again."""
         for _ in range(20):
             asked = self.begin(self.tokens_in(4))
             self.admin("/admin/pause", {})
@@ -256,8 +256,8 @@ class Server:
         raise RuntimeError("no request could be held while it ran")
 
     def survive(self, act, right):
-        """A request is under way, and held there, while act() takes something away; then it goes on. Its answer must begin
-        as the right one does, which is long enough."""
+        """Holds a request while act() takes something away, then resumes. The answer must equal the beginning of `right`, which is long
+        enough."""
         epoch = self.admin("/admin/status")["epoch"]
         asked = self.hold()
         act()
@@ -268,7 +268,7 @@ class Server:
 
 
 def right_answer(node, step, log):
-    """What one worker on a node answers, for comparison, with the model of the shared home; and a Server of that node."""
+    """Returns the answer of one worker on a node, for comparison, with the model in the shared home; and a Server of that node."""
     with step("one worker on one node answers, for comparison"):
         alone = node.start("quire", "serve", "model", "-tp", "1", "--threads-per-worker", "1", "--backend", "cpu", user=USER, log=log)
         server = Server(node)
@@ -280,7 +280,7 @@ def right_answer(node, step, log):
 
 
 class Asked:
-    """A question that is under way."""
+    """A request that has been sent."""
 
     def __init__(self, command):
         self._curl = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""slurm_run.py BUILD [FOLDER]: deploy/slurm/quire.sbatch on a real Slurm, that of Debian: munge, slurmctld and two nodes
-with a slurmd each. Two workers on two nodes share a model, answer as one worker does, survive a killed one, and end with
-their job. By hand, as root; debian_nodes.py says what it needs. FOLDER keeps the Debian for the next run."""
+"""slurm_run.py BUILD [FOLDER]: runs deploy/slurm/quire.sbatch on Debian's Slurm: munge, slurmctld and two nodes with a slurmd each.
+Two workers on two nodes share a model, answer as one worker does, survive a killed worker, and end with their job. Run by hand, as
+root; debian_nodes.py lists what it needs. FOLDER keeps the Debian for the next run."""
 import os
 import shutil
 import sys
 
 from debian_nodes import ROOT, USER, Nodes, Steps, expect, prepared, right_answer, wait_for
 
-# libpmix-dev: Slurm's plugin for MPI loads libpmix.so, the name that only this package has.
+# Slurm's MPI plugin loads libpmix.so, a name that only libpmix-dev provides.
 PACKAGES = ["slurmctld", "slurmd", "slurm-client", "munge", "openmpi-bin", "libpmix-dev"]
 SLURM = """\
 ClusterName=quire
