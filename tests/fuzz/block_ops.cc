@@ -1,5 +1,6 @@
-// Operations on an engine, as bytes say: requests come and go, steps are planned and done, groups are lost. The books
-// are checked after every one of them, a simulated worker reads every block it is told to, and in the end all is free.
+// Operations on an engine, chosen by the input's bytes: requests come and go, steps are planned and executed, worker
+// groups are lost. The engine's invariants are checked after every operation, a simulated worker reads every block that
+// it is told to, and in the end all blocks are free.
 #include <deque>
 
 #include "comm/base/error.h"

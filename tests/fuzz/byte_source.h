@@ -7,7 +7,7 @@
 
 namespace quire::fuzz {
 
-/// Choices that a fuzzer makes, read from its bytes. When they are used up, every choice is 0.
+/// A source of choices, read from the fuzzer's bytes. Once the bytes are used up, every choice is 0.
 class ByteSource {
  public:
   ByteSource(const uint8_t* data, size_t size) : data_(data), end_(data + size) {}
@@ -21,7 +21,7 @@ class ByteSource {
     if (bound > 256) value = value << 8 | Byte();
     return value % bound;
   }
-  /// What comes before the next `separator`, which is taken, too; everything when there is none.
+  /// Takes and returns the bytes before the next `separator`, and skips the separator; all bytes when there is none.
   std::string_view Until(char separator) {
     const std::string_view rest = Rest();
     const size_t at = rest.find(separator);

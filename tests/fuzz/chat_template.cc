@@ -1,5 +1,5 @@
-// A chat template and a user's text, apart by a zero byte: rendering is bounded, and every byte of the user's keeps its
-// mark.
+// Input: a chat template, a zero byte, and a user's text. Rendering must end within its limits, and every byte of the
+// user's text must keep its mark.
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "coordinator/text/jinja/interpreter.h"
@@ -8,9 +8,9 @@
 namespace quire {
 namespace {
 
-constexpr char kUsers = '\x7f';  // a byte that templates here do not write themselves
+constexpr char kUsers = '\x7f';  // a byte that the templates of this target may not write themselves
 
-/// As in service where recursion is concerned; less of what merely takes long, so that many templates are tried.
+/// The depth limits of the server, but lower limits of work and size, so that more templates are tried.
 jinja::Limits FuzzLimits() {
   jinja::Limits limits;
   limits.max_work = 200'000;

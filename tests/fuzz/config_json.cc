@@ -1,4 +1,4 @@
-// config.json and generation_config.json, apart by a zero byte.
+// Input: config.json, a zero byte, and generation_config.json.
 #include <cmath>
 
 #include "comm/base/error.h"

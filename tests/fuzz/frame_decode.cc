@@ -1,5 +1,6 @@
-// A frame from the wire: header and body as they come, or a body of any kind under a header that fits it. What decodes
-// means the same when it is sent again.
+// Input: a frame, either with its own header, or a body of any kind under a fitting header. A decoded message must be
+// the
+// same after it is encoded and decoded again.
 #include <cstring>
 
 #include "comm/base/error.h"
@@ -21,7 +22,7 @@ Frame ReadFrame(fuzz::ByteSource& bytes) {
   Frame frame;
   const uint32_t kind = bytes.Below(18);
   std::string_view rest = bytes.Rest();
-  if (kind == 11) {  // nothing is mended
+  if (kind == 11) {  // the header is taken as it is
     const size_t count = std::min(rest.size(), sizeof(frame.header));
     std::memcpy(&frame.header, rest.data(), count);
     rest.remove_prefix(count);

@@ -1,4 +1,4 @@
-// A GGUF file, and what is made of its metadata: the model's description and the tokenizer.
+// Input: a GGUF file. Also tested: the model's description and the tokenizer made of its metadata.
 #include "comm/model/formats/gguf.h"
 
 #include "comm/base/error.h"

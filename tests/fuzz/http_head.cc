@@ -1,5 +1,5 @@
-// An HTTP request from bytes, through the parser and the checks of a connection: whatever passes is framed in one way
-// only.
+// Input: an HTTP request, through the parser and the checks of a connection. An accepted request must have unambiguous
+// framing.
 #include "coordinator/api/http/http_head.h"
 
 #include <algorithm>
@@ -15,8 +15,9 @@ namespace http = boost::beast::http;
 
 constexpr HttpLimits kLimits = {.head_bytes = 2048, .target_bytes = 64, .header_fields = 20, .body_bytes = 256};
 
-/// Gives the parser the bytes in pieces of `piece` until it wants no more. Returns what it took; `error` tells why it
-/// stopped, if it did not for want of bytes.
+/// Feeds the parser in pieces of `piece` bytes until it is done. Returns the bytes that it took; `error` is set when
+// the
+/// parser failed or needs more bytes.
 size_t Feed(http::basic_parser<true>& parser, std::string_view bytes, size_t piece, bool head_only,
             boost::beast::error_code& error) {
   size_t taken = 0, shown = 0;
@@ -39,7 +40,7 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-/// What a proxy sees in the raw head: more than one length, or a length beside a coding, would be ambiguous.
+/// Checks the raw head as a proxy reads it: several lengths, or a length and a coding, would be ambiguous.
 void CheckFraming(std::string head) {
   std::transform(head.begin(), head.end(), head.begin(), [](unsigned char c) { return std::tolower(c); });
   const size_t lengths = Count(head, "\ncontent-length:"), codings = Count(head, "\ntransfer-encoding:");

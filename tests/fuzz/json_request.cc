@@ -1,4 +1,4 @@
-// The body of a generating request: strict JSON, then the fields of either endpoint.
+// Input: the body of a generation request, parsed as strict JSON and then as a request of either endpoint.
 #include <cmath>
 #include <optional>
 
@@ -14,7 +14,7 @@ constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096, .m
 
 void CheckToken(TokenId token) { QUIRE_CHECK(token >= 0 && token < kLimits.vocab_size, "token {}", token); }
 
-/// Everything that later code takes for granted.
+/// Checks everything that later code takes for granted.
 void CheckCall(const GenerateCall& call) {
   QUIRE_CHECK(call.n >= 1 && call.n <= call.best_of && call.best_of <= kLimits.max_choices, "n {} of {}", call.n,
               call.best_of);

@@ -1,4 +1,4 @@
-// Takes all the time or all the memory it can get, as its input says: replay_main.cc must end it.
+// Takes unlimited time or memory, as its input says; replay_main.cc must end this program.
 #include <cstdint>
 #include <string_view>
 #include <vector>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets' corpora (tests/fuzz/corpus/TARGET/seed-*). Findings beside them (named after what
-they broke) are kept as they are."""
+"""Writes the seeds of the fuzz targets' corpora (tests/fuzz/corpus/TARGET/seed-*). Earlier findings beside the seeds, named after what
+they broke, are kept."""
 import base64
 import json
 import math
@@ -18,7 +18,7 @@ def write(target, name, data):
 
 
 def http_head():
-    """The first byte: how many bytes the parser is shown at a time, less one."""
+    """The first byte plus one is the number of bytes that the parser gets at a time."""
     host, body = "Host: localhost", '{"prompt":"x"}'
     for name, lines, tail in (
             ("length", [host, f"Content-Length: {len(body)}"], body),
@@ -36,7 +36,7 @@ def http_head():
 
 
 def json_request():
-    """The first byte: odd for chat."""
+    """The first byte: odd for a chat request."""
     completion = [
         {"prompt": "x", "max_tokens": 5, "temperature": 0.5, "n": 2, "best_of": 3, "seed": -1, "logprobs": 2},
         {"prompt": [1, 2, 3], "stream": True, "stream_options": {"include_usage": True}, "stop": ["a", "b"]},
@@ -60,7 +60,7 @@ def json_request():
 
 
 class Table:
-    """A FlatBuffers table, written the plain way: fields by index, each an inline scalar or an offset to bytes."""
+    """A FlatBuffers table, written in the simplest way: fields by index, each an inline scalar or an offset to bytes."""
 
     def __init__(self):
         self.fields = {}
@@ -114,7 +114,7 @@ def structs(format, *values):
 
 
 def frame_decode():
-    """The first byte: the frame's kind, or 11 for a frame whose header follows."""
+    """The first byte: the kind of the frame, or 11 when the frame's header follows."""
     plan = Table().blob(0, numbers("I", 1)).blob(3, structs("IIi", (0, 1, 5))).blob(6, structs("ii", (3, 4)))
     plan = plan.blob(7, numbers("B", 3)).blob(8, structs("Iii", (2, 0, 4))).scalar(9, "Q", 9)
     bodies = {
@@ -157,7 +157,7 @@ admin: {listen: "[::1]:9"}
 
 
 def safetensors():
-    """The first byte: odd when the file follows as it is; even: header, zero byte, data."""
+    """The first byte: odd when a whole file follows; even when header, zero byte and data follow."""
     header = {"a": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]}, "b": {"dtype": "BF16", "shape": [3], "data_offsets": [8, 14]},
               "__metadata__": {"format": "pt"}}
     text = json.dumps(header).encode()
@@ -166,7 +166,7 @@ def safetensors():
     write("safetensors", "empty", b'\0{"e":{"dtype":"F32","shape":[0,5],"data_offsets":[0,0]}}\0')
     write("safetensors", "mxfp4", b'\0{"w_blocks":{"dtype":"U8","shape":[2,1,16],"data_offsets":[0,32]},'
           b'"w_scales":{"dtype":"U8","shape":[2,1],"data_offsets":[32,34]}}\0' + bytes(34))
-    # What matrices of each method are made of, with 4 or 8 bits.
+    # The tensors of a matrix of each quantisation method, with 4 or 8 bits.
     for name, parts in (("gptq", [("qweight", "I32", [2, 8]), ("qzeros", "I32", [2, 1]), ("scales", "F16", [2, 8]), ("g_idx", "I32", [16])]),
                         ("gptq8", [("qweight", "I32", [1, 4]), ("qzeros", "I32", [1, 1]), ("scales", "F16", [1, 4])]),
                         ("awq", [("qweight", "I32", [16, 1]), ("qzeros", "I32", [2, 1]), ("scales", "F16", [2, 8])]),
@@ -296,7 +296,7 @@ def config_json():
 
 
 def chat_template():
-    """A template, zero byte, what the user says."""
+    """A template, a zero byte, and the user's text."""
     for name, source in (
             ("loop", "{% for m in messages %}<|{{ m.role }}|>{{ m['content'] | trim }}\n{% endfor %}{% if add_generation_prompt %}<|a|>{% endif %}"),
             ("set", "{%- set ns = namespace(x=0, l=[]) -%}{%- for m in messages -%}{%- set ns.x = ns.x + loop.index0 -%}{%- endfor -%}{{ ns.x ~ bos_token }}"),

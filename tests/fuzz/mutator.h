@@ -7,14 +7,14 @@
 
 namespace quire::fuzz {
 
-/// Makes new inputs out of known ones: some bytes flipped, cut, repeated, taken from another input or from a list of
-/// words.
+/// Makes new inputs from known ones: flips, cuts and repeats bytes, and inserts bytes of another input or words of a
+/// list.
 class Mutator {
  public:
   Mutator(std::vector<std::string> corpus, std::vector<std::string> words, uint64_t seed)
       : corpus_(std::move(corpus)), words_(std::move(words)), random_(seed) {}
 
-  /// At most max_bytes long.
+  /// A new input of at most max_bytes.
   std::string Next(size_t max_bytes);
 
  private:

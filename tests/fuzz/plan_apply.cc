@@ -1,5 +1,6 @@
-// Plans that a worker might be sent, one after the other, most of them sensible and some of them not: what the checks
-// and the table of sequences let pass never reaches outside the tables.
+// Input: a sequence of plans for a worker, most of them sensible. Plans that the checks and the sequence table accept
+// must
+// never reach outside the tables.
 #include "comm/base/error.h"
 #include "comm/wire/messages.h"
 #include "tests/fuzz/byte_source.h"
@@ -70,7 +71,7 @@ class PlanMaker {
     return a;
   }
 
-  /// Some of the sequences that the table or the plan knows go on: all that is known, or a piece of it.
+  /// Continues some of the sequences that the table or the plan knows: with all known tokens, or with a part of them.
   void ComputeKnown() {
     for (SlotId slot = 0; slot < static_cast<SlotId>(kLimits.max_running); ++slot) {
       int computed = -1, known = 0;
@@ -90,7 +91,7 @@ class PlanMaker {
     }
   }
 
-  /// One number becomes any other.
+  /// Replaces one number of the plan with an odd value.
   void Spoil() {
     constexpr int32_t kOdd[] = {INT32_MAX, INT32_MIN, -1, 0, 1 << 30, 48, 24, 6};
     const int32_t value = kOdd[bytes_.Below(8)];
@@ -127,7 +128,7 @@ class PlanMaker {
   StepPlan plan_;
 };
 
-/// What the forward pass will touch for the member.
+/// Checks the positions and blocks that the forward pass will access for the member.
 void CheckMember(const SequenceState& s, const BatchMember& member) {
   const int end = member.start + member.count;
   QUIRE_CHECK(member.start >= 0 && member.count > 0 && end <= static_cast<int>(s.tokens.size()), "slot {}",
@@ -175,7 +176,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       table.Resolve(draws, tokens);
       CheckTable(table);
     } catch (const Error&) {
-      return 0;  // the worker ends here
+      return 0;  // a worker would end here
     }
   }
   return 0;

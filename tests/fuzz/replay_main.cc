@@ -1,5 +1,6 @@
-// Runs a fuzz target without a fuzzer: every input of its corpus, then so many mutations of them, always the same ones.
-// An input that takes too much of the processor's time or of memory is a finding like one that crashes.
+// Runs a fuzz target without a fuzzer: every input of its corpus, then a fixed number of mutations, which are always
+// the
+// same. An input that takes too much processor time or memory counts as a finding, like a crash.
 // replay_TARGET CORPUS_FOLDER DICTIONARY|- MUTATIONS MAX_BYTES
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -33,7 +34,7 @@ std::vector<std::string> ReadCorpus(const fs::path& folder) {
   return inputs;
 }
 
-/// The words of a libFuzzer dictionary: "word" a line, with \\, \" and \xHH.
+/// Reads the words of a libFuzzer dictionary: one "word" in each line, with the escapes \\, \" and \xHH.
 std::vector<std::string> ReadDictionary(const fs::path& path) {
   std::vector<std::string> words;
   std::ifstream in(path);
@@ -56,14 +57,14 @@ std::vector<std::string> ReadDictionary(const fs::path& path) {
   return words;
 }
 
-constexpr time_t kSecondsPerInput = 5;  // of the process, whatever else the machine does
+constexpr time_t kSecondsPerInput = 5;  // of processor time, whatever else the machine does
 #ifndef __SANITIZE_ADDRESS__            // which takes address space by the terabyte
 constexpr rlim_t kMaxBytes = rlim_t{1} << 30;
 #else
 constexpr rlim_t kMaxBytes = RLIM_INFINITY;
 #endif
 
-/// The input that is running, for the message of a crash. Signal handlers reach nothing but what is static.
+/// The running input, for the message after a crash. Signal handlers can reach only static data.
 const std::string*& Running() {
   static const std::string* input = nullptr;
   return input;
@@ -85,7 +86,7 @@ void RunOne(const std::string& input) {
   Running() = &input;
   const itimerval limit = {{0, 0}, {kSecondsPerInput, 0}};
   ::setitimer(ITIMER_VIRTUAL, &limit, nullptr);
-  // A copy of the exact size, so that tools see the first byte behind it.
+  // A copy of the exact size, so that sanitizers notice an access behind its end.
   const std::vector<uint8_t> exact(input.begin(), input.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }

@@ -1,4 +1,4 @@
-// A safetensors file: raw, or a header under the length that fits it, before the data.
+// Input: a safetensors file, either whole, or a header (whose length is added) before the data.
 #include "comm/model/formats/safetensors.h"
 
 #include <cstring>
@@ -11,14 +11,14 @@
 namespace quire {
 namespace {
 
-/// The sanitizer sees what is read that is not the file's. Rows and columns are bounded by its size.
+/// Decodes every row: the sanitizer notices reads outside the file. The file's size bounds rows and columns.
 void ReadAll(const ScaledMatrix& matrix) {
   matrix.Check("f");
   std::vector<float> numbers(static_cast<size_t>(matrix.cols));
   for (int64_t row = 0; row < matrix.rows; ++row) matrix.Decode(row, 0, matrix.cols, numbers.data());
 }
 
-/// Every tensor lies inside the file and is as large as its shape says.
+/// Checks that every tensor lies inside the file and has the size of its shape.
 void Check(const TensorMap& tensors, std::span<const std::byte> file) {
   for (const auto& [name, tensor] : tensors) {
     QUIRE_CHECK(tensor.data.empty() || (tensor.data.data() >= file.data() &&

@@ -9,7 +9,7 @@
 
 namespace quire::fuzz {
 
-/// What loads, encodes.
+/// Checks that a tokenizer that loads also encodes the text correctly.
 inline void CheckTokenizer(const HfTokenizerFiles& files, std::string_view text) {
   try {
     const Tokenizer tokenizer(TokenizerDataFromHf(files, "f"));

@@ -1,4 +1,4 @@
-// tokenizer.json, tokenizer_config.json and a text, apart by zero bytes.
+// Input: tokenizer.json, tokenizer_config.json and a text, separated by zero bytes.
 #include "tests/fuzz/byte_source.h"
 #include "tests/fuzz/tokenizer_check.h"
 

@@ -1,4 +1,4 @@
-// tokenizer_config.json and a text, each with a zero byte behind it, and a tokenizer.model.
+// Input: tokenizer_config.json, a zero byte, a text, a zero byte, and a tokenizer.model.
 #include "tests/fuzz/byte_source.h"
 #include "tests/fuzz/tokenizer_check.h"
 

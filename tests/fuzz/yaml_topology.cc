@@ -1,4 +1,4 @@
-// A topology file: read and validated, or refused with the place.
+// Input: a topology file, which is either valid or refused with the place of the error.
 #include "comm/base/error.h"
 #include "comm/topology/topology.h"
 

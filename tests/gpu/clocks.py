@@ -1,17 +1,17 @@
-"""The GPU of this machine as nvidia-smi sees it: what it is, and how its clocks, heat and power were while a run went on."""
+"""The GPU of this machine by nvidia-smi: its name and sizes, and its clocks, temperature and power during a run."""
 import subprocess
 import threading
 import time
 
 FIELDS = "clocks.sm,clocks.mem,temperature.gpu,power.draw"
-# Older drivers have another name for why clocks are lowered.
+# Older drivers have another name for the reasons of lowered clocks.
 REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
-# NVML's bits; those of an idle GPU (1) and of clocks that somebody set (2) are no throttling.
+# NVML's bits. An idle GPU (1) and clocks set by a user (2) do not count as throttling.
 THROTTLING = {0x4: "power cap", 0x8: "slowdown", 0x20: "heat (software)", 0x40: "heat (hardware)", 0x80: "power brake"}
 
 
 def query(fields, timeout=30):
-    """The values of the first GPU; None without one, and when it does not answer in time."""
+    """The values of the first GPU; None without a GPU, or when nvidia-smi does not answer in time."""
     try:
         answer = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"], capture_output=True,
                                 text=True, timeout=timeout, check=False)
@@ -23,7 +23,7 @@ def query(fields, timeout=30):
 
 
 def facts():
-    """Of the GPU; None without one."""
+    """Name, driver, memory and maximum clocks of the GPU; None without a GPU."""
     values = query("name,driver_version,memory.total,clocks.max.sm,clocks.max.mem")
     if values is None:
         return None
@@ -39,7 +39,7 @@ def number(text):
 
 
 def parse(values):
-    """A sample of one line's values; fields that the driver does not know are None."""
+    """A sample of one line's values; None for fields that the driver does not know."""
     try:
         reasons = int(values[4], 16)
     except (ValueError, IndexError):
@@ -50,7 +50,7 @@ def parse(values):
 
 
 def summary(samples):
-    """In words, what was between the first and the last of some samples."""
+    """Describes the ranges of the values of some samples in words."""
     if not samples:
         return "no clocks known"
 
@@ -66,7 +66,7 @@ def summary(samples):
 
 
 class Log:
-    """Samples taken when asked for, and all the while by another process."""
+    """Samples taken on request, and continuously by another process."""
 
     def __init__(self, period_ms=500):
         self.samples = []
@@ -88,7 +88,7 @@ class Log:
             return
         values = query(self.fields, timeout=2)
         if values is None:
-            self.fields = None  # a device that hangs must not hold up every part
+            self.fields = None  # a device that hangs must not delay every part
         else:
             self.take(values)
 

@@ -33,8 +33,8 @@ std::byte* HostMemory(size_t bytes) {
   return static_cast<std::byte*>(data);
 }
 
-/// One reservation that is dealt out and taken back by powers of two. Where kernels of several threads wait for each
-/// other, nobody may ask the runtime for memory: it can wait for all kernels first.
+/// A reservation that is dealt out and taken back in powers of two. While kernels of several threads wait for each
+/// other, no thread may ask the runtime for memory: the runtime can wait for all kernels first.
 class Pool {
  public:
   static Pool& Get() {
@@ -66,8 +66,9 @@ class Pool {
   std::map<size_t, std::vector<std::byte*>> free_;
 };
 
-/// Addresses without memory. Neither the device's memory nor managed memory is asked for: tests would not get tens of
-/// gigabytes of them everywhere, and need two pages.
+/// Reserves addresses without memory. Tests need two pages of tens of gigabytes, which neither device memory nor
+// managed
+/// memory could provide on every machine.
 std::byte* Addresses(size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) Refuse(bytes, "addresses", std::strerror(errno));
@@ -91,7 +92,7 @@ HostDeviceBytes::HostDeviceBytes(size_t bytes) : bytes_(std::max<size_t>(bytes, 
       break;
     case Kind::kSparse:
       data_ = Addresses(bytes_);
-      return;  // pages are zero when Open makes them
+      return;  // Open makes pages, which are zero
   }
   std::memset(data_, 0, bytes_);
 }

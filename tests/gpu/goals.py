@@ -1,11 +1,11 @@
-"""The goals of the GPU backend, and how far a run came: numbers from what was measured, each beside the share of the ceiling
-of the same run that it is."""
+"""The goals of the GPU backend, and how far a run reached them: measured numbers, each with its share of a ceiling that the same
+run measured."""
 import collections
 
-# share: of what the same run copied ("of_copy") or multiplied ("of_gemm") at best; None where there is none.
+# share: of the best copy ("of_copy") or product ("of_gemm") of the same run; None where neither applies.
 Row = collections.namedtuple("Row", "what goal bound value share", defaults=(None,))
 
-# (what, "at least" or "at most", bound, section, beginning of the case, of the variant, field)
+# (what, "at least" or "at most", bound, section, prefix of the case, prefix of the variant, field)
 MEASURED = [
     ("decode attention 32 x 4K, GQA 4, bf16", ">=", 0.88, "decode attention", "32 x 4K, GQA 4, bf16", "decode attention", "of_copy"),
     ("decode attention 8 x 8K, GQA 4, bf16", ">=", 0.80, "decode attention", "8 x 8K, GQA 4, bf16", "decode attention", "of_copy"),
@@ -25,7 +25,7 @@ def rows(report):
 
 
 def find(report, section, case, variant):
-    """The first such row; an empty one if there is none."""
+    """The first row that matches; an empty row if there is none."""
     for row in rows(report):
         if row["section"] == section and row["case"].startswith(case) and row["variant"].startswith(variant):
             return row
@@ -37,7 +37,7 @@ def ratio(a, b):
 
 
 def share(row):
-    """The nearer ceiling."""
+    """The larger share of the two ceilings, with the ceiling's name; None without a ceiling."""
     known = [(row[field], name) for field, name in (("of_copy", "copy"), ("of_gemm", "product")) if row.get(field)]
     return max(known) if known else None
 
@@ -60,7 +60,7 @@ def attention(report):
 
 
 def library(report):
-    """FlashInfer's time over ours, of the cases that both have (FA2, also for prompts on Hopper)."""
+    """FlashInfer's time divided by Quire's, for the cases that both have (FA2, also for prompts on Hopper)."""
     out = []
     for section, cases in (("decode attention", ("32 x 4K, GQA 4, bf16", "8 x 8K, GQA 4, bf16", "1 x 32K, GQA 4, bf16")),
                            ("prefill attention", ("1 x 4096 tokens, head size 128", "1 x 16 tokens at the end of 32768, head size 128"))):
@@ -71,7 +71,7 @@ def library(report):
 
 
 def products(report):
-    """Of one row each weight; of all, the one that compares worst with the library's first guess."""
+    """A row for each weight with one row of activations, and a row for the weight that compares worst with cuBLASLt's first guess."""
     choices = {}
     for row in rows(report):
         if row["section"] == "decode products":
@@ -127,7 +127,7 @@ def said(row):
 
 
 def text(report):
-    """For a terminal: ceilings and checks in a line each, then the table."""
+    """For a terminal: one line each for ceilings and checks, then the table of goals."""
     ceilings = report.get("bench", {}).get("ceilings")
     lines = ["ceilings of this run: " + (in_words(ceilings) if ceilings else "not measured"), "results: " + checks_in_words(report), ""]
     lines += [f"{what:<58.58} {goal:>8} {measured:>12} {of:>16} {good:>4}" for what, goal, measured, of, good in

@@ -15,7 +15,7 @@ import sys
 
 
 def functions(sass):
-    """Name of a function -> [(address, text of the instruction)]."""
+    """Maps the name of each function to its instructions: [(address, text)]."""
     found, lines = {}, None
     for line in sass:
         if name := re.search(r"Function : (\S+)", line):
@@ -32,7 +32,7 @@ def operation(text):
 
 
 def successors(index, text, target):
-    """What may follow an instruction further down."""
+    """The indices of the later instructions that may follow this instruction."""
     name, bare = operation(text)
     if name == "EXIT" and not text.startswith("@"):
         return []
@@ -53,7 +53,8 @@ def shortest_turn(code, products, copies):
     for end, head in enumerate(targets):
         if head is None or head >= end:
             continue
-        # Per instruction: place before it -> (instructions so far, where from). Loops inside are not gone round.
+        # For each instruction: (products, copies) before it -> (instructions so far, predecessor). Inner loops run
+        # once.
         ways = collections.defaultdict(dict)
         ways[head][(0, 0)] = (0, None)
         for i in range(head, end + 1):

@@ -1,4 +1,4 @@
-// Runs tests on this machine's GPU. Exit status 3: there is none, and nothing was run.
+// Runs tests on this machine's GPU. Exit status 3: there is no GPU, and nothing was run.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -8,11 +8,11 @@
 
 namespace {
 
-/// After an access that faults, everything that this process asks of the device fails. So the process ends with the
-/// test that did it, and `run` starts another one for the tests that are left. Exit status 4.
+/// After a faulting access, all later requests of this process to the device fail. Therefore the process ends with the
+/// test that faulted (exit status 4), and `run` starts another process for the remaining tests.
 class EndWithTheDevice final : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo& test) override {
-    static_cast<void>(cudaDeviceSynchronize());  // errors of launches that can be outlived
+    static_cast<void>(cudaDeviceSynchronize());  // clears launch errors that the device survives
     const cudaError_t status = cudaDeviceSynchronize();
     if (status == cudaSuccess) return;
     std::printf("\n%s.%s lost the device: %s\n", test.test_suite_name(), test.name(), cudaGetErrorString(status));
@@ -24,13 +24,14 @@ class EndWithTheDevice final : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A rank's kernel waits for those of other ranks, each in a stream: with fewer queues in hardware than streams, one
-  // could stand behind the kernel that waits for it. The default is 8.
+  // Kernels of ranks wait for each other, each in its own stream. With fewer hardware queues than streams (the default
+  // is
+  // 8 queues), a kernel could be queued behind a kernel that waits for it.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
   if (std::getenv("QUIRE_ASYNCHRONOUS_LAUNCHES") == nullptr) {
-    ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // launches return when they have run
+    ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // a launch returns when its kernel has run
   } else {
-    ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // loading a kernel can wait for those that run, which wait for it
+    ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // loading a kernel can wait for running kernels, which wait for it
   }
   testing::InitGoogleMock(&argc, argv);
   int count = 0;

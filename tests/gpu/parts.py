@@ -1,5 +1,5 @@
-"""How a part of a GPU run is run and judged: a process group of its own under a limit; tests that take their process along
-are named, and the others go on in another process."""
+"""How a part of a GPU run is executed and judged. A part is a process group with a time limit. When a test ends its process, the test
+is named, and the remaining tests continue in another process."""
 import os
 import re
 import shutil
@@ -11,7 +11,7 @@ import time
 import plan
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Of a gtest program: so often it is started again, and so long one test may take.
+# For a gtest program: the maximum number of restarts, and the maximum seconds of one test.
 MAX_RESTARTS, TEST_SECONDS = 8, 15
 POLL_SECONDS = 0.05
 
@@ -19,14 +19,14 @@ MARK = re.compile(r"\[( RUN      |       OK |  FAILED  |  SKIPPED )\] ([\w/]+\.[
 
 
 class Outcome:
-    """What became of a part: a status in a word or few, and details in a line."""
+    """The result of a part: a status of a few words, and details in one line."""
 
     def __init__(self, status, detail, output=""):
         self.status, self.detail, self.output = status, detail, output
 
 
 def end(process):
-    """Kills the process and all that it started; False if it does not die."""
+    """Kills the process and its process group; False if the process does not die."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -53,7 +53,7 @@ def ended_with(status):
 
 
 class Process:
-    """One process of a part, its output in a file that grows."""
+    """One process of a part; its output is appended to a file."""
 
     def __init__(self, command, env, log):
         self.log = log
@@ -68,7 +68,7 @@ class Process:
             return f.read().decode("utf-8", "replace")
 
     def wait(self, deadline, stalled=lambda output: False):
-        """The exit status; None if it was killed at the deadline, or because it stalled."""
+        """The exit status; None if the process was killed, at the deadline or because it stalled."""
         try:
             while time.monotonic() < deadline:
                 try:
@@ -78,11 +78,11 @@ class Process:
                         break
             return None
         finally:
-            end(self.process)  # what it started may outlive it
+            end(self.process)  # processes that it started may outlive it
 
 
 class Progress:
-    """What a gtest program has said: outcomes by test, and which one it runs."""
+    """The progress of a gtest program, from its output: the outcome of each test, and the running test."""
 
     def __init__(self, test_seconds):
         self.test_seconds = test_seconds
@@ -93,7 +93,7 @@ class Progress:
         for word, name in MARK.findall(output):
             if word.strip() == "RUN":
                 running = name
-            else:  # once more in the summary
+            else:  # the summary repeats the outcome
                 results[name], running = word.strip(), None
         if (results, running) != (self.results, self.running):
             self.results, self.running, self.since = results, running, time.monotonic()
@@ -104,7 +104,7 @@ class Progress:
 
 
 def listed(command, env, log, deadline):
-    """The tests that a gtest program would run; an Outcome if it cannot say."""
+    """The names of the tests that a gtest program would run; an Outcome if the program fails to list them."""
     process = Process([*command, "--gtest_list_tests"], env, log)
     status = process.wait(deadline)
     output = process.output()
@@ -122,7 +122,7 @@ def listed(command, env, log, deadline):
 
 
 def run_gtest(command, env, log, deadline, test_seconds=TEST_SECONDS):
-    """Runs all tests, in as many processes as it takes."""
+    """Runs all tests, in as many processes as needed."""
     names = listed(command, env, log, deadline)
     if isinstance(names, Outcome):
         return names
@@ -159,7 +159,7 @@ def summary(results, lost, left, cut, output):
 
 
 def judge_program(status, output):
-    """Of programs that say in their last line what they did."""
+    """Judges programs whose last line of output describes their result."""
     if status == 0:
         return Outcome("passed", last_line(output), output)
     return Outcome("failed", f"{ended_with(status)}: {last_line(output)}", output)
@@ -175,7 +175,7 @@ def judge_sanitizer(status, output):
 
 
 def resolve(command, words, path):
-    """The command with its words filled in; the name of a tool that is not there instead."""
+    """The command with its placeholders filled in; or the name of a tool that is not installed."""
     filled = []
     for word in command:
         tool = re.fullmatch(r"\{tool:(.*)\}", word)
@@ -190,7 +190,7 @@ def resolve(command, words, path):
 
 
 def run(part, pack, folder, env, seconds, log):
-    """Runs a part of the plan for at most so long; its output goes to the log."""
+    """Runs a part of the plan for at most `seconds`; its output goes to the log."""
     words = {"bin": os.path.join(pack, "bin"), "here": HERE, "folder": folder, "pack": pack, "python": sys.executable}
     env = {**env, **{name: os.environ.get(name, "") if value is None else value for name, value in part.env.items()}}
     command = resolve(part.command, words, env.get("PATH"))
@@ -208,7 +208,7 @@ def run(part, pack, folder, env, seconds, log):
 
 
 def allowance(part, later, left):
-    """Seconds that a part may take of those left: its limit, and as much again of what the parts before it did not use,
-    as long as all later ones keep theirs."""
+    """The seconds that a part may take of those left: its limit, plus unused time of earlier parts up to the same amount, as long as all
+    later parts keep their limits."""
     spare = left - sum(p.limit for p in later) - plan.SECONDS_PER_PART * (1 + len(later)) - plan.FIXED_SECONDS
     return min(max(part.limit, min(2 * part.limit, spare)), left - plan.FIXED_SECONDS)

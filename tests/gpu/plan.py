@@ -1,20 +1,20 @@
-"""What a GPU run consists of: every part with its command and its limit, in the order in which they run."""
+"""The plan of a GPU run: every part with its command and time limit, in order."""
 import collections
 
-# One call on a borrowed machine is ten minutes, unpacking included.
+# One call on a borrowed machine lasts ten minutes, unpacking included.
 CALL_SECONDS, UNPACK_SECONDS = 600, 20
 RUN_SECONDS = CALL_SECONDS - UNPACK_SECONDS
-# What a run takes besides its parts: to begin and end, and around each part.
+# The time of a run outside its parts: at begin and end, and around each part.
 FIXED_SECONDS, SECONDS_PER_PART = 10, 1
 
-# The first test of every kernel: what is wrong everywhere is known within seconds.
+# The first tests of every kernel: a general fault shows within seconds.
 SMOKE = [
     "PagedDecodeTest.Partitions*", "DecodeAttentionTest.Split*", "PrefillAttentionTest.EqualsReferenceOverGroups",
     "SkinnyGemmTest.FusedNorm*", "QuantizedGemmTest.EqualsReferenceOverDepths", "QuantizeRowsTest.*", "SamplingTest.TiesGo*", "RopeKvWriteTest.*", "BlockCopyTest/Cuda.*", "*PackRunsTest.*",
     "RmsNormTest/Cuda.*", "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*", "ScatterTableTest.Writes*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*",
     "RouteExpertsTest/Cuda.*", "GroupByExpertTest/Cuda.*", "CudaExpertMatmulTest.Equals*", "CombineExpertsTest/Cuda.*"]
 
-# What sanitizers see: every kernel, few shapes; they are some hundred times slower.
+# The tests under sanitizers: every kernel, but few shapes, because sanitizers are some hundred times slower.
 SANITIZED = [
     "RopeKvWriteTest.*", "BlockCopyTest/Cuda.*", "*PackRunsTest.*", "RmsNormTest/Cuda.*", "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*",
     "PagedDecodeTest.Partitions*", "PagedDecodeTest.Alibi*", "DecodeAttentionTest.Split*", "DecodeAttentionTest.Alibi*",
@@ -25,9 +25,11 @@ SANITIZED = [
 
 ASYNCHRONOUS = {"QUIRE_ASYNCHRONOUS_LAUNCHES": "1"}
 
-# kind: how parts.py runs and judges it. limit: seconds. env: besides that of all programs; None: as run found it.
-# Words of a command: {bin}, {here} (this folder), {folder} (of this run), {pack}, {python}; {tool:NAME} is looked for on
-# the PATH, and without it the part is not run.
+# kind: how parts.py runs and judges the part. limit: seconds. env: additional variables; None keeps the value that
+# `run` found.
+# Placeholders of a command: {bin}, {here} (this folder), {folder} (of this run), {pack}, {python}; {tool:NAME} is
+# searched
+# on the PATH, and without the tool the part is not run.
 Part = collections.namedtuple("Part", "name kind limit command env", defaults=({},))
 
 
@@ -45,7 +47,7 @@ def answers(name, *flags):
 
 
 def profile(layers):
-    """Kernels of one decode step of one sequence."""
+    """Profiles the kernels of one decode step of one sequence."""
     return Part(f"profile step {layers}", "profile", 20,
                 ["{tool:ncu}", "--profile-from-start", "off", "--graph-profiling", "node", "--clock-control", "none", "--cache-control",
                  "none", "--metrics", "gpu__time_duration.sum", "--csv", "{bin}/quire-bench-kernels", "--profile-step", "--batches", "1",
@@ -75,7 +77,8 @@ PARTS = [
     tests("kernel tests", 60, "gpu_kernel_tests", "*"),
     Part("tensor parallel tests", "program", 35, ["{python}", "{here}/tp_test.py", "{pack}"]),
     Part("block moves", "program", 12, ["{bin}/gpu_block_moves"]),
-    # Kernels of several ranks wait for each other on one device: last, for what they may leave behind.
+    # Kernels of several ranks wait for each other on one device. These parts come late, because they may leave it in a
+    # bad state.
     tests("one-shot tests", 15, "gpu_one_shot_test", "*", ASYNCHRONOUS),
     tests("engine tests", 35, "gpu_engine_tests", "*", ASYNCHRONOUS),
     sanitizer("memcheck", 25),

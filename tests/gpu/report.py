@@ -1,5 +1,5 @@
-"""The report of a GPU run, as JSON and as a page for docs/benchmarks/: from what tests/gpu/run collected, and nothing
-else. Numbers that are missing are said to be missing."""
+"""The report of a GPU run, as JSON and as a page for docs/benchmarks/, made only from what tests/gpu/run collected. Missing numbers are
+named as missing."""
 import csv
 import json
 import os
@@ -7,12 +7,12 @@ import os
 import goals
 from goals import number
 
-# Parts whose outcome says whether the code is right; the others only measure.
+# Parts whose outcome tells whether the code is correct; other parts only measure.
 TESTS = ("gtest", "program", "sanitizer")
 
 
 def read_json(path):
-    """None where there is no whole file: what wrote it may have ended before its time."""
+    """The content of a JSON file; None where the file is missing or incomplete, because its writer may have been killed."""
     try:
         with open(path, encoding="utf-8") as f:
             return json.load(f)
@@ -21,8 +21,8 @@ def read_json(path):
 
 
 def merge(folder, sections):
-    """The benchmarks of all sections that left a file, as one; None without any. Every process measured the ceilings that
-    its numbers are shares of: those of the first one are the run's, the others show how steady the device was."""
+    """Merges the benchmarks of all sections that left a file; None without any. Each process measured its own ceilings: those of the first
+    process are the run's, and the others show how steady the device was."""
     merged = None
     for section in sections:
         part = read_json(os.path.join(folder, section + ".json"))
@@ -42,8 +42,8 @@ def table(head, lines):
 
 
 def passed(report):
-    """True when every part that tests has passed, and no benchmark had a wrong result; parts that measure may fail without
-    making the code wrong."""
+    """True when every testing part has passed and no benchmark had a wrong result. A measuring part may fail without making the code
+    wrong."""
     tests = [p for p in report["parts"] if p["tests"]]
     return bool(tests) and all(p["status"] == "passed" for p in tests) and not goals.wrong(report)
 
@@ -94,17 +94,17 @@ def measured(report):
 
 
 def write(report, folder):
-    """Both files; returns their paths."""
+    """Writes the JSON and the page; returns their paths."""
     stem = f"{folder}/{report['date']}-gpu"
     for suffix, text in ((".json", json.dumps(report, indent=1)), (".md", markdown(report))):
         with open(stem + suffix + ".new", "w", encoding="utf-8") as f:
             f.write(text)
-        os.replace(stem + suffix + ".new", stem + suffix)  # whoever is cut off leaves the last whole one
+        os.replace(stem + suffix + ".new", stem + suffix)  # a run that is killed leaves the last complete file
     return stem + ".json", stem + ".md"
 
 
 def sum_of_kernels(csv_text):
-    """(kernels, microseconds) of ncu's CSV output with gpu__time_duration.sum."""
+    """(number of kernels, microseconds) in ncu's CSV output with gpu__time_duration.sum."""
     lines = [line for line in csv_text.splitlines() if line.startswith('"')]
     count, micros = 0, 0.0
     units = {"nsecond": 1e-3, "ns": 1e-3, "usecond": 1.0, "us": 1.0, "msecond": 1e3, "ms": 1e3}
@@ -117,7 +117,7 @@ def sum_of_kernels(csv_text):
 
 
 def step_kernels(few, many):
-    """What two profiles of one decode step say, of 2 and of 6 layers, each (kernels, microseconds); None without both."""
+    """Combines the profiles of one decode step with 2 and with 6 layers, each (kernels, microseconds); None unless both exist."""
     if not few[0] or many[0] <= few[0]:
         return None
     return {"batch": 1, "context": 1024, "layers": 6, "kernels": many[0], "sum_us": many[1], "per_layer": (many[0] - few[0]) / 4}

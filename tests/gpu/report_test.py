@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A GPU run without a GPU: the plan's arithmetic, how programs are run, restarted and judged, the report and its goals on
-made-up results, and the pack on a bare environment. The programs are stand-ins (stand_ins.py)."""
+"""Tests a GPU run without a GPU: the plan's time limits, how programs are run, restarted and judged, the report and its goals on
+made-up results, and the pack in an empty environment. Fake programs (stand_ins.py) replace the real ones."""
 import contextlib
 import fnmatch
 import glob
@@ -78,7 +78,7 @@ def example():
 def the_json(folder):
     return os.path.join(folder, next(name for name in os.listdir(folder) if name.endswith(".json")))
 
-# Test bodies over both devices that travel (CMakeLists.txt).
+# Typed tests that also run on a real device (CMakeLists.txt).
 SHARED_BODIES = ("elementwise_test.cc", "route_experts_test.cc", "recurrent_test.cc")
 
 
@@ -98,8 +98,8 @@ class PlanTest(unittest.TestCase):
         self.assertLess(limits + around, plan.RUN_SECONDS)
         self.assertLessEqual(plan.RUN_SECONDS + plan.UNPACK_SECONDS, plan.CALL_SECONDS)
 
-    def test_every_part_keeps_its_limit_whatever_the_others_use(self):
-        for used in (0.0, 0.5, 1.0):  # of what each may take
+    def test_allowance_keeps_every_parts_limit_whatever_the_others_use(self):
+        for used in (0.0, 0.5, 1.0):  # the fraction of its allowance that each part uses
             left, seen = float(plan.RUN_SECONDS), 0
             for i, part in enumerate(plan.PARTS):
                 seconds = parts.allowance(part, plan.PARTS[i + 1:], left)
@@ -110,10 +110,10 @@ class PlanTest(unittest.TestCase):
             self.assertGreaterEqual(left, 0)
             self.assertGreater(seen, 0)
 
-    def test_a_part_of_a_short_run_ends_before_the_run(self):
+    def test_allowance_ends_a_part_before_a_short_run_ends(self):
         self.assertEqual(parts.allowance(plan.PARTS[3], plan.PARTS[4:], 15), 5)
 
-    def test_what_matters_first_comes_first(self):
+    def test_parts_are_ordered_by_importance(self):
         kinds = [("ceilings", "bench ceilings"), ("smoke", "smoke"), ("benches", "bench [^s]|bench small|bench sampling"),
                  ("steps", "step|bench steps|profile"), ("tests", "kernel tests|engine|one-shot|tensor|block moves"), ("sanitizers", "sanitizer")]
         order = [next(name for name, pattern in kinds if re.match(pattern, part.name)) for part in plan.PARTS]
@@ -121,13 +121,13 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(sorted(order, key=[name for name, _ in kinds].index), order)
         self.assertEqual(len({part.name for part in plan.PARTS}), len(plan.PARTS))
 
-    def test_every_section_of_the_benchmark_has_a_process(self):
+    def test_every_section_of_the_benchmark_is_a_part(self):
         with open(os.path.join(HERE, "..", "..", "worker", "cuda", "bench", "main.cc"), encoding="utf-8") as f:
             known = re.search(r"CLI::IsMember\(\{([^}]*)\}", f.read()).group(1)
         asked = [part.command[part.command.index("--only") + 1] for part in plan.PARTS if part.kind == "bench"]
         self.assertEqual(asked, re.findall(r'"(\w+)"', known))
 
-    def test_what_is_built_for_a_device_takes_nothing_of_the_emulated_one(self):
+    def test_sources_for_the_device_use_no_helpers_of_the_emulator(self):
         with open(os.path.join(HERE, "CMakeLists.txt"), encoding="utf-8") as f:
             sources = re.findall(r"\$\{(?:KERNEL_)?TESTS\}/(\S+\.cc)", f.read())
         self.assertGreater(len(sources), 20)
@@ -138,7 +138,7 @@ class PlanTest(unittest.TestCase):
             for word in ("QUIRE_TEST_DATA", "emulated_gemm.h", "simt/submit.h"):
                 self.assertNotIn(word, text, f"{name}: gpu_* would not build or not run")
 
-    def test_every_name_is_that_of_a_test(self):
+    def test_every_pattern_of_the_plan_matches_a_test(self):
         kernels = os.path.join(HERE, "..", "kernels")
         names = []
         for file in glob.glob(os.path.join(kernels, "cuda", "*_test.cc")) + [os.path.join(kernels, name) for name in SHARED_BODIES]:
@@ -154,39 +154,39 @@ class GtestTest(Folder):
         program = stand_ins.gtest(self.at("tests"), names)
         return parts.run_gtest([program], dict(os.environ), self.at("log"), time.monotonic() + seconds, test_seconds)
 
-    def test_passes_when_all_passed_or_were_skipped(self):
+    def test_gtest_part_passes_when_all_tests_passed_or_were_skipped(self):
         outcome = self.outcome(["A.One", "A.Two", "Of/B.Skips/0"])
         self.assertEqual((outcome.status, outcome.detail), ("passed", "2 passed, 1 skipped"))
 
-    def test_fails_with_the_names_of_what_failed(self):
+    def test_gtest_part_fails_with_the_names_of_failed_tests(self):
         outcome = self.outcome(["A.One", "Of/A.Fails/3"])
         self.assertEqual((outcome.status, outcome.detail), ("failed", "1 passed, 1 failed; failed: Of/A.Fails/3"))
 
-    def test_goes_on_behind_a_test_that_crashes(self):
+    def test_gtest_part_continues_after_a_test_that_crashes(self):
         outcome = self.outcome(["A.One", "A.Crashes", "A.Two", "B.Three"])
         self.assertEqual(outcome.status, "failed")
         self.assertEqual(outcome.detail, "3 passed; A.Crashes took its process along (SIGSEGV: about to fall)")
 
-    def test_goes_on_in_another_process_when_the_device_is_lost(self):
+    def test_gtest_part_continues_in_another_process_when_the_device_is_lost(self):
         outcome = self.outcome(["A.One", "A.LosesTheDevice", "A.Two"])
         self.assertIn("2 passed; A.LosesTheDevice took its process along (exit status 4: A.LosesTheDevice lost the device", outcome.detail)
 
-    def test_goes_on_behind_a_test_that_hangs(self):
+    def test_gtest_part_continues_after_a_test_that_hangs(self):
         outcome = self.outcome(["A.One", "A.Hangs", "A.Two"], test_seconds=0.5)
         self.assertEqual((outcome.status, outcome.detail), ("failed", "2 passed; A.Hangs hung for 0 s"))
 
-    def test_restarts_are_bounded(self):
+    def test_restarts_of_a_gtest_program_are_bounded(self):
         names = [f"A.Crashes{i}" for i in range(parts.MAX_RESTARTS + 3)] + ["A.Last"]
         outcome = self.outcome(names)
         self.assertEqual(outcome.detail.count("took its process along"), parts.MAX_RESTARTS + 1)
         self.assertIn("3 not run, from A.Crashes9 on", outcome.detail)
         self.assertEqual(outcome.status, "failed")
 
-    def test_what_no_time_was_left_for_is_named(self):
+    def test_gtest_part_names_tests_that_no_time_was_left_for(self):
         outcome = self.outcome(["A.One", "A.Hangs", "A.Two"], seconds=1.5)
         self.assertEqual((outcome.status, outcome.detail), ("ran out of time", "1 passed; 2 not run, from A.Hangs on"))
 
-    def test_a_program_that_does_not_start_says_why(self):
+    def test_gtest_part_shows_the_output_of_a_program_that_does_not_start(self):
         with open(self.at("tests"), "w", encoding="utf-8") as f:
             f.write("#!/bin/sh\necho libnccl.so.2 is missing\nexit 127\n")
         os.chmod(self.at("tests"), 0o755)
@@ -194,7 +194,7 @@ class GtestTest(Folder):
         self.assertEqual((outcome.status, outcome.detail),
                          ("failed", "the list of tests: exit status 127: libnccl.so.2 is missing"))
 
-    def test_a_program_that_runs_nothing_is_not_started_for_ever(self):
+    def test_gtest_part_does_not_restart_a_program_that_runs_nothing(self):
         program = stand_ins.write(self.at("tests"), "#!/bin/sh\ncase $* in *list_tests*) echo A.; echo '  One' ;;\n"
                                   "*) echo >> $0.starts; echo no GPU; exit 3 ;; esac\n")
         outcome = parts.run_gtest([program], dict(os.environ), self.at("log"), time.monotonic() + 10)
@@ -207,15 +207,15 @@ class ProgramTest(Folder):
         part = plan.Part("a part", kind, 5, ["/bin/sh", "-c", script], env)
         return parts.run(part, self.folder, self.folder, dict(os.environ), seconds, self.at("log"))
 
-    def test_says_what_a_program_said_last(self):
+    def test_program_part_shows_the_last_line_of_output(self):
         outcome = self.outcome("echo one; echo 3 passed, 0 failed; echo")
         self.assertEqual((outcome.status, outcome.detail), ("passed", "3 passed, 0 failed"))
 
-    def test_a_crash_is_a_failure_with_its_signal(self):
+    def test_program_part_fails_with_the_signal_of_a_crash(self):
         outcome = self.outcome("echo half a line; kill -SEGV $$")
         self.assertEqual((outcome.status, outcome.detail), ("failed", "SIGSEGV: half a line"))
 
-    def test_a_hung_program_ends_with_all_that_it_started(self):
+    def test_hung_program_is_killed_with_all_its_processes(self):
         os.mkfifo(self.at("held"))
         reading = os.open(self.at("held"), os.O_RDONLY | os.O_NONBLOCK)
         self.addCleanup(os.close, reading)
@@ -223,20 +223,20 @@ class ProgramTest(Folder):
         self.assertEqual(outcome.status, "ran out of time")
         poll = select.poll()
         poll.register(reading, select.POLLIN)
-        self.assertEqual(poll.poll(20_000), [(reading, select.POLLHUP)])  # nobody holds the other end
+        self.assertEqual(poll.poll(20_000), [(reading, select.POLLHUP)])  # no process holds the other end
 
-    def test_a_tool_that_is_not_there_is_named(self):
+    def test_part_is_not_run_and_names_a_missing_tool(self):
         part = plan.Part("a part", "sanitizer", 5, ["{tool:no-such-tool}", "{bin}/x"])
         outcome = parts.run(part, self.folder, self.folder, dict(os.environ), 5, self.at("log"))
         self.assertEqual((outcome.status, outcome.detail), ("not run", "no-such-tool is not installed"))
 
-    def test_a_variable_can_be_as_it_is_outside(self):
+    def test_environment_variable_of_none_keeps_its_outer_value(self):
         with mock.patch.dict(os.environ, {"SOME_PATH": "outer"}):
             part = plan.Part("a part", "program", 5, ["/bin/sh", "-c", "echo $SOME_PATH"], {"SOME_PATH": None})
             outcome = parts.run(part, self.folder, self.folder, {**os.environ, "SOME_PATH": "inner"}, 5, self.at("log"))
         self.assertEqual(outcome.detail, "outer")
 
-    def test_sanitizers_must_reach_their_summary(self):
+    def test_sanitizer_part_passes_only_with_a_summary_and_passed_tests(self):
         gtest = "[  PASSED  ] 3 tests.\n"
         for status, output, want in ((0, gtest + "========= ERROR SUMMARY: 0 errors\n", "passed"),
                                      (9, gtest + "========= ERROR SUMMARY: 2 errors\n", "failed"), (0, gtest, "failed"),
@@ -246,7 +246,7 @@ class ProgramTest(Folder):
 
 
 class ReportTest(Folder):
-    def test_goals_follow_from_the_rows(self):
+    def test_goals_are_computed_from_the_rows(self):
         rows = {r.what: r for r in goals.table(example())}
         self.assertEqual(rows["32 x 4K, GQA 8: v1 time / decode attention time"].value, 3.0)
         self.assertEqual(rows["32 x 4K, GQA 4: FP8 time / bf16 time"].value, 0.5)
@@ -259,21 +259,21 @@ class ReportTest(Folder):
         self.assertEqual(rows["step wall - sum of kernel times, 1 sequence, us"].value, 10.0)
         self.assertIsNone(rows["1 x 32K, GQA 8: v1 time / decode attention time"].value)
 
-    def test_goals_stand_beside_their_share_of_the_ceiling(self):
+    def test_goals_show_their_share_of_the_ceiling(self):
         said = {line[0]: line[1:] for line in map(goals.said, goals.table(example()))}
         self.assertEqual(said["decode attention 32 x 4K, GQA 4, bf16"], (">= 0.88", "0.83", "0.83 of copy", "NO"))
         self.assertEqual(said["32 x 4K, GQA 8: v1 time / decode attention time"], (">= 2.5", "3", "0.75 of copy", "yes"))
         self.assertEqual(said["decode attention 1 x 32K, GQA 4, bf16"], (">= 0.6", "not measured", "-", "-"))
         self.assertEqual(said["qkv, 1 rows: best choice"][2], "0.62 of copy")
 
-    def test_goals_survive_the_tail_of_a_call(self):
+    def test_goals_fit_into_the_last_6000_characters_of_a_call(self):
         text = goals.text(example())
         self.assertLess(len(text), 6000)
         self.assertIn("1 checked, 0 wrong", text)
         self.assertIn("copy 4000 GB/s", text)
         self.assertIn("decode products of 1 row: best choice", goals.text({"parts": []}))
 
-    def test_page_and_json_hold_the_same(self):
+    def test_page_and_json_contain_the_report(self):
         as_json, as_page = reports.write(example(), self.folder)
         self.assertEqual(sorted(os.listdir(self.folder)), ["2026-01-02-gpu.json", "2026-01-02-gpu.md"])
         with open(as_json, encoding="utf-8") as f:
@@ -289,7 +289,7 @@ class ReportTest(Folder):
         for line in page.splitlines():
             self.assertTrue(not line.startswith("|") or line.endswith("|"), line)
 
-    def test_passes_only_when_tests_ran_and_passed_and_results_are_right(self):
+    def test_report_passes_only_when_tests_ran_and_results_are_right(self):
         report = example()
         self.assertTrue(reports.passed(report))
         report["bench"]["checks"].append(check(good=False))
@@ -300,12 +300,12 @@ class ReportTest(Folder):
         self.assertFalse(reports.passed(report))
         self.assertFalse(reports.passed({"parts": []}))
 
-    def test_a_run_without_benchmarks_has_a_page(self):
+    def test_run_without_benchmarks_has_a_page(self):
         report = example()
         del report["bench"]
         self.assertIn("Nothing was measured.", reports.markdown(report))
 
-    def test_sections_become_one(self):
+    def test_files_of_all_sections_are_merged(self):
         for section, results, copy in (("ceilings", [row("ceilings", "copy", "copy", 1.0)], 4000.0),
                                        ("decode", [row("ceilings", "copy", "copy", 1.0), *DECODE], 3900.0), ("steps", STEPS, 3800.0)):
             with open(self.at(section + ".json"), "w", encoding="utf-8") as f:
@@ -320,7 +320,7 @@ class ReportTest(Folder):
         self.assertEqual(len(merged["checks"]), 3)
         self.assertIsNone(reports.merge(self.folder, ["products"]))
 
-    def test_kernel_times_are_added_up(self):
+    def test_kernel_times_are_summed(self):
         text = ('==PROF== Connected\n"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
                 '"0","a","gpu__time_duration.sum","ns","1,500"\n"1","b","gpu__time_duration.sum","us","2.5"\n')
         self.assertEqual(reports.sum_of_kernels(text), (2, 4.0))
@@ -328,7 +328,7 @@ class ReportTest(Folder):
         self.assertEqual(reports.step_kernels((22, 200.0), (50, 500.0))["per_layer"], 7.0)
         self.assertIsNone(reports.step_kernels((0, 0.0), (50, 500.0)))
 
-    def test_clocks_are_summed_up_with_why_they_were_lowered(self):
+    def test_summary_of_clocks_names_reasons_of_throttling(self):
         samples = [clocks.parse(["345", "2619", "40", "[N/A]", "0x1"]), clocks.parse(["1755", "2619", "61", "640.5", "0x44"])]
         self.assertEqual(clocks.summary(samples), "SM 345 to 1755 MHz, memory 2619 MHz, 40 to 61 C, 640 W; "
                          "throttled: power cap, heat (hardware)")
@@ -336,7 +336,7 @@ class ReportTest(Folder):
 
 
 class RunTest(Folder):
-    """All of it, with stand-ins for the programs and for nvidia-smi."""
+    """Whole runs, with fake programs and a fake nvidia-smi."""
 
     def run_it(self, names, the_plan, checks=None):
         stand_ins.pack(self.at("pack"), names, CEILINGS, {"decode": DECODE, "products": PRODUCTS, "steps": STEPS},
@@ -351,7 +351,7 @@ class RunTest(Folder):
     def some(self, *names):
         return [part for part in plan.PARTS if part.name in names]
 
-    def test_a_good_run_passes_and_ends_with_the_goals(self):
+    def test_good_run_passes_and_ends_with_the_goals(self):
         status, said, report = self.run_it(["A.One"], self.some("bench ceilings", "smoke tests", "bench decode", "bench products",
                                                                 "step answers of graphs", "bench steps", "kernel tests"))
         self.assertEqual(status, 0, said)
@@ -366,7 +366,7 @@ class RunTest(Folder):
         self.assertIn("[       OK ] A.One", logs)
         self.assertIn("1755.0 2619.0 61.0 640.5 power cap", logs)
 
-    def test_what_crashes_and_what_hangs_costs_nobody_else(self):
+    def test_parts_that_crash_or_hang_do_not_stop_the_other_parts(self):
         the_plan = self.some("bench ceilings", "bench decode") + [
             plan.Part("a crash", "program", 5, ["/bin/sh", "-c", "kill -SEGV $$"]),
             plan.Part("a hang", "program", 0.5, ["/bin/sh", "-c", "echo waiting; exec sleep 600"]),
@@ -379,14 +379,14 @@ class RunTest(Folder):
         self.assertTrue(said.endswith(goals.text(report) + "\n"))
         self.assertIn("0.83 of copy", said)
 
-    def test_the_report_is_there_after_every_part(self):
+    def test_report_is_written_after_every_part(self):
         pages = []
         write = reports.write
         with mock.patch.object(reports, "write", lambda report, out: pages.append(len(report["parts"])) or write(report, out)):
             self.run_it(["A.One"], self.some("bench ceilings", "smoke tests"))
         self.assertEqual(pages, [0, 1, 2])
 
-    def test_a_run_that_is_told_to_stop_ends_what_runs_and_shows_the_goals(self):
+    def test_terminated_run_ends_its_part_and_shows_the_goals(self):
         stand_ins.pack(self.at("pack"), ["A.Hangs"], CEILINGS, {"decode": DECODE}, {})
         stand_ins.write(self.at("smi", "nvidia-smi"), stand_ins.NVIDIA_SMI)
         command = [sys.executable, os.path.join(HERE, "run"), "--only", "bench decode,kernel tests", "--out", self.at("out"), self.at("pack")]
@@ -400,14 +400,14 @@ class RunTest(Folder):
         self.assertEqual(process.returncode, 1)
         self.assertTrue(said.endswith(goals.text(reports.read_json(the_json(self.at("out")))) + "\n"), said)
 
-    def test_a_wrong_result_of_a_benchmark_fails_the_run(self):
+    def test_run_fails_when_a_benchmark_has_a_wrong_result(self):
         status, said, _ = self.run_it(["A.One"], self.some("bench decode", "kernel tests"), {"decode": [check(good=False)]})
         self.assertEqual(status, 1)
         self.assertIn("1 checked, 1 wrong", said)
 
 
 class ClocksTest(Folder):
-    def test_what_does_not_answer_is_not_asked_again(self):
+    def test_clock_log_stops_sampling_when_nvidia_smi_does_not_answer(self):
         stand_ins.write(self.at("nvidia-smi"), stand_ins.NVIDIA_SMI)
         with mock.patch.dict(os.environ, {"PATH": self.at() + ":" + os.environ["PATH"]}):
             log = clocks.Log()
@@ -421,11 +421,11 @@ class ClocksTest(Folder):
 
 
 class PackTest(Folder):
-    """What pack makes of stand-ins for what takes long to build, used where there is nothing else."""
+    """Packs fake programs, because the real ones take long to build, and uses the pack in an empty environment."""
 
     @classmethod
     def setUpClass(cls):
-        """One pack for all tests, whose copies they unpack."""
+        """Makes one pack, of which each test unpacks a copy."""
         cls.made = cls("pack")
         cls.made.setUp()
         cls.addClassCleanup(cls.made.doCleanups)
@@ -456,16 +456,16 @@ class PackTest(Folder):
         return self.at("there", "gpu-pack")
 
     def bare(self, command, path="", **env):
-        """In an empty folder, with an empty environment."""
+        """Runs a command in an empty folder, with an empty environment."""
         empty = tempfile.mkdtemp(dir=self.folder)
         return subprocess.run(command, cwd=empty, env={"PATH": path, **env}, capture_output=True, text=True, check=False)
 
-    def test_without_a_gpu_one_line_is_said(self):
+    def test_run_prints_one_line_without_a_gpu(self):
         pack = self.unpack()
         ran = self.bare([sys.executable, "-I", os.path.join(pack, "tests", "gpu", "run")])
         self.assertEqual((ran.returncode, ran.stdout, ran.stderr), (0, "no GPU: nothing was run\n", ""))
 
-    def test_everything_is_there_that_a_run_needs(self):
+    def test_pack_contains_everything_that_a_run_needs(self):
         pack = self.unpack()
         stand_ins.pack(pack, ["A.One"], CEILINGS, {"decode": DECODE}, {})
         stand_ins.write(self.at("smi", "nvidia-smi"), stand_ins.NVIDIA_SMI)
@@ -474,11 +474,11 @@ class PackTest(Folder):
         self.assertEqual(list(outcomes), [part.name for part in plan.PARTS], ran.stderr)
         self.assertEqual(outcomes["kernel tests"]["status"], "passed")
         self.assertEqual(outcomes["bench decode"]["status"], "passed")
-        # The server is a stand-in that ends at once: everything up to it is there, tests/e2e/server.py included.
+        # The fake server ends at once: this proves that all files up to the start of the server are in the pack.
         self.assertIn("the server ended with 0", outcomes["tensor parallel tests"]["detail"])
         self.assertEqual(ran.returncode, 1)
 
-    def test_kernels_can_be_built_again_from_what_travels(self):
+    def test_kernels_can_be_rebuilt_from_the_pack(self):
         pack = self.unpack()
         stand_ins.write(self.at("nvcc", "nvcc"), "#!/bin/sh\n")
         stand_ins.write(os.path.join(pack, "lib", "libquire_kernels_cuda.so"), "")
@@ -489,7 +489,7 @@ class PackTest(Folder):
         for name in set(re.findall('"(.*)"', included)):
             self.assertTrue(os.path.exists(os.path.join(pack, name)), name)
 
-    def test_plugins_that_the_launcher_asks_for_travel(self):
+    def test_pack_contains_the_mpi_plugins_of_the_launcher(self):
         with open(os.path.join(HERE, "..", "..", "coordinator", "cluster", "launch", "launcher.cc"), encoding="utf-8") as f:
             asked = re.findall(r'Mca\("(\w+)", "([\w,]+)"\)', f.read())
         with open(os.path.join(HERE, "pack"), encoding="utf-8") as f:
@@ -499,7 +499,7 @@ class PackTest(Folder):
             for component in components.split(","):
                 self.assertIsNone(re.search(left_out, f"mca_{framework}_{component}.so"))
 
-    def test_what_is_too_large_does_not_become_a_pack(self):
+    def test_pack_fails_when_it_is_too_large(self):
         packed = self.pack("--limit", "1")
         self.assertEqual(packed.returncode, 1)
         self.assertIn("more than 1 MiB do not travel", packed.stderr)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Attention by PyTorch and by cuDNN through it, at the shapes of quire bench kernels, timed by the same rules: random data,
-more than 320 MB rotating, CUDA graphs between events, rounds. Writes JSON to the file that is named; a line says what
-could not be had."""
+"""Times attention by PyTorch, and by cuDNN through PyTorch, at the shapes of quire bench kernels and by the same rules: random data,
+more than 320 MB rotating, CUDA graphs between events, several rounds. Writes JSON to the named file, and prints one line about what
+was not available."""
 import json
 import statistics
 import sys
@@ -59,7 +59,7 @@ def prefill(torch, results):
 
 
 def cudnn_prefill(torch, results):
-    """The same calls, which cuDNN answers."""
+    """Runs the prefill cases with cuDNN."""
     rows = []
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
         prefill(torch, rows)

@@ -1,4 +1,4 @@
-"""Programs in the place of those that need a GPU, for report_test.py: scripts that say what the real ones would say."""
+"""Fake programs for report_test.py, in place of those that need a GPU: scripts that print what the real programs would print."""
 import json
 import os
 import sys
@@ -76,13 +76,13 @@ def gtest(path, names):
 
 
 def bench(path, ceilings, results, checks):
-    """results and checks: by section."""
+    """Writes a fake benchmark. results and checks: by section."""
     return write(path, BENCH, ceilings=json.dumps(ceilings), results=json.dumps(results),
                  checks=json.dumps(checks).replace("true", "True").replace("false", "False"))
 
 
 def pack(folder, names, ceilings, results, checks):
-    """A folder that looks like a pack, but for its scripts."""
+    """Makes a folder like a pack, but without its scripts."""
     for name in ("gpu_kernel_tests", "gpu_one_shot_test", "gpu_engine_tests"):
         gtest(os.path.join(folder, "bin", name), names)
     bench(os.path.join(folder, "bin", "quire-bench-kernels"), ceilings, results, checks)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tensor parallelism on one GPU, through HTTP: a random model on 1, 2 and 3 ranks with real NCCL (several ranks share
-the card: a test mode, nothing is timed), against the CPU backend. Greedy log-probabilities must agree as long as the
-tokens do. Usage: tp_test.py PACKED_FOLDER; the environment is that of tests/gpu/run."""
+"""Tests tensor parallelism on one GPU through HTTP: a random model on 1, 2 and 3 ranks with real NCCL, against the CPU backend. Several
+ranks share the card: a test mode, in which nothing is timed. Greedy log-probabilities must agree as long as the tokens do. Usage:
+tp_test.py PACKED_FOLDER, in the environment of tests/gpu/run."""
 import json
 import os
 import random
@@ -13,18 +13,18 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 PROMPTS = ["a", "the quick brown fox jumps over the lazy dog", "0123456789" * 20]
 NEW_TOKENS = 24
-TOLERANCE = 0.06  # of a log-probability: bf16 activations
+TOLERANCE = 0.06  # of a log-probability: activations are bf16
 
 
 def bf16(generator, count, exponent):
-    """Random signs and mantissas under one exponent, count numbers, little-endian."""
+    """Returns `count` random numbers with random signs and mantissas and one exponent, as little-endian bytes."""
     ones = int.from_bytes(b"\x01\x00" * count, "little")
     bits = generator.getrandbits(16 * count) & (ones * 0x807F) | (ones * (exponent << 7))
     return bits.to_bytes(2 * count, "little")
 
 
 def make_model(folder, tokenizer):
-    """Llama, 6 heads over 3 kv heads of 64: parts for 1, 2 and 3 ranks, uneven for 2."""
+    """Writes a random Llama with 6 heads over 3 KV heads of size 64, which divides over 1, 2 and 3 ranks (unevenly over 2)."""
     hidden, layers, heads, kv, dim, mlp, vocab = 256, 2, 6, 3, 64, 288, 257
     generator = random.Random(1)
     tensors, data = {}, b""
@@ -74,7 +74,7 @@ def make_model(folder, tokenizer):
 
 
 def serve(folder, backend, ranks):
-    """[(tokens, log-probabilities)] of every prompt."""
+    """Serves the prompts; returns [(tokens, log-probabilities)]."""
     from server import Server
     topology = {"model": {"path": os.path.join(folder, "model"), "name": "random"}, "backend": backend,
                 "parallel": {"tensor": ranks}, "cache": {"memory_bytes": "64MiB"}}
@@ -82,7 +82,7 @@ def serve(folder, backend, ranks):
         topology["nodes"] = [{"host": "localhost", "devices": [0] * ranks}]
     path = os.path.join(folder, f"{backend}-{ranks}.yaml")
     with open(path, "w") as f:
-        json.dump(topology, f)  # YAML takes JSON
+        json.dump(topology, f)  # JSON is valid YAML
     answers = []
     with Server(path, wait=False) as server:
         server.wait_until_ready(60)
@@ -99,7 +99,7 @@ def serve(folder, backend, ranks):
 
 
 def differences(got, want, what):
-    """What is wrong; tokens may part where two were about as likely."""
+    """Returns the errors. Tokens may diverge where two tokens were about equally likely."""
     wrong, compared, total = [], 0, 0
     for prompt, ((tokens, logprobs), (ref_tokens, ref_logprobs)) in enumerate(zip(got, want)):
         total += len(ref_tokens)

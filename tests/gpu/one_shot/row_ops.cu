@@ -1,2 +1,2 @@
-// The op as it is, with per-thread streams and launches that are waited for (simt/device.cuh here).
+// The unchanged ops, with per-thread streams and launches that wait for their kernel (simt/device.cuh in this folder).
 #include "kernels/cuda/elementwise/ops.cu"

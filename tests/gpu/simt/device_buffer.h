@@ -9,12 +9,12 @@
 
 namespace quire::simt {
 
-/// Zeroed bytes that the host and the device reach under one address: page-locked host memory, exactly as much, so that
-/// compute-sanitizer sees what passes its end. Of gigabytes only addresses are reserved; pages exist where Open was
-/// called, and touching another one ends the process. Throws std::bad_alloc.
+/// Zeroed bytes that host and device access at the same address: page-locked host memory of exactly this size, so that
+/// compute-sanitizer sees accesses beyond the end. For gigabytes, only addresses are reserved: Open makes pages, and an
+/// access to any other page ends the process. Throws std::bad_alloc.
 class HostDeviceBytes {
  public:
-  /// kPooled, with QUIRE_ASYNCHRONOUS_LAUNCHES set: from one reservation.
+  /// kPooled, when QUIRE_ASYNCHRONOUS_LAUNCHES is set: taken from one reservation.
   enum class Kind { kExact, kPooled, kSparse };
 
   explicit HostDeviceBytes(size_t bytes);
@@ -27,18 +27,20 @@ class HostDeviceBytes {
   HostDeviceBytes& operator=(HostDeviceBytes&&) = delete;
 
   std::byte* data() const { return data_; }
-  /// Makes the pages of bytes [begin, begin + count) exist. A page is opened once; all of small buffers are open.
+  /// Makes the pages of bytes [begin, begin + count) exist. Each page may be opened once; small buffers are always
+  // open.
   void Open(size_t begin, size_t count);
 
  private:
   std::byte* data_ = nullptr;
   size_t bytes_;
   Kind kind_;
-  std::vector<std::byte*> opened_;  // where each run of pages begins that Open locked
+  std::vector<std::byte*> opened_;  // the first page of each run that Open locked
 };
 
-/// What tests/simt/device_buffer.h is to the emulator. Launches are synchronous (tests/gpu/main.cc), so that the host
-/// may read what an op wrote as soon as it has returned.
+/// The device's counterpart of tests/simt/device_buffer.h. Launches are synchronous (tests/gpu/main.cc), so that the
+// host
+/// may read an op's output as soon as the op has returned.
 template <class T>
 class DeviceBuffer {
  public:
@@ -63,7 +65,7 @@ class DeviceBuffer {
   size_t count_;
 };
 
-/// Only the emulator tells written memory from memory that is merely zero.
+/// Only the emulator distinguishes written memory from zeroed memory.
 inline void MarkWritten(const void*) {}
 
 }  // namespace quire::simt

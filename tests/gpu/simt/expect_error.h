@@ -8,15 +8,15 @@
 
 namespace quire::simt {
 
-/// Only the emulator stops a launch that does wrong; on a device it would take the process along. So the launch is not
-/// made, and the test says that it was skipped there.
+/// Only the emulator stops a launch with a wrong access; on a device such a launch would end the process. Therefore
+/// nothing is launched, and the test is marked as skipped.
 template <class Body>
 std::string ExpectError(Body, const std::string&) {
   [] { GTEST_SKIP() << "only the emulator stops a wrong access"; }();
   return "";
 }
 
-/// The order of threads is the device's own.
+/// Options of the emulator, such as the order of threads, do not apply to a device.
 class WithOptions {
  public:
   explicit WithOptions(Options) {}

@@ -1,5 +1,6 @@
-// KV blocks from device to device by real NCCL pairs, between two processes: checks what arrives and, with two GPUs,
-// times it beside a plain send of as many bytes, the link. On one GPU, which NCCL is made to share, nothing is timed.
+// Moves KV blocks from device to device by real NCCL pairs, between two processes, and checks the bytes that arrive.
+// With
+// two GPUs, the moves are timed beside a plain send of as many bytes. Two processes that share one GPU time nothing.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kBlockBytes = 2 << 20, kBlocks = 64;  // 1,024 tokens of an 8B model's keys and values in 16 bits
 constexpr int kRounds = 4, kNoGpu = 3;
 
-/// A line to the other process.
+/// A message channel to the other process.
 class Line {
  public:
   explicit Line(int fd) : fd_(fd) {}
@@ -55,7 +56,7 @@ struct Case {
   BlockRuns given, taken;
 };
 
-/// Whole blocks; and half of the heads of each of 32 layers' keys and values, into blocks that have only those.
+/// Whole blocks; and half of the heads of the keys and values of 32 layers, into blocks that hold only this half.
 std::vector<Case> Cases() {
   Case halves{"half of the heads", {}, {}};
   constexpr int64_t kPart = kBlockBytes / 64;
@@ -68,7 +69,7 @@ std::vector<Case> Cases() {
 
 std::byte Pattern(int64_t i) { return static_cast<std::byte>((i * 2654435761) >> 13); }
 
-/// One of both processes: its device, and as many blocks as move.
+/// One of the two processes, with its device and the blocks that move.
 class Side {
  public:
   Side(int rank, Line line, int devices)
@@ -101,14 +102,14 @@ class Side {
   }
 
  private:
-  /// The meeting that the giving side made.
+  /// Returns the meeting that the giving side made.
   std::string Agree(const std::string& own) const {
     if (!gives_) return line_.Hear();
     line_.Say(own);
     return own;
   }
 
-  /// Seconds that a plain send of all bytes takes.
+  /// Returns the seconds that a plain send of all bytes takes.
   double TimeLink() {
     const DevicePairing pairing = NcclPairing();
     const std::unique_ptr<DevicePair> pair = pairing.meet(Agree(pairing.new_meeting()), gives_, [] { return false; });
@@ -128,7 +129,7 @@ class Side {
     return best;
   }
 
-  /// Seconds that moving all blocks takes, the other side's part included.
+  /// Returns the seconds that moving all blocks takes, the other side's part included.
   double Move(DeviceLink& way, const Case& each) {
     BlockMemory blocks;
     for (int64_t i = 0; i < kBlocks; ++i) {
@@ -195,7 +196,7 @@ int RunSide(int rank, int fd) {
 int main() {
   int fds[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0) return 1;
-  const pid_t child = ::fork();  // before anything of CUDA
+  const pid_t child = ::fork();  // forks before any use of CUDA
   if (child == 0) {
     ::close(fds[0]);
     const int status = quire::RunSide(1, fds[1]);

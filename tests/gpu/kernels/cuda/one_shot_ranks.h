@@ -12,14 +12,14 @@
 
 namespace quire::kernels {
 
-/// Who comes late, on a device: by time alone, since nothing there can be held back between two instructions.
+/// Which rank comes late. On a device the rank only sleeps: a kernel cannot be held between two instructions.
 struct Schedule {
   enum class Hold { kNobody, kBeforeSending, kBeforeWaiting };
   Hold hold = Hold::kNobody;
   int rank = 0;
 };
 
-/// A one-shot group whose ranks are threads of the test, each with a stream of its own on one device (the ops are built
+/// A one-shot group whose ranks are threads of the test. Each rank has its own stream on one device (the ops are built
 /// with per-thread default streams).
 class OneShotRanks {
  public:
@@ -46,8 +46,8 @@ class OneShotRanks {
   }
   bool aborted() { return Control(0, 0) != 0; }
 
-  /// Calls body(operation, group) for every operation in order, on a thread per rank; a group that is stuck for 30 s is
-  /// aborted, and so is one of which a rank throws.
+  /// Calls body(operation, group) for every operation in order, on one thread for each rank. A group is aborted when it
+  /// hangs for 30 s, or when a rank throws.
   template <class Body>
   void Run(int operations, const Schedule& schedule, Body body) {
     std::vector<std::exception_ptr> errors(static_cast<size_t>(size_));
@@ -80,7 +80,7 @@ class OneShotRanks {
     }
   }
 
-  /// Whether the rank waits for others: some time after it has begun, it will.
+  /// Whether the rank waits for others: assumed 100 ms after the rank has begun.
   bool waits(int rank) const {
     if (!began_[static_cast<size_t>(rank)]) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -14,7 +14,7 @@ void CheckCuda(cudaError_t status, const char* doing) {
   if (status != cudaSuccess) Fail("{}: {}", doing, cudaGetErrorString(status));
 }
 
-/// Until the process ends: another rank may still look at it.
+/// Allocates device memory that is never freed: another rank may still access it until the process ends.
 std::byte* Reserve(int64_t bytes) {
   void* data = nullptr;
   CheckCuda(cudaMalloc(&data, static_cast<size_t>(bytes)), "memory of a group");
@@ -74,7 +74,7 @@ void EmulatedCollective::AllGather(const void* in, void* out, int64_t bytes_per_
   Meet(stream);
   for (size_t r = 0; r < staging_.size(); ++r)
     copy(static_cast<std::byte*>(out) + static_cast<int64_t>(r) * bytes_per_rank, staging_[r]);
-  Meet(stream);  // all have read: staging may change
+  Meet(stream);  // all ranks have read: staging may change
 }
 
 void EmulatedCollective::Abort() { *static_cast<volatile uint32_t*>(group_.control) = 1; }

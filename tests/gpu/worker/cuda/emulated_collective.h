@@ -8,8 +8,8 @@
 
 namespace quire::test {
 
-/// What the engine's tests use on a device: ranks that are threads of one process on one device, whose sums are our own
-/// one-shot kernels over its memory. Nothing waits on the host, so that graphs can hold them.
+/// The collective of the engine's tests on a device. The ranks are threads of one process on one device, and sums are
+/// Quire's one-shot kernels over the device's memory. Nothing waits on the host, so that graphs can contain the sums.
 class EmulatedCollective final : public NormingCollective {
  public:
   explicit EmulatedCollective(Collective& host);
@@ -25,13 +25,13 @@ class EmulatedCollective final : public NormingCollective {
   std::string Describe() const override { return "one-shot kernels of one process"; }
 
  private:
-  static constexpr int64_t kCapacity = 4 << 20;  // bytes of the longest message
+  static constexpr int64_t kCapacity = 4 << 20;  // size of the longest message in bytes
 
   void Meet(void* stream);
 
   kernels::OneShotGroup group_{};
-  std::vector<std::byte*> staging_;  // by rank, kCapacity each
-  float* meeting_ = nullptr;         // one number that is summed only to wait for the others
+  std::vector<std::byte*> staging_;  // kCapacity bytes for each rank
+  float* meeting_ = nullptr;  // one number, summed only to wait for the other ranks
 };
 
 }  // namespace quire::test
