@@ -1,4 +1,4 @@
-"""Mistakes in what clients send and get."""
+"""Planted bugs in the requests and answers of clients."""
 from mutant import Mutant
 
 

@@ -1,4 +1,4 @@
-"""Mistakes in the coordinator's core and cluster."""
+"""Planted bugs in the coordinator's scheduler core and cluster."""
 from mutant import Mutant
 
 CORE = "coordinator/core/"

@@ -1,4 +1,4 @@
-"""Mistakes in who may come in, what clients are told, and what is written down."""
+"""Planted bugs in authentication, in error messages to clients, and in logs."""
 from mutant import Mutant
 
 

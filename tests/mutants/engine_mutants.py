@@ -1,4 +1,4 @@
-"""Mistakes in sampling, models and what reaches the workers."""
+"""Planted bugs in sampling, in models, and in settings on their way to the workers."""
 from mutant import Mutant
 
 EFFECTS = ["worker/sampler_test:*Effect*"]
@@ -121,7 +121,7 @@ MUTANTS = [
            "AttentionScale(spec_, l), LayerOf(0).window", ["worker/golden_test:*AloneOneRank/qwen2"]),
     Mutant("a layer that reads another's keys takes room in a block", "worker/model/kv_layout.cc", "layers.push_back(layers[static_cast<size_t>(layer.kv_from_layer)]);",
            "layers.push_back(layers[static_cast<size_t>(layer.kv_from_layer)]), block_bytes += 64;", ["worker/shard_test:*BlocksHold*"]),
-    # Layers that keep states.
+    # Layers with a recurrent state.
     Mutant("a sequence that begins reads what its state's blocks hold", "kernels/cpu/isa/state_bytes.h", "if (state.begins(sequence)) {",
            "if (false) {", ["kernels/recurrent_test"]),
     Mutant("a state's blocks are neighbours", "kernels/cpu/isa/state_bytes.h", "blocks[place / state.block_stride] * state.block_stride",
@@ -175,7 +175,7 @@ MUTANTS = [
     Mutant("all layers keep their states in one place", "worker/model/state_layout.cc", "const int64_t at = bytes;", "const int64_t at = 0;",
            ["worker/golden_test:*TinyHybridTest.AloneOneRank*"]),
     Mutant("states of padding are written", "kernels/cpu/isa/state_bytes.h", "if (state.pads(sequence)) return;", "", ["kernels/recurrent_test:CausalConvTest*"]),
-    # The same on a device.
+    # Layers with a recurrent state, on an (emulated) GPU.
     Mutant("a device writes the states of padding", "kernels/cuda/recurrent/state_cursor.cuh", "length <= end - begin, length > 0}", "length <= end - begin, true}",
            ["kernels/recurrent_test:*/Cuda.*"]),
     Mutant("a device reads states of sequences that begin", "kernels/cuda/recurrent/state_cursor.cuh", "length <= end - begin, length > 0}", "length == 0, length > 0}",
@@ -420,13 +420,13 @@ MUTANTS = [
     Mutant("lengths in a tokenizer.model are believed", "coordinator/text/protobuf_reader.cc", "if (length > bytes_.size() - at_)", "if (false)",
            ["coordinator/sentencepiece_test:*BrokenFiles*"]),
 
-    # The attention of the literature on a device.
+    # Published attention kernels on an (emulated) GPU.
     Mutant("v1 and v2 are told a context of one partition", "worker/cuda/step_builder.cc", "while (context < longest) context *= 2;",
            "", ["worker/cuda/cuda_engine_test:CudaAttentionBackendTest*"]),
     Mutant("v1 and v2 know no sinks", "worker/cuda/cuda_decoder_attention.cc",
            ".workspace = memory_.workspace,\n                                             .sinks = SinksOf(layer)};",
            ".workspace = memory_.workspace};", ["worker/cuda/cuda_engine_test:*V1WithSinks*"]),
-    # What reaches the workers.
+    # Settings on their way to the workers.
     Mutant("--activations does not reach the workers", "coordinator/cluster/launch/worker_assignment.cc",
            "assign.compute = topology.compute;", "assign.compute = topology.compute, assign.compute.activations = {};", FLAGS),
     Mutant("--kv-cache-dtype does not reach the workers", "coordinator/cluster/launch/worker_assignment.cc",
@@ -443,7 +443,7 @@ MUTANTS = [
     Mutant("scales of IQ4_XS lose their high bits", "kernels/cpu/file_quants.cc", " | (high >> (2 * block) & 3) << 4) - 32", ") - 32", ["kernels/file_quants_test"]),
     Mutant("Q3_K's third bits are read the wrong way round", "kernels/cpu/file_quants.cc", "!= 0 ? 0 : 4;", "!= 0 ? 4 : 0;", ["kernels/file_quants_test"]),
 
-    # Whole experts on ranks.
+    # Expert parallelism: each rank holds whole experts.
     Mutant("a rank loads the first experts instead of its own", "worker/cpu/weights.cc", "for (int64_t e = shard.experts.begin; e < shard.experts.end; ++e) {",
            "for (int64_t e = 0; e < shard.experts.size(); ++e) {", ["worker/golden_test:*WholeExperts*/mixtral"]),
     Mutant("only rank 0 adds the biases of whole experts", "worker/cpu/cpu_decoder_experts.cc", "shard_.whole_experts || collective_.rank() == 0", "collective_.rank() == 0",
@@ -551,7 +551,7 @@ MUTANTS = [
     Mutant("gates and ups that are stacked are taken for alternating ones", "comm/model/architecture.cc",
            "spec.mixture.file_rows = GateUpRows::kInOrder", "spec.mixture.file_rows = GateUpRows::kAlternating",
            ["worker/golden_test:*AloneOneRank/mixtral_stacked"]),
-    # Tiles (AMX), over their instructions spelled out.
+    # AMX tiles, with the tile instructions emulated in plain C++.
     Mutant("a lower byte of x has a sign", "kernels/cpu/isa/amx/matmul_integers.cc", "AddUnsignedBytes<kTile, kX + kPart, kW + p>();",
            "AddSignedBytes<kTile, kX + kPart, kW + p>();", ["kernels/matmul_test_plaintiles:*Q8_0*"]),
     Mutant("a block of tiles is scaled as its neighbour", "kernels/cpu/isa/amx/matmul_integers.cc", "products[b % 2], sums);",
@@ -589,7 +589,7 @@ MUTANTS = [
            "return {0, shard.heads.size() * numbers};", ["worker/golden_test:*MixedBatch*/deepseekv2"]),
     Mutant("a device measures the smallest size alone", "worker/cuda/cuda_engine.cc", "rows <= sizes_.max_sequences; rows = PaddedRows(rows + 1))",
            "rows <= 1; rows = PaddedRows(rows + 1))", ["worker/cuda/cuda_engine_test:*Tuning*"]),
-    # Quantised safetensors.
+    # Quantised weights in safetensors files.
     Mutant("zeros of GPTQ's first version are what the file says", "comm/model/quantization_config.cc", 'version == "gptq" ? 1 : 0', "0",
            ["worker/golden_test:*AloneOneRank/gptq_asym"]),
     Mutant("AWQ's rows are in their order", "comm/model/formats/scaled_matrix.cc", "{0, 4, 1, 5, 2, 6, 3, 7}", "{0, 1, 2, 3, 4, 5, 6, 7}",
@@ -612,7 +612,7 @@ MUTANTS = [
            ["comm/quantized_matrices_test:*AreRefusedAtTheStart"]),
     Mutant("--load-format does not reach the workers", "coordinator/cluster/launch/worker_assignment.cc",
            "assign.load_format = model.load_format();", "", ["e2e/flags_test:FormatTest"]),
-    # What a GPU step uploads and how its weights stay packed (emulated).
+    # Uploads of a GPU step, and weights that stay packed (emulated GPU).
     Mutant("as many bans are uploaded as there are biases", "worker/cuda/step_arrays.cc", "host_->banned, num_bans)", "host_->banned, num_biases)",
            ["worker/cuda/emulated_engine_test:StepBuffers*"]),
     Mutant("a step is uploaded as far as any step reaches", "worker/cuda/step_builder.cc", "return Limits(sizes, rows, rows, rows, 0);",

@@ -1,4 +1,4 @@
-"""Mistakes in what operators change while the server runs."""
+"""Planted bugs in settings that operators change while the server runs."""
 from mutant import Mutant
 
 

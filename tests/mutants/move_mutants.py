@@ -1,4 +1,4 @@
-"""Mistakes in how KV blocks go from group to group."""
+"""Planted bugs in the transfer of KV blocks between groups."""
 from mutant import Mutant
 
 CUT, TAKER, GIVER = "worker/model/block_cut.cc", "comm/collective/block_receiver.cc", "comm/collective/block_sender.cc"

@@ -1,11 +1,11 @@
-"""One planted mistake."""
+"""The description of one mutant: a small bug that is planted on purpose."""
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    what: str    # the mistake, in words
+    what: str    # describes the bug
     file: str
-    old: str     # the text as it stands, once in the file
+    old: str     # the text to replace; occurs exactly once in the file
     new: str
-    tests: list  # of ctest's names; "e2e/http_test:HttpTest.test_x" and "comm/json_test:Filter*" run a part of one
+    tests: list  # ctest names; "e2e/http_test:HttpTest.test_x" and "comm/json_test:Filter*" run some cases only

@@ -1,4 +1,4 @@
-"""Mistakes in the pages and in what they read."""
+"""Planted bugs in the web pages and in the data that the pages read."""
 from mutant import Mutant
 
 
