@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Compares the templates of released models, one Jinja file each, as Quire renders them with what HF transformers makes of them:
-conversations with and without system messages, tools, calls, thoughts, documents and settings. PyPI's source distribution of
-llama-cpp-python has 70 such files (vendor/llama.cpp/models/templates). Needs: pip install transformers jinja2
+"""Renders the chat templates of released models with Quire and with HF transformers, and compares the texts. Each
+template is one Jinja file. The conversations come with and without system messages, tools, tool calls, reasoning,
+documents and settings. PyPI's source distribution of llama-cpp-python has 70 such files
+(vendor/llama.cpp/models/templates). Needs: pip install transformers jinja2
 
-  compare_templates.py TEST FOLDER [CASES]   TEST: build/tests/coordinator_chat_template_test; CASES: a file to keep the cases in
+  compare_templates.py TEST FOLDER [CASES]   TEST: build/tests/coordinator_chat_template_test; CASES: a file in which the cases are kept
 """
 import copy
 import glob
@@ -40,7 +41,7 @@ MORE = [
 SETTINGS = [{}, {"add_generation_prompt": False}, {"enable_thinking": False, "thinking": False, "reasoning_effort": "low"},
             {"enable_thinking": True, "thinking": True, "reasoning_effort": "high"},
             {"documents": [{"title": "One", "text": "first\ntext"}, {"title": "Two", "text": "second", "doc_id": 7}]}]
-# How a template may want arguments and the content beside calls (ChatTemplate::Traits): the test takes what the template's traits say.
+# The forms of tool-call arguments and of the content beside calls that a template may expect. The test uses ChatTemplate::Traits.
 WAYS = [(null_content, text_arguments) for null_content in (False, True) for text_arguments in (False, True)]
 
 
@@ -56,14 +57,14 @@ def adapted(messages, null_content, text_arguments):
 
 
 class Beyond(Exception):
-    """HF refuses what Quire has: changes of lists, llama.cpp's filter from_json, selections as JSON."""
+    """HF refuses a feature that Quire supports: a change of a list, llama.cpp's filter from_json, or a selection as JSON."""
 
 
 def rendered(template, messages, tools, settings):
     given = {"documents": None, "add_generation_prompt": True, **settings}
     try:
         return template.render(messages=messages, tools=copy.deepcopy(tools), bos_token="<s>", eos_token="</s>", pad_token="", **copy.deepcopy(given))
-    except Exception as error:  # whatever Python or the template refuses it with: the test wants a refusal, too
+    except Exception as error:  # any exception of Python or of the template: Quire must refuse the template, too
         text = str(error)
         if isinstance(error, SecurityError) or "No filter named 'from_json'" in text or "generator is not JSON serializable" in text:
             raise Beyond from error

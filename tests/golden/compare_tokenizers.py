@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares Quire's tokenizer with others' on many texts: on vocabularies that people use, as far as PyPI has some (those of
-Mistral's SentencePiece models, as a tokenizer.json by HF tokenizers, and as a GGUF file and a tokenizer.model by sentencepiece
-itself), and on every kind of make_unigram_golden.py, with larger vocabularies and the usual charsmap.
+"""Compares Quire's tokenizer with HF tokenizers and sentencepiece on many texts. The vocabularies are the published
+ones that PyPI has: Mistral's SentencePiece models (a tokenizer.json against HF tokenizers, a GGUF file and a
+tokenizer.model against sentencepiece). In addition, every kind of make_unigram_golden.py is compared, with larger
+vocabularies and SentencePiece's default charsmap.
 Needs: pip install tokenizers jinja2 gguf sentencepiece mistral-common protobuf
 
   compare_tokenizers.py TEST FOLDER [COUNT [KIND..]]   TEST: build/tests/coordinator_tokenizer_test; COUNT strings of each
@@ -24,7 +25,7 @@ from make_text_golden import DROPS, FROM_MARKS, MARK, TO_MARKS, texts
 
 
 def merges_of(pieces):
-    """Every way to put a piece together from two others, the best piece first: what HF converts such models to."""
+    """Returns every pair of pieces whose join is a piece, the best joined piece first. HF converts such models to these merges."""
     scores = {piece: score for piece, score, kind in pieces if kind == gguf.TokenType.NORMAL}
     ways = [(-score, i, piece[:at], piece[at:]) for i, (piece, score) in enumerate(scores.items()) for at in range(1, len(piece))
             if piece[:at] in scores and piece[at:] in scores]
@@ -63,7 +64,7 @@ def write_gguf(folder, model, pieces, strings):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    # Control tokens in the text are text for sentencepiece; it drops NUL, and trims nothing in these models.
+    # sentencepiece treats control tokens in a text as plain text, drops NUL, and trims nothing in these models.
     controls = [piece for piece, _, kind in pieces if kind in (gguf.TokenType.CONTROL, gguf.TokenType.UNKNOWN)]
     plain = [text for text in strings if "\0" not in text and not any(piece in text for piece in controls)]
     write_cases(folder, [[text, model.encode(text)] for text in plain], [])
@@ -75,7 +76,7 @@ def write_cases(folder, encode, decode):
 
 
 def write_model(folder, path, model, strings):
-    """The file as it is: control tokens in texts are text for both."""
+    """Writes the unchanged model file. Both sides treat control tokens in a text as plain text."""
     shutil.copy(path, os.path.join(folder, "tokenizer.model"))
     write_cases(folder, [[text, model.encode(text)] for text in strings if "\0" not in text], [])
 

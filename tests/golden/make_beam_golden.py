@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Makes beams_*.json, what the engine's beam search is compared with: hypotheses and scores of HF transformers'
-`generate` on the tiny models of make_golden.py and on the quickstart model, in float32.
+"""Makes beams_*.json, the expected results of the engine's beam search: hypotheses and scores of HF transformers'
+`generate`, in float32, on the tiny models of make_golden.py and on the quickstart model.
 Needs: pip install torch transformers accelerate gguf safetensors.
 
-  make_beam_golden.py [NAME...]        all tiny models, or those named
+  make_beam_golden.py [NAME...]        all tiny models, or the named ones
   make_beam_golden.py real FILE.gguf   beams_smollm2.json for the quickstart model, on the same dequantised weights
 
-A case holds the arguments of `generate` and one hypothesis per beam, best first: the generated tokens (the eos that
-ended it counted in, no padding) and HF's sequences_scores, sum of log-probabilities / generated tokens **
-length_penalty. eos_token_id null: nothing ends a hypothesis but max_new_tokens. One beam is HF's greedy search, which
-ends at the eos and for which HF reports no score: there it is computed the same way.
+A case holds the arguments of `generate` and one hypothesis per beam, best first. A hypothesis has its generated tokens
+(with the final eos, without padding) and HF's sequences_scores: sum of log-probabilities / generated tokens **
+length_penalty. With eos_token_id null, only max_new_tokens ends a hypothesis. HF searches greedily with one beam and
+reports no score for the result; this script then computes the score by the same formula.
 
-beam_search below is HF's algorithm for one prompt, written out, without a cache and, on tiny models, in float64. HF must
-agree with it, and a case is kept when no choice in it hung on less than MARGIN (REAL_MARGIN: the engine rounds what meets
-quantised weights) in a sum of log-probabilities: closer than that the order is decided by rounding.
-"""
+beam_search below is HF's algorithm for one prompt, written out, without a cache and, on tiny models, in float64. HF
+must return the same result. A case is kept if every choice is decided by at least MARGIN in a sum of log-probabilities
+(REAL_MARGIN for the quickstart model: the engine rounds the inputs of quantised weights). Closer choices depend on
+rounding."""
 import json
 import os
 import random
@@ -33,18 +33,18 @@ BEAMS = [1, 2, 3, 4, 8]
 PENALTIES = [0.0, 0.0, 1.0, 2.0, -1.0, -1.0]
 STOPPING = [False, True, "never"]
 NEW_TOKENS = [1, 5, 20, 20, 40, 40]
-# Which settings of early_stopping a case must tell apart, in turn: few do by chance.
+# The pairs of early_stopping settings that the cases, in turn, must tell apart. Few random cases do so by chance.
 TELLING = [None, (False, "never"), None, (False, True), None, None, (False, True)]
 
 
 class Margin:
-    """The smallest difference that decided anything, as a difference of sums of log-probabilities."""
+    """Records the smallest difference that decided a choice, as a difference of sums of log-probabilities."""
 
     def __init__(self, length_penalty):
         self.penalty, self.least = length_penalty, float("inf")
 
     def greater(self, a, b, length_a=1, length_b=1):
-        """a > b, where both were divided by length ** penalty."""
+        """Returns a > b. Both scores are already divided by length ** penalty."""
         unit = max(length_a**-self.penalty, length_b**-self.penalty)
         self.least = min(self.least, abs(a - b) / unit)
         return a > b
@@ -61,7 +61,7 @@ def log_probs(model, sequences):
 
 
 def beam_search(model, prompt, num_beams, length_penalty, early_stopping, max_new_tokens, eos):
-    """([(score, generated tokens)] best first, margin)."""
+    """Returns ([(score, generated tokens)], best first, and the margin)."""
     margin = Margin(length_penalty)
     running = [(0.0, [])]  # (sum of log-probabilities, generated tokens)
     finished = []          # (normalised score, generated tokens), best first, at most num_beams
@@ -69,12 +69,12 @@ def beam_search(model, prompt, num_beams, length_penalty, early_stopping, max_ne
         rows = log_probs(model, [prompt + tokens for _, tokens in running])
         candidates = []
         for (total, tokens), row in zip(running, rows):
-            best = torch.topk(row, min(2 * num_beams + 1, len(row)))  # at most one of each beam's candidates is the eos
+            best = torch.topk(row, min(2 * num_beams + 1, len(row)))  # at most one candidate of each beam is the eos
             candidates += [(total + p, tokens + [t]) for p, t in zip(best.values.tolist(), best.indices.tolist())]
         candidates.sort(key=lambda c: -c[0])
         last = length == max_new_tokens
         ends = [last or tokens[-1] == eos for _, tokens in candidates]
-        # A hypothesis that ends among the best num_beams candidates is finished; one that ends further down is lost.
+        # A hypothesis that ends among the best num_beams candidates is finished. A hypothesis that ends further down is dropped.
         for rank, ((total, _), end) in enumerate(zip(candidates, ends)):
             if end:
                 margin.greater(total, candidates[num_beams if rank < num_beams else num_beams - 1][0])
@@ -117,9 +117,9 @@ def expected(model, case):
 
 
 def generated(model, case):
-    """HF's own answer as expected() gives it."""
+    """Returns the result of HF's `generate` in the form of expected()."""
     prompt, beams, eos = case["prompt"], case["num_beams"], case["eos_token_id"]
-    model.generation_config.eos_token_id = eos  # as an argument, None would mean the model's own
+    model.generation_config.eos_token_id = eos  # as an argument, None would mean the model's own eos
     model.generation_config.pad_token_id = eos
     only_beams = dict(length_penalty=case["length_penalty"], early_stopping=case["early_stopping"]) if beams > 1 else {}
     ids = torch.tensor([prompt])
@@ -135,7 +135,7 @@ def generated(model, case):
 
 
 def draw_case(rng, model, length, settings):
-    """A case, or None where it does not tell the two `settings` of early_stopping apart (None: it need not)."""
+    """Returns a random case, or None if the case does not tell the two `settings` of early_stopping apart. `settings` may be None."""
     case = dict(prompt=[rng.randrange(2, model.config.vocab_size) for _ in range(length)],
                 num_beams=rng.choice(BEAMS), length_penalty=rng.choice(PENALTIES), early_stopping=rng.choice(STOPPING),
                 max_new_tokens=rng.choice(NEW_TOKENS), eos_token_id=None)
@@ -143,7 +143,7 @@ def draw_case(rng, model, length, settings):
         case.update(num_beams=rng.choice([2, 2, 3, 4]), length_penalty=rng.choice([1.0, 2.0]),
                     early_stopping=rng.choice(settings), max_new_tokens=rng.choice([20, 40]))
     if settings or rng.random() >= 0.15:
-        # A token of the hypotheses, as often as it occurs there, so that some of them end.
+        # The eos is a random token of the hypotheses, weighted by frequency, so that some hypotheses end.
         case["eos_token_id"] = rng.choice([t for _, tokens in expected(model, case)[0] for t in tokens])
     answers = [expected(model, dict(case, early_stopping=setting))[0] for setting in settings or ()]
     return None if answers and answers[0] == answers[1] else case
@@ -171,7 +171,7 @@ def make_cases(name):
 
 
 def answered(model, case, wanted):
-    """The case with HF's answer, which has to be the one written out here."""
+    """Returns the case with HF's result, which must equal the result of beam_search."""
     answer = generated(model, case)
     assert [t for _, t in answer] == [t for _, t in wanted], (case, answer, wanted)
     assert all(abs(a - w) < 1e-3 * max(1, abs(w)) for (a, _), (w, _) in zip(answer, wanted)), (case, answer, wanted)

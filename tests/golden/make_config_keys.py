@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Makes config_keys.json: for each family's tiny model in models/, what HF transformers makes of its config.json when one key is
-changed. Needs: pip install torch transformers safetensors
+"""Makes config_keys.json: for each family's tiny model in models/, the effect of changing one key of config.json in HF
+transformers. Needs: pip install torch transformers safetensors
 
-  make_config_keys.py [FAMILY...]   all of them, or those named (by model_type), whose entries are replaced
+  make_config_keys.py [FAMILY...]   all families, or the named ones (by model_type), whose entries are replaced
 
-The keys are those that the family's configuration class declares, those that it and the model's source name in any way (fields,
-arguments, config.NAME, getattr), and those of rope_parameters. For each, values are tried until the model has other weights or other
-logits for a prompt longer than its window; the JSON says
+The keys are those that the family's configuration class declares, those that the sources of this class and of the model
+name (fields, arguments, config.NAME, getattr), and those of rope_parameters. For each key, the script tries values
+until the model has other weights, or other logits for a prompt longer than the model's window. The JSON has the form
 
   {"FAMILY": {"model": NAME, "keys": [[KEY, VALUE, "numbers" or "weights" or "same"], ..]}, ..}
 
-where KEY is a name or OBJECT/NAME or rope_parameters/KIND/NAME, and "same" that no value tried made a difference. Values that
-HF refuses are left out."""
+where KEY is a name or OBJECT/NAME or rope_parameters/KIND/NAME. "same" means that no tried value made a difference.
+Values that HF refuses are left out."""
 import contextlib
 import copy
 import glob
@@ -30,11 +30,11 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = f"{HERE}/config_keys.json"
-# Of models that differ in a key's meaning the one in which more keys count.
+# The model to use for a family that has several: the one in which more keys have an effect.
 PREFERRED = {"llama": "gqa", "mistral": "swa", "qwen2": "qwen2", "phi3": "phi3", "falcon": "falcon", "gpt_neox": "neox",
              "stablelm": "stablelm", "qwen2_moe": "qwen2moe", "granitemoehybrid": "granitehybridmoe", "nemotron_h": "nemotronhmoe",
              "gemma4_text": "gemma4moe"}
-# What no model of these families has as a key of its own.
+# Names in the sources that are no keys of a model's own configuration.
 NOT_KEYS = {"name_or_path", "to_dict", "from_dict", "get_text_config", "update", "items", "keys", "get", "pop", "copy", "device", "dtype",
             "shape", "model_type", "architectures", "transformers_version", "torch_dtype", "per_layer_config", "layer_type", "id2label",
             "label2id", "num_labels", "problem_type", "return_dict", "output_attentions", "output_hidden_states", "use_return_dict"}
@@ -42,7 +42,7 @@ ROPE = {"rope_theta": [123456.0], "partial_rotary_factor": [0.5], "rope_type": [
         "attention_factor": [1.7], "beta_fast": [5.0], "beta_slow": [3.0], "mscale": [0.5], "mscale_all_dim": [0.4], "truncate": [True, False],
         "original_max_position_embeddings": [16], "low_freq_factor": [2.0], "high_freq_factor": [9.0], "llama_4_scaling_beta": [0.9],
         "short_mscale": [1.9], "long_mscale": [1.9], "short_factor": [], "long_factor": [], "mrope_section": [[2, 1, 1]]}
-PLAIN = dict(attn_implementation="eager", experts_implementation="eager")  # the plainest form of windows and mixtures
+PLAIN = dict(attn_implementation="eager", experts_implementation="eager")  # HF's simplest implementations of attention and experts
 
 
 def quiet():
@@ -51,12 +51,12 @@ def quiet():
 
 
 def as_transformers_reads(object):
-    """Files of transformers spell numbers that JSON has not as objects."""
+    """Converts {"__float__": TEXT} to a float. transformers writes numbers without a JSON form, such as infinity, this way."""
     return float(object["__float__"]) if set(object) == {"__float__"} else object
 
 
 def models():
-    """model_type -> (NAME, its configuration as a file has it)."""
+    """Returns model_type -> (NAME, the contents of config.json)."""
     found = {}
     for path in sorted(glob.glob(f"{HERE}/models/*/config.json")):
         name = os.path.basename(os.path.dirname(path))
@@ -70,7 +70,7 @@ def models():
 
 
 def keys_of(config, model):
-    """Names that the two classes and their bases in the same files speak of."""
+    """Returns the names that look like keys in the source files of the configuration class and the model class."""
     keys = {key for key in config.to_dict()}
     for of in (type(config), type(model)):
         source = inspect.getsource(sys.modules[of.__module__])
@@ -81,16 +81,16 @@ def keys_of(config, model):
 
 
 def text_of(config):
-    """The part about the text model, where others are beside it."""
+    """Returns the configuration of the text model, which may be nested in that of a multimodal model."""
     return config.get("text_config", config)
 
 
 def candidates(key, value, config):
-    """Values to try in place of one."""
+    """Returns the values to try instead of `value`."""
     if isinstance(value, bool):
         return [not value]
     if key in ("layer_types", "layers_block_type") and (value or "num_hidden_layers" in text_of(config)):
-        states = {"linear_attention", "conv"} & set(value or [])  # layers that keep states: all of them attend, then
+        states = {"linear_attention", "conv"} & set(value or [])  # with recurrent layers, all layers become attention layers
         if states:
             return [["full_attention"] * len(value)]
         flip = {"full_attention": "sliding_attention", "sliding_attention": "full_attention"}
@@ -114,7 +114,7 @@ class Probe:
         directory = f"{HERE}/models/{name}"
         self.model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **PLAIN).eval()
         self.weights = self.model.state_dict()
-        # Buffers that files do not have, and that a changed configuration may change, are not carried over.
+        # Buffers that are not in the files are not copied, since a changed configuration may change them.
         ids = torch.Generator().manual_seed(1)
         self.prompt = torch.randint(2, text_of(config)["vocab_size"], (1, 45), generator=ids)
         self.logits = self.look(config)
@@ -136,12 +136,12 @@ class Probe:
         return "numbers" if not torch.allclose(logits, self.logits, rtol=0, atol=1e-4) else "same"
 
     def first_that_counts(self, key, values, changed):
-        """[key, value, verdict] of the first value that makes a difference, else of the first that HF takes."""
+        """Returns [key, value, verdict] of the first value with an effect, else of the first value that HF accepts."""
         taken = None
         for value in values:
             try:
                 verdict = self.verdict(changed(value))
-            except Exception:  # noqa: whatever HF does not take
+            except Exception:  # noqa: any value that HF refuses
                 continue
             if verdict != "same":
                 return [key, value, verdict]
@@ -150,7 +150,7 @@ class Probe:
 
 
 def ropes_of(config):
-    """Places of objects that say how something rotates."""
+    """Returns the paths of the objects with the parameters of rotary embeddings."""
     rope = config.get("rope_parameters")
     if not rope:
         return []

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes expressions.json: what jinja2, as HF transformers sets it, makes of small templates that between them call every method,
-filter, test and operator, with texts of several scripts; null where it refuses them. Needs: pip install transformers jinja2
-"""
+"""Makes expressions.json: the output of jinja2, configured as in HF transformers, for small templates. Together the
+templates use every method, filter, test and operator, with texts in several scripts. The output is null for a refused
+template. Needs: pip install transformers jinja2"""
 import copy
 import json
 import os
@@ -65,9 +65,9 @@ def main():
     for source in sources:
         try:
             text = _compile_jinja_template(source).render(**copy.deepcopy(VARIABLES))
-        except Exception:  # whatever Python or jinja2 refuses it with: the test wants a refusal, too
+        except Exception:  # any exception of Python or jinja2: Quire must refuse the template, too
             text = None
-        # Left out: Python's own names of things, and that it cannot look up lists.
+        # Left out: outputs with Python's own names of objects, and jinja2's failure to hash lists.
         if "d.items |" not in source and "]] | unique" not in source and "people | unique |" not in source:
             cases.append([source, text])
     with open(os.path.join(HERE, "expressions.json"), "w", encoding="utf-8") as out:

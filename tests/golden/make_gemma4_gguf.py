@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes models/NAME.gguf of models/NAME, text models of Gemma 4, the way that llama.cpp's converter does: which pairs turn where a layer
-has no window is a tensor of divisors, the experts' gates and ups are one tensor, and numbers that belong to layers are lists where
-layers differ. The numbers of the weights are the same, so that tiny_NAME.json, which make_golden.py or make_mixture_golden.py made of
-the directory, holds for the file, too. Needs: pip install numpy gguf safetensors
+"""Converts models/NAME, a text model of Gemma 4, to models/NAME.gguf as llama.cpp's converter does. A tensor of
+divisors says which pairs rotate in layers without a window. The experts' gate and up matrices are one tensor. A number
+that differs between layers is a list. The weights have the same numbers, so that tiny_NAME.json, which make_golden.py
+or make_mixture_golden.py made from the directory, is valid for the file, too. Needs: pip install numpy gguf safetensors
 
   make_gemma4_gguf.py [NAME...]"""
 import json
@@ -14,12 +14,12 @@ from safetensors.numpy import load_file
 
 from make_gguf_twins import MODELS
 
-# Names that are not those of matrices and norms.
+# Tensors that gguf's table of names lacks: HF's name -> GGUF's name.
 SCALES = {"router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale"}
 
 
 def add_sizes(writer, config, slides):
-    """Sizes of heads are those of layers without a window; others have keys of their own."""
+    """Adds the sizes. The usual keys hold the head sizes of layers without a window; layers with a window have their own keys."""
     layers, shared = config["num_hidden_layers"], config["num_kv_shared_layers"]
     others = config["per_layer_config"][str(slides.index(False))]
     writer.add_block_count(layers)
@@ -75,7 +75,7 @@ def make(name):
             target = f"blk.{tensor.split('.')[2]}.{SCALES[scale]}"
         else:
             target = names.get_name(tensor.removesuffix(".weight")) + ".weight"
-        if weight.ndim == 1 or ".ffn_gate_inp" in target:  # vectors and routers are fp32 in such files
+        if weight.ndim == 1 or ".ffn_gate_inp" in target:  # GGUF files hold vectors and routers in fp32
             weight = weight.astype(np.float32)
         writer.add_tensor(target, weight)
     writer.write_header_to_file()

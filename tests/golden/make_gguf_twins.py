@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes models/NAME.gguf of models/NAME the way that llama.cpp's converter does, for models whose positions are scaled (linear
-scaling is metadata there, and llama3's a tensor of divisors, rope_freqs.weight), and for other families than Llama, whose query
-and key rows stay as they are; experts become one tensor. The numbers of the weights are the same, so that tiny_NAME.json, which make_golden.py made of the
-directory, holds for the file, too. Needs: pip install numpy gguf safetensors
+"""Converts models/NAME to models/NAME.gguf as llama.cpp's converter does. The models are Llamas with scaled positions
+and models of other families. Linear scaling becomes metadata; llama3's scaling becomes a tensor of divisors,
+rope_freqs.weight. Only Llama-like families get permuted query and key rows. All experts of a layer become one tensor.
+The weights have the same numbers, so that tiny_NAME.json, which make_golden.py made from the directory, is valid for
+the file, too. Needs: pip install numpy gguf safetensors
 
   make_gguf_twins.py [NAME...]"""
 import glob
@@ -26,12 +27,12 @@ ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 PERMUTED = ("llama", "granite", "granitemoe", "smollm3")
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 def permute(weight, heads):
-    """HF has dimensions that rotate together half a head apart, GGUF side by side."""
+    """Reorders the rows of each head: HF puts the two dimensions of a rotated pair half a head apart, GGUF side by side."""
     return weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weight.shape)
 
 
 def divisors(rope, head_dim):
-    """What llama3's scaling divides each frequency by."""
+    """Returns the divisors that llama3's scaling applies to the frequencies."""
     context, low, high = rope["original_max_position_embeddings"], rope["low_freq_factor"], rope["high_freq_factor"]
     out = []
     for i in range(0, head_dim, 2):
@@ -42,7 +43,7 @@ def divisors(rope, head_dim):
 
 
 def add_scaling(writer, rope, config, dim):
-    """Scaling of positions, which all layers without a window have."""
+    """Adds the scaling of positions, which holds for all layers without a window."""
     kind = rope["rope_type"]
     if kind == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
@@ -53,7 +54,7 @@ def add_scaling(writer, rope, config, dim):
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope["factor"])
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
-        usual = 0.1 * math.log(rope["factor"]) + 1  # which readers multiply by
+        usual = 0.1 * math.log(rope["factor"]) + 1  # readers apply this factor by themselves
         writer.add_rope_scaling_attn_factors(rope.get("attention_factor", usual) / usual)
     elif kind == "longrope":
         original = config["original_max_position_embeddings"]
@@ -65,7 +66,7 @@ def add_scaling(writer, rope, config, dim):
 
 
 def add_own(writer, family, config):
-    """What a family has beside sizes and rotation."""
+    """Adds the metadata of one family besides sizes and rotation."""
     if config.get("sliding_window") and family != "qwen2":
         writer.add_sliding_window(config["sliding_window"])
     if family in ("granite", "granitemoe"):
@@ -115,7 +116,7 @@ def add_mixture(writer, config):
 
 
 def add_latents(writer, config, by_head):
-    """Sizes of latent attention. Newer files, by_head, say of keys and values what is cached of them, and what heads have apart."""
+    """Adds the sizes of latent attention. Newer files (by_head) give the cached sizes of keys and values, and the sizes per head extra."""
     rotated, key, value = config["qk_rope_head_dim"], config["qk_nope_head_dim"], config["v_head_dim"]
     if config["q_lora_rank"]:
         writer.add_q_lora_rank(config["q_lora_rank"])
@@ -132,7 +133,7 @@ def add_latents(writer, config, by_head):
 
 
 def by_heads(config, name, weight):
-    """What makes keys and values of latents, head by head, and keys the other way round."""
+    """Splits kv_b_proj into the per-head matrices k_b_proj (transposed) and v_b_proj, which make keys and values from latents."""
     if not name.endswith("kv_b_proj.weight"):
         return {name: weight}
     heads, key = config["num_attention_heads"], config["qk_nope_head_dim"]
@@ -142,11 +143,11 @@ def by_heads(config, name, weight):
 
 
 def stack_experts(weights):
-    """One tensor instead of one for each expert, whose names have a number more."""
+    """Joins the matrices of all experts of a layer, which are separate tensors in HF's file, to one tensor."""
     experts, others = {}, {}
     for name, weight in weights.items():
         found = re.search(r"\.experts\.(\d+)\.", name)
-        if ".input_linear." in name:  # gates, then ups
+        if ".input_linear." in name:  # gate matrices first, then up matrices
             prefix = name.split("block_sparse_moe")[0] + "mlp.experts."
             others[f"{prefix}gate_proj.weight"], others[f"{prefix}up_proj.weight"] = np.split(weight, 2, axis=1)
         elif found:
@@ -169,7 +170,7 @@ def make(name):
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
-    by_head = config["model_type"] != "deepseek_v2"  # as newer files are
+    by_head = config["model_type"] != "deepseek_v2"  # the layout of newer files
     latents = "kv_lora_rank" in config
     writer.add_head_count_kv(1 if latents and by_head else kv_heads)
     if latents:
@@ -197,9 +198,9 @@ def make(name):
                 weight = permute(weight, kv_heads)
             if "exp_probs_b" in target:
                 weight = weight.reshape(-1)
-            if ".ffn_gate_inp" in target:  # routers are fp32
+            if ".ffn_gate_inp" in target:  # GGUF files hold routers in fp32
                 weight = weight.astype(np.float32)
-            if weight.ndim == 1:  # vectors are fp32 in such files, and norms what is multiplied by
+            if weight.ndim == 1:  # GGUF files hold vectors in fp32; a Gemma norm's weight includes the 1 that HF adds
                 weight = weight.astype(np.float32) + (1 if family in ("gemma", "gemma2", "gemma3") else 0)
             writer.add_tensor(target, weight)
     writer.write_header_to_file()

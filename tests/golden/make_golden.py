@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the expectations that the engine's greedy tokens and log-probabilities are compared with, by HF transformers in
-float32. Needs: pip install torch transformers accelerate gguf safetensors.
+"""Makes the expected greedy tokens and log-probabilities of the engine, with HF transformers in float32.
+Needs: pip install torch transformers accelerate gguf safetensors.
 
-  make_golden.py tiny [NAME...]  random models in models/ (safetensors; TINY says which, in odd sizes) and tiny_*.json; all of them,
-                                 or those named
+  make_golden.py tiny [NAME...]  random models in models/ (safetensors; TINY lists them, with unusual sizes) and tiny_*.json; all of
+                                 them, or the named ones
   make_golden.py real FILE.gguf  smollm2.json for the quickstart model, on the same dequantised weights
 
-A prompt is kept when its best and second best token differ by more than MARGIN at every step: closer than that the
-order is decided by rounding, and there is no right answer to compare with.
-"""
+A prompt is kept if the logits of the best and the second best token differ by more than MARGIN at every step. In a
+closer case rounding decides the order, so that no right answer exists."""
 import json
 import os
 import random
@@ -25,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NUM_NEW = 64
 SINGLE, BRAIN = ("mha", "swa"), ("gqa",)  # stored in fp32 and bf16; all others in fp16
 MARGIN = 2e-3
-CACHE_TOLERANCE = 1e-4  # of log-probabilities, with a cache and without
+CACHE_TOLERANCE = 1e-4  # largest difference between log-probabilities with a cache and without
 
 TINY = {
     "mha": dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, head_dim=12,
@@ -38,11 +37,11 @@ TINY = {
                                   original_max_position_embeddings=64)),
     "swa": dict(hidden_size=60, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
                 intermediate_size=77, vocab_size=151, tie_word_embeddings=False, sliding_window=24),
-    # Its tokens are make_tiny_tokenizer.py's.
+    # make_tiny_tokenizer.py makes this model's tokens.
     "linear": dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
                    intermediate_size=52, vocab_size=259, tie_word_embeddings=False, bos_token_id=256, eos_token_id=257,
                    rope_scaling=dict(rope_type="linear", factor=4.0)),
-    # Layers slide from the second on.
+    # All layers but the first have a sliding window.
     "qwen2": dict(kind=Qwen2Config, hidden_size=56, num_hidden_layers=3, num_attention_heads=7, num_key_value_heads=1,
                   intermediate_size=88, vocab_size=139, tie_word_embeddings=False, use_sliding_window=True,
                   sliding_window=20, max_window_layers=1, rope_theta=1000000.0),
@@ -50,13 +49,13 @@ TINY = {
                    intermediate_size=72, vocab_size=163, tie_word_embeddings=True, rope_theta=1000000.0),
     "qwen3": dict(kind=Qwen3Config, hidden_size=48, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=3,
                   head_dim=20, intermediate_size=80, vocab_size=173, tie_word_embeddings=True, rope_theta=1000000.0),
-    # All that is served is shorter than original_max_position_embeddings: the short factors hold.
+    # All texts are shorter than original_max_position_embeddings: the short factors apply.
     "phi3": dict(kind=Phi3Config, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                  intermediate_size=72, vocab_size=149, tie_word_embeddings=True, sliding_window=24,
                  max_position_embeddings=16384, original_max_position_embeddings=4096,
                  rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
                                       short_factor=[1.0, 1.1, 1.3, 1.7, 2.5, 4.0], long_factor=[1.0, 1.5, 3.0, 6.0, 9.0, 16.0])),
-    # All prompts are longer: the long factors hold, for the first token on.
+    # All prompts are longer than original_max_position_embeddings: the long factors apply from the first token on.
     "phi3long": dict(kind=Phi3Config, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
                      intermediate_size=60, vocab_size=137, tie_word_embeddings=False, max_position_embeddings=2048,
                      original_max_position_embeddings=4, lengths=[7, 15, 16, 17, 31, 33, 64, 100, 150, 200],
@@ -65,7 +64,7 @@ TINY = {
     "granite": dict(kind=GraniteConfig, hidden_size=48, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
                     intermediate_size=80, vocab_size=157, tie_word_embeddings=True, embedding_multiplier=6.0,
                     attention_multiplier=0.21, residual_multiplier=0.4, logits_scaling=1.5),
-    # The fourth layer does not rotate anything.
+    # The fourth layer has no rotary embedding.
     "smollm3": dict(kind=SmolLM3Config, hidden_size=40, num_hidden_layers=5, num_attention_heads=5, num_key_value_heads=1,
                     intermediate_size=56, vocab_size=143, tie_word_embeddings=True),
     "yarn": dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
@@ -98,15 +97,15 @@ TINY = {
                    layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
                    rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=10000.0),
                                         full_attention=dict(rope_type="linear", rope_theta=1000000.0, factor=8.0))),
-    # As the small ones are: numbers of their own for each layer and token; the last layers read keys of earlier ones
-    # and have MLPs twice as wide.
+    # The structure of the small Gemma 4 models: per-layer embeddings of each token. The last layers share the keys of
+    # earlier layers and have MLPs of twice the width.
     "gemma4": dict(kind=Gemma4TextConfig, hidden_size=32, num_hidden_layers=6, num_attention_heads=4, num_key_value_heads=2,
                    head_dim=12, global_head_dim=16, intermediate_size=36, vocab_size=131, vocab_size_per_layer_input=131,
                    hidden_size_per_layer_input=10, sliding_window=20, num_kv_shared_layers=2, use_double_wide_mlp=True,
                    final_logit_softcapping=9.0,
                    layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention",
                                 "sliding_attention", "full_attention"]),
-    # As the large one is: values of layers without a window are their keys, of which they have fewer.
+    # The structure of the large Gemma 4 model: layers without a window use their keys as values, and have fewer KV heads.
     "gemma4large": dict(kind=Gemma4TextConfig, hidden_size=48, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=3,
                         head_dim=12, global_head_dim=24, num_global_key_value_heads=2, attention_k_eq_v=True,
                         intermediate_size=64, vocab_size=141, hidden_size_per_layer_input=0, sliding_window=20,
@@ -114,7 +113,7 @@ TINY = {
                                              full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5,
                                                                  rope_theta=500.0, factor=2.0)),
                         layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"]),
-    # The text model of one that sees and hears, of which the file has names and places like these.
+    # The text model of a multimodal Gemma 4, with the tensor names of such files.
     "gemma4whole": dict(kind=Gemma4Config, hidden_size=24, num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=1,
                         head_dim=8, global_head_dim=16, intermediate_size=32, vocab_size=109, vocab_size_per_layer_input=109,
                         hidden_size_per_layer_input=6, sliding_window=20, num_kv_shared_layers=1,
@@ -126,14 +125,14 @@ TINY = {
     "glm": dict(kind=GlmConfig, hidden_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
                 head_dim=12, intermediate_size=56, vocab_size=131, tie_word_embeddings=False),
 }
-LENGTHS = [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 150, 200]  # of prompts
-# What models of random numbers make of these is all but nothing: biases and norms get numbers of their own.
+LENGTHS = [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 150, 200]  # of prompts, in tokens
+# HF initialises biases to 0 and norms to 1, which hides mistakes. This spread makes their values random.
 SPREAD_OF_VECTORS = 0.5
 
 
 @torch.no_grad()
 def continue_greedily(model, ids):
-    """(tokens, their log-probabilities, smallest lead of the best logit over the second)."""
+    """Returns the tokens, their log-probabilities, and the smallest lead of the best logit over the second best."""
     past, feed, tokens, logprobs, margin = None, torch.tensor([ids]), [], [], float("inf")
     for _ in range(NUM_NEW):
         out = model(input_ids=feed, past_key_values=past, use_cache=True)
@@ -149,7 +148,7 @@ def continue_greedily(model, ids):
 
 @torch.no_grad()
 def check_without_cache(model, ids, tokens, logprobs):
-    """One pass over everything must say the same: a cache that drops what a window hides may drop too much."""
+    """Checks that one pass without a cache gives the same result. HF's cache of a sliding window might drop too much."""
     rows = torch.log_softmax(model(input_ids=torch.tensor([ids + tokens]), use_cache=False).logits[0].double(), -1)
     for i, (token, logprob) in enumerate(zip(tokens, logprobs)):
         row = rows[len(ids) - 1 + i]
@@ -202,8 +201,8 @@ def make_tiny(names):
         directory = f"{HERE}/models/{name}"
         dtype = torch.bfloat16 if name in BRAIN else torch.float32 if name in SINGLE else torch.float16
         model.to(dtype).save_pretrained(directory, max_shard_size="40KB" if name == "mqa" else "1GB")
-        # Loaded anew: casting a model rounds its rotary frequencies, too, which nobody serves with.
-        # The plainest form of windows and caps.
+        # The model is loaded again, because a cast to float16 rounds the rotary frequencies, too.
+        # "eager" is HF's simplest implementation of sliding windows and of capped logits.
         eager = dict(attn_implementation="eager") if "sliding_window" in shape or kind is Gemma2Config else {}
         model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()
         rng = random.Random(name)

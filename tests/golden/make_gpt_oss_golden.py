@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes a random gpt-oss in three forms of the same numbers, and what HF transformers in float32 continues its prompts with
-(tiny_gptoss.json): models/gptoss, safetensors in float16; models/gptoss.mxfp4, with experts in MXFP4 as the published models have them;
-models/gptoss.gguf, with experts in MXFP4 as llama.cpp has them. Needs: pip install torch transformers accelerate safetensors gguf
+"""Makes a random gpt-oss in three forms with the same numbers, and the continuations of its prompts by HF transformers
+in float32 (tiny_gptoss.json). The forms are models/gptoss (safetensors in float16), models/gptoss.mxfp4 (experts in
+MXFP4, in the layout of the published models) and models/gptoss.gguf (experts in MXFP4, in llama.cpp's layout). Needs:
+pip install torch transformers accelerate safetensors gguf
 
   make_gpt_oss_golden.py"""
 import json
@@ -28,7 +29,7 @@ FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 
 
 def to_mxfp4(weight):
-    """Codes [.., blocks, 32] of numbers [.., columns], and the exponent of each block, with 127 added."""
+    """Quantises numbers [.., columns]. Returns the codes [.., blocks, 32] and the exponent of each block plus 127."""
     blocks = weight.reshape(*weight.shape[:-1], -1, 32).astype(np.float64)
     exponent = np.floor(np.log2(np.abs(blocks).max(-1, keepdims=True) / 6)) + 1
     scaled = blocks / 2.0**exponent
@@ -43,7 +44,7 @@ def numbers_of(code, scale):
 
 @torch.no_grad()
 def round_experts(model):
-    """Numbers that MXFP4 holds. Returns codes and scales by name, of matrices with rows of inputs."""
+    """Rounds the experts' weights to MXFP4. Returns codes and scales by name, of matrices whose rows run over the inputs."""
     packed = {}
     for name, parameter in model.named_parameters():
         if name.endswith(("gate_up_proj", "down_proj")):
@@ -53,7 +54,7 @@ def round_experts(model):
 
 
 def write_packed(packed):
-    """As the published models: neighbours share a byte, scales are a tensor of their own."""
+    """Writes the layout of the published models: two neighbours share a byte, and the scales are a separate tensor."""
     os.makedirs(PACKED, exist_ok=True)
     tensors = {name: t for name, t in load_file(f"{PLAIN}/model.safetensors").items() if name not in packed}
     for name, (code, scale) in packed.items():
@@ -69,7 +70,7 @@ def write_packed(packed):
 
 
 def add_packed(writer, name, code, scale):
-    """As llama.cpp has it: a byte of scale, then 16 of which each holds a number and the one 16 further on."""
+    """Adds a tensor in llama.cpp's layout: per block one byte of scale, then 16 bytes; byte i holds the codes i and i + 16."""
     blocks = np.concatenate([scale[..., None], code[..., :16] | code[..., 16:] << 4], -1)
     writer.add_tensor(name, np.ascontiguousarray(blocks.reshape(*code.shape[:-2], -1)), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
 

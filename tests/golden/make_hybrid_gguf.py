@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes models/NAME.gguf of models/NAME as llama.cpp's converter does, for models some of whose layers keep a state, which
-make_hybrid_golden.py made. The numbers of the weights are the same, so that tiny_NAME.json holds for the file, too; rates are
-there themselves, negated, and not their logarithms. qwen3next.older.gguf has what projects into the delta rule as HF's files, as
-llama.cpp's first files of that family. Needs: pip install numpy gguf safetensors
+"""Converts models/NAME to models/NAME.gguf as llama.cpp's converter does, for the models with recurrent layers of
+make_hybrid_golden.py. The weights have the same numbers, so that tiny_NAME.json is valid for the file, too. The file
+holds the negated decay rates instead of their logarithms. In qwen3next.older.gguf the input projections of the delta
+rule keep the layout of HF's files, as in llama.cpp's first files of that family. Needs: pip install numpy gguf
+safetensors
 
   make_hybrid_gguf.py [NAME...]"""
 import json
@@ -50,7 +51,7 @@ def add_mlps(writer, config, kinds):
         columns = -(columns // -config["block_multiple_of"]) * config["block_multiple_of"]
     if family == "nemotron_h":
         columns = [(columns if kind == "mlp" else config["moe_intermediate_size"] if kind == "moe" else 0) for kind in kinds]
-    if columns is not None:  # Qwen's newest mixtures do not say it
+    if columns is not None:  # Qwen's newest mixtures of experts omit this number
         writer.add_feed_forward_length(columns)
     if "shared_intermediate_size" in config:
         writer.add_expert_shared_feed_forward_length(config["shared_intermediate_size"])
@@ -106,7 +107,7 @@ def add_states(writer, config, kinds):
 
 
 def tiled(weight, heads, per_key, axis=0):
-    """The first value head of every key head, then the second ones."""
+    """Reorders value heads: first the first value head of every key head, then the second one of every key head, and so on."""
     apart = weight.shape[:axis] + (heads, per_key, weight.shape[axis] // heads // per_key) + weight.shape[axis + 1:]
     return weight.reshape(apart).swapaxes(axis, axis + 1).reshape(weight.shape)
 
@@ -114,7 +115,7 @@ def tiled(weight, heads, per_key, axis=0):
 def with_tiled_values(name, weight, config):
     keys, values = config["linear_num_key_heads"], config["linear_num_value_heads"]
     per_key = values // keys
-    first = 2 * keys * config["linear_key_head_dim"]  # queries and keys stay
+    first = 2 * keys * config["linear_key_head_dim"]  # queries and keys keep their order
     if "in_proj_qkv" in name or "conv1d" in name:
         return np.concatenate([weight[:first], tiled(weight[first:], keys, per_key)])
     if "out_proj" in name:
@@ -123,7 +124,7 @@ def with_tiled_values(name, weight, config):
 
 
 def split_by_key_head(weight, config):
-    """Queries, keys, values and gates, which HF's file has key head by key head: the gates apart."""
+    """Splits HF's matrix, which is ordered by key head. Returns (queries, keys and values) as one matrix, and the gates."""
     keys = config["linear_num_key_heads"]
     dim, value_dim = config["linear_key_head_dim"], config["linear_value_head_dim"] * config["linear_num_value_heads"] // keys
     parts = np.split(weight.reshape(keys, -1, weight.shape[1]), [dim, 2 * dim, 2 * dim + value_dim], axis=1)
@@ -132,7 +133,7 @@ def split_by_key_head(weight, config):
 
 
 def split_gates(tensors, config):
-    """Gates and ups of MLPs that HF's file has as one."""
+    """Splits the shared MLPs' input matrix, which HF's file holds as one tensor, into gate and up matrices."""
     out = {}
     for name, weight in tensors.items():
         if "shared_mlp.input_linear" not in name:
@@ -145,7 +146,7 @@ def split_gates(tensors, config):
 
 
 def target_of(name, names, config):
-    """GGUF's name; those that its own table of names lacks, as the converter has them."""
+    """Returns GGUF's name of a tensor. Names that gguf's table lacks are those of llama.cpp's converter."""
     layer = next((part for part in name.split(".") if part.isdigit()), None)
     for end, target in (("A_log", "ssm_a"), (".D", "ssm_d"), ("dt_bias", "ssm_dt.bias"), ("shared_mlp.gate.weight", "ffn_gate.weight"),
                         ("shared_mlp.up.weight", "ffn_up.weight"), ("shared_mlp.shared_gate.weight", "ffn_gate_shexp.weight"),
@@ -161,7 +162,7 @@ def target_of(name, names, config):
         if name.endswith(f".experts.{w}.weight"):
             return f"blk.{layer}.ffn_{part}_exps.weight"
     if config["model_type"] == "qwen3_next" and ".mlp." in name and name.endswith("_proj.weight") and "expert" not in name:
-        return f"blk.{layer}.ffn_{name.split('.')[-2].removesuffix('_proj')}.weight"  # of no real model
+        return f"blk.{layer}.ffn_{name.split('.')[-2].removesuffix('_proj')}.weight"  # no real model has such a layer
     target = names.get_name(name, try_suffixes=(".weight", ".bias"))
     if target is None:
         raise KeyError(name)
@@ -173,7 +174,7 @@ def can_permute(config):
 
 
 def shaped(target, weight, config):
-    """Vectors are fp32, and those of a Mamba-2 state not flat."""
+    """Returns a tensor with GGUF's shape and type. Vectors are fp32; the vectors of a Mamba-2 layer become matrices."""
     family = config["model_type"]
     if target.endswith("ssm_a"):
         weight = -np.exp(weight.astype(np.float32))

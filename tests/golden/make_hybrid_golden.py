@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes random models some of whose layers keep a state instead of keys and values (models/NAME, safetensors in float16) and what HF
-transformers in float32 continues their prompts with (tiny_NAME.json), like make_golden.py and make_mixture_golden.py, whose functions
-it uses. Needs: pip install torch transformers accelerate safetensors
+"""Makes random models with recurrent layers, which keep a state instead of keys and values (models/NAME, safetensors in
+float16), and the continuations of their prompts by HF transformers in float32 (tiny_NAME.json). Uses functions of
+make_golden.py and make_mixture_golden.py. Needs: pip install torch transformers accelerate safetensors
 
   make_hybrid_golden.py [NAME...]
 
-qwen35.vision and qwen35moe.vision have the same numbers as those without, in the form of files of models that see, too; a few of their
-tensors are there, which no text meets."""
+qwen35.vision and qwen35moe.vision have the same numbers as qwen35 and qwen35moe, in the file format of vision models. A
+few tensors of the vision part are added, which text does not use."""
 import json
 import os
 import random
@@ -22,9 +22,9 @@ import make_mixture_golden
 from make_golden import HERE, LENGTHS, write
 
 LINEAR, FULL = "linear_attention", "full_attention"
-# Odd numbers of heads and channels; more ranks than heads of the delta rule.
+# The numbers of heads and channels are unusual on purpose. Tests use more ranks than the delta rule has heads.
 TINY = {
-    # Of 90 columns two thirds, times 1.1, are 66: 72 is the next multiple of 8.
+    # The MLP's width is 72: 90 * 2 / 3 * 1.1 = 66, rounded up to a multiple of 8.
     "lfm2": dict(kind="Lfm2", hidden_size=48, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2, intermediate_size=90,
                  vocab_size=131, block_multiple_of=8, block_ffn_dim_multiplier=1.1, conv_L_cache=3, rope_theta=1000000.0,
                  layer_types=["conv", "conv", FULL, "conv"], tie_word_embeddings=True),
@@ -43,7 +43,7 @@ TINY = {
                       head_dim=16, vocab_size=139, layer_types=[LINEAR, LINEAR, FULL], linear_num_key_heads=3, linear_num_value_heads=3,
                       linear_key_head_dim=14, linear_value_head_dim=12, linear_conv_kernel_dim=4, num_experts=5, num_experts_per_tok=2,
                       moe_intermediate_size=20, shared_expert_intermediate_size=24),
-    # One group of 7 heads that ranks share, and 2 groups of 4; sizes of heads that no vector divides.
+    # One group of 7 heads that the ranks share, or 2 groups of 4; head sizes that are no multiples of a vector's length.
     "granitehybrid": dict(kind="GraniteMoeHybrid", hidden_size=42, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2,
                           vocab_size=131, layer_types=[LINEAR, LINEAR, FULL, LINEAR], mamba_n_heads=7, mamba_d_head=12, mamba_expand=2,
                           mamba_n_groups=1, mamba_d_state=10, num_local_experts=0, shared_intermediate_size=60, embedding_multiplier=3.0,
@@ -64,12 +64,12 @@ TINY = {
                          mamba_head_dim=10, n_groups=2, conv_kernel=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1,
                          moe_intermediate_size=20, moe_shared_expert_intermediate_size=24, routed_scaling_factor=2.5),
 }
-make_golden.CACHE_TOLERANCE = 3e-4  # HF computes tokens after a cache by one formula, and whole texts by another
+make_golden.CACHE_TOLERANCE = 3e-4  # HF uses one formula for tokens after a cache and another one for whole texts
 
 
 @torch.no_grad()
 def spread_out(model):
-    """Weights far enough from zero that layers do something; states that remember some, and others many tokens."""
+    """Sets weights so far from zero that every layer has an effect, and decay rates so that states remember few or many tokens."""
     make_mixture_golden.spread_out(model)
     for name, parameter in model.named_parameters():
         if name.endswith("A_log"):
@@ -83,7 +83,7 @@ def spread_out(model):
 
 @torch.no_grad()
 def make_vision_twin(name):
-    """HF takes the text model out of it: the same logits."""
+    """Writes NAME.vision and checks that HF, which reads the text model only, computes the same logits."""
     directory = f"{HERE}/models/{name}"
     os.makedirs(f"{directory}.vision", exist_ok=True)
     with open(f"{directory}/config.json") as f:
@@ -106,7 +106,7 @@ def make_vision_twin(name):
 
 
 class Uncached:
-    """A model that computes every text from its beginning: HF's Bamba takes tokens after a cache for the first ones."""
+    """A model that computes every text from its beginning, because HF's Bamba treats tokens after a cache as the first tokens."""
 
     def __init__(self, model):
         self.model = model

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes models/kquants.gguf, a model of one layer whose matrices are in five formats that only files have, and kquants.json: the
-log-probabilities of every token after a few prompts, by HF transformers in fp32 on the numbers that llama.cpp's own Python
-package reads out of the file. Needs: pip install torch transformers gguf"""
+"""Makes models/kquants.gguf, a model with one layer whose matrices have five formats that Quire only reads from files,
+and kquants.json. The latter holds the log-probabilities of every token after a few prompts, by HF transformers in fp32
+on the numbers that llama.cpp's Python package reads from the file. Needs: pip install torch transformers gguf"""
 import json
 import os
 import random
@@ -22,7 +22,7 @@ MATRICES = {"attn_q": (HEADS * DIM, HIDDEN, "Q4_K"), "attn_k": (KV_HEADS * DIM, 
             "ffn_down": (HIDDEN, MLP, "Q4_K")}
 HF_NAMES = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
             "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
-# numbers and bytes of a block, where its halves stand and what they are about
+# numbers and bytes of a block, then offset: typical value of each float16 in the block
 FORMATS = {"Q5_0": (32, 22, {0: 0.006}), "Q5_1": (32, 24, {0: 0.006, 2: -0.09}), "Q4_K": (256, 144, {0: 0.0003, 2: 0.0022}),
            "Q5_K": (256, 176, {0: 0.00015, 2: 0.0023}), "Q6_K": (256, 210, {208: 0.00004})}
 PROMPTS = [[5, 6, 7], [9, 3], [4, 4, 4, 4, 8, 1, 30], list(range(20, 45))]
@@ -40,7 +40,7 @@ def random_blocks(rng, rows, cols, name):
 
 
 def unpermute(weight, heads):
-    """GGUF has dimensions that rotate together side by side, HF half a head apart."""
+    """Reorders the rows of each head: GGUF puts the two dimensions of a rotated pair side by side, HF half a head apart."""
     return weight.reshape(heads, DIM // 2, 2, -1).swapaxes(1, 2).reshape(weight.shape)
 
 

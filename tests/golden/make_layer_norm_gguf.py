@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes models/NAME.gguf of models/NAME the way that llama.cpp's converter does, for families with LayerNorm: what is fused there has
-all queries first, then all keys, then all values, and GPT-2's matrices have rows for columns. The numbers of the weights are the same, so
-that tiny_NAME.json, which make_layer_norm_golden.py made of the directory, holds for the file, too. Needs: pip install numpy gguf
-safetensors
+"""Converts models/NAME to models/NAME.gguf as llama.cpp's converter does, for families with LayerNorm. A fused matrix
+has all queries first, then all keys, then all values. GPT-2's matrices are transposed. The weights have the same
+numbers, so that tiny_NAME.json, which make_layer_norm_golden.py made from the directory, is valid for the file, too.
+Needs: pip install numpy gguf safetensors
 
   make_layer_norm_gguf.py [NAME...]"""
 import json
@@ -17,7 +17,7 @@ MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 
 TWINS = ("bloom", "mpt", "neox", "gpt2", "falcon_new", "starcoder2", "cohere", "cohere2", "phi", "stablelm", "stablelm_parallel")
-FAMILIES = {"gpt_neox": "gptneox", "cohere": "command-r", "phi": "phi2"}  # where GGUF calls them otherwise
+FAMILIES = {"gpt_neox": "gptneox", "cohere": "command-r", "phi": "phi2"}  # families with a different name in GGUF
 FUSED_BY_HEAD = ("bloom", "gptneox", "falcon")
 
 
@@ -71,7 +71,7 @@ def make(name):
     hidden, heads, kv_heads, layers = add_sizes(writer, family, config)
     names = gguf.get_tensor_name_map(ARCHITECTURES[family], layers)
     for tensor, weight in load_file(f"{MODELS}/{name}/model.safetensors").items():
-        suffixes = (".weight", ".bias")  # some names are known without the model's only
+        suffixes = (".weight", ".bias")  # gguf's table has some names only without the prefix "transformer."
         target = names.get_name(tensor, suffixes) or names.get_name(tensor.removeprefix("transformer."), suffixes)
         if family in FUSED_BY_HEAD and ".attn_qkv" in target:
             weight = in_order(weight, kv_heads, heads, hidden // heads)

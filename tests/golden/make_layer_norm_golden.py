@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes random models of the families with LayerNorm (models/NAME, safetensors in float16) and what HF transformers in float32
-continues their prompts with (tiny_NAME.json), like make_golden.py, whose functions it uses. Needs: pip install torch transformers accelerate
-safetensors
+"""Makes random models of the families with LayerNorm (models/NAME, safetensors in float16), and the continuations of
+their prompts by HF transformers in float32 (tiny_NAME.json). Uses functions of make_golden.py. Needs: pip install torch
+transformers accelerate safetensors
 
   make_layer_norm_golden.py [NAME...]"""
 import random
@@ -13,10 +13,10 @@ from transformers import AutoModelForCausalLM
 
 from make_golden import HERE, expectations, scatter_vectors, write
 
-# Odd numbers of heads and of columns. Tables of learned positions are as long as the longest prompt with its answer needs.
+# The numbers of heads and columns are unusual on purpose. Tables of learned positions just hold the longest prompt and its answer.
 POSITIONS = 264
 TINY = {
-    # Five heads: slopes of four, and one between.
+    # Five heads: ALiBi takes the slopes of four heads, and one slope between them.
     "bloom": dict(kind="Bloom", hidden_size=40, n_layer=3, n_head=5, vocab_size=139),
     "mpt": dict(kind="Mpt", d_model=48, n_layers=2, n_heads=6, max_seq_len=2048, vocab_size=151),
     "neox": dict(kind="GPTNeoX", hidden_size=48, num_hidden_layers=3, num_attention_heads=3, intermediate_size=77, vocab_size=127,
@@ -37,7 +37,7 @@ TINY = {
                        intermediate_size=70, vocab_size=157, sliding_window=24),
     "cohere": dict(kind="Cohere", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
                    intermediate_size=80, vocab_size=159, attention_bias=True, logit_scale=0.75),
-    # Layers 0 to 2 slide and rotate; layer 3 does neither.
+    # Layers 0 to 2 have a sliding window and rotary embeddings; layer 3 has neither.
     "cohere2": dict(kind="Cohere2", hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1,
                     intermediate_size=72, vocab_size=155, sliding_window=20, logit_scale=0.5),
     "phi": dict(kind="Phi", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
@@ -51,7 +51,7 @@ TINY = {
 
 
 def spread_out(model):
-    """Weights far enough from zero that layers do something; norms and biases with numbers of their own."""
+    """Sets weights so far from zero that every layer has an effect, and random norms and biases."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 2:

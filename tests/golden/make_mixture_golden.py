@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Makes random models whose MLPs are mixtures of experts (models/NAME, safetensors in float16) and what HF transformers in float32
-continues their prompts with (tiny_NAME.json), like make_golden.py, whose functions it uses. Needs: pip install torch transformers
-accelerate safetensors
+"""Makes random models whose MLPs are mixtures of experts (models/NAME, safetensors in float16), and the continuations
+of their prompts by HF transformers in float32 (tiny_NAME.json). Uses functions of make_golden.py. Needs: pip install
+torch transformers accelerate safetensors
 
   make_mixture_golden.py [NAME...]
 
-mixtral.stacked has the same numbers as mixtral, of all experts in one tensor.
+mixtral.stacked has the same numbers as mixtral, with all experts of a layer in one tensor.
 
-A prompt is kept when, besides, the last expert that is chosen and the first that is not differ by more than ROUTER_MARGIN in every
-layer at every token: closer than that rounding decides who computes."""
+make_golden.py's condition on prompts holds. In addition, the scores of the last chosen expert and of the first one that
+is not chosen must differ by more than ROUTER_MARGIN in every layer at every token. In a closer case rounding decides
+which expert computes."""
 import random
 import sys
 
@@ -20,14 +21,14 @@ from make_golden import HERE, LENGTHS, continue_greedily, check_without_cache, M
 
 ROUTER_MARGIN = 1e-5
 
-# Odd numbers of experts, heads and columns.
+# The numbers of experts, heads and columns are unusual on purpose.
 TINY = {
     "mixtral": dict(kind="Mixtral", hidden_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
                     intermediate_size=37, vocab_size=131, num_local_experts=5, num_experts_per_tok=2),
     "qwen3moe": dict(kind="Qwen3Moe", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3, head_dim=20,
                      intermediate_size=64, moe_intermediate_size=20, vocab_size=139, num_experts=7, num_experts_per_tok=3,
                      norm_topk_prob=True, tie_word_embeddings=True),
-    # Only layer 1 has experts: layers 1 and 3 would, but the last is listed.
+    # Only layer 1 has experts: the step selects layers 1 and 3, but mlp_only_layers lists layer 3.
     "qwen2moe": dict(kind="Qwen2Moe", hidden_size=48, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2,
                      intermediate_size=50, moe_intermediate_size=21, shared_expert_intermediate_size=32, vocab_size=149,
                      num_experts=6, num_experts_per_tok=4, decoder_sparse_step=2, mlp_only_layers=[3], use_sliding_window=True,
@@ -44,8 +45,8 @@ TINY = {
     "granitemoe": dict(kind="GraniteMoe", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
                        intermediate_size=28, vocab_size=141, num_local_experts=6, num_experts_per_tok=3, embedding_multiplier=6.0,
                        attention_multiplier=0.21, residual_multiplier=0.4, logits_scaling=1.5, tie_word_embeddings=True),
-    # All that is served is shorter than original_max_position_embeddings: the short factors hold. So wide a tolerance that a
-    # token's experts have others beside them in their softmax.
+    # All texts are shorter than original_max_position_embeddings: the short factors apply. The router's jitter tolerance is so
+    # wide that the softmax of a chosen expert includes other experts.
     "phimoe": dict(kind="Phimoe", hidden_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
                    intermediate_size=24, vocab_size=133, num_local_experts=6, router_jitter_noise=0.3, attention_bias=True,
                    lm_head_bias=True, sliding_window=24, max_position_embeddings=16384,
@@ -61,7 +62,7 @@ TINY = {
     "erniemoe": dict(kind="Ernie4_5_Moe", hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                      intermediate_size=56, moe_intermediate_size=20, vocab_size=147, moe_num_experts=6, moe_k=2,
                      moe_num_shared_experts=2, tie_word_embeddings=True),
-    # Queries of the hidden state, routers by a softmax without groups: as the small one of its kind.
+    # The structure of DeepSeek-V2 Lite: queries come from the hidden state, and the router is a softmax without groups.
     "deepseekv2": dict(kind="DeepseekV2", hidden_size=40, num_hidden_layers=3, num_attention_heads=5, num_key_value_heads=5,
                        intermediate_size=56, moe_intermediate_size=20, vocab_size=137, n_routed_experts=8, num_experts_per_tok=3,
                        n_shared_experts=2, first_k_dense_replace=1, routed_scaling_factor=1.5, q_lora_rank=None, kv_lora_rank=20,
@@ -76,7 +77,7 @@ TINY = {
                         intermediate_size=56, moe_intermediate_size=20, vocab_size=141, n_routed_experts=6, num_experts_per_tok=2,
                         n_shared_experts=1, routed_scaling_factor=1.5, q_lora_rank=24, kv_lora_rank=32, qk_nope_head_dim=32,
                         qk_rope_head_dim=16, v_head_dim=24, rms_norm_eps=1e-5),
-    # As the large one is: values of layers without a window are their keys, of which they have fewer.
+    # The structure of the large Gemma 4 model: layers without a window use their keys as values, and have fewer KV heads.
     "gemma4moe": dict(kind="Gemma4Text", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                       head_dim=12, global_head_dim=16, num_global_key_value_heads=1, attention_k_eq_v=True, intermediate_size=37,
                       moe_intermediate_size=15, vocab_size=137, num_experts=7, top_k_experts=3, enable_moe_block=True,
@@ -87,24 +88,24 @@ TINY = {
 
 @torch.no_grad()
 def spread_out(model):
-    """Weights far enough from zero that layers do something; norms and biases with numbers of their own."""
+    """Sets weights so far from zero that every layer has an effect, and random norms and biases."""
     for parameter in model.parameters():
         if parameter.dim() >= 2:
             torch.nn.init.normal_(parameter, std=0.3)
     scatter_vectors(model)
-    for name, parameter in model.named_parameters():  # what Gemma's routers read is divided by the root of its size
+    for name, parameter in model.named_parameters():  # Gemma's routers divide their input by the root of its size
         if name.endswith("router.proj.weight"):
             parameter *= parameter.shape[1] ** 0.5
     for name, buffer in model.named_buffers():
         if name.endswith("e_score_correction_bias"):
             buffer += 0.1 * torch.randn_like(buffer)
-    for name, parameter in model.named_parameters():  # ERNIE's joins probabilities
+    for name, parameter in model.named_parameters():  # ERNIE adds this bias to probabilities
         if name.endswith("e_score_correction_bias"):
             parameter *= 0.2
 
 
 class RouterMargins:
-    """The smallest distance so far between scores of which one was chosen and one was not."""
+    """Records the smallest distance so far between a chosen score and a score that was not chosen."""
 
     def __init__(self, model):
         self.least = float("inf")
@@ -135,12 +136,12 @@ class RouterMargins:
         names = ("top_k_experts", "num_experts_per_tok")
         chosen = router.top_k if hasattr(router, "top_k") else next(getattr(router.config, n) for n in names if hasattr(router.config, n))
         if hasattr(router, "e_score_correction_bias"):
-            self.see(ordered[:, chosen - 1].clamp(min=0))  # below that HF would choose of other groups, whose scores are 0 to it
+            self.see(ordered[:, chosen - 1].clamp(min=0))  # for a score below 0, HF would choose from other groups, whose scores it sets to 0
         if chosen < ordered.shape[-1]:
             self.see(ordered[:, chosen - 1] - ordered[:, chosen])
 
     def look_at_neighbours(self, logits, tolerance):
-        """Who is just near enough to a chosen expert to join its softmax."""
+        """Records how close any expert is to the threshold at which it joins the softmax of a chosen expert."""
         for best in logits.topk(2, dim=-1)[0].unbind(-1):
             best = best[:, None]
             self.see(((best - logits) / torch.maximum(logits.abs(), best) - tolerance).abs())
@@ -171,7 +172,7 @@ def make(name):
     spread_out(model)
     directory = f"{HERE}/models/{name}"
     model.to(torch.float16).save_pretrained(directory)
-    if name == "mixtral":  # as newer files may have it: experts in one tensor
+    if name == "mixtral":  # newer files may hold all experts in one tensor
         model.save_pretrained(f"{directory}.stacked", save_original_format=False)
     eager = dict(attn_implementation="eager", experts_implementation="eager")
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Prints the table of coordinator/text/newer_characters.cc: ranges that hold every character which is a mark, or which a normal form
-changes or moves, and which Unicode 9.0 did not have yet. Other characters, of which nothing depends on the table, may lie in them, so that
-there are few ranges.
-Needs: pip install unicodedata2; perl, whose tables say since when characters exist."""
+"""Prints the table of coordinator/text/newer_characters.cc: ranges that hold every character newer than Unicode 9.0
+that is a mark, or that a normal form changes or moves. To keep the ranges few, they also hold other characters, for
+which the table makes no difference.
+Needs: pip install unicodedata2; perl, whose tables give the Unicode version of each character."""
 import subprocess
 import unicodedata2 as unicodedata
 
@@ -24,7 +24,7 @@ def main():
         else:
             current = (current[0] if current else code, code)
     ranges += [current] * (current is not None)
-    # A letter that had joined with a mark must not be taken out of what is composed.
+    # The ranges must not hold a letter or mark that a composed character of Unicode 9.0 consists of.
     parts = {int(part, 16) for code in had for text in [unicodedata.decomposition(chr(code))] if text and text[0] != "<" for part in text.split()}
     assert not any(first <= part <= last for part in parts for first, last in ranges)
     print(f"// Unicode {unicodedata.unidata_version}")

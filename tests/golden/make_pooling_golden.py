@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the expectations that pooled prompts are compared with, by HF transformers in float32, from the models and some of
-the prompts of make_golden.py. Needs what that needs.
+"""Makes the expected vectors of pooled prompts, with HF transformers in float32, from the models and some of the
+prompts of make_golden.py. Needs the same packages as make_golden.py.
 
   make_pooling_golden.py   pooled_tiny.json, for MODELS
 
-A case has a prompt and three vectors of its last hidden states (after the final norm, not normalised): that of the last
-token, the mean over all tokens, and that of the first token.
-"""
+A case has a prompt and three vectors from its last hidden states (after the final norm, not normalised): the last
+token's state, the mean over all tokens, and the first token's state."""
 import json
 import os
 
@@ -14,7 +13,7 @@ import torch
 from transformers import AutoModel
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Qwen3, of which embedding models are made; one with a tokenizer; others norms, windows and heads that no rank can share.
+# Qwen3 is the base of embedding models; "linear" has a tokenizer; the others vary norms, windows, and heads that ranks cannot share.
 MODELS = ("qwen3", "linear", "swa", "gemma2", "gpt2", "mqa")
 MOST_CASES = 5
 

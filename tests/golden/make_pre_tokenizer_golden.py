@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes pre_tokenizers.json: how Hugging Face's tokenizers cut texts, for the pre-tokenizers that GGUF files name. Needs:
-pip install tokenizers
+"""Makes pre_tokenizers.json: the cuts of Hugging Face's tokenizers in texts, for the pre-tokenizers that GGUF files
+name. Needs: pip install tokenizers
 
   make_pre_tokenizer_golden.py
 
-Each name's is as the tokenizer.json of the family has it that llama.cpp's converter gave the name for. The JSON says
-{"NAME": {"nfc": BOOL, "cases": [[TEXT, [PIECE, ..]], ..]}, ..}, pieces of the text as it is after normalization."""
+llama.cpp's converter gives each family of models a name. This script uses the pre-tokenizer in the tokenizer.json of
+that family. The JSON is {"NAME": {"nfc": BOOL, "cases": [[TEXT, [PIECE, ..]], ..]}, ..}, with pieces of the normalised
+text."""
 import json
 import os
 
@@ -60,7 +61,7 @@ def digits(individual):
     return pre_tokenizers.Digits(individual_digits=individual)
 
 
-# name: (its cuts, NFC before)
+# name: (the pre-tokenizers one after the other, whether NFC comes before)
 KINDS = {
     "gpt-2": ([gpt2()], False),
     "mpt": ([gpt2()], True),
@@ -97,7 +98,7 @@ TEXTS = [
 
 
 def pieces_of(cuts, text):
-    """Offsets, not texts: byte-level ones are spelled otherwise."""
+    """Returns the pieces, cut by offsets, since byte-level pre-tokenizers spell the texts of pieces differently."""
     parts = [text]
     for cut in cuts:
         parts = [part[begin:end] for part in parts for _, (begin, end) in cut.pre_tokenize_str(part)]

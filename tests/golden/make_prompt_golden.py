@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the expectations that log-probabilities of prompts are compared with, by HF transformers in float32, from the models
-and the prompts of make_golden.py. Needs what that needs.
+"""Makes the expected log-probabilities of prompts, with HF transformers in float32, from the models and the prompts of
+make_golden.py. Needs the same packages as make_golden.py.
 
   make_prompt_golden.py tiny            prompt_tiny.json, for MODELS
   make_prompt_golden.py real FILE.gguf  prompt_smollm2.json, for the quickstart model on the same dequantised weights
 
-A case has, for every token of its prompt but the first, the log-probability of the token and that of the likeliest one.
+A case has, for every token of its prompt but the first, the log-probabilities of this token and of the likeliest token.
 """
 import json
 import os
@@ -15,9 +15,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Of each kind of output head, norm, window and position one.
+# One model for each kind of output head, norm, window and position.
 MODELS = ("mha", "gqa", "mqa", "swa", "gemma2", "qwen3", "granite", "bloom", "cohere", "phi", "gpt2", "olmo2")
-MOST_REAL_TOKENS = 4000  # of all prompts of the real model
+MOST_REAL_TOKENS = 4000  # of all prompts of the quickstart model together
 
 
 def prompts_of(name):

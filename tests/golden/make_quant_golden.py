@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes file_quants.json: random blocks of the quantisation formats that GGUF files have, and the numbers that llama.cpp's own
-Python package reads out of them. Needs: pip install gguf"""
+"""Makes file_quants.json: random blocks in the quantisation formats of GGUF files, and the numbers that llama.cpp's
+Python package reads from the blocks. Needs: pip install gguf"""
 import json
 import os
 import random
@@ -11,7 +11,7 @@ from gguf import GGMLQuantizationType as Type
 from gguf import quants
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# bytes of 256 numbers; where halves stand in each block, and the block's bytes
+# format: (offsets of the float16 numbers in a block, bytes of a block, blocks that hold 256 numbers)
 FORMATS = {"Q5_0": ((0,), 22, 8), "Q5_1": ((0, 2), 24, 8), "Q4_K": ((0, 2), 144, 1), "Q5_K": ((0, 2), 176, 1), "Q6_K": ((208,), 210, 1),
            "Q2_K": ((80, 82), 84, 1), "Q3_K": ((108,), 110, 1), "IQ4_NL": ((0,), 18, 8), "IQ4_XS": ((0,), 136, 1)}
 

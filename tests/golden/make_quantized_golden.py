@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes a random Llama in the forms that quantised models are published in (models/NAME, safetensors), and what HF transformers in
-float32 continues prompts with on the dequantised weights (tiny_NAME.json). GPTQ's and AWQ's packing is written out here after their
-published layouts; compressed-tensors packs and dequantises its own. Needs: pip install torch transformers accelerate safetensors
-compressed-tensors
+"""Makes a random Llama in the published forms of quantised models (models/NAME, safetensors), and the continuations of
+prompts by HF transformers in float32 on the dequantised weights (tiny_NAME.json). This script packs GPTQ and AWQ by
+their published layouts. The package compressed-tensors packs and dequantises its own formats. Needs: pip install torch
+transformers accelerate safetensors compressed-tensors
 
   make_quantized_golden.py [NAME...]
 
-The engine rounds what it widens to float16, which moves log-probabilities of such a model by 0.0025, and the minima of forms with zeros
-of their own, which moves them by 0.009: prompts are kept when their best tokens lead by more than MARGIN or MARGIN_OF_MINIMA."""
+The engine rounds dequantised weights to float16, which moves log-probabilities of such a model by 0.0025. Rounding the
+minima of forms with zero points moves them by 0.009. A prompt is kept if its best tokens lead by more than MARGIN
+(MARGIN_OF_MINIMA with zero points)."""
 import json
 import os
 import random
@@ -24,7 +25,7 @@ from make_golden import HERE, LENGTHS, expectations, write
 
 MARGIN, MARGIN_OF_MINIMA = 4e-3, 1e-2
 
-# Heads of 16 numbers: three ranks have whole blocks of 32 columns of the output of attention, two cut one.
+# Heads have 16 numbers. The attention's output has blocks of 32 columns: three ranks get whole blocks, two ranks cut a block.
 SHAPE = dict(hidden_size=96, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3, head_dim=16, intermediate_size=96,
              vocab_size=131, tie_word_embeddings=False, max_position_embeddings=2048, initializer_range=0.1, bos_token_id=0,
              eos_token_id=1)
@@ -34,7 +35,7 @@ AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
 def words(codes, bits, order=None):
-    """Codes [.., n] as int32 [.., n * bits / 32], the first in the lowest bits."""
+    """Packs codes [.., n] into int32 [.., n * bits / 32]. The first code has the lowest bits."""
     per_word = 32 // bits
     grouped = codes.reshape(*codes.shape[:-1], -1, per_word).to(torch.int64)
     if order:
@@ -44,7 +45,7 @@ def words(codes, bits, order=None):
 
 
 def quantize(weight, bits, group_of, symmetric):
-    """Codes [rows, cols], zeros and scales [rows, groups], of the columns that group_of gives each group."""
+    """Quantises a matrix. group_of: the group of each column. Returns codes [rows, cols], zero points and scales [rows, groups]."""
     most, groups = 2**bits - 1, int(group_of.max()) + 1
     scales, zeros = torch.empty(len(weight), groups), torch.empty(len(weight), groups)
     for g in range(groups):
@@ -60,7 +61,7 @@ def quantize(weight, bits, group_of, symmetric):
 
 
 def gptq(config, module, weight):
-    """Columns of a group are scattered with desc_act, as the quantiser's order leaves them."""
+    """Packs a matrix as GPTQ. With desc_act, the columns of a group are scattered, as real quantisers leave them."""
     cols, bits = weight.shape[1], config["bits"]
     group = cols if config["group_size"] == -1 else config["group_size"]
     group_of = torch.arange(cols) // group
@@ -70,7 +71,7 @@ def gptq(config, module, weight):
     stored = zeros - int(config["checkpoint_format"] == "gptq")
     parts = dict(qweight=words(codes, bits).T, qzeros=words(stored.T, bits), scales=scales.T.half(), g_idx=group_of.to(torch.int32))
     if module.endswith("o_proj"):
-        parts["bias"] = torch.zeros(len(weight), dtype=torch.float16)  # as some writers do where the model has none
+        parts["bias"] = torch.zeros(len(weight), dtype=torch.float16)  # some writers add a zero bias where the model has none
     return parts, (codes - zeros[:, group_of]) * scales[:, group_of]
 
 
@@ -82,7 +83,7 @@ def awq(config, module, weight):
 
 
 def fp8(config, module, weight):
-    """weight_scale_inv of blocks, or weight_scale of the whole with scales of activations beside it."""
+    """Packs a matrix as FP8, with weight_scale_inv per block, or with one weight_scale and a scale of activations."""
     most, size = torch.finfo(torch.float8_e4m3fn).max, config.get("weight_block_size")
     if size is None:
         scale = (weight.abs().max() / most).reshape(1)
@@ -101,7 +102,7 @@ def fp8(config, module, weight):
 
 
 def compressed(form, args_of):
-    """A maker after compressed-tensors' own compressor. args_of: of a module, what its weights are quantised to."""
+    """Returns a function that packs by compressed-tensors' compressor. args_of: gives the quantisation arguments of a module."""
     def make(config, module, weight):
         args = QuantizationArgs(**args_of(module))
         compressor = BaseCompressor.get_value_from_registry(form)
@@ -129,7 +130,7 @@ def compressed(form, args_of):
 
 def packed_args(module):
     usual = dict(type="int", num_bits=4, strategy="group", group_size=32, symmetric=True)
-    if module == "lm_head":  # 131 rows, which do not fill words of zero points
+    if module == "lm_head":  # its 131 rows do not fill whole words of zero points
         return dict(type="int", num_bits=8, strategy="channel", symmetric=False)
     if "mlp" in module:
         return usual | dict(symmetric=False)
@@ -153,7 +154,7 @@ FORMS = {
     "awq": (awq, dict(quant_method="awq", bits=4, group_size=32, version="gemm", zero_point=True)),
     "packed": (compressed("pack-quantized", packed_args), compressed_config("pack-quantized")),
     "int8": (compressed("int-quantized", int8_args), compressed_config("int-quantized")),
-    # Neither divides the rows or columns of all matrices.
+    # Neither 40 nor 48 divides the rows or columns of all matrices.
     "fp8": (fp8, FP8 | dict(weight_block_size=[40, 48])),
     "fp8_tensor": (fp8, FP8 | dict(activation_scheme="static")),
     "fp8_channel": (compressed("float-quantized", lambda module: dict(type="float", num_bits=8, strategy="channel")),

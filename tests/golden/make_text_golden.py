@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the expectations for tokenizer and chat templates, by HF tokenizers and jinja2.
+"""Makes the expected results of tokenizers and chat templates, with HF tokenizers and jinja2.
 Needs: pip install tokenizers jinja2 gguf
 
   make_text_golden.py small           tokenizers/*.json (small BPE of every kind of pre-tokenizer) and templates.json
   make_text_golden.py added           tokenizers/added* (BOS, and added tokens of every kind)
-  make_text_golden.py metaspace       tokenizers/metaspace_* (SentencePiece's manner, as Llama 2, Mistral and Gemma have it)
+  make_text_golden.py metaspace       tokenizers/metaspace_* (SentencePiece-style, as in Llama 2, Mistral and Gemma)
   make_text_golden.py real FILE.gguf  tokenizer_smollm2.json: cases for the quickstart model's own vocabulary
 """
 import json
@@ -24,7 +24,7 @@ LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 SPECIALS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
 
-# Characters that both sides' Unicode tables know: this Python's (14.0) is the older one.
+# Characters that the Unicode tables of both sides have. This Python's table (14.0) is the older one.
 ASSIGNED = [chr(c) for c in range(1, 0x30000) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
 BLANKS = [" ", "  ", "\t", "\n", "\r\n", "\r", "\u00a0", "\u2003", "\u3000", "\u0085", "\u180e", "\u200b", "\u2028", "\x0b", "\x0c"]
 PIECES = ["'s", "'S", "'ll", "'LL", "n't", "I'm", "don't", "'", "\"", "``", "...", "!!", "123", "3.14", "1234567", "²³", "Ⅷ", "٣٤",
@@ -105,7 +105,7 @@ def make_tokenizers():
         write(f"tokenizers/{name}/cases.json", cases(t, name, 1200))
 
 
-# Some begin within others, or where others begin; some are there in decomposed characters only.
+# Some tokens overlap others or have the same beginning. Some occur only after characters are decomposed.
 ADDED = [AddedToken("<s>", special=True, normalized=False), AddedToken("</s>", special=True, normalized=False),
          AddedToken("<|sep|>", special=True, normalized=False, lstrip=True, rstrip=True), AddedToken("<|n|>", special=True, normalized=True),
          AddedToken("<tool>", special=False, normalized=False), AddedToken("<mask>", special=False, normalized=False, lstrip=True),
@@ -147,7 +147,7 @@ MARK = "\u2581"
 TO_MARKS = normalizers.Replace(" ", MARK)
 FROM_MARKS = [decoders.Replace(MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
 DROPS = decoders.Strip(" ", 1, 0)
-METASPACES = {  # name: normalizer, pre-tokenizer, decoder, what the merges are learnt from
+METASPACES = {  # name: normalizer, pre-tokenizer, decoder, source of the learnt merges
     "metaspace_llama2": (normalizers.Sequence([normalizers.Prepend(MARK), TO_MARKS]), None, [*FROM_MARKS, DROPS], "words"),
     "metaspace_gemma": (TO_MARKS, pre_tokenizers.Split(" ", "merged_with_previous"), FROM_MARKS, "words"),
     "metaspace_first": (None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False), [*FROM_MARKS, DROPS], "words"),
@@ -186,7 +186,7 @@ def make_metaspaces():
 
 
 def metaspace_cases(t, seed):
-    """Decoded is what was encoded: of bytes at random, HF shows each as a character that is none, and Quire what is one."""
+    """Decodes only encoded texts, since HF and Quire differ on random bytes: HF replaces each byte, Quire decodes valid UTF-8."""
     rng = random.Random(seed)
     out = dict(encode=[], decode=[])
     around = ["", "", " ", "  ", MARK, "\n", "x", "漢", "<tool>", "<mask>", "tool", "<s>", "<0x0A>", "\u0000"]
@@ -199,16 +199,16 @@ def metaspace_cases(t, seed):
 
 
 TEMPLATES = [
-    # As small chat models have it.
+    # ChatML with a default system message, as in small chat models.
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nBe kind.<|im_end|>\n' }}{% endif %}"
     "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-    # Header style, trimmed contents, first message carries BOS.
+    # Headers around roles, trimmed contents; the first message begins with BOS.
     "{% set loop_messages = messages %}{% for message in loop_messages %}"
     "{% set content = '<|start|>' + message['role'] + '<|end|>\n\n' + message['content'] | trim + '<|eot|>' %}"
     "{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}"
     "{{ '<|start|>assistant<|end|>\n\n' }}",
-    # System message taken out, alternation enforced, whitespace control everywhere.
+    # The system message is taken out, roles must alternate, and every tag controls whitespace.
     """{%- if messages[0]["role"] == "system" -%}
     {%- set system = messages[0]["content"] -%}
     {%- set rest = messages[1:] -%}
@@ -231,7 +231,7 @@ TEMPLATES = [
     {%- endif %}
 {%- endfor %}
 """,
-    # Namespaces, reversed search, text methods, else of for, conditional expressions.
+    # Namespaces, a search from the end, text methods, for-else, conditional expressions.
     """{%- set ns = namespace(last_user=-1, seen=false) %}
 {%- for message in messages[::-1] %}
     {%- set index = (messages|length - 1) - loop.index0 %}
@@ -257,7 +257,7 @@ nobody spoke
 {{ info | tojson(indent=2) }}
 {% for key, value in info.items() %}{{ key }}={{ value }};{% endfor %}
 {{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | join(' | ') }}""",
-    # Trimming by the environment: blocks on lines of their own leave nothing behind.
+    # Trimming by the environment: a block on its own line leaves no text.
     """start
     {% if messages %}
   has {{ messages | length }}
@@ -276,7 +276,7 @@ end {{ undefined_thing }}{{ none }} {{ true }} {{ 7 // 2 }} {{ -7 % 3 }} {{ 2 **
 {%- endfor %}
 {{ 'yes' if messages is iterable and messages is not mapping and messages is not string else 'no' }} {{ (1 < 2) and not (2 < 1) or false }}
 {{ range(3)|list }} {{ 'A-B-C'.split('-', 1) }} {{ ' x '|trim|length }} {{ 'ab' in 'cabd' }} {{ 'k' not in {'k': 1} }} {{ 'Hello World'|lower|replace('o', '0')|title }}""",
-    # ChatML with tools and thoughts, as models of the Qwen family have it: of earlier answers, thoughts are left out.
+    # ChatML with tools and reasoning, as in the Qwen family. The reasoning of earlier answers is left out.
     """{%- if tools %}
     {{- '<|im_start|>system\\n' }}{%- for tool in tools %}{{ tool | tojson }}{%- endfor %}{{ '<|im_end|>\\n' }}
 {%- elif messages[0].role == 'system' %}

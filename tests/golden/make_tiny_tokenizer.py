@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Gives the random models models/gqa (257 tokens) and models/linear (259) a tokenizer: one token a byte, and control tokens. That
-of linear puts "<|begin|>" before every prompt and knows "<tool>", which is no control token. Needs: pip install tokenizers"""
+"""Gives the random models models/gqa (257 tokens) and models/linear (259) a tokenizer with one token per byte, and
+control tokens. The tokenizer of linear puts "<|begin|>" before every prompt and has "<tool>", which is no control
+token. Needs: pip install tokenizers"""
 import json
 import os
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes tool_templates.json: what jinja2, set as HF transformers sets it, makes of templates that show tools, calls and thoughts
-in the manner of well-known families, and of conversations that have them. Needs: pip install jinja2
-"""
+"""Makes tool_templates.json: the output of jinja2, configured as in HF transformers, for templates that show tools,
+tool calls and reasoning in the style of well-known families, and for conversations that have these. Needs: pip install
+jinja2"""
 import json
 import os
 
@@ -190,7 +190,7 @@ def main():
                     given = json.loads(json.dumps(messages))
                     for message in given:
                         for one in message.get("tool_calls", []):
-                            if name != "deepseek":  # which wants text
+                            if name != "deepseek":  # DeepSeek's template expects text
                                 one["function"]["arguments"] = json.loads(one["function"]["arguments"])
                     entry = {"template": name, "messages": messages, "tools": tools is not None, "variables": variables}
                     try:

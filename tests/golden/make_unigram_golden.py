@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes tokenizers/{unigram,pre,sp}_*: Unigram models, steps before and after the model of a tokenizer.json, and models of
-SentencePiece's as tokenizer.model files, with what HF tokenizers and sentencepiece themselves make of texts.
+"""Makes tokenizers/{unigram,pre,sp}_*: Unigram models, the steps before and after the model of a tokenizer.json, and
+SentencePiece models as tokenizer.model files. Each folder has the results of HF tokenizers or sentencepiece on texts.
 Needs: pip install tokenizers sentencepiece jinja2 protobuf
 
-  make_unigram_golden.py          the small ones, for the tests
+  make_unigram_golden.py          the small models, for the tests
 
 compare_tokenizers.py makes the same kinds with larger vocabularies and many more texts. Each folder has cases.json:
 {"encode": [[TEXT, [TOKEN, ..]], ..], "decode": [[[TOKEN, ..], TEXT without control tokens, TEXT], ..]}."""
@@ -23,7 +23,7 @@ from make_text_golden import ASSIGNED, DROPS, FROM_MARKS, HERE, MARK, PIECES, QW
 from prompts import SENTENCES, prompt_texts
 
 CORPUS = prompt_texts() + ["hello world the a an 'll n't return 2024 100 000 ﬁne ½ café"] * 20
-# What a charsmap of the tests' size changes: ligatures, fractions, full-width letters, blanks, controls and accents.
+# The characters that the tests' small charsmap changes: ligatures, fractions, full-width letters, blanks, controls and accents.
 RULES = {chr(c): unicodedata.normalize("NFKC", chr(c)) for c in [*range(0xff01, 0xff5f), 0xfb00, 0xfb01, 0xfb02, 0xbd, 0xbc, 0x2167, 0xb2, 0xb3]}
 RULES.update({blank: " " for blank in "\t\n\r\u00a0\u2003\u3000\u2028\u200b\ufeff"})
 RULES.update({chr(c): "" for c in [*range(1, 9), 0x7f]})
@@ -39,7 +39,7 @@ def rules_file(folder):
 
 
 def train(size, folder, full, **options):
-    """A serialised model; full: with the charsmap that SentencePiece uses unless told otherwise."""
+    """Returns a serialised model. full: with SentencePiece's default charsmap."""
     model = io.BytesIO()
     if options.pop("normalizes", True):
         options.update(dict(normalization_rule_name="nmt_nfkc") if full else dict(normalization_rule_tsv=rules_file(folder)))
@@ -58,20 +58,20 @@ def pieces_and_charsmap(model):
     return [(piece.piece, piece.score) for piece in proto.pieces], proto.normalizer_spec.precompiled_charsmap
 
 
-UNIGRAM = {  # name: normalizer (of a charsmap), pre-tokenizer, decoder, byte_fallback
-    # As T5 and XLM-R have it.
+UNIGRAM = {  # name: normalizer (a function of the charsmap), pre-tokenizer, decoder, byte_fallback
+    # The steps of T5 and XLM-R.
     "unigram_t5": (lambda charsmap: normalizers.Sequence([normalizers.Precompiled(charsmap), normalizers.Strip(left=False, right=True),
                                                          normalizers.Replace(Regex(" {2,}"), MARK)]),
                    pre_tokenizers.Metaspace(prepend_scheme="always", split=True), decoders.Metaspace(prepend_scheme="always"), False),
     "unigram_words": (lambda charsmap: normalizers.Precompiled(charsmap),
                       pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]),
                       decoders.Metaspace(prepend_scheme="always"), False),
-    # As ALBERT has it.
+    # The steps of ALBERT.
     "unigram_albert": (lambda charsmap: normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.Replace("''", '"'), normalizers.NFKD(),
                                                              normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Precompiled(charsmap),
                                                              normalizers.Replace(Regex(" {2,}"), " ")]),
                        pre_tokenizers.Metaspace(prepend_scheme="always", split=False), decoders.Metaspace(prepend_scheme="always"), False),
-    # Whole texts, with bytes for what is not known.
+    # No pre-tokenizer: whole texts. Unknown characters become bytes.
     "unigram_bytes": (lambda charsmap: normalizers.Sequence([normalizers.Prepend(MARK), TO_MARKS]), None,
                       decoders.Sequence([*FROM_MARKS, DROPS]), True),
     "unigram_nmt": (lambda charsmap: normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Strip()]),
@@ -97,7 +97,7 @@ def make_unigram(name, folder, size, full, strings):
 
 BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 CUTS = {  # name: pre-tokenizer of a byte-level vocabulary
-    # Falcon's: what comes behind the bytes sees their alphabet.
+    # Falcon's: the steps after ByteLevel see its alphabet of byte characters.
     "pre_falcon": pre_tokenizers.Sequence([pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False),
                                            pre_tokenizers.Digits(individual_digits=False), pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated")]),
     "pre_removed": pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(QWEN2), "removed", invert=True), BYTE_LEVEL]),
@@ -125,14 +125,14 @@ def save_hf(folder, t, strings):
                 [[ids, t.decode(ids, skip_special_tokens=True), t.decode(ids, skip_special_tokens=False)] for ids in encoded[::4]])
 
 
-SENTENCEPIECE = {  # name: how it is trained
+SENTENCEPIECE = {  # name: the arguments of the training
     "sp_t5": dict(model_type="unigram", character_coverage=0.98, user_defined_symbols=["<tool>", "don't", "  "]),
     "sp_unigram_bytes": dict(model_type="unigram", byte_fallback=True, normalizes=False, remove_extra_whitespaces=False, character_coverage=0.98),
     "sp_suffix": dict(model_type="unigram", byte_fallback=True, treat_whitespace_as_suffix=True, character_coverage=0.98),
     "sp_llama2": dict(model_type="bpe", byte_fallback=True, normalizes=False, remove_extra_whitespaces=False, character_coverage=0.98),
     "sp_gemma": dict(model_type="bpe", byte_fallback=True, normalizes=False, remove_extra_whitespaces=False, add_dummy_prefix=False,
                      character_coverage=0.98, user_defined_symbols=["<tool>", "\n\n", "\n", MARK * 2, MARK * 4, "don't", "<b>", "</b>"]),
-    "sp_bpe": dict(model_type="bpe", character_coverage=0.98),  # nothing stands for bytes
+    "sp_bpe": dict(model_type="bpe", character_coverage=0.98),  # no byte tokens
 }
 
 
@@ -153,7 +153,7 @@ def write_cases(folder, encode, decode):
 
 
 def normal_texts(seed, count):
-    """With more of what normalizers change, and little of what they do not."""
+    """Returns texts with many characters that normalizers change."""
     rng = random.Random(seed)
     changed = [*RULES, "``", "''", "é", "e\u0301\u0323", "ﬁ\u0301", "½\u0301", "İ", "Σας", "👩‍🚀", "가\u11a8", "क्ष", "\r\n", MARK, "  ", "<tool>", "don't", "\n\n", *SPECIALS]
     out = []
@@ -165,7 +165,7 @@ def normal_texts(seed, count):
 
 
 def make(parent, names, size, full, count):
-    """Folders of all kinds; full: with large charsmaps."""
+    """Makes the folders of the named kinds. full: with the large, default charsmap."""
     for name in names:
         folder = os.path.join(parent, name)
         os.makedirs(folder, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Texts in several scripts for the golden data; deterministic."""
+"""Texts in several scripts for the golden data. The texts are the same on every run."""
 import random
 
 SENTENCES = [
@@ -28,6 +28,6 @@ def text_of_words(rng, num_sentences):
 
 
 def prompt_texts():
-    """Every sentence alone, then mixtures up to a few thousand tokens."""
+    """Returns every sentence alone, then mixtures of up to a few thousand tokens."""
     rng = random.Random(7)
     return SENTENCES + [text_of_words(rng, n) for n in (2, 3, 5, 8, 12, 16, 24, 32, 48, 64, 80, 96)]
