@@ -18,8 +18,8 @@ FEED, STREAM, PAGES = "coordinator/cluster/group/event_feed.cc", "coordinator/ap
 WEB = "coordinator/web/pages/"
 
 MUTANTS = [
-    Mutant("events: one too many is called lost", FEED, "batch.lost = oldest - last - 1;", "batch.lost = oldest - last;", ["coordinator/event_feed_test:*WhoReadsSlowly*"]),
-    Mutant("events: there is no rate", FEED, "if (allowance.events < 1) {", "if (allowance.events < -1e9) {", ["coordinator/event_feed_test:*HaveARate"]),
+    Mutant("events: one too many is called lost", FEED, "batch.lost = oldest - last - 1;", "batch.lost = oldest - last;", ["coordinator/event_feed_test:*ASlowReaderLost*"]),
+    Mutant("events: there is no rate", FEED, "if (allowance.events < 1) {", "if (allowance.events < -1e9) {", ["coordinator/event_feed_test:*LimitsTheRate*"]),
     Mutant("events: readers that left keep their place", STREAM, "~Reader() { --readers_; }", "~Reader() {}",
            admin("EventsTest.test_readers_that_do_not_read_hold_nobody_up_and_are_limited")),
     Mutant("requests: the client does not count", "coordinator/api/admin/request_report.cc", "if (!filter_.any_client &&", "if (false &&",
@@ -27,7 +27,7 @@ MUTANTS = [
     Mutant("block map: held blocks are cached ones, too", "coordinator/api/admin/block_map.cc", "blocks.pool().ref_count(id) == 0 &&", "",
            admin("RequestsTest.test_the_block_map_says_what_the_list_of_blocks_says")),
     Mutant("query: a name may come twice", "coordinator/api/requests/query_fields.cc", "if (!fields_.emplace(name, value).second)", "if (fields_.insert_or_assign(name, value); false)",
-           ["coordinator/query_fields_test:*WhatIsWrong*"]),
+           ["coordinator/query_fields_test:*NameTheWrongField*"]),
     Mutant("pages: scripts of anywhere", PAGES, "script-src 'self'", "script-src *", admin("FilesTest.test_pages_come_without_a_key_and_data_does_not")),
     Mutant("pages: both ports serve both", PAGES, "const bool own = ", "const bool own = true || ", admin("FilesTest.test_pages_come_without_a_key_and_data_does_not")),
     Mutant("dashboard: the block beside the pointer", WEB + "dashboard/block_map.js", "row * this.columns + column + 1", "row * this.columns + column",
