@@ -47,7 +47,7 @@ MUTANTS = [
     Mutant("pooling: the mean is of the last chunk",
            "worker/sampling/pooler.cc",
            "if (sum.serial != sequence.serial) sum =", "sum =",
-           ["worker/pooling_golden_test:*OneToThreeRanks*"]),
+           ["worker/pooling_golden_test:*VectorsEqualTransformers_OnOneToThreeRanks*"]),
     Mutant("limits: a deadline that rounding puts between is forgotten",
            CORE + "engine_errors.cc",
            "arrival + MaxSeconds(request) >= now", "now - arrival <= MaxSeconds(request)",

@@ -1,5 +1,6 @@
-// Beam search against HF transformers' generate (tests/golden/make_beam_golden.py): the same hypotheses in the same
-// order, through the real scheduler, block manager, frames, executors and collectives, in pools with room and without.
+// Compares beam search with HF transformers' generate (tests/golden/make_beam_golden.py). The hypotheses and their
+// order are equal. The real scheduler, block manager, frames, executors and collectives run, in pools that are large
+// enough and in pools that force preemption.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +15,7 @@ namespace quire {
 namespace {
 
 struct Hypothesis {
-  std::vector<TokenId> tokens;  // a stop token counted in
+  std::vector<TokenId> tokens;  // the stop token included
   double score;
 };
 
@@ -52,11 +53,11 @@ std::vector<BeamCase> ReadCases(const std::string& model) {
 struct Room {
   int ranks, num_blocks, num_host_blocks;
   PreemptionMode preemption;
-  double tolerance = 1e-3;  // of scores, relative above 1
+  double tolerance = 1e-3;  // of scores; relative for scores above 1
 };
 
 std::unique_ptr<Request> RequestFor(const BeamCase& c, RequestId id, RequestSink& sink) {
-  const bool greedy = c.options.width == 1;  // as in HF: one beam is no search
+  const bool greedy = c.options.width == 1;  // as in HF, a width of 1 is greedy decoding
   auto request =
       test::MakeRequest(id, c.prompt, c.max_tokens, sink, c.options.width, {.temperature = 0, .num_logprobs = 0});
   request->limits.stop_token_ids = c.stop_tokens;
@@ -72,10 +73,10 @@ void Compare(const BeamCase& c, test::CollectingSink& sink, size_t index, double
     const auto& choice = sink.choices[static_cast<int>(h)];
     std::vector<TokenId> expected = c.expected[h].tokens;
     const bool stopped = !c.stop_tokens.empty() && expected.back() == c.stop_tokens[0];
-    if (stopped) expected.pop_back();  // not delivered
+    if (stopped) expected.pop_back();  // the stop token is not delivered
     EXPECT_EQ(choice.tokens, expected) << "case " << index << ", hypothesis " << h;
     EXPECT_EQ(choice.finished, stopped ? FinishReason::kStop : FinishReason::kLength) << "case " << index;
-    if (stopped) continue;  // the stop token's part of the score is not delivered, either
+    if (stopped) continue;  // nor is the stop token's part of the score
     double sum = 0;
     for (const float logprob : choice.logprobs) sum += double{logprob};
     const double score = sum / std::pow(static_cast<double>(expected.size()), double{c.options.length_penalty});
@@ -121,11 +122,17 @@ class BeamGoldenTest : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(BeamGoldenTest, HypothesesEqualTransformers) { EXPECT_EQ(Expect({1, 2000, 0, PreemptionMode::kAuto}), 0); }
+TEST_P(BeamGoldenTest, HypothesesEqualTransformers_OnOneRankWithoutPreemption) {
+  EXPECT_EQ(Expect({1, 2000, 0, PreemptionMode::kAuto}), 0);
+}
 
-TEST_P(BeamGoldenTest, AlsoOnThreeRanksWhenSwapped) { EXPECT_GT(Expect({3, 80, 400, PreemptionMode::kSwap}), 0); }
+TEST_P(BeamGoldenTest, HypothesesEqualTransformers_OnThreeRanks_WhenSequencesAreSwapped) {
+  EXPECT_GT(Expect({3, 80, 400, PreemptionMode::kSwap}), 0);
+}
 
-TEST_P(BeamGoldenTest, AlsoOnTwoRanksWhenRecomputed) { EXPECT_GT(Expect({2, 80, 0, PreemptionMode::kRecompute}), 0); }
+TEST_P(BeamGoldenTest, HypothesesEqualTransformers_OnTwoRanks_WhenSequencesAreRecomputed) {
+  EXPECT_GT(Expect({2, 80, 0, PreemptionMode::kRecompute}), 0);
+}
 
 INSTANTIATE_TEST_SUITE_P(Models, BeamGoldenTest, testing::Values("mha", "gqa", "mqa"),
                          [](const testing::TestParamInfo<std::string>& model) { return model.param; });
@@ -141,7 +148,7 @@ TEST_P(RealModelBeamsTest, HypothesesEqualTransformers) {
   EXPECT_EQ(ExpectGolden(ModelFiles::Open(path), cases, GetParam()) > 0, GetParam().num_blocks < 1000);
 }
 
-// Its weights are quantised: what meets them is rounded to 16 bits.
+// The model's weights are quantised, so activations are rounded to 16 bits and scores differ by more.
 INSTANTIATE_TEST_SUITE_P(SmolLm2, RealModelBeamsTest,
                          testing::Values(Room{1, 2000, 0, PreemptionMode::kAuto, 5e-3},
                                          Room{2, 50, 0, PreemptionMode::kRecompute, 5e-3},

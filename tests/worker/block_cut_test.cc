@@ -9,7 +9,8 @@
 namespace quire {
 namespace {
 
-/// Layers with kv heads and sizes of their own, one without attention, and one that reads another's keys and values.
+/// Makes a model of four layers. Layer 1 has its own head count and head size, and layer 3 reads the keys and values of
+/// layer 1.
 ModelSpec SpecOf(int64_t heads, int64_t kv_heads) {
   ModelSpec spec;
   spec.architecture = "llama";
@@ -30,7 +31,8 @@ ModelSpec SpecOf(int64_t heads, int64_t kv_heads) {
 
 int64_t HeadBytes(int64_t head_dim) { return 2 * head_dim; }
 
-/// A block of a rank, every byte of which says what it is: of which layer, keys or values, head and place in it.
+/// Returns a rank's block. Each element stands for one byte and encodes the byte's layer, keys or values, head and
+/// place in the head.
 std::vector<uint32_t> BlockOf(const ModelSpec& spec, const RankShard& shard) {
   const KvLayout layout(spec, shard, HeadBytes);
   std::vector<uint32_t> block(static_cast<size_t>(layout.block_bytes), UINT32_MAX);
@@ -52,7 +54,7 @@ std::vector<uint32_t> BlockOf(const ModelSpec& spec, const RankShard& shard) {
   return block;
 }
 
-/// All shares of `ranks` out of 1, 2 and 5.
+/// Returns every assignment of the shares 1, 2 and 5 to `ranks` ranks.
 std::vector<std::vector<double>> SharesOf(int ranks) {
   std::vector<std::vector<double>> all = {{}};
   for (int r = 0; r < ranks; ++r) {
@@ -68,7 +70,7 @@ std::vector<std::vector<double>> SharesOf(int ranks) {
   return all;
 }
 
-/// Every rank of the one group gets exactly its own block, each byte once, out of those of the other group.
+/// Expects that every rank of group `to` receives exactly its own block from the ranks of group `from`, each byte once.
 void ExpectWholeBlocks(const ModelSpec& spec, const std::vector<double>& from, const std::vector<double>& to) {
   const std::vector<RankShard> givers = PlanShards(spec, from), takers = PlanShards(spec, to);
   for (Rank t = 0; t < static_cast<Rank>(takers.size()); ++t) {
@@ -99,13 +101,13 @@ void ExpectWholeBlocks(const ModelSpec& spec, const std::vector<double>& from, c
   }
 }
 
-TEST(BlockCutTest, EveryCutGivesEveryRankItsHeadsOnce) {
+TEST(BlockCutTest, CutBetween_GivesEachRankEveryByteOfItsBlockOnce_ForAllSharesOfOneToFourRanks) {
   for (const auto& [heads, kv_heads] : {std::pair{9, 9}, {9, 3}, {8, 2}, {6, 1}, {4, 4}}) {
     const ModelSpec spec = SpecOf(heads, kv_heads);
     for (int from = 1; from <= 3; ++from) {
       for (int to = 1; to <= 4; ++to) {
         for (const auto& a : SharesOf(from)) {
-          // Of the larger groups every fifth cut.
+          // Larger groups try only every fifth assignment, to save time.
           const auto others = SharesOf(to);
           for (size_t i = 0; i<others.size(); i += to> 2 ? 5 : 1) ExpectWholeBlocks(spec, a, others[i]);
         }
@@ -114,7 +116,7 @@ TEST(BlockCutTest, EveryCutGivesEveryRankItsHeadsOnce) {
   }
 }
 
-TEST(BlockCutTest, EqualGroupsGiveWholeBlocksBetweenEqualRanks) {
+TEST(BlockCutTest, CutBetween_CopiesWholeBlocksRankToRank_WhenBothGroupsAreEqual) {
   for (const int kv_heads : {1, 3, 9}) {
     const ModelSpec spec = SpecOf(9, kv_heads);
     const std::vector<RankShard> shards = PlanShards(spec, {1, 2, 1});
@@ -130,8 +132,8 @@ TEST(BlockCutTest, EqualGroupsGiveWholeBlocksBetweenEqualRanks) {
   }
 }
 
-/// A head that several ranks hold is not given by one of them to everybody.
-TEST(BlockCutTest, WhoHoldsTheSameHeadSharesTheWork) {
+/// When two givers hold the same head, each sends it to half of the four takers.
+TEST(BlockCutTest, CutBetween_SpreadsReceiversOverGivers_WhenTheyHoldTheSameHead) {
   const ModelSpec spec = SpecOf(6, 1);
   const std::vector<RankShard> givers = PlanShards(spec, {1, 1}), takers = PlanShards(spec, {1, 1, 1, 1});
   for (Rank giver = 0; giver < 2; ++giver) {
@@ -142,7 +144,7 @@ TEST(BlockCutTest, WhoHoldsTheSameHeadSharesTheWork) {
   }
 }
 
-TEST(BlockCutTest, OneRanksViewIsThatOfAll) {
+TEST(BlockCutTest, BlockCuts_OfOneRankEqualCutBetween) {
   const ModelSpec spec = SpecOf(9, 3);
   const std::vector<double> two = {1, 1}, three = {1, 1, 1};
   const std::vector<RankShard> givers = PlanShards(spec, two), takers = PlanShards(spec, three);

@@ -1,5 +1,5 @@
-// Greedy tokens and log-probabilities of whole models against HF transformers (tests/golden/make_golden.py), through
-// the real scheduler, block manager, frames, executors and collectives.
+// Compares greedy tokens and log-probabilities of whole models with HF transformers (tests/golden/make_golden.py). The
+// real scheduler, block manager, frames, executors and collectives run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ struct Setup {
   bool prefix_caching = true;
   PreemptionMode preemption = PreemptionMode::kRecompute;
   int num_host_blocks = 0;
-  int choices = 1;  // of each request, all alike
+  int choices = 1;  // of each request, all with equal tokens
   bool expert_parallel = false;
   double tolerance = 1e-3;  // of log-probabilities
 };
@@ -71,7 +71,7 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   options.scheduler.max_step_tokens = setup.max_step_tokens;
   options.scheduler.max_running = setup.max_running;
   options.scheduler.preemption = setup.preemption;
-  options.scheduler.lookahead_tokens = setup.num_blocks < 200 ? 0 : 16;  // small pools are there to be too small
+  options.scheduler.lookahead_tokens = setup.num_blocks < 200 ? 0 : 16;  // small pools are meant to force preemption
   options.blocks.num_blocks = setup.num_blocks;
   options.blocks.num_host_blocks = setup.num_host_blocks;
   options.blocks.block_size = setup.block_size;
@@ -112,8 +112,8 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   }
 }
 
-/// Of log-probabilities. Of quantised safetensors the engine rounds activations to 16 bits, as of all quantised
-/// weights, and where minima or what is widened are rounded to fp16, too, that counts for more (docs/limits.md).
+/// Returns the tolerance of log-probabilities. The engine rounds activations to 16 bits where weights are quantised.
+/// Where minima or widened weights are rounded to fp16 as well, the error is larger (docs/limits.md).
 double ToleranceOf(const std::string& model) {
   const std::map<std::string, double> others = {{"gptq_asym", 0.02},  {"awq", 0.02},        {"gptq_act", 5e-3},
                                                 {"packed", 5e-3},     {"int8", 5e-3},       {"fp8", 5e-3},
@@ -127,28 +127,31 @@ Setup For(const std::string& model, Setup setup) {
   return setup;
 }
 
-/// Of tests.
+/// Makes a model's name a valid part of a test's name.
 std::string NameOf(std::string model) {
   std::ranges::replace(model, '.', '_');
   return model;
 }
 
-/// A directory NAME, or its twin NAME.gguf, of which the same is expected (tests/golden/make_gguf_twins.py).
+/// The parameter is a directory NAME or its GGUF form NAME.gguf, for which the same tokens are expected
+/// (tests/golden/make_gguf_twins.py).
 class TinyModelTest : public testing::TestWithParam<std::string> {
  protected:
   ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
   std::vector<Golden> cases_ = ReadGolden("tiny_" + GetParam().substr(0, GetParam().find('.')));
 };
 
-TEST_P(TinyModelTest, AloneOneRank) { ExpectGolden(files_, cases_, For(GetParam(), {.one_at_a_time = true})); }
+TEST_P(TinyModelTest, TokensEqualTransformers_OnOneRank_OneRequestAtATime) {
+  ExpectGolden(files_, cases_, For(GetParam(), {.one_at_a_time = true}));
+}
 
-TEST_P(TinyModelTest, MixedBatchOnOneToFourRanks) {
+TEST_P(TinyModelTest, TokensEqualTransformers_OnOneToFourRanks_InMixedBatches) {
   for (int ranks = 1; ranks <= std::min<int64_t>(4, files_.spec().num_heads); ++ranks)
     ExpectGolden(files_, cases_, For(GetParam(), {.ranks = ranks, .arrivals_per_step = 0.4}));
 }
 
-/// Of models with mixtures alone: other models refuse it.
-TEST_P(TinyModelTest, WholeExpertsOnTwoAndThreeRanks) {
+/// Models without mixtures of experts refuse expert parallelism.
+TEST_P(TinyModelTest, TokensEqualTransformers_OnTwoAndThreeRanks_WithExpertParallelism) {
   for (int ranks = 2; ranks <= std::min<int64_t>(3, files_.spec().num_heads); ++ranks) {
     const auto setup = For(GetParam(), {.ranks = ranks, .arrivals_per_step = 0.4, .expert_parallel = true});
     if (files_.spec().num_mixture_layers() > 0) {
@@ -159,11 +162,11 @@ TEST_P(TinyModelTest, WholeExpertsOnTwoAndThreeRanks) {
   }
 }
 
-TEST_P(TinyModelTest, ThreadsAndOddBlockSizesChangeNothing) {
+TEST_P(TinyModelTest, TokensEqualTransformers_WithTwoThreadsAndBlocksOfFive) {
   ExpectGolden(files_, cases_, For(GetParam(), {.ranks = 2, .threads = 2, .num_blocks = 1000, .block_size = 5}));
 }
 
-TEST_P(TinyModelTest, PoolTooSmallForAllPreemptsAndStillMatches) {
+TEST_P(TinyModelTest, TokensEqualTransformers_WhenTheBlockPoolForcesPreemption) {
   for (const int ranks : {1, 2}) {
     int64_t preemptions = 0;
     ExpectGolden(files_, cases_, For(GetParam(), {.ranks = ranks, .num_blocks = 22, .arrivals_per_step = 0.5}),
@@ -172,7 +175,7 @@ TEST_P(TinyModelTest, PoolTooSmallForAllPreemptsAndStillMatches) {
   }
 }
 
-TEST_P(TinyModelTest, OneTokenPerStepMatches) {
+TEST_P(TinyModelTest, TokensEqualTransformers_WithOneTokenPerStep) {
   ExpectGolden(files_, {cases_.begin(), cases_.begin() + 6}, For(GetParam(), {.max_step_tokens = 1, .max_running = 1}));
 }
 
@@ -195,21 +198,23 @@ INSTANTIATE_TEST_SUITE_P(
                     "fp8", "fp8_tensor", "fp8_channel"),
     [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
-/// Models whose layers keep states, which take blocks of the pool, too.
+/// Models whose layers keep recurrent states. States take blocks of the pool, too.
 class TinyHybridTest : public TinyModelTest {};
 
-TEST_P(TinyHybridTest, AloneOneRank) { ExpectGolden(files_, cases_, {.one_at_a_time = true}); }
+TEST_P(TinyHybridTest, TokensEqualTransformers_OnOneRank_OneRequestAtATime) {
+  ExpectGolden(files_, cases_, {.one_at_a_time = true});
+}
 
-TEST_P(TinyHybridTest, MixedBatchOnOneToFourRanks) {
+TEST_P(TinyHybridTest, TokensEqualTransformers_OnOneToFourRanks_InMixedBatches) {
   for (int ranks = 1; ranks <= std::min<int64_t>(4, files_.spec().num_heads); ++ranks)
     ExpectGolden(files_, cases_, {.ranks = ranks, .num_blocks = 1000, .arrivals_per_step = 0.4});
 }
 
-TEST_P(TinyHybridTest, ThreadsAndOddBlockSizesChangeNothing) {
+TEST_P(TinyHybridTest, TokensEqualTransformers_WithTwoThreadsAndBlocksOfFive) {
   ExpectGolden(files_, cases_, {.ranks = 2, .threads = 2, .num_blocks = 2000, .block_size = 5});
 }
 
-TEST_P(TinyHybridTest, PoolTooSmallForAllPreemptsAndStillMatches) {
+TEST_P(TinyHybridTest, TokensEqualTransformers_WhenTheBlockPoolForcesPreemption) {
   for (const PreemptionMode mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {
     int64_t preemptions = 0;
     ExpectGolden(files_, cases_,
@@ -219,17 +224,17 @@ TEST_P(TinyHybridTest, PoolTooSmallForAllPreemptsAndStillMatches) {
   }
 }
 
-TEST_P(TinyHybridTest, PromptsThatWereSeenBeforeGoOnFromTheirKeptStates) {
+TEST_P(TinyHybridTest, TokensEqualTransformers_WhenPromptsContinueFromCachedStates) {
   std::vector<Golden> twice = cases_;
   twice.insert(twice.end(), cases_.begin(), cases_.end());
   ExpectGolden(files_, twice, {.num_blocks = 2000, .one_at_a_time = true});
 }
 
-TEST_P(TinyHybridTest, ChoicesShareAStateUntilTheyWriteIt) {
+TEST_P(TinyHybridTest, TokensEqualTransformers_WhenThreeChoicesShareAState) {
   ExpectGolden(files_, cases_, {.ranks = 2, .num_blocks = 2000, .arrivals_per_step = 0.4, .choices = 3});
 }
 
-TEST_P(TinyHybridTest, OneTokenPerStepMatches) {
+TEST_P(TinyHybridTest, TokensEqualTransformers_WithOneTokenPerStep) {
   ExpectGolden(files_, {cases_.begin(), cases_.begin() + 6}, {.max_step_tokens = 1, .max_running = 1});
 }
 
@@ -241,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(Models, TinyHybridTest,
                                          "nemotronh.gguf", "nemotronhmoe.gguf"),
                          [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
-TEST(HybridFilesTest, TheTextModelIsTakenOutOfFilesThatHaveMore) {
+TEST(HybridFilesTest, TokensEqualTransformers_WhenTheFilesHoldAVisionModelToo) {
   for (const std::string name : {"qwen35", "qwen35moe"}) {
     const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name + ".vision");
     ExpectGolden(files, ReadGolden("tiny_" + name), {.num_blocks = 1000});
@@ -264,7 +269,7 @@ TEST_P(RealModelTest, GreedyTokensEqualTransformers) {
   ASSERT_GE(cases.size(), 20u);
   int64_t preemptions = 0;
   auto setup = GetParam().setup;
-  setup.tolerance = 5e-3;  // its weights are quantised: activations are rounded to 16 bits
+  setup.tolerance = 5e-3;  // the model's weights are quantised, so activations are rounded to 16 bits
   ExpectGolden(ModelFiles::Open(path), cases, setup, &preemptions);
   EXPECT_EQ(preemptions > 0, GetParam().preempts);
 }

@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-constexpr TokenId kStop = 0;  // then "a" and "b"
+constexpr TokenId kStop = 0;  // tokens 1 and 2 are "a" and "b"
 constexpr int kVocab = 3;
 
 std::vector<bool> Allowed(TokenConstraint& constraint) {
@@ -21,13 +21,13 @@ std::vector<bool> Allowed(TokenConstraint& constraint) {
   return allowed;
 }
 
-TEST(GrammarStoreTest, WhatWasPreparedIsReadyWhateverIsCompiledMeanwhile) {
+TEST(GrammarStoreTest, PreparedGrammar_IsReady_WhileAnotherIsCompiled) {
   const GrammarSource first = {GrammarSource::kRegex, "ab"}, second = {GrammarSource::kRegex, "ba"};
   std::promise<void> prepared, busy, release;
   GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
   store.set_on_report([&, reports = 0]() mutable {
     if (++reports == 1) return prepared.set_value();
-    busy.set_value();  // the thread that compiles goes on when the test says so
+    busy.set_value();  // the compiling thread waits until the test releases it
     release.get_future().wait();
   });
   store.Prepare({1, first});
@@ -45,7 +45,7 @@ TEST(GrammarStoreTest, WhatWasPreparedIsReadyWhateverIsCompiledMeanwhile) {
   EXPECT_EQ(reports[1].problem, "");
 }
 
-TEST(GrammarStoreTest, WhatWasPreparedIsKeptUntilItIsForgotten) {
+TEST(GrammarStoreTest, PreparedGrammar_IsKept_UntilItIsForgotten) {
   std::mutex mutex;
   std::condition_variable changed;
   int reports = 0;
@@ -56,7 +56,7 @@ TEST(GrammarStoreTest, WhatWasPreparedIsKeptUntilItIsForgotten) {
     changed.notify_one();
   });
   const auto numbered = [](int i) { return GrammarSource{GrammarSource::kRegex, "a{" + std::to_string(i) + "}b"}; };
-  constexpr int kMany = 300;  // more than are kept as those that were used last
+  constexpr int kMany = 300;  // more than the store keeps as the most recently used
   for (int i = 1; i <= kMany; ++i) store.Prepare({static_cast<uint64_t>(i), numbered(i)});
   std::unique_lock lock(mutex);
   ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return reports == kMany; }));
@@ -66,10 +66,10 @@ TEST(GrammarStoreTest, WhatWasPreparedIsKeptUntilItIsForgotten) {
   store.Forget(1);
   EXPECT_FALSE(store.IsReady(numbered(1)));
   EXPECT_TRUE(store.IsReady(numbered(2)));
-  EXPECT_FALSE(store.IsReady({GrammarSource::kEbnf, numbered(2).text}));  // the same text says another thing
+  EXPECT_FALSE(store.IsReady({GrammarSource::kEbnf, numbered(2).text}));  // the same text is another grammar
 }
 
-TEST(GrammarStoreTest, WhatWasNotPreparedIsCompiledWhenItIsNeeded) {
+TEST(GrammarStoreTest, UnpreparedGrammar_IsCompiled_WhenAConstraintNeedsIt) {
   GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
   const auto constraint = store.Constrain({GrammarSource::kRegex, "b*"}, 0, 1);
   EXPECT_EQ(Allowed(*constraint), (std::vector<bool>{true, false, true}));

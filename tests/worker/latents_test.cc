@@ -1,4 +1,4 @@
-// What latent attention's weights become, against the file's matrix of keys and values: [heads, key_dim + value_dim,
+// Compares the weights of latent attention with the file's matrix of keys and values: [heads, key_dim + value_dim,
 // rank].
 #include "worker/cpu/latents.h"
 
@@ -25,7 +25,7 @@ std::vector<float> Multiply(const kernels::PackedWeight& weight, const std::vect
 
 class LatentWeightsTest : public testing::TestWithParam<int> {};
 
-TEST_P(LatentWeightsTest, BringQueriesToLatentsAndLatentsToValues) {
+TEST_P(LatentWeightsTest, Weights_MapQueriesToLatentsAndLatentsToValues) {
   const test::RandomModel model({.heads = 5, .intermediate = 128, .family = "deepseek_v3", .packed_bits = GetParam()},
                                 7);
   const ModelFiles files = ModelFiles::Open(model.path());
@@ -59,8 +59,8 @@ TEST_P(LatentWeightsTest, BringQueriesToLatentsAndLatentsToValues) {
   EXPECT_EQ(head, 5);
 }
 
-// More rows than go through products together.
-TEST_P(LatentWeightsTest, RowsAreBitEqualInAnyBatch) {
+// The batch has more rows than one product takes.
+TEST_P(LatentWeightsTest, Rows_AreBitEqual_AloneAndInABatch) {
   const test::RandomModel model({.heads = 5, .intermediate = 128, .family = "deepseek_v3", .packed_bits = GetParam()},
                                 7);
   const ModelFiles files = ModelFiles::Open(model.path());

@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-/// Nodes as Linux lists them.
+/// A directory of NUMA nodes laid out as Linux lists them
 class NodesTest : public testing::Test {
  protected:
   void Add(int number, const std::string& processors) {
@@ -40,10 +40,10 @@ std::vector<int> NumbersOf(const std::vector<NumaNode>& nodes) {
   return numbers;
 }
 
-TEST_F(NodesTest, AreReadInOrderWithTheProcessorsThatAreAllowed) {
+TEST_F(NodesTest, ReadNumaNodes_ListsNodesInOrderWithTheirAllowedProcessors) {
   Add(10, "4-5,7");
   Add(2, "0-3,8");
-  Add(3, "");  // memory alone
+  Add(3, "");  // a node with memory and no processors
   std::ofstream(path() / "online") << "0\n";
   std::filesystem::create_directory(path() / "power");
   const std::vector<NumaNode> nodes = Read({1, 2, 5, 6, 7, 8});
@@ -53,7 +53,7 @@ TEST_F(NodesTest, AreReadInOrderWithTheProcessorsThatAreAllowed) {
   EXPECT_EQ(NumbersOf(Read({0, 1})), (std::vector<int>{2})) << "a launcher has chosen processors of one node";
 }
 
-TEST_F(NodesTest, ListsThatAreNoneEndWhereTheyStopBeingOne) {
+TEST_F(NodesTest, ReadNumaNodes_StopsAtTheFirstMalformedEntry_InAProcessorList) {
   Add(0, "0-1,x,3");
   Add(1, "5-99999999999");
   Add(2, "-4");
@@ -63,7 +63,7 @@ TEST_F(NodesTest, ListsThatAreNoneEndWhereTheyStopBeingOne) {
   EXPECT_TRUE(ReadNumaNodes(path() / "not there", UpTo(4)).empty());
 }
 
-TEST_F(NodesTest, AreSharedEvenlyOrNotAtAll) {
+TEST_F(NodesTest, NodesOfRank_SharesNodesEvenlyOrGivesNone) {
   for (int i = 0; i < 4; ++i) Add(i, std::to_string(2 * i) + "-" + std::to_string(2 * i + 1));
   const std::vector<NumaNode> four = Read(UpTo(8)), two = Read(UpTo(4));
   const auto shares = [](const std::vector<NumaNode>& nodes, int ranks) {
@@ -81,7 +81,7 @@ TEST_F(NodesTest, AreSharedEvenlyOrNotAtAll) {
   EXPECT_EQ(shares({two[0]}, 2), (Shares{{}, {}})) << "one node";
 }
 
-TEST_F(NodesTest, AThreadAndThoseItStartsKeepToTheirs) {
+TEST_F(NodesTest, KeepToNumaNodes_BindsTheThreadAndItsChildren) {
   cpu_set_t before;
   ASSERT_EQ(::sched_getaffinity(0, sizeof(before), &before), 0);
   std::vector<int> mine;

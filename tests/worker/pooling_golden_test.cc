@@ -1,5 +1,5 @@
-// What is pooled of prompts against HF transformers (tests/golden/make_pooling_golden.py), through the real scheduler,
-// block manager, frames, executors and collectives.
+// Compares pooled vectors of prompts with HF transformers (tests/golden/make_pooling_golden.py). The real scheduler,
+// block manager, frames, executors and collectives run.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,11 +31,11 @@ struct Course {
   int max_step_tokens = 64;
   int num_host_blocks = 0;
   bool prefix_caching = true;
-  bool crowded = false;  // others generate long answers meanwhile, who came before
-  int rounds = 1;        // every prompt comes so many times, the next when those before are done
+  bool crowded = false;  // four requests that came before generate long answers meanwhile
+  int rounds = 1;        // how often each prompt comes; a round begins when the one before is done
 };
 
-/// What a course makes of the goldens: the vectors in the order of kAll and the goldens, round by round.
+/// The vectors of a course, ordered by round, then pooling (kAll), then golden prompt
 struct Pooled {
   std::vector<CollectingSink> sinks;
   int64_t preemptions = 0, swapped_out = 0, cached = 0;
@@ -99,7 +99,7 @@ class PoolingGoldenTest : public testing::TestWithParam<const char*> {
     return pooled;
   }
 
-  /// Whether all vectors are HF's.
+  /// Expects that all vectors equal those of HF transformers.
   void ExpectGolden(const Pooled& pooled) const {
     for (size_t i = 0; i < pooled.sinks.size(); ++i) {
       const Pooling pooling = kAll[i / goldens_.size() % std::size(kAll)];
@@ -115,12 +115,12 @@ class PoolingGoldenTest : public testing::TestWithParam<const char*> {
   std::vector<PooledGolden> goldens_;
 };
 
-TEST_P(PoolingGoldenTest, OneToThreeRanks) {
+TEST_P(PoolingGoldenTest, VectorsEqualTransformers_OnOneToThreeRanks) {
   for (int ranks = 1; ranks <= std::min<int64_t>(3, files_.spec().num_heads); ++ranks)
     ExpectGolden(Pool({.ranks = ranks}));
 }
 
-TEST_P(PoolingGoldenTest, TheBitsDependOnNeitherChunksNorNeighboursNorCache) {
+TEST_P(PoolingGoldenTest, Vectors_AreBitEqual_WhateverTheChunksBatchAndCache) {
   const Pooled one = Pool({.prefix_caching = false});
   const Pooled chunks = Pool({.max_step_tokens = 33});
   const Pooled whole = Pool({.max_step_tokens = 600, .rounds = 2});
@@ -131,7 +131,7 @@ TEST_P(PoolingGoldenTest, TheBitsDependOnNeitherChunksNorNeighboursNorCache) {
   }
 }
 
-TEST_P(PoolingGoldenTest, OnlyTheLastTokensVectorComesFromTheCache) {
+TEST_P(PoolingGoldenTest, Cache_ServesOnlyPoolingOfTheLastToken_WhenPromptsRepeat) {
   const Pooled pooled = Pool({.max_step_tokens = 600, .rounds = 3});
   ExpectGolden(pooled);
   int64_t cacheable = 0;
@@ -140,19 +140,19 @@ TEST_P(PoolingGoldenTest, OnlyTheLastTokensVectorComesFromTheCache) {
   EXPECT_LE(pooled.cached, 3 * cacheable) << "means and first tokens are computed whole";
 }
 
-TEST_P(PoolingGoldenTest, PreemptedOfEitherKind) {
+TEST_P(PoolingGoldenTest, VectorsEqualTransformers_WhenPoolingRequestsAreSwappedOrRecomputed) {
   for (const int num_host_blocks : {0, 60}) {
     const Pooled pooled =
         Pool({.num_blocks = 30, .max_step_tokens = 12, .num_host_blocks = num_host_blocks, .crowded = true});
     ExpectGolden(pooled);
-    const bool blocks_leave = files_.spec().window() > 0;  // in time
+    const bool blocks_leave = files_.spec().window() > 0;  // sliding windows free blocks before preemption is needed
     EXPECT_TRUE(blocks_leave || pooled.preemptions > 0);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PoolingGoldenTest, testing::Values("qwen3", "linear", "swa", "gemma2", "gpt2", "mqa"));
 
-TEST(ListedTokens, AreReportedInPlaceOfTheLikeliest) {
+TEST(ListedTokens, Logprobs_AreThoseOfTheListedTokens_InTheirOrder) {
   const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/qwen3");
   for (const int ranks : {1, 3}) {
     test::ThreadGroup group(files, {16, 64, 4, 200, 1, std::vector<double>(static_cast<size_t>(ranks), 1.0)}, 60);

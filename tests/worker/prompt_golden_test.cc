@@ -1,5 +1,5 @@
-// Log-probabilities of prompts against HF transformers (tests/golden/make_prompt_golden.py), through the real
-// scheduler, block manager, frames, executors and collectives.
+// Compares log-probabilities of prompts with HF transformers (tests/golden/make_prompt_golden.py). The real scheduler,
+// block manager, frames, executors and collectives run.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ using test::CollectingSink;
 
 struct PromptGolden {
   std::vector<TokenId> prompt;
-  std::vector<float> logprobs, best;  // of every token but the first: its own, and the likeliest one's
+  std::vector<float> logprobs, best;  // of every token but the first: the token's own, and that of the likeliest token
 };
 
 Json ReadGoldens(const std::string& name) {
@@ -41,11 +41,11 @@ struct PromptSetup {
   int n = 1;
   int max_tokens = 12;
   int num_host_blocks = 0;
-  bool twice = false;       // every prompt comes a second time, when the first is done
+  bool twice = false;       // every prompt comes again when all are done
   double tolerance = 1e-3;  // of log-probabilities
 };
 
-/// Scores all prompts at once, and returns what came, by case.
+/// Scores all prompts at once. Returns the results by case.
 std::vector<CollectingSink> Score(const ModelFiles& files, const std::vector<PromptGolden>& cases,
                                   const PromptSetup& setup, int64_t* preemptions) {
   const int max_model_len = 2200, max_running = 32;
@@ -99,7 +99,7 @@ void ExpectPromptGolden(const ModelFiles& files, const std::vector<PromptGolden>
       ASSERT_NEAR(sink.prompt_logprobs[i], golden.logprobs[i], setup.tolerance) << "case " << id << ", token " << i + 1;
       ASSERT_NEAR(best.second, golden.best[i], setup.tolerance) << "case " << id << ", token " << i + 1;
       ASSERT_GE(best.second, second.second);
-      // What is said twice is the same to the last bit.
+      // A log-probability that is reported twice is equal to the last bit.
       const int32_t rank = sink.prompt_ranks[i];
       ASSERT_EQ(rank == 1, best.first == token);
       ASSERT_EQ(rank == 2, second.first == token);
@@ -118,18 +118,20 @@ class PromptGoldenTest : public testing::TestWithParam<const char*> {
   std::vector<PromptGolden> cases_ = CasesOf(ReadGoldens("prompt_tiny").at(GetParam()));
 };
 
-TEST_P(PromptGoldenTest, OneToFourRanks) {
+TEST_P(PromptGoldenTest, PromptScoresEqualTransformers_OnOneToFourRanks) {
   for (int ranks = 1; ranks <= std::min<int64_t>(4, files_.spec().num_heads); ++ranks)
     ExpectPromptGolden(files_, cases_, {.ranks = ranks});
 }
 
-TEST_P(PromptGoldenTest, ChunksOfAFewTokensAndSeveralChoices) {
+TEST_P(PromptGoldenTest, PromptScoresEqualTransformers_WithSmallChunksAndThreeChoices) {
   ExpectPromptGolden(files_, cases_, {.ranks = 2, .max_step_tokens = 33, .n = 3});
 }
 
-TEST_P(PromptGoldenTest, ManyRowsInOneStep) { ExpectPromptGolden(files_, cases_, {.max_step_tokens = 2000}); }
+TEST_P(PromptGoldenTest, PromptScoresEqualTransformers_WithManyRowsInOneStep) {
+  ExpectPromptGolden(files_, cases_, {.max_step_tokens = 2000});
+}
 
-TEST_P(PromptGoldenTest, PreemptedOfEitherKind) {
+TEST_P(PromptGoldenTest, PromptScoresEqualTransformers_WhenRequestsAreSwappedOrRecomputed) {
   for (const int num_host_blocks : {0, 100}) {
     int64_t preemptions = 0;
     ExpectPromptGolden(files_, cases_, {.num_blocks = 19, .max_tokens = 60, .num_host_blocks = num_host_blocks},
@@ -138,9 +140,11 @@ TEST_P(PromptGoldenTest, PreemptedOfEitherKind) {
   }
 }
 
-TEST_P(PromptGoldenTest, CachedPromptsAreScoredAllTheSame) { ExpectPromptGolden(files_, cases_, {.twice = true}); }
+TEST_P(PromptGoldenTest, PromptScoresEqualTransformers_WhenPromptsAreCached) {
+  ExpectPromptGolden(files_, cases_, {.twice = true});
+}
 
-TEST_P(PromptGoldenTest, TheBitsDependOnNothing) {
+TEST_P(PromptGoldenTest, PromptScores_AreBitEqual_WhateverTheChunksAndThePool) {
   const auto one = Score(files_, cases_, {}, nullptr);
   const auto other = Score(files_, cases_, {.num_blocks = 25, .max_step_tokens = 37}, nullptr);
   for (size_t i = 0; i < one.size(); ++i) {
@@ -156,7 +160,7 @@ TEST(SmolLm2, PromptsEqualTransformers) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const auto cases = CasesOf(ReadGoldens("prompt_smollm2").at("smollm2"));
-  const double tolerance = 1e-2;  // its weights are quantised: activations are rounded to 16 bits
+  const double tolerance = 1e-2;  // the model's weights are quantised, so activations are rounded to 16 bits
   ExpectPromptGolden(ModelFiles::Open(path), cases, {.ranks = 2, .max_step_tokens = 512, .tolerance = tolerance});
 }
 

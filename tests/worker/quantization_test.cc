@@ -1,4 +1,4 @@
-// Weights that are quantised as they are loaded.
+// Tests weights that are quantised while they are loaded.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 using test::CollectingSink;
 
-/// A model whose columns come in whole blocks, on two ranks, too.
+/// A model whose matrices have whole blocks of columns on one rank and on two
 const ModelFiles& Model() {
   static const test::RandomModel model({.heads = 4, .kv_heads = 2, .intermediate = 128, .dtype = "F32"}, 3);
   static const ModelFiles files = ModelFiles::Open(model.path());
@@ -34,7 +34,7 @@ EngineSizes Sizes(int ranks, Quantization quantization, ActivationType activatio
 
 const std::vector<std::vector<TokenId>> kPrompts = {{5, 6, 7}, {9, 3}, {4, 4, 4, 4, 8, 1}, {11, 2, 9, 2, 9, 30, 31}};
 
-/// Greedy continuations of prompts, with the log-probabilities of the best tokens at each place.
+/// Returns greedy continuations of the prompts, with the log-probabilities of the 20 likeliest tokens at each place.
 std::vector<CollectingSink::Choice> Serve(const ModelFiles& files, const std::vector<std::vector<TokenId>>& prompts,
                                           const EngineSizes& sizes, int max_tokens) {
   test::ThreadGroup group(files, sizes, 64);
@@ -59,7 +59,7 @@ std::vector<CollectingSink::Choice> Serve(int ranks, Quantization quantization, 
   return Serve(Model(), kPrompts, Sizes(ranks, quantization), max_tokens);
 }
 
-/// The largest difference of log-probabilities of the tokens that both report for the first place.
+/// Returns the largest difference of log-probabilities at the first place, among tokens that both report.
 double WorstDifference(const std::vector<CollectingSink::Choice>& a, const std::vector<CollectingSink::Choice>& b) {
   double worst = 0;
   int compared = 0;
@@ -76,7 +76,7 @@ double WorstDifference(const std::vector<CollectingSink::Choice>& a, const std::
   return worst;
 }
 
-TEST(QuantizationTest, Int8StaysCloseToTheModelAndInt4LessSo) {
+TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8AndLessCloseWithInt4) {
   const auto exact = Serve(1, Quantization::kNone, 1);
   const double int8 = WorstDifference(exact, Serve(1, Quantization::kInt8, 1)),
                int4 = WorstDifference(exact, Serve(1, Quantization::kInt4, 1));
@@ -86,14 +86,14 @@ TEST(QuantizationTest, Int8StaysCloseToTheModelAndInt4LessSo) {
   EXPECT_LT(int4, 0.5);
 }
 
-TEST(QuantizationTest, RanksDoNotChangeTheText) {
+TEST(QuantizationTest, Tokens_AreEqualOnOneAndTwoRanks_WithInt8AndInt4) {
   for (const Quantization quantization : {Quantization::kInt8, Quantization::kInt4}) {
     const auto one = Serve(1, quantization, 12), two = Serve(2, quantization, 12);
     for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].tokens, two[i].tokens) << NameOf(quantization);
   }
 }
 
-TEST(QuantizationTest, ExpertsOfMixturesStayCloseOnAnyRanks) {
+TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8Experts) {
   const test::RandomModel model({.heads = 4, .kv_heads = 2, .intermediate = 128, .dtype = "F32", .family = "qwen2_moe"},
                                 3);
   const ModelFiles files = ModelFiles::Open(model.path());
@@ -106,7 +106,7 @@ TEST(QuantizationTest, ExpertsOfMixturesStayCloseOnAnyRanks) {
   for (size_t i = 0; i < int8.size(); ++i) EXPECT_EQ(int8[i].tokens, split[i].tokens);
 }
 
-TEST(QuantizationTest, LatentAttentionStaysCloseOnAnyRanks) {
+TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8LatentAttention) {
   const test::RandomModel model({.heads = 4, .intermediate = 128, .dtype = "F32", .family = "deepseek_v3"}, 3);
   const ModelFiles files = ModelFiles::Open(model.path());
   const auto exact = Serve(files, kPrompts, Sizes(1, Quantization::kNone), 12);
@@ -118,12 +118,12 @@ TEST(QuantizationTest, LatentAttentionStaysCloseOnAnyRanks) {
     const double worst = WorstDifference(exact, int8);
     EXPECT_GT(worst, 0) << "nothing was quantised";
     EXPECT_LT(worst, 0.1) << NameOf(cache);
-    // Sums of another order may round to another step.
+    // Sums in another order may round to another step.
     EXPECT_LT(WorstDifference(int8, split), 0.05) << NameOf(cache);
   }
 }
 
-TEST(QuantizationTest, ActivationsOfEightBitsStayCloseToThoseOfSixteen) {
+TEST(QuantizationTest, Logprobs_StayCloseTo16BitActivations_With8BitActivations) {
   const auto int16 = Serve(1, Quantization::kInt4, 1),
              int8 = Serve(Model(), kPrompts, Sizes(1, Quantization::kInt4, ActivationType::kInt8), 1);
   EXPECT_LT(WorstDifference(int16, int8), 0.1);
@@ -134,11 +134,11 @@ int64_t BlockBytes(const EngineSizes& sizes) {
   return MakeCpuEngine(Model(), sizes, *collectives[0])->block_bytes();
 }
 
-TEST(QuantizationTest, ASmallerKvCacheStaysCloseOnAnyRanks) {
+TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithASmallerKvCache) {
   struct Way {
     KvCacheDtype dtype;
-    double difference;      // of log-probabilities, at most
-    int64_t bytes_of_head;  // and token, in place of 256: numbers, and with int8 a scale of 4
+    double difference;      // the largest allowed, of log-probabilities
+    int64_t bytes_of_head;  // bytes of a head and token, against 256 in fp32; int8 adds a scale of 4
   };
   for (const auto& [dtype, difference, bytes_of_head] :
        {Way{KvCacheDtype::kFloat16, 2e-3, 128}, Way{KvCacheDtype::kInt8, 0.05, 68}}) {
@@ -154,9 +154,9 @@ TEST(QuantizationTest, ASmallerKvCacheStaysCloseOnAnyRanks) {
   }
 }
 
-// Formats that only files have, against transformers on the same numbers (tests/golden/make_kquant_golden.py). Two
-// ranks cut the columns of o and down within a block of 256, three within one of 32.
-TEST(QuantizationTest, FileFormatsGiveTheModelsNumbersOnAnyRanks) {
+// Formats that only files have, compared with transformers on the same numbers (tests/golden/make_kquant_golden.py).
+// Two ranks cut the columns of o and down within a block of 256, three ranks within one of 32.
+TEST(QuantizationTest, LogprobsEqualTransformers_ForQuantisedFileFormats_OnOneToFourRanks) {
   const std::string folder = QUIRE_TEST_DATA;
   const ModelFiles files = ModelFiles::Open(folder + "/models/kquants.gguf");
   const Json golden = ParseJson(ReadTextFile(folder + "/kquants.json", 1 << 20), "kquants.json", {.max_depth = 5});
@@ -173,12 +173,12 @@ TEST(QuantizationTest, FileFormatsGiveTheModelsNumbersOnAnyRanks) {
   }
 }
 
-TEST(QuantizationTest, WeightsTakeLessMemory) {
+TEST(QuantizationTest, Weights_TakeLessMemory_WithInt8AndInt4) {
   const auto bytes = [](Quantization quantization) {
     const auto collectives = MakeThreadCollectives(1);
     return MakeCpuEngine(Model(), Sizes(1, quantization), *collectives[0])->weight_bytes();
   };
-  // Beside the norms: fp32 takes 32 bits a number, q8_0 8.5, q4_1 5.
+  // Except for the norms, fp32 takes 32 bits a number, q8_0 8.5 and q4_1 5.
   EXPECT_LT(bytes(Quantization::kInt8), bytes(Quantization::kNone) * 0.3);
   EXPECT_LT(bytes(Quantization::kInt4), bytes(Quantization::kInt8));
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kSampledVocab = test::kEffectVocab;
 
-/// Greedy and drawn rows, with and without log-probabilities, also more of them than there are tokens.
+/// Greedy and random rows, with and without log-probabilities, one with more log-probabilities than there are tokens
 std::vector<SamplingSpec> Specs() {
   std::vector<SamplingSpec> specs(7);
   specs[0].temperature = specs[3].temperature = 0;
@@ -29,12 +29,12 @@ std::vector<SamplingSpec> Specs() {
   return specs;
 }
 
-/// What comes before a draw.
+/// The tokens before a draw
 struct Context {
   std::vector<TokenId> prompt = {1}, generated = {};
 };
 
-/// Lets through the one token that the sum of the generated ones leads to.
+/// Allows one token, which depends on the sum of the generated tokens.
 class OneToken final : public TokenConstraint {
  public:
   static TokenId Allowed(std::span<const TokenId> generated) {
@@ -50,7 +50,7 @@ class OneToken final : public TokenConstraint {
   }
 };
 
-/// Comes to the same end whatever it is asked, and counts how often that was.
+/// Returns the same outcome at every call, and counts the calls.
 class Always final : public TokenConstraint {
  public:
   explicit Always(Outcome outcome) : outcome_(outcome) {}
@@ -110,7 +110,7 @@ SampledToken DrawFive(const SequenceState& sequence, RowDrawer drawer = {}) {
   return drawer.Draw(row, sequence, 3);
 }
 
-TEST(DrawTest, SeenTokensAreCountedWhereTheyWereGenerated) {
+TEST(DrawTest, SeenTokens_CountsGeneratedTokensOnly) {
   SequenceState sequence;
   sequence.tokens = {4, 2, 4, 7, 2, 7, 7, 0};
   sequence.num_prompt_tokens = 3;
@@ -118,7 +118,7 @@ TEST(DrawTest, SeenTokensAreCountedWhereTheyWereGenerated) {
   EXPECT_EQ(SeenTokens(sequence, static_cast<size_t>(kSampledVocab)), seen);
 }
 
-TEST(DrawTest, ConstraintsThatCannotGoOnMarkTheToken) {
+TEST(DrawTest, Draw_MarksTheToken_WhenItsConstraintIsOverworkedOrAtADeadEnd) {
   using Outcome = TokenConstraint::Outcome;
   const SampledToken drawn = DrawFive(Greedy(std::make_shared<Always>(Outcome::kMasked)));
   EXPECT_EQ(drawn.token, 5);
@@ -129,7 +129,7 @@ TEST(DrawTest, ConstraintsThatCannotGoOnMarkTheToken) {
   EXPECT_FALSE(dead.broken() || dead.overworked());
 }
 
-TEST(DrawTest, WhatLeavesNothingToDrawIsADeadEndAndWhatIsNoNumberIsNot) {
+TEST(DrawTest, Draw_MarksADeadEnd_WhenNoTokenIsLeft_AndBrokenWhenLogitsAreNaN) {
   SequenceState sequence = Greedy(nullptr);
   sequence.sampling.grammar = {};
   sequence.sampling.allowed_tokens = {5};
@@ -145,8 +145,8 @@ TEST(DrawTest, WhatLeavesNothingToDrawIsADeadEndAndWhatIsNoNumberIsNot) {
   EXPECT_FALSE(broken.dead_end());
 }
 
-TEST(DrawTest, LogprobsBeyondWhatAFloatHoldsAreNoMarks) {
-  SequenceState sequence = Greedy(std::make_shared<OneToken>());  // which allows the fourth alone
+TEST(DrawTest, Draw_MarksNoDeadEnd_WhenALogprobOverflows) {
+  SequenceState sequence = Greedy(std::make_shared<OneToken>());  // allows token 3 only
   sequence.sampling.num_logprobs = 0;
   std::vector<float> row(static_cast<size_t>(kSampledVocab), 0.0f);
   row[3] = -3e38f, row[5] = 3e38f;
@@ -155,7 +155,7 @@ TEST(DrawTest, LogprobsBeyondWhatAFloatHoldsAreNoMarks) {
   EXPECT_FALSE(drawn.dead_end());
 }
 
-TEST(DrawTest, OtherChoicesOfAnOverworkedRequestAreNotMasked) {
+TEST(DrawTest, RowDrawer_DoesNotAskTheConstraintAgain_WhenAnotherChoiceWasOverworked) {
   const auto constraint = std::make_shared<Always>(TokenConstraint::Outcome::kOverworked);
   std::vector<float> row(static_cast<size_t>(kSampledVocab), 0.0f);
   RowDrawer drawer;
@@ -174,7 +174,7 @@ TEST(DrawTest, OtherChoicesOfAnOverworkedRequestAreNotMasked) {
   EXPECT_EQ(other->asked, 2) << "requests that share no more than a grammar";
 }
 
-/// What the ranks draw, who agree on all rows but a broken one, of which NaN is never equal.
+/// Draws on so many ranks and expects that all ranks agree, except in row `broken`, whose NaN is never equal to itself.
 std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
                                  size_t broken = SIZE_MAX, const Context& context = {},
                                  const decltype(SequenceTable::constrain)& constrain = AllowOneToken) {
@@ -207,7 +207,7 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
   return drawn[0];
 }
 
-TEST(SamplerTest, AnyNumberOfRanksDrawsWhatOneDrawsFromWholeRows) {
+TEST(SamplerTest, Ranks_DrawWhatOneRankDrawsFromWholeRows) {
   const auto specs = Specs();
   auto logits = test::Random(3).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (float& x : logits) x *= 4;
@@ -223,7 +223,7 @@ TEST(SamplerTest, AnyNumberOfRanksDrawsWhatOneDrawsFromWholeRows) {
   EXPECT_EQ(DrawOn(2, logits, {specs[2]}).size(), 1u) << "fewer rows than ranks";
 }
 
-TEST(SamplerTest, RowsWithAGrammarAreDrawnFromWhatItAllows) {
+TEST(SamplerTest, Draws_KeepToTheGrammar_WhenARowHasOne) {
   std::vector<SamplingSpec> specs = Specs();
   for (const size_t constrained : {0, 2, 5}) specs[constrained].grammar = {GrammarSource::kRegex, "a"};
   const auto logits = test::Random(5).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
@@ -238,7 +238,7 @@ TEST(SamplerTest, RowsWithAGrammarAreDrawnFromWhatItAllows) {
   }
 }
 
-/// Lets through the tokens of which the mask has a bit.
+/// Allows the tokens whose bit is set in the mask.
 class Bits final : public TokenConstraint {
  public:
   explicit Bits(std::vector<uint32_t> bits) : bits_(std::move(bits)) {}
@@ -252,7 +252,7 @@ class Bits final : public TokenConstraint {
   std::vector<uint32_t> bits_;
 };
 
-TEST(DrawTest, WhatIsLeftOfARankPartIsWhatTheMaskAllows) {
+TEST(DrawTest, KeepAllowed_MasksExactlyTheForbiddenTokens_OfARanksPart) {
   test::Random random(11);
   const std::vector<uint32_t> patterns = {0, ~0u, 1, 1u << 31, 0x80000001, 0xfffffffe, 0x7fffffff, 0xdeadbeef};
   for (int round = 0; round < 200; ++round) {
@@ -269,8 +269,8 @@ TEST(DrawTest, WhatIsLeftOfARankPartIsWhatTheMaskAllows) {
   }
 }
 
-TEST(SamplerTest, EveryRankKeepsToTheMasksThatOthersMade) {
-  // Greedy rows, and drawn ones with the same masks: of what is allowed the best.
+TEST(SamplerTest, Ranks_KeepToTheMasksThatOtherRanksMade) {
+  // Greedy rows without and with log-probabilities share the masks. Each draws the best allowed token.
   test::Random random(6);
   constexpr size_t kRows = 11;
   std::vector<SamplingSpec> specs(2 * kRows);
@@ -306,8 +306,9 @@ TEST(SamplerTest, EveryRankKeepsToTheMasksThatOthersMade) {
   }
 }
 
-TEST(SamplerTest, GrammarsThatCannotGoOnMarkTheirRowsOnEveryRank) {
-  // Two requests of three choices each, one overworked and one at a dead end; greedy, then with log-probabilities.
+TEST(SamplerTest, Ranks_MarkRows_WhenAGrammarIsOverworkedOrAtADeadEnd) {
+  // Two requests of three choices each: one overworked, one at a dead end. Both are greedy, without and then with
+  // log-probabilities.
   for (const int32_t num_logprobs : {-1, 2}) {
     std::vector<SamplingSpec> specs(7);
     for (size_t row = 0; row < 6; ++row) {
@@ -332,7 +333,7 @@ TEST(SamplerTest, GrammarsThatCannotGoOnMarkTheirRowsOnEveryRank) {
   }
 }
 
-TEST(SamplerTest, RowsWithoutNumbersAreSaidToBeBroken) {
+TEST(SamplerTest, Rows_AreMarkedBroken_WhenTheirLogitsAreNaNOrInfinite) {
   const auto specs = Specs();
   auto logits = test::Random(4).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -351,7 +352,7 @@ TEST(SamplerTest, RowsWithoutNumbersAreSaidToBeBroken) {
   }
 }
 
-/// Greedy, from logits in which 3 is before 40 and 40 before 20.
+/// Draws greedily from logits that order tokens 3, 40, 20.
 TokenId DrawGreedily(SamplingSpec spec, const Context& context = {}) {
   std::vector<float> logits(static_cast<size_t>(kSampledVocab), -5.0f);
   logits[3] = 5, logits[40] = 4, logits[20] = 3;
@@ -367,7 +368,7 @@ TEST(SamplerTest, OnlyAllowedTokensAreDrawn) {
   EXPECT_EQ(DrawGreedily({.logit_bias = {{3, 90.0f}}, .allowed_tokens = {20}}), 20);
 }
 
-TEST(SamplerTest, WhatWouldCompleteABadWordIsNotDrawn) {
+TEST(SamplerTest, Draw_AvoidsTheTokenThatWouldCompleteABadWord) {
   EXPECT_EQ(DrawGreedily({.bad_words = {{3}}}), 40);
   EXPECT_EQ(DrawGreedily({.bad_words = {{3}, {40}}}), 20);
   const SamplingSpec spec{.bad_words = {{7, 8, 3}}};
@@ -378,7 +379,7 @@ TEST(SamplerTest, WhatWouldCompleteABadWordIsNotDrawn) {
   EXPECT_EQ(DrawGreedily(spec, {{7}, {8}}), 3);
 }
 
-TEST(SamplerTest, ThoughtsThatReachTheirLimitAreEnded) {
+TEST(SamplerTest, Draw_ClosesThoughts_WhenTheyReachTheirLimit) {
   const ThoughtLimit begun{.tokens = 3, .begun = true, .open = {50}, .close = {20, 40}};
   EXPECT_EQ(DrawGreedily({.thoughts = begun}, {{1}, {7, 8}}), 3) << "two of three";
   EXPECT_EQ(DrawGreedily({.thoughts = begun}, {{1}, {7, 8, 9}}), 20);
@@ -393,7 +394,7 @@ TEST(SamplerTest, ThoughtsThatReachTheirLimitAreEnded) {
       << "whatever else is asked for";
 }
 
-TEST(SamplerTest, ThoughtsThatTheAnswerOpensAreEndedToo) {
+TEST(SamplerTest, Draw_ClosesThoughts_WhenTheAnswerOpenedThemAndTheyReachTheirLimit) {
   const ThoughtLimit limit{.tokens = 1, .begun = false, .open = {50, 51}, .close = {20}};
   const SamplingSpec spec{.thoughts = limit};
   EXPECT_EQ(DrawGreedily(spec, {{1}, {}}), 3);
@@ -405,7 +406,7 @@ TEST(SamplerTest, ThoughtsThatTheAnswerOpensAreEndedToo) {
   EXPECT_EQ(DrawGreedily(spec, {{50, 51}, {7, 8}}), 3) << "the prompt is not looked at";
 }
 
-TEST(SamplerTest, EverySettingHasItsEffectOnAnyNumberOfRanks) {
+TEST(SamplerTest, Settings_HaveTheirEffect_OnAnyNumberOfRanks) {
   for (const test::SamplingEffect& effect : test::SamplingEffects()) {
     std::vector<SamplingSpec> specs(test::kEffectSeeds, effect.spec);
     std::vector<float> logits;

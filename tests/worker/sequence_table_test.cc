@@ -24,7 +24,7 @@ std::string ErrorAfter(const StepPlan& next, bool advance = true) {
   return ErrorThrownBy([&] { table.Apply(next); });
 }
 
-TEST(SequenceTableTest, FollowsASequenceThroughItsLife) {
+TEST(SequenceTableTest, Apply_FollowsASequence_FromItsPromptToItsSlotsReuse) {
   SequenceTable table(4, 2, 16);
   auto batch = table.Apply(Added());
   ASSERT_EQ(batch.size(), 1u);
@@ -42,12 +42,12 @@ TEST(SequenceTableTest, FollowsASequenceThroughItsLife) {
   release.released = {0};
   release.added = Added().added;
   release.chunks = {{0, 0, 2}};
-  batch = table.Apply(release);  // released and given out again in one plan
+  batch = table.Apply(release);  // the slot is released and reused in one plan
   EXPECT_FALSE(batch[0].draws);
   EXPECT_EQ(table.num_sequences(), 1);
 }
 
-TEST(SequenceTableTest, BeamsBranchIntoNewSlotsAndInPlace) {
+TEST(SequenceTableTest, Apply_BranchesBeams_IntoNewSlotsAndInPlace) {
   SequenceTable table(4, 2, 16);
   table.Resolve(table.Advance(table.Apply(Added())), {{0, 9, 0, {}}});
   StepPlan plan;
@@ -68,7 +68,7 @@ TEST(SequenceTableTest, BeamsBranchIntoNewSlotsAndInPlace) {
   EXPECT_THROW(table.Apply(plan), Error) << "has not drawn";
 }
 
-TEST(SequenceTableTest, TokensAreResolvedLaterAndOnlyWhereTheyBelong) {
+TEST(SequenceTableTest, Resolve_FillsPendingTokens_OnlyOfTheSequenceThatDrewThem) {
   SequenceTable table(4, 2, 16);
   const auto first = table.Advance(table.Apply(Added()));
   EXPECT_EQ(table.at(0).tokens, (std::vector<TokenId>{1, 2, 3, 4, kPendingToken}));
@@ -76,7 +76,7 @@ TEST(SequenceTableTest, TokensAreResolvedLaterAndOnlyWhereTheyBelong) {
   decode.tables = {{0, 2, 5}};
   decode.decodes = {0};
   decode.position_sum = 4;
-  const auto second = table.Advance(table.Apply(decode));  // begun before the first is finished
+  const auto second = table.Advance(table.Apply(decode));  // begins before the first step is finished
   table.Resolve(first, {{0, 9, 0, {}}});
   EXPECT_EQ(table.at(0).tokens, (std::vector<TokenId>{1, 2, 3, 4, 9, kPendingToken}));
   StepPlan reuse = Added();  // another sequence of the same shape takes the slot
@@ -91,7 +91,7 @@ TEST(SequenceTableTest, TokensAreResolvedLaterAndOnlyWhereTheyBelong) {
   EXPECT_EQ(table.at(0).tokens.back(), 7);
 }
 
-TEST(SequenceTableTest, PlansThatDoNotFollowAreRefused) {
+TEST(SequenceTableTest, Apply_ThrowsAnError_WhenAPlanContradictsTheTable) {
   const auto plan = [](auto change) {
     StepPlan p;
     change(p);

@@ -25,7 +25,8 @@ ModelSpec SmolLm2() {
   return c;
 }
 
-/// Numbers of the matrices that a rank reads, in units of the hidden size. Every layer has keys and values of its own.
+/// Returns how many matrix numbers a rank reads for a token, in units of the hidden size. Every layer has its own keys
+/// and values.
 int64_t NumbersReadBy(const ModelSpec& c, const RankShard& s) {
   int64_t numbers = s.vocab.size();
   for (size_t i = 0; i < c.layers.size(); ++i) {
@@ -36,7 +37,7 @@ int64_t NumbersReadBy(const ModelSpec& c, const RankShard& s) {
   return numbers;
 }
 
-TEST(ShardTest, NineHeadsOnTwoRanks) {
+TEST(ShardTest, PlanShards_GivesFiveAndFourHeads_ForNineHeadsOnTwoRanks) {
   const auto shards = PlanShards(SmolLm2(), {1, 1});
   EXPECT_EQ(shards[0].heads, (Range{0, 5}));
   EXPECT_EQ(shards[1].heads, (Range{5, 9}));
@@ -46,12 +47,12 @@ TEST(ShardTest, NineHeadsOnTwoRanks) {
     EXPECT_EQ(second.kv_heads, (Range{1, 3}));  // kv head 1 is on both
     EXPECT_EQ(first.head_start, (std::vector<int32_t>{0, 3, 5}));
     EXPECT_EQ(second.head_start, (std::vector<int32_t>{0, 1, 4}));
-    EXPECT_LT(first.mlp.size(), second.mlp.size());  // fills up the missing head
+    EXPECT_LT(first.mlp.size(), second.mlp.size());  // the rank with fewer heads gets more of the MLP
   }
 }
 
-/// Layers of two kinds: in each third one the heads are twice as large, three query heads share a key and the MLP is
-/// twice as wide.
+/// Makes a model with two kinds of layers. In every third layer the heads are twice as large, three query heads share a
+/// key and the MLP is twice as wide.
 ModelSpec TwoKindsOfLayers() {
   ModelSpec c = SmolLm2();
   c.SetAll(&LayerSpec::num_kv_heads, 9);
@@ -63,7 +64,7 @@ ModelSpec TwoKindsOfLayers() {
   return c;
 }
 
-TEST(ShardTest, LayersAreSplitEachByItsHeadsAndItsMlp) {
+TEST(ShardTest, PlanShards_SplitsEachLayerByItsOwnHeadsAndMlp) {
   const ModelSpec c = TwoKindsOfLayers();
   for (const size_t ranks : {2, 3, 4}) {
     const auto shards = PlanShards(c, std::vector<double>(ranks, 1.0));
@@ -84,10 +85,10 @@ TEST(ShardTest, LayersAreSplitEachByItsHeadsAndItsMlp) {
   }
 }
 
-TEST(ShardTest, BlocksHoldTheLayersThatHaveKeysOfTheirOwn) {
+TEST(ShardTest, KvLayout_HoldsOnlyLayersWithTheirOwnKeys) {
   ModelSpec c = TwoKindsOfLayers();
   c.layers[5].kv_from_layer = 2;
-  const RankShard shard = PlanShards(c, {1, 1})[0];  // five query heads: five keys of 64, or two of 128
+  const RankShard shard = PlanShards(c, {1, 1})[0];  // has five query heads, and so five keys of 64 or two of 128
   const KvLayout layout(c, shard, [](int64_t head_dim) { return 16 * head_dim; });
   const int64_t small = 16 * 5 * 64, large = 16 * 2 * 128;
   EXPECT_EQ(layout.block_bytes, 2 * (20 * small + 9 * large));
@@ -102,7 +103,7 @@ TEST(ShardTest, BlocksHoldTheLayersThatHaveKeysOfTheirOwn) {
   EXPECT_EQ(QkvWidth(c, shard, 8), (5 + 2 * 2) * 128);
 }
 
-TEST(ShardTest, EveryPieceIsOwnedOnceAndKvHeadsCoverTheirQueries) {
+TEST(ShardTest, PlanShards_GivesEveryPieceToOneRank_WithTheKvHeadsOfItsQueries) {
   for (const auto& [heads, kv] :
        std::vector<std::pair<int64_t, int64_t>>{{9, 3}, {8, 8}, {8, 1}, {32, 4}, {5, 1}, {12, 4}}) {
     ModelSpec c = SmolLm2();
@@ -135,7 +136,7 @@ TEST(ShardTest, EveryPieceIsOwnedOnceAndKvHeadsCoverTheirQueries) {
   }
 }
 
-TEST(ShardTest, EqualSharesReadNearlyEqualWeights) {
+TEST(ShardTest, PlanShards_GivesNearlyEqualWeights_ForEqualShares) {
   for (const size_t ranks : {2, 3, 4}) {
     const auto shards = PlanShards(SmolLm2(), std::vector<double>(ranks, 1.0));
     std::vector<int64_t> weights;
@@ -145,14 +146,14 @@ TEST(ShardTest, EqualSharesReadNearlyEqualWeights) {
   }
 }
 
-TEST(ShardTest, SharesAreFollowed) {
+TEST(ShardTest, PlanShards_GivesWeightsInProportionToShares) {
   const auto shards = PlanShards(SmolLm2(), {3, 1});
   const double ratio = static_cast<double>(NumbersReadBy(SmolLm2(), shards[0])) /
                        static_cast<double>(NumbersReadBy(SmolLm2(), shards[1]));
   EXPECT_NEAR(ratio, 3.0, 0.1);
 }
 
-/// The shape of a small Qwen2-MoE whose first layer is dense: nine heads.
+/// Makes the shape of a small Qwen2-MoE with nine heads, whose first layer is dense.
 ModelSpec SomeMixture() {
   ModelSpec c = SmolLm2();
   c.architecture = "qwen2_moe";
@@ -161,7 +162,7 @@ ModelSpec SomeMixture() {
   return c;
 }
 
-TEST(ShardTest, EveryColumnOfExpertsIsOwnedOnceAndWhatATokenReadsIsEven) {
+TEST(ShardTest, PlanShards_GivesEveryExpertColumnToOneRank_AndEvenReads) {
   const ModelSpec c = SomeMixture();
   for (size_t ranks = 1; ranks <= 9; ++ranks) {
     Range expert, shared, mlp;
@@ -183,7 +184,7 @@ TEST(ShardTest, EveryColumnOfExpertsIsOwnedOnceAndWhatATokenReadsIsEven) {
   }
 }
 
-TEST(ShardTest, WhatNoLayerHasIsNobodys) {
+TEST(ShardTest, PlanShards_GivesEmptyParts_WhenNoLayerHasADenseOrSharedMlp) {
   ModelSpec c = SomeMixture();
   c.layers[0].mixture = true;
   c.mixture.shared_intermediate_size = 0;
@@ -194,7 +195,7 @@ TEST(ShardTest, WhatNoLayerHasIsNobodys) {
   }
 }
 
-TEST(ShardTest, MoreRanksThanHeadsIsAnErrorThatSaysWhatWorks) {
+TEST(ShardTest, PlanShards_NamesThePossibleRanks_WhenThereAreMoreRanksThanHeads) {
   try {
     PlanShards(SmolLm2(), std::vector<double>(10, 1.0));
     FAIL();
@@ -203,7 +204,7 @@ TEST(ShardTest, MoreRanksThanHeadsIsAnErrorThatSaysWhatWorks) {
   }
 }
 
-/// Attention in each fourth layer, elsewhere the gated delta rule.
+/// Makes a model with attention in every fourth layer and the gated delta rule in the others.
 ModelSpec GatedDeltaHybrid() {
   ModelSpec c = SmolLm2();
   c.architecture = "qwen3_next";
@@ -213,7 +214,7 @@ ModelSpec GatedDeltaHybrid() {
   return c;
 }
 
-TEST(ShardTest, KeyHeadsOfTheDeltaRuleGoOutWholeAndSomeRanksHaveNone) {
+TEST(ShardTest, PlanShards_SplitsTheDeltaRuleByWholeKeyHeads) {
   const ModelSpec c = GatedDeltaHybrid();
   for (const size_t ranks : {1, 2, 3, 5}) {
     int64_t heads = 0, least = INT64_MAX, most = 0, state = 0;
@@ -228,12 +229,13 @@ TEST(ShardTest, KeyHeadsOfTheDeltaRuleGoOutWholeAndSomeRanksHaveNone) {
     }
     EXPECT_EQ(heads, 3);
     EXPECT_LE(most - least, 1);
-    // Of each of 23 layers 3 tokens of queries, keys and values, and 6 heads' states; all parts are multiples of 64.
+    // Each of 23 layers keeps 3 tokens of queries, keys and values, and the states of 6 heads. All parts are multiples
+    // of 64.
     EXPECT_EQ(state, 23 * 4 * (3 * (2 * 3 * 32 + 6 * 48) + 6 * 32 * 48)) << ranks << " ranks";
   }
 }
 
-TEST(ShardTest, HeadsOfAStateSpaceGoOutOneByOneWithTheKeyHeadsTheyNeed) {
+TEST(ShardTest, PlanShards_SplitsAStateSpaceByValueHeads_WithTheKeyHeadsTheyNeed) {
   ModelSpec c = SmolLm2();
   c.architecture = "bamba";
   for (size_t i = 0; i < c.layers.size(); ++i) c.layers[i].mixer = i % 4 == 3 ? Mixer::kAttention : Mixer::kStateSpace;
@@ -254,7 +256,7 @@ TEST(ShardTest, HeadsOfAStateSpaceGoOutOneByOneWithTheKeyHeadsTheyNeed) {
   }
 }
 
-TEST(ShardTest, ChannelsOfConvolutionsFillUpInWholeUnits) {
+TEST(ShardTest, PlanShards_SplitsConvolutionChannelsInWholeUnits) {
   ModelSpec c = SmolLm2();
   c.architecture = "lfm2";
   for (size_t i = 0; i < c.layers.size(); ++i)
@@ -273,14 +275,14 @@ TEST(ShardTest, ChannelsOfConvolutionsFillUpInWholeUnits) {
   EXPECT_EQ(state, 20 * 4 * 2 * 576);
 }
 
-TEST(ShardTest, LayersWithStatesTakeNoPartOfABlock) {
+TEST(ShardTest, KvLayout_LeavesOutLayersWithRecurrentStates) {
   const ModelSpec c = GatedDeltaHybrid();
   const RankShard all = PlanShards(c, {1})[0];
   const KvLayout blocks(c, all, [](int64_t head_dim) { return 16 * head_dim; });
   EXPECT_EQ(blocks.block_bytes, 7 * 2 * 3 * 16 * 64);
 }
 
-TEST(ShardTest, ExpertsGoOutWholeAndFillUpWhatHeadsLeaveUneven) {
+TEST(ShardTest, PlanShards_SplitsByWholeExperts_WithExpertParallelism) {
   ModelSpec c = SmolLm2();
   c.architecture = "mixtral";
   for (LayerSpec& layer : c.layers) layer.mixture = true;
@@ -308,7 +310,7 @@ TEST(ShardTest, ExpertsGoOutWholeAndFillUpWhatHeadsLeaveUneven) {
   EXPECT_LT(PlanShards(c, {1, 3}, true)[0].experts.size(), 3) << "by shares";
 }
 
-TEST(ShardTest, ExpertParallelismWithoutExpertsIsRefusedByName) {
+TEST(ShardTest, PlanShards_RefusesExpertParallelism_WhenTheModelHasNoExperts) {
   try {
     PlanShards(SmolLm2(), {1, 1}, true);
     FAIL() << "there is nothing to deal out";

@@ -1,4 +1,4 @@
-// What the CPU holds quantised matrices as, and that it is what their files say.
+// Tests the form in which the CPU engine stores quantised matrices, and that it keeps the numbers of their files.
 #include "worker/model/stored_rows.h"
 
 #include <gmock/gmock.h>
@@ -20,8 +20,8 @@ ModelFiles GoldenModel(const std::string& name) {
   return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
 }
 
-/// Rows recoded as FormOf says, decoded, against those of the file. Scale and minimum of a block are halves: a number
-/// is off by that rounding of either, at most 15 or 128 scales.
+/// Recodes rows to `form`, decodes them and compares them with the file's. Scale and minimum of a block are fp16: a
+/// number is off by the rounding of either, at most 15 or 128 scales.
 void ExpectSameNumbers(const Tensor& tensor, NumberType form) {
   const int64_t cols = tensor.cols();
   std::vector<float> wanted(static_cast<size_t>(cols)), got(wanted.size());
@@ -38,7 +38,7 @@ void ExpectSameNumbers(const Tensor& tensor, NumberType form) {
   }
 }
 
-TEST(StoredRowsTest, IntegersStayPackedWhereProductsHaveTheirForm) {
+TEST(StoredRowsTest, FormOf_KeepsIntegersPacked_WhereProductsSupportThem) {
   const struct {
     const char* model;
     Role role;
@@ -73,7 +73,7 @@ TEST(StoredRowsTest, IntegersStayPackedWhereProductsHaveTheirForm) {
   }
 }
 
-TEST(StoredRowsTest, PlainTensorsAreAsTheyWere) {
+TEST(StoredRowsTest, FormOf_KeepsPlainTensors) {
   const ModelFiles files = GoldenModel("gqa");
   const Tensor& tensor = files.Get(Role::kQuery, 1);
   EXPECT_EQ(FormOf(tensor, "m").type, NumberType::kBF16);
@@ -81,7 +81,7 @@ TEST(StoredRowsTest, PlainTensorsAreAsTheyWere) {
   EXPECT_EQ(DecodeBlock(tensor), 1);
 }
 
-TEST(StoredRowsTest, GroupsThatCutBlocksAreWidened) {
+TEST(StoredRowsTest, FormOf_WidensIntegers_WhenAGroupCutsABlock) {
   const std::vector<std::byte> ints(2 * 96 / 2), scales(2 * 4 * 4);
   ScaledMatrix matrix{.rows = 2, .cols = 96, .zero = 8};
   matrix.group = 24;

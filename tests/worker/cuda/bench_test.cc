@@ -1,5 +1,5 @@
-// What quire-bench-kernels does besides timing, over the emulated device: results are checked, made-up models are kept,
-// steps answer the same with graphs and without.
+// Tests what quire-bench-kernels does besides timing, on the emulated device: it checks results, keeps made-up models,
+// and compares steps with graphs and without.
 #include "worker/cuda/bench/bench.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr int64_t kRow = 8, kRows = 3;
 
 uint16_t BFloat16(float value) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16); }
 
-/// A bench over rows of bf16 numbers on the emulated device.
+/// A bench over rows of bf16 numbers on the emulated device
 struct Rows {
   Device device{0};
   Bench bench{device, 3};
@@ -44,7 +44,7 @@ struct Rows {
   }
 };
 
-TEST(ResultCheckTest, ResultsThatAreAlikeAreGood) {
+TEST(ResultCheckTest, Measure_AcceptsResults_WhenTheyDifferByRoundingOfBf16) {
   Rows rows;
   rows.Measure({rows.Writes(1, 1.015625f), rows.Writes(1, 1)}, kRow);  // one unit in the last place of bf16 or two
   EXPECT_EQ(rows.bench.num_checks(), 2);
@@ -54,26 +54,26 @@ TEST(ResultCheckTest, ResultsThatAreAlikeAreGood) {
   EXPECT_EQ(checks[0].at("against"), "writes");
 }
 
-TEST(ResultCheckTest, OneWrongNumberInOneRowIsFound) {
+TEST(ResultCheckTest, Measure_CountsAWrongResult_WhenOneNumberOfOneRowDiffers) {
   Rows rows;
   rows.Measure({rows.Writes(1, 1.0625f), rows.Writes(1, 1)}, kRow);
   EXPECT_EQ(rows.bench.num_wrong(), 1);
 }
 
-TEST(ResultCheckTest, WhatIsNoNumberIsFound) {
+TEST(ResultCheckTest, Measure_CountsAWrongResult_WhenANumberIsNaN) {
   Rows rows;
   rows.Measure({rows.Writes(1, NAN), rows.Writes(1, 1)}, kRow);
   EXPECT_EQ(rows.bench.num_wrong(), 1);
 }
 
-TEST(ResultCheckTest, VariantsWithResultsOfTheirOwnAreNotCompared) {
+TEST(ResultCheckTest, Measure_DoesNotCompareVariants_WhenTheRowLengthIsZero) {
   Rows rows;
   rows.Measure({rows.Writes(1, 1), rows.Writes(7, 7)}, 0);
   EXPECT_EQ(rows.bench.num_checks(), 2);
   EXPECT_EQ(rows.bench.num_wrong(), 0);
 }
 
-TEST(ResultCheckTest, JudgeThatIsNotTimedIsAskedOfEveryVariant) {
+TEST(ResultCheckTest, Measure_ComparesEveryVariantWithTheJudge_WhenTheOutputHasOne) {
   Rows rows;
   const auto wrong = [&](float judged) {
     const int64_t before = rows.bench.num_wrong();
@@ -89,28 +89,28 @@ TEST(ResultCheckTest, JudgeThatIsNotTimedIsAskedOfEveryVariant) {
   EXPECT_EQ(rows.bench.Report().at("checks")[3].at("against"), "a judge");
 }
 
-TEST(ResultCheckTest, GraphThatLeavesOtherBytesThanACallIsFound) {
+TEST(ResultCheckTest, Measure_CountsAWrongResult_WhenAGraphLeavesOtherBytesThanACall) {
   Rows rows;
   float value = 0;
   rows.Measure({{"changes", [&](int64_t) { rows.Queue(value, value), ++value; }}}, 0);
   EXPECT_EQ(rows.bench.num_wrong(), 1);
 }
 
-TEST(ResultCheckTest, GraphThatDoesNothingIsFound) {
+TEST(ResultCheckTest, Measure_CountsAWrongResult_WhenAGraphRecordsNoWork) {
   Rows rows;
   const auto at_once = [&](int64_t) { std::fill_n(rows.memory.as<uint16_t>(), kRows * kRow, BFloat16(1)); };
   rows.Measure({{"not queued", at_once}}, 0);
   EXPECT_EQ(rows.bench.num_wrong(), 1);
 }
 
-TEST(ResultCheckTest, GraphAndCallEndWithTheSameBuffers) {
+TEST(ResultCheckTest, Measure_EndsGraphAndCallWithTheSameBufferSet) {
   Rows rows;
   const auto by_set = [&](int64_t set) { rows.Queue(static_cast<float>(set), 1); };
   rows.Measure({{"by set", by_set}}, 0);
   EXPECT_EQ(rows.bench.num_wrong(), 0);
 }
 
-TEST(ResultCheckTest, CasesWithoutOutputAreNotChecked) {
+TEST(ResultCheckTest, Measure_ChecksNothing_WhenACaseHasNoOutput) {
   Rows rows;
   rows.bench.Measure({.section = "a section", .name = "a case"}, {rows.Writes(1, 1)});
   EXPECT_EQ(rows.bench.num_checks(), 0);
@@ -120,7 +120,7 @@ MadeUpShape Small() {
   return {.layers = 2, .hidden = 64, .heads = 2, .kv_heads = 1, .head_dim = 64, .mlp = 96, .vocab = 257};
 }
 
-TEST(MadeUpModelTest, IsMadeOnceAndFoundAgain) {
+TEST(MadeUpModelTest, Files_AreReused_WhenTheSameShapeIsMadeAgainInAFolder) {
   const TemporaryDirectory folder;
   const std::string first = MadeUpModel(Small(), folder.path()).path();
   const auto file = std::filesystem::path(first) / "model.safetensors";
@@ -133,7 +133,7 @@ TEST(MadeUpModelTest, IsMadeOnceAndFoundAgain) {
   EXPECT_NE(MadeUpModel(more, folder.path()).path(), first);
 }
 
-TEST(MadeUpModelTest, GoesWithTheObjectWithoutAFolder) {
+TEST(MadeUpModelTest, Files_AreDeletedWithTheObject_WhenNoFolderIsGiven) {
   std::string path;
   {
     const MadeUpModel model(Small());
@@ -143,7 +143,7 @@ TEST(MadeUpModelTest, GoesWithTheObjectWithoutAFolder) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST(StepAnswersTest, GraphsAnswerAsSingleKernelsDo) {
+TEST(StepAnswersTest, Answers_AreEqualWithGraphsAndWithSingleKernels) {
   const MadeUpModel model(Small());
   const ModelFiles files = ModelFiles::Open(model.path());
   StepRun run{.batch = 3, .context = 20, .chunk_tokens = 16};
@@ -164,7 +164,7 @@ TEST(StepAnswersTest, GraphsAnswerAsSingleKernelsDo) {
   EXPECT_EQ(FirstDifference(graphs, changed), "4 steps instead of 3");
 }
 
-TEST(StepAnswersTest, SingleKernelsAreThoseOfAGraph) {
+TEST(StepAnswersTest, SingleKernels_AreFusedAsInAGraph_WhenGraphsAreOff) {
   const auto queued = [](int64_t layers) {
     MadeUpShape shape = Small();
     shape.layers = layers;

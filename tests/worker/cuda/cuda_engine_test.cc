@@ -1,5 +1,5 @@
-// The CUDA engine without a GPU: its host code over an emulated device, its kernels in the SIMT emulator, against the
-// CPU engine on the same random models and the same plans.
+// Tests the CUDA engine without a GPU. Its host code runs over an emulated device and its kernels in the SIMT emulator.
+// Its answers are compared with the CPU engine's on the same random models and plans.
 #include "worker/cuda/cuda_engine.h"
 
 #include <gmock/gmock.h>
@@ -35,19 +35,20 @@ struct Case {
 
 class CudaEngineTest : public testing::TestWithParam<Case> {};
 
-TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
+TEST_P(CudaEngineTest, Serve_GivesTheCpuEnginesTokensScoresAndVectors) {
   const Case& c = GetParam();
   const test::RandomModel model(c.shape, 1);
   const ModelFiles files = ModelFiles::Open(model.path());
   auto asks = SomeAsks(files, 2);
   for (Ask& ask : asks) ask.max_tokens = c.max_tokens;
   for (size_t i = 1; i < asks.size(); i += 2) asks[i].sampling.num_prompt_logprobs = 3;
-  // Beyond the rows that quantised products take at once: unscored, and so one chunk.
+  // This prompt has more rows than quantised products take at once. The request asks for no scores, so the prompt is
+  // one chunk.
   if (c.setup.max_step_tokens > 100) asks.push_back(SomeAsks(files, 3, {90}).front());
-  asks[0].sampling.pooling = Pooling::kLast;  // of a single token
+  asks[0].sampling.pooling = Pooling::kLast;  // the prompt is a single token
   asks[2].sampling.pooling = Pooling::kMean;
   asks[4].sampling.pooling = Pooling::kCls;
-  // The CPU has no FP8: what rounds to it is compared with what does not round.
+  // The CPU engine has no FP8, so answers with weights rounded to FP8 are compared with answers without rounding.
   const Quantization asked = c.options.quantization;
   const Quantization rounded = asked == Quantization::kFp8 ? Quantization::kNone : asked;
   const Answers want = Serve(files, asks, {.ranks = 1, .num_blocks = 200, .quantization = rounded}, MakeCpuEngine);
@@ -439,8 +440,8 @@ INSTANTIATE_TEST_SUITE_P(
              24}),
     [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
 
-// Contexts beyond one partition, together with short ones: v2 cuts them, v1 takes them whole.
-TEST(CudaAttentionBackendTest, LongContextsAreThoseOfTheCpu) {
+// One context is longer than a partition, another is short. The v2 backend splits the long one, v1 takes each whole.
+TEST(CudaAttentionBackendTest, V1AndV2_EqualTheCpuEngine_WhenAContextSpansSeveralPartitions) {
   const test::RandomModel model(
       {.hidden = 64, .layers = 1, .heads = 2, .kv_heads = 1, .intermediate = 32, .dtype = "F32"}, 5);
   const ModelFiles files = ModelFiles::Open(model.path());
@@ -453,14 +454,14 @@ TEST(CudaAttentionBackendTest, LongContextsAreThoseOfTheCpu) {
   }
 }
 
-TEST(CudaPrefillTest, ChunksBehindLongPrefixesAreSplitOverTheDevice) {
+TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSplitOverTheDevice) {
   const test::RandomModel model(
       {.hidden = 64, .layers = 1, .heads = 2, .kv_heads = 1, .intermediate = 32, .dtype = "F16"}, 21);
   const ModelFiles files = ModelFiles::Open(model.path());
   std::vector<Ask> asks = SomeAsks(files, 22, {1200, 7});
   asks[0].sampling.num_prompt_logprobs = 0;
   const test::Setup setup{.num_blocks = 100, .max_step_tokens = 64, .max_model_len = 1400};
-  // What the engine plans for the last chunk.
+  // The plan that the engine makes for the last chunk
   const kernels::PrefillSplit split{2 * Device(0).num_sms(), 1};
   std::vector<kernels::PrefillTile> tiles(static_cast<size_t>(kernels::PrefillTileCapacity(64, 1, 2, 128, split)));
   std::vector<kernels::PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
@@ -472,7 +473,7 @@ TEST(CudaPrefillTest, ChunksBehindLongPrefixesAreSplitOverTheDevice) {
   test::ExpectAlikePrompts(got, want, 0.004);
 }
 
-TEST(CudaAttentionBackendTest, LaunchesOfAContextAreThoseOfAPowerOfTwoOfPartitions) {
+TEST(CudaAttentionBackendTest, PaddedContext_RoundsUpToAPowerOfTwoOfPartitions) {
   EXPECT_EQ(PaddedContext(1, 4000), 512);
   EXPECT_EQ(PaddedContext(512, 4000), 512);
   EXPECT_EQ(PaddedContext(513, 4000), 1024);
@@ -481,7 +482,7 @@ TEST(CudaAttentionBackendTest, LaunchesOfAContextAreThoseOfAPowerOfTwoOfPartitio
   EXPECT_EQ(PaddedContext(7, 64), 64);
 }
 
-// fp32 logits differ in the last bits only, so that draws are equal.
+// The fp32 logits of the two engines differ in the last bits only, so that draws are equal.
 class CudaSamplingTest : public testing::TestWithParam<int> {
  protected:
   void ExpectEqualDraws(const std::vector<Ask>& asks, const ModelFiles& files) {
@@ -495,7 +496,7 @@ class CudaSamplingTest : public testing::TestWithParam<int> {
   ModelFiles files_ = ModelFiles::Open(model_.path());
 };
 
-TEST_P(CudaSamplingTest, EverySettingDrawsWhatTheCpuDraws) {
+TEST_P(CudaSamplingTest, Draws_EqualTheCpus_ForEverySamplingSetting) {
   auto asks = SomeAsks(files_, 6);
   asks[0].sampling = {.temperature = 1.0f, .seed = 1, .num_logprobs = 3};
   asks[0].n = 3;
@@ -504,7 +505,7 @@ TEST_P(CudaSamplingTest, EverySettingDrawsWhatTheCpuDraws) {
   asks[3].sampling = {.temperature = 0.0f, .frequency_penalty = 1.5f, .presence_penalty = 0.5f, .num_logprobs = 20};
   asks[4].sampling = {.temperature = 0.0f, .logit_bias = {{17, 9.0f}, {5, -100.0f}}};
   asks[5].sampling = {.temperature = 1.0f, .top_p = 0.5f, .seed = 4, .banned_until_min = {0, 3, 9}, .min_tokens = 5};
-  // A token that is ahead by eight: a frequency penalty catches up with it, a presence penalty does not.
+  // Token 17's logit leads by eight. A frequency penalty closes that gap, a presence penalty does not.
   asks.push_back(
       {.prompt = {1}, .sampling = {.temperature = 0, .frequency_penalty = 2, .logit_bias = {{17, 90}, {5, 82}}}});
   asks.push_back(
@@ -513,7 +514,7 @@ TEST_P(CudaSamplingTest, EverySettingDrawsWhatTheCpuDraws) {
   ExpectEqualDraws(asks, files_);
 }
 
-TEST_P(CudaSamplingTest, StepsOverlapUnlessCandidatesOfShardsMayLeaveADrawOpen) {
+TEST_P(CudaSamplingTest, Steps_Overlap_UnlessTheShardsCandidatesMayNotDecideADraw) {
   const auto overlapped = [&](const SamplingSpec& sampling) {
     CudaMaker maker({.dtype = kF32});
     const Ask ask{.prompt = {3, 1, 4}, .max_tokens = 9, .sampling = sampling};
@@ -528,7 +529,7 @@ TEST_P(CudaSamplingTest, StepsOverlapUnlessCandidatesOfShardsMayLeaveADrawOpen) 
   EXPECT_EQ(overlapped({.temperature = 0.9f, .min_p = 0.1f, .seed = 5}) > 0, alone);
 }
 
-TEST_P(CudaSamplingTest, RowsThatOnlyTheHostKnowsAreDrawnThere) {
+TEST_P(CudaSamplingTest, Draws_EqualTheCpus_WhenASettingNeedsTheHost) {
   auto asks = SomeAsks(files_, 7);
   asks[1].sampling = {.temperature = 0.9f, .seed = 8, .num_logprobs = 30};
   asks[3].sampling = {.temperature = 1.0f, .presence_penalty = 0.7f, .seed = 9, .num_logprobs = 25};
@@ -537,7 +538,7 @@ TEST_P(CudaSamplingTest, RowsThatOnlyTheHostKnowsAreDrawnThere) {
   ExpectEqualDraws(asks, files_);
 }
 
-TEST_P(CudaSamplingTest, RowsWithGrammarsAreDrawnFromWhatTheyAllow) {
+TEST_P(CudaSamplingTest, Draws_KeepToTheGrammar_WhenARowHasOne) {
   auto asks = SomeAsks(files_, 9);
   asks[0].sampling = {.temperature = 0, .grammar = {GrammarSource::kRegex, "[a-e]*"}};
   asks[2].sampling = {.temperature = 1.5f, .seed = 3, .grammar = {GrammarSource::kRegex, "(ab|cd|xyz){9}"}};
@@ -551,19 +552,19 @@ TEST_P(CudaSamplingTest, RowsWithGrammarsAreDrawnFromWhatTheyAllow) {
   }
 }
 
-TEST_P(CudaSamplingTest, BeamsBranchAlike) {
+TEST_P(CudaSamplingTest, Beams_EqualTheCpus_ForTwoFourAndTwelveBeams) {
   auto asks = SomeAsks(files_, 8);
   asks.resize(3);
   asks[0].beams = 2;
   asks[1].beams = 4;
-  asks[2].beams = 12;  // 24 candidates: more than the device reports
+  asks[2].beams = 12;  // needs 24 candidates, more than the device reports
   for (Ask& ask : asks) ask.max_tokens = 6;
   ExpectEqualDraws(asks, files_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CudaSamplingTest, testing::Values(1, 2, 3));
 
-TEST(CudaKvCacheTest, Fp8HasTheFactorsOfItsLayer) {
+TEST(CudaKvCacheTest, Layer_HasTheFilesScales_OnlyWhenTheCacheIsFp8) {
   const test::RandomModel model({.fp8 = true}, 1);
   const ModelFiles files = ModelFiles::Open(model.path());
   const RankShard shard = PlanShards(files.spec(), {1.0}).front();
@@ -578,7 +579,7 @@ TEST(CudaKvCacheTest, Fp8HasTheFactorsOfItsLayer) {
   }
 }
 
-TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {
+TEST(CudaEngineMemoryTest, MemoryOfCudaRank_EqualsTheEnginesBytes) {
   const test::ModelShape shapes[] = {{},
                                      {.layers = 5, .sliding_window = 24, .tied = true, .family = "gemma4_text"},
                                      {.packed_bits = 4},
@@ -605,7 +606,8 @@ TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {
 
 using Form = std::optional<NumberType>;
 
-/// What matrices of a made-up model of packed integers are on rank 0 of so many, all layers alike.
+/// Returns the forms that rank 0 of `ranks` holds a layer's matrices in, for a random model of `shape`. All layers are
+/// alike.
 LayerForms FormsOfRank0(const ModelShape& shape, size_t ranks, NumberType dtype,
                         Quantization quantization = Quantization::kNone) {
   const test::RandomModel model(shape, 1);
@@ -617,21 +619,21 @@ LayerForms FormsOfRank0(const ModelShape& shape, size_t ranks, NumberType dtype,
 constexpr Role kDenseRoles[] = {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionOut,
                                 Role::kGate,  Role::kUp,  Role::kDown};
 
-TEST(QuantizedOnDeviceTest, IsWhatAFileHasInWholeBlocks) {
+TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepTheFilesQuantisation_WhereBlocksAreWhole) {
   const Form none, four = NumberType::kQ4_1, eight = NumberType::kQ8_0;
   for (const auto& [bits, form] : {std::pair{4, four}, {8, eight}, {0, none}}) {
     const LayerForms forms = FormsOfRank0({.packed_bits = bits}, 2, kBF16);
     for (const Role role : kDenseRoles) EXPECT_EQ(forms.Of(role), form) << bits;
   }
   EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kF32).Of(Role::kQuery), none);
-  // Two ranks have 80 columns each of what attention gives: a block of 32 is cut.
+  // With two ranks, each has 80 columns of the attention output, which cuts a block of 32.
   const LayerForms cut = FormsOfRank0({.head_dim = 80, .packed_bits = 4}, 2, kF16);
   EXPECT_EQ(cut.attention_out, none);
   EXPECT_EQ(cut.Of(Role::kValue), four);
   EXPECT_EQ(cut.down, four);
 }
 
-TEST(QuantizedOnDeviceTest, Fp8StaysWhereFactorsOfGroupsBeginWithTheRanksColumns) {
+TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepFp8_WhereAGroupOfScalesBeginsAtTheRanksFirstColumn) {
   const Form fp8 = NumberType::kFp8Groups;
   const test::RandomModel model({.hidden = 256, .heads = 4, .kv_heads = 2, .intermediate = 320, .fp8 = true}, 1);
   const ModelFiles files = ModelFiles::Open(model.path());
@@ -649,7 +651,7 @@ TEST(QuantizedOnDeviceTest, Fp8StaysWhereFactorsOfGroupsBeginWithTheRanksColumns
   EXPECT_EQ(rounded(Quantization::kFp8), Form()) << "what is FP8 is not rounded again";
 }
 
-TEST(QuantizedOnDeviceTest, IsWhatIsAskedForWhereAFileHasPlainNumbers) {
+TEST(QuantizedOnDeviceTest, FormsOnDevice_TakeTheRequestedQuantisation_WhereTheFileHasPlainNumbers) {
   const Form four = NumberType::kQ4_1, eight = NumberType::kQ8_0;
   for (const auto& [quantization, form] : {std::pair{Quantization::kInt4, four},
                                            {Quantization::kInt8, eight},
@@ -666,7 +668,7 @@ TEST(QuantizedOnDeviceTest, IsWhatIsAskedForWhereAFileHasPlainNumbers) {
   }
 }
 
-TEST(QuantizedOnDeviceTest, WhatIsExpandedIsSaid) {
+TEST(QuantizedOnDeviceTest, NotesOnExpanded_CountTheMatricesThatAreExpanded) {
   const auto notes = [](const ModelShape& shape, NumberType dtype) {
     const test::RandomModel model(shape, 1);
     const ModelFiles files = ModelFiles::Open(model.path());
@@ -676,19 +678,19 @@ TEST(QuantizedOnDeviceTest, WhatIsExpandedIsSaid) {
   EXPECT_THAT(notes({.packed_bits = 4}, kBF16), testing::IsEmpty());
   EXPECT_THAT(notes({}, kF32), testing::IsEmpty()) << "plain numbers are not expanded";
   EXPECT_THAT(notes({.packed_bits = 4}, kF32), testing::ElementsAre(testing::StartsWith("14 matrices of ")));
-  // 6 experts of 2 layers, 3 matrices each.
+  // 2 layers of 6 experts of 3 matrices each
   EXPECT_THAT(notes({.kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}, kF32),
               testing::ElementsAre(testing::StartsWith("36 matrices of ")));
 }
 
-TEST(QuantizedOnDeviceTest, ExpertsOfMxFp4StaySo) {
+TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepMxFp4ForExperts) {
   const LayerForms forms = FormsOfRank0({.kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}, 1, kBF16);
   EXPECT_EQ(forms.experts_in, NumberType::kMxFp4);
   EXPECT_EQ(forms.experts_down, NumberType::kMxFp4);
   EXPECT_EQ(forms.Of(Role::kQuery), Form());
 }
 
-TEST(QuantizedOnDeviceTest, OneHundredAndSeventeenBillionWeightsOfMxFp4FitOneDevice) {
+TEST(QuantizedOnDeviceTest, Bytes_FitOneDevice_For117BillionWeightsInMxFp4) {
   const char* config = R"({"model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 36, "vocab_size": 201088,
       "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880,
       "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128, "rms_norm_eps": 1e-5,
@@ -699,11 +701,11 @@ TEST(QuantizedOnDeviceTest, OneHundredAndSeventeenBillionWeightsOfMxFp4FitOneDev
   const RankShard shard = PlanShards(spec, {1.0}).front();
   const Form packed = NumberType::kMxFp4;
   const std::vector<LayerForms> forms(36, LayerForms{.experts_in = packed, .experts_down = packed});
-  // 114.7 billion numbers of 4.5 bits in experts, 2.1 billion of 16 elsewhere.
+  // Experts have 114.7 billion numbers of 4.5 bits, the other matrices 2.1 billion of 16 bits.
   EXPECT_NEAR(static_cast<double>(CudaWeights::Bytes(spec, shard, kBF16, forms)), 68.8e9, 0.5e9);
 }
 
-TEST(QuantizedOnDeviceTest, SeventyBillionWeightsOfFourBitsFitOneDevice) {
+TEST(QuantizedOnDeviceTest, Bytes_FitOneDevice_For70BillionWeightsInFourBits) {
   const char* config = R"({"model_type": "llama", "hidden_size": 8192, "num_hidden_layers": 80, "vocab_size": 128256,
       "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 28672,
       "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "hidden_act": "silu", "eos_token_id": 0})";
@@ -714,7 +716,7 @@ TEST(QuantizedOnDeviceTest, SeventyBillionWeightsOfFourBitsFitOneDevice) {
                               std::vector<LayerForms>(80, LayerForms{{form, form, form}, form, form, form}));
   };
   EXPECT_GT(bytes({}), 140'000'000'000);
-  // 68.5 billion numbers of 5 bits in layers, 2.1 billion of 16 in embedding and head.
+  // Layers have 68.5 billion numbers of 5 bits, embedding and head 2.1 billion of 16 bits.
   EXPECT_NEAR(static_cast<double>(bytes(NumberType::kQ4_1)), 47.0e9, 0.1e9);
   EXPECT_LT(bytes(NumberType::kQ8_0), 80'000'000'000);
 }

@@ -1,5 +1,5 @@
-// Models whose layers keep states on the CUDA engine, over an emulated device: against the CPU engine, however states
-// are moved about.
+// Tests models whose layers keep recurrent states on the CUDA engine, over an emulated device. Answers equal the CPU
+// engine's, however states are copied, swapped or recomputed.
 #include <gtest/gtest.h>
 
 #include "tests/support/random_model.h"
@@ -24,7 +24,7 @@ struct HybridCase {
 
 class CudaHybridTest : public testing::TestWithParam<HybridCase> {
  protected:
-  /// Serves the requests on both engines, and says what the CUDA engine did.
+  /// Serves the requests on both engines, expects like answers, and returns those of the CUDA engine.
   Answers ExpectLikeTheCpu(const std::vector<Ask>& asks, test::Setup setup, double part = 0.75) {
     const Answers want = Serve(files_, asks, {.num_blocks = 400, .max_running = setup.max_running}, MakeCpuEngine);
     CudaMaker maker(GetParam().options);
@@ -33,7 +33,7 @@ class CudaHybridTest : public testing::TestWithParam<HybridCase> {
     test::ExpectAlike(got, want, GetParam().tolerance, part);
     return got;
   }
-  /// Blocks of a sequence's state, as many as any rank needs.
+  /// Returns the number of KV blocks that a sequence's state takes on the rank that needs most.
   int StateBlocks() const {
     const CudaEngineOptions& options = GetParam().options;
     int64_t of_state = 0;
@@ -50,7 +50,7 @@ class CudaHybridTest : public testing::TestWithParam<HybridCase> {
   ModelFiles files_ = ModelFiles::Open(model_.path());
 };
 
-TEST_P(CudaHybridTest, PromptsInChunksBesideDecodes) {
+TEST_P(CudaHybridTest, Serve_EqualsTheCpuEngine_WhenPromptChunksRunBesideDecodes) {
   std::vector<Ask> asks = test::SomeAsks(files_, 2, {1, 37, 16, 70});
   for (Ask& ask : asks) ask.max_tokens = 7;
   const Answers got = ExpectLikeTheCpu(asks, {.num_blocks = 400});
@@ -60,13 +60,13 @@ TEST_P(CudaHybridTest, PromptsInChunksBesideDecodes) {
   }
 }
 
-TEST_P(CudaHybridTest, PreemptedSequencesGoOnFromTheirStates) {
-  // Two fit as they come, and no longer once both have a third block.
+TEST_P(CudaHybridTest, Serve_EqualsTheCpuEngine_WhenSequencesWithStatesArePreempted) {
+  // Both requests fit at first, and no longer once each has a third block.
   std::vector<Ask> asks = test::SomeAsks(files_, 3, {20, 23});
   for (Ask& ask : asks) ask.max_tokens = 16;
   for (const PreemptionMode mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {
     const int blocks = 1 + 2 * StateBlocks() + 5;
-    // Answers are long, and part sooner where numbers have 16 bits.
+    // Answers are long. With 16-bit numbers the engines' tokens diverge sooner, so that less of them is compared.
     const double part = GetParam().options.dtype == NumberType::kF32 ? 1 : 0.5;
     const Answers got =
         ExpectLikeTheCpu(asks, {.num_blocks = blocks, .num_host_blocks = 4 * blocks, .preemption = mode}, part);
@@ -74,13 +74,13 @@ TEST_P(CudaHybridTest, PreemptedSequencesGoOnFromTheirStates) {
   }
 }
 
-TEST_P(CudaHybridTest, ChoicesBeamsAndKnownPrefixesGoOnFromCopiesOfStates) {
+TEST_P(CudaHybridTest, Serve_EqualsTheCpuEngine_WhenChoicesBeamsAndCachedPrefixesCopyStates) {
   std::vector<Ask> asks = test::SomeAsks(files_, 4, {33, 50, 20});
   for (Ask& ask : asks) ask.max_tokens = 6;
   asks[0].n = 3;
   asks[0].sampling = {.temperature = 1.0f, .seed = 1, .num_logprobs = 3};
   asks[2].beams = 3;
-  // Those of before once more, after more steps than they take.
+  // The first two requests come again, after more steps than they take themselves.
   std::vector<Ask> again = {asks[0], asks[1]};
   for (int i = 0; i < 12; ++i) asks.push_back({.prompt = {1}, .max_tokens = 1});
   asks.insert(asks.end(), again.begin(), again.end());
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
             "NemotronHF32OnTwoRanks", {.layers = 5, .dtype = "F32", .family = "nemotron_h"}, {.dtype = kF32}, 2}),
     [](const testing::TestParamInfo<HybridCase>& test_case) { return test_case.param.name; });
 
-TEST(CudaHybridMemoryTest, IsKnownBeforeThereIsAnEngine) {
+TEST(CudaHybridMemoryTest, MemoryOfCudaRank_EqualsTheEnginesBytes_WithStates) {
   for (const char* family : {"lfm2", "qwen3_next", "bamba"}) {
     const test::RandomModel model({.layers = 3, .dtype = "F32", .family = family}, 1);
     const ModelFiles files = ModelFiles::Open(model.path());

@@ -9,8 +9,8 @@
 
 namespace quire::test {
 
-/// Device collectives over host ones, for ranks whose "device memory" is memory. As a library does, they connect ranks
-/// at the first call for about so many bytes, and fail where that call is recorded by a graph.
+/// Device collectives on top of host ones, for ranks whose "device memory" is host memory. As NCCL does, they connect
+/// ranks at the first call of about a given size, and fail where a graph records that call.
 class EmulatedCollective final : public NormingCollective {
  public:
   explicit EmulatedCollective(Collective& host) : host_(host) {}
@@ -29,7 +29,7 @@ class EmulatedCollective final : public NormingCollective {
   void Connect(bool gathers, int64_t bytes);
 
   Collective& host_;
-  std::set<std::pair<bool, int>> connected_;  // gathers or sums; bits of the number of bytes
+  std::set<std::pair<bool, int>> connected_;  // whether it gathers or sums; bit width of the number of bytes
 };
 
 }  // namespace quire::test

@@ -1,4 +1,4 @@
-// worker/cuda/device.h without a GPU: work runs when it is queued, kernels in the SIMT emulator.
+// Implements worker/cuda/device.h without a GPU: work runs as soon as it is queued, kernels run in the SIMT emulator.
 #include <chrono>
 #include <cstring>
 

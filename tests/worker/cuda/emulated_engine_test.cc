@@ -1,5 +1,5 @@
-// What only an emulated device shows of the CUDA engine, launches, uploads and measurements that are counted and too
-// little memory, and what takes the models of tests/golden, which do not travel to a device.
+// Tests of the CUDA engine that need the emulated device, because they count launches, uploads and measurements or run
+// short of memory, or that need the models of tests/golden, which are not copied to a GPU machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using test::CudaMaker;
 using test::ModelShape;
 using test::Serve;
 
-TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
+TEST(CudaEngineLaunchesTest, Layer_TakesAtMostSevenKernels_WhenFused) {
   const auto recorded = [](int64_t layers, int length) {
     const test::RandomModel model(ModelShape{.hidden = 64, .layers = layers, .intermediate = 32}, 1);
     const ModelFiles files = ModelFiles::Open(model.path());
@@ -37,7 +37,7 @@ TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
   EXPECT_LE(recorded(3, 390) - recorded(2, 390), 7) << "one graph, of a batch whose context may be split";
 }
 
-TEST(StepBuffersTest, WhatAStepDoesNotHoldStaysAtHome) {
+TEST(StepBuffersTest, Upload_CopiesOnlyWhatTheStepHolds) {
   Device device(0);
   const StepLimits most{.tokens = 2048, .sequences = 64, .decode_words = {5000}, .prefill_tiles = {300}};
   StepBuffers buffers(most, device);
@@ -66,7 +66,7 @@ TEST(StepBuffersTest, WhatAStepDoesNotHoldStaysAtHome) {
   }
 }
 
-TEST(StepLimitsTest, AStepHasRoomForWhatItHoldsAlone) {
+TEST(StepLimitsTest, LimitsOfStep_CountOnlyTheChunksOrDecodesOfTheStep) {
   StepBuilderSizes sizes;
   sizes.attention = {{.head_start = {0, 2}, .decode_ctas = 6, .tile_rows = 128, .split = {6, 1}}};
   SequenceTable table(4, 2, 16);
@@ -91,7 +91,7 @@ TEST(StepLimitsTest, AStepHasRoomForWhatItHoldsAlone) {
   EXPECT_EQ(of_decode.prefill_tiles[0], 0) << "there are no chunks";
 }
 
-TEST(CudaEngineTuningTest, IsDoneBeforeTheFirstRequestForEverySizeOfAStep) {
+TEST(CudaEngineTuningTest, Engine_TunesEveryBatchSize_BeforeTheFirstRequest) {
   const test::RandomModel model({.hidden = 64, .layers = 1, .heads = 1, .intermediate = 32, .vocab = 40}, 5);
   const ModelFiles files = ModelFiles::Open(model.path());
   const test::EngineMaker make = [](const ModelFiles& of, const EngineSizes& sizes, Collective&) {
@@ -105,7 +105,7 @@ TEST(CudaEngineTuningTest, IsDoneBeforeTheFirstRequestForEverySizeOfAStep) {
       ->AllocateBlocks(setup.num_blocks, 0);
   const auto at_start = std::exchange(test::tuned_rows, {});
   EXPECT_EQ(std::set<int64_t>(at_start.begin(), at_start.end()), (std::set<int64_t>{1, 2, 4, 8, 12}));
-  // Requests come and go, so that steps have several of those sizes.
+  // Requests start and end, so that steps have several of those batch sizes.
   const std::vector<test::Ask> asks = {
       {.prompt = {5, 6, 7}, .max_tokens = 12}, {.prompt = {9, 3}, .n = 3}, {.prompt = {4}}};
   const test::Answers answers = test::Serve(files, asks, setup, make);
@@ -113,7 +113,7 @@ TEST(CudaEngineTuningTest, IsDoneBeforeTheFirstRequestForEverySizeOfAStep) {
   EXPECT_EQ(test::tuned_rows, at_start);
 }
 
-TEST(QuantizedProductsTest, PromptsMeetFp8InWhateverTheLibraryHas) {
+TEST(QuantizedProductsTest, Products_WithFp8WeightsAreExpandedOrRounded_AsTheLibraryAllows) {
   test::has_fp8_products = false;
   const test::ManyAndFew expanded(NumberType::kFp8E4M3);
   test::has_fp8_products = true;
@@ -123,7 +123,7 @@ TEST(QuantizedProductsTest, PromptsMeetFp8InWhateverTheLibraryHas) {
   EXPECT_LT(rounded.Difference(), 0.03 * rounded.Largest());
 }
 
-TEST(QuantizedOnDeviceTest, QueriesKeysAndValuesHaveFormsOfTheirOwn) {
+TEST(QuantizedOnDeviceTest, FormsOnDevice_DifferForQueriesKeysAndValues_WhenTheFilesDo) {
   const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/kquants.gguf");
   const auto forms = [&](Quantization quantization) {
     return FormsOnDevice(files, PlanShards(files.spec(), {1.0}).front(), NumberType::kF16, quantization).front();
@@ -146,7 +146,7 @@ TEST(QuantizedOnDeviceTest, QueriesKeysAndValuesHaveFormsOfTheirOwn) {
   }
 }
 
-TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
+TEST(CudaEngineRefusalTest, Error_NamesTheProblemAndTheRemedy_WhenAModelCannotRun) {
   const auto refusal = [](const ModelShape& shape, int block_size, const CudaEngineOptions& options = {},
                           int max_model_len = 64) -> std::string {
     const test::RandomModel model(shape, 1);

@@ -1,4 +1,4 @@
-// worker/cuda/gemm.h without a GPU: the obvious loops, fp32 sums, on whatever a stream would take.
+// Implements worker/cuda/gemm.h without a GPU: plain loops with fp32 sums, as work of the emulated stream.
 #include "worker/cuda/emulated_gemm.h"
 
 #include <vector>
@@ -35,7 +35,7 @@ void Multiply(const GemmParams& p) {
   }
 }
 
-/// x and weight are FP8 with factors of their rows.
+/// x and weight are FP8, with a scale for each row.
 template <class T>
 void MultiplyFp8(const GemmParams& p) {
   const auto *x = static_cast<const simt::Fp8E4M3*>(p.x), *weight = static_cast<const simt::Fp8E4M3*>(p.weight);

@@ -5,10 +5,10 @@
 
 namespace quire::test {
 
-/// Rows of the products that Gemm::Tune was asked to measure, each as often as it was.
+/// Row counts of the products that Gemm::Tune was asked to measure, one entry for each call
 extern std::multiset<int64_t> tuned_rows;
 
-/// Whether there are products of FP8 with FP8.
+/// Whether the emulated library has products of FP8 with FP8
 extern bool has_fp8_products;
 
 }  // namespace quire::test

@@ -11,7 +11,7 @@ namespace quire::test {
 
 namespace {
 
-/// A letter for each token, but the first, which ends an answer.
+/// Makes a vocabulary of one letter for each token. Token 0 has no text and ends an answer.
 Vocabulary LettersOf(int64_t vocab_size) {
   Vocabulary vocabulary{{""}, {0}};
   for (int64_t token = 1; token < vocab_size; ++token)

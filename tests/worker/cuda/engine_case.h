@@ -9,10 +9,10 @@
 #include "tests/support/thread_group.h"
 #include "worker/cuda/cuda_engine.h"
 
-// The CUDA engine over an emulated device and the CPU's, which serve the same requests.
+// Serves the same requests with the CUDA engine over an emulated device and with the CPU engine.
 namespace quire::test {
 
-/// Makes CUDA engines for the ranks of a group, and keeps their collectives.
+/// Makes CUDA engines for the ranks of a group, and owns their collectives.
 class CudaMaker {
  public:
   explicit CudaMaker(CudaEngineOptions options) : options_(std::move(options)) { options_.tune = false; }
@@ -35,7 +35,7 @@ struct Setup {
   PreemptionMode preemption = PreemptionMode::kRecompute;
   int state_spacing = 64;  // BlockManagerOptions
   bool expert_parallel = false;
-  Quantization quantization = Quantization::kNone;  // of the CPU's engine; CudaEngineOptions has the device's
+  Quantization quantization = Quantization::kNone;  // of the CPU engine; CudaEngineOptions has the CUDA engine's
 };
 
 struct Ask {
@@ -46,28 +46,28 @@ struct Ask {
   int beams = 0;
 };
 
-/// What was drawn, and what it took.
+/// The tokens that an engine drew, and counts of how it came to them
 struct Answers {
   std::vector<CollectingSink> sinks;
   int64_t preemptions = 0;
-  int64_t cached_tokens = 0;  // of prompts, that were not computed again
-  int overlapped = 0;         // steps that ended after the next had begun
+  int64_t cached_tokens = 0;  // prompt tokens that came from the cache
+  int overlapped = 0;         // steps that ended after the next step had begun
 };
 
-/// Serves the requests, which come one after another, a step apart.
+/// Serves the requests, which arrive one step apart.
 Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup& setup, const EngineMaker& maker);
 
 std::vector<Ask> SomeAsks(const ModelFiles& files, uint64_t seed,
                           const std::vector<int>& lengths = {1, 37, 16, 90, 5, 70});
 
-/// Log-probabilities agree as long as the tokens do; where tokens part, both were about as likely. At least so large a
-/// part of the tokens comes before that.
+/// Expects equal log-probabilities up to the first token that differs. There, both tokens are about equally likely. At
+/// least the fraction `part` of all tokens comes before that place.
 void ExpectAlike(const Answers& got, const Answers& want, double tolerance, double part = 0.75);
 
-/// Numbers of 16 bits are off by more where a token is unlikely.
+/// Compares log-probabilities of prompts. The tolerance grows for unlikely tokens, where 16-bit numbers err by more.
 void ExpectAlikePrompts(const Answers& got, const Answers& want, double tolerance);
 
-/// Activations are of about 1, and rounded a few times more than logits are.
+/// Compares pooled vectors. Activations are of size 1 or so, and are rounded a few times more than logits are.
 void ExpectAlikePooled(const Answers& got, const Answers& want, double tolerance);
 
 void ExpectEqualTokens(const Answers& got, const Answers& want);

@@ -1,4 +1,4 @@
-// KV blocks from one emulated device to another, over pairs within this process.
+// Copies KV blocks from one emulated device to another, over pairs within this process.
 #include "worker/cuda/pair_carrier.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ struct Pool {
 
 class PairCarrierTest : public testing::Test {
  protected:
-  /// Waits for the link to have done so many moves, or to fail.
+  /// Waits until the link has done `moves` moves, or fails.
   static void WaitFor(DeviceLink& link, int64_t moves) {
     const auto deadline = Clock::now() + std::chrono::seconds(20);
     while (link.num_done() < moves && Clock::now() < deadline) std::this_thread::yield();
@@ -59,7 +59,7 @@ class PairCarrierTest : public testing::Test {
     takes_ = taker_.Open(meeting, false);
   }
 
-  /// A link's thread may touch the pools; the emulator gives every thread a device memory of its own.
+  /// Lets the link's thread access the pools. The emulator registers device memory for each thread separately.
   DevicePairing Pairing() {
     DevicePairing pairing = pairs_.Pairing();
     pairing.meet = [this, meet = pairing.meet](const std::string& meeting, bool gives, std::function<bool()> given_up) {
@@ -78,7 +78,7 @@ class PairCarrierTest : public testing::Test {
   std::unique_ptr<DeviceLink> gives_, takes_;
 };
 
-TEST_F(PairCarrierTest, WholeBlocksArriveInPieces) {
+TEST_F(PairCarrierTest, Move_CopiesWholeBlocks_WhenTheyNeedSeveralPieces) {
   from_.Fill(1);
   Open();
   gives_->Move(from_.Of({3, 1, 7, 2, 9}), {{0, kBlockBytes}});
@@ -91,10 +91,10 @@ TEST_F(PairCarrierTest, WholeBlocksArriveInPieces) {
     EXPECT_TRUE(std::ranges::all_of(to_[other], [](std::byte b) { return b == std::byte{0xee}; })) << other;
 }
 
-TEST_F(PairCarrierTest, HeadsGoToOtherPlacesMoveAfterMove) {
+TEST_F(PairCarrierTest, Move_PutsHeadsAtTheirNewPlaces_InSeveralMoves) {
   from_.Fill(2);
   Open();
-  // Two heads of four, from the end of a giver's block to the beginning of a taker's.
+  // Moves two of four heads from the end of a giver's block to the beginning of a taker's.
   const BlockRuns given = {{2048, 2048}, {6144, 1024}}, taken = {{0, 2048}, {4096, 1024}};
   for (const int block : {1, 2, 3}) {
     gives_->Move(from_.Of({block}), given);
@@ -111,7 +111,7 @@ TEST_F(PairCarrierTest, HeadsGoToOtherPlacesMoveAfterMove) {
   EXPECT_EQ(pairs_.met, 2) << "both ends, once";
 }
 
-TEST_F(PairCarrierTest, NothingIsWrittenOnceALinkIsGivenUp) {
+TEST_F(PairCarrierTest, Taker_IsNotWritten_OnceItsLinkIsClosed) {
   from_.Fill(3);
   pairs_.stuck = true;
   Open();
@@ -124,7 +124,7 @@ TEST_F(PairCarrierTest, NothingIsWrittenOnceALinkIsGivenUp) {
   EXPECT_TRUE(to_.IsUntouched());
 }
 
-TEST_F(PairCarrierTest, AnEndThatIsGoneFailsTheOther) {
+TEST_F(PairCarrierTest, Taker_Throws_WhenTheGiverIsGone) {
   Open();
   takes_->Move(to_.Of({1, 2}), {{0, kBlockBytes}});
   while (pairs_.met < 2) std::this_thread::yield();
@@ -137,7 +137,7 @@ TEST_F(PairCarrierTest, AnEndThatIsGoneFailsTheOther) {
       Error);
 }
 
-TEST_F(PairCarrierTest, AnEndThatNobodyMeetsIsGivenUpAtOnce) {
+TEST_F(PairCarrierTest, Giver_ClosesAtOnce_WhenNoTakerMeetsIt) {
   std::unique_ptr<DeviceLink> alone = giver_.Open(giver_.NewMeeting(), true);
   alone->Move(from_.Of({1}), {{0, kBlockBytes}});
   EXPECT_EQ(alone->num_done(), 0);
@@ -145,7 +145,7 @@ TEST_F(PairCarrierTest, AnEndThatNobodyMeetsIsGivenUpAtOnce) {
   EXPECT_EQ(pairs_.met, 0);
 }
 
-TEST_F(PairCarrierTest, ATransferGoesFromDeviceToDevice) {
+TEST_F(PairCarrierTest, BlockSender_SendsFromDeviceToDevice_OverOneLink) {
   const std::string endpoint = "ipc:///tmp/quire-pair-test." + std::to_string(::getpid());
   constexpr EpochId kEpoch = 3;
   BlockReceiver receiver(endpoint, kEpoch);

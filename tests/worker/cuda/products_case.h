@@ -12,12 +12,13 @@
 
 namespace quire::test {
 
-/// Results of a product of random numbers by many rows, of which the first few are also computed as few.
+/// Results of products of random numbers: of many rows, and of the first few of these rows by themselves
 struct ManyAndFew {
   static constexpr int64_t kN = 48, kK = 96, kMany = 70, kFew = kernels::kQuantizedMaxRows;
 
   explicit ManyAndFew(NumberType type) {
-    constexpr int64_t kScratch = 16 * kK * 2;  // 16 rows of a weight, or 30 of x: three parts
+    // room for 16 rows of a weight or 30 of x, so that a product takes three parts
+    constexpr int64_t kScratch = 16 * kK * 2;
     Device device(0);
     Random random(6);
     const DeviceMemory weight = device.AllocateHost(kernels::QuantizedBytes(type, kN, kK), "a weight"),
@@ -42,7 +43,7 @@ struct ManyAndFew {
       few.push_back(kernels::reference::ReadNumber(y.as(), NumberType::kF16, kMany * kN + i));
   }
 
-  /// Of the few rows' numbers, the largest difference and the largest size.
+  /// Largest difference between the results of the few rows, and largest of their absolute values
   double Difference() const {
     double largest = 0;
     for (size_t i = 0; i < few.size(); ++i) largest = std::max(largest, std::abs(many[i] - few[i]));

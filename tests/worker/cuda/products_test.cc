@@ -1,4 +1,4 @@
-// Products with quantised weights by many rows, which the library multiplies part by part, and by few.
+// Products with quantised weights: of many rows, which the library multiplies part by part, and of few rows.
 #include "worker/cuda/products.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-TEST(QuantizedProductsTest, ManyRowsInPartsEqualFewRows) {
+TEST(QuantizedProductsTest, Products_OfManyRowsEqualThoseOfFewRows) {
   for (const NumberType type : {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kQ6_K, NumberType::kFp8Groups}) {
     const test::ManyAndFew products(type);
     EXPECT_GT(products.Largest(), 0.2);
@@ -17,9 +17,9 @@ TEST(QuantizedProductsTest, ManyRowsInPartsEqualFewRows) {
   }
 }
 
-TEST(QuantizedProductsTest, ManyRowsMeetFp8AboutAsFewDo) {
-  // As FP8 where the library has such products: numbers of x are off by 2^-4 of themselves at the most, and sums by
-  // less of the largest.
+TEST(QuantizedProductsTest, Products_OfManyRowsAreNearThoseOfFewRows_WithFp8Weights) {
+  // Where the library has FP8 products, x is rounded to FP8: its numbers are off by at most 2^-4 of themselves, and
+  // sums by less than that part of the largest.
   const test::ManyAndFew products(NumberType::kFp8E4M3);
   EXPECT_GT(products.Largest(), 0.2);
   EXPECT_LT(products.Difference(), 0.03 * products.Largest());

@@ -1,4 +1,4 @@
-// Rows of files as weights that stay quantised on the device.
+// Writes rows of files as weights that stay quantised on the device.
 #include "worker/cuda/quantized_rows.h"
 
 #include <gtest/gtest.h>
@@ -23,14 +23,14 @@ using kernels::reference::WriteNumber;
 using enum NumberType;
 constexpr double kE2M1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
 
-/// Blocks of a type of random integers, whose factors are numbers.
+/// Makes blocks of `type` with random integers and finite scales.
 std::vector<std::byte> RandomBlocks(NumberType type, int64_t numbers, test::Random& random) {
   const NumberLayout& layout = LayoutOf(type);
   std::vector<std::byte> bytes(static_cast<size_t>(numbers / layout.block_numbers * layout.block_bytes));
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.Below(256));
   for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(layout.block_bytes)) {
     if (type == NumberType::kMxFp4) {
-      bytes[at] = static_cast<std::byte>(120 + random.Below(8));  // a power of two
+      bytes[at] = static_cast<std::byte>(120 + random.Below(8));  // the exponent of the scale, a power of two
       continue;
     }
     if (type == kF16) {
@@ -48,7 +48,7 @@ std::vector<std::byte> RandomBlocks(NumberType type, int64_t numbers, test::Rand
   return bytes;
 }
 
-/// Number i of a row as the device has it.
+/// Returns number i of a row in the device's layout.
 double NumberOf(NumberType type, const QuantizedRow& row, int64_t i) {
   const std::byte *ints = row.ints, *scales = row.scales;
   if (type == NumberType::kQ8_0) return ReadNumber(scales, kF16, i / 32) * (std::to_integer<int>(ints[i]) - 128);
@@ -63,10 +63,10 @@ double NumberOf(NumberType type, const QuantizedRow& row, int64_t i) {
   return ReadNumber(scales, kF16, i / 32 * 2) * nibble + ReadNumber(scales, kF16, i / 32 * 2 + 1);
 }
 
-TEST(QuantizedRowsTest, KeepTheNumbersOfEveryForm) {
-  // Halves of Q4_K's products of scales are off by 2^-12 of them, of which 15 (Q5_K: 31) and a minimum add up; Q6_K's
-  // numbers are at most 1, of one half. Numbers below 1
-  // that are rounded are off by half a step of 2 / 15 or 1 / 127, and of what a half makes of that step.
+TEST(QuantizedRowsTest, WriteQuantizedRow_KeepsTheFilesNumbers_ForEveryForm) {
+  // Tolerances. Q4_K's products of scales are rounded to fp16, off by 2^-12 of themselves; 15 of them (Q5_K: 31) and a
+  // minimum add up. Q6_K's numbers are at most 1 and have one such factor. Plain numbers below 1 are off by half a step
+  // of 2 / 15 or 1 / 127, and by the step's own rounding to fp16.
   const std::tuple<NumberType, NumberType, double> forms[] = {{NumberType::kQ4_0, NumberType::kQ4_1, 1e-6},
                                                               {NumberType::kQ4_1, NumberType::kQ4_1, 1e-6},
                                                               {NumberType::kQ4_K, NumberType::kQ4_1, 0.05},
@@ -100,9 +100,9 @@ TEST(QuantizedRowsTest, KeepTheNumbersOfEveryForm) {
   }
 }
 
-TEST(QuantizedRowsTest, KeepWhatPowersOfTwoCanBe) {
+TEST(QuantizedRowsTest, WriteQuantizedRow_KeepsEveryScaleOfMxFp4_AndNaN) {
   for (const auto& [scale, want] : {std::pair{0, 0x1p-127}, {1, 0x1p-126}, {127, 1.0}, {254, 0x1p127}}) {
-    std::vector<std::byte> block(17, std::byte{0x22});  // 1 and 1
+    std::vector<std::byte> block(17, std::byte{0x22});  // both numbers of the byte are 1
     block[0] = static_cast<std::byte>(scale);
     const Tensor tensor{NumberType::kMxFp4, {1, 32}, block};
     std::byte ints[16], scales[2];
@@ -115,7 +115,7 @@ TEST(QuantizedRowsTest, KeepWhatPowersOfTwoCanBe) {
   }
 }
 
-TEST(QuantizedRowsTest, KeepFp8OfFilesWithItsFactors) {
+TEST(QuantizedRowsTest, WriteQuantizedRow_KeepsFp8AndItsScales) {
   constexpr int64_t kRows = 3, kCols = 512;
   test::Random random(7);
   std::vector<std::byte> numbers(kRows * kCols);
@@ -123,7 +123,7 @@ TEST(QuantizedRowsTest, KeepFp8OfFilesWithItsFactors) {
   std::vector<float> factors(kRows * 2);
   for (float& factor : factors) factor = static_cast<float>(random.Signed());
   const auto bytes = std::as_bytes(std::span(factors));
-  // A factor for each row; one for 256 columns of a row.
+  // One scale for each row, then one for 256 columns of a row
   for (const auto& [type, group] : {std::pair{NumberType::kFp8E4M3, kCols}, {NumberType::kFp8Groups, int64_t{256}}}) {
     ScaledMatrix matrix{.rows = kRows, .cols = kCols, .fp8 = numbers.data(), .group = group};
     matrix.scales = {NumberType::kF32, bytes.data(), kCols / group, 1};
@@ -148,8 +148,8 @@ TEST(QuantizedRowsTest, KeepFp8OfFilesWithItsFactors) {
   }
 }
 
-TEST(QuantizedRowsTest, RoundToTheNearestNumberOfFp8) {
-  // The largest is 448 units; ties go to the even one; subnormal numbers are multiples of 2^-9.
+TEST(QuantizedRowsTest, WriteQuantizedRow_RoundsToTheNearestFp8) {
+  // The largest FP8 number is 448. Ties go to the even number. Subnormal numbers are multiples of 2^-9.
   const std::pair<float, double> numbers[] = {{448, 448},
                                               {-448, -448},
                                               {0, 0},
