@@ -1,4 +1,4 @@
-// Ops on rows and on blocks, on the CPU and on a device.
+// Tests ops on rows and on blocks, on the CPU and on a device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ using Doubles = std::vector<double>;
 
 void Append(Doubles& out, const Doubles& more) { out.insert(out.end(), more.begin(), more.end()); }
 
-/// The sum as it is stored.
+/// Returns the sum. The residual is stored as this sum, rounded to its type.
 Doubles Added(const Numbers& to, const Numbers& delta) {
   Doubles sum;
   for (int64_t i = 0; i < to.count; ++i) sum.push_back(to[i] + delta[i]);
@@ -48,7 +48,7 @@ template <class Device>
 class RmsNormTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(RmsNormTest, Devices, DeviceName);
 
-TYPED_TEST(RmsNormTest, NormsTheResidualThatItUpdatesOrAddsTheNorm) {
+TYPED_TEST(RmsNormTest, RmsNorm_UpdatesTheResidualAndWritesOrAddsItsNorm) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t hidden) {
     for (const auto& [with_delta, adds, scale] :
          {std::tuple{false, false, 1.0f}, {true, false, 1.0f}, {false, true, 1.0f}, {false, true, 0.75f}}) {
@@ -61,7 +61,7 @@ TYPED_TEST(RmsNormTest, NormsTheResidualThatItUpdatesOrAddsTheNorm) {
                                      out.data(), tokens, hidden, 1e-5f, adds, scale});
       ExpectNear(residual.Floats(), sum, tolerance, "residual");
       Doubles expected;
-      for (int64_t t = 0; t < tokens; ++t) {  // the norm is that of the residual as stored
+      for (int64_t t = 0; t < tokens; ++t) {  // the norm is taken of the stored residual
         Append(expected, reference::RmsNorm(residual.Slice(t * hidden, hidden), weight.All(), 1e-5));
       }
       for (size_t i = 0; adds && i < expected.size(); ++i) expected[i] = (expected[i] + before[i]) * scale;
@@ -74,7 +74,7 @@ template <class Device>
 class LayerNormTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(LayerNormTest, Devices, DeviceName);
 
-TYPED_TEST(LayerNormTest, NormsTheResidualThatItUpdatesAroundItsMean) {
+TYPED_TEST(LayerNormTest, LayerNorm_UpdatesTheResidualAndWritesItsNorm_AlsoInPlace) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t hidden) {
     for (const auto& [with_delta, biased] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
       Random random(static_cast<uint64_t>(hidden));
@@ -82,14 +82,14 @@ TYPED_TEST(LayerNormTest, NormsTheResidualThatItUpdatesAroundItsMean) {
       const Numbers residual = Numbers::Of(dtype, count, random), delta = Numbers::Of(dtype, count, random),
                     weight = Numbers::Of(dtype, hidden, random), bias = Numbers::Of(dtype, hidden, random),
                     out(dtype, count);
-      for (int64_t i = 0; i < count; ++i) residual.Set(i, residual[i] + 5);  // a mean above the spread
+      for (int64_t i = 0; i < count; ++i) residual.Set(i, residual[i] + 5);  // makes the mean larger than the spread
       const Doubles sum = with_delta ? Added(residual, delta) : residual.All();
       const void* b = biased ? bias.data() : nullptr;
       LayerNorm(this->device_.stream, {dtype, residual.data(), with_delta ? delta.data() : nullptr, weight.data(), b,
                                        out.data(), tokens, hidden, 1e-5f});
       ExpectNear(residual.Floats(), sum, tolerance, "residual");
       Doubles expected;
-      for (int64_t t = 0; t < tokens; ++t) {  // the norm is that of the residual as stored
+      for (int64_t t = 0; t < tokens; ++t) {  // the norm is taken of the stored residual
         Append(expected, reference::LayerNorm(residual.Slice(t * hidden, hidden), weight.All(),
                                               biased ? bias.All() : Doubles(), 1e-5));
       }
@@ -105,7 +105,7 @@ template <class Device>
 class ActivateTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(ActivateTest, Devices, DeviceName);
 
-TYPED_TEST(ActivateTest, EqualsReferenceFromTinyToHugeNumbers) {
+TYPED_TEST(ActivateTest, Activate_EqualsReference_FromTinyToHugeNumbers) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
     for (const Activation activation :
          {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu, Activation::kRelu2}) {
@@ -132,7 +132,7 @@ template <class Device>
 class AddRowsTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(AddRowsTest, Devices, DeviceName);
 
-TYPED_TEST(AddRowsTest, AddsRowToRowOrOneToAllAndTouchesNothingBesides) {
+TYPED_TEST(AddRowsTest, AddRows_AddsRowToRowOrOneRowToAll_AndLeavesTheGaps) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
     for (const int64_t from_stride : {columns, columns + 16, int64_t{0}}) {
       Random random(9);
@@ -159,7 +159,7 @@ template <class Device>
 class EmbeddingTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(EmbeddingTest, Devices, DeviceName);
 
-/// A table whose first row is that of first_id.
+/// Looks up rows of a table whose first row belongs to token `first_id`.
 template <class Stream>
 void ExpectRowsOf(const Stream& stream, NumberType dtype, double tolerance, int64_t hidden, int64_t first_id,
                   const std::vector<int32_t>& ids) {
@@ -184,16 +184,16 @@ void ExpectRowsOf(const Stream& stream, NumberType dtype, double tolerance, int6
                        .first_id = first_id,
                        .scale = 2.5f,
                        .adds = adds});
-    // What is added was rounded before.
+    // The number that is added was rounded before, so that errors add up.
     ExpectNear(out.Floats(), expected, adds ? 4 * tolerance : tolerance, adds ? "sum" : "rows");
   }
 }
 
-TYPED_TEST(EmbeddingTest, LooksUpRowsOfItsShardAndZerosElsewhere) {
+TYPED_TEST(EmbeddingTest, Embedding_ReadsRowsOfItsShard_AndGivesZerosForOtherTokens) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t hidden) {
     ExpectRowsOf(this->device_.stream, dtype, tolerance, hidden, 0, {6, 0, 3});
     ExpectRowsOf(this->device_.stream, dtype, tolerance, hidden, 100, {104, 100, 99, 107, 102, 0});
-    ExpectRowsOf(this->device_.stream, dtype, tolerance, hidden, -2, {0, 4, 1});  // rows that nobody asks for
+    ExpectRowsOf(this->device_.stream, dtype, tolerance, hidden, -2, {0, 4, 1});  // rows for tokens below 0
   });
 }
 
@@ -201,7 +201,7 @@ template <class Device>
 class GateMulTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(GateMulTest, Devices, DeviceName);
 
-TYPED_TEST(GateMulTest, EqualsReferenceFromTinyToHugeGates) {
+TYPED_TEST(GateMulTest, GateMul_EqualsReference_FromTinyToHugeGates) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
     for (const bool interleaved : {false, true}) {
       if (interleaved && columns % 8 != 0) continue;
@@ -228,7 +228,7 @@ TYPED_TEST(GateMulTest, EqualsReferenceFromTinyToHugeGates) {
   });
 }
 
-TYPED_TEST(GateMulTest, TakesUpsFromAnotherPlaceAndMayOverwriteTheGates) {
+TYPED_TEST(GateMulTest, GateMul_ReadsUpsFromTheirOwnArray_AndOverwritesTheGates) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
     Random random(7);
     const int64_t tokens = 3, stride = 3 * columns;
@@ -257,7 +257,7 @@ template <class Device>
 class SumSquaresTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(SumSquaresTest, Devices, DeviceName);
 
-TYPED_TEST(SumSquaresTest, SumsWhatItIsToldOfQueriesAndOfKeys) {
+TYPED_TEST(SumSquaresTest, SumSquares_SumsTheColumnsOfQueriesAndOfKeys) {
   this->ForEachType([&](NumberType dtype, double) {
     const int64_t tokens = 5, stride = 900, queries = 600, first_key = 664, keys = 130;
     Random random(16);
@@ -278,7 +278,7 @@ template <class Device>
 class CapLogitsTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(CapLogitsTest, Devices, DeviceName);
 
-TYPED_TEST(CapLogitsTest, ScalesAndCapsTheColumnsOfEveryRow) {
+TYPED_TEST(CapLogitsTest, CapLogits_ScalesAndCapsTheColumnsOfEveryRow) {
   for (const float cap : {0.0f, 30.0f}) {
     for (const int64_t gap : {0, 5}) {
       const int64_t rows = 3, columns = 301, stride = columns + gap;
@@ -300,7 +300,7 @@ template <class Device>
 class CombineExpertsTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(CombineExpertsTest, Devices, DeviceName);
 
-TYPED_TEST(CombineExpertsTest, WeighsRowsOfExpertsAndOfTheSharedOne) {
+TYPED_TEST(CombineExpertsTest, CombineExperts_WeighsRowsOfTheExpertsAndOfTheSharedExpert) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
     for (const auto& [shares, gated] : {std::pair{false, false}, {true, false}, {true, true}}) {
       Random random(5);
@@ -308,7 +308,8 @@ TYPED_TEST(CombineExpertsTest, WeighsRowsOfExpertsAndOfTheSharedOne) {
       const Numbers rows = Numbers::Of(dtype, tokens * k * columns, random),
                     shared = Numbers::Of(dtype, tokens * columns, random), out(dtype, tokens * columns);
       const DeviceBuffer<float> weights(random.Floats(tokens * k)), gates(random.Floats(tokens * stride));
-      // Another rank has the first expert of the second token, the others of the third and all of the last.
+      // A place of -1 says that another rank has the expert: the first of the second token, two of the third, all of
+      // the last.
       const DeviceBuffer<int32_t> places(std::vector<int32_t>{3, 0, 7, -1, 2, 11, 4, -1, -1, -1, -1, -1});
       CombineExperts(this->device_.stream,
                      {dtype, rows.data(), places.data(), weights.data(), shares ? shared.data() : nullptr,
@@ -332,7 +333,7 @@ template <class Device>
 class BlockCopyTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(BlockCopyTest, Devices, DeviceName);
 
-TYPED_TEST(BlockCopyTest, CopiesInsideAPoolAndToAnother) {
+TYPED_TEST(BlockCopyTest, BlockCopy_CopiesWithinAPoolAndToAnotherPool) {
   for (const int64_t block_bytes : {16, 4096 + 48, 3 * 65536 + 16}) {
     const int64_t blocks = 9;
     Random random(static_cast<uint64_t>(block_bytes));
@@ -360,7 +361,7 @@ template <class Device>
 class NoRowsTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(NoRowsTest, Devices, DeviceName);
 
-TYPED_TEST(NoRowsTest, AreNoWork) {
+TYPED_TEST(NoRowsTest, Ops_AcceptNullPointers_WhenThereAreNoRows) {
   const auto& stream = this->device_.stream;
   const auto kF32 = NumberType::kF32;
   RmsNorm(stream, {kF32, nullptr, nullptr, nullptr, nullptr, 0, 64, 1e-5f});
@@ -374,9 +375,9 @@ TYPED_TEST(NoRowsTest, AreNoWork) {
   BlockCopy(stream, {nullptr, nullptr, 16, nullptr, 0});
 }
 
-// What the CPU does in ops of their own; on CUDA they are parts of RopeKvWrite (cuda/ops_test.cc).
+// The CPU has these as separate ops. On CUDA they are parts of RopeKvWrite (cuda/ops_test.cc).
 
-TEST(HeadNormTest, NormsEveryHeadOfAStridedRowAsARowOfItsOwn) {
+TEST(HeadNormTest, HeadNorm_NormsEachHeadOfAStridedRow_BitEqualToARowOfItsOwn) {
   Random random(4);
   for (const int64_t dim : {1, 10, 64, 128}) {
     const int64_t tokens = 5, heads = 3, stride = 3 * dim + 7;
@@ -393,7 +394,7 @@ TEST(HeadNormTest, NormsEveryHeadOfAStridedRowAsARowOfItsOwn) {
         RmsNorm(CpuStream(1), {NumberType::kF32, head.data(), nullptr, weight.data(), row.data(), 1, dim, 1e-5f});
         EXPECT_TRUE(std::ranges::equal(normed, row)) << "not the bits of a row";
       }
-      for (int64_t i = t * stride + heads * dim; i < (t + 1) * stride; ++i) {  // what follows the heads is not touched
+      for (int64_t i = t * stride + heads * dim; i < (t + 1) * stride; ++i) {  // columns behind the heads do not change
         EXPECT_EQ(rows[static_cast<size_t>(i)], before[static_cast<size_t>(i)]);
       }
     }
@@ -426,13 +427,13 @@ void ExpectRotation(int64_t dim, int64_t rotated) {
       expected.insert(expected.end(), begin + rotated, begin + dim);
       ExpectNear({rows.data() + at, static_cast<size_t>(dim)}, expected, 1e-6, "head");
     }
-    for (int64_t i = heads * dim; i < stride; ++i) {  // what follows the heads is not touched
+    for (int64_t i = heads * dim; i < stride; ++i) {  // columns behind the heads do not change
       EXPECT_EQ(rows[static_cast<size_t>(t * stride + i)], before[static_cast<size_t>(t * stride + i)]);
     }
   }
 }
 
-TEST(RopeTest, RotatesEveryHeadOfAStridedRowOrTheFirstDimensionsOfIt) {
+TEST(RopeTest, Rope_RotatesEachHeadOfAStridedRow_OrOnlyItsFirstDimensions) {
   for (const int64_t rotated : {20, 12, 2, 0}) ExpectRotation(20, rotated);
 }
 
@@ -440,7 +441,7 @@ template <class Device>
 class WideNormTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(WideNormTest, Devices, DeviceName);
 
-TYPED_TEST(WideNormTest, NormsARowWhoseOtherHalfIsElsewhere) {
+TYPED_TEST(WideNormTest, WideNorm_NormsHalfARow_WhenTheOtherHalfIsOnAnotherRank) {
   this->ForEachType([&](NumberType dtype, double tolerance) {
     for (const int64_t columns : {1, 7, 64, 300}) {
       Random random(7);

@@ -1,4 +1,4 @@
-// Products of rows grouped by expert, with packed weights.
+// Tests products of rows that are grouped by expert, with packed weights.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@ struct Case {
   Activations activations = Activations::kInt16;
 };
 
-/// Six experts with two weights each, and tokens that leave some of the experts out.
+/// Six experts with two weights each, and tokens that do not use all experts
 class ExpertMatmulTest : public testing::TestWithParam<Case> {
  protected:
   static constexpr int64_t kExperts = 6, kPerToken = 2, kRows[] = {37, 140}, kAll = 177;
@@ -57,7 +57,7 @@ class ExpertMatmulTest : public testing::TestWithParam<Case> {
     return y;
   }
 
-  /// Row r of the product, by Matmul alone.
+  /// Returns row r of the product, computed by Matmul for this row only.
   std::vector<float> Alone(int64_t r) {
     const int32_t pair = pair_of_row_[static_cast<size_t>(r)];
     std::vector<float> y(kAll);
@@ -77,7 +77,7 @@ class ExpertMatmulTest : public testing::TestWithParam<Case> {
   std::vector<float> x_;
 };
 
-TEST_P(ExpertMatmulTest, EveryRowIsThatOfItsExpertAloneBitForBit) {
+TEST_P(ExpertMatmulTest, ExpertMatmul_GivesEveryRowTheBitsOfItsExpertAlone) {
   for (const int threads : {1, 4}) {
     const std::vector<float> y = Run(threads);
     for (size_t r = 0; r < chosen_.size(); ++r) {
@@ -87,7 +87,7 @@ TEST_P(ExpertMatmulTest, EveryRowIsThatOfItsExpertAloneBitForBit) {
   }
 }
 
-TEST_P(ExpertMatmulTest, AddsEachExpertsBias) {
+TEST_P(ExpertMatmulTest, ExpertMatmul_AddsTheBiasOfEachRowsExpert) {
   const std::vector<float> bias = random_.Floats(kExperts * kAll), plain = Run(1), y = Run(3, bias);
   for (size_t r = 0; r < chosen_.size(); ++r) {
     const auto expert = static_cast<size_t>(chosen_[static_cast<size_t>(pair_of_row_[r])]);
@@ -97,8 +97,8 @@ TEST_P(ExpertMatmulTest, AddsEachExpertsBias) {
   }
 }
 
-// Their bytes are not even mapped memory: reading them would end the test.
-TEST_P(ExpertMatmulTest, ReadsNoWeightOfAnExpertWithoutRows) {
+// The weights of experts without rows are null pointers: reading them would crash the test.
+TEST_P(ExpertMatmulTest, ExpertMatmul_ReadsNoWeight_OfAnExpertWithoutRows) {
   const std::vector<float> want = Run(2);
   for (const size_t expert : {1, 4}) {
     for (const size_t w : {0, 1}) weights_[expert * 2 + w].data = nullptr;
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Types, ExpertMatmulTest,
                                          Case{"Q4_1_Int8", NumberType::kQ4_1, Activations::kInt8}),
                          [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
 
-TEST(ExpertMatmulWithoutColumnsTest, GivesZeros) {
+TEST(ExpertMatmulWithoutColumnsTest, ExpertMatmul_GivesZeros_WhenWeightsHaveNoColumns) {
   const PackedWeight weight{NumberType::kF32, nullptr, 20, 0};
   const std::vector<int32_t> start = {0, 2};
   const float x = 0;

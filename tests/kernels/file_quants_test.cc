@@ -1,4 +1,4 @@
-// Formats that only model files have, against numbers of llama.cpp's Python package
+// Compares formats that only model files have with the numbers of llama.cpp's Python package
 // (tests/golden/make_quant_golden.py).
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 struct Case {
   const char* name;
   NumberType type;
-  float recoded_error;  // of a number that is packed, as a part of the largest of its block
+  float recoded_error;  // the error of a recoded number, relative to the largest of its block
 };
 
 class FileQuantsTest : public testing::TestWithParam<Case> {
@@ -37,7 +37,7 @@ class FileQuantsTest : public testing::TestWithParam<Case> {
   Weight weight_;
 };
 
-TEST_P(FileQuantsTest, NumbersAreThoseOfLlamaCpp) {
+TEST_P(FileQuantsTest, DecodeRow_GivesTheNumbersOfLlamaCpp) {
   ASSERT_EQ(static_cast<int64_t>(bytes_.size()), kRows * weight_.row_bytes);
   std::vector<float> row(kCols);
   for (int64_t r = 0; r < kRows; ++r) {
@@ -49,7 +49,7 @@ TEST_P(FileQuantsTest, NumbersAreThoseOfLlamaCpp) {
   }
 }
 
-TEST_P(FileQuantsTest, PackedRowsStayClose) {
+TEST_P(FileQuantsTest, RecodeRow_StaysCloseToTheNumbers_WhenAFormatIsPacked) {
   const NumberType packed = PackedType(weight_.type);
   ASSERT_EQ(PackedType(packed), packed);
   std::vector<std::byte> recoded(static_cast<size_t>(RowBytes(packed, kCols)));
@@ -69,8 +69,8 @@ TEST_P(FileQuantsTest, PackedRowsStayClose) {
   }
 }
 
-// A half has 11 bits, for scale and minimum of q4_k; a new rounding to 127 steps is off by half a step and the half's
-// part.
+// Tolerances. Scale and minimum of q4_k become fp16 with 11 bits. Rounding again to 127 steps errs by half a step and
+// by the scale's own rounding.
 INSTANTIATE_TEST_SUITE_P(Formats, FileQuantsTest,
                          testing::Values(Case{"Q5_0", NumberType::kQ5_0, 0}, Case{"Q5_1", NumberType::kQ5_1, 0.0045f},
                                          Case{"Q4_K", NumberType::kQ4_K, 0.003f},
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, FileQuantsTest,
                                          Case{"IQ4_XS", NumberType::kIQ4_XS, 0.0006f}),
                          [](const testing::TestParamInfo<Case>& format) { return format.param.name; });
 
-/// A row of two blocks with all codes in each half; the second block's scale is 2^-3.
+/// A row of two blocks. Each half block has all 16 codes. The scale of the first block is 2, that of the second 2^-3.
 struct MxFp4Row {
   explicit MxFp4Row(NumberType type) {
     for (const int scale : {128, 124}) {
@@ -105,7 +105,7 @@ struct MxFp4Row {
 
 constexpr float kCodes[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-TEST(MxFp4Test, NumbersAreThoseOfTheStandardInBothOrders) {
+TEST(MxFp4Test, DecodeRow_GivesTheStandardsNumbers_InBothOrdersOfNibbles) {
   for (const NumberType type : {NumberType::kMxFp4, NumberType::kMxFp4Pairs}) {
     const MxFp4Row row(type);
     float numbers[64];
@@ -120,10 +120,10 @@ TEST(MxFp4Test, NumbersAreThoseOfTheStandardInBothOrders) {
   }
 }
 
-TEST(MxFp4Test, PackedRowsHaveTheSameNumbers) {
+TEST(MxFp4Test, RecodeRow_KeepsTheNumbers_AsQ8_0) {
   for (const NumberType type : {NumberType::kMxFp4, NumberType::kMxFp4Pairs}) {
     MxFp4Row row(type);
-    for (const int scale : {104, 110, 127, 142}) {  // of 2^-23 to 2^15
+    for (const int scale : {104, 110, 127, 142}) {  // scales of 2^-23 to 2^15
       (type == NumberType::kMxFp4 ? row.bytes[17] : row.scales[1]) = std::byte(scale);
       std::vector<std::byte> recoded(static_cast<size_t>(RowBytes(NumberType::kQ8_0, 32)));
       float before[32], after[32];
@@ -135,7 +135,7 @@ TEST(MxFp4Test, PackedRowsHaveTheSameNumbers) {
   }
 }
 
-TEST(MxFp4Test, ABlockOfNoNumberStaysOne) {
+TEST(MxFp4Test, DecodeRow_GivesNaN_WhenABlocksScaleIsNaN) {
   MxFp4Row row(NumberType::kMxFp4);
   row.bytes[0] = std::byte(255);
   float numbers[32];

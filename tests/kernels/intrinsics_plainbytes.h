@@ -3,10 +3,11 @@
 #include "kernels/cpu/isa/intrinsics_plain.h"
 #include "kernels/cpu/isa/table.h"
 
-// An instruction set that no processor has: VNNI's products, spelled out, so that what is built on them runs anywhere.
+// An instruction set that no processor has: VNNI's products of bytes as plain loops, so that the code that uses them
+// runs on any machine.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The table of the same vectors without products of bytes; it computes all that multiplies no integers.
+/// Returns the table of the same vectors without products of bytes. It serves the ops that multiply no integers.
 inline const IsaTable& WithoutByteProducts() { return baseline::Table(); }
 
 /// sum[i] += a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1]
@@ -18,7 +19,7 @@ inline constexpr ByteProducts kByteProducts = ByteProducts::kAll;
 using QuadSum = IntVec;
 inline QuadSum BeginQuads(IntVec begin) { return begin; }
 
-/// Adds to each lane four products of w's bytes, without sign, and x's.
+/// Adds to each lane four products of unsigned bytes of w and signed bytes of x.
 inline void AddByteQuads(IntVec& sum, CellVec w, IntVec x) {
   uint8_t from_w[4 * kLanes];
   int8_t from_x[4 * kLanes];

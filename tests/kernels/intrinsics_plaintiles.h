@@ -5,8 +5,9 @@
 #include "kernels/cpu/isa/table.h"
 #include "tests/kernels/intrinsics_plainbytes.h"
 
-// AMX's tiles, spelled out (Intel's Software Developer's Manual, volume 2, has their operation), above an instruction
-// set that is spelled out itself. What the processor refuses ends the test.
+// AMX's tiles as plain loops, for tests without such a processor (their operation: Intel's Software Developer's Manual,
+// volume 2). They extend the plain instruction set with products of bytes. A use that the processor would refuse ends
+// the test.
 namespace quire::kernels {
 
 namespace plainbytes {
@@ -63,8 +64,8 @@ inline void ClearTile() {
   std::memset(plain_tiles.data[tile], 0, sizeof(plain_tiles.data[tile]));
 }
 
-/// add(sum, x, w) for every lane: x and w are what a row of x and a lane of w have, four bytes of either for each row
-/// of w.
+/// Calls add(total, x, w, bytes) for every lane of the sum, with a row of x and the lane's bytes of w: four bytes for
+/// each row of w.
 template <int sum, int x, int w, class Sum, class Add>
 inline void ForLanes(const Add& add) {
   PlainTiles& tiles = plain_tiles;

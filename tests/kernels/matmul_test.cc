@@ -54,7 +54,7 @@ class MatmulTest : public testing::TestWithParam<Case> {
     return isa == "avx512amx" || isa == "plaintiles";
   }
   bool quantised() const { return LayoutOf(type()).block_numbers > 1; }
-  /// Whether x becomes bytes: elsewhere 16 bits round what 8 bits hold.
+  /// Whether x is rounded to 8 bits. Otherwise 16-bit integers round numbers that 8 bits hold exactly.
   bool takes_bytes() const {
     return quantised() && GetParam().activations == Activations::kInt8 && ActiveTable().takes_int8(type());
   }
@@ -68,7 +68,7 @@ class MatmulTest : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(MatmulTest, EqualsReferenceForOddShapes) {
+TEST_P(MatmulTest, Matmul_EqualsReference_ForOddShapes) {
   Random random(1);
   for (const int64_t k : {int64_t{32}, int64_t{576}, int64_t{1056}, quantised() ? int64_t{64} : int64_t{37}}) {
     for (const int64_t n : {1, 3, 23, 24, 25, 77}) {
@@ -87,7 +87,7 @@ TEST_P(MatmulTest, EqualsReferenceForOddShapes) {
   }
 }
 
-TEST_P(MatmulTest, RowsAreBitEqualInAnyBatchAndForAnyThreadCount) {
+TEST_P(MatmulTest, Matmul_GivesBitEqualRows_InAnyBatchAndForAnyThreadCount) {
   Random random(2);
   const int64_t m = 131, n = 65, k = 1120;
   const Storage w = RandomWeight(type(), n, k, random);
@@ -102,7 +102,7 @@ TEST_P(MatmulTest, RowsAreBitEqualInAnyBatchAndForAnyThreadCount) {
   }
 }
 
-TEST_P(MatmulTest, ExpandedPlainWeightsGiveTheSameBits) {
+TEST_P(MatmulTest, Matmul_GivesTheBitsOfExpandedWeights_WhenWeightsArePlain) {
   Random random(3);
   const int64_t m = 3, n = 31, k = 96;
   const Storage w = RandomWeight(type(), n, k, random);
@@ -110,7 +110,7 @@ TEST_P(MatmulTest, ExpandedPlainWeightsGiveTheSameBits) {
   for (int64_t row = 0; row < n; ++row) DecodeRow(w.weight, row, 0, k, expanded.data() + row * k);
   const auto exact = reference::Expand(w.weight);
   for (size_t i = 0; i < expanded.size(); ++i) ASSERT_EQ(expanded[i], static_cast<float>(exact[i])) << "number " << i;
-  if (quantised()) return;  // those are multiplied in integers
+  if (quantised()) return;  // quantised weights are multiplied as integers
   const Weight plain{NumberType::kF32, reinterpret_cast<const std::byte*>(expanded.data()), n, k, k * 4};
   const auto x = random.Floats(m * k);
   const auto y = Run(w.weight, x, m, 1), of_plain = Run(plain, x, m, 1);
@@ -121,7 +121,7 @@ TEST_P(MatmulTest, ExpandedPlainWeightsGiveTheSameBits) {
   }
 }
 
-TEST_P(MatmulTest, WeightsOfAnyTypesShareARowOfY) {
+TEST_P(MatmulTest, Matmul_WritesWeightsOfSeveralTypesIntoOneRow) {
   Random random(6);
   const int64_t m = 5, k = 64;
   const Storage first = RandomWeight(type(), 19, k, random), second = RandomWeight(NumberType::kBF16, 3, k, random);
@@ -139,10 +139,10 @@ TEST_P(MatmulTest, WeightsOfAnyTypesShareARowOfY) {
   }
 }
 
-/// The standard deviation of what a product of x [k] with w [k] may be off by. Rounding x to integers moves each number
-/// by up to half a step, evenly, so by a variance of step^2 / 12 times its weight's square; a step is the largest
-/// number of the block over the largest integer. A sum of fp32 numbers is rounded by up to half of 2^-23 of itself at
-/// each addition: once a number, or, where a block is summed in integers, three times a block.
+/// Returns the standard deviation of the error of a product of x [k] with w [k]. Rounding x to integers moves each
+/// number by up to half a step, evenly distributed: a variance of step^2 / 12 times the square of its weight. A step is
+/// the largest number of the block over the largest integer. Each addition of fp32 numbers rounds the sum by up to half
+/// of 2^-23 of itself; there is one addition a number or, where a block is summed in integers, three a block.
 double DeviationOfProduct(const float* x, const double* w, int64_t k, bool quantised, int most) {
   const int64_t block = quantised ? kQuantBlock : 1;
   double of_rounding = 0, of_terms = 0;
@@ -159,7 +159,7 @@ double DeviationOfProduct(const float* x, const double* w, int64_t k, bool quant
   return std::sqrt(of_rounding + additions * 0x1p-48 * of_terms);
 }
 
-TEST_P(MatmulTest, RoundingXCostsWhatItsStepsExplain) {
+TEST_P(MatmulTest, Matmul_ErrsNoMoreThanTheRoundingOfXExplains) {
   Random random(10);
   const int64_t m = 4, n = 40, k = 1056;
   const Storage w = RandomWeight(type(), n, k, random);
@@ -173,20 +173,20 @@ TEST_P(MatmulTest, RoundingXCostsWhatItsStepsExplain) {
       const auto at = static_cast<size_t>(i * n + j);
       const double deviations =
           (y[at] - expected[at]) / DeviationOfProduct(&x[i * k], &weights[j * k], k, quantised(), most());
-      EXPECT_LT(std::abs(deviations), 6) << "row " << i << ", column " << j;  // one of a billion is further off
+      EXPECT_LT(std::abs(deviations), 6) << "row " << i << ", column " << j;  // one in a billion lies further off
       squares += deviations * deviations;
     }
   }
-  // Of all products together; cutting digits off instead of rounding them would make it 2.
+  // The root mean square of all deviations; truncation instead of rounding would make it 2.
   EXPECT_LT(std::sqrt(squares / static_cast<double>(m * n)), 1.3);
 }
 
-TEST_P(MatmulTest, OneLargeNumberSpoilsOnlyItsBlock) {
+TEST_P(MatmulTest, Matmul_LosesPrecisionOnlyInTheBlockOfALargeNumber) {
   Random random(7);
   const int64_t n = 20, k = 96;
   const Storage w = RandomWeight(type(), n, k, random);
   auto x = random.Floats(k);
-  x[40] = 3000.0f;  // rounded to steps of 0.09 or 24, and its 31 neighbours with it
+  x[40] = 3000.0f;  // makes the block's steps 0.09 (16 bits) or 24 (8 bits), for its 31 neighbours, too
   const auto y = Run(w.weight, x, 1, 1);
   const auto expanded = reference::Expand(w.weight);
   const auto expected = reference::Matmul({x.begin(), x.end()}, expanded, 1, n, k);
@@ -197,7 +197,7 @@ TEST_P(MatmulTest, OneLargeNumberSpoilsOnlyItsBlock) {
   }
 }
 
-TEST_P(MatmulTest, WhatIsNotFiniteShows) {
+TEST_P(MatmulTest, Matmul_GivesNonFiniteResults_WhenXIsNotFinite) {
   Random random(8);
   const Storage w = RandomWeight(type(), 4, 64, random);
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -207,8 +207,8 @@ TEST_P(MatmulTest, WhatIsNotFiniteShows) {
   }
 }
 
-// What lies behind the columns of a product, where an instruction takes more of them at once, must not count.
-TEST_P(MatmulTest, NothingIsLeftOfTheCallBefore) {
+// An instruction may take more columns than a product has. Bytes behind the product's columns must not count.
+TEST_P(MatmulTest, Matmul_IsUnaffected_WhenAnEarlierCallHadInfiniteNumbers) {
   Random random(16);
   const int64_t m = 31, k = quantised() ? 32 : 37;
   const Storage before = RandomWeight(type(), 17, 512, random), w = RandomWeight(type(), 17, k, random);
@@ -219,7 +219,7 @@ TEST_P(MatmulTest, NothingIsLeftOfTheCallBefore) {
   for (const float y : expected) EXPECT_TRUE(std::isfinite(y));
 }
 
-TEST_P(MatmulTest, LargeNumbersStayLarge) {
+TEST_P(MatmulTest, Matmul_KeepsLargeNumbers) {
   Random random(13);
   const Storage w = RandomWeight(type(), 4, 64, random);
   const auto expanded = reference::Expand(w.weight);
@@ -230,12 +230,12 @@ TEST_P(MatmulTest, LargeNumbersStayLarge) {
   for (size_t row = 0; row < 4; ++row) EXPECT_NEAR(y[row] / large, expanded[row * 64 + 33], 1e-3);
 }
 
-TEST_P(MatmulTest, WhatIsTooLargeForIntegersShows) {
+TEST_P(MatmulTest, Matmul_GivesNonFiniteResults_WhenNumbersOverflow8BitSums) {
   Random random(15);
   const Storage w = RandomWeight(type(), 4, 64, random);
   const auto expanded = reference::Expand(w.weight);
   std::vector<float> x(64);
-  x[33] = 2e33f;  // beyond what 8-bit sums can say
+  x[33] = 2e33f;  // overflows the sums of 8-bit products
   const auto y = Run(w.weight, x, 1, 1);
   for (size_t row = 0; row < 4; ++row) {
     EXPECT_EQ(std::isfinite(y[row]), !takes_bytes());
@@ -245,11 +245,11 @@ TEST_P(MatmulTest, WhatIsTooLargeForIntegersShows) {
   }
 }
 
-TEST_P(MatmulTest, WeightsOfZeroGiveZeros) {
+TEST_P(MatmulTest, Matmul_GivesZeros_WhenWeightsAreZero) {
   Random random(14);
   const int64_t m = 31, n = 17, k = 64;
   Storage w = RandomWeight(type(), n, k, random);
-  // Integers of zero, whatever their scale; q4_1's have minima, too.
+  // Integers of zero, whatever their scale. The minima of q4_1 are zeroed, too.
   const NumberLayout layout = LayoutOf(type());
   const int zero = type() == NumberType::kQ4_0 ? 0x88 : 0;
   for (size_t i = 0; i < w.bytes.size(); ++i) {
@@ -260,13 +260,13 @@ TEST_P(MatmulTest, WeightsOfZeroGiveZeros) {
   EXPECT_EQ(y, std::vector<float>(static_cast<size_t>(m * n), 0.0f));
 }
 
-TEST_P(MatmulTest, ZerosGiveZeros) {
+TEST_P(MatmulTest, Matmul_GivesZeros_WhenXIsZero) {
   Random random(9);
   const Storage w = RandomWeight(type(), 17, 64, random);
   EXPECT_EQ(Run(w.weight, std::vector<float>(128), 2, 1), std::vector<float>(34, 0.0f));
 }
 
-TEST_P(MatmulTest, EmbeddingReadsRows) {
+TEST_P(MatmulTest, Embedding_ReadsRowsOfEveryType) {
   Random random(4);
   const Storage w = RandomWeight(type(), 7, 64, random);
   const std::vector<int32_t> ids = {6, 0, 3, 3};
@@ -289,7 +289,7 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, MatmulTest,
                                          Case{"Q4_1byInt8", NumberType::kQ4_1, Activations::kInt8}),
                          [](const auto& of) { return of.param.name; });
 
-TEST(MatmulEdgeTest, PeaksCountWhatInstructionsDo) {
+TEST(MatmulEdgeTest, RunPeak_CountsOperations_InProportionToRounds) {
   const IsaTable& table = ActiveTable();
   for (const Arithmetic arithmetic : {Arithmetic::kMultiplyAdd, Arithmetic::kInt16})
     EXPECT_GT(table.run_peak(arithmetic, 64), 0);
@@ -297,14 +297,14 @@ TEST(MatmulEdgeTest, PeaksCountWhatInstructionsDo) {
   EXPECT_NEAR(table.run_peak(Arithmetic::kInt16, 128), 2 * table.run_peak(Arithmetic::kInt16, 64), 1e-6);
 }
 
-TEST(MatmulEdgeTest, TablesWithProductsOfBytesTakeAllWeights) {
+TEST(MatmulEdgeTest, TakesInt8_IsTrueForAllQuantisedTypes_WhenTheIsaHasByteProducts) {
   const std::string isa = CpuIsaName();
   if (isa.find("vnni") == isa.npos && isa.find("amx") == isa.npos && isa.find("plain") == isa.npos) return;
   for (const NumberType type : {NumberType::kQ8_0, NumberType::kQ4_0, NumberType::kQ4_1})
     EXPECT_TRUE(ActiveTable().takes_int8(type)) << LayoutOf(type).name;
 }
 
-TEST(MatmulEdgeTest, NoColumnsGiveZeros) {
+TEST(MatmulEdgeTest, Matmul_GivesZeros_WhenThereAreNoColumns) {
   for (const NumberType type : {NumberType::kF32, NumberType::kBF16, NumberType::kQ8_0, NumberType::kQ4_0}) {
     const Weight empty{type, nullptr, 90, 0, 0};
     for (const int64_t m : {1, 2, 30}) {
@@ -315,11 +315,11 @@ TEST(MatmulEdgeTest, NoColumnsGiveZeros) {
   }
 }
 
-TEST(EncodeTest, NumbersComeBackWithinHalfAStep) {
+TEST(EncodeTest, EncodeRow_RoundsNumbersWithinHalfAStep) {
   Random random(12);
   for (const auto& [type, steps] : {std::pair(NumberType::kQ8_0, 254.0f), std::pair(NumberType::kQ4_1, 15.0f)}) {
     auto numbers = random.Floats(96);
-    for (int i = 0; i < 32; ++i) numbers[static_cast<size_t>(i + 32)] *= 100;  // a block of its own scale
+    for (int i = 0; i < 32; ++i) numbers[static_cast<size_t>(i + 32)] *= 100;  // the second block has a larger scale
     for (int i = 64; i < 96; ++i) numbers[static_cast<size_t>(i)] = 0;
     std::vector<std::byte> encoded(static_cast<size_t>(RowBytes(type, 96)));
     EncodeRow(type, numbers.data(), 96, encoded.data());
@@ -327,13 +327,13 @@ TEST(EncodeTest, NumbersComeBackWithinHalfAStep) {
     DecodeRow({type, encoded.data(), 1, 96, RowBytes(type, 96)}, 0, 0, 96, back.data());
     for (size_t i = 0; i < 96; ++i) {
       const float span = i < 32 ? 2 : i < 64 ? 200 : 0;
-      // The scale is rounded, too, to 11 bits.
+      // The scale is itself rounded to 11 bits.
       EXPECT_NEAR(back[i], numbers[i], span * (0.5f / steps + 0x1p-11f)) << "number " << i;
     }
   }
 }
 
-TEST(DecodeTest, HalvesIncludeSubnormalsAndInfinities) {
+TEST(DecodeTest, DecodeRow_ReadsSubnormalAndInfiniteHalves) {
   const uint16_t halves[] = {0x0001, 0x03ff, 0x0400, 0x7bff, 0x8001, 0x7c00, 0xfc00, 0x3c00, 0, 0x8000, 0x1234, 0x3555};
   const Weight w{NumberType::kF16, reinterpret_cast<const std::byte*>(halves), 1, 12, 24};
   std::vector<float> out(12);

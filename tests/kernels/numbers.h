@@ -11,16 +11,17 @@ namespace quire::kernels {
 
 namespace reference {
 
-/// Number `index` of an array of the type (fp32, fp16, bf16 or E4M3), and the number that is stored for `value`.
+/// Reads number `index` of an array of the type (fp32, fp16, bf16 or E4M3). WriteNumber rounds `value` to the type and
+/// stores it.
 double ReadNumber(const void* array, NumberType type, int64_t index);
 void WriteNumber(void* array, NumberType type, int64_t index, double value);
 
 }  // namespace reference
 
-/// An array of a type in memory that kernels of the CPU and of a device may touch, and the same numbers in fp64.
+/// An array of a type in memory that kernels of the CPU and of a device may access; reads give fp64.
 struct Numbers {
   Numbers(NumberType t, int64_t n) : type(t), count(n), bytes(n * ByteSize(t)) {}
-  /// Random ones between -size and size.
+  /// Random numbers between -size and size
   static Numbers Of(NumberType type, int64_t count, test::Random& random, double size = 2);
   static Numbers Of(NumberType type, const std::vector<double>& values);
 

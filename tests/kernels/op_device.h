@@ -8,11 +8,12 @@
 #include "comm/base/number_type.h"
 #include "kernels/stream.h"
 
-// One body for every op that both devices have, over device, type and tolerance. Without a GPU the device is emulated.
+// Runs one test body for every op on both devices, over types and tolerances. Without a GPU the CUDA device is
+// emulated.
 namespace quire::kernels::test_case {
 
-/// A type that an op computes in, and what a result that was rounded once to it may be off by, relative to
-/// max(1, |result|).
+/// A type that an op computes in, and the tolerance of a result that was rounded once to it, relative to max(1,
+/// |result|)
 struct OpType {
   NumberType dtype;
   double tolerance;
@@ -33,7 +34,7 @@ struct Cuda {
   CudaStream stream;
 };
 
-/// Every case that a suite may have: Device::kTypes times Device::kColumns.
+/// Calls a body for every type of the device, or every type and number of columns.
 template <class Device>
 class OpTest : public testing::Test {
  protected:

@@ -20,7 +20,7 @@ struct Storage {
   Weight weight;
 };
 
-/// Random numbers in the storage of `type`; half scales stay small and finite.
+/// Returns random numbers in the storage of `type`. Scales in fp16 stay small and finite.
 inline Storage RandomWeight(NumberType type, int64_t rows, int64_t cols, Random& random) {
   Storage s;
   const int64_t row_bytes = RowBytes(type, cols);
@@ -55,7 +55,7 @@ inline std::vector<std::byte> Pack(const Weight& w) {
   return out;
 }
 
-/// Numbers that integers up to `most` hold exactly: of every 32 the first is the largest.
+/// Returns numbers that integers up to `most` hold exactly. The first of every 32 is the largest.
 inline std::vector<float> OfIntegers(int most, int64_t count, Random& random) {
   const auto steps = static_cast<float>(most);
   std::vector<float> x = random.Floats(count);

@@ -17,8 +17,8 @@ namespace {
 
 using test::Random;
 
-/// A cache's numbers, how they are multiplied, and how far results may be from the reference (which rounds queries as
-/// the kernel does, but not weights).
+/// The type of a cache's numbers, how they are multiplied, and the tolerance against the reference (which rounds
+/// queries as the kernel does, but not the softmax weights)
 struct Form {
   const char* name;
   NumberType type;
@@ -34,7 +34,7 @@ constexpr Form kFloats = kForms[0], kHalves = kForms[1], kBytesOfCache = kForms[
 
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
 
-/// A paged cache with shuffled blocks; every float no sequence owns is NaN, so that a stray read shows.
+/// A paged cache with shuffled blocks. Every float that no sequence owns is NaN, so that a stray read shows.
 struct Case {
   Form form;
   int64_t block_size, head_dim;
@@ -43,8 +43,8 @@ struct Case {
   std::vector<float> pool, queries, out;
   std::vector<int32_t> tables;
   int64_t num_blocks = 1, table_stride = 0, window = 0;
-  std::vector<float> sinks;   // one for each query head, or none
-  std::vector<float> slopes;  // of ALiBi, one for each query head, or none
+  std::vector<float> sinks;   // empty, or one for each query head
+  std::vector<float> slopes;  // of ALiBi; empty, or one for each query head
   float soft_cap = 0;
 
   int64_t kv_heads() const { return static_cast<int64_t>(head_start.size()) - 1; }
@@ -74,12 +74,12 @@ struct Case {
             sinks.empty() ? nullptr : sinks.data()};
   }
 
-  /// Scores fall with distance from now on, with another slope for each head.
+  /// Sets ALiBi slopes, a different one for each head.
   void Slope() {
     for (int64_t h = 0; h < heads(); ++h) slopes.push_back(std::exp2(-1.5f * static_cast<float>(h)));
   }
 
-  /// Sets the window and does what a server may do then: blocks that no query sees any more leave the tables.
+  /// Sets the window and clears the table entries of blocks that no query sees any more, as the server may do.
   void Slide(int64_t new_window) {
     window = new_window;
     for (size_t s = 0; s < context_len.size(); ++s) {
@@ -112,7 +112,7 @@ Case MakeCase(const Form& form, int64_t block_size, int64_t head_dim, std::vecto
 
   const int64_t row = c.kv_heads() * head_dim;
   c.pool.assign(static_cast<size_t>(c.num_blocks * 2 * c.kv_heads() * KvHeadBytes(form.type, head_dim, block_size) / 4),
-                std::bit_cast<float>(0xffffffffu));  // NaN as a float and as two halves
+                std::bit_cast<float>(0xffffffffu));  // NaN as one float and as two halves
   c.tables.assign(lengths.size() * static_cast<size_t>(c.table_stride), 0);
   c.queries = random.Floats(c.query_start.back() * c.heads() * head_dim);
   c.out.assign(c.queries.size(), -7.0f);
@@ -143,7 +143,7 @@ const std::vector<std::vector<int32_t>> kGroupings = {
     {0, 8},           // multi-query
 };
 
-TEST_P(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_OverShapesAndLengths) {
   uint64_t seed = 0;
   for (const auto& grouping : kGroupings) {
     for (const int64_t head_dim : {64, 80, 12}) {
@@ -157,7 +157,8 @@ TEST_P(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
   }
 }
 
-/// The queries of a prompt attended to at once and in pieces, each piece with the table a server would then have.
+/// Expects that a prompt computed in pieces gives the bits of the whole. Each piece has the block table that the server
+/// has at that time.
 void ExpectChunksEqualWhole(const Form& form, int64_t block_size, int64_t head_dim, int64_t window,
                             bool adjusted = false) {
   Case whole = MakeCase(form, block_size, head_dim, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
@@ -187,8 +188,8 @@ void ExpectChunksEqualWhole(const Form& form, int64_t block_size, int64_t head_d
   }
 }
 
-// Chunks of one query have few rows, the whole has many.
-TEST_P(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
+// A chunk of one query has few rows, the whole prompt many: kernels for both must agree.
+TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenPromptsAreChunkedOrBatched) {
   for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), 16, 64, window);
   for (const int64_t block_size : {1, 17, 64}) ExpectChunksEqualWhole(GetParam(), block_size, 12, 24);
   for (const int64_t head_dim : {80, 70, 3}) ExpectChunksEqualWhole(GetParam(), 8, head_dim, 0);
@@ -196,7 +197,7 @@ TEST_P(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
   for (const int64_t window : {0, 24}) ExpectChunksEqualWhole(GetParam(), 16, 64, window, true);
 }
 
-TEST_P(PagedAttentionTest, ScoresFallWithDistanceByTheSlopeOfTheHead) {
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAlibiSlopes) {
   uint64_t seed = 500;
   for (const auto& grouping : kGroupings) {
     for (const int64_t block_size : {8, 16, 17, 64}) {
@@ -215,7 +216,7 @@ TEST_P(PagedAttentionTest, ScoresFallWithDistanceByTheSlopeOfTheHead) {
   }
 }
 
-TEST_P(PagedAttentionTest, ScoresAreCappedBeforeTheSoftmaxAndBeforeTheSlope) {
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithASoftCapBeforeTheSlopes) {
   uint64_t seed = 600;
   for (const auto& grouping : kGroupings) {
     for (const bool slopes : {false, true}) {
@@ -231,8 +232,8 @@ TEST_P(PagedAttentionTest, ScoresAreCappedBeforeTheSoftmaxAndBeforeTheSlope) {
   }
 }
 
-// One far below all scores, some beside them, and one that takes all the weight there is.
-TEST_P(PagedAttentionTest, SinksTakeWeightAndGiveNothing) {
+// One sink lies far below all scores, some lie among them, and the last takes all the weight.
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAttentionSinks) {
   uint64_t seed = 700;
   for (const auto& grouping : kGroupings) {
     for (const int64_t window : {0, 20}) {
@@ -249,14 +250,14 @@ TEST_P(PagedAttentionTest, SinksTakeWeightAndGiveNothing) {
   }
 }
 
-/// Sequence s begins with the first blocks[s] blocks of sequence 0.
+/// Makes sequence s begin with the first blocks[s] blocks of sequence 0.
 void SharePrefix(Case& c, const std::vector<int64_t>& blocks) {
   for (size_t s = 0; s < blocks.size(); ++s)
     std::copy_n(c.tables.begin(), blocks[s], c.tables.begin() + static_cast<ptrdiff_t>(s) * c.table_stride);
 }
 
-/// Sequences 0, 1, 2, 4 and twenty more share 160 tokens (less what is no whole block), 3 shares 80 with them, 6
-/// nothing; 5 has too many queries.
+/// Makes 27 sequences. Sequences 0, 1, 2, 4 and twenty more share 160 tokens (rounded down to whole blocks), 3 shares
+/// 80 with these, 6 shares none. 5 has too many queries to join.
 Case SharingCase(const Form& form, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start) {
   std::vector<Lengths> lengths = {{180, 1}, {200, 2}, {161, 1}, {100, 3}, {170, 1}, {190, 20}, {150, 1}};
   lengths.resize(27, {165, 1});
@@ -268,7 +269,7 @@ Case SharingCase(const Form& form, int64_t block_size, int64_t head_dim, std::ve
   return c;
 }
 
-/// Every sequence of the case by itself.
+/// Computes every sequence of the case separately.
 void AttendOneByOne(Case& c) {
   for (size_t s = 0; s < c.context_len.size(); ++s) {
     PagedAttentionParams p = c.Params();
@@ -283,7 +284,7 @@ void AttendOneByOne(Case& c) {
   }
 }
 
-TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABit) {
+TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenSequencesShareAPrefix) {
   for (const int64_t block_size : {1, 16, 17, 64}) {
     for (const int64_t head_dim : {64, 12}) {
       Case c = SharingCase(GetParam(), block_size, head_dim, kGroupings[static_cast<size_t>(block_size % 4)]);
@@ -299,8 +300,9 @@ TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABit) {
   }
 }
 
-// Alone each sequence has many rows, those of its one query; with others it goes through the prefix as few rows do.
-TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABitOfManyHeads) {
+// Alone, a sequence's one query has many rows, one for each head. In a group it goes through the shared prefix with few
+// rows at a time.
+TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenSequencesOfManyHeadsShareAPrefix) {
   Case c = SharingCase(GetParam(), 16, 64, {0, 20});
   PagedAttention(CpuStream(1), c.Params());
   ExpectNearReference(c, 2e-6, "20 heads");
@@ -309,7 +311,7 @@ TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABitOfManyHeads) {
   EXPECT_EQ(c.out, together);
 }
 
-TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
+TEST(AttentionItemsTest, Cut_GroupsSequences_WhenTheirFirstBlocksAreTheSame) {
   Case c = SharingCase(kFloats, 16, 64, {0, 3});
   AttentionItems items;
   items.Cut(c.Params(), 1);
@@ -331,7 +333,7 @@ TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
   for (const AttentionItem& item : items.list()) EXPECT_EQ(item.num_members, 1) << "windows end the sharing";
 }
 
-TEST(AttentionItemsTest, APromptIsCutByTheRowsOfItsWidestHead) {
+TEST(AttentionItemsTest, Cut_SplitsAPrompt_ByTheRowsOfItsWidestHead) {
   Case c = MakeCase(kFloats, 16, 64, {0, 3, 5, 9}, {{400, 300}}, 92);
   AttentionItems items;
   items.Cut(c.Params(), 1);
@@ -346,7 +348,7 @@ TEST(AttentionItemsTest, APromptIsCutByTheRowsOfItsWidestHead) {
   EXPECT_EQ(items.list().size(), 3u * 7u) << "tiles of 48 queries, as many as rows allow";
 }
 
-TEST(AttentionItemsTest, FewQueriesOfVeryManyHeadsAreCutToo) {
+TEST(AttentionItemsTest, Cut_SplitsFewQueries_WhenTheyHaveVeryManyHeads) {
   Case c = MakeCase(kFloats, 16, 64, {0, 50}, {{40, 8}, {30, 1}}, 91);
   AttentionItems items;
   items.Cut(c.Params(), 1);
@@ -360,7 +362,7 @@ TEST(AttentionItemsTest, FewQueriesOfVeryManyHeadsAreCutToo) {
   ExpectNearReference(c, 2e-6, "50 heads");
 }
 
-TEST(AttentionItemsTest, ThereIsWorkForEveryThread) {
+TEST(AttentionItemsTest, Cut_MakesTwoItemsForEachThread_WhenSequencesShareAPrefix) {
   const std::vector<Lengths> lengths(8, {100, 1});
   Case c = MakeCase(kFloats, 16, 64, {0, 3}, lengths, 93);
   SharePrefix(c, std::vector<int64_t>(8, 6));
@@ -371,7 +373,7 @@ TEST(AttentionItemsTest, ThereIsWorkForEveryThread) {
   }
 }
 
-TEST_P(PagedAttentionTest, WindowEqualsReferenceAndReadsNothingBeforeIt) {
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAWindow_AndReadsNothingBeforeTheWindow) {
   uint64_t seed = 1000;
   for (const auto& grouping : kGroupings) {
     for (const int64_t block_size : {1, 8, 16, 17, 64}) {
@@ -388,7 +390,7 @@ TEST_P(PagedAttentionTest, WindowEqualsReferenceAndReadsNothingBeforeIt) {
   }
 }
 
-TEST_P(PagedAttentionTest, WindowBeyondTheContextChangesNotABit) {
+TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenTheWindowIsLongerThanTheContext) {
   Case c = MakeCase(GetParam(), 16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 98);
   PagedAttention(CpuStream(1), c.Params());
   const std::vector<float> full = c.out;
@@ -397,9 +399,9 @@ TEST_P(PagedAttentionTest, WindowBeyondTheContextChangesNotABit) {
   EXPECT_EQ(c.out, full);
 }
 
-TEST_P(PagedAttentionTest, SlotsBeforeTheWindowOfASharedBlockAreMasked) {
+TEST_P(PagedAttentionTest, PagedAttention_MasksSlotsBeforeTheWindow_InABlockThatTheWindowCuts) {
   Case c = MakeCase(GetParam(), 16, 64, {0, 3}, {{60, 2}},
-                    97);  // sees positions 46..59: the last two slots of block 2, and on
+                    97);  // the queries see positions 46 to 59: the last two slots of block 2 and all of block 3
   c.Slide(13);
   PagedAttention(CpuStream(1), c.Params());
   const std::vector<float> clean = c.out;
@@ -413,10 +415,10 @@ TEST_P(PagedAttentionTest, SlotsBeforeTheWindowOfASharedBlockAreMasked) {
   EXPECT_EQ(c.out, clean);
 }
 
-/// Few rows, and many: of one head and of twenty.
+/// Groupings with few rows (one head) and with many (twenty heads)
 const std::vector<std::vector<int32_t>> kFewAndMany = {{0, 1}, {0, 20}};
 
-TEST_P(PagedAttentionTest, LargeScoresDoNotOverflow) {
+TEST_P(PagedAttentionTest, PagedAttention_DoesNotOverflow_WithLargeScores) {
   for (const auto& grouping : kFewAndMany) {
     Case c = MakeCase(GetParam(), 16, 64, grouping, {{40, 2}}, 5);
     for (float& q : c.queries) q *= 500.0f;
@@ -425,7 +427,8 @@ TEST_P(PagedAttentionTest, LargeScoresDoNotOverflow) {
   }
 }
 
-/// Six queries of a sequence whose third token is infinite, in its key or its value.
+/// Runs six queries of a sequence whose third token has infinite keys or values. Only queries that see this token may
+/// differ.
 void ExpectInfinityWhereItIsSeen(const Form& form, const std::vector<int32_t>& grouping, bool bad_keys,
                                  int64_t window) {
   const std::vector<float> good(64, 0.5f), bad(64, std::numeric_limits<float>::infinity());
@@ -441,7 +444,7 @@ void ExpectInfinityWhereItIsSeen(const Form& form, const std::vector<int32_t>& g
     const int64_t query = row / c.heads();
     const bool sees = query >= 2 && (window == 0 || query < 2 + window);
     const auto first = static_cast<size_t>(row * 64);
-    // Infinite keys against a query of either sign: a score of NaN, or one that takes all or nothing of the weight.
+    // An infinite key gives a score of NaN, or one that takes all or none of the weight, by the query's sign.
     if (sees) {
       EXPECT_FALSE(std::isfinite(c.out[first]) && !bad_keys) << "query " << query << ", window " << window;
       continue;
@@ -451,7 +454,7 @@ void ExpectInfinityWhereItIsSeen(const Form& form, const std::vector<int32_t>& g
   }
 }
 
-TEST_P(PagedAttentionTest, WhatIsNotFiniteShowsWhereItIsSeenAndNowhereElse) {
+TEST_P(PagedAttentionTest, PagedAttention_GivesNonFiniteResults_OnlyToQueriesThatSeeNotFiniteValues) {
   for (const auto& grouping : kFewAndMany) {
     for (const bool bad_keys : {true, false}) {
       for (const int64_t window : {0, 2}) ExpectInfinityWhereItIsSeen(GetParam(), grouping, bad_keys, window);
@@ -459,7 +462,7 @@ TEST_P(PagedAttentionTest, WhatIsNotFiniteShowsWhereItIsSeenAndNowhereElse) {
   }
 }
 
-TEST_P(PagedAttentionTest, AKeyThatIsNoNumberGivesNone) {
+TEST_P(PagedAttentionTest, PagedAttention_GivesNaN_WhenAKeyIsNoNumber) {
   for (const auto& grouping : kFewAndMany) {
     Case c = MakeCase(GetParam(), 16, 64, grouping, {{2, 2}}, 95);
     const std::vector<float> key(64, std::numeric_limits<float>::quiet_NaN()), value(64, 0.5f);
@@ -473,11 +476,11 @@ TEST_P(PagedAttentionTest, AKeyThatIsNoNumberGivesNone) {
 INSTANTIATE_TEST_SUITE_P(AllForms, PagedAttentionTest, testing::ValuesIn(kForms),
                          [](const auto& of) { return std::string(of.param.name); });
 
-TEST(KvWriteTest, RoundsEachVectorToAScaleOfItsOwn) {
+TEST(KvWriteTest, KvWrite_RoundsEachVectorWithItsOwnScale) {
   Case c = MakeCase(kBytesOfCache, 16, 64, {0, 1}, {{2, 2}}, 11),
        exact = MakeCase(kFloats, 16, 64, {0, 1}, {{2, 2}}, 11);
   const auto tokens =
-      [](Case& from) {  // values of the first token, then of the second, from attention that sees it only
+      [](Case& from) {  // values of the first token, then of the second: a window of 1 shows one token to each query
         from.window = 1;
         PagedAttention(CpuStream(1), from.Params());
         return from.out;
@@ -494,9 +497,10 @@ TEST(KvWriteTest, RoundsEachVectorToAScaleOfItsOwn) {
   }
 }
 
-TEST(KvWriteTest, HalvesAreTheNearestOnes) {
+TEST(KvWriteTest, KvWrite_RoundsToTheNearestHalf) {
   std::vector<float> numbers;
-  for (uint32_t half = 0; half < 0x7c00; ++half) {  // every finite one, what lies half-way to the next, and beside that
+  // every finite half, the middle to the next one, and the floats beside the middle
+  for (uint32_t half = 0; half < 0x7c00; ++half) {
     const float low = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(half)));
     const float next =
         half == 0x7bff ? 65536.0f : static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(half + 1)));
@@ -518,7 +522,7 @@ TEST(KvWriteTest, HalvesAreTheNearestOnes) {
   const int64_t slot = 0;
   KvWrite(CpuStream(1), {numbers.data(), numbers.data(), dim, &slot, 1, cache});
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (std::abs(numbers[i]) >= 65520) {  // would be infinite
+    if (std::abs(numbers[i]) >= 65520) {  // rounds to infinity as a half
       ASSERT_TRUE(std::isnan(static_cast<float>(keys[i])) && std::isnan(static_cast<float>(values[i]))) << numbers[i];
       continue;
     }
@@ -528,7 +532,7 @@ TEST(KvWriteTest, HalvesAreTheNearestOnes) {
   }
 }
 
-TEST(KvWriteTest, AKeyTooLargeForHalvesGivesNoNumber) {
+TEST(KvWriteTest, Attention_GivesNaN_WhenAKeyIsTooLargeForHalves) {
   for (const float large : {70000.0f, -70000.0f}) {
     Case c = MakeCase(kHalves, 16, 64, {0, 1}, {{2, 2}}, 18);
     std::vector<float> key(64, 0.5f);
@@ -540,7 +544,7 @@ TEST(KvWriteTest, AKeyTooLargeForHalvesGivesNoNumber) {
   }
 }
 
-TEST(KvWriteTest, HalvesAreWhereTheLayoutSays) {
+TEST(KvWriteTest, KvWrite_PutsHalvesWhereTheLayoutSays) {
   Case c = MakeCase(kHalves, 16, 12, {0, 1, 2}, {{40, 1}}, 15);
   const KvCacheView cache = c.Params().cache;
   const auto keys = Random(16).Floats(24), values = Random(17).Floats(24);
@@ -557,7 +561,7 @@ TEST(KvWriteTest, HalvesAreWhereTheLayoutSays) {
   }
 }
 
-/// One vector as int8, spelt plainly.
+/// Rounds one vector to int8, in the plainest way.
 std::vector<int8_t> Rounded(const float* vector, int64_t dim, float& scale) {
   float largest = 0;
   for (int64_t d = 0; d < dim; ++d) largest = std::max(largest, std::abs(vector[d]));
@@ -568,7 +572,7 @@ std::vector<int8_t> Rounded(const float* vector, int64_t dim, float& scale) {
   return out;
 }
 
-TEST(KvWriteTest, EveryByteIsWhereTheLayoutSays) {
+TEST(KvWriteTest, KvWrite_PutsBytesAndScalesWhereTheLayoutSays) {
   Random random(13);
   for (const int64_t dim : {12, 64, 80}) {
     for (const int64_t block_size : {1, 16, 17}) {
@@ -595,7 +599,7 @@ TEST(KvWriteTest, EveryByteIsWhereTheLayoutSays) {
   }
 }
 
-TEST(KvWriteTest, WhatIsNotFiniteShows) {
+TEST(KvWriteTest, Attention_GivesNonFiniteResults_WhenAnInt8VectorIsNotFinite) {
   Case c = MakeCase(kBytesOfCache, 16, 64, {0, 1}, {{2, 1}}, 12);
   std::vector<float> vector(64, 1.0f);
   vector[9] = std::numeric_limits<float>::infinity();
@@ -605,7 +609,7 @@ TEST(KvWriteTest, WhatIsNotFiniteShows) {
   for (const float x : c.out) EXPECT_FALSE(std::isfinite(x));
 }
 
-TEST(BlockCopyTest, CopiesWholeBlocksInOrder) {
+TEST(BlockCopyTest, BlockCopy_CopiesWholeBlocks_InTheOrderOfThePairs) {
   std::vector<float> pool = {0, 0, 1, 1, 2, 2, 3, 3};
   const int32_t pairs[] = {1, 3, 3, 2};
   auto* const bytes = reinterpret_cast<std::byte*>(pool.data());

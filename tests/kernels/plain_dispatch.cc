@@ -1,5 +1,5 @@
-// Instead of kernels/cpu/dispatch.cc: the kernels run with the spelled-out table of the namespace PLAIN_TABLE, whatever
-// the processor has.
+// Replaces kernels/cpu/dispatch.cc: kernels run with the plain table of the namespace PLAIN_TABLE, whatever the
+// processor supports.
 #include "kernels/cpu/isa/recurrent_table.h"
 #include "kernels/cpu/isa/table.h"
 #include "kernels/stream.h"

@@ -1,4 +1,5 @@
-// Ops of layers that keep a state, whose sequences are cut into steps in many ways, on the CPU and on a device.
+// Tests ops of layers that keep a recurrent state, on the CPU and on a device. Sequences are cut into steps in many
+// ways.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,11 +40,11 @@ Floats RandomFloats(int64_t count, Random& random, float size) {
   return numbers;
 }
 
-/// Rows of all sequences, one sequence after another: [tokens, width].
+/// Returns the first row of a sequence. Rows of all sequences follow each other: [tokens, width].
 int64_t FirstRow(int64_t sequence) { return std::accumulate(kLengths, kLengths + sequence, int64_t{0}); }
 int64_t AllRows() { return FirstRow(kSequences); }
 
-/// Columns [first, first + count) of a sequence's rows.
+/// Returns columns [first, first + count) of a sequence's rows.
 Doubles Columns(const Floats& rows, int64_t width, int64_t sequence, int64_t first, int64_t count) {
   Doubles out;
   for (int64_t t = FirstRow(sequence); t < FirstRow(sequence) + kLengths[sequence]; ++t) {
@@ -52,7 +53,7 @@ Doubles Columns(const Floats& rows, int64_t width, int64_t sequence, int64_t fir
   return out;
 }
 
-/// States in blocks that are scattered over a pool of NaN, where kernels of either device may touch them.
+/// States in blocks that are scattered over a pool of NaN, in memory that kernels of either device may access
 class States {
  public:
   States(int64_t bytes, int64_t offset, int64_t block_bytes)
@@ -68,7 +69,7 @@ class States {
     if (blocks % 7 == 0) std::iota(blocks_.rbegin(), blocks_.rend(), 1);
   }
 
-  /// Behind the members comes one that pads, with a single row and the null block.
+  /// Returns the states of a step's sequences. A padding sequence with one row and the null block follows them.
   StateView View(const std::vector<int64_t>& members, const std::vector<int64_t>& counts,
                  const std::vector<int64_t>& done) {
     const int64_t count = std::ssize(members);
@@ -86,7 +87,7 @@ class States {
             offset_,      query_start_.data(), context_len_.data(), count + 1};
   }
 
-  /// True where only bytes [offset, offset + bytes) of every state were written.
+  /// Returns whether only bytes [offset, offset + bytes) of every state were written.
   bool OthersUntouched(int64_t bytes) const {
     for (int64_t s = 0; s < kSequences; ++s) {
       for (int64_t at = 0; at < per_state_ * block_bytes_; ++at) {
@@ -105,8 +106,8 @@ class States {
   DeviceBuffer<int32_t> step_blocks_, query_start_, context_len_;
 };
 
-/// Calls run(rows of the step's tokens among all, its states) until all sequences are computed, each step with some of
-/// the next tokens of some of them, and the very first token once more where a step pads. With `whole` there is one
+/// Calls run(rows, states) for each step until all sequences are computed, where `rows` are the step's tokens. A step
+/// takes some of the next tokens of some sequences, and the first token again as padding. With `whole` there is one
 /// step.
 template <class Run>
 void InSteps(States& states, bool whole, Random& random, const Run& run) {
@@ -120,7 +121,7 @@ void InSteps(States& states, bool whole, Random& random, const Run& run) {
       if (counts[i] > 0) members.push_back(s);
       for (int64_t t = 0; t < counts[i]; ++t) rows.push_back(FirstRow(s) + done[i] + t);
     }
-    rows.push_back(0);  // what pads is computed from zeros, as this one is
+    rows.push_back(0);  // a padding row is computed from a zero state, as the first token is
     run(rows, states.View(members, counts, done));
     for (size_t i = 0; i < done.size(); ++i) done[i] += counts[i];
   }
@@ -137,17 +138,17 @@ void Scatter(const Floats& from, int64_t width, const std::vector<int64_t>& rows
     std::copy_n(from.begin() + static_cast<int64_t>(i) * width, width, all.begin() + rows[i] * width);
 }
 
-/// The same numbers, in the type in which a device computes, where its kernels may touch them.
+/// Returns the numbers in the type that a device computes in, in memory that its kernels may access.
 Numbers InType(NumberType dtype, const Floats& numbers) {
   return Numbers::Of(dtype, Doubles(numbers.begin(), numbers.end()));
 }
 
-/// Where number `i` of an array is.
+/// Returns the address of number `i`.
 std::byte* At(const Numbers& numbers, int64_t i) {
   return static_cast<std::byte*>(numbers.data()) + i * ByteSize(numbers.type);
 }
 
-/// Bytes of blocks that a state does not fill evenly, and on the CPU cut numbers.
+/// A block size in bytes that a state does not fill evenly. On the CPU, block ends also cut numbers.
 template <class Device>
 constexpr int64_t kOddBlock = 30;
 template <>
@@ -158,7 +159,7 @@ struct ConvCase {
   bool gated, silu;
 };
 
-/// The outputs of all sequences, and that no byte beside their states changed.
+/// Returns the outputs of all sequences. Expects that no byte beside their states changed.
 template <class Stream>
 Floats Convolve(const Stream& stream, NumberType dtype, const ConvCase& c, const Floats& rows, const Floats& weight,
                 const Floats& bias, bool whole, int64_t block_bytes) {
@@ -192,7 +193,7 @@ template <class Device>
 class CausalConvTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(CausalConvTest, Devices, DeviceName);
 
-TYPED_TEST(CausalConvTest, EqualsReferenceHoweverSequencesAreCut) {
+TYPED_TEST(CausalConvTest, CausalConv_EqualsReference_HoweverSequencesAreCutIntoSteps) {
   this->ForEachType([&](NumberType dtype, double tolerance) {
     for (const ConvCase& c :
          {ConvCase{1, 2, false, false}, {33, 3, true, false}, {140, 4, false, true}, {7, 8, true, true}}) {
@@ -224,12 +225,12 @@ TYPED_TEST(CausalConvTest, EqualsReferenceHoweverSequencesAreCut) {
   });
 }
 
-TYPED_TEST(CausalConvTest, WorksInPlace) {
+TYPED_TEST(CausalConvTest, CausalConv_GivesEqualResults_InPlace) {
   this->ForEachType([&](NumberType dtype, double) {
     const int64_t channels = 20, taps = 4;
     Random random(1);
     Floats rows = RandomFloats(AllRows() * channels, random, 2);
-    rows.insert(rows.end(), rows.begin(), rows.begin() + channels);  // of what pads
+    rows.insert(rows.end(), rows.begin(), rows.begin() + channels);  // the padding row
     const Numbers in = InType(dtype, rows), out(dtype, in.count);
     const DeviceBuffer<float> weight(RandomFloats(taps * channels, random, 1));
     for (void* to : {out.data(), in.data()}) {
@@ -313,7 +314,7 @@ template <class Device>
 class GatedDeltaTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(GatedDeltaTest, Devices, DeviceName);
 
-TYPED_TEST(GatedDeltaTest, EqualsReferenceHoweverSequencesAreCut) {
+TYPED_TEST(GatedDeltaTest, GatedDelta_EqualsReference_HoweverSequencesAreCutIntoSteps) {
   this->ForEachType([&](NumberType dtype, double tolerance) {
     for (const DeltaCase& c : {DeltaCase{1, 1, 1, 1}, {2, 6, 12, 10}, {3, 3, 16, 33}, {1, 2, 128, 150}}) {
       SCOPED_TRACE(testing::Message() << LayoutOf(dtype).name << ", " << c.value_dim << " columns");
@@ -321,7 +322,7 @@ TYPED_TEST(GatedDeltaTest, EqualsReferenceHoweverSequencesAreCut) {
       const Floats rows = InType(dtype, RandomFloats(AllRows() * c.width(), random, 2)).Floats();
       DeltaWeights w = {RandomFloats(c.value_heads, random, 0.4f), RandomFloats(c.value_heads, random, 1)};
       for (float& r : w.rate) r = std::abs(r);
-      w.bias[0] = 25;  // where softplus is the number itself
+      w.bias[0] = 25;  // so large that softplus returns its argument
       const auto recurred = [&](bool whole, int64_t block_bytes) {
         return Recur(this->device_.stream, dtype, c, rows, w, whole, block_bytes);
       };
@@ -333,7 +334,7 @@ TYPED_TEST(GatedDeltaTest, EqualsReferenceHoweverSequencesAreCut) {
   });
 }
 
-/// Value heads [first, first + value_heads) of those of all key heads.
+/// The value heads [first, first + value_heads) of a model, as one rank has them
 struct SpaceCase {
   int64_t heads_per_key, first, value_heads, key_dim, value_dim;
 
@@ -404,7 +405,7 @@ template <class Device>
 class StateSpaceTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(StateSpaceTest, Devices, DeviceName);
 
-TYPED_TEST(StateSpaceTest, EqualsReferenceHoweverSequencesAreCut) {
+TYPED_TEST(StateSpaceTest, StateSpace_EqualsReference_HoweverSequencesAreCutIntoSteps) {
   this->ForEachType([&](NumberType dtype, double tolerance) {
     for (const SpaceCase& c :
          {SpaceCase{1, 0, 1, 1, 1}, {3, 2, 5, 12, 10}, {7, 0, 3, 16, 33}, {4, 3, 1, 9, 64}, {2, 0, 2, 128, 150}}) {
@@ -429,7 +430,7 @@ template <class Device>
 class GateSquaresTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(GateSquaresTest, Devices, DeviceName);
 
-TYPED_TEST(GateSquaresTest, PartsOfRanksMakeANormOverGroups) {
+TYPED_TEST(GateSquaresTest, GateSquares_OfAllRanksGiveTheNormOverGroups) {
   this->ForEachType([&](NumberType dtype, double tolerance) {
     const int64_t tokens = 5, group_size = 21, groups = 3, all = group_size * groups, stride = 70;
     Random random(8);
@@ -445,7 +446,7 @@ TYPED_TEST(GateSquaresTest, PartsOfRanksMakeANormOverGroups) {
       const Doubles normed = reference::RmsNorm(gated, {first, first + group_size}, 1e-5);
       expected.insert(expected.end(), normed.begin(), normed.end());
     }
-    // Ranks with a part of a group, with all of one and parts of two, with nothing, and with the rest.
+    // The columns of four ranks: a part of a group; the rest of that group and most of the next ones; nothing; the rest
     const int64_t ends[] = {0, 10, 50, 50, all};
     std::vector<Numbers> parts;
     const DeviceBuffer<float> squares(tokens * groups);
@@ -476,7 +477,7 @@ TYPED_TEST(GateSquaresTest, PartsOfRanksMakeANormOverGroups) {
       for (int64_t i = 0; i < parts[rank].count; ++i)
         normed[static_cast<size_t>(i / columns * all + ends[rank] + i % columns)] = static_cast<float>(parts[rank][i]);
     }
-    // What is gated was rounded before.
+    // Gated numbers were rounded before, so that errors add up.
     ExpectNear(normed, expected, 3 * tolerance, "normed");
   });
 }
@@ -485,7 +486,7 @@ template <class Device>
 class GatedNormTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(GatedNormTest, Devices, DeviceName);
 
-TYPED_TEST(GatedNormTest, NormsHeadsAndMultipliesByTheirGates) {
+TYPED_TEST(GatedNormTest, GatedNorm_NormsHeadsAndMultipliesThemByTheirGates) {
   this->ForEachType([&](NumberType dtype, double tolerance) {
     const int64_t tokens = 5, heads = 11, dim = 43, stride = 500;
     Random random(2);
@@ -513,7 +514,7 @@ template <class Device>
 class SigmoidGateTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(SigmoidGateTest, Devices, DeviceName);
 
-TYPED_TEST(SigmoidGateTest, MultipliesRowsByTheirGates) {
+TYPED_TEST(SigmoidGateTest, SigmoidGate_MultipliesRowsByTheirGates) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
     const int64_t tokens = 4, stride = columns + 16;
     Random random(4);

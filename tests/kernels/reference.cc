@@ -53,7 +53,7 @@ double Number(NumberType type, const std::byte* block, int i) {
       return Half(block) * (nibble(2) - 8);
     case NumberType::kQ4_1:
       return Half(block) * nibble(4) + Half(block + 2);
-    default:  // those that only files have are compared with golden numbers
+    default:  // formats that only files have are compared with golden numbers
       break;
   }
   QUIRE_KERNEL_CHECK(false);
@@ -120,7 +120,7 @@ double Activate(double x, Activation activation) {
       return std::max(x, 0.0);
     case Activation::kRelu2:
       return std::max(x, 0.0) * std::max(x, 0.0);
-    case Activation::kClampedSilu:  // of gates only: GateMul
+    case Activation::kClampedSilu:  // used by GateMul only
       break;
   }
   QUIRE_KERNEL_CHECK(false);
@@ -154,7 +154,7 @@ std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<d
 
 namespace {
 
-/// Places of the `count` highest numbers, the highest first.
+/// Returns the places of the `count` highest numbers, the highest first.
 std::vector<int32_t> Highest(const std::vector<double>& numbers, int64_t count) {
   std::vector<int32_t> places(numbers.size());
   std::iota(places.begin(), places.end(), 0);
@@ -291,7 +291,7 @@ double Capped(double x, double scale, double cap) { return cap > 0 ? cap * std::
 
 namespace {
 
-/// Number `index` of the keys or values of one head, in slot `offset` of its block.
+/// Returns number `index` of the keys or values of one head; `offset` is the token's slot in its block.
 double KvNumber(const KvCacheView& cache, const std::byte* head, int64_t offset, int64_t index) {
   if (cache.type == NumberType::kF32) return reinterpret_cast<const float*>(head)[index];
   if (cache.type == NumberType::kF16) return static_cast<double>(reinterpret_cast<const _Float16*>(head)[index]);
@@ -299,7 +299,7 @@ double KvNumber(const KvCacheView& cache, const std::byte* head, int64_t offset,
   return double{reinterpret_cast<const float*>(head)[offset]} * numbers[index];
 }
 
-/// A query as it is multiplied, scaled.
+/// Returns the query times the scale, rounded to 8 bits where the kernel does so.
 std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
   const int64_t dim = p.cache.head_dim;
   std::vector<double> out;

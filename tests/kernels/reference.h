@@ -9,13 +9,13 @@
 #include "kernels/route_experts.h"
 #include "kernels/weight.h"
 
-// The obvious versions of the ops in fp64, for tests: every backend is compared with these.
+// Plain fp64 versions of the ops, with which tests compare every backend
 namespace quire::kernels::reference {
 
-/// The weight expanded to fp64, [rows, cols], by the definition of its storage type.
+/// Expands a weight to fp64, [rows, cols], by the definition of its storage type.
 std::vector<double> Expand(const Weight& weight);
 
-/// x [m, k] * w [n, k]^T.
+/// Returns x [m, k] * w [n, k]^T.
 std::vector<double> Matmul(const std::vector<double>& x, const std::vector<double>& w, int64_t m, int64_t n, int64_t k);
 
 std::vector<double> RmsNorm(const std::vector<double>& x, const std::vector<double>& weight, double epsilon);
@@ -26,10 +26,11 @@ std::vector<double> LayerNorm(const std::vector<double>& x, const std::vector<do
 
 double Activate(double x, Activation activation);
 
-/// One head [head_dim] rotated to `position` with the angles position * base^(-2i/head_dim).
+/// Rotates one head [head_dim] to `position` with the angles position * base^(-2i/head_dim).
 std::vector<double> Rope(const std::vector<double>& head, int64_t position, double base);
 
-/// Experts and their weights for one row of logits, the best first; `correction` may be empty (RouteExpertsParams).
+/// Returns experts and their weights for one row of logits, the best first. `correction` may be empty
+/// (RouteExpertsParams).
 std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& logits,
                                                      const std::vector<double>& correction, RouterScore score,
                                                      double tolerance, int64_t experts_per_token, bool renormalize,
@@ -38,26 +39,27 @@ std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& 
 std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up,
                             Activation activation = Activation::kSilu, double limit = 0);
 
-/// x [tokens, channels] of a sequence from its beginning on; weight [taps, channels]; bias [channels] or empty.
+/// x [tokens, channels] holds a sequence from its beginning; weight [taps, channels]; bias [channels] or empty.
 std::vector<double> CausalConv(const std::vector<double>& x, const std::vector<double>& weight,
                                const std::vector<double>& bias, int64_t channels, int64_t taps, bool silu);
 
-/// One value head of a sequence from its beginning on: q and k [tokens, key_dim], v [tokens, value_dim], b and a
+/// Computes one value head of a sequence from its beginning: q and k [tokens, key_dim], v [tokens, value_dim], b and a
 /// [tokens]. Returns [tokens, value_dim].
 std::vector<double> GatedDelta(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
                                const std::vector<double>& b, const std::vector<double>& a, double rate, double bias,
                                int64_t key_dim, int64_t value_dim);
 
-/// Likewise: q and k [tokens, key_dim], v [tokens, value_dim], a [tokens]. Returns [tokens, value_dim].
+/// Computes one value head of a sequence from its beginning: q and k [tokens, key_dim], v [tokens, value_dim], a
+/// [tokens]. Returns [tokens, value_dim].
 std::vector<double> StateSpace(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
                                const std::vector<double>& a, double rate, double bias, double skip, int64_t key_dim,
                                int64_t value_dim);
 
-/// scale * x and, with a cap, cap * tanh(that / cap).
+/// Returns scale * x or, with a cap, cap * tanh(scale * x / cap).
 double Capped(double x, double scale, double cap);
 
-/// Reads keys and values through the block tables; the whole score row, then softmax, then the weighted sum.
-/// Returns [num_queries, num_heads * head_dim].
+/// Reads keys and values through the block tables: all scores of a query, then softmax, then the weighted sum. Returns
+/// [num_queries, num_heads * head_dim].
 std::vector<double> PagedAttention(const PagedAttentionParams& params);
 
 }  // namespace quire::kernels::reference

@@ -1,4 +1,4 @@
-// Who is chosen, and in which order rows are computed, on the CPU and on a device.
+// Tests which experts are chosen and in which order rows are computed, on the CPU and on a device.
 #include "kernels/route_experts.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct Routing {
   int64_t groups = 1, groups_per_token = 1;
   float scale = 1;
   float tolerance = 0;
-  bool scaled = false;  // expert by expert
+  bool scaled = false;  // whether each expert has a factor of its own
 };
 
 std::vector<Routing> Routings() {
@@ -51,7 +51,7 @@ std::vector<Routing> Routings() {
   return routings;
 }
 
-/// Routes rows of logits, further apart than they are long.
+/// Routes rows of logits whose stride is larger than their length, and compares with the reference.
 template <class Stream>
 void ExpectRoutesLikeReference(const Stream& stream, const Routing& r, const std::vector<float>& logits,
                                const std::vector<float>& bias) {
@@ -100,7 +100,7 @@ void ExpectRoutings(const Stream& stream) {
   }
 }
 
-/// Of equal scores the lower number is chosen first, of equal groups likewise.
+/// The lower number is chosen first among equal scores, and among equal groups.
 template <class Stream>
 void ExpectTiesToGoToTheLowerNumber(const Stream& stream) {
   ExpectRoutesLikeReference(stream, {"ties", 6, 3}, {1, 5, 1, 5, 5, 1, 0, 0, 0}, {});
@@ -109,7 +109,7 @@ void ExpectTiesToGoToTheLowerNumber(const Stream& stream) {
                             {1, 2, 0, 3, 2, 1, 1, 2, 0, 0, 0}, {});
 }
 
-/// Even where logits are no numbers a token has different experts, each within its range.
+/// Expects different experts within range for a token, even where its logits are NaN.
 template <class Stream>
 void ExpectDifferentExpertsOfNaN(const Stream& stream) {
   const int64_t experts = 9, per_token = 4;
@@ -131,8 +131,8 @@ void ExpectDifferentExpertsOfNaN(const Stream& stream) {
   EXPECT_LT(sorted.back(), experts);
 }
 
-/// Pairs of one expert follow each other in their order; experts without pairs have empty ranges. Of those that are not
-/// held here no pair has a row.
+/// Expects that the pairs of an expert follow each other in their order, that experts without pairs have empty ranges,
+/// and that pairs of experts on other ranks have no row.
 template <class Stream>
 void ExpectGroups(const Stream& stream, int64_t pairs, int64_t experts, int64_t first, int64_t held) {
   test::Random random(static_cast<uint64_t>(pairs + experts));
@@ -165,29 +165,35 @@ template <class Device>
 class RouteExpertsTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(RouteExpertsTest, Devices, DeviceName);
 
-TYPED_TEST(RouteExpertsTest, EqualsReference) { ExpectRoutings(this->device_.stream); }
+TYPED_TEST(RouteExpertsTest, RouteExperts_EqualsReference_ForAllRoutings) { ExpectRoutings(this->device_.stream); }
 
-TYPED_TEST(RouteExpertsTest, TiesGoToTheLowerNumber) { ExpectTiesToGoToTheLowerNumber(this->device_.stream); }
+TYPED_TEST(RouteExpertsTest, RouteExperts_ChoosesTheLowerNumber_WhenScoresTie) {
+  ExpectTiesToGoToTheLowerNumber(this->device_.stream);
+}
 
-TYPED_TEST(RouteExpertsTest, EveryTokenHasDifferentExperts) { ExpectDifferentExpertsOfNaN(this->device_.stream); }
+TYPED_TEST(RouteExpertsTest, RouteExperts_ChoosesDifferentExperts_WhenLogitsAreNaN) {
+  ExpectDifferentExpertsOfNaN(this->device_.stream);
+}
 
 template <class Device>
 class GroupByExpertTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(GroupByExpertTest, Devices, DeviceName);
 
-TYPED_TEST(GroupByExpertTest, OrdersPairsByExpert) {
+TYPED_TEST(GroupByExpertTest, GroupByExpert_OrdersPairsByExpert) {
   for (const auto& [pairs, experts] : {std::pair{0, 4}, {1, 1}, {7, 3}, {600, 60}, {300, 256}}) {
     ExpectGroups(this->device_.stream, pairs, experts, 0, experts);
   }
 }
 
-TYPED_TEST(GroupByExpertTest, LeavesOutPairsOfExpertsThatAreElsewhere) {
+TYPED_TEST(GroupByExpertTest, GroupByExpert_LeavesOutPairs_OfExpertsOnOtherRanks) {
   for (const auto& [first, held] : {std::pair{0, 7}, {5, 20}, {33, 27}, {59, 1}, {17, 0}, {0, 0}, {60, 0}}) {
     ExpectGroups(this->device_.stream, 600, 60, first, held);
   }
 }
 
-TEST(GroupByMostExpertsTest, OrdersPairsByExpert) { ExpectGroups(CpuStream(2), 1000, kMostExperts, 0, kMostExperts); }
+TEST(GroupByMostExpertsTest, GroupByExpert_OrdersPairs_ForTheLargestNumberOfExperts) {
+  ExpectGroups(CpuStream(2), 1000, kMostExperts, 0, kMostExperts);
+}
 
 }  // namespace
 }  // namespace quire::kernels

@@ -24,12 +24,12 @@ std::map<int32_t, double> Frequencies(const std::vector<float>& logits, const Sa
 
 const std::vector<float> kLogits = {std::log(0.1f), std::log(0.4f), std::log(0.2f), std::log(0.25f), std::log(0.05f)};
 
-TEST(SamplingTest, ZeroTemperatureIsGreedyAndTheLowestIdWinsATie) {
+TEST(SamplingTest, SampleToken_IsGreedyAndTakesTheLowestIdOfATie_AtTemperatureZero) {
   EXPECT_EQ(SampleToken(std::vector<float>{1, 5, 5, 2}, {.temperature = 0}, {1, 0, 0}), 1);
   EXPECT_EQ(SampleToken(kLogits, {.temperature = 2, .top_k = 1}, {1, 0, 0}), 1);
 }
 
-TEST(SamplingTest, TheBestIsTheFirstOfTheHighestWhereverItStands) {
+TEST(SamplingTest, ArgMax_FindsTheFirstOfTheHighestLogits_AtAnyPlace) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
   for (const size_t size : {1, 7, 16, 77}) {
     for (size_t at = 0; at < size; ++at) {
@@ -44,7 +44,7 @@ TEST(SamplingTest, TheBestIsTheFirstOfTheHighestWhereverItStands) {
   }
 }
 
-TEST(SamplingTest, WhereTheBestIsNotFiniteNothingIsDrawn) {
+TEST(SamplingTest, SampleToken_DrawsNothing_WhenTheBestLogitIsNotFinite) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> one(100, -kInfinity), endless(100, 1.0f);
   one[70] = 2;
@@ -58,8 +58,8 @@ TEST(SamplingTest, WhereTheBestIsNotFiniteNothingIsDrawn) {
   }
 }
 
-TEST(SamplingTest, ChoicesGoByTheLogitsWhereWeightsAreEqual) {
-  // At this temperature all of them weigh the same in fp32.
+TEST(SamplingTest, SampleToken_FiltersByLogits_WhenWeightsAreEqualInFp32) {
+  // At this temperature the fp32 weights of all tokens are equal.
   const std::vector<float> logits = {5.0f, 5.0000005f, 5.000001f};
   std::map<int32_t, double> share = Frequencies(logits, {.temperature = 100, .top_k = 2});
   EXPECT_EQ(share.count(0), 0u);
@@ -69,7 +69,7 @@ TEST(SamplingTest, ChoicesGoByTheLogitsWhereWeightsAreEqual) {
   EXPECT_EQ(share.count(2), 1u);
 }
 
-TEST(SamplingTest, WeightsHaveTheSameBitsWithEveryInstructionSet) {
+TEST(SamplingTest, Weigh_GivesTheSameBits_WithEveryInstructionSet) {
   test::Random random(8);
   for (const int64_t size : {1, 3, 64, 77, 5000}) {
     std::vector<float> logits = random.Floats(size), weights(logits.size()), plain(logits.size());
@@ -86,7 +86,7 @@ TEST(SamplingTest, WeightsHaveTheSameBitsWithEveryInstructionSet) {
   }
 }
 
-TEST(SamplingTest, LogSumExpOfAnySize) {
+TEST(SamplingTest, LogSumExp_EqualsFp64_ForAnySize) {
   test::Random random(9);
   for (const int64_t size : {1, 5, 63, 64, 65, 129, 49152}) {
     auto logits = random.Floats(size);
@@ -96,7 +96,7 @@ TEST(SamplingTest, LogSumExpOfAnySize) {
   }
 }
 
-TEST(SamplingTest, WhatIsNoNumberIsLastInAList) {
+TEST(SamplingTest, TopLogprobs_PutsNaNLast) {
   const std::vector<float> logits = {std::numeric_limits<float>::quiet_NaN(), 1, 2, 9};
   const auto top = TopLogprobs(logits, LogSumExp(logits), 4);
   EXPECT_EQ(top[0].first, 3);
@@ -104,41 +104,41 @@ TEST(SamplingTest, WhatIsNoNumberIsLastInAList) {
   EXPECT_EQ(top[3].second, -std::numeric_limits<float>::infinity());
 }
 
-TEST(SamplingTest, DrawsFollowTheDistribution) {
+TEST(SamplingTest, SampleToken_FollowsTheDistribution) {
   const auto share = Frequencies(kLogits, {});
   for (size_t i = 0; i < kLogits.size(); ++i) {
     EXPECT_NEAR(share.at(static_cast<int32_t>(i)), std::exp(kLogits[i]), 0.012) << "token " << i;
   }
 }
 
-TEST(SamplingTest, TemperatureSharpens) {
+TEST(SamplingTest, SampleToken_SharpensTheDistribution_AtTemperatureOneHalf) {
   const auto share = Frequencies(kLogits, {.temperature = 0.5f});
   const double norm = 0.01 + 0.16 + 0.04 + 0.0625 + 0.0025;
   EXPECT_NEAR(share.at(1), 0.16 / norm, 0.012);
   EXPECT_NEAR(share.at(0), 0.01 / norm, 0.012);
 }
 
-TEST(SamplingTest, TopKKeepsTheKBest) {
+TEST(SamplingTest, SampleToken_DrawsFromTheKBest_WithTopK) {
   const auto share = Frequencies(kLogits, {.top_k = 2});
   EXPECT_EQ(share.size(), 2u);
   EXPECT_NEAR(share.at(1), 0.4 / 0.65, 0.012);
   EXPECT_NEAR(share.at(3), 0.25 / 0.65, 0.012);
 }
 
-TEST(SamplingTest, TopPKeepsTheSmallestHeadThatReachesIt) {
+TEST(SamplingTest, SampleToken_DrawsFromTheFewestTokensThatReachP_WithTopP) {
   EXPECT_EQ(Frequencies(kLogits, {.top_p = 0.39f}).size(), 1u);
-  const auto share = Frequencies(kLogits, {.top_p = 0.6f});  // 0.4 alone falls short, 0.4 + 0.25 reaches it
+  const auto share = Frequencies(kLogits, {.top_p = 0.6f});  // 0.4 is less than 0.6, 0.4 + 0.25 reaches it
   EXPECT_EQ(share.size(), 2u);
   EXPECT_NEAR(share.at(3), 0.25 / 0.65, 0.012);
 }
 
-TEST(SamplingTest, MinPIsRelativeToTheBest) {
+TEST(SamplingTest, SampleToken_ComparesWithTheBestToken_WithMinP) {
   const auto share = Frequencies(kLogits, {.min_p = 0.45f});  // keeps tokens of at least 0.18
   EXPECT_EQ(share.size(), 3u);
   EXPECT_EQ(share.count(0), 0u);
 }
 
-TEST(SamplingTest, TopPOverALargeVocabularyEqualsSortingAll) {
+TEST(SamplingTest, SampleToken_KeepsWhatSortingAllKeeps_WithTopPOverALargeVocabulary) {
   test::Random random(5);
   auto logits = random.Floats(5000);
   for (float& x : logits) x *= 3;
@@ -160,8 +160,9 @@ TEST(SamplingTest, TopPOverALargeVocabularyEqualsSortingAll) {
   }
 }
 
-// Rows whose order is hard to find: equal logits, steps, one far above or below, all within the last bits of a float.
-TEST(SamplingTest, WhatIsKeptOfAnyRowEqualsSortingAll) {
+// Rows whose order is hard to find: equal logits, steps, one logit far above the others, all logits within the last
+// bits of a float.
+TEST(SamplingTest, SampleToken_KeepsWhatSortingAllKeeps_ForRowsThatAreHardToOrder) {
   test::Random random(11);
   for (int round = 0; round < 400; ++round) {
     const auto size = static_cast<size_t>(random.Between(1, 3000));
@@ -186,7 +187,7 @@ TEST(SamplingTest, WhatIsKeptOfAnyRowEqualsSortingAll) {
     std::vector<bool> kept(size);
     for (const size_t token : order) {
       kept[token] = true;
-      if ((mass += weight(token)) >= top_p * total * (1 + 1e-5)) break;  // rounding may leave one more
+      if ((mass += weight(token)) >= top_p * total * (1 + 1e-5)) break;  // rounding may keep one more token
     }
     for (uint64_t i = 0; i < 20; ++i) {
       const int32_t drawn = SampleToken(logits, {temperature, top_k, static_cast<float>(top_p)}, {3, 1, i});
@@ -196,8 +197,8 @@ TEST(SamplingTest, WhatIsKeptOfAnyRowEqualsSortingAll) {
   }
 }
 
-// Among equal ones the lowest ids are kept, and all that are kept are drawn.
-TEST(SamplingTest, OfEqualLogitsTheFirstAreKept) {
+// The lowest ids of equal logits are kept, and every kept token is drawn.
+TEST(SamplingTest, SampleToken_KeepsTheLowestIds_WhenLogitsAreEqual) {
   const std::vector<float> logits(500, 0.5f);
   for (const SamplingParams& params :
        {SamplingParams{.top_k = 3}, {.top_p = 0.0055f}, {.top_k = 250, .top_p = 0.011f}}) {
@@ -213,21 +214,21 @@ TEST(SamplingTest, PhiloxMatchesPublishedVectors) {
   EXPECT_EQ(UniformFromKey({0, 0, 0}), expected);
 }
 
-TEST(SamplingTest, KeysGiveDifferentNumbers) {
+TEST(SamplingTest, UniformFromKey_GivesDifferentNumbers_ForDifferentKeys) {
   EXPECT_NE(UniformFromKey({1, 0, 0}), UniformFromKey({2, 0, 0}));
   EXPECT_NE(UniformFromKey({1, 0, 0}), UniformFromKey({1, 1, 0}));
   EXPECT_NE(UniformFromKey({1, 0, 0}), UniformFromKey({1, 0, 1}));
   EXPECT_NE(UniformFromKey({1, 0, 0}), UniformFromKey({1, 0, uint64_t{1} << 32}));
 }
 
-TEST(SamplingTest, PenaltiesActOnSeenTokens) {
+TEST(SamplingTest, ApplyPenalties_ChangesSeenTokensOnly) {
   std::vector<float> logits = {2, -2, 1, 1};
   ApplyPenalties(logits, {.repetition = 2, .frequency = 0.5f, .presence = 0.25f},
                  std::vector<std::pair<int32_t, int32_t>>{{0, 0}, {1, 0}, {2, 3}});
   EXPECT_EQ(logits, (std::vector<float>{1, -4, 0.5f - 1.5f - 0.25f, 1}));
 }
 
-TEST(SamplingTest, RanksAreThoseOfTopLogprobs) {
+TEST(SamplingTest, RankOf_AgreesWithTopLogprobs) {
   const std::vector<float> logits = {1, 3, std::nanf(""), 3, -2, 7, 1};
   const auto top = TopLogprobs(logits, LogSumExp(logits), static_cast<int>(logits.size()));
   for (size_t i = 0; i < top.size(); ++i) EXPECT_EQ(RankOf(logits, top[i].first), static_cast<int32_t>(i) + 1);

@@ -123,7 +123,7 @@ FIELDS = [
            ["e2e/prompt_scores_test:FormsTest.test_streams_bring_the_prompt_first_and_say_the_same"]),
     Mutant("prompt scores: a rank counts from 0", "kernels/cpu/sampling.cc",
            "static_cast<int32_t>(1 + higher + ties)", "static_cast<int32_t>(higher + ties)",
-           ["kernels/sampling_test:*RanksAre*"]),
+           ["kernels/sampling_test:*RankOf_*"]),
     Mutant("priority goes the other way", GENERATION, "request->priority = call.priority;", "request->priority = -call.priority;",
            fields("PriorityTest")),
     Mutant("skip_special_tokens is ignored", GENERATION, "Detokenizer(tokenizer, call.skip_special_tokens, ", "Detokenizer(tokenizer, true, ",

@@ -1,5 +1,5 @@
-// Decode attention with bugs planted by decode_attention_bugs.py: the emulator or the comparison with the reference
-// must find each of them.
+// Runs decode attention with the bugs of decode_attention_bugs.py. The emulator or the comparison with the reference
+// must find each.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/decode/decode_attention_launch.cuh"
@@ -10,7 +10,7 @@
 
 namespace quire::kernels {
 
-// decode_attention.cu launches through these; few instantiations are enough to hunt in.
+// decode_attention.cu launches through these functions. A few instantiations are enough to find the bugs.
 void DecodeAttentionF16(const CudaStream& stream, const DecodeAttentionLaunch& launch) {
   LaunchDecodeAttention<simt::Half, simt::Fp8E4M3, 80>(stream, launch);
 }
@@ -39,7 +39,7 @@ std::vector<CutCase> CutCases() {
   };
 }
 
-/// What the first wrong launch shows; empty if all is well.
+/// Returns what is wrong with the first wrong launch, empty if none is.
 std::string Hunt() {
   uint64_t seed = 100;
   for (const CutCase& c : CutCases()) {
@@ -55,7 +55,9 @@ std::string Hunt() {
   return "";
 }
 
-TEST(DecodeAttentionBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+TEST(DecodeAttentionBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) {
+  ExpectEveryBugIsFound(kPlantedBugs, Hunt);
+}
 
 }  // namespace
 }  // namespace quire::kernels

@@ -20,7 +20,7 @@ struct Planned {
   DecodePlan plan;
   std::vector<DecodeItem> items;
   std::vector<DecodeMerge> merges;
-  std::vector<int32_t> first_item;  // of every CTA, and the end
+  std::vector<int32_t> first_item;  // first item of every CTA, and the number of items
   std::vector<int64_t> load;        // units of every CTA
 
   int64_t Largest() const { return *std::max_element(load.begin(), load.end()); }
@@ -57,8 +57,8 @@ Planned Plan(const Batch& contexts, const std::vector<int32_t>& head_start, int3
   return p;
 }
 
-/// Every position of every sequence that counts belongs to exactly one item per query head, and the slots of what is
-/// split are those of its merge, in order.
+/// Expects that every position that counts belongs to exactly one item per query head, and that the slots of a split
+/// context are those of its merge, in order.
 void ExpectCovers(const Planned& p, const Batch& contexts, const std::vector<int32_t>& head_start, int32_t window) {
   struct Parts {
     int32_t next, kv_head, num_heads;
@@ -106,7 +106,7 @@ void ExpectCovers(const Planned& p, const Batch& contexts, const std::vector<int
   EXPECT_LE(next_slot, p.size.MaxSlots());
 }
 
-TEST(DecodePlanTest, CoversRandomBatchesEvenly) {
+TEST(DecodePlanTest, PlanDecode_CoversRandomBatchesOnceAndEvenly) {
   test::Random random(1);
   for (int round = 0; round < 3000; ++round) {
     Batch contexts(static_cast<size_t>(random.Between(1, 40)));
@@ -129,9 +129,9 @@ TEST(DecodePlanTest, CoversRandomBatchesEvenly) {
   }
 }
 
-TEST(DecodePlanTest, WholeContextsWhereThereAreEnough) {
+TEST(DecodePlanTest, PlanDecode_SplitsNoContext_WhenThereAreEnoughOrTheyAreShort) {
   const std::vector<int32_t> heads{0, 4, 8, 12, 16, 20, 24, 28, 32};
-  for (const size_t sequences : {33u, 32u, 66u, 64u, 256u}) {  // times 8 head tiles, for 264 CTAs
+  for (const size_t sequences : {33u, 32u, 66u, 64u, 256u}) {  // each sequence has 8 head tiles, for 264 CTAs
     const Planned p = Plan(Batch(sequences, 4096), heads, 264);
     EXPECT_FALSE(p.plan.combine) << sequences;
     EXPECT_EQ(p.Largest(), 64 * ((static_cast<int64_t>(sequences) * 8 + 263) / 264));
@@ -140,7 +140,7 @@ TEST(DecodePlanTest, WholeContextsWhereThereAreEnough) {
   EXPECT_FALSE(Plan({200, 100, 60}, heads, 264).plan.combine);  // too short to split
 }
 
-TEST(DecodePlanTest, OneLongContextIsSharedByAll) {
+TEST(DecodePlanTest, PlanDecode_SplitsALongContext_OverAllCtas) {
   const std::vector<int32_t> heads{0, 4, 8, 12, 16, 20, 24, 28, 32};
   const Planned p = Plan({32768}, heads, 264);
   EXPECT_EQ(p.merges.size(), 8u);
@@ -148,18 +148,18 @@ TEST(DecodePlanTest, OneLongContextIsSharedByAll) {
   Batch skewed(15, 4096);
   skewed.push_back(65536);
   const Planned q = Plan(skewed, heads, 264);
-  EXPECT_LE(q.Largest(), 68);  // 15872 units: 60.1 each; one of 4096 tokens is 64 and stays whole
+  EXPECT_LE(q.Largest(), 68);  // 15872 units, 60.1 for each CTA; a context of 4096 tokens has 64 units and is not split
   EXPECT_EQ(q.merges.size(), 8u);
 }
 
-TEST(DecodePlanTest, OneCtaSplitsNothing) {
+TEST(DecodePlanTest, PlanDecode_SplitsNothing_ForOneCta) {
   const Planned p = Plan({5000, 3, 0}, {0, 20}, 1);
   EXPECT_FALSE(p.plan.combine);
   EXPECT_EQ(p.size.WorkspaceFloats(128), 0);
   EXPECT_EQ(p.items.size(), 6u);  // 20 heads of one group: two tiles
 }
 
-TEST(DecodePlanTest, GridFillsTheDevice) {
+TEST(DecodePlanTest, ChooseDecodeGrid_FitsTheSharedMemoryOfEachDevice) {
   const DecodeDevice h200{132, 228 * 1024, 227 * 1024}, a100{108, 164 * 1024, 163 * 1024},
       l40s{142, 100 * 1024, 99 * 1024};
   for (const DecodeDevice& device : {h200, a100, l40s}) {

@@ -5,23 +5,24 @@
 
 namespace quire::kernels {
 
-/// How a case is cut up and laid out.
+/// How a case is split over CTAs and laid out in memory
 struct DecodeCut {
   int32_t num_ctas = 3;
   int32_t min_units = kDecodeMinUnits;
   int32_t stages = 3;
-  int32_t padding = 0;      // sequences of context 0 behind those of the case, as in a graph's batch
-  bool table_rows = false;  // tables in rows of a larger array, in another order
+  int32_t padding = 0;      // sequences of context 0 behind those of the case, as a graph's batch has them
+  bool table_rows = false;  // block tables are rows of a larger array, in another order
 };
 
-/// A case, planned and run through DecodeAttention. All that the kernels must not read is NaN or far away.
+/// A case that is planned and run through DecodeAttention. Everything that the kernels must not read is NaN or a block
+/// id far outside.
 class DecodeAttentionRun {
  public:
   DecodeAttentionRun(const DecodeShape& shape, uint64_t seed, const DecodeCut& cut);
 
   DecodeAttentionParams Params() const;
   DecodePlan plan() const { return plan_; }
-  /// Of the sequences of the case, and of those that pad it.
+  /// Outputs of the sequences of the case, and of the padding sequences
   std::vector<float> Output() const { return Slice(0, rows_ - cut_.padding); }
   std::vector<float> Padding() const { return Slice(rows_ - cut_.padding, rows_); }
   const DecodeCase& of() const { return case_; }

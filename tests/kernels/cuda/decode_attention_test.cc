@@ -66,7 +66,7 @@ TEST(DecodeAttentionTest, SplitContextsCombineToTheSameResult) {
   }
 }
 
-TEST(DecodeAttentionTest, WindowHidesAllThatLiesBeforeIt) {
+TEST(DecodeAttentionTest, EqualsReference_WithWindows_AndReadsNothingBeforeTheWindow) {
   uint64_t seed = 200;
   for (const int32_t window : {1, 2, 8, 24, 50, 64, 129, 250, 5000}) {
     for (const int32_t block_size : {8, 64}) {
@@ -82,7 +82,7 @@ TEST(DecodeAttentionTest, WindowHidesAllThatLiesBeforeIt) {
   }
 }
 
-TEST(DecodeAttentionTest, AlibiAndSoftCap) {
+TEST(DecodeAttentionTest, AlibiAndSoftCap_EqualReference_WholeAndSplit) {
   for (const bool alibi : {false, true}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
       for (const int32_t num_ctas : {1, 6}) {
@@ -95,7 +95,7 @@ TEST(DecodeAttentionTest, AlibiAndSoftCap) {
   }
 }
 
-TEST(DecodeAttentionTest, SinksTakeWeightOnceWhetherContextsAreSplitOrNot) {
+TEST(DecodeAttentionTest, EqualsReference_WithSinks_WholeAndSplit) {
   for (const int32_t num_ctas : {1, 6}) {
     DecodeShape shape{.dtype = NumberType::kF16, .context_len = {1, 40, 300}, .sinks = true};
     ExpectEqualsReference(shape, 310, {.num_ctas = num_ctas, .min_units = 1});
@@ -104,7 +104,7 @@ TEST(DecodeAttentionTest, SinksTakeWeightOnceWhetherContextsAreSplitOrNot) {
   }
 }
 
-TEST(DecodeAttentionTest, TablesInAnyRowsAndPaddedBatches) {
+TEST(DecodeAttentionTest, TablesInAnyRows_AndPaddedBatches_EqualReference) {
   for (uint64_t seed = 400; seed < 404; ++seed) {
     const DecodeShape shape{.block_size = seed % 2 == 0 ? 8 : 32, .context_len = {130, 1, 5, 300}};
     ExpectEqualsReference(shape, seed, {.num_ctas = 5, .min_units = 1, .padding = 4, .table_rows = true});
@@ -135,21 +135,22 @@ TEST(DecodeAttentionTest, LargeScoresDoNotOverflow) {
 }
 
 TEST(DecodeAttentionTest, BlockOffsetsPass32Bits) {
-  // Block ids from 1,100,000 on, 2,048 elements each: offsets from 2.2e9 on. Untouched pages of the pool cost nothing.
+  // Block ids begin at 1,100,000 and a block has 2,048 elements, so that offsets begin at 2.2e9. Untouched pages of the
+  // pool take no memory.
   const DecodeShape shape{.kv_head_of = {0, 0, 1, 1}, .context_len = {40, 3}, .first_block = 1'100'000};
   ExpectEqualsReference(shape, 6, {});
 }
 
-TEST(DecodeAttentionTest, CombiningFindsNothingToDoWhereNothingIsSplit) {
+TEST(DecodeAttentionTest, Combine_ChangesNothing_WhenNoContextIsSplit) {
   const DecodeAttentionRun run({.context_len = {40, 3}}, 7, {.num_ctas = 4});
   EXPECT_FALSE(run.plan().combine);
   DecodeAttentionParams params = run.Params();
-  params.combine = true;  // as a graph that was made for any batch does
+  params.combine = true;  // as a graph does that serves any batch
   DecodeAttention(CudaStream{}, params);
   test::ExpectNear(run.Output(), run.of().Expected(), run.of().Tolerance(), "combined in vain");
 }
 
-TEST(DecodeAttentionTest, TableEntryOutsideThePoolIsFound) {
+TEST(DecodeAttentionTest, Emulator_FindsATableEntryOutsideThePool) {
   const DecodeAttentionRun run({.context_len = {40}}, 8, {});
   const DecodeAttentionParams params = run.Params();
   const simt::DeviceBuffer<int32_t> table(std::vector<int32_t>{0, 1, 1 << 30, 0});

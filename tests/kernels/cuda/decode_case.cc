@@ -13,7 +13,7 @@ namespace {
 constexpr int32_t kPoison = 1 << 30;  // a block id that no pool holds
 
 int64_t TotalBlocks(const DecodeShape& s) {
-  int64_t blocks = s.first_block + 2;  // two that stay free
+  int64_t blocks = s.first_block + 2;  // two blocks stay free
   for (const int32_t context : s.context_len) blocks += (context + s.block_size - 1) / s.block_size;
   return blocks;
 }
@@ -56,7 +56,7 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
     pool->Open(begin * number, (end - begin) * number);
   }
   for (int64_t i = begin; i < end; ++i) {
-    // NaN would hide a maximum over too many scores: every other block has keys that count for too much.
+    // Every other block has finite keys that would count for too much: NaN would hide a maximum over too many scores.
     const bool finite = i / (kv_heads_ * HeadElements()) % 2 == 1;
     reference::WriteNumber(keys_.data(), shape_.CachedType(), i, finite ? 200 : kNaN);
     reference::WriteNumber(values_.data(), shape_.CachedType(), i, kNaN);

@@ -20,14 +20,15 @@ struct DecodeShape {
   float soft_cap = 0;
   bool alibi = false;
   bool sinks = false;
-  bool resident_table = false;  // rows of the table are not those of the sequences
+  bool resident_table = false;  // row numbers of the table differ from sequence numbers
   int64_t first_block = 0;      // ids of the blocks in use begin here
 
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
 
-/// Inputs of a decode in "device memory", blocks shuffled. All that no query may see is NaN: slots past the context and
-/// before the window, blocks of nobody; tables point far outside the pool for blocks that must not be followed.
+/// Inputs of a decode in "device memory", with shuffled blocks. All that no query may see is NaN: slots past the
+/// context and before the window, and blocks of no sequence. Table entries of blocks that must not be read point far
+/// outside the pool.
 class DecodeCase {
  public:
   explicit DecodeCase(DecodeShape shape, uint64_t seed);
@@ -37,9 +38,10 @@ class DecodeCase {
   std::vector<double> Expected() const;
   std::vector<float> Output() const;
   std::string Name() const;
-  /// The first element that differs from Expected() by more than AttentionBound; empty if all is well.
+  /// Describes the first element that differs from Expected() by more than AttentionBound; empty if none does.
   std::string FirstWrong(const std::vector<float>& out) const;
-  /// |result - exact| <= this * max(1, |exact|): half a unit in the last place of the result, and fp32 sums.
+  /// Returns t, where |result - exact| <= t * max(1, |exact|): half a unit in the last place of the result, plus the
+  /// error of fp32 sums.
   double Tolerance() const;
 
  private:

@@ -11,14 +11,14 @@ namespace quire::kernels::reference {
 /// host. spreads, unless null, becomes the spread of each result.
 std::vector<double> PagedDecode(const PagedDecodeParams& p, std::vector<double>* spreads = nullptr);
 
-/// How far a result of attention may be from the exact one. It is rounded once, and each weight may be before it meets
-/// its value: those errors are independent, so they grow with the root of the sum of squares of the weighted values,
-/// the `spread`, of which four times the largest rounding are more than eight standard deviations. A bound by the
-/// largest value would hide the loss of some of a thousand keys. `unit`: the largest relative error of a rounding;
-/// `sums`: that of fp32 sums.
+/// Bounds the difference of an attention result from the exact one. The result is rounded once, and each weight may be
+/// rounded before it multiplies its value. Those errors are independent, so they grow with the root of the sum of
+/// squares of the weighted values, the `spread`; four times the largest rounding of it is more than eight standard
+/// deviations. A bound by the largest value would hide the loss of some of a thousand keys. `unit`: the largest
+/// relative error of a rounding; `sums`: that of fp32 sums.
 double AttentionBound(double unit, double sums, double exact, double spread);
 
-/// Keys and values of positions [first, end) of one sequence and kv head, scaled.
+/// Keys and values of positions [first, end) of one sequence and kv head, times their scales
 class HeadOfSequence {
  public:
   HeadOfSequence(const PagedCache& cache, const int32_t* table, int64_t kv_head, int64_t first, int64_t end);
@@ -31,7 +31,7 @@ class HeadOfSequence {
   std::vector<double> keys_, values_;
 };
 
-/// Where dimension d of token `offset` of a block lies, in elements.
+/// Returns the index, in elements, of dimension d of token `offset` of a block.
 int64_t KeyIndex(const PagedCache& cache, int64_t block, int64_t kv_head, int64_t offset, int64_t d);
 int64_t ValueIndex(const PagedCache& cache, int64_t block, int64_t kv_head, int64_t offset, int64_t d);
 

@@ -10,8 +10,8 @@
 
 namespace quire::kernels {
 
-/// Switches every planted bug on, one after another. hunt() says what the first wrong launch shows, nothing if all is
-/// well, and all must be well without them.
+/// Switches every planted bug on, one after another, and expects that hunt() finds it. hunt() returns what is wrong
+/// with the first wrong launch, empty if none is; it must return nothing while no bug is switched on.
 template <class Hunt>
 void ExpectEveryBugIsFound(std::span<const char* const> planted_bugs, Hunt hunt) {
   simt::ActiveBug() = 0;

@@ -13,24 +13,24 @@ namespace quire::kernels {
 struct ExpertsShape {
   int64_t experts, per_token, tokens, n, k;
   bool gathers, biased;
-  uint64_t seed = 0;  // of all numbers
+  uint64_t seed = 0;  // of all random numbers
 };
 
-/// [rows, n], as the kernel has it and in fp64.
+/// Results [rows, n] of the kernel, and in fp64
 struct ExpertsProduct {
   std::vector<float> got;
   std::vector<double> want;
 };
 
-/// Multiplies random rows. `weight` and `quantized` are as in CudaExpertMatmulParams; number(expert, row, column) is
-/// what a weight has there.
+/// Multiplies random rows. `weight` and `quantized` are as in CudaExpertMatmulParams; number(expert, row, column)
+/// returns a number of the weight.
 ExpertsProduct MultiplyExperts(NumberType dtype, const ExpertsShape& shape, const void* weight,
                                std::optional<NumberType> quantized,
                                const std::function<double(int64_t, int64_t, int64_t)>& number);
 
-/// What is wrong with a product, where the weights of experts without rows are no numbers; empty if nothing is.
+/// Returns what is wrong with a product, empty if nothing is. The weights of experts without rows are NaN.
 std::string WrongInExperts(NumberType dtype, const ExpertsShape& shape);
-/// The same of weights that stay quantised.
+/// Returns what is wrong with a product with quantised weights, empty if nothing is.
 std::string WrongInQuantizedExperts(NumberType dtype, NumberType type, const ExpertsShape& shape);
 
 }  // namespace quire::kernels

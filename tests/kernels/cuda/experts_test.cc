@@ -1,4 +1,4 @@
-// Products of rows grouped by expert, with plain weights and with such as stay quantised.
+// Tests products of rows that are grouped by expert, with plain weights and with weights that stay quantised.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/experts/expert_matmul.h"
@@ -47,7 +47,7 @@ TEST(CudaQuantizedExpertsTest, EqualReferenceAndReadChosenExpertsOnly) {
   }
 }
 
-TEST(CudaQuantizedExpertsTest, ARowDoesNotDependOnItsNeighbours) {
+TEST(CudaQuantizedExpertsTest, Rows_AreBitEqual_AloneAndAmongOthers) {
   constexpr NumberType kDtype = NumberType::kBF16;
   for (const NumberType type : kQuantized) {
     test::Random random(3);
@@ -72,8 +72,8 @@ TEST(CudaQuantizedExpertsTest, ARowDoesNotDependOnItsNeighbours) {
   }
 }
 
-// What was decoded with others must be what is decoded alone.
-TEST(CudaExpertMatmulTest, ARowDoesNotDependOnItsNeighbours) {
+// Tokens must not depend on the other sequences of a batch.
+TEST(CudaExpertMatmulTest, Rows_AreBitEqual_AloneAndAmongOthers) {
   for (const NumberType dtype : kExpertTypes) {
     test::Random random(3);
     const int64_t rows = 70, n = 64, k = 328;

@@ -1,4 +1,4 @@
-// The one-shot all-reduce over the emulator; ranks are threads.
+// Tests the one-shot all-reduce in the emulator. Ranks are threads.
 #include "kernels/cuda/collective/one_shot_all_reduce.h"
 
 #include <gtest/gtest.h>
@@ -25,17 +25,17 @@ TEST(OneShotAllReduceTest, SumsInRankOrderWhateverTheSizes) {
   }
 }
 
-TEST(OneShotAllReduceTest, ManyShortOperationsInARow) {
+TEST(OneShotAllReduceTest, Sums_AreRight_InManyShortOperations) {
   std::vector<int64_t> counts;
   for (int i = 0; i < 300; ++i) counts.push_back(1 + i * 7 % 61);
   EXPECT_EQ(RunOneShot({.dtype = NumberType::kBF16, .ranks = 3, .counts = counts}), "");
 }
 
-TEST(OneShotAllReduceTest, EightRanks) {
+TEST(OneShotAllReduceTest, Sums_AreRight_OnEightRanks) {
   EXPECT_EQ(RunOneShot({.dtype = NumberType::kF16, .ranks = 8, .counts = {5, 3001, 16, 2}}), "");
 }
 
-TEST(OneShotAllReduceTest, SlowRanksMeetNoDataOfTheNextOperation) {
+TEST(OneShotAllReduceTest, Sums_AreRight_WhenOneRankIsSlow) {
   for (const auto hold : {Schedule::Hold::kBeforeSending, Schedule::Hold::kBeforeWaiting}) {
     for (int slow = 0; slow < 3; ++slow) {
       EXPECT_EQ(RunOneShot({.ranks = 3, .counts = {700, 5, 700, 700, 13}, .schedule = {hold, slow}}), "") << slow;
@@ -43,11 +43,11 @@ TEST(OneShotAllReduceTest, SlowRanksMeetNoDataOfTheNextOperation) {
   }
 }
 
-TEST(OneShotAllReduceTest, OperationNumbersWrapAround) {
+TEST(OneShotAllReduceTest, Sums_AreRight_WhenOperationNumbersWrapAround) {
   EXPECT_EQ(RunOneShot({.ranks = 3, .counts = {700, 5, 700, 20000, 13}, .first_operation = 0xfffffffe}), "");
 }
 
-TEST(OneShotAllReduceRmsNormTest, GivesTheBitsOfTheTwoOpsOneAfterTheOther) {
+TEST(OneShotAllReduceRmsNormTest, FusedOp_GivesTheBitsOfSumThenNorm) {
   for (const NumberType dtype : kSumTypes) {
     for (const int64_t hidden : {8, 1000, 4096 + 8}) {
       for (const int ranks : {2, 3}) {
@@ -59,7 +59,7 @@ TEST(OneShotAllReduceRmsNormTest, GivesTheBitsOfTheTwoOpsOneAfterTheOther) {
   EXPECT_EQ(RunOneShot({.ranks = 2, .counts = {33, 67, 2}, .hidden = 24}), "");  // several rows per block
 }
 
-TEST(OneShotAllReduceTest, AbortFreesARankThatWaitsAndNamesWhomItWaitedFor) {
+TEST(OneShotAllReduceTest, Abort_FreesWaitingRanks_AndRecordsTheRankTheyWaitedFor) {
   OneShotRanks ranks(3, 1024);
   const std::vector<float> before(100, 0.5f);
   std::vector<float> after;
@@ -68,7 +68,7 @@ TEST(OneShotAllReduceTest, AbortFreesARankThatWaitsAndNamesWhomItWaitedFor) {
     ranks.Abort();
   });
   ranks.Run(1, {}, [&](int, const OneShotGroup& group) {
-    if (group.rank == 2) return;  // never comes
+    if (group.rank == 2) return;  // rank 2 never takes part
     const simt::DeviceBuffer<float> data(before);
     OneShotAllReduce({}, {group, NumberType::kF32, data.data(), data.data(), 100});
     if (group.rank == 0) after.assign(data.span().begin(), data.span().end());

@@ -1,5 +1,5 @@
-// The one-shot all-reduce with bugs planted by one_shot_bugs.py: the schedules, the emulator or the comparison
-// must find each of them.
+// Runs the one-shot all-reduce with the bugs of one_shot_bugs.py. The schedules, the emulator or the comparison must
+// find each.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/expect_bugs_found.h"
@@ -9,7 +9,7 @@
 namespace quire::kernels {
 namespace {
 
-/// What the first wrong case shows; empty if all is well.
+/// Returns what is wrong with the first wrong case, empty if none is.
 std::string Hunt() {
   std::vector<OneShotCase> cases;
   for (const auto hold : {Schedule::Hold::kBeforeSending, Schedule::Hold::kBeforeWaiting}) {
@@ -28,7 +28,7 @@ std::string Hunt() {
   return "";
 }
 
-TEST(OneShotBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+TEST(OneShotBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
 
 }  // namespace
 }  // namespace quire::kernels

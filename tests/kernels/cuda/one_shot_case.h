@@ -7,19 +7,19 @@
 
 namespace quire::kernels {
 
-/// A run of operations by a group of ranks.
+/// A series of operations of a group of ranks
 struct OneShotCase {
   NumberType dtype = NumberType::kF32;
   int ranks = 2;
   std::vector<int64_t> counts;  // per operation: elements, or rows of `hidden` when that is given
-  int64_t hidden = 0;           // nonzero: sum, residual and RMSNorm in one; else the bare sum
+  int64_t hidden = 0;           // nonzero: sum, residual and RMSNorm in one operation; zero: the sum only
   Schedule schedule = {};
   uint32_t first_operation = 0;
   bool in_place = false;
 };
 
-/// Runs the case; what the first rank with a wrong result shows, empty if there is none. Right is, bit for bit, the
-/// fp32 sum in rank order rounded once, and RmsNorm of it.
+/// Runs the case. Returns what is wrong on the first wrong rank, empty if nothing is. The expected result, bit for bit,
+/// is the fp32 sum in rank order, rounded once, and RmsNorm of this sum.
 std::string RunOneShot(const OneShotCase& c);
 
 }  // namespace quire::kernels

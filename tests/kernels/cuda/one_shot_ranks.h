@@ -15,7 +15,8 @@
 
 namespace quire::kernels {
 
-/// Who is held back, and where: what happens on GPUs by chance, made to happen. For operations of one thread block.
+/// Which rank is held back, and at which point. It reproduces what happens on GPUs by chance. Works for operations of
+/// one thread block.
 struct Schedule {
   enum class Hold { kNobody, kBeforeSending, kBeforeWaiting };
   Hold hold = Hold::kNobody;
@@ -25,7 +26,7 @@ struct Schedule {
 /// A one-shot group whose ranks are threads of the test and GPUs of the emulator.
 class OneShotRanks {
  public:
-  /// Every byte that nobody sent is NaN. `operation`: how many came before, mod 2^32.
+  /// Every byte that no rank sent is NaN. `operation`: the number of earlier operations, mod 2^32.
   OneShotRanks(int size, int64_t capacity, uint32_t operation = 0)
       : size_(size), capacity_(capacity), progress_(static_cast<size_t>(size)) {
     const auto words = static_cast<size_t>(OneShotArenaBytes(size, capacity) / 16);
@@ -53,8 +54,8 @@ class OneShotRanks {
   }
   bool aborted() { return Control(0, 0) != 0; }
 
-  /// Calls body(operation, group) for every operation in order, on a thread per rank. Whoever throws, or a rank that is
-  /// stuck for 30 s, aborts the group; the first error is thrown on.
+  /// Calls body(operation, group) for every operation in order, on a thread per rank. An exception, or a rank that is
+  /// stuck for 30 s, aborts the group. The first exception is thrown on.
   template <class Body>
   void Run(int operations, const Schedule& schedule, Body body) {
     std::vector<std::exception_ptr> errors(static_cast<size_t>(size_));
@@ -85,7 +86,7 @@ class OneShotRanks {
     }
   }
 
-  /// Whether the rank has come to where it waits for others in its first operation.
+  /// Returns whether the rank waits for others in its first operation.
   bool waits(int rank) const { return progress_[static_cast<size_t>(rank)].waits_in >= 0; }
 
  private:
@@ -93,8 +94,8 @@ class OneShotRanks {
     uint32_t words[4];
   };
   struct Progress {
-    std::atomic<int> waits_in = -1;  // the operation whose flags this rank looked at last
-    std::atomic<int> looks = 0;      // in that operation
+    std::atomic<int> waits_in = -1;  // the operation whose flags this rank read last
+    std::atomic<int> looks = 0;      // how often, in that operation
   };
 
   template <class Body>
@@ -117,8 +118,8 @@ class OneShotRanks {
     simt::BeforeAcquire() = nullptr;
   }
 
-  /// Until all others wait in a later operation (or have looked often, if that is enough), so that nothing but the
-  /// protocol keeps them from going on.
+  /// Waits until all other ranks wait in a later operation (or have looked often enough, if `looking_is_enough`), so
+  /// that only the protocol keeps them from continuing.
   void AwaitOthers(int rank, int operation, bool looking_is_enough) {
     for (int r = 0; r < size_; ++r) {
       const Progress& other = progress_[static_cast<size_t>(r)];

@@ -51,7 +51,7 @@ std::string Hunt() {
   return "";
 }
 
-TEST(PlantedBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+TEST(PlantedBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
 
 }  // namespace
 }  // namespace quire::kernels

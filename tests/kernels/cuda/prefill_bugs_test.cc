@@ -68,7 +68,7 @@ std::string Hunt() {
   return "";
 }
 
-TEST(PrefillBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+TEST(PrefillBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
 
 }  // namespace
 }  // namespace quire::kernels

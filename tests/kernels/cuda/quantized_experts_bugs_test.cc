@@ -28,7 +28,9 @@ std::string Hunt() {
   return "";
 }
 
-TEST(QuantizedExpertsBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+TEST(QuantizedExpertsBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) {
+  ExpectEveryBugIsFound(kPlantedBugs, Hunt);
+}
 
 }  // namespace
 }  // namespace quire::kernels

@@ -79,7 +79,9 @@ std::string Hunt() {
   return "";
 }
 
-TEST(QuantizedGemmBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+TEST(QuantizedGemmBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) {
+  ExpectEveryBugIsFound(kPlantedBugs, Hunt);
+}
 
 }  // namespace
 }  // namespace quire::kernels

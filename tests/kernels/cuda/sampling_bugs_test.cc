@@ -91,7 +91,7 @@ std::string Hunt() {
   return "";
 }
 
-TEST(SamplingBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+TEST(SamplingBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
 
 }  // namespace
 }  // namespace quire::kernels

@@ -39,7 +39,7 @@ std::string Hunt() {
   return "";
 }
 
-TEST(SkinnyGemmBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+TEST(SkinnyGemmBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
 
 }  // namespace
 }  // namespace quire::kernels
