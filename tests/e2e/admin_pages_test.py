@@ -1,4 +1,4 @@
-"""What the admin port tells of requests, blocks, the cluster, the settings and events; and the files of the pages."""
+"""Tests the admin port's pages of requests, blocks, the cluster, the settings and events, and the files of the web pages."""
 import http.client
 import json
 import os
@@ -40,7 +40,7 @@ class EventReader:
                 if line.startswith(b"data: "):
                     self.events.append((event, json.loads(line[6:])))
         except (OSError, http.client.HTTPException, AttributeError):
-            pass  # the server or the test is gone
+            pass  # the server or the test has ended
 
     def found(self, kind, text="", seconds=20):
         deadline = time.monotonic() + seconds
@@ -68,7 +68,7 @@ class PagesCase(unittest.TestCase):
         self.assertIn(word, json.load(refusal.exception)["error"]["message"])
 
     def paused_with(self, *bodies):
-        """Streams that have begun, held where they are; ended by the test's cleanup."""
+        """Starts streams and pauses the server. The test's cleanup ends them."""
         streams = [stream_in_background(self.server, 1500, body=body) for body in bodies]
         self.order("/admin/pause")
         self.addCleanup(lambda: [thread.join(timeout=60) for thread, _ in streams])
@@ -86,7 +86,7 @@ class RequestsTest(PagesCase):
     def tearDownClass(cls):
         cls.server.__exit__()
 
-    def test_who_runs_who_waits_and_why(self):
+    def test_requests_page_lists_running_and_waiting_requests_with_the_reason(self):
         streams = self.paused_with({"prompt": [5] * 40}, {"prompt": [6] * 20})
         waiting = threading.Thread(target=self.server.post, args=("/v1/completions", {"prompt": [7] * 30, "max_tokens": 4}), daemon=True)
         waiting.start()
@@ -113,7 +113,7 @@ class RequestsTest(PagesCase):
             why = found[0]["why_waiting"] if found else why
         self.assertIn("2 of at most 2 sequences run", why)
 
-    def test_one_request_and_its_story(self):
+    def test_request_page_shows_blocks_and_events_until_the_request_is_aborted(self):
         (_, lines), _ = self.paused_with({"prompt": [9] * 50}, {"prompt": [3] * 5})
         name = json.loads(lines[0])["id"]
         page = self.get("/admin/requests/" + name)
@@ -128,7 +128,7 @@ class RequestsTest(PagesCase):
         self.assertEqual((gone["ended"], gone["requests"]), (True, []))
         self.assertEqual(gone["events"][-1]["event"], "request_ended")
 
-    def test_what_is_asked_for_wrongly(self):
+    def test_admin_pages_refuse_unknown_requests_and_bad_queries(self):
         self.refused("/admin/requests/cmpl-nobody", 404, "no such request")
         self.refused("/admin/requests/", 404, "no such request")
         self.refused("/admin/requests/%zz", 404, "no such request")
@@ -140,9 +140,9 @@ class RequestsTest(PagesCase):
         self.refused("/admin/block_map?replica=1", 400, "replica must be from 0 to 0")
         self.refused("/admin/events?since=-1", 400, "since must be from 0")
 
-    def test_the_block_map_says_what_the_list_of_blocks_says(self):
+    def test_block_map_agrees_with_the_list_of_blocks(self):
         shared = [4] * 64
-        for prompt in (shared, [6] * 50):  # the second stays cached, and nobody holds it
+        for prompt in (shared, [6] * 50):  # the second prompt stays cached and no request holds its blocks
             self.assertEqual(self.server.post("/v1/completions", {"prompt": prompt, "max_tokens": 1})[0], 200)
         pin = self.order("/admin/pin", {"prompt": shared, "ttl_seconds": 60})
         self.addCleanup(self.order, "/admin/unpin", {"pin": pin["pin"]})
@@ -167,7 +167,7 @@ class RequestsTest(PagesCase):
         told = {word for word in row.split("`") if word.startswith("/")}
         self.assertEqual({path.removesuffix("*") for path in paths} - {"/reset_prefix_cache"}, told)
 
-    def test_config_and_topology(self):
+    def test_config_and_topology_pages_agree_with_status(self):
         config, status, topology = self.get("/admin/config"), self.get("/admin/status"), self.get("/admin/topology")
         self.assertLessEqual({"logs.level", "server.key_limits"}, set(config.pop("live")))
         self.assertEqual(config, {"version": status["version"], "settings": status["settings"]})
@@ -186,7 +186,7 @@ class LargeTest(PagesCase):
     def tearDownClass(cls):
         cls.server.__exit__()
 
-    def test_a_hundred_thousand_blocks_and_a_thousand_requests(self):
+    def test_admin_pages_answer_with_100000_blocks_and_800_requests(self):
         self.order("/admin/pause")
         prompts = [[1 + i % 50] * 20 for i in range(16)]
         clients = [threading.Thread(target=self.server.post, args=("/v1/completions", {"prompt": prompts, "max_tokens": 4}), daemon=True) for _ in range(50)]
@@ -212,7 +212,7 @@ class EventsTest(PagesCase):
         self.server = Server("-tp", "1", "--max-num-seqs", "4", model=TINY)
         self.addCleanup(self.server.__exit__)
 
-    def test_a_day_of_a_server(self):
+    def test_events_tell_of_requests_pauses_losses_and_restarts_in_order(self):
         with urllib.request.urlopen(urllib.request.Request(self.server.admin_url + "/admin/events", method="HEAD"), timeout=20) as head:
             self.assertEqual((head.status, head.read()), (200, b""))
         reader = EventReader(self.server)
@@ -239,7 +239,7 @@ class EventsTest(PagesCase):
         self.assertEqual(again.events[0][1]["number"], 1)
         self.assertEqual([event for event in again.events if event in reader.events], reader.events)
 
-    def test_the_rate_is_bounded_and_what_is_left_out_is_counted(self):
+    def test_events_are_left_out_and_counted_when_640_requests_end_at_once(self):
         self.order("/admin/pause")
         reader = EventReader(self.server)
         body = {"prompt": [[1]] * 16, "max_tokens": 1}
@@ -248,7 +248,7 @@ class EventsTest(PagesCase):
             client.start()
         while self.get("/admin/requests")["matching"] < 640:
             time.sleep(0.05)
-        self.order("/admin/abort", {"all": True})  # as many ends at one moment
+        self.order("/admin/abort", {"all": True})  # 640 requests end at one moment
         deadline = time.monotonic() + 60
         while not any(event == "left_out" for event, _ in reader.events):
             self.assertLess(time.monotonic(), deadline, len(reader.events))
@@ -257,7 +257,7 @@ class EventsTest(PagesCase):
         for client in clients:
             client.join(timeout=60)
 
-    def test_readers_that_do_not_read_hold_nobody_up_and_are_limited(self):
+    def test_event_readers_are_limited_to_16_and_block_no_request_when_they_do_not_read(self):
         readers = [urllib.request.urlopen(self.server.admin_url + "/admin/events?since=0", timeout=20) for _ in range(16)]
         self.refused("/admin/events", 429, "16 others read the events already")
         status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 200, "ignore_eos": True})
@@ -275,7 +275,7 @@ class EventsTest(PagesCase):
 
 
 class MigrationEventsTest(PagesCase):
-    def test_moves_and_preemptions_are_told(self):
+    def test_events_tell_of_migrations_between_replicas(self):
         with Server("-tp", "1", "--data-parallel-size", "2", "--swap-space", "0.01", "--num-kv-blocks", "300", model=TINY) as server:
             self.server = server
             reader = EventReader(server)
@@ -293,7 +293,7 @@ class MigrationEventsTest(PagesCase):
 
 
 class FilesTest(unittest.TestCase):
-    """The pages' files are for anybody; what they show is not."""
+    """The files of the pages need no key; the data that they show does."""
 
     @classmethod
     def setUpClass(cls):
@@ -317,7 +317,7 @@ class FilesTest(unittest.TestCase):
         except urllib.error.HTTPError as error:
             return error.code, error.headers, error.read().decode()
 
-    def test_pages_come_without_a_key_and_data_does_not(self):
+    def test_page_files_need_no_key_and_admin_data_does(self):
         for url, page in ((self.server.admin_url, "dashboard"), (self.server.url, "chat")):
             status, headers, body = self.fetch(url + "/")
             self.assertEqual(status, 200)
@@ -326,7 +326,7 @@ class FilesTest(unittest.TestCase):
             self.assertTrue(policy.startswith("default-src 'none'; script-src 'self';"), policy)
             self.assertNotIn("unsafe", policy)
             self.assertEqual((headers["X-Content-Type-Options"], headers["X-Frame-Options"]), ("nosniff", "DENY"))
-            self.assertNotIn("http", body.replace("http-equiv", ""))  # nothing of elsewhere
+            self.assertNotIn("http", body.replace("http-equiv", ""))  # no resource comes from another site
             self.assertNotIn("gqa", body)
             for file in [word for word in body.split('"') if word.startswith("/web/")]:
                 self.assertEqual(self.fetch(url + file)[0], 200, file)
@@ -336,7 +336,7 @@ class FilesTest(unittest.TestCase):
             self.assertEqual(self.fetch(self.server.admin_url + path)[0], 401, path)
             self.assertEqual(self.fetch(self.server.admin_url + path, self.key)[0], 401, path)
 
-    def test_no_page_holds_a_secret(self):
+    def test_admin_pages_contain_no_key_or_token(self):
         for path in ("/admin/config", "/admin/topology", "/admin/requests", "/admin/help"):
             status, _, body = self.fetch(self.server.admin_url + path, self.token)
             self.assertEqual(status, 200)
@@ -346,7 +346,7 @@ class FilesTest(unittest.TestCase):
             for secret in (self.key, self.token, *secrets):
                 self.assertNotIn(secret, body)
 
-    def test_requests_are_under_their_keys_names(self):
+    def test_requests_page_filters_by_the_name_of_the_key(self):
         body = json.dumps({"prompt": [5], "max_tokens": 1900, "ignore_eos": True, "stream": True}).encode()
         request = urllib.request.Request(self.server.url + "/v1/completions", body, {"Authorization": "Bearer " + self.key, "Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=20):

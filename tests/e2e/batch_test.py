@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""quire batch run: files of requests, answered by a real server, and by one that has no room or goes away."""
+"""Tests `quire batch run` with a real server, and with servers that are full, wrong or gone."""
 import http.server
 import json
 import os
@@ -75,14 +75,15 @@ class ServedTest(Batch):
         cls.server = Server("-tp", "2", "--threads-per-worker", "1", model=TINY)
         cls.addClassCleanup(cls.server.__exit__)
 
-    def test_bodies_are_sent_and_kept_as_they_were_written(self):
-        """Members in their order, and numbers with their digits, to the server and back."""
+    def test_batch_sends_and_keeps_bodies_with_their_order_and_digits(self):
+        """Members keep their order and numbers their digits, on the way to the server and back."""
         names = ["zebra", "mango", "apple"]
         schema = {"type": "object", "properties": {name: {"enum": [1]} for name in names}, "required": names, "additionalProperties": False}
         no_space = {str(token): -100 for token in (197, 198, 201, 220)}
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        model = altered_tiny(folder.name, config=endless, generation_config=endless)  # whose quotation mark ends no answer
+        # a model in which the token of the quotation mark ends no answer
+        model = altered_tiny(folder.name, config=endless, generation_config=endless)
         server = Server("-tp", "1", "--threads-per-worker", "1", model=model)
         self.addCleanup(server.__exit__)
         body = {"messages": [{"role": "user", "content": "Hi"}], "temperature": 0, "max_tokens": 80, "logit_bias": no_space,
@@ -102,7 +103,7 @@ class ServedTest(Batch):
         content = self.answers()["1"]["response"]["body"]["choices"][0]["message"]["content"]
         self.assertEqual((content, list(json.loads(content))), (direct["choices"][0]["message"]["content"], names))
 
-    def test_every_request_has_its_answer(self):
+    def test_batch_writes_one_answer_for_every_request(self):
         asked = {f"sum-{i}": {"prompt": f"{i} and {i} are", "max_tokens": 4, "temperature": 0} for i in range(40)}
         chat = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3, "temperature": 0}
         self.write(*(line(name, body) for name, body in asked.items()), "", line("chat", chat, "/v1/chat/completions"),
@@ -127,10 +128,10 @@ class ServedTest(Batch):
 
 
 class Played(Batch):
-    """Servers that the test plays."""
+    """Base of tests whose server is part of the test."""
 
     def serve(self, answer):
-        """answer(handler, body) for every request; the port."""
+        """Calls answer(handler, body) for every request. Returns the server's URL."""
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
@@ -140,7 +141,7 @@ class Played(Batch):
                 pass
 
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.handle_error = lambda *_: None  # of clients that were interrupted
+        server.handle_error = lambda *_: None  # ignores errors of interrupted clients
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         self.addCleanup(lambda: (server.shutdown(), thread.join(), server.server_close()))
@@ -157,7 +158,7 @@ class Played(Batch):
 
 
 class StrangerTest(Played):
-    def test_answers_may_count_their_tokens_as_they_like(self):
+    def test_batch_accepts_answers_with_any_usage(self):
         usages = [None, {}, {"completion_tokens": None}, {"completion_tokens": "x"}, {"completion_tokens": 3}]
         self.write(*(line(str(n), {"n": n}) for n in range(len(usages))))
         result = self.run_batch(self.serve(lambda handler, body: self.reply(handler, 200, {"usage": usages[body["n"]]})))
@@ -165,7 +166,7 @@ class StrangerTest(Played):
         self.assertEqual({name: one["response"]["body"]["usage"] for name, one in self.answers().items()},
                          {str(n): usage for n, usage in enumerate(usages)})
 
-    def test_another_run_goes_on_with_what_is_left(self):
+    def test_batch_sends_only_unanswered_requests_when_run_again_after_an_interrupt(self):
         held = threading.Event()
         self.addCleanup(held.set)
         seen = []
@@ -189,7 +190,7 @@ class StrangerTest(Played):
         self.assertIn("3 of 12 requests answered", errors)
         self.assertIn("interrupted with 9 left", errors)
         with self.output.open("a") as output:
-            output.write('{"id":"batch_req_11","custom_id":"11","response":{"status_co')  # as a crash would leave it
+            output.write('{"id":"batch_req_11","custom_id":"11","response":{"status_co')  # a line that a crash cut off
         held.set()
         seen.clear()
         result = self.run_batch(url)
@@ -199,7 +200,7 @@ class StrangerTest(Played):
         self.assertEqual(len(self.answers()), 12)
         self.assertFalse(pathlib.Path(f"{self.output}.kept").exists())
 
-    def test_a_terminal_shows_a_bar(self):
+    def test_batch_draws_a_progress_bar_on_a_terminal(self):
         go_on = threading.Event()
         self.addCleanup(go_on.set)
 
@@ -215,7 +216,7 @@ class StrangerTest(Played):
         while True:
             try:
                 shown += os.read(terminal, 4096)
-            except OSError:  # the other side is closed
+            except OSError:  # the program closed its side
                 break
             if b"4 under way" in shown:
                 go_on.set()
@@ -225,7 +226,7 @@ class StrangerTest(Played):
         self.assertIn(b"0 of 4 requests answered, 4 under way", shown)
         self.assertIn(b"4 of 4 requests answered, in ", shown)
 
-    def test_what_has_no_room_now_is_tried_again(self):
+    def test_batch_retries_requests_after_503_and_lost_connections(self):
         seen = {}
 
         def answer(handler, body):
@@ -249,7 +250,7 @@ class StrangerTest(Played):
         self.assertEqual({name: answers[name]["response"]["status_code"] for name in answers},
                          {"0": 200, "1": 429, "2": 200, "3": 503})
 
-    def test_refusals_are_asked_for_again(self):
+    def test_batch_sends_refused_requests_again_in_the_next_run(self):
         refuses = [True]
 
         def answer(handler, _):
@@ -262,7 +263,7 @@ class StrangerTest(Played):
         self.assertEqual(self.run_batch(url).returncode, 0)
         self.assertEqual(self.answers()["a"]["response"]["status_code"], 200)
 
-    def test_a_server_that_is_not_there_is_an_error_of_each_request(self):
+    def test_batch_writes_a_connection_error_for_each_request_when_no_server_listens(self):
         self.write(line("a", {}), line("b", {}))
         result = self.run_batch("http://127.0.0.1:1", "--retries", "0")
         self.assertEqual(result.returncode, 1)
@@ -271,7 +272,7 @@ class StrangerTest(Played):
             self.assertEqual(answer["error"]["code"], "connection_error")
             self.assertIn("cannot connect", answer["error"]["message"])
 
-    def test_two_runs_do_not_write_to_one_file(self):
+    def test_batch_refuses_an_output_file_that_another_run_writes_to(self):
         self.write(line("a", {}))
         asked, go_on = threading.Event(), threading.Event()
         self.addCleanup(go_on.set)
@@ -290,7 +291,7 @@ class StrangerTest(Played):
         go_on.set()
         self.assertEqual(first.wait(60), 0)
 
-    def test_bad_lines_are_named(self):
+    def test_batch_names_the_line_and_the_problem_of_a_bad_request(self):
         good = line("a", {})
         for bad, what in (("{", "line 2"), ([1], "not a JSON object"), ({**good, "custom_id": "a"}, "comes twice"),
                           ({**good, "custom_id": 7}, '"custom_id" must be a string'),
@@ -314,7 +315,7 @@ class StrangerTest(Played):
 
 
 class FilesTest(Played):
-    """The file of the answers: nobody else's file is harmed, and nothing is lost."""
+    """The output file: no other file is harmed, and no answer is lost."""
 
     def setUp(self):
         super().setUp()
@@ -344,7 +345,7 @@ class FilesTest(Played):
         return json.dumps({"id": "batch_req_" + custom_id, "custom_id": custom_id, "error": None,
                            "response": {"status_code": status, "request_id": "", "body": {}}}) + end
 
-    def test_the_file_of_the_requests_is_known_by_whatever_name(self):
+    def test_batch_refuses_the_input_file_as_output_under_any_name(self):
         os.mkdir(self.folder / "sub")
         os.link(self.input, self.folder / "hard")
         for name in ("work.jsonl", "./work.jsonl", "sub/../work.jsonl", str(self.input), "hard"):
@@ -353,7 +354,7 @@ class FilesTest(Played):
         self.refused("soft", "that is a link, which is not followed; give another file to --output")
         self.assertTrue((self.folder / "soft").is_symlink())
 
-    def test_links_are_not_followed(self):
+    def test_batch_follows_no_links_to_its_output(self):
         precious = self.folder / "precious"
         precious.write_text(self.answered("x"))
         for target in ("precious", "nothing", "loop"):
@@ -364,7 +365,7 @@ class FilesTest(Played):
         os.link(precious, self.folder / "second")
         self.refused("second", "the file has other names, too (hard links)")
 
-    def test_what_lies_beside_the_answers_is_not_touched(self):
+    def test_batch_touches_no_files_beside_its_output(self):
         precious = self.folder / "precious"
         precious.write_text("precious\n")
         output = self.folder / "out.jsonl"
@@ -375,7 +376,7 @@ class FilesTest(Played):
         self.assertEqual(precious.read_text(), "precious\n")
         self.assertEqual(len(os.listdir(self.folder)), 7, "all links are there, and nothing else")
 
-    def test_files_of_something_else_keep_their_lines(self):
+    def test_batch_refuses_an_output_file_whose_lines_are_no_answers(self):
         for text, place in (("my diary\nline two\n", 1), ("one line\n", 1), ("no end", 1), ('{"a": 1}\n', 1), ("[]\n", 1), ("7\n", 1),
                             (self.before.decode(), 1), (self.answered("a") + "my diary\n", 2), (self.answered("a") + "{half\n" + self.answered("b"), 2),
                             ('{"custom_id": "a", "response": 7, "error": null}\n', 1), ("\xff\xfe\n", 1), ("{{ messages }}\n", 1), ("{{ messages }}", 1),
@@ -390,7 +391,7 @@ class FilesTest(Played):
             self.refused(name, "directory" if name == "folder" else "no ordinary file")
         self.refused("/dev/null", "no ordinary file")
 
-    def test_another_users_file_is_refused(self):
+    def test_batch_refuses_an_output_file_of_another_user(self):
         if os.geteuid() != 0:
             self.skipTest("only root can give a file away")
         output = self.folder / "theirs"
@@ -398,7 +399,7 @@ class FilesTest(Played):
         os.chown(output, 65534, 65534)
         self.refused("theirs", "it belongs to another user")
 
-    def test_modes_and_lines_stay_when_a_run_goes_on(self):
+    def test_batch_keeps_mode_and_answers_of_its_output_when_it_continues(self):
         output = self.folder / "out.jsonl"
         for mode in (0o600, 0o640, 0o444 if os.geteuid() == 0 else 0o644):
             for rest in ("", "{", '{"id":"batch', '{"id":"batch_req_b","custom_id":"b","resp', self.answered("x", 500), "\n\n"):
@@ -416,7 +417,7 @@ class FilesTest(Played):
                     self.assertEqual(json.loads(lines[2])["custom_id"], "b")
         self.assertEqual(sorted(os.listdir(self.folder)), ["out.jsonl", "work.jsonl"])
 
-    def test_answers_are_on_the_disk_before_they_take_the_old_ones_place(self):
+    def test_batch_syncs_the_new_file_before_it_replaces_the_old_one(self):
         if shutil.which("strace") is None:
             self.skipTest("strace is not installed")
         (self.folder / "out.jsonl").write_text(self.answered("a") + self.answered("b") + '{"id":"batch_req_c')
@@ -426,7 +427,7 @@ class FilesTest(Played):
         calls = [name for name in re.findall(r"(f(?:data)?sync|rename)(?:at2?)?\(", log.read_text())]
         self.assertEqual(calls, ["fsync", "rename", "fsync"])
 
-    def test_a_run_that_was_cut_off_at_any_byte_goes_on(self):
+    def test_batch_continues_when_its_output_was_cut_off_at_any_byte(self):
         output = self.folder / "out.jsonl"
         self.assertEqual(self.run_into("out.jsonl").returncode, 0)
         whole = sorted(output.read_bytes().splitlines(keepends=True))
@@ -436,7 +437,7 @@ class FilesTest(Played):
             self.assertEqual(result.returncode, 0, (size, result.stderr))
             self.assertEqual(output.read_bytes(), b"".join(whole), size)
 
-    def test_answers_as_deep_as_they_are_kept_are_known_again(self):
+    def test_batch_recognises_its_own_answers_of_any_nesting_depth(self):
         for depth in (63, 64, 65, 66, 100):
             body = json.loads('{"a":' * (depth - 1) + "{}" + "}" * (depth - 1))
             url = self.serve(lambda handler, _, body=body: self.reply(handler, 200, body))
@@ -450,13 +451,13 @@ class FilesTest(Played):
                 self.assertEqual([json.loads(one) if isinstance(one, str) else one for one in kept], [body] * 2)
 
     def under_strace(self, inject):
-        """A run whose calls of the system strace changes."""
+        """Starts a run whose system calls strace changes as `inject` says."""
         if shutil.which("strace") is None:
             self.skipTest("strace is not installed")
         return subprocess.Popen(["strace", "-f", "-o", os.devnull, "-e", "trace=" + inject.split(":")[0], "-e", "inject=" + inject, QUIRE, "batch", "run",
                                  self.input.name, "--output", "out.jsonl", "--url", self.url], cwd=self.folder, stderr=subprocess.PIPE, text=True)
 
-    def test_what_another_run_wrote_before_the_lock_is_seen(self):
+    def test_batch_reads_what_was_written_before_it_got_the_lock(self):
         output = self.folder / "out.jsonl"
         run = self.under_strace("flock:delay_enter=2000000:when=1")
         end = time.monotonic() + 30
@@ -468,7 +469,7 @@ class FilesTest(Played):
         self.assertEqual(run.returncode, 0, error)
         self.assertEqual(sorted(json.loads(one)["custom_id"] for one in output.read_text().splitlines()), ["a", "b"])
 
-    def test_another_group_gets_no_rights(self):
+    def test_batch_drops_group_permissions_when_the_group_cannot_be_kept(self):
         output = self.folder / "out.jsonl"
         output.write_text(self.answered("a", 500))
         for mode, wanted in ((0o664, 0o604), (0o640, 0o600)):
@@ -479,7 +480,7 @@ class FilesTest(Played):
             self.assertEqual(run.returncode, 0, error)
             self.assertEqual(output.stat().st_mode & 0o777, wanted)
 
-    def test_runs_that_begin_at_once_never_write_both(self):
+    def test_batch_lets_only_one_of_several_simultaneous_runs_write(self):
         output = self.folder / "out.jsonl"
         for _ in range(5):
             output.write_text(self.answered("a", 500) * 200)

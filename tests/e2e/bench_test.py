@@ -1,4 +1,4 @@
-"""quire bench: each command does its work to the end and reports numbers that can be; how good they are is no test."""
+"""Tests that each `quire bench` command finishes and reports plausible numbers. Their size is not tested."""
 import json
 import os
 import subprocess
@@ -20,13 +20,13 @@ def bench_json(*words, status=0):
 
 
 class BenchTest(unittest.TestCase):
-    def test_throughput(self):
+    def test_bench_throughput_reports_consistent_numbers(self):
         result = bench_json("throughput", "--model", TINY, "-tp", "2", "--num-prompts", "4", "--input-len", "20", "--output-len", "8")
         self.assertAlmostEqual(result["output_tokens_per_second"] * result["seconds"], 4 * 8, delta=0.01)
         self.assertAlmostEqual(result["total_tokens_per_second"] * result["seconds"], 4 * 28, delta=0.01)
         self.assertLessEqual(result["ttft_p50"], result["ttft_p99"])
 
-    def test_latency_stands_against_ceilings_of_the_same_run(self):
+    def test_bench_latency_reports_ceilings_of_the_same_run(self):
         words = ("latency", "--model", TINY, "-tp", "2", "--batch-size", "2", "--input-len", "40", "--output-len", "10", "--num-iters", "2")
         result = bench_json(*words)
         ceilings = result["ceilings"]
@@ -41,11 +41,11 @@ class BenchTest(unittest.TestCase):
         self.assertLess(result["prefill_operations_per_second"], ceilings["multiply_add"])
         self.assertIn("ceilings of the machine: ", bench(*words).stdout)
 
-    def test_latency_of_a_single_token_has_no_steps_after_it(self):
+    def test_bench_latency_reports_no_step_time_for_a_single_output_token(self):
         result = bench_json("latency", "--model", TINY, "--input-len", "8", "--output-len", "1", "--num-iters", "1")
         self.assertIsNone(result["step_seconds"])
 
-    def test_all_reduce(self):
+    def test_bench_allreduce_reports_every_size_and_method(self):
         path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"quire-allreduce-{os.getpid()}.json")
         try:
             bench("allreduce", "-tp", "2", "--max-bytes", "4096", "--rounds", "20", "--json", path)
@@ -56,7 +56,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual({r["bytes"] for r in result["results"]}, {1024, 4096})
         self.assertIn("MPI_Allreduce", {r["method"] for r in result["results"]})
 
-    def test_tokenizer(self):
+    def test_bench_tokenizer_round_trips_its_text(self):
         for words in ((), ("--text", __file__, "--kilobytes", "5")):
             result = bench_json("tokenizer", "--model", TINY, "--num-iters", "2", *words)
             self.assertTrue(result["same_text"])
@@ -69,7 +69,7 @@ class BenchTest(unittest.TestCase):
 class ServeBenchTest(unittest.TestCase):
     SMALL = ("--num-prompts", "6", "--input-len", "10", "--output-len", "5", "--vocab-size", "100")
 
-    def test_streams_are_counted(self):
+    def test_bench_serve_counts_streams_and_their_tokens(self):
         with Server(model=TINY) as server:
             for more in ((), ("--max-concurrency", "2"), ("--request-rate", "200")):
                 result = bench_json("serve", "--base-url", server.url, *self.SMALL, *more)
@@ -80,17 +80,17 @@ class ServeBenchTest(unittest.TestCase):
                 self.assertGreaterEqual(max(one["seconds"] for one in result["requests"]), result["request_seconds"]["p50"])
             self.assertIn("each token after it", bench("serve", "--base-url", server.url, *self.SMALL).stdout)
 
-    def test_what_the_server_refuses_is_said(self):
+    def test_bench_serve_reports_refused_requests(self):
         with Server(model=TINY) as server:
             done = bench("serve", "--base-url", server.url, *self.SMALL, "--model", "another", "--json", status=1)
             self.assertEqual(json.loads(done.stdout)["failed"], 6)
             self.assertIn("status 404", done.stderr)
 
-    def test_nobody_listens(self):
+    def test_bench_serve_says_when_no_server_listens(self):
         done = bench("serve", "--base-url", f"http://127.0.0.1:{free_port()}", *self.SMALL, status=1)
         self.assertIn("cannot connect", done.stderr)
 
-    def test_an_address_that_is_none(self):
+    def test_bench_serve_refuses_a_malformed_address(self):
         done = bench("serve", "--base-url", "ftp://example/v1", status=1)
         self.assertIn("is not http://HOST:PORT", done.stderr)
 

@@ -42,7 +42,7 @@ class PipeTest(unittest.TestCase):
             with open(path, encoding="utf-8") as f:
                 return json.load(f), done
 
-    def test_the_whole_conversation_is_sent_and_answers_are_those_of_the_api(self):
+    def test_chat_sends_the_whole_conversation_and_prints_the_apis_answers(self):
         flags = ("--temperature", "0", "--max-tokens", "12", "--system", "Be brief.")
         messages, done = self.saved(["Hello", "And now?"], *flags)
         self.assertEqual([m["role"] for m in messages], ["system", "user", "assistant", "user", "assistant"])
@@ -51,7 +51,7 @@ class PipeTest(unittest.TestCase):
             self.assertEqual(messages[end]["content"], self.answer_to(messages[:end], temperature=0, max_tokens=12))
         self.assertEqual(done.stdout, messages[2]["content"] + "\n" + messages[4]["content"] + "\n")
 
-    def test_a_conversation_takes_the_place_of_nothing_but_a_conversation(self):
+    def test_save_overwrites_only_a_saved_conversation(self):
         with tempfile.TemporaryDirectory() as folder:
             path, link = os.path.join(folder, "file"), os.path.join(folder, "link")
             os.symlink(path, link)
@@ -73,7 +73,7 @@ class PipeTest(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(json.load(file), [{"role": "system", "content": "Be brief."}])
 
-    def test_commands_change_what_is_sent(self):
+    def test_set_and_system_commands_change_the_request(self):
         messages, done = self.saved(["/set temperature 0", "/set max_tokens 3", "/set stop [\"zz\"]", "/set", "One", "/set max_tokens 9",
                                      "/system Be kind.", "/retry"])
         self.assertIn('"max_tokens":3', done.stderr)
@@ -82,13 +82,13 @@ class PipeTest(unittest.TestCase):
         first = self.answer_to([messages[1]], temperature=0, max_tokens=3)
         self.assertEqual(done.stdout, first + "\n" + messages[2]["content"] + "\n")
 
-    def test_what_was_said_can_be_taken_back(self):
+    def test_undo_and_reset_remove_messages(self):
         few = ("--temperature", "0", "--max-tokens", "2")
         self.assertEqual([m["content"] for m in self.saved(["One", "Two", "/undo"], *few)[0][::2]], ["One"])
         self.assertEqual(self.saved(["One", "/reset"], *few)[0], [])
         self.assertIn("nothing was said yet", self.saved(["/undo", "/retry"], *few)[1].stderr)
 
-    def test_errors_say_what_is_wrong_and_the_message_is_not_kept(self):
+    def test_chat_prints_the_error_and_drops_the_message_when_a_request_fails(self):
         refused = self.chat(["/set max_tokens -1", "Hello"])
         self.assertEqual((refused.returncode, refused.stdout), (1, ""))
         self.assertIn("status 400", refused.stderr)
@@ -100,7 +100,7 @@ class PipeTest(unittest.TestCase):
         self.assertIn("cannot connect to 127.0.0.1:1", nobody.stderr)
         self.assertIn("/bogus is no command", self.chat(["/bogus"]).stderr)
 
-    def test_addresses(self):
+    def test_chat_accepts_urls_with_and_without_scheme_and_refuses_others(self):
         for url in (self.server.url + "/", self.server.url + "/v1", self.server.url.removeprefix("http://")):
             self.assertEqual(self.chat(["Hello"], "--max-tokens", "2", url=url).returncode, 0, url)
         for url in ("http://", "ftp://host:1/x", "host:port"):
@@ -127,7 +127,7 @@ class Stranger:
                 for part in self.answer:
                     connection.sendall(part)
         except OSError:
-            pass  # the client went away
+            pass  # the client closed the connection
 
     def close(self):
         self.socket.close()
@@ -143,7 +143,7 @@ def event(text):
 
 
 class StrangerTest(unittest.TestCase):
-    """Servers, and models, that mean no good."""
+    """Servers and models that send hostile or malformed answers."""
     HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x9b31mhi\tthere\n"
 
     def chat(self, *answer, terminal=False):
@@ -160,12 +160,12 @@ class StrangerTest(unittest.TestCase):
         while select.select([leader], [], [], 0.2)[0]:
             try:
                 seen += os.read(leader, 65536)
-            except OSError:  # all was read
+            except OSError:  # no more output
                 break
         os.close(leader)
         return seen.decode()
 
-    def test_a_terminal_gets_no_control_characters(self):
+    def test_chat_escapes_control_characters_of_answers_on_a_terminal(self):
         shown = self.chat(EVENTS, event(self.HOSTILE), b"data: [DONE]\n\n", terminal=True)
         self.assertIn(r"\x1b]0;pwned\x07\x1b[2J\u009b31mhi", shown)
         self.assertIn("hi\tthere", shown)
@@ -175,17 +175,17 @@ class StrangerTest(unittest.TestCase):
             self.assertIn("pwned", text)
             self.assertEqual([c for c in text if (ord(c) < 32 and c not in "\r\n\t") or 0x7f <= ord(c) < 0xa0], [])
 
-    def test_a_pipe_gets_the_answer_as_it_is(self):
+    def test_chat_writes_answers_unchanged_into_a_pipe(self):
         self.assertEqual(self.chat(EVENTS, event(self.HOSTILE), b"data: [DONE]\n\n").stdout, self.HOSTILE + "\n")
 
-    def test_errors_of_any_form_end_the_command(self):
+    def test_chat_ends_with_1_when_an_error_body_has_any_form(self):
         for body in (b'{"error":{"message":5}}', b'{"error":5}', b"[]", b"5", b"", b"{", b'{"error":{"message":null}}'):
             done = self.chat(REFUSED, body)
             self.assertEqual(done.returncode, 1, body)
             self.assertIn("status 400", done.stderr)
         self.assertEqual(self.chat(EVENTS, b'data: {"choices":{"a":1},"usage":{"completion_tokens":"x"}}\n\n').returncode, 1)
 
-    def test_answers_without_an_end_are_cut_off(self):
+    def test_chat_ends_when_an_answer_passes_the_body_limit(self):
         done = self.chat(EVENTS, *[event("A" * 4000) * 256] * 80)
         self.assertEqual(done.returncode, 1)
         self.assertIn("body limit", done.stderr)
@@ -196,7 +196,7 @@ class StrangerTest(unittest.TestCase):
 
 
 class TerminalTest(unittest.TestCase):
-    """What a user types and sees."""
+    """A user's keys and screen, on a pseudo-terminal."""
 
     @classmethod
     def setUpClass(cls):
@@ -237,22 +237,22 @@ class TerminalTest(unittest.TestCase):
     def type(self, keys):
         os.write(self.terminal, keys)
 
-    def test_answers_history_and_end(self):
+    def test_chat_on_a_terminal_answers_repeats_history_and_ends_with_ctrl_d(self):
         self.type(b"Hello\r")
         self.wait_for_prompt(b"20 tokens, first after")
-        self.type(b"\x1b[A\r")  # up: the same again
+        self.type(b"\x1b[A\r")  # arrow up recalls the last message
         self.wait_for_prompt(b"20 tokens, first after")
         self.type(b"\x04")  # Ctrl-D
         self.assertEqual(self.process.wait(timeout=20), 0)
 
-    def test_an_answer_can_be_stopped(self):
+    def test_sigint_stops_an_answer_and_the_chat_goes_on(self):
         self.type(b"/set max_tokens 1900\r/set ignore_eos true\rHello\r")
         self.wait_for(b"Hello")
         deadline = time.monotonic() + 30
         while self.server.get("/admin/status", admin=True)["running"] == 0:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
-        self.server.post("/admin/pause", {}, admin=True)  # the answer cannot end by itself
+        self.server.post("/admin/pause", {}, admin=True)  # so that the answer cannot end by itself
         self.addCleanup(self.server.post, "/admin/resume", {}, admin=True)
         self.process.send_signal(signal.SIGINT)
         self.wait_for_prompt(b", stopped")

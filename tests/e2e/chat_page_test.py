@@ -1,4 +1,4 @@
-"""The chat page, as a user has it."""
+"""Tests the chat page in a browser."""
 import os
 import subprocess
 import tempfile
@@ -51,7 +51,7 @@ class ChatTest(unittest.TestCase):
         self.assertEqual(status, 200, answer)
         return answer["choices"][0]["message"]["content"]
 
-    def test_a_conversation_is_what_the_endpoint_says(self):
+    def test_chat_page_shows_the_answers_of_the_api(self):
         self.assertEqual(self.browser.run("return document.getElementById('model').value"), self.server.get("/v1/models")["data"][0]["id"])
         for field, value in (("temperature", 0), ("max-tokens", 24), ("system", "You answer in French.")):
             self.set(field, value)
@@ -70,7 +70,7 @@ class ChatTest(unittest.TestCase):
         self.ask("What is the capital of France?")
         self.assertEqual(self.answered(), self.reference([messages[1]]))
 
-    def test_it_streams_and_stops(self):
+    def test_chat_page_streams_an_answer_and_stops_it(self):
         self.set("max-tokens", 2000)
         self.ask("Write a very long story about a ship.")
         lengths = [self.browser.until("it grows", lambda n=n: (m := len(self.browser.text(".assistant .text"))) > n and m) for n in (0, 20, 60)]
@@ -86,7 +86,7 @@ class ChatTest(unittest.TestCase):
         self.answered(2)
         self.assertEqual(self.browser.text(".assistant .text"), text)
 
-    def test_tokens_say_how_likely_they_were_by_pointer_and_by_keyboard(self):
+    def test_chat_page_shows_token_probabilities_by_pointer_and_keyboard(self):
         self.set("temperature", 0)
         self.set("max-tokens", 12)
         self.ask("Name a colour.")
@@ -115,10 +115,11 @@ class ChatTest(unittest.TestCase):
         self.answered(2)
         self.assertEqual(self.browser.run("return document.querySelectorAll('.turn:last-child .token').length"), 0)
 
-    def test_mistakes_are_told(self):
+    def test_chat_page_shows_errors_of_settings(self):
         self.set("temperature", 9)
         self.ask("Hello")
-        self.assertEqual(self.browser.run("return document.querySelectorAll('.turn').length"), 0)  # the field is marked, nothing is sent
+        # the page marks the field and sends nothing
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.turn').length"), 0)
         self.set("temperature", 1)
         self.set("max-tokens", 100000)
         self.browser.press("Escape")
@@ -126,7 +127,7 @@ class ChatTest(unittest.TestCase):
         self.browser.sees(".turn .notice", "100000")
         self.assertIn("400", self.browser.console()[0])
 
-    def test_contrast_labels_and_keyboard(self):
+    def test_chat_page_passes_axe_and_reaches_all_controls_by_keyboard(self):
         self.set("max-tokens", 8)
         self.ask("Name a colour.")
         self.answered()
@@ -138,7 +139,7 @@ class ChatTest(unittest.TestCase):
         for wanted in ("Model", "New chat", "Settings", "Conversation", "Answer", "Message", "Send", "System message", "Temperature", "Top p", "Show how likely"):
             self.assertTrue(any(wanted in stop for stop in stops), (wanted, stops))
 
-    def test_on_a_phone_nothing_is_wider_than_the_screen(self):
+    def test_chat_page_fits_a_phones_screen(self):
         with Browser(width=390, height=844) as phone:
             phone.open(self.server.url + "/")
             phone.type("#message", "Hi")
@@ -151,7 +152,7 @@ class ChatTest(unittest.TestCase):
 
 
 class KeyTest(unittest.TestCase):
-    def test_the_key_is_typed_in_and_stays_in_the_tab(self):
+    def test_chat_page_asks_for_the_key_and_keeps_it_in_the_tab(self):
         with tempfile.TemporaryDirectory() as directory:
             file = os.path.join(directory, "api.keys")
             made = subprocess.run([QUIRE, "keygen", "--api", "ann", "--file", file], capture_output=True, text=True, check=True).stdout

@@ -53,7 +53,7 @@ class CheckTest(unittest.TestCase):
         self.assertRegex(broken[check, host]["remedy"], remedy)
         self.assertEqual(lines.get(("sums", ""), {"status": "skipped"})["status"], "skipped")
 
-    def test_a_sound_deployment_passes(self):
+    def test_check_passes_a_sound_deployment(self):
         status, lines = self.check(write_topology(self.network, nodes=self.nodes()))
         self.assertEqual(status, 0, lines)
         self.assertEqual({line["status"] for line in lines.values()}, {"ok"})
@@ -64,16 +64,16 @@ class CheckTest(unittest.TestCase):
         self.assertRegex(lines["placement", ""]["found"], "1 on 10.77.0.1, 1 on 10.77.0.2")
         self.assertEqual([node.pids() for node in self.network.nodes], [[], []])
 
-    def test_one_host_needs_no_network(self):
+    def test_check_passes_one_host_without_a_network(self):
         done = subprocess.run([QUIRE, "check", "--model", TINY, "-tp", "2", "--port", "0", "--admin-port", "0"], capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"ok +sums +this host +2 ranks agree")
 
-    def test_a_mistake_in_the_topology(self):
+    def test_check_names_a_mistake_in_the_topology_file(self):
         path = write_topology(self.network, nodes=self.nodes(interfase="eth0"))
         self.assert_broken(path, "topology", "", r"topology.yaml:8: nodes: unknown key", "examples")
 
-    def test_an_unreachable_host(self):
+    def test_check_names_an_unreachable_host(self):
         b = self.network["b"].address
         path = write_topology(self.network, nodes=self.nodes(host="10.77.0.9"))
         self.assert_broken(path, "reachable", "10.77.0.9", "no node 10.77.0.9", "try: .*agent 10.77.0.9 true")
@@ -91,11 +91,11 @@ class CheckTest(unittest.TestCase):
             f.write(text.replace(self.network.agent, "no-such-agent"))
         self.assert_broken(path, "reachable", b, "cannot be run", "launch.agent")
 
-    def test_a_missing_interface(self):
+    def test_check_names_a_missing_network_interface(self):
         path = write_topology(self.network, nodes=self.nodes(interface="ib7"))
         self.assert_broken(path, "interface", self.network["b"].address, "ib7: missing; there are: eth0", "interface")
 
-    def test_a_missing_or_foreign_worker(self):
+    def test_check_names_a_missing_worker_program_or_another_version(self):
         path = write_topology(self.network, nodes=self.nodes())
         self.use_worker(path, "/nowhere/quire-worker")
         status, lines = self.check(path)
@@ -111,7 +111,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertRegex(lines["worker", self.network["b"].address]["found"], "version 0.0.9 protocol 1, here ")
 
-    def test_two_nodes_of_one_name(self):
+    def test_check_names_two_nodes_with_the_same_host_name(self):
         path = write_topology(self.network, nodes=self.nodes())
         twin = os.path.join(self.network.directory, "twin")
         with open(twin, "w") as f:
@@ -121,7 +121,7 @@ class CheckTest(unittest.TestCase):
         a, b = (node.address for node in self.network.nodes)
         self.assert_broken(path, "host name", b, f"twin, as {a} calls itself, too", "a host name of its own")
 
-    def test_ports_in_use(self):
+    def test_check_names_ports_in_use(self):
         path = write_topology(self.network, nodes=self.nodes())
         with self.network["b"].inside(), socket.socket() as taken:
             taken.bind(("0.0.0.0", 46000))
@@ -132,7 +132,7 @@ class CheckTest(unittest.TestCase):
             taken.listen()
             self.assert_broken(path, "listen", "", "transport.bind 10.77.0.1:5571: Address already in use", "port")
 
-    def test_keys_that_others_can_read(self):
+    def test_check_names_key_files_that_others_can_read(self):
         path = write_topology(self.network, nodes=self.nodes())
         keys = os.path.join(self.network.directory, "keys")
         os.chmod(keys, 0o755)
@@ -144,8 +144,8 @@ class CheckTest(unittest.TestCase):
         for node in self.network.nodes:
             self.assertRegex(lines["keys", node.address]["found"], r"open to others \(mode 755\)")
 
-    def test_another_model_there(self):
-        # The agent sends node b to another path, as if its disk had something else there.
+    def test_check_names_a_node_with_another_model(self):
+        # The agent gives node b another path, as if its disk held another model.
         here = os.path.join(self.network.directory, "model")
         other = os.path.join(self.network.directory, "other")
         shutil.copytree(TINY, here)
@@ -168,7 +168,7 @@ class CheckTest(unittest.TestCase):
             f.write(empty)
         self.assert_broken(path, "model", self.network["b"].address, "unreadable", "copy the model to " + here)
 
-    def test_ranks_without_a_place(self):
+    def test_check_says_when_ranks_do_not_fit_on_the_nodes(self):
         path = write_topology(self.network, nodes=self.nodes(slots=1), tensor=2)
         with open(path) as f:
             text = f.read()
@@ -176,8 +176,8 @@ class CheckTest(unittest.TestCase):
             f.write(text.replace('"interface": "eth0"}', '"interface": "eth0", "slots": 1}', 1).replace("tensor: 2", "tensor: 3"))
         self.assert_broken(path, "placement", "", "3 ranks do not fit on the nodes", "parallel.tensor")
 
-    def test_a_cut_link_is_found_by_the_sums(self):
-        # The agent reaches node b by another way than the ranks do.
+    def test_check_finds_a_cut_link_between_nodes(self):
+        # The agent does not use the link that is cut; the ranks do.
         path = write_topology(self.network, nodes=self.nodes())
         self.network["b"].link(False)
         try:
@@ -187,7 +187,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(status, 1, lines)
         self.assertTrue(any(line["status"] == "FAILED" for key, line in lines.items() if key[0] in ("sums", "interface")), lines)
 
-    def test_root_without_leave(self):
+    def test_check_says_when_mpirun_refuses_to_run_as_root(self):
         path = write_topology(self.network, nodes=self.nodes())
         environment = {key: value for key, value in os.environ.items() if not key.startswith("OMPI_ALLOW")}
         done = subprocess.run(self.network["a"].command(QUIRE, "check", path), capture_output=True, text=True, timeout=60, env=environment)

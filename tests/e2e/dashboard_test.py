@@ -51,7 +51,7 @@ class DashboardCase(unittest.TestCase):
 
 
 class RequestsTest(DashboardCase):
-    def test_a_running_request_its_blocks_and_a_waiting_one(self):
+    def test_dashboard_shows_a_requests_row_and_its_blocks(self):
         _, name = begin(self.server, [5] * 100)
         self.order("/admin/pause")
         row = self.row(name)
@@ -88,7 +88,7 @@ class RequestsTest(DashboardCase):
                 return [Math.floor((block % columns + 0.5) * cell - box.width / 2), Math.floor((Math.floor(block / columns) + 0.5) * cell - box.height / 2)];
             }""", block)
 
-    def test_the_picture_has_a_colour_where_the_request_has_blocks(self):
+    def test_block_map_colours_as_many_blocks_as_the_request_holds(self):
         def colors():
             return self.browser.run("""
                 const canvas = document.querySelector("#device-map canvas"), pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
@@ -108,7 +108,7 @@ class RequestsTest(DashboardCase):
         cell = before[free] / 300
         self.assertEqual(round((before[free] - after[free]) / cell), blocks)
 
-    def test_shared_blocks(self):
+    def test_dashboard_shows_which_requests_share_a_block(self):
         self.order("/admin/flush_cache")
         _, first = begin(self.server, [8] * 64)
         _, second = begin(self.server, [8] * 64 + [1] * 20)
@@ -123,7 +123,7 @@ class RequestsTest(DashboardCase):
         for name in (first, second, third):
             self.browser.sees("#tip", f"{name}: tokens 0 to 15")
 
-    def test_whoever_is_pointed_at_stands_out(self):
+    def test_block_map_pales_other_owners_when_the_pointer_is_on_one(self):
         begin(self.server, [8] * 64)
         begin(self.server, [1] * 64)
         self.order("/admin/pause")
@@ -142,7 +142,7 @@ class RequestsTest(DashboardCase):
             const canvas = document.querySelector("#device-map canvas");
             return [...canvas.getContext("2d").getImageData(canvas.width / 2 + arguments[0], canvas.height / 2 + arguments[1], 1, 1).data].join()""", x, y)
 
-    def test_details_filters_and_abort(self):
+    def test_dashboard_filters_requests_shows_details_and_aborts_one(self):
         thread, first = begin(self.server, [5] * 40)
         _, second = begin(self.server, [6] * 40)
         self.order("/admin/pause")
@@ -171,7 +171,7 @@ class RequestsTest(DashboardCase):
         self.assertFalse(thread.is_alive())
         self.row(second)
 
-    def test_numbers_charts_and_events(self):
+    def test_dashboard_shows_figures_charts_and_events(self):
         thread, _ = begin(self.server, [5] * 40)
         thread.join(timeout=60)
         self.browser.sees("#charts", "95 %:")
@@ -188,7 +188,7 @@ class RequestsTest(DashboardCase):
 class ControlsTest(DashboardCase):
     FLAGS = ("-tp", "2", "--num-kv-blocks", "300")
 
-    def test_pause_resume_and_drain(self):
+    def test_control_buttons_pause_resume_and_drain_the_server(self):
         self.browser.click("#controls button:nth-child(1)")
         self.browser.sees("#state", "paused")
         self.browser.sees("#controls button:nth-child(1)", "Resume")
@@ -203,7 +203,7 @@ class ControlsTest(DashboardCase):
         self.browser.sees("#state", "serving")
         self.assertEqual(self.server.post("/v1/completions", {"prompt": [1], "max_tokens": 1})[0], 200)
 
-    def test_flush_reshard_restart_and_abort_all(self):
+    def test_control_buttons_flush_reshard_restart_and_abort_all(self):
         self.server.post("/v1/completions", {"prompt": [3] * 64, "max_tokens": 1})
         self.browser.sees("#map-summary", "4 cached")
         self.press_and_confirm("Flush cache", "4 blocks flushed")
@@ -231,14 +231,14 @@ class ControlsTest(DashboardCase):
         self.browser.click("#confirm-yes")
         self.browser.sees("#control-result", result)
 
-    def test_what_the_server_refuses_is_said(self):
+    def test_dashboard_shows_the_servers_refusal(self):
         self.browser.run("document.getElementById('reshard-workers').value = 500")
         self.browser.click("#controls form button")
         self.browser.click("#confirm-yes")
         self.browser.sees("#control-result", "1 to 9 workers")
         self.assertIn("400", self.browser.console()[0])
 
-    def test_a_lost_worker_shows(self):
+    def test_dashboard_shows_a_lost_worker_and_the_recovery(self):
         os.kill(self.server.worker_pids()[0], signal.SIGKILL)
         self.browser.sees("#losses", "back after")
         self.browser.sees("#epochs", "1 recovery")
@@ -248,9 +248,9 @@ class ControlsTest(DashboardCase):
 class ReplicasTest(DashboardCase):
     FLAGS = ("-tp", "1", "--data-parallel-size", "2", "--num-kv-blocks", "300", "--swap-space", "0.001")
 
-    def test_one_replica_or_the_other_and_a_move(self):
+    def test_dashboard_moves_a_request_and_shows_the_chosen_replica(self):
         _, name = begin(self.server, [5] * 40, tokens=1900)
-        self.order("/admin/pause")  # it would have ended before the button is there
+        self.order("/admin/pause")  # so that the request does not end before its button is there
         here = self.server.get("/admin/requests?id=" + name, admin=True)["requests"][0]["replica"]
         self.row(name)
         self.browser.click(f'button[aria-label="Move {name} to another replica"]')
@@ -271,7 +271,7 @@ class ReplicasTest(DashboardCase):
 class LargeTest(DashboardCase):
     FLAGS = ("-tp", "1", "--num-kv-blocks", "100000", "--max-num-seqs", "64")
 
-    def test_a_hundred_thousand_blocks_are_drawn_and_walked(self):
+    def test_block_map_draws_100000_blocks_and_is_walked_by_keyboard(self):
         begin(self.server, [5] * 1000, tokens=900, n=8)
         self.order("/admin/pause")
         self.browser.sees("#map-summary", "100,000 blocks")
@@ -297,7 +297,7 @@ class LargeTest(DashboardCase):
 
 
 class KeyboardAndEyesTest(DashboardCase):
-    def test_everything_is_reached_by_keyboard_and_says_what_it_is(self):
+    def test_dashboard_controls_are_labelled_and_reached_by_keyboard(self):
         _, name = begin(self.server, [5] * 40)
         self.order("/admin/pause")
         self.row(name)
@@ -315,7 +315,7 @@ class KeyboardAndEyesTest(DashboardCase):
         self.browser.press("Escape")
         self.browser.until("the dialog closes", lambda: self.browser.hidden("#confirm"))
 
-    def test_contrast_labels_and_structure_in_both_themes(self):
+    def test_dashboard_passes_axe_in_both_themes(self):
         begin(self.server, [5] * 40)
         self.order("/admin/pause")
         self.browser.see("#requests tr")
@@ -328,14 +328,14 @@ class KeyboardAndEyesTest(DashboardCase):
         self.assertEqual(accessibility.violations(self.browser), [])
         self.browser.press("Escape")
 
-    def test_on_a_phone_nothing_is_wider_than_the_screen(self):
+    def test_dashboard_fits_a_phones_screen(self):
         begin(self.server, [5] * 40)
         self.order("/admin/pause")
         with Browser(width=390, height=844) as phone:
             phone.open(self.server.admin_url + "/")
             phone.see("#requests tr")
             self.assertEqual(accessibility.sticking_out(phone), [])
-            for cell in (".link", ".pill", ".why", "button.danger"):  # a request is seen whole
+            for cell in (".link", ".pill", ".why", "button.danger"):  # all cells of a request are on the screen
                 right = phone.run("return document.querySelector('#requests ' + arguments[0]).getBoundingClientRect().right", cell)
                 self.assertLess(right, 390, cell)
             self.assertEqual(accessibility.violations(phone), [])
@@ -356,7 +356,7 @@ class SignInTest(unittest.TestCase):
         made = subprocess.run([QUIRE, "keygen", "--admin", *words, "--file", cls.file], capture_output=True, text=True, check=True).stdout
         return next(word for word in made.split() if len(word) > 40)
 
-    def test_nothing_but_the_sign_in_without_a_token_and_all_with_it(self):
+    def test_dashboard_shows_only_the_sign_in_until_a_token_is_given(self):
         with Browser() as browser:
             browser.open(self.server.admin_url + "/")
             browser.see("#sign-in")
@@ -375,9 +375,9 @@ class SignInTest(unittest.TestCase):
             browser.sees("#events-state", "")
             self.assertTrue(browser.hidden("#sign-in"))
             self.assertEqual(browser.run("return [location.href, document.cookie, Object.keys(localStorage).length]"), [self.server.admin_url + "/", "", 0])
-            browser.click("#controls button:nth-child(1)")  # it may only look
+            browser.click("#controls button:nth-child(1)")  # this token has only the read scope
             browser.sees("#control-result", "lacks the scope")
-            browser.open(self.server.admin_url + "/")  # the tab still knows it
+            browser.open(self.server.admin_url + "/")  # the tab still has the token
             browser.sees("#model", "gqa")
             browser.click("#sign-out")
             browser.see("#sign-in")
@@ -392,7 +392,7 @@ class SignInTest(unittest.TestCase):
 
 
 class ServerGoneTest(unittest.TestCase):
-    def test_what_is_old_is_called_so(self):
+    def test_dashboard_says_that_its_data_is_old_when_the_server_is_gone(self):
         with Browser() as browser:
             with Server("-tp", "1", model=TINY) as server:
                 browser.open(server.admin_url + "/")

@@ -1,4 +1,4 @@
-"""What documents say against what there is: links, flags, endpoints, metrics, both ways; and what the program makes of its help."""
+"""Compares documents with the program, in both directions: links, flags, endpoints, metrics. Tests shell completion and the manual page."""
 import glob
 import json
 import os
@@ -13,7 +13,7 @@ from server import QUIRE, ROOT, TINY, Server
 PAGES = sorted(glob.glob(os.path.join(ROOT, "*.md")) + glob.glob(os.path.join(ROOT, "docs", "*.md")) +
                [os.path.join(ROOT, folder, "README.md") for folder in ("comm", "coordinator", "worker", "kernels", "deploy")])
 USERS = [page for page in PAGES if os.path.relpath(page, ROOT) in ("README.md", "SECURITY.md", "deploy/README.md") or os.path.dirname(page) == os.path.join(ROOT, "docs")]
-# Of scripts and other programs that documents speak of: quickstart, bench kernels, mutants, vLLM, CMake.
+# Flags of scripts and other programs in documents: quickstart, bench kernels, mutants, vLLM, CMake.
 FOREIGN = {"--ask", "--setup-only", "--only", "--api-key", "--check", "--build"}
 
 
@@ -31,12 +31,12 @@ def flags_of(*command, program=QUIRE):
 
 
 def anchor(title):
-    """Of a heading, as hosting sites make them."""
+    """Returns a heading's anchor, as hosting sites make them."""
     return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
 
 
 class TextTest(unittest.TestCase):
-    def test_links_lead_somewhere(self):
+    def test_links_in_documents_have_targets(self):
         count = 0
         for page in PAGES:
             for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", text_of(page)):
@@ -52,14 +52,14 @@ class TextTest(unittest.TestCase):
                 count += 1
         self.assertGreater(count, 40)
 
-    def test_flags_exist(self):
+    def test_flags_in_documents_exist(self):
         known = flags_of() | flags_of(program=QUIRE + "-worker") | FOREIGN
         self.assertGreater(len(known), 60)
         for page in USERS:
             for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text_of(page)):
                 self.assertIn(flag, known, page)
 
-    def test_every_setting_has_its_row(self):
+    def test_settings_page_has_a_row_for_every_setting(self):
         """options_test.cc lists the keys, and fails when one is missing there."""
         with open(os.path.join(ROOT, "tests", "coordinator", "options_test.cc"), encoding="utf-8") as f:
             listed = f.read().partition("kValues = {")[2].partition("};")[0]
@@ -68,7 +68,7 @@ class TextTest(unittest.TestCase):
         flags = {flag for _, told in rows for flag in re.findall(r"--[a-z-]+", told)}
         self.assertEqual(flags | {"--help", "--set"}, flags_of("serve"))
 
-    def test_files_that_are_named_exist(self):
+    def test_files_named_in_documents_exist(self):
         for page in USERS:
             for name in re.findall(r"`((?:coordinator|worker|kernels|comm|deploy|tests|docs|cmake)/[\w./-]+\.(?:cc|h|cuh|cu|py|yaml|md|json))`", text_of(page)):
                 self.assertTrue(os.path.exists(os.path.join(ROOT, name)), f"{page}: {name}")
@@ -92,20 +92,20 @@ echo "${COMPREPLY[@]}"
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
-    def test_bash_completes_commands_flags_and_values(self):
+    def test_bash_completion_offers_commands_flags_and_values(self):
         self.assertEqual(self.completed("quire ser"), ["serve"])
         self.assertEqual(self.completed("quire bench l"), ["latency"])
         self.assertEqual(set(self.completed("quire serve --")), flags_of("serve"))
         self.assertEqual(self.completed("quire completion "), ["bash", "zsh", "fish"])
         self.assertEqual(self.completed("quire serve ./fi"), [], "then bash looks for files")
 
-    def test_other_shells_get_a_script(self):
+    def test_completion_scripts_exist_for_zsh_and_fish(self):
         self.assertIn("bashcompinit", self.said("completion", "zsh"))
         fish = self.said("completion", "fish")
         self.assertIn("-f -a serve -d 'Launch the workers and serve the OpenAI API'", fish)
         self.assertIn("__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from latency", fish)
 
-    def test_the_manual_page_has_every_flag(self):
+    def test_manual_page_has_every_flag(self):
         page = self.said("manual").replace("\\-", "-")
         self.assertTrue(page.startswith(".TH QUIRE 1"))
         for flag in flags_of():
@@ -118,14 +118,14 @@ class ServerTest(unittest.TestCase):
         cls.server = Server("-tp", "1", "--num-kv-blocks", "100", "--swap-space", "1", model=TINY)
         cls.addClassCleanup(cls.server.__exit__)
 
-    def test_endpoints_of_the_data_port(self):
+    def test_api_page_lists_the_endpoints_of_the_openapi_schema(self):
         row = next(line for line in text_of(os.path.join(ROOT, "docs", "api.md")).splitlines() if line.startswith("| 8000"))
         told = {word for word in row.split("`") if word.startswith("/")}
         with urllib.request.urlopen(self.server.url + "/openapi.json", timeout=20) as response:
             paths = {re.sub(r"\{.*", "", path) for path in json.load(response)["paths"]}
         self.assertEqual(told - {"/", "/chat"}, paths - {"/", "/chat"})
 
-    def test_metrics(self):
+    def test_metrics_page_lists_every_metric_with_its_type(self):
         self.server.post("/v1/completions", {"prompt": [1, 2, 3], "max_tokens": 4})
         page = self.server.get("/metrics", admin=True)
         types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.M))

@@ -12,7 +12,7 @@ BOS, END, A, B = 256, 257, 64, 65       # "a" and "b"
 
 
 def ids(text):
-    """Of letters, behind BOS."""
+    """Returns the tokens of letters, after BOS."""
     return [BOS] + [A + ord(letter) - ord("a") for letter in text]
 
 
@@ -31,7 +31,7 @@ class RequestTest(unittest.TestCase):
         return answer
 
     def text(self, a=80, b=50, **fields):
-        """Drawn where the biases of "a" and "b" differ by far more than their logits, and nothing else has a chance."""
+        """Returns a text of "a" and "b" only. Their biases differ by far more than their logits."""
         return self.answer(logit_bias={str(A): a, str(B): b}, **fields)["choices"][0]["text"]
 
     def test_prompts_begin_with_bos(self):
@@ -45,42 +45,42 @@ class RequestTest(unittest.TestCase):
         self.assertEqual(without["choices"], self.answer(prompt=ids("xyz")[1:], **fields)["choices"])
         self.assertNotEqual(without["choices"], served["choices"])
 
-    def test_a_chat_has_its_templates_bos_and_no_second_one(self):
+    def test_chat_prompt_has_the_templates_bos_and_no_second_one(self):
         body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
         _, answer = self.server.post("/v1/chat/completions", body)
         self.assertEqual(answer["usage"]["prompt_tokens"], 1 + len("user: hi") + 1 + len("assistant: "))
 
-    def test_added_tokens_of_a_prompt_are_tokens(self):
+    def test_tokenize_reads_added_tokens_in_a_prompt(self):
         _, answer = self.server.post("/tokenize", {"prompt": "a<tool>b<|end|>"})
         self.assertEqual(answer["tokens"], [BOS, A, 258, B, END])
 
-    def test_a_bias_favours_or_forbids(self):
+    def test_logit_bias_favours_or_forbids_a_token(self):
         self.assertEqual(self.text(), "a" * 40)
         self.assertEqual(self.text(a=-80, b=50), "b" * 40)
 
-    def test_frequency_adds_up_and_presence_does_not(self):
+    def test_frequency_penalty_adds_up_and_presence_penalty_does_not(self):
         self.assertEqual(self.text(presence_penalty=2), "a" * 40)
         often = self.text(frequency_penalty=2)
         self.assertEqual((often[0], set(often)), ("a", {"a", "b"}))
 
-    def test_repetition_counts_the_prompt_from_the_first_token_on(self):
+    def test_repetition_penalty_counts_the_prompts_tokens(self):
         self.assertEqual(self.text(repetition_penalty=4)[:2], "ab")
         self.assertEqual(self.text(repetition_penalty=4, prompt="xa")[:2], "ba")
 
-    def test_restrictions_leave_the_best(self):
+    def test_min_p_top_k_and_top_p_leave_the_best_token_at_their_strictest(self):
         greedy = self.answer()["choices"]
         for restriction in ({"min_p": 1}, {"top_k": 1}, {"top_p": 1e-6}):
             self.assertEqual(self.answer(temperature=2, seed=3, **restriction)["choices"], greedy, restriction)
         self.assertNotEqual(self.answer(temperature=2, seed=3)["choices"], greedy)
 
-    def test_the_end_may_come_after_min_tokens_exactly(self):
+    def test_end_token_is_drawn_after_exactly_min_tokens(self):
         for count in range(4):
             answer = self.answer(logit_bias={str(A): 60, str(END): 100}, min_tokens=count, ignore_eos=False)
             choice = answer["choices"][0]
             self.assertEqual((choice["text"], choice["finish_reason"]), ("a" * count, "stop"))
             self.assertEqual(answer["usage"]["completion_tokens"], count + 1)
 
-    def test_the_best_of_several_is_so_per_token(self):
+    def test_best_of_chooses_by_logprob_per_token(self):
         told_apart = 0
         for seed in range(6):
             fields = {"temperature": 0.7, "seed": seed, "logprobs": 0, "max_tokens": 25, "stop": list("abcdefghijklmnop")}
@@ -112,7 +112,8 @@ class FlagsTest(unittest.TestCase):
         return top, [(rank["weight_bytes"], rank["kv_bytes_per_block"]) for rank in ranks]
 
     def expect_rounded(self, plain, rounded, at_most):
-        letters = [token for token in plain if token in rounded and token.isascii()]  # parts of a character look alike
+        # parts of a multi-byte character are printed alike
+        letters = [token for token in plain if token in rounded and token.isascii()]
         differences = [abs(plain[token] - rounded[token]) for token in letters]
         self.assertGreater(len(differences), 4)
         self.assertGreater(max(differences), 0)
@@ -129,12 +130,12 @@ class FlagsTest(unittest.TestCase):
             self.assertEqual({kv, kv8, kv4}, {kv})
         coarse, coarse_ranks = self.serve("--quantization", "int4", "--activations", "int8")
         self.assertEqual(coarse_ranks, int4_ranks)
-        if self.isa == "baseline":  # it multiplies 16-bit integers, whatever the flag says
+        if self.isa == "baseline":  # baseline multiplies 16-bit integers, whatever the flag says
             self.assertEqual(coarse, int4)
         else:
             self.expect_rounded(int4, coarse, 1)
 
-    def test_the_kv_caches_type_reaches_the_workers(self):
+    def test_kv_cache_dtype_reaches_the_workers(self):
         plain, plain_ranks = self.serve()
         half, half_ranks = self.serve("--kv-cache-dtype", "float16")
         self.expect_rounded(plain, half, 0.05)

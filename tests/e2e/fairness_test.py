@@ -1,4 +1,4 @@
-"""What a client gets while another one floods the server (coordinator/README.md, Fairness), and what is told of each."""
+"""Tests what a client gets while another one floods the server (coordinator/README.md, Fairness), and what status and metrics report of each client."""
 import http.client
 import json
 import os
@@ -14,10 +14,10 @@ import unittest
 import verdict
 from server import QUIRE, TINY, Server
 
-REQUESTS = 10  # of the client that is flooded
-MOST_SECONDS = 10  # for each; without fairness it is told after 60 that there is no room
-# Of the typical one: 7 or 8, and what is planned while this process looks at the count. Each flood takes several times as
-# many until something of it ends, so whoever waits for that has more.
+REQUESTS = 10  # requests of the client beside the flood
+MOST_SECONDS = 10  # for each request; without fairness the server refuses it after 60 s for lack of room
+# Most steps of the typical request: 7 or 8 are needed, and some are planned while the test reads the count. A flood
+# needs several times as many steps before any of its requests ends, so a client that waits for that takes more.
 TYPICAL_STEPS = 40
 STEP_TOKENS, LONG = 256, 2000
 FLOODS = {
@@ -43,7 +43,7 @@ class Flood:
 
     def __init__(self, server, key, calls):
         self.port, self.key, self.waiting = server.port, key, selectors.DefaultSelector()
-        self.statuses = set()  # of its answers
+        self.statuses = set()  # statuses of the flood's answers
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.run, args=(calls,))
 
@@ -96,7 +96,7 @@ class FloodTest(unittest.TestCase):
             time.sleep(0.05)
 
     def ask(self):
-        """Steps that were planned meanwhile."""
+        """Asks as the patient client. Returns how many steps were planned meanwhile."""
         before, begin = self.status()["steps"], time.monotonic()
         body = {"prompt": [7, 8, 9], "max_tokens": 5, "ignore_eos": True}
         status, answer = self.server.post("/v1/completions", body, headers={"Authorization": "Bearer " + self.keys["patient"]})
@@ -120,21 +120,21 @@ class FloodTest(unittest.TestCase):
         self.assertNotIn(400, flood.statuses, "it asks for more than there ever is")
         self.wait_until(lambda status: status["running"] + status["waiting"] == 0)
 
-    def test_choices(self):
+    def test_client_gets_its_tokens_beside_a_flood_of_choices(self):
         self.flood("two requests of 128 choices", lambda client: client and client["running_seqs"] >= 128)
 
-    def test_requests(self):
+    def test_client_gets_its_tokens_beside_a_flood_of_requests(self):
         self.flood("256 requests", lambda client: client and client["running"] + client["waiting"] == 256)
 
-    def test_prompts_of_one_call(self):
+    def test_client_gets_its_tokens_beside_a_flood_of_prompts_in_one_call(self):
         self.flood("one call of 16 prompts of 16 choices", lambda client: client and client["running"] + client["waiting"] == 16)
 
-    def test_long_prompts(self):
+    def test_client_gets_its_tokens_beside_a_flood_of_long_prompts(self):
         self.flood("20 long prompts", lambda client: client and client["running"] + client["waiting"] >= 15)
 
 
 class SwappingFloodTest(FloodTest):
-    """Whoever gives way is swapped out; blocks run short, too."""
+    """The same with too few blocks: preempted requests are swapped out."""
     FLAGS = ("--num-kv-blocks", "9000", "--swap-space", "1", "--preemption-mode", "swap")
 
 
@@ -142,7 +142,7 @@ LIMITED = ("dave", "dora", "dirk", "dana")
 
 
 class UsageTest(unittest.TestCase):
-    """What is told of single clients, and of limits that nobody has."""
+    """What status, metrics and the log report of single clients and their limits."""
 
     @classmethod
     def setUpClass(cls):
@@ -174,7 +174,7 @@ class UsageTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, self.server.text())
             time.sleep(0.02)
 
-    def test_usage(self):
+    def test_status_and_metrics_count_the_tokens_of_each_client(self):
         self.assertEqual(self.ask("alice", n=2)[0], 200)
         self.assertEqual(self.ask("bob")[0], 200)
         idle = {"running": 0, "waiting": 0, "running_seqs": 0, "blocks": 0}
@@ -184,7 +184,7 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(self.metrics("bob")["tokens"], 16)
         self.assertEqual(self.metrics("erin"), {})
 
-    def test_what_waits_and_what_runs(self):
+    def test_status_and_metrics_count_waiting_and_running_requests_of_a_client(self):
         answers = []
         thread = threading.Thread(target=lambda: answers.append(self.ask("carol", n=3, max_tokens=1200)[0]))
         self.server.post("/admin/pause", {}, admin=True)
@@ -193,7 +193,7 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(self.metrics("carol")["waiting_requests"], 1)
         self.server.post("/admin/resume", {}, admin=True)
         self.wait_until(lambda: self.of("carol")["running_seqs"] == 3)
-        self.server.post("/admin/pause", {}, admin=True)  # while it runs
+        self.server.post("/admin/pause", {}, admin=True)  # pauses while the request runs
         now, told = self.of("carol"), self.metrics("carol")
         self.assertEqual((now["running"], now["running_seqs"], told["running_seqs"], told["blocks"]), (1, 3, 3, now["blocks"]))
         self.assertGreaterEqual(now["blocks"], 3)
@@ -201,8 +201,8 @@ class UsageTest(unittest.TestCase):
         thread.join()
         self.assertEqual(answers, [200])
 
-    def test_texts_and_refused_bodies_count_as_tokens(self):
-        text, cheap = {"prompt": "a" * 4000}, {"prompt": [5], "max_tokens": 1}  # 1,000 tokens of 600 a minute, and 2
+    def test_texts_and_refused_bodies_count_towards_tokens_per_minute(self):
+        text, cheap = {"prompt": "a" * 4000}, {"prompt": [5], "max_tokens": 1}  # 1,000 tokens of 600 a minute; 2 tokens
         for name, path, body, expected in (("dora", "/tokenize", text, 200), ("dirk", "/detokenize", {"tokens": [5] * 2000}, 200),
                                            ("dana", "/v1/completions", {**text, "max_tokens": -1}, 400),
                                            ("dave", "/v1/chat/completions", {"messages": text["prompt"]}, 400)):
@@ -210,16 +210,16 @@ class UsageTest(unittest.TestCase):
                 def post(path, body, key=self.keys[name]):
                     return self.server.post(path, body, headers={"Authorization": "Bearer " + key})[0]
 
-                for _ in range(20):  # what is answered counts its tokens and nothing beside them: 40
+                for _ in range(20):  # an answer counts its tokens and nothing else: 40 in all
                     self.assertEqual(post("/v1/completions", {**cheap, "user": "u" * 400}), 200)
                 self.assertEqual(post(path, body), expected)
                 self.assertEqual(post(path, body), 429)
                 self.assertEqual(post("/v1/completions", cheap), 429)
 
-    def test_limits_of_nobody(self):
+    def test_key_limits_of_unknown_names_are_warned_of_once_per_change(self):
         def reload(times):
             self.server.reload("API keys again")
-            for _ in range(20):  # the signal has been handled when the I/O thread has answered so often since
+            for _ in range(20):  # the I/O thread has handled the signal once it has answered so often
                 self.server.get("/health")
             self.assertEqual(self.server.text().count(warning), times, self.server.text())
 

@@ -588,7 +588,7 @@ TESTS = {
     "--served-model-name": SmallTest.test_served_model_name,
     "--tool-call-parser": PlainTest.test_parsers_are_known_by_name,
     "--reasoning-parser": PlainTest.test_parsers_are_known_by_name,
-    "--pooling": embeddings_test.LastTokenTest.test_embeddings_are_those_of_hf,
+    "--pooling": embeddings_test.LastTokenTest.test_embeddings_equal_transformers,
     "--scoring": PlainTest.test_scoring,
     "--generation-config": fields_test.ModelDefaultsTest.test_all_of_them_equal_the_fields_of_their_names,
     "--ignore-unknown-fields": fields_test.UnknownFieldTest.test_they_are_passed_over_and_told_once_where_a_flag_says_so,

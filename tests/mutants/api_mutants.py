@@ -408,11 +408,11 @@ BATCH = [
     Mutant("forecast: equal hashes are other tokens", "coordinator/plan/request_trace.cc", "(request.hashes[block])", "(request.hashes[block] ^ number)",
            ["coordinator/load_forecast_test"]),
     Mutant("batch: what was answered is asked again", "coordinator/client/batch_run.cc", "if (!answers_.answered().contains(entry.custom_id)) ", "",
-           ["e2e/batch_test:StrangerTest.test_another_run_goes_on_with_what_is_left"]),
+           ["e2e/batch_test:StrangerTest.test_batch_sends_only_unanswered_requests_when_run_again_after_an_interrupt"]),
     Mutant("batch: a refusal counts as an answer", "coordinator/client/answers_file.cc", 'response.contains("status_code") && response["status_code"] == Json(200)', 'response.contains("status_code")',
-           ["e2e/batch_test:StrangerTest.test_refusals_are_asked_for_again"]),
+           ["e2e/batch_test:StrangerTest.test_batch_sends_refused_requests_again_in_the_next_run"]),
     Mutant("batch: what shall not be retried is", "coordinator/client/batch_run.cc", "answer.may_retry && ", "",
-           ["e2e/batch_test:StrangerTest.test_what_has_no_room_now_is_tried_again"]),
+           ["e2e/batch_test:StrangerTest.test_batch_retries_requests_after_503_and_lost_connections"]),
 ]
 
 MUTANTS = [*POOLING, *USAGE, *DIALECTS, *FIELDS, *TOKEN_METRICS, *FLAGS, *TOOLS, *LIMITS, *CLUSTER, *BATCH]

@@ -368,7 +368,7 @@ MUTANTS = [
     Mutant("BOS is never added", "coordinator/text/tokenizer.cc", "    tokens.insert(tokens.begin(), data_.prefix.begin(), data_.prefix.end());\n",
            "", ["coordinator/tokenizer_test:*AddedTokens*"]),
     Mutant("EOS is never added", "coordinator/text/tokenizer.cc", "    tokens.insert(tokens.end(), data_.suffix.begin(), data_.suffix.end());\n", "",
-           ["e2e/embeddings_test:FilesTest.test_the_last_token_is_the_end_that_the_tokenizer_adds"]),
+           ["e2e/embeddings_test:FilesTest.test_last_token_pooling_uses_the_end_token_that_the_tokenizer_adds"]),
     Mutant("a prompt that is text is served without BOS", "coordinator/api/openai/call_preparer.cc",
            "EncodePrompt(*text, call.add_special_tokens, bounds)", "EncodePrompt(*text, false, bounds)", SERVED),
     Mutant("single_word is not read", "coordinator/text/tokenizer_json_tokens.cc", 'token.value("single_word", false)', "false",
