@@ -24,7 +24,7 @@ def run_quire(*arguments, env=None, seconds=60):
 
 
 class BrokenWeightsTest(unittest.TestCase):
-    BROKEN = 33  # the token whose embedding holds no numbers; the stream does not come by it
+    BROKEN = 33  # the token whose embedding is NaN; the stream does not use it
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -39,7 +39,7 @@ class BrokenWeightsTest(unittest.TestCase):
             f.seek(8 + length + table["data_offsets"][0] + self.BROKEN * row_bytes)
             f.write(b"\xc0\x7f" * (row_bytes // 2))  # NaN in bf16
 
-    def test_only_the_request_that_meets_them_ends(self):
+    def test_broken_weights_fail_only_the_request_that_reads_them(self):
         with Server("-tp", "2", model=self.model) as server:
             thread, alone = stream_in_background(server)
             thread.join(timeout=60)
@@ -103,7 +103,7 @@ class WorkerLossTest(unittest.TestCase):
             self.assertEqual(text_of(lines), text_of(fault_free))
             self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
 
-    def test_a_killed_coordinator_never_tells_a_client_that_its_answer_is_whole(self):
+    def test_streams_get_no_end_marker_when_the_coordinator_is_killed(self):
         with Server("-tp", "2", model=TINY) as server:
             streams = [stream_in_background(server, 1900) for _ in range(4)]
             self.assertFalse(any(b"[DONE]" in lines for _, lines in streams))
@@ -123,7 +123,7 @@ class WorkerLossTest(unittest.TestCase):
             status, answer = server.post("/v1/completions", {"prompt": [3, 4], "max_tokens": 4, "temperature": 0})
             self.assertEqual(status, 200, answer)
 
-    def test_workers_that_cannot_come_back_end_the_server_with_an_error(self):
+    def test_server_ends_with_an_error_when_workers_cannot_restart(self):
         with tempfile.TemporaryDirectory() as d:
             model = os.path.join(d, "m")
             shutil.copytree(TINY, model)
@@ -145,11 +145,11 @@ class WorkerLossTest(unittest.TestCase):
                 server.process.wait()
                 self.assertEqual(wait_gone(pids, 6), [])
             self.assertEqual(len(os.listdir(base)), 1)
-            with Server("-tp", "1", model=TINY, env=env):  # the next server sweeps up what the killed one left
+            with Server("-tp", "1", model=TINY, env=env):  # the next server removes what the killed one left
                 self.assertEqual(len(os.listdir(base)), 1)
             self.assertEqual(os.listdir(base), [])
 
-    def test_sigterm_drains_and_a_second_one_stops_now(self):
+    def test_sigterm_drains_the_server_and_a_second_sigterm_stops_it_at_once(self):
         with Server("-tp", "2", model=TINY) as server:
             pids = server.worker_pids()
             thread, lines = stream_in_background(server, 300)
@@ -158,7 +158,7 @@ class WorkerLossTest(unittest.TestCase):
             self.assertEqual(lines[-1], b"[DONE]")
             self.assertEqual(sum(b'"text":"' in line and b'"finish_reason":null' in line for line in lines) > 10, True)
             self.assertEqual([p for p in pids if alive(p)], [])
-        # Freed memory is filled with rubbish, so that a use after the end shows.
+        # glibc fills freed memory with garbage, so that a use after free shows.
         with Server("-tp", "2", model=TINY, env={"MALLOC_PERTURB_": "165"}) as server:
             streams = [stream_in_background(server, 1900) for _ in range(4)]
             server.process.send_signal(signal.SIGTERM)
@@ -168,7 +168,7 @@ class WorkerLossTest(unittest.TestCase):
             self.assertEqual(server.process.wait(timeout=10), 0)
             for thread, lines in streams:
                 thread.join(timeout=5)
-                # The first signal alone would have let it come to its end.
+                # With the first signal alone the stream would have reached its end.
                 self.assertLess(sum(b'"text":"' in line for line in lines), 1900)
                 self.assertFalse([line for line in lines if b'"finish_reason":"length"' in line])
 
@@ -243,7 +243,7 @@ class WorkerLossTest(unittest.TestCase):
         try:
             urllib.request.urlopen(server.url + "/ready", timeout=5).close()
             return True
-        except OSError:  # 503 while it drains, or no connection any more
+        except OSError:  # 503 while the server drains, or no connection any more
             return False
 
 
@@ -282,18 +282,18 @@ class StartFaultTest(unittest.TestCase):
     def test_more_workers_than_heads(self):
         self.expect(run_quire("serve", "--model", TINY, "-tp", "10", "--port", "0", "--admin-port", "0"), 2, "1 to 9 workers")
 
-    def test_taken_port(self):
+    def test_serve_names_a_port_that_is_taken(self):
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             s.listen()
             port = str(s.getsockname()[1])
             self.expect(run_quire("serve", "--model", TINY, "--port", port, "--admin-port", "0"), 1, "127.0.0.1:" + port)
 
-    def test_missing_mpirun(self):
+    def test_serve_says_when_mpirun_is_missing(self):
         result = run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", env={"PATH": "/nowhere"})
         self.expect(result, 2, "mpirun is not installed")
 
-    def test_bad_flags_exit_with_2(self):
+    def test_serve_exits_with_2_on_bad_flags(self):
         self.assertEqual(run_quire("serve", "--no-such-flag").returncode, 2)
         self.assertEqual(run_quire("serve", "--model", TINY, "-tp", "0").returncode, 2)
         self.expect(run_quire("serve"), 2, "no model")
@@ -313,11 +313,11 @@ class StartFaultTest(unittest.TestCase):
             f.flush()
             self.expect(run_quire("serve", f.name), 2, f"{f.name}:3: parallel: tensor must be an integer")
 
-    def test_too_little_kv_memory_says_how_much_is_needed(self):
+    def test_serve_says_how_much_kv_memory_is_needed_when_there_is_too_little(self):
         result = run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", "--kv-cache-memory-bytes", "1000")
         self.expect(result, 2, "needs at least")
 
-    def test_a_topology_file_serves(self):
+    def test_serve_reads_all_settings_from_a_topology_file(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
             f.write(f"model: {{path: {TINY}, name: tiny}}\nparallel: {{tensor: 3, shares: [2, 1, 1]}}\ncache: {{num_blocks: 50}}\n")
             f.flush()
@@ -327,7 +327,7 @@ class StartFaultTest(unittest.TestCase):
                 self.assertEqual(status["blocks"]["device"]["total"], 50)
                 self.assertEqual(server.get("/v1/models")["data"][0]["id"], "tiny")
 
-    def test_workers_started_by_hand(self):
+    def test_server_accepts_workers_that_mpirun_started_by_hand(self):
         data, ctrl = free_port(), free_port()
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
             f.write(f"model: {{path: {TINY}}}\nparallel: {{tensor: 2}}\ntransport: {{bind: 127.0.0.1, ports: [{data}, {ctrl}]}}\n"

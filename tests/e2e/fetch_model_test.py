@@ -86,7 +86,7 @@ class FetchModelTest(unittest.TestCase):
         return subprocess.run([os.path.join(ROOT, "deploy", "fetch-model"), *arguments], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=300, env={**os.environ, **self.env})
 
-    def test_a_model_is_fetched_served_and_not_fetched_again(self):
+    def test_fetch_model_fetches_a_model_once_and_quire_serves_it(self):
         refused = subprocess.run([QUIRE, "serve", "Org/Tiny"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
                                  env={**os.environ, **self.env})
         self.assertEqual(refused.returncode, 2)
@@ -104,13 +104,13 @@ class FetchModelTest(unittest.TestCase):
         self.assertEqual(self.fetch("Org/Tiny").stdout.strip(), folder)
         self.assertEqual(len(self.hub.sent), sent, "everything was there already")
 
-    def test_one_file_of_a_repository(self):
+    def test_fetch_model_fetches_one_file_of_a_repository(self):
         fetched = self.fetch("Org/Tiny", "README.md")
         self.assertEqual(fetched.returncode, 0, fetched.stderr)
         with open(fetched.stdout.strip(), "rb") as file:
             self.assertEqual(file.read(), NOT_SERVED["README.md"])
 
-    def test_what_is_not_there_is_said_in_one_line(self):
+    def test_fetch_model_reports_a_missing_repository_in_one_line(self):
         missing = self.fetch("Org/Missing")
         self.assertEqual((missing.returncode, missing.stdout), (1, ""))
         self.assertRegex(missing.stderr.strip().splitlines()[-1], "^fetch-model: Org/Missing: .*404")

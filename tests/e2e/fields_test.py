@@ -18,11 +18,11 @@ import verdict
 from server import ROOT, TINY, Server, altered_tiny
 
 PROMPT = [5, 6, 7]
-EOS, END = 1, 256  # of the model's configuration; the special token "<|end|>"
+EOS, END = 1, 256  # EOS of the model's configuration; the special token "<|end|>"
 A, B, C, D = (ord(c) - 33 for c in "ABCD")
-FIRM = 60.0  # a bias that nothing the model says outweighs
+FIRM = 60.0  # a bias that outweighs all logits of the model
 ASCII = {str(token): -100 for token in range(94, 257)}
-CHAT_PROMPT = "user: hi<|end|>assistant: "  # what the template makes of the message "hi"
+CHAT_PROMPT = "user: hi<|end|>assistant: "  # the template's text for the message "hi"
 
 
 def only(*tokens, **more):
@@ -127,13 +127,13 @@ class CompletionTest(FieldCase):
         self.usage(self.complete(prompt=["&'(", "&'"], ignore_eos=True), 5, 16)
         self.usage(self.complete(prompt=[[5, 6, 7], [5], [9, 9]], ignore_eos=True), 6, 24)
 
-    def test_max_tokens_are_the_length_and_16_without(self):
+    def test_max_tokens_sets_the_length_with_a_default_of_16(self):
         for asked, length in ((1, 1), (5, 5), (None, 16)):
             answer = self.complete(max_tokens=asked, logit_bias=only(A))
             self.ends(answer, ("A" * length, "length"))
             self.usage(answer, 3, length)
 
-    def test_max_completion_tokens_go_before_max_tokens(self):
+    def test_max_completion_tokens_overrides_max_tokens(self):
         self.usage(self.complete(max_completion_tokens=3, max_tokens=6, ignore_eos=True), 3, 3)
         self.usage(self.chat(max_completion_tokens=3, max_tokens=6, ignore_eos=True), 20, 3)
 
@@ -141,7 +141,7 @@ class CompletionTest(FieldCase):
         self.assertEqual(self.complete(model="gqa")["model"], "gqa")
         self.assertEqual(self.complete(want=404, model="gqa2")["error"]["param"], "model")
 
-    def test_n_choices_are_counted_all_and_their_prompt_once(self):
+    def test_usage_counts_all_n_choices_and_their_prompt_once(self):
         prompt = [9] * 40  # two full blocks
         self.usage(self.complete(prompt=prompt, logit_bias=only(A)), 40, 8, cached=0)
         self.usage(self.complete(prompt=prompt, logit_bias=only(A)), 40, 8, cached=32)
@@ -152,7 +152,7 @@ class CompletionTest(FieldCase):
         events = self.events(prompt=prompt, n=3, logit_bias=only(A), stream_options={"include_usage": True})
         self.usage(events[-1], 40, 24, cached=32)
 
-    def test_best_of_counts_what_it_dropped(self):
+    def test_best_of_returns_the_likeliest_and_counts_dropped_choices(self):
         ask = {"temperature": 1.5, "seed": 3, "ignore_eos": True, "logprobs": 0}
         all_five = self.complete(n=5, **ask)["choices"]
         answer = self.complete(n=2, best_of=5, **ask)
@@ -162,12 +162,12 @@ class CompletionTest(FieldCase):
         self.refused("best_of", n=3, best_of=2)
         self.assertIn("streamed", self.refused("best_of", n=1, best_of=2, stream=True))
 
-    def test_eos_ends_the_text_and_counts(self):
+    def test_eos_ends_the_text_and_counts_as_a_token(self):
         answer = self.complete(logit_bias=only(EOS))
         self.ends(answer, ("", "stop"))
         self.usage(answer, 3, 1)
 
-    def test_ignore_eos_makes_it_text(self):
+    def test_ignore_eos_turns_eos_into_text(self):
         answer = self.complete(logit_bias=only(EOS), ignore_eos=True, max_tokens=3)
         self.ends(answer, ('"""', "length"))
         self.usage(answer, 3, 3)
@@ -180,13 +180,13 @@ class CompletionTest(FieldCase):
             self.usage(answer, 3, least + 1)
         self.ends(self.complete(min_tokens=2, logit_bias={str(EOS): 100}, ignore_eos=True, max_tokens=3), ('"""', "length"))
 
-    def test_stop_token_ids_end_the_text_and_count(self):
+    def test_stop_token_ids_end_the_text_and_count_as_tokens(self):
         answer = self.complete(logit_bias=only(B), stop_token_ids=[A, B])
         self.ends(answer, ("", "stop"))
         self.usage(answer, 3, 1)
         self.ends(self.complete(logit_bias=only(B), stop_token_ids=[A], max_tokens=2), ("BB", "length"))
 
-    def test_stop_strings_cut_where_they_begin(self):
+    def test_stop_strings_cut_the_text_where_they_begin(self):
         free = self.complete(logit_bias=ASCII, ignore_eos=True, max_tokens=30)["choices"][0]["text"]
         stop = free[9:13]
         at = free.index(stop)
@@ -198,7 +198,7 @@ class CompletionTest(FieldCase):
         self.assertEqual("".join(e["choices"][0]["text"] for e in events[:-1]), free[:at])
         self.usage(events[-1], 3, at + 4)
 
-    def test_include_stop_str_in_output_leaves_it_there(self):
+    def test_include_stop_str_in_output_keeps_the_stop_string(self):
         free = self.complete(logit_bias=ASCII, ignore_eos=True, max_tokens=30)["choices"][0]["text"]
         stop = free[9:13]
         answer = self.complete(logit_bias=ASCII, ignore_eos=True, max_tokens=30, stop=stop, include_stop_str_in_output=True)
@@ -222,13 +222,14 @@ class CompletionTest(FieldCase):
         for bad in ([257], [-1], "A", list(range(100)) * 11):
             self.refused("allowed_token_ids", allowed_token_ids=bad)
 
-    def test_bad_words_never_come_to_stand_in_the_text(self):
+    def test_bad_words_never_appear_in_the_text(self):
         bias = only(A=20, B=0, C=-20)
         self.ends(self.complete(logit_bias=bias, bad_words=["A"]), ("B" * 8, "length"))
         self.ends(self.complete(logit_bias=bias, bad_words="A"), ("B" * 8, "length"))
         self.ends(self.complete(logit_bias=bias, bad_words=["AAA"]), ("AABAABAA", "length"))
         self.ends(self.complete(logit_bias=bias, bad_words=["AAA", "B"]), ("AACAACAA", "length"))
-        self.ends(self.complete(prompt="AA", logit_bias=bias, bad_words=["AAA"], max_tokens=3), ("AAB", "length"))  # the prompt does not count
+        # tokens of the prompt do not count
+        self.ends(self.complete(prompt="AA", logit_bias=bias, bad_words=["AAA"], max_tokens=3), ("AAB", "length"))
         self.refused("bad_words", bad_words=["  "])
         self.refused("bad_words", bad_words=["a" * 200] * 6)
 
@@ -265,7 +266,7 @@ class CompletionTest(FieldCase):
         first, *others = self.events(return_token_ids=True, **ask)
         self.assertEqual([token for e in others for token in e["choices"][0]["token_ids"]], [A, A, A])
         self.assertEqual("".join(e["choices"][0]["text"] for e in (first, *others)), "")
-        self.assertLess(max(len(e["choices"][0]["token_ids"]) for e in others), 3)  # they come as they are drawn
+        self.assertLess(max(len(e["choices"][0]["token_ids"]) for e in others), 3)  # tokens are sent as they are drawn
         chat = self.chat(return_token_ids=True, **ask)["choices"][0]
         self.assertEqual((chat["message"]["content"], chat["token_ids"]), ("", [A, A, A]))
         self.refused("stop", stop="x", **ask)
@@ -273,7 +274,7 @@ class CompletionTest(FieldCase):
         tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
         self.assertEqual(self.chat(400, tools=[tool], detokenize=False)["error"]["param"], "tools")
 
-    def test_return_tokens_as_token_ids_names_them_so(self):
+    def test_return_tokens_as_token_ids_names_tokens_by_id_in_logprobs(self):
         plain = self.complete(logprobs=2, max_tokens=2)["choices"][0]["logprobs"]
         named = self.complete(logprobs=2, max_tokens=2, return_tokens_as_token_ids=True, return_token_ids=True)["choices"][0]
         self.assertEqual(named["logprobs"]["tokens"], [f"token_id:{token}" for token in named["token_ids"]])
@@ -284,7 +285,7 @@ class CompletionTest(FieldCase):
         self.assertRegex(chat["token"], r"^token_id:\d+$")
         self.assertEqual(chat["top_logprobs"][0]["token"], chat["token"])
 
-    def test_parts_of_characters_are_named_by_their_bytes(self):
+    def test_logprobs_name_parts_of_characters_by_their_bytes(self):
         """Tokens 94 to 255 are single bytes; alternatives that look alike all stay."""
         ask = {"logprobs": 20, "max_tokens": 1}
         top = self.complete(**ask)["choices"][0]["logprobs"]["top_logprobs"][0]
@@ -295,7 +296,7 @@ class CompletionTest(FieldCase):
             self.assertRegex(name, r"^bytes:(\\x[0-9a-f]{2})+$")
         self.assertFalse(any("\ufffd" in name for name in top))
 
-    def test_a_text_that_is_cut_inside_a_character_ends_before_it(self):
+    def test_text_ends_before_a_character_that_is_cut(self):
         part = next(token for token in range(94, 256)
                     if len(self.post("/detokenize", {"tokens": [token]})["prompt"].encode()) == 3 and self.leads(token))
         self.ends(self.complete(logit_bias=only(part), max_tokens=1), ("", "length"))
@@ -311,11 +312,11 @@ class CompletionTest(FieldCase):
         self.ends(self.complete(logit_bias=only(A), stop="A", min_tokens=3), ("AAA", "stop"))
         self.ends(self.complete(logit_bias=only(A), stop="AA", min_tokens=3, include_stop_str_in_output=True), ("AAAAA", "stop"))
 
-    def test_5_point_0_is_an_integer(self):
+    def test_integer_fields_accept_floats_without_a_fraction(self):
         self.usage(self.complete(max_tokens=5.0, n=2.0, prompt=[5.0, 6], logit_bias=only(A)), 2, 10)
         self.refused("max_tokens", max_tokens=5.5)
 
-    def test_a_slash_at_the_end_and_a_posted_ping_are_taken(self):
+    def test_server_accepts_a_trailing_slash_and_a_posted_ping(self):
         self.assertEqual(self.post("/v1/completions/", {"prompt": [5], "max_tokens": 1})["usage"]["prompt_tokens"], 1)
         self.assertEqual(self.server.get("/v1/models/")["object"], "list")
         self.assertEqual(self.post("/ping", {}), {})
@@ -338,44 +339,44 @@ class CompletionTest(FieldCase):
     def test_temperature_flattens_and_sharpens(self):
         quarters = {A: 0.5, B: 0.3, C: 0.15, D: 0.05}
         plain, flat, sharp = (self.draws(quarters, temperature=t) for t in (1, 4, 0.2))
-        # Of 128: D comes 6, 20 and 0 times on average; A 64, 41 and 119 times.
+        # Average counts of 128 draws: D 6, 20 and 0 times; A 64, 41 and 119 times.
         self.assertEqual(set(plain), set("ABCD"))
         self.assertGreater(flat["D"], 11)
         self.assertLess(plain["D"], 12)
         self.assertGreater(sharp["A"], 100)
         self.assertLess(plain["A"], 85)
 
-    def test_top_k_keeps_so_many(self):
+    def test_top_k_keeps_the_k_likeliest_tokens(self):
         quarters = {A: 0.4, B: 0.3, C: 0.2, D: 0.1}
         for k, letters in ((1, "A"), (2, "AB"), (3, "ABC"), (0, "ABCD"), (-1, "ABCD")):
             self.assertEqual(set(self.draws(quarters, top_k=k)), set(letters), k)
 
-    def test_top_p_keeps_the_fewest_with_that_share(self):
+    def test_top_p_keeps_the_fewest_tokens_that_reach_p(self):
         quarters = {A: 0.4, B: 0.3, C: 0.2, D: 0.1}
         for p, letters in ((0.1, "A"), (0.39, "A"), (0.41, "AB"), (0.69, "AB"), (0.71, "ABC"), (0.91, "ABCD"), (1, "ABCD")):
             self.assertEqual(set(self.draws(quarters, top_p=p)), set(letters), p)
 
-    def test_min_p_keeps_what_has_that_part_of_the_best(self):
+    def test_min_p_keeps_tokens_with_that_fraction_of_the_best(self):
         quarters = {A: 0.4, B: 0.3, C: 0.2, D: 0.1}
         for p, letters in ((0, "ABCD"), (0.24, "ABCD"), (0.26, "ABC"), (0.49, "ABC"), (0.51, "AB"), (0.76, "A"), (1, "A")):
             self.assertEqual(set(self.draws(quarters, min_p=p)), set(letters), p)
 
-    def test_seed_repeats_what_was_drawn(self):
+    def test_seed_makes_draws_repeatable(self):
         def texts(**fields):
             return [c["text"] for c in self.complete(temperature=1, n=2, ignore_eos=True, **fields)["choices"]]
         self.assertEqual(texts(seed=7), texts(seed=7))
         self.assertEqual(texts(seed=-7), texts(seed=-7))
         self.assertEqual(len({*texts(seed=7), *texts(seed=8), *texts(seed=-7), *texts(), *texts()}), 10)
 
-    def test_logit_bias_moves_both_ways(self):
+    def test_logit_bias_raises_and_lowers_a_token(self):
         raw = self.raw_logprobs(PROMPT, [A, B])
-        lead = raw[A] - raw[B]  # of A over B
+        lead = raw[A] - raw[B]  # how far A's logit is above B's
         for bias, letter in ((lead + 0.5, "B"), (lead - 0.5, "A")):
             self.assertEqual(self.complete(max_tokens=1, logit_bias=only(A, B=bias))["choices"][0]["text"], letter)
         for bias, letter in ((-lead - 0.5, "B"), (-lead + 0.5, "A")):
             self.assertEqual(self.complete(max_tokens=1, logit_bias=only(B, A=bias))["choices"][0]["text"], letter)
 
-    def test_presence_penalty_counts_once(self):
+    def test_presence_penalty_applies_once_per_token(self):
         bias = only(A, B, A=1.5)
         for penalty in (0, 1.7, -2):
             text = self.complete(logit_bias=bias, max_tokens=12, presence_penalty=penalty)["choices"][0]["text"]
@@ -383,7 +384,7 @@ class CompletionTest(FieldCase):
         steep = self.complete(logit_bias=only(A, A=30, B=0), max_tokens=40, presence_penalty=2)
         self.ends(steep, ("A" * 40, "length"))
 
-    def test_frequency_penalty_counts_every_time(self):
+    def test_frequency_penalty_applies_at_every_occurrence(self):
         bias = only(A, B, A=1.5)
         for penalty in (0.7, 2, -0.4):
             text = self.complete(logit_bias=bias, max_tokens=12, frequency_penalty=penalty)["choices"][0]["text"]
@@ -391,16 +392,17 @@ class CompletionTest(FieldCase):
         steep = self.complete(logit_bias=only(A, A=30, B=0), max_tokens=40, frequency_penalty=2)["choices"][0]["text"]
         self.assertIn("B", steep)
 
-    def test_repetition_penalty_divides_what_prompt_and_text_have(self):
-        # Both letters have logits far above 0. One of the prompt gives way, and so does one that was drawn.
+    def test_repetition_penalty_applies_to_tokens_of_prompt_and_text(self):
+        # Both letters have logits far above 0. The penalty makes a letter of the prompt give way, and so a letter that
+        # was drawn.
         bias = only(A, B, C, A=20, B=12, C=-12)
         self.ends(self.complete(prompt=[9, A], logit_bias=bias, max_tokens=3), ("AAA", "length"))
         self.ends(self.complete(prompt=[9, 9], logit_bias=bias, max_tokens=3, repetition_penalty=2), ("ABC", "length"))
         self.ends(self.complete(prompt=[9, A], logit_bias=bias, max_tokens=2, repetition_penalty=2), ("BC", "length"))
-        for penalty in ({"presence_penalty": 2}, {"frequency_penalty": 2}):  # these look at the text alone
+        for penalty in ({"presence_penalty": 2}, {"frequency_penalty": 2}):  # these penalties count the text only
             self.ends(self.complete(prompt=[A] * 9, logit_bias=bias, max_tokens=2, **penalty), ("AA", "length"))
 
-    def test_logprobs_are_the_models_own_and_say_where_tokens_stand(self):
+    def test_logprobs_are_the_models_own_and_have_text_offsets(self):
         for count in (0, 1, 20):
             ask = {"logit_bias": ASCII, "ignore_eos": True}
             logprobs = self.complete(prompt=CHAT_PROMPT, logprobs=count, **ask)["choices"][0]["logprobs"]
@@ -415,7 +417,7 @@ class CompletionTest(FieldCase):
         self.assertEqual(forced["top_logprobs"], free["top_logprobs"])
         self.assertLess(forced["token_logprobs"][0], free["token_logprobs"][0])
 
-    def test_text_offset_counts_characters_also_of_streams(self):
+    def test_text_offset_counts_characters_whole_and_streamed(self):
         """The chat's answer to the same prompt has the bytes of every token; the offset is what was readable before it."""
         ask = {"max_tokens": 60, "ignore_eos": True, "skip_special_tokens": False, "stop": ["\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd"]}
         chat = self.chat(logprobs=True, **ask)["choices"][0]
@@ -431,12 +433,12 @@ class CompletionTest(FieldCase):
         streamed = [offset for e in events if e["choices"][0]["logprobs"] for offset in e["choices"][0]["logprobs"]["text_offset"]]
         self.assertEqual(streamed, offsets)
 
-    def test_cache_salt_parts_what_is_shared(self):
+    def test_cache_salt_separates_cached_prefixes(self):
         prompt = [8] * 40
         for salt, cached in (("a", 0), ("a", 32), ("b", 0), (None, 0), (None, 32), ("", 32), ("b", 32)):
             self.usage(self.complete(prompt=prompt, cache_salt=salt, logit_bias=only(A)), 40, 8, cached)
 
-    def test_deadline_seconds_end_a_request(self):
+    def test_deadline_seconds_ends_a_request_with_504(self):
         self.server.post("/admin/pause", {}, admin=True)
         try:
             answer = self.complete(want=504, deadline_seconds=0.125)
@@ -445,7 +447,7 @@ class CompletionTest(FieldCase):
         self.assertIn("0.125", answer["error"]["message"])
         self.complete(deadline_seconds=600)
 
-    def test_stream_sends_what_the_whole_answer_says(self):
+    def test_stream_equals_the_whole_answer(self):
         fields = {"n": 2, "temperature": 1, "seed": 4, "ignore_eos": True, "logit_bias": ASCII}
         whole, events = self.complete(**fields), self.events(**fields)
         for choice in whole["choices"]:
@@ -469,14 +471,14 @@ class CompletionTest(FieldCase):
         self.usage(last, 3, 8)
         self.refused("stream_options", stream_options={"include_usage": True})
 
-    def test_what_says_nothing_about_the_answer_is_taken(self):
+    def test_fields_that_do_not_change_the_answer_are_accepted(self):
         plain = self.complete(logit_bias=ASCII)["choices"]
         with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
             passed = re.findall(r"`(\w+)`", f.read().split("\n# ")[0].split("## Passed over")[1])
         for fields in (*({name: "x"} for name in passed), {"metadata": {"a": 1}}, {"suffix": ""}, {"tool_choice": "none"}, {"tools": []}):
             self.assertEqual(self.complete(logit_bias=ASCII, **fields)["choices"], plain, fields)
 
-    def test_what_would_change_the_answer_and_is_not_there_is_refused(self):
+    def test_unsupported_fields_that_would_change_the_answer_are_refused(self):
         for field, value in (("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"), ("logits_processors", ["x"]), ("chat_template", "x")):
             self.assertIn("not supported", self.refused(field, **{field: value}))
         for field, value in (("tools", [{}]), ("tool_choice", "required"), ("enable_thinking", True), ("documents", [{}]), ("include_reasoning", False)):
@@ -484,7 +486,7 @@ class CompletionTest(FieldCase):
 
 
 class BeamTest(FieldCase):
-    def test_beams_are_those_of_hf(self):
+    def test_beam_search_equals_transformers(self):
         """use_beam_search, n, length_penalty, early_stopping and stop_token_ids against HF's generate: the shorter ones of
         what worker/beam_golden_test has."""
         with open(os.path.join(ROOT, "tests", "golden", "beams_gqa.json"), encoding="utf-8") as f:
@@ -498,12 +500,12 @@ class BeamTest(FieldCase):
             shown = [tokens[:-1] if stops and tokens[-1] == stops[0] else tokens for tokens in expected]
             texts = [self.post("/detokenize", {"tokens": tokens})["prompt"] for tokens in shown]
             reasons = ["stop" if stops and tokens[-1] == stops[0] else "length" for tokens in expected]
-            # A text that ends inside a character ends before it; /detokenize shows what is left of it.
+            # An answer that ends inside a character stops before it; /detokenize shows a replacement character there.
             got = [(choice["text"].rstrip("\ufffd"), choice["finish_reason"]) for choice in answer["choices"]]
             self.assertEqual(got, list(zip((text.rstrip("\ufffd") for text in texts), reasons)))
             self.usage(answer, len(case["prompt"]), sum(map(len, expected)))
 
-    def test_best_of_is_the_width(self):
+    def test_best_of_sets_the_beam_width(self):
         ask = {"use_beam_search": True, "ignore_eos": True, "prompt": [250, 9]}
         wide = self.complete(n=4, **ask)
         best = self.complete(n=2, best_of=4, **ask)
@@ -516,9 +518,9 @@ class BeamTest(FieldCase):
 class ChatTest(FieldCase):
     FLAGS = ("--max-model-len", "128")
 
-    def test_messages_become_the_templates_text(self):
+    def test_chat_messages_become_the_templates_text(self):
         answer = self.chat(logit_bias=ASCII, ignore_eos=True)
-        self.usage(answer, 20, 8)  # every byte is a token, and <|end|> is one
+        self.usage(answer, 20, 8)  # every byte is a token, and so is <|end|>
         same = self.complete(prompt=CHAT_PROMPT, logit_bias=ASCII, ignore_eos=True)
         self.assertEqual(answer["choices"][0]["message"]["content"], same["choices"][0]["text"])
         self.assertEqual((answer["object"], answer["choices"][0]["message"]["role"]), ("chat.completion", "assistant"))
@@ -535,7 +537,7 @@ class ChatTest(FieldCase):
         same = self.complete(prompt="user: hi<|end|>")
         self.assertEqual(without["choices"][0]["message"]["content"], same["choices"][0]["text"])
 
-    def test_continue_final_message_goes_on_where_it_ends(self):
+    def test_continue_final_message_continues_the_last_message(self):
         messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Well, "}]
         answer = self.chat(messages=messages, continue_final_message=True, logit_bias=ASCII, ignore_eos=True)
         same = self.complete(prompt="user: hi<|end|>assistant: Well, ", logit_bias=ASCII, ignore_eos=True)
@@ -544,14 +546,14 @@ class ChatTest(FieldCase):
         self.assertIn("add_generation_prompt", self.refused("continue_final_message", path="chat", continue_final_message=True, add_generation_prompt=True))
         self.refused("continue_final_message", path="chat", messages=[{"role": "assistant", "content": " "}], continue_final_message=True)
 
-    def test_continue_final_message_is_told_from_what_the_template_says(self):
+    def test_continue_final_message_finds_the_message_when_the_template_repeats_its_words(self):
         """Words that the template has behind the message, too, or another message."""
         for words in ("<", ">", "end", "<|end|>", "|", "assistant: ", "e", " \n{", "THE_ANSWER_GOES_ON_0_", "hi"):
             messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": words}]
             status, shown = self.server.post("/v1/chat/completions/render", {"messages": messages, "continue_final_message": True})
             self.assertEqual((status, shown["prompt"]), (200, "user: hi<|end|>assistant: " + words), shown)
 
-    def test_max_tokens_are_what_the_model_has_left(self):
+    def test_chat_max_tokens_defaults_to_the_rest_of_the_context(self):
         answer = self.chat(max_tokens=None, logit_bias=only(A))
         self.usage(answer, 20, 128 - 20)
 
@@ -564,7 +566,7 @@ class ChatTest(FieldCase):
         self.assertIsNone(self.chat()["choices"][0]["logprobs"])
         self.refused("top_logprobs", path="chat", top_logprobs=1)
 
-    def test_streams_begin_with_the_role(self):
+    def test_chat_streams_begin_with_the_role(self):
         *chunks, last = self.events(path="/v1/chat/completions", n=2, logit_bias=only(A), stream_options={"include_usage": True})
         self.assertEqual([e["choices"][0]["delta"].get("role") for e in chunks][:3], ["assistant", "assistant", None])
         for index in (0, 1):
@@ -591,7 +593,7 @@ class SpecialTokenTest(FieldCase):
         super().tearDownClass()
         cls.directory.cleanup()
 
-    def test_add_special_tokens_is_for_texts(self):
+    def test_add_special_tokens_applies_to_text_prompts_only(self):
         for fields, count, same in (({}, 4, [END, 5, 6, 7]), ({"add_special_tokens": True}, 4, [END, 5, 6, 7]),
                                     ({"add_special_tokens": False}, 3, [5, 6, 7])):
             answer = self.complete(prompt="&'(", ignore_eos=True, **fields)
@@ -603,7 +605,7 @@ class SpecialTokenTest(FieldCase):
 class PriorityTest(FieldCase):
     FLAGS = ("--max-num-seqs", "1")
 
-    def test_lower_numbers_are_served_first(self):
+    def test_priority_serves_lower_numbers_first(self):
         """One runs at a time. What each finds in the cache of a common prompt tells who came before it."""
         answers = {}
 
@@ -625,7 +627,7 @@ class PriorityTest(FieldCase):
 
 
 class MetricsTest(FieldCase):
-    def test_tokens_are_those_of_usage(self):
+    def test_metrics_count_the_tokens_that_usage_reports(self):
         usages = [self.complete(logit_bias=only(A))["usage"],                                           # 3 + 8
                   self.complete(logit_bias=only(EOS))["usage"],                                         # 3 + 1
                   self.complete(prompt=[9] * 40, n=3, logit_bias=only(A))["usage"],                     # 40 + 24
@@ -657,7 +659,7 @@ class MetricsTest(FieldCase):
 class RefusalMetricsTest(FieldCase):
     FLAGS = ("--num-kv-blocks", "20")
 
-    def test_what_the_pool_cannot_hold_is_an_error_and_not_an_abortion(self):
+    def test_metrics_count_a_request_that_exceeds_the_pool_as_an_error(self):
         for stream in (False, True):
             self.assertIn("do not fit", self.complete(want=400, n=20, max_tokens=30, stream=stream)["error"]["message"])
         self.assertEqual(self.sample("vllm:request_success_total", finished_reason="error"), 2)
@@ -665,53 +667,53 @@ class RefusalMetricsTest(FieldCase):
         self.assertEqual(self.sample("vllm:prompt_tokens_total"), 0)
 
 
-# Where the effect of each field is seen.
+# The test that shows the effect of each field
 TESTS = {
     "prompt": CompletionTest.test_prompt_forms_count_their_tokens,
-    "messages": ChatTest.test_messages_become_the_templates_text,
+    "messages": ChatTest.test_chat_messages_become_the_templates_text,
     "model": CompletionTest.test_model_must_be_the_one_that_is_served,
-    "max_tokens": CompletionTest.test_max_tokens_are_the_length_and_16_without,
-    "max_completion_tokens": CompletionTest.test_max_completion_tokens_go_before_max_tokens,
-    "n": CompletionTest.test_n_choices_are_counted_all_and_their_prompt_once,
-    "best_of": CompletionTest.test_best_of_counts_what_it_dropped,
+    "max_tokens": CompletionTest.test_max_tokens_sets_the_length_with_a_default_of_16,
+    "max_completion_tokens": CompletionTest.test_max_completion_tokens_overrides_max_tokens,
+    "n": CompletionTest.test_usage_counts_all_n_choices_and_their_prompt_once,
+    "best_of": CompletionTest.test_best_of_returns_the_likeliest_and_counts_dropped_choices,
     "temperature": CompletionTest.test_temperature_flattens_and_sharpens,
-    "top_k": CompletionTest.test_top_k_keeps_so_many,
-    "top_p": CompletionTest.test_top_p_keeps_the_fewest_with_that_share,
-    "min_p": CompletionTest.test_min_p_keeps_what_has_that_part_of_the_best,
-    "seed": CompletionTest.test_seed_repeats_what_was_drawn,
-    "logit_bias": CompletionTest.test_logit_bias_moves_both_ways,
-    "presence_penalty": CompletionTest.test_presence_penalty_counts_once,
-    "frequency_penalty": CompletionTest.test_frequency_penalty_counts_every_time,
-    "repetition_penalty": CompletionTest.test_repetition_penalty_divides_what_prompt_and_text_have,
+    "top_k": CompletionTest.test_top_k_keeps_the_k_likeliest_tokens,
+    "top_p": CompletionTest.test_top_p_keeps_the_fewest_tokens_that_reach_p,
+    "min_p": CompletionTest.test_min_p_keeps_tokens_with_that_fraction_of_the_best,
+    "seed": CompletionTest.test_seed_makes_draws_repeatable,
+    "logit_bias": CompletionTest.test_logit_bias_raises_and_lowers_a_token,
+    "presence_penalty": CompletionTest.test_presence_penalty_applies_once_per_token,
+    "frequency_penalty": CompletionTest.test_frequency_penalty_applies_at_every_occurrence,
+    "repetition_penalty": CompletionTest.test_repetition_penalty_applies_to_tokens_of_prompt_and_text,
     "min_tokens": CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens,
-    "stop": CompletionTest.test_stop_strings_cut_where_they_begin,
+    "stop": CompletionTest.test_stop_strings_cut_the_text_where_they_begin,
     "allowed_token_ids": CompletionTest.test_allowed_token_ids_are_all_that_is_drawn,
-    "bad_words": CompletionTest.test_bad_words_never_come_to_stand_in_the_text,
+    "bad_words": CompletionTest.test_bad_words_never_appear_in_the_text,
     "truncate_prompt_tokens": CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones,
     "detokenize": CompletionTest.test_detokenize_false_leaves_the_text_out,
     "return_token_ids": CompletionTest.test_return_token_ids_lists_prompt_and_answer,
-    "return_tokens_as_token_ids": CompletionTest.test_return_tokens_as_token_ids_names_them_so,
-    "continue_final_message": ChatTest.test_continue_final_message_goes_on_where_it_ends,
-    "stop_token_ids": CompletionTest.test_stop_token_ids_end_the_text_and_count,
-    "include_stop_str_in_output": CompletionTest.test_include_stop_str_in_output_leaves_it_there,
-    "ignore_eos": CompletionTest.test_ignore_eos_makes_it_text,
+    "return_tokens_as_token_ids": CompletionTest.test_return_tokens_as_token_ids_names_tokens_by_id_in_logprobs,
+    "continue_final_message": ChatTest.test_continue_final_message_continues_the_last_message,
+    "stop_token_ids": CompletionTest.test_stop_token_ids_end_the_text_and_count_as_tokens,
+    "include_stop_str_in_output": CompletionTest.test_include_stop_str_in_output_keeps_the_stop_string,
+    "ignore_eos": CompletionTest.test_ignore_eos_turns_eos_into_text,
     "skip_special_tokens": CompletionTest.test_skip_special_tokens_hides_them_and_counts_them,
-    "add_special_tokens": SpecialTokenTest.test_add_special_tokens_is_for_texts,
+    "add_special_tokens": SpecialTokenTest.test_add_special_tokens_applies_to_text_prompts_only,
     "add_generation_prompt": ChatTest.test_add_generation_prompt_opens_the_answer,
     "echo": CompletionTest.test_echo_puts_the_prompt_before_the_text,
     "prompt_logprobs": prompt_scores_test.FormsTest.test_prompt_logprobs_are_those_of_echo_with_ranks,
-    "logprobs": CompletionTest.test_logprobs_are_the_models_own_and_say_where_tokens_stand,
+    "logprobs": CompletionTest.test_logprobs_are_the_models_own_and_have_text_offsets,
     "top_logprobs": ChatTest.test_top_logprobs_list_bytes,
-    "cache_salt": CompletionTest.test_cache_salt_parts_what_is_shared,
-    "priority": PriorityTest.test_lower_numbers_are_served_first,
-    "deadline_seconds": CompletionTest.test_deadline_seconds_end_a_request,
-    "stream": CompletionTest.test_stream_sends_what_the_whole_answer_says,
+    "cache_salt": CompletionTest.test_cache_salt_separates_cached_prefixes,
+    "priority": PriorityTest.test_priority_serves_lower_numbers_first,
+    "deadline_seconds": CompletionTest.test_deadline_seconds_ends_a_request_with_504,
+    "stream": CompletionTest.test_stream_equals_the_whole_answer,
     "stream_options": CompletionTest.test_stream_options_add_usage,
     "include_usage": CompletionTest.test_stream_options_add_usage,
     "continuous_usage_stats": CompletionTest.test_stream_options_add_usage,
-    "use_beam_search": BeamTest.test_beams_are_those_of_hf,
-    "length_penalty": BeamTest.test_beams_are_those_of_hf,
-    "early_stopping": BeamTest.test_beams_are_those_of_hf,
+    "use_beam_search": BeamTest.test_beam_search_equals_transformers,
+    "length_penalty": BeamTest.test_beam_search_equals_transformers,
+    "early_stopping": BeamTest.test_beam_search_equals_transformers,
     "response_format": structured_output_test.FormTest.test_response_format_of_chat,
     "structured_outputs": structured_output_test.FormTest.test_structural_tag,
     "guided_json": structured_output_test.ValidityTest.test_every_finished_answer_validates_on_one_to_three_workers,
@@ -737,22 +739,24 @@ class CoverageTest(unittest.TestCase):
             with open(os.path.join(ROOT, "coordinator", "api", "requests", name + ".cc"), encoding="utf-8") as f:
                 source += f.read()
         read = set(re.findall(r'(?:Find|Has|Number|Integer|Flag|Texts?|real|ReadIds)\((?:fields, )?"(\w+)"', source))
-        read |= set(re.findall(r'"(\w+)"', re.search(r"name : \{(.*?)\}", source)[1]))  # two names of one setting
-        read |= set(re.findall(r'"(\w+)"', re.search(r"kFields\[\] = \{(.*?)\}", source, re.S)[1]))  # what asks for a grammar
+        read |= set(re.findall(r'"(\w+)"', re.search(r"name : \{(.*?)\}", source)[1]))  # two names for one setting
+        # fields that ask for a grammar
+        read |= set(re.findall(r'"(\w+)"', re.search(r"kFields\[\] = \{(.*?)\}", source, re.S)[1]))
         self.assertEqual(read, set(TESTS))
 
-    def test_the_page_of_fields_lists_what_the_code_reads_and_refuses(self):
+    def test_fields_page_lists_what_the_code_reads_and_refuses(self):
         with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
             _, supported, refused, _ = f.read().split("\n# ")[0].split("\n## ")
         rows = [line.split("|") for line in supported.splitlines() if line.startswith("| `")]
         listed = [name for row in rows for name in re.findall(r"`(\w+)`", row[1])]
         self.assertEqual(len(listed), len(set(listed)))
-        self.assertEqual(set(listed), set(TESTS) - {"include_usage", "continuous_usage_stats"})  # of stream_options
+        # members of stream_options
+        self.assertEqual(set(listed), set(TESTS) - {"include_usage", "continuous_usage_stats"})
         with open(os.path.join(ROOT, "coordinator", "api", "requests", "unsupported_fields.cc"), encoding="utf-8") as f:
             table = set(re.findall(r'^    \{"(\w+)",', f.read().split("kOfChat = ")[0], re.M))
         self.assertEqual(set(re.findall(r"`(\w+)`", refused.split("\nOn ")[0])), table)
 
-    def test_the_fields_that_are_known_are_those_of_the_page(self):
+    def test_known_fields_in_the_code_equal_the_fields_page(self):
         with open(os.path.join(ROOT, "coordinator", "api", "requests", "known_fields.cc"), encoding="utf-8") as f:
             source = f.read()
         known, passed = (set(re.findall(r'"(\w+)"', re.search(name + r"\[\] = \{(.*?)\};", source, re.S)[1])) for name in ("kOfGenerating", "kPassedOver"))
@@ -781,18 +785,18 @@ class CoverageTest(unittest.TestCase):
 
 
 class UnknownFieldTest(FieldCase):
-    def test_they_are_refused_with_the_name_that_was_probably_meant(self):
+    def test_unknown_fields_are_refused_with_the_name_probably_meant(self):
         for given, meant in (("temprature", "temperature"), ("max_token", "max_tokens"), ("Stop", "stop"), ("logit_biases", "logit_bias")):
             error = self.complete(400, **{given: 1})["error"]
             self.assertEqual(error["param"], given)
             self.assertIn(f"is {meant} meant?", error["message"])
         self.assertNotIn("meant", self.complete(400, xqzwvkj=1)["error"]["message"])
         self.assertEqual(self.chat(400, max_new_token=5)["error"]["param"], "max_new_token")
-        # Null counts as absent, whatever its name.
+        # A null value counts as absent, whatever the field's name.
         status, _ = self.server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "temprature": None})
         self.assertEqual(status, 200)
 
-    def test_they_are_passed_over_and_told_once_where_a_flag_says_so(self):
+    def test_unknown_fields_are_ignored_and_warned_of_once_with_the_flag(self):
         with Server("--threads-per-worker", "1", "--ignore-unknown-fields", model=TINY) as server:
             for _ in range(3):
                 status, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "temprature": 0, "xqzwvkj": [1]})
@@ -819,9 +823,9 @@ class ModelDefaultsTest(unittest.TestCase):
         self.assertEqual(status, 200, answer)
         return [choice["text"] for choice in answer["choices"]]
 
-    def test_they_hold_where_a_request_says_nothing(self):
+    def test_generation_config_applies_when_a_request_sets_nothing(self):
         with self.serve({"temperature": 0.5, "top_k": 1, "eos_token_id": EOS}) as server:
-            self.assertEqual(len(set(self.answers(server))), 1)  # one token to draw from
+            self.assertEqual(len(set(self.answers(server))), 1)  # top_k 1 leaves one token to draw from
             self.assertEqual(self.answers(server), self.answers(server, temperature=0))
             self.assertGreater(len(set(self.answers(server, top_k=0, temperature=1))), 1)
             self.assertEqual(server.get("/admin/status", admin=True)["settings"]["generation_config"], "auto")
@@ -829,14 +833,14 @@ class ModelDefaultsTest(unittest.TestCase):
             status, _ = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 2, "use_beam_search": True, "n": 2})
             self.assertEqual(status, 200)
 
-    def test_all_of_them_equal_the_fields_of_their_names(self):
+    def test_generation_config_equals_the_fields_of_the_same_names(self):
         config = {"temperature": 0.8, "top_k": 9, "top_p": 0.7, "min_p": 0.05, "repetition_penalty": 1.3}
         with self.serve(config) as one, self.serve(config, "--generation-config", "none") as other:
             self.assertEqual(self.answers(one), self.answers(other, **config))
             self.assertNotEqual(self.answers(one), self.answers(other))
             self.assertEqual(other.get("/admin/status", admin=True)["settings"]["generation_config"], "none")
 
-    def test_what_is_out_of_range_ends_the_start(self):
+    def test_server_refuses_a_generation_config_out_of_range(self):
         with self.assertRaises(AssertionError) as raised, self.serve({"top_p": 7}):
             pass
         self.assertIn("--generation-config none", str(raised.exception))

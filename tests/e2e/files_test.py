@@ -1,4 +1,4 @@
-"""What becomes of a server when the files of its model change, lead elsewhere, are no files, or do not fit each other."""
+"""Tests what a server does when files of its model are truncated, are links or pipes, or do not fit each other."""
 import json
 import os
 import shutil
@@ -28,7 +28,7 @@ class ModelCase(unittest.TestCase):
 
 
 class TruncationTest(ModelCase):
-    def test_the_coordinator_outlives_its_model(self):
+    def test_coordinator_survives_when_its_model_files_are_truncated(self):
         """Every file of the model is cut short in place, one weight is looked up: a worker ends and names the file."""
         with Server("--backend", "cpu", "--tensor-parallel-size", "2", "--threads-per-worker", "1", model=self.model) as server:
             with open(f"/proc/{server.process.pid}/maps", encoding="utf-8") as maps:
@@ -40,19 +40,20 @@ class TruncationTest(ModelCase):
             try:
                 server.post("/v1/completions", {"prompt": tokens, "max_tokens": 4}, timeout=60)
             except OSError:
-                pass  # the server may have given up meanwhile
+                pass  # the server may have ended meanwhile
             deadline = time.monotonic() + 60
             while "cut short while it was in use" not in server.text() and time.monotonic() < deadline:
                 time.sleep(0.05)
             self.assertRegex(server.text(), r"quire-worker: rank \d on [^ ]+: " + self.path("model.safetensors") + ": the file was cut short")
-            # No model, no new workers: the server gives up with a reason and a status, and no signal ends it.
+            # Without a model there are no new workers: the server ends with a reason and an exit status, not by a
+            # signal.
             self.assertEqual(server.process.wait(timeout=120), 1, server.text()[-2000:])
 
 
 class TemplateTest(unittest.TestCase):
     """What a model's template costs the server; tests/coordinator/template_bounds_test.cc has the many ways."""
 
-    def test_a_template_beyond_its_bounds_is_a_400_and_no_crash(self):
+    def test_chat_template_beyond_its_bounds_gives_400(self):
         deep = "{% macro m(n) %}{{ ((m(n - 1) | int) if n else 0)" + 490 * " + 1" + " }}{% endmacro %}{{ m(30) }}"
         long = "{% set l = range(1000) %}{% for i in range(100000) %}{{ -1 in l }}{% endfor %}"
         large = "{% set n = namespace(t='') %}{% for i in range(100000) %}{% set n.t = n.t ~ messages[0].content %}{% endfor %}"
@@ -72,7 +73,7 @@ class TemplateTest(unittest.TestCase):
                     self.assertLess(time.monotonic() - begin, 20)
                 self.assertEqual(chat("hello")[0], 200)
 
-    def test_a_pattern_that_may_not_be_is_named_at_the_start(self):
+    def test_server_names_an_unsupported_tokenizer_pattern_at_start(self):
         def add(config):
             split = {"type": "Split", "pattern": {"Regex": r"(?(DEFINE)(?<k>a\K))(?=(?&k))"}, "behavior": "Isolated", "invert": False}
             config["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, {"type": "ByteLevel", "add_prefix_space": False}]}
@@ -90,7 +91,7 @@ class StartTest(ModelCase):
             self.assertEqual(server.process.wait(timeout=30), 2)
             return server.text()
 
-    def test_a_template_that_leads_elsewhere_is_refused(self):
+    def test_server_refuses_a_template_that_links_out_of_the_models_directory(self):
         secret = os.path.join(self.directory, "secret")
         with open(secret, "w", encoding="utf-8") as f:
             f.write("hush")
@@ -99,7 +100,7 @@ class StartTest(ModelCase):
         self.assertIn(f"{self.path('chat_template.jinja')} leads out of the model's directory, to {secret}", text)
         self.assertNotIn("hush", text)
 
-    def test_a_pipe_is_refused_at_once(self):
+    def test_server_refuses_a_pipe_as_a_model_file(self):
         for name in ("chat_template.jinja", "tokenizer.json", "config.json", "model.safetensors"):
             with self.subTest(name=name):
                 shutil.rmtree(self.model)
@@ -109,7 +110,7 @@ class StartTest(ModelCase):
                 os.mkfifo(self.path(name))
                 self.assertIn(f"{self.path(name)} is not a regular file", self.refusal())
 
-    def test_a_pipe_for_a_topology_or_keys_is_refused_at_once(self):
+    def test_server_refuses_a_pipe_as_topology_or_key_file(self):
         pipe = os.path.join(self.directory, "pipe")
         os.mkfifo(pipe, 0o600)
         for flags in ([pipe], ["--model", self.model, "--api-key-file", pipe], ["--model", self.model, "--admin-token-file", pipe]):
@@ -117,7 +118,7 @@ class StartTest(ModelCase):
             self.assertEqual(refused.returncode, 2)
             self.assertIn("not a regular file", refused.stdout + refused.stderr)
 
-    def test_a_snapshot_of_the_cache_is_served(self):
+    def test_server_serves_a_snapshot_of_the_hugging_face_cache(self):
         repository = os.path.join(self.directory, "models--quire--gqa")
         snapshot = os.path.join(repository, "snapshots", "abc")
         os.makedirs(snapshot)
@@ -128,7 +129,7 @@ class StartTest(ModelCase):
             status, answer = server.post("/v1/completions", {"prompt": [5, 6], "max_tokens": 2})
             self.assertEqual(status, 200, answer)
 
-    def test_added_tokens_beyond_the_embedding_are_refused_in_prompts_alone(self):
+    def test_added_tokens_without_an_embedding_are_refused_in_prompts_only(self):
         with tempfile.TemporaryDirectory() as directory:
             model = altered_tiny(directory)
             with open(os.path.join(model, "config.json"), encoding="utf-8") as f:
@@ -146,7 +147,7 @@ class StartTest(ModelCase):
                 for body in ({"prompt": "look: <image_soft_token>"}, {"prompt": [known]}):
                     status, answer = server.post("/v1/completions", {**body, "max_tokens": 1})
                     self.assertEqual((status, str(known) in answer["error"]["message"] or f"to {known - 1}" in answer["error"]["message"]), (400, True), answer)
-                # A grammar, and a word that is never to be said, have nothing to do with it.
+                # Grammars and bad words are not affected.
                 for fields in ({"bad_words": ["<image_soft_token>"]}, {"guided_choice": ["yes", "no"]}):
                     status, answer = server.post("/v1/completions", {"prompt": "a", "max_tokens": 2, **fields})
                     self.assertEqual(status, 200, answer)
@@ -158,7 +159,7 @@ class StartTest(ModelCase):
             done = quire("serve", model, "--port", "0")
             self.assertEqual((done.returncode, "are they files of one model?" in done.stderr), (2, True), done.stderr)
 
-    def test_check_compares_checksums(self):
+    def test_check_compares_checksums_of_the_model(self):
         sums = os.path.join(self.directory, "sums")
         with open(sums, "w", encoding="utf-8") as f:
             subprocess.run(["sha256sum", *sorted(os.listdir(self.model))], cwd=self.model, stdout=f, check=True)

@@ -1,4 +1,4 @@
-"""Every flag of quire serve: what it does, and that /admin/status tells the setting that is in force."""
+"""Tests every flag of `quire serve`: its effect, and that /admin/status reports the setting in force."""
 import functools
 import json
 import os
@@ -30,7 +30,7 @@ def num_threads(pid):
 
 
 class FlagCase(unittest.TestCase):
-    KEY = {}  # headers
+    KEY = {}  # headers of all requests
 
     @classmethod
     def tearDownClass(cls):
@@ -58,7 +58,7 @@ class FlagCase(unittest.TestCase):
         return [rank["kv_bytes_per_block"] for rank in self.status()["ranks"]]
 
     def fill(self, sequences):
-        """So many sequences at once, all as long as they may be."""
+        """Runs `sequences` sequences of the longest allowed length at once."""
         longest = self.setting("max_model_len")
         self.together([{"prompt": [i], "max_tokens": longest - 1} for i in range(sequences)])
 
@@ -79,29 +79,29 @@ class FlagCase(unittest.TestCase):
 
 
 class PlainTest(FlagCase):
-    """No flags but those that every server here has."""
+    """A server with no flags but those that every server here has."""
 
     @classmethod
     def setUpClass(cls):
         cls.server = Server("--backend", "cpu", model=TINY)
 
-    def test_model_port_and_admin_port(self):
-        settings = self.status()["settings"]  # at --admin-port; readiness was asked for at --port
+    def test_model_port_and_admin_port_flags_set_model_and_addresses(self):
+        settings = self.status()["settings"]  # status is asked at --admin-port; readiness was asked at --port
         self.assertEqual(settings["model"], TINY)
         self.assertEqual(settings["listen"], f"127.0.0.1:{self.server.port}")
         self.assertEqual(settings["admin_listen"], f"127.0.0.1:{self.server.admin_port}")
 
-    def test_backend(self):
+    def test_backend_flag_chooses_cpu_or_cuda(self):
         self.assertEqual(self.setting("backend"), "cpu")
         with Server("--backend", "cuda", model=TINY, wait=False) as server:
             try:
                 server.wait_until_ready()
                 self.assertEqual(server.get("/admin/status", admin=True)["settings"]["backend"], "cuda")
-            except AssertionError:  # no GPU, or a build without
+            except AssertionError:  # there is no GPU, or the build has no CUDA
                 self.assertEqual(server.process.poll(), 1)
                 self.assertIn("--backend cuda is impossible", server.text())
 
-    def test_settings_that_nobody_gave_are_the_documented_defaults(self):
+    def test_status_reports_documented_defaults_when_no_flags_are_given(self):
         settings = self.status()["settings"]
         cores = len(os.sched_getaffinity(0))
         self.assertIn(settings.pop("threads_per_worker"), range(1, cores + 1))
@@ -126,7 +126,7 @@ class PlainTest(FlagCase):
             "pooling": "none", "scoring": "none", "generation_config": "none", "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
 
-    def test_attention_backend(self):
+    def test_attention_backend_flag_is_refused_without_a_gpu(self):
         self.assertEqual(self.setting("attention_backend"), "auto")
         for name in ("v1", "v2", "wgmma"):
             refused = quire("serve", "--model", TINY, "--backend", "cpu", "--attention-backend", name)
@@ -134,7 +134,7 @@ class PlainTest(FlagCase):
             self.assertIn(f"--attention-backend {name} needs a GPU", refused.stderr)
         self.assertEqual(quire("serve", "--model", TINY, "--attention-backend", "v3").returncode, 2)
 
-    def test_parsers_are_known_by_name(self):
+    def test_parser_flags_accept_known_names_only(self):
         for flag in ("--tool-call-parser", "--reasoning-parser"):
             refused = quire("serve", "--model", TINY, flag, "hermess")
             self.assertEqual(refused.returncode, 2)
@@ -147,7 +147,7 @@ class PlainTest(FlagCase):
             plain, described = (server.post("/v1/chat/completions", {**ask, **fields})[1]["usage"]["prompt_tokens"] for fields in ({}, {"tools": tools}))
             self.assertGreater(described, plain + len(json.dumps(tools[0])) - 10)
 
-    def test_scoring(self):
+    def test_scoring_flag_none_refuses_scores(self):
         with Server("--pooling", "mean", "--scoring", "none", model=TINY) as server:
             settings = server.get("/admin/status", admin=True)["settings"]
             self.assertEqual((settings["pooling"], settings["scoring"]), ("mean", "none"))
@@ -157,18 +157,18 @@ class PlainTest(FlagCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("--pooling last, mean or cls", refused.stderr)
 
-    def test_log_level_that_an_operator_changed_is_told(self):
+    def test_status_reports_the_log_level_that_an_operator_set(self):
         self.assertNotIn("launching: ", self.server.text())
         self.server.post("/admin/log_level", {"level": "warn"}, admin=True)
         self.assertEqual(self.setting("log_level"), "warn")
         self.server.post("/admin/log_level", {"level": "info"}, admin=True)
 
-    def test_dtype(self):
+    def test_dtype_flag_bfloat16_is_refused_on_the_cpu(self):
         refused = quire("serve", "--model", TINY, "--backend", "cpu", "--dtype", "bfloat16")
         self.assertEqual(refused.returncode, 2)
         self.assertIn("--dtype bfloat16 needs a GPU", refused.stdout + refused.stderr)
 
-    def test_verify_checksum(self):
+    def test_verify_checksum_flag_refuses_a_model_that_differs(self):
         with tempfile.TemporaryDirectory() as directory:
             sums = os.path.join(directory, "sums")
             with open(sums, "w", encoding="utf-8") as f:
@@ -184,7 +184,7 @@ class PlainTest(FlagCase):
                 self.assertEqual(server.process.wait(timeout=60), 2)
                 self.assertIn("is not the file that", server.text())
 
-    def test_gpu_memory_utilization(self):
+    def test_gpu_memory_utilization_flag_zero_leaves_no_kv_memory(self):
         with Server("--backend", "cpu", "--gpu-memory-utilization", "0", model=TINY, wait=False) as server:
             self.assertEqual(server.process.wait(timeout=60), 2)
             self.assertRegex(server.text(), r"needs at least \d+ bytes per worker .* 0 are there.*--gpu-memory-utilization")
@@ -210,89 +210,89 @@ class SmallTest(FlagCase):
     def setUp(self):
         self.server.post("/admin/flush_cache", {}, admin=True)
 
-    def test_tensor_parallel_size(self):
+    def test_tensor_parallel_size_flag_sets_the_number_of_workers(self):
         self.assertEqual(len(self.status()["ranks"]), 3)
         self.assertEqual((self.setting("tensor_parallel_size"), self.setting("shares")), (3, [1, 1, 1]))
         self.server.post("/admin/reshard", {"tensor": 2, "shares": [2, 1]}, admin=True)
         self.assertEqual((self.setting("tensor_parallel_size"), self.setting("shares")), (2, [2, 1]))
         self.server.post("/admin/reshard", {"tensor": 3}, admin=True)
 
-    def test_block_size(self):
+    def test_block_size_flag_sets_the_tokens_of_a_block(self):
         self.assertEqual(self.setting("block_size"), 8)
         self.assertEqual(self.cached_again(30), 24)
 
-    def test_num_kv_blocks(self):
+    def test_num_kv_blocks_flag_sets_the_number_of_blocks(self):
         self.assertEqual(self.setting("num_kv_blocks"), 20)
         self.assertEqual(self.status()["blocks"]["device"]["total"], 20)
 
-    def test_max_model_len(self):
+    def test_max_model_len_flag_bounds_prompt_and_answer(self):
         self.assertEqual(self.setting("max_model_len"), 64)
         self.assertEqual(self.server.get("/v1/models")["data"][0]["max_model_len"], 64)
         self.complete(prompt=[5] * 60, max_tokens=4)
         self.complete(prompt=[5] * 60, max_tokens=5, want=400)
 
-    def test_max_num_seqs(self):
+    def test_max_num_seqs_flag_bounds_choices(self):
         self.assertEqual(self.setting("max_num_seqs"), 4)
         self.complete(n=4)
         self.assertIn("from 1 to 4", self.complete(n=5, want=400)["error"]["message"])
 
-    def test_max_num_queued_reqs(self):
+    def test_max_num_queued_reqs_flag_bounds_waiting_requests(self):
         self.assertEqual(self.setting("max_num_queued_reqs"), 3)
         self.together([{"n": 4}, {"n": 3}], lambda: self.assertIn("waiting", self.complete(want=429)["error"]["message"]))
         self.complete()
 
-    def test_max_num_batched_tokens(self):
+    def test_max_num_batched_tokens_flag_bounds_the_tokens_of_a_step(self):
         self.assertEqual(self.setting("max_num_batched_tokens"), 16)
         before = self.status()["steps"]
         self.complete(prompt=[5] * 49, max_tokens=1)
         self.assertEqual(self.status()["steps"] - before, 4)
 
-    def test_served_model_name(self):
+    def test_served_model_name_flag_names_the_model(self):
         self.assertEqual(self.setting("served_model_name"), "small")
         self.assertEqual([model["id"] for model in self.server.get("/v1/models")["data"]], ["small"])
         self.complete(model="small")
         self.complete(model="gqa", want=404)
 
-    def test_journal(self):
+    def test_journal_flag_writes_a_journal(self):
         self.assertEqual(self.setting("journal"), self.directory.name)
         self.assertTrue(any(name.startswith("segment-") for name in os.listdir(self.directory.name)))
 
-    def test_log_level(self):
+    def test_log_level_flag_debug_writes_more(self):
         self.assertEqual(self.setting("log_level"), "debug")
-        self.assertIn("launching: ", self.server.text())  # what the default does not write: PlainTest
+        self.assertIn("launching: ", self.server.text())  # the default level does not write this line: PlainTest
 
-    def test_swap_space(self):
+    def test_swap_space_flag_sets_the_host_blocks(self):
         self.assertEqual(self.setting("swap_space_bytes"), 1 << 20)
         blocks = (1 << 20) // max(self.kv_bytes())
         self.assertEqual((self.setting("num_swap_blocks"), self.status()["blocks"]["host"]["total"]), (blocks, blocks))
 
-    def test_preemption_mode(self):
+    def test_preemption_mode_flag_swap_swaps_sequences_out(self):
         self.assertEqual(self.setting("preemption_mode"), "swap")
         before = self.status()["swapped_out"]
-        self.fill(4)  # of 8 blocks each; there are 20
+        self.fill(4)  # four sequences of 8 blocks each; there are 20 blocks
         self.assertGreater(self.status()["swapped_out"], before)
 
-    def test_kv_cache_dtype(self):
+    def test_kv_cache_dtype_flag_sets_the_bytes_of_a_block(self):
         self.assertEqual(self.setting("kv_cache_dtype"), "float16")
         layers, heads, head_dim, keys_and_values = 3, 1, 8, 2
         self.assertEqual(self.kv_bytes(), [8 * layers * heads * head_dim * keys_and_values * 2] * 3)
 
-    def test_quantization(self):
+    def test_quantization_flag_is_reported_by_status(self):
         self.assertEqual(self.setting("quantization"), "int8")
 
-    def test_activations(self):
+    def test_activations_flag_auto_follows_the_quantization(self):
         self.assertEqual(self.setting("activations"), "int8")
         for quantization, chosen in (("int4", "int8"), ("none", "int16")):
             with Server("--activations", "auto", "--quantization", quantization, model=TINY) as server:
                 self.assertEqual(server.get("/admin/config", admin=True)["settings"]["activations"], chosen)
                 self.assertIn(f"activations: {chosen} (auto", server.text())
 
-    def test_gpu_memory_utilization_is_told(self):
+    def test_status_reports_gpu_memory_utilization(self):
         self.assertEqual(self.setting("gpu_memory_utilization"), 0.5)
 
 
 class OtherTest(FlagCase):
-    """What excludes something that SmallTest has."""
+    """Flags that cannot be combined with those of SmallTest."""
 
     @classmethod
     def setUpClass(cls):
@@ -305,31 +305,32 @@ class OtherTest(FlagCase):
     def draw(cls, **fields):
         return cls.server.post("/v1/completions", {"prompt": [5], "max_tokens": 20, "ignore_eos": True, **fields})[1]["choices"][0]["text"]
 
-    def test_seed(self):
+    def test_seed_flag_makes_draws_repeatable_across_requests(self):
         self.assertEqual(self.setting("seed"), 7)
         self.assertNotEqual(*self.drawn)
         self.assertEqual(self.drawn, [self.draw(seed=8), self.draw(seed=9)], "the first and the second after the server's seed")
 
-    def test_threads_per_worker(self):
+    def test_threads_per_worker_flag_sets_the_threads_of_a_worker(self):
         self.assertEqual(self.setting("threads_per_worker"), 2)
         with Server("--backend", "cpu", "--threads-per-worker", "1", model=TINY) as one:
             self.assertEqual(num_threads(self.server.worker_pids()[0]) - num_threads(one.worker_pids()[0]), 1)
 
-    def test_kv_cache_memory_bytes(self):
+    def test_kv_cache_memory_bytes_flag_sets_the_number_of_blocks(self):
         self.assertEqual(self.setting("kv_cache_memory_bytes"), 100 << 10)
-        self.assertEqual(self.setting("num_kv_blocks"), (100 << 10) // self.kv_bytes()[0] - 1)  # one is the null block
+        # one block is the null block
+        self.assertEqual(self.setting("num_kv_blocks"), (100 << 10) // self.kv_bytes()[0] - 1)
 
-    def test_no_enable_prefix_caching(self):
+    def test_no_enable_prefix_caching_flag_turns_the_cache_off(self):
         self.assertEqual(self.setting("enable_prefix_caching"), False)
         self.assertEqual(self.cached_again(40), 0)
 
-    def test_preemption_mode_recompute(self):
+    def test_preemption_mode_flag_recompute_swaps_nothing_out(self):
         self.assertEqual(self.setting("preemption_mode"), "recompute")
         self.fill(2 * self.setting("num_kv_blocks") * 16 // 64)
         self.assertGreater(self.status()["preemptions"], 0)
         self.assertEqual(self.status()["swapped_out"], 0)
 
-    def test_dtype_float32(self):
+    def test_status_reports_dtype_float32_and_kv_cache_dtype_int8(self):
         self.assertEqual((self.setting("dtype"), self.setting("kv_cache_dtype")), ("float32", "int8"))
 
 
@@ -360,39 +361,39 @@ class FileTest(FlagCase):
     def status(self):
         return self.server.admin_get("/admin/status", self.token)
 
-    def test_topology_holds_where_no_flag_speaks(self):
+    def test_topology_file_applies_where_no_flag_overrides_it(self):
         settings = self.status()["settings"]
         told = [settings[name] for name in ("served_model_name", "max_num_seqs", "plan_ahead", "block_size")]
         self.assertEqual(told, ["from-file", 5, False, 4])
         self.complete(n=6, want=400)
 
-    def test_host(self):
+    def test_host_flag_sets_the_address(self):
         self.assertEqual(self.setting("listen"), f"127.0.0.2:{self.server.port}")
         with self.assertRaises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", self.server.port), timeout=10)
 
-    def test_api_key_file(self):
+    def test_api_key_file_flag_demands_a_key(self):
         self.assertEqual(self.setting("api_key_file"), self.files["api_key_file"])
         self.assertEqual(self.server.post("/v1/completions", {"prompt": [5]})[0], 401)
         self.complete()
 
-    def test_admin_token_file(self):
+    def test_admin_token_file_flag_demands_a_token(self):
         self.assertEqual(self.setting("admin_token_file"), self.files["admin_token_file"])
         with self.assertRaises(urllib.error.HTTPError) as refused:
             self.server.get("/admin/status", admin=True)
         self.assertEqual(refused.exception.code, 401)
 
-    def test_data_parallel_size(self):
+    def test_data_parallel_size_flag_sets_the_number_of_replicas(self):
         self.assertEqual(self.setting("data_parallel_size"), 2)
         self.assertEqual(len(self.status()["replicas"]), 2)
 
-    def test_enable_prefix_caching(self):
+    def test_enable_prefix_caching_flag_overrides_the_topology_file(self):
         self.assertEqual(self.setting("enable_prefix_caching"), True)
         self.assertEqual(self.cached_again(11), 8)
 
 
 class DoorsTest(FlagCase):
-    """Who may come in, how, and what is written down of it: what each does in full is in signs_test, tls_test and logs_test."""
+    """Flags of access and of logs. signs_test, tls_test and logs_test test their effects in full."""
 
     @classmethod
     def setUpClass(cls):
@@ -412,13 +413,13 @@ class DoorsTest(FlagCase):
         with urllib.request.urlopen(request, timeout=20) as response:
             return response.headers
 
-    def test_allowed_origins(self):
+    def test_allowed_origins_flag_allows_listed_origins_only(self):
         self.assertEqual(self.setting("allowed_origins"), ["https://a.example", "https://b.example"])
         self.assertEqual(self.headers_of(Origin="https://b.example")["Access-Control-Allow-Origin"], "https://b.example")
         for origins in ("*", "chat.example", "https://chat.example/x", '["https://chat.example"'):
             self.assertEqual(quire("serve", "--model", TINY, "--allowed-origins", origins).returncode, 2, origins)
 
-    def test_allowed_hosts(self):
+    def test_allowed_hosts_flag_allows_listed_hosts_only(self):
         self.assertEqual(self.setting("allowed_hosts"), ["one.example", "two.example"])
         self.headers_of(Host="two.example")
         with self.assertRaises(urllib.error.HTTPError) as refused:
@@ -426,7 +427,7 @@ class DoorsTest(FlagCase):
         self.assertEqual(refused.exception.code, 403)
         self.assertEqual(quire("serve", "--model", TINY, "--allowed-hosts", "a/b").returncode, 2)
 
-    def test_no_chat_page(self):
+    def test_no_chat_page_flag_removes_the_page(self):
         with urllib.request.urlopen(self.server.url + "/chat", timeout=20) as response:
             self.assertIn("text/html", response.headers["Content-Type"])
         with Server("--no-chat-page", model=TINY) as server:
@@ -446,31 +447,32 @@ class DoorsTest(FlagCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
 
-    def test_access_log(self):
+    def test_access_log_flags_write_a_line_per_request(self):
         self.assertEqual((self.setting("access_log"), self.setting("access_log_file")), ("text", self.logs[0]))
         self.complete()
         self.written(self.logs[0], 'POST "/v1/completions" status=200 ')
-        self.assertEqual(quire("serve", "--model", TINY, "--access-log-file", self.logs[0]).returncode, 2)  # of which kind?
+        # no kind of access log is given
+        self.assertEqual(quire("serve", "--model", TINY, "--access-log-file", self.logs[0]).returncode, 2)
 
-    def test_audit_log_file(self):
+    def test_audit_log_file_flag_writes_admin_actions(self):
         self.assertEqual(self.setting("audit_log_file"), self.logs[1])
         self.server.post("/admin/resume", {}, admin=True)
         self.written(self.logs[1], '"audit":"/admin/resume"')
 
-    def test_metrics_listen(self):
+    def test_metrics_listen_flag_serves_metrics_on_another_address(self):
         self.assertEqual(self.setting("metrics_listen"), f"127.0.0.1:{self.collectors}")
         with urllib.request.urlopen(f"http://127.0.0.1:{self.collectors}/metrics", timeout=20) as response:
             self.assertIn(b"vllm:num_requests_running", response.read())
         self.assertIn("every interface", quire("serve", "--model", TINY, "--metrics-listen", "0.0.0.0:9100").stderr)
 
-    def test_otlp_traces_endpoint(self):
+    def test_otlp_traces_endpoint_flag_refuses_malformed_urls(self):
         """What it does is tested in traces_test.py."""
         for wrong in ("nowhere", "ftp://127.0.0.1:4318", "http://127.0.0.1:x/v1/traces"):
             refused = quire("serve", "--model", TINY, "--otlp-traces-endpoint", wrong)
             self.assertEqual(refused.returncode, 2, refused.stderr)
             self.assertIn("traces.endpoint", refused.stderr)
 
-    def test_ssl_files(self):
+    def test_ssl_flags_set_the_certificates_of_both_ports(self):
         first, second = (tls_test.make_certificate(self.directory.name, name) for name in ("data", "admin"))
         with tls_test.TlsServer("--ssl-certfile", first[0], "--ssl-keyfile", first[1], "--admin-ssl-certfile", second[0], "--admin-ssl-keyfile", second[1],
                                 model=TINY) as server:
@@ -483,7 +485,7 @@ class DoorsTest(FlagCase):
 
 
 class FormatTest(FlagCase):
-    """Weights that are made up."""
+    """A model with made-up weights."""
 
     @classmethod
     def setUpClass(cls):
@@ -497,7 +499,7 @@ class FormatTest(FlagCase):
         super().tearDownClass()
         cls.folder.cleanup()
 
-    def test_load_format(self):
+    def test_load_format_flag_dummy_serves_made_up_weights(self):
         self.assertEqual(self.setting("load_format"), "dummy")
         answers = [self.complete(prompt=[5], max_tokens=8, ignore_eos=True, logprobs=1) for _ in range(2)]
         self.assertEqual(answers[0]["usage"]["completion_tokens"], 8)
@@ -523,7 +525,7 @@ class MixtureTest(FlagCase):
         cls.start = functools.partial(Server, "-tp", "2", "--load-format", "dummy", "--no-enable-prefix-caching", model=folder.name)
         cls.server = cls.start("--enable-expert-parallel", "--max-num-batched-tokens", "auto", "--target-inter-token-latency", "1")
 
-    def test_enable_expert_parallel(self):
+    def test_enable_expert_parallel_flag_keeps_the_tokens(self):
         """What the tokens are, worker/golden_test knows; here they are those of workers that have columns of every expert."""
         self.assertTrue(self.setting("expert_parallel"))
         ask = {"prompt": [5, 6, 7], "max_tokens": 30, "temperature": 0, "ignore_eos": True, "return_token_ids": True}
@@ -534,11 +536,11 @@ class MixtureTest(FlagCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("--enable-expert-parallel is for mixtures of experts", refused.stderr)
 
-    def test_target_inter_token_latency(self):
+    def test_target_inter_token_latency_flag_shortens_prompt_chunks_beside_streams(self):
         """Beside a stream a prompt goes on by the fewest tokens that are allowed, else by whole steps."""
         self.assertEqual(self.setting("max_num_batched_tokens"), 512)
         self.assertEqual(self.setting("target_inter_token_ms"), 1)
-        self.complete(prompt=[5] * 1500, max_tokens=1)  # a millisecond is short
+        self.complete(prompt=[5] * 1500, max_tokens=1)  # teaches the server that its steps exceed a millisecond
         steps = self.status()["steps"]
         self.complete(prompt=[5] * 1500, max_tokens=1)
         self.assertEqual(self.status()["steps"] - steps, 3)
@@ -558,63 +560,63 @@ class MixtureTest(FlagCase):
         self.assertEqual(beside, [400])
 
 
-# Where the effect of each flag is seen.
+# The test that shows the effect of each flag
 TESTS = {
-    "--enable-expert-parallel": MixtureTest.test_enable_expert_parallel,
-    "--target-inter-token-latency": MixtureTest.test_target_inter_token_latency,
-    "model_or_topology": FileTest.test_topology_holds_where_no_flag_speaks,
-    "--model": PlainTest.test_model_port_and_admin_port,
-    "--tensor-parallel-size": SmallTest.test_tensor_parallel_size,
-    "--data-parallel-size": FileTest.test_data_parallel_size,
-    "--backend": PlainTest.test_backend,
-    "--threads-per-worker": OtherTest.test_threads_per_worker,
-    "--host": FileTest.test_host,
-    "--port": PlainTest.test_model_port_and_admin_port,
-    "--admin-port": PlainTest.test_model_port_and_admin_port,
-    "--api-key-file": FileTest.test_api_key_file,
-    "--admin-token-file": FileTest.test_admin_token_file,
-    "--ssl-certfile": DoorsTest.test_ssl_files,
-    "--ssl-keyfile": DoorsTest.test_ssl_files,
-    "--admin-ssl-certfile": DoorsTest.test_ssl_files,
-    "--admin-ssl-keyfile": DoorsTest.test_ssl_files,
-    "--allowed-origins": DoorsTest.test_allowed_origins,
-    "--allowed-hosts": DoorsTest.test_allowed_hosts,
-    "--no-chat-page": DoorsTest.test_no_chat_page,
-    "--access-log": DoorsTest.test_access_log,
-    "--access-log-file": DoorsTest.test_access_log,
-    "--audit-log-file": DoorsTest.test_audit_log_file,
-    "--metrics-listen": DoorsTest.test_metrics_listen,
-    "--otlp-traces-endpoint": DoorsTest.test_otlp_traces_endpoint,
-    "--served-model-name": SmallTest.test_served_model_name,
-    "--tool-call-parser": PlainTest.test_parsers_are_known_by_name,
-    "--reasoning-parser": PlainTest.test_parsers_are_known_by_name,
+    "--enable-expert-parallel": MixtureTest.test_enable_expert_parallel_flag_keeps_the_tokens,
+    "--target-inter-token-latency": MixtureTest.test_target_inter_token_latency_flag_shortens_prompt_chunks_beside_streams,
+    "model_or_topology": FileTest.test_topology_file_applies_where_no_flag_overrides_it,
+    "--model": PlainTest.test_model_port_and_admin_port_flags_set_model_and_addresses,
+    "--tensor-parallel-size": SmallTest.test_tensor_parallel_size_flag_sets_the_number_of_workers,
+    "--data-parallel-size": FileTest.test_data_parallel_size_flag_sets_the_number_of_replicas,
+    "--backend": PlainTest.test_backend_flag_chooses_cpu_or_cuda,
+    "--threads-per-worker": OtherTest.test_threads_per_worker_flag_sets_the_threads_of_a_worker,
+    "--host": FileTest.test_host_flag_sets_the_address,
+    "--port": PlainTest.test_model_port_and_admin_port_flags_set_model_and_addresses,
+    "--admin-port": PlainTest.test_model_port_and_admin_port_flags_set_model_and_addresses,
+    "--api-key-file": FileTest.test_api_key_file_flag_demands_a_key,
+    "--admin-token-file": FileTest.test_admin_token_file_flag_demands_a_token,
+    "--ssl-certfile": DoorsTest.test_ssl_flags_set_the_certificates_of_both_ports,
+    "--ssl-keyfile": DoorsTest.test_ssl_flags_set_the_certificates_of_both_ports,
+    "--admin-ssl-certfile": DoorsTest.test_ssl_flags_set_the_certificates_of_both_ports,
+    "--admin-ssl-keyfile": DoorsTest.test_ssl_flags_set_the_certificates_of_both_ports,
+    "--allowed-origins": DoorsTest.test_allowed_origins_flag_allows_listed_origins_only,
+    "--allowed-hosts": DoorsTest.test_allowed_hosts_flag_allows_listed_hosts_only,
+    "--no-chat-page": DoorsTest.test_no_chat_page_flag_removes_the_page,
+    "--access-log": DoorsTest.test_access_log_flags_write_a_line_per_request,
+    "--access-log-file": DoorsTest.test_access_log_flags_write_a_line_per_request,
+    "--audit-log-file": DoorsTest.test_audit_log_file_flag_writes_admin_actions,
+    "--metrics-listen": DoorsTest.test_metrics_listen_flag_serves_metrics_on_another_address,
+    "--otlp-traces-endpoint": DoorsTest.test_otlp_traces_endpoint_flag_refuses_malformed_urls,
+    "--served-model-name": SmallTest.test_served_model_name_flag_names_the_model,
+    "--tool-call-parser": PlainTest.test_parser_flags_accept_known_names_only,
+    "--reasoning-parser": PlainTest.test_parser_flags_accept_known_names_only,
     "--pooling": embeddings_test.LastTokenTest.test_embeddings_equal_transformers,
-    "--scoring": PlainTest.test_scoring,
-    "--generation-config": fields_test.ModelDefaultsTest.test_all_of_them_equal_the_fields_of_their_names,
-    "--ignore-unknown-fields": fields_test.UnknownFieldTest.test_they_are_passed_over_and_told_once_where_a_flag_says_so,
-    "--max-model-len": SmallTest.test_max_model_len,
-    "--max-num-seqs": SmallTest.test_max_num_seqs,
-    "--max-num-queued-reqs": SmallTest.test_max_num_queued_reqs,
-    "--max-num-batched-tokens": SmallTest.test_max_num_batched_tokens,
-    "--block-size": SmallTest.test_block_size,
-    "--num-kv-blocks": SmallTest.test_num_kv_blocks,
-    "--kv-cache-memory-bytes": OtherTest.test_kv_cache_memory_bytes,
-    "--gpu-memory-utilization": PlainTest.test_gpu_memory_utilization,
-    "--swap-space": SmallTest.test_swap_space,
-    "--kv-cache-dtype": SmallTest.test_kv_cache_dtype,
-    "--dtype": PlainTest.test_dtype,
-    "--attention-backend": PlainTest.test_attention_backend,
-    "--quantization": SmallTest.test_quantization,
-    "--enable-prefix-caching": FileTest.test_enable_prefix_caching,
-    "--no-enable-prefix-caching": OtherTest.test_no_enable_prefix_caching,
-    "--preemption-mode": SmallTest.test_preemption_mode,
-    "--seed": OtherTest.test_seed,
-    "--journal": SmallTest.test_journal,
-    "--load-format": FormatTest.test_load_format,
-    "--verify-checksum": PlainTest.test_verify_checksum,
-    "--log-level": SmallTest.test_log_level,
+    "--scoring": PlainTest.test_scoring_flag_none_refuses_scores,
+    "--generation-config": fields_test.ModelDefaultsTest.test_generation_config_equals_the_fields_of_the_same_names,
+    "--ignore-unknown-fields": fields_test.UnknownFieldTest.test_unknown_fields_are_ignored_and_warned_of_once_with_the_flag,
+    "--max-model-len": SmallTest.test_max_model_len_flag_bounds_prompt_and_answer,
+    "--max-num-seqs": SmallTest.test_max_num_seqs_flag_bounds_choices,
+    "--max-num-queued-reqs": SmallTest.test_max_num_queued_reqs_flag_bounds_waiting_requests,
+    "--max-num-batched-tokens": SmallTest.test_max_num_batched_tokens_flag_bounds_the_tokens_of_a_step,
+    "--block-size": SmallTest.test_block_size_flag_sets_the_tokens_of_a_block,
+    "--num-kv-blocks": SmallTest.test_num_kv_blocks_flag_sets_the_number_of_blocks,
+    "--kv-cache-memory-bytes": OtherTest.test_kv_cache_memory_bytes_flag_sets_the_number_of_blocks,
+    "--gpu-memory-utilization": PlainTest.test_gpu_memory_utilization_flag_zero_leaves_no_kv_memory,
+    "--swap-space": SmallTest.test_swap_space_flag_sets_the_host_blocks,
+    "--kv-cache-dtype": SmallTest.test_kv_cache_dtype_flag_sets_the_bytes_of_a_block,
+    "--dtype": PlainTest.test_dtype_flag_bfloat16_is_refused_on_the_cpu,
+    "--attention-backend": PlainTest.test_attention_backend_flag_is_refused_without_a_gpu,
+    "--quantization": SmallTest.test_quantization_flag_is_reported_by_status,
+    "--enable-prefix-caching": FileTest.test_enable_prefix_caching_flag_overrides_the_topology_file,
+    "--no-enable-prefix-caching": OtherTest.test_no_enable_prefix_caching_flag_turns_the_cache_off,
+    "--preemption-mode": SmallTest.test_preemption_mode_flag_swap_swaps_sequences_out,
+    "--seed": OtherTest.test_seed_flag_makes_draws_repeatable_across_requests,
+    "--journal": SmallTest.test_journal_flag_writes_a_journal,
+    "--load-format": FormatTest.test_load_format_flag_dummy_serves_made_up_weights,
+    "--verify-checksum": PlainTest.test_verify_checksum_flag_refuses_a_model_that_differs,
+    "--log-level": SmallTest.test_log_level_flag_debug_writes_more,
 }
-# Flags without an effect that a client could see, and why.
+# Flags whose effect a client cannot see, and why
 EXCEPTIONS = {
     "--help": "prints the list that is read here",
     "--set": "says any key; coordinator/options_test tries every one of them",

@@ -39,7 +39,7 @@ def serve_through_faults(streams, rounds, rate, seed, tokens=600):
 
 
 class FrameFaultsTest(unittest.TestCase):
-    def test_every_stream_is_as_without_faults(self):
+    def test_streams_are_unchanged_when_frames_are_lost_repeated_delayed_or_damaged(self):
         counts, recoveries, _, _ = serve_through_faults(streams=4, rounds=2, rate=0.005, seed=1)
         for fault in ("lost", "repeated", "delayed", "damaged"):
             self.assertGreater(counts[fault], 0, counts)

@@ -52,7 +52,7 @@ class HttpTest(unittest.TestCase):
             reply = s.recv(65536)
         return int(reply[9:12]) if reply else None
 
-    def test_good_requests_pass(self):
+    def test_http_server_answers_well_formed_requests(self):
         self.assertEqual(self.ask(head(HOST, LENGTH) + GOOD), 200)
         chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
         self.assertEqual(self.ask(head(HOST, b"Transfer-Encoding: chunked") + chunked), 200)
@@ -75,13 +75,13 @@ class HttpTest(unittest.TestCase):
                 self.assertEqual(self.send(head(*lines) + GOOD), [400])
         self.assertEqual(self.send(head(HOST, b"Transfer-Encoding: chunked", version=b"HTTP/1.0") + b"0\r\n\r\n"), [400])
 
-    def test_folded_lines_are_refused(self):
+    def test_folded_header_lines_are_refused(self):
         chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
         for line in (b"Transfer-Encoding:\r\n chunked", b"Transfer-Encoding: chunked\r\n ", b"Transfer-Encoding:\r\n\tchunked", b"A: b\r\n c\r\nTransfer-Encoding: chunked"):
             with self.subTest(line=line):
                 self.assertEqual(self.send(head(HOST, line) + chunked), [400])
 
-    def test_heads_come_in_any_pieces(self):
+    def test_request_heads_may_arrive_in_any_pieces(self):
         request = head(HOST, LENGTH, b"Connection: close") + GOOD
         for step in (1, 7, 40):
             with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
@@ -97,7 +97,7 @@ class HttpTest(unittest.TestCase):
             with self.subTest(line=line):
                 self.assertEqual(self.send(head(HOST, **line)), [400])
 
-    def test_trailers_and_odd_chunks_are_refused(self):
+    def test_trailers_and_malformed_chunks_are_refused(self):
         start = head(HOST, b"Transfer-Encoding: chunked")
         for body in (b"5\r\n{\"a\":\r\n0\r\nHost: evil\r\n\r\n", b"0x5\r\nhello\r\n0\r\n\r\n", b"-5\r\nhello\r\n0\r\n\r\n", b"5\r\nhelloX\r\n0\r\n\r\n",
                      b"+5\r\nhello\r\n0\r\n\r\n", b" 5\r\nhello\r\n0\r\n\r\n", b"\r\nhello\r\n0\r\n\r\n",
@@ -105,10 +105,10 @@ class HttpTest(unittest.TestCase):
             with self.subTest(body=body[:30]):
                 statuses = self.send(start + body)
                 self.assertTrue(statuses and statuses[0] in (400, 413, 431), statuses)
-        for body in (b"5\nhello\n0\n\n", b"5\r\nhel"):  # the rest never comes
+        for body in (b"5\nhello\n0\n\n", b"5\r\nhel"):  # the rest of the body never comes
             self.assertEqual(self.send(start + body), [])
 
-    def test_limits_have_their_own_answers(self):
+    def test_each_exceeded_limit_has_its_own_status(self):
         self.assertEqual(self.send(head(HOST, b"A: " + b"x" * 20000)), [431])
         self.assertEqual(self.send(head(HOST, *[b"A%d: x" % i for i in range(200)], LENGTH) + GOOD), [431])
         self.assertEqual(self.send(head(HOST, *[b"a:"] * 3000, LENGTH) + GOOD), [431])
@@ -117,11 +117,11 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(self.send(head(HOST, b"Content-Encoding: gzip", LENGTH) + GOOD), [415])
         self.assertEqual(self.send(head(HOST, b"Expect: magic", LENGTH) + GOOD), [417])
 
-    def test_a_refused_request_hides_no_second_one(self):
+    def test_bytes_after_a_refused_request_are_not_answered(self):
         smuggled = head(HOST, method=b"GET", target=b"/v1/models")
         self.assertEqual(self.send(head(HOST, b"Transfer-Encoding: gzip", LENGTH) + GOOD + smuggled), [400])
 
-    def test_keep_alive_serves_one_after_another(self):
+    def test_keep_alive_connection_serves_several_requests(self):
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
             for _ in range(3):
                 s.sendall(head(HOST, method=b"GET", target=b"/v1/models"))
@@ -138,7 +138,7 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(reply.count(b"HTTP/1.1 200"), 3)
         self.assertLess(reply.rfind(b'"version"'), reply.find(b'"data"'))
 
-    def test_head_has_no_body_and_expect_continues(self):
+    def test_head_request_gets_no_body_and_expect_gets_100_continue(self):
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
             s.sendall(head(HOST, b"Connection: close", method=b"HEAD", target=b"/v1/models"))
             reply = s.makefile("rb").read()
@@ -149,14 +149,14 @@ class HttpTest(unittest.TestCase):
             s.sendall(GOOD)
             self.assertTrue(s.recv(65536).startswith(b"HTTP/1.1 200"))
 
-    def test_http_10_is_never_told_to_continue(self):
+    def test_http_10_client_gets_no_100_continue(self):
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
             s.sendall(head(HOST, b"Expect: 100-continue", LENGTH, version=b"HTTP/1.0"))
             time.sleep(0.2)
             s.sendall(GOOD)
             self.assertTrue(s.makefile("rb").read().startswith(b"HTTP/1.1 200"))
 
-    def test_slow_heads_are_cut_and_others_go_on(self):
+    def test_slow_request_heads_get_408_while_other_requests_are_served(self):
         slow = [socket.create_connection(("127.0.0.1", self.server.port), timeout=30) for _ in range(50)]
         for s in slow:
             s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: local")
@@ -168,7 +168,7 @@ class HttpTest(unittest.TestCase):
                 self.assertTrue(f.read().startswith(b"HTTP/1.1 408 "), "told why")
         self.assertLess(time.monotonic() - begin, 15)
 
-    def test_bad_json_is_explained(self):
+    def test_bad_json_gets_400_with_a_message(self):
         for body in (b"", b"{", b"[]", b"5", b'{"prompt":"a","prompt":"b"}', b'{"prompt":"\xff"}', b'{"prompt":"\\ud800"}', b'{"prompt":1e999}',
                      b"\xef\xbb\xbf{}", b'{"prompt":"a"}\x00', b"[" * 100000, b'{"a":' * 40 + b"1" + b"}" * 40):
             with self.subTest(body=body[:40]):
@@ -176,7 +176,7 @@ class HttpTest(unittest.TestCase):
                 self.assertEqual(status, 400)
                 self.assertTrue(answer["error"]["message"])
 
-    def test_prompts_that_cannot_run_are_explained(self):
+    def test_impossible_prompts_get_an_error_that_says_why(self):
         for body, word in (({"prompt": [5] * 3000}, "prompt"), ({"prompt": [5] * 100, "max_tokens": 2000}, "exceed"), ({"prompt": []}, "empty"),
                            ({"prompt": ""}, "empty"), ({"prompt": [257]}, "token ids"), ({"prompt": "a", "model": "x"}, "not served")):
             with self.subTest(body=str(body)[:60]):
@@ -184,12 +184,12 @@ class HttpTest(unittest.TestCase):
                 self.assertIn(status, (400, 404))
                 self.assertIn(word, answer["error"]["message"])
 
-    def test_forms_of_other_sites_are_refused(self):
+    def test_content_types_of_html_forms_are_refused(self):
         for kind, status in ((b"text/plain", 415), (b"application/x-www-form-urlencoded", 415), (b"application/json; charset=utf-8", 200), (b"Application/JSON;charset=UTF-8", 200),
                              (b"application/JSON ; a=b", 200), (b"application/jsonp", 415), (b";application/json", 415)):
             self.assertEqual(self.ask(head(HOST, LENGTH, b"Content-Type: " + kind) + GOOD), status, kind)
 
-    def test_http_10_streams_are_plain(self):
+    def test_http_10_streams_are_not_chunked(self):
         body = b'{"prompt":[5],"max_tokens":2,"stream":true,"ignore_eos":true}'
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
             s.sendall(head(HOST, b"Content-Length: %d" % len(body), version=b"HTTP/1.0") + body)
@@ -197,7 +197,7 @@ class HttpTest(unittest.TestCase):
         self.assertNotIn(b"chunked", reply)
         self.assertTrue(reply.split(b"\r\n\r\n", 1)[1].startswith(b"data: ") and reply.endswith(b"data: [DONE]\n\n"), reply)
 
-    def test_a_client_that_sent_too_much_and_left_is_noticed(self):
+    def test_request_ends_when_a_client_with_surplus_bytes_disconnects(self):
         body = b'{"prompt":[5],"max_tokens":1900,"ignore_eos":true}'
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
             s.sendall(head(HOST, b"Content-Length: %d" % len(body)) + body + b"\r\n")
@@ -207,18 +207,18 @@ class HttpTest(unittest.TestCase):
             time.sleep(0.02)
         self.assertEqual(self.server.get("/admin/status", admin=True)["running"], 0)
 
-    def test_unknown_paths_and_methods(self):
+    def test_unknown_paths_get_404_and_unknown_methods_405(self):
         self.assertEqual(self.ask(head(HOST, method=b"GET", target=b"/nope")), 404)
         self.assertEqual(self.ask(head(HOST, method=b"GET")), 405)
         self.assertEqual(self.ask(head(HOST, LENGTH, method=b"DELETE", target=b"/v1/models") + GOOD), 405)
 
-    def test_admin_answers_local_requests_only(self):
+    def test_admin_port_refuses_other_hosts_and_origins(self):
         for extra, status in ((HOST, 200), (b"Host: evil.example", 403), (b"Host: 127.0.0.1:1\r\nOrigin: http://evil", 403)):
             with socket.create_connection(("127.0.0.1", self.server.admin_port), timeout=20) as s:
                 s.sendall(head(extra, method=b"GET", target=b"/admin/status"))
                 self.assertEqual(int(s.recv(65536)[9:12]), status)
 
-    def test_clients_that_leave_free_their_blocks(self):
+    def test_blocks_are_freed_when_a_client_disconnects(self):
         for stream in (True, False):
             body = json.dumps({"prompt": [5, 6], "max_tokens": 1500, "stream": stream, "ignore_eos": True, "n": 4}).encode()
             with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
@@ -226,7 +226,7 @@ class HttpTest(unittest.TestCase):
                 deadline = time.monotonic() + 20
                 while self.server.get("/admin/status", admin=True)["running"] == 0:
                     self.assertLess(time.monotonic(), deadline)
-                self.server.post("/admin/pause", {}, admin=True)  # it cannot end by itself
+                self.server.post("/admin/pause", {}, admin=True)  # so that the request cannot end by itself
                 self.addCleanup(self.server.post, "/admin/resume", {}, admin=True)
                 self.assertEqual(self.server.get("/admin/status", admin=True)["running"], 1)
             while (status := self.server.get("/admin/status", admin=True))["running"]:
@@ -244,7 +244,8 @@ class HttpTest(unittest.TestCase):
                     pass
                 blocks = self.server.get("/admin/blocks", admin=True)
         shared = [b for b in blocks["blocks"] if b["ref_count"] == 8]
-        self.assertGreaterEqual(len(shared), 31)  # of the prompt's 32 blocks all but the last, which each choice wrote into
+        # all of the prompt's 32 blocks but the last, into which each choice writes
+        self.assertGreaterEqual(len(shared), 31)
 
 
 if __name__ == "__main__":

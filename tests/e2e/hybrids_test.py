@@ -55,7 +55,7 @@ class HybridsTest(unittest.TestCase):
         if cached is not None:
             self.assertEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], cached)
 
-    def test_answers_are_those_of_transformers_however_they_come_about(self):
+    def test_hybrid_answers_equal_transformers_batched_cached_and_with_choices(self):
         for model in ("lfm2", "qwen3next", "granitehybridmoe"):
             with self.subTest(model), Served(model, "-tp", "2", "--num-kv-blocks", "400") as server:
                 cases = golden(model)
@@ -70,7 +70,7 @@ class HybridsTest(unittest.TestCase):
                 self.assertGreater(blocks["blocks_per_state"], 0)
                 self.assertEqual(blocks["device"]["free"], blocks["device"]["total"])
 
-    def test_answers_survive_a_killed_worker(self):
+    def test_hybrid_answers_are_unchanged_when_a_worker_is_killed(self):
         with Served("qwen35", "-tp", "3") as server:
             cases = golden("qwen35")
             threads, failed = [], []

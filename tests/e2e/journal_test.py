@@ -33,7 +33,7 @@ class JournalTest(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="quire-journal-")
         self.journal = os.path.join(self.directory, "journal")
 
-    def test_a_replay_gives_the_same_plans_and_explain_tells_the_story(self):
+    def test_replay_reproduces_every_plan_and_explain_describes_requests(self):
         flags = ("-tp", "2", "--num-kv-blocks", "60", "--swap-space", "0.01", "--preemption-mode", "swap", "--journal", self.journal)
         with Server(*flags, model=TINY) as server:
             names = load(server, 40)
@@ -50,7 +50,7 @@ class JournalTest(unittest.TestCase):
         self.assertTrue(any("preempted for request" in story and "swapped in" in story for story in stories))
         self.assertEqual(os.stat(self.journal).st_mode & 0o777, 0o700)
 
-    def test_what_was_decided_survives_a_kill(self):
+    def test_journal_is_complete_after_the_coordinator_is_killed(self):
         server = Server("-tp", "1", "--journal", self.journal, model=TINY)
         try:
             names = load(server, 10)
@@ -62,14 +62,14 @@ class JournalTest(unittest.TestCase):
         self.assertEqual(quire("replay", "--journal", self.journal).returncode, 0)
         self.assertIn("finished", quire("explain", names[-1], "--journal", self.journal).stdout)
 
-    def test_a_disk_that_takes_nothing_holds_up_no_token(self):
+    def test_requests_are_served_while_the_journals_disk_is_frozen(self):
         flag = os.path.join(self.directory, "frozen")
         frozen_disk = {"LD_PRELOAD": os.path.join(BUILD, "tests", "libfrozen_disk.so"), "QUIRE_FREEZE": flag, "QUIRE_FROZEN_DISK": self.journal}
         with Server("-tp", "2", "--journal", self.journal, model=TINY, env=frozen_disk) as server:
             before = load(server, 3)
             with open(flag, "w", encoding="utf-8"):
                 pass
-            # The disk stays as it is until all of these are answered: whatever waited for it would wait for ever.
+            # The disk stays frozen until all of these are answered: a request that waited for the disk would never end.
             meanwhile = load(server, 20, seconds=40)
             status = server.get("/admin/status", admin=True)
             self.assertEqual((status["losses"], status["epoch"]), ([], 1))
@@ -90,7 +90,7 @@ class JournalTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
 
-    def test_mistakes_are_named(self):
+    def test_journal_commands_name_missing_journals_and_bad_flags(self):
         missing = quire("replay", "--journal", self.journal)
         self.assertEqual(missing.returncode, 1)
         self.assertIn(self.journal, missing.stderr)

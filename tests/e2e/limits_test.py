@@ -19,7 +19,7 @@ from server import QUIRE, ROOT, TINY, Server, altered_tiny
 
 LOOPBACK, NETWORK = "127.0.0.1", "10.78.0.1"
 CLONE_NEWNET = 0x40000000
-ESTABLISHED, LEFT = "01", "08"  # LEFT: by the client; /proc/net/tcp
+ESTABLISHED, LEFT = "01", "08"  # states in /proc/net/tcp; LEFT: closed by the client
 GOOD = {"prompt": [5], "max_tokens": 1}
 
 
@@ -153,7 +153,7 @@ class SizeTest(LimitCase):
             self.assertEqual(status, want, answer)
         self.assertEqual(answer["error"]["param"], field)
 
-    def test_body(self):
+    def test_body_of_2_mib_is_served_and_a_larger_one_refused(self):
         limit = 2 << 20
         empty = len(json.dumps({**GOOD, "user": ""}))
         largest = json.dumps({**GOOD, "user": "x" * (limit - empty)}).encode()
@@ -164,55 +164,55 @@ class SizeTest(LimitCase):
         self.assertEqual(self.ask(chunks + b"%x\r\n" % limit + largest + b"\r\n0\r\n\r\n")[0], 200)
         self.assertEqual(self.ask(chunks + b"%x\r\n" % (limit + 1))[0], 413)
 
-    def test_head(self):
+    def test_head_of_16_kib_is_served_and_a_larger_one_refused(self):
         body = json.dumps(GOOD).encode()
         room = (16 << 10) - (len(post(body, "A: ")) - len(body))
         self.assertEqual(self.ask(post(body, "A: " + "x" * room))[0], 200)
         self.assertEqual(self.ask(post(body, "A: " + "x" * (room + 1))), (431, "the request head is too large"))
 
-    def test_target(self):
+    def test_request_target_beyond_8_kib_gets_414(self):
         for size, want in ((8 << 10, 404), ((8 << 10) + 1, 414)):
             self.assertEqual(self.ask(post(b"{}", path="/" + "x" * (size - 1)))[0], want)
 
-    def test_header_fields(self):
+    def test_request_with_more_than_100_header_fields_gets_431(self):
         body = json.dumps(GOOD).encode()
-        self.assertEqual(self.ask(post(body, *["A: b"] * 98))[0], 200)  # and Host and Content-Length
+        self.assertEqual(self.ask(post(body, *["A: b"] * 98))[0], 200)  # besides Host and Content-Length
         self.assertEqual(self.ask(post(body, *["A: b"] * 99)), (431, "too many header fields"))
 
-    def test_json_depth(self):
+    def test_json_deeper_than_32_is_refused(self):
         for depth, want in ((32, 200), (33, 400)):
             body = json.dumps({**GOOD, "user": None})
             self.assertEqual(self.ask(post(body.replace("null", "[" * (depth - 1) + "]" * (depth - 1)).encode()))[0], want)
 
-    def test_members(self):
+    def test_object_with_more_than_1024_members_is_refused(self):
         members = {str(i): i for i in range(1024)}
         for more, want in (({}, 200), ({"x": 1}, 400)):
             self.assertEqual(self.ask(post(json.dumps({**GOOD, "user": {**members, **more}}).encode()))[0], want)
 
-    def test_messages(self):
+    def test_chat_with_more_than_1024_messages_is_refused(self):
         empty = [{"role": "user", "content": ""}]
         self.check({"messages": empty * 1024}, {"messages": empty * 1025}, "messages", path="/v1/chat/completions")
 
-    def test_prompts(self):
+    def test_call_with_more_than_16_prompts_is_refused(self):
         self.check({"prompt": [[5]] * 16}, {"prompt": [[5]] * 17}, "prompt")
 
-    def test_choices(self):
+    def test_request_with_more_than_128_choices_is_refused(self):
         self.check({"n": 128}, {"n": 129}, "n")
         self.check({"best_of": 128}, {"best_of": 129}, "best_of")
 
-    def test_beams(self):
+    def test_request_with_more_than_20_beams_is_refused(self):
         self.check({"n": 20}, {"n": 21}, "best_of", use_beam_search=True)
         self.check({"best_of": 20}, {"best_of": 21}, "best_of", use_beam_search=True)
 
-    def test_stop_strings(self):
+    def test_more_than_16_stop_strings_or_longer_than_1_kib_are_refused(self):
         self.check({"stop": ["x"] * 16}, {"stop": ["x"] * 17}, "stop")
         self.check({"stop": ["x" * 1024]}, {"stop": ["x" * 1025]}, "stop")
 
-    def test_logit_biases(self):
-        keys = [f"{token:0{width}}" for width in (3, 4) for token in range(257)]  # more than there are tokens
+    def test_request_with_more_than_300_logit_biases_is_refused(self):
+        keys = [f"{token:0{width}}" for width in (3, 4) for token in range(257)]  # more keys than there are tokens
         self.check({"logit_bias": dict.fromkeys(keys[:300], 1)}, {"logit_bias": dict.fromkeys(keys[:301], 1)}, "logit_bias")
 
-    def test_logprobs(self):
+    def test_request_with_more_than_20_logprobs_is_refused(self):
         self.check({"logprobs": 20}, {"logprobs": 21}, "logprobs")
         self.check({"top_logprobs": 20}, {"top_logprobs": 21}, "top_logprobs", path="/v1/chat/completions", logprobs=True)
 
@@ -231,7 +231,7 @@ class SizeTest(LimitCase):
                     return [json.loads(event) for event in events[:-1]]
         self.fail("it was cut off")
 
-    def test_events_that_wait_for_a_client_that_reads_nothing(self):
+    def test_stream_ends_with_an_error_when_unread_events_exceed_the_limit(self):
         some = self.unread_stream(300)
         self.assertEqual(sum(len(e["choices"][0]["logprobs"]["tokens"]) for e in some if e["choices"][0]["logprobs"]), 300)
         before = self.status()["generated_tokens"]
@@ -239,7 +239,7 @@ class SizeTest(LimitCase):
         self.assertEqual(last["error"]["message"], "the client reads too slowly")
         self.assertLess(self.status()["generated_tokens"] - before, 1900)
 
-    def test_defaults_are_the_readmes(self):
+    def test_default_limits_equal_the_documented_ones(self):
         limits = self.status()["settings"]["limits"]
         self.assertLessEqual(limits["connections"], 16384)
         in_force = {
@@ -269,7 +269,7 @@ class TimeTest(LimitCase):
         cls.start(f"{{head_seconds: {cls.HEAD}, body_seconds: {cls.BODY}, idle_seconds: {cls.IDLE}, write_seconds: {cls.WRITE}}}")
         cls.pool = concurrent.futures.ThreadPoolExecutor(8)
         cls.case, scenes = cls(), ("slow_head", "slower_head", "slow_body", "slower_body", "idle", "idler", "slow_reader", "no_reader")
-        cls.ended = []  # scenes, as they end
+        cls.ended = []  # scenes in the order in which they end
         cls.outcome = {scene: cls.pool.submit(cls.play, scene) for scene in scenes}
 
     @classmethod
@@ -345,21 +345,21 @@ class TimeTest(LimitCase):
                 data += chunk
         return before, data.count(b'"finish_reason":"length"') < 128
 
-    def test_head(self):
+    def test_slow_request_head_gets_408(self):
         self.assertEqual(self.outcome["slow_head"].result(), (200, None))
         self.assertEqual(self.outcome["slower_head"].result(), (408, "the request head took too long"))
         self.outcome["slow_body"].result()
         self.assertLess(self.ended.index("slower_head"), self.ended.index("slow_body"), "it has the head's time and no other")
 
-    def test_body(self):
+    def test_slow_request_body_gets_408(self):
         self.assertEqual(self.outcome["slow_body"].result(), (200, None))
         self.assertEqual(self.outcome["slower_body"].result(), (408, "the request body took too long"))
 
-    def test_idle(self):
+    def test_idle_connection_is_closed(self):
         self.assertEqual(self.outcome["idle"].result(), (200, 200))
         self.assertEqual(self.outcome["idler"].result(), (200, (None, b"")))
 
-    def test_stalled_write(self):
+    def test_connection_is_closed_when_the_client_takes_no_answer(self):
         self.assertEqual(self.outcome["slow_reader"].result(), 128)
         self.assertEqual(self.outcome["no_reader"].result(), ([ESTABLISHED], True))
 
@@ -390,22 +390,22 @@ class WaitingTest(LimitCase):
         with s.makefile("rb") as f:
             self.assertRegex(f.read(), rb"(?s)^HTTP/1.1 429 .*Retry-After: 1\r\n.*too many requests are waiting")
 
-    def test_requests(self):
+    def test_request_gets_429_when_too_many_requests_wait(self):
         with self.paused():
-            threads, answers = self.wait_with(*[self.sized(100)] * 3)  # one that runs and two that wait
+            threads, answers = self.wait_with(*[self.sized(100)] * 3)  # one request runs and two wait
             self.refused(self.sized(100))
         for thread in threads:
             thread.join()
         self.assertEqual(answers, [200] * 3)
 
-    def test_connections(self):
+    def test_connection_gets_503_when_too_many_are_open(self):
         self.assertEqual(self.status()["settings"]["limits"]["connections"], 20)
         self.full(20)
 
 
 class MemoryTest(LimitCase):
     """Bodies that are promised and do not come: each is charged with its whole length before it is read."""
-    BODY, OF_ONE = 2 << 20, 16  # so many bodies of one key
+    BODY, OF_ONE = 2 << 20, 16  # how many bodies one key may have
 
     @classmethod
     def setUpClass(cls):
@@ -426,15 +426,15 @@ class MemoryTest(LimitCase):
         s.sendall(post(b"", "Authorization: Bearer " + self.key[name], "Expect: 100-continue", length=self.BODY))
         return s, int(s.recv(65536)[9:12])
 
-    def test_of_all_and_of_one(self):
+    def test_request_gets_429_when_the_request_memory_of_its_key_is_full(self):
         self.assertEqual(self.status()["settings"]["limits"]["memory_bytes_per_client"], self.OF_ONE * self.BODY)
         held = {}
-        # Each may have as much as is left after it.
+        # Each key may take as much memory as is left after its share.
         for name, bodies in (("alice", self.OF_ONE), ("bob", self.OF_ONE // 2), ("carol", self.OF_ONE // 4)):
             held[name] = [self.promise(name) for _ in range(bodies)]
             self.assertEqual([status for _, status in held[name]], [100] * bodies)
             self.assertEqual(self.probe(name), 429, "its part is full")
-            wait_until(lambda: self.probe("dave") == 100)  # what is closed is forgotten a moment later
+            wait_until(lambda: self.probe("dave") == 100)  # a closed connection frees its memory a moment later
         for connection, _ in held["alice"][:2]:
             connection.close()
         wait_until(lambda: self.probe("carol") == 100)
@@ -478,7 +478,7 @@ class KeyTest(LimitCase):
     def client(self, name):
         return self.status()["clients"].get(name, {"running": 0, "waiting": 0, "running_seqs": 0})
 
-    def test_running_sequences(self):
+    def test_key_runs_no_more_than_max_running_seqs(self):
         self.assertEqual(self.ask_as("seqs", n=2)[0], 200)
         self.assertEqual(self.ask_as("seqs", n=3), (400, "3 sequences at a time are more than the max_running_seqs of this API key, 2", None))
         answers, most = self.together("seqs", 4, max_tokens=300), 0
@@ -489,13 +489,13 @@ class KeyTest(LimitCase):
                 self.assertEqual(self.ask_as("other")[0], 200, "it holds up nobody")
         self.assertEqual((most, [answer.result()[0] for answer in answers]), (2, [200] * 4))
 
-    def test_blocks(self):
-        self.assertEqual(self.ask_as("blocks", max_tokens=160)[0], 200)  # the last token is never computed
+    def test_key_is_refused_a_request_beyond_max_blocks(self):
+        self.assertEqual(self.ask_as("blocks", max_tokens=160)[0], 200)  # the last token needs no slot
         status, message, _ = self.ask_as("blocks", max_tokens=161)
         self.assertEqual((status, message), (400, "1 x (1 + 161) tokens take 11 blocks, more than the max_blocks of this API key, 10"))
         self.assertEqual(self.ask_as("other", max_tokens=161)[0], 200)
 
-    def test_queue(self):
+    def test_key_gets_429_when_its_queue_is_full(self):
         with self.paused():
             answers = self.together("queue", 2)
             wait_until(lambda: self.client("queue")["waiting"] == 2)
@@ -512,21 +512,21 @@ class KeyTest(LimitCase):
         self.assertEqual((status, retry), (400, None))
         self.assertRegex(message, "^3 choices are more than max_queued_reqs of this API key, 1, beside 1 that may run")
 
-    def test_queue_of_a_key_without_limits_of_its_own(self):
+    def test_key_without_own_limits_has_the_default_queue(self):
         self.assertEqual(self.ask_as("other", prompt=[[5]] * 7)[0], 200)
         status, message, _ = self.ask_as("other", prompt=[[5]] * 8)
         self.assertEqual(status, 400)
         self.assertRegex(message, "^8 choices are more than max_queued_reqs of this API key, 3, beside 4 that may run")
 
-    def test_tokens(self):
+    def test_key_gets_429_when_its_tokens_per_minute_are_used_up(self):
         self.assertEqual(self.ask_as("tokens", max_tokens=600)[0], 200, "what is begun is finished")
         status, message, retry = self.ask_as("tokens")
         self.assertEqual(status, 429)
         self.assertRegex(message, "^tokens_per_minute of this API key, 60, are used up; try again in [0-9]+ s$")
-        self.assertTrue(60 < retry <= 542, retry)  # 541 too many at one a second, less what came back meanwhile
+        self.assertTrue(60 < retry <= 542, retry)  # 541 tokens too many, at one a second, less what came back meanwhile
         self.assertEqual(self.ask_as("other")[0], 200)
 
-    def test_settings(self):
+    def test_status_reports_key_limits(self):
         limits = self.status()["settings"]["key_limits"]
         self.assertEqual(limits["queue"], {"max_running_seqs": 1, "max_queued_reqs": 1, "tokens_per_minute": None, "max_blocks": None})
         self.assertEqual(set(limits), set(self.LIMITS))
@@ -539,7 +539,7 @@ class RateTest(LimitCase):
     def setUpClass(cls):
         cls.start(f"{{body_seconds: 600, body_bytes_per_second: {1 << 20}, write_seconds: 2, write_bytes_per_second: {1 << 20}}}")
 
-    def test_slow_body(self):
+    def test_body_slower_than_the_rate_gets_408(self):
         body = json.dumps({**GOOD, "user": "x" * 1000}).encode()
         s = self.connect()
         begin = time.monotonic()
@@ -555,10 +555,10 @@ class RateTest(LimitCase):
         status, answer = answer_of(s)
         self.assertEqual((status, json.loads(answer)["error"]["message"]), (408, "the request body took too long"))
 
-    def test_slow_reader(self):
+    def test_client_that_reads_slower_than_the_rate_is_cut_off(self):
         s = self.connect(receive_buffer=64 << 10)
         s.sendall(post(json.dumps(TimeTest.LARGE).encode(), "Connection: close"))
-        data, pause = b"", 0.3  # something within every second, and a fifth of the rate
+        data, pause = b"", 0.3  # reads within every second, at a fifth of the rate
         with contextlib.suppress(ConnectionError):
             while chunk := s.recv(64 << 10):
                 data += chunk
@@ -571,7 +571,7 @@ class PatienceTest(LimitCase):
     def setUpClass(cls):
         cls.start("{queue_seconds: 2, request_seconds: 3}")
 
-    def test_in_the_queue(self):
+    def test_request_gets_503_after_queue_seconds(self):
         with self.paused():
             status, answer = self.server.post("/v1/completions", GOOD)
             self.assertEqual((status, answer["error"]["message"]), (503, "no room within 2 s in the queue; try again later"))
@@ -583,8 +583,8 @@ class PatienceTest(LimitCase):
         thread.join()
         self.assertEqual(answers, [200])
 
-    def test_in_all(self):
-        for fields in ({}, {"deadline_seconds": 100}):  # a client's own deadline does not prolong it
+    def test_request_gets_504_after_request_seconds(self):
+        for fields in ({}, {"deadline_seconds": 100}):  # a client's own deadline does not prolong the limit
             body = {"prompt": [5], "n": 4, "max_tokens": 1900, "ignore_eos": True, "stream": True, **fields}
             s = self.connect()
             s.sendall(post(json.dumps(body).encode()))
@@ -601,7 +601,7 @@ class PatienceTest(LimitCase):
 
 
 class DescriptorTest(LimitCase):
-    def test_connections_leave_512_descriptors(self):
+    def test_connection_limit_leaves_512_descriptors(self):
         self.start("{}", prefix=("prlimit", "--nofile=600:600"))
         self.assertEqual(self.status()["settings"]["limits"]["connections"], 88)
         self.full(88)
@@ -612,7 +612,7 @@ class AdminPortTest(LimitCase):
     def setUpClass(cls):
         cls.start()
 
-    def test_it_has_128_connections(self):
+    def test_admin_port_serves_128_connections(self):
         for i in range(129):
             s = self.connect(port=self.server.admin_port)
             s.sendall(b"GET /admin/help HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -646,7 +646,7 @@ class AddressTest(LimitCase):
         ctypes.CDLL(None, use_errno=True).setns(cls.outside, CLONE_NEWNET)
         os.close(cls.outside)
 
-    def test_connections_from_one_address(self):
+    def test_connections_from_one_address_are_limited(self):
         self.full(3, NETWORK)
         for _ in range(6):
             s = self.connect(LOOPBACK)
@@ -663,10 +663,10 @@ class AddressTest(LimitCase):
                 ask(held[-1])
         return held
 
-    def test_whoever_has_many_addresses_does_not_keep_newcomers_out(self):
+    def test_newcomer_is_served_when_silent_connections_from_many_addresses_fill_the_server(self):
         def say_half(s):
             s.sendall(b"GET /ping HTTP/1.1\r\n")
-            time.sleep(0.01)  # so that it is known who came first
+            time.sleep(0.01)  # so that the order of connections is known
         held = self.hold(say_half)
         newcomers = [self.connect(NETWORK, source=self.OTHERS[4]) for _ in range(2)]
         for s in newcomers:
@@ -678,20 +678,21 @@ class AddressTest(LimitCase):
                 status = answer_of(s)[0]
             except ConnectionResetError:
                 status = None
-            # Of addresses that have as many, the one that was silent last gives way, with what has been so for longest.
+            # Among addresses with equally many connections, the address that was silent last gives way, with its
+            # connection that was silent for longest.
             self.assertEqual(status, None if i in (6, 9) else 200, i)
 
-    def test_who_does_not_take_answers_gives_way(self):
+    def test_connection_that_reads_no_answers_gives_way_to_a_newcomer(self):
         """A file of the chat page, which needs no key, asked for again and again and never read."""
         asked = b"GET /web/chat/main.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100
         held = self.hold(lambda s: s.sendall(asked), receive_buffer=4096)
-        time.sleep(0.5)  # until the kernel's buffers are full
+        time.sleep(0.5)  # waits until the kernel's buffers are full
         newcomer = self.connect(NETWORK, source=self.OTHERS[4])
         newcomer.sendall(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.assertEqual(answer_of(newcomer)[0], 200)
         self.assertEqual(len(states_of(self.server.port)), len(held))
 
-    def test_who_is_being_answered_keeps_the_place(self):
+    def test_connection_that_waits_for_its_answer_is_not_closed_for_a_newcomer(self):
         request = post(json.dumps(GOOD).encode(), f"Authorization: Bearer {self.key}")
         with self.paused():
             held = self.hold(lambda s: s.sendall(request))

@@ -146,7 +146,7 @@ MUTANTS = [
            "kSilent + std::min(kLateWakesOfABeat * late_wakes, kMostForBusyness)", "kSilent + 0 * late_wakes",
            ["coordinator/patience_test"]),
     Mutant("watch: a second SIGTERM changes nothing", "coordinator/cli/serve.cc", "if (hurried_) return Finish();",
-           "if (hurried_) return;", ["e2e/faults_test:WorkerLossTest.test_sigterm_drains_and_a_second_one_stops_now"]),
+           "if (hurried_) return;", ["e2e/faults_test:WorkerLossTest.test_sigterm_drains_the_server_and_a_second_sigterm_stops_it_at_once"]),
     Mutant("watch: two nodes of one name pass", "coordinator/check/preflight.cc", "if (is_new) return;", "if (is_new || true) return;",
            ["e2e/check_test:CheckTest.test_check_names_two_nodes_with_the_same_host_name"]),
     Mutant("journal: replay takes any plan for the same", "coordinator/journal/replay.cc", "if (outcome_ != then) Differ(WhatDiffers(then));", "",
@@ -160,7 +160,7 @@ MUTANTS = [
            ["coordinator/journal_test"]),
     Mutant("journal: the engine waits for the disk", "coordinator/journal/record_queue.cc",
            "    if (wakes) change.notify_all();", "    if (wakes) change.notify_all();\n    while (wakes && pending > 0) std::this_thread::yield();",
-           ["e2e/journal_test:JournalTest.test_a_disk_that_takes_nothing_holds_up_no_token"]),
+           ["e2e/journal_test:JournalTest.test_requests_are_served_while_the_journals_disk_is_frozen"]),
     Mutant("journal: lost records are not told of", "coordinator/journal/journal.cc",
            "if (lost > lost_told_) Write(JournalEntry::kLost", "if (false) Write(JournalEntry::kLost", ["coordinator/journal_test"]),
 ]
