@@ -69,7 +69,7 @@ class LiveSettingsTest(unittest.TestCase):
             self.assertEqual(status, 200, answer)
         return (answer["usage"]["prompt_tokens_details"] or {}).get("cached_tokens", 0)
 
-    def test_documents_name_them_and_the_server_does(self):
+    def test_settings_page_and_server_list_the_same_live_settings(self):
         with open(os.path.join(ROOT, "docs", "settings.md"), encoding="utf-8") as f:
             text = f.read()
         section = text[text.index("## While the server runs"):]
@@ -78,7 +78,7 @@ class LiveSettingsTest(unittest.TestCase):
         for key in documented:
             self.assertIn(f"| `{key}` |", text[:text.index(section)])
 
-    def test_the_log_level(self):
+    def test_log_level_changes_while_the_server_runs(self):
         with self.changed({"logs.level": "error"}):
             self.assertEqual(settings(self.server)["log_level"], "error")
             said = self.server.text().count(" info ")
@@ -88,12 +88,12 @@ class LiveSettingsTest(unittest.TestCase):
         self.assertEqual(settings(self.server)["log_level"], "info")
         self.assertEqual(self.server.text().count(" info "), said + 1, "the change back is told")
 
-    def test_the_target_of_streams(self):
+    def test_target_inter_token_ms_changes_while_the_server_runs(self):
         with self.changed({"scheduler.target_inter_token_ms": 40}):
             self.assertEqual(settings(self.server)["target_inter_token_ms"], 40)
         self.assertEqual(settings(self.server)["target_inter_token_ms"], 0)
 
-    def test_prefix_caching(self):
+    def test_prefix_caching_turns_off_and_on_while_the_server_runs(self):
         self.assertEqual(self.cached("a"), 48)
         with self.changed({"cache.prefix_caching": False}):
             self.assertFalse(settings(self.server)["enable_prefix_caching"])
@@ -103,7 +103,7 @@ class LiveSettingsTest(unittest.TestCase):
                 self.assertEqual([block for block in blocks["blocks"] if block["hash"]], [])
         self.assertEqual(self.cached("a"), 48)
 
-    def test_prefix_caching_survives_a_loss_of_workers_as_it_was_set(self):
+    def test_prefix_caching_stays_off_when_workers_are_replaced(self):
         with self.changed({"cache.prefix_caching": False}):
             ranks = [rank["pid"] for replica in self.server.get("/admin/status", admin=True)["replicas"] for rank in replica["ranks"]]
             for pid in ranks:
@@ -133,10 +133,10 @@ class LiveSettingsTest(unittest.TestCase):
         self.server.post("/admin/resume", b"", admin=True)
         self.assertEqual(self.server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 4})[0], 200)
 
-    def test_the_time_in_the_queue_holds_for_those_that_wait(self):
+    def test_new_queue_seconds_ends_requests_that_already_wait(self):
         self.wait_and_end({"server.limits.queue_seconds": 1}, "no room within 1 s")
 
-    def test_the_time_in_all_holds_for_those_that_are_here(self):
+    def test_new_request_seconds_ends_requests_that_already_wait(self):
         self.wait_and_end({"server.limits.request_seconds": 1}, "not done within 1 s")
 
     def promise(self, size, held):
@@ -145,7 +145,7 @@ class LiveSettingsTest(unittest.TestCase):
         s.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {size}\r\n\r\n".encode())
         return int(s.recv(65536)[9:12])
 
-    def test_the_memory_of_requests(self):
+    def test_request_memory_limits_change_while_the_server_runs(self):
         memory = self.server.get("/admin/status", admin=True)["request_memory"]
         with self.changed({"server.limits.memory_bytes": "64MiB"}):
             less = self.server.get("/admin/status", admin=True)["request_memory"]
@@ -170,7 +170,7 @@ class LiveSettingsTest(unittest.TestCase):
                 pass
             return time.monotonic() - begin
 
-    def test_times_of_connections(self):
+    def test_connection_timeouts_change_while_the_server_runs(self):
         whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
         body = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
         for key, sent, otherwise in (("idle_seconds", whole, 75), ("head_seconds", whole[:20], 10), ("body_seconds", body, 30)):
@@ -179,7 +179,7 @@ class LiveSettingsTest(unittest.TestCase):
                 self.assertLess(self.seconds_until_closed(sent), otherwise / 2)
             self.assertEqual(settings(self.server)["limits"][key], otherwise)
 
-    def test_rates_of_connections(self):
+    def test_write_rate_change_ends_a_client_that_reads_nothing(self):
         """A client that takes nothing of a long answer is given up after the new time; else it would hold it for 30 s."""
         changes = {"server.limits.write_seconds": 1, "server.limits.write_bytes_per_second": 1 << 20, "server.limits.body_bytes_per_second": 1 << 20}
         with self.changed(changes):
@@ -197,7 +197,7 @@ class LiveSettingsTest(unittest.TestCase):
                     self.assertLess(time.monotonic(), deadline, "the answer is held still")
                     time.sleep(0.05)
 
-    def test_what_cannot_change_is_refused_by_name_and_nothing_changes(self):
+    def test_patch_refuses_other_settings_by_name_and_changes_nothing(self):
         for changes, words in (({"cache.block_size": 32}, "cache.block_size cannot change while the server runs"),
                                ({"parallel.tensor": 2}, "restart. What can: cache.prefix_caching, logs.level"),
                                ({"admin.token": "other.token"}, "admin.token cannot change"),
@@ -223,7 +223,7 @@ class LiveSettingsTest(unittest.TestCase):
         self.assertEqual(patch(self.server, {"logs.level": "x" * 5000})[0], 413)
         self.assertEqual(patch(self.server, {}), (200, {"changed": []}))
 
-    def test_watchers_are_told(self):
+    def test_events_tell_of_changed_settings(self):
         with urllib.request.urlopen(self.server.admin_url + "/admin/events", timeout=30) as events:
             self.change(server__limits__idle_seconds=70, logs__level="info")
             for line in events:
@@ -233,7 +233,7 @@ class LiveSettingsTest(unittest.TestCase):
         self.assertEqual(json.loads(line[6:])["text"], "logs.level, server.limits.idle_seconds, by an operator")
         self.change(server__limits__idle_seconds=None, logs__level=None)
 
-    def test_other_methods_are_refused_and_help_lists_it(self):
+    def test_config_endpoint_takes_get_and_patch_only(self):
         for method, path in (("DELETE", "/admin/config"), ("PATCH", "/admin/status"), ("PATCH", "/v1/completions")):
             admin = path.startswith("/admin")
             connection = http.client.HTTPConnection("127.0.0.1", self.server.admin_port if admin else self.server.port, timeout=30)
@@ -273,14 +273,14 @@ class KeysTest(unittest.TestCase):
         self.assertEqual(status, 200, answer)
         return self.server.admin_get("/admin/config", self.watch)["settings"]["key_limits"]
 
-    def test_limits_of_single_keys(self):
+    def test_key_limits_change_while_the_server_runs(self):
         self.assertEqual(self.ask("alice")[0], 200)
         limits = self.patch({"alice": {"tokens_per_minute": 60}})
         self.assertEqual((limits["alice"]["tokens_per_minute"], limits["bob"]["max_blocks"]), (60, 100))
         self.assertEqual(self.ask("alice")[0], 200)
         status, answer = self.ask("alice")
         self.assertEqual((status, "tokens_per_minute of this API key, 60" in answer["error"]["message"]), (429, True), answer)
-        limits = self.patch({"alice": {"max_blocks": 3}})  # the whole entry
+        limits = self.patch({"alice": {"max_blocks": 3}})  # the new entry replaces the whole old one
         self.assertEqual((limits["alice"]["tokens_per_minute"], limits["alice"]["max_blocks"]), (None, 3))
         status, answer = self.ask("alice")
         self.assertEqual((status, "max_blocks of this API key, 3" in answer["error"]["message"]), (400, True), answer)
@@ -291,12 +291,12 @@ class KeysTest(unittest.TestCase):
         self.assertEqual(status, 200, answer)
         self.assertEqual(set(self.server.admin_get("/admin/config", self.watch)["settings"]["key_limits"]), {"bob"})
 
-    def test_a_name_that_no_key_has_is_warned_of(self):
+    def test_key_limit_for_an_unknown_key_is_warned_of(self):
         self.patch({"carol": {"max_blocks": 3}})
         self.assertIn("server.key_limits limits nobody under carol", self.server.text())
         self.patch({"carol": None})
 
-    def test_only_who_may_control_changes_and_it_is_written_down(self):
+    def test_patch_needs_the_control_scope_and_is_audited(self):
         for token, status in ((None, 401), (self.watch, 403), (self.keys["alice"], 401)):
             self.assertEqual(patch(self.server, {"logs.level": "debug"}, token)[0], status)
         self.assertEqual(self.server.admin_get("/admin/config", self.watch)["settings"]["log_level"], "info")

@@ -61,7 +61,7 @@ class LogsTest(unittest.TestCase):
     def admin(self, token, path, body, request_id="-"):
         return self.server.post(path, body, admin=True, headers={"Authorization": "Bearer " + token, "x-request-id": request_id})
 
-    def test_a_request_is_one_line(self):
+    def test_access_log_has_one_line_per_request(self):
         for request_id, more in (("whole", {}), ("stream", {"stream": True})):
             headers = {"Authorization": "Bearer " + self.key, "x-request-id": request_id}
             body = json.dumps({"prompt": "the prompt is nobody's business", "max_tokens": 7, "ignore_eos": True, **more}).encode()
@@ -81,7 +81,7 @@ class LogsTest(unittest.TestCase):
             self.assertLessEqual(entry["first_token_seconds"], entry["total_seconds"])
             self.assertLessEqual(entry["total_seconds"], took + 0.1)
 
-    def test_refusals_and_clients_that_left_are_told_too(self):
+    def test_access_log_has_refusals_and_disconnected_clients(self):
         for request_id, key, path, status in (("unknown", "guess", "/v1/completions", 401), ("nowhere", self.key, "/nope", 404)):
             self.assertEqual(self.server.post(path, {}, headers={"Authorization": "Bearer " + key, "x-request-id": request_id})[0], status)
             entry, = self.entries(self.access, request_id)
@@ -94,7 +94,7 @@ class LogsTest(unittest.TestCase):
         entry, = self.entries(self.access, "left")
         self.assertEqual((entry["status"], entry["bytes"]), (0, 0))
 
-    def test_verbs_of_operators_are_kept_with_their_names(self):
+    def test_audit_log_names_the_operator_and_the_parameters(self):
         self.assertEqual(self.admin(self.ops, "/admin/log_level", {"level": "info"}, "one")[0], 200)
         entry, = self.entries(self.audit, "one")
         self.assertEqual({name: entry[name] for name in ("audit", "token", "peer", "parameters", "outcome", "status")},
@@ -106,7 +106,7 @@ class LogsTest(unittest.TestCase):
         entry, = self.entries(self.audit, "three")
         self.assertEqual(entry["parameters"], {"prompt": "(not shown)", "api_key": "(not shown)"})
 
-    def test_a_token_without_the_scope_is_told_which_it_lacks(self):
+    def test_admin_token_without_the_scope_gets_403_that_names_the_scope(self):
         self.assertEqual(self.server.admin_get("/admin/status", self.watch)["running"], 0)
         status, answer = self.admin(self.watch, "/admin/pause", {}, "four")
         self.assertEqual((status, answer["error"]["message"]), (403, "the key of watch lacks the scope control"))
@@ -114,8 +114,8 @@ class LogsTest(unittest.TestCase):
         self.assertEqual((entry["token"], entry["audit"], entry["status"]), ("watch", "/admin/pause", 403))
         self.assertEqual(self.server.admin_get("/admin/status", self.ops)["state"], "serving")
 
-    def test_sighup_goes_on_in_new_files(self):
-        # The name is taken back at the end: other tests look there.
+    def test_sighup_reopens_the_log_files(self):
+        # Other tests read the log under its name, which the server creates again.
         os.rename(self.access, self.access + ".1")
         self.server.process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + 20
@@ -126,7 +126,7 @@ class LogsTest(unittest.TestCase):
         self.assertEqual(json.loads(lines_of(self.access, 1)[0])["path"], "/health")
         self.assertEqual(os.stat(self.access).st_mode & 0o777, 0o600)
 
-    def test_nothing_secret_is_in_any_log(self):
+    def test_logs_contain_no_keys_and_no_prompts(self):
         self.server.post("/v1/completions", {"prompt": "nobody's business", "max_tokens": 1}, headers={"Authorization": "Bearer " + self.key, "x-request-id": "last"})
         self.entries(self.access, "last")
         texts = [self.server.text()]
@@ -140,7 +140,7 @@ class LogsTest(unittest.TestCase):
 
 
 class PlainTextTest(unittest.TestCase):
-    def test_text_goes_to_standard_error(self):
+    def test_access_log_in_text_goes_to_standard_error(self):
         with Server("-tp", "1", "--access-log", "text", model=TINY) as server:
             server.post("/v1/completions", {"prompt": [5], "max_tokens": 1})
             deadline = time.monotonic() + 20
@@ -148,7 +148,7 @@ class PlainTextTest(unittest.TestCase):
                 self.assertLess(time.monotonic(), deadline, server.text())
                 time.sleep(0.02)
 
-    def test_a_log_that_cannot_be_written_ends_the_start(self):
+    def test_server_does_not_start_when_a_log_cannot_be_written(self):
         with tempfile.NamedTemporaryFile() as f:
             result = subprocess.run([QUIRE, "serve", "--model", TINY, "--audit-log-file", f.name + "/x"], stdin=subprocess.DEVNULL, capture_output=True,
                                     text=True, timeout=60)

@@ -17,7 +17,7 @@ from server import REAL, ROOT, TINY, Server, altered_tiny
 from structured_output_test import END, endless
 from tools_test import TEMPLATE, THINKING, TOOLS, WEATHER, with_template
 
-A, B = (ord(c) - 33 for c in "AB")  # tokens of the tiny model
+A, B = (ord(c) - 33 for c in "AB")  # tokens of "A" and "B" in the tiny model
 ONLY_A = {str(A): 60.0}
 HI = [{"role": "user", "content": "hi"}]
 
@@ -80,7 +80,7 @@ class FormTest(MessagesCase):
     def setUp(self):
         self.server.post("/admin/flush_cache", {}, admin=True)
 
-    def test_an_answer_is_a_message(self):
+    def test_messages_answer_has_the_form_of_a_message(self):
         answer = self.ask(logit_bias=ONLY_A)
         self.assertRegex(answer["id"], "^msg_[0-9a-f]{16}$")
         self.assertEqual((answer["type"], answer["role"], answer["model"]), ("message", "assistant", "tiny"))
@@ -88,7 +88,7 @@ class FormTest(MessagesCase):
         self.assertEqual((answer["stop_reason"], answer["stop_sequence"]), ("max_tokens", None))
         self.assertEqual((answer["usage"]["input_tokens"], answer["usage"]["output_tokens"]), (self.rendered(messages=HI), 4))
 
-    def test_the_reasons_to_stop(self):
+    def test_stop_reason_names_sequence_end_or_context_limit(self):
         stopped = self.ask(logit_bias={str(A): 60.0, str(B): 60.0}, stop_sequences=["AA", "BB"], max_tokens=60, temperature=1, seed=3)
         self.assertEqual(stopped["stop_reason"], "stop_sequence")
         self.assertIn(stopped["stop_sequence"], ("AA", "BB"))
@@ -101,7 +101,7 @@ class FormTest(MessagesCase):
         usage = full["usage"]
         self.assertEqual(usage["input_tokens"] + usage["cache_read_input_tokens"] + usage["output_tokens"], 512)
 
-    def test_a_stream_says_the_same_in_the_events_of_the_api(self):
+    def test_messages_stream_equals_the_whole_answer_in_anthropics_events(self):
         whole = self.ask(logit_bias=ONLY_A)
         events = events_of(self.server, {"messages": HI, "max_tokens": 4, "temperature": 0, "logit_bias": ONLY_A})
         names = [name for name, _ in events]
@@ -116,12 +116,12 @@ class FormTest(MessagesCase):
         self.assertEqual(ending["delta"], {"stop_reason": whole["stop_reason"], "stop_sequence": None, "stop_details": None})
         self.assertEqual(ending["usage"]["output_tokens"], whole["usage"]["output_tokens"])
 
-    def test_a_stream_without_a_text_has_no_block(self):
+    def test_messages_stream_without_text_has_no_content_block(self):
         events = events_of(self.server, {"messages": HI, "max_tokens": 4, "temperature": 0, "logit_bias": {str(END): 100}})
         self.assertEqual([name for name, _ in events], ["message_start", "ping", "message_delta", "message_stop"])
         self.assertEqual(events[2][1]["delta"]["stop_reason"], "end_turn")
 
-    def test_conversations_become_those_of_chat(self):
+    def test_messages_conversations_render_as_those_of_chat(self):
         def count(**fields):
             return self.ask(path="/v1/messages/count_tokens", max_tokens=None, temperature=None, **fields)["input_tokens"]
 
@@ -134,11 +134,11 @@ class FormTest(MessagesCase):
             for one in ("one", text("o", "ne")):
                 turns = [{"role": "user", "content": one}, {"role": "assistant", "content": text("two")}, {"role": "user", "content": "three"}]
                 self.assertEqual(count(system=system, messages=turns), self.rendered(messages=chat))
-        # Neighbouring turns of one role are one turn.
+        # Neighbouring turns of the same role count as one turn.
         self.assertEqual(count(messages=[*HI, *HI]), self.rendered(messages=[{"role": "user", "content": "hi\nhi"}]))
         self.assertEqual(self.ask(messages=[*HI, *HI])["usage"]["input_tokens"], count(messages=[*HI, *HI]))
 
-    def test_cached_tokens_are_counted_apart(self):
+    def test_usage_counts_cached_tokens_separately(self):
         long = [{"role": "user", "content": "x" * 64}]
         first, second = (self.ask(messages=long)["usage"] for _ in range(2))
         self.assertEqual((first["cache_read_input_tokens"], first["cache_creation_input_tokens"]), (0, 0))
@@ -147,7 +147,7 @@ class FormTest(MessagesCase):
         last = events_of(self.server, {"messages": long, "max_tokens": 4, "temperature": 0})[-2][1]["usage"]
         self.assertEqual(last["cache_read_input_tokens"], second["cache_read_input_tokens"])
 
-    def test_an_answer_keeps_to_a_schema(self):
+    def test_messages_answer_keeps_to_a_json_schema(self):
         schema = {"type": "object", "properties": {"zeta": {"type": "boolean"}, "alpha": {"enum": ["x", "y"]}}, "required": ["zeta", "alpha"], "additionalProperties": False}
         shape = {"type": "json_schema", "schema": schema}
         for fields in ({"output_config": {"format": shape}}, {"output_format": shape}):
@@ -155,7 +155,7 @@ class FormTest(MessagesCase):
             self.assertEqual(answer["stop_reason"], "end_turn", answer)
             self.assertEqual(list(json.loads(answer["content"][0]["text"])), ["zeta", "alpha"])
 
-    def test_what_cannot_be_done_is_refused_by_name(self):
+    def test_unsupported_messages_fields_are_refused_by_name(self):
         def turn(block, role="user"):
             return [{"role": role, "content": [block]}]
 
@@ -246,7 +246,7 @@ class FormTest(MessagesCase):
         for path in ("/", "/api/hello", "/v1/models"):
             self.assertEqual(get(path, method="HEAD"), (200, None))
 
-    def test_answers_name_the_request(self):
+    def test_messages_answers_echo_the_request_id(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         for body in ({"messages": HI, "max_tokens": 2}, {"messages": HI, "max_tokens": 2, "stream": True}, {}):
             connection.request("POST", "/v1/messages", json.dumps(body), {"Content-Type": "application/json", "x-request-id": "mine", "anthropic-version": "2023-06-01"})
@@ -255,7 +255,7 @@ class FormTest(MessagesCase):
             self.assertEqual(response.headers["request-id"], "mine")
         connection.close()
 
-    def test_a_client_that_leaves_ends_its_generation(self):
+    def test_messages_generation_ends_when_the_client_disconnects(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         self.server.post("/admin/pause", {}, admin=True)
         try:
@@ -275,7 +275,7 @@ class ToolsCase(unittest.TestCase):
     TEMPLATE = TEMPLATE
     INPUT = {"days": 3, "city": "Rome"}
     TOOLS = [{"name": "get_weather", "description": "d", "input_schema": WEATHER}]
-    # Of one call alone: whatever the model would say, it says this.
+    # A tool of which only one call is possible: whatever the model prefers, it makes this call.
     CERTAIN = [{"name": "get_weather", "strict": True, "input_schema": {"type": "object", "properties": {name: {"const": value} for name, value in INPUT.items()},
                                                                         "required": list(INPUT), "additionalProperties": False}}]
 
@@ -309,7 +309,7 @@ class ToolsCase(unittest.TestCase):
 
 
 class CallsTest(ToolsCase):
-    def test_calls_are_blocks_whole_and_streamed(self):
+    def test_tool_calls_are_tool_use_blocks_whole_and_streamed(self):
         fields = {"max_tokens": 900, "tools": self.CERTAIN, "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}
         whole = self.ask(**fields)
         self.assertEqual((whole["stop_reason"], [block["type"] for block in whole["content"]]), ("tool_use", ["tool_use"]))
@@ -320,11 +320,11 @@ class CallsTest(ToolsCase):
         self.assertEqual((ending["stop_reason"], block["type"], block["name"], block["input"]), ("tool_use", "tool_use", "get_weather", {}))
         self.assertEqual(json.loads(block["said"]), self.INPUT)
 
-    def test_a_call_that_was_cut_says_so(self):
+    def test_tool_call_that_was_cut_is_marked_as_invalid_json(self):
         whole = self.ask(max_tokens=60, tools=self.CERTAIN, tool_choice={"type": "tool", "name": "get_weather"})
         self.assertEqual((whole["stop_reason"], list(whole["content"][0]["input"])), ("max_tokens", ["INVALID_JSON"]))
 
-    def test_results_go_back_as_messages_of_tools(self):
+    def test_tool_results_render_as_tool_messages(self):
         call = {"type": "tool_use", "id": "t1", "name": "get_weather", "input": {"city": "Rome", "days": 3}}
         turns = [*HI, {"role": "assistant", "content": [{"type": "text", "text": "Well."}, call]},
                  {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "sunny"}, {"type": "text", "text": "so?"}]}]
@@ -386,7 +386,7 @@ class AgentsTest(ToolsCase):
 class ThoughtsTest(ToolsCase):
     TEMPLATE = THINKING
 
-    def test_thoughts_are_blocks_and_may_be_left_out(self):
+    def test_thoughts_are_thinking_blocks_and_can_be_omitted(self):
         for thinking, blocks in (({"type": "enabled"}, [("thinking", "AAAA")]), ({"type": "adaptive", "display": "omitted"}, []), ({"type": "disabled"}, [("text", "AAAA")])):
             fields = {"thinking": thinking, "max_tokens": 4, "logit_bias": ONLY_A, "temperature": 0}
             whole = self.ask(**fields)
@@ -397,7 +397,7 @@ class ThoughtsTest(ToolsCase):
 
 
 class KeysTest(unittest.TestCase):
-    def test_a_key_comes_in_either_field(self):
+    def test_messages_key_is_accepted_in_either_header(self):
         with tempfile.TemporaryDirectory() as directory:
             keys = Keys(directory)
             with Server("--threads-per-worker", "1", "--api-key-file", keys.api_file, "--admin-token-file", keys.admin_file, model=TINY) as server:
@@ -407,7 +407,7 @@ class KeysTest(unittest.TestCase):
                 for headers in ({}, {"x-api-key": "wrong"}, {"x-api-key": keys.admin}, {"Authorization": "Bearer wrong", "x-api-key": keys.api}):
                     status, answer = server.post("/v1/messages", body, headers=headers)
                     self.assertEqual((status, answer["type"], answer["error"]["type"]), (401, "error", "authentication_error"))
-                # The admin port takes tokens in one field alone.
+                # The admin port takes its token in the Authorization header only.
                 self.assertEqual(server.post("/admin/pause", {}, admin=True, headers={"x-api-key": keys.admin})[0], 401)
 
 
@@ -425,7 +425,7 @@ class AnthropicClientTest(unittest.TestCase):
         cls.client.close()
         cls.server.__exit__()
 
-    def test_it_knows_paris(self):
+    def test_anthropic_client_gets_an_answer_and_its_token_count(self):
         answer = self.client.messages.create(**self.ASK)
         self.assertIn("Paris", answer.content[0].text)
         self.assertEqual((answer.stop_reason, answer.role, answer.type), ("end_turn", "assistant", "message"))
@@ -433,7 +433,7 @@ class AnthropicClientTest(unittest.TestCase):
         counted = self.client.messages.count_tokens(model="smol", messages=self.ASK["messages"])
         self.assertEqual(counted.input_tokens, answer.usage.input_tokens + answer.usage.cache_read_input_tokens)
 
-    def test_streams_say_what_whole_answers_say(self):
+    def test_anthropic_client_streams_the_whole_answer(self):
         whole = self.client.messages.create(**self.ASK)
         with self.client.messages.stream(**self.ASK) as stream:
             text = "".join(stream.text_stream)
@@ -441,7 +441,7 @@ class AnthropicClientTest(unittest.TestCase):
         self.assertEqual(text, whole.content[0].text)
         self.assertEqual((final.content[0].text, final.stop_reason, final.usage.output_tokens), (text, whole.stop_reason, whole.usage.output_tokens))
 
-    def test_turns_system_and_stop_sequences(self):
+    def test_anthropic_client_sends_turns_system_and_stop_sequences(self):
         answer = self.client.messages.create(model="smol", max_tokens=40, system="You count.", stop_sequences=[" 4", ", 4"], extra_body={"temperature": 0},
                                              messages=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"},
                                                        {"role": "user", "content": [{"type": "text", "text": "Repeat exactly: 1, 2, 3, 4, 5"}]}])
@@ -449,7 +449,7 @@ class AnthropicClientTest(unittest.TestCase):
         self.assertIn(answer.stop_sequence, (" 4", ", 4"))
         self.assertNotIn("4", answer.content[0].text)
 
-    def test_parse_gives_models_of_pydantic(self):
+    def test_anthropic_client_parses_answers_into_pydantic_models(self):
         class City(pydantic.BaseModel):
             name: str
             country: str

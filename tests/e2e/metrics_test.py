@@ -69,7 +69,7 @@ class MetricsCase(unittest.TestCase):
 
 
 class CallTest(MetricsCase):
-    def test_every_family_is_there_before_the_first_request(self):
+    def test_metrics_page_has_every_family_before_the_first_request(self):
         page = self.page()
         for kind, names in OF_VLLMS_DASHBOARDS.items():
             for name in names:
@@ -80,7 +80,7 @@ class CallTest(MetricsCase):
         for reason in ("max_num_queued_reqs", "memory_bytes", "key_limits"):
             self.assertEqual(one(page, "vllm:admission_rejections_total", reason=reason), 0)
 
-    def test_the_times_of_a_call_add_up(self):
+    def test_time_metrics_of_a_call_add_up(self):
         self.complete()
         page = self.page()
         value = {name: one(page, f"vllm:{name}_sum") for name in (
@@ -93,7 +93,7 @@ class CallTest(MetricsCase):
         self.assertGreater(decode, 0)
         self.assertGreaterEqual(value["e2e_request_latency_seconds"], first + decode)
 
-    def test_the_longest_choice_counts(self):
+    def test_max_generation_tokens_metric_counts_the_longest_choice(self):
         text = self.complete(max_tokens=4, ignore_eos=True)["choices"][0]["text"]
         self.complete(n=3, seed=3, temperature=1.0, max_tokens=20, ignore_eos=False, stop=[text[:1]] if text else None)
         answer = self.complete(n=2, max_tokens=7)
@@ -107,7 +107,7 @@ class CallTest(MetricsCase):
         self.assertGreaterEqual(longest, 4 + 1 + 7)
         self.assertLessEqual(longest, together - 7)
 
-    def test_steps_and_blocks(self):
+    def test_metrics_count_steps_tokens_and_blocks(self):
         self.complete(prompt=[5] * 40, max_tokens=3)
         self.complete(prompt=[5] * 40, max_tokens=3)
         page = self.page()
@@ -121,7 +121,7 @@ class CallTest(MetricsCase):
         self.assertEqual(sum(samples(page)["quire:blocks"].values()), blocks["total"])
         self.assertEqual(one(page, "vllm:cache_config_info", num_gpu_blocks=str(blocks["total"])), 1)
 
-    def test_http_and_process(self):
+    def test_metrics_count_http_requests_and_process_resources(self):
         self.complete()
         for _ in range(3):
             self.server.post("/no/such/" + os.urandom(4).hex(), {})
@@ -134,14 +134,14 @@ class CallTest(MetricsCase):
         self.assertEqual(one(page, "http_requests_total", handler="none", status="4xx"), 3)
         self.assertNotIn("no/such", page)
         pid = self.server.process.pid
-        # The connection that asked is one of them.
+        # The test's own connection is one of them.
         self.assertAlmostEqual(one(page, "process_open_fds"), len(os.listdir(f"/proc/{pid}/fd")), delta=2)
         self.assertGreater(one(page, "process_resident_memory_bytes"), 1 << 20)
         self.assertGreater(one(page, "process_cpu_seconds_total"), 0)
 
 
 class CollectorsTest(MetricsCase):
-    def test_the_port_serves_the_page_and_nothing_else(self):
+    def test_metrics_port_serves_the_metrics_page_only(self):
         status, page = self.ask_collectors_port()
         self.assertEqual(status, 200)
         self.assertIn("vllm:num_requests_running", page)
@@ -150,9 +150,9 @@ class CollectorsTest(MetricsCase):
         self.assertEqual(self.ask_collectors_port(method="POST")[0], 405)
         self.assertEqual(self.ask_collectors_port(host="rebound.example")[0], 403)
 
-    def test_a_flood_of_questions_gets_one_page(self):
+    def test_metrics_port_answers_a_flood_with_the_same_page(self):
         pages = {self.ask_collectors_port()[1] for _ in range(4)}
-        self.assertLessEqual(len(pages), 2)  # a second may end in between
+        self.assertLessEqual(len(pages), 2)  # the page is renewed every second
 
 
 class ShippedTest(unittest.TestCase):
@@ -161,7 +161,7 @@ class ShippedTest(unittest.TestCase):
     def names(self, text):
         return set(re.findall(r"\b(?:vllm:|quire:|http_|process_)[\w:]+", text))
 
-    def test_dashboard_and_rules_name_what_the_page_has(self):
+    def test_grafana_dashboard_and_rules_query_existing_metrics(self):
         with Server(model=TINY) as server:
             server.post("/v1/completions", {"prompt": [1], "max_tokens": 1})
             page = server.get("/metrics", admin=True)
@@ -208,7 +208,7 @@ class ShippedTest(unittest.TestCase):
             f.write(made)
         subprocess.run([promtool, "check", "rules", path], check=True, stdout=subprocess.DEVNULL)
         linted = subprocess.run([promtool, "check", "metrics"], input=page, text=True, capture_output=True)
-        # It wants units and no colons in names that vLLM gave; anything else is a fault of the page.
+        # promtool wants units and no colons in names; vLLM's names lack them. Anything else is a fault of the page.
         known = re.compile(r"vllm:|quire:\S+ metric names should not contain ':'|iteration_tokens_total")
         self.assertNotEqual(linted.returncode, 1, linted.stderr)
         self.assertEqual([line for line in linted.stderr.splitlines() if line and not known.search(line)], [])

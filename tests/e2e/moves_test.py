@@ -18,7 +18,7 @@ from replicas_test import PROMPTS, name_of, status_of
 from server import TINY, Server, wait_gone
 from stream_client import stream_in_background, text_of
 
-TOKENS = 1700  # a second or two
+TOKENS = 1700  # takes a second or two
 
 
 def start(server, count, tokens=TOKENS):
@@ -90,10 +90,10 @@ class StreamsCase(unittest.TestCase):
 class MovesBetweenShapesTest(StreamsCase):
     """Two ranks, then three, and uneven ones: nine query heads and three of keys, of which ranks share some."""
 
-    def test_heads_are_cut_anew_from_pool_to_pool(self):
+    def test_streams_are_unchanged_when_blocks_move_between_shapes_pool_to_pool(self):
         self.expect_right_answers_of({"tensor": 3}, {"tensor": 1}, {"tensor": 2, "shares": [1, 3]}, flags=("--swap-space", "0"))
 
-    def test_heads_are_cut_anew_by_the_hosts_memory(self):
+    def test_streams_are_unchanged_when_blocks_move_between_shapes_by_host_memory(self):
         self.expect_right_answers_of({"tensor": 3}, flags=("--swap-space", "0.05", "--no-enable-prefix-caching"))
 
     def expect_right_answers_of(self, *shapes, flags):
@@ -123,7 +123,7 @@ class MovesBetweenHostsTest(StreamsCase):
             f.write(text.replace("memory_bytes: 64MiB", f"num_blocks: 4000, host_swap: 50MiB, prefix_caching: {str(ahead).lower()}"))
         return serve(network, path)
 
-    def test_blocks_go_from_host_to_host(self):
+    def test_streams_are_unchanged_when_blocks_move_between_hosts(self):
         with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
             with self.serve(network) as server:
                 self.shuffle(server, start(server, 8))
@@ -131,7 +131,8 @@ class MovesBetweenHostsTest(StreamsCase):
                 self.assertGreater(moved["with_blocks"], 10, server.text())
                 self.assertGreater(moved["bytes"], 0)
                 self.assertGreater(moved["seconds"], 0)
-                self.assertNotIn("did not go", server.text())  # others go bare on a slow machine: they grow faster than they move
+                # on a slow machine others move without their blocks: they grow faster than they move
+                self.assertNotIn("did not go", server.text())
                 self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)
 
@@ -147,7 +148,7 @@ class MovesBetweenHostsTest(StreamsCase):
                         found.append((node, port))
         return found
 
-    def test_floods_where_blocks_are_taken(self):
+    def test_moves_go_on_when_the_block_ports_are_flooded(self):
         with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
             with self.serve(network) as server:
                 self.shuffle(server, start(server, 8))
@@ -166,7 +167,7 @@ class MovesBetweenHostsTest(StreamsCase):
                         time.sleep(0.05)
                 self.assertNotIn("is lost", server.text())
                 self.expect_right(streams)
-                self.assertLess(max(map(operator.sub, most, before)), 150)  # what blocks touch is less
+                self.assertLess(max(map(operator.sub, most, before)), 150)  # moved blocks touch less memory than this
                 self.assertGreater(moves_of(server)["with_blocks"], moved)
                 self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)
@@ -199,17 +200,17 @@ class MovesBetweenHostsTest(StreamsCase):
                 epochs = [status_of(server)["replicas"][replica]["epoch"] for replica in replicas]
                 return moves_of(server), epochs
 
-    def test_a_link_that_is_cut(self):
+    def test_stream_is_recomputed_when_the_link_is_cut_during_a_move(self):
         def act(server, _, replicas):
             wait_for(lambda: moves_of(server)["bare"] > 0, lambda: "the move goes on:\n" + server.text(), 12)
-            # The way is not tried again so soon: this one does not wait for five seconds.
+            # The server does not try the broken link again so soon: this move does not wait for five seconds.
             move(server, self.lines, replicas[0])
             wait_for(lambda: moves_of(server)["bare"] > 1, "a broken way is tried again", 3)
         moved, epochs = self.cut_in_the_middle(act)
         self.assertEqual((moved["with_blocks"], moved["bare"], moved["failed"]), (0, 2, 1))
         self.assertEqual(epochs, [1, 1])
 
-    def test_a_link_that_is_cut_while_blocks_go_ahead(self):
+    def test_stream_stays_when_the_link_is_cut_while_blocks_are_copied_ahead(self):
         def act(server, _, replicas):
             begin = time.monotonic()
             wait_for(lambda: any(b"[DONE]" in line for line in self.lines[-3:]), "the stream waits for the link")
@@ -229,10 +230,10 @@ class MovesBetweenHostsTest(StreamsCase):
         _, epochs = self.cut_in_the_middle(act, leaves=True, ahead=ahead)
         self.assertEqual(epochs, [1, 1])
 
-    def test_a_client_that_leaves(self):
+    def test_move_is_called_off_when_the_client_disconnects(self):
         self.leave(ahead=False)
 
-    def test_a_client_that_leaves_while_blocks_go_ahead(self):
+    def test_move_is_called_off_when_the_client_disconnects_while_blocks_are_copied_ahead(self):
         self.leave(ahead=True)
 
     def lose(self, side, ahead=False):
@@ -243,20 +244,20 @@ class MovesBetweenHostsTest(StreamsCase):
             wait_for(lambda: status_of(server)["replicas"][replicas[side]]["epoch"] == 2, lambda: "the loss is not noticed:\n" + server.text())
             self.assertEqual(wait_gone(old, 6), [])
         moved, epochs = self.cut_in_the_middle(act, ahead=ahead)
-        # What goes on at the source meanwhile stays there.
+        # A request that goes on at the source meanwhile stays there.
         self.assertEqual((moved["with_blocks"], moved["failed"]), (0, 0 if ahead else 1))
         self.assertEqual(epochs, [2, 1] if side == 0 else [1, 2])
 
-    def test_a_worker_that_dies_where_blocks_come_from(self):
+    def test_stream_is_unchanged_when_a_worker_of_the_source_dies_during_a_move(self):
         self.lose(0)
 
-    def test_a_worker_that_dies_where_blocks_go_to(self):
+    def test_stream_is_unchanged_when_a_worker_of_the_target_dies_during_a_move(self):
         self.lose(1)
 
-    def test_a_worker_that_dies_where_blocks_that_go_ahead_come_from(self):
+    def test_stream_is_unchanged_when_a_worker_of_the_source_dies_while_blocks_are_copied_ahead(self):
         self.lose(0, ahead=True)
 
-    def test_a_worker_that_dies_where_blocks_that_go_ahead_go_to(self):
+    def test_stream_is_unchanged_when_a_worker_of_the_target_dies_while_blocks_are_copied_ahead(self):
         self.lose(1, ahead=True)
 
 

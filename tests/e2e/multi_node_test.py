@@ -97,7 +97,7 @@ class MultiNodeTest(unittest.TestCase):
                 hosts = [rank["host"] for rank in ranks]
                 self.assertEqual(hosts, sorted(hosts))
                 self.assertEqual(set(hosts), {node.address for node in network.nodes})
-                for rank in ranks:  # it really lives there
+                for rank in ranks:  # the process is in that node's namespace
                     node = next(node for node in network.nodes if node.address == rank["host"])
                     self.assertIn(rank["pid"], node.pids())
                 self.assertEqual(server.terminate(), 0)
@@ -114,7 +114,7 @@ class MultiNodeTest(unittest.TestCase):
         self.serve_and_compare(["a", "b"], TINY, 3)
 
     @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")
-    def test_the_quickstart_model_on_two_and_three_nodes(self):
+    def test_quickstart_model_gives_equal_tokens_on_two_and_three_nodes(self):
         self.serve_and_compare(["a", "b"], REAL, 2, max_tokens=16)
         self.serve_and_compare(["a", "b", "c"], REAL, 3, max_tokens=16)
 
@@ -172,16 +172,16 @@ class NodeLossTest(unittest.TestCase):
                 time.sleep(0.05)
             self.assertEqual([node.pids() for node in network.nodes], [[], []])
 
-    def test_a_killed_daemon_is_survived(self):
+    def test_stream_is_unchanged_when_the_mpi_daemon_of_a_node_is_killed(self):
         def kill(network):
             os.kill(named(network["b"].pids(), "orted")[0], signal.SIGKILL)
         self.survive(kill, lambda network: None, "is lost: host {b} lost ", 60)
 
-    def test_a_cut_link_is_survived_and_the_host_is_named(self):
+    def test_stream_is_unchanged_and_the_host_named_when_a_link_is_cut(self):
         self.survive(lambda network: network["b"].link(False), lambda network: network["b"].link(True),
                      r"is lost: rank 1 \(pid \d+ on {b}\) is silent", 60)
 
-    def test_a_link_lost_in_one_direction_is_survived_and_the_host_is_named(self):
+    def test_stream_is_unchanged_and_the_host_named_when_a_link_fails_in_one_direction(self):
         self.survive(lambda network: network["b"].mute(), lambda network: network["b"].unmute(),
                      r"is lost: rank 1 \(pid \d+ on {b}\) is silent", 60)
 
@@ -207,10 +207,10 @@ class NodeLossTest(unittest.TestCase):
                 self.assertRegex(server.text(), expect)
                 self.assertEqual(server.terminate(), 0)
 
-    def test_a_spare_host_takes_the_place_of_one_that_is_cut_off(self):
+    def test_spare_host_replaces_a_host_that_is_cut_off(self):
         self.go_on_without_b(["a", "b", "c"], [("a", {}), ("b", {}), ("c", {"spare": True})], ["a", "c"], "left out for now: 10.77.0.2")
 
-    def test_without_a_spare_host_fewer_workers_go_on(self):
+    def test_fewer_workers_serve_when_a_host_is_cut_off_and_none_is_spare(self):
         self.go_on_without_b(["a", "b"], [("a", {"slots": 1}), ("b", {"slots": 1})], ["a"], "room for 1 workers instead of 2")
 
 
@@ -222,7 +222,7 @@ class StartTest(unittest.TestCase):
         self.assertEqual(done.returncode, status, done.stderr)
         self.assertRegex(done.stderr, expect)
 
-    def test_a_failed_start_says_why(self):
+    def test_serve_says_why_a_start_on_several_nodes_fails(self):
         with netns.Network("a", "b") as network:
             a, b = ({"host": node.address, "interface": "eth0"} for node in network.nodes)
             path = write_topology(network, nodes=[dict(a, slots=1), dict(b, slots=1)], tensor=3)

@@ -20,7 +20,7 @@ class OpenAiClientTest(unittest.TestCase):
         cls.client.close()
         cls.server.__exit__()
 
-    def test_models(self):
+    def test_openai_client_lists_and_retrieves_the_model(self):
         models = self.client.models.list().data
         self.assertEqual([m.id for m in models], ["smol"])
         self.assertEqual(self.client.models.retrieve("smol").id, "smol")
@@ -55,13 +55,13 @@ class OpenAiClientTest(unittest.TestCase):
         self.assertEqual(a.choices[0].finish_reason, "length")
         self.assertEqual(a.usage.completion_tokens, 12)
 
-    def test_prompt_lists_number_their_choices(self):
+    def test_choices_of_a_prompt_list_are_numbered_in_order(self):
         answer = self.client.completions.create(model="smol", prompt=["One two", "Red green"], n=2, temperature=0, max_tokens=4)
         self.assertEqual([c.index for c in answer.choices], [0, 1, 2, 3])
         self.assertEqual(answer.choices[0].text, answer.choices[1].text)
         self.assertNotEqual(answer.choices[0].text, answer.choices[2].text)
 
-    def test_streams_of_many_prompts_are_whole(self):
+    def test_streams_of_sixteen_prompts_equal_the_whole_answer(self):
         prompts = [[i] for i in range(5, 21)]
         whole = self.client.completions.create(model="smol", prompt=prompts, temperature=0, max_tokens=3)
         for _ in range(3):
@@ -93,7 +93,7 @@ class OpenAiClientTest(unittest.TestCase):
         self.assertEqual(cut.text, free[:free.index(" 6")])
         self.assertEqual(cut.finish_reason, "stop")
 
-    def test_logprobs(self):
+    def test_openai_client_reads_logprobs_of_completions_and_chat(self):
         answer = self.client.completions.create(model="smol", prompt="The capital of France is", temperature=0, max_tokens=3, logprobs=2)
         logprobs = answer.choices[0].logprobs
         self.assertEqual("".join(logprobs.tokens), answer.choices[0].text)
@@ -104,7 +104,7 @@ class OpenAiClientTest(unittest.TestCase):
         self.assertEqual(len(chat.choices[0].logprobs.content), 3)
         self.assertEqual(len(chat.choices[0].logprobs.content[0].top_logprobs), 4)
 
-    def test_parse_gives_models_of_pydantic(self):
+    def test_openai_client_parses_answers_into_pydantic_models(self):
         class City(pydantic.BaseModel):
             name: str
             country: str
@@ -120,7 +120,7 @@ class OpenAiClientTest(unittest.TestCase):
                                                  messages=[{"role": "user", "content": "Describe Paris as JSON."}]) as stream:
             self.assertEqual(stream.get_final_completion().choices[0].message.parsed, city)
 
-    def test_errors_have_the_clients_classes(self):
+    def test_openai_client_raises_its_own_error_classes(self):
         message = [{"role": "user", "content": "Hi"}]
         with self.assertRaises(openai.NotFoundError):
             self.client.chat.completions.create(model="nope", messages=message)
@@ -133,11 +133,11 @@ class OpenAiClientTest(unittest.TestCase):
         raw = self.client.completions.with_raw_response.create(model="smol", prompt="x", max_tokens=1, extra_headers={"x-request-id": "abc-1"})
         self.assertEqual(raw.headers["x-request-id"], "abc-1")
 
-    def test_control_tokens_in_user_text_are_text(self):
+    def test_control_tokens_in_user_text_are_read_as_text(self):
         ask = dict(model="smol", max_tokens=1)
         plain = self.client.chat.completions.create(messages=[{"role": "user", "content": "a"}], **ask).usage.prompt_tokens
         evil = self.client.chat.completions.create(messages=[{"role": "user", "content": "a<|im_end|>"}], **ask).usage.prompt_tokens
-        self.assertGreater(evil, plain + 2)  # spelled out, not one control token
+        self.assertGreater(evil, plain + 2)  # its characters, not one control token
 
 
 if __name__ == "__main__":

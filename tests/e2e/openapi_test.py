@@ -16,7 +16,7 @@ from server import ROOT, TINY, Server, altered_tiny, distinct
 from structured_output_test import endless
 from tools_test import TEMPLATE, THINKING, with_template
 
-PAGES = {"/", "/chat", "/web/*"}  # of a browser, not of clients
+PAGES = {"/", "/chat", "/web/*"}  # pages for browsers, which are not part of the API
 SOURCES = ("data_port.cc", "page_api.cc", "response_pages.cc")
 
 
@@ -88,7 +88,7 @@ class OpenApiCase(unittest.TestCase):
 
 
 class OpenApiTest(OpenApiCase):
-    def test_it_names_every_endpoint_and_no_other(self):
+    def test_openapi_document_names_every_endpoint_and_no_other(self):
         of_code = {route for route in routes_of_code() if route[1] not in PAGES}
         of_document = {(method.upper(), re.sub(r"\{\w+\}$", "*", path)) for path, method, _ in self.operations()}
         self.assertEqual(of_document, of_code)
@@ -97,14 +97,14 @@ class OpenApiTest(OpenApiCase):
         links = self.document["paths"]["/v1/responses"]["post"]["responses"]["200"]["links"]
         self.assertLessEqual({link["operationId"] for link in links.values()}, set(names))
 
-    def test_every_reference_leads_somewhere(self):
+    def test_openapi_references_have_targets(self):
         text = json.dumps(self.document)
         for section, name in set(re.findall(r'"#/components/(\w+)/(\w+)"', text)):
             self.assertIn(name, self.document["components"][section])
         for name in self.document["components"]["schemas"]:
             self.assertIn(f'"#/components/schemas/{name}"', text)
 
-    def test_examples_are_requests_and_get_answers(self):
+    def test_openapi_examples_are_valid_and_get_valid_answers(self):
         count = 0
         for path, method, operation in self.operations():
             if "requestBody" not in operation:
@@ -120,7 +120,7 @@ class OpenApiTest(OpenApiCase):
             self.assertEqual(kinds, {False, True} if "text/event-stream" in self.response(operation, 200) else {False}, path)
         self.assertGreater(count, 15)
 
-    def test_answers_with_numbers_of_tokens_and_of_prompts_are_what_it_says(self):
+    def test_answers_with_token_ids_and_prompt_logprobs_match_the_openapi_document(self):
         for path, body in (("/v1/completions", {"prompt": "hi there"}), ("/v1/chat/completions", {"messages": HI})):
             operation = self.document["paths"][path]["post"]
             body = {**body, "max_tokens": 4, "n": 2, "return_token_ids": True, "logprobs": 1 if path == "/v1/completions" else True}
@@ -130,14 +130,14 @@ class OpenApiTest(OpenApiCase):
             self.assertEqual(len(whole["choices"][1]["token_ids"]), 4)
             self.expect(operation, "post", path, {**body, "stream": True})
 
-    def test_what_takes_no_body_answers_as_it_says(self):
+    def test_endpoints_without_a_body_match_the_openapi_document(self):
         _, _, text = self.ask("post", "/v1/responses", {"input": "hi", "max_output_tokens": 2})
         names = {"{model}": self.server.get("/v1/models")["data"][0]["id"], "{response_id}": json.loads(text)["id"]}
         for path, method, operation in sorted(self.operations(), key=lambda one: one[1] == "delete"):
             if "requestBody" not in operation:
                 self.expect(operation, method, re.sub(r"\{\w+\}", lambda found: names[found[0]], path))
 
-    def test_errors_are_what_it_says(self):
+    def test_errors_match_the_openapi_document(self):
         for path, method, operation in self.operations():
             if "requestBody" in operation:
                 for body in ({}, [], "x", {"model": "other", "messages": 5, "prompt": 5, "tokens": "x", "input": 5}):
@@ -145,7 +145,7 @@ class OpenApiTest(OpenApiCase):
             elif "{response_id}" in path:
                 self.expect(operation, method, path.replace("{response_id}", "resp_0"), status=404)
 
-    def test_what_it_forbids_is_refused(self):
+    def test_server_refuses_what_the_openapi_document_forbids(self):
         """Fields that the document does not know, and values beyond what it says, where it allows no others."""
         for path, schema, base in (("/v1/messages", "MessagesRequest", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}),
                                    ("/v1/responses", "ResponsesRequest", {"input": "hi", "max_output_tokens": 1})):
@@ -180,7 +180,7 @@ class TemplateCase(OpenApiCase):
 
 
 class CallsTest(TemplateCase):
-    def test_calls_are_what_it_says(self):
+    def test_tool_calls_match_the_openapi_document(self):
         function = {"name": "get_weather", "description": "d", "strict": True}
         schema = ToolsCase.CERTAIN[0]["input_schema"]
         chat = self.answers("/v1/chat/completions", messages=HI, max_tokens=900, tools=[{"type": "function", "function": {**function, "parameters": schema}}], tool_choice="required")
@@ -194,7 +194,7 @@ class CallsTest(TemplateCase):
 class ThoughtsTest(TemplateCase):
     TEMPLATE = THINKING.replace("enable_thinking is defined and enable_thinking", "true")
 
-    def test_thoughts_are_what_it_says(self):
+    def test_thoughts_match_the_openapi_document(self):
         bias = {"32": 60}
         self.assertIn("reasoning_content", self.answers("/v1/chat/completions", messages=HI, max_tokens=4, logit_bias=bias)["choices"][0]["message"])
         self.assertEqual(self.answers("/v1/messages", messages=HI, max_tokens=4, logit_bias=bias)["content"][0]["type"], "thinking")

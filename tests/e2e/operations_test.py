@@ -38,7 +38,7 @@ def expected_texts(server, tokens):
 
 
 class ReshardTest(unittest.TestCase):
-    def test_under_load_no_request_is_dropped_and_tokens_stay(self):
+    def test_streams_are_unchanged_when_the_number_of_workers_changes(self):
         with Server("-tp", "1", model=TINY) as server:
             expected = expected_texts(server, 1500)
             streams = [stream_in_background(server, 1500, body={"prompt": PROMPTS[i % len(PROMPTS)]}) for i in range(STREAMS)]
@@ -56,7 +56,7 @@ class ReshardTest(unittest.TestCase):
             blocks = server.get("/admin/status", admin=True)["blocks"]["device"]
             self.assertEqual(blocks["free"], blocks["total"])
 
-    def test_impossible_shapes_are_refused_and_nothing_happens(self):
+    def test_reshard_refuses_impossible_shapes_and_keeps_the_workers(self):
         with Server("-tp", "2", model=TINY) as server:
             pids = server.worker_pids()
             for shape, word in [({"tensor": 10}, "1 to 9 workers"), ({"tensor": 0}, "tensor"), ({}, "missing"),
@@ -67,7 +67,7 @@ class ReshardTest(unittest.TestCase):
                 self.assertIn(word, answer["error"]["message"])
             self.assertEqual(server.worker_pids(), pids)
 
-    def test_workers_that_do_not_come_up_as_wished_come_back_as_they_were(self):
+    def test_reshard_restores_the_old_workers_when_the_new_ones_fail_to_start(self):
         with tempfile.TemporaryDirectory() as d:
             with Server("-tp", "2", model=TINY, env=mpirun_shim(d, 'if [ "$2" = 3 ]; then exit 7; fi')) as server:
                 expected = expected_texts(server, 800)[0]
@@ -79,7 +79,7 @@ class ReshardTest(unittest.TestCase):
                 self.assertEqual(text_of(lines), expected)
                 self.assertEqual(len(server.worker_pids()), 2)
 
-    def test_a_restart_that_meets_a_loss_happens_after_it(self):
+    def test_restart_happens_after_the_recovery_when_a_worker_was_just_lost(self):
         with Server("-tp", "2", model=TINY) as server:
             thread, lines = stream_in_background(server)
             os.kill(server.worker_pids()[0], signal.SIGKILL)
@@ -90,7 +90,7 @@ class ReshardTest(unittest.TestCase):
 
 
 class OperationsTest(unittest.TestCase):
-    def test_restarted_workers_are_others_and_streams_go_on(self):
+    def test_streams_are_unchanged_when_workers_are_restarted(self):
         with Server("-tp", "2", model=TINY) as server:
             expected = expected_texts(server, 1500)[0]
             thread, lines = stream_in_background(server)
@@ -101,7 +101,7 @@ class OperationsTest(unittest.TestCase):
             thread.join(timeout=60)
             self.assertEqual(text_of(lines), expected)
 
-    def test_a_pause_holds_requests_and_resume_lets_them_go(self):
+    def test_pause_holds_requests_and_resume_releases_them(self):
         with Server("-tp", "1", model=TINY) as server:
             self.assertEqual(server.post("/admin/pause", b"", admin=True)[1]["paused"], True)
             answers = []
@@ -132,7 +132,7 @@ class OperationsTest(unittest.TestCase):
             server.post("/admin/resume", b"", admin=True)
             self.assertEqual(server.post("/v1/completions", {"prompt": [3, 4], "max_tokens": 4})[0], 200)
 
-    def test_an_aborted_stream_ends_with_an_error(self):
+    def test_stream_ends_with_an_error_when_an_operator_aborts_it(self):
         with Server("-tp", "1", model=TINY) as server:
             thread, lines = stream_in_background(server, 1900)
             name = json.loads(lines[0])["id"]
@@ -144,14 +144,14 @@ class OperationsTest(unittest.TestCase):
             blocks = server.get("/admin/status", admin=True)["blocks"]["device"]
             self.assertEqual(blocks["free"], blocks["total"])
 
-    def test_a_profile_shows_what_the_engine_and_the_ranks_did(self):
+    def test_profile_shows_spans_of_the_engine_and_every_rank(self):
         with Server("-tp", "2", "--data-parallel-size", "2", model=TINY) as server:
             threads = [stream_in_background(server, 1900)[0] for _ in range(4)]
             answers = []
 
             def profile(seconds):
                 while (answer := server.post("/admin/profile", {"seconds": seconds}, admin=True))[0] == 409:
-                    pass  # one of the short ones below came first
+                    pass  # one of the short profiles below came first
                 answers.append(answer)
 
             first = threading.Thread(target=profile, args=(1,))
@@ -184,14 +184,14 @@ class OperationsTest(unittest.TestCase):
                 self.assertLessEqual(begin + length, after + 2, "one thread does one thing at a time")
         self.assertNotIn("step", {event["name"] for event in idle["traceEvents"]})
 
-    def test_log_levels(self):
+    def test_admin_log_level_accepts_known_levels_only(self):
         with Server("-tp", "1", model=TINY) as server:
             self.assertEqual(server.post("/admin/log_level", {"level": "debug"}, admin=True)[0], 200)
             self.assertEqual(server.post("/admin/log_level", {"level": "loud"}, admin=True)[0], 400)
 
 
 class LossReportTest(unittest.TestCase):
-    def test_status_and_metrics_name_the_culprit(self):
+    def test_status_and_metrics_name_the_lost_rank_and_the_cause(self):
         with Server("-tp", "3", model=TINY) as server:
             comments = []
             thread, lines = stream_in_background(server, 1900, comments)
@@ -209,7 +209,7 @@ class LossReportTest(unittest.TestCase):
             self.assertEqual(lines[-1], b"[DONE]")
             self.assertEqual(wait_gone([rank["pid"] for rank in ranks], 5), [])
 
-    def test_status_is_told_and_streams_are_commented_while_workers_start(self):
+    def test_status_is_recovering_and_streams_get_comments_while_workers_start(self):
         with tempfile.TemporaryDirectory() as d:
             slow_again = f"if [ -e {d}/launched ]; then sleep 4; fi; touch {d}/launched"
             with Server("-tp", "2", model=TINY, env=mpirun_shim(d, slow_again)) as server:
@@ -226,14 +226,14 @@ class LossReportTest(unittest.TestCase):
 
 
 class ExternalLaunchTest(unittest.TestCase):
-    def test_workers_that_somebody_else_starts_again_join_the_next_epoch(self):
+    def test_workers_that_a_supervisor_restarts_join_the_next_epoch(self):
         data, ctrl = free_port(), free_port()
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
             f.write(f"model: {{path: {TINY}}}\nparallel: {{tensor: 2}}\ntransport: {{bind: 127.0.0.1, ports: [{data}, {ctrl}]}}\n"
                     "launch: {method: external}\n")
             f.flush()
             command = ["mpirun", "-np", "2", "--oversubscribe", os.path.join(BUILD, "quire-worker"), "--coordinator", f"tcp://127.0.0.1:{data}"]
-            # What a supervisor does: start, wait, start again.
+            # Acts as a supervisor: starts, waits, starts again.
             loop = "import subprocess, sys\nwhile subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL).returncode != 0: pass\n"
             supervisor = subprocess.Popen([sys.executable, "-c", loop, *command], stdin=subprocess.DEVNULL,
                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -55,7 +55,7 @@ class Watcher(threading.Thread):
 
 class OverloadCase(unittest.TestCase):
     MEMORY = 64 * MIB  # server.limits.memory_bytes
-    WORK = 128 * MIB   # that docs/limits.md allows beside it, for what is being worked on
+    WORK = 128 * MIB   # what docs/limits.md allows for requests in work, besides MEMORY
 
     @classmethod
     def start(cls, sections="", flags=(), keys=False, **changes):
@@ -161,17 +161,17 @@ class AnswerTest(OverloadCase):
     def setUpClass(cls):
         cls.start("scheduler: {max_running: 256}\n")
 
-    def test_log_probabilities_of_many_choices(self):
+    def test_other_clients_are_served_beside_an_answer_with_many_logprobs(self):
         body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "n": 128, "max_tokens": 250, "logprobs": True, "top_logprobs": 20,
                            "ignore_eos": True}).encode()
-        with self.nobody_else_notices(stream=False):  # it takes half of every step for itself: that is no matter of this file
+        with self.nobody_else_notices(stream=False):  # the request takes half of every step, which is not tested here
             s = self.connect()
             s.sendall(request_bytes("/v1/chat/completions", body, "Connection: close"))
             status, size = self.drain(s)
         self.assertEqual(status, 200)
         self.assertGreater(size, 30 * MIB)
 
-    def test_what_can_never_fit_is_told_so(self):
+    def test_requests_whose_answer_exceeds_the_memory_limit_are_refused(self):
         status, answer = self.server.post("/v1/completions", {"prompt": [5], "n": 128, "max_tokens": 2000, "logprobs": 20, "min_tokens": 1})
         self.assertEqual(status, 200 if 128 * 2000 * 240 < self.MEMORY else 400)
         status, answer = self.server.post("/v1/completions", {"prompt": [[5]] * 4, "n": 128, "max_tokens": 2000, "logprobs": 20})
@@ -202,7 +202,7 @@ class StreamTest(OverloadCase):
                 size, end = size + len(piece), (end + piece)[-300:]
             done.append((size, end))
         threads = [threading.Thread(target=one) for _ in range(times)]
-        with self.nobody_else_notices(stream=False):  # steps are shared: that is no matter of this file
+        with self.nobody_else_notices(stream=False):  # the requests share steps, which is not tested here
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -212,16 +212,16 @@ class StreamTest(OverloadCase):
             self.assertNotIn(b'"error"', end, "whoever reads at once is not told to read faster")
         return [size for size, _ in done]
 
-    def test_tokens_without_a_text(self):
+    def test_other_clients_are_served_beside_streams_of_tokens_without_text(self):
         """Tokens that are not shown have log-probabilities, and no text that would be sent at once."""
         sizes = self.stream(prompt=[5], n=128, max_tokens=250, logprobs=20, allowed_token_ids=[256])
         self.assertGreater(min(sizes), 4 * MIB)
 
-    def test_a_prompt_that_is_repeated_with_log_probabilities(self):
+    def test_other_clients_are_served_beside_streams_that_echo_prompts_with_logprobs(self):
         sizes = self.stream(prompt=[5 + i % 200 for i in range(1900)], n=64, max_tokens=1, logprobs=20, echo=True)
         self.assertGreater(min(sizes), 4 * MIB)
 
-    def test_beams_that_end_together(self):
+    def test_other_clients_are_served_beside_beams_that_end_together(self):
         options = {"include_usage": True, "continuous_usage_stats": True}
         sizes = self.stream(2, prompt=[5], n=20, best_of=20, use_beam_search=True, max_tokens=1000, stream_options=options)
         self.assertGreater(min(sizes), 20 * 1000)
@@ -249,19 +249,19 @@ class TextTest(OverloadCase):
             thread.join()
         return done
 
-    def test_long_texts_to_tokenize_and_pin(self):
+    def test_other_clients_are_served_beside_long_texts_to_tokenize_and_pin(self):
         body = json.dumps({"prompt": self.text}).encode()
         with self.nobody_else_notices():
             done = self.ask_all(("/tokenize", body, False), ("/tokenize", body, False), *[("/admin/pin", body, True)] * 8)
         self.assertEqual(done, [200] * len(done))
 
-    def test_long_lists_to_detokenize(self):
+    def test_other_clients_are_served_beside_long_lists_to_detokenize(self):
         body = json.dumps({"tokens": [5] * 190_000}).encode()
         with self.nobody_else_notices():
             done = self.ask_all(*[("/detokenize", body, False)] * 3)
         self.assertEqual(done, [200] * len(done))
 
-    def test_prompts_that_cannot_fit_are_refused_unread(self):
+    def test_prompts_that_cannot_fit_are_refused_without_delaying_others(self):
         body = json.dumps({"prompt": self.text}).encode()
         before = self.cpu_seconds()
         with self.nobody_else_notices():
@@ -272,21 +272,21 @@ class TextTest(OverloadCase):
         self.assertIn("maximum context length is 2048 tokens", answer["error"]["message"])
         print(f"40 prompts of {len(body)} bytes: {self.cpu_seconds() - before:.2f} s of the coordinator")
 
-    def test_texts_of_clients_that_are_gone_cost_nothing(self):
+    def test_texts_of_disconnected_clients_are_not_tokenized(self):
         """Their bodies are read, at the most: counted in seconds of the processor, which no other load changes."""
         body = json.dumps({"prompt": self.text}).encode()
         before = self.cpu_seconds()
         self.assertEqual(self.server.post("/tokenize", body)[0], 200)
         alone = self.cpu_seconds() - before
-        with self.nobody_else_notices(stream=False):  # it would use the processor
+        with self.nobody_else_notices(stream=False):  # a stream would use the processor, too
             before = self.cpu_seconds()
             for _ in range(160):
                 s = self.connect()
-                with contextlib.suppress(OSError):  # it may be turned away before it has said all
+                with contextlib.suppress(OSError):  # the server may refuse before the whole body is sent
                     s.sendall(request_bytes("/tokenize", body))
                 s.close()
             deadline, last = time.monotonic() + 120, before
-            while time.monotonic() < deadline:  # until it does no more than tell its health
+            while time.monotonic() < deadline:  # until the server only answers /health
                 time.sleep(2)
                 now = self.cpu_seconds()
                 if now - last < 0.15:
@@ -307,7 +307,7 @@ class PatternTest(OverloadCase):
             config["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, {"type": "ByteLevel", "add_prefix_space": False}]}
         cls.start(tokenizer=cut_slowly)
 
-    def test_short_texts_that_take_long(self):
+    def test_short_texts_with_slow_patterns_are_refused_without_delaying_others(self):
         text = "a" * 3900
         with self.nobody_else_notices():
             for path in ("/v1/completions", "/tokenize"):
@@ -315,7 +315,7 @@ class PatternTest(OverloadCase):
                 self.assertEqual(status, 400)
                 self.assertIn("s to split", answer["error"]["message"])
 
-    def test_many_words_get_no_more_time_than_one_text(self):
+    def test_bad_words_share_one_time_bound_for_splitting(self):
         """Each of them is far from its bound."""
         with self.nobody_else_notices():
             status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1, "bad_words": ["a" * 256] * 64})
@@ -333,7 +333,7 @@ class PlacesTest(OverloadCase):
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)["server_load"]
 
-    def test_a_client_that_takes_all_places_keeps_out_nobody(self):
+    def test_other_clients_are_served_when_one_client_takes_all_places(self):
         def headers(key):
             return {"Authorization": "Bearer " + key}
         long = json.dumps({"prompt": [5], "n": 4, "max_tokens": 2000, "ignore_eos": True}).encode()
@@ -354,7 +354,7 @@ class KeylessTest(OverloadCase):
     def setUpClass(cls):
         cls.start(keys=True)
 
-    def test_bodies_without_a_key_are_not_kept(self):
+    def test_bodies_of_requests_without_a_key_take_no_memory(self):
         body = b"x" * HEAVY
         before = self.memory("VmRSS")
         with self.nobody_else_notices():
@@ -401,9 +401,9 @@ class SlowReaderTest(OverloadCase):
         with s.makefile("rb") as f:
             self.assertEqual((beginning + f.read()).count(b'"finish_reason":"length"'), 4, "all of the answer")
 
-    def test_finished_answers_hold_no_place(self):
+    def test_finished_answers_to_slow_readers_hold_no_place(self):
         readers = [self.begin_to_read(self.server.port) for _ in range(3)]
-        for _ in range(5):  # 4 KB a second
+        for _ in range(5):  # readers take 4 KB a second
             self.assertEqual(self.server.post("/v1/completions", {"prompt": [5], "n": 4, "max_tokens": 1})[0], 200)
             readers = [(s, data + s.recv(4096)) for s, data in readers]
             time.sleep(1)
@@ -421,7 +421,7 @@ class SlowReaderTest(OverloadCase):
             self.assertLess(time.monotonic(), deadline, "nothing is held any more")
             time.sleep(0.05)
 
-    def test_an_answer_that_is_being_read_is_whole_although_the_server_ends(self):
+    def test_slow_reader_gets_the_whole_answer_when_the_server_ends(self):
         with Server("--threads-per-worker", "1", model=TINY) as server:
             s, beginning = self.begin_to_read(server.port)
             ended = threading.Thread(target=server.terminate)
@@ -466,13 +466,13 @@ class RepeatedAnswerTest(OverloadCase):
         form = {"type": "json_schema", "name": "x", "description": "t" * self.DESCRIPTION, "schema": {"type": "integer"}}
         return {"input": "hi", "max_output_tokens": 1, "store": False, "stream": stream, "text": {"format": form}}
 
-    def test_whole_responses(self):
+    def test_unread_responses_are_charged_to_the_request_memory(self):
         self.hold("/v1/responses", self.response(False))
 
-    def test_streamed_responses(self):
+    def test_unread_streamed_responses_are_charged_to_the_request_memory(self):
         self.hold("/v1/responses", self.response(True))
 
-    def test_documents_of_a_ranking(self):
+    def test_unread_rerank_answers_are_charged_to_the_request_memory(self):
         self.hold("/v1/rerank", {"query": "q", "documents": ["t " * (self.DESCRIPTION // 2)], "return_documents": True, "truncate_prompt_tokens": 2})
 
 

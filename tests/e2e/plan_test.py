@@ -48,13 +48,13 @@ class PlanTest(unittest.TestCase):
         for field in ("blocks", "host_blocks", "max_model_len"):
             self.assertEqual(said[field], taken[field], field)
 
-    def test_models(self):
+    def test_plan_equals_the_memory_that_workers_take_for_all_models(self):
         for model, *flags in CASES:
             with self.subTest(model=model, flags=flags):
                 self.assert_equal_to_what_workers_take(os.path.join(MODELS, model), *flags)
 
     @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")
-    def test_the_quickstart_model(self):
+    def test_plan_equals_the_memory_that_workers_take_for_the_quickstart_model(self):
         self.assert_equal_to_what_workers_take(REAL, "-tp", "2")
         with Server("-tp", "2", model=REAL) as server:
             taken = server.get("/admin/status", admin=True)
@@ -64,11 +64,12 @@ class PlanTest(unittest.TestCase):
                          [(rank["weight_bytes"], rank["kv_bytes_per_block"]) for rank in taken["ranks"]])
         self.assertEqual(said["blocks"], blocks)
 
-    def test_sequences_at_once_follow_from_the_blocks(self):
+    def test_plan_reports_how_many_sequences_the_blocks_hold(self):
         _, said = plan("--model", TINY, "-tp", "1", "--set", "cache.num_blocks=11", "--max-model-len", "64", "--no-speed")
-        self.assertEqual(said["concurrency"], [{"tokens": 64, "sequences": 2}])  # 4 blocks of 16 tokens each
+        # a sequence takes 4 blocks of 16 tokens
+        self.assertEqual(said["concurrency"], [{"tokens": 64, "sequences": 2}])
 
-    def test_speed_follows_from_the_peaks(self):
+    def test_plan_derives_the_speed_from_the_given_peaks(self):
         """Twice the bytes a second: half the time of what reading bounds; nothing is measured then."""
         _, slow = plan("--model", TINY, "-tp", "1", "--peaks", "1", "1000")
         _, fast = plan("--model", TINY, "-tp", "1", "--peaks", "2", "1000")
@@ -78,7 +79,7 @@ class PlanTest(unittest.TestCase):
             self.assertAlmostEqual(a["seconds"] / b["seconds"], 2, 4, "but for the little that is computed")
             self.assertLess(a["roofline_seconds"], a["seconds"])
 
-    def test_what_does_not_fit_says_what_would(self):
+    def test_plan_names_flags_that_would_fit_when_a_model_does_not(self):
         """Of a model of some hundred KB, 64 KiB hold neither weights nor blocks; four-bit weights on more ranks do."""
         small = ("--rank-memory", str(200 / 1024 / 1024), "--no-speed")
         status, said = plan("--model", TINY, "-tp", "1", *small)
@@ -89,14 +90,14 @@ class PlanTest(unittest.TestCase):
         status, said = plan("--model", TINY, flag, value, *small)
         self.assertEqual((status, said["fits"]), (0, True), said)
 
-    def test_for_people(self):
+    def test_plan_prints_a_readable_report(self):
         done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "2"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         for line in (r"backend  cpu, 2 ranks", r"rank 1 .* of weights \+ .* of KV cache = ", r"blocks   \d+ of 16 tokens",
                      r"at once  \d+ sequences of \d+ tokens", r"ceilings .* GB/s read", r"step     of 1 at .*bound by ", r"mpirun   mpirun -np 2 .*quire-worker"):
             self.assertRegex(done.stdout, line)
 
-    def test_memory_is_told_where_speed_cannot_be_measured(self):
+    def test_plan_reports_memory_when_speed_cannot_be_measured(self):
         """mpirun is not to be found: nothing can be started, and sizes are known all the same."""
         bare = {**os.environ, "PATH": "/nowhere"}
         done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "1", "--json"], env=bare, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -106,7 +107,7 @@ class PlanTest(unittest.TestCase):
         self.assertGreater(said["blocks"], 0)
         self.assertRegex(said["ceilings"], "^not measured: ")
 
-    def test_how_a_trace_would_fare(self):
+    def test_plan_simulates_a_trace_at_several_rates(self):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "trace.jsonl")
             with open(path, "w", encoding="utf-8") as f:
@@ -118,7 +119,7 @@ class PlanTest(unittest.TestCase):
             slow, _, fast = loads = said["loads"]
             self.assertEqual([load["rate"] for load in loads], [0.1, 1, 100])
             self.assertEqual([load["answered"] for load in loads], [40, 40, 40])
-            self.assertEqual(slow["cached_tokens"], 38 * 48)  # whole blocks of 16, all but the last token's
+            self.assertEqual(slow["cached_tokens"], 38 * 48)  # whole blocks of 16, without the last token
             self.assertGreater(fast["tokens_a_second"], 5 * slow["tokens_a_second"])
             self.assertGreater(fast["first_token_seconds"]["0.99"], slow["first_token_seconds"]["0.99"])
             done = subprocess.run([QUIRE, "plan", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
@@ -132,7 +133,7 @@ class PlanTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn(said, done.stderr)
 
-    def test_mistakes(self):
+    def test_plan_names_bad_models_and_flags(self):
         with tempfile.TemporaryDirectory() as directory:
             for words, status, said in ((("--model", directory), 2, "config.json"), (("--model", TINY, "--rank-memory", "-1"), 2, "rank-memory"),
                                         (("--model", TINY, "-tp", "10"), 2, "has 9 query heads")):

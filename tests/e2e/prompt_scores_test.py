@@ -64,17 +64,17 @@ class LmEvalTest(ScoresTest):
                     own, best = case["logprobs"][context - 1:], case["best"][context - 1:]
                     self.assertAlmostEqual(total, sum(own), delta=TOLERANCE * max(1, len(own)))
                     self.assertEqual(greedy, own == best)
-                # What is in the prefix cache now is computed again, to the same bits.
+                # The prompts are in the prefix cache now; they are computed again, to the same bits.
                 self.assertEqual(again["choices"], first["choices"])
                 self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 
-    def test_a_greedy_continuation_is_known_as_one(self):
+    def test_lm_eval_recognises_a_greedy_continuation(self):
         with Server("-tp", "2", model=TINY) as server:
             prompt = [5, 6, 7]
             drawn = self.post(server, {"prompt": prompt, "max_tokens": 6, "temperature": 0, "ignore_eos": True, "prompt_logprobs": 0,
                                        "logprobs": 0, "skip_special_tokens": False})["choices"][0]["logprobs"]["token_logprobs"]
             tokens = list(prompt)
-            for _ in range(6):  # the tokens themselves, one after the other, by their rank in a prompt
+            for _ in range(6):  # finds the drawn tokens one by one: each has rank 1 in the prompt's scores
                 top = self.post(server, {"prompt": [*tokens, 0], "max_tokens": 0, "prompt_logprobs": 1})["choices"][0]["prompt_logprobs"][-1]
                 tokens.append(next(int(token) for token, entry in top.items() if entry["rank"] == 1))
             answer = self.post(server, lm_eval_body([tokens, [*tokens[:-1], tokens[-1] ^ 1]]))
@@ -118,7 +118,7 @@ class FormsTest(ScoresTest):
             by_rank = sorted(entries.values(), key=lambda entry: entry["rank"])
             self.assertEqual(by_rank, sorted(by_rank, key=lambda entry: -entry["logprob"]))
 
-    def test_every_choice_and_prompt_has_its_own(self):
+    def test_every_choice_and_prompt_has_its_own_scores(self):
         answer = self.ask(prompt=[[5, 6, 7], [9, 8]], n=2, echo=True, logprobs=1, prompt_logprobs=0)["choices"]
         self.assertEqual([len(choice["prompt_logprobs"]) for choice in answer], [3, 3, 2, 2])
         self.assertEqual([len(choice["logprobs"]["tokens"]) for choice in answer], [6, 6, 5, 5])
@@ -130,7 +130,7 @@ class FormsTest(ScoresTest):
             self.assertEqual(choice["logprobs"]["token_logprobs"][count:], alone["logprobs"]["token_logprobs"])
             self.assertEqual(choice["logprobs"]["text_offset"][count:], [at + count for at in alone["logprobs"]["text_offset"]])
 
-    def test_max_tokens_0_is_for_the_prompt_alone(self):
+    def test_max_tokens_0_scores_the_prompt_without_generating(self):
         for fields in ({"echo": True, "logprobs": 2}, {"echo": True}, {"prompt_logprobs": 2}):
             answer = self.ask(prompt=[5, 6, 7], max_tokens=0, **fields)
             longer = self.ask(prompt=[5, 6, 7], max_tokens=1, **fields)["choices"][0]
@@ -142,11 +142,11 @@ class FormsTest(ScoresTest):
                 self.assertEqual(choice["logprobs"], {name: entries[:3] for name, entries in longer["logprobs"].items()})
         self.assertIn("at least 1", self.ask(want=400, prompt=[5], max_tokens=0)["error"]["message"])
 
-    def test_a_prompt_of_one_token_has_nothing_to_score(self):
+    def test_prompt_of_one_token_has_no_scores(self):
         choice = self.ask(prompt=[5], echo=True, logprobs=1, prompt_logprobs=1, max_tokens=0)["choices"][0]
         self.assertEqual((choice["logprobs"]["token_logprobs"], choice["prompt_logprobs"], choice["text"]), ([None], [None], "&"))
 
-    def test_streams_bring_the_prompt_first_and_say_the_same(self):
+    def test_streams_send_the_prompt_first_and_equal_the_whole_answer(self):
         prompt = [token for token in golden()[6]["prompt"] if token < 94]
         fields = {"prompt": [prompt, [5]], "n": 2, "echo": True, "logprobs": 2, "max_tokens": 3, "temperature": 0, "ignore_eos": True}
         whole = self.post(self.server, fields)["choices"]
@@ -159,19 +159,19 @@ class FormsTest(ScoresTest):
         error = self.post(self.server, {**fields, "prompt_logprobs": 1, "stream": True}, want=400)["error"]
         self.assertEqual(error["param"], "prompt_logprobs")
 
-    def test_a_chats_prompt_is_that_of_its_template(self):
+    def test_chat_prompt_logprobs_are_those_of_the_rendered_template(self):
         fields = {"prompt_logprobs": 1, "max_tokens": 2, "temperature": 0}
         chat = self.post(self.server, {"messages": [{"role": "user", "content": "hi"}], **fields}, "/v1/chat/completions")
         text = self.post(self.server, {"prompt": "user: hi<|end|>assistant: ", **fields})["choices"][0]
         self.assertEqual(chat["prompt_logprobs"], text["prompt_logprobs"])
 
-    def test_beams_and_the_best_of_several_are_scored_too(self):
+    def test_prompt_logprobs_are_equal_with_beams_and_best_of(self):
         plain = self.ask(prompt=[5, 6, 7], prompt_logprobs=1)["choices"][0]["prompt_logprobs"]
         for fields in ({"use_beam_search": True, "n": 2}, {"n": 1, "best_of": 3, "temperature": 1, "seed": 1}):
             answer = self.ask(prompt=[5, 6, 7], prompt_logprobs=1, **fields)
             self.assertEqual({json.dumps(choice["prompt_logprobs"]) for choice in answer["choices"]}, {json.dumps(plain)})
 
-    def test_values_out_of_range_are_refused(self):
+    def test_prompt_logprobs_out_of_range_are_refused(self):
         for value in (21, -1, "1", True):
             self.assertEqual(self.ask(want=400, prompt=[5], prompt_logprobs=value)["error"]["param"], "prompt_logprobs")
 

@@ -6,7 +6,7 @@ import verdict
 from server import TINY, Server
 
 MESSAGES = [{"role": "system", "content": "be short"}, {"role": "user", "content": [{"type": "text", "text": "h"}, {"type": "text", "text": "i"}]}]
-PROMPT = "system: be short<|end|>user: hi<|end|>assistant: "  # what the tiny model's template makes of them
+PROMPT = "system: be short<|end|>user: hi<|end|>assistant: "  # MESSAGES in the tiny model's template
 NAME = "some org/tiny"
 
 
@@ -27,7 +27,7 @@ class PromptsTest(unittest.TestCase):
     def refused(self, path, body, field):
         self.assertEqual(self.post(path, body, want=400)["error"]["param"], field)
 
-    def test_render_shows_text_and_tokens_of_what_would_be_generated_from(self):
+    def test_render_returns_text_and_tokens_of_the_chat_prompt(self):
         rendered = self.post("/v1/chat/completions/render", {"messages": MESSAGES, "max_tokens": 4, "temperature": 0})
         self.assertEqual((rendered["prompt"], rendered["model"]), (PROMPT, NAME))
         self.assertEqual(rendered["count"], len(rendered["token_ids"]))
@@ -38,7 +38,7 @@ class PromptsTest(unittest.TestCase):
         same = self.post("/v1/completions", {"prompt": rendered["token_ids"], "max_tokens": 4, "temperature": 0})
         self.assertEqual(same["choices"][0]["text"], chat["choices"][0]["message"]["content"])
 
-    def test_render_leaves_the_answer_closed_if_asked(self):
+    def test_render_omits_the_generation_prompt_on_request(self):
         rendered = self.post("/v1/chat/completions/render", {"messages": MESSAGES, "add_generation_prompt": False})
         self.assertEqual(rendered["prompt"], PROMPT.removesuffix("assistant: "))
 
@@ -46,12 +46,12 @@ class PromptsTest(unittest.TestCase):
         rendered = self.post("/v1/chat/completions/render", {"messages": MESSAGES})
         answer = self.post("/tokenize", {"messages": MESSAGES})
         self.assertEqual(answer, {"tokens": rendered["token_ids"], "count": rendered["count"], "max_model_len": rendered["max_model_len"]})
-        # Control tokens spelled out in a message are text: those of a prompt are not.
+        # Control tokens spelled out in a message are text; those in a prompt are control tokens.
         spelled = [{"role": "user", "content": "<|end|>"}]
         trusted = self.post("/tokenize", {"prompt": "user: <|end|><|end|>assistant: "})["count"]
         self.assertEqual(self.post("/tokenize", {"messages": spelled})["count"], trusted + len("<|end|>") - 1)
 
-    def test_what_would_be_refused_is_refused(self):
+    def test_render_and_tokenize_refuse_bad_messages(self):
         for path in ("/tokenize", "/v1/chat/completions/render"):
             self.refused(path, {"messages": []}, "messages")
             self.refused(path, {"messages": [{"role": "robot", "content": "x"}]}, "messages")
@@ -61,7 +61,7 @@ class PromptsTest(unittest.TestCase):
         self.refused("/v1/chat/completions/render", {"prompt": "x"}, "prompt")
         self.refused("/v1/chat/completions/render", {}, "messages")
 
-    def test_the_model_is_found_under_its_name_however_it_is_spelled(self):
+    def test_model_is_found_under_its_url_encoded_name(self):
         for name in (NAME.replace(" ", "%20"), urllib.parse.quote(NAME, safe="")):
             self.assertEqual(self.server.get("/v1/models/" + name)["id"], NAME)
 

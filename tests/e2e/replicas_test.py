@@ -52,7 +52,7 @@ class ReplicasTest(unittest.TestCase):
 
     def expect_rest(self, server):
         """Nothing is held on any replica once nobody is served."""
-        deadline = time.monotonic() + 8  # a transfer that broke off ends after 5 s
+        deadline = time.monotonic() + 8  # a broken transfer ends after 5 s
         while True:
             replicas = status_of(server)["replicas"]
             held = [r["blocks"]["device"]["used"] + r["blocks"]["host"]["used"] for r in replicas]
@@ -61,7 +61,7 @@ class ReplicasTest(unittest.TestCase):
             time.sleep(0.05)
         self.assertEqual(held, [0] * len(replicas))
 
-    def test_every_replica_gives_the_answers_of_one(self):
+    def test_answers_of_two_replicas_equal_those_of_one(self):
         with tempfile.TemporaryDirectory() as base, Server(*TWO, model=TINY, env={"XDG_RUNTIME_DIR": base}) as server:
             streams = start(server, 8, 400)
             self.expect_right(streams, 400)
@@ -85,10 +85,10 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual(wait_gone(pids, 5), [])
             self.assertEqual(os.listdir(base), [])
 
-    def test_streams_move_from_pool_to_pool_and_nobody_notices(self):
+    def test_streams_are_unchanged_when_they_move_from_pool_to_pool(self):
         self.expect_that_moves_are_not_noticed(*NO_SWAP)
 
-    def test_streams_move_by_the_hosts_memory_and_nobody_notices(self):
+    def test_streams_are_unchanged_when_they_move_by_host_memory(self):
         self.expect_that_moves_are_not_noticed(*TWO, "--no-enable-prefix-caching")
 
     def expect_that_moves_are_not_noticed(self, *flags):
@@ -108,7 +108,7 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual(server.post("/admin/migrate", {"request": "nobody", "replica": 0}, admin=True)[1], {"moving": 0})
             self.assertEqual(server.post("/admin/migrate", {"request": "nobody", "replica": 7}, admin=True)[0], 400)
 
-    def test_without_host_memory_and_prefix_cache_a_request_moves_and_is_computed_again(self):
+    def test_moved_request_is_recomputed_without_host_memory_and_prefix_cache(self):
         with Server(*NO_SWAP, "--no-enable-prefix-caching", model=TINY) as server:
             streams = start(server, 4, 1500)
             for _, lines in streams:
@@ -120,7 +120,7 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual((moved["with_blocks"], moved["failed"]), (0, 0), moved)
             self.expect_rest(server)
 
-    def test_lines_of_the_log_name_the_replica(self):
+    def test_log_lines_name_the_replica_when_there_are_several(self):
         with Server("-tp", "1", "--data-parallel-size", "2", model=TINY) as server:
             for replica in (0, 1):
                 self.assertRegex(server.text(), rf"(?m)^.*info replica {replica}: rank 0 \(pid \d+ on [^)]+\) joined$")
@@ -135,11 +135,11 @@ class ReplicasTest(unittest.TestCase):
         with Server("-tp", "1", model=TINY) as server:
             self.assertNotIn("replica", server.text())
 
-    def test_a_lost_worker_stops_its_replica_alone(self):
+    def test_lost_worker_stops_only_its_replica(self):
         with Server(*TWO, model=TINY) as server:
             streams = start(server, 8, 1500)
             old = pids_of(server, 1)
-            # Some are on their way when it happens.
+            # Some streams are moving when the worker is killed.
             for _, lines in streams:
                 server.post("/admin/migrate", {"request": name_of(lines), "replica": 1}, admin=True)
             os.kill(old[1], signal.SIGKILL)
@@ -152,7 +152,7 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual(wait_gone(old, 5), [])
             self.expect_rest(server)
 
-    def test_the_requests_of_a_replica_that_is_lost_for_good_go_on_elsewhere(self):
+    def test_requests_of_a_failed_replica_continue_on_the_other(self):
         with tempfile.TemporaryDirectory() as d:
             model = os.path.join(d, "m")
             shutil.copytree(TINY, model)
@@ -169,7 +169,7 @@ class ReplicasTest(unittest.TestCase):
                 self.expect_right(start(server, 4, 400), 400)
                 self.assertEqual(server.terminate(), 0)
 
-    def test_a_replica_short_of_blocks_is_relieved(self):
+    def test_requests_move_away_from_a_replica_that_is_short_of_blocks(self):
         with Server("-tp", "1", "--data-parallel-size", "2", "--swap-space", "0.05", "--num-kv-blocks", "120", model=TINY) as server:
             # Three that need about 97 blocks each; what the first leaves in the cache draws the others to its replica, unless
             # they come while that one is too busy: then once more.
@@ -186,7 +186,7 @@ class ReplicasTest(unittest.TestCase):
             self.assertTrue(all(r["generated_tokens"] > 0 for r in status["replicas"]))
             self.expect_rest(server)
 
-    def test_prompts_are_computed_on_one_replica_and_answers_on_the_other(self):
+    def test_prefill_replica_computes_prompts_and_the_other_answers(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
             f.write(f"model: {{path: {TINY}}}\nparallel: {{tensor: 2, replicas: 2, prefill_replicas: 1}}\n"
                     "cache: {num_blocks: 4000, host_swap: 50MiB}\n")
@@ -195,7 +195,7 @@ class ReplicasTest(unittest.TestCase):
                 streams = start(server, 8, 400)
                 self.expect_right(streams, 400)
                 status = status_of(server)
-                # One that grows by too many blocks before the way is open goes without them.
+                # A request that grows by too many blocks before the link is open moves without them.
                 moved = status["migrations"]
                 self.assertGreaterEqual(moved["with_blocks"] + moved["bare"], 8, moved)
                 self.assertGreater(moved["with_blocks"], 0, moved)

@@ -71,7 +71,7 @@ class ResponsesCase(unittest.TestCase):
 
 
 class FormTest(ResponsesCase):
-    def test_an_answer_is_a_response_with_a_message(self):
+    def test_responses_answer_has_the_form_of_a_response(self):
         answer = self.ask(logit_bias=ONLY_A, instructions="be short", metadata={"a": "b"}, user="u")
         self.assertRegex(answer["id"], "^resp_[0-9a-f]{16}$")
         self.assertEqual((answer["object"], answer["model"], answer["error"]), ("response", "tiny", None))
@@ -88,7 +88,7 @@ class FormTest(ResponsesCase):
         ended = self.ask(logit_bias={str(END): 100})
         self.assertEqual((ended["status"], ended["incomplete_details"], ended["output"][0]["content"][0]["text"]), ("completed", None, ""))
 
-    def test_a_stream_is_the_same_in_the_events_of_the_api(self):
+    def test_responses_stream_equals_the_whole_answer_in_openais_events(self):
         whole = self.ask(logit_bias=ONLY_A)
         events = self.events(logit_bias=ONLY_A)
         names = [event["type"].removeprefix("response.") for event in events]
@@ -104,7 +104,7 @@ class FormTest(ResponsesCase):
         self.assertEqual(events[-3]["part"], whole["output"][0]["content"][0])
         last = events[-1]["response"]
         self.assertEqual(events[-2]["item"], last["output"][0])
-        own = ("id", "created_at", "output", "usage")  # usage: of a prompt that is cached by now
+        own = ("id", "created_at", "output", "usage")  # usage differs: the prompt is cached by now
         self.assertEqual({name: value for name, value in last.items() if name not in own}, {name: value for name, value in whole.items() if name not in own})
         self.assertEqual(last["output"][0]["content"], whole["output"][0]["content"])
         self.assertEqual(request(self.server, "GET", "/v1/responses/" + last["id"]), (200, last))
@@ -117,19 +117,19 @@ class FormTest(ResponsesCase):
             connection.close()
         self.assertEqual(lengths, [(200, lengths[0][1], True), (200, lengths[0][1], False)])
 
-    def test_a_stream_without_a_text_has_all_events_but_deltas(self):
+    def test_responses_stream_without_text_has_all_events_but_deltas(self):
         names = [event["type"].removeprefix("response.") for event in self.events(logit_bias={str(END): 100})]
         self.assertEqual(names, ["created", "in_progress", "output_item.added", "content_part.added", "output_text.done", "content_part.done",
                                  "output_item.done", "completed"])
 
-    def test_items_become_messages(self):
+    def test_input_items_render_as_chat_messages(self):
         items = [{"role": "developer", "content": "d"}, {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "o"}, {"type": "input_text", "text": "ne"}]},
                  {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "text": "two", "annotations": []}]},
                  {"role": "user", "content": "three"}]
         counted = self.ask(input=items)["usage"]["input_tokens"]
         self.assertEqual(counted, self.rendered(("system", "d"), ("user", "one"), ("assistant", "two"), ("user", "three")))
 
-    def test_an_answer_keeps_to_a_schema(self):
+    def test_responses_answer_keeps_to_a_json_schema(self):
         schema = {"type": "object", "properties": {"zeta": {"type": "boolean"}, "alpha": {"enum": ["x", "y"]}}, "required": ["zeta", "alpha"], "additionalProperties": False}
         shape = {"type": "json_schema", "name": "pair", "schema": schema, "strict": True}
         answer = self.ask(max_output_tokens=300, temperature=8, seed=1, text={"format": shape})
@@ -137,7 +137,7 @@ class FormTest(ResponsesCase):
         self.assertEqual(list(json.loads(answer["output"][0]["content"][0]["text"])), ["zeta", "alpha"])
         self.assertEqual(answer["text"], {"format": shape})
 
-    def test_what_cannot_be_done_is_refused_by_name(self):
+    def test_unsupported_responses_fields_are_refused_by_name(self):
         self.refused("input is missing", "input", input=None)
         self.refused("input is empty", "input", input=[])
         self.refused("input[0] must be an object", "input", input=[5])
@@ -168,7 +168,7 @@ class FormTest(ResponsesCase):
         self.refused("metadata.n takes at most 512 bytes", "metadata", metadata={"n": 513 * "x"})
         self.refused("no response resp_0 is kept", "previous_response_id", want=404, previous_response_id="resp_0")
 
-    def test_what_asks_for_nothing_passes(self):
+    def test_responses_fields_that_change_nothing_are_accepted(self):
         self.ask(background=False, truncation="disabled", include=["reasoning.encrypted_content"], reasoning={"effort": None}, top_logprobs=0, tools=[], tool_choice="auto",
                  service_tier="auto", safety_identifier="s", prompt_cache_key="k", parallel_tool_calls=True, text={"format": {"type": "text"}, "verbosity": "low"})
         self.ask(truncation="auto", include=["web_search_call.action.sources"], reasoning={"summary": "auto", "context": "all_turns"}, client_metadata={"session_id": "s"},
@@ -178,7 +178,7 @@ class FormTest(ResponsesCase):
 
 
 class StoreTest(ResponsesCase):
-    def test_an_answer_goes_on_from_an_earlier_one_without_its_instructions(self):
+    def test_previous_response_continues_without_its_instructions(self):
         first = self.ask(instructions="be short", logit_bias=ONLY_A)
         for stream in (False, True):
             fields = {"input": "more", "instructions": "be long", "previous_response_id": first["id"], "logit_bias": ONLY_A}
@@ -189,7 +189,7 @@ class StoreTest(ResponsesCase):
             self.assertEqual(third["usage"]["input_tokens"],
                              self.rendered(("user", "hi"), ("assistant", "AAAA"), ("user", "more"), ("assistant", "AAAA"), ("user", "end")))
 
-    def test_answers_are_kept_until_they_are_deleted(self):
+    def test_responses_are_stored_until_deleted(self):
         answer = self.ask()
         path = "/v1/responses/" + answer["id"]
         self.assertEqual(request(self.server, "GET", path), (200, answer))
@@ -215,8 +215,8 @@ class StoreTest(ResponsesCase):
             self.assertFalse(answer["store"])
             self.assertEqual(request(self.server, "GET", "/v1/responses/" + answer["id"])[0], 404)
 
-    def test_kept_conversations_are_charged_while_grammars_are_tried(self):
-        thoughts = "\x01" * 150_000  # the template does not show them
+    def test_stored_conversations_count_as_request_memory_while_grammars_compile(self):
+        thoughts = "\x01" * 150_000  # the template does not show thoughts
         first = self.ask(input=[{"type": "reasoning", "content": [{"type": "reasoning_text", "text": thoughts}]},
                                 {"role": "assistant", "content": "y"}, {"role": "user", "content": "x"}])
         def go_on(number):
@@ -230,7 +230,7 @@ class StoreTest(ResponsesCase):
             most = max(most, self.server.get("/admin/status", admin=True)["request_memory"]["taken_bytes"])
         self.assertGreater(most, 4 * len(thoughts), "at least two of them at once, in the request and in the answer")
 
-    def test_nobody_finds_what_another_key_was_answered(self):
+    def test_responses_of_another_key_are_not_found(self):
         with tempfile.TemporaryDirectory() as directory:
             keys = Keys(directory)
             bob = keygen("--api", "bob", "--file", keys.api_file)
@@ -250,7 +250,7 @@ class StoreTest(ResponsesCase):
 
 class ToolsCase(ResponsesCase):
     INPUT = {"days": 3, "city": "Rome"}
-    # Of one call alone: whatever the model would say, it says this.
+    # A tool of which only one call is possible: whatever the model prefers, it makes this call.
     CERTAIN = [{"type": "function", "name": "get_weather", "strict": True,
                 "parameters": {"type": "object", "properties": {name: {"const": value} for name, value in INPUT.items()}, "required": list(INPUT), "additionalProperties": False}}]
     TEMPLATE = TEMPLATE
@@ -280,7 +280,7 @@ class ToolsCase(ResponsesCase):
 
 
 class CallsTest(ToolsCase):
-    def test_calls_are_items_and_their_outputs_come_back(self):
+    def test_tool_calls_are_items_and_their_outputs_render_as_tool_messages(self):
         answer, events = self.both(max_output_tokens=900, temperature=4, seed=1, tools=self.CERTAIN, tool_choice={"type": "function", "name": "get_weather"},
                                    parallel_tool_calls=False)
         [call] = answer["output"]
@@ -346,7 +346,7 @@ class AgentsToolsTest(ToolsCase):
 class ThoughtsTest(ToolsCase):
     TEMPLATE = THINKING.replace("enable_thinking is defined and enable_thinking", "true")
 
-    def test_thoughts_are_items(self):
+    def test_thoughts_are_reasoning_items(self):
         answer, events = self.both(logit_bias=ONLY_A)
         [item] = answer["output"]
         self.assertEqual((item["type"], item["summary"], item["content"]), ("reasoning", [], [{"type": "reasoning_text", "text": "AAAA"}]))
@@ -384,7 +384,7 @@ class OpenAiResponsesTest(unittest.TestCase):
         cls.client.close()
         cls.server.__exit__()
 
-    def test_it_knows_paris_and_goes_on(self):
+    def test_openai_client_creates_continues_and_deletes_responses(self):
         first = self.client.responses.create(**self.ASK)
         self.assertIn("Paris", first.output_text)
         self.assertEqual(first.status, "completed")
@@ -395,7 +395,7 @@ class OpenAiResponsesTest(unittest.TestCase):
         with self.assertRaises(openai.NotFoundError):
             self.client.responses.retrieve(first.id)
 
-    def test_streams_say_what_whole_answers_say(self):
+    def test_openai_client_streams_the_whole_response(self):
         whole = self.client.responses.create(**self.ASK)
         events = list(self.client.responses.create(**self.ASK, stream=True))
         self.assertEqual("".join(event.delta for event in events if event.type == "response.output_text.delta"), whole.output_text)
@@ -406,7 +406,7 @@ class OpenAiResponsesTest(unittest.TestCase):
             self.assertEqual(stream.get_final_response().output_text, text)
         self.assertEqual(text, whole.output_text)
 
-    def test_parse_gives_models_of_pydantic(self):
+    def test_openai_client_parses_responses_into_pydantic_models(self):
         class City(pydantic.BaseModel):
             name: str
             country: str
@@ -415,7 +415,7 @@ class OpenAiResponsesTest(unittest.TestCase):
         self.assertIsInstance(answer.output_parsed, City)
         self.assertIn("Paris", answer.output_parsed.name)
 
-    def test_the_asynchronous_client_and_errors(self):
+    def test_async_openai_client_gets_answers_and_error_classes(self):
         async def ask():
             async with openai.AsyncOpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0) as client:
                 answers = await asyncio.gather(*[client.responses.create(**self.ASK) for _ in range(4)])

@@ -23,7 +23,7 @@ import strangers
 import verdict
 from server import BUILD, QUIRE, TINY, Server, free_port
 
-NETWORK = "10.77.0.1"  # in a namespace of ours: reachable by nobody else, but no loopback address either
+NETWORK = "10.77.0.1"  # in the test's own namespace: reachable by no other host, but no loopback address
 CLONE_NEWNET = 0x40000000
 
 
@@ -103,7 +103,7 @@ class StartTest(WithKeys):
             if server.process.poll() is not None:
                 self.assertEqual(server.process.returncode, 2, server.text())
                 return server.text()
-            server.process.kill()  # the drain of a server without workers has nothing to show
+            server.process.kill()  # draining a server without workers shows nothing
             server.process.wait()
             return "starts"
 
@@ -113,7 +113,7 @@ class StartTest(WithKeys):
         entries += ["insecure: true"] if insecure else []
         return {"transport": "{" + ", ".join(entries) + "}", "launch": "{method: external}"}
 
-    def test_addresses_by_keys(self):
+    def test_server_listens_beyond_loopback_only_with_keys(self):
         rows = 0
         for server_host in ("127.0.0.1", NETWORK, "0.0.0.0"):
             for api_keys in (False, True):
@@ -131,7 +131,7 @@ class StartTest(WithKeys):
                             rows += 1
         self.assertEqual(rows, 36)
 
-    def test_excuses_are_given_in_writing_and_told_at_each_start(self):
+    def test_insecure_settings_are_allowed_explicitly_and_logged_at_start(self):
         topology = self.topology(**self.external(NETWORK, False, insecure=True),
                                  server=f'{{listen: "{NETWORK}:8000", allow_unauthenticated: true}}')
         with waiting_server(topology) as server:
@@ -141,7 +141,7 @@ class StartTest(WithKeys):
             server.process.kill()
             server.process.wait()
 
-    def test_admin_beyond_loopback_needs_a_token(self):
+    def test_admin_port_beyond_loopback_needs_a_token(self):
         sections = self.external("127.0.0.1", False)
         self.assertIn("no token", self.outcome(self.topology(**sections, admin=f'{{listen: "{NETWORK}:8001"}}')))
         with_token = self.topology(**sections, admin=f'{{listen: "{NETWORK}:8001", token: {self.keys.admin_file}}}')
@@ -149,7 +149,7 @@ class StartTest(WithKeys):
         both = self.topology(**sections, server=f"{{api_keys: {self.keys.api_file}}}", admin=f"{{token: {self.keys.api_file}}}")
         self.assertIn("are the same", self.outcome(both))
 
-    def test_files_that_others_could_have_touched_are_refused(self):
+    def test_key_files_with_unsafe_mode_owner_or_link_are_refused(self):
         def link(path):
             os.rename(path, path + ".real")
             os.symlink(path + ".real", path)
@@ -245,12 +245,13 @@ class RunningTest(WithKeys):
             self.assertLessEqual(declared, {end for end, _ in listening})
             for end, inode in listening:
                 if end not in declared:
-                    # mpirun's wire-up: it takes no address to listen on (SECURITY.md says what that means).
+                    # mpirun's own socket, for which no address can be set (SECURITY.md says what that means)
                     self.assertEqual(owners.get(inode), {"mpirun"}, f"{end} listens")
             for end, inode in listening:
                 if end in declared:
                     self.assertEqual(owners.get(inode), {"quire"}, end)
-            # Nobody calls out: both ends of every connection are sockets of this server's processes or this test.
+            # The server opens no connection to others: both ends of every connection are sockets of its processes or of
+            # this test.
             ports = {port for (_, port), _ in listening}
             for ends in connected:
                 self.assertTrue(ends[0][1] in ports or ends[1][1] in ports, ends)
@@ -306,7 +307,7 @@ class PrivateNetworkTest(unittest.TestCase):
         status, answer = server.post("/v1/completions", {"prompt": [3, 4], "max_tokens": 4})
         self.assertEqual(status, 200, answer)
 
-    def test_nobody_reaches_mpirun(self):
+    def test_mpirun_is_unreachable_in_a_private_network(self):
         with self.start("on") as server:
             self.serves(server)
             pid, ports = self.mpirun_and_its_ports(server)
@@ -315,7 +316,7 @@ class PrivateNetworkTest(unittest.TestCase):
             self.assertNotEqual(os.readlink(f"/proc/{pid}/ns/net"), os.readlink("/proc/self/ns/net"))
             listening = {end for end, _ in tcp_sockets()[0]}
             self.assertEqual(listening & {end for end in listening if end[1] in ports}, set())
-            # A lost worker's successor lives in such a network, too.
+            # The successor of a lost worker has a private network, too.
             lost = server.worker_pids()[1]
             os.kill(lost, signal.SIGKILL)
             deadline = time.monotonic() + 60
@@ -325,13 +326,14 @@ class PrivateNetworkTest(unittest.TestCase):
             self.serves(server)
             self.assertEqual(self.reachable(self.mpirun_and_its_ports(server)[1]), set())
 
-    def test_without_it_everybody_does(self):  # what the other test would see
+    # shows that test_mpirun_is_unreachable_in_a_private_network can fail
+    def test_mpirun_is_reachable_without_a_private_network(self):
         with self.start("off") as server:
             _, ports = self.mpirun_and_its_ports(server)
             self.assertTrue(self.reachable(ports))
             self.assertIn("listens on all interfaces", server.text())
 
-    def test_an_ordinary_user_has_it_too(self):
+    def test_private_network_works_for_an_ordinary_user(self):
         try:
             subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urn", "true"], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
@@ -350,7 +352,7 @@ class PrivateNetworkTest(unittest.TestCase):
             self.assertTrue(ports)
             self.assertEqual(self.reachable(ports), set())
 
-    def test_check_says_which_holds(self):
+    def test_check_reports_whether_mpirun_has_a_private_network(self):
         for network, expected in (("auto", "mpirun runs in a network of its own"), ("off", "mpirun listens on all interfaces")):
             with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
                 f.write(f"model: {{path: {TINY}}}\nbackend: cpu\ntransport: {{private_network: {network}}}\n")
@@ -397,7 +399,7 @@ class TransportTest(WithKeys):
                                  os.path.join(BUILD, "quire-worker"), "--coordinator", f"tcp://127.0.0.1:{self.data}", "--keys", self.keys.transport],
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, text=True)
 
-    def test_strangers_on_both_ports_change_nothing(self):
+    def test_strangers_on_the_workers_ports_do_not_disturb_serving(self):
         with waiting_server(self.file, "--admin-token-file", self.keys.admin_file) as server:
             self.bother()
             mpirun = self.workers()
@@ -439,7 +441,7 @@ class TransportTest(WithKeys):
             peer.close()
         time.sleep(0.1)
 
-    def test_a_worker_that_sends_rubbish_ends_its_group_and_nothing_else(self):
+    def test_malformed_frames_of_a_worker_end_the_server_with_an_error(self):
         rubbish = {"magic": frame(KIND_JOIN, epoch=0, magic=1), "version": frame(KIND_JOIN, epoch=0, version=99),
                    "hash": frame(KIND_JOIN, b"abcd", epoch=0), "body": frame(KIND_JOIN, random.Random(1).randbytes(200), epoch=0)}
         for what, message in rubbish.items():
@@ -452,7 +454,7 @@ class TransportTest(WithKeys):
                 self.assertRegex(server.text(), "frame|version|rank 0")
                 peer.close()
 
-    def test_workers_refuse_keys_that_are_not_theirs(self):
+    def test_workers_refuse_a_key_file_that_others_can_read(self):
         os.chmod(os.path.join(self.keys.transport, "workers/r1.secret"), 0o644)
         with waiting_server(self.file):
             mpirun = self.workers(stderr=subprocess.PIPE)
@@ -478,7 +480,7 @@ class FloodTest(WithKeys):
         with open(f"/proc/{server.process.pid}/status") as f:
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
 
-    def test_floods_cost_neither_memory_nor_workers(self):
+    def test_floods_of_the_workers_ports_cost_neither_memory_nor_workers(self):
         answers = []
         with Server(self.file) as server:
             stream = threading.Thread(target=lambda: answers.append(server.post("/v1/completions", {"prompt": [5, 6, 7], "max_tokens": 1500, "ignore_eos": True})))
@@ -500,14 +502,14 @@ class FloodTest(WithKeys):
             self.assertRegex(server.text(), r"turned away 127.0.0.1 from the workers' port")
             self.assertEqual(server.terminate(), 0)
 
-    def test_workers_come_in_through_a_flood(self):
+    def test_workers_join_during_a_flood_of_their_ports(self):
         with contextlib.ExitStack() as floods, waiting_server(self.file) as server:
             for port in self.ports:
                 floods.enter_context(strangers.crowd("127.0.0.1", port))
             server.wait_until_ready()
             self.assertEqual(server.post("/v1/completions", {"prompt": [5], "max_tokens": 2})[0], 200)
 
-    def test_silent_peers_leave_descriptors_to_clients(self):
+    def test_clients_are_served_when_silent_peers_fill_the_workers_ports(self):
         with Server(self.file, prefix=("prlimit", "--nofile=1024:1024")) as server, contextlib.ExitStack() as peers:
             for i in range(2000):
                 peers.enter_context(socket.create_connection(("127.0.0.1", self.ports[i % 2]), timeout=5))
@@ -568,7 +570,7 @@ class HttpKeysTest(unittest.TestCase):
         for admin, routes, other in ((False, DATA_ROUTES, self.keys.admin), (True, ADMIN_ROUTES, self.keys.api)):
             for path in routes:
                 for method in METHODS:
-                    key = other if method == "POST" else None  # the other port's key is no key here
+                    key = other if method == "POST" else None  # the other port's key is not valid here
                     status, headers, body = self.refused(path, key, method, admin)
                     self.assertEqual(status, 401, (path, method))
                     self.assertIn("WWW-Authenticate: Bearer", headers)
@@ -577,28 +579,29 @@ class HttpKeysTest(unittest.TestCase):
                         kind = ("authentication_error", None) if path.startswith("/v1/messages") else ("AuthenticationError", 401)
                         self.assertEqual((error["type"], error.get("code")), kind)
 
-    def test_public_paths_need_none(self):
+    def test_public_paths_need_no_key(self):
         for path in ("/health", "/ready", "/ping"):
             self.assertEqual(self.ask(path)[0], 200)
         for path, admin in (("/", False), ("/chat", False), ("/web/chat/main.js", False), ("/", True), ("/web/dashboard/main.js", True)):
             self.assertEqual([self.ask(path, method=method, admin=admin)[0] for method in ("GET", "HEAD", "POST")], [200, 200, 401], path)
 
-    def test_keys_open_their_port(self):
+    def test_each_key_opens_only_its_own_port(self):
         self.assertEqual(self.ask("/v1/models", self.keys.api)[0], 200)
         self.assertEqual(self.ask("/v1/completions", self.keys.api, "POST", body={"prompt": [3], "max_tokens": 1})[0], 200)
         self.assertEqual(self.ask("/admin/status", self.keys.admin, admin=True)[0], 200)
-        self.assertEqual(self.ask("/v1/models", self.keys.api, lines=("Authorization: Bearer x",))[0], 400)  # which of the two?
+        # it is ambiguous which of the two headers counts
+        self.assertEqual(self.ask("/v1/models", self.keys.api, lines=("Authorization: Bearer x",))[0], 400)
 
     def test_a_server_that_holds_keys_leaves_no_core_dump(self):
         with open(f"/proc/{self.server.process.pid}/limits", encoding="ascii") as f:
             self.assertRegex(f.read(), r"Max core file size\s+0\s+0")
 
-    def test_guessing_is_slowed(self):
+    def test_wrong_keys_are_rate_limited(self):
         statuses = [self.ask("/v1/models", "guess")[0] for _ in range(60)]
         self.assertEqual(set(statuses), {401, 429})
         self.assertEqual(self.ask("/v1/models", self.keys.api)[0], 200)
 
-    def test_sighup_takes_new_keys_and_keeps_old_ones_when_they_are_bad(self):
+    def test_sighup_loads_new_keys_and_keeps_the_old_ones_when_the_file_is_bad(self):
         bob = keygen("--api", "bob", "--file", self.keys.api_file)
         self.assertEqual(self.refused("/v1/models", bob)[0], 401)
         self.server.reload("API keys again")
@@ -630,7 +633,7 @@ class HttpKeysTest(unittest.TestCase):
         body = {"prompt": list(range(101, 201)), "api_key": carol}
         self.assertEqual(self.ask("/admin/pin", self.keys.admin, "POST", admin=True, body=body)[0], 200)
 
-    def test_errors_give_nothing_away(self):
+    def test_errors_contain_no_paths_addresses_or_host_names(self):
         bodies = [self.ask(path, self.keys.api, method, body=body)[2] for path in DATA_ROUTES for method in METHODS
                   for body in (None, {"prompt": "../../etc/passwd", "model": "/etc/passwd"}, {"messages": [{"role": "user", "content": 5}]})]
         bodies += [self.ask(path, self.keys.admin, method, admin=True)[2] for path in ADMIN_ROUTES for method in ("POST", "PUT", "DELETE")]
@@ -641,11 +644,12 @@ class HttpKeysTest(unittest.TestCase):
         self.assertGreater(len(errors), 100)
         host = socket.gethostname()
         for body in errors:
-            echo_free = body.replace("/etc/passwd", "").replace("../..", "")  # our own words may come back
+            # words of the request may appear in the error
+            echo_free = body.replace("/etc/passwd", "").replace("../..", "")
             self.assertIsNone(LEAK.search(echo_free), body)
             self.assertNotIn(f'"{host}"', body)
 
-    def test_clients_cannot_write_the_log(self):
+    def test_clients_cannot_inject_text_into_the_log(self):
         nasty = "x\x1b[2J\rFAKE\tlog"
         for field in ("User-Agent", "X-Request-Id", "Origin", "Cookie", "X-Forwarded-For"):
             self.ask("/v1/models", self.keys.api, lines=(f"{field}: {nasty.replace(chr(27), '').replace(chr(13), '')}",))
@@ -661,7 +665,7 @@ class HttpKeysTest(unittest.TestCase):
 
 
 class WithoutKeysTest(unittest.TestCase):
-    def test_sighup_changes_nothing(self):
+    def test_sighup_does_not_end_a_server_without_keys(self):
         with Server("-tp", "1", model=TINY) as server:
             server.process.send_signal(signal.SIGHUP)
             for _ in range(20):  # the signal has been handled when the I/O thread has answered so often since
@@ -672,7 +676,7 @@ class WithoutKeysTest(unittest.TestCase):
 class BrowserTest(unittest.TestCase):
     """A server on loopback without keys, and what a web page of elsewhere can make a browser send to it."""
 
-    def test_pages_of_other_sites_get_nothing(self):
+    def test_requests_from_pages_of_other_sites_are_refused(self):
         rows = ((b"localhost:1", b"", b"application/json", 200), (b"127.0.0.1", b"", b"application/json", 200), (b"evil.example", b"", b"application/json", 403),
                 (b"localhost.evil.example", b"", b"application/json", 403), (NETWORK.encode(), b"", b"application/json", 403),
                 (b"localhost", b"http://evil.example", b"application/json", 403), (b"localhost", b"null", b"", 403), (b"localhost", b"", b"text/plain", 415),
@@ -688,7 +692,8 @@ class BrowserTest(unittest.TestCase):
                     reply = s.recv(65536)
                     self.assertEqual(int(reply[9:12]), expected)
                     self.assertNotIn(b"Access-Control", reply)
-            with socket.create_connection(("127.0.0.1", server.port), timeout=30) as s:  # a rebound name reads nothing either
+            # a page whose host name is rebound to loopback can read nothing either
+            with socket.create_connection(("127.0.0.1", server.port), timeout=30) as s:
                 s.sendall(b"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n")
                 self.assertEqual(int(s.recv(65536)[9:12]), 403)
 

@@ -43,7 +43,7 @@ class SharingTest(unittest.TestCase):
     def status(self):
         return self.server.get("/admin/status", admin=True)
 
-    def test_eight_samples_hold_their_prompt_once(self):
+    def test_eight_choices_share_the_blocks_of_their_prompt(self):
         body = completion(prompt(512, 1), n=8, temperature=1.0, seed=5, max_tokens=200)
         client = threading.Thread(target=self.server.post, args=("/v1/completions", body))
         client.start()
@@ -65,7 +65,7 @@ class SharingTest(unittest.TestCase):
         self.assertEqual(blocks["used"], len(shared) + len(alone))
         client.join()
 
-    def test_sixteen_requests_with_one_prefix_compute_it_once(self):
+    def test_sixteen_requests_with_one_prefix_compute_the_prefix_once(self):
         prefix = prompt(512, 2)
         before = self.status()["computed_tokens"]
         answers = together(self.server, [completion(prefix + prompt(16, 10 + i)) for i in range(16)])
@@ -75,7 +75,7 @@ class SharingTest(unittest.TestCase):
         cached = sorted(a["usage"]["prompt_tokens_details"]["cached_tokens"] for a in answers)
         self.assertEqual(cached, [0] + [512] * 15)
 
-    def test_a_second_turn_takes_the_first_from_the_cache(self):
+    def test_repeated_prompt_comes_from_the_prefix_cache(self):
         first = completion(prompt(100, 3), max_tokens=60, logprobs=0)
         answer = together(self.server, [first])[0]
         self.assertEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
@@ -83,7 +83,7 @@ class SharingTest(unittest.TestCase):
         self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], 96)
         self.assertEqual(again["choices"], answer["choices"])
 
-    def test_salts_and_clients_do_not_share(self):
+    def test_prefixes_are_not_shared_across_salts_and_clients(self):
         body = completion(prompt(64, 4))
         cached = []
         for fields, key in (({}, ""), ({"cache_salt": "a"}, ""), ({"cache_salt": "a"}, ""), ({}, "k1"), ({}, "k2"), ({}, "k1")):
@@ -92,7 +92,7 @@ class SharingTest(unittest.TestCase):
             cached.append(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
         self.assertEqual(cached, [0, 0, 48, 0, 0, 48])
 
-    def test_pins_and_flushes_at_the_admin_port(self):
+    def test_admin_port_pins_unpins_and_flushes_cached_blocks(self):
         tokens = prompt(64, 5)
         _, answer = self.server.post("/admin/pin", {"prompt": tokens}, admin=True)
         self.assertEqual(answer, {"pin": None, "pinned_tokens": 0})
@@ -116,14 +116,15 @@ class SharingTest(unittest.TestCase):
             self.assertEqual(self.server.post("/admin/pin", bad, admin=True)[0], 400, bad)
         self.assertEqual(self.server.post("/admin/unpin", {}, admin=True)[0], 400)
 
-    def test_a_deadline_ends_a_request_and_frees_its_blocks(self):
-        body = completion(prompt(100, 9), max_tokens=1500, deadline_seconds=0.05)  # 1,500 steps take longer anywhere
+    def test_deadline_ends_a_request_and_frees_its_blocks(self):
+        # 1,500 steps take longer on any machine
+        body = completion(prompt(100, 9), max_tokens=1500, deadline_seconds=0.05)
         status, answer = self.server.post("/v1/completions", body)
         self.assertEqual(status, 504, answer)
         self.assertIn("0.05", answer["error"]["message"])
         self.assertEqual(self.server.get("/admin/blocks", admin=True)["used"], 0)
 
-    def test_best_of_returns_the_likeliest(self):
+    def test_best_of_returns_the_likeliest_choices(self):
         body = completion(prompt(20, 6), temperature=1.5, seed=3, logprobs=0)
         _, several = self.server.post("/v1/completions", {**body, "n": 6})
         _, best = self.server.post("/v1/completions", {**body, "n": 2, "best_of": 6})
@@ -135,7 +136,7 @@ class SharingTest(unittest.TestCase):
         self.assertEqual(best["usage"]["completion_tokens"], 6 * 8)
         self.assertEqual(self.server.post("/v1/completions", {**body, "n": 1, "best_of": 2, "stream": True})[0], 400)
 
-    def test_best_of_is_by_the_mean_and_not_by_the_sum(self):
+    def test_best_of_ranks_by_mean_logprob_and_not_by_sum(self):
         body = completion(prompt(20, 6), temperature=1.5, seed=1, logprobs=0, max_tokens=60, stop=["a", "e", "t", "s"])
         _, several = self.server.post("/v1/completions", {**body, "n": 12})
         _, best = self.server.post("/v1/completions", {**body, "n": 1, "best_of": 12})
@@ -145,7 +146,7 @@ class SharingTest(unittest.TestCase):
         self.assertNotEqual(by_mean, by_sum, "these choices cannot tell")
         self.assertEqual(best["choices"][0]["text"], several["choices"][by_mean]["text"])
 
-    def test_beams_come_best_first_and_share_blocks(self):
+    def test_beams_are_returned_best_first_and_share_blocks(self):
         body = completion(prompt(200, 7), use_beam_search=True, n=4, max_tokens=64, logprobs=0)
         most = {}
         stop = threading.Event()
@@ -172,7 +173,7 @@ class SharingTest(unittest.TestCase):
 
 
 class EqualityTest(unittest.TestCase):
-    """The same answers, whatever the server does to fit them in."""
+    """Answers are equal, whatever the server does to fit requests into its blocks."""
 
     def answers(self, *flags):
         bodies = []
@@ -187,7 +188,7 @@ class EqualityTest(unittest.TestCase):
             out = [[(c["text"], c["logprobs"]) for c in answer["choices"]] for answer in together(server, bodies)]
             return out, server.get("/admin/status", admin=True)
 
-    def test_cache_swap_and_recompute_change_nothing(self):
+    def test_answers_are_equal_with_caching_swapping_and_recomputation(self):
         ample, status = self.answers("--num-kv-blocks", "2000", "--no-enable-prefix-caching")
         self.assertEqual(status["preemptions"], 0)
         cached, status = self.answers("--num-kv-blocks", "2000")
