@@ -25,7 +25,7 @@ constexpr std::array kAll{KvPolicy::kPaged, KvPolicy::kOracle, KvPolicy::kPowerO
 
 // --- traces ---
 
-TEST(MemoryTrace, LengthsHaveTheMeansOfTheLiterature) {
+TEST(MemoryTrace, Lengths_HaveTheMeansOfTheLiterature) {
   const auto means = [](LengthDistribution lengths) {
     double prompt = 0, output = 0;
     for (const TraceRequest& request : MakeTrace({lengths, 20000})) {
@@ -48,7 +48,7 @@ TEST(MemoryTrace, LengthsHaveTheMeansOfTheLiterature) {
   EXPECT_NEAR(any_output, 512.5, 10);
 }
 
-TEST(MemoryTrace, ArrivalsHaveTheRateAndDoNotChangeTheLengths) {
+TEST(MemoryTrace, Arrivals_HaveTheGivenRate_AndDoNotChangeTheLengths) {
   const auto at_once = MakeTrace({LengthDistribution::kAlpaca, 10000, 0, 2048, 3});
   auto poisson = MakeTrace({LengthDistribution::kAlpaca, 10000, 4.0, 2048, 3});
   EXPECT_NEAR(poisson.back().arrival_seconds, 2500, 100);
@@ -62,7 +62,7 @@ TEST(MemoryTrace, ArrivalsHaveTheRateAndDoNotChangeTheLengths) {
   EXPECT_EQ(poisson, at_once);
 }
 
-TEST(MemoryTrace, TheSeedAndTheNameDecide) {
+TEST(MemoryTrace, Trace_IsDeterminedByItsSeed_AndDistributionsAreFoundByName) {
   EXPECT_EQ(MakeTrace({}), MakeTrace({}));
   TraceSpec other;
   other.seed = 2;
@@ -73,7 +73,7 @@ TEST(MemoryTrace, TheSeedAndTheNameDecide) {
 
 // --- the contiguous pool ---
 
-TEST(ContiguousPool, TakesTheSmallestHoleThatFits) {
+TEST(ContiguousPool, Allocate_TakesTheSmallestHoleThatFits) {
   ContiguousPool pool(100);
   EXPECT_EQ(pool.Allocate(30), 0);
   EXPECT_EQ(pool.Allocate(10), 30);
@@ -88,7 +88,7 @@ TEST(ContiguousPool, TakesTheSmallestHoleThatFits) {
   pool.CheckIntegrity();
 }
 
-TEST(ContiguousPool, JoinsHolesOnBothSides) {
+TEST(ContiguousPool, Free_JoinsTheHolesOnBothSides) {
   ContiguousPool pool(30);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(pool.Allocate(10));
   EXPECT_EQ(pool.Allocate(1), std::nullopt);
@@ -104,7 +104,7 @@ TEST(ContiguousPool, JoinsHolesOnBothSides) {
 TEST(ContiguousPool, KeepsItsInvariantsUnderRandomOperations) {
   test::Random random(7);
   ContiguousPool pool(1000);
-  std::vector<int> owner(1000, 0);  // of each slot; 0: nobody
+  std::vector<int> owner(1000, 0);  // owner of each slot; 0 means free
   std::vector<std::pair<int64_t, int64_t>> held;
   const auto paint = [&](int64_t begin, int64_t size, int from, int to) {
     for (int64_t slot = begin; slot < begin + size; ++slot) {
@@ -133,7 +133,7 @@ TEST(ContiguousPool, KeepsItsInvariantsUnderRandomOperations) {
   }
 }
 
-TEST(ContiguousPoolDeathTest, RefusesToFreeWhatIsNotARegion) {
+TEST(ContiguousPoolDeathTest, Free_Aborts_WhenNoRegionBeginsAtTheSlot) {
   ContiguousPool pool(10);
   ASSERT_EQ(pool.Allocate(4), 0);
   EXPECT_DEATH(pool.Free(1), "no region begins at slot 1");
@@ -141,7 +141,7 @@ TEST(ContiguousPoolDeathTest, RefusesToFreeWhatIsNotARegion) {
 
 // --- the policies ---
 
-/// All requests of a chat trace at once.
+/// Simulates a chat trace whose requests all arrive at once.
 class MemoryPolicies : public testing::Test {
  protected:
   static MemoryResult Run(KvPolicy policy, int block_size = 16) {
@@ -153,14 +153,14 @@ class MemoryPolicies : public testing::Test {
 };
 
 TEST_F(MemoryPolicies, PagingWastesLessThanFourPercent) {
-  EXPECT_GE(MeanTokens(Trace()), 190);  // half a block of 16 is 4 % of that
+  EXPECT_GE(MeanTokens(Trace()), 190);  // half a block of 16 tokens is 4 % of this mean
   const MemoryResult paged = Run(KvPolicy::kPaged);
   EXPECT_LT(paged.kv_waste, 0.04);
   EXPECT_EQ(paged.shares.external, 0);
   EXPECT_EQ(Run(KvPolicy::kPaged, 1).kv_waste, 0);
 }
 
-TEST_F(MemoryPolicies, WasteGrowsWithTheBlock) {
+TEST_F(MemoryPolicies, PagedWaste_GrowsWithTheBlockSize) {
   double less = -1;
   for (int size = 1; size <= 256; size *= 2) {
     const double waste = Run(KvPolicy::kPaged, size).kv_waste;
@@ -170,7 +170,7 @@ TEST_F(MemoryPolicies, WasteGrowsWithTheBlock) {
   EXPECT_GT(less, 0.10);
 }
 
-TEST_F(MemoryPolicies, ReservingTheMaximumWastesMostAndTheOracleNothingThatIsNeverUsed) {
+TEST_F(MemoryPolicies, ReserveMax_WastesMost_AndTheOracleReservesOnlyWhatIsUsed) {
   EXPECT_THAT(Run(KvPolicy::kReserveMax).kv_waste, AllOf(Gt(0.60), Lt(0.85)));
   const MemoryResult oracle = Run(KvPolicy::kOracle);
   EXPECT_EQ(oracle.shares.internal, 0);
@@ -178,7 +178,7 @@ TEST_F(MemoryPolicies, ReservingTheMaximumWastesMostAndTheOracleNothingThatIsNev
   EXPECT_GT(oracle.shares.external, 0);
 }
 
-TEST_F(MemoryPolicies, ThroughputAndBatchFollowTheWaste) {
+TEST_F(MemoryPolicies, ThroughputAndBatch_Shrink_WhenWasteGrows) {
   MemoryResult better = Run(KvPolicy::kPaged);
   const double best = better.output_tokens_per_second;
   for (const KvPolicy policy : {KvPolicy::kOracle, KvPolicy::kPowerOfTwo, KvPolicy::kReserveMax}) {
@@ -191,7 +191,7 @@ TEST_F(MemoryPolicies, ThroughputAndBatchFollowTheWaste) {
   EXPECT_THAT(best / better.output_tokens_per_second, AllOf(Gt(2), Lt(4)));  // the literature's 2-4x
 }
 
-TEST_F(MemoryPolicies, EverySlotIsCountedOnce) {
+TEST_F(MemoryPolicies, Shares_CountEverySlotOnce) {
   for (const KvPolicy policy : kAll) {
     const MemoryResult result = Run(policy);
     const MemoryUsage& s = result.shares;
@@ -201,7 +201,7 @@ TEST_F(MemoryPolicies, EverySlotIsCountedOnce) {
   }
 }
 
-TEST_F(MemoryPolicies, ComputeEveryTokenOnceUnlessPreempted) {
+TEST_F(MemoryPolicies, Policies_ComputeEveryTokenOnce_UnlessRequestsArePreempted) {
   int64_t tokens = 0;
   for (const TraceRequest& request : Trace()) tokens += request.prompt_tokens + request.output_tokens - 1;
   for (const KvPolicy policy : kAll) {
@@ -211,7 +211,7 @@ TEST_F(MemoryPolicies, ComputeEveryTokenOnceUnlessPreempted) {
   }
 }
 
-TEST_F(MemoryPolicies, SameTraceSameResult) {
+TEST_F(MemoryPolicies, Policies_GiveEqualResults_ForTheSameTrace) {
   for (const KvPolicy policy : kAll) {
     const MemoryResult a = Run(policy), b = Run(policy);
     EXPECT_EQ(a.makespan_seconds, b.makespan_seconds);
@@ -220,8 +220,8 @@ TEST_F(MemoryPolicies, SameTraceSameResult) {
   }
 }
 
-// One request, so that every number can be told beforehand: prompt of 10 in chunks of 8, 4 tokens out.
-TEST(MemoryPoliciesAlone, OneRequestCostsWhatTheModelSays) {
+// One request, so that every number is known beforehand: a prompt of 10 tokens in chunks of 8, and 4 output tokens.
+TEST(MemoryPoliciesAlone, SimulateMemory_ChargesOneRequestAsTheCostModelSays) {
   MemorySetup setup;
   setup.capacity_tokens = 64;
   setup.max_model_len = 32;
@@ -247,12 +247,12 @@ TEST(MemoryPoliciesAlone, OneRequestCostsWhatTheModelSays) {
   const MemoryUsage oracle = SimulateMemory(KvPolicy::kOracle, setup, trace).shares;
   EXPECT_NEAR(oracle.reserved, (5 + 3 + 2 + 1 + 0) / capacity, 1e-9);
   const MemoryUsage power = SimulateMemory(KvPolicy::kPowerOfTwo, setup, trace).shares;
-  EXPECT_NEAR(power.internal, 5 * 1 / capacity, 1e-9);  // 10 + 4 slots, and the last token is never computed
+  EXPECT_NEAR(power.internal, 5 * 1 / capacity, 1e-9);  // 10 + 4 slots; the last token is never computed
   const MemoryUsage most = SimulateMemory(KvPolicy::kReserveMax, setup, trace).shares;
   EXPECT_NEAR(most.internal, 5 * 19 / capacity, 1e-9);
 }
 
-TEST(MemoryPoliciesAlone, WhatNeverFitsIsAnError) {
+TEST(MemoryPoliciesAlone, SimulateMemory_Throws_WhenARequestNeverFits) {
   MemorySetup setup;
   setup.capacity_tokens = 1024;
   EXPECT_THROW(SimulateMemory(KvPolicy::kReserveMax, setup, std::vector<TraceRequest>{{0, 10, 10}}), Error);
@@ -262,7 +262,7 @@ TEST(MemoryPoliciesAlone, WhatNeverFitsIsAnError) {
 
 // --- the report ---
 
-TEST(MemoryReport, HoldsEveryRunAndIsTheSameEveryTime) {
+TEST(MemoryReport, Report_HoldsEveryRun_AndIsReproducible) {
   MemoryBench bench;
   bench.num_requests = 60;
   const MemoryReport report = RunMemoryBench(bench);
@@ -278,7 +278,7 @@ TEST(MemoryReport, HoldsEveryRunAndIsTheSameEveryTime) {
   EXPECT_EQ(DumpJson(json), DumpJson(JsonOf(RunMemoryBench(bench))));
 }
 
-TEST(MemoryReport, TheSustainedRateLiesWhereTheLatencyReachesTheLimit) {
+TEST(MemoryReport, SustainedRate_IsInterpolated_WhereTheLatencyReachesTheLimit) {
   MemoryReport report;
   report.bench.latency_limit = 0.1;
   for (const auto& [rate, latency] : {std::pair{1.0, 0.05}, {2.0, 0.06}, {3.0, 0.14}, {4.0, 0.5}}) {

@@ -44,12 +44,12 @@ class SignsTest(unittest.TestCase):
 
     # --- whether to try again ---
 
-    def test_a_deadline_is_not_for_retrying(self):
+    def test_exceeded_deadline_is_marked_as_not_to_be_retried(self):
         with self.paused():
             status, headers, answer = self.ask("/v1/completions", {"prompt": [5], "deadline_seconds": 0.1})
         self.assertEqual((status, headers["x-should-retry"], headers["Retry-After"]), (504, "false", None), answer)
 
-    def test_what_an_operator_ended_is_not_for_retrying(self):
+    def test_aborted_request_is_marked_as_not_to_be_retried(self):
         answers = []
         thread = threading.Thread(target=lambda: answers.append(self.ask("/v1/completions", {"prompt": [5], "max_tokens": 1900, "ignore_eos": True})))
         with self.paused():
@@ -63,7 +63,7 @@ class SignsTest(unittest.TestCase):
         self.assertEqual((status, headers["x-should-retry"], headers["Retry-After"]), (410, "false", None))
         self.assertEqual((answer["error"]["type"], answer["error"]["message"]), ("RequestAbortedError", "aborted by the operator"))
 
-    def test_the_official_client_repeats_no_work(self):
+    def test_openai_client_does_not_retry_an_exceeded_deadline(self):
         sent = []
         http = openai.DefaultHttpxClient(event_hooks={"request": [sent.append]})
         with openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=2, http_client=http) as client, self.paused():
@@ -72,7 +72,7 @@ class SignsTest(unittest.TestCase):
             self.assertEqual(ended.exception.status_code, 504)
             self.assertEqual(len(sent), 1)
 
-    def test_overload_is_for_retrying(self):
+    def test_refusal_while_draining_is_marked_as_to_be_retried(self):
         self.server.post("/admin/drain", {}, admin=True)
         try:
             status, headers, _ = self.ask("/v1/completions", {"prompt": [5]})
@@ -82,7 +82,7 @@ class SignsTest(unittest.TestCase):
 
     # --- what was wrong ---
 
-    def test_what_is_too_long_has_the_code_and_the_words_that_clients_look_for(self):
+    def test_too_long_prompts_have_the_error_code_and_words_of_openai(self):
         for body, param in (({"prompt": [5] * 3000}, "prompt"), ({"prompt": [5] * 2048}, "prompt"), ({"prompt": [5] * 100, "max_tokens": 2000}, "max_tokens"),
                             ({"prompt": [5], "max_tokens": 5000}, "max_tokens"), ({"prompt": "word " * 9000}, "prompt")):
             with self.subTest(body=str(body)[:40]):
@@ -91,7 +91,7 @@ class SignsTest(unittest.TestCase):
                 self.assertEqual((status, error["code"], error["param"]), (400, "context_length_exceeded", param))
                 self.assertIn("maximum context length is 2048 tokens", error["message"])
 
-    def test_a_wrong_method_is_told_the_right_ones(self):
+    def test_wrong_method_gets_405_with_the_allowed_methods(self):
         for method, path, allow in (("GET", "/v1/completions", "POST"), ("DELETE", "/v1/models", "GET, HEAD"), ("OPTIONS", "/tokenize", "POST"),
                                     ("POST", "/v1/models/x", "GET, HEAD"), ("PUT", "/health", "GET, HEAD")):
             status, headers, answer = self.ask(path, method=method)
@@ -106,7 +106,7 @@ class SignsTest(unittest.TestCase):
 
     # --- which request it was ---
 
-    def test_every_answer_has_an_id(self):
+    def test_every_answer_has_a_request_id(self):
         ids = {self.ask(path, body, method)[1]["x-request-id"] for path, body, method in
                (("/health", None, None), ("/nope", None, None), ("/v1/models", {}, "DELETE"), ("/v1/completions", {"prompt": 5}, None),
                 ("/v1/completions", {"prompt": [5], "max_tokens": 1}, None))}
@@ -143,7 +143,7 @@ class BrowserTest(unittest.TestCase):
         lines = head.split("\r\n")
         return int(lines[0].split()[1]), dict(line.split(": ", 1) for line in lines[1:]), body
 
-    def test_a_page_may_ask_first(self):
+    def test_preflight_of_an_allowed_origin_is_answered(self):
         status, headers, body = self.ask("OPTIONS", "/v1/chat/completions", self.PAGE, b"", "Access-Control-Request-Method: POST",
                                          "Access-Control-Request-Headers: authorization,content-type,x-stainless-os")
         self.assertEqual((status, body), (204, ""))
@@ -152,7 +152,7 @@ class BrowserTest(unittest.TestCase):
         self.assertEqual(headers["Access-Control-Allow-Headers"], "authorization,content-type,x-stainless-os")
         self.assertIn("POST", headers["Access-Control-Allow-Methods"])
 
-    def test_a_page_may_read_answers_streams_and_errors(self):
+    def test_allowed_origin_may_read_answers_streams_and_errors(self):
         stream = json.dumps({"prompt": [5], "max_tokens": 2, "stream": True}).encode()
         for method, path, body, expected in (("GET", "/v1/models", b"", 200), ("POST", "/v1/completions", stream, 200), ("GET", "/nope", b"", 404),
                                              ("POST", "/v1/completions", b"{", 400)):
@@ -160,7 +160,7 @@ class BrowserTest(unittest.TestCase):
             self.assertEqual((status, headers["Access-Control-Allow-Origin"], headers["Vary"]), (expected, self.PAGE, "Origin"))
             self.assertIn("x-request-id", headers["Access-Control-Expose-Headers"])
 
-    def test_others_may_not(self):
+    def test_other_origins_and_hosts_are_refused(self):
         for origin in ("https://evil.example", "http://chat.example", "https://chat.example:444", "null"):
             status, headers, _ = self.ask("GET", "/v1/models", origin)
             self.assertEqual(status, 403)

@@ -49,7 +49,7 @@ class TerminalTest(unittest.TestCase):
         for line in said.splitlines():
             self.assertNotRegex(line, rb"[\x00-\x08\x0b-\x1f\x7f]", command)
 
-    def test_what_files_are_called_and_say_is_spelled_out(self):
+    def test_commands_escape_control_characters_of_model_files(self):
         model = os.path.join(self.folder, "m.gguf")
         topology = os.path.join(self.folder, "t.yaml")
         with open(topology, "w", encoding="utf-8") as file:
@@ -61,7 +61,7 @@ class TerminalTest(unittest.TestCase):
                 with self.subTest(command=command[0], tensor=tensor):
                     self.assert_spelled_out(self.said(QUIRE, *command), command)
 
-    def test_a_folder_with_such_a_name_is_spelled_out_by_coordinator_and_workers(self):
+    def test_coordinator_and_workers_escape_control_characters_of_a_folder_name(self):
         model = os.path.join(self.folder, ESCAPE)
         shutil.copytree(TINY, model)
         with Server("-tp", "2", model=model) as server:
@@ -72,7 +72,7 @@ class TerminalTest(unittest.TestCase):
                         (QUIRE, "plan", "--no-speed", "--model", model), (QUIRE, "bench", "latency", "--model", model)):
             self.assert_spelled_out(self.said(*command), command)
 
-    def test_what_mpirun_and_workers_say_is_spelled_out(self):
+    def test_server_escapes_control_characters_of_worker_output(self):
         """With a worker that shouts."""
         worker = os.path.join(self.folder, "worker")
         with open(worker, "w", encoding="utf-8") as file:
@@ -92,19 +92,19 @@ class ServedTest(unittest.TestCase):
         cls.server = Server("-tp", "1", model=TINY)
         cls.addClassCleanup(cls.server.__exit__)
 
-    def test_ids_do_not_count_requests(self):
+    def test_request_ids_do_not_reveal_the_number_of_requests(self):
         numbers = []
         for _ in range(24):
             status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1})
             self.assertEqual(status, 200)
             self.assertRegex(answer["id"], "^cmpl-[0-9a-f]{16}$")
             numbers.append(int(answer["id"][5:], 16))
-        for bits in (8, 16, 20, 32, 48):  # of either end: no difference comes again and again
+        for bits in (8, 16, 20, 32, 48):  # low and high bits: no difference between neighbours repeats often
             for ends in ([n % 2**bits for n in numbers], [n >> (64 - bits) for n in numbers]):
                 steps = [(b - a) % 2**bits for a, b in zip(ends, ends[1:])]
                 self.assertLess(max(map(steps.count, steps)), 8, bits)
 
-    def test_forms_of_other_sites_are_refused_by_both_ports(self):
+    def test_both_ports_refuse_content_types_of_html_forms(self):
         for port in (self.server.port, self.server.admin_port):
             path = "/v1/completions" if port == self.server.port else "/admin/pause"
             for kind, status in (("text/plain", 415), ("application/x-www-form-urlencoded", 415), ("multipart/form-data; boundary=x", 415),
@@ -120,7 +120,7 @@ class ServedTest(unittest.TestCase):
             self.assertEqual(connection.getresponse().status, 200, headers)
             connection.close()
 
-    def test_shares_are_numbers_that_can_be_compared(self):
+    def test_reshard_refuses_shares_out_of_range(self):
         for share in (1e308, 1e7, 1e-7, 5e-324, 0, -1):
             status, answer = self.server.post("/admin/reshard", {"tensor": 2, "shares": [1, share]}, admin=True)
             self.assertEqual(status, 400, share)
@@ -131,7 +131,7 @@ class ServedTest(unittest.TestCase):
 class DescriptorTest(unittest.TestCase):
     """A process that may have few descriptors, and clients who hold all of them."""
 
-    def test_both_ports_answer_while_idle_connections_stay(self):
+    def test_both_ports_answer_when_idle_connections_hold_all_descriptors(self):
         for descriptors in (64, 100):
             with self.subTest(descriptors=descriptors), Server("-tp", "1", model=TINY, prefix=("prlimit", f"--nofile={descriptors}:{descriptors}")) as server:
                 idle = []

@@ -12,7 +12,7 @@ from server import TINY, Server
 
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream_crowd.py")
 STREAMS, SECONDS, BURST = 1000, 12, 500
-MOST_BYTES = 16 << 10  # of the server's own memory, for each stream
+MOST_BYTES = 16 << 10  # the server's memory for each stream, at most
 
 
 def anonymous_memory(pid):
@@ -55,7 +55,7 @@ class StreamsTest(unittest.TestCase):
             time.sleep(0.1)
         self.assertTrue(condition())
 
-    def test_streams_stay_open_beside_clients_that_misbehave(self):
+    def test_a_thousand_streams_stay_open_beside_misbehaving_clients(self):
         blocks = STREAMS * 24
         flags = ("--max-num-seqs", STREAMS + 1000, "--max-num-batched-tokens", STREAMS + 2000, "--num-kv-blocks", blocks)
         with Server("-tp", "1", *map(str, flags), model=TINY) as server:
@@ -78,7 +78,7 @@ class StreamsTest(unittest.TestCase):
                 self.assertEqual(held["slow_408"], held["few"], "slow heads are told so and cut")
                 self.assertEqual(held["half_closed"], held["few"], "who half-closes has left")
                 running = self.status(server)["running"]
-                # Fewer, where more streams have come to their end since they were counted.
+                # Fewer run if more streams have ended since they were counted.
                 self.assertLessEqual(running, STREAMS - held["done"], "who never reads is not served any more")
                 clients.go_on()
                 late = clients.hear("read late")
@@ -89,7 +89,7 @@ class StreamsTest(unittest.TestCase):
             self.assertLess(grown, MOST_BYTES)
             self.assertEqual(server.terminate(), 0, server.text())
 
-    def test_overload_is_refused_at_once_and_harms_nobody(self):
+    def test_burst_beyond_the_queue_is_refused_at_once_and_accepted_answers_are_right(self):
         ask = {"prompt": [5, 6], "max_tokens": 300, "temperature": 0, "ignore_eos": True}
         flags = ("--max-num-seqs", "16", "--max-num-queued-reqs", "48", "--num-kv-blocks", "2000")
         with Server("-tp", "1", *flags, model=TINY) as server:

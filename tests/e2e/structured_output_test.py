@@ -46,7 +46,8 @@ class TinyCase(unittest.TestCase):
 
     def post(self, server, want=200, path="/v1/completions", **fields):
         start = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": [5, 6, 7]}
-        status, answer = server.post(path, {**start, "max_tokens": 300, "temperature": 8, "seed": 1, **fields})  # near to dice
+        # a temperature that makes draws nearly uniform
+        status, answer = server.post(path, {**start, "max_tokens": 300, "temperature": 8, "seed": 1, **fields})
         self.assertEqual(status, want, answer)
         return answer
 
@@ -57,7 +58,7 @@ class TinyCase(unittest.TestCase):
 
 
 class ValidityTest(TinyCase):
-    def test_every_finished_answer_validates_on_one_to_three_workers(self):
+    def test_guided_json_answers_validate_on_one_to_three_workers(self):
         for workers in (1, 2, 3):
             with Server("-tp", str(workers), "--threads-per-worker", "1", model=self.model) as server:
                 for schema in SCHEMAS:
@@ -77,13 +78,13 @@ class FormTest(TinyCase):
         cls.server = Server("-tp", "2", "--threads-per-worker", "1", model=cls.model)
         cls.addClassCleanup(cls.server.__exit__)
 
-    def test_a_grammar_that_can_be_read_in_many_ways_ends_its_request_alone(self):
+    def test_ambiguous_grammar_fails_only_its_own_request(self):
         """Its steps would take longer with every token, and everybody's would."""
         ambiguous = 'root ::= x{900,1900}\nx ::= "a" | "aa" | x x | x x x'
         self.end_beside_a_stream({"guided_grammar": ambiguous, "max_tokens": 1900}, "takes too much work")
         self.end_beside_a_stream({"guided_grammar": "root ::= s\ns ::= [a-z] | s s | s s s | s s s s", "n": 32}, "takes too much work")
 
-    def test_a_grammar_with_a_dead_end_ends_its_request_alone(self):
+    def test_grammar_with_a_dead_end_fails_only_its_own_request(self):
         for rules in ('root ::= "a" x\nx ::= x "b"', 'root ::= "a" [^\\u0000-\\U0010ffff]', 'root ::= "a" "\\ud800"'):
             self.end_beside_a_stream({"guided_grammar": rules}, "allows nothing after what was generated")
             self.end_beside_a_stream({"guided_grammar": rules, "n": 4}, "allows nothing after what was generated")
@@ -103,31 +104,31 @@ class FormTest(TinyCase):
         self.assertGreaterEqual(len(texts), least)
         return texts
 
-    def test_choices(self):
+    def test_guided_choice_gives_every_choice_and_nothing_else(self):
         choices = ["yes", "no", "it \"depends\"\n", "ü"]
         for fields in ({"guided_choice": choices}, {"structured_outputs": {"choice": choices}}):
             texts = self.texts(self.server, n=40, **fields)
             self.assertEqual(len(texts), 40)
             self.assertEqual(set(texts), set(choices))
 
-    def test_regex(self):
+    def test_guided_regex_answers_match_the_pattern(self):
         for fields in ({"guided_regex": "[a-c]{2,5}-\\d"}, {"structured_outputs": {"regex": "[a-c]{2,5}-\\d"}}):
             self.assertGreater(len(set(self.all_match("[a-c]{2,5}-[0-9]", least=12, **fields))), 6)
 
-    def test_rules(self):
+    def test_guided_grammar_answers_match_the_rules(self):
         rules = "root ::= item (\", \" item){1,2}\nitem ::= \"a\" | \"b\" [0-9]"
         for fields in ({"guided_grammar": rules}, {"structured_outputs": {"grammar": rules}}):
             self.all_match("(a|b[0-9])(, (a|b[0-9])){1,2}", least=12, **fields)
 
-    def test_structural_tag(self):
+    def test_structural_tag_answers_match_the_tag_and_its_schema(self):
         inner = {"type": "object", "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["x"], "additionalProperties": False}
         tag = {"type": "structural_tag", "format": {"type": "tag", "begin": "<f>", "content": {"type": "json_schema", "json_schema": inner}, "end": "</f>"}}
         for fields in ({"structured_outputs": {"structural_tag": tag}}, {"response_format": tag}):
             for text in self.all_match("<f>.*</f>", least=4, **fields):
                 jsonschema.validate(json.loads(text[3:-4]), inner)
 
-    def test_any_json(self):
-        bias = {str(ord(letter) - 33): 4 for letter in "]}\""}  # so that noise comes to an end
+    def test_json_object_answers_are_valid_json(self):
+        bias = {str(ord(letter) - 33): 4 for letter in "]}\""}  # so that random answers end
         for fields in ({"response_format": {"type": "json_object"}}, {"structured_outputs": {"json_object": True}}):
             texts = self.texts(self.server, n=30, logit_bias=bias, **fields)
             values = [json.loads(text) for text in texts]
@@ -135,7 +136,7 @@ class FormTest(TinyCase):
             if "response_format" in fields:
                 self.assertTrue(all(isinstance(value, dict) for value in values))
 
-    def test_response_format_of_chat(self):
+    def test_response_format_of_chat_validates_whole_and_streamed(self):
         shape = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": SCHEMAS[0]}}
         answer = self.post(self.server, path="/v1/chat/completions", n=6, response_format=shape)
         whole = [choice["message"]["content"] for choice in answer["choices"]]
@@ -150,21 +151,22 @@ class FormTest(TinyCase):
                 streamed[choice["index"]] += choice["delta"].get("content", "")
         self.assertEqual(streamed, whole)
 
-    def test_properties_come_in_the_order_of_the_schema(self):
+    def test_json_properties_come_in_the_order_of_the_schema(self):
         schema = {"type": "object", "properties": {name: {"type": "null"} for name in "zay"}, "required": ["z", "a", "y"], "additionalProperties": False}
         for text in self.texts(self.server, n=4, guided_json=schema):
             self.assertEqual(list(json.loads(text)), ["z", "a", "y"])
 
-    def test_other_settings_hold_beside_a_grammar(self):
+    def test_bias_max_tokens_stop_and_logprobs_apply_beside_a_grammar(self):
         self.assertEqual(set(self.texts(self.server, n=8, guided_choice=["a", "b"], logit_bias={str(ord("b") - 33): 50})), {"b"})
         self.assertEqual({choice["text"] for choice in self.post(self.server, n=4, guided_regex="[a-z]{9}", max_tokens=4)["choices"] if len(choice["text"]) != 4}, set())
         self.assertEqual(self.texts(self.server, guided_choice=["abcd"], stop="c"), ["ab"])
         answer = self.post(self.server, guided_choice=["ab"], logprobs=2)
         logprobs = answer["choices"][0]["logprobs"]
         self.assertEqual(logprobs["tokens"], ["a", "b"])
-        self.assertLess(max(logprobs["token_logprobs"]), -0.1)  # the model's own: it would have said something else
+        # the model's own log-probabilities: without the grammar it would say something else
+        self.assertLess(max(logprobs["token_logprobs"]), -0.1)
 
-    def test_what_cannot_be_kept_to_is_refused_by_name(self):
+    def test_unsupported_schemas_and_grammars_are_refused_by_name(self):
         cases = [
             ("guided_json", {"type": "array", "items": {}, "uniqueItems": True}, "uniqueItems"),
             ("guided_json", {"type": "object", "properties": {"a": {"type": "array", "contains": {}}}}, "properties.a.contains"),
@@ -191,7 +193,7 @@ class FormTest(TinyCase):
 
 class CompilationTest(TinyCase):
     """Grammars are compiled in a process that can be ended; nobody waits for somebody else's."""
-    # Would take the compiler minutes and hundreds of MiB.
+    # A grammar that takes the compiler minutes and hundreds of MiB
     ENDLESS = {"structural_tag": {"format": {"type": "json_schema", "style": "minimax_xml", "json_schema": {
         "type": "object", "properties": {f"k{i}": {"type": "string"} for i in range(900)}, "additionalProperties": False, "minProperties": 60,
         "maxProperties": 128}}}}
@@ -216,7 +218,7 @@ class CompilationTest(TinyCase):
                     found.append(int(child))
         return found
 
-    def test_what_takes_too_long_to_compile_is_refused_and_holds_nobody_up(self):
+    def test_grammar_that_compiles_too_long_is_refused_without_delaying_others(self):
         refused = []
         asked = [threading.Thread(target=lambda path=path: refused.append(self.post(self.server, want=400, path=path, structured_outputs=self.ENDLESS)))
                  for path in ("/v1/completions", "/v1/chat/completions", "/v1/chat/completions")]
@@ -230,11 +232,11 @@ class CompilationTest(TinyCase):
         self.assertEqual(len(refused), 3)
         for answer in refused:
             self.assertRegex(answer["error"]["message"], "structured_outputs takes more than .* to compile; make it smaller")
-        self.assertGreater(answered, 3)  # while three compilations of 2 s each had their turns
+        self.assertGreater(answered, 3)  # during three compilations of 2 s each
         self.assertEqual(self.texts(self.server, guided_choice=["a"]), ["a"])
         self.assertEqual(self.server.get("/admin/status", admin=True)["losses"], [])
 
-    def test_a_compiler_that_dies_is_started_again(self):
+    def test_grammar_compiler_is_restarted_when_killed(self):
         self.assertEqual(self.texts(self.server, guided_choice=["b"]), ["b"])
         before = self.compilers()
         self.assertEqual(len(before), 1)
@@ -244,9 +246,10 @@ class CompilationTest(TinyCase):
         time.sleep(0.3)
         os.kill(before[0], signal.SIGKILL)
         asked.join()
-        self.assertIn("takes more than", refused[0]["error"]["message"])  # the next process was asked, too
+        # the restarted process compiles the grammar again
+        self.assertIn("takes more than", refused[0]["error"]["message"])
         self.assertEqual(self.texts(self.server, guided_choice=["c"]), ["c"])
-        os.kill(self.compilers()[0], signal.SIGKILL)  # while it has nothing to do
+        os.kill(self.compilers()[0], signal.SIGKILL)  # kills the compiler while it is idle
         self.assertEqual(self.texts(self.server, guided_choice=["d"]), ["d"])
         self.assertEqual(len(self.compilers()), 1)
         self.assertNotIn(before[0], self.compilers())
@@ -254,7 +257,7 @@ class CompilationTest(TinyCase):
 
 
 class SurvivalTest(TinyCase):
-    # Long enough for something to happen meanwhile.
+    # A schema whose answers are long enough for an interruption
     SHAPE = {"type": "array", "items": SCHEMAS[0], "minItems": 8, "maxItems": 8}
 
     def ask(self, server, seed, into, n=1):
@@ -278,7 +281,7 @@ class SurvivalTest(TinyCase):
             jsonschema.validate(json.loads(text), self.SHAPE)
         self.assertGreater(len(finished), 1)
 
-    def test_answers_are_the_same_when_a_worker_is_killed(self):
+    def test_guided_answers_are_unchanged_when_a_worker_is_killed(self):
         with Server("-tp", "2", "--threads-per-worker", "1", model=self.model) as server:
             undisturbed = {}
             for seed in range(4):
@@ -292,7 +295,7 @@ class SurvivalTest(TinyCase):
             self.assertEqual(self.together(server, range(4), kill, n=2), undisturbed)
             self.assertEqual(server.get("/admin/status", admin=True)["recoveries"], 1)
 
-    def test_answers_are_the_same_when_requests_give_way(self):
+    def test_guided_answers_are_unchanged_when_requests_are_preempted(self):
         def preemptions(server):
             return float(re.search(r"^vllm:num_preemptions_total\{.*\} (\S+)$", server.get("/metrics", admin=True), re.M)[1])
 
@@ -306,7 +309,7 @@ class SurvivalTest(TinyCase):
                 self.assertEqual(self.together(server, range(6)), alone)
                 self.assertGreater(preemptions(server), 0)
 
-    def test_answers_are_the_same_when_they_move(self):
+    def test_guided_answers_are_unchanged_when_requests_move_between_replicas(self):
         with Server("-tp", "1", "--threads-per-worker", "1", "--data-parallel-size", "2", model=self.model) as server:
             alone = {}
             for seed in range(4):
@@ -323,7 +326,7 @@ class SurvivalTest(TinyCase):
             self.assertGreater(moved, 3)
             self.assertEqual([text_of(lines) for _, lines in streams], [answers[0][0] for answers in alone.values()])
 
-    def test_answers_are_the_same_on_other_workers(self):
+    def test_guided_answers_are_unchanged_when_workers_are_restarted(self):
         with Server("-tp", "2", "--threads-per-worker", "1", model=self.model) as server:
             alone = {}
             for seed in range(3):

@@ -96,7 +96,7 @@ class TlsTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
 
-    def test_an_official_client_and_its_streams(self):
+    def test_openai_client_gets_answers_and_streams_over_tls(self):
         http = openai.DefaultHttpxClient(verify=ssl.create_default_context(cafile=self.certificate))
         with openai.OpenAI(base_url=f"https://localhost:{self.server.port}/v1", api_key="none", max_retries=0, http_client=http) as client:
             ask = dict(model="gqa", prompt=[5, 6, 7], max_tokens=200, temperature=0, extra_body={"ignore_eos": True})
@@ -105,22 +105,22 @@ class TlsTest(unittest.TestCase):
             large = client.completions.create(model="gqa", prompt=[5] * 1500, max_tokens=100, logprobs=5, n=8)  # many records each way
             self.assertEqual(len(large.choices), 8)
 
-    def test_the_admin_port_speaks_it_too(self):
+    def test_admin_port_answers_over_tls(self):
         self.assertEqual(self.admin("GET", "/admin/status")["running"], 0)
 
-    def test_versions_from_12_on(self):
+    def test_tls_12_and_13_are_accepted_and_older_versions_refused(self):
         for version, spoken in ((ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")):
             with self.connect(minimum_version=version, maximum_version=version) as s:
                 self.assertEqual(s.version(), spoken)
                 self.assertRegex(s.cipher()[0], "GCM|CHACHA20")
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
-        old.set_ciphers("ALL:@SECLEVEL=0")  # what keeps a client of today from asking
+        old.set_ciphers("ALL:@SECLEVEL=0")  # which lifts the client's own ban of old versions
         old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
         with self.plain() as raw, self.assertRaisesRegex(ssl.SSLError, "(?i)protocol"):
             old.wrap_socket(raw)
 
-    def test_protocols_that_are_not_spoken_are_refused_in_the_handshake(self):
+    def test_handshake_refuses_alpn_protocols_other_than_http_11(self):
         def connect(*protocols):
             context = ssl.create_default_context(cafile=self.certificate)
             context.set_alpn_protocols(protocols)
@@ -131,23 +131,23 @@ class TlsTest(unittest.TestCase):
         with self.assertRaises(ssl.SSLError):
             connect("h2")
 
-    def test_clear_text_is_told_where_it_is(self):
+    def test_clear_text_request_gets_400_that_names_https(self):
         with self.plain() as s:
             s.sendall(head("POST", "/v1/completions", "Authorization: Bearer k", body=BODY))
             reply = s.makefile("rb").read()
         self.assertTrue(reply.startswith(b"HTTP/1.1 400 "), reply)
         self.assertIn(b"https://", reply)
-        with self.plain() as s:  # neither TLS nor HTTP
+        with self.plain() as s:  # bytes that are neither TLS nor HTTP
             s.sendall(b"\x00\x01\x02\x03")
             self.assertEqual(s.recv(100), b"")
 
-    def test_slow_handshakes_are_cut_and_count_as_connections(self):
+    def test_slow_tls_handshakes_are_closed_and_count_as_connections(self):
         slow = [self.plain() for _ in range(40)]
         try:
             for s in slow[:20]:
                 s.sendall(b"\x16\x03\x01\x02\x00\x01")
             begin = time.monotonic()
-            with self.assertRaises((ssl.SSLError, OSError)):  # there are 40 of 40
+            with self.assertRaises((ssl.SSLError, OSError)):  # all 40 connections are taken
                 self.connect().close()
             for s in slow:
                 with contextlib.suppress(ConnectionResetError):
@@ -166,7 +166,7 @@ class TlsTest(unittest.TestCase):
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.05)
 
-    def test_keep_alive_and_pipelining(self):
+    def test_tls_connection_serves_pipelined_requests(self):
         with self.connect() as s, s.makefile("rb") as f:
             for _ in range(3):
                 s.sendall(head("POST", "/v1/completions", body=BODY))
@@ -176,7 +176,7 @@ class TlsTest(unittest.TestCase):
             self.assertEqual(statuses, [200] * 6)
             self.assertEqual(f.read(), b"")  # the server's end comes with a goodbye, or this would raise
 
-    def test_heads_in_records_of_a_byte_have_an_end(self):
+    def test_request_head_in_too_many_tls_records_is_refused(self):
         for padding, status in ((200, 200), (600, 400)):
             with self.connect() as s, s.makefile("rb") as f:
                 with contextlib.suppress(ssl.SSLError, ConnectionError):
@@ -192,7 +192,7 @@ class TlsTest(unittest.TestCase):
                 length = int(line.split(b":")[1])
         return status, f.read(length)
 
-    def test_a_request_that_comes_while_another_runs_is_next(self):
+    def test_request_sent_during_another_is_answered_next_over_tls(self):
         long = json.dumps({"prompt": [5], "max_tokens": 300, "ignore_eos": True}).encode()
         with self.connect() as s, s.makefile("rb") as f:
             s.sendall(head("POST", "/v1/completions", body=long))
@@ -201,21 +201,21 @@ class TlsTest(unittest.TestCase):
             self.assertIn(b"choices", self.read_answer(f)[1])
             self.assertIn(b"version", self.read_answer(f)[1])
 
-    def test_clients_that_leave_are_noticed(self):
+    def test_tls_requests_end_when_the_client_disconnects(self):
         def goodbye(s):
             with contextlib.suppress(OSError):
                 s.unwrap()  # the socket stays open: only TLS has ended
 
         body = json.dumps({"prompt": [5, 6], "max_tokens": 2000, "ignore_eos": True, "n": 4, "stream": True}).encode()
         for leave in (goodbye, lambda s: s.shutdown(socket.SHUT_WR), lambda s: s.close()):
-            with self.connect() as s, self.paused():  # so that only its leaving can end the request
+            with self.connect() as s, self.paused():  # so that only the client's leaving can end the request
                 s.settimeout(2)
                 s.sendall(head("POST", "/v1/completions", body=body))
                 self.await_requests(1)
                 leave(s)
                 self.await_requests(0)
 
-    def test_sighup_takes_a_new_certificate_and_keeps_the_old_one_when_it_is_bad(self):
+    def test_sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_bad(self):
         def subject(trusted):
             with self.connect(trusted) as s:
                 return dict(pair[0] for pair in s.getpeercert()["subject"])["commonName"]
@@ -232,7 +232,7 @@ class TlsTest(unittest.TestCase):
         first_pair = get(self.certificate), get(self.key)
         with self.connect() as open_before:
             put(self.certificate, get(second))
-            self.server.reload("kept the certificate as it was")  # the key is still the first one's
+            self.server.reload("kept the certificate as it was")  # the key still belongs to the first certificate
             put(self.certificate, first_pair[0])
             self.assertEqual(subject(self.certificate), "first")
             put(self.certificate, get(second))
@@ -278,23 +278,24 @@ class HelloTest(unittest.TestCase):
             one.sendall(data)
             yield one
 
-    def test_those_that_never_end_wait_for_no_turn_and_are_cut(self):
+    def test_unfinished_client_hellos_are_closed(self):
         for one in list(self.send(1200, self.hello()[:-1])):
             with contextlib.suppress(ConnectionResetError):
                 self.assertEqual(one.recv(1), b"")
 
-    def test_those_after_which_nothing_comes_are_cut(self):
+    def test_connections_silent_after_the_client_hello_are_closed(self):
         for one in list(self.send(50, self.hello())):
             with contextlib.suppress(ConnectionResetError):
-                while one.recv(4096):  # what was said of it
+                while one.recv(4096):  # the server's answer to the hello
                     pass
 
     def resident_mib(self):
         with open(f"/proc/{self.server.process.pid}/status") as f:
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
 
-    def test_half_ones_take_little_memory_and_give_it_back(self):
-        # Those of a head alone, those whose record has begun, those that lack a byte, and whole ones that say nothing more.
+    def test_unfinished_client_hellos_take_little_memory_and_return_it(self):
+        # Hellos with a record header only, with a begun record, with one byte missing, and whole ones that nothing
+        # follows
         hello = self.hello()
         before = self.resident_mib()
         for data in (hello[:9], hello[:200], hello[:-1], hello):
@@ -308,7 +309,7 @@ class HelloTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, self.resident_mib() - before)
             time.sleep(0.2)
 
-    def test_those_that_say_too_much_or_another_thing_are_cut(self):
+    def test_malformed_and_oversized_client_hellos_are_closed(self):
         hello = self.hello()
         room = b"\x01\x01\xff\xb8"  # a hello of 131,000 bytes
         pieces = b"".join(hello[:3] + b"\x00\x01" + hello[i:i + 1] for i in range(5, len(hello)))
@@ -317,7 +318,7 @@ class HelloTest(unittest.TestCase):
             with contextlib.suppress(ConnectionResetError):
                 self.assertEqual(one.recv(1), b"")
 
-    def test_one_whose_head_comes_in_pieces_is_answered(self):
+    def test_client_hello_in_pieces_is_answered(self):
         hello = self.hello()
         one, = self.send(1, hello[:3])
         for piece in (hello[3:7], hello[7:20], hello[20:]):
@@ -325,7 +326,7 @@ class HelloTest(unittest.TestCase):
             one.sendall(piece)
         self.assertEqual(one.recv(1), b"\x16")
 
-    def test_lists_that_no_client_has_are_refused(self):
+    def test_client_hello_with_oversized_lists_is_refused(self):
         def listed(numbers):
             return (2 * len(numbers)).to_bytes(2, "big") + b"".join(number.to_bytes(2, "big") for number in numbers)
 
@@ -346,7 +347,7 @@ class HelloTest(unittest.TestCase):
         self.assertEqual(first_byte(ciphers, groups, (47, len(authorities).to_bytes(2, "big") + authorities)), b"\x15")
         self.assertEqual(first_byte(ciphers, groups, (nobodys, bytes(2000))), b"\x16", "what is not known is not read")
 
-    def test_groups_that_take_long_are_nobodys(self):
+    def test_slow_key_exchange_groups_are_not_accepted(self):
         def agree(groups):
             return subprocess.run(["openssl", "s_client", "-groups", groups, "-connect", f"127.0.0.1:{self.server.port}"], stdin=subprocess.DEVNULL,
                                   capture_output=True, timeout=60).returncode == 0
@@ -355,8 +356,8 @@ class HelloTest(unittest.TestCase):
             with self.subTest(groups=groups):
                 self.assertEqual(agree(groups), agreed)
 
-    def test_records_after_it_are_counted(self):
-        change = b"\x14\x03\x03\x00\x01\x01"  # TLS 1.3 passes over it
+    def test_too_many_records_after_the_client_hello_close_the_connection(self):
+        change = b"\x14\x03\x03\x00\x01\x01"  # TLS 1.3 ignores this record
         one, = self.send(1, self.hello())
         self.assertEqual(one.recv(1), b"\x16")
         with self.assertRaises((ConnectionResetError, BrokenPipeError)):
@@ -364,7 +365,7 @@ class HelloTest(unittest.TestCase):
                 one.sendall(change)
                 time.sleep(0.001)
 
-    def test_keys_may_be_changed_a_few_times(self):
+    def test_tls_key_updates_are_limited(self):
         request = head("GET", "/v1/models", "Connection: close").replace(b"\r\n", b"\n")
         for changes, answered in ((5, True), (60, False)):
             client = subprocess.Popen(["openssl", "s_client", "-tls1_3", "-crlf", "-connect", f"127.0.0.1:{self.server.port}"], stdin=subprocess.PIPE,
@@ -381,7 +382,7 @@ class HelloTest(unittest.TestCase):
             read_until(b"Verify return code", 1)
             with contextlib.suppress(BrokenPipeError):
                 for change in range(changes):
-                    client.stdin.write(b"k\n")  # a command when it is a line of its own
+                    client.stdin.write(b"k\n")  # openssl takes a line "k" as a command
                     client.stdin.flush()
                     read_until(b"KEYUPDATE", change + 1)
                 client.stdin.write(request)
@@ -391,30 +392,31 @@ class HelloTest(unittest.TestCase):
                 client.stdin.close()
             self.assertEqual(b"HTTP/1.1 200" in seen, answered, seen)
 
-    def test_whole_ones_are_all_answered(self):
+    def test_600_client_hellos_at_once_are_all_answered(self):
         for one in list(self.send(600, self.hello())):
             self.assertEqual(one.recv(1), b"\x16")
 
-    def test_one_that_must_be_said_again_is_asked_for(self):
+    def test_client_hello_with_an_unknown_group_gets_a_retry_request(self):
         x25519, p256, x448, nobodys = b"\x00\x1d", b"\x00\x17", b"\x00\x1e", b"\x7f\x00"
-        groups, key = x25519 + p256 + x448, x25519 + b"\x00\x20"  # what the client knows, and of which group the key is that it sends
+        # the groups that the client knows, and the group and length of the key that it sends
+        groups, key = x25519 + p256 + x448, x25519 + b"\x00\x20"
         hello = self.hello()
         self.assertEqual((hello.count(groups), hello.count(key)), (1, 1))
         hello = hello.replace(groups, x25519 + p256 + nobodys).replace(key, nobodys + b"\x00\x20")
         one, = self.send(1, hello)
         retry = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")  # RFC 8446, 4.1.3
         self.assertIn(retry, one.recv(4096))
-        large = b"\x01\x01\xff\xb8" + bytes(131000)  # what OpenSSL would wait for as a whole
+        large = b"\x01\x01\xff\xb8" + bytes(131000)  # OpenSSL would wait for all of it
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
             for i in range(0, len(large), 16000):
                 one.sendall(hello[:3] + len(large[i:i + 16000]).to_bytes(2, "big") + large[i:i + 16000])
         with contextlib.suppress(ConnectionResetError):
-            while one.recv(4096):  # what was said of the first
+            while one.recv(4096):  # the server's answer to the first hello
                 pass
 
 
 class StartTest(unittest.TestCase):
-    def test_bad_pairs_are_refused_with_the_remedy(self):
+    def test_bad_certificates_and_keys_are_refused_with_the_remedy(self):
         with tempfile.TemporaryDirectory() as directory:
             certificate, key = make_certificate(directory, "good")
             _, other_key = make_certificate(directory, "other")

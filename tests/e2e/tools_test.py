@@ -116,7 +116,7 @@ class ToolCase(unittest.TestCase):
 
 
 class ConstrainedTest(ToolCase):
-    def test_required_calls_validate_whole_and_streamed(self):
+    def test_required_tool_calls_validate_whole_and_streamed(self):
         whole = self.chat(n=16, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
         names = set()
         ended = 0
@@ -135,7 +135,7 @@ class ConstrainedTest(ToolCase):
         self.assertEqual([[(call["name"], call["arguments"]) for call in choice["tool_calls"]] for choice in streams], self.calls_of(whole))
         self.assertEqual([choice["finish_reason"] for choice in streams], [choice["finish_reason"] for choice in whole["choices"]])
 
-    def test_several_calls_at_once(self):
+    def test_answer_may_hold_several_tool_calls(self):
         whole = self.chat(n=12, tools=TOOLS, tool_choice="required")
         for choice, calls in zip(whole["choices"], self.calls_of(whole)):
             self.check(calls if choice["finish_reason"] == "tool_calls" else calls[:-1], 0)
@@ -143,13 +143,13 @@ class ConstrainedTest(ToolCase):
         ids = [call["id"] for choice in whole["choices"] for call in choice["message"].get("tool_calls", [])]
         self.assertEqual(len(set(ids)), len(ids))
 
-    def test_a_named_function_is_the_one(self):
+    def test_tool_choice_of_a_function_calls_that_function(self):
         answer = self.chat(n=6, tools=TOOLS, tool_choice={"type": "function", "function": {"name": "set_unit"}})
         for calls in self.calls_of(answer):
             self.check(calls)
             self.assertEqual([name for name, _ in calls], ["set_unit"])
 
-    def test_an_answer_that_has_a_form_may_call_instead(self):
+    def test_answer_with_a_response_format_may_call_a_tool_instead(self):
         shape = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": False}
         form = {"type": "json_schema", "json_schema": {"name": "x", "schema": shape}}
         for first, reason in (("<", "tool_calls"), ("{", "stop")):
@@ -163,17 +163,17 @@ class ConstrainedTest(ToolCase):
                 else:
                     self.check([(call["function"]["name"], call["function"]["arguments"]) for call in choice["message"]["tool_calls"]])
 
-    def test_what_cannot_be_kept_to_is_refused(self):
+    def test_strict_tools_with_unsupported_schemas_are_refused(self):
         unkept = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "not": {}}}}]
         strict = [{"type": "function", "function": {**unkept[0]["function"], "strict": True}}]
         refused = self.chat(want=400, tools=strict, tool_choice="required")["error"]
         self.assertIn("tools[0].function.parameters", refused["message"])
         for fields in ({"response_format": {"type": "json_object"}}, {"use_beam_search": True, "n": 2}, {"ignore_eos": True}, {"min_tokens": 2}):
             self.chat(want=400, tools=TOOLS, tool_choice="required", **fields)
-        self.chat(tools=unkept, max_tokens=4)  # left to the model, it is only shown
-        self.chat(tools=unkept, tool_choice="required", max_tokens=4)  # not promised: the log says so
+        self.chat(tools=unkept, max_tokens=4)  # calls are optional: the schema is only shown to the model
+        self.chat(tools=unkept, tool_choice="required", max_tokens=4)  # the schema is not enforced, and the log says so
 
-    def test_calls_survive_a_killed_worker(self):
+    def test_tool_calls_are_unchanged_when_a_worker_is_killed(self):
         fields = {"tools": TOOLS, "tool_choice": "required", "n": 8, "max_tokens": 200}
         undisturbed = [[(c["name"], c["arguments"]) for c in choice["tool_calls"]] for choice in self.streamed(**fields)]
         results = []
@@ -193,21 +193,21 @@ class ShownTest(ToolCase):
     def prompt_bytes(self, **fields):
         return self.chat(**{"max_tokens": 1, **fields})["usage"]["prompt_tokens"]
 
-    def test_tools_are_in_the_prompt_as_they_were_sent(self):
+    def test_prompt_contains_tools_as_they_were_sent(self):
         plain = self.prompt_bytes()
         shown = "tools: " + "".join(json.dumps(tool) for tool in TOOLS)
         self.assertEqual(self.prompt_bytes(tools=TOOLS) - plain, len(shown) + 1)
         self.assertEqual(self.prompt_bytes(tools=TOOLS, tool_choice="none"), plain)
         self.assertEqual(self.prompt_bytes(tools=[], tool_choice="auto", parallel_tool_calls=False), plain)
 
-    def test_calls_and_results_of_the_history_are_in_the_prompt(self):
+    def test_prompt_contains_calls_and_results_of_the_history(self):
         history = [*ASK, {"role": "assistant", "content": None, "tool_calls": [
             {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city":"Rome"}'}}]},
             {"role": "tool", "tool_call_id": "c1", "content": "5"}]
         text = 'assistant: <tool_call>{"name": "get_weather", "arguments": {"city": "Rome"}}</tool_call>#tool c1: 5#'
         self.assertEqual(self.prompt_bytes(messages=history) - self.prompt_bytes(), len(text))
 
-    def test_what_the_template_does_not_read_is_refused(self):
+    def test_fields_that_the_template_does_not_read_are_refused(self):
         for field, value in (("documents", [{"text": "x"}]), ("reasoning_effort", "high"), ("enable_thinking", True), ("chat_template_kwargs", {"mood": 1})):
             refused = self.chat(want=400, **{field: value})["error"]
             self.assertEqual(refused["param"], field)
@@ -224,7 +224,7 @@ class FreeTest(ToolCase):
         """What becomes of this text: of it and of calls, which come to the grammar with the tools, the bias chooses it."""
         return self.chat(tools=TOOLS, **saying(text), logit_bias={str(ord("<") - 33): -100}, **fields)["choices"][0]
 
-    def test_a_call_is_a_call_and_broken_ones_are_content(self):
+    def test_parser_reads_tool_calls_and_leaves_malformed_ones_as_content(self):
         call = '<tool_call>{"name": "set_unit", "arguments": {"unit": "c"}}</tool_call>'
         choice = self.said("Now: " + call)
         self.assertEqual((choice["message"]["content"], choice["finish_reason"]), ("Now:", "tool_calls"))
@@ -235,7 +235,7 @@ class FreeTest(ToolCase):
             self.assertEqual((choice["message"]["content"], choice["finish_reason"]), (broken, "stop"))
             self.assertNotIn("tool_calls", choice["message"])
 
-    def test_one_call_when_parallel_calls_are_off(self):
+    def test_parser_returns_one_call_when_parallel_tool_calls_is_false(self):
         call = '<tool_call>{"name": "set_unit", "arguments": {"unit": "c"}}</tool_call>'
         self.assertEqual(len(self.said("! " + call + call)["message"]["tool_calls"]), 2)
         self.assertEqual(len(self.said("! " + call + call, parallel_tool_calls=False)["message"]["tool_calls"]), 1)
@@ -244,31 +244,32 @@ class FreeTest(ToolCase):
 class ThoughtTest(ToolCase):
     TEMPLATE = THINKING
 
-    def test_thoughts_are_split_off_whole_and_streamed(self):
+    def test_thoughts_are_separated_from_content_whole_and_streamed(self):
         for start, fields in (("<think>", {}), ("", {"enable_thinking": True}), ("", {"chat_template_kwargs": {"enable_thinking": True}})):
             text = start + "Hm, 3 < 4.\n</think>\n\nYes."
             said = saying(text) if not fields else {**saying("Yes."), "max_tokens": 300, "logit_bias": {}}
-            if fields:  # the grammar is of the answer: thoughts that the prompt has opened come first
+            if fields:  # the grammar applies to the answer: thoughts that the prompt opened come first
                 said["temperature"] = 1.0
             answer = self.chat(**said, **fields)
             message = answer["choices"][0]["message"]
             if not fields:
                 self.assertEqual((message["content"], message["reasoning_content"], message["reasoning"]), ("Yes.", "Hm, 3 < 4.", "Hm, 3 < 4."))
-                self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], len(">Hm, 3 < 4.\n</think>"))  # from where it is known
+                # counted from the token at which thoughts are recognised
+                self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], len(">Hm, 3 < 4.\n</think>"))
             else:
                 self.assertIn(message["content"], ("Yes.", None))
                 self.assertTrue(message["reasoning_content"])
             streamed = self.streamed(**said, **fields)[0]
             self.assertEqual((streamed["content"], streamed["reasoning_content"]), (message["content"] or "", message["reasoning_content"]))
 
-    def test_thoughts_can_be_left_out(self):
+    def test_include_reasoning_false_omits_thoughts(self):
         said = saying("<think>Hm</think>Yes.")
         message = self.chat(**said, include_reasoning=False)["choices"][0]["message"]
         self.assertEqual(message["content"], "Yes.")
         self.assertNotIn("reasoning_content", message)
         self.assertEqual(self.streamed(**said, include_reasoning=False)[0]["reasoning_content"], "")
 
-    def test_prompts_that_close_thoughts_are_followed_by_an_answer(self):
+    def test_answer_is_content_when_the_prompt_closed_thoughts(self):
         for fields in ({"enable_thinking": False}, {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False}}):
             message = self.chat(**saying("<think>Hm</think>Yes."), **fields)["choices"][0]["message"]
             self.assertEqual(message["content"], "<think>Hm</think>Yes.")
@@ -287,7 +288,7 @@ class ThoughtTest(ToolCase):
         self.assertIn("does not show tools", refused["message"])
 
 
-    def test_a_budget_needs_tokens_where_thoughts_begin_and_end(self):
+    def test_thinking_budget_is_refused_without_tokens_that_delimit_thoughts(self):
         refused = self.chat(want=400, thinking_token_budget=5)["error"]
         self.assertEqual(refused["param"], "thinking_token_budget")
         self.assertIn("no tokens for where thoughts begin", refused["message"])
@@ -308,20 +309,20 @@ class ThoughtBudgetTest(ToolCase):
         self.assertLessEqual(ids.count(self.CLOSE), 1)
         return len(message.get("reasoning_content") or ""), len(message["content"] or "")
 
-    def test_thoughts_that_the_prompt_opens_end_at_the_budget(self):
+    def test_thinking_budget_ends_thoughts_that_the_prompt_opened(self):
         self.assertEqual(self.thoughts(enable_thinking=True), (12, 0))
         for budget in (0, 1, 5, 11):
             self.assertEqual(self.thoughts(enable_thinking=True, thinking_token_budget=budget), (budget, 12 - 1 - budget))
         self.assertEqual(self.thoughts(enable_thinking=True, thinking_token_budget=12), (12, 0))
         self.assertEqual(self.thoughts(enable_thinking=False, thinking_token_budget=3), (0, 12), "the prompt has ended them")
 
-    def test_thoughts_that_the_answer_opens_end_at_the_budget(self):
+    def test_thinking_budget_ends_thoughts_that_the_answer_opened(self):
         fields = {"max_tokens": 8, "temperature": 0, "logit_bias": {str(self.OPEN): 60}, "return_token_ids": True}
         self.assertEqual(self.chat(**fields)["choices"][0]["token_ids"], 8 * [self.OPEN])
         limited = self.chat(**fields, thinking_token_budget=4)["choices"][0]["token_ids"]
         self.assertEqual(limited, [self.OPEN] + 4 * [self.OPEN] + [self.CLOSE] + 2 * [self.OPEN])
 
-    def test_schemas_and_other_forms_begin_behind_thoughts(self):
+    def test_grammars_apply_to_the_answer_after_thoughts(self):
         """Of the answer's own opening, and the prompt's; without thoughts, the form is all of the answer."""
         schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"const": 7}}}
         for form, text in (({"guided_choice": ["7x"]}, "7x"), ({"response_format": schema}, "7"), ({"guided_regex": "7+x"}, "7x")):
@@ -330,14 +331,14 @@ class ThoughtBudgetTest(ToolCase):
                                      ({"enable_thinking": False, "logit_bias": {str(self.A): 60, str(ord("x") - 33): 50}}, None)):
                 body = {"temperature": 0, "max_tokens": 40, "thinking_token_budget": 4 + ("enable_thinking" not in fields), **form, **fields}
                 message = self.chat(**body)["choices"][0]["message"]
-                if "enable_thinking" not in fields:  # what opens them is drawn again and again
+                if "enable_thinking" not in fields:  # the opening token is drawn again and again
                     self.assertEqual((message["content"], bool(message["reasoning_content"])), (text, True), body)
                 else:
                     self.assertEqual((message["content"], message.get("reasoning_content")), (text, thoughts), body)
                 streamed = self.streamed(**body)[0]
                 self.assertEqual((streamed["content"], streamed["reasoning_content"]), (text, message.get("reasoning_content") or ""))
 
-    def test_stop_strings_end_words_and_no_thoughts(self):
+    def test_stop_strings_end_the_answer_but_not_thoughts(self):
         body = {"max_tokens": 40, "temperature": 0, "logit_bias": {str(self.A): 60}, "enable_thinking": True, "thinking_token_budget": 5,
                 "guided_choice": ["xxABA"], "return_token_ids": True}
         for stop, words in ((["A"], "xx"), (["AA", "xA"], "x"), (["BA"], "xxA"), (["AAA"], "xxABA"), (["</think>", "q"], "xxABA")):
@@ -350,7 +351,7 @@ class ThoughtBudgetTest(ToolCase):
         cut = self.chat(**{**body, "thinking_token_budget": None, "max_tokens": 6}, stop=["A"])["choices"][0]
         self.assertEqual((cut["message"]["content"], cut["message"]["reasoning_content"], cut["finish_reason"]), (None, 6 * "A", "length"))
 
-    def test_messages_stop_behind_thoughts(self):
+    def test_messages_stop_sequences_apply_after_thoughts(self):
         body = {"messages": ASK, "max_tokens": 12, "temperature": 0, "logit_bias": {str(self.A): 60}, "thinking": {"type": "enabled", "budget_tokens": 5},
                 "structured_outputs": {"choice": ["xxAB"]}, "stop_sequences": ["A"]}
         status, answer = self.server.post("/v1/messages", body)
@@ -358,19 +359,19 @@ class ThoughtBudgetTest(ToolCase):
         self.assertEqual([(block["type"], block[block["type"]]) for block in answer["content"]], [("thinking", 5 * "A"), ("text", "xx")])
         self.assertEqual((answer["stop_reason"], answer["stop_sequence"]), ("stop_sequence", "A"))
 
-    def test_budgets_hold_in_every_choice_and_beside_a_grammar(self):
+    def test_thinking_budget_applies_in_every_choice_and_beside_a_grammar(self):
         answer = self.chat(n=4, temperature=2, enable_thinking=True, thinking_token_budget=6, return_token_ids=True, guided_choice=["Yes."], max_tokens=40)
         for choice in answer["choices"]:
             self.assertEqual(choice["message"]["content"], "Yes.")
             self.assertLessEqual(choice["token_ids"].index(self.CLOSE), 6)
 
-    def test_what_no_budget_is_for_is_refused(self):
+    def test_thinking_budget_is_refused_where_it_cannot_apply(self):
         for fields, param in (({"thinking_token_budget": -1}, "thinking_token_budget"), ({"thinking_token_budget": 3, "use_beam_search": True, "n": 2, "temperature": 0}, "thinking_token_budget")):
             self.assertEqual(self.chat(want=400, **fields)["error"]["param"], param)
         status, answer = self.server.post("/v1/completions", {"prompt": "x", "thinking_token_budget": 3})
         self.assertEqual((status, answer["error"]["param"]), (400, "thinking_token_budget"))
 
-    def test_messages_say_budget_tokens(self):
+    def test_messages_budget_tokens_end_thoughts(self):
         body = {"messages": ASK, "max_tokens": 12, "temperature": 0, "logit_bias": {str(self.A): 60}, "thinking": {"type": "enabled", "budget_tokens": 5}}
         status, answer = self.server.post("/v1/messages", body)
         self.assertEqual(status, 200, answer)
@@ -381,13 +382,13 @@ class ChosenParserTest(ToolCase):
     """A template that knows no tools, and a parser that was chosen."""
     TEMPLATE, FLAGS = PLAIN, ("--tool-call-parser", "llama3_json", "--reasoning-parser", "deepseek_r1")
 
-    def test_tools_are_described_in_the_system_message(self):
+    def test_tools_are_described_in_the_system_message_when_the_template_has_none(self):
         settings = self.server.get("/admin/status", admin=True)["settings"]
         self.assertEqual((settings["tool_call_parser"], settings["reasoning_parser"]), ("llama3_json", "deepseek_r1"))
         plain = self.chat(max_tokens=1)["usage"]["prompt_tokens"]
         self.assertGreater(self.chat(max_tokens=1, tools=TOOLS)["usage"]["prompt_tokens"], plain + sum(len(json.dumps(tool)) for tool in TOOLS) - 40)
 
-    def test_deepseek_r1_thinks_from_the_start(self):
+    def test_deepseek_r1_parser_reads_thoughts_from_the_start(self):
         message = self.chat(max_tokens=8, temperature=0)["choices"][0]["message"]
         self.assertIsNone(message["content"])
         self.assertTrue(message["reasoning_content"])
@@ -399,7 +400,7 @@ class ControlTokenTest(ToolCase):
 
     TOKENS = {188: "[TOOL_CALLS]", 189: "[ARGS]"}
 
-    def test_calls_are_made_of_them_and_ids_are_what_such_models_take(self):
+    def test_mistral_tool_calls_use_control_tokens_and_ids_of_nine_characters(self):
         answer = self.chat(n=8, tools=TOOLS, tool_choice="required", logprobs=True, parallel_tool_calls=False)
         for choice, calls in zip(answer["choices"], self.calls_of(answer)):
             if choice["finish_reason"] != "length":
@@ -410,7 +411,7 @@ class ControlTokenTest(ToolCase):
             self.assertEqual((tokens[0], tokens.count("[ARGS]")), ("[TOOL_CALLS]", 1))
 
 
-    def test_calls_that_are_left_to_the_model_are_kept_to_their_schemas(self):
+    def test_optional_strict_tool_calls_keep_to_their_schemas(self):
         for fields in ({"tools": STRICT, "parallel_tool_calls": False}, {"tools": STRICT}):
             answer = self.chat(n=8, logit_bias={"188": 40, str(END): 30}, **fields)
             for choice, calls in zip(answer["choices"], self.calls_of(answer)):
@@ -433,7 +434,7 @@ class FormatTest(ToolCase):
         for choice, calls in zip(answer["choices"], self.calls_of(answer)):
             self.check(calls if choice["finish_reason"] == "tool_calls" else calls[:-1], 0)
 
-    def test_calls_of_every_form_validate(self):
+    def test_tool_calls_validate_with_every_parser(self):
         for name in self.FORMS:
             (status, required), (left_status, left_answer) = self.served(name, {"tools": TOOLS, "tool_choice": "required"}, {"tools": STRICT, "max_tokens": 200})
             self.assertEqual((status, left_status), (200, 200), required)
@@ -441,7 +442,7 @@ class FormatTest(ToolCase):
             self.assertGreater(sum(map(len, self.calls_of(required))), 7, name)
             self.check_all(left_answer)
 
-    def test_schemas_that_arguments_of_python_cannot_say_are_refused(self):
+    def test_pythonic_parser_refuses_schemas_that_it_cannot_express(self):
         for schema, keyword in (({**WEATHER, "minProperties": 1}, "of their number"), ({"type": "object", "properties": {"a b": {}}}, "a b")):
             tool = {"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}
             [(status, answer)] = self.served("pythonic", {"tools": [tool]})
@@ -461,7 +462,7 @@ class KeptSchemasTest(ToolCase):
                 answer.readline()
                 return server.get("/admin/status", admin=True)["request_memory"]["taken_bytes"]
 
-    def test_they_are_charged(self):
+    def test_schemas_of_untyped_calls_count_as_request_memory(self):
         properties = {f"name{i}": {"type": "string"} for i in range(200)}
         tools = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"type": "object", "properties": properties}}} for i in range(40)]
         schemas = sum(len(json.dumps(tool["function"]["parameters"])) for tool in tools)
@@ -481,7 +482,7 @@ class ClientTest(ToolCase):
     def ask(self, **fields):
         return {"model": "tiny", "messages": ASK, "tools": TOOLS, "max_tokens": 900, "temperature": 4, "seed": 3, **fields}
 
-    def test_a_loop_of_calls_and_results(self):
+    def test_openai_client_runs_a_loop_of_tool_calls_and_results(self):
         messages = list(ASK)
         for turn in range(3):
             choice = self.client.chat.completions.create(**self.ask(messages=messages, tool_choice="required", parallel_tool_calls=False, seed=turn)).choices[0]
@@ -493,7 +494,7 @@ class ClientTest(ToolCase):
         last = self.client.chat.completions.create(**self.ask(messages=messages, tool_choice="none", max_tokens=5)).choices[0]
         self.assertIsNone(last.message.tool_calls)
 
-    def test_the_streaming_helper_puts_calls_together(self):
+    def test_openai_streaming_helper_assembles_tool_calls(self):
         fields = self.ask(tool_choice="required", parallel_tool_calls=False)
         whole = self.client.chat.completions.create(**fields).choices[0]
         names = []

@@ -62,7 +62,7 @@ class PipeTest(unittest.TestCase):
             self.server.post("/admin/resume", {}, admin=True)
             time.sleep(0.01)
 
-    def test_it_shows_what_the_admin_port_says(self):
+    def test_top_shows_requests_blocks_and_ranks_of_the_admin_port(self):
         with Load(self.server, 3):
             try:
                 status = self.pause_with(2, 1)
@@ -85,12 +85,12 @@ class PipeTest(unittest.TestCase):
             self.assertEqual(row.split()[1], one["state"])
             self.assertTrue(row.endswith("  " + (one["why_waiting"] or "")), row)
 
-    def test_throughput_is_that_between_two_looks(self):
+    def test_top_shows_throughput_between_two_samples(self):
         with Load(self.server, 1):
             done = top(self.server.admin_url, "--interval", "0.5")
         self.assertGreater(int(re.search(r"tokens/s (\d+) generated", done.stdout)[1]), 0, done.stdout)
 
-    def test_what_is_no_admin_port_is_named(self):
+    def test_top_says_when_the_address_is_no_admin_port(self):
         data = top(self.server.url)
         self.assertEqual((data.returncode, data.stdout), (1, ""))
         self.assertIn("is this the admin port?", data.stderr)
@@ -137,7 +137,7 @@ class StrangerTest(unittest.TestCase):
                 "swapped_out": 0, "preemptions": 0, "generated_tokens": 5, "computed_tokens": 5, "cached_tokens": 0, "steps": 5,
                 "replicas": [replica, replica]}
 
-    def test_blocks_need_not_add_up(self):
+    def test_top_draws_bars_when_block_counts_are_inconsistent(self):
         for used, cached, total in ((7, 0, 5), (-3, 2, 5), (2**62, 2**62, 1), (0, 9, 5), (1, 1, -1)):
             status = json.dumps(self.status({"total": total, "used": used, "cached": cached, "free": 0}))
             done = self.watch(status, '{"requests": [], "not_listed": 0}')
@@ -146,7 +146,7 @@ class StrangerTest(unittest.TestCase):
                 self.assertRegex(bar, r"^#*\+*\.*$")
                 self.assertEqual(len(bar), 30)
 
-    def test_names_cannot_speak_to_the_terminal(self):
+    def test_top_escapes_control_characters_of_names(self):
         status = self.status({"total": 0, "used": 0, "cached": 0, "free": 0})
         request = {"id": HOSTILE, "state": HOSTILE, "age_seconds": 1, "prompt_tokens": 1, "generated_tokens": 1, "blocks": 1,
                    "client": HOSTILE, "why_waiting": HOSTILE}
@@ -155,7 +155,7 @@ class StrangerTest(unittest.TestCase):
         self.assertIn("pwned", done.stdout)
         self.assertEqual([c for c in done.stdout if (ord(c) < 32 and c != "\n") or 0x7f <= ord(c) < 0xa0], [])
 
-    def test_what_is_not_said_as_quire_says_it_is_an_error(self):
+    def test_top_ends_with_1_on_malformed_answers(self):
         for status in ("", "[]", "5", "{", "{}", '{"version":5}', "[" * 1000):
             done = self.watch(status, '{"requests": [], "not_listed": 0}')
             self.assertEqual((done.returncode, done.stdout), (1, ""), status)
@@ -194,7 +194,7 @@ class TerminalTest(unittest.TestCase):
         self.wait_for("\x1b[?25h\x1b[?1049l")
         self.assertEqual(termios.tcgetattr(self.follower), self.before)
 
-    def test_it_follows_the_server_until_q(self):
+    def test_top_on_a_terminal_updates_until_q_is_pressed(self):
         self.wait_for("requests 0 running")
         with Load(self.server, 1):
             self.wait_for("requests 1 running")
@@ -205,7 +205,7 @@ class TerminalTest(unittest.TestCase):
         self.assertEqual(self.process.wait(timeout=20), 0)
         self.restored()
 
-    def test_a_server_that_goes_away_is_waited_for(self):
+    def test_top_on_a_terminal_waits_when_the_server_goes_away(self):
         self.wait_for("requests 0 running")
         self.server.terminate()
         self.wait_for("the server does not answer")

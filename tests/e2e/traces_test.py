@@ -50,7 +50,7 @@ class Taker(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b"{}")
         except BrokenPipeError:
-            pass  # it did not wait
+            pass  # the server did not wait for the answer
 
     def log_message(self, *_):
         pass
@@ -68,7 +68,7 @@ class TracesTest(unittest.TestCase):
         self.addCleanup(server.__exit__)
         return server
 
-    def test_a_request_is_a_trace(self):
+    def test_request_sends_a_span_with_queue_prefill_and_decode_parts(self):
         collector = Collector()
         self.addCleanup(collector.close)
         server = self.start(collector.url)
@@ -98,7 +98,7 @@ class TracesTest(unittest.TestCase):
         self.assertNotEqual(refused["traceId"], TRACE)
         self.assertFalse([span for span in collector.spans if span.get("parentSpanId") == "1" * 16], "nobody records that one")
 
-    def test_what_is_turned_away_leaves_no_span(self):
+    def test_unknown_paths_send_no_span(self):
         collector = Collector()
         self.addCleanup(collector.close)
         server = self.start(collector.url)
@@ -107,7 +107,7 @@ class TracesTest(unittest.TestCase):
         server.terminate()
         self.assertEqual({span["name"] for span in collector.spans}, {"POST /v1/completions", "queue", "prefill", "decode"})
 
-    def test_what_waits_is_sent_at_the_end(self):
+    def test_waiting_spans_are_sent_when_the_server_ends(self):
         collector = Collector()
         self.addCleanup(collector.close)
         server = self.start(collector.url + "/some/where")
@@ -116,7 +116,7 @@ class TracesTest(unittest.TestCase):
         self.assertGreaterEqual(len(collector.spans), 4)
         self.assertEqual({path for path, _ in collector.paths}, {"/some/where"})
 
-    def test_a_collector_that_is_gone_or_silent_holds_nobody_up(self):
+    def test_requests_are_served_when_the_collector_is_gone_or_silent(self):
         silent = Collector(silent=True)
         self.addCleanup(silent.close)
         self.addCleanup(setattr, silent, "silent", False)

@@ -254,13 +254,13 @@ TOOLS = [
     Mutant("tools: arguments of Python that must be there may be left out", "coordinator/text/answers/python_call.cc", "arguments[i].required ? std::move(next) : ", "",
            ["coordinator/call_grammar_test"]),
     Mutant("tools: a schema of Python's arguments is taken as it is", "coordinator/api/openai/chat_fit.cc", "if (!why.empty() && tool.strict) JsonFields::Refuse(where", "if (false) JsonFields::Refuse(where",
-           ["e2e/tools_test:FormatTest.test_schemas_that_arguments_of_python_cannot_say_are_refused"]),
+           ["e2e/tools_test:FormatTest.test_pythonic_parser_refuses_schemas_that_it_cannot_express"]),
     Mutant("tools: a named function is one of many", "coordinator/text/answers/call_writer.cc", "use.choice.mode != ToolChoice::kNamed || use.choice.name == use.tools[i].name", "true",
-           tools("ConstrainedTest.test_a_named_function_is_the_one")),
+           tools("ConstrainedTest.test_tool_choice_of_a_function_calls_that_function")),
     Mutant("tools: control tokens are spelled out", "coordinator/text/vocabulary_of.cc", "if (by_id) unlike_text", "if (false) unlike_text", tools("ControlTokenTest")),
     Mutant("tools: control tokens do not reach the parser", "coordinator/text/detokenizer.cc", "&& !IsShown(token)", "", tools("ControlTokenTest")),
     Mutant("tools: the second of calls that should be one goes out", "coordinator/api/openai/chat_choice.cc", "(one_call_ && part.call > 0)", "false",
-           tools("FreeTest.test_one_call_when_parallel_calls_are_off")),
+           tools("FreeTest.test_parser_returns_one_call_when_parallel_tool_calls_is_false")),
     Mutant("tools: calls end with stop", "coordinator/api/openai/openai_response.cc", 'entry["finish_reason"] = "tool_calls";', "", tools("ConstrainedTest")),
 ]
 

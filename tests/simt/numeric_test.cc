@@ -7,7 +7,8 @@
 namespace quire::simt {
 namespace {
 
-/// Every number of a format survives the way to float and back, and halfway points go to the even neighbour.
+/// Expects that every number of a format survives the conversion to float and back, and that halfway points round to
+/// the even neighbour.
 template <class T, class Bits>
 void ExpectRoundTrip(Bits largest_finite) {
   for (Bits bits = 0; bits <= largest_finite; ++bits) {
@@ -25,13 +26,13 @@ void ExpectRoundTrip(Bits largest_finite) {
   }
 }
 
-TEST(NumericTest, EveryNumberRoundTripsAndHalfwayGoesToEven) {
+TEST(NumericTest, FromFloat_RoundTripsEveryNumber_AndRoundsHalfwayToEven) {
   ExpectRoundTrip<Half, uint16_t>(0x7bff);
   ExpectRoundTrip<BFloat16, uint16_t>(0x7f7f);
   ExpectRoundTrip<Fp8E4M3, uint8_t>(0x7e);
 }
 
-TEST(NumericTest, LargeNumbersAndNaN) {
+TEST(NumericTest, FromFloat_SaturatesOrOverflows_AndKeepsNaN) {
   EXPECT_EQ(ToFloat(FromFloat<Half>(65504)), 65504);
   EXPECT_EQ(ToFloat(FromFloat<Half>(65519)), 65504);
   EXPECT_EQ(ToFloat(FromFloat<Half>(65520)), INFINITY);
@@ -43,9 +44,9 @@ TEST(NumericTest, LargeNumbersAndNaN) {
   EXPECT_TRUE(std::isnan(ToFloat(FromFloat<Half>(NAN))));
   EXPECT_TRUE(std::isnan(ToFloat(FromFloat<BFloat16>(NAN))));
   EXPECT_TRUE(std::isnan(ToFloat(FromFloat<Fp8E4M3>(NAN))));
-  EXPECT_EQ(FromFloat<Half>(0x1p-25f).bits, 0);    // half of the smallest, to even
-  EXPECT_EQ(FromFloat<Half>(0x1.8p-25f).bits, 1);  // nearer to the smallest
-  EXPECT_EQ(FromFloat<Fp8E4M3>(0x1p-9f).bits, 1);  // the smallest
+  EXPECT_EQ(FromFloat<Half>(0x1p-25f).bits, 0);    // half of the smallest number rounds to the even one, 0
+  EXPECT_EQ(FromFloat<Half>(0x1.8p-25f).bits, 1);  // nearer to the smallest number than to 0
+  EXPECT_EQ(FromFloat<Fp8E4M3>(0x1p-9f).bits, 1);  // the smallest number
   EXPECT_EQ(FromFloat<Fp8E4M3>(1e-30f).bits, 0);
 }
 

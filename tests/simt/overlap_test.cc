@@ -1,4 +1,4 @@
-// Kernels that may start before their predecessors end.
+// Tests kernels that may start before their predecessors end.
 #include <gtest/gtest.h>
 
 #include <simt/device.cuh>
@@ -43,19 +43,19 @@ class OverlapTest : public testing::Test {
   const DeviceBuffer<int> weight_{1, 3}, input_{4, 5}, output_{4}, other_{4};
 };
 
-TEST_F(OverlapTest, WeightsMayBeReadBeforeTheWait) {
+TEST_F(OverlapTest, Kernel_MayReadWeights_BeforeItWaitsForItsPredecessor) {
   Run<Scale<Wait::kFirst>>();
   Run<Scale<Wait::kAfterTheWeight>>();
   EXPECT_EQ(output_[3], 15);
 }
 
-TEST_F(OverlapTest, AllElseWaits) {
+TEST_F(OverlapTest, Emulator_ReportsOtherAccesses_BeforeAKernelWaitsForItsPredecessor) {
   ExpectError([&] { Run<Scale<Wait::kAfterTheInput>>(); }, "reads what another kernel wrote before it has waited");
   ExpectError([&] { Run<Scale<Wait::kAfterTheOutput>>(); }, "writes before it has waited");
   ExpectError([&] { Run<Scale<Wait::kNever>>(); }, "ends before it has waited");
 }
 
-TEST_F(OverlapTest, WhatAKernelWroteIsNoWeight) {
+TEST_F(OverlapTest, Emulator_ReportsReadsOfAnotherKernelsOutput_BeforeTheWait) {
   const auto read_output = [&] {
     Launch<Scale<Wait::kAfterTheWeight>>({1}, 4, 0, kernels::CudaStream{},
                                          {output_.data(), input_.data(), other_.data()});
