@@ -45,7 +45,7 @@ struct Pipeline {
   }
 };
 
-TEST(AsyncCopyTest, PipelineDeliversAndFillsUpWithZeros) {
+TEST(AsyncCopyTest, Pipeline_DeliversCopies_AndFillsUpWithZeros) {
   const DeviceBuffer<int> in(Pipeline::kCount), out(64);
   for (int i = 0; i < in.size(); ++i) in[i] = i * i;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -107,7 +107,7 @@ struct BadCopy {
   }
 };
 
-TEST(AsyncCopyTest, MisuseIsFound) {
+TEST(AsyncCopyTest, Emulator_ReportsMisuseOfAsyncCopies) {
   const DeviceBuffer<int> in(128), out(64);
   for (int i = 0; i < 128; ++i) in[i] = i;
   const auto run = [&](auto kernel) { Launch<decltype(kernel)>({2}, 64, 1024, CudaStream{}, {in.data(), out.data()}); };
@@ -144,7 +144,7 @@ struct Roll {
   }
 };
 
-TEST(LaunchTest, BlocksThatNeedEachOtherComeInOrder) {
+TEST(LaunchTest, Launch_RunsBlocksInOrder_WhenTheyDependOnEachOther) {
   const std::vector<int> ordered{20, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
   for (const bool together : {false, true}) {
     const DeviceBuffer<int> out(21);

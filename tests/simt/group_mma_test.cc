@@ -103,7 +103,7 @@ class Product {
   std::vector<double> right_;
 };
 
-TEST(GroupMmaTest, EqualsThePlainProduct) {
+TEST(GroupMmaTest, WarpgroupProduct_EqualsThePlainProduct) {
   Product<Half, 64> halves;
   halves.Run();
   EXPECT_TRUE(halves.IsRight());
@@ -112,7 +112,7 @@ TEST(GroupMmaTest, EqualsThePlainProduct) {
   EXPECT_TRUE(bfloats.IsRight());
 }
 
-TEST(GroupMmaTest, MisuseIsFound) {
+TEST(GroupMmaTest, Emulator_ReportsMisuseOfWarpgroupProducts) {
   const auto expect = [](Slip slip, const std::string& words) {
     ExpectError([&] { Product<Half, 64>().Run(slip); }, words);
   };

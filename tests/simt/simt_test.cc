@@ -44,7 +44,7 @@ TEST(SimtTest, ThreadsOfABlockExchangeThroughSharedMemory) {
   for (int i = 0; i < 3 * 96; ++i) EXPECT_EQ(out[i], 95 - i % 96 + i / 96);
 }
 
-TEST(SimtTest, MissingBarrierIsFound) {
+TEST(SimtTest, Emulator_ReportsAMissingBarrier) {
   DeviceBuffer<int> out(96);
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     WithOptions options({.seed = seed});
@@ -78,7 +78,7 @@ struct TwoRounds {
   }
 };
 
-TEST(SimtTest, ReuseOfABufferWithoutABarrierIsFound) {
+TEST(SimtTest, Emulator_ReportsReuseOfABufferWithoutABarrier) {
   DeviceBuffer<int> out(64);
   LaunchWithSeeds<TwoRounds<true>>(1, 64, 256, {out.data()});
   for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], (i + 2) % 64);
@@ -109,7 +109,7 @@ struct WarpExchange {
   }
 };
 
-TEST(SimtTest, WarpBarrierOrdersItsWarpAndNothingElse) {
+TEST(SimtTest, WarpBarrier_OrdersOnlyItsOwnWarp) {
   DeviceBuffer<int> out(64);
   LaunchWithSeeds<WarpExchange<Ordering::kWarpBarrier>>(1, 64, 256, {out.data()});
   for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], i ^ 1);
@@ -135,7 +135,7 @@ struct Collectives {
   }
 };
 
-TEST(SimtTest, CollectivesReturnWhatTheDeviceWould) {
+TEST(SimtTest, WarpCollectives_ReturnWhatADeviceReturns) {
   DeviceBuffer<int> out(224, -1);
   LaunchWithSeeds<Collectives>(1, 32, 0, {out.data()});
   for (int i = 0; i < 32; ++i) {
@@ -188,7 +188,7 @@ struct Planted {
   }
 };
 
-TEST(SimtTest, PlantedBugsAreFoundAndNamed) {
+TEST(SimtTest, Emulator_FindsAndNamesPlantedBugs) {
   const auto run = [](auto kernel) { Launch<decltype(kernel)>({2}, 64, 512, CudaStream{}, {nullptr}); };
   run(Planted<Bug::kNone>{});
   ExpectError([&] { run(Planted<Bug::kUninitialised>{}); }, "thread (5, 0, 0) at simt_test.cc");
@@ -228,7 +228,7 @@ struct Fill {
   static void Run(const Ints& p) { Global<int>(p.out)[BlockX() * 32 + ThreadX()] = 1; }
 };
 
-TEST(SimtTest, GlobalMemoryEndsWhereItsAllocationEnds) {
+TEST(SimtTest, Emulator_ReportsAccessesBeyondAnAllocation) {
   DeviceBuffer<int> out(70), other(70);
   const auto text = ExpectError([&] { Launch<Fill>({3}, 32, 0, CudaStream{}, {out.data()}); }, "global access out of");
   EXPECT_NE(text.find("block (2, 0, 0)"), text.npos) << text;
@@ -251,7 +251,7 @@ struct FarBlock {
   }
 };
 
-TEST(SimtTest, OffsetThatOverflows32BitsIsFound) {
+TEST(SimtTest, Emulator_ReportsAnOffsetThatOverflows32Bits) {
   DeviceBuffer<uint8_t> pool(3'000'000'000);
   DeviceBuffer<int> out(32);
   pool[2'999'000'000 + 4] = 77;

@@ -71,7 +71,7 @@ void ExpectProduct(uint64_t seed) {
   }
 }
 
-TEST(TensorCoreTest, ProductsEqualThoseOfPlainMatrices) {
+TEST(TensorCoreTest, Products_EqualThoseOfPlainMatrices) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     ExpectProduct<Half, false>(seed);
     ExpectProduct<Half, true>(seed);
@@ -99,7 +99,7 @@ struct OneMatrix {
   }
 };
 
-TEST(TensorCoreTest, LanesGetTheirPairsOfAMatrix) {
+TEST(TensorCoreTest, LoadMatrix_GivesEachLaneItsPairs) {
   const DeviceBuffer<uint32_t> out(64);
   Launch<OneMatrix>({1}, 32, 256, CudaStream{}, {out.data()});
   for (uint32_t lane = 0; lane < 32; ++lane) {
@@ -128,7 +128,7 @@ struct Pairs {
   }
 };
 
-TEST(TensorCoreTest, PairsHoldTheLowerFirst) {
+TEST(TensorCoreTest, Pairs_HoldTheLowerNumberFirst) {
   const DeviceBuffer<float> out(9);
   Launch<Pairs>({1}, 1, 0, CudaStream{}, {out.data()});
   const std::vector<float> expected{1.5f, -INFINITY, 1.0f, 0x1.c4p127f, 0x1p-9f, -1.0f, 1.0f, 448.0f, 0.125f};
@@ -159,7 +159,7 @@ struct BadMatrix {
   }
 };
 
-TEST(TensorCoreTest, MisuseIsFound) {
+TEST(TensorCoreTest, Emulator_ReportsMisuseOfMatrixLoadsAndProducts) {
   const auto run = [](auto kernel) { Launch<decltype(kernel)>({1}, 32, 128, CudaStream{}, {}); };
   run(BadMatrix<MatrixBug::kNone>{});
   ExpectError([&] { run(BadMatrix<MatrixBug::kNoBarrier>{}); }, "race: reads");

@@ -1,5 +1,5 @@
-// What a device does in one kernel and the CPU in several, and what only an emulator or a device can show of the others
-// (tests/kernels/elementwise_test.cc).
+// Tests ops that a device runs in one kernel and the CPU in several, and what only an emulator or a device shows of the
+// other ops (tests/kernels/elementwise_test.cc).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ using simt::DeviceBuffer;
 
 constexpr NumberType kTypes[] = {NumberType::kF32, NumberType::kF16, NumberType::kBF16};
 
-/// Of a result that was rounded once to the type, relative to max(1, |result|).
+/// Returns the tolerance of a result that was rounded once to the type, relative to max(1, |result|).
 double Tolerance(NumberType type) {
   return type == NumberType::kF32 ? 1e-6 : type == NumberType::kF16 ? 0x1p-11 + 1e-6 : 0x1p-8 + 1e-6;
 }
@@ -36,7 +36,7 @@ struct RopeShape {
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
 
-/// Three rows that are written and one that is not; rows are further apart than they are long.
+/// Writes three rows and leaves out a fourth. The stride of rows is larger than their length.
 void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
   test::Random random(seed);
   const int32_t heads = 3, kv_heads = 2, size = shape.head_size, blocks = 5;
@@ -55,7 +55,7 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
       }
     }
   }
-  const int64_t block_elements = int64_t{kv_heads} * size * shape.block_size + 64;  // more lies between the blocks
+  const int64_t block_elements = int64_t{kv_heads} * size * shape.block_size + 64;  // a gap lies between the blocks
   const DeviceBuffer<std::byte> keys(blocks * block_elements * ByteSize(shape.CachedType()), std::byte{0x7e});
   const DeviceBuffer<std::byte> values(keys.size(), std::byte{0x7e});
   const DeviceBuffer<float> device_cos_sin(cos_sin);
@@ -132,7 +132,7 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
     }
   }
   const int64_t element = ByteSize(shape.CachedType());
-  for (int64_t i = 0; i < keys.size(); ++i) {  // and not a byte besides
+  for (int64_t i = 0; i < keys.size(); ++i) {  // no other byte was written
     if (!written_keys.count(i / element)) {
       ASSERT_EQ(keys[i], std::byte{0x7e});
     }
@@ -142,7 +142,7 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
   }
 }
 
-TEST(RopeKvWriteTest, EqualsReferenceAndTouchesOnlyItsSlots) {
+TEST(RopeKvWriteTest, RopeKvWrite_EqualsReference_AndWritesOnlyItsSlots) {
   uint64_t seed = 0;
   for (const NumberType dtype : kTypes) {
     for (const bool fp8 : {false, true}) {
@@ -156,7 +156,7 @@ TEST(RopeKvWriteTest, EqualsReferenceAndTouchesOnlyItsSlots) {
   }
 }
 
-TEST(RopeKvWriteTest, AddsBiasesAndNormsHeadsBeforeItRotates) {
+TEST(RopeKvWriteTest, RopeKvWrite_AddsBiasesAndNormsHeads_BeforeItRotates) {
   uint64_t seed = 100;
   for (const NumberType dtype : kTypes) {
     for (const int32_t head_size : {64, 80, 128}) {
@@ -168,7 +168,7 @@ TEST(RopeKvWriteTest, AddsBiasesAndNormsHeadsBeforeItRotates) {
   }
 }
 
-TEST(RopeKvWriteTest, NormsValuesWhereTheyHaveANorm) {
+TEST(RopeKvWriteTest, RopeKvWrite_NormsValues_WhenTheyHaveANorm) {
   uint64_t seed = 200;
   for (const NumberType dtype : kTypes) {
     for (const bool fp8 : {false, true}) {
@@ -178,8 +178,8 @@ TEST(RopeKvWriteTest, NormsValuesWhereTheyHaveANorm) {
   }
 }
 
-// Of a layer that reads the keys and values of another.
-TEST(RopeKvWriteTest, QueriesAloneAreNormedAndRotated) {
+// A layer that reads the keys and values of another has queries only.
+TEST(RopeKvWriteTest, RopeKvWrite_NormsAndRotatesQueriesOnly_WhenThereAreNoKvHeads) {
   test::Random random(300);
   const int32_t heads = 3, size = 64, position = 7;
   const Numbers queries = Numbers::Of(NumberType::kF32, heads * size, random);
@@ -217,8 +217,8 @@ TEST(RopeKvWriteTest, QueriesAloneAreNormedAndRotated) {
   for (int64_t i = 0; i < kept.size(); ++i) ASSERT_EQ(kept[i], std::byte{0x7e});
 }
 
-TEST(CudaBlockCopyTest, OffsetsPass32Bits) {
-  DeviceBuffer<std::byte> pool(40'000LL * 1'000'000);  // 40 GB, of which two blocks are touched
+TEST(CudaBlockCopyTest, BlockCopy_CopiesBlocks_BeyondOffsetsOf32Bits) {
+  DeviceBuffer<std::byte> pool(40'000LL * 1'000'000);  // a pool of 40 GB, of which two blocks are touched
   const DeviceBuffer<int32_t> pairs(std::vector<int32_t>{39'999, 20'001});
   for (const int64_t block : {39'999, 20'001}) pool.Open(block * 1'000'000, 1'000'000);
   pool[39'999'000'017] = std::byte{42};
@@ -226,7 +226,7 @@ TEST(CudaBlockCopyTest, OffsetsPass32Bits) {
   EXPECT_EQ(pool[20'001'000'017], std::byte{42});
 }
 
-TEST(CudaGateMulTest, RowTooShortForItsBufferIsFound) {
+TEST(CudaGateMulTest, Emulator_FindsAnOutputBufferThatIsTooShort) {
   test::Random random(5);
   const Numbers in = Numbers::Of(NumberType::kF32, 2 * 2 * 64, random),
                 out(NumberType::kF32, 64);  // room for one row, not two

@@ -1,4 +1,4 @@
-// Runs of KV blocks into one piece of memory and back.
+// Packs runs of KV blocks into one piece of memory and unpacks them again.
 #include "kernels/cuda/elementwise/pack_runs.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class PackRunsTest : public testing::TestWithParam<Case> {
   DeviceBuffer<PackedRun> runs_{GetParam().runs};
 };
 
-TEST_P(PackRunsTest, EveryRunOfEveryBlockIsInItsPlace) {
+TEST_P(PackRunsTest, PackRuns_PutsEveryRunOfEveryBlockInItsPlace) {
   for (int64_t i = 0; i < pool_.size(); ++i) pool_[i] = Pattern(i);
   Run(false);
   for (size_t b = 0; b < kOrder.size(); ++b) {
@@ -52,7 +52,7 @@ TEST_P(PackRunsTest, EveryRunOfEveryBlockIsInItsPlace) {
   }
 }
 
-TEST_P(PackRunsTest, AndBackWithoutTouchingAnythingElse) {
+TEST_P(PackRunsTest, PackRuns_UnpacksRuns_WithoutTouchingOtherBytes) {
   for (int64_t i = 0; i < packed_.size(); ++i) packed_[i] = Pattern(7 * i);
   std::vector<std::byte> expected(static_cast<size_t>(pool_.size()), std::byte{0xee});
   for (size_t b = 0; b < kOrder.size(); ++b) {
@@ -67,14 +67,16 @@ TEST_P(PackRunsTest, AndBackWithoutTouchingAnythingElse) {
   for (int64_t i = 0; i < pool_.size(); ++i) ASSERT_EQ(pool_[i], expected[static_cast<size_t>(i)]) << i;
 }
 
-// Whole blocks take several thread blocks; short runs several to a round of one.
+// A whole block takes several thread blocks; one round of a thread block takes several short runs.
 INSTANTIATE_TEST_SUITE_P(
     All, PackRunsTest,
     testing::Values(Case{"whole", {{0, kBlockBytes, 0}}},
                     Case{"some", {{16, 48, 0}, {4096, 16, 48}, {8192, 131'072, 64}, {160'000, 32, 131'136}}}),
     [](const auto& test) { return test.param.name; });
 
-TEST(PackRunsTest, NothingIsCopiedOfNothing) { PackRuns(CudaStream{}, {nullptr, nullptr, nullptr, 0, 1, 16, false}); }
+TEST(PackRunsTest, PackRuns_AcceptsNullPointers_WhenThereAreNoBlocks) {
+  PackRuns(CudaStream{}, {nullptr, nullptr, nullptr, 0, 1, 16, false});
+}
 
 }  // namespace
 }  // namespace quire::kernels

@@ -49,7 +49,7 @@ TEST(PagedDecodeTest, EqualsReferenceOverContextLengths) {
   }
 }
 
-TEST(PagedDecodeTest, PartitionsCombineToTheSameResult) {
+TEST(PagedDecodeTest, Partitions_CombineToTheReferencesResult) {
   uint64_t seed = 100;
   for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const int32_t block_size : {8, 16, 32, 64}) {
@@ -64,7 +64,7 @@ TEST(PagedDecodeTest, PartitionsCombineToTheSameResult) {
   }
 }
 
-TEST(PagedDecodeTest, SinksJoinTheSumOnceAndTablesMayBeElsewhere) {
+TEST(PagedDecodeTest, EqualsReference_WithSinksAndResidentTables) {
   uint64_t seed = 150;
   for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const auto& [sinks, resident] : {std::pair{true, false}, {false, true}, {true, true}}) {
@@ -81,7 +81,7 @@ TEST(PagedDecodeTest, SinksJoinTheSumOnceAndTablesMayBeElsewhere) {
   }
 }
 
-TEST(PagedDecodeTest, WindowHidesAllThatLiesBeforeIt) {
+TEST(PagedDecodeTest, EqualsReference_WithWindows_AndReadsNothingBeforeTheWindow) {
   uint64_t seed = 200;
   for (const int32_t window : {1, 2, 8, 24, 50, 512, 513, 700, 5000}) {
     for (const int32_t block_size : {8, 64}) {
@@ -96,7 +96,7 @@ TEST(PagedDecodeTest, WindowHidesAllThatLiesBeforeIt) {
   }
 }
 
-TEST(PagedDecodeTest, AlibiAndSoftCap) {
+TEST(PagedDecodeTest, AlibiAndSoftCap_EqualReference_InV1AndV2) {
   for (const bool alibi : {false, true}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
       for (const Op op : {PagedDecodeV1, PagedDecodeV2}) {
@@ -133,7 +133,8 @@ TEST(PagedDecodeTest, LargeScoresDoNotOverflow) {
 }
 
 TEST(PagedDecodeTest, BlockOffsetsPass32Bits) {
-  // Block ids from 600,000 on, 4,096 elements each: offsets from 2.4e9 on. Untouched pages of the pool cost nothing.
+  // Block ids begin at 600,000 and a block has 4,096 elements, so that offsets begin at 2.4e9. Untouched pages of the
+  // pool take no memory.
   ExpectEqualsReference({.dtype = NumberType::kF32,
                          .head_size = 128,
                          .kv_head_of = {0, 0, 1, 1},
@@ -142,7 +143,7 @@ TEST(PagedDecodeTest, BlockOffsetsPass32Bits) {
                         6, PagedDecodeV1);
 }
 
-TEST(PagedDecodeTest, ChoosesV1WhenThereAreEnoughBlocksOrNothingToSplit) {
+TEST(PagedDecodeTest, PrefersV1_WhenThereAreEnoughBlocksOrNothingToSplit) {
   EXPECT_TRUE(PrefersV1(0, 1, 1));
   EXPECT_TRUE(PrefersV1(512, 1, 1));
   EXPECT_FALSE(PrefersV1(513, 1, 1));
@@ -152,10 +153,11 @@ TEST(PagedDecodeTest, ChoosesV1WhenThereAreEnoughBlocksOrNothingToSplit) {
   EXPECT_FALSE(PrefersV1(8193, 64, 32));
 }
 
-TEST(PagedDecodeTest, TableEntryOutsideThePoolIsFound) {
+TEST(PagedDecodeTest, Emulator_FindsATableEntryOutsideThePool) {
   DecodeCase c({.context_len = {40}}, 8);
   PagedDecodeParams p = c.Params();
-  const simt::DeviceBuffer<int32_t> longer(std::vector<int32_t>{50});  // reaches a table entry that nobody filled
+  // the context reaches a table entry that is not filled
+  const simt::DeviceBuffer<int32_t> longer(std::vector<int32_t>{50});
   p.context_len = longer.data();
   simt::ExpectError([&] { PagedDecodeV1(CudaStream{}, p); }, "paged_decode.cuh");
 }

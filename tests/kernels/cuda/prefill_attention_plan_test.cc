@@ -11,7 +11,7 @@
 namespace quire::kernels {
 namespace {
 
-TEST(PlanPrefillTest, CoversEveryRowOnceHeaviestFirst) {
+TEST(PlanPrefillTest, PlanPrefill_CoversEveryRowOnce_HeaviestTileFirst) {
   const std::vector<int32_t> starts{0, 100, 101, 105, 105, 133}, contexts{100, 900, 0, 50, 500}, heads{0, 3};
   std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(133, 5, 3, 64)));
   const int64_t count = PlanPrefill({starts, contexts, heads, 64, 0}, tiles).num_tiles;
@@ -32,7 +32,7 @@ TEST(PlanPrefillTest, CoversEveryRowOnceHeaviestFirst) {
   for (size_t i = static_cast<size_t>(count); i < tiles.size(); ++i) EXPECT_EQ(tiles[i].sequence, -1);
 }
 
-TEST(PlanPrefillTest, WindowLightensTiles) {
+TEST(PlanPrefillTest, PlanPrefill_CountsOnlyKeysInTheWindow) {
   const std::vector<int32_t> starts{0, 20}, contexts{1000}, heads{0, 1};
   std::vector<PrefillTile> tiles(2);
   EXPECT_EQ(PlanPrefill({starts, contexts, heads, 16, 100}, tiles).num_tiles, 2);
@@ -40,8 +40,8 @@ TEST(PlanPrefillTest, WindowLightensTiles) {
   EXPECT_EQ(tiles[1].num_keys, 103);
 }
 
-TEST(PlanPrefillTest, SplitsWhatLeavesTheDeviceIdleIntoEqualParts) {
-  // 264 blocks at once on 8 kv heads: 33 slots. 16 queries of 4 heads behind 32,768 tokens are one tile.
+TEST(PlanPrefillTest, PlanPrefill_SplitsATileIntoEqualParts_WhenTheDeviceWouldIdle) {
+  // 264 thread blocks on 8 kv heads give 33 slots. 16 queries of 4 heads behind 32,768 tokens are one tile.
   const PrefillSplit split{264, 8};
   const std::vector<int32_t> starts{0, 16}, contexts{32784}, heads{0, 4, 8, 12, 16, 20, 24, 28, 32};
   std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(16, 1, 4, 128, split)));
@@ -65,10 +65,10 @@ TEST(PlanPrefillTest, SplitsWhatLeavesTheDeviceIdleIntoEqualParts) {
   EXPECT_EQ(next, INT32_MAX);
 }
 
-TEST(PlanPrefillTest, SplitsNothingWhereTilesAreEnoughOrShort) {
+TEST(PlanPrefillTest, PlanPrefill_SplitsNothing_WhenTilesAreEnoughOrShort) {
   const PrefillSplit split{264, 8};
   std::vector<PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
-  // 33 tiles of a prompt; one of 1,000 positions, which would be less than two parts.
+  // A prompt of 33 tiles, and a tile of 1,000 positions, which is shorter than two parts.
   for (const auto& [queries, context] : {std::pair{33 * 32, 9000}, {2, 1000}}) {
     const std::vector<int32_t> starts{0, queries}, contexts{context}, heads{0, 4, 8, 12, 16, 20, 24, 28, 32};
     std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(queries, 1, 4, 128, split)));
@@ -79,7 +79,7 @@ TEST(PlanPrefillTest, SplitsNothingWhereTilesAreEnoughOrShort) {
   }
 }
 
-TEST(PlanPrefillTest, TilesReachToTheLatestQueryOfAnyGroup) {
+TEST(PlanPrefillTest, PlanPrefill_ExtendsTilesToTheLatestQueryOfAnyGroup) {
   // Rows 0 to 127 are queries 0 to 42 of the group of 3 and all 100 of the group of 1.
   const std::vector<int32_t> starts{0, 100}, contexts{1200}, heads{0, 3, 4};
   std::vector<PrefillTile> tiles(3);
@@ -90,7 +90,7 @@ TEST(PlanPrefillTest, TilesReachToTheLatestQueryOfAnyGroup) {
   EXPECT_EQ(tiles[2].num_keys, 1200);
 }
 
-/// A step of random chunks and heads, and its plan.
+/// A step of random chunks and heads, with its plan
 struct RandomPlan {
   explicit RandomPlan(test::Random& random)
       : split{static_cast<int32_t>(random.Below(300)), static_cast<int32_t>(1 + random.Below(5))},
@@ -119,7 +119,7 @@ struct RandomPlan {
   PrefillPlan plan{};
 };
 
-TEST(PlanPrefillTest, PartsNeverPassTheSlots) {
+TEST(PlanPrefillTest, PlanPrefill_GivesEachPartItsOwnSlot) {
   test::Random random(5);
   for (int round = 0; round < 2000; ++round) {
     const RandomPlan of(random);
@@ -142,7 +142,7 @@ TEST(PlanPrefillTest, PartsNeverPassTheSlots) {
   }
 }
 
-/// Empty if the tiles have each position in [begin, end) once for the row.
+/// Returns what is wrong, empty if the tiles have each position in [begin, end) once for the row.
 std::string WrongForRow(const RandomPlan& of, int32_t sequence, int32_t row, int32_t begin, int32_t end) {
   std::vector<PrefillTile> having;
   for (const PrefillTile& tile : of.tiles) {
@@ -160,7 +160,7 @@ std::string WrongForRow(const RandomPlan& of, int32_t sequence, int32_t row, int
   return next == end ? "" : "positions from " + std::to_string(next) + " on are left out";
 }
 
-TEST(PlanPrefillTest, EveryRowOfEveryKvHeadHasItsPositionsOnce) {
+TEST(PlanPrefillTest, PlanPrefill_GivesEveryRowOfEveryKvHeadItsPositionsOnce) {
   test::Random random(6);
   int64_t parts = 0;
   for (int round = 0; round < 500; ++round) {
@@ -182,7 +182,7 @@ TEST(PlanPrefillTest, EveryRowOfEveryKvHeadHasItsPositionsOnce) {
   EXPECT_GT(parts, 500);
 }
 
-TEST(PlanPrefillTest, CapacityIsReachedAndSuffices) {
+TEST(PlanPrefillTest, PrefillTileCapacity_IsReached_AndSuffices) {
   std::vector<int32_t> starts{0}, contexts;
   const std::vector<int32_t> heads{0, 4};
   for (int s = 0; s < 10; ++s) {

@@ -13,7 +13,7 @@
 namespace quire::kernels {
 namespace {
 
-/// Both kernels that know the shape.
+/// Runs every kernel that supports the shape, and compares with the reference.
 void ExpectEqualsReference(PrefillShape shape, uint64_t seed) {
   const bool has_groups = shape.dtype != NumberType::kF32 && (shape.head_size == 64 || shape.head_size == 128);
   for (const bool in_groups : {false, true}) {
@@ -67,7 +67,8 @@ TEST(PrefillAttentionTest, EqualsReferenceOverChunks) {
 
 TEST(PrefillAttentionTest, EqualsReferenceOverGroups) {
   uint64_t seed = 400;
-  // Heads of a group: one more than a tile has rows, a prime, groups of very different size, one of them empty.
+  // Numbers of heads in a group: one more than a tile has rows, a prime, and groups of very different sizes, one of
+  // them empty.
   for (const std::vector<int32_t>& head_start :
        {std::vector<int32_t>{0, 129}, std::vector<int32_t>{0, 7}, std::vector<int32_t>{0, 1, 6, 6, 9}}) {
     for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
@@ -76,7 +77,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverGroups) {
   }
 }
 
-TEST(PrefillAttentionTest, WindowHidesAllThatLiesBeforeIt) {
+TEST(PrefillAttentionTest, EqualsReference_WithWindows_AndReadsNothingBeforeTheWindow) {
   uint64_t seed = 500;
   for (const int32_t window : {1, 2, 8, 24, 63, 64, 65, 100, 5000}) {
     const NumberType dtype = ++seed % 3 == 0 ? NumberType::kF32 : NumberType::kF16;
@@ -89,7 +90,7 @@ TEST(PrefillAttentionTest, WindowHidesAllThatLiesBeforeIt) {
   }
 }
 
-TEST(PrefillAttentionTest, AlibiAndSoftCap) {
+TEST(PrefillAttentionTest, AlibiAndSoftCap_EqualReference_WithAndWithoutAWindow) {
   uint64_t seed = 600;
   for (const bool alibi : {false, true}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
@@ -108,7 +109,7 @@ TEST(PrefillAttentionTest, AlibiAndSoftCap) {
   }
 }
 
-TEST(PrefillAttentionTest, SinksTakeWeight) {
+TEST(PrefillAttentionTest, EqualsReference_WithSinks) {
   uint64_t seed = 650;
   for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
@@ -133,7 +134,7 @@ TEST(PrefillAttentionTest, ThreadOrderChangesNotABit) {
   }
 }
 
-TEST(PrefillAttentionTest, CutsOfAPromptChangeNotABit) {
+TEST(PrefillAttentionTest, CutsOfAPrompt_ChangeNotABit) {
   for (const auto& [dtype, in_groups] :
        {std::pair{NumberType::kF32, false}, {NumberType::kBF16, false}, {NumberType::kBF16, true}}) {
     for (const int32_t window : {0, 50}) {
@@ -152,9 +153,10 @@ TEST(PrefillAttentionTest, CutsOfAPromptChangeNotABit) {
   }
 }
 
-TEST(PrefillAttentionTest, PositionsOfFewTilesAreSplit) {
+TEST(PrefillAttentionTest, EqualsReference_WhenFewTilesAreSplitByPosition) {
   uint64_t seed = 700;
-  // A short suffix; two, of which one is short; a window that begins within a part, and one within the last part alone.
+  // Cases: one short suffix; two suffixes, of which one is short; a window that begins within a part; a window that
+  // lies within the last part.
   const std::tuple<std::vector<Chunk>, int32_t, int64_t> batches[] = {
       {{{5, 1100}}, 0, 1}, {{{3, 2100}, {2, 0}, {9, 90}}, 0, 1}, {{{20, 1900}}, 1200, 1}, {{{20, 1900}}, 500, 0}};
   for (const auto& [chunks, window, merges] : batches) {
@@ -183,7 +185,7 @@ TEST(PrefillAttentionTest, PositionsOfFewTilesAreSplit) {
   }
 }
 
-TEST(PrefillAttentionTest, RowsOfSmallerGroupsKeepTheirKeysWhereTilesAreSplit) {
+TEST(PrefillAttentionTest, EqualsReference_WhenSplitTilesHoldGroupsOfDifferentSizes) {
   uint64_t seed = 800;
   for (const auto& heads : {std::vector<int32_t>{0, 3, 4}, std::vector<int32_t>{0, 1, 6}}) {
     for (const int32_t window : {0, 1150}) {
@@ -204,8 +206,9 @@ TEST(PrefillAttentionTest, RowsOfSmallerGroupsKeepTheirKeysWhereTilesAreSplit) {
   }
 }
 
-TEST(PrefillAttentionTest, PartsOfWhichAKvHeadSeesNothing) {
-  // Rows 1280 on are queries 640 on of the first kv head and 1280 on of the other, whose window begins behind the cut.
+TEST(PrefillAttentionTest, EqualsReference_WhenAKvHeadSeesNothingOfAPart) {
+  // The rows from 1280 on are queries from 640 on of the first kv head, and from 1280 on of the other head, whose
+  // window begins behind the cut.
   for (const bool in_groups : {false, true}) {
     PrefillCase c({.head_start = {0, 2, 3},
                    .chunks = {{1300, 1300}},
@@ -226,21 +229,23 @@ TEST(PrefillAttentionTest, LargeScoresDoNotOverflow) {
 }
 
 TEST(PrefillAttentionTest, BlockOffsetsPass32Bits) {
-  // Block ids from 600,000 on, 4,096 elements each: offsets from 2.4e9 on. Untouched pages of the pool cost nothing.
+  // Block ids begin at 600,000 and a block has 4,096 elements, so that offsets begin at 2.4e9. Untouched pages of the
+  // pool take no memory.
   for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
     ExpectEqualsReference({.dtype = dtype, .head_size = 128, .chunks = {{3, 40}}, .first_block = 600'000}, 12);
   }
 }
 
-TEST(PrefillAttentionTest, TableEntryOutsideThePoolIsFound) {
+TEST(PrefillAttentionTest, Emulator_FindsATableEntryOutsideThePool) {
   PrefillCase c({.chunks = {{3, 40}}}, 13);
   PrefillAttentionParams p = c.Params();
-  const simt::DeviceBuffer<int32_t> longer(std::vector<int32_t>{50});  // reaches a table entry that nobody filled
+  // the context reaches a table entry that is not filled
+  const simt::DeviceBuffer<int32_t> longer(std::vector<int32_t>{50});
   p.context_len = longer.data();
   simt::ExpectError([&] { PrefillAttention(CudaStream{}, p); }, "prefill_attention_tiles.cuh");
 }
 
-TEST(PrefillTilesTest, AccessesTouchEveryBankOnce) {
+TEST(PrefillTilesTest, UnitOf_PutsEightRowsIntoDifferentBanks) {
   const auto banks = [](const std::vector<int>& elements) {
     std::set<int> distinct;
     for (const int e : elements) distinct.insert(e / 8 % 8);  // units of 16 bytes, 8 of them to the 128 of all banks

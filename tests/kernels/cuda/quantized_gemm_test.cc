@@ -41,7 +41,8 @@ TEST(QuantizedGemmTest, EqualsReferenceOverTypesAndBatches) {
 }
 
 TEST(QuantizedGemmTest, EqualsReferenceOverDepths) {
-  // Fewer chunks than warps, as many, one more; ends within a chunk; several rounds.
+  // Depths with fewer chunks than warps, as many, and one more; depths that end within a chunk; and depths of several
+  // rounds.
   uint64_t seed = 100;
   for (const NumberType type : kWeightTypes) {
     for (const int64_t k : {32, 64, 96, 128, 160, 480, 512, 544, 1024, 1056, 2336})
@@ -49,7 +50,7 @@ TEST(QuantizedGemmTest, EqualsReferenceOverDepths) {
   }
 }
 
-TEST(QuantizedGemmTest, RowsDoNotDependOnTheirNeighbours) {
+TEST(QuantizedGemmTest, Rows_AreBitEqual_AloneAndAmongOthers) {
   for (const NumberType type : kWeightTypes) {
     const QuantizedCase many({NumberType::kF16, type, 64, 24, 672}, 200);
     QuantizedGemm(CudaStream{}, many.Params());
@@ -66,7 +67,7 @@ TEST(QuantizedGemmTest, RowsDoNotDependOnTheirNeighbours) {
   }
 }
 
-TEST(QuantizedGemmTest, ExpandedRowsAreTheNumbers) {
+TEST(QuantizedGemmTest, ExpandQuantized_GivesTheWeightsNumbers) {
   for (const NumberType dtype : kDTypes) {
     for (const NumberType type : kWeightTypes) {
       const QuantizedCase c({dtype, type, 1, 37, 352}, 300);
@@ -80,8 +81,8 @@ TEST(QuantizedGemmTest, ExpandedRowsAreTheNumbers) {
   }
 }
 
-TEST(QuantizedGemmTest, EveryNumberOfMxFp4HasItsValue) {
-  // Nibble i in every place of block i of 16; scales from the least to the largest.
+TEST(QuantizedGemmTest, ExpandQuantized_GivesEveryNumberOfMxFp4) {
+  // Block i of 16 has nibble i in every place. Scales go from the smallest to the largest.
   for (const NumberType dtype : kDTypes) {
     const simt::DeviceBuffer<std::byte> weight(QuantizedBytes(NumberType::kMxFp4, 1, 512));
     for (int64_t i = 0; i < 256; ++i) weight[i] = static_cast<std::byte>(i / 16 * 17);
@@ -96,7 +97,7 @@ TEST(QuantizedGemmTest, EveryNumberOfMxFp4HasItsValue) {
   }
 }
 
-TEST(QuantizedGemmTest, EveryNumberOfE4M3HasItsValue) {
+TEST(QuantizedGemmTest, ExpandQuantized_GivesEveryNumberOfE4M3) {
   for (const NumberType dtype : kDTypes) {
     const simt::DeviceBuffer<std::byte> weight(QuantizedBytes(NumberType::kFp8E4M3, 1, 256));
     for (int64_t i = 0; i < 256; ++i) weight[i] = static_cast<std::byte>(i % 128 == 127 ? 0 : i);
@@ -110,7 +111,7 @@ TEST(QuantizedGemmTest, EveryNumberOfE4M3HasItsValue) {
   }
 }
 
-TEST(QuantizedGemmTest, BytesAreThoseOfIntegersAndScales) {
+TEST(QuantizedGemmTest, QuantizedBytes_CountsIntegersAndScales) {
   EXPECT_EQ(QuantizedBytes(NumberType::kQ8_0, 3, 64), 3 * (64 + 2 * 2));
   EXPECT_EQ(QuantizedBytes(NumberType::kQ4_1, 3, 64), 3 * (32 + 2 * 4));
   EXPECT_EQ(QuantizedBytes(NumberType::kMxFp4, 3, 64), 3 * (32 + 2 * 2));
@@ -120,7 +121,7 @@ TEST(QuantizedGemmTest, BytesAreThoseOfIntegersAndScales) {
   EXPECT_EQ(QuantizedBytes(NumberType::kQ5_K, 3, 64), 3 * (32 + 16 + 2 * 4));
 }
 
-TEST(QuantizeRowsTest, LargestOfEachRowIs448) {
+TEST(QuantizeRowsTest, QuantizeRows_ScalesTheLargestOfEachRowTo448) {
   constexpr int64_t kM = 5, kK = 2080, kStride = kK + 8, kZeros = 3;
   test::Random random(8);
   for (const NumberType dtype : kDTypes) {
@@ -150,7 +151,7 @@ TEST(QuantizeRowsTest, LargestOfEachRowIs448) {
   }
 }
 
-TEST(QuantizeRowsTest, RowsOfNextToNothingAreZeros) {
+TEST(QuantizeRowsTest, QuantizeRows_GivesZeros_ForRowsOfTinyNumbers) {
   const simt::DeviceBuffer<uint16_t> x(32);
   const simt::DeviceBuffer<std::byte> out(32);
   const simt::DeviceBuffer<float> scales(1);
@@ -160,7 +161,7 @@ TEST(QuantizeRowsTest, RowsOfNextToNothingAreZeros) {
   for (int64_t i = 0; i < 32; ++i) EXPECT_EQ(reference::ReadNumber(out.data(), NumberType::kFp8E4M3, i), 0) << i;
 }
 
-TEST(QuantizedGemmTest, WeightWithTooFewRowsIsFound) {
+TEST(QuantizedGemmTest, Emulator_FindsAWeightWithTooFewRows) {
   for (const NumberType type : kWeightTypes) {
     const QuantizedCase c({NumberType::kBF16, type, 1, 16, 64}, 400);
     const simt::DeviceBuffer<std::byte> weight(QuantizedBytes(type, 15, 64));

@@ -1,4 +1,4 @@
-// Sampling on the device against kernels/cpu/sampling.cc, over the emulator.
+// Compares sampling on the device with kernels/cpu/sampling.cc, in the emulator.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::vector<SamplingRow> RandomBatch(test::Random& random, int64_t vocab, int ro
   return batch;
 }
 
-TEST(SamplingTest, DrawsWhatTheCpuDraws) {
+TEST(SamplingTest, SampleRows_DrawsWhatTheCpuDraws) {
   int near_misses = 0, rows = 0;
   for (const int64_t vocab : {1, 2, 3, 31, 255, 256, 257, 1000, 2999, 9001}) {
     for (uint64_t seed = 0; seed < 3; ++seed) {
@@ -48,7 +48,7 @@ TEST(SamplingTest, DrawsWhatTheCpuDraws) {
   EXPECT_LE(near_misses, rows / 500);
 }
 
-TEST(SamplingTest, ShardsDrawWhatTheCpuDraws) {
+TEST(SamplingTest, Shards_DrawWhatTheCpuDraws) {
   int near_misses = 0, rows = 0, in_shard = 0, whole_row = 0;
   for (const int64_t vocab : {1, 2, 40, 257, 1000, 2999}) {
     for (const int shards : {1, 2, 3}) {
@@ -62,7 +62,7 @@ TEST(SamplingTest, ShardsDrawWhatTheCpuDraws) {
       }
     }
   }
-  EXPECT_GT(in_shard, 10);  // every way was gone
+  EXPECT_GT(in_shard, 10);  // both fallbacks were taken
   EXPECT_GT(whole_row, 10);
   EXPECT_LT(in_shard + whole_row, rows * 3 / 4);
   EXPECT_LE(near_misses, rows / 250);
@@ -81,7 +81,7 @@ SamplingRow RowOf(const test::SamplingEffect& effect, uint64_t seed) {
   return row;
 }
 
-TEST(SamplingTest, EverySettingHasItsEffectWholeAndInShards) {
+TEST(SamplingTest, Settings_HaveTheirEffect_WholeAndInShards) {
   for (const test::SamplingEffect& effect : test::SamplingEffects()) {
     std::vector<SamplingRow> batch;
     for (uint64_t seed = 0; seed < test::kEffectSeeds; ++seed) batch.push_back(RowOf(effect, seed));
@@ -125,10 +125,11 @@ TEST(SamplingTest, ThousandsOfDrawsEqualTheCpus) {
     row.params = {.temperature = 0.7f, .top_k = 50, .top_p = 0.9f, .min_p = 0.001f};
     expect(row, 40, "restricted");
   }
-  EXPECT_LE(near_misses, rows / 1000);  // boundaries move by about 1e-7, one for every token
+  EXPECT_LE(near_misses, rows / 1000);  // boundaries between tokens move by about 1e-7 each
 }
 
-/// Pearson's statistic of draws against exact probabilities of kept tokens, as standard deviations above its mean.
+/// Returns Pearson's statistic of draws against the exact probabilities of kept tokens, in standard deviations above
+/// its mean.
 double ChiSquareScore(const std::vector<double>& weights, const std::vector<DrawnToken>& drawn) {
   double total = 0, statistic = 0;
   for (const double w : weights) total += w;
@@ -145,7 +146,7 @@ double ChiSquareScore(const std::vector<double>& weights, const std::vector<Draw
   return (statistic - (kept - 1)) / std::sqrt(2.0 * (kept - 1));
 }
 
-TEST(SamplingTest, DrawsFollowTheDistribution) {
+TEST(SamplingTest, Draws_FollowTheDistribution_WholeAndInShards) {
   test::Random random(5);
   SamplingRow row = PlainRow(random, 30, 1);
   std::vector<double> weights;
@@ -161,7 +162,7 @@ TEST(SamplingTest, DrawsFollowTheDistribution) {
   EXPECT_GT(ChiSquareScore(std::vector<double>(30, 1), DrawWhole(Positions(row, 4, 100)).tokens), 10);
 }
 
-/// Every row on its own, whole and in shards with an empty one.
+/// Draws every row whole, in one shard, and in shards of which one is empty, and compares with the CPU.
 void ExpectAllWays(const std::vector<SamplingRow>& batch, const std::string& what) {
   const int64_t vocab = std::ssize(batch[0].logits);
   int near_misses = ExpectLikeCpu(batch, DrawWhole(batch), what + ", whole");
@@ -170,8 +171,8 @@ void ExpectAllWays(const std::vector<SamplingRow>& batch, const std::string& wha
   EXPECT_EQ(near_misses, 0);
 }
 
-TEST(SamplingTest, TiesGoByRisingId) {
-  const int64_t vocab = 5000;  // more ties than a list holds
+TEST(SamplingTest, TiesGoToTheLowestId_WholeAndInShards) {
+  const int64_t vocab = 5000;  // more ties than a candidate list holds
   SamplingRow row;
   row.logits.assign(vocab, 1.5f);
   row.num_logprobs = 20;
@@ -190,7 +191,7 @@ TEST(SamplingTest, TiesGoByRisingId) {
   ExpectAllWays(batch, "two values");
 }
 
-TEST(SamplingTest, VocabulariesOfManyPieces) {
+TEST(SamplingTest, Draws_EqualTheCpus_ForVocabulariesOfManyPieces) {
   test::Random random(8);
   SamplingRow row = PlainRow(random, 100'003, 12);
   std::vector<SamplingRow> batch;
@@ -204,7 +205,7 @@ TEST(SamplingTest, VocabulariesOfManyPieces) {
   EXPECT_EQ(ExpectLikeCpu(batch, DrawSharded(batch, {33'334, 33'335, 33'334}, 128), "shards"), 0);
 }
 
-TEST(SamplingTest, OneTokenLeftIsDrawn) {
+TEST(SamplingTest, OneTokenLeft_IsDrawn_AndNoneWhenItIsBanned) {
   SamplingRow row;
   row.logits.assign(700, -std::numeric_limits<float>::infinity());
   row.logits[650] = -80;
@@ -220,7 +221,7 @@ TEST(SamplingTest, OneTokenLeftIsDrawn) {
   ExpectAllWays(batch, "none possible");
 }
 
-TEST(SamplingTest, ExtremeSettingsLeaveTheBest) {
+TEST(SamplingTest, ExtremeSettingsAndLogits_DrawWhatTheCpuDraws) {
   test::Random random(6);
   SamplingRow row = PlainRow(random, 900, 2);
   std::vector<SamplingRow> batch;
@@ -244,7 +245,7 @@ TEST(SamplingTest, ExtremeSettingsLeaveTheBest) {
   ExpectAllWays(batch, "an infinite logit");
 }
 
-TEST(SamplingTest, EveryThreadOrderDrawsTheSame) {
+TEST(SamplingTest, Draws_AreBitEqual_InEveryThreadOrder) {
   test::Random random(7);
   const auto batch = RandomBatch(random, 1200, 6);
   std::vector<DrawnToken> first;
@@ -256,7 +257,7 @@ TEST(SamplingTest, EveryThreadOrderDrawsTheSame) {
   }
 }
 
-TEST(SamplingTest, NoRowsAreNoLaunch) {
+TEST(SamplingTest, Ops_LaunchNothing_WhenThereAreNoRows) {
   const SamplingRows none{.rows = nullptr, .num_rows = 0, .row_stride = 8, .vocab = 8};
   SampleRows({}, none, nullptr);
   SummarizeShard({}, none, 4, nullptr);

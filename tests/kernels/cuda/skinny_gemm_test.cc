@@ -43,7 +43,8 @@ TEST(SkinnyGemmTest, EqualsReferenceOverTypesBatchesProloguesAndEpilogues) {
 }
 
 TEST(SkinnyGemmTest, EqualsReferenceOverDepths) {
-  // Fewer chunks of 64 than warps, as many, one more; ends within a chunk and within its halves; many rounds.
+  // Depths with fewer chunks of 64 than warps, as many, and one more; depths that end within a chunk and within its
+  // halves; and depths of many rounds.
   uint64_t seed = 100;
   for (const int64_t k : {8, 24, 32, 40, 64, 128, 192, 248, 256, 320, 328, 1032, 2304}) {
     for (const int32_t m : {1, 12, 20}) {
@@ -64,12 +65,12 @@ TEST(SkinnyGemmTest, EqualsReferenceOverWidths) {
   }
 }
 
-TEST(SkinnyGemmTest, ChoosesATileByShape) {
+TEST(SkinnyGemmTest, EqualsReference_AroundTheWidthAtWhichTheTileChanges) {
   ExpectEqualsReference({.m = 1, .n = 4096 - 5, .k = 16}, 300);
   ExpectEqualsReference({.m = 1, .n = 4096, .k = 16}, 301);
 }
 
-TEST(SkinnyGemmTest, ARowHasTheSameBitsAloneAndAmongOthersInEveryBatchAndTile) {
+TEST(SkinnyGemmTest, ARow_IsBitEqual_AloneAndInEveryBatchAndTile) {
   for (const bool norm : {false, true}) {
     SkinnyShape shape{.m = 1, .n = 48, .k = 712, .norm = norm, .epilogue = SkinnyEpilogue::kStoreFloat};
     uint64_t seed = 400;
@@ -103,8 +104,9 @@ TEST(SkinnyGemmTest, ThreadOrderChangesNotABit) {
   }
 }
 
-/// The fused norm rounds x * weight, the norm by itself x / rms * weight: two results that are equally far from exact.
-TEST(SkinnyGemmTest, FusedNormIsTheNormFollowedByTheProduct) {
+/// The fused norm rounds x * weight, the separate norm x / rms * weight: both results are equally far from the exact
+/// one.
+TEST(SkinnyGemmTest, FusedNorm_IsNearTheNormFollowedByTheProduct) {
   for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
     const SkinnyCase fused({.dtype = dtype, .m = 5, .n = 33, .k = 456, .norm = true}, 600);
     SkinnyGemmParams p = fused.Params();
@@ -120,17 +122,18 @@ TEST(SkinnyGemmTest, FusedNormIsTheNormFollowedByTheProduct) {
     SkinnyGemm(CudaStream{}, p);
     const std::vector<float> floats = fused.Output();
     const std::vector<double> apart(floats.begin(), floats.end());
-    const double unit = dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8;  // of 456 rounded terms: sqrt(456), and some
+    // the error of 456 rounded terms is sqrt(456) units, plus some
+    const double unit = dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8;
     test::ExpectNear(out, apart, 25 * unit, fused.Name());
   }
 }
 
 TEST(SkinnyGemmTest, RowOffsetsPass32Bits) {
-  // The third row begins behind element 2^31. Untouched pages in between cost nothing.
+  // The third row begins behind element 2^31. Untouched pages in between take no memory.
   ExpectEqualsReference({.m = 3, .n = 16, .k = 72, .x_gap = 1'100'000'000, .out_gap = 1'100'000'000}, 700);
 }
 
-TEST(SkinnyGemmTest, GatesAndUpsShareTheRowsOfTheWeight) {
+TEST(SkinnyGemmTest, SkinnyGateUpRow_InterleavesGatesAndUps_OverAllRows) {
   std::set<int64_t> rows;
   for (int64_t column = 0; column < 24; ++column) {
     rows.insert(SkinnyGateUpRow(column, false));
@@ -142,7 +145,7 @@ TEST(SkinnyGemmTest, GatesAndUpsShareTheRowsOfTheWeight) {
   EXPECT_EQ(*rows.rbegin(), 47);
 }
 
-TEST(SkinnyGemmTest, SupportsFewRowsOfSixteenBytePieces) {
+TEST(SkinnyGemmTest, SkinnyGemmSupports_Only16BitTypesWithUpTo64Rows) {
   EXPECT_TRUE(SkinnyGemmSupports(NumberType::kBF16, 1, 1, 8));
   EXPECT_TRUE(SkinnyGemmSupports(NumberType::kF16, 64, 128'256, 4096));
   EXPECT_FALSE(SkinnyGemmSupports(NumberType::kF32, 1, 16, 64));
@@ -153,7 +156,7 @@ TEST(SkinnyGemmTest, SupportsFewRowsOfSixteenBytePieces) {
   EXPECT_FALSE(SkinnyGemmSupports(NumberType::kBF16, 1, 16, 0));
 }
 
-TEST(SkinnyGemmTest, WeightWithTooFewRowsIsFound) {
+TEST(SkinnyGemmTest, Emulator_FindsAWeightWithTooFewRows) {
   const SkinnyCase c({.m = 1, .n = 16, .k = 64}, 800);
   const simt::DeviceBuffer<uint16_t> weight(15 * 64);
   SkinnyGemmParams p = c.Params();

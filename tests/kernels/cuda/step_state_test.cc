@@ -1,4 +1,4 @@
-// The ops that keep running sequences' state on the device, over the emulator.
+// Tests the ops that keep the state of running sequences on the device, in the emulator.
 #include "kernels/cuda/elementwise/step_state.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::vector<T> Values(const DeviceBuffer<T>& buffer) {
   return {buffer.data(), buffer.data() + buffer.size()};
 }
 
-TEST(ScatterTableTest, WritesItsEntriesAndNothingElse) {
+TEST(ScatterTableTest, WritesItsEntries_AndNothingElse) {
   for (const int64_t count : {0, 1, 300}) {
     test::Random random(static_cast<uint64_t>(count));
     const int64_t rows = 41, stride = 12;
@@ -43,13 +43,13 @@ TEST(ScatterTableTest, WritesItsEntriesAndNothingElse) {
   }
 }
 
-TEST(ScatterTableTest, EntryOutsideTheTableIsFound) {
+TEST(ScatterTableTest, Emulator_FindsAnEntryOutsideTheTable) {
   const DeviceBuffer<TableEntry> entries(std::vector<TableEntry>{{4, 0, 1}});
   const DeviceBuffer<int32_t> table(4 * 8);
   simt::ExpectError([&] { ScatterTable({}, {entries.data(), 1, table.data(), 8}); }, "global access out of bounds");
 }
 
-TEST(GatherRowsTest, CopiesTheRowsThatDraw) {
+TEST(GatherRowsTest, GatherRows_CopiesTheRowsThatDraw) {
   const int64_t row_bytes = 4096 + 32;
   DeviceBuffer<std::byte> in(5 * row_bytes);
   const DeviceBuffer<std::byte> out(4 * row_bytes, std::byte{0x7e});
@@ -65,7 +65,7 @@ TEST(GatherRowsTest, CopiesTheRowsThatDraw) {
   }
 }
 
-TEST(FeedTokensTest, TokensOfTheStepBeforeStayOnTheDevice) {
+TEST(FeedTokensTest, FeedTokens_TakesTokensOfTheStepBefore_FromTheDevice) {
   const int64_t tokens = 131;
   const DeviceBuffer<int32_t> last_token(std::vector<int32_t>{70, 71, 72});
   const DeviceBuffer<int32_t> from_slot(tokens, -1), token_ids(tokens);
@@ -79,7 +79,7 @@ TEST(FeedTokensTest, TokensOfTheStepBeforeStayOnTheDevice) {
   EXPECT_EQ(Values(token_ids), expected);
 }
 
-/// The numbers a row of the table should hold.
+/// Returns the counts that a row of the table should hold.
 std::vector<uint16_t> Counts(const std::vector<int32_t>& tokens, size_t prompt, int32_t first_id, int64_t vocab) {
   std::vector<uint16_t> counts(static_cast<size_t>(vocab));
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -91,14 +91,14 @@ std::vector<uint16_t> Counts(const std::vector<int32_t>& tokens, size_t prompt, 
   return counts;
 }
 
-TEST(CountsTest, FillAndKeepCountThePromptAndWhatIsGenerated) {
+TEST(CountsTest, FillCountsAndKeepTokens_CountPromptAndGeneratedTokens) {
   for (const int64_t vocab : {0, 3, 777}) {
     test::Random random(static_cast<uint64_t>(vocab));
     const int32_t first_id = 100;
     const int64_t stride = vocab + 1, slots = 4;
     const DeviceBuffer<uint16_t> counts(slots * stride, uint16_t{0xabcd});
     const CountTable table{counts.data(), stride, vocab, first_id};
-    std::vector<int32_t> tokens(7, -1);  // of nobody
+    std::vector<int32_t> tokens(7, -1);  // tokens of no sequence
     std::map<int32_t, std::pair<std::vector<int32_t>, size_t>> of_slot;
     std::vector<CountedSequence> sequences;
     for (const auto& [slot, prompt, generated] : {std::tuple(2, 300, 40), std::tuple(0, 1, 0), std::tuple(3, 0, 900)}) {
@@ -112,7 +112,8 @@ TEST(CountsTest, FillAndKeepCountThePromptAndWhatIsGenerated) {
     const DeviceBuffer<int32_t> device_tokens(tokens);
     FillCounts({}, {device_sequences.data(), device_sequences.size(), device_tokens.data(), table});
 
-    // Slot 2 counts, one keeps no counts, a padded one, one that draws nothing, slot 3 counts, one is not decided.
+    // Rows: slot 2 counts; a row without counts; a padding row; a row that draws nothing; slot 3 counts; a row whose
+    // draw is undecided.
     const std::vector<int32_t> count_slot{2, -1, 3, 0, 3, 2}, slot{5, 6, -1, 4, 0, 1};
     const DeviceBuffer<DeviceSampling> rows(6);
     const DeviceBuffer<DrawnToken> drawn(6);
@@ -138,7 +139,7 @@ TEST(CountsTest, FillAndKeepCountThePromptAndWhatIsGenerated) {
   }
 }
 
-TEST(CountsTest, CountsStopAtTheirLargestNumber) {
+TEST(CountsTest, KeepTokens_SaturatesCounts) {
   const DeviceBuffer<uint16_t> counts(std::vector<uint16_t>{0xfffe, 0x7fff});
   const CountTable table{counts.data(), 2, 2, 0};
   const DeviceBuffer<DeviceSampling> rows(1);
@@ -152,7 +153,7 @@ TEST(CountsTest, CountsStopAtTheirLargestNumber) {
   EXPECT_EQ(Values(counts), (std::vector<uint16_t>{0xffff, 0x7fff}));
 }
 
-TEST(StepStateTest, NothingToDoIsNoLaunch) {
+TEST(StepStateTest, Ops_LaunchNothing_WhenThereIsNothingToDo) {
   ScatterTable({}, {nullptr, 0, nullptr, 8});
   GatherRows({}, {nullptr, nullptr, 0, 64, nullptr});
   FeedTokens({}, {nullptr, nullptr, nullptr, 0});
