@@ -2,7 +2,7 @@
 
 namespace quire::simt {
 
-/// Which planted bug the kernels show, from 1 on; 0: none.
+/// The planted bug that the kernels show, counted from 1; 0 is none.
 inline int& ActiveBug() {
   thread_local int bug = 0;
   return bug;

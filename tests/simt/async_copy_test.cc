@@ -1,4 +1,5 @@
-// Copies in flight: nobody touches their bytes before the issuing thread has waited, others not before a barrier.
+// Tests copies in flight: nobody may touch their bytes before the issuing thread has waited, and other threads not
+// before a barrier.
 #include <gtest/gtest.h>
 
 #include <simt/async_copy.cuh>
@@ -16,8 +17,8 @@ struct CopiedInts {
   int* out;
 };
 
-/// A pipeline of three stages, each 64 threads * 16 bytes; the last of its tiles is cut off at `count` elements.
-/// out[t] = the element that the thread's neighbour copied, summed over the tiles.
+/// Runs a pipeline of three stages, each 64 threads * 16 bytes. The last tile ends at `count` elements. out[t] is the
+/// sum over the tiles of the element that the thread's neighbour copied.
 struct Pipeline {
   using Params = CopiedInts;
   static constexpr int kStages = 3, kTile = 256, kTiles = 7, kCount = kTile * kTiles - 12;
@@ -76,7 +77,7 @@ enum class CopyBug {
   kTargetOutside,
 };
 
-/// Each of 64 threads copies 8 bytes and reads those of a thread of the other warp.
+/// Lets each of 64 threads copy 8 bytes and read those of a thread of the other warp.
 template <CopyBug kBug>
 struct BadCopy {
   using Params = CopiedInts;
@@ -133,7 +134,7 @@ TEST(AsyncCopyTest, Emulator_ReportsMisuseOfAsyncCopies) {
   run(BadCopy<CopyBug::kNone>{});
 }
 
-/// Appends its block's number to a list, without any order between blocks but the emulator's.
+/// Appends the number of its block to a list. Only the emulator orders the blocks.
 template <bool kTogether>
 struct Roll {
   using Params = CopiedInts;

@@ -7,7 +7,7 @@
 
 namespace quire::simt {
 
-/// The copies to shared memory that one thread has started and not waited for.
+/// Holds the copies to shared memory that one thread has started and not yet waited for.
 struct CopyQueue {
   struct Copy {
     int64_t offset;

@@ -9,8 +9,8 @@
 
 namespace quire::simt {
 
-/// An array that kernels may touch and the test can read and write. Zero at first; pages that nobody touches cost
-/// nothing, so that it may have the size of a real cache.
+/// Allocates an array that kernels may touch and the test can read and write. It is 0 at first. Pages that nobody
+/// touches take no memory, so that it may have the size of a real cache.
 template <class T>
 class DeviceBuffer {
  public:
@@ -26,7 +26,7 @@ class DeviceBuffer {
   T& operator[](int64_t i) const { return data()[i]; }
   std::span<T> span() const { return {data(), count_}; }
 
-  /// Elements that will be touched, of a buffer of gigabytes: on a device its other pages do not exist
+  /// Declares which elements of a buffer of gigabytes will be touched: on a device its other pages do not exist
   /// (tests/gpu/simt).
   void Open(int64_t /*begin*/, int64_t /*count*/) const {}
 

@@ -21,12 +21,12 @@ struct Dim3 {
   int64_t x = 1, y = 1, z = 1;
 };
 
-/// What a kernel did wrong: kernel, block, thread, file and line are in the text.
+/// Reports an error of a kernel. The text names the kernel, block, thread, file and line.
 struct SimtError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// How launches of the calling thread run.
+/// Configures the launches of the calling thread.
 struct Options {
   uint64_t seed = 1;            // the order of blocks and threads
   double switch_chance = 0;     // of giving way at an access to shared memory
@@ -36,8 +36,8 @@ Options& CurrentOptions();
 
 enum class Collective { kSyncWarp, kShuffle, kBallot, kExchange };
 
-/// Runs a launch: one block after another, and within a block one thread at a time, which keeps running until it waits
-/// for others.
+/// Runs a launch, one block after another. Within a block it runs one thread at a time, until that thread waits for
+/// others.
 class Executor final : private Order {
  public:
   static Executor& Current() { return current_ != nullptr ? *current_ : Make(); }  // of the calling thread
@@ -47,16 +47,16 @@ class Executor final : private Order {
   void Run(const std::string& kernel, Dim3 grid, Dim3 block, size_t shared_bytes, BlockOrder order, bool overlaps,
            Fiber::Body body, void* argument);
 
-  // For the running thread.
+  // The functions below act for the running thread.
   Dim3 grid, block, block_index, thread_index;
   void Barrier(Where where);
   /// Waits for the lanes of `mask`. Shuffles return the value of lane `source`, ballots the lanes whose value is not 0.
   using Combine = void (*)(void* const (&lanes)[32]);
   uint64_t Collect(Collective kind, uint32_t mask, uint64_t value, int source, Where where, Combine combine = nullptr);
-  /// A collective of all 32 lanes: once all have come, `combine` is called with what each brought.
+  /// Performs a collective of all 32 lanes: when all have arrived, `combine` is called with the value of each.
   void Exchange(void* mine, Combine combine, Where where);
-  /// Copies to shared memory that go on while the thread runs: group by group, the thread waits for all but the last
-  /// `pending` groups.
+  /// Copies to shared memory while the thread runs on. The thread waits for all but the last `pending` groups of
+  /// copies.
   void StartCopy(int64_t offset, const void* bytes, size_t size, Where where);
   void CommitCopies();
   void WaitForCopies(size_t pending, Where where);
@@ -64,9 +64,10 @@ class Executor final : private Order {
   void BeginGroupMmas() { Running().mmas.begun = group_mmas_ = true; }
   void QueueGroupMma(std::function<void()> multiply, Where where);
   void WaitForGroupMmas();
-  /// What the thread has written so far is seen by such products behind the next barrier, and else it is not.
+  /// Makes what the thread has written so far visible to such products after the next barrier; without this call it is
+  /// not.
   void ShareWithGroupMmas();
-  /// Bytes that such a product reads, checked.
+  /// Returns bytes that such a product reads, after a check.
   const std::byte* SharedForGroup(int64_t offset, size_t size, Where where);
   void WaitForPrerequisites() { Running().waited = true; }
   void CheckWaited(const char* does, Where where) const {

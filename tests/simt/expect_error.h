@@ -8,7 +8,7 @@
 
 namespace quire::simt {
 
-/// Runs the launch and expects it to be stopped with an error that contains `text`; returns the whole text.
+/// Runs the launch, expects that an error whose text contains `text` stops it, and returns the whole text.
 template <class Body>
 std::string ExpectError(Body body, const std::string& text) {
   try {
@@ -21,7 +21,7 @@ std::string ExpectError(Body body, const std::string& text) {
   return "";
 }
 
-/// Options for the life of a test.
+/// Sets options until the end of a test.
 class WithOptions {
  public:
   explicit WithOptions(Options options) : before_(CurrentOptions()) { CurrentOptions() = options; }

@@ -1,5 +1,5 @@
-// The first entry to a stack goes through ucontext, every later switch through setjmp and longjmp: swapcontext costs a
-// system call. The checked longjmp of _FORTIFY_SOURCE takes a jump between stacks for a mistake.
+// The first entry to a stack goes through ucontext, and later switches through setjmp and longjmp, because swapcontext
+// makes a system call. The checked longjmp of _FORTIFY_SOURCE reports jumps between stacks as errors.
 #undef _FORTIFY_SOURCE
 #include "simt/fiber.h"
 

@@ -5,7 +5,7 @@
 
 namespace quire::simt {
 
-/// A coroutine with a stack of its own, which every body it runs reuses. Exceptions must not leave a body.
+/// Runs bodies as coroutines on one stack. No exception may leave a body.
 class Fiber {
  public:
   using Body = void (*)(void*);
@@ -17,9 +17,9 @@ class Fiber {
 
   /// The next Resume() enters body(argument). A body that was left unfinished is forgotten with all its locals.
   void Start(Body body, void* argument);
-  /// From outside: runs the body until it yields or returns.
+  /// Runs the body until it yields or returns. Called from outside the body.
   void Resume();
-  /// From inside: back to the caller of Resume().
+  /// Returns to the caller of Resume(). Called from inside the body.
   void Yield();
   bool finished() const { return finished_; }
 
@@ -33,7 +33,7 @@ class Fiber {
   bool entered_ = false;  // the stack holds a suspended Loop()
   bool finished_ = true;
   std::jmp_buf inside_, outside_;
-  // What AddressSanitizer wants to know of the stack that is being left; unused without it.
+  // What AddressSanitizer needs to know of the stack that is left; unused without it.
   void* fake_stack_ = nullptr;
   const void* outside_stack_ = nullptr;
   size_t outside_size_ = 0;

@@ -12,16 +12,16 @@ struct Range {
   bool written = false;  // by a kernel, at some time; what never was (weights) may be read while other kernels run
 };
 
-/// "Device memory" of the calling thread: kernels may only touch what is registered.
+/// Registers the "device memory" of the calling thread. Kernels may touch only what is registered.
 void RegisterGlobal(Range range);
 void UnregisterGlobal(uintptr_t begin);
-/// The allocation that holds `address` (or ends there); an empty range if there is none.
+/// Returns the allocation that holds `address` or ends there; an empty range if there is none.
 Range& FindGlobal(uintptr_t address);
 /// Treats the allocation that holds `data` as if an earlier kernel had written it.
 void MarkWritten(const void* data);
 
-/// Zeroed bytes straight from the system, registered. Untouched pages cost nothing, so that a pool may be as large as
-/// a real one.
+/// Allocates and registers zeroed bytes from the system. Untouched pages take no memory, so that a pool may be as large
+/// as a real one.
 class GlobalBytes {
  public:
   explicit GlobalBytes(size_t bytes);

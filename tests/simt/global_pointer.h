@@ -8,7 +8,7 @@
 
 namespace quire::simt {
 
-/// A pointer to registered global memory. Any address may be formed; it is checked when it is used.
+/// Points to registered global memory. Any address may be formed; an address is checked when it is used.
 template <class T>
 class Global {
  public:

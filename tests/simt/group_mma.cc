@@ -34,7 +34,7 @@ const std::byte* Executor::SharedForGroup(int64_t offset, size_t size, Where whe
   return bytes;
 }
 
-/// All warps of a group multiply together, so each of them as often and at the same places.
+/// Checks that all warps of a group multiply together: equally often and at the same places.
 void Executor::CheckGroup(int thread) const {
   const Thread& t = *threads_[static_cast<size_t>(thread)];
   if (!t.mmas.queued.empty()) Fail("ends with products of its warpgroup in flight", Where::current());

@@ -1,4 +1,4 @@
-// Products of warpgroups: what they hold, checked against plain matrices, and that misuse is found.
+// Tests products of warpgroups: compares them with plain matrices, and checks that misuse is found.
 #include <gtest/gtest.h>
 
 #include <simt/group_mma.cuh>

@@ -9,7 +9,7 @@
 
 namespace quire::simt {
 
-/// An index, and where in the kernel it was used.
+/// Holds an index and the place in the kernel that uses it.
 struct Index {
   template <std::integral I>
   Index(I i, Where w = Where::current()) : value(static_cast<int64_t>(i)), where(w) {}  // NOLINT: implicit by design
@@ -17,13 +17,14 @@ struct Index {
   Where where;
 };
 
-/// N elements that move as one access.
+/// Holds N elements that are read or written in one access.
 template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   T v[N];
 };
 
-/// An element of checked memory: reads and writes go through `Memory`. Only of use within the expression it came from.
+/// Stands for an element of checked memory, which reads and writes go through. Valid only in the expression that made
+/// it.
 template <class Memory, class T>
 class Element {
  public:

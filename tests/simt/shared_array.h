@@ -7,13 +7,13 @@
 
 namespace quire::simt {
 
-/// An array in the block's shared memory.
+/// Gives access to an array in the block's shared memory.
 template <class T>
 class SharedArray {
  public:
   SharedArray(int64_t offset, int64_t count) : offset_(offset), count_(count) {}
   Element<SharedArray, T> operator[](Index i) const { return {*this, i}; }
-  /// The rest of the array from element i on.
+  /// Returns the part of the array from element i on.
   SharedArray operator+(int64_t i) const { return {offset_ + i * static_cast<int64_t>(sizeof(T)), count_ - i}; }
   template <class U>
   SharedArray<U> As() const {
@@ -30,7 +30,7 @@ class SharedArray {
   void Write(Index i, const V& value) const {
     std::memcpy(Bytes<V>(i, Access::kWrite), static_cast<const void*>(&value), sizeof(V));
   }
-  /// The bytes of a V at element i, checked.
+  /// Returns the bytes of a V at element i, after a check.
   template <class V>
   std::byte* Bytes(Index i, Access access) const {
     return Executor::Current().Shared(Offset<V>(i), sizeof(V), access, i.where);

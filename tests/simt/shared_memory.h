@@ -17,7 +17,7 @@ struct Stamp {
   bool atomic = false;
 };
 
-/// Which accesses are ordered before what the running thread does now.
+/// Tells which accesses are ordered before the next access of the running thread.
 class Order {
  public:
   virtual bool Before(const Stamp& earlier) const = 0;
@@ -30,7 +30,7 @@ class Order {
 /// reads by different threads (of different warps where there are such); stamps older than the block mean "never".
 class SharedMemory {
  public:
-  /// Fresh bytes for a block; its accesses carry epochs from first_epoch on.
+  /// Makes fresh bytes for a block, whose accesses carry epochs from first_epoch on.
   void Begin(size_t bytes, uint32_t first_epoch);
 
   size_t size() const { return bytes_.size(); }
@@ -40,9 +40,10 @@ class SharedMemory {
     const char* what = nullptr;  // null: the access is fine
     Stamp other;                 // for races
   };
-  /// Checks an access to bytes [offset, offset + size), which lie inside, and notes it.
+  /// Checks and records an access to bytes [offset, offset + size), which are inside the memory.
   Fault Note(size_t offset, size_t size, Access access, const Stamp& now, const Order& order);
-  /// From here to EndCopy a copy of now.thread's may write the bytes at any time: nobody may touch them.
+  /// Starts a copy of now.thread, which may write the bytes at any time until EndCopy: nobody may touch them until
+  /// then.
   Fault StartCopy(size_t offset, size_t size, const Stamp& now, const Order& order);
   void EndCopy(size_t offset, size_t size);
   const Stamp& LastWrite(size_t offset) const { return cells_[offset].write; }

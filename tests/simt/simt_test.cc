@@ -1,4 +1,4 @@
-// What the emulator computes, and that it finds planted bugs: every kernel here has a right form and wrong ones.
+// Tests what the emulator computes, and that it finds planted bugs: every kernel here has a right form and wrong ones.
 #include <gtest/gtest.h>
 
 #include <simt/device.cuh>
@@ -15,7 +15,7 @@ struct Ints {
   int* out;
 };
 
-/// Runs Kernel with the seeds 1..20, with and without giving way at accesses to shared memory.
+/// Runs Kernel with the seeds 1 to 20, with and without a switch of threads at accesses to shared memory.
 template <class Kernel>
 void LaunchWithSeeds(int64_t blocks, int threads, int64_t shared_bytes, const typename Kernel::Params& params) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -60,7 +60,7 @@ TEST(SimtTest, Emulator_ReportsAMissingBarrier) {
   }
 }
 
-/// Two rounds through the same box; the second round's writes must wait for the first round's reads.
+/// Exchanges values twice through the same array. The second round's writes must wait for the first round's reads.
 template <bool kBarrier>
 struct TwoRounds {
   using Params = Ints;
@@ -90,8 +90,8 @@ TEST(SimtTest, Emulator_ReportsReuseOfABufferWithoutABarrier) {
 
 enum class Ordering { kWarpBarrier, kShuffle, kOtherWarp };
 
-/// Lanes exchange through shared memory with no barrier of the block: right behind a barrier of the warp, wrong behind
-/// a shuffle (which orders nothing) and wrong across warps.
+/// Lets lanes exchange values through shared memory without a barrier of the block. That is right after a barrier of
+/// the warp, and wrong after a shuffle (which orders nothing) and between warps.
 template <Ordering kOrdering>
 struct WarpExchange {
   using Params = Ints;

@@ -1,4 +1,4 @@
-// Matrix fragments: what they hold, checked against plain matrices, and that misuse is found.
+// Tests matrix fragments: compares them with plain matrices, and checks that misuse is found.
 #include <gtest/gtest.h>
 
 #include <simt/tensor_core.cuh>
@@ -80,7 +80,8 @@ TEST(TensorCoreTest, Products_EqualThoseOfPlainMatrices) {
   }
 }
 
-/// out[lane] of one matrix [8, 8] whose rows are 16 elements apart; lanes past 7 name nonsense.
+/// Computes out[lane] of one matrix [8, 8] whose rows are 16 elements apart. Lanes after 7 pass addresses that must be
+/// ignored.
 struct OneMatrix {
   struct Params {
     uint32_t* out;

@@ -1,5 +1,5 @@
-// The baseline decode kernels with bugs planted by plant_bugs.py: the emulator or the comparison with the reference
-// must find each of them, or neither can be trusted.
+// Plants bugs in the baseline decode kernels with plant_bugs.py. The emulator or the comparison with the reference must
+// find each of them, or neither can be trusted.
 #include "planted_bugs.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace quire::kernels {
 
-// paged_decode.cu launches through these; few instantiations are enough to hunt in.
+// paged_decode.cu launches through these functions. Few instantiations are enough to find the bugs.
 void DecodeF32(const CudaStream& stream, const DecodeLaunch& launch) {
   LaunchDecode<float, float, 64, 16>(stream, launch);
 }
@@ -33,7 +33,7 @@ std::vector<DecodeShape> Shapes() {
   };
 }
 
-/// What the first wrong launch shows; empty if all is well.
+/// Describes the first wrong launch; empty if there is none.
 std::string Hunt() {
   uint64_t seed = 1;
   for (const DecodeShape& shape : Shapes()) {

@@ -1,4 +1,4 @@
-// Prefill attention with bugs planted by prefill_bugs.py: the emulator or the comparison with the reference must find
+// Plants bugs in prefill attention with prefill_bugs.py. The emulator or the comparison with the reference must find
 // each of them.
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 namespace quire::kernels {
 
-// prefill_attention.cu launches through these; few instantiations are enough to hunt in.
+// prefill_attention.cu launches through these functions. Few instantiations are enough to find the bugs.
 void PrefillF32(const CudaStream& stream, const PrefillLaunch& launch) {
   LaunchPrefill<PrefillAttentionScalarKernel<float, float, 256>>(stream, launch);
 }
@@ -52,7 +52,7 @@ std::vector<PrefillShape> Shapes() {
   };
 }
 
-/// What the first wrong launch shows; empty if all is well.
+/// Describes the first wrong launch; empty if there is none.
 std::string Hunt() {
   uint64_t seed = 1;
   for (const PrefillShape& shape : Shapes()) {

@@ -222,7 +222,7 @@ std::string PrefillCase::Wrong() const {
   return "";
 }
 
-// Errors of fp32 sums in a score are errors of its weight.
+// An error of the fp32 sum of a score is an error of its weight.
 double PrefillCase::Bound(double exact, double spread) const {
   const double unit = shape_.dtype == NumberType::kF32 ? 0.0 : shape_.dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8;
   return reference::AttentionBound(unit, 4e-6 * std::max(1.0f, shape_.scale), exact, spread);

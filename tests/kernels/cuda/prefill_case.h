@@ -33,9 +33,10 @@ struct PrefillShape {
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
 
-/// Inputs of a prefill in "device memory", blocks shuffled. All that no query may see is NaN: slots past the context
-/// and before the first query's window, blocks of nobody, the rows of padded sequences, keys and values within the
-/// rows; tables point far outside the pool for blocks that must not be followed.
+/// Holds the inputs of a prefill in "device memory", with blocks in random order. Everything that no query may read is
+/// NaN: slots after the context and before the first query's window, blocks of no sequence, the rows of padded
+/// sequences, and the keys and values inside the rows. Table entries of blocks that must not be read point far outside
+/// the pool.
 class PrefillCase {
  public:
   PrefillCase(PrefillShape shape, uint64_t seed);
@@ -43,12 +44,13 @@ class PrefillCase {
   PrefillAttentionParams Params() const;
   /// Runs the reference on these inputs.
   std::vector<double> Expected() const;
-  /// [rows of all sequences, num_heads, head_size].
+  /// Returns [rows of all sequences, num_heads, head_size].
   std::vector<float> Output() const;
-  /// What differs most from the reference, beyond the tolerance, or was written and should not have been; else empty.
+  /// Describes the largest difference from the reference beyond the tolerance, or a write outside the output; empty if
+  /// there is neither.
   std::string Wrong() const;
-  /// Makes the next launch compute only the last `queries` tokens of the only sequence's first `context`, whose rows
-  /// stay where they are: another way to cut the same prompt.
+  /// Makes the next launch compute only the last `queries` tokens of the first `context` tokens of the only sequence.
+  /// The rows stay where they are, so that one prompt can be cut in several ways.
   void Cut(int32_t queries, int32_t context);
   int64_t num_merges() const { return num_merges_; }
 

@@ -6,9 +6,9 @@
 
 namespace quire::kernels::reference {
 
-/// PrefillAttention in fp64: for every query a whole row of scores, its softmax, the weighted sum of values. Returns
-/// [query_start[num_seqs], num_heads, head_size], NaN in the rows of padded sequences. Reads p's arrays, not its tiles,
-/// on the host. spreads, unless null, becomes the spread of each result (AttentionBound).
+/// Computes PrefillAttention in fp64: for every query all scores, their softmax and the weighted sum of values. Returns
+/// [query_start[num_seqs], num_heads, head_size], with NaN in the rows of padded sequences. Reads the arrays of `p` on
+/// the host, and not its tiles. `spreads`, unless null, receives the spread of each result (AttentionBound).
 std::vector<double> PrefillAttention(const PrefillAttentionParams& p, int64_t num_seqs,
                                      std::vector<double>* spreads = nullptr);
 

@@ -1,4 +1,4 @@
-// Products of experts with quantised weights with bugs planted by quantized_experts_bugs.py: the emulator or the
+// Plants bugs in the products of experts with quantised weights with quantized_experts_bugs.py. The emulator or the
 // comparison with the reference must find each of them.
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace quire::kernels {
 namespace {
 
-/// What the first wrong launch shows; empty if all is well.
+/// Describes the first wrong launch; empty if there is none.
 std::string Hunt() {
   const ExpertsShape shapes[] = {
       {4, 2, 3, 32, 96, true, true}, {3, 2, 20, 48, 64, true, false}, {2, 3, 50, 16, 160, false, true}};

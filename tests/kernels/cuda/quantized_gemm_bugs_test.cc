@@ -1,5 +1,5 @@
-// Products with quantised weights with bugs planted by quantized_gemm_bugs.py: the emulator or the comparison with the
-// reference must find each of them.
+// Plants bugs in the products with quantised weights with quantized_gemm_bugs.py. The emulator or the comparison with
+// the reference must find each of them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,7 +54,7 @@ std::string WrongRows() {
   return "";
 }
 
-/// What the first wrong launch shows; empty if all is well.
+/// Describes the first wrong launch; empty if there is none.
 std::string Hunt() {
   try {
     if (std::string wrong = WrongRows(); !wrong.empty()) return wrong;

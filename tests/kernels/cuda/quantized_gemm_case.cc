@@ -30,7 +30,7 @@ void WriteScales(NumberType type, int64_t count, test::Random& random, std::byte
   }
 }
 
-/// Number i of a row of a weight, before it is rounded.
+/// Returns number i of a row of a weight, before it is rounded.
 double NumberOf(const QuantizedMatrix& weight, int64_t row, int64_t i) {
   const NumberType type = weight.type;
   const QuantizedParts parts = PartsOf(type, weight.n, weight.k);

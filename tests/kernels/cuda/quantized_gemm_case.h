@@ -8,7 +8,7 @@
 
 namespace quire::kernels {
 
-/// Random integers and mild scales of a QuantizedMatrix.
+/// Fills a QuantizedMatrix with random integers and moderate scales.
 void FillQuantized(NumberType type, int64_t n, int64_t k, uint64_t seed, std::byte* to);
 /// Number i of a row of a weight, rounded to the dtype.
 double QuantizedNumber(const QuantizedMatrix& weight, NumberType dtype, int64_t row, int64_t i);
@@ -21,8 +21,8 @@ struct QuantizedShape {
   int64_t x_gap = 8, out_gap = 3;  // elements between the rows
 };
 
-/// Inputs of a product with a quantised weight in "device memory", where allocations end with the last byte that may be
-/// read or written. NaN lies between the rows of x and of the output.
+/// Holds the inputs of a product with a quantised weight in "device memory". Allocations end with the last byte that
+/// may be read or written. NaN fills the gaps between the rows of x and of the output.
 class QuantizedCase {
  public:
   QuantizedCase(const QuantizedShape& shape, uint64_t seed);
@@ -30,15 +30,15 @@ class QuantizedCase {
   QuantizedGemmParams Params() const;
   /// Number i of a row of the weight, rounded to the dtype.
   double Weight(int64_t row, int64_t i) const;
-  /// In fp64; [m, n].
+  /// Returns the product in fp64, [m, n].
   std::vector<double> Expected() const;
   std::vector<float> Output() const;
   bool WroteBetweenRows() const;
   std::string Name() const;
-  /// |result - exact| <= this * max(1, |exact|).
+  /// Bounds the error: |result - exact| <= Tolerance() * max(1, |exact|).
   double Tolerance() const;
 
-  /// Gives row i of x the numbers of a row of the other case, of the same k.
+  /// Copies a row of x of the other case, which must have the same k, to row i.
   void CopyRow(int64_t i, const QuantizedCase& other, int64_t row);
 
  private:

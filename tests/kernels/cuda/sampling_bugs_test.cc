@@ -1,5 +1,5 @@
-// The sampling kernels with bugs planted by sampling_bugs.py: the emulator or the comparison with the CPU's sampler
-// must find each of them.
+// Plants bugs in the sampling kernels with sampling_bugs.py. The emulator or the comparison with the CPU's sampler must
+// find each of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Batch {
   int num_candidates = 24;
 };
 
-/// One row for each of the settings.
+/// Makes one row for each of the settings.
 std::vector<SamplingRow> Rows(SamplingRow row, std::initializer_list<SamplingParams> settings) {
   std::vector<SamplingRow> rows;
   for (const SamplingParams& params : settings) {
@@ -29,7 +29,7 @@ std::vector<SamplingRow> Rows(SamplingRow row, std::initializer_list<SamplingPar
   return rows;
 }
 
-/// Random rows, and some for bugs that show in few of those.
+/// Makes random rows, and rows for bugs that random rows seldom show.
 std::vector<Batch> Batches() {
   std::vector<Batch> batches;
   test::Random random(9);
@@ -73,7 +73,7 @@ std::vector<Batch> Batches() {
   return batches;
 }
 
-/// What the first wrong row shows; empty if all is well.
+/// Describes the first wrong row; empty if there is none.
 std::string Hunt() {
   for (const Batch& batch : Batches()) {
     try {

@@ -18,7 +18,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kUnwritten = -12345;
 
-/// One shard's view of a batch in device memory.
+/// Holds one shard's part of a batch in device memory.
 struct Shard {
   Shard(const std::vector<SamplingRow>& batch, int64_t first, int64_t vocab)
       : rows(static_cast<int64_t>(batch.size())),
@@ -87,7 +87,7 @@ DrawnToken Unwritten() {
   return token;
 }
 
-/// SampleToken with a uniform number and a top-p of one's own.
+/// Draws as SampleToken does, with the given uniform number and top-p.
 int32_t DrawWith(const std::vector<float>& logits, const SamplingParams& params, double top_p, double uniform) {
   const Candidate best = ArgMax(logits);
   if (!std::isfinite(best.logit)) return best.token;
@@ -291,7 +291,7 @@ std::string Difference(const SamplingRow& row, const DrawnToken& drawn, int& nea
   }
   const std::vector<float> edited = row.Edited();
   const Candidate best = ArgMax(edited);
-  // Beyond finite maxima kernels/cpu has no numbers to go by; there the best token is the answer.
+  // kernels/cpu defines no numbers for an infinite maximum; the answer is then the best token.
   const int32_t expected = std::isfinite(best.logit) ? SampleToken(edited, row.params, row.key) : best.token;
   if (drawn.token < 0 || drawn.token >= std::ssize(row.logits)) return "token " + std::to_string(drawn.token);
   if (drawn.token != expected) {

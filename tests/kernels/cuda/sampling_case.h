@@ -10,7 +10,7 @@
 
 namespace quire::kernels {
 
-/// One row, and what the device is told of it in other words.
+/// Describes one row of logits and how it is sampled.
 struct SamplingRow {
   std::vector<float> logits;
   SamplingParams params;
@@ -23,29 +23,31 @@ struct SamplingRow {
   bool draws = true;
 
   bool has_penalties() const;
-  /// The raw row (NaN as -infinity) after bias, bans and penalties.
+  /// Returns the raw row (NaN as -infinity) after bias, bans and penalties.
   std::vector<float> Edited() const;
   std::vector<float> Raw() const;
 };
 
-/// Every feature with some chance; distributions peaked, flat, full of ties, with infinite and missing logits.
+/// Makes a row that uses each feature with some probability. The logits are peaked, flat, full of ties, infinite or
+/// missing.
 SamplingRow RandomRow(test::Random& random, int64_t vocab);
 
-/// Sizes of shards that add up to `vocab`; some may be empty.
+/// Makes sizes of shards that add up to `vocab`; some may be 0.
 std::vector<int64_t> RandomShards(test::Random& random, int64_t vocab, int shards);
 
-/// A batch on the emulator. Whatever an op must not read is NaN or garbage, and rows that do not draw come between.
+/// Holds what the ops drew for a batch on the emulator. Everything that an op must not read is NaN or garbage. Rows
+/// that do not draw lie between the others.
 struct Drawn {
   std::vector<DrawnToken> tokens;  // per row
   int in_shard = 0, whole_row = 0;
 };
 Drawn DrawWhole(const std::vector<SamplingRow>& batch);
-/// With the vocabulary cut into shards of these sizes. Two ranks' results must be the same.
+/// Cuts the vocabulary into shards of these sizes. The results of two ranks must be the same.
 Drawn DrawSharded(const std::vector<SamplingRow>& batch, const std::vector<int64_t>& shards, int num_candidates);
 
-/// Compares with kernels/cpu/sampling.cc: empty if it agrees. A token may differ where the uniform number or the cut of
-/// top-p falls within 1e-6 of a boundary between tokens: the device's exponentials are fp32. `near_misses` counts
-/// those.
+/// Compares the results with kernels/cpu/sampling.cc; empty if they agree. A token may differ where the uniform number
+/// or the limit of top-p is within 1e-6 of a boundary between tokens, because the device's exponentials are fp32.
+/// `near_misses` counts such tokens.
 std::string Difference(const SamplingRow& row, const DrawnToken& drawn, int& near_misses);
 
 }  // namespace quire::kernels

@@ -1,4 +1,4 @@
-// The skinny GEMM with bugs planted by skinny_gemm_bugs.py: the emulator or the comparison with the reference must find
+// Plants bugs in the skinny GEMM with skinny_gemm_bugs.py. The emulator or the comparison with the reference must find
 // each of them.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::vector<SkinnyShape> Shapes() {
   };
 }
 
-/// What the first wrong launch shows; empty if all is well.
+/// Describes the first wrong launch; empty if there is none.
 std::string Hunt() {
   uint64_t seed = 1;
   for (const SkinnyShape& shape : Shapes()) {

@@ -18,25 +18,25 @@ struct SkinnyShape {
   int64_t x_gap = 8, out_gap = 3;  // elements between the rows
 };
 
-/// Inputs of a skinny GEMM in "device memory". Allocations end with the last number that may be read or written, and
-/// NaN is what lies between the rows of x and of the output, and the output unless it is a residual.
+/// Holds the inputs of a skinny GEMM in "device memory". Allocations end with the last number that may be read or
+/// written. NaN fills the gaps between the rows of x and of the output, and the output itself unless it is a residual.
 class SkinnyCase {
  public:
   SkinnyCase(const SkinnyShape& shape, uint64_t seed);
 
   SkinnyGemmParams Params() const;
-  /// In fp64 from the inputs as they are now, so to be called before the kernel adds to a residual; the norm's products
-  /// are rounded to the type, as the op promises. [m, columns]
+  /// Computes the result in fp64 from the present inputs, [m, columns]. Call it before the kernel adds to a residual.
+  /// The norm's products are rounded to the type, as the op promises.
   std::vector<double> Expected() const;
-  /// [m, columns]
+  /// Returns [m, columns].
   std::vector<float> Output() const;
-  /// Whether the output holds anything but NaN between its rows.
+  /// Tells whether the output holds anything but NaN between its rows.
   bool WroteBetweenRows() const;
   std::string Name() const;
-  /// |result - exact| <= this * max(1, |exact|).
+  /// Bounds the error: |result - exact| <= Tolerance() * max(1, |exact|).
   double Tolerance() const;
 
-  /// Makes row i of x (and of the residual) that of the other case.
+  /// Copies a row of x (and of the residual) of the other case to row i.
   void CopyRow(int64_t i, const SkinnyCase& other, int64_t row);
 
  private:
