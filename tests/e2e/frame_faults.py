@@ -48,7 +48,7 @@ os.environ["PATH"] = {os.environ["PATH"]!r}
 os.execvp("mpirun", ["mpirun"] + arguments)
 """)
         os.chmod(shim, 0o755)
-        # Workers find the lease's socket beside the data socket: that connection is the coordinator's own.
+        # Workers find the lease's socket beside the data socket. That connection belongs to the coordinator itself.
         return {"PATH": f"{self.directory}:{os.environ['PATH']}"}
 
     def __enter__(self):
@@ -90,7 +90,7 @@ os.execvp("mpirun", ["mpirun"] + arguments)
                     back.connect(endpoint)
                     poller.register(back, zmq.POLLIN)
                     backs[identity] = back
-                    # Nothing that is late is for an epoch so old.
+                    # No late frame belongs to so old an epoch.
                     for old in [i for i in backs if epoch_of(i) < epoch_of(identity) - 3]:
                         poller.unregister(backs[old])
                         backs.pop(old).close(linger=0)

@@ -16,7 +16,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000
 _NOBODY = "02:00:00:00:00:99"
 _NUMBERS = itertools.count()
-# Sets the host name of the first argument, then becomes the rest.
+# Sets the host name to the first argument, then executes the rest.
 _ENTER = 'hostname "$0" && exec "$@"'
 
 

@@ -1,4 +1,4 @@
-"""A Quire server as a child process, for tests: free ports, readiness, and an end that leaves nothing behind."""
+"""Runs a Quire server as a child process for tests: finds free ports, waits for readiness, and leaves nothing behind."""
 import json
 import os
 import re
@@ -23,7 +23,7 @@ given_ports = set()
 
 
 def free_port():
-    """One that nobody listens on, and another one with each call: the system may name the same twice."""
+    """Returns a port that nobody listens on, a different one at each call: the system may return the same port twice."""
     while True:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))

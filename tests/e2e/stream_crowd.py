@@ -54,7 +54,7 @@ class Client:
         if self.kind == "whole":
             self.tail = data
             return True
-        # What is looked for is shorter than what is kept of the piece before, which is not enough to be counted twice.
+        # The part kept of the piece before is shorter than the text looked for, so that nothing is counted twice.
         self.events += data.count(b"\ndata: {")
         self.done = self.done or b"[DONE]" in data
         self.cut = self.cut or b"slowly" in data
