@@ -253,7 +253,7 @@ TEST(HybridGgufTest, LogitWeightedExperts_AreRefused_WhenTheyHaveGroups) {
   EXPECT_THAT(RefusalOf("qwen2moe", of_groups), HasSubstr("weighed by their logits and compared otherwise"));
 }
 
-TEST(HybridsTest, WhatIsOutOfRangeOrNotSupportedIsRefusedByName) {
+TEST(HybridsTest, ValuesOutOfRange_AreRefusedByName) {
   const auto delta = [](const Json& changes) { return ErrorThrownBy([&] { ReadHybrid("qwen3_5_text", changes); }); };
   EXPECT_THAT(ErrorThrownBy([] {
                 ReadHybrid("lfm2", {{"conv_bias", true}});

@@ -210,7 +210,7 @@ class ChecksumsTest : public ModelTreeTest {
   std::string list_;
 };
 
-TEST_F(ChecksumsTest, FilesAsListedAreFine) {
+TEST_F(ChecksumsTest, Files_AreAccepted_WhenTheyMatchTheList) {
   EXPECT_EQ(Verify(), "");
   EXPECT_GT(VerifyChecksums(directory_ / "mqa", list_), ModelFiles::Open(directory_ / "mqa").TotalBytes());
   RunSum("", "-b mqa.gguf", directory_ / "one");

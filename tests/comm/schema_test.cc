@@ -242,7 +242,7 @@ TEST(JsonGrammar, KeepsToEveryFormat_ThatIsPromised) {
   }
 }
 
-TEST(JsonGrammar, PassesOverWords_ThatAskNothing) {
+TEST(JsonGrammar, UnsupportedKeywords_AreIgnored) {
   Check({{R"({"type":"integer","format":"uint32","minimum":0,"x-order":1})", {"7"}, {"-1", "1.5"}},
          {R"({"type":"string","format":"path","contentEncoding":"base64"})", {R"("/a")"}, {"1"}},
          {R"({"type":"array","items":{"type":"integer"},"uniqueItems":true})", {"[1, 1]"}, {"[\"\"]"}},

@@ -149,7 +149,7 @@ TEST(NormalizerTimeTest, Replace_TakesLinearTime_WhenTextsNearlyMatchThePattern)
               HasSubstr("replaces a text of 1025 bytes, at most 1024"));
 }
 
-TEST(NormalizerTimeTest, HasABound_OfStepsAndOfWhatAllPartsOfATextBecome) {
+TEST(NormalizerTimeTest, Normalizer_RefusesTooManySteps_AndTextsThatGrowTooLong) {
   EXPECT_THAT(ErrorThrownBy([] { Normalizer(std::vector<NormalizerStep>(33, normalize::Lowercase{})); }),
               HasSubstr("33 normalizers, at most 32"));
   EXPECT_THAT(ErrorThrownBy([] { PreTokenizer(std::vector<PreTokenizerStep>(65, pre_tokenize::Marks{})); }),

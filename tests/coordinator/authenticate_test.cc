@@ -236,7 +236,7 @@ TEST_F(AuthenticateTest, KeysHaveSharesOfTheWorkOfTheirOwn_WhereverTheyAreUsed) 
   }
 }
 
-TEST_F(AuthenticateTest, NoKeyOpensBothPorts) {
+TEST_F(AuthenticateTest, Keys_AreRefused_WhenOneOpensBothPorts) {
   const std::string path = File(alice_.line);
   Gate data({path, {}, false});
   const Gate admin({File(bob_.line), {}, false});

@@ -308,7 +308,7 @@ TEST(ChatTemplateTest, WordsOfTheSystem_BecomeOthers_WhereTheTemplateTakesThemFi
   EXPECT_EQ(none.Render(conversation).text, first.substr(4));
 }
 
-TEST(ChatTemplateTest, Words_ComeApart_WhereTheyHideCalls) {
+TEST(ChatTemplateTest, Content_BecomesAMessageOfItsOwn_WhenItWouldHideCalls) {
   const ChatTemplate chat(WithTemplate(
       "{% for m in messages %}{% if m.tool_calls and not m.content %}{{ m.tool_calls[0].function.arguments | tojson }};"
       "{% else %}{{ m.content }};{% endif %}{% endfor %}"));
@@ -378,7 +378,7 @@ TEST(ChatTemplateTest, Answers_HaveABlank_WhereTheTemplateWantsWords) {
   }
 }
 
-TEST(ChatTemplateTest, Functions_GetTheMembersThatTheTemplateNeeds) {
+TEST(ChatTemplateTest, Functions_GainMissingMembers_WhenTheTemplateNeedsThem) {
   const auto shown = [](const std::string& source, const char* function) {
     Conversation conversation;
     conversation.tools =

@@ -91,7 +91,7 @@ TEST(MessagesRequestTest, ConsecutiveMessages_OfOneRole_AreJoined) {
       {"role": "assistant", "content": "d"}, {"role": "user", "content": "e"}])"));
 }
 
-TEST(MessagesRequestTest, FaultsNameTheirPlace) {
+TEST(MessagesRequestTest, Errors_NameTheFieldThatIsWrong) {
   EXPECT_EQ(Fault(R"("thread": {"type": "create"})"),
             "thread is not supported by this server, which keeps no conversations; send all messages");
   EXPECT_EQ(Fault(R"("compaction": {"type": "summarize"})"),
@@ -132,7 +132,7 @@ TEST(MessagesRequestTest, UnknownFields_AreRefusedWithTheNameThatWasMeant) {
             "");
 }
 
-TEST(MessagesRequestTest, AsMuchAsTheContextTakesMayBeAskedFor) {
+TEST(MessagesRequestTest, MaxTokens_IsCutToTheContext_WhenItIsLarger) {
   const auto parse = [](const std::string& tokens, bool generates) {
     const std::string text = R"({"messages": [{"role": "user", "content": "x"}])" + tokens + "}";
     return ParseMessagesRequest(RequestBody(text), kLimits, generates);

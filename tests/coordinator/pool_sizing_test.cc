@@ -203,7 +203,7 @@ TEST(PoolSizingTest, LeavesRoomForSwapSpace_WhenItSizesThePool) {
   EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, 400 * kMiB), 25) << "half of what swap space leaves of each half";
 }
 
-TEST(PoolSizingTest, RoomForLessThanOneBlockIsAnErrorThatNamesTheRemedy) {
+TEST(PoolSizingTest, ChoosePools_NamesTheRemedy_WhenNoBlockFits) {
   Topology t;
   t.cache.memory_bytes = 3 * kMiB;
   try {

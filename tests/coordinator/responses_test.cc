@@ -64,7 +64,7 @@ TEST(ResponsesRequestTest, CallsAndReasoning_JoinTheAssistantsMessage) {
          {"role": "tool", "content": "two", "tool_call_id": "c2"}])"));
 }
 
-TEST(ResponsesRequestTest, ConversationsGoOnWithoutTheirInstructions) {
+TEST(ResponsesRequestTest, PreviousResponse_ContinuesTheConversation_WithoutOldInstructions) {
   const auto find = [](const std::string& id, const std::string& item_id) {
     EXPECT_EQ(id, "resp_1");
     EXPECT_EQ(item_id, "");
@@ -376,7 +376,7 @@ TEST(ResponsesAnswerTest, TheTextOfACustomToolThatIsCutIsWhatThereIs) {
   EXPECT_EQ(CustomInputOf(R"({"patch": "abc"})"), R"({"patch": "abc"})") << "nothing of what the model says is lost";
 }
 
-TEST(ResponsesAnswerTest, WhatIsKeptGoesOnAndIsWhatWasGiven) {
+TEST(ResponsesAnswerTest, StoredAnswer_EqualsTheSentAnswer_AndExtendsTheConversation) {
   std::string kept, conversation;
   const auto keep = [&](std::string response, std::string so_far) {
     kept = std::move(response);

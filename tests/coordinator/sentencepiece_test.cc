@@ -206,7 +206,7 @@ TEST(SentencePieceFileTest, TruncatedFile_YieldsAnErrorOrAModel) {
   }
 }
 
-TEST(HfDirectoryTest, WithoutATokenizerIsRefused) {
+TEST(HfDirectoryTest, Directory_IsRefused_WithoutATokenizer) {
   EXPECT_THAT(ErrorThrownBy([] { TokenizerDataFromHf(HfTokenizerFiles(), "DIR"); }),
               HasSubstr("DIR: there is neither tokenizer.json nor tokenizer.model"));
 }
@@ -237,7 +237,7 @@ TEST(TokenizerJsonTest, UnsupportedParts_AreRefusedByName) {
   EXPECT_THAT(error("/decoder", R"({"type": "Fuse"})"), HasSubstr("does not say what \u2581 is"));
 }
 
-TEST(CharsmapTest, BrokenTablesAreRefusedOrHaveNoEntries) {
+TEST(CharsmapTest, BrokenTables_AreRefusedOrHaveNoEntries) {
   EXPECT_THAT(ErrorThrownBy([] { Charsmap(std::string("\x08\0\0\0abcd", 8)); }),
               HasSubstr("says that its array has 8"));
   EXPECT_THAT(ErrorThrownBy([] { Charsmap(std::string("\x04\0\0\0abcdx", 9)); }), HasSubstr("does not end"));

@@ -50,14 +50,14 @@ std::string RepeatedText(std::string_view text, size_t bytes) {
   return out;
 }
 
-TEST(SplitterBoundsTest, APatternThatMovesTheBeginOfItsMatchIsRefused) {
+TEST(SplitterBoundsTest, Pattern_IsRefused_WhenItMovesTheStartOfItsMatch) {
   EXPECT_THAT(ErrorThrownBy([] { Splitter(R"(ab\Kc)"); }), HasSubstr("at character 2: \\K"));
   EXPECT_THAT(ErrorThrownBy([] { Splitter(R"((?(DEFINE)(?<k>a\K))(?=(?&k)))"); }), HasSubstr("\\K"));
   EXPECT_THAT(ErrorThrownBy([] { Splitter(R"((?=a\K))"); }), HasSubstr("\\K"));
   EXPECT_EQ(Split(R"(\\K|a)", "xa\\Ky"), (std::vector<std::string_view>{"x", "a", "\\K", "y"})) << "no escape";
 }
 
-TEST(SplitterBoundsTest, ErrorsGiveThePlaceInThePatternAsItIsWritten) {
+TEST(SplitterBoundsTest, Errors_NameTheCharacterInThePattern) {
   EXPECT_THAT(ErrorThrownBy([] { Splitter(R"(\s\S(a)"); }), HasSubstr("at character 6: "));
   EXPECT_THAT(ErrorThrownBy([] { Splitter(R"(\s\s\s\C)"); }), HasSubstr("at character 8: "));
   EXPECT_THAT(ErrorThrownBy([] { Splitter(std::string(17 << 10, 'a')); }), HasSubstr("at most 16384"));

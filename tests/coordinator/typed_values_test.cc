@@ -124,7 +124,7 @@ TEST(TypedValues, KeepNoMoreTypesThanABound_OfNamesThatAModelMakesUp) {
   EXPECT_LE(tool.types->spent(), ParameterTypes::kWork);
 }
 
-TEST(TypedValues, DoNotReadASchemaWithoutEnd_BesideTheBoundOfOneParameter) {
+TEST(TypedValues, TypedValue_ReadsASchema_WithinABoundOfWork) {
   const SchemaWork work(100 * kSchemaWork);
   Tool tool{"f", nullptr, DearParameters(), false};
   EXPECT_EQ(TypedValue(tool, "p0", "5"), "\"5\"");

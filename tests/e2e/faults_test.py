@@ -252,7 +252,7 @@ class StartFaultTest(unittest.TestCase):
         self.assertEqual(result.returncode, status, result.stderr)
         self.assertIn(text, result.stderr)
 
-    def test_missing_and_broken_models(self):
+    def test_serve_names_what_is_wrong_with_a_missing_or_broken_model(self):
         self.expect(run_quire("serve", "--model", "/nonexistent"), 2, "no such model")
         with tempfile.TemporaryDirectory() as d:
             copy = os.path.join(d, "m")
@@ -279,7 +279,7 @@ class StartFaultTest(unittest.TestCase):
                             (("--set", "launch.worker=/no/such/worker"), "/no/such/worker")):
             self.expect(run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", *flags), 2, said)
 
-    def test_more_workers_than_heads(self):
+    def test_serve_refuses_more_workers_than_heads(self):
         self.expect(run_quire("serve", "--model", TINY, "-tp", "10", "--port", "0", "--admin-port", "0"), 2, "1 to 9 workers")
 
     def test_serve_names_a_port_that_is_taken(self):

@@ -193,7 +193,7 @@ class FormTest(MessagesCase):
         self.refused("no such endpoint", kind="not_found_error", want=404, path="/v1/messages/batches")
         self.refused("body: ", path="/v1/messages/count_tokens", messages="\ud800")
 
-    def test_what_changes_nothing_passes(self):
+    def test_messages_fields_that_change_nothing_are_accepted(self):
         plain = self.ask(logit_bias=ONLY_A)["content"]
         for fields in ({"metadata": {"user_id": "u"}, "service_tier": "auto", "top_k": 4, "top_p": 0.9, "system": [], "stop_sequences": []}, {"thinking": {"type": "disabled"}},
                        {"thinking": {"type": "adaptive"}}, {"output_config": {"effort": "low"}}, {"mcp_servers": [{"name": "x"}]}, {"container": "x"},
@@ -473,7 +473,7 @@ class AnthropicClientTest(unittest.TestCase):
         with self.client.messages.stream(**{**self.ASK, "messages": begun}) as stream:
             self.assertRegex("".join(stream.text_stream), r"^ ?Paris")
 
-    def test_errors_are_those_of_the_client(self):
+    def test_anthropic_client_raises_its_own_error_classes(self):
         with self.assertRaises(anthropic.NotFoundError):
             self.client.messages.create(**{**self.ASK, "model": "other"})
         with self.assertRaises(anthropic.BadRequestError) as refused:

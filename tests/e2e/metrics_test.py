@@ -190,7 +190,7 @@ class ShippedTest(unittest.TestCase):
         with Server(model=TINY) as server:
             self.assertRegex(server.get("/metrics", admin=True), rf'quire:build_info\{{protocol="\d+",version="{version}"\}} 1')
 
-    def test_promtool_takes_page_and_rules(self):
+    def test_promtool_accepts_page_rules_and_queries(self):
         promtool = os.environ.get("QUIRE_TEST_PROMTOOL")
         if not promtool:
             self.skipTest("QUIRE_TEST_PROMTOOL names no promtool (tests/run fetches one)")

@@ -210,7 +210,7 @@ class StoreTest(ResponsesCase):
         request(self.server, "DELETE", "/v1/responses/" + first["id"])
         self.refused("no item " + item["id"], "input", want=404, input=[refer])
 
-    def test_what_is_not_to_be_kept_is_not(self):
+    def test_responses_are_not_stored_with_store_false(self):
         for answer in (self.ask(store=False), self.events(store=False)[-1]["response"]):
             self.assertFalse(answer["store"])
             self.assertEqual(request(self.server, "GET", "/v1/responses/" + answer["id"])[0], 404)

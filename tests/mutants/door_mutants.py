@@ -93,7 +93,7 @@ MUTANTS = [
            ["coordinator/handshake_pace_test"]),
     Mutant("requests begin as fast as they come", "coordinator/api/http/request_turns.cc", "if (left_ > 0) {", "if (true) {", ["coordinator/request_turns_test"]),
     Mutant("heads come in as many pieces as a client likes", CONNECTION, "if (++reads == kMostHeadReads)", "if (++reads == -1)",
-           tls("TlsTest.test_heads_in_records_of_a_byte_have_an_end")),
+           tls("TlsTest.test_request_head_in_too_many_tls_records_is_refused")),
     Mutant("requests wait for ever", "coordinator/api/http/request_turns.cc", "if (left_ < kInOnePass) AwaitNextPass();", "", ["coordinator/request_turns_test:*FirstRequestOfANetwork*"]),
     Mutant("tls: keys change as often as a client likes", "coordinator/api/http/tls.cc", "if (is_message && ++bounds.messages >= kMostMessages) CutOff(connection, bounds);", "",
            tls("HelloTest.test_tls_key_updates_are_limited")),

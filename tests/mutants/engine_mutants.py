@@ -294,7 +294,7 @@ MUTANTS = [
     Mutant("SparseMixer weighs a second choice beside the first", "kernels/cpu/experts.cc",
            "!far && std::ranges::find(before, e) == before.end()", "!far", ["worker/golden_test:*TokensEqualTransformers_OnOneRank_OneRequestAtATime/phimoe"]),
     Mutant("SparseMixer weighs a second choice beside the first on the device", "kernels/cuda/experts/route_experts.cuh",
-           "!far && RankOf(other, e) <= rank", "!far", ["kernels/route_experts_test:RouteExpertsTest/*EqualsReference*"]),
+           "!far && RankOf(other, e) <= rank", "!far", ["kernels/route_experts_test:RouteExpertsTest/*RouteExperts_EqualsReference_ForAllRoutings*"]),
     Mutant("ERNIE's heads rotate halves", "comm/model/architectures/ernie.cc",
            "  spec.interleaved_rope_rows = true;\n  return spec;\n}\n\nModelSpec DenseFromHf", "  return spec;\n}\n\nModelSpec DenseFromHf",
            ["worker/golden_test:*TokensEqualTransformers_OnOneRank_OneRequestAtATime/ernie"]),
@@ -550,7 +550,7 @@ MUTANTS = [
            "stacked.scales.subspan(0, scales)", ["worker/golden_test:*TokensEqualTransformers_OnOneRank_OneRequestAtATime/gptoss_mxfp4"]),
     Mutant("gates and ups that are stacked are taken for alternating ones", "comm/model/architecture.cc",
            "spec.mixture.file_rows = GateUpRows::kInOrder", "spec.mixture.file_rows = GateUpRows::kAlternating",
-           ["worker/golden_test:*AloneOneRank/mixtral_stacked"]),
+           ["worker/golden_test:*TokensEqualTransformers_OnOneRank_OneRequestAtATime/mixtral_stacked"]),
     # AMX tiles, with the tile instructions emulated in plain C++.
     Mutant("a lower byte of x has a sign", "kernels/cpu/isa/amx/matmul_integers.cc", "AddUnsignedBytes<kTile, kX + kPart, kW + p>();",
            "AddSignedBytes<kTile, kX + kPart, kW + p>();", ["kernels/matmul_test_plaintiles:*Q8_0*"]),
