@@ -109,21 +109,26 @@ OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& t
   return out;
 }
 
-/// Later words of the system as words of the user, or at the end of a tool's result: turns still take turns.
+/// Gives later words of the system to the user, or to the end of a tool's result. A turn of the user beside such words
+/// joins them, so that users and assistants still alternate.
 OrderedJson WithSystemFirst(const OrderedJson& messages) {
   OrderedJson out = OrderedJson::array();
+  bool last_has_system = false;  // the last message holds later words of the system
   for (OrderedJson message : messages) {
     const bool later = !out.empty() && message["role"] == "system";
     if (later) message["role"] = "user";
     OrderedJson* last = out.empty() ? nullptr : &out.back();
     const bool after_result = later && last != nullptr && (*last)["role"] == "tool";
-    const bool after_user = last != nullptr && (*last)["role"] == "user" && message["role"] == "user";
+    const bool after_user = (later || last_has_system) && last != nullptr && (*last)["role"] == "user" &&
+                            message["role"] == "user";
     const std::string* words = TextAt(message, "content");
     const std::string* said = last == nullptr ? nullptr : TextAt(*last, "content");
     if ((after_result || after_user) && words != nullptr && said != nullptr) {
       (*last)["content"] = *said + "\n\n" + *words;
+      last_has_system = last_has_system || later;
     } else {
       out.push_back(std::move(message));
+      last_has_system = later;
     }
   }
   return out;
