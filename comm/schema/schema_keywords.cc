@@ -20,11 +20,11 @@ namespace {
 using Words = std::set<std::string_view>;
 
 // Words that are no constraints, or that other code reads.
-const Words kSilent = {"title",         "description", "default",        "examples",         "example",
-                       "$schema",       "$id",         "$comment",       "$anchor",          "deprecated",
-                       "readOnly",      "writeOnly",   "$defs",          "definitions",      "type",
-                       "discriminator", "$ref",        "$recursiveRef",  "$dynamicRef",      "anyOf",
-                       "oneOf",         "allOf",       "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"};
+const Words kSilent = {
+    "title",     "description", "default",       "examples",   "example", "$schema", "$id",  "$comment", "$anchor",
+    "type",      "const",       "enum",          "deprecated", "$defs",   "anyOf",   "$ref", "oneOf",    "allOf",
+    "readOnly",  "writeOnly",   "definitions",   "$recursiveRef",         "$dynamicRef",     "$dynamicAnchor",
+    "discriminator",            "$recursiveAnchor",                       "$vocabulary"};
 const Words kOfNumbers = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
 const Words kOfTexts = {"minLength", "maxLength", "pattern", "format"};
 const Words kOfArrays = {"items",       "prefixItems", "additionalItems", "minItems",    "maxItems",

@@ -475,5 +475,15 @@ TEST(SchemaValues, Exclude_IsTrue_OnlyWhenNoValueFitsBothSchemas) {
       exclude(R"({"type":"object","required":["n"]})", R"({"properties":{"m":{}},"additionalProperties":false})"));
 }
 
+TEST(SchemaReader, CallsNoKeywordUnknown_ThatTheGrammarKeepsTo) {
+  const OrderedJson schema = ParseExactJson(
+      R"({"type": "object", "properties": {"a": {"const": 1}, "b": {"enum": ["x", null]}, "c": {"x-note": 1}}})");
+  SchemaRemarks remarks;
+  SchemaReader(schema, &remarks).Look(schema, "");
+  ASSERT_EQ(remarks.unknown.size(), 1);
+  EXPECT_EQ(remarks.unknown[0].place, "properties.c.x-note");
+  EXPECT_TRUE(remarks.wrong.empty() && remarks.unkept.empty());
+}
+
 }  // namespace
 }  // namespace quire

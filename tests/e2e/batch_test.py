@@ -14,6 +14,7 @@ import threading
 import time
 import unittest
 
+import verdict
 from server import QUIRE, TINY, Server, altered_tiny
 from structured_output_test import endless
 
@@ -494,4 +495,4 @@ class FilesTest(Played):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

@@ -74,9 +74,11 @@ Range WholeBlocks(const Tensor& tensor, Range cols) {
   return {cols.begin / whole * whole, std::min((cols.end + whole - 1) / whole * whole, tensor.cols())};
 }
 
-/// Rounds to the nearest E4M3 number; saturates at the largest.
+/// Rounds to the nearest E4M3 number; saturates at the largest. NaN stays NaN.
 std::byte ToFp8(float x) {
   constexpr float kLargest = 448, kLeastNormal = 0x1p-6f;
+  constexpr std::byte kNan{0x7f};
+  if (std::isnan(x)) return kNan;
   const float size = std::min(std::abs(x), kLargest);
   const int power = size < kLeastNormal ? -6 : std::ilogb(size);
   const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, 3 - power)));
@@ -86,7 +88,7 @@ std::byte ToFp8(float x) {
 }
 
 /// Writes FP8 numbers. FP8 of a file stays unchanged, with the factors of its rows or groups. Other numbers are scaled
-/// by the row's largest.
+/// by the row's largest finite number.
 void WriteFp8(const Tensor& tensor, int64_t row, Range cols, NumberType type, const QuantizedRow& to) {
   if (const ScaledMatrix* matrix = tensor.scaled.get(); matrix != nullptr && matrix->fp8 != nullptr) {
     std::memcpy(to.ints, matrix->fp8 + row * matrix->cols + cols.begin, static_cast<size_t>(cols.size()));
@@ -104,7 +106,9 @@ void WriteFp8(const Tensor& tensor, int64_t row, Range cols, NumberType type, co
   const std::span<const float> mine(&numbers[static_cast<size_t>(cols.begin - whole.begin)],
                                     static_cast<size_t>(cols.size()));
   float largest = 0;
-  for (const float number : mine) largest = std::max(largest, std::abs(number));
+  for (const float number : mine) {
+    if (std::isfinite(number)) largest = std::max(largest, std::abs(number));
+  }
   const float scale = largest / 448;
   std::memcpy(to.scales, &scale, sizeof(scale));
   for (size_t i = 0; i < mine.size(); ++i) to.ints[i] = ToFp8(scale > 0 ? mine[i] / scale : 0.0f);

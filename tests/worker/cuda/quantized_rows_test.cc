@@ -148,6 +148,21 @@ TEST(QuantizedRowsTest, WriteQuantizedRow_KeepsFp8AndItsScales) {
   }
 }
 
+TEST(QuantizedRowsTest, WriteQuantizedRow_KeepsNanAndSaturatesInfinity_InFp8) {
+  std::vector<float> row(32, 448);
+  row[0] = NAN;
+  row[1] = INFINITY;
+  row[2] = -INFINITY;
+  const Tensor tensor{NumberType::kF32, {1, 32}, std::as_bytes(std::span(row))};
+  std::byte bytes[36];
+  WriteQuantizedRow(tensor, NumberType::kF32, 0, {0, 32}, NumberType::kFp8E4M3, {bytes, bytes, bytes + 32});
+  EXPECT_EQ(ReadNumber(bytes + 32, NumberType::kF32, 0), 1) << "the scale of the finite numbers";
+  EXPECT_TRUE(std::isnan(ReadNumber(bytes, NumberType::kFp8E4M3, 0)));
+  EXPECT_EQ(ReadNumber(bytes, NumberType::kFp8E4M3, 1), 448);
+  EXPECT_EQ(ReadNumber(bytes, NumberType::kFp8E4M3, 2), -448);
+  EXPECT_EQ(ReadNumber(bytes, NumberType::kFp8E4M3, 3), 448);
+}
+
 TEST(QuantizedRowsTest, WriteQuantizedRow_RoundsToTheNearestFp8) {
   // The largest FP8 number is 448. Ties go to the even number. Subnormal numbers are multiples of 2^-9.
   const std::pair<float, double> numbers[] = {{448, 448},
