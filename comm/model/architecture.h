@@ -20,9 +20,8 @@ struct Architecture {
   ModelSpec (*from_hf)(const HfConfig&);
   ModelSpec (*from_gguf)(const GgufConfig&);
   std::vector<WeightSpec> (*weights)(const ModelSpec&);
-  std::span<const char* const> hf_buffers =
-      {};                         // suffixes of tensors in older HF files that are no weights
-  bool predicts_further = false;  // files may have layers that predict tokens after the next one
+  std::span<const char* const> hf_buffers = {};  // suffixes of tensors in older HF files that are no weights
+  bool predicts_further = false;                 // files may have layers that predict tokens after the next one
 };
 
 /// Reads HF's config.json (text) and, when not empty, generation_config.json. For a multimodal model, reads its text

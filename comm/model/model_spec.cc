@@ -12,7 +12,7 @@ namespace {
 
 // several times as many as any real model; each has tensors of its own
 constexpr int64_t kMaxExpertsOfLayers = 1 << 17;
-constexpr int64_t kMaxExtent = 1 << 24;           // far above any real model; keeps products within int64
+constexpr int64_t kMaxExtent = 1 << 24;  // far above any real model; keeps products within int64
 
 void CheckRange(const std::string& path, const char* name, int64_t value) {
   if (value < 1 || value > kMaxExtent) Fail("{}: {} = {} is out of range", path, name, value);

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <string_view>
 
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
+#include "comm/schema/keyword_lists.h"
 #include "comm/schema/text_formats.h"
 #include "comm/schema/text_pattern.h"
 
@@ -17,23 +17,6 @@ namespace quire {
 
 namespace {
 
-using Words = std::set<std::string_view>;
-
-// Words that are no constraints, or that other code reads.
-const Words kSilent = {
-    "title",     "description", "default",       "examples",   "example", "$schema", "$id",  "$comment", "$anchor",
-    "type",      "const",       "enum",          "deprecated", "$defs",   "anyOf",   "$ref", "oneOf",    "allOf",
-    "readOnly",  "writeOnly",   "definitions",   "$recursiveRef",         "$dynamicRef",     "$dynamicAnchor",
-    "discriminator",            "$recursiveAnchor",                       "$vocabulary"};
-const Words kOfNumbers = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
-const Words kOfTexts = {"minLength", "maxLength", "pattern", "format"};
-const Words kOfArrays = {"items",       "prefixItems", "additionalItems", "minItems",    "maxItems",
-                         "uniqueItems", "contains",    "minContains",     "maxContains", "unevaluatedItems"};
-const Words kOfObjects = {"properties",        "required",         "additionalProperties", "patternProperties",
-                          "propertyNames",     "minProperties",    "maxProperties",        "unevaluatedProperties",
-                          "dependentRequired", "dependentSchemas", "dependencies"};
-// Constraints that these grammars cannot enforce.
-const Words kOfNone = {"not", "if", "then", "else"};
 const std::map<std::string_view, unsigned> kTypes = {{"null", kNullType},       {"boolean", kBooleanType},
                                                      {"integer", kIntegerType}, {"number", kNumberType | kIntegerType},
                                                      {"string", kStringType},   {"array", kArrayType},
@@ -52,7 +35,7 @@ class KeywordReader {
     ReadArray();
     ReadObject();
     for (const auto& [keyword, value] : schema_.items()) {
-      if (kOfNone.contains(keyword)) {
+      if (keywords::kOfNone.contains(keyword)) {
         if (keyword == "not" || (keyword == "if" && (schema_.contains("then") || schema_.contains("else"))))
           Unkept(keyword, "is not supported");
       } else if (!IsKnown(keyword)) {
@@ -64,7 +47,8 @@ class KeywordReader {
 
  private:
   static bool IsKnown(std::string_view keyword) {
-    for (const Words* words : {&kSilent, &kOfNumbers, &kOfTexts, &kOfArrays, &kOfObjects}) {
+    for (const keywords::Words* words : {&keywords::kSilent, &keywords::kOfNumbers, &keywords::kOfTexts,
+                                         &keywords::kOfArrays, &keywords::kOfObjects}) {
       if (words->contains(keyword)) return true;
     }
     return false;
@@ -89,16 +73,16 @@ class KeywordReader {
     const OrderedJson* type = Find("type");
     if (type == nullptr) {
       // The standard would accept values of other types here, too, but authors of such schemas do not intend that.
-      const auto has = [&](const Words& words) {
+      const auto has = [&](const keywords::Words& words) {
         return std::ranges::any_of(schema_.items(), [&](const auto& item) { return words.contains(item.key()); });
       };
-      if (has(kOfObjects)) {
+      if (has(keywords::kOfObjects)) {
         out_.types = kObjectType;
-      } else if (has(kOfArrays)) {
+      } else if (has(keywords::kOfArrays)) {
         out_.types = kArrayType;
-      } else if (has(kOfTexts)) {
+      } else if (has(keywords::kOfTexts)) {
         out_.types = kStringType;
-      } else if (has(kOfNumbers)) {
+      } else if (has(keywords::kOfNumbers)) {
         out_.types = kNumberType | kIntegerType;
       }
       return;

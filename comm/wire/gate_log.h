@@ -22,8 +22,10 @@ class GateLog {
   /// Logs that a client has to wait. `error` is an errno.
   void KeptWaiting(const std::string& address, int error) {
     if (IsTime())
-      spdlog::warn("{} waits at the workers' port {}: no descriptor was left, or no place behind the port: {}; "
-                   "raise the limit of open files (ulimit -n)", address, endpoint_, std::strerror(error));
+      spdlog::warn(
+          "{} waits at the workers' port {}: no descriptor was left, or no place behind the port: {}; "
+          "raise the limit of open files (ulimit -n)",
+          address, endpoint_, std::strerror(error));
   }
 
  private:

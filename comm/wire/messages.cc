@@ -627,8 +627,7 @@ Message Decode(const Frame& frame) {
     }
     case FrameKind::kFailure: {
       const auto& m = Root<wire::Failure>(frame);
-      return FailureMessage{
-          .phase = Text(m.phase()), .message = Text(m.message()), .by_settings = m.by_settings()};
+      return FailureMessage{.phase = Text(m.phase()), .message = Text(m.message()), .by_settings = m.by_settings()};
     }
     case FrameKind::kBeat:
       return ReadBeat(Root<wire::Beat>(frame));

@@ -49,9 +49,8 @@ int RunTokenizerBench(const TokenizerBench& bench) {
   if (page.empty()) Fail("{} is empty", bench.text_file);
   std::string text = Repeated(page, static_cast<size_t>(bench.kilobytes) * 1024);
   std::optional<Tokenizer> tokenizer;
-  const double load = Seconds([&] {
-    tokenizer.emplace(ReadAsSettings([&] { return TokenizerDataOf(ModelFiles::Open(bench.model)); }));
-  });
+  const double load = Seconds(
+      [&] { tokenizer.emplace(ReadAsSettings([&] { return TokenizerDataOf(ModelFiles::Open(bench.model)); })); });
   const auto puts_space = [](const PreTokenizerStep& step) {
     return std::holds_alternative<pre_tokenize::PrefixSpace>(step);
   };

@@ -16,10 +16,14 @@ using Status = CheckLine::Status;
 
 const char* Word(Status status) {
   switch (status) {
-    case Status::kOk: return "ok";
-    case Status::kFailed: return "FAILED";
-    case Status::kWarned: return "warning";
-    case Status::kSkipped: return "skipped";
+    case Status::kOk:
+      return "ok";
+    case Status::kFailed:
+      return "FAILED";
+    case Status::kWarned:
+      return "warning";
+    case Status::kSkipped:
+      return "skipped";
   }
   return "";
 }

@@ -20,7 +20,7 @@ struct NodeFacts {
   int64_t memory_total = 0;  // bytes that the host, or a control group there, allows in all; 0: not said
   std::string memory_limit;  // whose limit that is
   int processors = 0;        // that threads may keep busy; 0: not said
-  int devices = 0;     // GPUs
+  int devices = 0;           // GPUs
   std::string device_problem;
 };
 
@@ -36,12 +36,12 @@ class NodeAnswers {
 
 /// The memory of one replica of a topology. All replicas are alike.
 struct MemoryPlan {
-  Placement placement;          // nothing on one host
-  AssignMessage assignment;     // what the ranks will be told
-  std::vector<RankInfo> ranks;  // host, bytes of weights, of a block, and what is there for blocks
-  PoolSizes pools;              // the null block counted in
-  int model_len = 0;            // tokens of a sequence at the most
-  std::string problem;          // why the model does not fit, with the bytes that are missing; then no pools
+  Placement placement;                // nothing on one host
+  AssignMessage assignment;           // what the ranks will be told
+  std::vector<RankInfo> ranks;        // host, bytes of weights, of a block, and what is there for blocks
+  PoolSizes pools;                    // the null block counted in
+  int model_len = 0;                  // tokens of a sequence at the most
+  std::string problem;                // why the model does not fit, with the bytes that are missing; then no pools
   std::vector<std::string> warnings;  // of what may go wrong on its hosts (host_fit.h)
 
   int usable_blocks() const { return pools.num_blocks - 1; }

@@ -58,9 +58,7 @@ class Preflight {
     failed_ = true;
     report_({check, host, Status::kFailed, found, remedy});
   }
-  void Warn(const std::string& check, const std::string& found) {
-    report_({check, "", Status::kWarned, found, ""});
-  }
+  void Warn(const std::string& check, const std::string& found) { report_({check, "", Status::kWarned, found, ""}); }
   void Skip(const std::string& check, const std::string& why) { report_({check, "", Status::kSkipped, why, ""}); }
 
   void CheckMpirun() {
@@ -180,8 +178,7 @@ class Preflight {
       const ModelFiles model = ModelFiles::Open(topology_.model.path, topology_.model.load_format);
       const MemoryPlan plan = PlanMemory(topology_, model, 0, nodes);
       for (const std::string& warning : plan.warnings) Warn("sizes", warning);
-      if (!plan.problem.empty())
-        return Fails("sizes", "", plan.problem, "quire plan says what would fit");
+      if (!plan.problem.empty()) return Fails("sizes", "", plan.problem, "quire plan says what would fit");
       Ok("sizes", "",
          fmt::format("{} KV blocks and {} of swap space for each rank, sequences of up to {} tokens",
                      plan.usable_blocks(), plan.pools.num_host_blocks, plan.model_len));

@@ -113,10 +113,9 @@ class Server {
       DataPort data(DataOptionsOf(topology_, text_, replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids},
                     text_.chat.get(), metrics, {data_memory_, pool, grammar_pool, grammars});
       LiveSettings settings(AsGiven(), [&](const Topology& now) { Apply(now, data); });
-      AdminControl control(
-          replicas, settings,
-          {[&](bool draining, bool paused) { data.SetAccepting(draining || stop_requested_, paused); },
-           [&] { return data.unfinished(); }});
+      AdminControl control(replicas, settings,
+                           {[&](bool draining, bool paused) { data.SetAccepting(draining || stop_requested_, paused); },
+                            [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
       AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_}, client_of_key}, replicas, metrics_page,
                      text_.tokenizer, control, pool);

@@ -36,9 +36,9 @@ struct ClientAccount {
     bool passed_over = false;       // nobody of it is admitted any more, in this round of turns
     bool gave_way = false;          // nor with this plan
     bool stands_back = false;       // it has its share: others go first, in this round of turns
-    int decodes = 0, beams = 0;  // sequences that have one token to compute; those that draw together, apart
-    int64_t chunks = 0;          // tokens of its other sequences
-    int chunks_left = 0;         // of those, that it may still compute in this step
+    int decodes = 0, beams = 0;     // sequences that have one token to compute; those that draw together, apart
+    int64_t chunks = 0;             // tokens of its other sequences
+    int chunks_left = 0;            // of those, that it may still compute in this step
     int64_t demand() const { return decodes + chunks; }
   } use;
 };

@@ -77,7 +77,7 @@ class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
   }
   std::string Name() const { return file_.empty() ? "on standard error" : file_; }
 
-  const std::string file_;  // empty: standard error
+  const std::string file_;                                  // empty: standard error
   const std::shared_ptr<const std::atomic<bool>> is_over_;  // true: stop retrying lines
   const int descriptor_;
   bool waits_ = false, gave_up_ = false;

@@ -9,10 +9,10 @@
 #include "comm/base/json.h"
 #include "comm/base/printable.h"
 #include "coordinator/bench/ceilings.h"
+#include "coordinator/check/memory_plan.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/plan/load_forecast.h"
 #include "coordinator/plan/load_report.h"
-#include "coordinator/check/memory_plan.h"
 #include "coordinator/plan/speed_plan.h"
 
 namespace quire {
@@ -265,10 +265,9 @@ int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
   if (!memory.problem.empty()) {
     const std::vector<std::string> fits = WhatWouldFit(topology, model, rank_memory, nodes);
     if (command.json) {
-      fmt::print("{}\n", DumpJson({{"fits", false},
-                                   {"problem", memory.problem},
-                                   {"warnings", memory.warnings},
-                                   {"would_fit", fits}}));
+      fmt::print(
+          "{}\n",
+          DumpJson({{"fits", false}, {"problem", memory.problem}, {"warnings", memory.warnings}, {"would_fit", fits}}));
       return 1;
     }
     for (const std::string& warning : memory.warnings) fmt::print("warning  {}\n", WithoutControls(warning));

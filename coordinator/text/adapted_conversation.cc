@@ -119,8 +119,8 @@ OrderedJson WithSystemFirst(const OrderedJson& messages) {
     if (later) message["role"] = "user";
     OrderedJson* last = out.empty() ? nullptr : &out.back();
     const bool after_result = later && last != nullptr && (*last)["role"] == "tool";
-    const bool after_user = (later || last_has_system) && last != nullptr && (*last)["role"] == "user" &&
-                            message["role"] == "user";
+    const bool after_user =
+        (later || last_has_system) && last != nullptr && (*last)["role"] == "user" && message["role"] == "user";
     const std::string* words = TextAt(message, "content");
     const std::string* said = last == nullptr ? nullptr : TextAt(*last, "content");
     if ((after_result || after_user) && words != nullptr && said != nullptr) {

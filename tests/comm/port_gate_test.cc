@@ -116,7 +116,7 @@ TEST(HandshakeWordsTest, Initiate_IsRefused_WhenItsAnnouncedSizeIsOutOfBounds) {
                               (uint64_t{64} << 20) - 1, uint64_t{1} << 40, ~uint64_t{0}})
     EXPECT_GE(FirstWrongOfInitiate(with_size(size)), 1) << size;
   EXPECT_EQ(FirstWrongOfInitiate(with_size(300, 0x02)), 0);  // a message instead of a command
-  EXPECT_EQ(FirstWrongOfInitiate({0x04, 255}), 1);  // too short for INITIATE
+  EXPECT_EQ(FirstWrongOfInitiate({0x04, 255}), 1);           // too short for INITIATE
   EXPECT_EQ(FirstWrongOfInitiate(Joined(with_size(300), {8, 'I', 'N', 'I', 'T', 'I', 'A', 'T', 'O'})), 17);
 }
 

@@ -25,7 +25,7 @@ AnswerShape ShapeOf(ToolFormat tools, ReasoningFormat reasoning, ReasoningStart 
 
 /// The parts that a client gets when the text comes in pieces of this many bytes.
 HeldBack Told(const AnswerShape& shape, const std::string& text, const std::vector<std::string>& stops, size_t size,
-          bool include_stop = false) {
+              bool include_stop = false) {
   AnswerStops finder(StopMatcher(stops, include_stop), !stops.empty(), shape);
   ChatChoice choice(shape, true);
   HeldBack held;

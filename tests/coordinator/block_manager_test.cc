@@ -61,7 +61,7 @@ TEST(BlockPoolTest, Allocate_TakesEmptyBlocksFirst_ThenTheLeastRecentlyReleasedC
   EXPECT_EQ(pool.num_cached(), 3);
   EXPECT_EQ(pool.num_free(), 4);
   pool.AddReference(1);  // a cache hit takes block 1 into use again
-  pool.Release(1);  // now block 1 is the most recently used block
+  pool.Release(1);       // now block 1 is the most recently used block
   EXPECT_EQ(pool.Allocate(), 4) << "the empty one first";
   EXPECT_EQ(pool.Allocate(), 2);
   EXPECT_EQ(pool.Allocate(), 3);

@@ -151,7 +151,7 @@ TEST_F(FairSharesTest, NewClient_GetsItsShareOfBlocks_WhenAnotherClientHoldsMore
   ASSERT_FALSE(Submit(2, "a", 60, 60));
   for (int i = 0; i < 3; ++i) Step();
   ASSERT_EQ(engine_->scheduler().num_running(), 2);  // they hold 32 of 40 blocks
-  ASSERT_FALSE(Submit(3, "b", 40, 4));  // 10 blocks; the share of client b is 20
+  ASSERT_FALSE(Submit(3, "b", 40, 4));               // 10 blocks; the share of client b is 20
   Step();
   EXPECT_FALSE(Runs(2));
   EXPECT_TRUE(Runs(3));

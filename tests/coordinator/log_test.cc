@@ -128,7 +128,7 @@ TEST_F(LineLogTest, EndsAtOnce_WhileTheDiskIsFull) {
 TEST(LogTest, WithoutControls_EscapesControlCharacters) {
   EXPECT_EQ(WithoutControls("a\nb\r\tc"), "a\\nb\\r\\tc");
   EXPECT_EQ(WithoutControls(std::string_view("\x1b[31m\x7f\0", 7)), "\\x1b[31m\\x7f\\x00");
-  EXPECT_EQ(WithoutControls("\xc2\x9b"), "\\u009b");  // the control character CSI
+  EXPECT_EQ(WithoutControls("\xc2\x9b"), "\\u009b");             // the control character CSI
   EXPECT_EQ(WithoutControls("\xc2\xa0 é 日"), "\xc2\xa0 é 日");  // other characters stay as they are
   EXPECT_EQ(WithoutControls("\xc2"), "\xc2");
 }

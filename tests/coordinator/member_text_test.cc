@@ -6,9 +6,8 @@ namespace quire {
 namespace {
 
 TEST(MemberTextTest, MemberText_ReturnsTheOriginalTextOfAMember) {
-  const std::string_view line =
-      R"( { "a" : {"zebra": 1.50, "mango": [18446744073709551616, "}\"]"], "apple": {} } ,)"
-      R"( "b":"x,\\" ,"\u0063":-1e400,"d":[ ],"e":null} )";
+  const std::string_view line = R"( { "a" : {"zebra": 1.50, "mango": [18446744073709551616, "}\"]"], "apple": {} } ,)"
+                                R"( "b":"x,\\" ,"\u0063":-1e400,"d":[ ],"e":null} )";
   EXPECT_EQ(MemberText(line, "a"), R"({"zebra": 1.50, "mango": [18446744073709551616, "}\"]"], "apple": {} })");
   EXPECT_EQ(MemberText(line, "b"), R"("x,\\")");
   EXPECT_EQ(MemberText(line, "c"), "-1e400");

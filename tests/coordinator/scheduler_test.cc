@@ -123,7 +123,7 @@ TEST_F(SchedulerTest, LaterRequest_DoesNotOvertake_AnEarlierRequestThatDoesNotFi
   ASSERT_FALSE(Submit(1, 16, 4));  // 4 of 6 blocks
   Step();
   ASSERT_FALSE(Submit(2, 16, 1));  // does not fit beside request 1
-  ASSERT_FALSE(Submit(3, 2, 1));  // would fit beside request 1
+  ASSERT_FALSE(Submit(3, 2, 1));   // would fit beside request 1
   const StepPlan plan = Step();
   EXPECT_TRUE(plan.added.empty());
   EXPECT_EQ(engine_->scheduler().num_waiting(), 2);

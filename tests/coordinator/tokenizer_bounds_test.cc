@@ -266,8 +266,8 @@ TEST(UnicodeFormTest, UnicodeForms_AreThoseOfUnicode9) {
     for (const UnicodeForm form : {UnicodeForm::kNfc, UnicodeForm::kNfd, UnicodeForm::kNfkc, UnicodeForm::kNfkd})
       EXPECT_EQ(ToForm(text, form), text);
   };
-  stays("\u32ff");  // an era name of 2019
-  stays("x\U0001fbf4y");  // a segmented digit
+  stays("\u32ff");                   // an era name of 2019
+  stays("x\U0001fbf4y");             // a segmented digit
   stays("\U0001078d");               // a modifier letter
   stays("a\U0001e130\u0323\u0301");  // a mark of 2019 counts as a letter: the marks after it compose with nothing
   EXPECT_EQ(ToForm("\u32fe", UnicodeForm::kNfkc), "\u30f2");

@@ -71,16 +71,14 @@ TEST_P(FileQuantsTest, RecodeRow_StaysCloseToTheNumbers_WhenAFormatIsPacked) {
 
 // Tolerances. Scale and minimum of q4_k become fp16 with 11 bits. Rounding again to 127 steps errs by half a step and
 // by the scale's own rounding.
-INSTANTIATE_TEST_SUITE_P(Formats, FileQuantsTest,
-                         testing::Values(Case{"Q5_0", NumberType::kQ5_0, 0}, Case{"Q5_1", NumberType::kQ5_1, 0.0045f},
-                                         Case{"Q4_K", NumberType::kQ4_K, 0.003f},
-                                         Case{"Q5_K", NumberType::kQ5_K, 0.0045f},
-                                         Case{"Q6_K", NumberType::kQ6_K, 0.0045f},
-                                         Case{"Q2_K", NumberType::kQ2_K, 0.0045f},
-                                         Case{"Q3_K", NumberType::kQ3_K, 0.0045f},
-                                         Case{"IQ4_NL", NumberType::kIQ4_NL, 0},
-                                         Case{"IQ4_XS", NumberType::kIQ4_XS, 0.0006f}),
-                         [](const testing::TestParamInfo<Case>& format) { return format.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Formats, FileQuantsTest,
+    testing::Values(Case{"Q5_0", NumberType::kQ5_0, 0}, Case{"Q5_1", NumberType::kQ5_1, 0.0045f},
+                    Case{"Q4_K", NumberType::kQ4_K, 0.003f}, Case{"Q5_K", NumberType::kQ5_K, 0.0045f},
+                    Case{"Q6_K", NumberType::kQ6_K, 0.0045f}, Case{"Q2_K", NumberType::kQ2_K, 0.0045f},
+                    Case{"Q3_K", NumberType::kQ3_K, 0.0045f}, Case{"IQ4_NL", NumberType::kIQ4_NL, 0},
+                    Case{"IQ4_XS", NumberType::kIQ4_XS, 0.0006f}),
+    [](const testing::TestParamInfo<Case>& format) { return format.param.name; });
 
 /// A row of two blocks. Each half block has all 16 codes. The scale of the first block is 2, that of the second 2^-3.
 struct MxFp4Row {

@@ -93,9 +93,7 @@ bool Watcher::IsAtLimit(const Request& head) const {
          (limits.max_blocks > 0 && use.blocks > limits.max_blocks);
 }
 
-int Watcher::ShareOfPlaces() const {
-  return std::max(1, engine_.options().scheduler.max_running / turns_.NumActive());
-}
+int Watcher::ShareOfPlaces() const { return std::max(1, engine_.options().scheduler.max_running / turns_.NumActive()); }
 
 /// True for a request that a share covers, whatever is cached, but whose client has no place of its share left.
 bool Watcher::MustStandBack(const Request& request) const {

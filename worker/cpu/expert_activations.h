@@ -13,15 +13,15 @@ namespace quire {
 struct ExpertActivations {
   ExpertActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens);
 
-  std::vector<float> logits;         // [T, experts], plus one column for the shared expert's gate
-  std::vector<int32_t> chosen;       // [T, k]
-  std::vector<float> weights;        // [T, k]
-  std::vector<int32_t> start;        // [local experts + 1]
-  std::vector<int32_t> pair_of_row;  // [T * k]
-  std::vector<int32_t> row_of_pair;  // [T * k]
-  std::vector<float> gate_up;        // [T * k, 2 * local expert mlp]; gated experts only
-  std::vector<float> activated;      // [T * k, local expert mlp]
-  std::vector<float> out;            // [T * k, hidden]
+  std::vector<float> logits;                            // [T, experts], plus one column for the shared expert's gate
+  std::vector<int32_t> chosen;                          // [T, k]
+  std::vector<float> weights;                           // [T, k]
+  std::vector<int32_t> start;                           // [local experts + 1]
+  std::vector<int32_t> pair_of_row;                     // [T * k]
+  std::vector<int32_t> row_of_pair;                     // [T * k]
+  std::vector<float> gate_up;                           // [T * k, 2 * local expert mlp]; gated experts only
+  std::vector<float> activated;                         // [T * k, local expert mlp]
+  std::vector<float> out;                               // [T * k, hidden]
   std::vector<float> shared_gate_up, shared_activated;  // [T, 2 * local shared mlp], [T, local shared mlp]
   std::vector<float> shared;                            // [T, hidden]
   // Used with Mixture::normed_apart: [2 * T, hidden] each, the shared expert's outputs, then the routed experts'.

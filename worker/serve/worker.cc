@@ -225,7 +225,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   const std::string fingerprint = files.Fingerprint();
   if (fingerprint != assign->fingerprint) {
     FailSettings("{}: this host's model differs from the coordinator's (fingerprint {} against {})", assign->model_path,
-         fingerprint, assign->fingerprint);
+                 fingerprint, assign->fingerprint);
   }
   const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
   StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());

@@ -28,7 +28,7 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr int kMaxTurnedAway = 64;         // connections that are being told that there are too many
+constexpr int kMaxTurnedAway = 64;  // connections that are being told that there are too many
 constexpr auto kBackOff = std::chrono::milliseconds(50);
 constexpr auto kAfterOne = std::chrono::milliseconds(5);  // that has given its descriptor: others keep theirs so long
 constexpr int kAcceptedAtOnce = 64;  // between two looks at other sockets: the kernel's queue must not overflow

@@ -99,8 +99,7 @@ ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const 
   }
 }
 
-void CallPreparer::Read(const std::string& body, Dialect dialect, const FindKept& find,
-                        PreparedCall& prepared) const {
+void CallPreparer::Read(const std::string& body, Dialect dialect, const FindKept& find, PreparedCall& prepared) const {
   const RequestBody json(body);
   const RequestLimits& limits = options_.request;
   switch (dialect) {

@@ -33,8 +33,8 @@ class GroupFailure : public std::runtime_error {
       : std::runtime_error(message), cause(why), rank(who), host(std::move(where)) {}
 
   LossCause cause;
-  Rank rank;         // -1: nobody in particular
-  std::string host;  // of that rank, as it calls itself; empty: not known
+  Rank rank;                 // -1: nobody in particular
+  std::string host;          // of that rank, as it calls itself; empty: not known
   bool by_settings = false;  // of kReported: the worker says that another start would fail alike
 };
 

@@ -62,13 +62,13 @@ void Deployment::CheckShape(const GroupShape& shape) const {
   const int heads = static_cast<int>(model_.spec().num_heads);
   if (shape.tensor < 1 || shape.tensor > heads) {
     FailSettings("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} workers can share it",
-         shape.tensor, heads, heads);
+                 shape.tensor, heads, heads);
   }
   if (topology_.compute.expert_parallel && model_.spec().num_mixture_layers() == 0)
     FailSettings("--enable-expert-parallel is for mixtures of experts, and this model has none; leave it out");
   if (group_ != nullptr && shape.tensor > group_->most_ranks()) {
     FailSettings("{} workers need keys, and {} have some: quire keygen --transport adds them, and a restart reads them",
-         shape.tensor, group_->most_ranks());
+                 shape.tensor, group_->most_ranks());
   }
   if (!shape.shares.empty() && shape.shares.size() != static_cast<size_t>(shape.tensor))
     FailSettings("{} shares for {} workers", shape.shares.size(), shape.tensor);

@@ -94,10 +94,10 @@ std::string GpuProblem(const Topology& topology, const std::vector<RankInfo>& ra
   for (size_t r = 0; r < ranks.size(); ++r) {
     const double kv = KvAskedFor(topology.cache, ranks[r]);
     if (kv > 0 && kv > static_cast<double>(ranks[r].available_bytes))
-      return fmt::format(
-          "rank {} on {}: {} of KV cache, and its GPU has {} free once the weights are loaded; lower {}", r,
-          ranks[r].host, InWords(static_cast<int64_t>(std::min(kv, 9e18))), InWords(ranks[r].available_bytes),
-          topology.cache.num_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes");
+      return fmt::format("rank {} on {}: {} of KV cache, and its GPU has {} free once the weights are loaded; lower {}",
+                         r, ranks[r].host, InWords(static_cast<int64_t>(std::min(kv, 9e18))),
+                         InWords(ranks[r].available_bytes),
+                         topology.cache.num_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes");
   }
   return "";
 }

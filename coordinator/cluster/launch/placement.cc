@@ -147,7 +147,7 @@ std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std:
       devices.push_back(node->devices[index]);
     } else {
       FailSettings("the topology lists {} devices for {}, which has more ranks; list a device for each of them",
-           node->devices.size(), node->host);
+                   node->devices.size(), node->host);
     }
   }
   return devices;

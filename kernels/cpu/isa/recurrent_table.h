@@ -1,8 +1,8 @@
 #pragma once
 
 #include "kernels/causal_conv.h"
-#include "kernels/gated_delta.h"
 #include "kernels/gate_squares.h"
+#include "kernels/gated_delta.h"
 #include "kernels/gated_norm.h"
 #include "kernels/sigmoid_gate.h"
 #include "kernels/state_space.h"

@@ -28,8 +28,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   static constexpr int kRaw = kFp8 ? 2 : 4;  // 16-byte-row matrices for 16 tokens by 16 dimensions
 
   static constexpr bool kInRegisters = DecodeKeepsQueries(kHeadSize);
-  static constexpr int kScoreSteps =
-      kInRegisters ? kSteps : 4;  // unrolled; more would take registers for early loads
+  static constexpr int kScoreSteps = kInRegisters ? kSteps : 4;  // unrolled; more would take registers for early loads
   static constexpr int kKept = kInRegisters ? 0 : kDecodeRows * kHeadSize;  // elements of queries in shared memory
 
   static constexpr int64_t SharedSize(int64_t stages) {

@@ -48,8 +48,7 @@ struct ListSource {
 };
 /// All tokens of a row.
 struct RowSource {
-  static constexpr int kLoads =
-      8;  // concurrent loads per thread, so that processing one does not delay the next
+  static constexpr int kLoads = 8;  // concurrent loads per thread, so that processing one does not delay the next
 
   simt::Global<const float> row;
   int64_t count;

@@ -103,8 +103,8 @@ struct RandomPlan {
       starts.push_back(starts.back() + queries);
       contexts.push_back(queries + static_cast<int32_t>(random.Below(random.Below(2) == 0 ? 3000 : 20000)));
     }
-    tiles.resize(static_cast<size_t>(PrefillTileCapacity(starts.back(), std::ssize(contexts),
-                                                         LargestPrefillGroup(head_start), tile_rows, split)));
+    tiles.resize(static_cast<size_t>(
+        PrefillTileCapacity(starts.back(), std::ssize(contexts), LargestPrefillGroup(head_start), tile_rows, split)));
     merges.resize(static_cast<size_t>(split.MaxMerges()));
     plan = PlanPrefill({starts, contexts, head_start, tile_rows, window, split}, tiles, merges);
     tiles.resize(static_cast<size_t>(plan.num_tiles));

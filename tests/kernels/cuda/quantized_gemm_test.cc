@@ -16,8 +16,9 @@ namespace quire::kernels {
 namespace {
 
 constexpr NumberType kDTypes[] = {NumberType::kF16, NumberType::kBF16};
-constexpr NumberType kWeightTypes[] = {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kMxFp4,   NumberType::kQ6_K,
-                                       NumberType::kQ5_K, NumberType::kFp8E4M3, NumberType::kFp8Groups};
+constexpr NumberType kWeightTypes[] = {NumberType::kQ4_1,     NumberType::kQ8_0, NumberType::kMxFp4,
+                                       NumberType::kQ6_K,     NumberType::kQ5_K, NumberType::kFp8E4M3,
+                                       NumberType::kFp8Groups};
 
 void ExpectEqualsReference(const QuantizedShape& shape, uint64_t seed) {
   const QuantizedCase c(shape, seed);

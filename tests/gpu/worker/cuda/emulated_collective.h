@@ -31,7 +31,7 @@ class EmulatedCollective final : public NormingCollective {
 
   kernels::OneShotGroup group_{};
   std::vector<std::byte*> staging_;  // kCapacity bytes for each rank
-  float* meeting_ = nullptr;  // one number, summed only to wait for the other ranks
+  float* meeting_ = nullptr;         // one number, summed only to wait for the other ranks
 };
 
 }  // namespace quire::test

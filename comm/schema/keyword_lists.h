@@ -1,0 +1,39 @@
+#pragma once
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+namespace quire::keywords {
+
+// The keywords of JSON Schema by what they ask for.
+
+using Words = std::set<std::string_view>;
+
+/// The words of a list that blanks separate.
+inline Words WordsOf(std::string_view list) {
+  Words words;
+  for (size_t end; !list.empty(); list.remove_prefix(std::min(end + 1, list.size()))) {
+    end = std::min(list.find(' '), list.size());
+    words.insert(list.substr(0, end));
+  }
+  return words;
+}
+
+// Words that are no constraints, or that other code reads.
+inline const Words kSilent = WordsOf(
+    "title description default examples example $schema $id $comment $anchor type const enum "
+    "deprecated $defs anyOf $ref oneOf allOf readOnly writeOnly definitions $recursiveRef "
+    "$dynamicRef $dynamicAnchor discriminator $recursiveAnchor $vocabulary");
+inline const Words kOfNumbers = WordsOf("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf");
+inline const Words kOfTexts = WordsOf("minLength maxLength pattern format");
+inline const Words kOfArrays = WordsOf(
+    "items prefixItems additionalItems minItems maxItems uniqueItems contains minContains "
+    "maxContains unevaluatedItems");
+inline const Words kOfObjects = WordsOf(
+    "properties required additionalProperties patternProperties propertyNames minProperties "
+    "maxProperties unevaluatedProperties dependentRequired dependentSchemas dependencies");
+// Constraints that these grammars cannot enforce.
+inline const Words kOfNone = WordsOf("not if then else");
+
+}  // namespace quire::keywords
