@@ -98,7 +98,7 @@ class PlainTest(FlagCase):
                 server.wait_until_ready()
                 self.assertEqual(server.get("/admin/status", admin=True)["settings"]["backend"], "cuda")
             except AssertionError:  # there is no GPU, or the build has no CUDA
-                self.assertEqual(server.process.poll(), 1)
+                self.assertEqual(server.process.poll(), 2)
                 self.assertIn("--backend cuda is impossible", server.text())
 
     def test_status_reports_documented_defaults_when_no_flags_are_given(self):
