@@ -9,7 +9,7 @@
 namespace quire::kernels {
 namespace {
 
-void ExpectEqualsReference(const DecodeShape& shape, uint64_t seed, const DecodeCut& cut) {
+void ExpectDecodeEqualsReference(const DecodeShape& shape, uint64_t seed, const DecodeCut& cut) {
   const DecodeAttentionRun run(shape, seed, cut);
   simt::WithOptions options({.seed = seed, .switch_chance = seed % 7 == 0 ? 0.02 : 0.0});
   DecodeAttention(CudaStream{}, run.Params());
@@ -30,8 +30,8 @@ TEST(DecodeAttentionTest, EqualsReferenceOverTypesAndShapes) {
       for (const int32_t head_size : {64, 80, 96, 128, 256}) {
         for (const int32_t block_size : {8, 16, 32, 64}) {
           ++seed;
-          ExpectEqualsReference({dtype, fp8, head_size, block_size, kDecodeGroupings[seed % 3], {1, 0, 77}}, seed,
-                                {.num_ctas = 2, .min_units = 1, .stages = static_cast<int32_t>(2 + seed % 3)});
+          ExpectDecodeEqualsReference({dtype, fp8, head_size, block_size, kDecodeGroupings[seed % 3], {1, 0, 77}}, seed,
+                                      {.num_ctas = 2, .min_units = 1, .stages = static_cast<int32_t>(2 + seed % 3)});
         }
       }
     }
@@ -46,7 +46,7 @@ TEST(DecodeAttentionTest, EqualsReferenceOverContextLengths) {
                               .block_size = block_size,
                               .kv_head_of = {0, 0, 1},
                               .context_len = {2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 200, 333}};
-      ExpectEqualsReference(shape, static_cast<uint64_t>(block_size), {.num_ctas = 5});
+      ExpectDecodeEqualsReference(shape, static_cast<uint64_t>(block_size), {.num_ctas = 5});
     }
   }
 }
@@ -60,7 +60,7 @@ TEST(DecodeAttentionTest, SplitContextsCombineToTheSameResult) {
         const DecodeShape shape{dtype, fp8, head_size, 16, {0, 0, 1}, {1, 0, 700, 64}};
         const DecodeCut cut{.num_ctas = num_ctas, .min_units = 1};
         EXPECT_TRUE(DecodeAttentionRun(shape, seed, cut).plan().combine);
-        ExpectEqualsReference(shape, seed, cut);
+        ExpectDecodeEqualsReference(shape, seed, cut);
       }
     }
   }
@@ -71,13 +71,13 @@ TEST(DecodeAttentionTest, EqualsReference_WithWindows_AndReadsNothingBeforeTheWi
   for (const int32_t window : {1, 2, 8, 24, 50, 64, 129, 250, 5000}) {
     for (const int32_t block_size : {8, 64}) {
       const bool fp8 = ++seed % 3 == 0;
-      ExpectEqualsReference({.dtype = NumberType::kF16,
-                             .fp8_cache = fp8,
-                             .block_size = block_size,
-                             .kv_head_of = {0, 0},
-                             .context_len = {1, 60, 0, 512},
-                             .window = window},
-                            seed, {.num_ctas = 4, .min_units = 1});
+      ExpectDecodeEqualsReference({.dtype = NumberType::kF16,
+                                   .fp8_cache = fp8,
+                                   .block_size = block_size,
+                                   .kv_head_of = {0, 0},
+                                   .context_len = {1, 60, 0, 512},
+                                   .window = window},
+                                  seed, {.num_ctas = 4, .min_units = 1});
     }
   }
 }
@@ -87,9 +87,9 @@ TEST(DecodeAttentionTest, AlibiAndSoftCap_EqualReference_WholeAndSplit) {
     for (const float soft_cap : {0.0f, 1.5f}) {
       for (const int32_t num_ctas : {1, 6}) {
         DecodeShape shape{.dtype = NumberType::kF16, .context_len = {1, 40, 300}, .soft_cap = soft_cap, .alibi = alibi};
-        ExpectEqualsReference(shape, 300, {.num_ctas = num_ctas, .min_units = 1});
+        ExpectDecodeEqualsReference(shape, 300, {.num_ctas = num_ctas, .min_units = 1});
         shape.window = 37, shape.fp8_cache = true;
-        ExpectEqualsReference(shape, 301, {.num_ctas = num_ctas, .min_units = 1});
+        ExpectDecodeEqualsReference(shape, 301, {.num_ctas = num_ctas, .min_units = 1});
       }
     }
   }
@@ -98,17 +98,17 @@ TEST(DecodeAttentionTest, AlibiAndSoftCap_EqualReference_WholeAndSplit) {
 TEST(DecodeAttentionTest, EqualsReference_WithSinks_WholeAndSplit) {
   for (const int32_t num_ctas : {1, 6}) {
     DecodeShape shape{.dtype = NumberType::kF16, .context_len = {1, 40, 300}, .sinks = true};
-    ExpectEqualsReference(shape, 310, {.num_ctas = num_ctas, .min_units = 1});
+    ExpectDecodeEqualsReference(shape, 310, {.num_ctas = num_ctas, .min_units = 1});
     shape.soft_cap = 1.5f, shape.window = 37, shape.fp8_cache = true;
-    ExpectEqualsReference(shape, 311, {.num_ctas = num_ctas, .min_units = 1});
+    ExpectDecodeEqualsReference(shape, 311, {.num_ctas = num_ctas, .min_units = 1});
   }
 }
 
 TEST(DecodeAttentionTest, TablesInAnyRows_AndPaddedBatches_EqualReference) {
   for (uint64_t seed = 400; seed < 404; ++seed) {
     const DecodeShape shape{.block_size = seed % 2 == 0 ? 8 : 32, .context_len = {130, 1, 5, 300}};
-    ExpectEqualsReference(shape, seed, {.num_ctas = 5, .min_units = 1, .padding = 4, .table_rows = true});
-    ExpectEqualsReference({.context_len = {0, 0}}, seed, {.num_ctas = 9, .table_rows = seed % 2 == 0});
+    ExpectDecodeEqualsReference(shape, seed, {.num_ctas = 5, .min_units = 1, .padding = 4, .table_rows = true});
+    ExpectDecodeEqualsReference({.context_len = {0, 0}}, seed, {.num_ctas = 9, .table_rows = seed % 2 == 0});
   }
 }
 
@@ -138,7 +138,7 @@ TEST(DecodeAttentionTest, BlockOffsetsPass32Bits) {
   // Block ids begin at 1,100,000 and a block has 2,048 elements, so that offsets begin at 2.2e9. Untouched pages of the
   // pool take no memory.
   const DecodeShape shape{.kv_head_of = {0, 0, 1, 1}, .context_len = {40, 3}, .first_block = 1'100'000};
-  ExpectEqualsReference(shape, 6, {});
+  ExpectDecodeEqualsReference(shape, 6, {});
 }
 
 TEST(DecodeAttentionTest, Combine_ChangesNothing_WhenNoContextIsSplit) {

@@ -11,7 +11,7 @@ namespace {
 
 using Op = void (*)(const CudaStream&, const PagedDecodeParams&);
 
-std::vector<float> ExpectEqualsReference(const DecodeShape& shape, uint64_t seed, Op op) {
+std::vector<float> ExpectPagedDecodeEqualsReference(const DecodeShape& shape, uint64_t seed, Op op) {
   DecodeCase c(shape, seed);
   simt::WithOptions options({.seed = seed, .switch_chance = seed % 5 == 0 ? 0.05 : 0.0});
   op(CudaStream{}, c.Params());
@@ -32,7 +32,8 @@ TEST(PagedDecodeTest, EqualsReferenceOverTypesAndShapes) {
       for (const int32_t head_size : {64, 80, 96, 128, 256, 512}) {
         for (const int32_t block_size : {8, 16, 32, 64}) {
           const auto& grouping = kGroupings[++seed % kGroupings.size()];
-          ExpectEqualsReference({dtype, fp8, head_size, block_size, grouping, {1, 0, 65, 17}}, seed, PagedDecodeV1);
+          ExpectPagedDecodeEqualsReference({dtype, fp8, head_size, block_size, grouping, {1, 0, 65, 17}}, seed,
+                                           PagedDecodeV1);
         }
       }
     }
@@ -41,11 +42,11 @@ TEST(PagedDecodeTest, EqualsReferenceOverTypesAndShapes) {
 
 TEST(PagedDecodeTest, EqualsReferenceOverContextLengths) {
   for (const int32_t block_size : {8, 16, 32, 64}) {
-    ExpectEqualsReference({.head_size = 80,
-                           .block_size = block_size,
-                           .kv_head_of = {0, 0},
-                           .context_len = {2, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 200, 333}},
-                          77, PagedDecodeV1);
+    ExpectPagedDecodeEqualsReference({.head_size = 80,
+                                      .block_size = block_size,
+                                      .kv_head_of = {0, 0},
+                                      .context_len = {2, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 200, 333}},
+                                     77, PagedDecodeV1);
   }
 }
 
@@ -58,8 +59,8 @@ TEST(PagedDecodeTest, Partitions_CombineToTheReferencesResult) {
                               .block_size = block_size,
                               .kv_head_of = {0, 0},
                               .context_len = {1, 511, 512, 513, 0, 1300}};
-      ExpectEqualsReference(shape, ++seed, PagedDecodeV1);
-      ExpectEqualsReference(shape, seed, PagedDecodeV2);
+      ExpectPagedDecodeEqualsReference(shape, ++seed, PagedDecodeV1);
+      ExpectPagedDecodeEqualsReference(shape, seed, PagedDecodeV2);
     }
   }
 }
@@ -75,8 +76,8 @@ TEST(PagedDecodeTest, EqualsReference_WithSinksAndResidentTables) {
                               .soft_cap = 1.5f,
                               .sinks = sinks,
                               .resident_table = resident};
-      ExpectEqualsReference(shape, ++seed, PagedDecodeV1);
-      ExpectEqualsReference(shape, seed, PagedDecodeV2);
+      ExpectPagedDecodeEqualsReference(shape, ++seed, PagedDecodeV1);
+      ExpectPagedDecodeEqualsReference(shape, seed, PagedDecodeV2);
     }
   }
 }
@@ -90,8 +91,8 @@ TEST(PagedDecodeTest, EqualsReference_WithWindows_AndReadsNothingBeforeTheWindow
                               .kv_head_of = {0, 0},
                               .context_len = {1, 60, 0, 512, 1100},
                               .window = window};
-      ExpectEqualsReference(shape, ++seed, PagedDecodeV1);
-      ExpectEqualsReference(shape, seed, PagedDecodeV2);
+      ExpectPagedDecodeEqualsReference(shape, ++seed, PagedDecodeV1);
+      ExpectPagedDecodeEqualsReference(shape, seed, PagedDecodeV2);
     }
   }
 }
@@ -102,9 +103,9 @@ TEST(PagedDecodeTest, AlibiAndSoftCap_EqualReference_InV1AndV2) {
       for (const Op op : {PagedDecodeV1, PagedDecodeV2}) {
         DecodeShape shape{.dtype = NumberType::kF32, .context_len = {1, 40, 600}, .window = 0, .soft_cap = soft_cap};
         shape.alibi = alibi;
-        ExpectEqualsReference(shape, 300, op);
+        ExpectPagedDecodeEqualsReference(shape, 300, op);
         shape.window = 37;
-        ExpectEqualsReference(shape, 301, op);
+        ExpectPagedDecodeEqualsReference(shape, 301, op);
       }
     }
   }
@@ -135,12 +136,12 @@ TEST(PagedDecodeTest, LargeScoresDoNotOverflow) {
 TEST(PagedDecodeTest, BlockOffsetsPass32Bits) {
   // Block ids begin at 600,000 and a block has 4,096 elements, so that offsets begin at 2.4e9. Untouched pages of the
   // pool take no memory.
-  ExpectEqualsReference({.dtype = NumberType::kF32,
-                         .head_size = 128,
-                         .kv_head_of = {0, 0, 1, 1},
-                         .context_len = {40, 3},
-                         .first_block = 600'000},
-                        6, PagedDecodeV1);
+  ExpectPagedDecodeEqualsReference({.dtype = NumberType::kF32,
+                                    .head_size = 128,
+                                    .kv_head_of = {0, 0, 1, 1},
+                                    .context_len = {40, 3},
+                                    .first_block = 600'000},
+                                   6, PagedDecodeV1);
 }
 
 TEST(PagedDecodeTest, PrefersV1_WhenThereAreEnoughBlocksOrNothingToSplit) {

@@ -14,7 +14,7 @@ namespace quire::kernels {
 namespace {
 
 /// Runs every kernel that supports the shape, and compares with the reference.
-void ExpectEqualsReference(PrefillShape shape, uint64_t seed) {
+void ExpectPrefillEqualsReference(PrefillShape shape, uint64_t seed) {
   const bool has_groups = shape.dtype != NumberType::kF32 && (shape.head_size == 64 || shape.head_size == 128);
   for (const bool in_groups : {false, true}) {
     if (in_groups && !has_groups) continue;
@@ -40,7 +40,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverTypesAndShapes) {
         for (const int32_t block_size : {8, 16, 32, 64}) {
           const auto& grouping = kPrefillGroupings[++seed % kPrefillGroupings.size()];
           const std::vector<Chunk> chunks{{3, 3}, {1, 33}, {2, 0}, {0, 9}, {5, 70}};
-          ExpectEqualsReference({dtype, fp8, head_size, block_size, grouping, chunks}, seed);
+          ExpectPrefillEqualsReference({dtype, fp8, head_size, block_size, grouping, chunks}, seed);
         }
       }
     }
@@ -59,8 +59,8 @@ TEST(PrefillAttentionTest, EqualsReferenceOverChunks) {
   for (const std::vector<Chunk>& chunks : batches) {
     for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
       const bool resident_table = ++seed % 4 < 2;
-      ExpectEqualsReference({.dtype = dtype, .head_start = {0, 2}, .chunks = chunks, .resident_table = resident_table},
-                            seed);
+      ExpectPrefillEqualsReference(
+          {.dtype = dtype, .head_start = {0, 2}, .chunks = chunks, .resident_table = resident_table}, seed);
     }
   }
 }
@@ -72,7 +72,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverGroups) {
   for (const std::vector<int32_t>& head_start :
        {std::vector<int32_t>{0, 129}, std::vector<int32_t>{0, 7}, std::vector<int32_t>{0, 1, 6, 6, 9}}) {
     for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
-      ExpectEqualsReference({.dtype = dtype, .head_start = head_start, .chunks = {{2, 3}, {2, 50}}}, ++seed);
+      ExpectPrefillEqualsReference({.dtype = dtype, .head_start = head_start, .chunks = {{2, 3}, {2, 50}}}, ++seed);
     }
   }
 }
@@ -81,12 +81,12 @@ TEST(PrefillAttentionTest, EqualsReference_WithWindows_AndReadsNothingBeforeTheW
   uint64_t seed = 500;
   for (const int32_t window : {1, 2, 8, 24, 63, 64, 65, 100, 5000}) {
     const NumberType dtype = ++seed % 3 == 0 ? NumberType::kF32 : NumberType::kF16;
-    ExpectEqualsReference({.dtype = dtype,
-                           .block_size = seed % 2 == 0 ? 8 : 64,
-                           .head_start = {0, 2},
-                           .chunks = {{1, 1}, {70, 70}, {0, 30}, {1, 150}, {40, 207}},
-                           .window = window},
-                          seed);
+    ExpectPrefillEqualsReference({.dtype = dtype,
+                                  .block_size = seed % 2 == 0 ? 8 : 64,
+                                  .head_start = {0, 2},
+                                  .chunks = {{1, 1}, {70, 70}, {0, 30}, {1, 150}, {40, 207}},
+                                  .window = window},
+                                 seed);
   }
 }
 
@@ -96,13 +96,13 @@ TEST(PrefillAttentionTest, AlibiAndSoftCap_EqualReference_WithAndWithoutAWindow)
     for (const float soft_cap : {0.0f, 1.5f}) {
       for (const int32_t window : {0, 37}) {
         for (const NumberType dtype : {NumberType::kF32, NumberType::kF16}) {
-          ExpectEqualsReference({.dtype = dtype,
-                                 .fp8_cache = window > 0,
-                                 .chunks = {{1, 40}, {20, 90}},
-                                 .window = window,
-                                 .soft_cap = soft_cap,
-                                 .alibi = alibi},
-                                ++seed);
+          ExpectPrefillEqualsReference({.dtype = dtype,
+                                        .fp8_cache = window > 0,
+                                        .chunks = {{1, 40}, {20, 90}},
+                                        .window = window,
+                                        .soft_cap = soft_cap,
+                                        .alibi = alibi},
+                                       ++seed);
         }
       }
     }
@@ -113,7 +113,7 @@ TEST(PrefillAttentionTest, EqualsReference_WithSinks) {
   uint64_t seed = 650;
   for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
-      ExpectEqualsReference(
+      ExpectPrefillEqualsReference(
           {.dtype = dtype, .chunks = {{1, 40}, {20, 90}, {3, 3}}, .window = 37, .soft_cap = soft_cap, .sinks = true},
           ++seed);
     }
@@ -224,7 +224,7 @@ TEST(PrefillAttentionTest, EqualsReference_WhenAKvHeadSeesNothingOfAPart) {
 
 TEST(PrefillAttentionTest, LargeScoresDoNotOverflow) {
   for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
-    ExpectEqualsReference({.dtype = dtype, .chunks = {{30, 130}}, .scale = 500}, 11);
+    ExpectPrefillEqualsReference({.dtype = dtype, .chunks = {{30, 130}}, .scale = 500}, 11);
   }
 }
 
@@ -232,7 +232,7 @@ TEST(PrefillAttentionTest, BlockOffsetsPass32Bits) {
   // Block ids begin at 600,000 and a block has 4,096 elements, so that offsets begin at 2.4e9. Untouched pages of the
   // pool take no memory.
   for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
-    ExpectEqualsReference({.dtype = dtype, .head_size = 128, .chunks = {{3, 40}}, .first_block = 600'000}, 12);
+    ExpectPrefillEqualsReference({.dtype = dtype, .head_size = 128, .chunks = {{3, 40}}, .first_block = 600'000}, 12);
   }
 }
 

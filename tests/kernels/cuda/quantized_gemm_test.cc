@@ -20,7 +20,7 @@ constexpr NumberType kWeightTypes[] = {NumberType::kQ4_1,     NumberType::kQ8_0,
                                        NumberType::kQ6_K,     NumberType::kQ5_K, NumberType::kFp8E4M3,
                                        NumberType::kFp8Groups};
 
-void ExpectEqualsReference(const QuantizedShape& shape, uint64_t seed) {
+void ExpectQuantizedEqualsReference(const QuantizedShape& shape, uint64_t seed) {
   const QuantizedCase c(shape, seed);
   simt::WithOptions options({.seed = seed, .switch_chance = seed % 7 == 0 ? 0.05 : 0.0});
   QuantizedGemm(CudaStream{}, c.Params());
@@ -35,7 +35,7 @@ TEST(QuantizedGemmTest, EqualsReferenceOverTypesAndBatches) {
     for (const NumberType type : kWeightTypes) {
       for (const int32_t m : {1, 2, 7, 8, 9, 16, 17, 33, 64}) {
         const size_t i = ++seed;
-        ExpectEqualsReference({dtype, type, m, widths[i % 5], depths[i % 4], i % 3 == 0 ? 0.25f : 1}, seed);
+        ExpectQuantizedEqualsReference({dtype, type, m, widths[i % 5], depths[i % 4], i % 3 == 0 ? 0.25f : 1}, seed);
       }
     }
   }
@@ -47,7 +47,7 @@ TEST(QuantizedGemmTest, EqualsReferenceOverDepths) {
   uint64_t seed = 100;
   for (const NumberType type : kWeightTypes) {
     for (const int64_t k : {32, 64, 96, 128, 160, 480, 512, 544, 1024, 1056, 2336})
-      ExpectEqualsReference({NumberType::kBF16, type, 3, 19, k}, ++seed);
+      ExpectQuantizedEqualsReference({NumberType::kBF16, type, 3, 19, k}, ++seed);
   }
 }
 

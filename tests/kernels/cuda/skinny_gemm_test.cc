@@ -17,7 +17,7 @@ constexpr SkinnyEpilogue kEpilogues[] = {SkinnyEpilogue::kStore, SkinnyEpilogue:
                                          SkinnyEpilogue::kAddResidual, SkinnyEpilogue::kGateMul};
 constexpr SkinnyTile kTiles[] = {SkinnyTile::kNarrow, SkinnyTile::kWide};
 
-void ExpectEqualsReference(const SkinnyShape& shape, uint64_t seed) {
+void ExpectSkinnyEqualsReference(const SkinnyShape& shape, uint64_t seed) {
   SkinnyCase c(shape, seed);
   const std::vector<double> expected = c.Expected();
   simt::WithOptions options({.seed = seed, .switch_chance = seed % 7 == 0 ? 0.05 : 0.0});
@@ -35,7 +35,7 @@ TEST(SkinnyGemmTest, EqualsReferenceOverTypesBatchesProloguesAndEpilogues) {
         for (const SkinnyEpilogue epilogue : kEpilogues) {
           const size_t i = ++seed;
           const int64_t n = epilogue == SkinnyEpilogue::kGateMul ? pairs[i % 3] : columns[i % 4];
-          ExpectEqualsReference({dtype, m, n, depths[i % 5], norm, epilogue, kTiles[(i / 4 + i / 8) % 2]}, seed);
+          ExpectSkinnyEqualsReference({dtype, m, n, depths[i % 5], norm, epilogue, kTiles[(i / 4 + i / 8) % 2]}, seed);
         }
       }
     }
@@ -49,7 +49,7 @@ TEST(SkinnyGemmTest, EqualsReferenceOverDepths) {
   for (const int64_t k : {8, 24, 32, 40, 64, 128, 192, 248, 256, 320, 328, 1032, 2304}) {
     for (const int32_t m : {1, 12, 20}) {
       for (const SkinnyTile tile : kTiles) {
-        ExpectEqualsReference({NumberType::kBF16, m, 19, k, true, SkinnyEpilogue::kStoreFloat, tile}, ++seed);
+        ExpectSkinnyEqualsReference({NumberType::kBF16, m, 19, k, true, SkinnyEpilogue::kStoreFloat, tile}, ++seed);
       }
     }
   }
@@ -59,15 +59,15 @@ TEST(SkinnyGemmTest, EqualsReferenceOverWidths) {
   uint64_t seed = 200;
   for (const int64_t n : {1, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 130}) {
     for (const SkinnyTile tile : kTiles) {
-      ExpectEqualsReference({NumberType::kF16, 3, n, 72, false, SkinnyEpilogue::kAddResidual, tile}, ++seed);
-      ExpectEqualsReference({NumberType::kF16, 17, n, 72, true, SkinnyEpilogue::kStore, tile}, ++seed);
+      ExpectSkinnyEqualsReference({NumberType::kF16, 3, n, 72, false, SkinnyEpilogue::kAddResidual, tile}, ++seed);
+      ExpectSkinnyEqualsReference({NumberType::kF16, 17, n, 72, true, SkinnyEpilogue::kStore, tile}, ++seed);
     }
   }
 }
 
 TEST(SkinnyGemmTest, EqualsReference_AroundTheWidthAtWhichTheTileChanges) {
-  ExpectEqualsReference({.m = 1, .n = 4096 - 5, .k = 16}, 300);
-  ExpectEqualsReference({.m = 1, .n = 4096, .k = 16}, 301);
+  ExpectSkinnyEqualsReference({.m = 1, .n = 4096 - 5, .k = 16}, 300);
+  ExpectSkinnyEqualsReference({.m = 1, .n = 4096, .k = 16}, 301);
 }
 
 TEST(SkinnyGemmTest, ARow_IsBitEqual_AloneAndInEveryBatchAndTile) {
@@ -130,7 +130,7 @@ TEST(SkinnyGemmTest, FusedNorm_IsNearTheNormFollowedByTheProduct) {
 
 TEST(SkinnyGemmTest, RowOffsetsPass32Bits) {
   // The third row begins behind element 2^31. Untouched pages in between take no memory.
-  ExpectEqualsReference({.m = 3, .n = 16, .k = 72, .x_gap = 1'100'000'000, .out_gap = 1'100'000'000}, 700);
+  ExpectSkinnyEqualsReference({.m = 3, .n = 16, .k = 72, .x_gap = 1'100'000'000, .out_gap = 1'100'000'000}, 700);
 }
 
 TEST(SkinnyGemmTest, SkinnyGateUpRow_InterleavesGatesAndUps_OverAllRows) {
