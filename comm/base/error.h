@@ -16,8 +16,8 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What was asked for cannot be, however often it is tried: a model that is not supported, settings that contradict it.
-/// Programs end with kSettingsStatus for it, so that supervisors do not start them again.
+/// Reports a request that no retry can satisfy: a model that is not supported, or settings that contradict the model or
+/// the machine. Programs end with kSettingsStatus for it, so that supervisors do not start them again.
 class SettingsError : public Error {
  public:
   using Error::Error;
@@ -40,7 +40,8 @@ template <class... Args>
   throw SettingsError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// What `read` returns. An Error of reading what the operator named (a model, a key file) is one of settings.
+/// Returns the result of `read`. Turns an Error of `read` into a SettingsError: `read` reads a file that the operator
+/// named, such as a model.
 template <class Read>
 auto ReadAsSettings(Read read) {
   try {

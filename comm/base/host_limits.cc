@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-/// What a group's files of one version of the interface are called.
+/// Names of a control group's files in one version of the interface.
 struct MemoryFiles {
   std::vector<const char*> limits;  // memory.high throttles a group until it stands still: as good as a limit
   const char* usage;
@@ -68,17 +68,21 @@ void TakeGroup(MemoryRoom& room, const ControlGroup& group) {
     TakeLimit(room, group, AllMemoryFiles()[1], *limit, kOfAncestors);
 }
 
-/// Processors' time that a group may use in each of its periods, as a number of processors; nothing without a quota.
-std::optional<double> QuotaOf(const ControlGroup& group, const char*& source) {
+struct Quota {
+  double processors;   // processor time that a group may use in a period, divided by the period
+  const char* source;  // the file that says so
+};
+
+std::optional<Quota> QuotaOf(const ControlGroup& group) {
   int64_t quota = 0, period = 0;
-  source = "cpu.max";
+  const char* source = "cpu.max";
   if (std::ifstream file(group.folder + "/cpu.max"); !(file >> quota >> period)) {  // "max" is no number
     source = "cpu.cfs_quota_us";
     quota = NumberInFile(group.folder + "/cpu.cfs_quota_us").value_or(-1);
     period = NumberInFile(group.folder + "/cpu.cfs_period_us").value_or(0);
   }
   if (quota <= 0 || period <= 0) return std::nullopt;
-  return static_cast<double>(quota) / static_cast<double>(period);
+  return Quota{static_cast<double>(quota) / static_cast<double>(period), source};
 }
 
 }  // namespace
@@ -94,10 +98,10 @@ MemoryRoom ReadMemoryRoom(const std::string& root) {
 ProcessorRoom ReadProcessorRoom(int allowed, const std::string& root) {
   ProcessorRoom room{std::max(1, allowed), "CPU affinity"};
   for (const ControlGroup& group : ControlGroupsOf("cpu", root)) {
-    const char* source = "";
-    const auto quota = QuotaOf(group, source);
-    if (!quota || *quota >= room.count) continue;
-    room = {std::max(1, static_cast<int>(*quota)), fmt::format("control group {} ({})", group.name, source)};
+    const std::optional<Quota> quota = QuotaOf(group);
+    if (!quota || quota->processors >= room.count) continue;
+    room = {std::max(1, static_cast<int>(quota->processors)),
+            fmt::format("control group {} ({})", group.name, quota->source)};
   }
   return room;
 }

@@ -11,7 +11,7 @@ namespace quire {
 struct MemoryRoom {
   int64_t total = INT64_MAX;      // the least limit
   int64_t available = INT64_MAX;  // the least that any limit leaves; page cache counts as free, because it can go
-  std::string limited_by;         // whose limit `total` is: "the machine", or "control group /a/b (memory.max)"
+  std::string limited_by;         // the owner of the limit `total`: "the machine", or "control group /a/b (memory.max)"
 };
 
 /// Processors that threads of this process can keep busy at once.
@@ -30,7 +30,7 @@ ProcessorRoom ReadProcessorRoom(int allowed, const std::string& root = "");
 /// Processors that sched_getaffinity lets this thread use, in order; cpusets and taskset limit them.
 std::vector<int> AllowedProcessors();
 
-/// What this process has, as it is now.
+/// Reads the processors that this process may use now.
 ProcessorRoom OwnProcessorRoom();
 
 }  // namespace quire

@@ -26,9 +26,9 @@ void CopyToDevice(void* to, const void* from, size_t bytes);
 void CopyFromDevice(void* to, const void* from, size_t bytes);
 void WaitForStream(void* stream);
 
-/// Times one call of `queue` on the stream with CUDA events, in microseconds: the median over `rounds` runs of a graph
-/// of `calls` calls. Call `queue` once before, if its first call does work that a graph cannot capture, such as
-/// connecting ranks.
+/// Times one call of `queue` on the stream with CUDA events. Returns microseconds: the median over `rounds` runs of a
+/// graph with `calls` calls. Callers call `queue` once before, if its first call does work that a graph cannot capture,
+/// such as connecting ranks.
 double MedianMicros(int rounds, int calls, void* stream, const std::function<void()>& queue);
 
 /// Device memory of all ranks, mapped into every rank's process, and words that this rank's host and device share. The

@@ -40,7 +40,8 @@ enum class Activation : uint8_t {
 enum class Mixer : uint8_t {
   kNone,       // none: the layer is an MLP only
   kAttention,  // softmax attention over the keys of the context, which are in KV blocks
-  // The other mixers carry a state of fixed size from token to token; ModelSpec::recurrence has its sizes.
+  // The mixers below carry a state of fixed size from token to token. ModelSpec::recurrence has the sizes of that
+  // state.
   kShortConvolution,  // a causal convolution of each channel, between two gates
   // The last two pass queries, keys and values of each head through a causal convolution, and then use:
   kGatedDelta,  // the gated delta rule (kernels/gated_delta.h) and a gated norm of each head
@@ -183,9 +184,9 @@ int64_t RotatedDims(const ModelSpec& spec, int64_t rope);
 /// The factor of the layer's attention scores.
 float AttentionScale(const ModelSpec& spec, const LayerSpec& layer);
 
-/// Returns the loss of a score for each position of distance, [num_heads]; empty without ALiBi. For n heads, n a power
-/// of two, it is 2^(-alibi_max_bias * (h + 1) / n). For other n, it continues the slopes of the next lower power of two
-/// with every other slope of the next higher (Press et al. 2022).
+/// Returns how much a score loses for each position of distance, [num_heads]; empty without ALiBi. Where the number n
+/// of heads is a power of two, head h loses 2^(-alibi_max_bias * (h + 1) / n). For other n, the slopes of the next
+/// lower power of two come first, and every other slope of the next higher power follows (Press et al. 2022).
 std::vector<float> AlibiSlopes(const ModelSpec& spec);
 
 }  // namespace quire

@@ -63,8 +63,8 @@ enum class Role : uint8_t {
   kConvTaps,
   kConvOut,
   // Weights of a layer whose heads keep a state; each rule has some of them. The names are those of the gated delta
-  // rule. In state-space models, queries are C, keys B, values x, and decays are time steps. Rates are the logarithms
-  // of GatedDeltaParams::rate and StateSpaceParams::rate.
+  // rule. In state-space models, queries are C, keys B, values x, and decays are time steps. GatedDeltaParams::rate and
+  // StateSpaceParams::rate are the exponentials of the rates here.
   kStateQuery,
   kStateKey,
   kStateValue,

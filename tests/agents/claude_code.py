@@ -67,9 +67,6 @@ class ClaudeCode(Agent):
         "files.txt": "README.md\ncheck.py\ndata\nfiles.txt\nresult.txt\nwords.py\n",
     }
 
-    def __init__(self):
-        self.calls = {}  # by id: the number of the turn
-
     @staticmethod
     def program(site):
         return os.path.join(site, "claude_agent_sdk", "_bundled", "claude")

@@ -67,9 +67,6 @@ class Codex(Agent):
         "VERSION": "1.0\n",
     }
 
-    def __init__(self):
-        self.calls = {}  # by id: the number of the turn
-
     @staticmethod
     def program(site):
         return os.path.join(site, "codex_cli_bin", "bin", "codex")

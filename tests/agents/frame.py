@@ -53,6 +53,9 @@ class Agent:
     wanted = {}
     server_flags = ()
 
+    def __init__(self):
+        self.calls = {}  # by id: the number of the turn
+
     def version(self, site):
         raise NotImplementedError
 

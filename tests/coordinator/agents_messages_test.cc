@@ -4,6 +4,7 @@
 #include "comm/base/exact_json.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/messages_request.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -18,12 +19,7 @@ MessagesRequest Read(const std::string& members) {
 OrderedJson Said(const std::string& members) { return Read(members).chat["messages"]; }
 
 std::string AgentFault(const std::string& members) {
-  try {
-    Read(members);
-  } catch (const ApiError& error) {
-    return error.what();
-  }
-  return "";
+  return ErrorThrownBy<ApiError>([&] { Read(members); });
 }
 
 /// The names of a list of OpenAI's objects.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/api/requests/api_error.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -16,12 +17,7 @@ ContextEdits Edits(const std::string& list) {
 }
 
 std::string EditsFault(const std::string& list) {
-  try {
-    Edits(list);
-  } catch (const ApiError& error) {
-    return error.what();
-  }
-  return "";
+  return ErrorThrownBy<ApiError>([&] { Edits(list); });
 }
 
 OrderedJson Turn(int number) {

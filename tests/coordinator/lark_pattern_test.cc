@@ -6,6 +6,7 @@
 #include "comm/base/error.h"
 #include "comm/schema/text_automaton.h"
 #include "comm/schema/text_pattern.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -15,12 +16,7 @@ bool Takes(const std::string& grammar, const std::string& text) {
 }
 
 std::string LarkFault(const std::string& grammar) {
-  try {
-    (void)PatternOfLark(grammar);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return ErrorThrownBy([&] { (void)PatternOfLark(grammar); });
 }
 
 TEST(LarkPattern, PutsRulesInPlaceOfNames) {

@@ -6,12 +6,12 @@
 
 namespace quire {
 
-/// The words of the Error that `work` throws; `otherwise` where it throws none.
-template <class Work>
+/// Returns the words of the error of type Thrown that `work` throws, or `otherwise` if it throws none.
+template <class Thrown = Error, class Work>
 std::string ErrorThrownBy(const Work& work, const char* otherwise = "") {
   try {
     work();
-  } catch (const Error& error) {
+  } catch (const Thrown& error) {
     return error.what();
   }
   return otherwise;

@@ -9,8 +9,8 @@ namespace quire {
 
 namespace {
 
-constexpr int kReservedDescriptors = 512;  // of the process, for everything but clients
-constexpr int kFewestConnections = 16;     // whatever the number of descriptors
+constexpr int kReservedDescriptors = 512;  // kept free of clients, for the rest of the process
+constexpr int kFewestConnections = 16;     // allowed with any number of descriptors
 
 int MostDescriptors() {
   rlimit descriptors{};

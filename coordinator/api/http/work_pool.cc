@@ -100,7 +100,8 @@ WorkPool::JobPtr WorkPool::AwaitNext(std::unique_lock<std::mutex>& lock) {
 
 void WorkPool::EndComputing() {
   if (--num_computing_ > 0 || !limits_.beside_workers) return;
-  { const std::lock_guard lock(mutex_); }  // who saw it compute rests by now, so that the next line reaches its thread
+  // A thread that saw the workers compute holds the mutex until it rests. So it rests when the next line wakes threads.
+  { const std::lock_guard lock(mutex_); }
   changed_.notify_all();
 }
 

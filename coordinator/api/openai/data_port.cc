@@ -181,7 +181,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& requ
   const int room = places_.RoomFor(request.client) + 1;  // its own place is taken already
   const bool here = size <= kWorkHereBytes && (dialect == Dialect::kCompletions || dialect == Dialect::kEmbeddings) &&
                     context_.tokenizer.is_linear() && !MayAskForForm(request.body);
-  const bool refers = request.body.find("item_reference") != std::string::npos;
+  const bool refers = dialect == Dialect::kResponses && request.body.find("item_reference") != std::string::npos;
   std::function<PreparedCall(const std::stop_token&)> work =
       [this, dialect, room, find = responses_.FinderFor(request.client, refers),
        body = std::exchange(request.body, {})](const std::stop_token& stop) {

@@ -45,8 +45,8 @@ void KnowItem(const JsonObject& item, std::initializer_list<std::string_view> ow
   }
 }
 
-/// A call of a tool that is built into a provider's models: its arguments are the members of these names, or the one
-/// that `whole` names. Where `result` names a member, the item holds the tool's output, too.
+/// A call of a tool that is built into a provider's models. Its arguments are the item's members of these names. Where
+/// `result` names a member, that member holds the tool's output.
 struct BuiltIn {
   std::string_view type, name;
   std::vector<std::string_view> arguments;
@@ -63,12 +63,12 @@ const std::vector<BuiltIn> kBuiltIns = {{"local_shell_call", "local_shell", {"ac
                                         {"mcp_call", "", {"arguments"}, "output"}};
 constexpr std::string_view kOutputs[] = {"function_call_output", "custom_tool_call_output", "local_shell_call_output",
                                          "shell_call_output", "apply_patch_call_output"};
+constexpr std::string_view kSealedConversation =
+    "holds an earlier conversation in a form that only the server that made it can read; send the items";
 /// Why items cannot be read.
 const std::map<std::string_view, std::string_view> kUnreadable = {
-    {"compaction",
-     "holds an earlier conversation in a form that only the server that made it can read; send the items"},
-    {"context_compaction",
-     "holds an earlier conversation in a form that only the server that made it can read; send the items"},
+    {"compaction", kSealedConversation},
+    {"context_compaction", kSealedConversation},
     {"compaction_trigger",
      "asks the server to sum the conversation up, which this one leaves to clients; Codex does it itself for a "
      "provider "
@@ -76,6 +76,13 @@ const std::map<std::string_view, std::string_view> kUnreadable = {
     {"image_generation_call", "is an image, and this server's model reads text only"},
     {"computer_call", "is about images of a screen, and this server's model reads text only"},
     {"computer_call_output", "is an image, and this server's model reads text only"}};
+
+/// The id of a call or of its output. Items of built-in tools may have only the item's own.
+std::string CallIdOf(const JsonObject& item) {
+  std::string id = item.OptionalText("call_id").value_or(item.OptionalText("id").value_or(""));
+  if (id.empty()) item.Refuse("call_id", "is missing");
+  return id;
+}
 
 std::string TextOf(const OrderedJson& value) {
   return value.is_string() ? value.get<std::string>() : DumpExactJson(value);
@@ -149,8 +156,7 @@ void ResponseItems::Output(const JsonObject& item) {
   const bool typed = output == nullptr || !output->is_array() || output->empty() ||
                      (output->front().is_object() && output->front().contains("type"));
   // Outputs of local_shell name the call by their own id.
-  const std::string id = item.OptionalText("call_id").value_or(item.OptionalText("id").value_or(""));
-  if (id.empty()) item.Refuse("call_id", "is missing");
+  const std::string id = CallIdOf(item);
   Say("tool", typed ? item.JoinedText("output", OutputText) : DumpExactJson(*output))["tool_call_id"] = id;
 }
 
@@ -173,8 +179,7 @@ void ResponseItems::AddSearchOutput(const JsonObject& item) {
 bool ResponseItems::AddBuiltIn(const JsonObject& item, const std::string& type) {
   const auto found = std::ranges::find(kBuiltIns, type, &BuiltIn::type);
   if (found == kBuiltIns.end()) return false;
-  const std::string id = item.OptionalText("call_id").value_or(item.OptionalText("id").value_or(""));
-  if (id.empty()) item.Refuse("call_id", "is missing");
+  const std::string id = CallIdOf(item);
   const bool of_mcp = found->name.empty();
   const std::string name = of_mcp ? ShownToolName(item.OptionalText("server_label").value_or(""), item.Text("name"))
                                   : std::string(found->name);

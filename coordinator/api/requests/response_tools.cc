@@ -116,7 +116,7 @@ void OfferedTools::Put(const JsonObject& tool, OrderedJson function, ResponseToo
   checked.name = name;
   if (function.contains("parameters")) checked.parameters = function["parameters"];
   (void)CheckedTool(std::move(checked), tool.place());
-  const bool there = std::ranges::any_of(chat_, [&](const OrderedJson& one) { return NameOf(one) == name; });
+  const bool there = Shows(name);
   if (there && again) return;
   if (there) tool.Refuse("name", fmt::format("is there twice, as {}", name));
   if (chat_.size() >= kMaxTools) tool.Refuse(fmt::format("is one more than the {} tools that are taken", kMaxTools));
@@ -126,6 +126,10 @@ void OfferedTools::Put(const JsonObject& tool, OrderedJson function, ResponseToo
 }
 
 /// The shown name of the tool that an object names; empty: it is one that a provider would run.
+bool OfferedTools::Shows(const std::string& name) const {
+  return std::ranges::any_of(chat_, [&](const OrderedJson& tool) { return NameOf(tool) == name; });
+}
+
 std::string OfferedTools::NameOfChoice(const JsonObject& choice) const {
   const std::string type = choice.Text("type");
   if (IsOfProviders(type) && type != kToolSearch) return "";
@@ -137,7 +141,7 @@ std::string OfferedTools::NameOfChoice(const JsonObject& choice) const {
   std::string name = ShownToolName(choice.OptionalText("namespace").value_or(""), choice.Text("name"));
   const auto known = known_.find(name);
   const bool custom = known != known_.end() && known->second.kind == ResponseTool::kCustom;
-  const bool there = std::ranges::any_of(chat_, [&](const OrderedJson& one) { return NameOf(one) == name; });
+  const bool there = Shows(name);
   if (!chat_.empty() && (!there || custom != (type == "custom")))
     choice.Refuse("name", fmt::format("names no {} among the tools", type == "custom" ? "custom tool" : "function"));
   return name;

@@ -56,6 +56,7 @@ class OfferedTools {
   void AddCustom(const JsonObject& tool, const std::string& name_space, bool again);
   void AddSearch(const JsonObject& tool, bool again);
   void Put(const JsonObject& tool, OrderedJson function, ResponseTool known, bool again);
+  bool Shows(const std::string& name) const;
   std::string NameOfChoice(const JsonObject& choice) const;
   void Keep(const std::vector<std::string>& names);
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <optional>
 
@@ -160,12 +161,11 @@ int ThreadsOfWorker(const Topology& topology, int workers_of_host) {
 
 int ThreadsOfWorkers(const Topology& topology, const std::vector<RankInfo>& ranks) {
   std::map<std::string, int> workers = RanksOfAllReplicas(topology, ranks);
-  int threads = ThreadsOfWorker(topology, 1);
-  if (topology.threads_per_worker > 0 || ranks.empty()) return threads;
+  if (topology.threads_per_worker > 0 || ranks.empty()) return ThreadsOfWorker(topology, 1);
+  int threads = INT_MAX;
   for (const RankInfo& rank : ranks) {
     const int processors = rank.processors > 0 ? rank.processors : OwnProcessorRoom().count;
-    const int share = std::max(1, processors / workers[rank.host]);
-    threads = &rank == &ranks.front() ? share : std::min(threads, share);
+    threads = std::min(threads, std::max(1, processors / workers[rank.host]));
   }
   return threads;
 }
