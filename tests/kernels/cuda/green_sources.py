@@ -1,66 +1,90 @@
-"""What a compiler found nothing against, kept between runs in the user's cache: a source is compiled again only when a file that the
-compiler read for it has changed, or the command, or the compiler."""
+"""Remembers which sources a compiler accepted without a warning, so that a test compiles only what has changed. A source's digest covers the
+command, the compiler's version, and the code of the source and of all files that the source includes by a quoted name; comments and empty
+lines do not count. Two places keep digests: a list in the repository, which a clean checkout begins with, and a file in the user's cache."""
 import hashlib
 import json
 import os
+import re
 import subprocess
 import tempfile
 
+# A comment, or a literal, whose inside may look like a comment. A quote behind a digit or a letter parts digits, as in 1'000.
+COMMENT_OR_LITERAL = re.compile(r"""//(?:\\\n|[^\n])*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'""", re.S)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 
-def digest_of(path):
-    with open(path, "rb") as f:
-        return hashlib.sha256(f.read()).hexdigest()
 
-
-def read_dependencies(path):
-    """The files that a makefile rule, written by a compiler's -MD, names behind its colon."""
-    with open(path, encoding="utf-8") as f:
-        rule = f.read().replace("\\\n", " ")
-    return rule.split(": ", 1)[1].split()
+def code_of(text):
+    """The text without comments, without white space at the ends of lines, and without empty lines."""
+    text = COMMENT_OR_LITERAL.sub(lambda found: " " if found[0].startswith("/") else found[0], text)
+    return "\n".join(line.rstrip() for line in text.split("\n") if line.strip())
 
 
 class GreenSources:
-    """A dictionary from a command's digest to {file that was read: its digest}, in a file of the cache. Only what `compile` was asked for
-    is kept."""
+    """`folders` are where quoted names are looked for, after the folder of the including file. Paths are relative to `root`."""
 
-    def __init__(self, root):
-        self.root = root
-        folder = subprocess.run([os.path.join(root, "deploy", "user_cache.py"), "folder"], capture_output=True, text=True, check=True).stdout.strip()
-        self.path = os.path.join(folder, "nvcc_test.json")
-        self.kept, self.digests = {}, {}
+    def __init__(self, root, folders, recorded, cached):
+        self.root, self.folders, self.recorded, self.cached = root, folders, recorded, cached
+        self.known = self._read(recorded) | self._read(cached)
+        self.green = {}  # digest -> source
         self.skipped = 0
+        self.files = {}  # path -> (digest of its code, quoted names that it includes); None for a path that is no file
+
+    @staticmethod
+    def _read(path):
         try:
-            with open(self.path, encoding="utf-8") as f:
-                self.before = json.load(f)
-        except (OSError, ValueError):
-            self.before = {}
+            with open(path, encoding="utf-8") as f:
+                return {line.split()[0] for line in f if line.strip() and not line.startswith("#")}
+        except OSError:
+            return set()
 
-    def digest(self, path):
-        if path not in self.digests:
+    def _file(self, path):
+        if path not in self.files:
             full = os.path.join(self.root, path)
-            self.digests[path] = digest_of(full) if os.path.isfile(full) else None
-        return self.digests[path]
+            if not os.path.isfile(full):
+                self.files[path] = None
+            else:
+                with open(full, encoding="utf-8") as f:
+                    code = code_of(f.read())
+                self.files[path] = (hashlib.sha256(code.encode()).hexdigest(), INCLUDE.findall(code))
+        return self.files[path]
 
-    def compile(self, command, version, source):
-        """Runs the command in the project's root, unless it did well with all files as they are. Returns what the compiler has against the
-        source; nothing if all is well."""
-        key = hashlib.sha256(json.dumps([command, version]).encode()).hexdigest()
-        files = self.before.get(key)
-        if files and all(self.digest(path) == digest for path, digest in files.items()):
-            self.kept[key] = files
+    def read_by(self, source):
+        """{path: digest of its code} of the source and of all files that it includes, also under conditions that do not hold."""
+        found, waiting = {}, [os.path.normpath(source)]
+        while waiting:
+            path = waiting.pop()
+            if path in found:
+                continue
+            found[path], names = self._file(path)
+            for name in names:
+                places = (os.path.normpath(os.path.join(folder, name)) for folder in (os.path.dirname(path), *self.folders))
+                waiting += [place for place in places if self._file(place)][:1]
+        return found
+
+    def digest(self, source, key):
+        return hashlib.sha256(json.dumps([key, sorted(self.read_by(source).items())]).encode()).hexdigest()
+
+    def compile(self, command, key, source):
+        """Runs the command in the root, unless the source was accepted as it is now. `key` says what else the result depends on: the
+        command's words without paths of this machine, and the compiler's version. Returns what the compiler has against the source, ""
+        if nothing."""
+        digest = self.digest(source, key)
+        if digest in self.known:
             self.skipped += 1
-            return ""
-        with tempfile.TemporaryDirectory() as scratch:
-            rule = os.path.join(scratch, "rule.d")
-            result = subprocess.run([*command, "-MD", "-MF", rule], cwd=self.root, capture_output=True, text=True)
+        else:
+            result = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
             if result.returncode != 0:
                 return f"{source}:\n{result.stdout}{result.stderr}"
-            self.kept[key] = {path: self.digest(path) for path in read_dependencies(rule)}
+        self.green[digest] = source
         return ""
 
-    def save(self):
-        """Replaces the file at once, so that another run reads the old one or the new one."""
-        handle, name = tempfile.mkstemp(dir=os.path.dirname(self.path))
-        with os.fdopen(handle, "w", encoding="utf-8") as f:
-            json.dump(self.kept, f)
-        os.replace(name, self.path)
+    def save(self, record=False):
+        """Keeps the digests of what was accepted in the cache, and, to `record`, in the repository. A file is replaced in one step, so that
+        another run reads the old one or the new one."""
+        for path in [self.cached] + [self.recorded] * record:
+            handle, name = tempfile.mkstemp(dir=os.path.dirname(path))
+            with os.fdopen(handle, "w", encoding="utf-8") as f:
+                f.write("# Written by nvcc_test.py --record: digests of sources that compiled without a warning (green_sources.py).\n")
+                f.writelines(f"{digest} {source}\n" for digest, source in sorted(self.green.items(), key=lambda one: (one[1], one[0])))
+            os.chmod(name, 0o644)
+            os.replace(name, path)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Every CUDA source compiles for every architecture that is promised, without warnings: nvcc's front end, to PTX, with
-warnings as errors; and so does what CMake compiles for the host where there is a toolkit with NCCL. A source that did well is compiled again when a
-file that the compiler read has changed (green_sources.py). Without nvcc (PATH) it says so and is skipped."""
+"""Every CUDA source compiles for every promised architecture, to PTX, with warnings as errors. So does what CMake compiles for the host
+where there is a toolkit with NCCL. A source that was accepted is compiled again only when its code, a file that it includes, the command or
+the compiler has changed (green_sources.py); `nvcc_test.py --record` writes nvcc_green.txt, from which a clean checkout knows what was accepted.
+Without nvcc (PATH) the test is skipped."""
 import concurrent.futures
 import glob
 import os
@@ -14,6 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 import verdict  # noqa: E402
 from green_sources import GreenSources  # noqa: E402
+HERE = os.path.dirname(os.path.abspath(__file__))
 OLDEST = ["80", "89", "90a"]
 # Takes headers that tests/gpu/fetch-flashinfer has fetched, or has not.
 WITH_FLASHINFER = os.path.join("worker", "cuda", "bench", "flashinfer.cu")
@@ -28,20 +30,24 @@ def version_of(compiler):
     return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
 
 
-def device_command(nvcc, source, targets):
+def device_words(targets):
     codes = [f"-gencode=arch=compute_{a},code=compute_{a}" for a in targets]
-    return [nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-DQUIRE_HAS_SM90A", "-Xcompiler=-Wall", "-Werror=all-warnings", *codes, "-fatbin",
-            source, "-o", os.devnull]
+    return ["-std=c++20", "-I.", "-Ikernels/cuda", "-DQUIRE_HAS_SM90A", "-Xcompiler=-Wall", "-Werror=all-warnings", *codes, "-fatbin"]
 
 
-def flashinfer_command(nvcc):
-    """None where FlashInfer's headers were not fetched."""
+def device_work(nvcc, source, words, version):
+    return ([nvcc, *words, source, "-o", os.devnull], [words, version], source)
+
+
+def flashinfer_work(nvcc, version):
+    """None where FlashInfer's headers were not fetched. Their list of checksums stands for them in the key."""
     cached = subprocess.run([os.path.join(ROOT, "tests", "gpu", "fetch-flashinfer"), "--cached"], capture_output=True, text=True)
     if cached.returncode != 0:
         print(f"{WITH_FLASHINFER} is left out: {cached.stderr.strip()}")
         return None
-    return [nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-isystem", cached.stdout.strip(), "--disable-warnings",
-            "-gencode=arch=compute_90a,code=compute_90a", "-fatbin", WITH_FLASHINFER, "-o", os.devnull]
+    words = ["-std=c++20", "-I.", "-Ikernels/cuda", "--disable-warnings", "-gencode=arch=compute_90a,code=compute_90a", "-fatbin"]
+    with open(os.path.join(ROOT, "tests", "gpu", "flashinfer-headers.sha256"), encoding="utf-8") as f:
+        return ([nvcc, *words, "-isystem", cached.stdout.strip(), WITH_FLASHINFER, "-o", os.devnull], [words, version, f.read()], WITH_FLASHINFER)
 
 
 def host_sources():
@@ -51,13 +57,14 @@ def host_sources():
     return [os.path.relpath(p, ROOT) for pattern in folders for p in sorted(glob.glob(os.path.join(ROOT, pattern)))]
 
 
-def host_command(nvcc, source):
-    """None where the toolkit has no NCCL."""
+def host_works(nvcc, version):
+    """Empty where the toolkit has no NCCL."""
     include = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "include")
     if not os.path.exists(os.path.join(include, "nccl.h")):
-        return None
-    return ["g++", "-std=c++20", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror", "-fsyntax-only", "-I.", "-isystem", include,
-            source]
+        return []
+    words = ["-std=c++20", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror", "-fsyntax-only", "-I."]
+    key = [words, version_of("g++"), version]
+    return [(["g++", *words, "-isystem", include, source], key, source) for source in host_sources()]
 
 
 def main():
@@ -67,16 +74,17 @@ def main():
     sources = [os.path.relpath(p, ROOT) for folder in ("kernels/cuda", "worker/cuda/bench")
                for p in sorted(glob.glob(os.path.join(ROOT, folder, "**", "*.cu"), recursive=True))]
     sources.remove(WITH_FLASHINFER)
-    targets = architectures(nvcc)
-    work = [(host_command(nvcc, source), version_of("g++"), source) for source in host_sources()]
-    work += [(device_command(nvcc, source, targets), version_of(nvcc), source) for source in sources]
-    work.append((flashinfer_command(nvcc), version_of(nvcc), WITH_FLASHINFER))
-    green = GreenSources(ROOT)
+    targets, version = architectures(nvcc), version_of(nvcc)
+    work = host_works(nvcc, version)
+    work += [device_work(nvcc, source, device_words(targets), version) for source in sources]
+    work += filter(None, [flashinfer_work(nvcc, version)])
+    folder = subprocess.run([os.path.join(ROOT, "deploy", "user_cache.py"), "folder"], capture_output=True, text=True, check=True).stdout.strip()
+    green = GreenSources(ROOT, (".", "kernels/cuda"), os.path.join(HERE, "nvcc_green.txt"), os.path.join(folder, "nvcc_green.txt"))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        errors = [e for e in pool.map(lambda one: green.compile(*one), [one for one in work if one[0] is not None]) if e]
-    green.save()
+        errors = [e for e in pool.map(lambda one: green.compile(*one), work) if e]
+    green.save(record="--record" in sys.argv[1:])
     print("\n".join(errors) or f"{len(sources)} sources for {', '.join('sm_' + a for a in targets)}, {len(host_sources())} for the host; "
-          f"{green.skipped} of them had not changed since they did well")
+          f"{green.skipped} of them had not changed since they were accepted")
     sys.exit(1 if errors or len(sources) < 10 or len(host_sources()) < 20 else 0)
 
 
