@@ -87,6 +87,20 @@ TEST(MessagesTools, TurnsOfTheSystem_DefineAndRemoveThem) {
                 DumpExactJson(request.chat["tools"][0]) + "\n");
 }
 
+TEST(MessagesTools, Definition_IsWrittenOnce_HoweverOftenAToolComesAndGoes) {
+  const std::string late = R"("tool": {"type": "tool_reference", "name": "late"}})";
+  const std::string gone = R"({"type": "tool_removal", )" + late, there = R"({"type": "tool_addition", )" + late;
+  const MessagesRequest request =
+      Read(R"("tools": [)" + Tool("a") + "," + Tool("late", kDeferred) + R"(], "messages": [
+      {"role": "user", "content": "hi"}, {"role": "system", "content": [)" +
+           there + "," + gone + "," + there + "," + there + "," + gone + "," + there + "]}]");
+  ASSERT_EQ(Names(request.chat["tools"]), "a late ");
+  const std::string no_more = "The function late may not be called any more.\n";
+  const std::string again = "The function late may be called again.\n";
+  EXPECT_EQ(request.chat["messages"][1]["content"],
+            DumpExactJson(request.chat["tools"][1]) + "\n" + no_more + again + "late\n" + no_more + again);
+}
+
 TEST(MessagesTools, WhatAProviderRuns_IsLeftOut_AndRefusedWhereItIsAskedFor) {
   const std::string tools =
       R"("mcp_servers": [{"type": "url", "url": "u", "name": "n"}], "tools": [

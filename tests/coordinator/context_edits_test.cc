@@ -141,6 +141,8 @@ TEST(ContextEdits, TwoEdits_AreDoneOneAfterTheOther) {
 }
 
 TEST(ContextEdits, Faults_NameTheirPlace) {
+  EXPECT_EQ(EditsFault(R"({"type": "clear_thinking_20251015"}, {"type": "clear_thinking_20251015", "keep": "all"})"),
+            "context_management.edits[1].type is there twice; send one edit of each type");
   EXPECT_EQ(EditsFault(R"({"type": "clear_all"})"),
             "context_management.edits[0].type must be clear_thinking_20251015 or clear_tool_uses_20250919");
   EXPECT_EQ(EditsFault(R"({"type": "clear_thinking_20251015", "keep": {"type": "turns", "value": 1}})"),

@@ -148,8 +148,10 @@ ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len) {
   config.KnowOnly({"edits"});
   ContextEdits out{.asked = true};
   if (!config.Has("edits")) return out;
+  std::set<std::string> types;
   config.ForEach("edits", [&](const JsonObject& json) {
     const std::string type = json.Text("type");
+    if (!types.insert(type).second) json.Refuse("type", "is there twice; send one edit of each type");
     if (type == kClearThoughts) {
       if (const ContextEdit edit = ReadClearThoughts(json); edit.keep < INT64_MAX) out.edits.push_back(edit);
     } else if (type == kClearToolUses) {

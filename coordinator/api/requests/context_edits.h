@@ -27,8 +27,8 @@ struct ContextEdits {
   std::vector<ContextEdit> edits;
 };
 
-/// Throws ApiError for what is wrong, and for edits that this server cannot do. max_model_len: edits that wait for a
-/// prompt of more tokens are never done.
+/// Throws ApiError for what is wrong, for edits that this server cannot do, and for a second edit of one type, because
+/// each edit renders and tokenises the conversation. max_model_len: edits that wait for a longer prompt are never done.
 ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len);
 
 /// Does the edits to a conversation's messages, in OpenAI's form. count: the tokens of the prompt that messages come

@@ -98,7 +98,7 @@ void MessagesTools::ReadTool(const JsonObject& tool, bool defers) {
   if (LeavesOut(tool, type)) return;
   RefuseUnknownType(tool, type);
   OrderedJson function = FunctionOf(tool, type);
-  Entry entry{tool.Text("name"), nullptr, nullptr, nullptr};
+  Entry entry{.name = tool.Text("name")};
   if (Find(entry.name) != nullptr) tool.Refuse("name", "is there twice");
   if (tool.Flag("defer_loading", false) && defers) {
     entry.deferred = std::move(function);
@@ -128,9 +128,9 @@ MessagesTools::Entry* MessagesTools::Find(const std::string& name) {
 std::string MessagesTools::Load(const std::string& name) {
   Entry* entry = Find(name);
   if (entry == nullptr || !entry->callable.is_null()) return name + "\n";
-  const bool removed = entry->deferred.is_null();
-  entry->callable = removed ? entry->shown : entry->deferred;
-  if (removed) return fmt::format("The function {} may be called again.\n", name);
+  entry->callable = entry->deferred.is_null() ? entry->shown : entry->deferred;
+  const bool known = entry->deferred.is_null() || std::exchange(entry->told, true);
+  if (known) return fmt::format("The function {} may be called again.\n", name);
   return DumpExactJson(entry->callable) + "\n";
 }
 
@@ -141,8 +141,9 @@ std::string MessagesTools::Define(const JsonObject& definition) {
   OrderedJson function = FunctionOf(definition, type);
   const std::string name = definition.Text("name");
   Entry* entry = Find(name);
-  if (entry == nullptr) entry = &entries_.emplace_back(Entry{name, nullptr, nullptr, nullptr});
+  if (entry == nullptr) entry = &entries_.emplace_back(Entry{.name = name});
   entry->deferred = entry->callable = std::move(function);
+  entry->told = true;
   return "This function may be called from now on:\n" + DumpExactJson(entry->callable) + "\n";
 }
 

@@ -19,7 +19,8 @@ class MessagesTools {
   void AddChoice(const JsonObject& choice, OrderedJson& chat);
 
   // What the conversation says of tools. Each gives the words that tell the model.
-  /// A tool is there from now on; only its name where it was there before or nobody knows it.
+  /// A tool is there from now on. Its definition is written the first time only, so that the words never outgrow what
+  /// the client sent by more than a sentence for each block.
   std::string Load(const std::string& name);
   /// A tool that is defined in the conversation, also in place of one of the same name.
   std::string Define(const JsonObject& definition);
@@ -33,6 +34,7 @@ class MessagesTools {
   struct Entry {
     std::string name;
     OrderedJson shown, callable, deferred;  // OpenAI's objects; null: it is not
+    bool told = false;                      // the conversation's words hold the definition
   };
 
   void ReadTool(const JsonObject& tool, bool defers);
