@@ -12,7 +12,7 @@ def link(test):
     return ["comm/block_link_test:*" + test + "*"]
 
 
-CARRIER = "worker/cuda/pair_carrier.cc"
+CARRIER = "worker/cuda/device/pair_carrier.cc"
 MIGRATION = "coordinator/core/scheduler_migration.cc"
 
 

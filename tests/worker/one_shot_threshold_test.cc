@@ -1,4 +1,4 @@
-#include "worker/cuda/one_shot_threshold.h"
+#include "worker/cuda/device/one_shot_threshold.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "worker/bench/bench_allreduce.h"
-#include "worker/cuda/device_group.h"
-#include "worker/cuda/one_shot_threshold.h"
+#include "worker/cuda/device/device_group.h"
+#include "worker/cuda/device/one_shot_threshold.h"
 
 namespace quire {
 

@@ -8,12 +8,12 @@
 #include <tuple>
 
 #include "comm/base/error.h"
-#include "worker/cuda/cuda_decoder.h"
 #include "worker/cuda/cuda_engine_sizes.h"
-#include "worker/cuda/cuda_sampler.h"
-#include "worker/cuda/prompt_scorer.h"
-#include "worker/cuda/row_fetcher.h"
-#include "worker/cuda/step_builder.h"
+#include "worker/cuda/decoder/cuda_decoder.h"
+#include "worker/cuda/sampling/cuda_sampler.h"
+#include "worker/cuda/sampling/prompt_scorer.h"
+#include "worker/cuda/sampling/row_fetcher.h"
+#include "worker/cuda/step/step_builder.h"
 #include "worker/model/state_layout.h"
 
 namespace quire {

@@ -5,7 +5,7 @@
 
 #include "comm/model/model_files.h"
 #include "kernels/cuda/paged_cache.h"
-#include "worker/cuda/norming_collective.h"
+#include "worker/cuda/device/norming_collective.h"
 #include "worker/engine/engine_sizes.h"
 #include "worker/engine/rank_engine.h"
 #include "worker/engine/rank_memory.h"

@@ -7,7 +7,7 @@
 #include "comm/base/error.h"
 #include "kernels/cuda/paged/paged_decode.h"
 #include "kernels/state_view.h"
-#include "worker/cuda/cuda_decoder.h"
+#include "worker/cuda/decoder/cuda_decoder.h"
 #include "worker/model/state_layout.h"
 
 namespace quire {

@@ -4,8 +4,8 @@
 
 #include "comm/model/model_spec.h"
 #include "worker/cuda/cuda_engine.h"
-#include "worker/cuda/device.h"
-#include "worker/cuda/step_builder.h"
+#include "worker/cuda/device/device.h"
+#include "worker/cuda/step/step_builder.h"
 #include "worker/model/shard.h"
 
 namespace quire {

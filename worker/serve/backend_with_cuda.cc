@@ -5,9 +5,9 @@
 #include "comm/collective/cuda_ipc.h"
 #include "comm/collective/nccl_pair.h"
 #include "worker/cuda/cuda_engine.h"
-#include "worker/cuda/device.h"
-#include "worker/cuda/device_group.h"
-#include "worker/cuda/pair_carrier.h"
+#include "worker/cuda/device/device.h"
+#include "worker/cuda/device/device_group.h"
+#include "worker/cuda/device/pair_carrier.h"
 #include "worker/serve/backend.h"
 #include "worker/serve/cpu_backend.h"
 

@@ -14,8 +14,8 @@
 #include "comm/base/error.h"
 #include "comm/collective/nccl_collective.h"
 #include "comm/collective/nccl_pair.h"
-#include "worker/cuda/device.h"
-#include "worker/cuda/pair_carrier.h"
+#include "worker/cuda/device/device.h"
+#include "worker/cuda/device/pair_carrier.h"
 
 namespace quire {
 namespace {

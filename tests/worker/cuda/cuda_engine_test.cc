@@ -8,11 +8,11 @@
 #include "comm/base/error.h"
 #include "comm/model/architecture.h"
 #include "tests/support/random_model.h"
-#include "worker/cuda/cuda_kv_cache.h"
-#include "worker/cuda/cuda_weights.h"
-#include "worker/cuda/device_matrix.h"
+#include "worker/cuda/decoder/cuda_kv_cache.h"
 #include "worker/cuda/engine_case.h"
-#include "worker/cuda/step_builder.h"
+#include "worker/cuda/step/step_builder.h"
+#include "worker/cuda/weights/cuda_weights.h"
+#include "worker/cuda/weights/device_matrix.h"
 
 namespace quire {
 namespace {

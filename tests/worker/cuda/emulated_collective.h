@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "comm/collective/collective.h"
-#include "worker/cuda/norming_collective.h"
+#include "worker/cuda/device/norming_collective.h"
 
 namespace quire::test {
 

@@ -1,11 +1,12 @@
-// Implements worker/cuda/device.h without a GPU: work runs as soon as it is queued, kernels run in the SIMT emulator.
+// Implements worker/cuda/device/device.h without a GPU: work runs as soon as it is queued, kernels run in the SIMT
+// emulator.
 #include <chrono>
 #include <cstring>
 
 #include "comm/base/error.h"
 #include "simt/global_memory.h"
 #include "simt/submit.h"
-#include "worker/cuda/device.h"
+#include "worker/cuda/device/device.h"
 
 namespace quire {
 

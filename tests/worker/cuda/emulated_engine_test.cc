@@ -9,12 +9,12 @@
 #include "comm/base/error.h"
 #include "simt/submit.h"
 #include "tests/support/random_model.h"
-#include "worker/cuda/device_matrix.h"
 #include "worker/cuda/emulated_gemm.h"
 #include "worker/cuda/engine_case.h"
 #include "worker/cuda/products_case.h"
-#include "worker/cuda/step_arrays.h"
-#include "worker/cuda/step_builder.h"
+#include "worker/cuda/step/step_arrays.h"
+#include "worker/cuda/step/step_builder.h"
+#include "worker/cuda/weights/device_matrix.h"
 
 namespace quire {
 namespace {

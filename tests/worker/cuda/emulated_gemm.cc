@@ -1,4 +1,4 @@
-// Implements worker/cuda/gemm.h without a GPU: plain loops with fp32 sums, as work of the emulated stream.
+// Implements worker/cuda/device/gemm.h without a GPU: plain loops with fp32 sums, as work of the emulated stream.
 #include "worker/cuda/emulated_gemm.h"
 
 #include <vector>
@@ -6,7 +6,7 @@
 #include "comm/base/error.h"
 #include "simt/numeric.h"
 #include "simt/submit.h"
-#include "worker/cuda/gemm.h"
+#include "worker/cuda/device/gemm.h"
 
 namespace quire {
 

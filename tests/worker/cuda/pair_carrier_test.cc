@@ -1,5 +1,5 @@
 // Copies KV blocks from one emulated device to another, over pairs within this process.
-#include "worker/cuda/pair_carrier.h"
+#include "worker/cuda/device/pair_carrier.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -8,7 +8,7 @@
 #include "kernels/cuda/quantized_gemm_case.h"
 #include "tests/kernels/numbers.h"
 #include "tests/support/random.h"
-#include "worker/cuda/products.h"
+#include "worker/cuda/decoder/products.h"
 
 namespace quire::test {
 

@@ -1,5 +1,5 @@
 // Products with quantised weights: of many rows, which the library multiplies part by part, and of few rows.
-#include "worker/cuda/products.h"
+#include "worker/cuda/decoder/products.h"
 
 #include <gtest/gtest.h>
 

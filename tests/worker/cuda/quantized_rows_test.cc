@@ -1,5 +1,5 @@
 // Writes rows of files as weights that stay quantised on the device.
-#include "worker/cuda/quantized_rows.h"
+#include "worker/cuda/weights/quantized_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/base/json.h"
-#include "worker/cuda/device.h"
+#include "worker/cuda/device/device.h"
 
 namespace quire::bench {
 

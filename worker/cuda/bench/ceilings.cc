@@ -1,7 +1,7 @@
 // The highest rates of this device, measured in the same run as everything that is compared with them.
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
-#include "worker/cuda/gemm.h"
+#include "worker/cuda/device/gemm.h"
 
 namespace quire::bench {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/paged_cache.h"
-#include "worker/cuda/device.h"
+#include "worker/cuda/device/device.h"
 
 namespace quire::bench {
 

@@ -4,7 +4,7 @@
 
 #include "comm/collective/collective.h"
 #include "kernels/cuda/collective/one_shot_all_reduce.h"
-#include "worker/cuda/norming_collective.h"
+#include "worker/cuda/device/norming_collective.h"
 
 namespace quire::test {
 

@@ -1,0 +1,189 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "comm/model/model_files.h"
+#include "kernels/state_view.h"
+#include "kernels/weight.h"
+#include "worker/cuda/decoder/activations.h"
+#include "worker/cuda/decoder/cuda_kv_cache.h"
+#include "worker/cuda/decoder/expert_activations.h"
+#include "worker/cuda/decoder/mixer_activations.h"
+#include "worker/cuda/decoder/products.h"
+#include "worker/cuda/device/norming_collective.h"
+#include "worker/cuda/step/step_shape.h"
+#include "worker/cuda/weights/cuda_weights.h"
+#include "worker/model/decoder.h"
+#include "worker/model/state_layout.h"
+
+namespace quire {
+
+struct CudaDecoderSizes {
+  RankShard shard;
+  NumberType dtype;
+  Quantization quantization;      // type that plain weights become
+  int64_t max_tokens, max_draws;  // most of one step
+  int64_t logits_width;           // floats per row of logits: a multiple of 8, at least any rank's vocabulary
+  int64_t max_model_len;
+  std::vector<AttentionSizes> kinds;  // kinds of attention
+  int64_t state_blocks;               // blocks of this rank's part of a sequence's state; 0: no state
+  AttentionBackend attention;
+  int64_t attention_workspace;  // number of floats
+  int threads;                  // threads that load weights
+};
+
+/// One rank's part of the forward pass on its device. A layer's addition to the residual may stay pending: the next
+/// norm then sums it over the ranks and adds it. Fused steps (few rows, one rank) add it inside the products.
+class CudaDecoder final : private DecoderOps {
+ public:
+  /// Loads the weights and reserves the memory of a pass. `collective` must outlive the decoder; null: a group of one.
+  CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes, Device& device, NormingCollective* collective,
+              const std::function<void(int64_t, int64_t)>& progress);
+
+  /// Queues the step: writes new keys and values into the cache and the logits of the rows that draw into logits().
+  void Forward(const StepShape& shape, const StepOnDevice& step, const CudaKvCache& cache);
+
+  /// Queues the logits of `count` (at most max_draws) rows of the last step from `row` on. The step must keep its rows
+  /// (StepShape::keeps_rows). Overwrites logits().
+  void LogitsOfRows(int64_t row, int64_t count);
+
+  /// The normed last activations of a step that keeps its rows, from `row` on. Device memory, [rows, hidden] of the
+  /// model's type.
+  const std::byte* NormedRows(int64_t row) const;
+
+  /// Measures once how to compute steps of `num_rows` rows fastest. Overwrites activations. Must not run while a graph
+  /// is captured.
+  void Tune(int64_t num_rows);
+  /// Sets this without measuring. fused: norms, residual and activation inside our own products; else a kernel for
+  /// each.
+  void SetFused(int64_t num_rows, bool fused) { fused_of_[num_rows] = fused && CanFuse(num_rows); }
+
+  float* logits() const { return memory_.activations.logits; }  // [max_draws, logits_width]
+  const std::vector<std::string>& notes() const { return weights_.notes(); }
+  int64_t weight_bytes() const { return weights_.bytes(); }
+
+ private:
+  struct Memory {
+    Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces);
+    std::vector<float*> ropes;          // per rotation: [max_model_len, rotated_dims]
+    std::vector<float*> query_ropes;    // the same for queries that grow with position, or null
+    std::vector<int32_t*> head_start;   // per kind of attention: [local kv heads + 1]
+    std::vector<int32_t*> kv_head_of;   // per kind [local heads]: the local KV head of each head
+    float* alibi_slopes;                // one per local head, or null
+    float* head_bias;                   // [logits_width], zeros beyond the rank's vocabulary; or null
+    float* workspace;                   // scratch of attention
+    float* sinks;                       // [layers, local heads], or null
+    float* router_bias;                 // [layers, router_width], zeros beyond the experts; or null
+    float *correction, *expert_scales;  // [layers, experts], or null
+    Activations activations;
+    CudaExpertActivations experts;
+    CudaMixerActivations mixers;
+    int64_t bytes;
+  };
+
+  void Embed() override;
+  void NormQkv(int64_t layer) override;
+  void PositionAndStore(int64_t layer) override;
+  void Attend(int64_t layer) override;
+  void AddAttention(int64_t layer) override;
+  void NormMixerIn(int64_t layer) override;
+  void MixTokens(int64_t layer) override;
+  void AddMixed(int64_t layer) override;
+  void NormMlpIn(int64_t layer) override;
+  void AddMlp(int64_t layer) override;
+  void NormRoute(int64_t layer) override;
+  void AddExperts(int64_t layer) override;
+  void AddAttentionAndMlp(int64_t layer) override;
+  void AddLayerInput(int64_t layer) override;
+  void Logits() override;
+
+  /// The attention sinks of the layer's local heads, or null.
+  const float* SinksOf(int64_t layer) const {
+    return memory_.sinks == nullptr ? nullptr : memory_.sinks + layer * sizes_.shard.heads.size();
+  }
+  const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
+  // Numbers per row of a layer's activations.
+  int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
+  int64_t QkvWidth(int64_t layer) const { return quire::QkvWidth(spec_, sizes_.shard, layer); }
+  int64_t MlpWidth(int64_t layer) const { return CudaWeights::MlpWidth(sizes_.shard, layer); }
+  const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
+  void LoadTables(const ModelFiles& files);
+  bool CanFuse(int64_t num_rows) const;
+  bool IsFused(int64_t num_rows) const;
+  // `kind` is an index into KindsOf(spec_).
+  void AttendDecodes(int64_t layer, size_t kind);
+  void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
+  void AttendChunks(int64_t layer, size_t kind);
+  /// A view of the step's states from byte `offset` of each state on.
+  kernels::StateView StatesAt(int64_t offset) const;
+  void Convolve(int64_t layer);
+  void ConvolveHeads(int64_t layer);
+  void LearnByDelta(int64_t layer);
+  void ScanStates(int64_t layer);
+  /// Norms the value heads of each key head together, even if several ranks hold parts of them.
+  void NormGroups(int64_t layer);
+  /// MultiplyExperts computes the chosen experts' outputs for experts_in_ (CudaExpertActivations::out), MultiplyShared
+  /// the shared expert's (`shared`).
+  void MultiplyExperts(int64_t layer);
+  void MultiplyShared(int64_t layer);
+  /// out = the weighted sum of the chosen experts' outputs plus `shared` (may be null).
+  void CombineExperts(const void* shared, void* out);
+  /// AddExperts with Mixture::normed_apart.
+  void AddExpertsNormedApart(int64_t layer);
+  /// Sums of squares of the step's queries and keys over all ranks: [num_rows, 2].
+  const float* SquaresOfAllRanks(int64_t layer);
+  /// Computes the layer inputs of the step's tokens.
+  void MakeLayerInputs();
+  /// `count` rows of `width` numbers as a table for Embedding.
+  kernels::Weight Table(const void* rows, int64_t count, int64_t width) const;
+  /// residual += x * weight^T + bias, now or pending. With after_norm: residual = (residual + norm(the sum over
+  /// ranks)) * scale, now.
+  void AddProduct(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, const void* after_norm,
+                  float scale);
+  /// residual = (residual + norm(the sum over ranks of delta)) * scale.
+  void AddNormOfDelta(const void* weight, float scale);
+  /// The layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput applies
+  /// the scale.
+  float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
+  /// out = this rank's part of x * weight^T; rank 0 also adds the bias, which may be null.
+  void MultiplyOut(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, void* out);
+  /// residual += the pending addition, summed over the ranks; normed = norm(residual).
+  void Norm(const void* weight, const void* bias);
+  /// logits = rows [count, hidden] (already normed) * head^T + bias, scaled and capped.
+  void MultiplyHead(const void* rows, int64_t count);
+  void CapLogits(int64_t count);
+  /// Norm, and returns the normed rows; without a weight, returns the residual.
+  const void* Normed(const void* weight, const void* bias);
+  GemmParams Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const;
+  GemmParams Product(const void* x, int64_t k, const DeviceMatrix& weight, void* y, int64_t n, int64_t m) const {
+    GemmParams product = Product(x, k, weight.data, y, n, m);
+    product.quantized = weight.quantized;
+    return product;
+  }
+  kernels::SkinnyGemmParams Fused(const void* x, int64_t k, const void* norm, const void* weight, void* out, int64_t n,
+                                  int64_t m, kernels::SkinnyEpilogue epilogue) const;
+
+  ModelSpec spec_;
+  CudaDecoderSizes sizes_;
+  Device& device_;
+  NormingCollective* collective_;
+  CudaWeights weights_;
+  Products products_;
+  DeviceMemory reserved_;
+  Memory memory_;
+  std::vector<AttentionKind> kinds_;
+  StateLayout states_;
+  std::map<int64_t, bool> fused_of_;  // by number of rows
+  std::set<int64_t> tuned_;           // numbers of rows
+  // The step that is being queued.
+  StepShape shape_;
+  const StepOnDevice* step_ = nullptr;
+  const CudaKvCache* cache_ = nullptr;
+  bool fused_ = false;
+  const void* experts_in_ = nullptr;  // [num_rows, hidden]: input of the layer's router or experts
+  void* pending_ = nullptr;           // [num_rows, hidden], this rank's part of the pending addition; or null
+};
+
+}  // namespace quire

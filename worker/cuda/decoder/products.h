@@ -1,0 +1,46 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <tuple>
+
+#include "kernels/cuda/products/skinny_gemm.h"
+#include "worker/cuda/device/gemm.h"
+
+namespace quire {
+
+/// Matrix products by the faster method for each shape: the vendor's library or, for few rows, our own kernel.
+class Products {
+ public:
+  /// `expanded`: scratch memory of `expanded_bytes` for rows of quantised weights, or of x, that the library reads. At
+  /// least 8 rows of any weight must fit.
+  Products(Device& device, void* expanded, int64_t expanded_bytes)
+      : device_(device), gemm_(device), expanded_(expanded), expanded_bytes_(expanded_bytes) {}
+
+  static constexpr int64_t kWorkspaceBytes = Gemm::kWorkspaceBytes;
+
+  /// Queues the product by the method that Tune found to be faster, or else by the library.
+  void Run(const GemmParams& params);
+
+  /// Measures both methods for this shape; see Gemm::Tune.
+  void Tune(const GemmParams& params, std::span<const void* const> weights);
+
+ private:
+  /// Few rows: a kernel reads the quantised weight directly. Many rows: expands one part of the weight after another,
+  /// which the library then multiplies.
+  void RunQuantized(const GemmParams& params);
+
+  /// Many rows with an FP8 weight: rounds x to FP8 for the library. Returns false if the library has no such product.
+  bool RunFp8(const GemmParams& params);
+
+  using Shape = std::tuple<bool, int64_t, int64_t, int64_t>;  // fp32 result, m, n, k
+
+  Device& device_;
+  Gemm gemm_;
+  void* expanded_;
+  int64_t expanded_bytes_;
+  std::map<std::pair<int64_t, int64_t>, bool> has_fp8_;  // by n and k
+  std::map<Shape, kernels::SkinnyTile> skinny_;          // shapes for which our kernel is faster, with its tile
+};
+
+}  // namespace quire

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+
+#include "comm/collective/cuda_ipc.h"
+#include "comm/collective/nccl_collective.h"
+#include "kernels/cuda/collective/one_shot_all_reduce.h"
+#include "worker/cuda/device/norming_collective.h"
+
+namespace quire {
+
+struct DeviceGroupOptions {
+  NcclOptions nccl;
+  bool one_shot = true;  // false: NCCL for all sums
+  bool measure = true;   // false: use the published threshold
+};
+
+/// The collectives of a group's GPUs. Short sums use the one-shot kernel if all GPUs are in one host and can access
+/// each other's memory; everything else uses NCCL.
+class DeviceGroup final : public NormingCollective {
+ public:
+  /// Collective call, on the calling thread's current device. Throws CollectiveAborted or Error. Measuring takes about
+  /// a second, during which the device should be idle.
+  DeviceGroup(const MpiBootstrap& mpi, DeviceGroupOptions options);
+
+  Rank rank() const override { return library_->rank(); }
+  int size() const override { return library_->size(); }
+  void AllReduceSum(void* data, int64_t count, NumberType type, void* stream) override;
+  void AllGather(const void* in, void* out, int64_t bytes_per_rank, void* stream) override;
+  void ExpectDoneBy(Clock::time_point deadline) override { library_->ExpectDoneBy(deadline); }
+  void Check() override;
+  void Abort() override { library_->Abort(); }
+  std::string Describe() const override;
+
+  void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) override;
+
+  // For benchmarks of either method. One-shot: at most kOneShotCapacity bytes.
+  bool has_one_shot() const { return group_.size > 0; }
+  void OneShotSum(void* data, int64_t count, NumberType type, void* stream);
+  DeviceCollective& library() { return *library_; }
+
+ private:
+  bool GoesInOneShot(int64_t bytes) const { return threshold_ > 0 && bytes <= threshold_; }
+  int64_t MeasureThreshold(const MpiBootstrap& mpi);
+
+  std::vector<std::string> hosts_;
+  kernels::OneShotGroup group_{};  // of size 0 without peer memory
+  std::unique_ptr<DeviceCollective> library_;
+  int64_t threshold_ = 0;  // bytes
+  std::string why_;        // the origin of the threshold
+};
+
+}  // namespace quire

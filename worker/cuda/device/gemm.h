@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "kernels/cuda/paged_cache.h"
+#include "worker/cuda/device/device.h"
+
+namespace quire {
+
+/// y = scale * x * weight^T with fp32 accumulation. All have the same type, except that y may be fp32. All are aligned
+/// to 16 bytes.
+struct GemmParams {
+  NumberType dtype;
+  const void* x;       // [m, k], rows x_stride elements apart
+  const void* weight;  // [n, k]
+  void* y;             // [m, n], rows y_stride elements apart
+  int64_t x_stride, y_stride;
+  int64_t m, n, k;  // k and the strides: multiples of 8
+  bool float_result = false;
+  float scale = 1;
+  std::optional<NumberType> quantized = {};  // type of a kernels::QuantizedMatrix; only for Products
+  /// Set for FP8 E4M3 x and weight: [m] and [n] on the device, y(i, j) = scale * x_scales[i] * weight_scales[j] * sum.
+  /// k, n and x_stride must be multiples of 16. Null: x and weight are of the dtype.
+  const float *x_scales = nullptr, *weight_scales = nullptr;
+};
+
+/// Matrix products by the vendor's library. Two implementations: cuBLASLt (gemm_cublaslt.cc) and one for tests
+/// (tests/worker/cuda/emulated_gemm.cc).
+class Gemm {
+ public:
+  /// Takes kWorkspaceBytes of device memory. The device must outlive this object.
+  explicit Gemm(Device& device);
+  ~Gemm();
+
+  static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+
+  /// Queues the product, with the algorithm that Tune chose for its shape or else the library's first guess.
+  void Run(const GemmParams& params);
+
+  /// True if the library supports the product on this device. FP8 depends on device and library version.
+  bool Has(const GemmParams& params) const;
+
+  /// Times the library's best guesses for this shape and keeps the fastest. Uses y as scratch. Each run takes the next
+  /// of `weights`, so that no weight is cached. Not during a graph's capture. Returns the fastest one's seconds.
+  double Tune(const GemmParams& params, std::span<const void* const> weights);
+
+ private:
+  struct Plans;
+  Device& device_;
+  DeviceMemory workspace_;
+  std::unique_ptr<Plans> plans_;
+};
+
+}  // namespace quire

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/paged_cache.h"
+#include "worker/cuda/device/device.h"
+#include "worker/sampling/pooler.h"
+
+namespace quire {
+
+/// Copies rows of activations from the device to the host and converts them to floats.
+class RowFetcher {
+ public:
+  /// For rows of `hidden` numbers of type `dtype`. The device must outlive this object.
+  RowFetcher(Device& device, NumberType dtype, int64_t hidden);
+
+  /// Fetches `count` (at most Pooler::kPooledAtOnce) rows from `rows` on the device: [count, hidden], valid until the
+  /// next call. Waits for everything queued before.
+  std::span<const float> Fetch(const std::byte* rows, int64_t count);
+
+ private:
+  Device& device_;
+  NumberType dtype_;
+  int64_t hidden_;
+  DeviceMemory staging_;  // page-locked
+  std::vector<float> values_;
+};
+
+}  // namespace quire
