@@ -15,15 +15,27 @@ Stranger* Strangers::WhoGivesWay(const std::string& network) {
   const bool of_network = same != by_network_.end() && same->second.all() >= kMostOfNetwork;
   const Count& there = of_network ? same->second : all_;
   const bool knows_key = there.of[1] > there.of[0];
+  const auto may_go = [&](const Stranger& stranger) {
+    return of_network ? stranger.name.network == network : !accepted_.contains(stranger.name.network);
+  };
+  for (const bool known : {knows_key, !knows_key}) {
+    if (Stranger* found = OldestOfLargest(may_go, known)) return found;
+  }
+  return Oldest();
+}
+
+/// The oldest of those that may go, in the neighbourhoods that hold most of them; null when none may.
+Stranger* Strangers::OldestOfLargest(const std::function<bool(const Stranger&)>& may_go, bool knows_key) {
   size_t most = 0;
-  for (const auto& [neighbourhood, count] : by_neighbourhood_) most = std::max(most, count.of[knows_key]);
-  const auto oldest = std::ranges::find_if(strangers_, [&](const auto& numbered) {
-    const Stranger& stranger = numbered.second;
-    if (stranger.knows_key != knows_key) return false;
-    if (of_network) return stranger.name.network == network;
-    return by_neighbourhood_.at(stranger.name.neighbourhood).of[knows_key] == most;
-  });
-  return oldest == strangers_.end() ? nullptr : &oldest->second;
+  Stranger* oldest = nullptr;
+  for (auto& [number, stranger] : strangers_) {
+    if (stranger.knows_key != knows_key || !may_go(stranger)) continue;
+    const size_t count = by_neighbourhood_.at(stranger.name.neighbourhood).of[knows_key];
+    if (count <= most) continue;
+    most = count;
+    oldest = &stranger;
+  }
+  return oldest;
 }
 
 Stranger& Strangers::Add(Descriptor outer, PeerName name, Stranger::Clock::time_point deadline) {
@@ -67,18 +79,24 @@ void Strangers::KnowsKey(Stranger& stranger) {
   }
 }
 
+void Strangers::Accepted(const std::string& network) {
+  if (accepted_.size() < kMostAccepted) accepted_.insert(network);
+}
+
 Stranger* Strangers::Oldest() { return strangers_.empty() ? nullptr : &strangers_.begin()->second; }
 
 void Strangers::AwaitTurn(const Stranger& stranger) {
-  std::deque<uint64_t>& line = lines_[stranger.name.network];
-  if (line.empty()) turns_.push_back(stranger.name.network);
+  const std::string& network = stranger.name.network;
+  std::deque<uint64_t>& line = lines_[network];
+  if (line.empty()) turns_[accepted_.contains(network)].push_back(network);
   line.push_back(stranger.number);
 }
 
 Stranger* Strangers::NextTurn() {
-  while (!turns_.empty()) {
-    const std::string network = std::move(turns_.front());
-    turns_.pop_front();
+  while (anybody_waits()) {
+    std::list<std::string>& turns = turns_[turns_[0].empty() || (accepted_next_ && !turns_[1].empty())];
+    const std::string network = std::move(turns.front());
+    turns.pop_front();
     const auto line = lines_.find(network);
     Stranger* next = nullptr;
     while (next == nullptr && !line->second.empty()) {
@@ -88,8 +106,10 @@ Stranger* Strangers::NextTurn() {
     if (line->second.empty())
       lines_.erase(line);
     else
-      turns_.push_back(network);
-    if (next != nullptr) return next;
+      turns.push_back(network);
+    if (next == nullptr) continue;
+    accepted_next_ = !accepted_next_;
+    return next;
   }
   return nullptr;
 }

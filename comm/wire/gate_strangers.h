@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,10 +43,11 @@ struct Stranger {
 /// because the oldest connection is dropped: one of the newcomer's network when that network is full, otherwise one of
 /// the neighbourhood that has most. Connections whose peers know the server's public key are dropped only once they
 /// outnumber the others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take
-/// turns in expensive work. Belongs to one thread.
+/// turns in expensive work; those from which a peer was accepted before have every second turn to themselves, and give
+/// way only to one another. So workers that start again do not wait behind a flood. Belongs to one thread.
 class Strangers {
  public:
-  static constexpr size_t kMost = 256, kMostOfNetwork = 64;
+  static constexpr size_t kMost = 256, kMostOfNetwork = 64, kMostAccepted = 1024;
 
   /// True when both the port and `network` have room for one more connection.
   bool HasRoom(const std::string& network) const;
@@ -57,6 +60,8 @@ class Strangers {
   void Remove(uint64_t number);
   /// Records that the connection's HELLO was opened.
   void KnowsKey(Stranger& stranger);
+  /// Records that a peer from this network was accepted, for the first kMostAccepted networks.
+  void Accepted(const std::string& network);
   /// Returns the oldest connection, whose deadline is the next; null when there is none.
   Stranger* Oldest();
   size_t size() const { return strangers_.size(); }
@@ -65,7 +70,7 @@ class Strangers {
   void AwaitTurn(const Stranger& stranger);
   /// Takes the next connection whose turn it is; null when none waits.
   Stranger* NextTurn();
-  bool anybody_waits() const { return !turns_.empty(); }
+  bool anybody_waits() const { return !turns_[0].empty() || !turns_[1].empty(); }
 
  private:
   struct Count {
@@ -75,12 +80,15 @@ class Strangers {
   using Counts = std::map<std::string, Count>;
 
   void Leave(Counts& counts, const std::string& place, bool knows_key);
+  Stranger* OldestOfLargest(const std::function<bool(const Stranger&)>& may_go, bool knows_key);
 
   std::map<uint64_t, Stranger> strangers_;  // by number, which grows with time
   Count all_;
   Counts by_network_, by_neighbourhood_;
   std::map<std::string, std::deque<uint64_t>> lines_;  // each network's queue; may hold numbers of gone connections
-  std::list<std::string> turns_;                       // networks with a queue; the first is next
+  std::list<std::string> turns_[2];  // networks with a queue, the first is next; [1]: those with accepted peers
+  bool accepted_next_ = true;        // the list that has the next turn
+  std::set<std::string> accepted_;
   uint64_t last_number_ = 0;
 };
 

@@ -176,6 +176,7 @@ bool PortGate::Impl::OnVerdict(Stranger& stranger) {
   const bool passed_on = SendWhole(stranger.outer.get(), stranger.word);
   if (passed_on && !StateOfCommand(stranger.word, kReadyCommand).wrong) {
     for (const int fd : {stranger.outer.get(), stranger.inner.get()}) Watch(fd, 0, 0, EPOLL_CTL_DEL);
+    strangers.Accepted(stranger.name.network);
     links.Add(std::move(stranger.outer), std::move(stranger.inner));
     strangers.Remove(stranger.number);
     return false;

@@ -263,6 +263,47 @@ TEST(StrangersTest, Networks_TakeTurns_HoweverManyConnectionsOneHas) {
   EXPECT_FALSE(strangers.anybody_waits());
 }
 
+TEST(StrangersTest, AcceptedNetwork_HasEverySecondTurn_WhenOthersWait) {
+  Strangers strangers;
+  const auto wait = [&](const std::string& network) {
+    const Stranger& stranger = strangers.Add(Descriptor(), {network, network, network}, Clock::now());
+    strangers.AwaitTurn(stranger);
+    return stranger.number;
+  };
+  strangers.Accepted("workers");
+  std::vector<uint64_t> others, workers;
+  for (int i = 0; i < 100; ++i) others.push_back(wait("flood" + std::to_string(i)));
+  for (int i = 0; i < 3; ++i) workers.push_back(wait("workers"));
+  EXPECT_EQ(strangers.NextTurn()->number, workers[0]);
+  EXPECT_EQ(strangers.NextTurn()->number, others[0]);
+  EXPECT_EQ(strangers.NextTurn()->number, workers[1]);
+  EXPECT_EQ(strangers.NextTurn()->number, others[1]);
+  EXPECT_EQ(strangers.NextTurn()->number, workers[2]);
+  for (size_t i = 2; i < others.size(); ++i) EXPECT_EQ(strangers.NextTurn()->number, others[i]);
+  EXPECT_EQ(strangers.NextTurn(), nullptr);
+}
+
+TEST(StrangersTest, AcceptedNetwork_GivesWay_OnlyToItself) {
+  Strangers strangers;
+  strangers.Accepted("10.0.0.5");
+  const auto add = [&](const std::string& address) {
+    return strangers.Add(Descriptor(), NameOfIp(address), Clock::now()).number;
+  };
+  const uint64_t worker = add("10.0.0.5");
+  for (int i = 0; strangers.size() < Strangers::kMost; ++i) {
+    const uint64_t other = add("192.168." + std::to_string(i) + ".1");
+    strangers.KnowsKey(*strangers.Find(other));
+  }
+  for (int i = 0; i < 1000; ++i) {
+    Stranger* const leaving = strangers.WhoGivesWay("1.2.3.4");
+    ASSERT_NE(leaving->number, worker);
+    strangers.Remove(leaving->number);
+    strangers.KnowsKey(*strangers.Find(add("192.169." + std::to_string(i % 256) + ".1")));
+  }
+  while (strangers.size() > 1) strangers.Remove(strangers.WhoGivesWay("1.2.3.4")->number);
+  EXPECT_EQ(strangers.WhoGivesWay("1.2.3.4")->number, worker) << "when no other is left";
+}
+
 TEST(GatePaceTest, Handshakes_AreSpaced_AfterABurst) {
   GatePace pace;
   const auto now = Clock::now();

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/support/temporary_directory.h"
 
 namespace quire {
@@ -134,6 +136,22 @@ TEST_F(ListenerTest, Waits_End_WhenTheListenerStopsOrTheLauncherHasEnded) {
   notes_.stopping = false;
   notes_.launcher_ended = true;
   EXPECT_EQ(CauseOfEnd(), LossCause::kDied);
+}
+
+TEST_F(ListenerTest, Silence_IsForgivenLonger_BeforeTheFirstBeat) {
+  Channel rank = Channel::Connect(group_.data_endpoint(), WorkerIdentity(1, 0));
+  EXPECT_TRUE(
+      rank.Send("", Encode(JoinMessage{.build = kBuildVersion, .host = "host0", .pid = 1, .world_size = 1}, 1, 0)));
+  group_.AwaitJoined(kPatience);
+  std::thread loading([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // a connection that waits behind strangers
+    EXPECT_TRUE(rank.Send("", Encode(HelloMessage{.isa = "avx2", .bytes_per_block = 1}, 1, 0)));
+  });
+  EXPECT_NO_THROW(group_.Load({}));
+  loading.join();
+  Channel beats = Channel::Connect("ipc://" + directory_ / "data.ctrl", WorkerIdentity(1, 0));
+  EXPECT_TRUE(beats.Send("", Encode(BeatMessage{}, 1, 0)));
+  EXPECT_EQ(CauseOfEnd(), LossCause::kSilent) << "after a beat silence is a failure within 1.5 s";
 }
 
 TEST_F(ListenerTest, Reports_ReachTheListener_ExceptThoseOfOtherEpochs) {

@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kBeatEvery(250), kWait(50), kLongSleep(500);
 constexpr milliseconds kOrphanedAfter(3000), kMostForBusyness(10'000);
+// For the first answer. The coordinator waits as long for the first beat, because strangers may be served before.
+constexpr milliseconds kFirstAnswer(20'000);
 
 int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }
 
@@ -52,6 +54,7 @@ void Lease::RunGuarded() {
 void Lease::Run() {
   Channel channel = Channel::Connect(endpoint_, WorkerIdentity(epoch_, rank_), keys_);
   auto last_heard = Clock::now();
+  bool heard = false;
   auto next_beat = Clock::now();
   RecentDelay own;
   Clock::duration theirs(0);
@@ -70,13 +73,14 @@ void Lease::Run() {
     own.Note(kWait, woken - asked, woken);
     while (const auto received = channel.TryReceive()) {
       last_heard = woken;
+      heard = true;
       const Message message = Decode(received->frame);
       if (const auto* beat = std::get_if<BeatMessage>(&message)) theirs = microseconds(beat->late_micros);
     }
     // If this thread overslept, an answer may still be on its way through the socket's thread, which overslept too.
     if (woken - asked > kWait + kLongSleep) last_heard = std::max(last_heard, woken - kBeatEvery);
     const auto late = std::max(own.largest(), theirs);
-    if (woken - last_heard > Patience(late)) {
+    if (woken - last_heard > (heard ? Patience(late) : kFirstAnswer)) {
       fmt::print(stderr,
                  "quire-worker: rank {}: no word from the coordinator for {} ms, where threads are woken up to {} ms "
                  "late; stopping\n",

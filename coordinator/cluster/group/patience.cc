@@ -11,7 +11,7 @@ using std::chrono::seconds;
 
 // Several late wake-ups may delay a heartbeat: of the sending thread and of the socket threads on both sides.
 constexpr int kLateWakesOfABeat = 4;
-constexpr Patience kSilent = milliseconds(1500), kMostForBusyness = seconds(10);
+constexpr Patience kSilent = milliseconds(1500), kFirstBeat = seconds(20), kMostForBusyness = seconds(10);
 constexpr Patience kLeastStep = seconds(5), kFirstStep = seconds(120), kMostForStarvation = seconds(60);
 
 }  // namespace
@@ -19,6 +19,8 @@ constexpr Patience kLeastStep = seconds(5), kFirstStep = seconds(120), kMostForS
 Patience SilencePatience(Patience late_wakes) {
   return kSilent + std::min(kLateWakesOfABeat * late_wakes, kMostForBusyness);
 }
+
+Patience FirstBeatPatience() { return kFirstBeat; }
 
 Patience StepPatience(double seconds_per_token, int num_tokens, Patience starved) {
   const std::chrono::duration<double> scaled(20 * seconds_per_token * num_tokens);

@@ -13,6 +13,10 @@ using Patience = std::chrono::steady_clock::duration;
 /// thread wake-ups on the rank's host.
 Patience SilencePatience(Patience late_wakes);
 
+/// For a rank's first heartbeat after its assignment: 20 s. The rank opens a connection for heartbeats, which may wait
+/// behind the connections of strangers (PortGate).
+Patience FirstBeatPatience();
+
 /// For a rank that sends heartbeats but does not answer a step: 20 times the recent time of a step of this size, at
 /// least 5 s and at most 120 s; the first step (seconds_per_token 0) gets 120 s. `starved` adds up to 60 s: the longest
 /// time in this step that a rank's computing thread waited for a core.

@@ -70,6 +70,7 @@ void WorkerGroup::HandleCtrl() {
     if (beat == nullptr) continue;
     RankInfo& info = roster_.info(rank);
     info.last_beat = Clock::now();
+    info.beats = true;
     info.late = std::chrono::microseconds(beat->late_micros);
     info.starved = std::chrono::microseconds(beat->starved_micros);
     CheckProgress(rank, *beat);
@@ -101,7 +102,7 @@ void WorkerGroup::CheckLeases() {
   for (Rank rank = 0; rank < size(); ++rank) {
     const RankInfo& info = roster_.info(rank);
     const auto silent = now - info.last_beat;
-    if (silent <= SilencePatience(info.late)) continue;
+    if (silent <= (info.beats ? SilencePatience(info.late) : FirstBeatPatience())) continue;
     roster_.Fail(LossCause::kSilent, rank,
                  "{} is silent for {} ms: stopped, hung, or cut off (its host woke threads up to {} ms late before)",
                  roster_.Describe(rank), Millis(silent), Millis(info.late));
@@ -188,7 +189,10 @@ void WorkerGroup::AwaitJoined(std::chrono::seconds patience) {
 void WorkerGroup::Load(AssignMessage assign) {
   if (data_endpoint_.starts_with("tcp://")) assign.ctrl_port = PortOf(ctrl_.bound_endpoint());
   SendToAll(Encode(assign, roster_.epoch(), 0), "assignment");
-  for (RankInfo& info : roster_.infos()) info.last_beat = Clock::now();
+  for (RankInfo& info : roster_.infos()) {
+    info.last_beat = Clock::now();
+    info.beats = false;
+  }
   assigned_ = true;
   roster_.Close();
   AwaitAll("load", options_.load_deadline, [&](Rank rank, const Message& message) {
