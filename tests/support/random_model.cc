@@ -159,7 +159,10 @@ Json OwnKeysOf(const ModelShape& s) {
     for (int64_t i = 0; i < s.head_dim * 3 / 8; ++i) factors.push_back(1 + 0.1 * static_cast<double>(i));
     return {{"partial_rotary_factor", 0.75},
             {"original_max_position_embeddings", 1024},
-            {"rope_scaling", {{"type", "su"}, {"short_factor", factors}, {"long_factor", factors}}}};
+            {"rope_scaling", {{"type", "su"},
+              {"original_max_position_embeddings", 1024},
+              {"short_factor", factors},
+              {"long_factor", factors}}}};
   }
   if (s.family == "ministral3") {
     return {{"rope_parameters",
@@ -267,7 +270,7 @@ Json OwnKeysOf(const ModelShape& s) {
     return keys;
   }
   if (s.family == "granitemoehybrid" || s.family == "bamba") {
-    Json keys = {{"mamba_n_heads", 7},  {"mamba_d_head", 40},  {"mamba_expand", 2},
+    Json keys = {{"mamba_n_heads", 7},  {"mamba_d_head", 40},  {"mamba_expand", 280 / s.hidden},
                  {"mamba_n_groups", 1}, {"mamba_d_state", 20}, {"mamba_d_conv", 4}};
     if (s.family == "bamba") {
       keys["attn_layer_indices"] = {1};
@@ -291,6 +294,8 @@ Json OwnKeysOf(const ModelShape& s) {
             {"ssm_state_size", 72},
             {"conv_kernel", 4}};
   }
+  // HF takes another number from the file for its layers without a window only.
+  if (s.family == "olmo3") return {{"rope_theta", 500000.0}};
   if (s.family == "gemma") return {{"hidden_act", "gelu_pytorch_tanh"}};
   if (s.family == "gemma2") {
     return {{"query_pre_attn_scalar", 40}, {"attn_logit_softcapping", 4.0}, {"final_logit_softcapping", 6.0}};
@@ -307,6 +312,7 @@ Json OwnKeysOf(const ModelShape& s) {
                  {"global_head_dim", 2 * s.head_dim},
                  {"final_logit_softcapping", 6.0},
                  {"hidden_size_per_layer_input", s.shares_kv ? 40 : 0},
+                 {"vocab_size_per_layer_input", s.vocab},
                  {"num_kv_shared_layers", s.shares_kv ? s.layers - 2 : 0},
                  {"use_double_wide_mlp", true}};
     if (!s.shares_kv) keys.update({{"attention_k_eq_v", true}, {"num_global_key_value_heads", 1}});
