@@ -548,7 +548,7 @@ class ChatTest(FieldCase):
 
     def test_continue_final_message_finds_the_message_when_the_template_repeats_its_words(self):
         """Words that the template has behind the message, too, or another message."""
-        for words in ("<", ">", "end", "<|end|>", "|", "assistant: ", "e", " \n{", "THE_ANSWER_GOES_ON_0_", "hi"):
+        for words in ("<", ">", "end", "<|end|>", "|", "assistant: ", "e", " \n{", "THE_ANSWER_GOES_ON_0_", "THE_ANSWER_GOES_ON_18446744073709551615_", "hi"):
             messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": words}]
             status, shown = self.server.post("/v1/chat/completions/render", {"messages": messages, "continue_final_message": True})
             self.assertEqual((status, shown["prompt"]), (200, "user: hi<|end|>assistant: " + words), shown)

@@ -6,6 +6,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
+#include "coordinator/api/openai/continued_message.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/messages_request.h"
@@ -28,38 +29,6 @@ size_t TextBytes(const GenerateCall& call) {
 const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
 
 constexpr size_t kMaxBadWordTokens = 1024;
-
-constexpr const char* kSpaces = " \t\n\r\f\v";
-
-std::string_view WithoutSpaces(std::string_view text) {
-  const size_t begin = std::min(text.find_first_not_of(kSpaces), text.size());
-  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
-}
-
-/// Puts a mark, which nobody says, behind the last message's words; returns the mark. The space after a mark tells
-/// whether the template takes spaces away.
-std::string MarkEndOfLastMessage(OrderedJson& messages) {
-  OrderedJson& last = messages.back()["content"];
-  std::string content = last.is_string() ? last.get<std::string>() : "";
-  if (WithoutSpaces(content).empty())
-    JsonFields::Refuse("continue_final_message", "needs a last message that says something");
-  const std::string said = DumpExactJson(messages);
-  std::string mark;
-  for (int i = 0; mark.empty() || said.find(mark) != std::string::npos; ++i)
-    mark = fmt::format("THE_ANSWER_GOES_ON_{}_", i);
-  last = content + mark + " ";
-  return mark;
-}
-
-/// Ends where the last message does, so that the answer continues the message; spaces at its end stay when the template
-/// shows them.
-MarkedText CutAtMark(const MarkedText& text, const std::string& mark) {
-  const size_t at = text.text.rfind(mark);
-  if (at == std::string::npos)
-    JsonFields::Refuse("continue_final_message", "cannot be kept to: the model's template changes the last message");
-  if (text.text.compare(at + mark.size(), 1, " ") == 0) return text.Substring(0, at);
-  return text.Substring(0, text.text.find_last_not_of(kSpaces, at - 1) + 1);
-}
 
 /// How many of a prompt's last tokens are kept.
 size_t TokensKept(const GenerateCall& call, int max_model_len) {
