@@ -181,6 +181,12 @@ TEST(ResponsesRequestTest, ToolsThatNobodyKnowsOrThatAreThereTwiceAreRefused) {
   EXPECT_EQ(
       fault(R"({"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "ebnf", "definition": ""}})"),
       "tools[0].format.syntax must be lark or regex");
+  for (const char* syntax : {"lark", "regex"}) {
+    const std::string long_one = R"(", "definition": ")" + std::string((64 << 10) + 1, 'a') + R"("}})";
+    EXPECT_EQ(fault(R"({"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": ")" +
+                    std::string(syntax) + long_one),
+              "tools[0].format.definition takes at most 65536 bytes");
+  }
 }
 
 TEST(ResponsesRequestTest, ItemsOfEveryKindBecomeMessages) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "comm/base/error.h"
+#include "comm/grammar/grammar_source.h"
 #include "coordinator/api/requests/lark_pattern.h"
 
 namespace quire {
@@ -19,6 +20,8 @@ bool AddCustomFormat(const JsonObject& format, OrderedJson& input) {
   format.KnowOnly({"type", "syntax", "definition"});
   const std::string syntax = format.Text("syntax"), definition = format.Text("definition");
   if (syntax != "lark" && syntax != "regex") format.Refuse("syntax", "must be lark or regex");
+  if (definition.size() > kMaxGrammarBytes)
+    format.Refuse("definition", fmt::format("takes at most {} bytes", kMaxGrammarBytes));
   std::string pattern = definition;
   if (syntax == "lark") {
     try {

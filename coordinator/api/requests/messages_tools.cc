@@ -105,7 +105,7 @@ void MessagesTools::ReadTool(const JsonObject& tool, bool defers) {
   } else {
     entry.shown = entry.callable = std::move(function);
   }
-  entries_.push_back(std::move(entry));
+  AddEntry(std::move(entry));
 }
 
 bool MessagesTools::LeavesOut(const JsonObject& tool, const std::string& type) {
@@ -121,8 +121,13 @@ bool MessagesTools::LeavesOut(const JsonObject& tool, const std::string& type) {
 }
 
 MessagesTools::Entry* MessagesTools::Find(const std::string& name) {
-  const auto found = std::ranges::find(entries_, name, &Entry::name);
-  return found == entries_.end() ? nullptr : &*found;
+  const auto found = places_.find(name);
+  return found == places_.end() ? nullptr : &entries_[found->second];
+}
+
+MessagesTools::Entry& MessagesTools::AddEntry(Entry entry) {
+  places_[entry.name] = entries_.size();
+  return entries_.emplace_back(std::move(entry));
 }
 
 std::string MessagesTools::Load(const std::string& name) {
@@ -141,7 +146,7 @@ std::string MessagesTools::Define(const JsonObject& definition) {
   OrderedJson function = FunctionOf(definition, type);
   const std::string name = definition.Text("name");
   Entry* entry = Find(name);
-  if (entry == nullptr) entry = &entries_.emplace_back(Entry{.name = name});
+  if (entry == nullptr) entry = &AddEntry({.name = name});
   entry->deferred = entry->callable = std::move(function);
   entry->told = true;
   return "This function may be called from now on:\n" + DumpExactJson(entry->callable) + "\n";

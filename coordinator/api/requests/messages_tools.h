@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,8 +41,10 @@ class MessagesTools {
   void ReadTool(const JsonObject& tool, bool defers);
   bool LeavesOut(const JsonObject& tool, const std::string& type);
   Entry* Find(const std::string& name);
+  Entry& AddEntry(Entry entry);
 
   std::vector<Entry> entries_;
+  std::map<std::string, size_t> places_;  // in entries_, by name: a client may defer thousands of tools
   std::set<std::string> of_provider_;  // names of tools that are left out
 };
 
