@@ -19,6 +19,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "coordinator/batches/batch_line.h"
 #include "coordinator/client/batch_file.h"
 #include "coordinator/client/http_client.h"
 
@@ -82,12 +83,6 @@ class Progress {
 bool IsForLater(const ClientAnswer& answer) {
   if (!answer.problem.empty()) return true;
   return answer.may_retry && (answer.status == 429 || answer.status == 503);
-}
-
-/// Removes line ends from JSON, where they stand only between values.
-std::string OneLine(std::string json) {
-  std::erase_if(json, [](char c) { return c == '\n' || c == '\r'; });
-  return json;
 }
 
 int64_t TokensOf(const Json& body) {
@@ -178,24 +173,20 @@ class BatchRun {
   }
 
   void Write(const BatchFile::Entry& entry, const ClientAnswer& answer) {
-    std::string response = "null", error = "null";
+    const std::string id = "batch_req_" + entry.custom_id;
     int64_t tokens = 0;
     if (answer.problem.empty()) {
       std::string body;
       try {
         tokens = TokensOf(ParseJson(answer.body, "an answer", kBodyLimits));
-        body = OneLine(answer.body);
+        body = OnOneLine(answer.body);
       } catch (const Error&) {
         body = DumpJson(answer.body);  // store as a JSON string
       }
-      response = fmt::format(R"({{"status_code":{},"request_id":{},"body":{}}})", answer.status,
-                             DumpJson(answer.request_id), body);
+      answers_.Add(BatchAnswerLine(id, entry.custom_id, answer.status, answer.request_id, body));
     } else {
-      error = fmt::format(R"({{"code":"connection_error","message":{}}})", DumpJson(answer.problem));
+      answers_.Add(BatchErrorLine(id, entry.custom_id, "connection_error", answer.problem));
     }
-    const std::string custom_id = DumpJson(entry.custom_id);
-    answers_.Add(fmt::format(R"({}{},"custom_id":{},"response":{},"error":{}}})", kAnswerBegin,
-                             std::string_view(custom_id).substr(1), custom_id, response, error));
     progress_->Answered(answer.problem.empty() && answer.status == 200, tokens);
   }
 

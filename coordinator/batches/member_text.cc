@@ -1,4 +1,4 @@
-#include "coordinator/client/member_text.h"
+#include "coordinator/batches/member_text.h"
 
 #include <algorithm>
 

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/batches/file_draft.h"
+#include "coordinator/api/batches/input_scan.h"
+#include "coordinator/api/batches/records.h"
+#include "coordinator/api/batches/store_directory.h"
+#include "coordinator/api/batches/store_limits.h"
+
+namespace quire {
+
+/// The files and batches of /v1/files and /v1/batches, in a directory that outlives the server, however the server
+/// ends. No client finds what is another's. Every method but totals() blocks on the disk and is called by one thread at
+/// a time. Throws ApiError for what a client may not do, and Error when the disk fails.
+class BatchStore {
+ public:
+  /// now: seconds since 1970. Throws Error when the directory cannot be used (StoreDirectory).
+  BatchStore(const std::string& path, const StoreLimits& limits, std::function<int64_t()> now);
+  // --- files ---
+  /// A file to be filled, which goes before the store does.
+  std::shared_ptr<FileDraft> BeginFile(const std::string& client);
+  void AppendTo(FileDraft& draft, std::string_view bytes);
+  /// keep_seconds: after which the file goes; 0: StoreLimits::keep_seconds.
+  FileRecord FinishFile(FileDraft& draft, const std::string& filename, int64_t keep_seconds);
+  const FileRecord& FindFile(const std::string& client, const std::string& id) const;
+  std::vector<FileRecord> FilesOf(const std::string& client) const;  // the oldest first
+  /// Refuses the input of a batch that is not over.
+  void DeleteFile(const std::string& client, const std::string& id);
+  Descriptor OpenFile(const FileRecord& file) const { return directory_.OpenToRead(file.id); }
+  // --- batches, for clients ---
+  BatchRecord CreateBatch(const std::string& client, const BatchTerms& terms);
+  const BatchRecord& FindBatch(const std::string& client, const std::string& id) const;
+  std::vector<BatchRecord> BatchesOf(const std::string& client) const;  // the oldest first
+  /// Refuses a batch that is over.
+  BatchRecord CancelBatch(const std::string& client, const std::string& id);
+  // --- batches, for the runner ---
+  std::vector<BatchRecord> Unfinished() const;  // the oldest first
+  /// Begins to read a batch's input. Results that were recorded count; a result that was not written whole does not.
+  std::unique_ptr<InputScan> Scan(const std::string& id);
+  /// The input is read: fails the batch when it has faults, else the batch is in progress.
+  BatchRecord Validated(const std::string& id, const InputScan& scan);
+  /// The text of a line of the input.
+  std::string ReadLine(const std::string& id, const LinePlace& place);
+  /// Records a result, a line without its end. Returns once it is on the disk; when this throws, nothing was recorded.
+  void Record(const std::string& id, bool well, const std::string& line);
+  /// Records that these requests were not executed, and takes them off the list, up to `most` of them.
+  void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
+  /// Ends a batch that no request of runs any more: its results become files.
+  void Finish(const std::string& id, BatchStatus ends_as);
+  /// Fails a batch whose input the disk does not give back. The results that there are become files.
+  void Abandon(const std::string& id, const std::string& reason);
+  /// Forgets what is older than it is to be kept.
+  void Prune();
+  bool HasRoom() const { return totals().bytes < limits_.bytes; }
+  const StoreLimits& limits() const { return limits_; }
+  StoreTotals totals() const;  // from any thread
+
+ private:
+  struct Work {  // of a batch that runs
+    Descriptor input, output, errors;
+  };
+  void LoadRecords(const std::vector<std::string>& names);
+  void EndHalves(const std::vector<std::string>& names);
+  BatchRecord& Batch(const std::string& id);
+  Work& WorkOf(const BatchRecord& batch);
+  Descriptor OpenResults(const std::string& name, int64_t& lines) const;
+  void Append(const Descriptor& file, const std::string& name, const std::string& lines);
+  void Save(const FileRecord& file) const;
+  void Save(const BatchRecord& batch) const;
+  void Publish(BatchRecord& batch);
+  void PublishOne(const BatchRecord& batch, const std::string& results, const std::string& file_id,
+                  const std::string& name_end);
+  void MakeRoomForBatch(const std::string& client);
+  void Forget(const std::string& id);
+  void Erase(const FileRecord& file);
+  bool IsInput(const std::string& file_id) const;
+  int64_t BytesOf(const std::string& client) const;
+  int64_t Share(const std::string& client, int64_t all) const { return client.empty() ? all : all / 2; }
+  int64_t NextOrder();
+  void Count();
+
+  const StoreLimits limits_;
+  std::function<int64_t()> now_;
+  StoreDirectory directory_;
+  std::map<std::string, FileRecord> files_;
+  std::map<std::string, BatchRecord> batches_;
+  std::map<std::string, Work> work_;  // by batch
+  int64_t last_order_ = 0, result_bytes_ = 0;
+  std::atomic<int64_t> draft_bytes_{0};
+  mutable std::mutex mutex_;  // guards totals_
+  StoreTotals totals_;
+};
+
+}  // namespace quire

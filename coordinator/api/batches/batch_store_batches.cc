@@ -1,0 +1,278 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "coordinator/api/batches/batch_store.h"
+#include "coordinator/api/batches/store_names.h"
+#include "coordinator/api/requests/api_error.h"
+#include "coordinator/batches/batch_line.h"
+
+namespace quire {
+
+namespace {
+
+ApiError NoSuchBatch(const std::string& id) {
+  return {404, "no batch " + id.substr(0, 100) + " is kept for this key", "batch_id"};
+}
+
+std::string OutputOf(const BatchRecord& batch) { return batch.id + std::string(kOutputEnd); }
+std::string ErrorsOf(const BatchRecord& batch) { return batch.id + std::string(kErrorsEnd); }
+
+}  // namespace
+
+BatchRecord BatchStore::CreateBatch(const std::string& client, const BatchTerms& terms) {
+  const auto input = files_.find(terms.input_file_id);
+  if (input == files_.end() || input->second.client != client)
+    throw ApiError(400, "no file " + terms.input_file_id.substr(0, 100) + " is kept for this key", "input_file_id");
+  const auto unfinished = std::ranges::count_if(
+      batches_, [&](const auto& entry) { return entry.second.client == client && !IsOver(entry.second.status); });
+  if (unfinished >= limits_.unfinished) {
+    throw ApiError(
+        429, fmt::format("{} batches of this key are not over, which is the most: try again when one is", unfinished));
+  }
+  MakeRoomForBatch(client);
+  BatchRecord batch{.id = NewStoredId(kBatchPrefix),
+                    .client = client,
+                    .endpoint = terms.endpoint,
+                    .input_file_id = terms.input_file_id,
+                    .completion_window = terms.completion_window,
+                    .metadata = terms.metadata,
+                    .created_at = now_(),
+                    .output_seconds = terms.output_seconds,
+                    .order = NextOrder()};
+  batch.expires_at = batch.created_at + terms.window_seconds;
+  Save(batch);
+  batches_[batch.id] = batch;
+  Count();
+  return batch;
+}
+
+/// A record is small, but there is no end of them: the oldest one that is over goes, of the client that has most.
+void BatchStore::MakeRoomForBatch(const std::string& client) {
+  std::map<std::string, int64_t> counts;
+  for (const auto& [id, batch] : batches_) ++counts[batch.client];
+  std::string loser = client;
+  if (counts[client] < Share(client, limits_.batches)) {
+    if (std::cmp_less(batches_.size(), limits_.batches)) return;
+    loser = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->first;
+  }
+  const BatchRecord* oldest = nullptr;
+  for (const auto& [id, batch] : batches_) {
+    const bool may_go = batch.client == loser && IsOver(batch.status);
+    if (may_go && (oldest == nullptr || batch.order < oldest->order)) oldest = &batch;
+  }
+  if (oldest == nullptr) throw ApiError(429, "too many batches are not over; try again later");
+  Forget(std::string(oldest->id));
+}
+
+void BatchStore::Forget(const std::string& id) {
+  directory_.Remove(id + std::string(kRecordEnd));
+  batches_.erase(id);
+}
+
+const BatchRecord& BatchStore::FindBatch(const std::string& client, const std::string& id) const {
+  const auto found = batches_.find(id);
+  if (found == batches_.end() || found->second.client != client) throw NoSuchBatch(id);
+  return found->second;
+}
+
+std::vector<BatchRecord> BatchStore::BatchesOf(const std::string& client) const {
+  std::vector<BatchRecord> own;
+  for (const auto& [id, batch] : batches_) {
+    if (batch.client == client) own.push_back(batch);
+  }
+  std::ranges::sort(own, {}, &BatchRecord::order);
+  return own;
+}
+
+BatchRecord BatchStore::CancelBatch(const std::string& client, const std::string& id) {
+  BatchRecord batch = FindBatch(client, id);
+  if (batch.status == BatchStatus::kCancelling) return batch;
+  if (IsOver(batch.status) || batch.status == BatchStatus::kFinalizing) {
+    ApiError error(409, fmt::format("a batch that is {} cannot be cancelled", NameOf(batch.status)), "batch_id");
+    error.retry_in_vain = true;
+    throw error;
+  }
+  batch.Enter(BatchStatus::kCancelling, now_());
+  batch.ends_as = BatchStatus::kCancelled;
+  Save(batch);
+  batches_[id] = batch;
+  Count();
+  return batch;
+}
+
+std::vector<BatchRecord> BatchStore::Unfinished() const {
+  std::vector<BatchRecord> unfinished;
+  for (const auto& [id, batch] : batches_) {
+    if (!IsOver(batch.status)) unfinished.push_back(batch);
+  }
+  std::ranges::sort(unfinished, {}, &BatchRecord::order);
+  return unfinished;
+}
+
+BatchRecord& BatchStore::Batch(const std::string& id) {
+  const auto found = batches_.find(id);
+  if (found == batches_.end()) Fail("batch {} is gone", id);
+  return found->second;
+}
+
+/// Opens results of an earlier run, and cuts what was not written to its end.
+Descriptor BatchStore::OpenResults(const std::string& name, int64_t& lines) const {
+  Descriptor file = directory_.OpenToAppend(name);
+  const std::string what = directory_.path() + "/" + name;
+  lines = CutAtLastLine(file.get(), what);
+  return file;
+}
+
+BatchStore::Work& BatchStore::WorkOf(const BatchRecord& batch) {
+  const auto found = work_.find(batch.id);
+  if (found != work_.end()) return found->second;
+  int64_t completed = 0, failed = 0;
+  Work work{{}, OpenResults(OutputOf(batch), completed), OpenResults(ErrorsOf(batch), failed)};
+  BatchRecord& kept = Batch(batch.id);
+  kept.completed = completed;
+  kept.failed = failed;
+  return work_[batch.id] = std::move(work);
+}
+
+std::unique_ptr<InputScan> BatchStore::Scan(const std::string& id) {
+  BatchRecord& batch = Batch(id);
+  work_.erase(id);
+  const Work& work = WorkOf(batch);
+  auto recorded = RecordedIds(work.output.get(), directory_.path() + "/" + OutputOf(batch));
+  recorded.merge(RecordedIds(work.errors.get(), directory_.path() + "/" + ErrorsOf(batch)));
+  const InputScan::Bounds bounds{.line_bytes = limits_.line_bytes, .requests = limits_.requests};
+  return std::make_unique<InputScan>(directory_.OpenToRead(batch.input_file_id),
+                                     directory_.path() + "/" + batch.input_file_id, batch.endpoint, std::move(recorded),
+                                     bounds);
+}
+
+BatchRecord BatchStore::Validated(const std::string& id, const InputScan& scan) {
+  BatchRecord next = Batch(id);
+  next.total = scan.total();
+  if (!scan.faults().empty()) {
+    next.faults = scan.faults();
+    next.Enter(BatchStatus::kFailed, now_());
+  } else if (next.status == BatchStatus::kValidating) {
+    next.Enter(BatchStatus::kInProgress, now_());
+  }
+  Save(next);
+  Batch(id) = next;
+  if (IsOver(next.status)) {
+    work_.erase(id);
+    directory_.Remove(OutputOf(next));
+    directory_.Remove(ErrorsOf(next));
+  }
+  Count();
+  return next;
+}
+
+std::string BatchStore::ReadLine(const std::string& id, const LinePlace& place) {
+  const BatchRecord& batch = Batch(id);
+  const std::string what = directory_.path() + "/" + batch.input_file_id;
+  Work& work = WorkOf(batch);
+  if (!work.input.open()) work.input = directory_.OpenToRead(batch.input_file_id);
+  std::string line = ReadAt(work.input.get(), place.begin, place.bytes, what);
+  if (line.size() != place.bytes) Fail("{}: it was cut meanwhile", what);
+  return line;
+}
+
+void BatchStore::Append(const Descriptor& file, const std::string& name, const std::string& lines) {
+  const std::string what = directory_.path() + "/" + name;
+  const int64_t before = directory_.BytesOf(name);
+  try {
+    WriteFully(file.get(), lines, what);
+    SyncContent(file.get(), what);
+  } catch (...) {
+    CutTo(file.get(), before);
+    throw;
+  }
+  result_bytes_ += static_cast<int64_t>(lines.size());
+}
+
+void BatchStore::Record(const std::string& id, bool well, const std::string& line) {
+  BatchRecord& batch = Batch(id);
+  const Work& work = WorkOf(batch);
+  Append(well ? work.output : work.errors, well ? OutputOf(batch) : ErrorsOf(batch), line + "\n");
+  ++(well ? batch.completed : batch.failed);
+  const std::lock_guard lock(mutex_);
+  totals_.bytes += static_cast<int64_t>(line.size()) + 1;
+  ++(well ? totals_.completed : totals_.failed);
+}
+
+void BatchStore::RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most) {
+  BatchRecord& batch = Batch(id);
+  std::string lines;
+  const size_t count = std::min(most, places.size());
+  for (size_t i = 0; i < count; ++i) {
+    const std::string line = ReadLine(id, places[i]);
+    const std::string custom_id = ReadBatchLine(line, "line").custom_id;
+    lines += BatchErrorLine(NewStoredId("batch_req_"), custom_id, "batch_expired",
+                            "the request was not executed before the completion window ended") +
+             "\n";
+  }
+  Append(WorkOf(batch).errors, ErrorsOf(batch), lines);
+  places.erase(places.begin(), places.begin() + static_cast<ptrdiff_t>(count));
+  batch.failed += static_cast<int64_t>(count);
+  Count();
+  const std::lock_guard lock(mutex_);
+  totals_.failed += static_cast<int64_t>(count);
+}
+
+void BatchStore::Finish(const std::string& id, BatchStatus ends_as) {
+  BatchRecord next = Batch(id);
+  (void)WorkOf(next);  // so that the counts are those of the disk
+  next = Batch(id);
+  next.ends_as = ends_as;
+  next.output_file_id = next.completed > 0 ? NewStoredId(kFilePrefix) : "";
+  next.error_file_id = next.failed > 0 ? NewStoredId(kFilePrefix) : "";
+  if (next.status == BatchStatus::kCancelling) {
+    next.status = BatchStatus::kFinalizing;  // and the time of cancelling stays
+  } else {
+    next.Enter(BatchStatus::kFinalizing, now_());
+  }
+  Save(next);
+  Batch(id) = next;
+  work_.erase(id);
+  Publish(Batch(id));
+  Count();
+}
+
+/// May be done again from the start, wherever it was broken off.
+void BatchStore::Publish(BatchRecord& batch) {
+  PublishOne(batch, OutputOf(batch), batch.output_file_id, "_output.jsonl");
+  PublishOne(batch, ErrorsOf(batch), batch.error_file_id, "_error.jsonl");
+  BatchRecord next = batch;
+  next.Enter(batch.ends_as, now_());
+  Save(next);
+  batch = next;
+}
+
+void BatchStore::PublishOne(const BatchRecord& batch, const std::string& results, const std::string& file_id,
+                            const std::string& name_end) {
+  const int64_t bytes = directory_.BytesOf(results);
+  if (file_id.empty()) return directory_.Remove(results);
+  if (directory_.Has(results)) {
+    directory_.Rename(results, file_id);
+    result_bytes_ -= bytes;
+  }
+  if (files_.contains(file_id) || !directory_.Has(file_id)) return;
+  const int64_t now = now_(), kept = batch.output_seconds > 0 ? batch.output_seconds : limits_.keep_seconds;
+  const FileRecord file{file_id, batch.client, batch.id + name_end, "batch_output", directory_.BytesOf(file_id),
+                        now,     now + kept,   NextOrder()};
+  Save(file);
+  files_[file_id] = file;
+}
+
+void BatchStore::Abandon(const std::string& id, const std::string& reason) {
+  Batch(id).faults = {{"internal_error", reason, "", 0}};
+  Finish(id, BatchStatus::kFailed);
+}
+
+void BatchStore::Save(const BatchRecord& batch) const {
+  directory_.WriteWhole(batch.id + std::string(kRecordEnd), DumpJson(batch.ToJson()));
+}
+
+}  // namespace quire

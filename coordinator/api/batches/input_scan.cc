@@ -1,0 +1,120 @@
+#include "coordinator/api/batches/input_scan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "coordinator/api/batches/store_directory.h"
+#include "coordinator/batches/batch_line.h"
+#include "coordinator/batches/member_text.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kReadBytes = 256 << 10;
+
+bool IsBlank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+}  // namespace
+
+InputScan::InputScan(Descriptor input, std::string what, std::string endpoint, std::unordered_set<std::string> recorded,
+                     const Bounds& bounds)
+    : input_(std::move(input)),
+      what_(std::move(what)),
+      endpoint_(std::move(endpoint)),
+      recorded_(std::move(recorded)),
+      bounds_(bounds) {}
+
+bool InputScan::Continue(size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    const std::string piece = ReadAt(input_.get(), offset_, kReadBytes, what_);
+    if (piece.empty()) {
+      if (!line_.empty() || too_long_) TakeLine();
+      if (total_ == 0 && faults_.empty()) Add({"empty_file", "the input file has no requests", "input_file_id", 0});
+      return true;
+    }
+    for (size_t at = 0; at < piece.size();) {
+      const size_t end = std::min(piece.find('\n', at), piece.size());
+      if (!too_long_) line_.append(piece, at, end - at);
+      if (line_.size() > bounds_.line_bytes) too_long_ = true, line_.clear();
+      if (end < piece.size()) {
+        TakeLine();
+        begin_ = offset_ + static_cast<int64_t>(end) + 1;
+      }
+      at = end + 1;
+    }
+    offset_ += static_cast<off_t>(piece.size());
+    done += piece.size();
+  }
+  return false;
+}
+
+void InputScan::TakeLine() {
+  ++number_;
+  if (too_long_) {
+    Add({"line_too_long", fmt::format("line {}: longer than {} bytes", number_, bounds_.line_bytes), "", number_});
+  } else if (!IsBlank(line_)) {
+    CheckLine();
+  }
+  line_.clear();
+  too_long_ = false;
+}
+
+void InputScan::CheckLine() {
+  ++total_;
+  const std::string where = fmt::format("line {}", number_);
+  try {
+    BatchLine line = ReadBatchLine(line_, where);
+    if (line.custom_id.size() > bounds_.custom_id_bytes) {
+      throw BatchLineError("string_above_max_length", "custom_id",
+                           fmt::format("{}: \"custom_id\" is longer than {} bytes", where, bounds_.custom_id_bytes));
+    }
+    if (line.url != endpoint_) {
+      throw BatchLineError("mismatched_endpoint", "url",
+                           fmt::format("{}: the batch is for {}, and \"url\" is another one", where, endpoint_));
+    }
+    if (total_ > bounds_.requests) {
+      if (total_ == bounds_.requests + 1)
+        Add({"too_many_tasks", fmt::format("more than {} requests; make several batches", bounds_.requests), "",
+             number_});
+      return;
+    }
+    if (!seen_.insert(line.custom_id).second) {
+      throw BatchLineError("duplicate_custom_id", "custom_id",
+                           fmt::format("{}: custom_id \"{}\" comes twice", where, line.custom_id));
+    }
+    if (!recorded_.contains(line.custom_id)) pending_.push_back({begin_, line_.size(), number_});
+  } catch (const BatchLineError& error) {
+    Add({error.code(), error.what(), error.param(), number_});
+  }
+}
+
+void InputScan::Add(BatchFault fault) {
+  if (faults_.size() < bounds_.faults) faults_.push_back(std::move(fault));
+}
+
+std::unordered_set<std::string> RecordedIds(int descriptor, const std::string& what) {
+  std::unordered_set<std::string> ids;
+  std::string line;
+  off_t offset = 0;
+  for (;;) {
+    const std::string piece = ReadAt(descriptor, offset, kReadBytes, what);
+    if (piece.empty()) return ids;
+    offset += static_cast<off_t>(piece.size());
+    for (size_t at = 0; at < piece.size();) {
+      const size_t end = piece.find('\n', at);
+      line.append(piece, at, std::min(end, piece.size()) - at);
+      if (end == std::string::npos) break;
+      const Json id = ParseJson(MemberText(line, "custom_id"), what);
+      if (!id.is_string()) Fail("{}: a line has no custom_id", what);
+      ids.insert(id.get<std::string>());
+      line.clear();
+      at = end + 1;
+    }
+  }
+}
+
+}  // namespace quire

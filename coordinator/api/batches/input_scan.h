@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "comm/base/descriptor.h"
+#include "coordinator/api/batches/records.h"
+
+namespace quire {
+
+/// Where a request of a batch stands in its input file.
+struct LinePlace {
+  int64_t begin = 0;
+  size_t bytes = 0;
+  int64_t number = 0;  // of the line, from 1 on
+};
+
+/// Reads the input file of a batch once, piece by piece: checks every line, and finds the requests that have no result
+/// yet.
+class InputScan {
+ public:
+  struct Bounds {
+    size_t line_bytes = 0, custom_id_bytes = 512;  // of one
+    int64_t requests = 0;                          // in a file
+    size_t faults = 100;                           // that are kept
+  };
+  /// recorded: custom_ids of the requests that have a result.
+  InputScan(Descriptor input, std::string what, std::string endpoint, std::unordered_set<std::string> recorded,
+            const Bounds& bounds);
+
+  /// Reads on for about so many bytes; true once the whole file is read. Throws Error when the disk fails.
+  bool Continue(size_t bytes);
+
+  // Once the whole file is read:
+  const std::vector<BatchFault>& faults() const { return faults_; }  // the first ones
+  int64_t total() const { return total_; }                           // requests
+  std::deque<LinePlace>& pending() { return pending_; }              // without a result, in the file's order
+
+ private:
+  void TakeLine();
+  void CheckLine();
+  void Add(BatchFault fault);
+
+  Descriptor input_;
+  std::string what_, endpoint_;
+  std::unordered_set<std::string> recorded_, seen_;
+  Bounds bounds_;
+  off_t offset_ = 0;       // of the next byte to read
+  std::string line_;       // read so far
+  int64_t begin_ = 0;      // of line_
+  bool too_long_ = false;  // line_ is, and what follows of it is passed over
+  int64_t number_ = 0, total_ = 0;
+  std::vector<BatchFault> faults_;
+  std::deque<LinePlace> pending_;
+};
+
+/// The custom_ids in a file of results; a line that was not written to its end is left out. Throws Error when the file
+/// has another line that is no result.
+std::unordered_set<std::string> RecordedIds(int descriptor, const std::string& what);
+
+}  // namespace quire

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/base/json.h"
+
+namespace quire {
+
+/// A file of /v1/files, without its content. Times are seconds since 1970; 0: never.
+struct FileRecord {
+  std::string id, client, filename, purpose;
+  int64_t bytes = 0, created_at = 0, expires_at = 0;
+  int64_t order = 0;  // files that were made later have a higher one
+
+  Json ToPublic() const;  // as a client sees it
+  Json ToJson() const;    // as it is kept
+  static FileRecord FromJson(const Json& json);
+};
+
+enum class BatchStatus {
+  kValidating,
+  kFailed,
+  kInProgress,
+  kFinalizing,
+  kCompleted,
+  kExpired,
+  kCancelling,
+  kCancelled
+};
+inline constexpr int kBatchStatuses = 8;
+std::string_view NameOf(BatchStatus status);
+/// True for a status that no batch leaves.
+bool IsOver(BatchStatus status);
+
+/// What is wrong with a batch's input file. line: from 1 on; 0: the file as a whole.
+struct BatchFault {
+  std::string code, message, param;
+  int64_t line = 0;
+};
+
+/// A batch of /v1/batches. Times as above; 0: that has not happened.
+struct BatchRecord {
+  std::string id, client, endpoint, input_file_id, completion_window, output_file_id, error_file_id;
+  BatchStatus status = BatchStatus::kValidating;
+  BatchStatus ends_as = BatchStatus::kCompleted;  // while it is finalizing or cancelling
+  Json metadata;                                  // an object of texts, or null
+  std::vector<BatchFault> faults;
+  int64_t created_at = 0, expires_at = 0,
+          output_seconds = 0;                    // the last: how long its result files are kept; 0: for ever
+  int64_t total = 0, completed = 0, failed = 0;  // requests
+  int64_t order = 0;                             // batches that were made later have a higher one
+  int64_t reached[kBatchStatuses] = {};          // when it got each status, by BatchStatus
+
+  /// Sets the status and the time at which it was reached.
+  void Enter(BatchStatus next, int64_t now);
+  Json ToPublic() const;
+  Json ToJson() const;
+  static BatchRecord FromJson(const Json& json);
+};
+
+}  // namespace quire

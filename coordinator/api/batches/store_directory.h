@@ -1,0 +1,64 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/base/descriptor.h"
+
+namespace quire {
+
+/// A directory of this server alone: nobody else may read the directory (mode 0700, files 0600), no other server uses
+/// it meanwhile (a lock), and links are never followed. Names are plain names without a slash. All methods throw Error
+/// with the path and the system's reason. Blocks on the disk.
+class StoreDirectory {
+ public:
+  /// Opens the directory, or creates it. Refuses a link, another user's directory, one that others may enter, and one
+  /// that another server uses.
+  explicit StoreDirectory(const std::string& path);
+
+  std::vector<std::string> Names() const;
+  bool Has(const std::string& name) const;
+  int64_t BytesOf(const std::string& name) const;  // 0: there is no such file
+
+  Descriptor OpenToRead(const std::string& name) const;
+  /// Opens a file to write at its end; creates the file when there is none.
+  Descriptor OpenToAppend(const std::string& name) const;
+  /// Creates a file that must not be there yet.
+  Descriptor Create(const std::string& name) const;
+  std::string ReadWhole(const std::string& name, size_t max_bytes) const;
+
+  /// Gives a file this content at once: a reader, also after a loss of power, sees all of the old or all of the new.
+  void WriteWhole(const std::string& name, std::string_view content) const;
+  /// Renames a file whose content is on the disk, and makes the new name durable.
+  void Rename(const std::string& from, const std::string& to) const;
+  /// Does nothing when there is no such file.
+  void Remove(const std::string& name) const;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  Descriptor Open(const std::string& name, int flags) const;
+  void Sync() const;
+
+  std::string path_;
+  Descriptor directory_, lock_;
+};
+
+/// Ends the name of a file that is being written; what has such a name at a start is left over.
+inline constexpr std::string_view kUnfinishedEnd = ".tmp";
+
+/// Writes all bytes, or throws Error with `what` and the system's reason.
+void WriteFully(int descriptor, std::string_view bytes, const std::string& what);
+/// Waits until the file's content is on the disk, or throws likewise.
+void SyncContent(int descriptor, const std::string& what);
+/// Cuts a file of lines behind its last whole line. Returns how many lines are left. Throws likewise.
+int64_t CutAtLastLine(int descriptor, const std::string& what);
+/// Cuts a file to its first `bytes` bytes; a failure is left for the next reader.
+void CutTo(int descriptor, int64_t bytes);
+/// Reads up to `count` bytes from `offset` on; fewer at the end of the file only. Throws likewise.
+std::string ReadAt(int descriptor, off_t offset, size_t count, const std::string& what);
+
+}  // namespace quire

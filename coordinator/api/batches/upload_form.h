@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+/// A form with one file (multipart/form-data, RFC 7578), read piece by piece: the file's content is handed on, and
+/// nothing of it is kept. What is malformed throws ApiError 400.
+class UploadForm {
+ public:
+  static constexpr size_t kHeaderBytes = 8 << 10;  // of one part, at most
+  static constexpr size_t kFieldBytes = 1 << 10;   // of the value of one field, at most
+  static constexpr size_t kFields = 16;            // at most
+
+  /// content_type: of the body. on_file: takes the content of the part that is called "file".
+  UploadForm(std::string_view content_type, std::function<void(std::string_view)> on_file);
+
+  void Push(std::string_view bytes);
+  /// The body is over: throws when the form is not.
+  void End() const;
+
+  /// Values of the other parts, by name.
+  const std::map<std::string, std::string>& fields() const { return fields_; }
+  /// Without folders. Empty: the file has no name.
+  const std::string& filename() const { return filename_; }
+
+ private:
+  enum class Stage { kPreamble, kAfterBoundary, kHeaders, kContent, kOver };
+  bool Step();
+  bool FindBoundary();
+  void BeginPart(const std::string& headers);
+  void Take(std::string_view content);
+
+  std::string boundary_;  // with the line end and the dashes before it
+  std::function<void(std::string_view)> on_file_;
+  Stage stage_ = Stage::kPreamble;
+  std::string buffer_;
+  std::string part_;  // the name of the part that is being read
+  bool has_file_ = false;
+  std::map<std::string, std::string> fields_;
+  std::string filename_;
+};
+
+}  // namespace quire

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+/// One request of a batch, in OpenAI's batch format: a JSON object on a line,
+///  {"custom_id": "...", "method": "POST", "url": "/v1/...", "body": {...}}.
+struct BatchLine {
+  std::string custom_id;
+  std::string url;        // a path of the API
+  std::string_view body;  // the request exactly as written, a part of the line's text
+};
+
+/// A line that is no request of a batch.
+class BatchLineError : public Error {
+ public:
+  BatchLineError(std::string code, std::string param, const std::string& message)
+      : Error(message), code_(std::move(code)), param_(std::move(param)) {}
+  const std::string& code() const { return code_; }    // what is wrong in a word, such as "invalid_json_line"
+  const std::string& param() const { return param_; }  // the member at fault; empty: the whole line
+
+ private:
+  std::string code_, param_;
+};
+
+/// Reads a line. `line` outlives the result. Throws BatchLineError, whose text begins with `where`.
+BatchLine ReadBatchLine(std::string_view line, const std::string& where);
+
+/// The line of a result, without its end: an answer of the server. `id` names the line, `body` is JSON without line
+/// ends.
+std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status,
+                            const std::string& request_id, std::string_view body);
+/// The line of a request that got no answer.
+std::string BatchErrorLine(const std::string& id, const std::string& custom_id, std::string_view code,
+                           const std::string& message);
+
+/// Removes line ends from JSON, where they stand only between values.
+std::string OnOneLine(std::string json);
+
+}  // namespace quire

@@ -1,0 +1,338 @@
+#include "coordinator/api/batches/batch_store.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "comm/base/error.h"
+#include "coordinator/api/requests/api_error.h"
+#include "coordinator/batches/batch_line.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string RequestLine(const std::string& id, const std::string& url = "/v1/completions") {
+  return R"({"custom_id":")" + id + R"(","method":"POST","url":")" + url + R"(","body":{"prompt":"a"}})";
+}
+
+/// A store in a directory of its own, which can be closed as a kill would and opened again.
+class BatchStoreTest : public testing::Test {
+ protected:
+  BatchStoreTest() {
+    std::string name = fs::temp_directory_path() / "quire-batches-XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+    Open();
+  }
+  ~BatchStoreTest() override {
+    store_.reset();
+    fs::remove_all(folder_);
+  }
+  void Open() {
+    store_.reset();
+    store_ = std::make_unique<BatchStore>(dir(), limits_, [this] { return now_; });
+  }
+  std::string dir() const { return folder_ / "kept"; }
+  BatchStore& store() { return *store_; }
+
+  FileRecord Add(const std::string& client, const std::string& content, int64_t keep_seconds = 0) {
+    const std::shared_ptr<FileDraft> draft = store().BeginFile(client);
+    store().AppendTo(*draft, content);
+    return store().FinishFile(*draft, "in.jsonl", keep_seconds);
+  }
+  std::string ContentOf(const FileRecord& file) {
+    const Descriptor open = store().OpenFile(file);
+    return ReadAt(open.get(), 0, 1 << 20, "file");
+  }
+  BatchRecord Create(const std::string& client, const std::string& content) {
+    return store().CreateBatch(
+        client, {"/v1/completions", Add(client, content).id, "24h", 24 * 3600, Json{{"for", "a test"}}, 0});
+  }
+  /// Reads a batch's whole input.
+  std::unique_ptr<InputScan> Scanned(const std::string& id) {
+    std::unique_ptr<InputScan> scan = store().Scan(id);
+    while (!scan->Continue(1)) {
+    }
+    return scan;
+  }
+  static int64_t ModeOf(const std::string& path) {
+    struct stat info;
+    return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : -1;
+  }
+  static int StatusOf(const std::function<void()>& action) {
+    try {
+      action();
+    } catch (const ApiError& error) {
+      return error.status;
+    }
+    return 200;
+  }
+
+  StoreLimits limits_;
+  int64_t now_ = 1'000'000;
+  fs::path folder_;
+  std::unique_ptr<BatchStore> store_;
+};
+
+TEST_F(BatchStoreTest, KeepsFilesOfEachClientApart_AcrossAStart) {
+  const FileRecord mine = Add("anna", "one\ntwo\n");
+  Open();
+  EXPECT_EQ(ContentOf(store().FindFile("anna", mine.id)), "one\ntwo\n");
+  EXPECT_EQ(store().FilesOf("anna").size(), 1u);
+  EXPECT_EQ(store().FilesOf("bert").size(), 0u);
+  EXPECT_EQ(StatusOf([&] { store().FindFile("bert", mine.id); }), 404);
+  EXPECT_EQ(StatusOf([&] { store().DeleteFile("bert", mine.id); }), 404);
+  store().DeleteFile("anna", mine.id);
+  EXPECT_EQ(StatusOf([&] { store().FindFile("anna", mine.id); }), 404);
+  EXPECT_FALSE(fs::exists(dir() + "/" + mine.id));
+  Open();
+  EXPECT_EQ(store().FilesOf("anna").size(), 0u);
+}
+
+TEST_F(BatchStoreTest, GivesNobodyElseAccess_ToDirectoryAndFiles) {
+  Create("anna", RequestLine("a") + "\n");
+  EXPECT_EQ(ModeOf(dir()), 0700);
+  for (const auto& entry : fs::directory_iterator(dir())) EXPECT_EQ(ModeOf(entry.path()), 0600) << entry.path();
+}
+
+TEST_F(BatchStoreTest, RefusesDirectories_ThatAreNotItsOwn) {
+  EXPECT_THROW(BatchStore(dir(), limits_, [] { return 0; }), Error) << "another server has it";
+  const std::string open = folder_ / "open";
+  fs::create_directory(open);
+  ::chmod(open.c_str(), 0755);
+  EXPECT_THROW(BatchStore(open, limits_, [] { return 0; }), Error);
+  fs::create_directory_symlink(dir(), folder_ / "link");
+  EXPECT_THROW(BatchStore(folder_ / "link", limits_, [] { return 0; }), Error);
+}
+
+TEST_F(BatchStoreTest, FollowsNoLink_ThatSomebodyPutInAFilesPlace) {
+  const FileRecord file = Add("anna", "text");
+  std::ofstream(folder_ / "secret") << "secret";
+  fs::remove(dir() + "/" + file.id);
+  fs::create_symlink(folder_ / "secret", dir() + "/" + file.id);
+  EXPECT_THROW(store().OpenFile(file), Error);
+}
+
+TEST_F(BatchStoreTest, RemovesUnfinishedFiles_AtAStartAndWhenTheClientLeaves) {
+  {
+    const auto draft = store().BeginFile("anna");
+    store().AppendTo(*draft, "half");
+    std::ofstream(dir() + "/file-0123.tmp") << "left over by a kill";
+    std::ofstream(dir() + "/file-4567") << "content without a record";
+  }
+  Open();
+  for (const auto& entry : fs::directory_iterator(dir())) EXPECT_EQ(entry.path().filename(), "lock");
+}
+
+TEST_F(BatchStoreTest, RefusesFiles_BeyondItsBounds) {
+  limits_.bytes = 100;
+  limits_.file_bytes = 60;
+  limits_.files = 4;
+  Open();
+  EXPECT_EQ(StatusOf([&] { Add("", std::string(61, 'x')); }), 413);
+  Add("", std::string(60, 'x'));
+  EXPECT_EQ(StatusOf([&] { Add("", std::string(41, 'x')); }), 400);
+  Add("", std::string(39, 'x'));
+  Add("", "y");
+  EXPECT_EQ(StatusOf([&] { Add("", ""); }), 400) << "no room at all";
+  for (const FileRecord& file : store().FilesOf("")) store().DeleteFile("", file.id);
+  Add("anna", std::string(50, 'x'));
+  EXPECT_EQ(StatusOf([&] { Add("anna", "y"); }), 400) << "a key has half of the bytes";
+  Add("bert", "y");
+  Add("bert", "y");
+  EXPECT_EQ(StatusOf([&] { Add("bert", "y"); }), 400) << "and half of the files";
+  EXPECT_EQ(store().totals().bytes, 52);
+}
+
+TEST_F(BatchStoreTest, CountsFilesThatAreBeingSent_AgainstItsBytes) {
+  limits_.bytes = 100;
+  Open();
+  const auto one = store().BeginFile(""), two = store().BeginFile("");
+  store().AppendTo(*one, std::string(60, 'x'));
+  EXPECT_EQ(StatusOf([&] { store().AppendTo(*two, std::string(41, 'x')); }), 400);
+  store().AppendTo(*two, std::string(40, 'x'));
+}
+
+TEST_F(BatchStoreTest, ForgetsFilesAndBatches_WhenTheirTimeIsOver) {
+  const FileRecord brief = Add("anna", "text", 3600);
+  const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
+  now_ += 3600;
+  store().Prune();
+  EXPECT_EQ(StatusOf([&] { store().FindFile("anna", brief.id); }), 404);
+  now_ += limits_.keep_seconds;
+  store().Prune();
+  EXPECT_EQ(store().FindFile("anna", batch.input_file_id).id, batch.input_file_id) << "a batch still reads it";
+  store().Finish(batch.id, BatchStatus::kExpired);
+  now_ += limits_.keep_seconds;
+  store().Prune();
+  EXPECT_EQ(StatusOf([&] { store().FindBatch("anna", batch.id); }), 404);
+  EXPECT_EQ(store().FilesOf("anna").size(), 0u);
+}
+
+TEST_F(BatchStoreTest, TellsEachFaultOfAnInput_WithItsLine) {
+  const BatchRecord batch = Create("anna", RequestLine("a") + "\n\n{oops\n" + RequestLine("a") + "\n" +
+                                               RequestLine("b", "/v1/embeddings") + "\n{\"custom_id\":\"c\"}\n" +
+                                               R"({"custom_id":"d","url":"/v1/completions","body":{"stream":true}})");
+  const BatchRecord failed = store().Validated(batch.id, *Scanned(batch.id));
+  EXPECT_EQ(failed.status, BatchStatus::kFailed);
+  std::vector<std::pair<int64_t, std::string>> told;
+  for (const BatchFault& fault : failed.faults) told.emplace_back(fault.line, fault.code);
+  const std::vector<std::pair<int64_t, std::string>> wanted = {{3, "invalid_json_line"},
+                                                               {4, "duplicate_custom_id"},
+                                                               {5, "mismatched_endpoint"},
+                                                               {6, "missing_required_parameter"},
+                                                               {7, "invalid_value"}};
+  EXPECT_EQ(told, wanted);
+  EXPECT_EQ(failed.ToPublic()["errors"]["data"][0]["line"], 3);
+  Open();
+  EXPECT_EQ(store().FindBatch("anna", batch.id).faults.size(), wanted.size());
+}
+
+TEST_F(BatchStoreTest, FailsInputs_ThatAreEmptyTooManyOrTooLong) {
+  limits_.requests = 2;
+  limits_.line_bytes = 100;
+  Open();
+  const auto code = [&](const std::string& content) {
+    const BatchRecord batch = Create("", content);
+    const BatchRecord read = store().Validated(batch.id, *Scanned(batch.id));
+    return read.faults.empty() ? "" : read.faults.front().code;
+  };
+  EXPECT_EQ(code(""), "empty_file");
+  EXPECT_EQ(code("\n \n"), "empty_file");
+  EXPECT_EQ(code(RequestLine("a") + "\n" + RequestLine("b") + "\n" + RequestLine("c")), "too_many_tasks");
+  EXPECT_EQ(code(std::string(101, ' ') + "\n" + RequestLine("a")), "line_too_long");
+  EXPECT_EQ(code(RequestLine("a") + "\r\n" + RequestLine("b")), "");
+}
+
+TEST_F(BatchStoreTest, RunsOnlyWhatHasNoResult_AfterAKill) {
+  const BatchRecord batch = Create("anna", RequestLine("a") + "\n" + RequestLine("b") + "\n" + RequestLine("c") + "\n");
+  {
+    const auto scan = Scanned(batch.id);
+    ASSERT_EQ(scan->pending().size(), 3u);
+    EXPECT_EQ(store().Validated(batch.id, *scan).status, BatchStatus::kInProgress);
+    EXPECT_EQ(store().ReadLine(batch.id, scan->pending()[1]), RequestLine("b"));
+  }
+  store().Record(batch.id, true, BatchAnswerLine("batch_req_1", "b", 200, "req", "{}"));
+  {
+    // A kill in the midst of a write leaves a part of a line.
+    std::ofstream cut(dir() + "/" + batch.id + ".output", std::ios::app);
+    cut << R"({"id":"batch_req_2","custom_id":"c","resp)";
+  }
+  Open();
+  const auto scan = Scanned(batch.id);
+  ASSERT_EQ(scan->pending().size(), 2u);
+  EXPECT_EQ(scan->pending()[0].number, 1);
+  EXPECT_EQ(scan->pending()[1].number, 3);
+  EXPECT_EQ(store().Validated(batch.id, *scan).completed, 1);
+  store().Record(batch.id, false, BatchAnswerLine("batch_req_3", "a", 400, "req", "{}"));
+  store().Record(batch.id, true, BatchAnswerLine("batch_req_4", "c", 200, "req", "{}"));
+  store().Finish(batch.id, BatchStatus::kCompleted);
+  Open();
+  const BatchRecord done = store().FindBatch("anna", batch.id);
+  EXPECT_EQ(done.status, BatchStatus::kCompleted);
+  EXPECT_EQ(done.ToPublic()["request_counts"], Json({{"total", 3}, {"completed", 2}, {"failed", 1}}));
+  EXPECT_EQ(ContentOf(store().FindFile("anna", done.output_file_id)),
+            BatchAnswerLine("batch_req_1", "b", 200, "req", "{}") + "\n" +
+                BatchAnswerLine("batch_req_4", "c", 200, "req", "{}") + "\n");
+  EXPECT_EQ(ContentOf(store().FindFile("anna", done.error_file_id)),
+            BatchAnswerLine("batch_req_3", "a", 400, "req", "{}") + "\n");
+  EXPECT_EQ(StatusOf([&] { store().FindFile("bert", done.output_file_id); }), 404);
+}
+
+/// Wherever the end of a batch was broken off, the next start brings it to the same end.
+TEST_F(BatchStoreTest, EndsBatches_ThatAKillLeftFinalizing) {
+  for (const bool renamed : {false, true}) {
+    const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
+    (void)store().Validated(batch.id, *Scanned(batch.id));
+    const std::string line = BatchAnswerLine("batch_req_1", "a", 200, "req", "{}");
+    store().Record(batch.id, true, line);
+    store().Finish(batch.id, BatchStatus::kCompleted);
+    const BatchRecord done = store().FindBatch("anna", batch.id);
+    store_.reset();
+    // Back to what a kill leaves: the record of the file is missing, and the batch is finalizing.
+    BatchRecord finalizing = done;
+    finalizing.status = BatchStatus::kFinalizing;
+    std::ofstream(dir() + "/" + batch.id + ".json") << DumpJson(finalizing.ToJson());
+    fs::remove(dir() + "/" + done.output_file_id + ".json");
+    if (!renamed) fs::rename(dir() + "/" + done.output_file_id, dir() + "/" + batch.id + ".output");
+    Open();
+    EXPECT_EQ(store().FindBatch("anna", batch.id).status, BatchStatus::kCompleted);
+    EXPECT_EQ(ContentOf(store().FindFile("anna", done.output_file_id)), line + "\n");
+    EXPECT_FALSE(fs::exists(dir() + "/" + batch.id + ".output"));
+  }
+}
+
+TEST_F(BatchStoreTest, RecordsWhatWasNotExecuted_WhenABatchExpires) {
+  const BatchRecord batch = Create("anna", RequestLine("a") + "\n" + RequestLine("b") + "\n");
+  const auto scan = Scanned(batch.id);
+  (void)store().Validated(batch.id, *scan);
+  std::deque<LinePlace> pending = scan->pending();
+  store().RecordExpired(batch.id, pending, 1);
+  store().RecordExpired(batch.id, pending, 5);
+  EXPECT_TRUE(pending.empty());
+  store().Finish(batch.id, BatchStatus::kExpired);
+  const BatchRecord done = store().FindBatch("anna", batch.id);
+  EXPECT_EQ(done.failed, 2);
+  EXPECT_EQ(done.output_file_id, "");
+  EXPECT_EQ(done.ToPublic()["output_file_id"], Json());
+  EXPECT_EQ(done.ToPublic()["expired_at"], now_);
+  std::string errors = ContentOf(store().FindFile("anna", done.error_file_id));
+  const Json first = ParseJson(errors.substr(0, errors.find('\n')), "the line");
+  EXPECT_EQ(first["custom_id"], "a");
+  EXPECT_EQ(first["response"], Json());
+  EXPECT_EQ(first["error"]["code"], "batch_expired");
+}
+
+TEST_F(BatchStoreTest, CancelsOnce_AndOnlyWhatIsNotOver) {
+  const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
+  EXPECT_EQ(StatusOf([&] { store().CancelBatch("bert", batch.id); }), 404);
+  EXPECT_EQ(StatusOf([&] { store().DeleteFile("anna", batch.input_file_id); }), 400);
+  EXPECT_EQ(store().CancelBatch("anna", batch.id).status, BatchStatus::kCancelling);
+  now_ += 5;
+  EXPECT_EQ(store().CancelBatch("anna", batch.id).status, BatchStatus::kCancelling);
+  Open();
+  ASSERT_EQ(store().Unfinished().size(), 1u);
+  EXPECT_EQ(store().Unfinished().front().ends_as, BatchStatus::kCancelled);
+  store().Finish(batch.id, BatchStatus::kCancelled);
+  const Json done = store().FindBatch("anna", batch.id).ToPublic();
+  EXPECT_EQ(done["status"], "cancelled");
+  EXPECT_EQ(done["cancelling_at"], 1'000'000);
+  EXPECT_EQ(done["cancelled_at"], 1'000'005);
+  EXPECT_EQ(StatusOf([&] { store().CancelBatch("anna", batch.id); }), 409);
+  store().DeleteFile("anna", batch.input_file_id);
+}
+
+TEST_F(BatchStoreTest, ForgetsTheOldestBatchThatIsOver_WhenThereAreTooMany) {
+  limits_.batches = 4;
+  limits_.unfinished = 2;
+  Open();
+  const BatchRecord first = Create("anna", RequestLine("a") + "\n"), second = Create("anna", RequestLine("a") + "\n");
+  EXPECT_EQ(StatusOf([&] { Create("anna", RequestLine("a") + "\n"); }), 429);
+  store().Finish(second.id, BatchStatus::kCancelled);
+  const BatchRecord third = Create("anna", RequestLine("a") + "\n");
+  EXPECT_EQ(StatusOf([&] { store().FindBatch("anna", second.id); }), 404);
+  const std::vector<BatchRecord> left = store().BatchesOf("anna");
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[0].id, first.id);
+  EXPECT_EQ(left[1].id, third.id);
+}
+
+TEST_F(BatchStoreTest, RefusesAStart_WithARecordThatIsDamaged) {
+  const FileRecord file = Add("anna", "text");
+  store_.reset();
+  std::ofstream(dir() + "/" + file.id + ".json") << "{\"id\":";
+  try {
+    Open();
+    FAIL() << "the damage was passed over";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(file.id), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace quire
