@@ -235,7 +235,7 @@ class FakeResponder : public HttpResponder {
  public:
   asio::awaitable<void> Send(HttpResponse) override { co_return; }
   asio::awaitable<void> BeginStream() override { co_return; }
-  asio::awaitable<void> BeginPieces() override { co_return; }
+  asio::awaitable<void> BeginPieces(std::string) override { co_return; }
   asio::awaitable<void> Write(std::string) override { co_return; }
   asio::awaitable<void> EndStream() override { co_return; }
   bool gone() const override { return gone_; }

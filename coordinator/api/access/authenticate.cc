@@ -78,6 +78,12 @@ std::string Gate::ClientOf(const std::string& key) const {
   return known != nullptr ? known->name : "";
 }
 
+bool Gate::Knows(const std::string& client) const {
+  return !has_keys() || std::ranges::any_of(keys_.keys(), [&](const ApiKey& key) {
+    return key.may_post && key.name == client;
+  });
+}
+
 HttpResponse Gate::Unauthorized(const HttpRequest& request, const char* reason) {
   if (!failures_.Allow(NetworkOfPeer(request), FailureLimit::Clock::now())) {
     HttpResponse response = ErrorResponse(429, "too many requests without a valid key");
@@ -176,6 +182,9 @@ std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request) {
   std::string_view type = std::string_view(value).substr(0, value.find(';'));  // without parameters
   while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
   if (request.method != "POST" || value.empty() || boost::beast::iequals(type, "application/json")) return std::nullopt;
+  // Forms bring files. Browsers say where a form comes from, and ask before a page of another site may bring a key.
+  const bool form = request.path == kUploadPath && boost::beast::iequals(type, "multipart/form-data");
+  if (form && (request.Header("origin").empty() || !request.Header("authorization").empty())) return std::nullopt;
   return ErrorResponse(415, "the Content-Type must be application/json");
 }
 

@@ -49,6 +49,8 @@ class Gate {
   std::optional<HttpResponse> Refuse(HttpRequest& request);
   /// Who comes with this key: its name where keys are needed, a digest of it otherwise.
   std::string ClientOf(const std::string& key) const;
+  /// Whether this client may come to generate: where keys are needed, one of them has its name.
+  bool Knows(const std::string& client) const;
   /// Takes the file's new keys; a file that cannot be read or parsed changes nothing and throws Error.
   /// So does one with a key that opens the `other` port.
   void Reload(const Gate& other);

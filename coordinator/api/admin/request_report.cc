@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "comm/base/json.h"
 #include "coordinator/api/admin/block_ranges.h"
 
@@ -74,9 +76,10 @@ class Reporter {
     view.preemptions = request.num_preemptions;
     view.blocks = runs ? DistinctBlocks(request.sequences) : 0;
     view.host_blocks = request.num_swapped_blocks;
-    view.age_seconds = now_ - request.arrival_seconds;
+    view.age_seconds = std::max(0.0, now_ - request.arrival_seconds);  // a batch's counts as one to come
     const bool began = request.first_scheduled_seconds >= 0;
-    view.waited_seconds = began ? request.first_scheduled_seconds - request.arrival_seconds : view.age_seconds;
+    const double until = began ? request.first_scheduled_seconds : now_;
+    view.waited_seconds = std::max(0.0, until - request.arrival_seconds);
     view.max_seconds = request.limits.max_seconds;
     for (const Sequence& sequence : request.sequences) {
       view.choices.push_back({sequence.choice, sequence.num_tokens(), sequence.num_computed,

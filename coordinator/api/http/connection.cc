@@ -31,6 +31,7 @@ constexpr int kMostHeadReads = 512;         // under TLS a client can make each 
 constexpr size_t kSmallRead = 1024;         // of a body: what brings more is worth its read
 constexpr int kSendBufferBytes = 64 << 10;  // of the kernel: a client that stops reading is noticed soon
 constexpr auto kBodyGrace = std::chrono::seconds(10);               // a body may be slower than its rate that long
+constexpr size_t kPieceToTake = 256 << 10;  // of a body that is handed on piece by piece
 constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // of a body whose head was refused
 
 /// The id of a request that brought none.
@@ -232,20 +233,29 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
     std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     co_await WriteRaw(std::move(go_on));
   }
-  const Clock::time_point begin = Clock::now();
-  const std::chrono::seconds longest(limits_.chosen.body_seconds);
+  Clock::time_point begin = Clock::now();
+  const std::chrono::seconds usual(limits_.chosen.body_seconds);
   beast::error_code error;
   int small_reads = 0;
   for (size_t received = buffer_.size(); !parser.is_done() && !error;) {
+    // A file has the time of a usual body for each usual body's bytes.
+    const auto longest = usual * static_cast<int64_t>(1 + received / limits_.body_bytes);
     SetDeadline(begin + TimeFor(received, limits_.chosen.body_bytes_per_second, kBodyGrace, longest));
     auto [read_error, bytes] = co_await http::async_read_some(socket_, buffer_, parser, kToken);
     error = read_error;
     received += bytes;
+    if (!error && request_.take_body && (parser.is_done() || parser.get().body().size() >= kPieceToTake)) {
+      ClearDeadline();
+      const Clock::time_point taken = Clock::now();
+      std::string piece = std::exchange(parser.get().body(), {});
+      co_await request_.take_body(std::move(piece));
+      begin += Clock::now() - taken;  // the client need not make up for the disk
+    }
     if (bytes < kSmallRead && ++small_reads % kReadsInTurn == 0) co_await turns_.requests.Await(peer_);
   }
   HttpResponse refusal{.status = kNothing};
   if (error) {
-    refusal = BodyError(error);
+    refusal = timed_out_ ? ErrorResponse(408, "the request body took too long") : HeadError(error);
   } else if (std::distance(parser.get().begin(), parser.get().end()) != fields) {  // they would merge into the headers
     refusal = ErrorResponse(400, "trailers are not accepted");
   }
@@ -265,11 +275,6 @@ HttpResponse Connection::HeadError(beast::error_code error) const {
     return ErrorResponse(400, "malformed HTTP request: " + error.message());
   }
   return {.status = kLeft};
-}
-
-HttpResponse Connection::BodyError(beast::error_code error) const {
-  if (timed_out_) return ErrorResponse(408, "the request body took too long");
-  return HeadError(error);
 }
 
 asio::awaitable<void> Connection::Refuse(HttpResponse response) {

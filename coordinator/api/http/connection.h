@@ -33,7 +33,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
 
   boost::asio::awaitable<void> Send(HttpResponse response) override;
   boost::asio::awaitable<void> BeginStream() override;
-  boost::asio::awaitable<void> BeginPieces() override;
+  boost::asio::awaitable<void> BeginPieces(std::string content_type) override;
   boost::asio::awaitable<void> Write(std::string text) override;
   boost::asio::awaitable<void> EndStream() override;
   void ForgetContent() override;
@@ -59,7 +59,6 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> WriteFrom(std::string_view bytes);
   boost::asio::awaitable<void> Refuse(HttpResponse response);
   HttpResponse HeadError(boost::beast::error_code error) const;
-  HttpResponse BodyError(boost::beast::error_code error) const;
   boost::asio::awaitable<void> Begin(std::string head);
   void BeginAnswer();
   std::string LastLines() const;  // that every answer has, and the empty one that ends its head

@@ -69,8 +69,8 @@ asio::awaitable<void> Connection::BeginStream() {
   co_await Begin(std::move(head));
 }
 
-asio::awaitable<void> Connection::BeginPieces() {
-  std::string head = "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: application/json\r\n";
+asio::awaitable<void> Connection::BeginPieces(std::string content_type) {
+  std::string head = "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: " + content_type + "\r\n";
   co_await Begin(std::move(head));
 }
 

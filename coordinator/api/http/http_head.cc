@@ -56,6 +56,13 @@ std::optional<size_t> DeclaredLength(const HttpHead& head) {
   return length;
 }
 
+/// Without the query. Clients that join addresses leave a slash at the end.
+std::string PathOf(const HttpHead& head) {
+  std::string path(head.target().substr(0, head.target().find('?')));
+  if (path.starts_with("/v1/") && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 }  // namespace
 
 void SetLimits(HttpParser& parser, const HttpLimits& limits) {
@@ -87,7 +94,8 @@ bool IsFolded(std::string_view head) {
 }
 
 size_t BodyLimit(const HttpHead& head, const HttpLimits& limits) {
-  return head.method() == http::verb::post ? limits.body_bytes : limits.other_body_bytes;
+  if (head.method() != http::verb::post) return limits.other_body_bytes;
+  return limits.upload_bytes > 0 && PathOf(head) == kUploadPath ? limits.upload_bytes : limits.body_bytes;
 }
 
 HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits) {
@@ -96,9 +104,7 @@ HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits) {
   request.method = std::string(head.method_string());
   const std::string target(head.target());
   const size_t question = target.find('?');
-  request.path = target.substr(0, question);
-  // Clients that join addresses leave a slash at the end.
-  if (request.path.starts_with("/v1/") && request.path.ends_with('/')) request.path.pop_back();
+  request.path = PathOf(head);
   if (question != std::string::npos) request.query = target.substr(question + 1);
   for (const char* name :
        {"authorization", "x-api-key", "x-request-id", "content-type", "host", "origin", "access-control-request-method",

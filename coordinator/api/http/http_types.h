@@ -27,6 +27,9 @@ struct HttpRequest {
   std::string client;        // named by the port's gate (authenticate.h); empty: nobody in particular
   std::string share;         // a key's, or a network's, that work beside the workers is charged to
   std::vector<std::pair<std::string, std::string>> answer_headers;  // go with every answer to it
+  bool background = false;  // a batch's: everybody else's go first
+  /// Takes the body piece by piece, and `body` stays empty; the port's `admit` may set it. Must not throw.
+  std::function<boost::asio::awaitable<void>(std::string piece)> take_body = {};
 
   std::string Header(const std::string& name) const { return headers.contains(name) ? headers.at(name) : ""; }
 };
@@ -44,21 +47,17 @@ struct HttpResponse {
 class HttpResponder {
  public:
   virtual ~HttpResponder() = default;
-
-  /// After a stream or pieces have begun it ends the connection instead.
+  /// Ends the connection instead after a stream or pieces have begun.
   virtual boost::asio::awaitable<void> Send(HttpResponse response) = 0;
-
   /// Begins a server-sent event stream.
   virtual boost::asio::awaitable<void> BeginStream() = 0;
-  /// Begins a JSON answer whose length nobody knows yet: Write and EndStream follow, as for a stream.
-  virtual boost::asio::awaitable<void> BeginPieces() = 0;
+  /// Begins an answer whose length nobody knows yet: Write and EndStream follow, as for a stream.
+  virtual boost::asio::awaitable<void> BeginPieces(std::string content_type = "application/json") = 0;
   /// Sends text as it is. After the client has gone it does nothing.
   virtual boost::asio::awaitable<void> Write(std::string text) = 0;
   virtual boost::asio::awaitable<void> EndStream() = 0;
-
   /// The handler has read the body and the headers and needs them no more: a stream may go on for minutes.
   virtual void ForgetContent() {}
-
   /// True once the client closed its side, reset the connection, or took too long to read.
   virtual bool gone() const = 0;
   /// True while the client does not take what was written last.
@@ -68,6 +67,8 @@ class HttpResponder {
   /// What is told of the request that is being answered; handlers fill in what they know of tokens.
   RequestRecord record;
 };
+
+inline constexpr std::string_view kUploadPath = "/v1/files";  // where bodies may be files
 
 /// What a port does with the requests that come to it.
 struct HttpService {
@@ -87,6 +88,7 @@ struct HttpLimits {
   size_t header_fields = 100;
   size_t body_bytes = Topology::Limits::kLargestBody;  // of POST
   size_t other_body_bytes = 4 << 10;                   // of methods that need none
+  size_t upload_bytes = 0;                             // of POST to kUploadPath; 0: as of every POST
   Topology::Limits chosen{};                           // by the operator: times and connections
   bool last_requests = false;                          // connections end with the answer to the next request
 };

@@ -118,7 +118,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& req
 
 asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect) {
   // Nothing is parsed for a client that there is no room for.
-  Slot slot(*this, request.client);
+  Slot slot(*this, request);
   ByteBudget::Lease memory = std::move(request.memory);
   std::optional<PreparedCall> prepared = co_await Admitted(request, responder, dialect, slot, memory);
   if (!prepared) co_return;
@@ -126,6 +126,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   GenerateCall& call = prepared->call;
   const KeyQuotas::Place place(quotas_, request.client, prepared->num_sampled());
   call.client = request.client;
+  call.background = request.background;
   call.client_limits = quotas_.EngineLimits(call.client);
   call.client_tokens = quotas_.Meter(call.client);
   if (!call.has_seed)

@@ -87,6 +87,7 @@ Routes<DataHandler> DataPort::MakeRoutes() {
   };
   std::ranges::move(pages_.MakeRoutes(), std::back_inserter(routes));
   std::ranges::move(responses_.MakeRoutes(), std::back_inserter(routes));
+  std::ranges::copy(options_.more_routes, std::back_inserter(routes));
   // Agents ask whether the server is there.
   routes.push_back({"GET", "/api/hello", alive});
   if (!options_.chat_page) routes.push_back({"GET", "/", alive});

@@ -38,6 +38,7 @@ class DataPort {
     AnswerFormat answer_format;
     bool chosen_format = false;  // of answer_format, by a flag
     PoolingOptions pooling;
+    std::vector<Routes<DataHandler>::Route> more_routes = {};  // that others answer
   };
   /// What requests take besides their place; the pools must be stopped before this object goes.
   struct Means {
@@ -60,6 +61,9 @@ class DataPort {
   void SetKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits) { quotas_.SetLimits(limits); }
   /// Choices that wait or run, and answers that are still being sent.
   int unfinished() const { return places_.taken() + num_sending_; }
+  /// Choices that wait or run, those of batches left out.
+  int num_pending_of_others() const { return places_.taken() - num_background_; }
+  bool draining() const { return draining_; }
 
  private:
   class Slot;       // a reserved place among the pending requests
@@ -107,6 +111,7 @@ class DataPort {
   KeyQuotas quotas_;
   bool draining_ = false, paused_ = false;
   PendingPlaces places_;  // of choices; a call has 1 while their number is not known
+  int num_background_ = 0;  // places of batches' calls
   int num_sending_ = 0;   // calls that gave their places back
   RequestId next_id_ = 1;
   Routes<DataHandler> routes_;

@@ -5,35 +5,12 @@
 #include <vector>
 
 #include "coordinator/api/openai/answer_form.h"
+#include "coordinator/api/openai/call_slot.h"
 #include "coordinator/api/openai/chat_choice.h"
 #include "coordinator/api/openai/data_port.h"
 #include "coordinator/api/openai/openai_response.h"
 
 namespace quire {
-
-/// Holds a call's places while it is pending: one from its arrival, one for each choice once those are known. They are
-/// given back when the generation ends, whatever time its client takes to read.
-class DataPort::Slot {
- public:
-  Slot(DataPort& api, const std::string& client) : api_(api), places_(api.places_, client) { Widen(1); }
-  ~Slot() {
-    Release();
-    --api_.num_sending_;
-  }
-  Slot(const Slot&) = delete;
-  Slot& operator=(const Slot&) = delete;
-
-  void Widen(int choices) { places_.Resize(choices); }
-  void Release() {
-    if (places_.count() == 0) return;
-    Widen(0);
-    ++api_.num_sending_;
-  }
-
- private:
-  DataPort& api_;
-  PendingPlaces::Taken places_;
-};
 
 /// One call and where its answer goes.
 struct DataPort::Exchange {

@@ -72,7 +72,7 @@ class TextSink : public RequestSink {
   }
 
   void OnStart(double waited_seconds) override {
-    waited_ = waited_seconds;
+    waited_ = std::max(0.0, waited_seconds);
     if (prompt_) EmitPrompt({std::move(first_)});
   }
 
@@ -221,7 +221,7 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
   request->client_limits = call.client_limits;
   request->cache_salt = CacheSalt(call.client, call.cache_salt);
   request->priority = call.priority;
-  request->arrival_seconds = EngineLoop::Now();
+  request->arrival_seconds = EngineLoop::Now() + call.seconds_behind();
   request->limits.max_tokens = std::max(1, max_tokens);
   request->limits.max_seconds = call.deadline_seconds;
   request->limits.stop_token_ids = call.stop_token_ids;

@@ -48,6 +48,7 @@ struct GenerateCall {
   bool has_seed = false;
   ClientLimits client_limits;                           // of the caller's key, filled in later
   std::shared_ptr<std::atomic<int64_t>> client_tokens;  // where its tokens are counted, likewise; null: nowhere
+  bool background = false;                              // a batch's: others go first
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
   std::vector<std::string> bad_words;  // until their tokens are found
@@ -76,6 +77,9 @@ struct GenerateCall {
   bool only_prompt() const { return max_tokens == 0; }
   /// The length of an answer to which nobody gave one, if there is room for so much.
   int default_max_tokens() const { return chat ? 1024 : 16; }
+  /// A batch's request counts as one that comes so much later: others of its client go first, it has what they leave
+  /// of a step, and gives its blocks back before they do. The time that it may take is its batch's.
+  double seconds_behind() const { return background ? 1e7 : 0; }
   /// Choices that the engine delivers per prompt.
   int num_delivered() const { return beams ? n : best_of; }
 };
