@@ -83,6 +83,8 @@ LONG_FILES = {
     "coordinator/text/jinja/interpreter.cc": "one small function per kind of expression and statement",
     "comm/wire/messages.h": "every message and the functions that carry them",
     "comm/wire/messages.cc": "both directions of every message side by side",
+    "coordinator/cli/serve.cc": "one server, from its settings to its end",
+    "coordinator/cli/serve_flags.cc": "every flag with its help",
     "coordinator/core/scheduler.h": "the policy's whole surface with its contract",
     "coordinator/api/openai/data_port.h": "every option of the data port and every step that a generating request goes through",
     "coordinator/core/request.h": "all that a request carries from its client, through the scheduler and between engines",

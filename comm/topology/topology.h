@@ -164,6 +164,14 @@ struct Topology {
     bool operator==(const Traces&) const = default;
   } traces;
 
+  /// Files and batches of clients: /v1/files, /v1/batches.
+  struct Batches {
+    std::string dir;                       // directory that holds them; empty: the endpoints refuse
+    int64_t max_bytes = int64_t{4} << 30;  // of all files and results in it
+    int concurrency = 16;                  // requests of batches that run at once, at most
+    bool operator==(const Batches&) const = default;
+  } batches;
+
   struct Transport {
     std::string bind;        // address; empty: a Unix socket on this host
     std::vector<int> ports;  // data port, control port

@@ -360,6 +360,13 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
     section.Text("endpoint", t.traces.endpoint);
     section.Done();
   }
+  if (const YamlNode* node = root.Take("batches")) {
+    Section section(*node, "batches", file);
+    section.Text("dir", t.batches.dir);
+    section.Bytes("max_bytes", t.batches.max_bytes);
+    section.Integer("concurrency", t.batches.concurrency, 1, 1024);
+    section.Done();
+  }
   if (const YamlNode* node = root.Take("transport")) ReadTransport(Section(*node, "transport", file), t.transport);
   if (const YamlNode* node = root.Take("launch")) ReadLaunch(Section(*node, "launch", file), t.launch);
   root.Integer("threads_per_worker", t.threads_per_worker, 1, 1024);

@@ -1,6 +1,7 @@
 #include "coordinator/cli/data_options.h"
 
 #include <algorithm>
+#include <ctime>
 
 namespace quire {
 
@@ -23,6 +24,13 @@ DataPort::Options DataOptionsOf(const Topology& topology, const TextTools& text,
           text.answer_format,
           text.chosen_format,
           text.pooling};
+}
+
+std::unique_ptr<BatchStore> OpenBatchStore(const Topology::Batches& batches) {
+  if (batches.dir.empty()) return nullptr;
+  StoreLimits limits;
+  limits.bytes = batches.max_bytes;
+  return std::make_unique<BatchStore>(batches.dir, limits, [] { return static_cast<int64_t>(std::time(nullptr)); });
 }
 
 }  // namespace quire

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <memory>
+
 #include "comm/topology/topology.h"
+#include "coordinator/api/batches/batch_store.h"
 #include "coordinator/api/openai/data_port.h"
 #include "coordinator/cli/text_tools.h"
 #include "coordinator/cluster/replicas/replicas.h"
@@ -10,5 +13,8 @@ namespace quire {
 /// The data port's options, once the replicas are sized. Limits are the smallest over all replicas, so that every
 /// replica can keep them.
 DataPort::Options DataOptionsOf(const Topology& topology, const TextTools& text, Replicas& replicas);
+
+/// What is kept of files and batches; null where no directory is given. Throws Error when it cannot be used.
+std::unique_ptr<BatchStore> OpenBatchStore(const Topology::Batches& batches);
 
 }  // namespace quire

@@ -14,6 +14,7 @@
 #include "comm/base/process_hardening.h"
 #include "coordinator/api/admin/admin_api.h"
 #include "coordinator/api/admin/metrics_page.h"
+#include "coordinator/api/batches/batch_service.h"
 #include "coordinator/api/http/http_server.h"
 #include "coordinator/api/http/process_limits.h"
 #include "coordinator/api/openai/data_port.h"
@@ -38,6 +39,7 @@ namespace asio = boost::asio;
 namespace {
 constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // to those that come while nothing runs any more
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
+const WorkPool::Limits kOfDisk{.threads = 1, .large_bytes = SIZE_MAX};  // of files and batches
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 constexpr int64_t kAdminMemoryBytes = 256 << 20;  // limit of requests to the admin port and their answers
 
@@ -53,6 +55,7 @@ class Server {
         logs_(ReadAsSettings([&] { return RequestLogs(topology); })),
         model_(ReadAsSettings([&] { return OpenModel(topology.model); })),
         text_(ReadAsSettings([&] { return TextTools(model_, topology); })),
+        kept_(ReadAsSettings([&] { return OpenBatchStore(topology.batches); })),
         data_memory_({topology.limits.memory_bytes, topology.limits.memory_bytes_per_client}),
         io_(std::make_unique<asio::io_context>(1)),
         signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
@@ -68,7 +71,8 @@ class Server {
         [this](HttpRequest& request, HttpResponder& responder) { return admin_api_->Handle(request, responder); },
         Counted("admin", admin_api_)};
     data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen),
-                                                HttpLimits{.chosen = topology.limits}, gates_->data.Guard(on_data),
+                                                HttpLimits{.upload_bytes = kUploadBodyBytes, .chosen = topology.limits},
+                                                gates_->data.Guard(on_data),
                                                 gates_->data_certificate.get());
     admin_server_ =
         std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), AdminLimits(),
@@ -109,9 +113,14 @@ class Server {
                              {"/proc/self/exe", kCompileGrammars, std::to_string(model_.spec().vocab_size)}, {});
       WorkPool grammar_pool(kOfGrammars);
       Metrics metrics(topology_, replicas.size());
-      MetricsPage metrics_page(metrics, replicas);
-      DataPort data(DataOptionsOf(topology_, text_, replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids},
-                    text_.chat.get(), metrics, {data_memory_, pool, grammar_pool, grammars});
+      WorkPool disk_pool(kOfDisk);
+      BatchService batches(kept_.get(), disk_pool, topology_.batches.concurrency,
+                           [this](const std::string& client) { return gates_->data.Knows(client); });
+      MetricsPage metrics_page(metrics, replicas, [&batches] { return batches.Numbers(); });
+      DataPort::Options options = DataOptionsOf(topology_, text_, replicas);
+      options.more_routes = batches.MakeRoutes();
+      DataPort data(std::move(options), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
+                    metrics, {data_memory_, pool, grammar_pool, grammars});
       LiveSettings settings(AsGiven(), [&](const Topology& now) { Apply(now, data); });
       AdminControl control(replicas, settings,
                            {[&](bool draining, bool paused) { data.SetAccepting(draining || stop_requested_, paused); },
@@ -119,8 +128,11 @@ class Server {
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
       AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_}, client_of_key}, replicas, metrics_page,
                      text_.tokenizer, control, pool);
-      asio::post(*io_,
-                 [&] { data_port_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page; });
+      asio::post(*io_, [&] {
+        data_port_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page;
+        batches_ = &batches;
+        batches.Begin(io_->get_executor(), data);
+      });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on {}://{}:{}, admin on port {}, {} workers", took.count(),
                    topology_.model.name, topology_.server.certificate.empty() ? "http" : "https",
@@ -133,6 +145,7 @@ class Server {
         replicas.StopLoops();
         pool.Stop();
         grammar_pool.Stop();
+        disk_pool.Stop();
       });
       status = workers_lost_ ? 1 : 0;
     }
@@ -239,7 +252,10 @@ class Server {
   }
 
   std::optional<HttpResponse> AdmitData(HttpRequest& head) {
-    if (data_port_ != nullptr) return data_port_->Admit(head);
+    if (data_port_ != nullptr) {
+      if (std::optional<HttpResponse> refusal = batches_->Admit(head)) return refusal;
+      return data_port_->Admit(head);
+    }
     return head.body_bytes > 0 ? std::optional(NotReady()) : std::nullopt;
   }
 
@@ -267,16 +283,18 @@ class Server {
   RequestLogs logs_;
   ModelFiles model_;
   TextTools text_;
+  std::unique_ptr<BatchStore> kept_;  // files and batches; null where none are kept
   ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold parts
   std::mutex io_mutex_;  // guards the pointer io_ against engine threads
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::signal_set> signals_;
   std::unique_ptr<asio::steady_timer> drain_timer_;
   std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
-  DataPort* data_port_ = nullptr;  // this and the next three are null until the workers are ready
+  DataPort* data_port_ = nullptr;  // this and the next four are null until the workers are ready
   AdminApi* admin_api_ = nullptr;
   Metrics* metrics_ = nullptr;
   MetricsPage* metrics_page_ = nullptr;
+  BatchService* batches_ = nullptr;
   std::thread io_thread_;
   std::atomic<bool> stop_requested_{false}, hurried_{false}, finished_{false};
   bool workers_lost_ = false;

@@ -226,6 +226,18 @@ const Flag kFlags[] = {
      .key = "journal",
      .takes = "DIR",
      .help = "Directory to keep the step journal in (it holds prompts and answers)"},
+    {.name = "--batch-dir",
+     .key = "batches.dir",
+     .takes = "DIR",
+     .help = "Directory to keep clients' files and batches in; without it /v1/files and /v1/batches refuse"},
+    {.name = "--batch-max-bytes",
+     .key = "batches.max_bytes",
+     .takes = "SIZE",
+     .help = "Bytes of all files and results in --batch-dir (4GiB)"},
+    {.name = "--batch-concurrency",
+     .key = "batches.concurrency",
+     .takes = "N",
+     .help = "Requests of batches that run at once, at most (16); one while others' requests wait or run"},
 };
 
 void TakePositional(const std::string& given, ServeFlags& flags) {

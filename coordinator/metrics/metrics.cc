@@ -3,6 +3,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include "coordinator/metrics/batch_metrics.h"
 #include "coordinator/metrics/process_metrics.h"
 
 namespace quire {
@@ -19,6 +20,7 @@ struct Metrics::All {
   HttpMetrics http;
   ProcessMetrics process;
   ReplicaMetrics replicas;
+  std::optional<BatchMetrics> batches;  // where there are any
 };
 
 Metrics::Metrics(const Topology& topology, int num_replicas) : all_(std::make_unique<All>(topology, num_replicas)) {}
@@ -30,12 +32,14 @@ CallMetrics& Metrics::calls() { return all_->calls; }
 HttpMetrics& Metrics::http() { return all_->http; }
 
 std::string Metrics::Page(const std::vector<std::optional<ReplicaSnapshot>>& replicas,
-                          const MigrationCounts& migrations) {
+                          const MigrationCounts& migrations, const std::optional<BatchNumbers>& batches) {
   for (size_t r = 0; r < replicas.size(); ++r) {
     if (replicas[r]) all_->replicas.Update(static_cast<int>(r), *replicas[r]);
   }
   all_->replicas.Update(migrations);
   all_->process.Update();
+  if (batches && !all_->batches) all_->batches.emplace(all_->registry);
+  if (batches) all_->batches->Update(*batches);
   return prometheus::TextSerializer().Serialize(all_->registry.Collect());
 }
 

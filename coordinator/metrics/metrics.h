@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/metrics/batch_numbers.h"
 #include "coordinator/metrics/call_metrics.h"
 #include "coordinator/metrics/http_metrics.h"
 #include "coordinator/metrics/replica_metrics.h"
@@ -21,7 +22,9 @@ class Metrics {
   HttpMetrics& http();
 
   /// Returns the page. `replicas` has a snapshot for each replica; a replica without one keeps its last numbers.
-  std::string Page(const std::vector<std::optional<ReplicaSnapshot>>& replicas, const MigrationCounts& migrations);
+  /// batches: nothing where none are kept.
+  std::string Page(const std::vector<std::optional<ReplicaSnapshot>>& replicas, const MigrationCounts& migrations,
+                   const std::optional<BatchNumbers>& batches = std::nullopt);
 
  private:
   struct All;

@@ -133,6 +133,9 @@ const std::map<std::string, std::string> kValues = {
     {"launch.args", "[-x, A]"},
     {"threads_per_worker", "3"},
     {"journal", "/j"},
+    {"batches.dir", "/b"},
+    {"batches.max_bytes", "1GiB"},
+    {"batches.concurrency", "3"},
     {"seed", "-5"},
 };
 
@@ -209,6 +212,9 @@ const FlagInAFile kFlagsInFiles[] = {
     {{"--no-enable-prefix-caching"}, "cache: {prefix_caching: false}"},
     {{"--seed", "7"}, "seed: 7"},
     {{"--journal", "/j"}, "journal: /j"},
+    {{"--batch-dir", "/b"}, "batches: {dir: /b}"},
+    {{"--batch-max-bytes", "1GiB"}, "batches: {max_bytes: 1GiB}"},
+    {{"--batch-concurrency", "3"}, "batches: {concurrency: 3}"},
 };
 // Flags without an entry in kFlagsInFiles: other tests cover --set and --enable-prefix-caching; --help is no setting.
 const std::vector<std::string> kOtherFlags = {"--help", "--set", "--enable-prefix-caching"};

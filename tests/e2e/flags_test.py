@@ -14,9 +14,12 @@ import unittest
 import urllib.error
 import urllib.request
 
+import openai
+
 import embeddings_test
 import fields_test
 import tls_test
+
 import verdict
 from server import QUIRE, ROOT, TINY, Server, free_port
 
@@ -121,7 +124,7 @@ class PlainTest(FlagCase):
             "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "metrics_listen": None,
             "otlp_traces_endpoint": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
-            "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
+            "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
             "load_format": "auto", "verify_checksum": None, "tool_call_parser": "none", "reasoning_parser": "none",
             "pooling": "none", "scoring": "none", "generation_config": "none", "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
@@ -188,6 +191,51 @@ class PlainTest(FlagCase):
         with Server("--backend", "cpu", "--gpu-memory-utilization", "0", model=TINY, wait=False) as server:
             self.assertEqual(server.process.wait(timeout=60), 2)
             self.assertRegex(server.text(), r"needs at least \d+ bytes per worker .* 0 are there.*--gpu-memory-utilization")
+
+
+class BatchTest(FlagCase):
+    """A server that keeps files and batches, and little of them."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.server = Server("--threads-per-worker", "1", "--batch-dir", cls.directory.name, "--batch-max-bytes", "1000", "--batch-concurrency", "1", model=TINY)
+        cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="none", max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        super().tearDownClass()
+        cls.directory.cleanup()
+
+    def upload(self, text):
+        return self.client.files.create(file=("in.jsonl", text.encode()), purpose="batch")
+
+    def test_batch_dir_flag_keeps_files_there(self):
+        self.assertEqual(self.setting("batch_dir"), self.directory.name)
+        file = self.upload("hello")
+        with open(os.path.join(self.directory.name, file.id), encoding="utf-8") as f:
+            self.assertEqual(f.read(), "hello")
+        self.client.files.delete(file.id)
+
+    def test_batch_max_bytes_flag_bounds_what_is_kept(self):
+        self.assertEqual(self.setting("batch_max_bytes"), 1000)
+        file = self.upload("x" * 1000)
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.upload("x")
+        self.assertIn("--batch-max-bytes", str(refused.exception))
+        self.client.files.delete(file.id)
+
+    def test_batch_concurrency_flag_bounds_requests_at_once(self):
+        self.assertEqual(self.setting("batch_concurrency"), 1)
+        body = {"prompt": [5], "max_tokens": 300, "ignore_eos": True}
+        file = self.upload("\n".join(json.dumps({"custom_id": str(i), "url": "/v1/completions", "body": body}) for i in range(4)))
+        batch = self.client.batches.create(input_file_id=file.id, endpoint="/v1/completions", completion_window="24h")
+        seen = set()
+        while self.client.batches.retrieve(batch.id).status in ("validating", "in_progress", "finalizing"):
+            seen.add(self.status()["running"])
+        self.assertLessEqual(seen, {0, 1})
+        self.assertIn(1, seen)
 
 
 class SmallTest(FlagCase):
@@ -612,6 +660,9 @@ TESTS = {
     "--preemption-mode": SmallTest.test_preemption_mode_flag_swap_swaps_sequences_out,
     "--seed": OtherTest.test_seed_flag_makes_draws_repeatable_across_requests,
     "--journal": SmallTest.test_journal_flag_writes_a_journal,
+    "--batch-dir": BatchTest.test_batch_dir_flag_keeps_files_there,
+    "--batch-max-bytes": BatchTest.test_batch_max_bytes_flag_bounds_what_is_kept,
+    "--batch-concurrency": BatchTest.test_batch_concurrency_flag_bounds_requests_at_once,
     "--load-format": FormatTest.test_load_format_flag_dummy_serves_made_up_weights,
     "--verify-checksum": PlainTest.test_verify_checksum_flag_refuses_a_model_that_differs,
     "--log-level": SmallTest.test_log_level_flag_debug_writes_more,

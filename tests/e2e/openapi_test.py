@@ -17,14 +17,14 @@ from structured_output_test import endless
 from tools_test import TEMPLATE, THINKING, with_template
 
 PAGES = {"/", "/chat", "/web/*"}  # pages for browsers, which are not part of the API
-SOURCES = ("data_port.cc", "page_api.cc", "response_pages.cc")
+SOURCES = ("openai/data_port.cc", "openai/page_api.cc", "openai/response_pages.cc", "batches/file_pages.cc", "batches/batch_pages.cc")
 
 
 def routes_of_code():
     """{(method, path)} as the sources list them; what follows a prefix is "*"."""
     routes = set()
     for name in SOURCES:
-        with open(os.path.join(ROOT, "coordinator", "api", "openai", name), encoding="utf-8") as f:
+        with open(os.path.join(ROOT, "coordinator", "api", name), encoding="utf-8") as f:
             source = f.read()
         constants = dict(re.findall(r'(k\w+) = "(/[^"]*)"', source))
         for method, literal, constant in re.findall(r'\{"(GET|POST|DELETE)", (?:"(/[^"]*)"|(k\w+)),', source):
@@ -37,7 +37,9 @@ class OpenApiCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--threads-per-worker", "1", *cls.FLAGS, model=cls.MODEL)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.server = Server("--threads-per-worker", "1", "--batch-dir", folder.name, *cls.FLAGS, model=cls.MODEL)
         cls.addClassCleanup(cls.server.__exit__)
         cls.document = cls.server.get("/openapi.json")
         jsonschema.Draft202012Validator.check_schema({"$defs": cls.document["components"]["schemas"]})
@@ -78,6 +80,8 @@ class OpenApiCase(unittest.TestCase):
             answer = json.loads(text, object_pairs_hook=distinct)
             self.check(answer, content["schema"], f"{method} {path}")
             return answer
+        if kind == "application/octet-stream":
+            return text
         events = [line[6:] for line in text.split("\n") if line.startswith("data: ") and line != "data: [DONE]"]
         self.assertGreater(len(events), 2)
         data = content["schema"]["properties"]["data"]
@@ -90,7 +94,7 @@ class OpenApiCase(unittest.TestCase):
 class OpenApiTest(OpenApiCase):
     def test_openapi_document_names_every_endpoint_and_no_other(self):
         of_code = {route for route in routes_of_code() if route[1] not in PAGES}
-        of_document = {(method.upper(), re.sub(r"\{\w+\}$", "*", path)) for path, method, _ in self.operations()}
+        of_document = {(method.upper(), re.sub(r"\{\w+\}.*$", "*", path)) for path, method, _ in self.operations()}
         self.assertEqual(of_document, of_code)
         names = [operation["operationId"] for _, _, operation in self.operations()]
         self.assertEqual(len(set(names)), len(names))
@@ -107,18 +111,32 @@ class OpenApiTest(OpenApiCase):
     def test_openapi_examples_are_valid_and_get_valid_answers(self):
         count = 0
         for path, method, operation in self.operations():
-            if "requestBody" not in operation:
+            content = operation.get("requestBody", {"content": {}})["content"].get("application/json")
+            if content is None:  # of a file: what it brings is a test of its own
                 continue
-            content = operation["requestBody"]["content"]["application/json"]
             self.assertGreater(len(content["examples"]), 0)
             kinds = set()
             for example in content["examples"].values():
                 self.check(example["value"], content["schema"], path)
-                self.expect(operation, method, path, example["value"])
+                file = {"input_file_id": self.upload(1)} if path == "/v1/batches" else {}
+                self.expect(operation, method, path, {**example["value"], **file})
                 kinds.add(bool(example["value"].get("stream")))
                 count += 1
             self.assertEqual(kinds, {False, True} if "text/event-stream" in self.response(operation, 200) else {False}, path)
         self.assertGreater(count, 15)
+
+    def upload(self, lines):
+        """The id of a file with so many requests."""
+        text = "\n".join(json.dumps({"custom_id": str(i), "method": "POST", "url": "/v1/completions", "body": {"prompt": [5], "max_tokens": 500, "ignore_eos": True}})
+                         for i in range(lines))
+        parts = {'name="purpose"': "batch", 'name="file"; filename="in.jsonl"': text}
+        form = "".join(f"--x\r\nContent-Disposition: form-data; {name}\r\n\r\n{value}\r\n" for name, value in parts.items()) + "--x--\r\n"
+        request = urllib.request.Request(self.server.url + "/v1/files", form.encode(), {"Content-Type": "multipart/form-data; boundary=x"})
+        with urllib.request.urlopen(request, timeout=60) as response:
+            file = json.load(response)
+        operation = self.document["paths"]["/v1/files"]["post"]
+        self.check(file, self.response(operation, 200)["application/json"]["schema"], "post /v1/files")
+        return file["id"]
 
     def test_answers_with_token_ids_and_prompt_logprobs_match_the_openapi_document(self):
         for path, body in (("/v1/completions", {"prompt": "hi there"}), ("/v1/chat/completions", {"messages": HI})):
@@ -132,18 +150,22 @@ class OpenApiTest(OpenApiCase):
 
     def test_endpoints_without_a_body_match_the_openapi_document(self):
         _, _, text = self.ask("post", "/v1/responses", {"input": "hi", "max_output_tokens": 2})
-        names = {"{model}": self.server.get("/v1/models")["data"][0]["id"], "{response_id}": json.loads(text)["id"]}
+        names = {"{model}": self.server.get("/v1/models")["data"][0]["id"], "{response_id}": json.loads(text)["id"], "{file_id}": self.upload(1)}
+        _, _, text = self.ask("post", "/v1/batches", {"input_file_id": self.upload(500), "endpoint": "/v1/completions", "completion_window": "24h"})
+        names["{batch_id}"] = json.loads(text)["id"]
         for path, method, operation in sorted(self.operations(), key=lambda one: one[1] == "delete"):
             if "requestBody" not in operation:
                 self.expect(operation, method, re.sub(r"\{\w+\}", lambda found: names[found[0]], path))
 
     def test_errors_match_the_openapi_document(self):
         for path, method, operation in self.operations():
-            if "requestBody" in operation:
+            if path == "/v1/files" and method == "post":
+                self.expect(operation, method, path, {}, status=415)
+            elif "requestBody" in operation:
                 for body in ({}, [], "x", {"model": "other", "messages": 5, "prompt": 5, "tokens": "x", "input": 5}):
                     self.expect(operation, method, path, body, status=400)
-            elif "{response_id}" in path:
-                self.expect(operation, method, path.replace("{response_id}", "resp_0"), status=404)
+            elif re.search(r"\{(response|file|batch)_id\}", path):
+                self.expect(operation, method, re.sub(r"\{\w+\}", "none_0", path), status=404)
 
     def test_server_refuses_what_the_openapi_document_forbids(self):
         """Fields that the document does not know, and values beyond what it says, where it allows no others."""

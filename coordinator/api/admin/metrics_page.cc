@@ -9,7 +9,8 @@ namespace quire {
 
 namespace asio = boost::asio;
 
-MetricsPage::MetricsPage(Metrics& metrics, Replicas& replicas) : metrics_(metrics), replicas_(replicas) {}
+MetricsPage::MetricsPage(Metrics& metrics, Replicas& replicas, std::function<std::optional<BatchNumbers>()> batches)
+    : metrics_(metrics), replicas_(replicas), batches_(std::move(batches)) {}
 
 asio::awaitable<HttpResponse> MetricsPage::Now() {
   std::vector<std::optional<ReplicaSnapshot>> snapshots(static_cast<size_t>(replicas_.size()));
@@ -19,7 +20,7 @@ asio::awaitable<HttpResponse> MetricsPage::Now() {
   }
   HttpResponse page;
   page.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  page.body = metrics_.Page(snapshots, replicas_.migrations().counts());
+  page.body = metrics_.Page(snapshots, replicas_.migrations().counts(), batches_());
   co_return page;
 }
 

@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
+#include <functional>
 #include <optional>
 
 #include "coordinator/api/http/http_types.h"
@@ -13,8 +14,8 @@ namespace quire {
 /// The page for Prometheus. Of the I/O thread.
 class MetricsPage {
  public:
-  /// Both outlive it.
-  MetricsPage(Metrics& metrics, Replicas& replicas);
+  /// batches: what is told of batches. All outlive it.
+  MetricsPage(Metrics& metrics, Replicas& replicas, std::function<std::optional<BatchNumbers>()> batches);
 
   /// The page as it is at this moment.
   boost::asio::awaitable<HttpResponse> Now();
@@ -28,6 +29,7 @@ class MetricsPage {
 
   Metrics& metrics_;
   Replicas& replicas_;
+  std::function<std::optional<BatchNumbers>()> batches_;
   HttpResponse last_;
   std::optional<Clock::time_point> when_;  // it was begun; absent: never
 };

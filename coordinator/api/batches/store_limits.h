@@ -10,6 +10,9 @@
 
 namespace quire {
 
+/// Seconds that a client may ask a file to be kept for.
+inline constexpr int64_t kLeastKeptSeconds = 3600, kMostKeptSeconds = 30 * 24 * 3600;
+
 /// Bounds of a BatchStore. A client with a name may have half of what there is of bytes, files and batches.
 struct StoreLimits {
   int64_t bytes = int64_t{4} << 30;         // of all files and results

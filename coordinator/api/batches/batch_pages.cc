@@ -1,0 +1,77 @@
+#include "coordinator/api/batches/batch_pages.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "coordinator/api/batches/batch_terms.h"
+#include "coordinator/api/batches/on_disk.h"
+#include "coordinator/api/batches/record_list.h"
+#include "coordinator/api/requests/query_fields.h"
+
+// The house rule of connection.cc for coroutines holds here, too.
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr std::string_view kBatchesPath = "/v1/batches/", kCancelEnd = "/cancel";
+constexpr size_t kUsuallyListed = 20, kMostBatchesListed = 100;  // on a page
+
+}  // namespace
+
+std::vector<Routes<DataHandler>::Route> BatchPages::MakeRoutes() {
+  const auto to = [this](asio::awaitable<void> (BatchPages::*answer)(HttpRequest&, HttpResponder&)) {
+    return
+        [this, answer](HttpRequest& request, HttpResponder& responder) { return (this->*answer)(request, responder); };
+  };
+  return {{"POST", "/v1/batches", to(&BatchPages::Create)},
+          {"GET", "/v1/batches", to(&BatchPages::List)},
+          {"GET", "/v1/batches/*", to(&BatchPages::Get)},
+          {"POST", "/v1/batches/*", to(&BatchPages::Cancel)}};
+}
+
+asio::awaitable<void> BatchPages::Answer(HttpRequest& request, HttpResponder& responder,
+                                         std::function<std::string()> work, bool changes) {
+  HttpResponse response;
+  response.body = co_await OnDisk<std::string>(disk_, request.share, std::move(work));
+  if (changes) changed_();
+  co_await responder.Send(std::move(response));
+}
+
+asio::awaitable<void> BatchPages::Create(HttpRequest& request, HttpResponder& responder) {
+  std::function<std::string()> work = [this, client = request.client, body = std::exchange(request.body, {})] {
+    return DumpJson(store_.CreateBatch(client, ReadBatchTerms(body)).ToPublic());
+  };
+  co_await Answer(request, responder, std::move(work), true);
+}
+
+asio::awaitable<void> BatchPages::List(HttpRequest& request, HttpResponder& responder) {
+  const QueryFields query(request.query, {"after", "limit"});
+  const auto limit = static_cast<size_t>(query.Integer("limit", 1, kMostBatchesListed).value_or(kUsuallyListed));
+  std::function<std::string()> work = [this, client = request.client, after = query.Text("after"), limit] {
+    return DumpJson(PageOfRecords(store_.BatchesOf(client), after, limit, false));
+  };
+  co_await Answer(request, responder, std::move(work), false);
+}
+
+asio::awaitable<void> BatchPages::Get(HttpRequest& request, HttpResponder& responder) {
+  std::function<std::string()> work = [this, client = request.client, id = request.path.substr(kBatchesPath.size())] {
+    return DumpJson(store_.FindBatch(client, id).ToPublic());
+  };
+  co_await Answer(request, responder, std::move(work), false);
+}
+
+asio::awaitable<void> BatchPages::Cancel(HttpRequest& request, HttpResponder& responder) {
+  std::string id = request.path.substr(kBatchesPath.size());
+  if (!id.ends_with(kCancelEnd)) throw ApiError(404, "there is no such endpoint; /v1/batches/ID/cancel takes POST");
+  id.resize(id.size() - kCancelEnd.size());
+  std::function<std::string()> work = [this, client = request.client, id] {
+    return DumpJson(store_.CancelBatch(client, id).ToPublic());
+  };
+  co_await Answer(request, responder, std::move(work), true);
+}
+
+}  // namespace quire

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "coordinator/api/batches/batch_store.h"
+#include "coordinator/api/http/routes.h"
+#include "coordinator/api/http/work_pool.h"
+#include "coordinator/api/openai/data_handler.h"
+
+namespace quire {
+
+/// /v1/batches. One thread: the I/O thread; the store is used on the disk's thread.
+class BatchPages {
+ public:
+  /// changed: called when a batch was created or cancelled. The references outlive this object; the pool must be
+  /// stopped before it goes.
+  BatchPages(BatchStore& store, WorkPool& disk, std::function<void()> changed)
+      : store_(store), disk_(disk), changed_(std::move(changed)) {}
+
+  std::vector<Routes<DataHandler>::Route> MakeRoutes();
+
+ private:
+  /// Answers with what `work` returns, as JSON text.
+  boost::asio::awaitable<void> Answer(HttpRequest& request, HttpResponder& responder, std::function<std::string()> work,
+                                      bool changes);
+  boost::asio::awaitable<void> Create(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<void> List(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<void> Get(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<void> Cancel(HttpRequest& request, HttpResponder& responder);
+
+  BatchStore& store_;
+  WorkPool& disk_;
+  std::function<void()> changed_;
+};
+
+}  // namespace quire

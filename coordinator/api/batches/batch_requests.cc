@@ -1,0 +1,110 @@
+// How a BatchRunner runs single requests.
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "coordinator/api/batches/active_batch.h"
+#include "coordinator/api/batches/on_disk.h"
+#include "coordinator/api/batches/store_names.h"
+#include "coordinator/batches/batch_line.h"
+
+// The house rule of connection.cc for coroutines holds here, too.
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr int kMostFailures = 3;  // of one request, that were not its own fault
+constexpr int64_t kLongestPutOff = 60;
+
+std::string HeaderOf(const HttpResponse& answer, std::string_view name) {
+  for (const auto& [key, value] : answer.headers) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
+/// Seconds after which an answer asks to try again.
+int64_t RetryAfter(const HttpResponse& answer) {
+  const std::string text = HeaderOf(answer, "Retry-After");
+  int64_t seconds = 1;
+  std::from_chars(text.data(), text.data() + text.size(), seconds);
+  return std::clamp<int64_t>(seconds, 1, kLongestPutOff);
+}
+
+}  // namespace
+
+/// A request without a result waits for its next try, or for the batch's end.
+asio::awaitable<void> BatchRunner::RunLine(ActivePtr batch, LinePlace place) {
+  const bool recorded = co_await TryLine(batch, place);
+  if (!recorded) batch->pending.push_front(place);
+  --in_flight_;
+  --batch->in_flight;
+  if (timer_ != nullptr) timer_->cancel();
+}
+
+/// False when the request has no result yet.
+asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& place) {
+  struct Asked {
+    std::string custom_id, body;
+  };
+  std::function<Asked()> read = [this, id = batch->id, place] {
+    const std::string line = store_.ReadLine(id, place);
+    BatchLine parsed = ReadBatchLine(line, "line");
+    return Asked{std::move(parsed.custom_id), std::string(parsed.body)};
+  };
+  std::optional<Asked> asked = co_await TryOnDisk<Asked>(disk_, batch->client, std::move(read));
+  if (!asked) {
+    batch->rests_until = Clock::now() + kAfterFailure;
+    co_return false;
+  }
+  const std::string request_id = NewStoredId("req_");
+  const HttpResponse answer = co_await Ask(batch, std::move(asked->body), request_id);
+  if (batch->stopping || PutOff(*batch, place, answer)) co_return false;
+  const std::string line =
+      BatchAnswerLine(NewStoredId("batch_req_"), asked->custom_id, answer.status, request_id, OnOneLine(answer.body));
+  co_await Record(batch, answer.status == 200, line);
+  co_return true;
+}
+
+/// Has the data port answer a request as if it had come by a connection.
+asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id) {
+  LineResponder responder;
+  responder.record.id = request_id;
+  HttpRequest request{.method = "POST", .path = batch->endpoint, .body = std::move(body)};
+  request.body_bytes = request.body.size();
+  request.client = batch->client;
+  request.share = batch->client.empty() ? "batches" : batch->client;
+  request.background = true;
+  std::optional<HttpResponse> refusal = port_->Admit(request);
+  if (refusal) co_return std::move(*refusal);
+  batch->responders.insert(&responder);
+  co_await port_->Handle(request, responder);
+  batch->responders.erase(&responder);
+  co_return responder.Take();
+}
+
+/// True when the request is to be tried again: for lack of room as often as it takes, after a loss of workers a few
+/// times.
+bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer) {
+  if (answer.status != 429 && answer.status < 500) return false;
+  if (HeaderOf(answer, "x-should-retry") == "false") return false;
+  const bool lacks_room = answer.status == 429 || answer.status == 503;
+  if (!lacks_room && ++batch.failures[place.number] > kMostFailures) return false;
+  batch.rests_until = std::max(batch.rests_until, Clock::now() + std::chrono::seconds(RetryAfter(answer)));
+  return true;
+}
+
+/// A result that there is must not be lost for want of a disk: it waits until the disk takes it.
+asio::awaitable<void> BatchRunner::Record(ActivePtr batch, bool well, std::string line) {
+  for (;;) {
+    std::function<bool()> record = [this, id = batch->id, well, line] { return store_.Record(id, well, line), true; };
+    const std::optional<bool> recorded = co_await TryOnDisk<bool>(disk_, batch->client, std::move(record));
+    if (recorded) co_return;
+    co_await Pause(kAfterFailure);
+  }
+}
+
+}  // namespace quire

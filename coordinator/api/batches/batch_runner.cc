@@ -1,0 +1,238 @@
+#include "coordinator/api/batches/batch_runner.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <ctime>
+#include <utility>
+
+#include "coordinator/api/batches/active_batch.h"
+#include "coordinator/api/batches/on_disk.h"
+
+// The house rule of connection.cc for coroutines holds here, too.
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr auto kErrorAsValue = asio::as_tuple(asio::use_awaitable);
+constexpr auto kBusyTick = std::chrono::milliseconds(20), kIdleTick = std::chrono::milliseconds(1000);
+constexpr auto kBetweenPrunes = std::chrono::minutes(1);
+constexpr size_t kMostActive = 16;      // batches
+constexpr size_t kScanBytes = 1 << 20;  // of an input, read in one go
+constexpr size_t kExpiredAtOnce = 500;  // requests
+
+int64_t NowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }
+
+}  // namespace
+
+/// Goes with the coroutine that waits for it, and so before the context that the timer belongs to.
+class BatchRunner::OpenTimer {
+ public:
+  explicit OpenTimer(BatchRunner& runner) : runner_(runner), timer_(runner.io_) { runner_.timer_ = &timer_; }
+  ~OpenTimer() { runner_.timer_ = nullptr; }
+  OpenTimer(const OpenTimer&) = delete;
+  OpenTimer& operator=(const OpenTimer&) = delete;
+
+ private:
+  BatchRunner& runner_;
+  asio::steady_timer timer_;
+};
+
+void BatchRunner::Begin(const asio::any_io_executor& io, DataPort& port) {
+  io_ = io;
+  port_ = &port;
+  Spawn(Run());
+}
+
+void BatchRunner::Wake() {
+  changed_ = true;
+  if (timer_ != nullptr) timer_->cancel();
+}
+
+void BatchRunner::Spawn(asio::awaitable<void> work) {
+  asio::co_spawn(io_, std::move(work), [](const std::exception_ptr& failure) {
+    try {
+      if (failure) std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      spdlog::error("batches: {}", error.what());
+    }
+  });
+}
+
+asio::awaitable<void> BatchRunner::Pause(std::chrono::milliseconds time) {
+  asio::steady_timer timer(io_);
+  timer.expires_after(time);
+  co_await timer.async_wait(kErrorAsValue);
+}
+
+asio::awaitable<void> BatchRunner::Run() {
+  const OpenTimer open(*this);
+  Clock::time_point pruned = Clock::now(), looked{};
+  for (;;) {
+    if (Clock::now() - looked >= kIdleTick) changed_ = true;  // a batch may be over its time
+    if (std::exchange(changed_, false)) {
+      looked = Clock::now();
+      std::function<std::vector<BatchRecord>()> list = [this] { return store_.Unfinished(); };
+      std::optional<std::vector<BatchRecord>> unfinished =
+          co_await TryOnDisk<std::vector<BatchRecord>>(disk_, "", std::move(list));
+      if (unfinished) Update(*unfinished);
+    }
+    StopWhatIsOver();
+    StartLines();
+    if (Clock::now() - pruned >= kBetweenPrunes) {
+      pruned = Clock::now();
+      std::function<bool()> prune = [this] { return store_.Prune(), true; };
+      [[maybe_unused]] const std::optional<bool> done = co_await TryOnDisk<bool>(disk_, "", std::move(prune));
+    }
+    timer_->expires_after(active_.empty() ? kIdleTick : kBusyTick);
+    co_await timer_->async_wait(kErrorAsValue);
+  }
+}
+
+/// Begins with batches whose turn has come, and stops those that were cancelled.
+void BatchRunner::Update(const std::vector<BatchRecord>& unfinished) {
+  for (const BatchRecord& batch : unfinished) {
+    const auto known = std::ranges::find(active_, batch.id, [](const ActivePtr& active) { return active->id; });
+    const bool cancelled = batch.status == BatchStatus::kCancelling;
+    if (known == active_.end()) {
+      const bool busy = std::ranges::any_of(
+          active_, [&](const ActivePtr& active) { return active->client == batch.client && !active->stopping; });
+      const bool over = cancelled || batch.expires_at <= NowSeconds();
+      if (over || (!busy && active_.size() < kMostActive && may_run_(batch.client))) Activate(batch);
+    } else if (cancelled && !(*known)->stopping) {
+      Stop(**known, BatchStatus::kCancelled);
+    }
+  }
+}
+
+void BatchRunner::Stop(Active& batch, BatchStatus ends_as) {
+  batch.stopping = true;
+  batch.ends_as = ends_as;
+  batch.rests_until = {};
+}
+
+void BatchRunner::Activate(const BatchRecord& batch) {
+  const auto active = std::make_shared<Active>();
+  active->id = batch.id;
+  active->client = batch.client;
+  active->endpoint = batch.endpoint;
+  active->expires_at = batch.expires_at;
+  active_.push_back(active);
+  if (batch.status == BatchStatus::kCancelling) {
+    active->ready = true;
+    return Stop(*active, BatchStatus::kCancelled);
+  }
+  Spawn(Read(active));
+}
+
+/// Reads a batch's input, all of it, before the first request runs: a fault anywhere fails the batch.
+asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
+  using Scan = std::shared_ptr<InputScan>;
+  std::function<Scan()> open = [this, id = batch->id] { return Scan(store_.Scan(id)); };
+  std::optional<Scan> scan = co_await TryOnDisk<Scan>(disk_, batch->client, std::move(open));
+  std::optional<bool> whole = false;
+  while (scan && whole && !*whole && !batch->stopping) {
+    std::function<bool()> go_on = [scan = *scan] { return scan->Continue(kScanBytes); };
+    whole = co_await TryOnDisk<bool>(disk_, batch->client, std::move(go_on));
+  }
+  std::optional<bool> over;
+  if (scan && whole && *whole) {
+    // What the scan held goes on the disk's thread, too: there may be much of it.
+    std::function<bool()> end = [this, batch, scan = std::exchange(*scan, nullptr)]() mutable {
+      const bool is_over = IsOver(store_.Validated(batch->id, *scan).status);
+      if (!is_over) batch->pending = std::move(scan->pending());
+      scan = nullptr;
+      return is_over;
+    };
+    over = co_await TryOnDisk<bool>(disk_, batch->client, std::move(end));
+  }
+  if (!over && !batch->stopping) {
+    std::function<bool()> abandon = [this, id = batch->id] {
+      store_.Abandon(id, "the server could not read the input file");
+      return true;
+    };
+    over = co_await TryOnDisk<bool>(disk_, batch->client, std::move(abandon));
+    if (!over) {
+      co_await Pause(kAfterFailure);
+      over = true;  // and the next look at the store finds it again
+    }
+  }
+  if (over && *over) std::erase(active_, batch);
+  batch->ready = true;
+  Wake();
+}
+
+/// Ends what was cancelled, what has taken its time, and what has results for all requests.
+void BatchRunner::StopWhatIsOver() {
+  const std::list<ActivePtr> all = active_;
+  for (const ActivePtr& batch : all) {
+    if (batch->ready && !batch->stopping && !batch->ending && batch->expires_at <= NowSeconds())
+      Stop(*batch, BatchStatus::kExpired);
+    if (batch->stopping) {
+      const std::set<LineResponder*> running = batch->responders;
+      for (LineResponder* responder : running) responder->Leave();
+    }
+    // The list is the disk's thread's until the batch is ready, and again while it ends.
+    if (!batch->ready || batch->ending || batch->in_flight > 0 || batch->rests_until > Clock::now()) continue;
+    if (!batch->stopping && !batch->pending.empty()) continue;
+    batch->ending = true;
+    Spawn(End(batch));
+  }
+}
+
+/// Requests of batches that may run now.
+int BatchRunner::Allowed() const {
+  if (port_->draining() || !store_.HasRoom()) return 0;
+  return port_->num_pending_of_others() > 0 ? 1 : concurrency_;
+}
+
+BatchRunner::ActivePtr BatchRunner::NextWithLine() {
+  for (auto it = active_.begin(); it != active_.end(); ++it) {
+    const ActivePtr batch = *it;
+    if (!batch->ready || batch->stopping || batch->pending.empty() || batch->rests_until > Clock::now()) continue;
+    active_.splice(active_.end(), active_, it);
+    return batch;
+  }
+  return nullptr;
+}
+
+void BatchRunner::StartLines() {
+  while (in_flight_ < Allowed()) {
+    const ActivePtr batch = NextWithLine();
+    if (batch == nullptr) return;
+    const LinePlace place = batch->pending.front();
+    batch->pending.pop_front();
+    ++in_flight_;
+    ++batch->in_flight;
+    Spawn(RunLine(batch, place));
+  }
+}
+
+asio::awaitable<void> BatchRunner::End(ActivePtr batch) {
+  std::optional<bool> done = true;
+  while (done && batch->ends_as == BatchStatus::kExpired && !batch->pending.empty()) {
+    std::function<bool()> expire = [this, batch] {
+      return store_.RecordExpired(batch->id, batch->pending, kExpiredAtOnce), true;
+    };
+    done = co_await TryOnDisk<bool>(disk_, batch->client, std::move(expire));
+  }
+  if (done) {
+    std::function<bool()> finish = [this, batch] { return store_.Finish(batch->id, batch->ends_as), true; };
+    done = co_await TryOnDisk<bool>(disk_, batch->client, std::move(finish));
+  }
+  if (done) {
+    std::erase(active_, batch);
+  } else {
+    batch->rests_until = Clock::now() + kAfterFailure;
+    batch->ending = false;
+  }
+  Wake();
+}
+
+}  // namespace quire

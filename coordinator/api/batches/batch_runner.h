@@ -1,0 +1,72 @@
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "coordinator/api/batches/batch_store.h"
+#include "coordinator/api/batches/line_responder.h"
+#include "coordinator/api/http/work_pool.h"
+#include "coordinator/api/openai/data_port.h"
+
+namespace quire {
+
+/// Runs the requests of batches: as requests of their clients, by the way that every request takes, but with nobody's
+/// connection. Of each client one batch at a time, the oldest first; batches take turns. Others' requests go first
+/// (HttpRequest::background), and while there are any, one request of a batch runs at a time. One thread: the I/O
+/// thread; the store is used on the disk's thread.
+class BatchRunner {
+ public:
+  /// concurrency: requests that run at once. may_run: whether a client may still come. The references outlive this.
+  BatchRunner(BatchStore& store, WorkPool& disk, int concurrency, std::function<bool(const std::string&)> may_run)
+      : store_(store), disk_(disk), concurrency_(concurrency), may_run_(std::move(may_run)) {}
+
+  /// Begins. The port outlives what runs on io.
+  void Begin(const boost::asio::any_io_executor& io, DataPort& port);
+  /// A batch was created or cancelled.
+  void Wake();
+  int in_flight() const { return in_flight_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kAfterFailure{5};  // of the disk
+  struct Active;                                           // a batch that is worked on
+  class OpenTimer;                                         // what Wake wakes
+  using ActivePtr = std::shared_ptr<Active>;
+
+  boost::asio::awaitable<void> Run();
+  void Update(const std::vector<BatchRecord>& unfinished);
+  void Activate(const BatchRecord& batch);
+  void Spawn(boost::asio::awaitable<void> work);
+  boost::asio::awaitable<void> Read(ActivePtr batch);
+  static void Stop(Active& batch, BatchStatus ends_as);
+  void StopWhatIsOver();
+  void StartLines();
+  int Allowed() const;
+  ActivePtr NextWithLine();
+  boost::asio::awaitable<void> RunLine(ActivePtr batch, LinePlace place);
+  boost::asio::awaitable<bool> TryLine(ActivePtr batch, const LinePlace& place);
+  boost::asio::awaitable<HttpResponse> Ask(ActivePtr batch, std::string body, std::string request_id);
+  bool PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer);
+  boost::asio::awaitable<void> Record(ActivePtr batch, bool well, std::string line);
+  boost::asio::awaitable<void> End(ActivePtr batch);
+  boost::asio::awaitable<void> Pause(std::chrono::milliseconds time);
+
+  BatchStore& store_;
+  WorkPool& disk_;
+  const int concurrency_;
+  std::function<bool(const std::string&)> may_run_;
+  boost::asio::any_io_executor io_;
+  DataPort* port_ = nullptr;                    // once it began
+  boost::asio::steady_timer* timer_ = nullptr;  // of Run, while it runs
+  std::list<ActivePtr> active_;                 // the first one's turn is next
+  int in_flight_ = 0;                           // requests
+  bool changed_ = true;
+};
+
+}  // namespace quire

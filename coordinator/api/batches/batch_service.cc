@@ -1,0 +1,76 @@
+#include "coordinator/api/batches/batch_service.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+ApiError NothingIsKept() {
+  return {404, "files and batches are not kept here: start the server with --batch-dir DIR (batches.dir)"};
+}
+
+/// Every endpoint, without a directory.
+std::vector<Routes<DataHandler>::Route> RefusingRoutes() {
+  const auto refuse = At([](const HttpRequest&) -> HttpResponse { throw NothingIsKept(); });
+  std::vector<Routes<DataHandler>::Route> routes;
+  for (const char* path : {"/v1/files", "/v1/files/*", "/v1/batches", "/v1/batches/*"}) {
+    for (const char* method : {"GET", "POST", "DELETE"}) routes.push_back({method, path, refuse});
+  }
+  return routes;
+}
+
+}  // namespace
+
+BatchService::BatchService(BatchStore* store, WorkPool& disk, int concurrency,
+                           std::function<bool(const std::string&)> may_run)
+    : store_(store) {
+  if (store == nullptr) return;
+  runner_.emplace(*store, disk, concurrency, std::move(may_run));
+  files_.emplace(*store, disk);
+  batches_.emplace(*store, disk, [this] { runner_->Wake(); });
+}
+
+std::vector<Routes<DataHandler>::Route> BatchService::MakeRoutes() {
+  if (store_ == nullptr) return RefusingRoutes();
+  std::vector<Routes<DataHandler>::Route> routes = files_->MakeRoutes();
+  std::ranges::move(batches_->MakeRoutes(), std::back_inserter(routes));
+  return routes;
+}
+
+std::optional<HttpResponse> BatchService::Admit(HttpRequest& head) {
+  if (head.method != "POST" || head.path != kUploadPath) return std::nullopt;
+  if (store_ == nullptr) return ErrorResponse(NothingIsKept());
+  try {
+    files_->BeginUpload(head);
+  } catch (const ApiError& error) {
+    return ErrorResponse(error);
+  }
+  return std::nullopt;
+}
+
+void BatchService::Begin(const asio::any_io_executor& io, DataPort& port) {
+  if (runner_) runner_->Begin(io, port);
+}
+
+std::optional<BatchNumbers> BatchService::Numbers() const {
+  if (store_ == nullptr) return std::nullopt;
+  const StoreTotals totals = store_->totals();
+  BatchNumbers numbers{.files = totals.files,
+                       .bytes = totals.bytes,
+                       .max_bytes = store_->limits().bytes,
+                       .running_requests = runner_->in_flight(),
+                       .completed_requests = totals.completed,
+                       .failed_requests = totals.failed};
+  for (int i = 0; i < kBatchStatuses; ++i) {
+    const auto status = static_cast<BatchStatus>(i);
+    numbers.batches.emplace_back(NameOf(status), totals.batches[static_cast<size_t>(i)]);
+  }
+  return numbers;
+}
+
+}  // namespace quire

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/batches/batch_store.h"
+#include "coordinator/api/http/routes.h"
+#include "coordinator/api/http/work_pool.h"
+#include "coordinator/api/openai/data_handler.h"
+
+namespace quire {
+
+/// /v1/files. One thread: the I/O thread; the store is used on the disk's thread.
+class FilePages {
+ public:
+  /// The references outlive this object; the pool must be stopped before it goes.
+  FilePages(BatchStore& store, WorkPool& disk) : store_(store), disk_(disk) {}
+
+  std::vector<Routes<DataHandler>::Route> MakeRoutes();
+
+  /// With the head alone: has the body of a file taken piece by piece. Throws ApiError for a body that is no form.
+  void BeginUpload(HttpRequest& head);
+
+ private:
+  struct Upload;  // a file on its way
+  struct Taker;   // takes its pieces
+  boost::asio::awaitable<void> TakePiece(std::shared_ptr<Upload> upload, std::string piece);
+  boost::asio::awaitable<void> Create(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<void> List(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<void> Get(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<void> SendContent(HttpRequest& request, const std::string& id, HttpResponder& responder);
+  boost::asio::awaitable<void> Delete(HttpRequest& request, HttpResponder& responder);
+
+  BatchStore& store_;
+  WorkPool& disk_;
+};
+
+}  // namespace quire

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/this_coro.hpp>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "coordinator/api/http/handoff.h"
+#include "coordinator/api/http/work_pool.h"
+#include "coordinator/api/requests/api_error.h"
+
+namespace quire {
+
+/// Throws it as an ApiError. What else an error says names files, which is for the log.
+[[noreturn]] inline void RethrowForClient(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const ApiError&) {
+    throw;
+  } catch (const std::exception& other) {
+    spdlog::error("files and batches: {}", other.what());
+  }
+  throw ApiError(500, "the server's disk failed; its log says how");
+}
+
+/// On the I/O thread: has the disk's thread do `work`, in the turn of this share, and returns what it made. Throws
+/// ApiError: what it threw, 500 for any other error, and 429 when too much waits already.
+template <class T>
+boost::asio::awaitable<T> OnDisk(WorkPool& disk, std::string share, std::function<T()> work) {
+  struct Outcome {
+    std::optional<T> value;
+    std::exception_ptr error;
+  };
+  const boost::asio::any_io_executor io = co_await boost::asio::this_coro::executor;
+  const auto handoff = std::make_shared<Handoff<Outcome>>(io);
+  const WorkPool::JobPtr job = disk.Add(share, 0, [handoff, work = std::move(work)](const std::stop_token&) {
+    Outcome outcome;
+    try {
+      outcome.value = work();
+    } catch (...) {
+      outcome.error = std::current_exception();
+    }
+    handoff->Deliver(std::move(outcome));
+  });
+  if (job == nullptr) throw ApiError(429, "too much waits for the disk; try again later");
+  Outcome outcome = co_await handoff->Take();
+  if (outcome.error) RethrowForClient(outcome.error);
+  co_return std::move(*outcome.value);
+}
+
+/// The same for work that no client waits for: nothing when it failed, which the log tells.
+template <class T>
+boost::asio::awaitable<std::optional<T>> TryOnDisk(WorkPool& disk, std::string share, std::function<T()> work) {
+  try {
+    T value = co_await OnDisk<T>(disk, std::move(share), std::move(work));
+    co_return std::optional<T>(std::move(value));
+  } catch (const std::exception& error) {
+    spdlog::warn("batches: {}", error.what());
+  }
+  co_return std::nullopt;
+}
+
+}  // namespace quire
