@@ -116,7 +116,8 @@ class Server {
       WorkPool disk_pool(kOfDisk);
       BatchService batches(kept_.get(), disk_pool, topology_.batches.concurrency,
                            [this](const std::string& client) { return gates_->data.Knows(client); });
-      MetricsPage metrics_page(metrics, replicas, [&batches] { return batches.Numbers(); });
+      const auto batch_numbers = [&batches] { return batches.Numbers(); };
+      MetricsPage metrics_page(metrics, replicas, batch_numbers);
       DataPort::Options options = DataOptionsOf(topology_, text_, replicas);
       options.more_routes = batches.MakeRoutes();
       DataPort data(std::move(options), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
@@ -126,8 +127,8 @@ class Server {
                            {[&](bool draining, bool paused) { data.SetAccepting(draining || stop_requested_, paused); },
                             [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
-      AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_}, client_of_key}, replicas, metrics_page,
-                     text_.tokenizer, control, pool);
+      AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_, batch_numbers}, client_of_key}, replicas,
+                     metrics_page, text_.tokenizer, control, pool);
       asio::post(*io_, [&] {
         data_port_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page;
         batches_ = &batches;

@@ -282,6 +282,8 @@ class BatchesTest(BatchCase):
         page = self.server.get("/metrics", admin=True)
         for what in ('quire:batches{status="completed"} 1', "quire:batch_files 2", 'quire:batch_requests_total{result="completed"} 3', "quire:batch_requests_running 0"):
             self.assertIn(what, page)
+        told = self.server.get("/admin/status", admin=True)["batches"]
+        self.assertEqual((told["batches"]["completed"], told["files"], told["completed_requests"], told["failed_requests"], told["running_requests"]), (1, 2, 3, 0, 0))
         settings = self.server.get("/admin/config", admin=True)
         settings = settings.get("settings", settings)
         self.assertEqual((settings["batch_dir"], settings["batch_max_bytes"], settings["batch_concurrency"]), (str(self.directory), 4 << 30, 16))

@@ -72,6 +72,18 @@ Json RequestMemoryJson(const ByteBudget& memory) {
           {"clients", memory.num_clients()}};
 }
 
+Json BatchesJson(const BatchNumbers& numbers) {
+  Json batches = Json::object();
+  for (const auto& [status, count] : numbers.batches) batches[status] = count;
+  return {{"batches", std::move(batches)},
+          {"running_requests", numbers.running_requests},
+          {"completed_requests", numbers.completed_requests},
+          {"failed_requests", numbers.failed_requests},
+          {"files", numbers.files},
+          {"bytes", numbers.bytes},
+          {"most_bytes", numbers.max_bytes}};
+}
+
 HttpResponse PageOf(const Json& json) {
   HttpResponse response;
   response.body = DumpJson(json);
@@ -202,6 +214,7 @@ asio::awaitable<HttpResponse> AdminReports::StatusPage() {
   page["version"] = kBuildVersion;
   page["warnings"] = server_.warnings;
   page["request_memory"] = RequestMemoryJson(server_.request_memory);
+  if (const std::optional<BatchNumbers> batches = server_.batches()) page["batches"] = BatchesJson(*batches);
   page["model"]["name"] = server_.settings.topology().model.name;
   page["model"]["path"] = server_.settings.topology().model.path;
   page["replicas"] = std::move(all);

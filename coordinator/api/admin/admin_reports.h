@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "coordinator/api/http/byte_budget.h"
 #include "coordinator/api/http/work_pool.h"
 #include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/metrics/batch_numbers.h"
 
 namespace quire {
 
@@ -25,9 +27,10 @@ class AdminReports {
  public:
   /// What is told of the server beside its replicas.
   struct Server {
-    const LiveSettings& settings;       // that are in force
-    std::vector<std::string> warnings;  // protections that are switched off
-    const ByteBudget& request_memory;   // of the data port
+    const LiveSettings& settings;                          // that are in force
+    std::vector<std::string> warnings;                     // protections that are switched off
+    const ByteBudget& request_memory;                      // of the data port
+    std::function<std::optional<BatchNumbers>()> batches;  // nothing where none are kept
   };
   /// All of them outlive this object.
   AdminReports(Server server, Replicas& replicas, WorkPool& pool);
