@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import unittest
 import urllib.request
 
@@ -115,7 +116,9 @@ echo "${COMPREPLY[@]}"
 class ServerTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("-tp", "1", "--num-kv-blocks", "100", "--swap-space", "1", model=TINY)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.server = Server("-tp", "1", "--num-kv-blocks", "100", "--swap-space", "1", "--batch-dir", folder.name, model=TINY)
         cls.addClassCleanup(cls.server.__exit__)
 
     def test_api_page_lists_the_endpoints_of_the_openapi_schema(self):

@@ -118,7 +118,9 @@ std::vector<Routes<DataHandler>::Route> FilePages::MakeRoutes() {
 asio::awaitable<void> FilePages::Create(HttpRequest& request, HttpResponder& responder) {
   const Taker* taker = request.take_body.target<Taker>();
   if (taker == nullptr) throw ApiError(415, "files come as multipart/form-data, with the parts purpose and file");
-  std::function<Json()> work = [upload = taker->upload] { return upload->Finish().ToPublic(); };
+  const std::shared_ptr<Upload> upload = taker->upload;
+  request.take_body = nullptr;  // a connection keeps its request until the next one comes: no file waits for that
+  std::function<Json()> work = [upload] { return upload->Finish().ToPublic(); };
   const Json file = co_await OnDisk<Json>(disk_, request.share, std::move(work));
   HttpResponse response = JsonResponse(file);
   co_await responder.Send(std::move(response));
