@@ -44,6 +44,7 @@ struct Topology {
     std::string name;  // shown to clients; empty: the last part of the path
     LoadFormat load_format = LoadFormat::kAuto;
     std::string checksums;  // file with sha256sum's output, checked before the model's files are read; empty: no check
+    std::string chat_template;  // file that replaces the model's chat template; empty: the model's own
     // Names of parsers, which only the coordinator knows; it looks them up at the start. "auto": the model's chat
     // template decides.
     std::string tool_call_parser = "auto";  // syntax of tool calls

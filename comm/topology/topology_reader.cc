@@ -329,6 +329,7 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
     section.Text("name", t.model.name);
     section.Choose("load_format", t.model.load_format);
     section.Text("checksums", t.model.checksums);
+    section.Text("chat_template", t.model.chat_template);
     section.Text("tool_call_parser", t.model.tool_call_parser);
     section.Text("reasoning_parser", t.model.reasoning_parser);
     section.Choose("pooling", t.model.pooling);

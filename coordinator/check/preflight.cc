@@ -15,6 +15,7 @@
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/cluster/launch/private_network.h"
 #include "coordinator/cluster/launch/runtime_dir.h"
+#include "coordinator/text/chat_template.h"
 
 namespace quire {
 
@@ -37,6 +38,7 @@ class Preflight {
     CheckAddresses();
     CheckModel();
     CheckChecksums();
+    CheckTemplate();
     CheckPlacement();
     if (std::ranges::none_of(topology_.nodes, [](const auto& node) { return IsThisHost(node.host); }))
       node_of_name_[OwnHostName()] = "the coordinator's host";
@@ -123,6 +125,17 @@ class Preflight {
          fmt::format("{}: {:.1f} MiB as listed", model.checksums, static_cast<double>(bytes) / (1 << 20)));
     } catch (const std::exception& error) {
       Fails("checksums", "", error.what(), "fetch the model again, or correct model.checksums (--verify-checksum)");
+    }
+  }
+
+  void CheckTemplate() {
+    const std::string& file = topology_.model.chat_template;
+    if (file.empty()) return;
+    try {
+      const std::string source = ReadChatTemplate(file);
+      Ok("template", "", fmt::format("{}: {} bytes", file, source.size()));
+    } catch (const std::exception& error) {
+      Fails("template", "", error.what(), "correct the file, or leave out model.chat_template (--chat-template)");
     }
   }
 

@@ -22,7 +22,6 @@ DataPort::Options DataOptionsOf(const Topology& topology, const TextTools& text,
           running * replicas.size(),
           topology.server.chat_page,
           text.answer_format,
-          text.chosen_format,
           text.pooling};
 }
 

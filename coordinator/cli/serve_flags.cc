@@ -61,6 +61,7 @@ const Flag kFlags[] = {
      .key = "model.checksums",
      .takes = "FILE",
      .help = "List of sha256sum to compare the model's files with before they are read"},
+    {.name = "--chat-template", .key = "model.chat_template", .takes = "FILE", .help = "Jinja in place of the model's"},
     {.name = "--tool-call-parser",
      .key = "model.tool_call_parser",
      .takes = "NAME",
@@ -252,9 +253,8 @@ void TakePositional(const std::string& given, ServeFlags& flags) {
 }
 
 std::string HelpOf(const Flag& flag) {
-  const std::string_view name = flag.name;
-  if (name == "--tool-call-parser") return flag.help + ToolFormatNames();
-  if (name == "--reasoning-parser") return flag.help + ReasoningFormatNames();
+  if (flag.name == std::string_view("--tool-call-parser")) return flag.help + ToolFormatNames();
+  if (flag.name == std::string_view("--reasoning-parser")) return flag.help + ReasoningFormatNames();
   return flag.help;
 }
 

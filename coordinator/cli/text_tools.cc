@@ -7,6 +7,7 @@
 
 #include "comm/base/error.h"
 #include "comm/model/checksums.h"
+#include "coordinator/text/answers/tool_prompt.h"
 #include "coordinator/text/vocabulary_of.h"
 
 namespace quire {
@@ -22,21 +23,25 @@ Vocabulary KnownTo(const ModelSpec& spec, Vocabulary vocabulary) {
   return vocabulary;
 }
 
+/// template_file: replaces the model's chat template; empty: nothing does.
+TokenizerData DataOf(const ModelFiles& model, const std::string& template_file) {
+  TokenizerData data = TokenizerDataOf(model);
+  if (!template_file.empty()) data.chat_template = ReadChatTemplate(template_file);
+  return data;
+}
+
 }  // namespace
 
-TextTools::TextTools(const ModelFiles& model, const Topology& topology) : tokenizer(TokenizerDataOf(model)) {
+TextTools::TextTools(const ModelFiles& model, const Topology& topology)
+    : tokenizer(DataOf(model, topology.model.chat_template)) {
   const Topology::Model& settings = topology.model;
   CheckVocabulary(model);
   try {
     chat = std::make_unique<ChatTemplate>(tokenizer.data());
-    answer_format = FormatOfTemplate(chat->source());
   } catch (const Error& error) {
     no_chat_reason = error.what();
   }
-  chosen_format = settings.tool_call_parser != "auto";
-  if (chosen_format) answer_format.tools = ToolFormatNamed(settings.tool_call_parser).value();
-  if (settings.reasoning_parser != "auto")
-    answer_format.reasoning = ReasoningFormatNamed(settings.reasoning_parser).value();
+  ChooseFormat(settings);
   vocabulary = std::make_shared<const Vocabulary>(
       KnownTo(model.spec(), VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format))));
   pooling = PoolingOf(model, tokenizer, settings, topology.scheduler.max_running);
@@ -46,6 +51,24 @@ TextTools::TextTools(const ModelFiles& model, const Topology& topology) : tokeni
     spdlog::info("the model's defaults of sampling: {}", DescribeDefaults(request.defaults));
   unknown = std::make_unique<UnknownFields>(topology.server.ignore_unknown_fields);
   request.unknown = unknown.get();
+}
+
+/// Settings come before the template. A model whose template shows no tools is told a form of calls.
+void TextTools::ChooseFormat(const Topology::Model& settings) {
+  if (chat != nullptr) answer_format = FormatOfTemplate(chat->source());
+  if (settings.reasoning_parser != "auto")
+    answer_format.reasoning = ReasoningFormatNamed(settings.reasoning_parser).value();
+  if (settings.tool_call_parser != "auto") {
+    answer_format.tools = ToolFormatNamed(settings.tool_call_parser).value();
+    return;
+  }
+  if (chat == nullptr || chat->traits().tools || answer_format.reasoning == ReasoningFormat::kHarmony) return;
+  if (!JsonCallFormOf(answer_format.tools)) answer_format.tools = ToolFormat::kGeneric;
+  spdlog::info(
+      "the chat template shows no tools: a system message describes those that requests bring, and asks for calls in "
+      "the "
+      "form {} (--tool-call-parser)",
+      NameOf(answer_format.tools));
 }
 
 /// Added tokens may lack an embedding, such as image tokens in the files of a text model; prompts with them are

@@ -29,12 +29,12 @@ struct TextTools {
   std::unique_ptr<ChatTemplate> chat;
   std::string no_chat_reason;
   AnswerFormat answer_format;  // form of tool calls and thoughts in chats
-  bool chosen_format = false;  // answer_format.tools comes from a setting, not from the template
   PoolingOptions pooling;
   std::unique_ptr<UnknownFields> unknown;
   RequestLimits request;  // limits from model and settings
 
  private:
+  void ChooseFormat(const Topology::Model& settings);
   void CheckVocabulary(const ModelFiles& model) const;
 };
 

@@ -4,8 +4,10 @@
 #include <ctime>
 
 #include "comm/base/error.h"
+#include "comm/model/formats/mapped_file.h"
 #include "coordinator/text/adapted_conversation.h"
 #include "coordinator/text/jinja/interpreter.h"
+#include "coordinator/text/utf8.h"
 
 namespace quire {
 
@@ -85,6 +87,21 @@ bool ChatTemplate::Names(std::string_view name) const {
     if (begins && (end == source_.size() || !IsWordCharacter(source_[end]))) return true;
   }
   return false;
+}
+
+std::string ReadChatTemplate(const std::string& path) {
+  TokenizerData data;
+  data.chat_template = ReadTextFile(path, kMaxTemplateFileBytes);
+  if (data.chat_template.empty()) Fail("{}: the file is empty; a chat template writes messages into a prompt", path);
+  if (!IsValidUtf8(data.chat_template)) Fail("{}: the chat template is no text in UTF-8", path);
+  try {
+    ChatTemplate(data).Render(Json::array({{{"role", "user"}, {"content", "hi"}}}), true);
+  } catch (const Error& error) {
+    const std::string_view reason = error.what(), place = "template:";
+    if (reason.starts_with(place)) Fail("{}:{}", path, reason.substr(place.size()));
+    Fail("{}: {}", path, reason);
+  }
+  return std::move(data.chat_template);
 }
 
 }  // namespace quire

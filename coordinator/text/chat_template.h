@@ -44,4 +44,8 @@ class ChatTemplate {
   Traits traits_;
 };
 
+/// Reads a chat template from a file. Throws Error with file and line for a template that cannot be read, and for one
+/// that refuses a plain question.
+std::string ReadChatTemplate(const std::string& path);
+
 }  // namespace quire

@@ -123,10 +123,24 @@ class Prober {
     Conversation said;
     said.messages = OrderedJson::array({Ask()});
     if (!Shows(said, found_, {})) return;  // it shows nothing at all
+    FindRoles();
     said.messages = {{{"role", "system"}, {"content", "first"}}, Ask(), later};
     Try(&TemplateTraits::system_first, said, {"probe_later"});
     said.messages = {Ask(), later, answer, Ask(), later};
     Try(&TemplateTraits::system_first, said, {"probe_later"});
+  }
+
+  void FindRoles() {
+    Conversation said;
+    said.messages = {{{"role", "system"}, {"content", "probe_system"}}, Ask()};
+    found_.shows_system = Shows(said, found_, {"probe_system"});
+    said.messages = {
+        Ask(),
+        {{"role", "assistant"}, {"content", "answer"}},
+        {{"role", "tool"}, {"tool_call_id", kShortId}, {"name", "probe_name"}, {"content", "probe_result"}},
+        {{"role", "assistant"}, {"content", "answer"}},
+        AskAgain()};
+    found_.tool_results = Shows(said, found_, {"probe_result", "probe_again"});
   }
 
   void FindCalls() {

@@ -9,8 +9,10 @@ namespace quire {
 
 /// Tells which parts of a conversation a template shows and in which form the template expects them.
 struct TemplateTraits {
-  bool tools = false;       // shows the offered tools
-  bool tool_calls = false;  // shows calls of earlier answers
+  bool tools = false;         // shows the offered tools
+  bool tool_calls = false;    // shows calls of earlier answers
+  bool tool_results = false;  // shows turns of the role tool
+  bool shows_system = false;  // shows a system message in front
   /// text_arguments: expects calls' arguments as text, not as objects. null_content: expects null content beside calls.
   bool text_arguments = false, null_content = false;
   bool object_arguments = false;   // arguments that are a JSON object, and no others

@@ -158,10 +158,38 @@ std::string Walk(const GrammarAnswers& answers, const std::string& target, std::
 }
 
 struct Bound {
-  const char* name;
+  std::string name;
   Form form;
   std::vector<std::string> calls, words, wrong;  // accepted calls, accepted answers without calls, refused calls
 };
+
+std::string Replaced(std::string text, std::string_view what, const std::string& by) {
+  for (size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, what.size(), by);
+  return text;
+}
+
+/// Forms whose calls stand behind a mark, anywhere in an answer. In a call, $C and $D stand for the bare city and
+/// number of days, $A for the arguments as a JSON object.
+std::vector<Bound> MarkedBounds() {
+  const std::pair<ToolFormat, const char*> forms[] = {
+      {ToolFormat::kGeneric, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": $A}\n</tool_call>"},
+  };
+  std::vector<Bound> bounds;
+  for (const auto& [tools, form] : forms) {
+    const auto call = [&, form = std::string(form)](const std::string& city, const std::string& days) {
+      const std::string arguments = R"({"city": ")" + city + R"(", "days": )" + days + "}";
+      return Replaced(Replaced(Replaced(form, "$A", arguments), "$C", city), "$D", days);
+    };
+    for (const bool tokens : {false, true}) {
+      bounds.push_back({NameOf(tools),
+                        {tools, tokens},
+                        {call("Paris", "3"), "Look: " + call("", "0")},
+                        {"Hello <b>", R"({"name": "get_weather", "arguments": {}})", "```json\n{}\n```", "[1]"},
+                        {call("Paris", "33"), "Look: " + call("Parisian", "3"), call("x", "\"3\"")}});
+    }
+  }
+  return bounds;
+}
 
 std::vector<Bound> Bounds() {
   const std::string arguments = R"({"city": "Paris", "days": 3})", unkept = R"({"city": "Paris", "days": 33})";
@@ -259,13 +287,14 @@ std::vector<Bound> Bounds() {
                       {"Hello.", "<think>Hm</think>Hello."},
                       undecided});
   }
+  std::ranges::move(MarkedBounds(), std::back_inserter(bounds));
   return bounds;
 }
 
 TEST(CallGrammarTest, Grammar_KeepsCallsToTheirSchemas_WhenCallsAreOptional) {
   for (const Bound& bound : Bounds()) {
     const GrammarAnswers answers(bound.form);
-    const std::string which = std::string(bound.name) + (bound.form.has_tokens ? " with tokens: " : ": ");
+    const std::string which = bound.name + (bound.form.has_tokens ? " with tokens: " : ": ");
     for (const std::string& text : bound.calls) {
       EXPECT_TRUE(answers.Takes(text)) << which << text;
       EXPECT_FALSE(answers.CallsIn(text).empty()) << which << text;
@@ -301,7 +330,7 @@ TEST(CallGrammarTest, Parser_FindsOnlyCallsThatKeepTheirSchema_InTextsThatTheGra
 TEST(CallGrammarTest, Grammar_RefusesAnswersWithoutCalls_WhenACallIsRequired) {
   for (const Bound& bound : Bounds()) {
     const GrammarAnswers answers(bound.form, {ToolChoice::kRequired, ""});
-    const std::string which = std::string(bound.name) + (bound.form.has_tokens ? " with tokens: " : ": ");
+    const std::string which = bound.name + (bound.form.has_tokens ? " with tokens: " : ": ");
     if (bound.form.tools != ToolFormat::kHarmony && bound.form.start == ReasoningStart::kNone) {
       EXPECT_TRUE(answers.Takes(bound.calls[0])) << which;
     }

@@ -167,6 +167,36 @@ INSTANTIATE_TEST_SUITE_P(Files, ReleasedTemplateTest, testing::ValuesIn(NamesOfR
                            return word;
                          });
 
+/// What reading a file with this text says of the file; nothing when the template can be used.
+std::string ErrorOfFile(const std::string& source) {
+  const std::string path = testing::TempDir() + "chat.jinja";
+  WriteTextFile(path, source);
+  const std::string error = ErrorThrownBy([&] { EXPECT_EQ(ReadChatTemplate(path), source); }, "");
+  return error.starts_with(path) ? error.substr(path.size()) : error;
+}
+
+TEST(ChatTemplateTest, ReadChatTemplate_NamesFileAndLine_WhenTheTemplateCannotBeUsed) {
+  EXPECT_EQ(ErrorOfFile("{% for m in messages %}{{ m.content }}{% endfor %}"), "");
+  EXPECT_EQ(ErrorOfFile("{# one\ntwo #}\n{% if %}").substr(0, 3), ":3:");
+  EXPECT_EQ(ErrorOfFile("\n{{ messages | nonsense }}").substr(0, 3), ":2:");
+  EXPECT_EQ(ErrorOfFile("{{ raise_exception('never') }}"), ":1: never");
+  EXPECT_NE(ErrorOfFile("").find("is empty"), std::string::npos);
+  EXPECT_NE(ErrorOfFile("\xff").find("UTF-8"), std::string::npos);
+  EXPECT_NE(ErrorThrownBy([] { ReadChatTemplate("/nowhere/chat.jinja"); }).find("/nowhere/chat.jinja"),
+            std::string::npos);
+}
+
+TEST(ChatTemplateTest, Traits_TellWhetherTheTemplateShowsSystemMessagesAndResults) {
+  const auto traits = [](const std::string& source) { return ChatTemplate(WithTemplate(source)).traits(); };
+  const TemplateTraits all = traits("{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}");
+  EXPECT_TRUE(all.shows_system && all.tool_results);
+  const TemplateTraits few = traits(
+      "{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}{{ raise_exception('no ' + m.role) }}{% "
+      "endif %}"
+      "{{ m.content }}{% endfor %}");
+  EXPECT_FALSE(few.shows_system || few.tool_results);
+}
+
 TEST(ChatTemplateTest, Traits_TellWhichPartsOfAConversationTheTemplateShows) {
   const auto traits = [](const std::string& source) { return ChatTemplate(WithTemplate(source)).traits(); };
   const std::string words = "{% for m in messages %}{{ m.content }}{% endfor %}";

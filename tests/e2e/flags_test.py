@@ -125,7 +125,7 @@ class PlainTest(FlagCase):
             "otlp_traces_endpoint": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
-            "load_format": "auto", "verify_checksum": None, "tool_call_parser": "none", "reasoning_parser": "none",
+            "load_format": "auto", "verify_checksum": None, "chat_template": None, "tool_call_parser": "generic", "reasoning_parser": "none",
             "pooling": "none", "scoring": "none", "generation_config": "none", "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
 
@@ -142,6 +142,7 @@ class PlainTest(FlagCase):
             refused = quire("serve", "--model", TINY, flag, "hermess")
             self.assertEqual(refused.returncode, 2)
             self.assertIn("mistral", refused.stderr)
+        self.assertIn("generic", quire("serve", "--model", TINY, "--tool-call-parser", "hermess").stderr)
         with Server("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3", model=TINY) as server:
             settings = server.get("/admin/status", admin=True)["settings"]
             self.assertEqual((settings["tool_call_parser"], settings["reasoning_parser"]), ("hermes", "qwen3"))
@@ -149,6 +150,29 @@ class PlainTest(FlagCase):
             ask = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
             plain, described = (server.post("/v1/chat/completions", {**ask, **fields})[1]["usage"]["prompt_tokens"] for fields in ({}, {"tools": tools}))
             self.assertGreater(described, plain + len(json.dumps(tools[0])) - 10)
+
+    def test_chat_template_flag_replaces_the_template_of_the_model(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "chat.jinja")
+
+            def write(source):
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(source)
+            write("{% for m in messages %}<{{ m.content }}>{% endfor %}{{ tools | tojson if tools }}<tool_call>")
+            with Server("--chat-template", path, "--backend", "cpu", "--threads-per-worker", "1", model=TINY) as server:
+                settings = server.get("/admin/status", admin=True)["settings"]
+                self.assertEqual((settings["chat_template"], settings["tool_call_parser"]), (path, "hermes"))
+                answer = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1})[1]
+                self.assertEqual(answer["usage"]["prompt_tokens"], len("<hi><tool_call>"))
+            self.assertRegex(quire("check", "--backend", "cpu", "--model", TINY, "--chat-template", path).stdout, r"ok +template +this host +/")
+            for source, place in (("{{ 1 }}\n\n{% for %}", f"{path}:3: "), ("{{ messages | nonsense }}", f"{path}:1: "), ("", f"{path}: ")):
+                write(source)
+                refused = quire("serve", "--model", TINY, "--chat-template", path)
+                self.assertEqual(refused.returncode, 2)
+                self.assertIn(place, refused.stderr)
+                checked = quire("check", "--backend", "cpu", "--model", TINY, "--chat-template", path)
+                self.assertEqual(checked.returncode, 1)
+                self.assertRegex(checked.stdout, r"FAILED +template +this host +" + place)
 
     def test_scoring_flag_none_refuses_scores(self):
         with Server("--pooling", "mean", "--scoring", "none", model=TINY) as server:
@@ -636,6 +660,7 @@ TESTS = {
     "--metrics-listen": DoorsTest.test_metrics_listen_flag_serves_metrics_on_another_address,
     "--otlp-traces-endpoint": DoorsTest.test_otlp_traces_endpoint_flag_refuses_malformed_urls,
     "--served-model-name": SmallTest.test_served_model_name_flag_names_the_model,
+    "--chat-template": PlainTest.test_chat_template_flag_replaces_the_template_of_the_model,
     "--tool-call-parser": PlainTest.test_parser_flags_accept_known_names_only,
     "--reasoning-parser": PlainTest.test_parser_flags_accept_known_names_only,
     "--pooling": embeddings_test.LastTokenTest.test_embeddings_equal_transformers,

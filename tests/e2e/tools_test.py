@@ -282,12 +282,6 @@ class ThoughtTest(ToolCase):
         documents = [{"title": "t", "text": "x"}]
         self.assertEqual(prompt_bytes(documents=documents) - plain, len(json.dumps(documents)))
 
-    def test_tools_are_refused_where_the_template_shows_none(self):
-        refused = self.chat(want=400, tools=TOOLS)["error"]
-        self.assertEqual(refused["param"], "tools")
-        self.assertIn("does not show tools", refused["message"])
-
-
     def test_thinking_budget_is_refused_without_tokens_that_delimit_thoughts(self):
         refused = self.chat(want=400, thinking_token_budget=5)["error"]
         self.assertEqual(refused["param"], "thinking_token_budget")
@@ -394,6 +388,55 @@ class ChosenParserTest(ToolCase):
         self.assertTrue(message["reasoning_content"])
 
 
+class GenericTest(ToolCase):
+    """A template that knows no tools, no system messages and no results of tools; users and assistants alternate."""
+    TEMPLATE, FLAGS = ("{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('turns must alternate') }}{% endif %}"
+                       + PLAIN.removeprefix("{% for m in messages %}")), ()
+
+    def test_generic_form_is_chosen_and_logged_once(self):
+        self.chat(max_tokens=1, tools=TOOLS)
+        self.chat(max_tokens=1, tools=TOOLS)
+        self.assertEqual(self.server.get("/admin/status", admin=True)["settings"]["tool_call_parser"], "generic")
+        self.assertEqual(self.server.text().count("the chat template shows no tools"), 1)
+
+    def test_generic_tool_calls_validate_whole_and_streamed(self):
+        fields = {"n": 8, "tools": TOOLS, "tool_choice": "required"}
+        whole, streams = self.chat(**fields), self.streamed(**fields)
+        for choice, calls in zip(whole["choices"], self.calls_of(whole)):
+            self.check(calls if choice["finish_reason"] == "tool_calls" else calls[:-1], 0)
+        self.assertGreater(sum(map(len, self.calls_of(whole))), 7)
+        self.assertEqual([[(call["name"], call["arguments"]) for call in choice["tool_calls"]] for choice in streams], self.calls_of(whole))
+        named = self.chat(n=4, tools=TOOLS, tool_choice={"type": "function", "function": {"name": "set_unit"}})
+        for calls in self.calls_of(named):
+            self.check(calls)
+            self.assertEqual([name for name, _ in calls], ["set_unit"])
+
+    def test_generic_form_reads_calls_in_blocks_of_code(self):
+        call = '{"name": "set_unit", "arguments": {"unit": "c"}}'
+        for text, words in (("Now:\n```json\n" + call + "\n```", "Now:"), (call, None), ("[" + call + "]", None)):
+            choice = self.chat(tools=TOOLS, **saying(text), logit_bias={str(ord("<") - 33): -100})["choices"][0]
+            self.assertEqual((choice["message"]["content"], choice["finish_reason"]), (words, "tool_calls"))
+            self.assertEqual(choice["message"]["tool_calls"][0]["function"], {"name": "set_unit", "arguments": '{"unit": "c"}'})
+
+    def test_generic_form_shows_calls_and_results_of_the_history_as_words(self):
+        call = {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Rome"}'}}
+        history = [*ASK, {"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c1", "content": "5"}]
+
+        def prompt_bytes(**fields):
+            return self.chat(max_tokens=1, **fields)["usage"]["prompt_tokens"]
+        shown = ('assistant: <tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n</tool_call>#'
+                 "user: <tool_response>\nget_weather:\n5\n</tool_response>#")
+        self.assertEqual(prompt_bytes(messages=history) - prompt_bytes(), len(shown))
+        self.assertEqual(prompt_bytes(messages=history, tools=TOOLS) - prompt_bytes(tools=TOOLS), len(shown))
+        self.assertGreater(prompt_bytes(tools=TOOLS) - prompt_bytes(), sum(len(json.dumps(tool)) for tool in TOOLS) - 60)
+
+    def test_tools_are_refused_where_a_chosen_form_has_no_description(self):
+        with Server("--threads-per-worker", "1", "--tool-call-parser", "qwen3_coder", model=self.model) as server:
+            status, refused = server.post("/v1/chat/completions", {"messages": ASK, "tools": TOOLS, "max_tokens": 1})
+            self.assertEqual((status, refused["error"]["param"]), (400, "tools"))
+            self.assertIn("--tool-call-parser generic", refused["error"]["message"])
+
+
 class ControlTokenTest(ToolCase):
     """A model whose calls begin with control tokens, which no text shows."""
     TEMPLATE = TEMPLATE.replace("'<tool_call>' + ", "'[TOOL_CALLS]' + call.function.name + '[ARGS]' + ").replace("<tool_call>", "[TOOL_CALLS]")
@@ -423,7 +466,7 @@ class FormatTest(ToolCase):
     """Calls in every form that they can be required in."""
     FLAGS = ()
 
-    FORMS = ("hermes", "llama3_json", "pythonic", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder")
+    FORMS = ("generic", "hermes", "llama3_json", "pythonic", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder")
 
     def served(self, name, *bodies):
         """Answers of a server for this form."""

@@ -74,6 +74,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"served_model_name", topology.model.name},
       {"load_format", NameOf(topology.model.load_format)},
       {"verify_checksum", TextOrNull(topology.model.checksums)},
+      {"chat_template", TextOrNull(topology.model.chat_template)},
       {"tool_call_parser", topology.model.tool_call_parser},
       {"reasoning_parser", topology.model.reasoning_parser},
       {"pooling", NameOf(topology.model.pooling)},

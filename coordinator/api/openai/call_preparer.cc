@@ -42,7 +42,7 @@ size_t TokensKept(const GenerateCall& call, int max_model_len) {
 
 CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat)
     : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat) {
-  if (chat != nullptr) fit_.emplace(*chat, tokenizer, options_.answer_format, options_.chosen_format);
+  if (chat != nullptr) fit_.emplace(*chat, tokenizer, options_.answer_format);
   if (!options_.pooling.by_answer) return;
   before_pair_ = tokenizer.EncodePrompt(kBeforePair, false);
   after_pair_ = tokenizer.EncodePrompt(kAfterPair, false);

@@ -51,7 +51,6 @@ class CallPreparer {
     std::string no_chat_reason;  // why chat is refused; empty: it is not
     int most_choices = 0;        // that can ever wait and run at once
     AnswerFormat answer_format;  // of chats
-    bool chosen_format = false;  // by a flag
     PoolingOptions pooling;
   };
   /// chat may be null. The references outlive this object.

@@ -8,12 +8,12 @@
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
 #include "comm/schema/schema_work.h"
+#include "coordinator/api/openai/described_tools.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structured_output.h"
 #include "coordinator/text/answers/call_grammar.h"
 #include "coordinator/text/answers/python_call.h"
 #include "coordinator/text/answers/tool.h"
-#include "coordinator/text/answers/tool_prompt.h"
 #include "coordinator/text/answers/typed_values.h"
 
 namespace quire {
@@ -47,16 +47,6 @@ int64_t TreeBytes(const OrderedJson& tree) {
   bytes += 2 * kAllocation;
   for (const auto& [key, value] : tree.items()) bytes += (tree.is_object() ? text_bytes(key) : 0) + TreeBytes(value);
   return bytes;
-}
-
-/// Puts a text behind the system message's own, or makes one.
-void AddToSystem(const std::string& text, OrderedJson& messages) {
-  OrderedJson& first = messages.front();
-  if (first["role"] == "system") {
-    first["content"] = first["content"].get<std::string>() + "\n\n" + text;
-  } else {
-    messages.insert(messages.begin(), OrderedJson{{"role", "system"}, {"content", text}});
-  }
 }
 
 /// Whether a model that may think or not was asked to.
@@ -96,8 +86,8 @@ bool BeginsWithAddedToken(const std::vector<TokenId>& tokens, const Tokenizer& t
 
 }  // namespace
 
-ChatFit::ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFormat format, bool chosen_format)
-    : chat_(chat), format_(format), chosen_format_(chosen_format), reads_thinking_(ReadsFlag(chat, "thinking")) {
+ChatFit::ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFormat format)
+    : chat_(chat), format_(format), reads_thinking_(ReadsFlag(chat, "thinking")) {
   const std::vector<std::string> markers = MarkersOf(format);
   auto shown = std::make_shared<std::vector<TokenId>>();
   for (const AddedToken& token : tokenizer.data().added) {
@@ -118,7 +108,10 @@ ChatFit::ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFor
 
 void ChatFit::FitConversation(GenerateCall& call) const {
   FitVariables(call);
-  if (HasCalls(call.conversation.messages) && !chat_.traits().tool_calls) FitCalls(call.conversation);
+  const TemplateTraits& traits = chat_.traits();
+  const bool written_out = is_generic() || !traits.tool_calls;
+  if (written_out && (is_generic() || !traits.tool_results)) WriteOutResults(call.conversation);
+  if (written_out && HasCalls(call.conversation.messages)) FitCalls(call.conversation);
   if (call.tools.active()) FitTools(call);
 }
 
@@ -156,31 +149,27 @@ void ChatFit::FitTools(GenerateCall& call) const {
   if (format_.tools == ToolFormat::kNone) {
     JsonFields::Refuse("tools",
                        chat_.traits().tools
-                           ? "cannot be used: how this model writes calls is not known; --tool-call-parser says it"
-                           : "cannot be used: this model's chat template does not show tools to it");
+                           ? "cannot be used: how this model writes calls is not known; --tool-call-parser says it, "
+                             "generic tells the model a form"
+                           : "cannot be used: this model's chat template does not show tools to it; with "
+                             "--tool-call-parser generic the system message does");
   }
-  if (chat_.traits().tools) return;
+  if (chat_.traits().tools && !is_generic()) return;
   const auto form = JsonCallFormOf(format_.tools);
-  if (!chosen_format_ || !form) {
-    JsonFields::Refuse("tools",
-                       "cannot be used: this model's chat template does not show tools to it; with --tool-call-parser "
-                       "hermes, llama3_json, mistral or granite the system message does");
+  if (!form) {
+    JsonFields::Refuse("tools", fmt::format("cannot be used: this model's chat template does not show tools to it, and "
+                                            "calls in the form {} have no description; with --tool-call-parser generic "
+                                            "the system message describes tools",
+                                            NameOf(format_.tools)));
   }
-  AddToSystem(ToolPrompt(*form, call.conversation.tools), call.conversation.messages);
-  call.conversation.tools = nullptr;
+  DescribeTools(*form, chat_.traits(), call.conversation);
 }
 
 /// Earlier calls as content, where the template shows none.
 void ChatFit::FitCalls(Conversation& conversation) const {
   const auto form = JsonCallFormOf(format_.tools);
   if (!form) JsonFields::Refuse("messages", "have tool_calls, which this model's chat template does not show to it");
-  for (OrderedJson& message : conversation.messages) {
-    const auto calls = message.find("tool_calls");
-    if (calls == message.end()) continue;
-    const std::string words = message["content"].is_string() ? message["content"].get<std::string>() : "";
-    message["content"] = words + (words.empty() ? "" : "\n") + CallsText(*form, *calls);
-    message.erase("tool_calls");
-  }
+  WriteOutCalls(*form, conversation);
 }
 
 void ChatFit::ShapeAnswer(std::string_view prompt, GenerateCall& call) const {

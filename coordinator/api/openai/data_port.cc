@@ -33,7 +33,7 @@ DataPort::DataPort(Options options, CallContext context, const ChatTemplate* cha
       metrics_(metrics),
       means_(means),
       preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests,
-                 options_.answer_format, options_.chosen_format, options_.pooling},
+                 options_.answer_format, options_.pooling},
                 context_.tokenizer, chat),
       pages_({options_.model_name, options_.request.vocab_size, options_.request.max_model_len}, context_.tokenizer,
              preparer_, means_.pool, Charging(), TakingTokens()),

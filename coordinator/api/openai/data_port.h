@@ -36,7 +36,6 @@ class DataPort {
     int max_running = 0;  // sequences, of all replicas
     bool chat_page = true;
     AnswerFormat answer_format;
-    bool chosen_format = false;  // of answer_format, by a flag
     PoolingOptions pooling;
     std::vector<Routes<DataHandler>::Route> more_routes = {};  // that others answer
   };

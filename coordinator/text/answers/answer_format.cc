@@ -11,8 +11,9 @@ namespace {
 template <class Format>
 using Name = std::pair<const char*, Format>;
 
-constexpr std::array<Name<ToolFormat>, 13> kToolNames = {{
+constexpr std::array<Name<ToolFormat>, 14> kToolNames = {{
     {"none", ToolFormat::kNone},
+    {"generic", ToolFormat::kGeneric},
     {"hermes", ToolFormat::kHermes},
     {"llama3_json", ToolFormat::kLlama3Json},
     {"llama4_json", ToolFormat::kLlama3Json},
@@ -138,6 +139,7 @@ std::vector<std::string> MarkersOf(const AnswerFormat& format) {
   add(thoughts.close);
   if (format.reasoning == ReasoningFormat::kGranite) add({"<response>", "</response>"});
   switch (format.tools) {
+    case ToolFormat::kGeneric:
     case ToolFormat::kHermes:
     case ToolFormat::kQwen3Coder:
       add({"<tool_call>", "</tool_call>"});

@@ -1,4 +1,6 @@
-// Parser of calls written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite.
+// Parser of calls written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite, and the generic form.
+#include <algorithm>
+
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/json_call.h"
 #include "coordinator/text/answers/step_parser.h"
@@ -10,14 +12,20 @@ namespace {
 
 /// How a format surrounds its calls.
 struct Manner {
-  std::vector<std::string> opens;  // texts that are followed by calls
-  std::string closes;              // text after each call, or empty; models may omit it
-  bool lists = false;              // calls may form a JSON list
-  bool named = false;              // a call may also be name[ARGS]{...}
-  bool bare = false;               // a call may begin the answer; further calls follow after semicolons
+  std::vector<std::string> opens;   // texts that are followed by calls
+  std::vector<std::string> closes;  // texts of which one stands after a call or a list; models may omit it
+  bool lists = false;               // calls may form a JSON list
+  bool named = false;               // a call may also be name[ARGS]{...}
+  bool bare = false;                // a call may begin the answer; further calls follow after semicolons
 };
 
-Manner MannerOf(ToolFormat format) {
+/// A grammar keeps some calls to their schemas. It keeps only those that begin as the model was told.
+bool IsKept(const ToolUse& use) {
+  return use.choice.mode == ToolChoice::kRequired || use.choice.mode == ToolChoice::kNamed ||
+         std::ranges::any_of(use.tools, &Tool::strict);
+}
+
+Manner MannerOf(ToolFormat format, const ToolUse& use) {
   switch (format) {
     case ToolFormat::kLlama3Json:
       return {.opens = {"<|python_tag|>"}, .bare = true};
@@ -25,20 +33,27 @@ Manner MannerOf(ToolFormat format) {
       return {.opens = {"[TOOL_CALLS]"}, .lists = true, .named = true};
     case ToolFormat::kGranite:
       return {.opens = {"<|tool_call|>", "<tool_call>"}, .lists = true};
+    case ToolFormat::kGeneric:
+      if (IsKept(use)) break;
+      return {.opens = {"<tool_call>", "```json", "```tool_call"},
+              .closes = {"</tool_call>", "```"},
+              .lists = true,
+              .bare = true};
     default:
-      return {.opens = {"<tool_call>"}, .closes = "</tool_call>"};
+      break;
   }
+  return {.opens = {"<tool_call>"}, .closes = {"</tool_call>"}};
 }
 
 class JsonCallsParser : public StepParser {
  public:
   JsonCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools)
-      : StepParser(std::move(tools)), manner_(MannerOf(format)), state_(manner_.bare ? State::kStart : State::kText) {}
+      : StepParser(tools), manner_(MannerOf(format, *tools)), state_(manner_.bare ? State::kStart : State::kText) {}
 
   size_t held_bytes() const override { return StepParser::held_bytes() + call_.held_bytes(); }
 
  private:
-  enum class State { kStart, kText, kOpened, kObject, kName, kCallId, kArguments, kAfter };
+  enum class State { kStart, kText, kOpened, kObject, kName, kCallId, kArguments, kAfter, kClose };
 
   bool Step() override {
     switch (state_) {
@@ -64,6 +79,8 @@ class JsonCallsParser : public StepParser {
         return ArgumentsOfName();
       case State::kAfter:
         return After();
+      case State::kClose:
+        return Close();
     }
     return false;
   }
@@ -78,7 +95,7 @@ class JsonCallsParser : public StepParser {
   bool Start() {
     const size_t first = EndOfSpace();
     if (first == rest().size() && first <= kMaxSpaceBytes) return false;
-    if (first > kMaxSpaceBytes || rest()[first] != '{') {
+    if (first > kMaxSpaceBytes || !(rest()[first] == '{' || (manner_.lists && rest()[first] == '['))) {
       state_ = State::kText;
       return true;
     }
@@ -182,17 +199,26 @@ class JsonCallsParser : public StepParser {
     if (!SkipSpace()) return false;
     const char c = rest()[0];
     if (in_list_ && (c == ',' || c == ']')) {
-      state_ = c == ',' ? State::kOpened : State::kText;
+      state_ = c == ',' ? State::kOpened : State::kClose;
       in_list_ = c == ',';
       if (in_list_) Attempt();
       Skip(1);
       return true;
     }
     if (manner_.bare && (c == ';' || c == ',' || c == '{')) return AfterBare(c);
-    if (!manner_.closes.empty()) {
-      const Match closed = TakeClosing(manner_.closes);
-      if (closed == Match::kUnknown) return false;
+    return Close();
+  }
+
+  /// After a call or a list of calls.
+  bool Close() {
+    if (!manner_.closes.empty() && !SkipSpace()) return false;
+    bool waits = false;
+    for (const std::string& text : manner_.closes) {
+      const Match closed = TakeClosing(text);
+      waits = closed == Match::kNo ? waits : closed == Match::kUnknown;
+      if (closed == Match::kYes) break;
     }
+    if (waits) return false;
     BackToText();
     return true;
   }

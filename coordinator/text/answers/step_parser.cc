@@ -219,6 +219,7 @@ namespace {
 std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shared_ptr<const ToolUse>& tools) {
   if (tools == nullptr) return nullptr;
   switch (format) {
+    case ToolFormat::kGeneric:
     case ToolFormat::kHermes:
     case ToolFormat::kLlama3Json:
     case ToolFormat::kMistral:

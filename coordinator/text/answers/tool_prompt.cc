@@ -9,16 +9,26 @@
 
 namespace quire {
 
+namespace {
+
+constexpr const char* kGenericAdvice =
+    "\nSeveral calls may follow one another. The next message brings what each gave, between <tool_response> and "
+    "</tool_response>. Where no function helps, answer in words.";
+
+}  // namespace
+
 std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format) {
   switch (format) {
+    case ToolFormat::kGeneric:
+      return JsonCallForm{"", "<tool_call>\n", "arguments", "\n</tool_call>", "\n", "", kGenericAdvice};
     case ToolFormat::kHermes:
-      return JsonCallForm{"", "<tool_call>\n", "arguments", "\n</tool_call>", "\n", ""};
+      return JsonCallForm{"", "<tool_call>\n", "arguments", "\n</tool_call>", "\n", "", ""};
     case ToolFormat::kLlama3Json:
-      return JsonCallForm{"", "", "parameters", "", "; ", ""};
+      return JsonCallForm{"", "", "parameters", "", "; ", "", ""};
     case ToolFormat::kMistral:
-      return JsonCallForm{"[TOOL_CALLS][", "", "arguments", "", ", ", "]"};
+      return JsonCallForm{"[TOOL_CALLS][", "", "arguments", "", ", ", "]", ""};
     case ToolFormat::kGranite:
-      return JsonCallForm{"<|tool_call|>[", "", "arguments", "", ", ", "]"};
+      return JsonCallForm{"<|tool_call|>[", "", "arguments", "", ", ", "]", ""};
     default:
       return std::nullopt;
   }
@@ -31,7 +41,7 @@ std::string ToolPrompt(const JsonCallForm& form, const OrderedJson& tools) {
       "To call one, answer with its name and arguments, in this form and with nothing else:\n{}{}{{\"name\": "
       "\"the function\", \"{}\": {{\"an argument\": \"its value\"}}}}{}{}",
       form.begin, form.open, form.arguments, form.close, form.end);
-  return text;
+  return text + form.advice;
 }
 
 std::string CallsText(const JsonCallForm& form, const OrderedJson& calls) {
@@ -45,6 +55,10 @@ std::string CallsText(const JsonCallForm& form, const OrderedJson& calls) {
                         ObjectOfArguments(arguments), form.close);
   }
   return text + form.end;
+}
+
+std::string ResultText(const std::string& name, const std::string& result) {
+  return fmt::format("<tool_response>\n{}{}{}\n</tool_response>", name, name.empty() ? "" : ":\n", result);
 }
 
 }  // namespace quire

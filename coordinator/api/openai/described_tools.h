@@ -1,0 +1,22 @@
+#pragma once
+
+#include "coordinator/text/answers/tool_prompt.h"
+#include "coordinator/text/conversation.h"
+#include "coordinator/text/template_traits.h"
+
+namespace quire {
+
+// Words in place of tools, calls and results that a chat template does not show.
+
+/// Moves the conversation's tools into its system message, or into the first turn where the template shows no system
+/// message.
+void DescribeTools(const JsonCallForm& form, const TemplateTraits& traits, Conversation& conversation);
+
+/// Turns the calls of earlier answers into words of these answers.
+void WriteOutCalls(const JsonCallForm& form, Conversation& conversation);
+
+/// Turns the results of calls into words of the user's turns. A result joins the user's turn beside it, so that users
+/// and assistants still alternate.
+void WriteOutResults(Conversation& conversation);
+
+}  // namespace quire

@@ -1,0 +1,87 @@
+#include "coordinator/api/openai/described_tools.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/base/json.h"
+
+namespace quire {
+namespace {
+
+const JsonCallForm& Generic() {
+  static const JsonCallForm kForm = JsonCallFormOf(ToolFormat::kGeneric).value();
+  return kForm;
+}
+
+Conversation Asked(const char* messages) {
+  Conversation asked;
+  asked.messages = OrderedJson::parse(messages);
+  asked.tools = OrderedJson::parse(R"([{"type": "function", "function": {"name": "f", "parameters": {}}}])");
+  return asked;
+}
+
+TemplateTraits Traits(bool shows_system) {
+  TemplateTraits traits;
+  traits.shows_system = shows_system;
+  return traits;
+}
+
+TEST(DescribedToolsTest, Tools_StandInTheSystemMessage_OrInTheFirstTurnWhereTheTemplateShowsNone) {
+  const std::string line = R"({"type":"function","function":{"name":"f","parameters":{}}})";
+  const auto described = [&](const char* messages, bool shows_system) {
+    Conversation asked = Asked(messages);
+    const std::string prompt = ToolPrompt(Generic(), asked.tools);
+    EXPECT_NE(prompt.find(line), std::string::npos) << prompt;
+    EXPECT_NE(prompt.find("<tool_call>\n{\"name\": "), std::string::npos) << prompt;
+    DescribeTools(Generic(), Traits(shows_system), asked);
+    EXPECT_TRUE(asked.tools.is_null());
+    OrderedJson messages_now = asked.messages;
+    for (OrderedJson& message : messages_now) {
+      std::string text = message["content"];
+      if (const size_t at = text.find(prompt); at != std::string::npos) text.replace(at, prompt.size(), "TOOLS");
+      message["content"] = text;
+    }
+    return DumpJson(Json(messages_now));
+  };
+  EXPECT_EQ(described(R"([{"role": "user", "content": "hi"}])", true),
+            DumpJson(Json::parse(R"([{"role": "system", "content": "TOOLS"}, {"role": "user", "content": "hi"}])")));
+  EXPECT_EQ(described(R"([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}])", true),
+            DumpJson(Json::parse(
+                R"([{"role": "system", "content": "Be brief.\n\nTOOLS"}, {"role": "user", "content": "hi"}])")));
+  EXPECT_EQ(described(R"([{"role": "user", "content": "hi"}])", false),
+            DumpJson(Json::parse(R"([{"role": "user", "content": "TOOLS\n\nhi"}])")));
+  EXPECT_EQ(
+      described(R"([{"role": "assistant", "content": "Yes?"}])", false),
+      DumpJson(Json::parse(R"([{"role": "user", "content": "TOOLS"}, {"role": "assistant", "content": "Yes?"}])")));
+}
+
+TEST(DescribedToolsTest, CallsAndResults_BecomeWords_AndTurnsAlternate) {
+  Conversation asked = Asked(R"([
+    {"role": "user", "content": "hi"},
+    {"role": "assistant", "content": null, "tool_calls": [
+      {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}},
+      {"id": "b", "type": "function", "function": {"name": "g", "arguments": ""}}]},
+    {"role": "tool", "tool_call_id": "b", "content": "of g"},
+    {"role": "tool", "tool_call_id": "a", "content": "of f"},
+    {"role": "user", "content": "and?"},
+    {"role": "assistant", "content": "I look.", "tool_calls": [
+      {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "unknown", "content": "lost"}])");
+  WriteOutResults(asked);
+  WriteOutCalls(Generic(), asked);
+  const std::string of_g = "<tool_response>\ng:\nof g\n</tool_response>";
+  const std::string of_f = "<tool_response>\nf:\nof f\n</tool_response>";
+  const auto call = [](const std::string& object) { return "<tool_call>\n" + object + "\n</tool_call>"; };
+  const auto turn = [](const char* role, const std::string& words) {
+    return OrderedJson{{"role", role}, {"content", words}};
+  };
+  const OrderedJson wanted = {turn("user", "hi"),
+                              turn("assistant", call(R"({"name": "f", "arguments": {"x": 1}})") + "\n" +
+                                                    call(R"({"name": "g", "arguments": {}})")),
+                              turn("user", of_g + "\n\n" + of_f + "\n\nand?"),
+                              turn("assistant", "I look.\n" + call(R"({"name": "f", "arguments": {}})")),
+                              turn("user", "<tool_response>\nlost\n</tool_response>")};
+  EXPECT_EQ(asked.messages, wanted) << DumpJson(Json(asked.messages));
+}
+
+}  // namespace
+}  // namespace quire
