@@ -168,23 +168,57 @@ std::string Replaced(std::string text, std::string_view what, const std::string&
   return text;
 }
 
-/// Forms whose calls stand behind a mark, anywhere in an answer. In a call, $C and $D stand for the bare city and
-/// number of days, $A for the arguments as a JSON object.
-std::vector<Bound> MarkedBounds() {
-  const std::pair<ToolFormat, const char*> forms[] = {
-      {ToolFormat::kGeneric, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": $A}\n</tool_call>"},
+/// Forms whose calls stand behind a mark, anywhere in an answer.
+struct MarkedForm {
+  ToolFormat tools;
+  /// A call. $C and $D stand for the bare city and number of days, $A for the arguments as a JSON object.
+  std::string call;
+  std::vector<std::string> words = {};  // would be calls if no grammar kept them
+  std::vector<bool> with_tokens = {false, true};
+};
+
+std::vector<MarkedForm> MarkedForms() {
+  const std::string json = R"({"name": "get_weather", "arguments": $A})",
+                    none = R"({"name": "get_weather", "arguments": {}})";
+  return {
+      {ToolFormat::kHermes, "<tool_call>\n" + json + "\n</tool_call>"},
+      {ToolFormat::kGeneric, "<tool_call>\n" + json + "\n</tool_call>", {none, "```json\n" + none + "\n```"}},
+      {ToolFormat::kGranite, "<|tool_call|>[" + json + "]", {"<tool_call>[" + none + "]"}},
+      {ToolFormat::kDeepSeekV3,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n$A\n```"
+       "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       {},
+       {true}},
+      {ToolFormat::kDeepSeekV31,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>$A<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       {"<｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{}<｜tool▁call▁end｜>"},
+       {true}},
+      {ToolFormat::kGlm45,
+       "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>$C</arg_value>\n<arg_key>days</arg_key>\n"
+       "<arg_value>$D</arg_value>\n</tool_call>",
+       {},
+       {false}},
+      {ToolFormat::kQwen3Coder,
+       "<tool_call>\n<function=get_weather>\n<parameter=city>\n$C\n</parameter>\n<parameter=days>\n$D\n</parameter>\n"
+       "</function>\n</tool_call>",
+       {"<function=get_weather>\n</function>"}},
   };
+}
+
+std::vector<Bound> MarkedBounds() {
   std::vector<Bound> bounds;
-  for (const auto& [tools, form] : forms) {
-    const auto call = [&, form = std::string(form)](const std::string& city, const std::string& days) {
+  for (const MarkedForm& form : MarkedForms()) {
+    const auto call = [&](const std::string& city, const std::string& days) {
       const std::string arguments = R"({"city": ")" + city + R"(", "days": )" + days + "}";
-      return Replaced(Replaced(Replaced(form, "$A", arguments), "$C", city), "$D", days);
+      return Replaced(Replaced(Replaced(form.call, "$A", arguments), "$C", city), "$D", days);
     };
-    for (const bool tokens : {false, true}) {
-      bounds.push_back({NameOf(tools),
-                        {tools, tokens},
-                        {call("Paris", "3"), "Look: " + call("", "0")},
-                        {"Hello <b>", R"({"name": "get_weather", "arguments": {}})", "```json\n{}\n```", "[1]"},
+    std::vector<std::string> words = {"Hello <b>", "[1]", "Paris {3}"};
+    words.insert(words.end(), form.words.begin(), form.words.end());
+    for (const bool tokens : form.with_tokens) {
+      bounds.push_back({NameOf(form.tools),
+                        {form.tools, tokens},
+                        {call("Paris", "3"), "Look: " + call("Rome", "0")},
+                        words,
                         {call("Paris", "33"), "Look: " + call("Parisian", "3"), call("x", "\"3\"")}});
     }
   }

@@ -14,7 +14,10 @@ constexpr std::string_view kCallsBegin = "<｜tool▁calls▁begin｜>", kCallBe
 
 class DeepSeekParser : public StepParser {
  public:
-  explicit DeepSeekParser(std::shared_ptr<const ToolUse> tools) : StepParser(std::move(tools)) {}
+  explicit DeepSeekParser(std::shared_ptr<const ToolUse> use)
+      : StepParser(std::move(use)), opens_{std::string(kCallsBegin)} {
+    if (!tools()->has_grammar()) opens_.emplace_back(kCallBegin);
+  }
 
  private:
   enum class State { kText, kBetween, kHead, kAfterSeparator, kFence, kArguments, kFenceEnd, kEnd };
@@ -22,7 +25,7 @@ class DeepSeekParser : public StepParser {
   bool Step() override {
     switch (state_) {
       case State::kText:
-        if (!PassUntil({std::string(kCallsBegin), std::string(kCallBegin)}, AnswerPart::kContent)) return false;
+        if (!PassUntil(opens_, AnswerPart::kContent)) return false;
         Attempt();
         attempting_ = true;
         if (rest().starts_with(kCallsBegin)) Skip(kCallsBegin.size());
@@ -114,6 +117,7 @@ class DeepSeekParser : public StepParser {
 
   static constexpr size_t kMaxHeadBytes = 256;
 
+  std::vector<std::string> opens_;  // texts that calls begin with
   State state_ = State::kText;
   bool attempting_ = false;  // an attempt at a call is in progress
   std::string head_, name_;

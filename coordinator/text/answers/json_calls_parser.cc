@@ -1,6 +1,4 @@
 // Parser of calls written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite, and the generic form.
-#include <algorithm>
-
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/json_call.h"
 #include "coordinator/text/answers/step_parser.h"
@@ -19,13 +17,7 @@ struct Manner {
   bool bare = false;                // a call may begin the answer; further calls follow after semicolons
 };
 
-/// A grammar keeps some calls to their schemas. It keeps only those that begin as the model was told.
-bool IsKept(const ToolUse& use) {
-  return use.choice.mode == ToolChoice::kRequired || use.choice.mode == ToolChoice::kNamed ||
-         std::ranges::any_of(use.tools, &Tool::strict);
-}
-
-Manner MannerOf(ToolFormat format, const ToolUse& use) {
+Manner MannerOf(ToolFormat format, bool has_grammar) {
   switch (format) {
     case ToolFormat::kLlama3Json:
       return {.opens = {"<|python_tag|>"}, .bare = true};
@@ -34,7 +26,7 @@ Manner MannerOf(ToolFormat format, const ToolUse& use) {
     case ToolFormat::kGranite:
       return {.opens = {"<|tool_call|>", "<tool_call>"}, .lists = true};
     case ToolFormat::kGeneric:
-      if (IsKept(use)) break;
+      if (has_grammar) break;
       return {.opens = {"<tool_call>", "```json", "```tool_call"},
               .closes = {"</tool_call>", "```"},
               .lists = true,
@@ -43,6 +35,13 @@ Manner MannerOf(ToolFormat format, const ToolUse& use) {
       break;
   }
   return {.opens = {"<tool_call>"}, .closes = {"</tool_call>"}};
+}
+
+/// A grammar sees only to calls that begin with the first of the opening texts.
+Manner MannerOf(ToolFormat format, const ToolUse& use) {
+  Manner manner = MannerOf(format, use.has_grammar());
+  if (use.has_grammar()) manner.opens.resize(1);
+  return manner;
 }
 
 class JsonCallsParser : public StepParser {

@@ -16,10 +16,10 @@ class Qwen3CoderParser : public XmlCallsParser {
                        {"<parameter=", "</parameter>", "</function>", {"</tool_call>", "<tool_call>"}}) {}
 
  private:
-  /// The model sometimes omits <tool_call>.
+  /// The model sometimes omits <tool_call>; where a grammar keeps calls, it does not.
   bool Text() override {
-    static const std::vector<std::string> kOpens = {"<tool_call>", "<function="};
-    const auto mark = PassUntil(kOpens, AnswerPart::kContent);
+    static const std::vector<std::string> kOpens = {"<tool_call>", "<function="}, kOpen = {kOpens[0]};
+    const auto mark = PassUntil(tools()->has_grammar() ? kOpen : kOpens, AnswerPart::kContent);
     if (!mark) return false;
     Attempt();
     if (*mark == 0) Skip(kOpens[0].size());

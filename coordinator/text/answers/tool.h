@@ -47,6 +47,11 @@ struct ToolUse {
 
   /// True when the model is shown the tools and may call them.
   bool active() const { return !tools.empty() && choice.mode != ToolChoice::kNone; }
+  /// True when a grammar keeps calls to their schemas. It sees only to calls that begin with the form's first marker.
+  bool has_grammar() const {
+    return choice.mode == ToolChoice::kRequired || choice.mode == ToolChoice::kNamed ||
+           std::ranges::any_of(tools, &Tool::strict);
+  }
   const Tool* Find(std::string_view name) const {
     const auto found = std::ranges::find(tools, name, &Tool::name);
     return found == tools.end() ? nullptr : &*found;
