@@ -184,6 +184,7 @@ std::vector<MarkedForm> MarkedForms() {
       {ToolFormat::kHermes, "<tool_call>\n" + json + "\n</tool_call>"},
       {ToolFormat::kGeneric, "<tool_call>\n" + json + "\n</tool_call>", {none, "```json\n" + none + "\n```"}},
       {ToolFormat::kGranite, "<|tool_call|>[" + json + "]", {"<tool_call>[" + none + "]"}},
+      {ToolFormat::kNemotron, "<TOOLCALL>[" + json + "]</TOOLCALL>"},
       {ToolFormat::kDeepSeekV3,
        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n$A\n```"
        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",

@@ -1,7 +1,6 @@
 #include "coordinator/text/answers/answer_format.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace quire {
@@ -11,7 +10,7 @@ namespace {
 template <class Format>
 using Name = std::pair<const char*, Format>;
 
-constexpr std::array<Name<ToolFormat>, 14> kToolNames = {{
+constexpr Name<ToolFormat> kToolNames[] = {
     {"none", ToolFormat::kNone},
     {"generic", ToolFormat::kGeneric},
     {"hermes", ToolFormat::kHermes},
@@ -26,9 +25,10 @@ constexpr std::array<Name<ToolFormat>, 14> kToolNames = {{
     {"glm45", ToolFormat::kGlm45},
     {"granite", ToolFormat::kGranite},
     {"qwen3_coder", ToolFormat::kQwen3Coder},
-}};
+    {"nemotron_json", ToolFormat::kNemotron},
+};
 
-constexpr std::array<Name<ReasoningFormat>, 8> kReasoningNames = {{
+constexpr Name<ReasoningFormat> kReasoningNames[] = {
     {"none", ReasoningFormat::kNone},
     {"qwen3", ReasoningFormat::kThink},
     {"glm45", ReasoningFormat::kThink},
@@ -37,7 +37,7 @@ constexpr std::array<Name<ReasoningFormat>, 8> kReasoningNames = {{
     {"openai_gptoss", ReasoningFormat::kHarmony},
     {"granite", ReasoningFormat::kGranite},
     {"mistral", ReasoningFormat::kMistral},
-}};
+};
 
 template <class Names>
 auto FormatNamed(const Names& names, std::string_view name) -> std::optional<decltype(names[0].second)> {
@@ -70,6 +70,7 @@ ToolFormat ToolsOf(std::string_view source) {
   if (has("<｜tool▁calls▁begin｜>")) return has("```json") ? ToolFormat::kDeepSeekV3 : ToolFormat::kDeepSeekV31;
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
   if (has("<|tool_call|>")) return ToolFormat::kGranite;
+  if (has("<TOOLCALL>")) return ToolFormat::kNemotron;
   if (has("<tool_call>")) return ToolFormat::kHermes;
   if (has("<|python_tag|>") || has(R"({"name": function name, "parameters":)")) return ToolFormat::kLlama3Json;
   if (has("[func_name1(")) return ToolFormat::kPythonic;
@@ -163,6 +164,9 @@ std::vector<std::string> MarkersOf(const AnswerFormat& format) {
       break;
     case ToolFormat::kGranite:
       add({"<|tool_call|>", "<tool_call>"});
+      break;
+    case ToolFormat::kNemotron:
+      add({"<TOOLCALL>", "</TOOLCALL>"});
       break;
     case ToolFormat::kHarmony:
     case ToolFormat::kNone:

@@ -20,6 +20,7 @@ enum class ToolFormat {
   kGlm45,        // <tool_call>name<arg_key>...</arg_key><arg_value>...</arg_value></tool_call>
   kGranite,      // Granite 3: <|tool_call|>[{"name": ..., "arguments": ...}]
   kQwen3Coder,   // <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
+  kNemotron,     // Nemotron Nano 2 and Llama Nemotron: <TOOLCALL>[{"name": ..., "arguments": ...}]</TOOLCALL>
   kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
 };
 

@@ -224,6 +224,7 @@ std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shar
     case ToolFormat::kLlama3Json:
     case ToolFormat::kMistral:
     case ToolFormat::kGranite:
+    case ToolFormat::kNemotron:
       return MakeJsonCallsParser(format, tools);
     case ToolFormat::kDeepSeekV3:
     case ToolFormat::kDeepSeekV31:

@@ -29,6 +29,8 @@ std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format) {
       return JsonCallForm{"[TOOL_CALLS][", "", "arguments", "", ", ", "]", ""};
     case ToolFormat::kGranite:
       return JsonCallForm{"<|tool_call|>[", "", "arguments", "", ", ", "]", ""};
+    case ToolFormat::kNemotron:
+      return JsonCallForm{"<TOOLCALL>[", "", "arguments", "", ", ", "]</TOOLCALL>", ""};
     default:
       return std::nullopt;
   }
