@@ -159,6 +159,27 @@ class ShortIds {
   std::map<std::string, std::string> ids_;
 };
 
+/// Ids that name their functions, counted over the conversation: functions.NAME:0. Results keep to their calls.
+void NameIds(OrderedJson& messages) {
+  std::map<std::string, std::string> named;
+  int count = 0;
+  for (OrderedJson& message : messages) {
+    if (HasCalls(message)) {
+      for (OrderedJson& call : message["tool_calls"]) {
+        const auto function = call.find("function");
+        const std::string* name =
+            function == call.end() || !function->is_object() ? nullptr : TextAt(*function, "name");
+        const std::string id = "functions." + (name == nullptr ? "" : *name) + ":" + std::to_string(count++);
+        if (const std::string* given = TextAt(call, "id")) named[*given] = id;
+        call["id"] = id;
+      }
+    }
+    const std::string* of = TextAt(message, "tool_call_id");
+    const auto known = of == nullptr ? named.end() : named.find(*of);
+    if (known != named.end()) message["tool_call_id"] = known->second;
+  }
+}
+
 /// Where a user speaks behind a call, or behind what it gave, an answer without words stands between.
 OrderedJson WithAnsweredResults(const OrderedJson& messages) {
   OrderedJson out = OrderedJson::array();
@@ -190,6 +211,7 @@ void AdaptMessages(const TemplateTraits& traits, OrderedJson& messages) {
     }
     if (traits.words_or_thoughts) JoinWordsWithThoughts(message);
   }
+  if (traits.named_ids) NameIds(messages);
   if (traits.words_apart) messages = WithWordsApart(messages, traits);
   if (traits.one_call) messages = WithOneCallEach(messages, traits);
   if (traits.answered_results) messages = WithAnsweredResults(messages);

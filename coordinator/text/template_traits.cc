@@ -164,6 +164,7 @@ class Prober {
     Try(&TemplateTraits::object_arguments, Called(OrderedJson::array({Call(kShortId, "")})), {"probe_name"});
     Try(&TemplateTraits::short_ids, Called(OrderedJson::array({Call("call_0123456789abcdef", kArguments)})),
         {"probe_value"});
+    FindNamedIds();
     Conversation words = Called(OrderedJson::array({Call(kShortId, kArguments)}));
     words.messages[1]["content"] = "probe_words";
     Try(&TemplateTraits::words_apart, words, {"probe_value"});
@@ -174,6 +175,15 @@ class Prober {
     Try(&TemplateTraits::answered_results, interrupted, {"probe_value", "probe_again"});
     const OrderedJson two = {Call(kShortId, kArguments), Call("jklmnopqr", R"({"probe_key": "probe_second"})")};
     Try(&TemplateTraits::one_call, Called(two), {"probe_value", "probe_second"});
+  }
+
+  /// Of Kimi's templates some show a call's id in place of its name.
+  void FindNamedIds() {
+    Conversation called = Called(OrderedJson::array({Call("call_0123456789abcdef", kArguments)}));
+    called.tools = nullptr;
+    called.messages[2].erase("name");
+    if (Shows(called, found_, {"probe_name"})) return;
+    Try(&TemplateTraits::named_ids, called, {"functions.probe_name:0", "probe_value"});
   }
 
   const Render& render_;

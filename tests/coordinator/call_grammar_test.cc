@@ -194,6 +194,11 @@ std::vector<MarkedForm> MarkedForms() {
        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>$A<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
        {"<｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{}<｜tool▁call▁end｜>"},
        {true}},
+      {ToolFormat::kKimiK2,
+       "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>$A"
+       "<|tool_call_end|><|tool_calls_section_end|>",
+       {"<|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{}<|tool_call_end|>"},
+       {true}},
       {ToolFormat::kGlm45,
        "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>$C</arg_value>\n<arg_key>days</arg_key>\n"
        "<arg_value>$D</arg_value>\n</tool_call>",

@@ -243,6 +243,20 @@ std::string RenderCalled(const std::string& source, const OrderedJson& answer) {
   return ChatTemplate(WithTemplate(source)).Render(Called(answer)).text;
 }
 
+TEST(ChatTemplateTest, CallIds_NameTheirFunctions_WhenTheTemplateShowsThemInPlaceOfNames) {
+  const std::string source =
+      "{% for m in messages %}{% for c in m.tool_calls or [] %}<{{ c.id }}>{{ c.function.arguments }}{% endfor %}"
+      "{% if m.role == 'tool' %}[{{ m.tool_call_id }}]{{ m.content }}{% endif %}{% endfor %}";
+  EXPECT_TRUE(ChatTemplate(WithTemplate(source)).traits().named_ids);
+  const OrderedJson calls = {CallOf("{}", "call_b"), CallOf("{\"a\":1}", "call_a")};
+  EXPECT_EQ(RenderCalled(source, {{"content", ""}, {"tool_calls", calls}}),
+            "<functions.f:0>{}<functions.f:1>{\"a\":1}[functions.f:0]result 0[functions.f:1]result 1");
+  const std::string named =
+      "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.name }}<{{ c.id }}>{{ c.function.arguments }}"
+      "{% endfor %}{% endfor %}";
+  EXPECT_FALSE(ChatTemplate(WithTemplate(named)).traits().named_ids);
+}
+
 TEST(ChatTemplateTest, Arguments_BecomeAnObject_WhenTheTemplateIteratesOverThem) {
   const std::string walks =
       std::string(kEachCall) + "{% for k, v in c.function.arguments|items %}{{ k }}={{ v }};{% endfor %}" + kEndCalls;

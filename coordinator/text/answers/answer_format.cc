@@ -25,6 +25,7 @@ constexpr Name<ToolFormat> kToolNames[] = {
     {"glm45", ToolFormat::kGlm45},
     {"granite", ToolFormat::kGranite},
     {"qwen3_coder", ToolFormat::kQwen3Coder},
+    {"kimi_k2", ToolFormat::kKimiK2},
     {"nemotron_json", ToolFormat::kNemotron},
 };
 
@@ -68,6 +69,7 @@ ToolFormat ToolsOf(std::string_view source) {
   if (has("<arg_key>")) return ToolFormat::kGlm45;
   if (has("<function=")) return has("<parameter=") ? ToolFormat::kQwen3Coder : ToolFormat::kNone;
   if (has("<｜tool▁calls▁begin｜>")) return has("```json") ? ToolFormat::kDeepSeekV3 : ToolFormat::kDeepSeekV31;
+  if (has("<|tool_calls_section_begin|>")) return ToolFormat::kKimiK2;
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
   if (has("<|tool_call|>")) return ToolFormat::kGranite;
   if (has("<TOOLCALL>")) return ToolFormat::kNemotron;
@@ -164,6 +166,10 @@ std::vector<std::string> MarkersOf(const AnswerFormat& format) {
       break;
     case ToolFormat::kGranite:
       add({"<|tool_call|>", "<tool_call>"});
+      break;
+    case ToolFormat::kKimiK2:
+      add({"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+           "<|tool_calls_section_end|>"});
       break;
     case ToolFormat::kNemotron:
       add({"<TOOLCALL>", "</TOOLCALL>"});

@@ -21,6 +21,7 @@ enum class ToolFormat {
   kGranite,      // Granite 3: <|tool_call|>[{"name": ..., "arguments": ...}]
   kQwen3Coder,   // <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
   kNemotron,     // Nemotron Nano 2 and Llama Nemotron: <TOOLCALL>[{"name": ..., "arguments": ...}]</TOOLCALL>
+  kKimiK2,       // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{...}<|tool_call_end|>, all in a section
   kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
 };
 

@@ -1,5 +1,6 @@
-// Parser of DeepSeek's calls. V3 and R1: <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a line break, and the
-// arguments between ```json and ```. V3.1: <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments.
+// Parser of calls between marks of DeepSeek's and Kimi's. V3 and R1: <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a
+// line break, and the arguments between ```json and ```. V3.1: <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments. Kimi-K2:
+// <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>arguments.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
 #include "coordinator/text/answers/tool.h"
@@ -8,15 +9,31 @@ namespace quire {
 
 namespace {
 
-constexpr std::string_view kCallsBegin = "<｜tool▁calls▁begin｜>", kCallBegin = "<｜tool▁call▁begin｜>",
-                           kSeparator = "<｜tool▁sep｜>", kCallEnd = "<｜tool▁call▁end｜>",
-                           kCallsEnd = "<｜tool▁calls▁end｜>", kJsonFence = "```json", kBackticks = "```";
+constexpr std::string_view kJsonFence = "```json", kBackticks = "```";
+
+struct Marks {
+  std::string_view calls_begin, call_begin, separator, call_end, calls_end;
+};
+
+constexpr Marks kDeepSeek = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+                             "<｜tool▁calls▁end｜>"};
+constexpr Marks kKimi = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
+                         "<|tool_call_end|>", "<|tool_calls_section_end|>"};
+
+/// The function that an id of Kimi's names: functions.name:0.
+std::string NameInId(std::string id) {
+  constexpr std::string_view kBegin = "functions.";
+  if (id.starts_with(kBegin)) id.erase(0, kBegin.size());
+  const size_t digits = id.find_last_not_of("0123456789");
+  if (digits != std::string::npos && digits + 1 < id.size() && id[digits] == ':') id.erase(digits);
+  return id;
+}
 
 class DeepSeekParser : public StepParser {
  public:
-  explicit DeepSeekParser(std::shared_ptr<const ToolUse> use)
-      : StepParser(std::move(use)), opens_{std::string(kCallsBegin)} {
-    if (!tools()->has_grammar()) opens_.emplace_back(kCallBegin);
+  DeepSeekParser(const Marks& marks, std::shared_ptr<const ToolUse> use)
+      : StepParser(std::move(use)), marks_(marks), opens_{std::string(marks.calls_begin)} {
+    if (!tools()->has_grammar()) opens_.emplace_back(marks.call_begin);
   }
 
  private:
@@ -28,13 +45,13 @@ class DeepSeekParser : public StepParser {
         if (!PassUntil(opens_, AnswerPart::kContent)) return false;
         Attempt();
         attempting_ = true;
-        if (rest().starts_with(kCallsBegin)) Skip(kCallsBegin.size());
+        if (rest().starts_with(marks_.calls_begin)) Skip(marks_.calls_begin.size());
         state_ = State::kBetween;
         return true;
       case State::kBetween:
         return Between();
       case State::kHead: {
-        const auto head = TakeUntil(kSeparator);
+        const auto head = TakeUntil(marks_.separator);
         if (!head && (rest().size() > kMaxHeadBytes || at_end())) return Fail();
         if (!head) return false;
         head_ = *head;
@@ -52,7 +69,7 @@ class DeepSeekParser : public StepParser {
       case State::kFenceEnd:
         return MaybeClose(kBackticks, State::kEnd);
       case State::kEnd:
-        return MaybeClose(kCallEnd, State::kBetween);
+        return MaybeClose(marks_.call_end, State::kBetween);
     }
     return false;
   }
@@ -65,17 +82,17 @@ class DeepSeekParser : public StepParser {
   /// Before a call, or after the last one.
   bool Between() {
     if (!SkipSpace()) return false;
-    const Match next = Peek(kCallBegin), over = Peek(kCallsEnd);
+    const Match next = Peek(marks_.call_begin), over = Peek(marks_.calls_end);
     if (next == Match::kUnknown || over == Match::kUnknown) return false;
     if (next == Match::kYes) {
       if (!attempting_) Attempt();
-      Take(kCallBegin);
+      Take(marks_.call_begin);
       attempting_ = true;
       state_ = State::kHead;
     } else if (over == Match::kYes && !attempting_) {
-      Take(kCallsEnd);
+      Take(marks_.calls_end);
       state_ = State::kText;
-    } else if (attempting_ || TakeClosing(kCallsEnd) != Match::kYes) {
+    } else if (attempting_ || TakeClosing(marks_.calls_end) != Match::kYes) {
       Fail();
     }
     return true;
@@ -101,6 +118,7 @@ class DeepSeekParser : public StepParser {
     }
     const size_t last = name_.find_last_not_of(" \t\r\n");
     name_.erase(last == std::string::npos ? 0 : last + 1);
+    if (tools()->Find(name_) == nullptr && &marks_ == &kKimi) name_ = NameInId(name_);
     if (tools()->Find(name_) == nullptr) return Fail();
     BeginArguments();
     state_ = State::kFence;
@@ -117,6 +135,7 @@ class DeepSeekParser : public StepParser {
 
   static constexpr size_t kMaxHeadBytes = 256;
 
+  const Marks& marks_;
   std::vector<std::string> opens_;  // texts that calls begin with
   State state_ = State::kText;
   bool attempting_ = false;  // an attempt at a call is in progress
@@ -126,7 +145,11 @@ class DeepSeekParser : public StepParser {
 }  // namespace
 
 std::unique_ptr<AnswerParser> MakeDeepSeekParser(std::shared_ptr<const ToolUse> tools) {
-  return std::make_unique<DeepSeekParser>(std::move(tools));
+  return std::make_unique<DeepSeekParser>(kDeepSeek, std::move(tools));
+}
+
+std::unique_ptr<AnswerParser> MakeKimiParser(std::shared_ptr<const ToolUse> tools) {
+  return std::make_unique<DeepSeekParser>(kKimi, std::move(tools));
 }
 
 }  // namespace quire

@@ -15,6 +15,7 @@ inline constexpr size_t kMaxSpaceBytes = 256;
 // One parser per format.
 std::unique_ptr<AnswerParser> MakeJsonCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeDeepSeekParser(std::shared_ptr<const ToolUse> tools);
+std::unique_ptr<AnswerParser> MakeKimiParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeGlmParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeQwen3CoderParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakePythonicParser(std::shared_ptr<const ToolUse> tools);

@@ -229,6 +229,8 @@ std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shar
     case ToolFormat::kDeepSeekV3:
     case ToolFormat::kDeepSeekV31:
       return MakeDeepSeekParser(tools);
+    case ToolFormat::kKimiK2:
+      return MakeKimiParser(tools);
     case ToolFormat::kGlm45:
       return MakeGlmParser(tools);
     case ToolFormat::kQwen3Coder:
