@@ -362,6 +362,8 @@ TEST(AnswerFormatTest, FormatOfTemplate_RecognisesToolAndReasoningFormats) {
   EXPECT_EQ(tools("<|channel|>"), "openai");
   EXPECT_EQ(tools("[func_name1(params_name1="), "pythonic");
   EXPECT_EQ(tools("<|tool_calls_section_begin|>"), "kimi_k2");
+  EXPECT_EQ(tools("'<minimax:tool_call>' <invoke name=\"\">"), "minimax_m2");
+  EXPECT_EQ(tools("{% set dsml_token = '｜DSML｜' %}function_calls"), "deepseek_v32");
   EXPECT_EQ(tools("<TOOLCALL>[{{\"name\": ..}}]</TOOLCALL>"), "nemotron_json");
   EXPECT_EQ(tools("<|im_start|>"), "none");
   EXPECT_EQ(reasoning("{% if '</think>' in content %}"), "qwen3");

@@ -199,6 +199,17 @@ std::vector<MarkedForm> MarkedForms() {
        "<|tool_call_end|><|tool_calls_section_end|>",
        {"<|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{}<|tool_call_end|>"},
        {true}},
+      {ToolFormat::kMiniMaxM2,
+       "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">$C</parameter>\n"
+       "<parameter name=\"days\">$D</parameter>\n</invoke>\n</minimax:tool_call>",
+       {"<invoke name=\"get_weather\">\n</invoke>"}},
+      {ToolFormat::kDeepSeekV32,
+       "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n"
+       "<｜DSML｜parameter name=\"city\" string=\"true\">$C</｜DSML｜parameter>\n"
+       "<｜DSML｜parameter name=\"days\" string=\"false\">$D</｜DSML｜parameter>\n"
+       "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+       {},
+       {true}},
       {ToolFormat::kGlm45,
        "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>$C</arg_value>\n<arg_key>days</arg_key>\n"
        "<arg_value>$D</arg_value>\n</tool_call>",

@@ -252,7 +252,8 @@ TEST(ChatTemplateTest, CallIds_NameTheirFunctions_WhenTheTemplateShowsThemInPlac
   EXPECT_EQ(RenderCalled(source, {{"content", ""}, {"tool_calls", calls}}),
             "<functions.f:0>{}<functions.f:1>{\"a\":1}[functions.f:0]result 0[functions.f:1]result 1");
   const std::string named =
-      "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.name }}<{{ c.id }}>{{ c.function.arguments }}"
+      "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.name }}<{{ c.id }}>{{ "
+      "c.function.arguments }}"
       "{% endfor %}{% endfor %}";
   EXPECT_FALSE(ChatTemplate(WithTemplate(named)).traits().named_ids);
 }

@@ -26,7 +26,7 @@ bool HasCalls(const OrderedJson& messages) {
 
 /// What is kept of the tools until the answer's end: names, and schemas where values are written without their types.
 ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
-  const bool typed = format == ToolFormat::kGlm45 || format == ToolFormat::kQwen3Coder;
+  const bool typed = HasBareValues(format);
   ToolUse out{{}, use.choice, use.parallel};
   const auto types = typed ? std::make_shared<ParameterTypes>() : nullptr;
   for (const Tool& tool : use.tools)

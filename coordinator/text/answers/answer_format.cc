@@ -26,6 +26,8 @@ constexpr Name<ToolFormat> kToolNames[] = {
     {"granite", ToolFormat::kGranite},
     {"qwen3_coder", ToolFormat::kQwen3Coder},
     {"kimi_k2", ToolFormat::kKimiK2},
+    {"minimax_m2", ToolFormat::kMiniMaxM2},
+    {"deepseek_v32", ToolFormat::kDeepSeekV32},
     {"nemotron_json", ToolFormat::kNemotron},
 };
 
@@ -38,6 +40,7 @@ constexpr Name<ReasoningFormat> kReasoningNames[] = {
     {"openai_gptoss", ReasoningFormat::kHarmony},
     {"granite", ReasoningFormat::kGranite},
     {"mistral", ReasoningFormat::kMistral},
+    {"minimax_m2", ReasoningFormat::kThink},
 };
 
 template <class Names>
@@ -70,6 +73,8 @@ ToolFormat ToolsOf(std::string_view source) {
   if (has("<function=")) return has("<parameter=") ? ToolFormat::kQwen3Coder : ToolFormat::kNone;
   if (has("<｜tool▁calls▁begin｜>")) return has("```json") ? ToolFormat::kDeepSeekV3 : ToolFormat::kDeepSeekV31;
   if (has("<|tool_calls_section_begin|>")) return ToolFormat::kKimiK2;
+  if (has("<minimax:tool_call>")) return ToolFormat::kMiniMaxM2;
+  if (has("｜DSML｜")) return ToolFormat::kDeepSeekV32;
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
   if (has("<|tool_call|>")) return ToolFormat::kGranite;
   if (has("<TOOLCALL>")) return ToolFormat::kNemotron;
@@ -135,6 +140,11 @@ std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format) {
   return std::nullopt;
 }
 
+bool HasBareValues(ToolFormat format) {
+  return format == ToolFormat::kGlm45 || format == ToolFormat::kQwen3Coder || format == ToolFormat::kMiniMaxM2 ||
+         format == ToolFormat::kDeepSeekV32;
+}
+
 std::vector<std::string> MarkersOf(const AnswerFormat& format) {
   const ReasoningMarks thoughts = MarksOf(format.reasoning);
   std::vector<std::string> markers = thoughts.open;
@@ -170,6 +180,12 @@ std::vector<std::string> MarkersOf(const AnswerFormat& format) {
     case ToolFormat::kKimiK2:
       add({"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
            "<|tool_calls_section_end|>"});
+      break;
+    case ToolFormat::kMiniMaxM2:
+      add({"<minimax:tool_call>", "</minimax:tool_call>"});
+      break;
+    case ToolFormat::kDeepSeekV32:
+      add({"<｜DSML｜function_calls>", "</｜DSML｜function_calls>"});
       break;
     case ToolFormat::kNemotron:
       add({"<TOOLCALL>", "</TOOLCALL>"});

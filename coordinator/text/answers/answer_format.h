@@ -21,7 +21,10 @@ enum class ToolFormat {
   kGranite,      // Granite 3: <|tool_call|>[{"name": ..., "arguments": ...}]
   kQwen3Coder,   // <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
   kNemotron,     // Nemotron Nano 2 and Llama Nemotron: <TOOLCALL>[{"name": ..., "arguments": ...}]</TOOLCALL>
-  kKimiK2,       // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{...}<|tool_call_end|>, all in a section
+  kKimiK2,  // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{...}<|tool_call_end|>, all in a section
+  kMiniMaxM2,    // <minimax:tool_call><invoke name="f"><parameter
+                 // name="key">value</parameter></invoke></minimax:tool_call>
+  kDeepSeekV32,  // the same with ｜DSML｜ in the tags, between <｜DSML｜function_calls> tags
   kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
 };
 
@@ -53,6 +56,9 @@ std::string ReasoningFormatNames();
 /// The first option name of a format.
 std::string NameOf(ToolFormat format);
 std::string NameOf(ReasoningFormat format);
+
+/// Whether calls hold values as bare text, so that only the tool's schema tells their types.
+bool HasBareValues(ToolFormat format);
 
 /// Texts that parsers of this format look for. If one is a control token, it must stay in the answer's text.
 std::vector<std::string> MarkersOf(const AnswerFormat& format);

@@ -26,6 +26,10 @@ Writing WritingOf(ToolFormat format, bool mistral_names) {
     case ToolFormat::kGlm45:
     case ToolFormat::kQwen3Coder:
       return {"", "\n", ""};
+    case ToolFormat::kMiniMaxM2:
+      return {"<minimax:tool_call>\n", "\n", "\n</minimax:tool_call>"};
+    case ToolFormat::kDeepSeekV32:
+      return {"<｜DSML｜function_calls>\n", "\n", "\n</｜DSML｜function_calls>"};
     case ToolFormat::kPythonic:
       return {"[", ", ", "]"};
     case ToolFormat::kMistral:
@@ -66,6 +70,12 @@ OrderedJson CallWriter::Call(size_t tool) const {
     case ToolFormat::kQwen3Coder:
       return build_.Row({{"<tool_call>\n<function=" + name + ">\n", ValueOf(schema, "qwen_xml")},
                          {"\n</function>\n</tool_call>", nullptr}});
+    case ToolFormat::kMiniMaxM2:
+      return build_.Row(
+          {{"<invoke name=\"" + name + "\">\n", ValueOf(schema, "minimax_xml")}, {"\n</invoke>", nullptr}});
+    case ToolFormat::kDeepSeekV32:
+      return build_.Row({{"<｜DSML｜invoke name=\"" + name + "\">\n", ValueOf(schema, "deepseek_xml")},
+                         {"\n</｜DSML｜invoke>", nullptr}});
     case ToolFormat::kPythonic:
       return PythonCall(build_, name, schema);
     case ToolFormat::kHarmony:

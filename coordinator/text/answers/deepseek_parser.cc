@@ -1,5 +1,6 @@
 // Parser of calls between marks of DeepSeek's and Kimi's. V3 and R1: <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a
-// line break, and the arguments between ```json and ```. V3.1: <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments. Kimi-K2:
+// line break, and the arguments between ```json and ```. V3.1: <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments.
+// Kimi-K2:
 // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>arguments.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
@@ -23,6 +24,7 @@ constexpr Marks kKimi = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", 
 /// The function that an id of Kimi's names: functions.name:0.
 std::string NameInId(std::string id) {
   constexpr std::string_view kBegin = "functions.";
+  id.erase(0, id.find_first_not_of(" \t\r\n"));
   if (id.starts_with(kBegin)) id.erase(0, kBegin.size());
   const size_t digits = id.find_last_not_of("0123456789");
   if (digits != std::string::npos && digits + 1 < id.size() && id[digits] == ':') id.erase(digits);

@@ -79,8 +79,12 @@ bool XmlCallsParser::Value() {
   return true;
 }
 
+std::string XmlCallsParser::Typed(std::string_view value) const { return TypedValue(*tool(), key_, value); }
+
+std::string XmlCallsParser::TypedCut(std::string_view value) const { return CutValue(*tool(), key_, value); }
+
 void XmlCallsParser::Argument(std::string_view value) {
-  Arguments(BeginOfArgument(JsonString(key_) + ": ") + TypedValue(*tool(), key_, value));
+  Arguments(BeginOfArgument(JsonString(key_) + ": ") + Typed(value));
   given_.push_back(key_);
   state_ = State::kBetween;
 }
@@ -162,7 +166,7 @@ void XmlCallsParser::CutKey(std::initializer_list<std::string_view> marks) {
 }
 
 void XmlCallsParser::CutArgument(std::string_view value) {
-  Arguments(BeginOfArgument(JsonString(key_) + ": ") + CutValue(*tool(), key_, value));
+  Arguments(BeginOfArgument(JsonString(key_) + ": ") + TypedCut(value));
   Skip(rest().size());
 }
 

@@ -47,6 +47,11 @@ class XmlCallsParser : public StepParser {
   /// is no call; then `failed` is set.
   std::optional<std::string> BoundedKey(std::initializer_list<std::string_view> marks, bool& failed);
 
+  /// A value as JSON, typed by the tool's schema.
+  virtual std::string Typed(std::string_view value) const;
+  /// The beginning of this JSON, where the answer was cut in the value.
+  virtual std::string TypedCut(std::string_view value) const;
+
   /// Whether what can only stand behind a value is at rest()[at], though the value was not closed.
   virtual Match FollowsValue(size_t at) const = 0;
   /// Whether a tag at rest()[at] names a parameter of the function that has no value yet.
