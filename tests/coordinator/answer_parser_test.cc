@@ -364,6 +364,8 @@ TEST(AnswerFormatTest, FormatOfTemplate_RecognisesToolAndReasoningFormats) {
   EXPECT_EQ(tools("<|tool_calls_section_begin|>"), "kimi_k2");
   EXPECT_EQ(tools("'<minimax:tool_call>' <invoke name=\"\">"), "minimax_m2");
   EXPECT_EQ(tools("{% set dsml_token = '｜DSML｜' %}function_calls"), "deepseek_v32");
+  EXPECT_EQ(tools("List of tools: <|tool_list_start|>["), "lfm2");
+  EXPECT_EQ(tools("<functions>{{ tools }}</functions> <function_calls>"), "olmo3");
   EXPECT_EQ(tools("<TOOLCALL>[{{\"name\": ..}}]</TOOLCALL>"), "nemotron_json");
   EXPECT_EQ(tools("<|im_start|>"), "none");
   EXPECT_EQ(reasoning("{% if '</think>' in content %}"), "qwen3");

@@ -210,6 +210,10 @@ std::vector<MarkedForm> MarkedForms() {
        "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
        {},
        {true}},
+      {ToolFormat::kLfm2,
+       "<|tool_call_start|>[get_weather(city=\"$C\", days=$D)]<|tool_call_end|>",
+       {"[get_weather()]"}},
+      {ToolFormat::kOlmo3, "<function_calls>\nget_weather(city=\"$C\", days=$D)\n</function_calls>", {"get_weather()"}},
       {ToolFormat::kGlm45,
        "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>$C</arg_value>\n<arg_key>days</arg_key>\n"
        "<arg_value>$D</arg_value>\n</tool_call>",

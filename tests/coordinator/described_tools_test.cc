@@ -67,7 +67,7 @@ TEST(DescribedToolsTest, CallsAndResults_BecomeWords_AndTurnsAlternate) {
       {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
     {"role": "tool", "tool_call_id": "unknown", "content": "lost"}])");
   WriteOutResults(asked);
-  WriteOutCalls(Generic(), asked);
+  EXPECT_TRUE(WriteOutCalls(ToolFormat::kGeneric, asked));
   const std::string of_g = "<tool_response>\ng:\nof g\n</tool_response>";
   const std::string of_f = "<tool_response>\nf:\nof f\n</tool_response>";
   const auto call = [](const std::string& object) { return "<tool_call>\n" + object + "\n</tool_call>"; };
@@ -81,6 +81,22 @@ TEST(DescribedToolsTest, CallsAndResults_BecomeWords_AndTurnsAlternate) {
                               turn("assistant", "I look.\n" + call(R"({"name": "f", "arguments": {}})")),
                               turn("user", "<tool_response>\nlost\n</tool_response>")};
   EXPECT_EQ(asked.messages, wanted) << DumpJson(Json(asked.messages));
+}
+
+TEST(DescribedToolsTest, CallsOfPython_BecomeWords_InTheFormOfTheModel) {
+  const auto written = [](ToolFormat format) {
+    Conversation asked = Asked(R"([{"role": "assistant", "content": "", "tool_calls": [
+      {"function": {"name": "f", "arguments": "{\"x\": [true, null, {\"k\": 1.50}], \"y\": \"a'b\"}"}},
+      {"function": {"name": "g", "arguments": ""}}]}])");
+    EXPECT_TRUE(WriteOutCalls(format, asked));
+    return asked.messages[0]["content"].get<std::string>();
+  };
+  const std::string call = "f(x=[True, None, {\"k\": 1.50}], y=\"a'b\")";
+  EXPECT_EQ(written(ToolFormat::kLfm2), "<|tool_call_start|>[" + call + ", g()]<|tool_call_end|>");
+  EXPECT_EQ(written(ToolFormat::kOlmo3), "<function_calls>\n" + call + "\ng()\n</function_calls>");
+  Conversation other = Asked(R"([{"role": "assistant", "content": "", "tool_calls": [
+    {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}])");
+  EXPECT_FALSE(WriteOutCalls(ToolFormat::kGlm45, other));
 }
 
 }  // namespace

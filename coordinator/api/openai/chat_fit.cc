@@ -167,9 +167,8 @@ void ChatFit::FitTools(GenerateCall& call) const {
 
 /// Earlier calls as content, where the template shows none.
 void ChatFit::FitCalls(Conversation& conversation) const {
-  const auto form = JsonCallFormOf(format_.tools);
-  if (!form) JsonFields::Refuse("messages", "have tool_calls, which this model's chat template does not show to it");
-  WriteOutCalls(*form, conversation);
+  if (!WriteOutCalls(format_.tools, conversation))
+    JsonFields::Refuse("messages", "have tool_calls, which this model's chat template does not show to it");
 }
 
 void ChatFit::ShapeAnswer(std::string_view prompt, GenerateCall& call) const {
@@ -218,7 +217,7 @@ void ChatFit::Constrain(GenerateCall& call) const {
     const std::string where = fmt::format("tools[{}].function.parameters", i);
     schemas[i] = ParseExactJson(
         SchemaGrammar(schema, where, tool.strict ? SchemaPromise::kExact : SchemaPromise::kAsFarAs).text);
-    if (format_.tools != ToolFormat::kPythonic) continue;
+    if (!HasPythonCalls(format_.tools)) continue;
     const std::string why = WhyNoPythonCall(schemas[i]);
     if (!why.empty() && tool.strict) JsonFields::Refuse(where.c_str(), why);
     if (why.empty()) continue;

@@ -37,14 +37,17 @@ void DescribeTools(const JsonCallForm& form, const TemplateTraits& traits, Conve
   messages.insert(messages.begin(), OrderedJson{{"role", "user"}, {"content", text}});
 }
 
-void WriteOutCalls(const JsonCallForm& form, Conversation& conversation) {
+bool WriteOutCalls(ToolFormat format, Conversation& conversation) {
   for (OrderedJson& message : conversation.messages) {
     const auto calls = message.find("tool_calls");
     if (calls == message.end()) continue;
     const std::string words = WordsOf(message);
-    message["content"] = words + (words.empty() ? "" : "\n") + CallsText(form, *calls);
+    const std::optional<std::string> text = CallsText(format, *calls);
+    if (!text) return false;
+    message["content"] = words + (words.empty() ? "" : "\n") + *text;
     message.erase("tool_calls");
   }
+  return true;
 }
 
 void WriteOutResults(Conversation& conversation) {

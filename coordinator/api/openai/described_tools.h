@@ -12,8 +12,8 @@ namespace quire {
 /// message.
 void DescribeTools(const JsonCallForm& form, const TemplateTraits& traits, Conversation& conversation);
 
-/// Turns the calls of earlier answers into words of these answers.
-void WriteOutCalls(const JsonCallForm& form, Conversation& conversation);
+/// Turns the calls of earlier answers into words of these answers. False: calls in this format are not written here.
+bool WriteOutCalls(ToolFormat format, Conversation& conversation);
 
 /// Turns the results of calls into words of the user's turns. A result joins the user's turn beside it, so that users
 /// and assistants still alternate.

@@ -28,6 +28,8 @@ constexpr Name<ToolFormat> kToolNames[] = {
     {"kimi_k2", ToolFormat::kKimiK2},
     {"minimax_m2", ToolFormat::kMiniMaxM2},
     {"deepseek_v32", ToolFormat::kDeepSeekV32},
+    {"lfm2", ToolFormat::kLfm2},
+    {"olmo3", ToolFormat::kOlmo3},
     {"nemotron_json", ToolFormat::kNemotron},
 };
 
@@ -75,6 +77,8 @@ ToolFormat ToolsOf(std::string_view source) {
   if (has("<|tool_calls_section_begin|>")) return ToolFormat::kKimiK2;
   if (has("<minimax:tool_call>")) return ToolFormat::kMiniMaxM2;
   if (has("｜DSML｜")) return ToolFormat::kDeepSeekV32;
+  if (has("<|tool_call_start|>") || has("<|tool_list_start|>") || has("List of tools: [")) return ToolFormat::kLfm2;
+  if (has("<function_calls>")) return ToolFormat::kOlmo3;
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
   if (has("<|tool_call|>")) return ToolFormat::kGranite;
   if (has("<TOOLCALL>")) return ToolFormat::kNemotron;
@@ -140,6 +144,10 @@ std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format) {
   return std::nullopt;
 }
 
+bool HasPythonCalls(ToolFormat format) {
+  return format == ToolFormat::kPythonic || format == ToolFormat::kLfm2 || format == ToolFormat::kOlmo3;
+}
+
 bool HasBareValues(ToolFormat format) {
   return format == ToolFormat::kGlm45 || format == ToolFormat::kQwen3Coder || format == ToolFormat::kMiniMaxM2 ||
          format == ToolFormat::kDeepSeekV32;
@@ -186,6 +194,12 @@ std::vector<std::string> MarkersOf(const AnswerFormat& format) {
       break;
     case ToolFormat::kDeepSeekV32:
       add({"<｜DSML｜function_calls>", "</｜DSML｜function_calls>"});
+      break;
+    case ToolFormat::kLfm2:
+      add({"<|tool_call_start|>", "<|tool_call_end|>"});
+      break;
+    case ToolFormat::kOlmo3:
+      add({"<function_calls>", "</function_calls>"});
       break;
     case ToolFormat::kNemotron:
       add({"<TOOLCALL>", "</TOOLCALL>"});

@@ -25,6 +25,8 @@ enum class ToolFormat {
   kMiniMaxM2,    // <minimax:tool_call><invoke name="f"><parameter
                  // name="key">value</parameter></invoke></minimax:tool_call>
   kDeepSeekV32,  // the same with ｜DSML｜ in the tags, between <｜DSML｜function_calls> tags
+  kLfm2,         // <|tool_call_start|>[name(key=value), ...]<|tool_call_end|>
+  kOlmo3,        // <function_calls>, a line name(key=value) for each call, </function_calls>
   kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
 };
 
@@ -59,6 +61,9 @@ std::string NameOf(ReasoningFormat format);
 
 /// Whether calls hold values as bare text, so that only the tool's schema tells their types.
 bool HasBareValues(ToolFormat format);
+
+/// Whether calls are written as calls of Python's functions.
+bool HasPythonCalls(ToolFormat format);
 
 /// Texts that parsers of this format look for. If one is a control token, it must stay in the answer's text.
 std::vector<std::string> MarkersOf(const AnswerFormat& format);

@@ -30,6 +30,10 @@ Writing WritingOf(ToolFormat format, bool mistral_names) {
       return {"<minimax:tool_call>\n", "\n", "\n</minimax:tool_call>"};
     case ToolFormat::kDeepSeekV32:
       return {"<｜DSML｜function_calls>\n", "\n", "\n</｜DSML｜function_calls>"};
+    case ToolFormat::kLfm2:
+      return {"<|tool_call_start|>[", ", ", "]<|tool_call_end|>"};
+    case ToolFormat::kOlmo3:
+      return {"<function_calls>\n", "\n", "\n</function_calls>"};
     case ToolFormat::kPythonic:
       return {"[", ", ", "]"};
     case ToolFormat::kMistral:
@@ -77,6 +81,8 @@ OrderedJson CallWriter::Call(size_t tool) const {
       return build_.Row({{"<｜DSML｜invoke name=\"" + name + "\">\n", ValueOf(schema, "deepseek_xml")},
                          {"\n</｜DSML｜invoke>", nullptr}});
     case ToolFormat::kPythonic:
+    case ToolFormat::kLfm2:
+    case ToolFormat::kOlmo3:
       return PythonCall(build_, name, schema);
     case ToolFormat::kHarmony:
       return HarmonyCall(name, arguments);

@@ -20,7 +20,7 @@ std::unique_ptr<AnswerParser> MakeGlmParser(std::shared_ptr<const ToolUse> tools
 std::unique_ptr<AnswerParser> MakeQwen3CoderParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeMiniMaxParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeDsmlParser(std::shared_ptr<const ToolUse> tools);
-std::unique_ptr<AnswerParser> MakePythonicParser(std::shared_ptr<const ToolUse> tools);
+std::unique_ptr<AnswerParser> MakePythonicParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);
 /// tools may be null; then the parser only separates thoughts.
 std::unique_ptr<AnswerParser> MakeHarmonyParser(std::shared_ptr<const ToolUse> tools);
 /// Separates thoughts and passes the rest to the parser that make_rest returns; null: the rest is words.

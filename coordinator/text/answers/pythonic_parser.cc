@@ -1,5 +1,5 @@
-// Parser of calls written as a Python list: [name(key=value), other()]. The list is the whole answer, perhaps between
-// two control tokens.
+// Parser of calls written as Python: name(key=value). Llama: the whole answer is a list of them, perhaps between two
+// control tokens. LFM2: lists stand between two marks. OLMo 3: lines of calls stand between two marks.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/python_arguments.h"
 #include "coordinator/text/answers/step_parser.h"
@@ -9,37 +9,80 @@ namespace quire {
 
 namespace {
 
+/// How a format surrounds its calls.
+struct PythonManner {
+  std::vector<std::string> opens;  // text before calls; empty: the calls are the whole answer
+  std::string closes;              // text after all calls
+  bool lists;                      // calls stand in brackets, with commas between them; else every call has a line
+};
+
+PythonManner PythonMannerOf(ToolFormat format) {
+  switch (format) {
+    case ToolFormat::kLfm2:
+      return {{"<|tool_call_start|>"}, "<|tool_call_end|>", true};
+    case ToolFormat::kOlmo3:
+      return {{"<function_calls>"}, "</function_calls>", false};
+    default:
+      return {{}, "<|python_end|>", true};
+  }
+}
+
 class PythonicParser : public StepParser {
  public:
-  explicit PythonicParser(std::shared_ptr<const ToolUse> tools) : StepParser(std::move(tools)) {}
+  PythonicParser(ToolFormat format, std::shared_ptr<const ToolUse> tools)
+      : StepParser(std::move(tools)),
+        manner_(PythonMannerOf(format)),
+        state_(manner_.opens.empty() ? State::kStart : State::kText) {}
 
  private:
-  enum class State { kStart, kText, kName, kBrackets, kAfter, kClosed };
+  enum class State { kStart, kText, kOpened, kName, kBrackets, kAfter, kClosed };
 
   bool Step() override {
     switch (state_) {
       case State::kStart:
         return Start();
       case State::kText:
-        PassUntil({}, AnswerPart::kContent);
-        return false;
+        return Text();
+      case State::kOpened:
+        return Opened();
       case State::kName:
         return Name();
       case State::kBrackets:
         return Brackets();
       case State::kAfter:
         return After();
-      case State::kClosed: {
-        const Match mark = Take("<|python_end|>");
-        if (mark == Match::kUnknown) return false;
-        state_ = State::kText;
-        return true;
-      }
+      case State::kClosed:
+        return Closed();
     }
     return false;
   }
 
   void BackToText() override { state_ = State::kText; }
+
+  bool Text() {
+    if (!PassUntil(manner_.opens, AnswerPart::kContent)) return false;
+    Attempt();
+    Skip(manner_.opens[0].size());
+    listed_ = false;
+    state_ = State::kOpened;
+    return true;
+  }
+
+  bool Opened() {
+    if (!SkipSpace()) return false;
+    state_ = State::kName;
+    if (!manner_.lists) return true;
+    if (rest()[0] != '[') return Fail();
+    Skip(1);
+    return true;
+  }
+
+  bool Closed() {
+    if (!manner_.opens.empty() && !SkipSpace()) return false;
+    if (TakeClosing(manner_.closes) == Match::kUnknown) return false;
+    state_ = State::kText;
+    return true;
+  }
 
   bool Start() {
     if (!started_) Attempt();
@@ -59,7 +102,7 @@ class PythonicParser : public StepParser {
   /// Behind a comma the list may end.
   bool Name() {
     if (!SkipSpace()) return false;
-    if (listed_ && rest()[0] == ']') {
+    if (listed_ && manner_.lists && rest()[0] == ']') {
       DropAttempt();
       Skip(1);
       state_ = State::kClosed;
@@ -97,6 +140,7 @@ class PythonicParser : public StepParser {
 
   bool After() {
     if (!SkipSpace()) return false;
+    if (!manner_.lists) return AfterLine();
     const char c = rest()[0];
     if (c == ',') {
       Attempt();
@@ -109,7 +153,17 @@ class PythonicParser : public StepParser {
     return true;
   }
 
-  State state_ = State::kStart;
+  /// Behind a line with a call stands another one, or the end of all.
+  bool AfterLine() {
+    const Match closes = TakeClosing(manner_.closes);
+    if (closes == Match::kUnknown) return false;
+    if (closes == Match::kNo) Attempt();
+    state_ = closes == Match::kYes ? State::kText : State::kName;
+    return true;
+  }
+
+  const PythonManner manner_;
+  State state_;
   bool started_ = false, listed_ = false;  // listed_: the list has a call
   std::string name_;
   PythonBrackets brackets_;
@@ -117,8 +171,8 @@ class PythonicParser : public StepParser {
 
 }  // namespace
 
-std::unique_ptr<AnswerParser> MakePythonicParser(std::shared_ptr<const ToolUse> tools) {
-  return std::make_unique<PythonicParser>(std::move(tools));
+std::unique_ptr<AnswerParser> MakePythonicParser(ToolFormat format, std::shared_ptr<const ToolUse> tools) {
+  return std::make_unique<PythonicParser>(format, std::move(tools));
 }
 
 }  // namespace quire

@@ -240,7 +240,9 @@ std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shar
     case ToolFormat::kDeepSeekV32:
       return MakeDsmlParser(tools);
     case ToolFormat::kPythonic:
-      return MakePythonicParser(tools);
+    case ToolFormat::kLfm2:
+    case ToolFormat::kOlmo3:
+      return MakePythonicParser(format, tools);
     case ToolFormat::kHarmony:
     case ToolFormat::kNone:
       break;

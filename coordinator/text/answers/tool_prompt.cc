@@ -15,6 +15,38 @@ constexpr const char* kGenericAdvice =
     "\nSeveral calls may follow one another. The next message brings what each gave, between <tool_response> and "
     "</tool_response>. Where no function helps, answer in words.";
 
+/// A JSON value as Python writes it.
+std::string PythonText(const OrderedJson& value) {
+  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
+  if (value.is_null()) return "None";
+  if (!value.is_structured() || value.empty()) return DumpExactJson(value);
+  std::string text;
+  for (const auto& [key, member] : value.items()) {
+    text += (text.empty() ? "" : ", ") + (value.is_object() ? JsonString(key) + ": " : "") + PythonText(member);
+  }
+  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
+}
+
+std::string PythonCallText(const OrderedJson& function) {
+  const auto& arguments = function["arguments"].get_ref<const std::string&>();
+  const OrderedJson object = ParseExactJson(ObjectOfArguments(arguments));
+  std::string text;
+  for (const auto& [key, value] : object.items()) text += (text.empty() ? "" : ", ") + key + "=" + PythonText(value);
+  return function["name"].get<std::string>() + "(" + text + ")";
+}
+
+/// The texts before, between and after calls of Python's.
+struct PythonCallForm {
+  const char *begin, *between, *end;
+};
+
+std::string PythonCallsText(const PythonCallForm& form, const OrderedJson& calls) {
+  std::string text;
+  for (const OrderedJson& call : calls)
+    text += (text.empty() ? form.begin : form.between) + PythonCallText(call["function"]);
+  return text + form.end;
+}
+
 }  // namespace
 
 std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format) {
@@ -57,6 +89,13 @@ std::string CallsText(const JsonCallForm& form, const OrderedJson& calls) {
                         ObjectOfArguments(arguments), form.close);
   }
   return text + form.end;
+}
+
+std::optional<std::string> CallsText(ToolFormat format, const OrderedJson& calls) {
+  if (format == ToolFormat::kLfm2) return PythonCallsText({"<|tool_call_start|>[", ", ", "]<|tool_call_end|>"}, calls);
+  if (format == ToolFormat::kOlmo3) return PythonCallsText({"<function_calls>\n", "\n", "\n</function_calls>"}, calls);
+  const auto form = JsonCallFormOf(format);
+  return form ? std::optional(CallsText(*form, calls)) : std::nullopt;
 }
 
 std::string ResultText(const std::string& name, const std::string& result) {

@@ -23,6 +23,10 @@ std::string ToolPrompt(const JsonCallForm& form, const OrderedJson& tools);
 /// The calls of an earlier answer as the model would have written them. calls: in OpenAI's form, arguments as text.
 std::string CallsText(const JsonCallForm& form, const OrderedJson& calls);
 
+/// The same for any format; nothing for formats whose calls are not written here: neither JSON nor Python between
+/// marks.
+std::optional<std::string> CallsText(ToolFormat format, const OrderedJson& calls);
+
 /// The result of a call as words of a user's turn. name: the function's; empty where it is not known.
 std::string ResultText(const std::string& name, const std::string& result);
 
