@@ -5,6 +5,7 @@
 # that refuses what would not be counted; the sources themselves stay as they came.
 execute_process(COMMAND ${CMAKE_SOURCE_DIR}/deploy/fetch-xgrammar OUTPUT_VARIABLE XGRAMMAR_SOURCES
                 OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+set(QUIRE_XGRAMMAR_SOURCES ${XGRAMMAR_SOURCES} CACHE INTERNAL "For deploy/make-wheel")
 file(GLOB_RECURSE XGRAMMAR_FILES ${XGRAMMAR_SOURCES}/cpp/*.cc)
 list(FILTER XGRAMMAR_FILES EXCLUDE REGEX "/cpp/(tvm_ffi/|earley_parser.cc|grammar_matcher.cc|grammar_parser.cc)")
 

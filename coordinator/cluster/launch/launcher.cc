@@ -96,6 +96,16 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   line.Mca("oob_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
 }
 
+/// The mpirun to start: one beside this program goes before the one in PATH, as quire-worker does. A Python environment
+/// holds both, and need not be in PATH. The plain name where both are the same file: mpirun takes a path as the folder
+/// of Open MPI on every node.
+std::string MpirunProgram() {
+  const auto found = FindProgram("mpirun"), in_path = FindInPath("mpirun");
+  std::error_code ignored;
+  const bool same = found && in_path && std::filesystem::equivalent(*found, *in_path, ignored);
+  return found && !same ? *found : "mpirun";
+}
+
 /// Environment variables passed on to the workers of a node. Never secrets: other users may read arguments and
 /// environments.
 constexpr const char* kForwarded[] = {"QUIRE_ISA", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_P2P_DISABLE"};
@@ -130,7 +140,7 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::vect
   CommandLine line;
   // mpirun's own files go into the session directory; daemons on other hosts use the temporary directory there.
   if (!one_host) line.Add({"env", "TMPDIR=" + session_dir});
-  line.Add({"mpirun"});
+  line.Add({MpirunProgram()});
   if (one_host) line.Add({"-np", std::to_string(topology.parallel.tensor)});
   // One dead rank ends the job at once, because the coordinator decides on membership (comm/PROTOCOL.md).
   line.Mca("orte_enable_recovery", "0");
