@@ -20,7 +20,8 @@ add_custom_command(OUTPUT ${QUIRE_WRITTEN}/changelog.gz
 set(NOTICES ${CMAKE_SOURCE_DIR}/deploy/third-party-notices)
 add_custom_command(OUTPUT ${QUIRE_WRITTEN}/third-party-notices.gz
                    COMMAND ${NOTICES} ${XGRAMMAR_SOURCES} | gzip -9n > third-party-notices.gz
-                   WORKING_DIRECTORY ${QUIRE_WRITTEN} DEPENDS ${NOTICES} ${CMAKE_SOURCE_DIR}/deploy/packages.txt VERBATIM)
+                   WORKING_DIRECTORY ${QUIRE_WRITTEN}
+                   DEPENDS ${NOTICES} ${CMAKE_SOURCE_DIR}/deploy/packages.txt VERBATIM)
 list(TRANSFORM QUIRE_PACKED PREPEND ${QUIRE_WRITTEN}/)
 add_custom_target(written ALL DEPENDS ${QUIRE_PACKED} ${QUIRE_WRITTEN}/quire.bash ${QUIRE_WRITTEN}/quire.zsh
                                       ${QUIRE_WRITTEN}/quire.fish)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import unittest
 
+import jsonschema
 import kubernetes_validate
 import yaml
 
@@ -28,20 +29,31 @@ def read(*path):
 
 
 def render(template, values):
-    """The part of Helm's language that the chart keeps to: values, sums, and if ... else ... end on lines of their own."""
-    lines, shown = [], [True]
+    """The part of Helm's language that the chart keeps to: values, sums, toJson, and if ... else ... end and range ... end on lines of
+    their own."""
+    lines, shown, loop = [], [True], None
     for line in template.splitlines():
         condition = re.fullmatch(r"\s*\{\{- if \.Values\.([\w.]+) \}\}", line)
+        over = re.fullmatch(r"\s*\{\{- range \.Values\.([\w.]+) \}\}", line)
         if condition:
             shown.append(shown[-1] and bool(lookup(values, condition[1])))
+        elif over:
+            assert loop is None, "a range inside a range"
+            shown.append(shown[-1])
+            loop = (len(shown), len(lines), lookup(values, over[1]))
         elif re.fullmatch(r"\s*\{\{- else \}\}", line):
             shown[-1] = all(shown[:-1]) and not shown[-1]
         elif re.fullmatch(r"\s*\{\{- end \}\}", line):
+            if loop is not None and loop[0] == len(shown):
+                body = lines[loop[1]:]
+                lines[loop[1]:] = [text.replace("{{ toJson . }}", json.dumps(item)) for item in loop[2] for text in body]
+                loop = None
             shown.pop()
         elif shown[-1]:
             line = line.replace("{{ .Release.Name }}", "quire")
             line = re.sub(r"\{\{ add ((?:\.Values\.\w+ )+)(\d+) \}\}",
                           lambda m: str(sum(lookup(values, name[8:]) for name in m[1].split()) + int(m[2])), line)
+            line = re.sub(r"\{\{ toJson \.Values\.([\w.]+) \}\}", lambda m: json.dumps(lookup(values, m[1])), line)
             lines.append(re.sub(r"\{\{ \.Values\.([\w.]+) \}\}", lambda m: str(lookup(values, m[1])), line))
     assert len(shown) == 1, "an if without an end"
     text = "\n".join(lines)
@@ -59,7 +71,8 @@ def chart(**changes):
     values = {**yaml.safe_load(read("k8s", "chart", "values.yaml")), **changes}
     templates = sorted(glob.glob(os.path.join(CHART, "templates", "*.yaml")))
     assert len(templates) >= 3
-    return [yaml.safe_load(render(read(template), values)) for template in templates]
+    rendered = (yaml.safe_load(render(read(template), values)) for template in templates)
+    return [each for each in rendered if each is not None]  # a template may have nothing to say
 
 
 def manifests():
@@ -136,10 +149,68 @@ class KubernetesTest(unittest.TestCase):
         schema = json.loads(read("k8s", "chart", "values.schema.json"))["properties"]
         self.assertLessEqual({"preStopSeconds", "drainSeconds"}, set(schema))
 
+    PLACES = {
+        "imagePullSecrets": [{"name": "registry"}], "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "quire"}}}}]}},
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
+                                       "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "quire"}}}]}
+
+    def test_chart_passes_places_and_pull_secrets_on_to_its_pods(self):
+        pod, = pods(chart(**self.PLACES))
+        self.assertEqual({name: pod["spec"].get(name) for name in self.PLACES}, self.PLACES)
+        pod, = pods(chart())
+        self.assertEqual([name for name in self.PLACES if name in pod["spec"]], [])
+
+    def test_chart_passes_flags_word_by_word_and_variables_on_to_the_server(self):
+        words = ["--max-model-len", "8192", "--served-model-name", "it's a \"name\" $HOME"]
+        for secret in ("", "certificate"):
+            pod, = pods(chart(tls=secret, extraArgs=words, extraEnv=[{"name": "QUIRE_ISA", "value": "avx2"}]))
+            server = pod["spec"]["containers"][0]
+            self.assertEqual(self.all_arguments_of(server)[-len(words):], words)
+            self.assertIn({"name": "QUIRE_ISA", "value": "avx2"}, server["env"])
+            self.assertEqual(self.arguments_of(server), (["--ssl-certfile", "--ssl-keyfile"] if secret else []))
+
+    def test_scrapers_are_invited_only_where_the_policy_lets_them_in(self):
+        for changes, annotated, monitored in (({}, False, False), ({"metricsFrom": "watch"}, True, False),
+                                              ({"metricsFrom": "watch", "serviceMonitor": True}, False, True)):
+            objects = chart(**changes)
+            policy, = of_kind(objects, "NetworkPolicy")
+            let_in = [rule for rule in policy["spec"]["ingress"] if rule["ports"][0]["port"] == "metrics"]
+            self.assertEqual(bool(let_in), annotated or monitored, changes)
+            pod, = pods(objects)
+            self.assertEqual("prometheus.io/scrape" in pod["metadata"].get("annotations", {}), annotated, changes)
+            service, = of_kind(objects, "Service")
+            ports = {port["name"] for port in service["spec"]["ports"]}
+            monitors = of_kind(objects, "ServiceMonitor")
+            self.assertEqual(len(monitors), int(monitored), changes)
+            for monitor in monitors:
+                self.assertLessEqual(monitor["spec"]["selector"]["matchLabels"].items(), service["metadata"]["labels"].items())
+                self.assertLessEqual({endpoint["port"] for endpoint in monitor["spec"]["endpoints"]}, ports)
+
+    def test_values_schema_knows_every_value_and_refuses_mistakes(self):
+        schema, values = json.loads(read("k8s", "chart", "values.schema.json")), yaml.safe_load(read("k8s", "chart", "values.yaml"))
+        self.assertEqual(set(schema["properties"]) - {"global"}, set(values))
+        self.assertEqual(set(schema["properties"]["model"]["properties"]), set(values["model"]))
+        valid = {**values, "image": "registry.example/quire@sha256:" + 64 * "5"}
+        for changes in ({}, self.PLACES, {"metricsFrom": "watch", "serviceMonitor": True}, {"cpu": 8}, {"extraArgs": ["--seed", "1"]},
+                        {"extraEnv": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]}):
+            jsonschema.validate({**valid, **changes}, schema)
+        for changes in ({"image": "quire"}, {"gpu": 1}, {"gpus": -1}, {"gpus": "1"}, {"tensor": 0}, {"backend": "gpu"}, {"replicas": 1.5}, {"servicePort": 0},
+                        {"memory": "32 GB"}, {"model": {**values["model"], "path": "$(id)"}}, {"model": {**values["model"], "name": "a\" b"}},
+                        {"model": {"claim": "models"}}, {"serviceMonitor": True}, {"extraArgs": "--seed 1"}, {"extraEnv": [{"value": "1"}]},
+                        {"extraEnv": [{"name": "POD_IP", "value": "1"}]}, {"nodeSelector": {"a": 1}}, {"tolerations": {}},
+                        {"imagePullSecrets": ["registry"]}, {"apiKeys": ""}, {"tls": "A B"}, {"drainSeconds": -1}):
+            with self.subTest(changes=changes), self.assertRaises(jsonschema.ValidationError):
+                jsonschema.validate({**valid, **changes}, schema)
+
     def check_schemas(self, objects):
         """Validates against the schemas that Kubernetes publishes, of the oldest and newest version known here. Unknown fields are errors."""
         for version in ("1.25", "1.37"):
             for each in objects:
+                if each["kind"] == "ServiceMonitor":
+                    continue  # the Prometheus operator's, which Kubernetes does not publish
                 with self.subTest(kind=each["kind"], version=version):
                     kubernetes_validate.validate(each, version, strict=True)
 
@@ -151,7 +222,7 @@ class KubernetesTest(unittest.TestCase):
             plain.append({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"pods-{number}"},
                           "spec": {"selector": {"matchLabels": labels}, "template": pod}})
         self.check_schemas(plain)
-        for changes in ({}, {"gpus": 0}, {"tls": "certificate", "servicePort": 443}):
+        for changes in ({}, {"gpus": 0}, {"tls": "certificate", "servicePort": 443}, self.PLACES):
             self.check_schemas(chart(**changes))
         broken = chart()
         of_kind(broken, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
@@ -218,7 +289,13 @@ class KubernetesTest(unittest.TestCase):
             self.assertEqual(self.arguments_of(server), (["--ssl-certfile", "--ssl-keyfile"] if secret else []))
 
     def arguments_of(self, server):
-        """Returns the TLS flags that the pod's script passes to quire, by a fake quire that prints its arguments."""
+        """Returns the TLS flags that the pod's script passes to quire."""
+        given = self.all_arguments_of(server)
+        self.assertIn("--api-key-file", given)
+        return [word for word in given if word.startswith("--ssl-")]
+
+    def all_arguments_of(self, server):
+        """Returns what the pod's script passes to quire, by a fake quire that prints its arguments."""
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "quire")
             with open(program, "w", encoding="utf-8") as f:
@@ -231,10 +308,8 @@ class KubernetesTest(unittest.TestCase):
                     pass
             script = server["args"][0].replace("/etc/quire", folder).replace("/run/quire", os.path.join(folder, "run"))
             environment = {"PATH": folder + ":" + os.environ["PATH"], "POD_IP": "10.0.0.1"}
-            out = subprocess.run([*server["command"], script], env=environment, capture_output=True, text=True, check=True).stdout
-        given = out.splitlines()
-        self.assertIn("--api-key-file", given)
-        return [word for word in given if word.startswith("--ssl-")]
+            out = subprocess.run([*server["command"], script, *server["args"][1:]], env=environment, capture_output=True, text=True, check=True).stdout
+        return out.splitlines()
 
 
 class ContainerTest(unittest.TestCase):
