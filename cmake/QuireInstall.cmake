@@ -39,6 +39,8 @@ install(FILES deploy/fetch_model.py deploy/user_cache.py deploy/fetch-requiremen
 
 install(FILES README.md SECURITY.md ${QUIRE_WRITTEN}/changelog.gz ${QUIRE_WRITTEN}/third-party-notices.gz
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${QUIRE_WEB_LIBRARIES}/chat/libraries/licences.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        RENAME licences-of-the-chat-page.txt)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES deploy/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/deploy)
 install(DIRECTORY deploy/topologies deploy/grafana deploy/prometheus deploy/slurm deploy/k8s

@@ -1,14 +1,21 @@
-# cmake -D PAGES=folder -D OUT=file -P embed.cmake: writes the files of the folder as raw strings into a C++ source that
-# defines EmbeddedFiles() (web_texts.h). A string literal may be 64 KiB at the least a compiler must take, so longer
-# files are joined of several; those of JSON, in which no text goes over a line's end, come without their indentation.
-file(GLOB_RECURSE files RELATIVE ${PAGES} ${PAGES}/*)
+# cmake -D PAGES=folder -D LIBRARIES=folder -D OUT=file -P embed.cmake: writes the files of both folders, by their paths
+# there, as raw strings into a C++ source that defines EmbeddedFiles() (web_texts.h). A string literal may be 64 KiB at
+# the least a compiler must take, so longer files are joined of several; those of JSON, in which no text goes over a
+# line's end, come without their indentation.
+file(GLOB_RECURSE pages RELATIVE ${PAGES} ${PAGES}/*)
+file(GLOB_RECURSE libraries RELATIVE ${LIBRARIES} ${LIBRARIES}/*)
+set(files ${pages} ${libraries})
 list(SORT files)
 set(text "// Made by coordinator/web/embed.cmake.\n#include \"coordinator/web/web_texts.h\"\n\nnamespace quire {\n\n")
 string(APPEND text "namespace {\n\n")
 set(entries "")
 set(most 60000)  # bytes of a literal
 foreach(file ${files})
-  file(READ ${PAGES}/${file} content)
+  if(file IN_LIST libraries)
+    file(READ ${LIBRARIES}/${file} content)
+  else()
+    file(READ ${PAGES}/${file} content)
+  endif()
   if(file MATCHES "\\.json$")
     string(REGEX REPLACE "\n +" "\n" content "${content}")
   endif()

@@ -27,6 +27,7 @@ std::string TypeOf(std::string_view file) {
   if (file.ends_with(".html")) return "text/html; charset=utf-8";
   if (file.ends_with(".css")) return "text/css; charset=utf-8";
   if (file.ends_with(".js")) return "text/javascript; charset=utf-8";
+  if (file.ends_with(".txt")) return "text/plain; charset=utf-8";
   return "image/svg+xml";
 }
 
@@ -35,7 +36,7 @@ const std::vector<std::pair<std::string, std::string>>& Protections() {
   static const std::vector<std::pair<std::string, std::string>> headers = {
       {"Content-Security-Policy",
        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-       "form-action 'none'; frame-ancestors 'none'"},
+       "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"},
       {"X-Content-Type-Options", "nosniff"},
       {"X-Frame-Options", "DENY"},
       {"Referrer-Policy", "no-referrer"},

@@ -408,7 +408,7 @@ class SupplyTest(unittest.TestCase):
         components = {component["bom-ref"]: component for component in bill["components"]}
         self.assertEqual(len(components), len(bill["components"]))
         scopes = {ref: component["scope"] for ref, component in components.items()}
-        for ref in ("deb:libc6", "deb:libstdc++6", "deb:libzmq5", "deb:libsodium23", "deb:openmpi-bin", "deb:nlohmann-json3-dev", "pypi:xgrammar@0.2.8"):
+        for ref in ("deb:libc6", "deb:libstdc++6", "deb:libzmq5", "deb:libsodium23", "deb:openmpi-bin", "deb:nlohmann-json3-dev", "deb:libjs-marked", "deb:libjs-katex", "pypi:xgrammar@0.2.8"):
             self.assertEqual(scopes.get(ref), "required", ref)
         self.assertEqual(scopes["deb:cmake"], "excluded")
         self.assertEqual({scope for ref, scope in scopes.items() if re.match("pypi:(openai|huggingface-hub)@", ref)}, {"excluded"})

@@ -1,4 +1,4 @@
-"""Tests the chat page in a browser."""
+"""Tests the chat page in a browser, with a real model."""
 import os
 import subprocess
 import tempfile
@@ -10,40 +10,20 @@ from server import QUIRE, REAL, Server
 
 need_browser()
 import accessibility  # noqa: E402  needs what comes with a browser's test environment
+from chat_page import ChatCase  # noqa: E402
 
 if not REAL:
     verdict.skip_all("QUIRE_TEST_MODEL names no model")
 
 
-class ChatTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server("-tp", "1", model=REAL)
-        cls.addClassCleanup(cls.server.__exit__)
-        cls.browser = Browser(width=1100, height=800)
-        cls.addClassCleanup(cls.browser.__exit__)
-
-    def setUp(self):
-        self.browser.open(self.server.url + "/chat")
-        self.browser.until("a model is there", lambda: self.browser.run("return document.getElementById('model').value"))
-
-    def tearDown(self):
-        self.assertEqual(self.browser.console(), [])
-
-    def set(self, field, value):
-        if self.browser.hidden("#settings"):
-            self.browser.click("#settings-button")
-        self.browser.run("document.getElementById(arguments[0]).value = arguments[1]", field, str(value))
-
-    def ask(self, text):
-        self.browser.type("#message", text)
-        self.browser.press("Enter")
+class ChatTest(ChatCase):
+    MODEL = REAL
 
     def answered(self, turns=1):
-        """The last answer's text, once it is whole."""
+        """The last answer as the model wrote it, once it is whole."""
         self.browser.until("the answer is whole", lambda: self.browser.run(
             "return [...document.querySelectorAll('.assistant .facts')].filter((f) => f.textContent).length") == turns and self.browser.hidden("#stop"))
-        return self.browser.run("return [...document.querySelectorAll('.assistant .text')].at(-1).textContent")
+        return self.browser.run("return JSON.parse(localStorage.getItem('quire.conversation.' + sessionStorage.getItem('quire.open-conversation'))).turns.at(-1).content")
 
     def reference(self, messages, **fields):
         body = {"messages": messages, "temperature": 0, "top_p": 0.95, "max_tokens": 24, **fields}
@@ -89,6 +69,7 @@ class ChatTest(unittest.TestCase):
     def test_chat_page_shows_token_probabilities_by_pointer_and_keyboard(self):
         self.set("temperature", 0)
         self.set("max-tokens", 12)
+        self.browser.click("#logprobs")
         self.ask("Name a colour.")
         text = self.answered()
         tokens = self.browser.run("return [...document.querySelectorAll('.token')].map((t) => t.textContent)")
@@ -124,19 +105,23 @@ class ChatTest(unittest.TestCase):
         self.set("max-tokens", 100000)
         self.browser.press("Escape")
         self.browser.click("#send")
-        self.browser.sees(".turn .notice", "100000")
+        self.browser.sees("#complaint", "100000")
+        self.assertEqual(self.browser.run("return document.getElementById('message').value"), "Hello")
         self.assertIn("400", self.browser.console()[0])
 
     def test_chat_page_passes_axe_and_reaches_all_controls_by_keyboard(self):
         self.set("max-tokens", 8)
+        self.browser.click("#logprobs")
         self.ask("Name a colour.")
         self.answered()
+        self.browser.click("#kept-button")
         self.addCleanup(self.browser.theme, False)
         for dark in (False, True):
             self.browser.theme(dark)
             self.assertEqual(accessibility.violations(self.browser), [])
         stops = accessibility.tab_stops(self.browser)
-        for wanted in ("Model", "New chat", "Settings", "Conversation", "Answer", "Message", "Send", "System message", "Temperature", "Top p", "Show how likely"):
+        for wanted in ("Model", "New chat", "Conversations", "Settings", "Delete Name a colour.", "Save as Markdown", "Edit the message", "Answer", "Copy the answer", "Regenerate", "Attach text files",
+                       "Message", "Send", "System message", "Temperature", "Top p", "Show how likely"):
             self.assertTrue(any(wanted in stop for stop in stops), (wanted, stops))
 
     def test_chat_page_fits_a_phones_screen(self):
@@ -170,10 +155,41 @@ class KeyTest(unittest.TestCase):
                 browser.type("#message", "Hello")
                 browser.click("#send")
                 browser.sees(".facts", "tokens")
-                self.assertEqual(browser.run("return [location.pathname, location.search, document.cookie, localStorage.length]"), ["/", "", "", 0])
+                self.assertEqual(browser.run("return [location.pathname, location.search, location.hash, document.cookie]"), ["/", "", "", ""])
+                self.assertNotIn(key, browser.run("return JSON.stringify(localStorage)"))
+                browser.click("#sign-out")  # forgets what whoever comes next must not read
+                browser.click('#confirm button[value="no"]')
+                self.assertEqual(browser.run("return document.querySelectorAll('.turn').length"), 2)
                 browser.click("#sign-out")
+                browser.click("#confirm-yes")
                 browser.see("#sign-in")
-                self.assertEqual(browser.run("return [sessionStorage.length, document.querySelectorAll('.turn').length]"), [0, 0])
+                self.assertEqual(browser.run("return [sessionStorage.length, localStorage.length, document.querySelectorAll('.turn').length]"), [0, 0, 0])
+
+    def test_typed_text_stays_when_the_key_is_taken_away(self):
+        with tempfile.TemporaryDirectory() as directory:
+            file = os.path.join(directory, "api.keys")
+            keys = [self.make(file, name) for name in ("ann", "bob")]
+            with Server("-tp", "1", "--api-key-file", file, model=REAL) as server, Browser() as browser:
+                browser.open(server.url + "/")
+                browser.type("#key", keys[0])
+                browser.press("Enter")
+                browser.type("#message", "A careful question")
+                with open(file, encoding="utf-8") as f:
+                    rest = [line for line in f if not line.startswith("ann")]
+                with open(file, "w", encoding="utf-8") as f:
+                    f.writelines(rest)
+                server.reload("API keys again")
+                browser.click("#send")
+                browser.see("#sign-in")
+                browser.type("#key", keys[1])
+                browser.press("Enter")
+                browser.see("#message")
+                self.assertEqual(browser.run("return document.getElementById('message').value"), "A careful question")
+
+    @staticmethod
+    def make(file, name):
+        made = subprocess.run([QUIRE, "keygen", "--api", name, "--file", file], capture_output=True, text=True, check=True).stdout
+        return next(word for word in made.split() if len(word) > 40)
 
 
 if __name__ == "__main__":

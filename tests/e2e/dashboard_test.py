@@ -190,6 +190,12 @@ class ControlsTest(DashboardCase):
 
     def test_control_buttons_pause_resume_and_drain_the_server(self):
         self.browser.click("#controls button:nth-child(1)")
+        self.browser.sees("#confirm-text", "until somebody resumes")
+        self.browser.press("Enter")  # the answer that changes nothing has the focus
+        self.browser.until("the dialog closes", lambda: self.browser.hidden("#confirm"))
+        self.assertEqual(self.server.get("/admin/status", admin=True)["state"], "serving")
+        self.browser.click("#controls button:nth-child(1)")
+        self.browser.click("#confirm-yes")
         self.browser.sees("#state", "paused")
         self.browser.sees("#controls button:nth-child(1)", "Resume")
         self.assertEqual(self.server.get("/admin/status", admin=True)["state"], "paused")
@@ -376,6 +382,7 @@ class SignInTest(unittest.TestCase):
             self.assertTrue(browser.hidden("#sign-in"))
             self.assertEqual(browser.run("return [location.href, document.cookie, Object.keys(localStorage).length]"), [self.server.admin_url + "/", "", 0])
             browser.click("#controls button:nth-child(1)")  # this token has only the read scope
+            browser.click("#confirm-yes")
             browser.sees("#control-result", "lacks the scope")
             browser.open(self.server.admin_url + "/")  # the tab still has the token
             browser.sees("#model", "gqa")
@@ -386,6 +393,7 @@ class SignInTest(unittest.TestCase):
             browser.press("Enter")
             browser.sees("#state", "serving")
             browser.click("#controls button:nth-child(1)")
+            browser.click("#confirm-yes")
             browser.sees("#state", "paused")
             browser.click("#controls button:nth-child(1)")
             browser.sees("#state", "serving")

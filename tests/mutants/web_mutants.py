@@ -14,6 +14,14 @@ def chat(test):
     return ["e2e/chat_page_test:" + test]
 
 
+def conversations(test):
+    return ["e2e/chat_conversations_test:" + test]
+
+
+def text(test):
+    return ["e2e/chat_text_test:" + test]
+
+
 FEED, STREAM, PAGES = "coordinator/cluster/group/event_feed.cc", "coordinator/api/admin/event_stream.cc", "coordinator/web/web_pages.cc"
 WEB = "coordinator/web/pages/"
 
@@ -38,12 +46,24 @@ MUTANTS = [
            dashboard("RequestsTest.test_block_map_pales_other_owners_when_the_pointer_is_on_one")),
     Mutant("dashboard: nothing is asked before an abort", WEB + "dashboard/controls.js", "if (await confirmed(title, text)) await", "await",
            dashboard("RequestsTest.test_dashboard_filters_requests_shows_details_and_aborts_one")),
+    Mutant("dashboard: pause asks nobody", WEB + "dashboard/controls.js", 'await this.#ask("Pause", "No request goes on until somebody resumes; new ones are taken and wait.", "/admin/pause", {},', 'await this.#post("/admin/pause", {},',
+           dashboard("ControlsTest.test_control_buttons_pause_resume_and_drain_the_server")),
     Mutant("dashboard: faint words", WEB + "shared/base.css", "--muted: #585c64;", "--muted: #9a9ea6;",
            dashboard("KeyboardAndEyesTest.test_dashboard_passes_axe_in_both_themes")),
     Mutant("sign-in: the key stays", WEB + "shared/session.js", "else sessionStorage.removeItem(this.storageName);", "",
            dashboard("SignInTest.test_dashboard_shows_only_the_sign_in_until_a_token_is_given")),
-    Mutant("chat: stop does nothing", WEB + "chat/main.js", '$("stop").addEventListener("click", () => this.running?.abort());', "", chat("ChatTest.test_chat_page_streams_an_answer_and_stops_it")),
-    Mutant("chat: the temperature is not sent", WEB + "chat/main.js", 'temperature: Number($("temperature").value),', "", chat("ChatTest.test_chat_page_shows_the_answers_of_the_api")),
-    Mutant("chat: another token's probabilities", WEB + "chat/answer.js", "token.element === event.target)", "token.element === event.target) + 1",
+    Mutant("chat: stop does nothing", WEB + "chat/chat.js", '$("stop").addEventListener("click", () => this.stop());', "", chat("ChatTest.test_chat_page_streams_an_answer_and_stops_it")),
+    Mutant("chat: the temperature is not sent", WEB + "chat/settings.js", 'temperature: Number($("temperature").value),', "", chat("ChatTest.test_chat_page_shows_the_answers_of_the_api")),
+    Mutant("chat: another token's probabilities", WEB + "chat/token_view.js", "token.element === event.target)", "token.element === event.target) + 1",
            chat("ChatTest.test_chat_page_shows_token_probabilities_by_pointer_and_keyboard")),
+    Mutant("chat: an answer goes into what is shown", WEB + "chat/chat.js", "const shown = this.conversation === conversation, came", "const shown = true, came",
+           conversations("AnswerBelongsTest.test_a_question_left_before_its_answer_began_stays_in_its_conversation")),
+    Mutant("chat: a new chat lets the old answer go on", WEB + "chat/chat.js", "  open(conversation) {\n    this.stop();", "  open(conversation) {",
+           conversations("AnswerBelongsTest.test_new_chat_during_an_answer_begins_an_empty_conversation")),
+    Mutant("chat: a deleted conversation comes back", WEB + "chat/conversations.js", "    if (this.deleted.has(conversation.id)) return true;\n", "",
+           conversations("AnswerBelongsTest.test_a_conversation_deleted_during_its_answer_does_not_come_back")),
+    Mutant("chat: links lead anywhere", WEB + "chat/elements.js", "if (!LEADS_OUT.test(address) || !URL.canParse(address))", "if (false)",
+           text("TextTest.test_words_of_a_model_never_become_more_than_text")),
+    Mutant("chat: hard texts cost what they cost", WEB + "chat/reader.js", "return left > 0 ? false : undefined;", "return false;",
+           text("TextTest.test_chat_page_shows_texts_that_are_hard_to_read_in_time")),
 ]

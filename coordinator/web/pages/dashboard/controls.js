@@ -1,17 +1,7 @@
 // What an operator can do. Whatever ends or holds up work asks once more.
+import {confirmed} from "../shared/confirm.js";
 import {$, el, setText} from "../shared/dom.js";
 import {counted, seconds} from "../shared/format.js";
-
-/** Resolves to true when the user says so. */
-function confirmed(title, text) {
-  const dialog = $("confirm");
-  setText($("confirm-title"), title);
-  setText($("confirm-text"), text);
-  setText($("confirm-yes"), title);
-  dialog.returnValue = "no";
-  dialog.showModal();
-  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), {once: true}));
-}
 
 export class Controls {
   /** done(): called after each, so that the page looks again at once. */
@@ -40,8 +30,10 @@ export class Controls {
     if (!this.workers.value && document.activeElement !== this.workers) this.workers.value = status.ranks.length;
   }
 
-  #togglePause() {
-    return this.#post(this.paused ? "/admin/resume" : "/admin/pause", {}, (answer) => (answer.paused ? "paused: requests are taken and wait" : "resumed"));
+  async #togglePause() {
+    if (this.paused) return this.#post("/admin/resume", {}, () => "resumed");
+    await this.#ask("Pause", "No request goes on until somebody resumes; new ones are taken and wait.", "/admin/pause", {},
+                    () => "paused: requests are taken and wait");
   }
 
   async #toggleDrain() {

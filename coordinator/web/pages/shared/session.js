@@ -65,7 +65,10 @@ export class Session {
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let waiting = "";
     for (;;) {
-      const {done, value} = await reader.read();
+      const {done, value} = await reader.read().catch((error) => {
+        if (error.name === "AbortError") throw error;
+        throw new Refusal(0, "The server went away before the answer ended.");
+      });
       if (done) return;
       waiting += value;
       for (let end; (end = waiting.indexOf("\n\n")) >= 0; waiting = waiting.slice(end + 2)) {

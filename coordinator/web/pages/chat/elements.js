@@ -1,0 +1,77 @@
+// Elements of what marked read in a Markdown text. A model may have been told to attack whoever reads its answer. No HTML
+// is made or read on the way: every element is one of those below, and every word in it is text. HTML in an answer is
+// shown as it is written. Pictures become links, because loading one would tell its server what was said.
+import {el} from "../shared/dom.js";
+import {copyButton} from "../shared/copy.js";
+import {drawnFormula} from "./formulas.js";
+import {withTabs} from "./tabs.js";
+
+const LEADS_OUT = /^(?:https?:\/\/|mailto:)/i;  // other addresses could mean this server, or run
+const NAMED = {amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", deg: "°", times: "×", middot: "·", bull: "•", hellip: "…", ndash: "–", mdash: "—",
+  larr: "←", rarr: "→", le: "≤", ge: "≥", ne: "≠", minus: "−", euro: "€", laquo: "«", raquo: "»"};
+
+/** marked spells the signs that HTML reads, and leaves what the text spells that way. */
+function unspelled(text) {
+  return withTabs(text).replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|([a-z]{2,8}));/gi, (all, decimal, hex, name) => {
+    if (name) return NAMED[name] ?? all;
+    const code = decimal ? Number(decimal) : parseInt(hex, 16);
+    return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : all;
+  });
+}
+
+function link(href, title, children) {
+  const address = unspelled(href ?? "");
+  if (!LEADS_OUT.test(address) || !URL.canParse(address)) return el("span", {}, ...children);
+  return el("a", {href: address, title: unspelled(title ?? ""), target: "_blank", rel: "noopener noreferrer nofollow"}, ...children);
+}
+
+/** A block of code under a line with its language and a button that copies it. */
+function code({text: words, lang}) {
+  const text = withTabs(words);
+  const language = (lang ?? "").trim().split(/\s/)[0];
+  const bar = el("div", {className: "bar"}, el("span", {className: "muted small"}, language), copyButton("Copy", "Copy the code", () => text));
+  const block = el("pre", {className: "scroll", tabIndex: 0, role: "group", "aria-label": language ? `Code in ${language}` : "Code"}, el("code", {}, text));
+  return el("div", {className: "code"}, bar, block);
+}
+
+function table({header, align, rows}) {
+  const row = (tag, cells) => el("tr", {}, ...cells.map(({tokens}, column) => el(tag, {className: align[column] ?? ""}, ...elementsOf(tokens))));
+  const made = el("table", {}, el("thead", {}, row("th", header)), el("tbody", {}, ...rows.map((cells) => row("td", cells))));
+  return el("div", {className: "scroll", tabIndex: 0, role: "group", "aria-label": "Table"}, made);
+}
+
+function list({ordered, start, items}) {
+  const made = items.map(({task, checked, tokens}) => el("li", {}, task ? (checked ? "☑ " : "☐ ") : null, ...elementsOf(tokens)));
+  return ordered ? el("ol", {start: Number(start) || 1}, ...made) : el("ul", {}, ...made);
+}
+
+const inside = (tag) => ({tokens}) => el(tag, {}, ...elementsOf(tokens));
+const asWritten = ({raw}) => el("span", {className: "raw"}, withTabs(raw));
+
+const MAKERS = {
+  space: () => null,
+  def: () => null,
+  hr: () => el("hr"),
+  br: () => el("br"),
+  heading: ({depth, tokens}) => el(`h${Math.min(6, depth + 1)}`, {className: `depth-${depth}`}, ...elementsOf(tokens)),
+  paragraph: inside("p"),
+  blockquote: inside("blockquote"),
+  strong: inside("strong"),
+  em: inside("em"),
+  del: inside("del"),
+  code,
+  table,
+  list,
+  codespan: ({text}) => el("code", {}, unspelled(text)),
+  text: ({tokens, text}) => (tokens ? el("span", {}, ...elementsOf(tokens)) : unspelled(text)),
+  escape: ({text}) => unspelled(text),
+  html: asWritten,
+  link: ({href, title, tokens}) => link(href, title, elementsOf(tokens)),
+  image: ({href, title, text}) => link(href, title, [unspelled(text) || href || "picture"]),
+  formula: drawnFormula,
+};
+
+/** Elements and texts of marked's tokens; a kind that is not known here is shown as it is written. */
+export function elementsOf(tokens) {
+  return tokens.map((token) => (Object.hasOwn(MAKERS, token.type) ? MAKERS[token.type] : asWritten)(token));
+}

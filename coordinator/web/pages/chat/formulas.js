@@ -1,0 +1,64 @@
+// Formulas in answers: \( \) and $ $ in a line, \[ \] and $$ $$ on lines of their own. KaTeX draws them as MathML, which browsers
+// show without fonts or styles of its own. What KaTeX cannot read stays as it was written.
+import {el} from "../shared/dom.js";
+
+const LONGEST = 4000;  // characters: an answer of thousands of openings without an end stays quick to read
+// A price is no formula: no blank inside of either sign, no digit behind the second, no code between them.
+const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n`])+?)(?<!\s)\$(?!\d)/;
+const PAIRS = [["$$", "$$"], ["\\[", "\\]"]];
+
+/** The formula between two signs at the beginning of a text; undefined when there is none. */
+function between(text, [begin, end]) {
+  if (!text.startsWith(begin)) return undefined;
+  const head = text.slice(0, LONGEST), place = head.indexOf(end, begin.length);
+  if (place < 0 || head.slice(begin.length, place).trim() === "") return undefined;
+  return {raw: head.slice(0, place + end.length), tex: head.slice(begin.length, place)};
+}
+
+/** Where the first of the signs is; undefined when there is none. */
+function place(text, signs) {
+  const places = signs.map((sign) => text.indexOf(sign)).filter((found) => found >= 0);
+  return places.length > 0 ? Math.min(...places) : undefined;
+}
+
+const displayed = (text) => PAIRS.map((pair) => between(text, pair)).find(Boolean);
+
+/** $$ or \\[ at the beginning of a line, of one or many lines. */
+const block = {
+  name: "formulaBlock",
+  level: "block",
+  start: (text) => place(text, ["\n$$", "\n\\["]),
+  tokenizer(text) {
+    const found = displayed(text);
+    if (!found || !/^[ \t]*(?:\n|$)/.test(text.slice(found.raw.length))) return undefined;
+    return {type: "formula", display: true, ...found};
+  },
+};
+
+const inline = {
+  name: "formulaInLine",
+  level: "inline",
+  start: (text) => place(text, ["$", "\\(", "\\["]),
+  tokenizer(text) {
+    const shown = displayed(text);
+    if (shown) return {type: "formula", display: true, ...shown};
+    const dollars = text.startsWith("$") && text.slice(0, LONGEST).match(DOLLARS);
+    const found = dollars ? {raw: dollars[0], tex: dollars[1]} : between(text, ["\\(", "\\)"]);
+    return found && {type: "formula", display: false, ...found};
+  },
+};
+
+/** What marked learns: tokens {type: "formula", display, tex, raw}. */
+export const FORMULAS = [block, inline];
+
+/** The element of a formula; the text as it was written when KaTeX cannot read it. */
+export function drawnFormula({display, tex, raw}) {
+  const drawn = el("span", {className: display ? "formula display scroll" : "formula"});
+  if (display) Object.assign(drawn, {tabIndex: 0, role: "group", ariaLabel: "Formula"});
+  try {
+    globalThis.katex.render(tex, drawn, {displayMode: display, output: "mathml", throwOnError: true, trust: false, strict: "ignore", maxSize: 20, maxExpand: 500});
+    return drawn;
+  } catch {
+    return el("code", {}, raw);
+  }
+}

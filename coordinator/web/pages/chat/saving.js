@@ -1,0 +1,25 @@
+// A conversation as a file: Markdown to read, JSON to go on with elsewhere.
+import {el} from "../shared/dom.js";
+import {contentOf} from "./files.js";
+
+const NAMES = {user: "You", assistant: "Assistant"};
+
+export function asMarkdown({title, turns}) {
+  return [`# ${title}`, ...turns.map((turn) => `## ${NAMES[turn.role]}\n\n${contentOf(turn)}`)].join("\n\n") + "\n";
+}
+
+/** Messages as the API takes them. */
+export function asJson({title, turns}) {
+  return JSON.stringify({title, messages: turns.map((turn) => ({role: turn.role, content: contentOf(turn)}))}, null, 2) + "\n";
+}
+
+export function save(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], {type}));
+  el("a", {href: address, download: name}).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
+}
+
+/** A name that every system takes. */
+export function fileNameOf({title}) {
+  return title.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 40) || "conversation";
+}

@@ -1,0 +1,55 @@
+// The fields of the requests, in the page's form; the browser keeps them.
+import {$} from "../shared/dom.js";
+
+const FIELDS = ["system", "max-tokens", "temperature", "top-p", "top-k", "seed", "logprobs"];
+const TOP_LOGPROBS = 5;
+
+export class Settings {
+  constructor(conversations) {
+    this.conversations = conversations;
+    const kept = conversations.settings;
+    for (const id of FIELDS) {
+      const field = $(id);
+      if (field.type === "checkbox" && typeof kept[id] === "boolean") field.checked = kept[id];
+      if (field.type !== "checkbox" && typeof kept[id] === "string") field.value = kept[id];
+    }
+    $("settings").addEventListener("change", () => this.#keep());
+  }
+
+  #keep() {
+    this.conversations.settings = Object.fromEntries(FIELDS.map((id) => [id, $(id).type === "checkbox" ? $(id).checked : $(id).value]));
+  }
+
+  get logprobs() {
+    return $("logprobs").checked;
+  }
+
+  /** Shows the field that holds no value a request may have; false when there is one. */
+  check() {
+    for (const input of $("settings").querySelectorAll("input")) {
+      if (input.checkValidity()) continue;
+      $("settings").hidden = false;
+      input.reportValidity();
+      return false;
+    }
+    return true;
+  }
+
+  /** The body of a request that goes on from these messages. */
+  body(messages) {
+    const system = $("system").value.trim();
+    const body = {
+      model: $("model").value,
+      messages: [...(system ? [{role: "system", content: system}] : []), ...messages],
+      max_tokens: Number($("max-tokens").value),
+      temperature: Number($("temperature").value),
+      top_p: Number($("top-p").value),
+      stream: true,
+      stream_options: {include_usage: true},
+    };
+    if (Number($("top-k").value) > 0) body.top_k = Number($("top-k").value);
+    if ($("seed").value) body.seed = Number($("seed").value);
+    if (this.logprobs) Object.assign(body, {logprobs: true, top_logprobs: TOP_LOGPROBS});
+    return body;
+  }
+}

@@ -1,0 +1,13 @@
+// Asking once more before something is done that cannot be taken back. The page has the dialog "confirm".
+import {$, setText} from "./dom.js";
+
+/** Resolves to true when the user says so. */
+export function confirmed(title, text) {
+  const dialog = $("confirm");
+  setText($("confirm-title"), title);
+  setText($("confirm-text"), text);
+  setText($("confirm-yes"), title);
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), {once: true}));
+}

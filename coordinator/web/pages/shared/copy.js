@@ -1,0 +1,29 @@
+// Copying text to the clipboard, also where a page came without TLS and has no clipboard of its own.
+import {el, setText} from "./dom.js";
+
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = el("textarea", {value: text, className: "unseen", tabIndex: -1, "aria-hidden": "true"});
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  if (!done) throw new Error("the browser does not copy");
+  return undefined;
+}
+
+/** A button that copies what text() says when it is pressed, and says for a moment whether it could. */
+export function copyButton(word, label, text) {
+  const button = el("button", {className: "quiet small", type: "button", "aria-label": label}, word);
+  button.addEventListener("click", async () => {
+    let said = "Copied";
+    try {
+      await copy(text());
+    } catch {
+      said = "Not copied";
+    }
+    setText(button, said);
+    setTimeout(() => setText(button, word), 1500);
+  });
+  return button;
+}

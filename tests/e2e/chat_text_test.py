@@ -1,0 +1,171 @@
+"""What the chat page makes of a model's words: Markdown, code, formulas, and nothing that runs or asks anybody."""
+import re
+import time
+import unittest
+
+import verdict
+from browser import need_browser
+
+need_browser()
+import accessibility  # noqa: E402  needs what comes with a browser's test environment
+from chat_page import ScriptedCase  # noqa: E402
+
+TEXT = """# Ships
+
+A **ship** is *large*, ~~not~~ `float`:
+second line
+
+1. hull
+2. mast
+   - sail
+
+> said a sailor
+
+| part | number |
+| --- | ---: |
+| mast | 3 |
+
+- [x] done
+
+[harbour](https://example.org/harbour "all of it") ![map](https://example.org/map.png)
+
+```python
+def sail(ship):
+    return "<b>" + ship
+```
+"""
+
+# Each would run "window.hurt = 1", or ask another server, if anything of it were read as more than text.
+ATTACKS = [
+    '<img src=x onerror="window.hurt=1">', "<script>window.hurt=1</script>", '<svg onload="window.hurt=1"><script>window.hurt=1</script></svg>',
+    '<iframe srcdoc="<script>parent.hurt=1</script>"></iframe>', '<details open ontoggle="window.hurt=1">x</details>', "<style>@import 'https://example.org/x'; body { display: none }</style>",
+    '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=window.hurt=1&gt;"></table></mtext></math>',
+    '<math href="javascript:window.hurt=1">CLICK</math>', '<math><annotation-xml encoding="text/html"><img src onerror=window.hurt=1></annotation-xml></math>',
+    '<form action="https://example.org"><input name=id autofocus onfocus=window.hurt=1></form>', '<base href="https://example.org/"><a href="x">x</a>', '<a href="javascript:window.hurt=1">x</a>',
+    "[a](javascript:window.hurt=1)", "[a](JaVaScRiPt:window.hurt=1)", "[a](  javascript:window.hurt=1)", "[a](java\nscript:window.hurt=1)", "[a](java&#10;script:window.hurt=1)",
+    "[a](&#106;avascript:window.hurt=1)", "[a](\u0001javascript:window.hurt=1)", "[a](vbscript:window.hurt=1)", "[a](data:text/html,<script>window.hurt=1</script>)",
+    "[a](data:text/html;base64,PHNjcmlwdD53aW5kb3cuaHVydD0xPC9zY3JpcHQ+)", "[a](file:///etc/passwd)", "[a](blob:x)", "[a](/admin/pause)", "[a](//example.org)", "[a](#turns)",
+    "![a](javascript:window.hurt=1)", "![a](https://example.org/x.png)", "![a](data:image/svg+xml,<svg onload=window.hurt=1>)", '![a"onerror="window.hurt=1](x)', "![a](x\"onerror=\"window.hurt=1)",
+    "[a]: javascript:window.hurt=1\n\n[a]", "[a]: data:text/html,x\n\n![a]", "<javascript:window.hurt=1>", "<data:text/html,x>", '[a](https://example.org "x\\" onmouseover=\\"window.hurt=1")',
+    "```html\n<img src=x onerror=window.hurt=1>\n```", '```"><img/src=x/onerror=window.hurt=1>\nx\n```', "`<img src=x onerror=window.hurt=1>`", "| <img src=x onerror=window.hurt=1> |\n| --- |\n| x |",
+    "$\\href{javascript:window.hurt=1}{x}$", "$\\url{javascript:window.hurt=1}$", "$$\\includegraphics{https://example.org/x.png}$$", "$\\htmlData{x=1}{y}$", "$\\htmlStyle{background:url(https://example.org)}{y}$",
+    "$\\text{<img src=x onerror=window.hurt=1>}$", "\\(<img src=x onerror=window.hurt=1>\\)", "$$<script>window.hurt=1</script>$$", "<!--><img src=x onerror=window.hurt=1>-->",
+    "<![CDATA[><img src=x onerror=window.hurt=1>]]>", "<noscript><p title=\"</noscript><img src=x onerror=window.hurt=1>\"></noscript>", "<template><img src=x onerror=window.hurt=1></template>",
+    '<div id="message"></div><a id="talk" name="session">x</a>', "<x-y onclick=window.hurt=1>x</x-y>", "&lt;img src=x onerror=window.hurt=1&gt;",
+]
+FORBIDDEN = "script, img, svg, iframe, object, embed, form, style, link, base, details, template, noscript, input, video, audio, annotation-xml, mglyph"
+
+
+class TextTest(ScriptedCase):
+    def inside(self, selector, what="innerText"):
+        return self.browser.run("return [...document.querySelectorAll('.assistant .text ' + arguments[0])].map((e) => e[arguments[1]].trim())", selector, what)
+
+    def test_chat_page_shows_markdown_as_it_comes(self):
+        self.begin("Tell me of ships.")
+        parts = re.findall(r"[\s\S]{1,7}", TEXT)
+        for part in parts[:len(parts) // 2]:
+            self.say(part)
+        self.browser.until("the first half is there", lambda: self.inside("h2") == ["Ships"])
+        for part in parts[len(parts) // 2:]:
+            self.say(part)
+        self.finish()
+        for selector, words in {"strong": ["ship"], "em": ["large"], "del": ["not"], "ol > li": ["hull", "mast\nsail"], "blockquote": ["said a sailor"], "th": ["part", "number"],
+                                "td": ["mast", "3"], "p > code": ["float"]}.items():
+            self.assertEqual(self.inside(selector), words, selector)
+        self.assertIn("☑ done", self.inside("li")[-1])
+        self.assertEqual(len(self.inside("br")), 1)
+        self.assertEqual(self.inside("a", "href"), ["https://example.org/harbour", "https://example.org/map.png"])
+        self.assertEqual(self.inside("a", "rel"), ["noopener noreferrer nofollow"] * 2)
+        self.assertEqual(self.inside("pre"), ['def sail(ship):\n    return "<b>" + ship'])
+        self.assertEqual(self.inside(".bar span"), ["python"])
+
+    def test_chat_page_keeps_what_is_selected_while_an_answer_grows(self):
+        self.begin("Go on.")
+        self.say("The first paragraph.\n\nThe second")
+        self.browser.until("two paragraphs", lambda: len(self.inside("p")) == 2)
+        self.browser.run("getSelection().selectAllChildren(document.querySelector('.assistant .text p'))")
+        for word in (" paragraph", " grows.", "\n\nA third."):
+            self.say(word)
+        self.finish()
+        self.assertEqual(len(self.inside("p")), 3)
+        self.assertEqual(self.browser.run("return getSelection().toString().trim()"), "The first paragraph.")
+
+    def test_copy_buttons_copy_the_code_and_the_answer(self):
+        self.browser.cdp("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+        self.answer("Code?", "Here:\n\n```\na < b &&  c\n\td\n```\n")
+        for button, wanted in (('[aria-label="Copy the code"]', "a < b &&  c\n\td"), ('[aria-label="Copy the answer"]', "Here:\n\n```\na < b &&  c\n\td\n```\n")):
+            self.browser.click(button)
+            self.browser.sees(button, "Copied")
+            self.assertEqual(self.browser.run("return navigator.clipboard.readText()"), wanted)
+        # Pages that came without TLS have no clipboard of their own.
+        self.browser.run("Object.defineProperty(navigator, 'clipboard', {value: undefined}); navigator.constructor.prototype")
+        self.browser.run("document.querySelectorAll('.bar button')[0].textContent = 'Copy'")
+        self.browser.click('[aria-label="Copy the code"]')
+        self.browser.sees('[aria-label="Copy the code"]', "Copied")
+
+    def test_chat_page_draws_formulas_and_leaves_prices(self):
+        self.answer("Mass?", "Energy \\(E = mc^2\\) and $\\frac{1}{2}$:\n\n$$\n\\int_0^1 x\\,dx\n$$\n\nand \\[a_1\\] end. It costs $5 and $6, or $5-$7. `$x$` stays, $\\nosuch{ stays, $$ stays.\n")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.text math').length"), 4)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.text math[display=block]').length"), 2)
+        self.assertEqual(self.browser.run("return [...document.querySelectorAll('.text mfrac')].length"), 1)
+        text = self.inside(".block:last-child")[0]
+        for words in ("It costs $5 and $6, or $5-$7.", "$x$ stays", "$\\nosuch{ stays, $$ stays."):
+            self.assertIn(words, text)
+        self.assertGreater(self.browser.run("return document.querySelector('mfrac').getBoundingClientRect().height"), 15)
+
+    def test_words_of_a_model_never_become_more_than_text(self):
+        self.browser.run("""window.policy = []; addEventListener("securitypolicyviolation", (event) => window.policy.push(event.violatedDirective + " " + event.blockedURI))""")
+        for attack in ATTACKS:
+            for text in (attack, f"* x {attack} y\n\n> {attack}"):
+                self.answer("Well?", text)
+        self.begin("All?")
+        self.say("\n\n".join(ATTACKS))
+        self.finish()
+        found = self.browser.run("""
+            const turns = document.getElementById("turns"), all = [...turns.querySelectorAll(".text *")];
+            for (const link of turns.querySelectorAll(".text a")) link.dispatchEvent(new MouseEvent("mouseover", {bubbles: true}));
+            return {
+              forbidden: all.filter((e) => e.matches(arguments[0])).map((e) => e.outerHTML),
+              handlers: all.flatMap((e) => [...e.attributes].filter((a) => /^on|^style$|^srcdoc$|^id$|^name$/.test(a.name) && !e.closest("math")).map(() => e.outerHTML)),
+              math: all.filter((e) => e.closest("math")).flatMap((e) => [...e.attributes].filter((a) => /^on|href|src/.test(a.name)).map(() => e.outerHTML)),
+              addresses: [...new Set([...turns.querySelectorAll(".text [href]")].map((e) => new URL(e.href).origin))],
+              hurt: window.hurt ?? null}""", FORBIDDEN)
+        self.assertEqual(found, {"forbidden": [], "handlers": [], "math": [], "addresses": ["https://example.org"], "hurt": None})
+        self.assertEqual(self.browser.run("return [...new Set(window.policy)]"), [])
+        self.assertEqual(self.browser.run("return performance.getEntriesByType('resource').map((e) => new URL(e.name).origin).filter((o) => o !== location.origin)"), [])
+        # The same holds for what comes back out of the browser's memory.
+        self.load()
+        self.assertGreater(len(self.shown()), len(ATTACKS))
+        self.assertEqual(self.browser.run("return [window.hurt ?? null, [...document.querySelectorAll('#turns .text *')].filter((e) => e.matches(arguments[0])).length]", FORBIDDEN), [None, 0])
+
+    def test_texts_and_names_of_the_user_stay_text(self):
+        self.answer(ATTACKS[0], "Well.")
+        self.browser.click("#kept-button")
+        self.browser.sees("#kept-list", ATTACKS[0])
+        self.assertEqual(self.browser.run("return [window.hurt ?? null, document.querySelectorAll('#app img').length]"), [None, 1])
+
+    def test_chat_page_shows_texts_that_are_hard_to_read_in_time(self):
+        hard = {"quotes": ">" * 20000, "lists": "\n".join(" " * i + "- x" for i in range(300)), "brackets": "[" * 20000, "stars": "*a_b " * 6000, "dollars": "$a \\( " * 8000, "braces": "$" + "{" * 3000 + "$",
+                "backquotes": "".join("`" * (i % 90) + " " for i in range(2000)), "long": "word " * 60000, "table": "|" * 10000 + "\n" + "|-" * 5000, "macro": "$\\def\\a{\\a\\a}\\a$", "tags": "<a " * 10000}
+        for name, text in hard.items():
+            self.browser.click("#new-chat")
+            self.begin(name)
+            begun = time.monotonic()
+            self.say(text)
+            self.finish()
+            took = time.monotonic() - begun
+            self.assertLess(took, 20, name)
+            self.assertGreater(len(self.browser.run("return [...document.querySelectorAll('.assistant .text')].at(-1).textContent")), 2, name)
+            print(f"{name}: {len(text)} characters are shown after {took:.2f} s")
+
+    def test_chat_page_passes_axe_with_every_kind_of_text(self):
+        self.answer("Tell me of ships.", TEXT, "\n$$\\sum_i x_i$$\n")
+        self.addCleanup(self.browser.theme, False)
+        for dark in (False, True):
+            self.browser.theme(dark)
+            self.assertEqual(accessibility.violations(self.browser), [])
+        self.assertEqual(accessibility.sticking_out(self.browser), [])
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
