@@ -45,7 +45,7 @@ OWNERS = {
     r"boost/beast": {"coordinator/api/http/http_head.h", "coordinator/api/http/connection.h", "coordinator/api/http/connection.cc", "coordinator/api/http/connection_writing.cc",
                      "coordinator/api/access/authenticate.cc", "coordinator/api/openai/data_port.cc", "coordinator/client/http_client.cc"},
     r"openssl|boost/asio/ssl": {"coordinator/api/http/client_socket.h", "coordinator/api/http/tls.cc", "coordinator/client/http_client.cc"},
-    r"editline": {"coordinator/client/chat.cc"},
+    r"editline": {"coordinator/client/chat.cc", "coordinator/client/paste_input.cc"},
     r"cublas": {"worker/cuda/device/gemm_cublaslt.cc"},
     r"cuda": {"worker/cuda/device/device_runtime.cc", "kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc",
              "worker/cuda/bench/bench_kernels.cu"},

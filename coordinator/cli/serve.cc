@@ -118,6 +118,7 @@ class Server {
                            [this](const std::string& client) { return gates_->data.Knows(client); });
       const auto batch_numbers = [&batches] { return batches.Numbers(); };
       MetricsPage metrics_page(metrics, replicas, batch_numbers);
+      HistoryRecorder history(metrics, replicas);
       DataPort::Options options = DataOptionsOf(topology_, text_, replicas);
       options.more_routes = batches.MakeRoutes();
       DataPort data(std::move(options), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
@@ -128,7 +129,8 @@ class Server {
                             [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
       AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_, batch_numbers}, client_of_key}, replicas,
-                     metrics_page, text_.tokenizer, control, pool);
+                     metrics_page, history, text_.tokenizer, control, pool);
+      history.Start(*io_);
       asio::post(*io_, [&] {
         data_port_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page;
         batches_ = &batches;

@@ -23,6 +23,8 @@
 #include "comm/base/exact_json.h"
 #include "comm/base/regular_file.h"
 #include "coordinator/client/event_stream.h"
+#include "coordinator/client/http_client.h"
+#include "coordinator/client/paste_input.h"
 #include "coordinator/log/log.h"
 
 namespace quire {
@@ -65,6 +67,7 @@ class Input {
  public:
   Input() : terminal_(::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0) {
     std::setlocale(LC_CTYPE, "");  // libedit counts columns by the locale
+    if (terminal_) pastes_.emplace();
   }
   bool terminal() const { return terminal_; }
 
@@ -79,11 +82,12 @@ class Input {
     if (typed == nullptr) return std::nullopt;
     line = typed.get();
     if (!line.empty()) ::add_history(line.c_str());
-    return line;
+    return PasteInput::Text(line);
   }
 
  private:
   bool terminal_;
+  std::optional<PasteInput> pastes_;
 };
 
 /// An answer while it is received.
@@ -105,8 +109,10 @@ class Conversation {
         authorization_(AuthorizationFrom(command_.api_key_file)) {}
 
   int Run() {
-    if (input_.terminal())
+    if (input_.terminal()) {
+      if (!IsAnswered()) return 1;
       fmt::print("{} at {}; /help\n", command_.model.empty() ? "chat" : command_.model, command_.url);
+    }
     while (const auto line = input_.Next()) {
       if (line->empty()) continue;
       if (line->starts_with('/')) {
@@ -121,6 +127,23 @@ class Conversation {
   }
 
  private:
+  /// Asks the server for its models, so that nobody types a message to a server that is not there. Returns false when
+  /// nobody answers, and says so; a refusal is only said, because it may be over by the first message.
+  bool IsAnswered() const {
+    using namespace std::chrono_literals;
+    const ClientRequest request{server_, endpoint_, authorization_, "/v1/models", std::nullopt, 5s};
+    const OnBody whole;
+    asio::io_context io;
+    ClientAnswer answer;
+    asio::co_spawn(io, Send(request, whole), [&](const std::exception_ptr&, ClientAnswer got) { answer = got; });
+    io.run();
+    if (answer.status == 200) return true;
+    const bool gone = !answer.problem.empty();
+    const char* remedy = gone ? "; `quire serve` starts a server, `quire chat URL` talks to another" : "";
+    fmt::print(stderr, "{}{}\n", Foreign(gone ? answer.problem : RefusalOf(answer), STDERR_FILENO), remedy);
+    return !gone;
+  }
+
   /// Executes a command. Returns false to end the conversation.
   bool Obey(const std::string& line) {
     const size_t space = line.find(' ');

@@ -14,8 +14,10 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
+constexpr size_t kMostRequests = 1000;               // that the admin port lists
 constexpr auto kPatience = std::chrono::seconds(5);  // for one answer
 constexpr JsonLimits kPageLimits{.max_depth = 64, .max_nodes = 1'000'000};
 
@@ -106,16 +109,20 @@ class Screen {
     fmt::print("{}\x1b[J", text);
     std::fflush(stdout);
   }
-  /// Waits for the time to pass, for a key, or for a new window size. Returns false when it is time to end.
-  bool Wait(double seconds) const {
+  /// Waits for the time to pass, for keys, or for a new window size. Returns the bytes of the keys; nullopt when it is
+  /// time to end.
+  std::optional<std::string> Wait(double seconds) const {
     pollfd ready[2] = {{STDIN_FILENO, POLLIN, 0}, {signals_, POLLIN, 0}};
-    if (::poll(ready, 2, static_cast<int>(seconds * 1000)) <= 0) return true;
+    if (::poll(ready, 2, static_cast<int>(seconds * 1000)) <= 0) return "";
     if (ready[1].revents != 0) {
       signalfd_siginfo signal{};
-      return ::read(signals_, &signal, sizeof(signal)) == sizeof(signal) && signal.ssi_signo == SIGWINCH;
+      const bool resized = ::read(signals_, &signal, sizeof(signal)) == sizeof(signal) && signal.ssi_signo == SIGWINCH;
+      return resized ? std::optional<std::string>("") : std::nullopt;
     }
-    char key = 0;
-    return ::read(STDIN_FILENO, &key, 1) == 1 && key != 'q' && key != 'Q';
+    char keys[64];
+    const ssize_t got = ::read(STDIN_FILENO, keys, sizeof(keys));
+    if (got <= 0) return std::nullopt;
+    return std::string(keys, static_cast<size_t>(got));
   }
 
  private:
@@ -123,23 +130,76 @@ class Screen {
   int signals_ = -1;
 };
 
+constexpr const char* kOrders[] = {"state", "age", "prompt", "output", "blocks", "client"};  // as TopOrder
+
+/// What the keys have chosen.
+struct Choice {
+  TopOrder order = TopOrder::kState;
+  size_t first = 0;  // request at the top of the list
+
+  /// Obeys the keys, one after another. Returns false when one of them ends the view.
+  bool Obey(std::string keys, size_t requests) {
+    const auto page = static_cast<int64_t>(std::max(1, Screen::Size().ws_row / 2));
+    const auto all = static_cast<int64_t>(requests);
+    const std::pair<const char*, int64_t> moves[] = {
+        {"\x1b[A", -1},    {"k", -1},        {"\x1b[B", 1},   {"j", 1},       {"\x1b[5~", -page},
+        {"\x1b[6~", page}, {"\x1b[H", -all}, {"\x1b[F", all}, {"\x1bOA", -1}, {"\x1bOB", 1}};
+    while (!keys.empty()) {
+      const char key = keys.front();
+      if (key == 'q' || key == 'Q') return false;
+      if (key == 's') order = static_cast<TopOrder>((static_cast<size_t>(order) + 1) % std::size(kOrders));
+      if (key == 's') first = 0;
+      const auto move = std::ranges::find_if(moves, [&](const auto& one) { return keys.starts_with(one.first); });
+      if (move != std::end(moves)) {
+        const int64_t moved = static_cast<int64_t>(first) + move->second;
+        first = static_cast<size_t>(std::clamp<int64_t>(moved, 0, std::max<int64_t>(0, all - 1)));
+        keys.erase(0, std::string_view(move->first).size());
+      } else {
+        keys.erase(0, 1);
+      }
+    }
+    return true;
+  }
+
+  std::string Line(size_t requests) const {
+    std::string line = fmt::format("q ends, s sorts: by {}", kOrders[static_cast<size_t>(order)]);
+    if (requests > 0) line += fmt::format("; arrows and pages scroll: from {} of {}", first + 1, requests);
+    return line;
+  }
+};
+
+size_t RequestsOf(const TopReading& reading) {
+  return reading.requests.is_object() ? reading.requests.value("requests", Json::array()).size() : 0;
+}
+
 int WatchPort(const AdminPort& port, double interval) {
-  std::optional<TopReading> before, now = port.Read(Screen::Size().ws_row);
+  std::optional<TopReading> before, now = port.Read(kMostRequests);
   const Screen screen;
   std::string problem;
+  Choice choice;
+  const auto period = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(interval));
+  auto next_reading = Clock::now() + period;
   for (;;) {
     const winsize size = Screen::Size();
-    std::vector<std::string> lines = TopView(*now, before ? &*before : nullptr, size.ws_col, size.ws_row - 1u);
-    lines.push_back((problem.empty() ? "q ends" : "the server does not answer: " + problem).substr(0, size.ws_col));
+    const size_t requests = RequestsOf(*now);
+    choice.first = std::min(choice.first, requests == 0 ? 0 : requests - 1);
+    std::vector<std::string> lines =
+        TopView(*now, before ? &*before : nullptr, {size.ws_col, size.ws_row - 1u, choice.order, choice.first});
+    lines.push_back(
+        (problem.empty() ? choice.Line(requests) : "the server does not answer: " + problem).substr(0, size.ws_col));
     Screen::Draw(lines);
-    if (!screen.Wait(interval)) return 0;
+    const double left = std::chrono::duration<double>(next_reading - Clock::now()).count();
+    const std::optional<std::string> keys = screen.Wait(std::max(0.0, left));
+    if (!keys || !choice.Obey(*keys, requests)) return 0;
+    if (Clock::now() < next_reading) continue;
     try {
-      TopReading next = port.Read(size.ws_row);
+      TopReading next = port.Read(kMostRequests);
       before = std::exchange(now, std::move(next));
       problem.clear();
     } catch (const Error& error) {
       problem = WithoutControls(error.what());
     }
+    next_reading = Clock::now() + period;
   }
 }
 
@@ -148,10 +208,11 @@ int WatchPort(const AdminPort& port, double interval) {
 int RunTop(const TopCommand& command) {
   const AdminPort port(command);
   if (::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0) return WatchPort(port, command.interval_seconds);
-  constexpr size_t kAll = 1000, kUnbounded = std::numeric_limits<size_t>::max();
+  constexpr size_t kUnbounded = std::numeric_limits<size_t>::max();
   const TopReading before = port.Read(0);
   ::poll(nullptr, 0, static_cast<int>(command.interval_seconds * 1000));
-  for (const std::string& line : TopView(port.Read(kAll), &before, kUnbounded, kUnbounded)) fmt::print("{}\n", line);
+  for (const std::string& line : TopView(port.Read(kMostRequests), &before, {kUnbounded, kUnbounded}))
+    fmt::print("{}\n", line);
   return 0;
 }
 

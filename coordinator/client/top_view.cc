@@ -85,7 +85,40 @@ std::string RequestLine(const Json& request) {
                      WithoutControls(TextOr(request.at("why_waiting"), "")));
 }
 
-std::vector<std::string> Lines(const TopReading& now, const TopReading* before) {
+bool Runs(const Json& request) {
+  const std::string state = request.at("state");
+  return state == "generating" || state == "prompt";
+}
+
+/// True when `a` stands before `b` in the list.
+bool Before(const Json& a, const Json& b, TopOrder order) {
+  const auto more = [&](const char* field) { return a.at(field).get<double>() > b.at(field).get<double>(); };
+  switch (order) {
+    case TopOrder::kState:
+      return Runs(a) && !Runs(b);
+    case TopOrder::kAge:
+      return more("age_seconds");
+    case TopOrder::kPrompt:
+      return more("prompt_tokens");
+    case TopOrder::kOutput:
+      return more("generated_tokens");
+    case TopOrder::kBlocks:
+      return more("blocks");
+    case TopOrder::kClient:
+      return TextOr(a.at("client"), "") < TextOr(b.at("client"), "");
+  }
+  return false;
+}
+
+/// Requests that are equal in the order keep the server's.
+std::vector<const Json*> Sorted(const Json& requests, TopOrder order) {
+  std::vector<const Json*> sorted;
+  for (const Json& request : requests) sorted.push_back(&request);
+  std::ranges::stable_sort(sorted, [&](const Json* a, const Json* b) { return Before(*a, *b, order); });
+  return sorted;
+}
+
+std::vector<std::string> Lines(const TopReading& now, const TopReading* before, const TopWindow& window) {
   const Json& status = now.status;
   std::vector<std::string> lines;
   lines.push_back(fmt::format("quire {}   {}   {}   epoch {}   {} recoveries",
@@ -109,28 +142,23 @@ std::vector<std::string> Lines(const TopReading& now, const TopReading* before) 
   lines.emplace_back();
   lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {}  {}", Cell("REQUEST", 26), Cell("STATE", 11),
                               "AGE s", "PROMPT", "OUTPUT", "BLOCKS", Cell("CLIENT", 16), "WHY IT WAITS"));
-  const Json& requests = now.requests.at("requests");
-  for (const bool runs : {true, false}) {
-    for (const Json& request : requests) {
-      const std::string state = request.at("state");
-      if ((state == "generating" || state == "prompt") == runs) lines.push_back(RequestLine(request));
-    }
-  }
+  const std::vector<const Json*> requests = Sorted(now.requests.at("requests"), window.order);
+  for (size_t i = window.first_request; i < requests.size(); ++i) lines.push_back(RequestLine(*requests[i]));
   if (const int64_t more = now.requests.at("not_listed"); more > 0) lines.push_back(fmt::format("and {} more", more));
   return lines;
 }
 
 }  // namespace
 
-std::vector<std::string> TopView(const TopReading& now, const TopReading* before, size_t width, size_t height) {
+std::vector<std::string> TopView(const TopReading& now, const TopReading* before, const TopWindow& window) {
   std::vector<std::string> lines;
   try {
-    lines = Lines(now, before);
+    lines = Lines(now, before, window);
   } catch (const Json::exception& error) {
     Fail("this is not what the admin port of a Quire server says ({})", error.what());
   }
-  if (lines.size() > height) lines.resize(height);
-  for (std::string& line : lines) line = CutTo(line, width);
+  if (lines.size() > window.height) lines.resize(window.height);
+  for (std::string& line : lines) line = CutTo(line, window.width);
   return lines;
 }
 

@@ -14,9 +14,19 @@ struct TopReading {
   double seconds = 0;  // time of the reading on a steady clock
 };
 
-/// Returns at most `height` lines of at most `width` columns: the server, its throughput since the reading `before`
-/// (null: unknown), the blocks and ranks of each replica, and the requests, running ones first. Text from clients has
-/// no control characters. Throws Error when the readings do not come from a Quire server.
-std::vector<std::string> TopView(const TopReading& now, const TopReading* before, size_t width, size_t height);
+/// What requests are listed by: running ones first, the largest first, or clients by name.
+enum class TopOrder { kState, kAge, kPrompt, kOutput, kBlocks, kClient };
+
+/// The part of the view that fits the terminal.
+struct TopWindow {
+  size_t width = 0, height = 0;  // columns and lines
+  TopOrder order = TopOrder::kState;
+  size_t first_request = 0;  // requests before this place of the list are left out
+};
+
+/// Returns at most `window.height` lines of at most `window.width` columns: the server, its throughput since the
+/// reading `before` (null: unknown), the blocks and ranks of each replica, and the requests. Text from clients has no
+/// control characters. Throws Error when the readings do not come from a Quire server.
+std::vector<std::string> TopView(const TopReading& now, const TopReading* before, const TopWindow& window);
 
 }  // namespace quire

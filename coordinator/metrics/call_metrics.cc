@@ -18,6 +18,13 @@ constexpr double kLong[] = {.01, .05, .1, .2, .3, .5, .8,  1,   1.5, 2,   2.5,  
 constexpr double kTokens[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 constexpr double kChoices[] = {1, 2, 5, 10, 20};
 
+std::vector<CountedBucket> BucketsOf(const prometheus::Histogram& histogram) {
+  std::vector<CountedBucket> buckets;
+  for (const auto& bucket : histogram.Collect().histogram.bucket)
+    buckets.push_back({bucket.upper_bound, bucket.cumulative_count});
+  return buckets;
+}
+
 constexpr const char* kReasons[] = {"stop", "length", "abort", "error"};
 constexpr const char* kRejections[] = {"max_num_queued_reqs", "memory_bytes", "key_limits"};
 
@@ -85,6 +92,10 @@ void CallMetrics::Observe(const FinishedCall& call) {
   all.inference.Observe(*call.last_token - *call.begun);
   if (call.longest_choice > 1) all.per_token.Observe(decode / (call.longest_choice - 1));
 }
+
+std::vector<CountedBucket> CallMetrics::FirstTokenBuckets() const { return BucketsOf(all_->first_token); }
+
+std::vector<CountedBucket> CallMetrics::InterTokenBuckets() const { return BucketsOf(all_->inter_token); }
 
 void CallMetrics::CountRejection(const std::string& reason) {
   const auto rejection = all_->rejections.find(reason);

@@ -3,6 +3,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "coordinator/metrics/history.h"
 
 namespace prometheus {
 class Registry;
@@ -33,6 +36,10 @@ class CallMetrics {
   void Observe(const FinishedCall& call);
   /// `reason` must be one of kRejections (call_metrics.cc).
   void CountRejection(const std::string& reason);
+
+  /// The histograms of what the first two Observe...() got, in seconds.
+  std::vector<CountedBucket> FirstTokenBuckets() const;
+  std::vector<CountedBucket> InterTokenBuckets() const;
 
  private:
   struct All;

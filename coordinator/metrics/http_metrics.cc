@@ -55,6 +55,8 @@ void HttpMetrics::Observe(std::string_view route, const RequestRecord& record) {
     endpoint = std::make_unique<Endpoint>(all.With("handler", std::string(route)).With("method", method));
   }
   endpoint->Answers(StatusClass(record.status)).Increment();
+  if (route.starts_with("/v1/") && record.status >= 400)
+    ++(record.status < 500 || record.status == 503 ? refused_ : failed_);
   endpoint->seconds.Observe(record.seconds);
   endpoint->bytes.Increment(static_cast<double>(record.bytes));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,9 +25,15 @@ class HttpMetrics {
   /// a series that is never removed.
   void Observe(std::string_view route, const RequestRecord& record);
 
+  /// Answers of the endpoints for models (/v1/...) so far: refused ones (4xx, and 503 of a server that is busy or
+  /// leaves), and failed ones (other 5xx).
+  int64_t refused() const { return refused_; }
+  int64_t failed() const { return failed_; }
+
  private:
   struct Endpoint;
   prometheus::Registry& registry_;
+  int64_t refused_ = 0, failed_ = 0;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Endpoint>> endpoints_;  // by route and method
 };
 

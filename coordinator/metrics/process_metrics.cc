@@ -8,20 +8,12 @@
 #include <fstream>
 
 #include "comm/wire/messages.h"
+#include "coordinator/metrics/host_usage.h"
 #include "coordinator/metrics/series.h"
 
 namespace quire {
 
 namespace {
-
-double UsedProcessorSeconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 double OpenFiles() {
   std::error_code error;

@@ -245,6 +245,37 @@ class TerminalTest(unittest.TestCase):
         self.type(b"\x04")  # Ctrl-D
         self.assertEqual(self.process.wait(timeout=20), 0)
 
+    def saved(self):
+        """What the conversation is so far."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "chat.json")
+            self.type(f"/save {path}\r".encode())
+            self.wait_for_prompt(b"written to")
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)
+
+    def test_pasted_lines_are_one_message(self):
+        self.assertEqual(self.process.poll(), None)
+        self.type(b"Read: \x1b[200~def f():\r\n\treturn 1\n\n  # \xc3\xa9\xe2\x82\xac\x01\x1b[A\x1b[201~ please\r")
+        self.wait_for_prompt(b"20 tokens, first after")
+        self.type(b"caf\xc3\xa9\r")
+        self.wait_for_prompt(b"20 tokens, first after")
+        messages = [message["content"] for message in self.saved() if message["role"] == "user"]
+        self.assertEqual(messages, ["Read: def f():\n\treturn 1\n\n  # é€[A please", "café"])
+        self.type(b"\x1b[200~never sent\n\x1b[201~")
+        self.wait_for(b"never sent")
+        self.type(b"\x15/quit\r")  # Ctrl-U
+        self.process.wait(timeout=20)
+        self.read_rest()
+        self.assertIn(b"\x1b[?2004l", self.seen)
+
+    def read_rest(self):
+        while select.select([self.terminal], [], [], 0.2)[0]:
+            try:
+                self.seen += os.read(self.terminal, 65536)
+            except OSError:  # the other side is closed
+                return
+
     def test_sigint_stops_an_answer_and_the_chat_goes_on(self):
         self.type(b"/set max_tokens 1900\r/set ignore_eos true\rHello\r")
         self.wait_for(b"Hello")
@@ -264,6 +295,26 @@ class TerminalTest(unittest.TestCase):
         self.wait_for_prompt(b"2 tokens, first after")
         self.type(b"/quit\r")
         self.process.wait(timeout=20)
+
+
+class NobodyTest(unittest.TestCase):
+    def test_chat_on_a_terminal_says_at_once_when_nobody_answers(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        leader, follower = pty.openpty()
+        self.addCleanup(os.close, leader)
+        with subprocess.Popen([QUIRE, "chat", f"127.0.0.1:{port}"], stdin=follower, stdout=follower, stderr=follower, start_new_session=True) as process:
+            os.close(follower)
+            self.assertEqual(process.wait(timeout=20), 1)  # nothing was typed
+        seen = b""
+        while select.select([leader], [], [], 0.2)[0]:
+            try:
+                seen += os.read(leader, 65536)
+            except OSError:
+                break
+        self.assertIn(f"cannot connect to 127.0.0.1:{port}".encode(), seen)
+        self.assertIn(b"`quire serve` starts a server", seen)
+        self.assertNotIn(b"/help", seen)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import verdict
@@ -185,6 +186,38 @@ class RequestsTest(DashboardCase):
         self.browser.until("a chart has a line", lambda: self.browser.run(points) > 1)
 
 
+    def test_dashboard_shows_the_past_to_whoever_opens_it_later(self):
+        begin(self.server, [5] * 40)
+        self.assertEqual(self.server.post("/v1/completions", {"prompt": [1], "max_tokens": -1})[0], 400)
+        deadline = time.monotonic() + 60
+        while not [row for row in self.history() if row["refused"] > 0 and row is not self.history()[0]]:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.5)
+        with Browser() as later:
+            later.open(self.server.admin_url + "/")
+            chart = "return document.querySelector(arguments[0]).querySelector('polyline').getAttribute('points').split(' ').length"
+            later.until("the past is drawn", lambda: later.run(chart, "#charts .chart") >= len(self.history()) - 1 > 0)
+            later.until("so is the figure's", lambda: later.run(chart, "#figures .figure") > 1)
+            later.sees("#charts", "1 refusal, 0 errors")
+            later.sees("#charts", "coordinator ")
+            self.assertRegex(later.run("return [...document.querySelectorAll('#charts [role=img]')].map((p) => p.getAttribute('aria-label')).join('; ')"),
+                             r"First token over time: now 50 % [\d.]+ m?s, 95 % [\d.]+ m?s, 99 % [\d.]+ m?s")
+
+    def history(self):
+        page = self.server.get("/admin/history", admin=True)
+        return [dict(zip(page["columns"], row)) for row in page["rows"]]
+
+    def test_dashboard_shows_the_rates_of_clients(self):
+        begin(self.server, [5] * 40)
+        self.browser.until("the client has a row", lambda: "no key" in self.browser.text("#clients"))
+        self.browser.until("tokens are generated for it", lambda: float(self.browser.text("#clients td:nth-child(6)").replace(",", "").split(" ")[0] or 0) > 0)
+        self.assertEqual(self.browser.text("#clients td:nth-child(2)"), "1")
+
+    def test_requests_stand_above_the_block_map(self):
+        tops = self.browser.run("return ['requests', 'device-map'].map((id) => document.getElementById(id).getBoundingClientRect().top)")
+        self.assertLess(*tops)
+
+
 class ControlsTest(DashboardCase):
     FLAGS = ("-tp", "2", "--num-kv-blocks", "300")
 
@@ -277,6 +310,40 @@ class ReplicasTest(DashboardCase):
 class LargeTest(DashboardCase):
     FLAGS = ("-tp", "1", "--num-kv-blocks", "100000", "--max-num-seqs", "64")
 
+    def test_block_map_is_as_large_as_what_is_in_use(self):
+        begin(self.server, [5] * 1000, tokens=900, n=2)
+        self.order("/admin/pause")
+        self.browser.sees("#owners", "2 choices")
+        self.browser.sees("#map-folded", "blocks that are free")
+        height = "return document.querySelector('#device-map canvas').getBoundingClientRect().height"
+        self.assertLess(self.browser.run(height), 150)
+        drawn = self.browser.run("""
+            const {BlockMap} = await import("/web/dashboard/block_map.js"), {deviceOwnership} = await import("/web/dashboard/ownership.js");
+            const map = await (await fetch("/admin/block_map")).json(), parent = document.createElement("div"), chosen = [];
+            document.getElementById("device-map").after(parent);
+            const picture = new BlockMap(parent, "", (id) => chosen.push(id));
+            const show = (ranges) => {
+              picture.show(deviceOwnership({...map, requests: [], cached: ranges}));
+              const box = picture.canvas.getBoundingClientRect(), at = (id) => {
+                chosen.length = 0;
+                const row = Math.floor((id - 1) / picture.columns), x = ((id - 1) % picture.columns + 0.5) * picture.cell, y = picture.tops[row] / picture.scale + picture.cell / 2;
+                picture.canvas.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + x, clientY: box.top + y}));
+                return chosen.at(-1);
+              };
+              return {height: box.height, folded: picture.folded, at: ranges.slice(0, 40).map(([first]) => [first, at(first)])};
+            };
+            const few = Array.from({length: 20}, (_, i) => [1 + i * 4999, 10]), many = Array.from({length: 9000}, (_, i) => [1 + i * 11, 10]);
+            const all = {few: show(few), many: show(many), last: show([[99991, 10]])};
+            parent.remove();
+            return all""")
+        for name, one in drawn.items():  # every block is where the pointer finds it
+            self.assertEqual([first for first, _ in one["at"]], [found for _, found in one["at"]], name)
+        self.assertEqual(drawn["many"]["folded"], 0)  # 90 % in use
+        self.assertGreater(drawn["many"]["height"], 300)
+        self.assertGreater(drawn["few"]["folded"], 90000)  # 0.2 % in use, all over the pool
+        self.assertGreater(drawn["last"]["folded"], 99000)
+        self.assertLess(drawn["last"]["height"], 80)
+
     def test_block_map_draws_100000_blocks_and_is_walked_by_keyboard(self):
         begin(self.server, [5] * 1000, tokens=900, n=8)
         self.order("/admin/pause")
@@ -333,6 +400,17 @@ class KeyboardAndEyesTest(DashboardCase):
         self.browser.see("#details dl")
         self.assertEqual(accessibility.violations(self.browser), [])
         self.browser.press("Escape")
+
+    def test_nothing_widens_the_page_at_any_width(self):
+        begin(self.server, [5] * 40)
+        self.order("/admin/pause")
+        for width in (360, 642, 900):
+            with Browser(width=width, height=844) as browser:
+                browser.open(self.server.admin_url + "/")
+                browser.see("#requests tr")
+                browser.see("#clients tr")
+                self.assertEqual(browser.run("return [document.documentElement.scrollWidth, innerWidth]"), [width, width])
+                self.assertEqual(accessibility.sticking_out(browser), [], width)
 
     def test_dashboard_fits_a_phones_screen(self):
         begin(self.server, [5] * 40)
@@ -407,6 +485,8 @@ class ServerGoneTest(unittest.TestCase):
                 browser.sees("#state", "serving")
             browser.sees("#trouble", "what is shown here is old")
             browser.see("#trouble")
+            self.assertEqual(browser.text("#state"), "no answer")
+            self.assertIn("bad", browser.run("return document.getElementById('state').className"))
 
 
 if __name__ == "__main__":

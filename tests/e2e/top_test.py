@@ -205,6 +205,42 @@ class TerminalTest(unittest.TestCase):
         self.assertEqual(self.process.wait(timeout=20), 0)
         self.restored()
 
+    def rows(self, text):
+        """The requests of the last whole picture."""
+        picture = text.split("\x1b[H")[-2]
+        return [line.split()[0] for line in re.split(r"\r\n", re.sub(r"\x1b\[[?0-9]*[A-Za-z]", "", picture)) if line.startswith("cmpl-")]
+
+    def until_rows(self, wanted):
+        deadline = time.monotonic() + 30
+        while not (self.seen.count("\x1b[H") > 1 and wanted(self.rows(self.seen))):
+            self.assertLess(time.monotonic(), deadline, self.seen[-2000:])
+            if select.select([self.leader], [], [], 0.2)[0]:
+                self.seen += os.read(self.leader, 65536).decode()
+        return self.rows(self.seen)
+
+    def test_top_on_a_terminal_sorts_and_scrolls_requests(self):
+        with Load(self.server, 4):
+            self.wait_for("requests 4 running")
+            self.server.post("/admin/pause", {}, admin=True)
+            try:
+                requests = self.server.get("/admin/requests", admin=True)["requests"]
+                by_age = [one["id"][:26] for one in sorted(requests, key=lambda one: -one["age_seconds"])]
+                self.wait_for("s sorts: by state")
+                os.write(self.leader, b"s")
+                self.wait_for("s sorts: by age")
+                self.assertEqual(self.until_rows(lambda rows: rows == by_age), by_age)
+                for keys, left in ((b"\x1b[B", 3), (b"jj", 1), (b"\x1b[F", 1), (b"\x1b[A", 2), (b"\x1b[H", 4), (b"\x1b[6~\x1b[5~k", 4), (b"\x1b[6~", 1)):
+                    os.write(self.leader, keys)
+                    self.assertEqual(self.until_rows(lambda rows, n=left: len(rows) == n), by_age[4 - left:], keys)
+                self.wait_for("from 4 of 4")
+                os.write(self.leader, b"s" * 5)
+                self.wait_for("s sorts: by client")
+                self.assertIsNone(self.process.poll())
+            finally:
+                self.server.post("/admin/resume", {}, admin=True)
+        os.write(self.leader, b"q")
+        self.assertEqual(self.process.wait(timeout=20), 0)
+
     def test_top_on_a_terminal_waits_when_the_server_goes_away(self):
         self.wait_for("requests 0 running")
         self.server.terminate()

@@ -401,11 +401,14 @@ POOLING = [
 ]
 
 BATCH = [
-    Mutant("top: requests that wait come first", "coordinator/client/top_view.cc", "for (const bool runs : {true, false})", "for (const bool runs : {false, true})",
+    Mutant("top: requests that wait come first", "coordinator/client/top_view.cc", "return Runs(a) && !Runs(b);", "return Runs(b) && !Runs(a);",
            ["e2e/top_test:PipeTest"]),
     Mutant("top: what strangers wrote speaks to the terminal", "coordinator/client/top_view.cc", "CutTo(WithoutControls(text), columns)", "CutTo(text, columns)",
            ["e2e/top_test:StrangerTest"]),
-    Mutant("top: lines are as long as they like", "coordinator/client/top_view.cc", "line = CutTo(line, width)", "line = CutTo(line, line.size())",
+    Mutant("top: scrolling moves nothing", "coordinator/client/top_view.cc", "size_t i = window.first_request;", "size_t i = 0;", ["e2e/top_test:TerminalTest"]),
+    Mutant("chat: a pasted line end sends", "coordinator/client/paste_input.cc", "if (character == '\\r' || character == '\\n') return static_cast<int>(kLineEnd);", "",
+           ["e2e/chat_command_test:TerminalTest"]),
+    Mutant("top: lines are as long as they like", "coordinator/client/top_view.cc", "line = CutTo(line, window.width)", "line = CutTo(line, line.size())",
            ["e2e/top_test:TerminalTest"]),
     Mutant("forecast: steps take no time behind others", "coordinator/plan/load_forecast.cc", "free_ = std::max(free_, now_) + seconds;", "free_ = now_ + seconds;",
            ["coordinator/load_forecast_test"]),

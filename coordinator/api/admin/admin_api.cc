@@ -29,11 +29,12 @@ HttpLimits AdminLimits() {
   return limits;
 }
 
-AdminApi::AdminApi(Options options, Replicas& replicas, MetricsPage& metrics, const Tokenizer& tokenizer,
-                   AdminControl& control, WorkPool& pool)
+AdminApi::AdminApi(Options options, Replicas& replicas, MetricsPage& metrics, HistoryRecorder& history,
+                   const Tokenizer& tokenizer, AdminControl& control, WorkPool& pool)
     : client_of_key_(std::move(options.client_of_key)),
       replicas_(replicas),
       metrics_(metrics),
+      history_(history),
       tokenizer_(tokenizer),
       control_(control),
       pool_(pool),
@@ -48,6 +49,8 @@ AdminRoutes AdminApi::MakeRoutes() {
       {"GET", kWebFiles, page},
       {"GET", "/admin/help", [this](HttpRequest&, HttpResponder&) { return HelpPage(); }, "this list"},
       {"GET", "/metrics", [this](HttpRequest&, HttpResponder&) { return metrics_.Now(); }, "for Prometheus"},
+      {"GET", "/admin/history", [this](HttpRequest& request, HttpResponder&) { return history_.Page(request); },
+       "the last half hour in numbers, a row every five seconds: what the dashboard draws; ?since=MILLISECONDS"},
       {"POST", "/admin/flush_cache", flush, "forgets all cached blocks and pins"},
       {"POST", "/reset_prefix_cache", flush, "the same, as vLLM names it"},
       {"POST", "/admin/pin", [this](HttpRequest& request, HttpResponder& responder) { return Pin(request, responder); },

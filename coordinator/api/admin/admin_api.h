@@ -7,6 +7,7 @@
 #include "coordinator/api/admin/admin_control.h"
 #include "coordinator/api/admin/admin_reports.h"
 #include "coordinator/api/admin/admin_routes.h"
+#include "coordinator/api/admin/history_recorder.h"
 #include "coordinator/api/admin/metrics_page.h"
 #include "coordinator/api/http/work_pool.h"
 #include "coordinator/cluster/replicas/replicas.h"
@@ -26,8 +27,8 @@ class AdminApi {
     std::function<std::string(const std::string&)> client_of_key;  // as the data port's gate names clients
   };
   /// The pool must be stopped before this object goes.
-  AdminApi(Options options, Replicas& replicas, MetricsPage& metrics, const Tokenizer& tokenizer, AdminControl& control,
-           WorkPool& pool);
+  AdminApi(Options options, Replicas& replicas, MetricsPage& metrics, HistoryRecorder& history,
+           const Tokenizer& tokenizer, AdminControl& control, WorkPool& pool);
 
   /// With the head alone: 404 or 405 where nothing is.
   std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
@@ -48,6 +49,7 @@ class AdminApi {
   const std::function<std::string(const std::string&)> client_of_key_;
   Replicas& replicas_;
   MetricsPage& metrics_;
+  HistoryRecorder& history_;
   const Tokenizer& tokenizer_;
   AdminControl& control_;
   WorkPool& pool_;

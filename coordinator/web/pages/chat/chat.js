@@ -202,6 +202,7 @@ export class Chat {
       this.#busy(false);
     }
     if (shown) {
+      if (run.controller.signal.aborted) setText($("status"), "Stopped.");
       if (!came) this.#complain(problem);
       this.#show();
     }

@@ -2,6 +2,7 @@
 // blocks take a few milliseconds. The pointer or the arrow keys choose a block.
 import {el} from "../shared/dom.js";
 import {CACHED, FREE, PINNED} from "./ownership.js";
+import {FOLD, heightOf, piecesOf, usedIds} from "./rows.js";
 import {mix, onThemeChange, theme} from "./block_colors.js";
 
 const LARGEST_CELL = 22, SMALLEST_CELL = 2;  // CSS pixels, the gap counted in
@@ -45,12 +46,30 @@ export class BlockMap {
   /** Cells as large as fit; sizes in CSS pixels. */
   #layOut() {
     const width = this.canvas.parentElement.clientWidth, total = this.ownership.total;
-    const height = total > MANY ? HEIGHT_OF_MANY : HEIGHT;
-    let cell = LARGEST_CELL;
-    while (cell > SMALLEST_CELL && Math.ceil(total / Math.floor(width / cell)) * cell > height) cell -= cell > 6 ? 1 : 0.5;
-    this.cell = cell;
-    this.columns = Math.max(1, Math.floor(width / cell));
+    const height = total > MANY ? HEIGHT_OF_MANY : HEIGHT, used = usedIds(this.ownership);
+    for (let cell = LARGEST_CELL; ; cell -= cell > 6 ? 1 : 0.5) {
+      this.cell = cell;
+      this.columns = Math.max(1, Math.floor(width / cell));
+      this.pieces = piecesOf(total, this.columns, used);
+      if (cell <= SMALLEST_CELL || heightOf(this.pieces, cell, FOLD) <= height) break;
+    }
     this.rows = Math.ceil(total / this.columns);
+    this.folded = this.pieces.reduce((sum, {count, folded}) => sum + (folded ? count * this.columns : 0), 0);
+  }
+
+  /** Where each row is, in pixels: its top, and whether it is inside of a fold. */
+  #placeRows(cell, fold) {
+    this.tops = new Float64Array(this.rows);
+    this.hidden = new Uint8Array(this.rows);
+    let top = 0;
+    for (const {first, count, folded} of this.pieces) {
+      for (let row = first; row < first + count; ++row) {
+        this.tops[row] = top;
+        this.hidden[row] = folded ? 1 : 0;
+        if (!folded) top += cell;
+      }
+      if (folded) top += fold;
+    }
   }
 
   draw() {
@@ -58,7 +77,10 @@ export class BlockMap {
     this.#layOut();
     const scale = window.devicePixelRatio || 1;
     const cell = Math.max(1, Math.floor(this.cell * scale));
-    const width = this.columns * cell, height = this.rows * cell;
+    const fold = Math.max(2, Math.round(FOLD * scale));
+    const width = this.columns * cell, height = heightOf(this.pieces, cell, fold);
+    this.scale = scale;
+    this.#placeRows(cell, fold);
     if (this.canvas.width !== width || this.canvas.height !== height) {
       this.canvas.width = width;
       this.canvas.height = height;
@@ -67,32 +89,39 @@ export class BlockMap {
     this.cell = cell / scale;
     const context = this.canvas.getContext("2d");
     const image = context.createImageData(width, height);
-    this.#paint(new Uint32Array(image.data.buffer), width, cell);
+    this.#paint(new Uint32Array(image.data.buffer), width, cell, fold);
     context.putImageData(image, 0, 0);
     if (!this.mark.hidden) this.#placeMark();
   }
 
-  #paint(pixels, width, cell) {
+  #paint(pixels, width, cell, fold) {
     const {total, kind, owner, holders, filled, owners, blockSize} = this.ownership;
     const colors = theme();
     const ofOwners = owners.map((one) => colors.owner(one.request));
     const gap = cell >= 4 ? Math.max(1, Math.round(cell / 9)) : 0, side = cell - gap;
     const corner = side >= 6 ? Math.ceil(side / 2) : 0;  // of shared blocks, when there is room for one
     pixels.fill(colors.surface);
+    const line = Math.max(1, Math.round(fold / 5));
+    for (const {first, folded} of this.pieces) {
+      const top = this.tops[first] + Math.floor((fold - line) / 2);
+      if (folded) pixels.fill(colors.free, top * width, (top + line) * width);
+    }
     for (let id = 1; id <= total; ++id) {
       const what = kind[id];
       let color = what === FREE ? colors.free : what === CACHED ? colors.cached : what === PINNED ? colors.pinned : ofOwners[owner[id]];
       if (this.highlight >= 0 && owner[id] !== this.highlight) color = mix(color, colors.surface, what === FREE ? 0.4 : 0.72);
-      const left = ((id - 1) % this.columns) * cell, top = Math.floor((id - 1) / this.columns) * cell;
+      const row = Math.floor((id - 1) / this.columns);
+      if (this.hidden[row]) continue;
+      const left = ((id - 1) % this.columns) * cell, top = this.tops[row];
       const shared = holders[id] > 1;
       if (shared && corner === 0) color = mix(color, colors.mark, 0.45);
       // What is filled stands at the bottom; the rest of a held block is paler.
       const full = owner[id] < 0 || side < 6 ? side : Math.max(1, Math.round(side * filled[id] / blockSize));
       const pale = full < side ? mix(color, colors.surface, 0.6) : color;
       for (let y = 0; y < side; ++y) {
-        const row = (top + y) * width + left;
-        pixels.fill(y < side - full ? pale : color, row, row + side);
-        if (shared && y < corner) pixels.fill(colors.mark, row + side - corner + y, row + side);
+        const begin = (top + y) * width + left;
+        pixels.fill(y < side - full ? pale : color, begin, begin + side);
+        if (shared && y < corner) pixels.fill(colors.mark, begin + side - corner + y, begin + side);
       }
     }
   }
@@ -100,10 +129,21 @@ export class BlockMap {
   #blockAt(event) {
     if (!this.ownership) return 0;
     const box = this.canvas.getBoundingClientRect();
-    const column = Math.floor((event.clientX - box.left) / this.cell), row = Math.floor((event.clientY - box.top) / this.cell);
+    const column = Math.floor((event.clientX - box.left) / this.cell), row = this.#rowAt((event.clientY - box.top) * this.scale);
     if (column < 0 || row < 0 || column >= this.columns) return 0;
     const id = row * this.columns + column + 1;
     return id <= this.ownership.total ? id : 0;
+  }
+
+  /** The row at this height, in pixels; -1 in a fold and outside. */
+  #rowAt(y) {
+    let row = -1;
+    for (const {first, count, folded} of this.pieces) {
+      const top = this.tops[first];
+      if (y < top) break;
+      row = folded ? -1 : Math.min(first + count - 1, first + Math.floor((y - top) / (this.cell * this.scale)));
+    }
+    return row;
   }
 
   #select(id) {
@@ -115,7 +155,7 @@ export class BlockMap {
   }
 
   #placeMark() {
-    const left = ((this.focused - 1) % this.columns) * this.cell, top = Math.floor((this.focused - 1) / this.columns) * this.cell;
+    const left = ((this.focused - 1) % this.columns) * this.cell, top = this.tops[Math.floor((this.focused - 1) / this.columns)] / this.scale;
     const size = Math.max(8, this.cell + 3), shift = (size - this.cell) / 2;
     this.mark.style.left = `${left - shift}px`;
     this.mark.style.top = `${top - shift}px`;

@@ -32,6 +32,9 @@ export class BlocksView {
     if (map.host.total > 0) this.host.show(hostOwnership(map));
     this.#summary();
     this.#owners();
+    const folded = this.device.folded ?? 0;
+    $("map-folded").hidden = folded === 0;
+    setText($("map-folded"), `Lines between rows stand for ${count(folded)} blocks that are free.`);
   }
 
   #tell(from, id, box) {

@@ -6,11 +6,11 @@ const WIDTH = 300, HEIGHT = 110;
 
 const FEWEST = 60;  // samples that the width stands for, while there are not more
 
-/** Of one series: an "x,y x,y" list that fits WIDTH × height, the newest at the right. */
+/** Of one series: an "x,y x,y" list that fits WIDTH × height, the newest at the right; without what is null. */
 function polyline(values, most, height) {
   const capacity = Math.max(FEWEST, values.length);
   const step = WIDTH / (capacity - 1), begin = capacity - values.length;
-  return values.map((value, i) => `${((begin + i) * step).toFixed(1)},${(height - 2 - (height - 4) * Math.min(1, value / most)).toFixed(1)}`).join(" ");
+  return values.map((value, i) => (value === null ? "" : `${((begin + i) * step).toFixed(1)},${(height - 2 - (height - 4) * Math.min(1, value / most)).toFixed(1)}`)).filter(Boolean).join(" ");
 }
 
 /** A line without axes. */
@@ -20,14 +20,15 @@ export class Sparkline {
     this.element = svg("svg", {viewBox: `0 0 ${WIDTH} 26`, preserveAspectRatio: "none", "aria-hidden": "true"}, this.line);
   }
 
-  show(values, most = Math.max(1e-9, ...values)) {
+  show(values, most = Math.max(1e-9, ...values.map(Number))) {
     this.line.setAttribute("points", polyline(values, most, 26));
   }
 }
 
-/** Lines of several series over time: [{name, color}]; top: the value at the upper edge, or what the values reach. */
+/** Lines of several series over time: [{name, color}]; top: the value at the upper edge, or what the values reach, but no less than `least`. */
 export class LineChart {
-  constructor(title, series, {top = null, format}) {
+  constructor(title, series, {top = null, least = 1, format}) {
+    this.least = least;
     this.top = top;
     this.format = format;
     this.series = series;
@@ -47,12 +48,13 @@ export class LineChart {
     this.title = title;
   }
 
-  show(values, secondsShown) {
-    const most = this.top ?? Math.max(1, ...values.flat());
+  /** note: more words for the lower edge. */
+  show(values, secondsShown, note = "") {
+    const most = this.top ?? Math.max(this.least, ...values.flat().map(Number));
     this.lines.forEach((line, i) => line.setAttribute("points", polyline(values[i], most, HEIGHT)));
-    const latest = this.series.map(({name}, i) => `${this.series.length > 1 ? name + " " : ""}${this.format(values[i].at(-1) ?? 0)}`);
-    setText(this.now, this.format(values[0].at(-1) ?? 0));
-    setText(this.most, `top: ${this.format(most)}`);
+    const latest = this.series.map(({name}, i) => `${this.series.length > 1 ? name + " " : ""}${this.format(values[i].findLast((value) => value !== null) ?? 0)}`);
+    setText(this.now, this.format(values[0].findLast((value) => value !== null) ?? 0));
+    setText(this.most, this.top !== null && note ? note : [note, `top: ${this.format(most)}`].filter(Boolean).join(" · "));
     setText(this.since, `last ${seconds(secondsShown)}`);
     this.picture.setAttribute("aria-label", `${this.title}: now ${latest.join(", ")}; at most ${this.format(most)}`);
   }

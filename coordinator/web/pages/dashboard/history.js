@@ -1,13 +1,14 @@
-// The last minutes of the server's numbers, kept by this page while it is open, and what is drawn of them.
+// The key figures, and what is drawn of the server's last half hour, which the server keeps (/admin/history).
 import {$, el, setText} from "../shared/dom.js";
-import {count, counted, percent, seconds, short} from "../shared/format.js";
+import {bytes, count, counted, percent, seconds, short} from "../shared/format.js";
 import {Histogram, LineChart, Sparkline} from "./charts.js";
 import {histograms, quantile, total} from "./metrics.js";
 
-const CAPACITY = 300;  // samples, one a second
+const MOST_ROWS = 360;  // as many as the server keeps
 
 const FIRST_TOKEN = "vllm:time_to_first_token_seconds", INTER_TOKEN = "vllm:inter_token_latency_seconds";
 const HITS = "vllm:prefix_cache_hits_total", QUERIES = "vllm:prefix_cache_queries_total";
+const QUANTILES = [{name: "50 %", color: "var(--accent)"}, {name: "95 %", color: "var(--warn)"}, {name: "99 %", color: "var(--bad)"}];
 
 class Figure {
   constructor(title) {
@@ -17,10 +18,9 @@ class Figure {
     this.element = el("div", {className: "card figure"}, el("h2", {}, title), this.value, this.note, this.spark.element);
   }
 
-  show(value, note, samples, most) {
+  show(value, note) {
     setText(this.value, value);
     setText(this.note, note);
-    this.spark.show(samples, most);
   }
 }
 
@@ -30,47 +30,70 @@ function sum(status, pick) {
 
 export class History {
   constructor() {
-    this.samples = {running: [], waiting: [], tokens: [], used: [], cached: [], hits: [], first: []};
+    this.rows = [];  // {time, running, …}: the columns of /admin/history
+    this.period = 5;
     this.figures = {running: new Figure("Running"), waiting: new Figure("Waiting"), tokens: new Figure("Tokens per second"),
                     first: new Figure("Time to first token"), used: new Figure("Blocks in use"), hits: new Figure("Cache hits")};
     for (const figure of Object.values(this.figures)) $("figures").append(figure.element);
     this.throughput = new LineChart("Tokens per second", [{name: "generated", color: "var(--accent)"}], {format: short});
     this.pool = new LineChart("Pool and cache", [{name: "in use", color: "var(--accent)"}, {name: "cached", color: "var(--warn)"}], {top: 1, format: percent});
+    this.firstQuantiles = new LineChart("First token over time", QUANTILES, {format: seconds, least: 0.001});
+    this.interQuantiles = new LineChart("Token after token over time", QUANTILES, {format: seconds, least: 0.001});
+    this.troubles = new LineChart("Refusals and errors", [{name: "refused", color: "var(--warn)"}, {name: "failed", color: "var(--bad)"}], {format: count});
+    this.machine = new LineChart("Host's processors and memory", [{name: "processors", color: "var(--accent)"}, {name: "memory", color: "var(--warn)"}], {top: 1, format: percent});
     this.firstToken = new Histogram("Time to first token");
     this.interToken = new Histogram("Between two tokens");
-    for (const chart of [this.throughput, this.pool, this.firstToken, this.interToken]) $("charts").append(chart.element);
+    for (const chart of [this.throughput, this.pool, this.firstQuantiles, this.interQuantiles, this.troubles, this.machine, this.firstToken, this.interToken]) $("charts").append(chart.element);
     this.before = null;
-    this.latency = null;
-    this.began = performance.now();
+    this.hits = [];
   }
 
-  #push(name, value) {
-    const series = this.samples[name];
-    series.push(value);
-    if (series.length > CAPACITY) series.shift();
+  /** The query of /admin/history for what is not here yet. */
+  query() {
+    return `since=${Math.round((this.rows.at(-1)?.time ?? 0) * 1000)}`;
+  }
+
+  onHistory({period_seconds, columns, rows}) {
+    this.period = period_seconds;
+    const known = this.rows.at(-1)?.time ?? 0;
+    for (const cells of rows) {
+      const row = Object.fromEntries(columns.map((name, column) => [name, cells[column]]));
+      if (row.time > known) this.rows.push(row);
+    }
+    this.rows.splice(0, this.rows.length - MOST_ROWS);
+    this.#draw();
+  }
+
+  #draw() {
+    const series = (pick) => this.rows.map(pick), name = (column) => series((row) => row[column]);
+    const shown = Math.max(60, this.rows.length) * this.period;
+    const used = series((row) => row.used_blocks / Math.max(1, row.blocks));
+    this.figures.running.spark.show(name("running"));
+    this.figures.waiting.spark.show(name("waiting"));
+    this.figures.tokens.spark.show(name("tokens_per_second"));
+    this.figures.first.spark.show(name("first_token_p50"));
+    this.figures.used.spark.show(used, 1);
+    this.throughput.show([name("tokens_per_second")], shown);
+    this.pool.show([used, series((row) => row.cached_blocks / Math.max(1, row.blocks))], shown);
+    this.firstQuantiles.show(["first_token_p50", "first_token_p95", "first_token_p99"].map(name), shown);
+    this.interQuantiles.show(["inter_token_p50", "inter_token_p95", "inter_token_p99"].map(name), shown);
+    const all = (column) => this.rows.reduce((total, row) => total + row[column], 0);
+    this.troubles.show([name("refused"), name("failed")], shown, `${counted(all("refused"), "refusal")}, ${counted(all("failed"), "error")}`);
+    const last = this.rows.at(-1);
+    this.machine.show([name("host_busy"), series((row) => row.host_used_bytes / Math.max(1, row.host_bytes))], shown,
+                      last && `coordinator ${last.cores.toFixed(2)} cores, ${bytes(last.resident_bytes)}`);
   }
 
   onStatus(status) {
     const now = performance.now();
     const generated = sum(status, (r) => r.generated_tokens), preemptions = sum(status, (r) => r.preemptions);
     const blocks = sum(status, (r) => r.blocks.device.total), used = sum(status, (r) => r.blocks.device.used);
-    const cached = sum(status, (r) => r.blocks.device.cached);
     const rate = this.before ? Math.max(0, (generated - this.before.generated) / ((now - this.before.now) / 1000)) : 0;
     this.before = {now, generated};
-    const running = sum(status, (r) => r.running), waiting = sum(status, (r) => r.waiting);
-    this.#push("running", running);
-    this.#push("waiting", waiting);
-    this.#push("tokens", rate);
-    this.#push("used", used / Math.max(1, blocks));
-    this.#push("cached", cached / Math.max(1, blocks));
-    const s = this.samples;
-    this.figures.running.show(count(running), `${count(sum(status, (r) => r.steps))} steps so far`, s.running);
-    this.figures.waiting.show(count(waiting), `${counted(preemptions, "preemption")} so far`, s.waiting);
-    this.figures.tokens.show(short(rate), `${short(generated)} generated so far`, s.tokens);
-    this.figures.used.show(percent(s.used.at(-1)), `${count(used)} of ${count(blocks)}`, s.used, 1);
-    const shown = Math.max(60, Math.min(CAPACITY, (now - this.began) / 1000));
-    this.throughput.show([s.tokens], shown);
-    this.pool.show([s.used, s.cached], shown);
+    this.figures.running.show(count(sum(status, (r) => r.running)), `${count(sum(status, (r) => r.steps))} steps so far`);
+    this.figures.waiting.show(count(sum(status, (r) => r.waiting)), `${counted(preemptions, "preemption")} so far`);
+    this.figures.tokens.show(short(rate), `${short(generated)} generated so far`);
+    this.figures.used.show(percent(used / Math.max(1, blocks)), `${count(used)} of ${count(blocks)}`);
   }
 
   onMetrics(text) {
@@ -79,9 +102,10 @@ export class History {
     this.firstToken.show(first, quantile(first, 0.5), quantile(first, 0.95));
     this.interToken.show(inter, quantile(inter, 0.5), quantile(inter, 0.95));
     const hits = total(text, HITS), share = hits / Math.max(1, total(text, QUERIES));
-    this.#push("hits", share);
-    this.figures.hits.show(percent(share), `${short(hits)} tokens saved`, this.samples.hits, 1);
-    this.#push("first", quantile(first, 0.5) ?? 0);
-    this.figures.first.show(seconds(quantile(first, 0.5)), first.count === 0 ? "once a request has ended" : `half of ${count(first.count)}; 95 %: ${seconds(quantile(first, 0.95))}`, this.samples.first);
+    this.hits.push(share);
+    this.hits.splice(0, this.hits.length - MOST_ROWS);
+    this.figures.hits.show(percent(share), `${short(hits)} tokens saved`);
+    this.figures.hits.spark.show(this.hits, 1);
+    this.figures.first.show(seconds(quantile(first, 0.5)), first.count === 0 ? "once a request has ended" : `half of ${count(first.count)}; 95 %: ${seconds(quantile(first, 0.95))}`);
   }
 }

@@ -2,13 +2,14 @@
 import {$, el, setText} from "../shared/dom.js";
 import {Refusal, Session} from "../shared/session.js";
 import {BlocksView} from "./blocks_view.js";
+import {ClientsView} from "./clients_view.js";
 import {ClusterView} from "./cluster_view.js";
 import {Controls} from "./controls.js";
 import {EventLog} from "./event_log.js";
 import {History} from "./history.js";
 import {RequestsView} from "./requests_view.js";
 
-const PERIOD_MS = 1000, METRICS_EVERY = 2;
+const PERIOD_MS = 1000, METRICS_EVERY = 2, HISTORY_EVERY = 5;
 const STATE_CLASS = {serving: "good", paused: "warn", recovering: "warn", failed: "bad"};
 
 class Dashboard {
@@ -17,6 +18,7 @@ class Dashboard {
     this.blocks = new BlocksView();
     this.history = new History();
     this.cluster = new ClusterView();
+    this.clients = new ClientsView();
     this.controls = new Controls(session, () => this.look());
     this.requests = new RequestsView(session, (verb, id, replica) => (verb === "abort" ? this.controls.abort(id) : this.controls.migrate(id, replica)));
     this.blocks.open = (id) => this.requests.open(id);
@@ -56,10 +58,12 @@ class Dashboard {
   async #look() {
     try {
       const replica = $("replica").value || "0";
-      const withMetrics = this.rounds++ % METRICS_EVERY === 0;
-      const [status, requests, map, topology, metrics] = await Promise.all([
+      const withMetrics = this.rounds % METRICS_EVERY === 0, withHistory = this.rounds % HISTORY_EVERY === 0;
+      ++this.rounds;
+      const [status, requests, map, topology, metrics, history] = await Promise.all([
         this.session.get("/admin/status"), this.session.get(`/admin/requests?${this.requests.query()}`), this.session.get(`/admin/block_map?replica=${replica}`),
-        this.session.get("/admin/topology"), withMetrics ? this.session.open("/metrics").then((response) => response.text()) : null]);
+        this.session.get("/admin/topology"), withMetrics ? this.session.open("/metrics").then((response) => response.text()) : null,
+        withHistory ? this.session.get(`/admin/history?${this.history.query()}`) : null]);
       $("trouble").hidden = true;
       this.#head(status);
       this.requests.replicas = status.replicas.length;
@@ -67,22 +71,29 @@ class Dashboard {
       this.requests.show(requests);
       this.cluster.show(status, topology);
       this.history.onStatus(status);
+      this.clients.onStatus(status);
       this.controls.onStatus(status);
       if (metrics !== null) this.history.onMetrics(metrics);
+      if (history !== null) this.history.onHistory(history);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       if (error.status === 401) return signIn(this.session, this.session.key ? "The token is not known here." : "");
       $("trouble").hidden = false;
+      this.#pill(error.status === 0 ? "no answer" : "unknown", "bad");
       setText($("trouble"), error.status === 0 ? "The server does not answer; what is shown here is old." : error.message);
     }
+  }
+
+  #pill(state, className) {
+    $("state").className = `pill ${className}`;
+    setText($("state"), state);
   }
 
   #head(status) {
     setText($("model"), status.model.name);
     const worst = status.replicas.find((replica) => replica.state !== "serving")?.state ?? "serving";
     const state = worst === "serving" && this.controls.draining ? "draining" : worst;
-    $("state").className = `pill ${STATE_CLASS[state] ?? "warn"}`;
-    setText($("state"), state);
+    this.#pill(state, STATE_CLASS[state] ?? "warn");
     setText($("version"), `version ${status.version} · contexts of ${status.model.max_model_len.toLocaleString("en-US")} tokens`);
     document.title = `${status.model.name} · Quire`;
     $("replica-label").hidden = status.replicas.length === 1;

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "coordinator/api/http/http_types.h"
+#include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/metrics/history.h"
+#include "coordinator/metrics/metrics.h"
+
+namespace quire {
+
+/// Reads the server's numbers every History::kPeriod, so that a dashboard that is opened later shows the past. Used on
+/// the I/O thread only.
+class HistoryRecorder {
+ public:
+  /// Both outlive this object.
+  HistoryRecorder(Metrics& metrics, Replicas& replicas);
+
+  /// Reads on this context until the context ends. This object must outlive the context's run. On any thread.
+  void Start(boost::asio::io_context& io);
+  /// /admin/history: the rows after the query's `since`, in milliseconds since 1970; all without it.
+  boost::asio::awaitable<HttpResponse> Page(const HttpRequest& request) const;
+
+ private:
+  boost::asio::awaitable<void> Run();
+  boost::asio::awaitable<HistoryReading> Read();
+
+  Metrics& metrics_;
+  Replicas& replicas_;
+  History history_;
+};
+
+}  // namespace quire

@@ -1,0 +1,44 @@
+// Which rows of a block map are drawn. In a large pool of which little is in use, runs of rows without anything in them
+// fold into one thin line each, so that the picture is as large as what there is to see.
+import {FREE} from "./ownership.js";
+
+const FOLDED_FROM = 1000;  // blocks; smaller pools are always whole
+const FEWEST = 3;          // rows that are worth a fold
+export const FOLD = 5;     // pixels, in CSS, of the line that stands for a fold
+
+/** Ids of the blocks that are not free, ascending. */
+export function usedIds({total, kind}) {
+  const used = [];
+  for (let id = 1; id <= total; ++id) if (kind[id] !== FREE) used.push(id);
+  return used;
+}
+
+/** Pieces from top to bottom: {first, count, folded} in rows. The first row is always whole. */
+export function piecesOf(total, columns, used) {
+  const rows = Math.ceil(total / columns);
+  if (total < FOLDED_FROM) return [{first: 0, count: rows, folded: false}];
+  const pieces = [];
+  const add = (first, count, folded) => {
+    const last = pieces.at(-1);
+    if (count > 0 && last && !folded && !last.folded) last.count += count;
+    else if (count > 0) pieces.push({first, count, folded});
+  };
+  let next = 0;  // the first row that no piece has yet
+  const upTo = (row) => {
+    add(next, row - next, row - next >= FEWEST);
+    add(row, 1, false);
+    next = row + 1;
+  };
+  upTo(0);
+  for (const id of used) {
+    const row = Math.floor((id - 1) / columns);
+    if (row >= next) upTo(row);
+  }
+  if (next < rows) add(next, rows - next, rows - next >= FEWEST);
+  return pieces;
+}
+
+/** Of all pieces, for a height of a row and of a fold. */
+export function heightOf(pieces, row, fold) {
+  return pieces.reduce((sum, {count, folded}) => sum + (folded ? fold : count * row), 0);
+}
