@@ -23,10 +23,20 @@ BatchFile::Entry EntryOf(const std::string& line, const std::string& where) {
   return {std::move(read.custom_id), std::move(read.url), 0};
 }
 
+/// Refuses what cannot be read twice, such as a pipe, before opening it would wait for a writer.
+const std::string& RegularFile(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) Fail("{}: {}", path, error ? error.message() : std::strerror(ENOENT));
+  if (!std::filesystem::is_regular_file(status))
+    Fail("{}: is no regular file; save the requests in one, because they are read more than once", path);
+  return path;
+}
+
 }  // namespace
 
-BatchFile::BatchFile(const std::string& path) : path_(path), file_(path, std::ios::binary) {
-  if (!file_ || std::filesystem::is_directory(path)) Fail("{}: {}", path, std::strerror(errno == 0 ? EISDIR : errno));
+BatchFile::BatchFile(const std::string& path) : path_(path), file_(RegularFile(path), std::ios::binary) {
+  if (!file_) Fail("{}: {}", path, std::strerror(errno));
   std::set<std::string> ids;
   std::string line;
   std::streamoff begin = 0;

@@ -355,6 +355,13 @@ class FilesTest(Played):
         self.refused("soft", "that is a link, which is not followed; give another file to --output")
         self.assertTrue((self.folder / "soft").is_symlink())
 
+    def test_batch_refuses_an_input_that_is_no_regular_file(self):
+        os.unlink(self.input)
+        os.mkfifo(self.input)
+        result = self.run_batch("http://127.0.0.1:1")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("is no regular file", result.stderr)
+
     def test_batch_follows_no_links_to_its_output(self):
         precious = self.folder / "precious"
         precious.write_text(self.answered("x"))
