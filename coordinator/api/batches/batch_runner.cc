@@ -90,6 +90,7 @@ asio::awaitable<void> BatchRunner::Run() {
       std::function<bool()> prune = [this] { return store_.Prune(), true; };
       [[maybe_unused]] const std::optional<bool> done = co_await TryOnDisk<bool>(disk_, "", std::move(prune));
     }
+    if (changed_) continue;  // while the disk was waited for
     timer_->expires_after(active_.empty() ? kIdleTick : kBusyTick);
     co_await timer_->async_wait(kErrorAsValue);
   }
