@@ -346,6 +346,8 @@ TEST(AnswerFormatTest, StartAfter_TellsFromThePromptWhetherAnAnswerStartsInReaso
   EXPECT_EQ(StartAfter(ReasoningFormat::kThink, "<|assistant|>\n"), ReasoningStart::kUndecided);
   EXPECT_EQ(StartAfter(ReasoningFormat::kThinkFromStart, "<|assistant|>\n"), ReasoningStart::kInside);
   EXPECT_EQ(StartAfter(ReasoningFormat::kThinkFromStart, "</think>"), ReasoningStart::kNone);
+  EXPECT_EQ(StartAfter(ReasoningFormat::kGemma4, "<|turn>model\n<|channel>thought\n<channel|>"), ReasoningStart::kNone);
+  EXPECT_EQ(StartAfter(ReasoningFormat::kGemma4, "<|turn>model\n"), ReasoningStart::kUndecided);
   EXPECT_EQ(StartAfter(ReasoningFormat::kNone, "<think>"), ReasoningStart::kNone);
 }
 
@@ -366,6 +368,8 @@ TEST(AnswerFormatTest, FormatOfTemplate_RecognisesToolAndReasoningFormats) {
   EXPECT_EQ(tools("{% set dsml_token = '｜DSML｜' %}function_calls"), "deepseek_v32");
   EXPECT_EQ(tools("List of tools: <|tool_list_start|>["), "lfm2");
   EXPECT_EQ(tools("<functions>{{ tools }}</functions> <function_calls>"), "olmo3");
+  EXPECT_EQ(tools("'<|tool_call>call:' + function['name']"), "gemma4");
+  EXPECT_EQ(reasoning("'<|channel>thought\\n<channel|>'"), "gemma4");
   EXPECT_EQ(tools("<TOOLCALL>[{{\"name\": ..}}]</TOOLCALL>"), "nemotron_json");
   EXPECT_EQ(tools("<|im_start|>"), "none");
   EXPECT_EQ(reasoning("{% if '</think>' in content %}"), "qwen3");

@@ -35,11 +35,11 @@ struct Form {
 class GrammarAnswers {
  public:
   explicit GrammarAnswers(const Form& form, ToolChoice choice = {}, const GrammarSource& words = {},
-                          bool parallel = true)
+                          bool parallel = true, const OrderedJson& schema = OrderedJson::parse(kWeather))
       : vocabulary_{{""}, {kStop}} {
     for (int byte = 0; byte < 256; ++byte) vocabulary_.bytes.emplace_back(1, static_cast<char>(byte));
     auto use = std::make_shared<ToolUse>();
-    use->tools = {{"get_weather", nullptr, OrderedJson::parse(kWeather), true}, {"noop", nullptr, nullptr, false}};
+    use->tools = {{"get_weather", nullptr, schema, true}, {"noop", nullptr, nullptr, false}};
     use->choice = std::move(choice);
     use->parallel = parallel;
     shape_ = {{form.tools, form.reasoning}, form.start, use};
@@ -49,7 +49,7 @@ class GrammarAnswers {
       control[mark] = static_cast<TokenId>(vocabulary_.bytes.size());
       vocabulary_.bytes.push_back("\xff" + mark);  // a byte that valid text never contains
     }
-    const std::vector<OrderedJson> schemas = {OrderedJson::parse(kWeather), nullptr};
+    const std::vector<OrderedJson> schemas = {schema, nullptr};
     const GrammarSource source = CallGrammar({shape_, schemas, control, words});
     GrammarCompiler compiler(vocabulary_, static_cast<int>(vocabulary_.bytes.size()));
     grammar_ = compiler.Compile(source);
@@ -214,6 +214,7 @@ std::vector<MarkedForm> MarkedForms() {
        "<|tool_call_start|>[get_weather(city=\"$C\", days=$D)]<|tool_call_end|>",
        {"[get_weather()]"}},
       {ToolFormat::kOlmo3, "<function_calls>\nget_weather(city=\"$C\", days=$D)\n</function_calls>", {"get_weather()"}},
+      {ToolFormat::kGemma4, "<|tool_call>call:get_weather{city:\"$C\",days:$D}<tool_call|>", {"call:get_weather{}"}},
       {ToolFormat::kGlm45,
        "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>$C</arg_value>\n<arg_key>days</arg_key>\n"
        "<arg_value>$D</arg_value>\n</tool_call>",
@@ -415,6 +416,19 @@ TEST(CallGrammarTest, Grammar_ConstrainsTheFinalMessage_InHarmonyFormat) {
   EXPECT_FALSE(answers.Takes(thoughts + "<|channel|>final<|message|>so"));
   EXPECT_FALSE(answers.Takes("yes"));
   EXPECT_TRUE(answers.Takes(thoughts + "<|channel|>commentary to=functions.noop<|message|>{}"));
+}
+
+TEST(CallGrammarTest, Grammar_LetsGemmaQuoteTexts_WhereTheSchemaLeavesThemFree) {
+  const OrderedJson schema =
+      OrderedJson::parse(R"({"type": "object", "properties": {"a": {"type": "string"}, "b": {"enum": ["x"]},
+    "c": {"type": "array", "items": {"type": "string"}}}, "required": ["a"]})");
+  for (const bool tokens : {false, true}) {
+    const GrammarAnswers answers({ToolFormat::kGemma4, tokens}, {ToolChoice::kRequired, ""}, {}, true, schema);
+    EXPECT_TRUE(
+        answers.Takes("<|tool_call>call:get_weather{a:<|\"|>x, {y}: \"z\"<|\"|>,b:\"x\",c:[\"y\"]}<tool_call|>"));
+    EXPECT_FALSE(answers.Takes("<|tool_call>call:get_weather{a:x}<tool_call|>"));
+    EXPECT_FALSE(answers.Takes("<|tool_call>call:get_weather{b:\"x\"}<tool_call|>"));
+  }
 }
 
 TEST(PythonCallTest, WhyNoPythonCall_NamesThePartOfASchemaThatArgumentsCannotExpress) {

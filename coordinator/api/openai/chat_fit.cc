@@ -217,7 +217,7 @@ void ChatFit::Constrain(GenerateCall& call) const {
     const std::string where = fmt::format("tools[{}].function.parameters", i);
     schemas[i] = ParseExactJson(
         SchemaGrammar(schema, where, tool.strict ? SchemaPromise::kExact : SchemaPromise::kAsFarAs).text);
-    if (!HasPythonCalls(format_.tools)) continue;
+    if (!HasNamedArguments(format_.tools)) continue;
     const std::string why = WhyNoPythonCall(schemas[i]);
     if (!why.empty() && tool.strict) JsonFields::Refuse(where.c_str(), why);
     if (why.empty()) continue;

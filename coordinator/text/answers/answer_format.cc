@@ -30,6 +30,7 @@ constexpr Name<ToolFormat> kToolNames[] = {
     {"deepseek_v32", ToolFormat::kDeepSeekV32},
     {"lfm2", ToolFormat::kLfm2},
     {"olmo3", ToolFormat::kOlmo3},
+    {"gemma4", ToolFormat::kGemma4},
     {"nemotron_json", ToolFormat::kNemotron},
 };
 
@@ -43,6 +44,7 @@ constexpr Name<ReasoningFormat> kReasoningNames[] = {
     {"granite", ReasoningFormat::kGranite},
     {"mistral", ReasoningFormat::kMistral},
     {"minimax_m2", ReasoningFormat::kThink},
+    {"gemma4", ReasoningFormat::kGemma4},
 };
 
 template <class Names>
@@ -79,6 +81,7 @@ ToolFormat ToolsOf(std::string_view source) {
   if (has("｜DSML｜")) return ToolFormat::kDeepSeekV32;
   if (has("<|tool_call_start|>") || has("<|tool_list_start|>") || has("List of tools: [")) return ToolFormat::kLfm2;
   if (has("<function_calls>")) return ToolFormat::kOlmo3;
+  if (has("<|tool_call>call:")) return ToolFormat::kGemma4;
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
   if (has("<|tool_call|>")) return ToolFormat::kGranite;
   if (has("<TOOLCALL>")) return ToolFormat::kNemotron;
@@ -91,6 +94,7 @@ ToolFormat ToolsOf(std::string_view source) {
 ReasoningFormat ReasoningOf(std::string_view source) {
   const auto has = [&](std::string_view text) { return source.find(text) != std::string_view::npos; };
   if (has("<|channel|>")) return ReasoningFormat::kHarmony;
+  if (has("<|channel>")) return ReasoningFormat::kGemma4;
   if (has("[THINK]")) return ReasoningFormat::kMistral;
   if (has("Here is my thought process:") || (has("<think>") && has("<response>"))) return ReasoningFormat::kGranite;
   if (has("</think>") || has("<think>")) return ReasoningFormat::kThink;
@@ -117,6 +121,8 @@ ReasoningMarks MarksOf(ReasoningFormat format) {
       return {{"<think>"}, {"</think>"}};
     case ReasoningFormat::kMistral:
       return {{"[THINK]"}, {"[/THINK]"}};
+    case ReasoningFormat::kGemma4:
+      return {{"<|channel>thought"}, {"<channel|>"}};
     case ReasoningFormat::kGranite:
       return {{"<think>", "Here is my thought process:", "Here's my thought process:"},
               {"</think>", "Here is my response:", "Here's my response:"}};
@@ -135,6 +141,8 @@ std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format) {
       const ReasoningMarks marks = MarksOf(format);
       return ThoughtBounds{marks.open.front(), marks.close.front()};
     }
+    case ReasoningFormat::kGemma4:
+      return ThoughtBounds{"<|channel>thought\n", "<channel|>"};
     case ReasoningFormat::kHarmony:
       return ThoughtBounds{"<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"};
     case ReasoningFormat::kGranite:
@@ -144,14 +152,62 @@ std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format) {
   return std::nullopt;
 }
 
-bool HasPythonCalls(ToolFormat format) {
-  return format == ToolFormat::kPythonic || format == ToolFormat::kLfm2 || format == ToolFormat::kOlmo3;
+bool HasNamedArguments(ToolFormat format) {
+  return format == ToolFormat::kPythonic || format == ToolFormat::kGemma4 || format == ToolFormat::kLfm2 ||
+         format == ToolFormat::kOlmo3;
 }
 
 bool HasBareValues(ToolFormat format) {
   return format == ToolFormat::kGlm45 || format == ToolFormat::kQwen3Coder || format == ToolFormat::kMiniMaxM2 ||
-         format == ToolFormat::kDeepSeekV32;
+         format == ToolFormat::kDeepSeekV32 || format == ToolFormat::kGemma4;
 }
+
+namespace {
+
+/// Texts around calls. The first one begins them.
+std::vector<std::string> CallMarkersOf(ToolFormat format) {
+  switch (format) {
+    case ToolFormat::kGeneric:
+    case ToolFormat::kHermes:
+    case ToolFormat::kQwen3Coder:
+      return {"<tool_call>", "</tool_call>"};
+    case ToolFormat::kGlm45:
+      return {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"};
+    case ToolFormat::kLlama3Json:
+      return {"<|python_tag|>"};
+    case ToolFormat::kPythonic:
+      return {"<|python_tag|>", "<|python_start|>", "<|python_end|>"};
+    case ToolFormat::kMistral:
+      return {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"};
+    case ToolFormat::kDeepSeekV3:
+    case ToolFormat::kDeepSeekV31:
+      return {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+              "<｜tool▁calls▁end｜>"};
+    case ToolFormat::kGranite:
+      return {"<|tool_call|>", "<tool_call>"};
+    case ToolFormat::kKimiK2:
+      return {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
+              "<|tool_call_end|>", "<|tool_calls_section_end|>"};
+    case ToolFormat::kMiniMaxM2:
+      return {"<minimax:tool_call>", "</minimax:tool_call>"};
+    case ToolFormat::kDeepSeekV32:
+      return {"<｜DSML｜function_calls>", "</｜DSML｜function_calls>"};
+    case ToolFormat::kLfm2:
+      return {"<|tool_call_start|>", "<|tool_call_end|>"};
+    case ToolFormat::kOlmo3:
+      return {"<function_calls>", "</function_calls>"};
+    case ToolFormat::kGemma4:
+      return {"<|tool_call>", "<tool_call|>", "<|\"|>"};
+    case ToolFormat::kNemotron:
+      return {"<TOOLCALL>", "</TOOLCALL>"};
+    case ToolFormat::kHarmony:
+    case ToolFormat::kNone:
+      break;
+  }
+  return {};
+}
+
+}  // namespace
 
 std::vector<std::string> MarkersOf(const AnswerFormat& format) {
   const ReasoningMarks thoughts = MarksOf(format.reasoning);
@@ -159,55 +215,8 @@ std::vector<std::string> MarkersOf(const AnswerFormat& format) {
   const auto add = [&](std::vector<std::string> more) { markers.insert(markers.end(), more.begin(), more.end()); };
   add(thoughts.close);
   if (format.reasoning == ReasoningFormat::kGranite) add({"<response>", "</response>"});
-  switch (format.tools) {
-    case ToolFormat::kGeneric:
-    case ToolFormat::kHermes:
-    case ToolFormat::kQwen3Coder:
-      add({"<tool_call>", "</tool_call>"});
-      break;
-    case ToolFormat::kGlm45:
-      add({"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"});
-      break;
-    case ToolFormat::kLlama3Json:
-      add({"<|python_tag|>"});
-      break;
-    case ToolFormat::kPythonic:
-      add({"<|python_tag|>", "<|python_start|>", "<|python_end|>"});
-      break;
-    case ToolFormat::kMistral:
-      add({"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"});
-      break;
-    case ToolFormat::kDeepSeekV3:
-    case ToolFormat::kDeepSeekV31:
-      add({"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
-           "<｜tool▁calls▁end｜>"});
-      break;
-    case ToolFormat::kGranite:
-      add({"<|tool_call|>", "<tool_call>"});
-      break;
-    case ToolFormat::kKimiK2:
-      add({"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
-           "<|tool_calls_section_end|>"});
-      break;
-    case ToolFormat::kMiniMaxM2:
-      add({"<minimax:tool_call>", "</minimax:tool_call>"});
-      break;
-    case ToolFormat::kDeepSeekV32:
-      add({"<｜DSML｜function_calls>", "</｜DSML｜function_calls>"});
-      break;
-    case ToolFormat::kLfm2:
-      add({"<|tool_call_start|>", "<|tool_call_end|>"});
-      break;
-    case ToolFormat::kOlmo3:
-      add({"<function_calls>", "</function_calls>"});
-      break;
-    case ToolFormat::kNemotron:
-      add({"<TOOLCALL>", "</TOOLCALL>"});
-      break;
-    case ToolFormat::kHarmony:
-    case ToolFormat::kNone:
-      break;
-  }
+  if (format.reasoning == ReasoningFormat::kGemma4) add({"<|channel>"});
+  add(CallMarkersOf(format.tools));
   if (format.tools == ToolFormat::kHarmony || format.reasoning == ReasoningFormat::kHarmony)
     add({"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"});
   return markers;

@@ -27,6 +27,7 @@ enum class ToolFormat {
   kDeepSeekV32,  // the same with ｜DSML｜ in the tags, between <｜DSML｜function_calls> tags
   kLfm2,         // <|tool_call_start|>[name(key=value), ...]<|tool_call_end|>
   kOlmo3,        // <function_calls>, a line name(key=value) for each call, </function_calls>
+  kGemma4,       // <|tool_call>call:name{key:<|"|>text<|"|>,other:1}<tool_call|>
   kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
 };
 
@@ -38,6 +39,7 @@ enum class ReasoningFormat {
   kHarmony,         // the Harmony channel "analysis"
   kGranite,         // "Here is my thought process:" ... "Here is my response:", or <think> and <response>
   kMistral,         // [THINK]...[/THINK]
+  kGemma4,          // <|channel>thought ... <channel|>
 };
 
 struct AnswerFormat {
@@ -59,11 +61,12 @@ std::string ReasoningFormatNames();
 std::string NameOf(ToolFormat format);
 std::string NameOf(ReasoningFormat format);
 
-/// Whether calls hold values as bare text, so that only the tool's schema tells their types.
+/// Whether calls may hold values as bare text, so that only the tool's schema tells their types.
 bool HasBareValues(ToolFormat format);
 
-/// Whether calls are written as calls of Python's functions.
-bool HasPythonCalls(ToolFormat format);
+/// Whether a call names its arguments one by one, as calls of Python's functions do: keywords of schemas that concern
+/// an object as a whole cannot be kept to.
+bool HasNamedArguments(ToolFormat format);
 
 /// Texts that parsers of this format look for. If one is a control token, it must stay in the answer's text.
 std::vector<std::string> MarkersOf(const AnswerFormat& format);

@@ -30,6 +30,8 @@ Writing WritingOf(ToolFormat format, bool mistral_names) {
       return {"<minimax:tool_call>\n", "\n", "\n</minimax:tool_call>"};
     case ToolFormat::kDeepSeekV32:
       return {"<｜DSML｜function_calls>\n", "\n", "\n</｜DSML｜function_calls>"};
+    case ToolFormat::kGemma4:
+      return {"<|tool_call>call:", "<tool_call|><|tool_call>call:", "<tool_call|>"};
     case ToolFormat::kLfm2:
       return {"<|tool_call_start|>[", ", ", "]<|tool_call_end|>"};
     case ToolFormat::kOlmo3:
@@ -84,6 +86,8 @@ OrderedJson CallWriter::Call(size_t tool) const {
     case ToolFormat::kLfm2:
     case ToolFormat::kOlmo3:
       return PythonCall(build_, name, schema);
+    case ToolFormat::kGemma4:
+      return GemmaCall(build_, name, schema);
     case ToolFormat::kHarmony:
       return HarmonyCall(name, arguments);
     case ToolFormat::kMistral:

@@ -18,6 +18,7 @@ std::unique_ptr<AnswerParser> MakeDeepSeekParser(std::shared_ptr<const ToolUse> 
 std::unique_ptr<AnswerParser> MakeKimiParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeGlmParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeQwen3CoderParser(std::shared_ptr<const ToolUse> tools);
+std::unique_ptr<AnswerParser> MakeGemmaParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeMiniMaxParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeDsmlParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakePythonicParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);

@@ -39,11 +39,35 @@ std::string ForeignReference(const OrderedJson& schema) {
   return "";
 }
 
+/// How a form writes calls with named arguments.
+struct CallStyle {
+  const char *open, *assign, *separator, *close;  // texts around and between arguments
+  const char* quote;  // around texts that a schema leaves free; null: they are strings of JSON's
+  bool python;        // True and False in place of true and false
+};
+
+constexpr CallStyle kPython = {"(", "=", ", ", ")", nullptr, true};
+constexpr CallStyle kGemma = {"{", ":", ",", "}", "<|\"|>", false};
+
+/// Whether the schema takes every text, and nothing else.
+bool IsFreeText(const OrderedJson& schema) {
+  static constexpr const char* kAsking[] = {"enum",  "const", "pattern", "format", "minLength", "maxLength",
+                                            "anyOf", "oneOf", "allOf",   "not",    "if",        "$ref"};
+  return schema.contains("type") && schema["type"] == "string" &&
+         std::ranges::none_of(kAsking, [&](const char* keyword) { return schema.contains(keyword); });
+}
+
 /// The format of an argument's value; its schema is a part of `whole`.
-OrderedJson ArgumentValue(const OrderedJson& schema, const OrderedJson& whole) {
+OrderedJson ArgumentValue(const TagBuilder& build, const CallStyle& style, const OrderedJson& schema,
+                          const OrderedJson& whole) {
   if (!schema.is_object()) return ValueOf(schema, "json");
+  if (style.quote != nullptr && IsFreeText(schema)) {
+    const OrderedJson text = TextWithout(build.Spelled({style.quote}));
+    return build.Row({{style.quote, text}, {style.quote, nullptr}});
+  }
   const auto type = schema.find("type");
-  if (type != schema.end() && *type == "boolean" && !schema.contains("enum") && !schema.contains("const")) {
+  if (style.python && type != schema.end() && *type == "boolean" && !schema.contains("enum") &&
+      !schema.contains("const")) {
     return AnyOf({TagFormat("const_string", {{"value", "True"}}), TagFormat("const_string", {{"value", "False"}})});
   }
   OrderedJson alone = schema;
@@ -54,9 +78,9 @@ OrderedJson ArgumentValue(const OrderedJson& schema, const OrderedJson& whole) {
 }
 
 /// Arguments with any names.
-OrderedJson NamedFreely(const TagBuilder& build, const OrderedJson& value) {
-  const OrderedJson one = SequenceOf({RegexOf(kAnyName), build.Row({{"=", value}})});
-  return OptionalOf(SequenceOf({one, StarOf(build.Row({{", ", one}}))}));
+OrderedJson NamedFreely(const TagBuilder& build, const CallStyle& style, const OrderedJson& value) {
+  const OrderedJson one = SequenceOf({RegexOf(kAnyName), build.Row({{style.assign, value}})});
+  return OptionalOf(SequenceOf({one, StarOf(build.Row({{style.separator, one}}))}));
 }
 
 /// All arguments that the schema names.
@@ -71,7 +95,8 @@ PlainSchema::Named Members(const PlainSchema& schema) {
 
 /// Arguments in the schema's order, separated by commas; optional ones may be missing. whole: the schema that their
 /// references point into.
-OrderedJson NamedBySchema(const TagBuilder& build, const PlainSchema& schema, const OrderedJson& whole) {
+OrderedJson NamedBySchema(const TagBuilder& build, const CallStyle& style, const PlainSchema& schema,
+                          const OrderedJson& whole) {
   struct Argument {
     std::string begin;
     OrderedJson value;
@@ -79,13 +104,13 @@ OrderedJson NamedBySchema(const TagBuilder& build, const PlainSchema& schema, co
   };
   std::vector<Argument> arguments;
   for (const auto& [name, part] : Members(schema))
-    arguments.push_back({name + "=", ArgumentValue(part, whole), schema.Requires(name)});
+    arguments.push_back({name + style.assign, ArgumentValue(build, style, part, whole), schema.Requires(name)});
   // One alternative for each argument that may come first: the arguments before it are optional and missing.
   std::vector<OrderedJson> beginnings;
   for (size_t first = 0; first < arguments.size(); ++first) {
     std::vector<OrderedJson> row = {build.Row({{arguments[first].begin, arguments[first].value}})};
     for (size_t i = first + 1; i < arguments.size(); ++i) {
-      OrderedJson next = build.Row({{", " + arguments[i].begin, arguments[i].value}});
+      OrderedJson next = build.Row({{style.separator + arguments[i].begin, arguments[i].value}});
       row.push_back(arguments[i].required ? std::move(next) : OptionalOf(std::move(next)));
     }
     beginnings.push_back(SequenceOf(std::move(row)));
@@ -117,6 +142,22 @@ std::string WhyTooLarge(const PlainSchema& schema, const OrderedJson& whole) {
   return "";
 }
 
+OrderedJson NamedCall(const TagBuilder& build, const CallStyle& style, const std::string& name,
+                      const OrderedJson& schema) {
+  OrderedJson arguments;
+  if (schema.is_null()) {
+    arguments = NamedFreely(build, style, ValueOf(true, "json"));
+  } else {
+    const PlainSchema plain = SchemaReader(schema).Alternatives(schema).front();
+    if (!Members(plain).empty()) {
+      arguments = NamedBySchema(build, style, plain, schema);
+    } else if (plain.others != false) {
+      arguments = NamedFreely(build, style, ArgumentValue(build, style, plain.others, schema));
+    }
+  }
+  return build.Row({{name + style.open, arguments}, {style.close, nullptr}});
+}
+
 }  // namespace
 
 std::string WhyNoPythonCall(const OrderedJson& schema) {
@@ -142,18 +183,11 @@ std::string WhyNoPythonCall(const OrderedJson& schema) {
 }
 
 OrderedJson PythonCall(const TagBuilder& build, const std::string& name, const OrderedJson& schema) {
-  OrderedJson arguments;
-  if (schema.is_null()) {
-    arguments = NamedFreely(build, ValueOf(true, "json"));
-  } else {
-    const PlainSchema plain = SchemaReader(schema).Alternatives(schema).front();
-    if (!Members(plain).empty()) {
-      arguments = NamedBySchema(build, plain, schema);
-    } else if (plain.others != false) {
-      arguments = NamedFreely(build, ArgumentValue(plain.others, schema));
-    }
-  }
-  return build.Row({{name + "(", arguments}, {")", nullptr}});
+  return NamedCall(build, kPython, name, schema);
+}
+
+OrderedJson GemmaCall(const TagBuilder& build, const std::string& name, const OrderedJson& schema) {
+  return NamedCall(build, kGemma, name, schema);
 }
 
 }  // namespace quire

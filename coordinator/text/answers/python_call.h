@@ -16,4 +16,8 @@ std::string WhyNoPythonCall(const OrderedJson& schema);
 /// except True and False. schema: an object schema for which WhyNoPythonCall is empty; null: any arguments.
 OrderedJson PythonCall(const TagBuilder& build, const std::string& name, const OrderedJson& schema);
 
+/// The same in the form of Gemma 4: name{key:value,...}. Texts that the schema leaves free stand between <|"|>; other
+/// values are JSON.
+OrderedJson GemmaCall(const TagBuilder& build, const std::string& name, const OrderedJson& schema);
+
 }  // namespace quire

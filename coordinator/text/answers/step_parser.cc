@@ -235,6 +235,8 @@ std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shar
       return MakeGlmParser(tools);
     case ToolFormat::kQwen3Coder:
       return MakeQwen3CoderParser(tools);
+    case ToolFormat::kGemma4:
+      return MakeGemmaParser(tools);
     case ToolFormat::kMiniMaxM2:
       return MakeMiniMaxParser(tools);
     case ToolFormat::kDeepSeekV32:

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "coordinator/text/answers/tool.h"
+
+namespace quire {
+
+/// Converts the arguments of a call as Gemma 4 writes them, {key:<|"|>text<|"|>,other:[1,true]}, into a JSON object, as
+/// they arrive. Keys and strings may stand in quotation marks as in JSON, too. A bare word is a number, a literal, or
+/// what the tool's schema says.
+class GemmaArguments {
+ public:
+  enum class Status { kMore, kDone, kError };
+
+  /// tool: of the call, for the types of bare words.
+  explicit GemmaArguments(const Tool* tool) : tool_(tool) {}
+
+  /// Reads from the front of `text`, which begins where the last reading ended. Adds the bytes that were read to
+  /// `taken`, and their JSON to `out`. kMore: more text is needed.
+  Status Read(std::string_view text, size_t& taken, std::string& out);
+  /// JSON of what waits in `text`, where the answer was cut behind it: as much of a value as is certain.
+  std::string Cut(std::string_view text) const;
+
+ private:
+  enum class Expects { kObject, kKeyOrEnd, kKey, kValue, kValueOrEnd, kCommaOrEnd, kString, kQuoted };
+  Status Step(std::string_view text, size_t& taken, std::string& out);
+  Status Key(std::string_view text, size_t& taken, std::string& out);
+  Status Value(std::string_view text, size_t& taken, std::string& out);
+  Status Word(std::string_view text, size_t& taken, std::string& out);
+  Status InString(std::string_view text, size_t& taken, std::string& out);
+  Status InQuotes(std::string_view text, size_t& taken, std::string& out);
+  Status Open(char c, std::string& out);
+  Status Close(char c, std::string& out);
+  bool is_argument() const { return open_.size() == 1; }
+
+  const Tool* tool_;
+  Expects expects_ = Expects::kObject;
+  std::string open_;  // '{' and '[', outermost first
+  std::string key_;   // of the argument that is being read
+};
+
+}  // namespace quire
