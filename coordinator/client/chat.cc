@@ -33,6 +33,7 @@ namespace asio = boost::asio;
 
 namespace {
 
+constexpr std::chrono::seconds kPatience{5};  // for the first word of a server
 constexpr const char* kHelp =
     "  /system TEXT      what the assistant is told beforehand; without TEXT: nothing\n"
     "  /set NAME VALUE   a field of the requests, such as temperature 0.2, max_tokens 100; without VALUE: not sent\n"
@@ -127,11 +128,9 @@ class Conversation {
   }
 
  private:
-  /// Asks the server for its models, so that nobody types a message to a server that is not there. Returns false when
-  /// nobody answers, and says so; a refusal is only said, because it may be over by the first message.
+  /// Returns false when nobody answers at the URL, and says so before anything is typed. A refusal is only said.
   bool IsAnswered() const {
-    using namespace std::chrono_literals;
-    const ClientRequest request{server_, endpoint_, authorization_, "/v1/models", std::nullopt, 5s};
+    const ClientRequest request{server_, endpoint_, authorization_, "/v1/models", std::nullopt, kPatience};
     const OnBody whole;
     asio::io_context io;
     ClientAnswer answer;
