@@ -292,6 +292,36 @@ class MigrationEventsTest(PagesCase):
             self.assertEqual(self.get("/admin/block_map?replica=1")["replica"], 1)
 
 
+class HistoryTest(unittest.TestCase):
+    def test_history_page_keeps_rows_and_gives_those_after_a_moment(self):
+        with Server("-tp", "1", model=TINY) as server:
+            self.assertEqual(server.post("/v1/completions", {"prompt": [1], "max_tokens": 50, "ignore_eos": True})[0], 200)
+            self.assertEqual(server.post("/v1/completions", {"prompt": [1], "max_tokens": -1})[0], 400)
+            rows, deadline = [], time.monotonic() + 60
+            while len(rows) < 2:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.2)
+                page = server.get("/admin/history", admin=True)
+                rows = [dict(zip(page["columns"], row, strict=True)) for row in page["rows"]]
+            self.assertEqual(page["period_seconds"], 5)
+            times = [row["time"] for row in rows]
+            self.assertLess(abs(times[1] - times[0] - 5), 4)
+            self.assertLess(abs(times[-1] - time.time()), 10)
+            status = server.get("/admin/status", admin=True)
+            for row in rows:
+                self.assertEqual(row["blocks"], status["blocks"]["device"]["total"])
+                self.assertGreater(row["resident_bytes"], 1 << 20)
+                self.assertLess(0, row["host_used_bytes"])
+                self.assertLess(row["host_used_bytes"], row["host_bytes"])
+                self.assertTrue(0 <= row["host_busy"] <= 1, row)
+                self.assertGreaterEqual(row["cores"], 0)
+            later = server.get(f"/admin/history?since={round(times[0] * 1000) + 1}", admin=True)["rows"]
+            self.assertEqual([row[0] for row in later][:1], [times[1]])
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                server.get("/admin/history?since=-1", admin=True)
+            self.assertEqual(refused.exception.code, 400)
+
+
 class FilesTest(unittest.TestCase):
     """The files of the pages need no key; the data that they show does."""
 
