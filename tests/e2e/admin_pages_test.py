@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import verdict
-from server import QUIRE, ROOT, TINY, Server
+from server import BUILD, QUIRE, ROOT, TINY, Server
 from stream_client import stream_in_background
 
 
@@ -355,6 +355,7 @@ class FilesTest(unittest.TestCase):
             policy = headers["Content-Security-Policy"]
             self.assertTrue(policy.startswith("default-src 'none'; script-src 'self';"), policy)
             self.assertNotIn("unsafe", policy)
+            self.assertTrue(policy.endswith("require-trusted-types-for 'script'; trusted-types 'none'"), policy)
             self.assertEqual((headers["X-Content-Type-Options"], headers["X-Frame-Options"]), ("nosniff", "DENY"))
             self.assertNotIn("http", body.replace("http-equiv", ""))  # no resource comes from another site
             self.assertNotIn("gqa", body)
@@ -362,9 +363,18 @@ class FilesTest(unittest.TestCase):
                 self.assertEqual(self.fetch(url + file)[0], 200, file)
             self.assertEqual(self.fetch(url + f"/web/{page}/none.js")[0], 401)
         self.assertEqual(self.fetch(self.server.url + "/web/dashboard/main.js", self.key)[0], 404)
-        for path in ("/admin/requests", "/admin/config", "/admin/topology", "/admin/block_map", "/admin/events", "/admin/help", "/admin/requests/x"):
+        for path in ("/admin/requests", "/admin/config", "/admin/topology", "/admin/block_map", "/admin/history", "/admin/events", "/admin/help", "/admin/requests/x"):
             self.assertEqual(self.fetch(self.server.admin_url + path)[0], 401, path)
             self.assertEqual(self.fetch(self.server.admin_url + path, self.key)[0], 401, path)
+
+    def test_libraries_of_the_chat_page_are_the_packages_files(self):
+        for name in ("marked.js", "katex.js", "licences.txt"):
+            status, headers, body = self.fetch(self.server.url + "/web/chat/libraries/" + name)
+            self.assertEqual((status, headers["Content-Type"].split("/")[0]), (200, "text"))
+            with open(os.path.join(BUILD, "web_libraries", "chat", "libraries", name), encoding="utf-8", newline="") as file:
+                self.assertEqual(body, file.read(), name)
+        self.assertIn("=== katex, from libjs-katex ===", body)
+        self.assertIn("Permission is hereby granted", body)
 
     def test_admin_pages_contain_no_key_or_token(self):
         for path in ("/admin/config", "/admin/topology", "/admin/requests", "/admin/help"):
