@@ -38,9 +38,9 @@ export class History {
     this.throughput = new LineChart("Tokens per second", [{name: "generated", color: "var(--accent)"}], {format: short});
     this.pool = new LineChart("Pool and cache", [{name: "in use", color: "var(--accent)"}, {name: "cached", color: "var(--warn)"}], {top: 1, format: percent});
     this.firstQuantiles = new LineChart("First token over time", QUANTILES, {format: seconds, least: 0.001});
-    this.interQuantiles = new LineChart("Token after token over time", QUANTILES, {format: seconds, least: 0.001});
+    this.interQuantiles = new LineChart("Token gaps over time", QUANTILES, {format: seconds, least: 0.001});
     this.troubles = new LineChart("Refusals and errors", [{name: "refused", color: "var(--warn)"}, {name: "failed", color: "var(--bad)"}], {format: count});
-    this.machine = new LineChart("Host's processors and memory", [{name: "processors", color: "var(--accent)"}, {name: "memory", color: "var(--warn)"}], {top: 1, format: percent});
+    this.machine = new LineChart("Processors, memory", [{name: "processors of the host", color: "var(--accent)"}, {name: "its memory", color: "var(--warn)"}], {top: 1, format: percent});
     this.firstToken = new Histogram("Time to first token");
     this.interToken = new Histogram("Between two tokens");
     for (const chart of [this.throughput, this.pool, this.firstQuantiles, this.interQuantiles, this.troubles, this.machine, this.firstToken, this.interToken]) $("charts").append(chart.element);
