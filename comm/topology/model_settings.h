@@ -25,11 +25,15 @@ constexpr auto ChoicesOf(ScoringMode) {
                                              {ScoringMode::kNone, "none"}});
 }
 
-/// The source of sampling defaults for requests that set none. kAuto: the model's generation_config.json, if it exists.
-enum class GenerationConfigMode { kAuto, kNone };
+/// The source of sampling defaults for requests that set none. kModel: the model's files, where they bring any. kQuire:
+/// Quire's own, whatever the files say. kAuto: kModel where the files bring any, else kQuire. kNone: those of OpenAI's
+/// API, which shorten no choice.
+enum class GenerationConfigMode { kAuto, kModel, kQuire, kNone };
 constexpr auto ChoicesOf(GenerationConfigMode) {
-  return std::to_array<Choice<GenerationConfigMode>>(
-      {{GenerationConfigMode::kAuto, "auto"}, {GenerationConfigMode::kNone, "none"}});
+  return std::to_array<Choice<GenerationConfigMode>>({{GenerationConfigMode::kAuto, "auto"},
+                                                      {GenerationConfigMode::kModel, "model"},
+                                                      {GenerationConfigMode::kQuire, "quire"},
+                                                      {GenerationConfigMode::kNone, "none"}});
 }
 
 }  // namespace quire

@@ -41,7 +41,8 @@ constexpr auto ChoicesOf(LaunchMethod) {
 struct Topology {
   struct Model {
     std::string path;
-    std::string name;  // shown to clients; empty: the last part of the path
+    std::string name;                  // shown to clients; empty: the last part of the path
+    std::vector<std::string> aliases;  // other names that clients may use
     LoadFormat load_format = LoadFormat::kAuto;
     std::string checksums;  // file with sha256sum's output, checked before the model's files are read; empty: no check
     std::string chat_template;  // file that replaces the model's chat template; empty: the model's own

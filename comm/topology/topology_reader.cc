@@ -77,6 +77,19 @@ class Section {
       for (const YamlNode& item : Sequence(*node, key)) out.push_back(Scalar(item, key));
     }
   }
+  /// Reads one text, or a list of them, the first of which is the main one. Refuses empty texts.
+  void Names(const std::string& key, std::string& main, std::vector<std::string>& others) {
+    const YamlNode* node = Take(key);
+    if (node == nullptr) return;
+    const bool is_list = node->kind == YamlNode::Kind::kSequence;
+    if (is_list && node->items.empty()) Refuse(*node, key + " must be a name or a list of names");
+    others.clear();
+    for (const YamlNode& item : is_list ? node->items : std::vector<YamlNode>{*node})
+      others.push_back(Scalar(item, key));
+    if (is_list && std::ranges::count(others, "") > 0) Refuse(*node, key + " has an empty name");
+    main = others.front();
+    others.erase(others.begin());
+  }
   void Fraction(const std::string& key, double& out) {
     const YamlNode* node = Take(key);
     if (node == nullptr) return;
@@ -326,7 +339,7 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
   if (const YamlNode* node = root.Take("model")) {
     Section section(*node, "model", file);
     section.Text("path", t.model.path);
-    section.Text("name", t.model.name);
+    section.Names("name", t.model.name, t.model.aliases);
     section.Choose("load_format", t.model.load_format);
     section.Text("checksums", t.model.checksums);
     section.Text("chat_template", t.model.chat_template);

@@ -22,7 +22,8 @@ DataPort::Options DataOptionsOf(const Topology& topology, const TextTools& text,
           running * replicas.size(),
           topology.server.chat_page,
           text.answer_format,
-          text.pooling};
+          text.pooling,
+          topology.model.aliases};
 }
 
 std::unique_ptr<BatchStore> OpenBatchStore(const Topology::Batches& batches) {

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <optional>
+
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/model/formats/gguf.h"
 #include "comm/model/model_tree.h"
 
 namespace quire {
@@ -13,45 +17,103 @@ namespace {
 constexpr size_t kMaxSettingsBytes = 1 << 20;
 constexpr const char* kFile = "generation_config.json";
 
-}  // namespace
+/// One setting: its key in generation_config.json, its key in GGUF, and its range, which equals that of the request
+/// field with this name.
+struct Setting {
+  const char* key;
+  const char* gguf_key;
+  double low, high;
+  void (*set)(SamplingDefaults& defaults, double value);
+};
 
-SamplingDefaults SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings) {
-  SamplingDefaults defaults;
-  if (settings.generation_config == GenerationConfigMode::kNone || model.gguf() != nullptr) return defaults;
-  const ModelTree tree(model.path());
-  if (!tree.Has(kFile)) return defaults;
-  const std::string path = tree.PathOf(kFile);
-  const Json config = ParseJson(tree.ReadText(kFile, kMaxSettingsBytes), path);
-  const auto read = [&](const char* key, double low, double high, auto& setting) {
-    const auto value = config.find(key);
-    if (value == config.end() || value->is_null()) return;
-    if (!value->is_number() || !(value->get<double>() >= low && value->get<double>() <= high)) {
-      Fail("{}: {} must be a number from {} to {}; --generation-config none leaves the file alone", path, key, low,
-           high);
-    }
-    setting = value->get<std::remove_reference_t<decltype(setting)>>();
-  };
-  // The ranges equal those of the request fields with these names.
-  read("temperature", 0, 100, defaults.temperature);
-  read("top_k", 0, INT32_MAX, defaults.top_k);
-  read("top_p", 1e-6, 1, defaults.top_p);
-  read("min_p", 0, 1, defaults.min_p);
-  read("repetition_penalty", 0.01, 100, defaults.repetition_penalty);
-  return defaults;
+const Setting kPenalty = {"repetition_penalty", "general.sampling.penalty_repeat", 0.01, 100,
+                          [](SamplingDefaults& d, double value) { d.repetition_penalty = static_cast<float>(value); }};
+const Setting kDraws[] = {
+    {"temperature", "general.sampling.temp", 0, 100,
+     [](SamplingDefaults& d, double value) { d.temperature = static_cast<float>(value); }},
+    {"top_k", "general.sampling.top_k", 0, INT32_MAX,
+     [](SamplingDefaults& d, double value) { d.top_k = static_cast<int32_t>(value); }},
+    {"top_p", "general.sampling.top_p", 1e-6, 1,
+     [](SamplingDefaults& d, double value) { d.top_p = static_cast<float>(value); }},
+    {"min_p", "general.sampling.min_p", 0, 1,
+     [](SamplingDefaults& d, double value) { d.min_p = static_cast<float>(value); }},
+};
+
+/// Returns the value of a setting in the files, or nothing. Throws Error when the file has no number there.
+using Look = std::function<std::optional<double>(const Setting&)>;
+
+[[noreturn]] void Refuse(const std::string& path, const char* key, const Setting& setting) {
+  Fail("{}: {} must be a number from {} to {}; --generation-config quire or none leaves the file alone", path, key,
+       setting.low, setting.high);
 }
 
-std::string DescribeDefaults(const SamplingDefaults& d) {
-  std::string words;
-  const auto add = [&](const char* name, auto value, auto usual) {
-    if (value != usual) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", name, value);
+bool ReadInto(const std::string& path, bool is_gguf, const Look& look, const Setting& setting, SamplingDefaults& into) {
+  const std::optional<double> value = look(setting);
+  if (!value) return false;
+  if (!(*value >= setting.low && *value <= setting.high))
+    Refuse(path, is_gguf ? setting.gguf_key : setting.key, setting);
+  setting.set(into, *value);
+  return true;
+}
+
+Look LookInto(const GgufFile& file) {
+  return [&file](const Setting& setting) -> std::optional<double> {
+    const auto value = file.metadata.find(setting.gguf_key);
+    if (value == file.metadata.end()) return std::nullopt;
+    if (const auto* real = std::get_if<double>(&value->second)) return *real;
+    if (const auto* integer = std::get_if<int64_t>(&value->second)) return static_cast<double>(*integer);
+    Refuse(file.path, setting.gguf_key, setting);
   };
-  const SamplingDefaults usual;
-  add("temperature", d.temperature, usual.temperature);
-  add("top_k", d.top_k, usual.top_k);
-  add("top_p", d.top_p, usual.top_p);
-  add("min_p", d.min_p, usual.min_p);
-  add("repetition_penalty", d.repetition_penalty, usual.repetition_penalty);
-  return words;
+}
+
+Look LookInto(const Json& config, const std::string& path) {
+  return [&config, &path](const Setting& setting) -> std::optional<double> {
+    const auto value = config.find(setting.key);
+    if (value == config.end() || value->is_null()) return std::nullopt;
+    if (!value->is_number()) Refuse(path, setting.key, setting);
+    return value->get<double>();
+  };
+}
+
+/// Reads what the files bring, on top of what `found` holds. Returns whether they say how to draw.
+bool ReadAll(const std::string& path, bool is_gguf, const Look& look, SamplingDefaults& found) {
+  bool says_how = false;
+  for (const Setting& setting : kDraws) says_how |= ReadInto(path, is_gguf, look, setting, found);
+  ReadInto(path, is_gguf, look, kPenalty, found);
+  return says_how;
+}
+
+bool ReadFiles(const ModelFiles& model, SamplingDefaults& found) {
+  if (const GgufFile* gguf = model.gguf()) return ReadAll(gguf->path, true, LookInto(*gguf), found);
+  const ModelTree tree(model.path());
+  if (!tree.Has(kFile)) return false;
+  const std::string path = tree.PathOf(kFile);
+  const Json config = ParseJson(tree.ReadText(kFile, kMaxSettingsBytes), path);
+  return ReadAll(path, false, LookInto(config, path), found);
+}
+
+}  // namespace
+
+ChosenSampling SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings) {
+  const GenerationConfigMode mode = settings.generation_config;
+  if (mode == GenerationConfigMode::kNone) return {};
+  if (mode == GenerationConfigMode::kQuire) return {kQuireSampling, mode};
+  SamplingDefaults found;
+  if (ReadFiles(model, found) || mode == GenerationConfigMode::kModel) return {found, GenerationConfigMode::kModel};
+  ChosenSampling chosen = {kQuireSampling, GenerationConfigMode::kQuire};
+  chosen.values.repetition_penalty = found.repetition_penalty;
+  return chosen;
+}
+
+std::string DescribeDefaults(const ChosenSampling& chosen) {
+  const SamplingDefaults& d = chosen.values;
+  const char* source = chosen.source == GenerationConfigMode::kModel   ? "the model's files"
+                       : chosen.source == GenerationConfigMode::kQuire ? "Quire's defaults"
+                                                                       : "OpenAI's defaults";
+  const std::string penalty =
+      d.repetition_penalty == 1 ? "" : fmt::format(", repetition_penalty {}", d.repetition_penalty);
+  return fmt::format("temperature {}, top_k {}, top_p {}, min_p {}{} ({}, --generation-config)", d.temperature,
+                     d.top_k == 0 ? "all" : std::to_string(d.top_k), d.top_p, d.min_p, penalty, source);
 }
 
 }  // namespace quire

@@ -8,11 +8,21 @@
 
 namespace quire {
 
-/// Default sampling settings for requests that omit them. The defaults come from the model's generation_config.json, as
-/// in vLLM, if the setting is auto and the file exists. Throws Error for a broken file or values out of range.
-SamplingDefaults SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings);
+/// Default sampling settings for requests that omit them, and their source.
+struct ChosenSampling {
+  SamplingDefaults values;
+  GenerationConfigMode source = GenerationConfigMode::kNone;  // never kAuto
+};
 
-/// The values that differ from the usual defaults, as text.
-std::string DescribeDefaults(const SamplingDefaults& defaults);
+/// Quire's own defaults. They keep a small model from drawing unlikely tokens.
+constexpr SamplingDefaults kQuireSampling = {.temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .top_k = 40};
+
+/// Chooses the defaults as the setting says. A model's files bring defaults in generation_config.json, or in the
+/// metadata `general.sampling.*` of GGUF. Files that set none of temperature, top_k, top_p and min_p bring none, but
+/// their repetition penalty still holds. Throws Error for a broken file or values out of range.
+ChosenSampling SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings);
+
+/// All values as text, with their source.
+std::string DescribeDefaults(const ChosenSampling& chosen);
 
 }  // namespace quire

@@ -46,9 +46,9 @@ TextTools::TextTools(const ModelFiles& model, const Topology& topology)
       KnownTo(model.spec(), VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format))));
   pooling = PoolingOf(model, tokenizer, settings, topology.scheduler.max_running);
   request.vocab_size = static_cast<int>(model.spec().vocab_size);
-  request.defaults = SamplingDefaultsOf(model, settings);
-  if (request.defaults != SamplingDefaults())
-    spdlog::info("the model's defaults of sampling: {}", DescribeDefaults(request.defaults));
+  sampling = SamplingDefaultsOf(model, settings);
+  request.defaults = sampling.values;
+  spdlog::info("requests that say nothing draw with {}", DescribeDefaults(sampling));
   unknown = std::make_unique<UnknownFields>(topology.server.ignore_unknown_fields);
   request.unknown = unknown.get();
 }
@@ -108,7 +108,7 @@ void TextTools::NoteChoices(Topology::Model& settings) const {
   settings.reasoning_parser = NameOf(answer_format.reasoning);
   settings.pooling = ModeOf(pooling.pooling);
   settings.scoring = ScoringOf(pooling);
-  if (request.defaults == SamplingDefaults()) settings.generation_config = GenerationConfigMode::kNone;
+  settings.generation_config = sampling.source;
 }
 
 ModelFiles OpenModel(const Topology::Model& model) {

@@ -31,6 +31,7 @@ struct TextTools {
   AnswerFormat answer_format;  // form of tool calls and thoughts in chats
   PoolingOptions pooling;
   std::unique_ptr<UnknownFields> unknown;
+  ChosenSampling sampling;
   RequestLimits request;  // limits from model and settings
 
  private:

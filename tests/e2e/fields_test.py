@@ -826,10 +826,17 @@ class ModelDefaultsTest(unittest.TestCase):
     def test_generation_config_applies_when_a_request_sets_nothing(self):
         with self.serve({"temperature": 0.5, "top_k": 1, "eos_token_id": EOS}) as server:
             self.assertEqual(len(set(self.answers(server))), 1)  # top_k 1 leaves one token to draw from
+    def default_sampling(self, server):
+        return server.get("/v1/models")["data"][0]["default_sampling"]
+
+    def source(self, server):
+        return server.get("/admin/status", admin=True)["settings"]["generation_config"]
+
             self.assertEqual(self.answers(server), self.answers(server, temperature=0))
             self.assertGreater(len(set(self.answers(server, top_k=0, temperature=1))), 1)
-            self.assertEqual(server.get("/admin/status", admin=True)["settings"]["generation_config"], "auto")
-            self.assertIn("the model's defaults of sampling: temperature 0.5, top_k 1\n", server.text())
+            self.assertEqual(self.source(server), "model")
+            self.assertIn("requests that say nothing draw with temperature 0.5, top_k 1, top_p 1, min_p 0 (the model's files, --generation-config)\n", server.text())
+            self.assertEqual(self.default_sampling(server), {"temperature": 0.5, "top_k": 1, "top_p": 1, "min_p": 0, "repetition_penalty": 1})
             status, _ = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 2, "use_beam_search": True, "n": 2})
             self.assertEqual(status, 200)
 
@@ -838,12 +845,32 @@ class ModelDefaultsTest(unittest.TestCase):
         with self.serve(config) as one, self.serve(config, "--generation-config", "none") as other:
             self.assertEqual(self.answers(one), self.answers(other, **config))
             self.assertNotEqual(self.answers(one), self.answers(other))
-            self.assertEqual(other.get("/admin/status", admin=True)["settings"]["generation_config"], "none")
+            self.assertEqual(self.source(other), "none")
+
+    def test_servers_own_defaults_apply_when_the_files_bring_none(self):
+        own = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
+        openai = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0}
+        penalty = {"eos_token_id": EOS, "repetition_penalty": 1.3}  # a penalty alone does not say how to draw
+        with self.serve(penalty) as bare, self.serve(penalty, "--generation-config", "model") as strict:
+            self.assertEqual((self.source(bare), self.source(strict)), ("quire", "model"))
+            self.assertEqual(self.default_sampling(bare), {**own, "repetition_penalty": 1.3})
+            self.assertEqual(self.default_sampling(strict), {**openai, "repetition_penalty": 1.3})
+            self.assertEqual(self.answers(bare), self.answers(strict, **own))
+            self.assertEqual(self.answers(bare, **openai), self.answers(strict))
+            self.assertNotEqual(self.answers(bare), self.answers(strict))
+            logprobs = [server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "logprobs": 20})[1]["choices"][0]["logprobs"]["top_logprobs"]
+                        for server in (bare, strict)]
+            self.assertEqual(*logprobs)  # defaults do not change what is reported
+
+    def test_quire_as_generation_config_leaves_the_files_alone(self):
+        with self.serve({"temperature": 7}, "--generation-config", "quire") as server:
+            self.assertEqual(self.source(server), "quire")
+            self.assertEqual(self.default_sampling(server), {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "repetition_penalty": 1})
 
     def test_server_refuses_a_generation_config_out_of_range(self):
         with self.assertRaises(AssertionError) as raised, self.serve({"top_p": 7}):
             pass
-        self.assertIn("--generation-config none", str(raised.exception))
+        self.assertIn("--generation-config quire or none", str(raised.exception))
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ class PlainTest(FlagCase):
         for name in ("listen", "admin_listen", "model"):
             settings.pop(name)
         self.assertEqual(settings, {
-            "served_model_name": "gqa", "backend": "cpu", "dtype": "float32", "quantization": "none", "activations": "int16",
+            "served_model_name": "gqa", "served_model_aliases": [], "backend": "cpu", "dtype": "float32", "quantization": "none", "activations": "int16",
             "attention_backend": "auto",
             "kv_cache_dtype": "float32", "tensor_parallel_size": 1, "shares": [1], "expert_parallel": False, "data_parallel_size": 1, "prefill_replicas": 0,
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "target_inter_token_ms": 0, "block_size": 16,
@@ -126,7 +126,7 @@ class PlainTest(FlagCase):
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
             "load_format": "auto", "verify_checksum": None, "chat_template": None, "tool_call_parser": "generic", "reasoning_parser": "none",
-            "pooling": "none", "scoring": "none", "generation_config": "none", "ignore_unknown_fields": False,
+            "pooling": "none", "scoring": "none", "generation_config": "quire", "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
 
     def test_attention_backend_flag_is_refused_without_a_gpu(self):

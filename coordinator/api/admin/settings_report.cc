@@ -72,6 +72,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
   Json settings = {
       {"model", topology.model.path},
       {"served_model_name", topology.model.name},
+      {"served_model_aliases", topology.model.aliases},
       {"load_format", NameOf(topology.model.load_format)},
       {"verify_checksum", TextOrNull(topology.model.checksums)},
       {"chat_template", TextOrNull(topology.model.chat_template)},

@@ -128,6 +128,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
 
 void CallPreparer::CheckModel(const GenerateCall& call) const {
   if (call.model.empty() || call.model == options_.model_name) return;
+  if (std::ranges::count(options_.aliases, call.model) > 0) return;
   throw ApiError(
       404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
 }

@@ -52,6 +52,7 @@ class CallPreparer {
     int most_choices = 0;        // that can ever wait and run at once
     AnswerFormat answer_format;  // of chats
     PoolingOptions pooling;
+    std::vector<std::string> aliases;  // other names of the model
   };
   /// chat may be null. The references outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);

@@ -37,6 +37,7 @@ class DataPort {
     bool chat_page = true;
     AnswerFormat answer_format;
     PoolingOptions pooling;
+    std::vector<std::string> aliases;                          // other names of the model
     std::vector<Routes<DataHandler>::Route> more_routes = {};  // that others answer
   };
   /// What requests take besides their place; the pools must be stopped before this object goes.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <utility>
 
 #include "comm/wire/messages.h"
@@ -31,10 +32,22 @@ Json ModelOfMessages(const std::string& name, int64_t created, int max_model_len
           {"max_tokens", max_model_len}};
 }
 
+Json ModelOfOpenAi(const std::string& name, int64_t created, const PageApi::Options& options) {
+  return {{"id", name},
+          {"object", "model"},
+          {"created", created},
+          {"owned_by", "quire"},
+          {"root", options.model_name},
+          {"parent", nullptr},
+          {"permission", Json::array()},
+          {"max_model_len", options.max_model_len},
+          {"default_sampling", JsonOf(options.defaults)}};
+}
+
 /// Anthropic's list, with all models there are on one page.
-HttpResponse PageOfModels(const Json& model) {
+HttpResponse PageOfModels(const Json& models) {
   return JsonResponse(
-      {{"data", Json::array({model})}, {"has_more", false}, {"first_id", model["id"]}, {"last_id", model["id"]}});
+      {{"data", models}, {"has_more", false}, {"first_id", models.front()["id"]}, {"last_id", models.back()["id"]}});
 }
 
 }  // namespace
@@ -85,18 +98,20 @@ std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
 /// Clients of Anthropic's API, who send the version that they know, get the form that they know.
 HttpResponse PageApi::Models(const HttpRequest& request, const std::string& id) const {
   const bool of_messages = !request.Header("anthropic-version").empty();
-  const Json model = of_messages ? ModelOfMessages(options_.model_name, created_, options_.max_model_len)
-                                 : Json{{"id", options_.model_name},   {"object", "model"},
-                                        {"created", created_},         {"owned_by", "quire"},
-                                        {"root", options_.model_name}, {"parent", nullptr},
-                                        {"permission", Json::array()}, {"max_model_len", options_.max_model_len}};
-  if (id.empty() && of_messages) return PageOfModels(model);
-  if (id.empty()) return JsonResponse({{"object", "list"}, {"data", Json::array({model})}});
-  // Clients spell the slash of ORG/NAME as %2F.
-  const std::string name = PercentDecoded(id).value_or(id);
-  if (id != options_.model_name && name != options_.model_name)
-    return ErrorResponse(404, "the model \"" + name.substr(0, 100) + "\" is not served here", "model");
-  return JsonResponse(model);
+  Json models = Json::array();
+  const std::string decoded = PercentDecoded(id).value_or(id);  // clients spell the slash of ORG/NAME as %2F
+  std::vector<std::string> names = {options_.model_name};
+  std::ranges::copy(options_.aliases, std::back_inserter(names));
+  for (const std::string& name : names) {
+    Json model =
+        of_messages ? ModelOfMessages(name, created_, options_.max_model_len) : ModelOfOpenAi(name, created_, options_);
+    if (!id.empty() && (id == name || decoded == name)) return JsonResponse(model);
+    models.push_back(std::move(model));
+  }
+  if (!id.empty())
+    return ErrorResponse(
+        404, "the model \"" + decoded.substr(0, 100) + "\" is not served here; /v1/models lists what is", "model");
+  return of_messages ? PageOfModels(models) : JsonResponse({{"object", "list"}, {"data", std::move(models)}});
 }
 
 HttpResponse PageApi::TokenizerInfo(HttpRequest& request) {

@@ -20,6 +20,8 @@ class PageApi {
   struct Options {
     std::string model_name;
     int vocab_size = 0, max_model_len = 0;
+    SamplingDefaults defaults;         // for requests that set none
+    std::vector<std::string> aliases;  // other names of the model
   };
   /// Holds so many bytes for a client, or says why not.
   using Charge =

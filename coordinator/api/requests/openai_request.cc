@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <string>
 
 #include "coordinator/api/requests/chat_messages.h"
 #include "coordinator/api/requests/chat_tools.h"
@@ -55,7 +56,8 @@ void ReadBeams(const JsonFields& fields, GenerateCall& call) {
                      s.logit_bias.empty() && s.min_tokens == 0 && s.allowed_tokens.empty() && call.bad_words.empty();
   if (!plain)
     JsonFields::Refuse("use_beam_search",
-                       "cannot be combined with penalties, logit_bias, min_tokens, allowed_token_ids or bad_words");
+                       "cannot be combined with penalties, logit_bias, min_tokens, allowed_token_ids or bad_words; "
+                       "leave out either");
   BeamOptions beams;
   beams.width = call.best_of;
   beams.num_returned = call.n;
@@ -71,6 +73,8 @@ void ReadBeams(const JsonFields& fields, GenerateCall& call) {
   if (beams.width > 1) call.beams = beams;  // one beam is greedy
 }
 
+double AsWritten(float value) { return std::stod(fmt::format("{}", value)); }
+
 /// What the answer's text must be. A grammar ends an answer where it is complete, and nowhere else.
 void ReadGrammar(const RequestBody& body, const JsonFields& fields, GenerateCall& call) {
   static constexpr const char* kFields[] = {"response_format", "structured_outputs", "guided_json",
@@ -79,11 +83,12 @@ void ReadGrammar(const RequestBody& body, const JsonFields& fields, GenerateCall
   StructuredOutput wanted = ReadStructuredOutput(body.Exact());
   if (!wanted.grammar) return;
   const char* field = wanted.field.c_str();
-  if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search");
-  if (call.ignore_eos) JsonFields::Refuse(field, "cannot be combined with ignore_eos");
-  if (call.sampling.min_tokens > 0) JsonFields::Refuse(field, "cannot be combined with min_tokens");
-  if (!call.sampling.allowed_tokens.empty()) JsonFields::Refuse(field, "cannot be combined with allowed_token_ids");
-  if (!call.bad_words.empty()) JsonFields::Refuse(field, "cannot be combined with bad_words");
+  if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search; leave out one");
+  if (call.ignore_eos) JsonFields::Refuse(field, "cannot be combined with ignore_eos; leave out one");
+  if (call.sampling.min_tokens > 0) JsonFields::Refuse(field, "cannot be combined with min_tokens; leave out one");
+  if (!call.sampling.allowed_tokens.empty())
+    JsonFields::Refuse(field, "cannot be combined with allowed_token_ids; leave out one");
+  if (!call.bad_words.empty()) JsonFields::Refuse(field, "cannot be combined with bad_words; leave out one");
   call.sampling.grammar = std::move(wanted.grammar);
   call.grammar_field = std::move(wanted.field);
 }
@@ -126,7 +131,7 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
     RefuseWithoutBeams(fields);
   }
   if (call.stream && call.best_of > call.n && !call.beams)
-    JsonFields::Refuse("best_of", "above n cannot be streamed: the best is known at the end only");
+    JsonFields::Refuse("best_of", "above n cannot be streamed: the best is known at the end only; leave out stream");
   ReadGrammar(body, fields, call);
 }
 
@@ -152,6 +157,14 @@ void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, Genera
 
 }  // namespace
 
+Json JsonOf(const SamplingDefaults& d) {
+  return {{"temperature", AsWritten(d.temperature)},
+          {"top_k", d.top_k},
+          {"top_p", AsWritten(d.top_p)},
+          {"min_p", AsWritten(d.min_p)},
+          {"repetition_penalty", AsWritten(d.repetition_penalty)}};
+}
+
 RequestBody::RequestBody(std::string_view text) : text_(text), fields_(ParseJson(text, "body", kClientJson)) {}
 
 void ReadCallFields(const JsonFields& fields, GenerateCall& call) {
@@ -172,7 +185,7 @@ std::vector<PromptInput> ReadPrompts(const char* name, const Json* prompt, const
   const auto refuse = [name] {
     JsonFields::Refuse(name, "must be a string, a list of strings, a list of token ids, or a list of such lists");
   };
-  if (prompt == nullptr) JsonFields::Refuse(name, "is missing");
+  if (prompt == nullptr) JsonFields::Refuse(name, "is missing: give a text or token ids");
   const auto ids = [&](const Json& list) {
     if (list.size() > static_cast<size_t>(limits.max_model_len) && !truncated)
       throw ContextLengthError(limits.max_model_len, fmt::format("the prompt has {}", list.size()), name);
@@ -180,10 +193,11 @@ std::vector<PromptInput> ReadPrompts(const char* name, const Json* prompt, const
   };
   if (prompt->is_string()) return {prompt->get<std::string>()};
   if (!prompt->is_array()) refuse();
-  if (prompt->empty()) JsonFields::Refuse(name, "is empty");
+  if (prompt->empty()) JsonFields::Refuse(name, "is empty: give a text or token ids");
   if ((*prompt)[0].is_number()) return {ids(*prompt)};
   if (prompt->size() > static_cast<size_t>(limits.max_prompts))
-    JsonFields::Refuse(name, fmt::format("takes at most {} prompts", limits.max_prompts));
+    JsonFields::Refuse(
+        name, fmt::format("takes at most {} prompts; send the others in further requests", limits.max_prompts));
   std::vector<PromptInput> prompts;
   for (const Json& one : *prompt) {
     if (one.is_string())
@@ -221,7 +235,7 @@ GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limi
   conversation.messages = ReadMessages(fields.Find("messages"));
   conversation.add_generation_prompt = fields.Flag("add_generation_prompt", !call.continue_final_message);
   if (call.continue_final_message && conversation.add_generation_prompt)
-    JsonFields::Refuse("continue_final_message", "cannot be combined with add_generation_prompt: true");
+    JsonFields::Refuse("continue_final_message", "cannot be combined with add_generation_prompt: true; leave out one");
   ReadTemplateFields(body, fields, conversation);
   call.tools = ReadTools(body, fields);
   if (call.tools.active()) {
@@ -231,10 +245,12 @@ GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limi
   ReadDetokenize(fields, call);
   call.include_reasoning = fields.Flag("include_reasoning", true);
   if (const auto most = fields.Integer("thinking_token_budget", 0, INT32_MAX)) {
-    if (call.beams) JsonFields::Refuse("thinking_token_budget", "cannot be combined with use_beam_search");
+    if (call.beams)
+      JsonFields::Refuse("thinking_token_budget", "cannot be combined with use_beam_search; leave out one");
     call.sampling.thoughts.tokens = static_cast<int32_t>(*most);
   }
-  if (fields.Has("echo") && *fields.Find("echo") != false) JsonFields::Refuse("echo", "is for /v1/completions");
+  if (fields.Has("echo") && *fields.Find("echo") != false)
+    JsonFields::Refuse("echo", "is for /v1/completions; leave it out, or send the text there");
   if (fields.Flag("logprobs", false)) {
     call.num_top_logprobs = static_cast<int>(fields.Integer("top_logprobs", 0, kMaxLogprobs).value_or(0));
   } else if (fields.Integer("top_logprobs", 0, kMaxLogprobs).value_or(0) > 0) {

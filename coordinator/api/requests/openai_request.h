@@ -32,6 +32,9 @@ struct SamplingDefaults {
   bool operator==(const SamplingDefaults&) const = default;
 };
 
+/// The defaults as fields of a request, with the numbers as users write them: 0.8, not 0.800000011920929.
+Json JsonOf(const SamplingDefaults& defaults);
+
 /// Bounds of single fields, and what holds without them.
 struct RequestLimits {
   int vocab_size = 0;

@@ -39,7 +39,8 @@ void CheckRepeated(const JsonObject& body) {
   }
 }
 
-std::string SettingsOf(const JsonObject& body) {
+std::string SettingsOf(const JsonObject& body, const SamplingDefaults& defaults) {
+  const Json draws = JsonOf(defaults);
   const std::pair<const char*, OrderedJson> shown[] = {{"background", false},
                                                        {"instructions", nullptr},
                                                        {"max_output_tokens", nullptr},
@@ -50,12 +51,12 @@ std::string SettingsOf(const JsonObject& body) {
                                                        {"prompt_cache_key", nullptr},
                                                        {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
                                                        {"safety_identifier", nullptr},
-                                                       {"temperature", 1.0},
+                                                       {"temperature", draws["temperature"].get<double>()},
                                                        {"text", {{"format", {{"type", "text"}}}}},
                                                        {"tool_choice", "auto"},
                                                        {"tools", OrderedJson::array()},
                                                        {"top_logprobs", 0},
-                                                       {"top_p", 1.0},
+                                                       {"top_p", draws["top_p"].get<double>()},
                                                        {"truncation", "disabled"},
                                                        {"user", nullptr}};
   OrderedJson settings = {{"service_tier", "default"}};

@@ -125,7 +125,7 @@ void AddTextFormat(const JsonObject& body, OrderedJson& chat) {
 
 }  // namespace
 
-ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindKept& find) {
+ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindKept& find, const SamplingDefaults& defaults) {
   const JsonObject body(json, "");
   RefuseUnknown(body);
   CheckRepeated(body);
@@ -147,7 +147,7 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindKept& find) 
   request.terms.seals = AsksToSeal(body);
   request.terms.conversation = DumpExactJson(messages);
   request.terms.store = body.Flag("store", true);
-  request.terms.settings = SettingsOf(body);
+  request.terms.settings = SettingsOf(body, defaults);
   if (const auto instructions = body.OptionalText("instructions")) {
     OrderedJson system = {{"role", "system"}, {"content", *instructions}};
     messages.insert(messages.begin(), std::move(system));
@@ -158,7 +158,7 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindKept& find) 
 
 GenerateCall ParseResponsesRequest(const RequestBody& body, const RequestLimits& limits, const FindKept& find,
                                    ResponseTerms& terms) {
-  ResponsesRequest request = ChatOfResponses(body.Exact(), find);
+  ResponsesRequest request = ChatOfResponses(body.Exact(), find, limits.defaults);
   terms = std::move(request.terms);
   const std::string text = DumpExactJson(request.chat);
   return ParseChatRequest(RequestBody(text), limits);

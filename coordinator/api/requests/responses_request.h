@@ -29,7 +29,8 @@ struct ResponsesRequest {
 };
 
 /// Throws ApiError for what is wrong or cannot be done, by name: nothing is dropped that would change the answer.
-ResponsesRequest ChatOfResponses(const OrderedJson& body, const FindKept& find);
+/// defaults: what the answer says of sampling where the request says nothing.
+ResponsesRequest ChatOfResponses(const OrderedJson& body, const FindKept& find, const SamplingDefaults& defaults = {});
 
 /// Throws ApiError, with the chat request's names of fields where it found the fault (InWordsOf).
 GenerateCall ParseResponsesRequest(const RequestBody& body, const RequestLimits& limits, const FindKept& find,
