@@ -13,11 +13,12 @@
 #include "comm/wire/messages.h"
 #include "coordinator/bench/commands.h"
 #include "coordinator/check/command.h"
-#include "coordinator/cli/command_line.h"
 #include "coordinator/cli/completion.h"
 #include "coordinator/cli/explain_paging.h"
 #include "coordinator/cli/gates.h"
 #include "coordinator/cli/keygen.h"
+#include "coordinator/cli/manual_sections.h"
+#include "coordinator/cli/parse_command_line.h"
 #include "coordinator/cli/serve.h"
 #include "coordinator/client/batch_run.h"
 #include "coordinator/client/chat.h"
@@ -101,7 +102,7 @@ Subcommand AddChat(CLI::App& app) {
   CLI::App* chat = app.add_subcommand("chat", "Talk to a server that runs, on the terminal or through pipes");
   chat->add_option("url", state->chat.url, "http://HOST:PORT of the server, or https")->capture_default_str();
   chat->add_option("--model", state->chat.model, "What the server calls the model");
-  chat->add_option("--api-key-file", state->chat.api_key_file, "File with the API key to send");
+  chat->add_option("--key-file", state->chat.api_key_file, "File whose first line is the API key to send");
   chat->add_option("--system", state->chat.system, "What the assistant is told beforehand");
   chat->add_option("--temperature", state->temperature, "0: always the likeliest token");
   chat->add_option("--top-p", state->top_p, "Only the likeliest tokens that together have this probability");
@@ -125,7 +126,7 @@ Subcommand AddBatch(CLI::App& app) {
       ->required();
   run->add_option("--output,-o", command->output, "File for the answers (FILE with .answers.jsonl)");
   run->add_option("--url", command->url, "http://HOST:PORT of the server, or https")->capture_default_str();
-  run->add_option("--api-key-file", command->api_key_file, "File with the API key to send");
+  run->add_option("--key-file", command->api_key_file, "File whose first line is the API key to send");
   run->add_option("--max-concurrency", command->max_concurrency, "Requests under way at most")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
@@ -139,7 +140,7 @@ Subcommand AddTop(CLI::App& app) {
   const auto command = std::make_shared<quire::TopCommand>();
   CLI::App* top = app.add_subcommand("top", "Watch a server that runs: blocks, ranks, requests");
   top->add_option("url", command->url, "http://HOST:PORT of its admin port, or https")->capture_default_str();
-  top->add_option("--admin-token-file", command->token_file, "File with the admin token to send");
+  top->add_option("--key-file", command->token_file, "File whose first line is the admin token to send");
   top->add_option("--interval", command->interval_seconds, "Seconds from one look to the next")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
@@ -249,19 +250,14 @@ int main(int argc, char** argv) {
   commands.push_back(AddCompletion(app));
   commands.push_back(AddPrinter(app, "manual", "Print the manual page (quire manual | man -l -)",
                                 [&app] { return quire::ManualPage(app, quire::kBuildVersion); }));
-  const std::vector<std::string> arguments = quire::Arguments(argc, argv);
-  try {
-    app.parse(std::vector<std::string>(arguments));
-  } catch (const CLI::ParseError& error) {
-    const std::string suggestion = error.get_exit_code() == 0 ? "" : quire::Suggestion(app, arguments);
-    if (suggestion.empty()) return app.exit(error) == 0 ? 0 : 2;
-    fmt::print(stderr, "{}\n", suggestion);
-    return 2;
-  }
+  quire::AddExamples(app);
+  std::vector<std::string> notes;
+  if (const std::optional<int> status = quire::ParseCommandLine(app, argc, argv, notes)) return *status;
   const auto chosen = std::ranges::find_if(commands, [](const Subcommand& c) { return c.app->parsed(); });
   try {
     if (::sodium_init() < 0) quire::Fail("libsodium cannot be initialised");
     chosen->check();
+    for (const std::string& note : notes) spdlog::warn("{}", quire::LinesWithoutControls(note));
   } catch (const quire::Error& error) {
     spdlog::error("{}", error.what());
     return quire::kSettingsStatus;

@@ -54,7 +54,7 @@ Subcommand AddServeBench(CLI::App& bench) {
   app->add_option("--base-url", state->base_url, "http://HOST:PORT of the server, or https; an end of /v1 may stand")
       ->capture_default_str();
   app->add_option("--model", state->model, "What the server calls the model");
-  app->add_option("--api-key-file", state->api_key_file, "File with the API key to send");
+  app->add_option("--key-file", state->api_key_file, "File whose first line is the API key to send");
   AddCount(*app, "--num-prompts", state->num_prompts, "Requests");
   AddCount(*app, "--input-len", state->input_len, "Prompt tokens");
   AddCount(*app, "--output-len", state->output_len, "Generated tokens");

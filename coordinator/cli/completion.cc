@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/base/error.h"
+#include "coordinator/cli/manual_sections.h"
 
 namespace quire {
 
@@ -163,7 +164,7 @@ std::string ManualPage(const CLI::App& app, const std::string& version) {
                           Escaped(option->get_description()));
     }
   });
-  return page;
+  return page + ManualSections();
 }
 
 }  // namespace quire

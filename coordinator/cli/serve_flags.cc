@@ -1,40 +1,18 @@
 #include "coordinator/cli/serve_flags.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
 
 #include "comm/base/error.h"
-#include "coordinator/text/answers/answer_format.h"
+#include "coordinator/cli/flag_values.h"
 
 namespace quire {
 
 namespace {
-
-YamlNode Scalar(const std::string& text) { return {.scalar = text, .quoted = true}; }
-
-// Functions that turn a flag's text into the value of its key. `flag` is for messages.
-
-YamlNode AsItIs(const std::string& text, const std::string&) { return Scalar(text); }
-
-/// A plain number means GiB.
-YamlNode Gibibytes(const std::string& text, const std::string&) {
-  const bool plain = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
-  return Scalar(plain ? text + "GiB" : text);
-}
-
-/// A list with commas, or a JSON list as in vLLM.
-YamlNode Words(const std::string& text, const std::string& flag) {
-  if (text.starts_with('[')) return ParseYaml(text, flag);
-  YamlNode list{.kind = YamlNode::Kind::kSequence};
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    list.items.push_back(Scalar(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return list;
-}
 
 /// A flag that sets one key of a topology file.
 struct Flag {
@@ -42,7 +20,7 @@ struct Flag {
   const char* key;
   const char* takes;  // placeholder in the help; null: the flag has no argument and sets `value`
   const char* help;
-  YamlNode (*read)(const std::string& text, const std::string& flag) = AsItIs;
+  YamlNode (*read)(const std::string& text, const std::string& flag) = ValueAsItIs;
   const char* value = "";
 };
 
@@ -52,7 +30,11 @@ const Flag kFlags[] = {
      .key = "model.path",
      .takes = "PATH",
      .help = "HF directory, GGUF file, or ORG/NAME in the Hugging Face cache"},
-    {.name = "--served-model-name", .key = "model.name", .takes = "NAME", .help = "Name that clients use"},
+    {.name = "--served-model-name",
+     .key = "model.name",
+     .takes = "NAME",
+     .help = "Names that clients use",
+     .read = ValueOfNames},
     {.name = "--load-format",
      .key = "model.load_format",
      .takes = "KIND",
@@ -65,11 +47,11 @@ const Flag kFlags[] = {
     {.name = "--tool-call-parser",
      .key = "model.tool_call_parser",
      .takes = "NAME",
-     .help = "How the model writes calls of tools: auto (its template says it), "},
+     .help = "How the model writes calls of tools: auto: its template says it"},
     {.name = "--reasoning-parser",
      .key = "model.reasoning_parser",
      .takes = "NAME",
-     .help = "How it sets thoughts apart: auto, "},
+     .help = "How it sets thoughts apart; auto: its template says it"},
     {.name = "--pooling",
      .key = "model.pooling",
      .takes = "KIND",
@@ -81,7 +63,7 @@ const Flag kFlags[] = {
     {.name = "--generation-config",
      .key = "model.generation_config",
      .takes = "WHOSE",
-     .help = "Defaults of sampling: auto (the model's generation_config.json) or none"},
+     .help = "Defaults of sampling: model (its files'), quire, none (OpenAI's); auto: the model's, else quire"},
     {.name = "--tensor-parallel-size",
      .key = "parallel.tensor",
      .takes = "N",
@@ -132,12 +114,12 @@ const Flag kFlags[] = {
      .key = "server.allowed_origins",
      .takes = "LIST",
      .help = "Origins of web pages that may ask, with commas (none); * with API keys: all",
-     .read = Words},
+     .read = ValueOfWords},
     {.name = "--allowed-hosts",
      .key = "server.allowed_hosts",
      .takes = "LIST",
      .help = "Host names that are answered beside localhost, with commas",
-     .read = Words},
+     .read = ValueOfWords},
     {.name = "--no-chat-page",
      .key = "server.chat_page",
      .takes = nullptr,
@@ -207,7 +189,7 @@ const Flag kFlags[] = {
      .key = "cache.host_swap",
      .takes = "GIB",
      .help = "Host memory for swapped blocks, GiB",
-     .read = Gibibytes},
+     .read = ValueInGibibytes},
     {.name = "--kv-cache-dtype",
      .key = "cache.dtype",
      .takes = "TYPE",
@@ -258,23 +240,29 @@ std::string HelpOf(const Flag& flag) {
   return flag.help;
 }
 
+/// The placeholder in the help, with the values that the flag takes where those are few: KIND:{auto,cpu,cuda}.
+std::string PlaceholderOf(const Flag& flag) {
+  const std::vector<std::string> values = ValuesOfFlag(flag.name);
+  return values.empty() ? flag.takes : fmt::format("{}:{{{}}}", flag.takes, fmt::join(values, ","));
+}
+
 void AddFlag(CLI::App& app, const Flag& flag, ServeFlags& flags) {
+  CLI::Option* option = nullptr;
   if (flag.takes == nullptr) {
-    app.add_flag_callback(
-        flag.name, [&flag, &flags] { flags.given.emplace_back(flag.name, flag.value); }, HelpOf(flag));
+    option = app.add_flag_callback(
+        flag.name, [&flag, &flags] { flags.given.emplace_back(flag.name, flag.value); }, flag.help);
   } else {
-    app.add_option_function<std::string>(
-           flag.name, [&flag, &flags](const std::string& text) { flags.given.emplace_back(flag.name, text); },
-           HelpOf(flag))
-        ->type_name(flag.takes);
+    option = app.add_option_function<std::string>(
+        flag.name, [&flag, &flags](const std::string& text) { flags.given.emplace_back(flag.name, text); }, HelpOf(flag));
+    option->type_name(PlaceholderOf(flag));
   }
+  option->group(HelpGroupOf(flag.key));
 }
 
 }  // namespace
 
 bool ServeFlags::NamesModel() const {
-  const auto is_model = [](const auto& flag) { return flag.first == "--model"; };
-  return !topology_file.empty() || std::ranges::any_of(given, is_model);
+  return !topology_file.empty() || std::ranges::any_of(given, [](const auto& flag) { return flag.first == "--model"; });
 }
 
 void AddServeFlags(CLI::App& app, ServeFlags& f) {
@@ -284,9 +272,10 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
       "model_or_topology", [&f](const std::string& given) { TakePositional(given, f); },
       "What --model takes, or a topology file (.yaml)");
   // The next flags set only a part of server.listen or admin.listen.
-  app.add_option("--host", f.host, "Address to serve on (127.0.0.1)");
-  app.add_option("--port", f.port, "Port to serve on (8000)")->check(CLI::Range(0, 65535));
-  app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->check(CLI::Range(0, 65535));
+  app.add_option("--host", f.host, "Address to serve on (127.0.0.1)")->group("Serving");
+  const CLI::Range ports(0, 65535);
+  app.add_option("--port", f.port, "Port to serve on (8000)")->group("Serving")->check(ports);
+  app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->group("Serving")->check(ports);
   app.add_option("--set", f.set, "Any key of a topology file, for example cache.watermark=0.05; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
@@ -304,7 +293,7 @@ std::vector<SettingOverride> OverridesOf(const ServeFlags& flags) {
     if (sign == std::string::npos) Fail("--set {}: give KEY=VALUE, for example cache.watermark=0.05", text);
     const std::string key = text.substr(0, sign), value = text.substr(sign + 1), given_as = "--set " + key;
     overrides.push_back(
-        {.key = key, .value = value.empty() ? Scalar("") : ParseYaml(value, given_as), .given_as = given_as});
+        {.key = key, .value = value.empty() ? ValueAsItIs("", "") : ParseYaml(value, given_as), .given_as = given_as});
   }
   return overrides;
 }

@@ -160,6 +160,7 @@ const FlagInAFile kFlagsInFiles[] = {
     {{"--model", "/m"}, "model: {path: /m}"},
     {{"model_or_topology", "/m"}, "model: {path: /m}"},
     {{"--served-model-name", "x"}, "model: {name: x}"},
+    {{"--served-model-name", "[\"x\", \"y\"]"}, "model: {name: [x, y]}"},
     {{"--load-format", "dummy"}, "model: {load_format: dummy}"},
     {{"--enable-expert-parallel"}, "parallel: {experts: true}"},
     {{"--verify-checksum", "sums"}, "model: {checksums: sums}"},

@@ -700,6 +700,50 @@ EXCEPTIONS = {
 }
 
 
+class CommandLineTest(unittest.TestCase):
+    """What the program says of words that it does not know, and of itself."""
+
+    def test_unknown_words_end_with_status_2_and_one_line(self):
+        for arguments, said in ((("serve", "-xyz", TINY), "quire serve has no flag -xyz"),
+                                (("-hf", "ORG/REPO"), "quire has no flag -hf"),
+                                (("serve", TINY, "left"), 'quire serve takes no further "left"'),
+                                (("serve", TINY, "left", "over"), 'quire serve takes no further "left over"'),
+                                (("top", "http://127.0.0.1:1", "left"), 'quire top takes no further "left"'),
+                                (("pull", "ORG/REPO"), "deploy/fetch-model"),
+                                (("serve", TINY, "--api-key", "secret"), "quire keygen --api NAME"),
+                                (("serve", "-hf", "ORG/NO-SUCH-MODEL"), "deploy/fetch-model ORG/NO-SUCH-MODEL"),
+                                (("chat", "--api-key-file", "f"), "--key-file FILE"),
+                                (("serve", "--port"), "--port"), ((), "quire")):
+            ended = quire(*arguments)
+            self.assertEqual(ended.returncode, 2, ended)
+            self.assertIn(said, ended.stderr)
+            self.assertEqual((ended.stdout, ended.stderr.count("\n")), ("", 1), ended)
+            self.assertNotIn("secret", ended.stderr)
+
+    def test_foreign_flags_reach_the_server_and_the_log(self):
+        with Server("-c", "64", "--enforce-eager", "--dtype=float", "--served-model-name", "first", "second", model=TINY) as server:
+            self.assertIn("--enforce-eager is not needed", server.text())
+            models = server.get("/v1/models")["data"]
+            self.assertEqual([(model["id"], model["max_model_len"]) for model in models], [("first", 64), ("second", 64)])
+            self.assertEqual(server.get("/v1/models/second")["id"], "second")
+            for name, expected in (("first", 200), ("second", 200), ("third", 404)):
+                status, answer = server.post("/v1/completions", {"model": name, "prompt": [5], "max_tokens": 1})
+                self.assertEqual(status, expected, answer)
+            self.assertEqual(server.get("/admin/status", admin=True)["settings"]["served_model_aliases"], ["second"])
+
+    def test_help_has_groups_and_examples_and_the_manual_its_sections(self):
+        shown = quire("serve", "--help").stdout
+        for heading in ("Model:", "Computing:", "KV cache:", "Scheduling:", "Serving:", "Watching:", "Examples:"):
+            self.assertIn("\n" + heading, shown)
+        manual = quire("manual").stdout
+        for heading in ("EXAMPLES", "EXIT STATUS", "ENVIRONMENT", "FILES"):
+            self.assertIn(f"\n.SH {heading}\n.TP\n.B ", manual)
+
+    def test_completions_offer_the_values_of_flags(self):
+        self.assertIn('"quire serve --backend") COMPREPLY=($(compgen -W "auto cpu cuda" ', quire("completion", "bash").stdout)
+        self.assertIn("-l generation-config -x -a 'auto model quire none'", quire("completion", "fish").stdout)
+
+
 class CoverageTest(unittest.TestCase):
     def test_every_flag_has_a_test_here(self):
         shown = quire("serve", "--help").stdout

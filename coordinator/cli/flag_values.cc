@@ -1,0 +1,103 @@
+#include "coordinator/cli/flag_values.h"
+
+#include <algorithm>
+
+#include "comm/topology/topology.h"
+#include "coordinator/text/answers/answer_format.h"
+
+namespace quire {
+
+namespace {
+
+using Values = std::vector<std::string>;
+
+template <ChosenByWord E>
+Values ChoicesAsTexts() {
+  const std::vector<std::string_view> names = NamesOf<E>();
+  return {names.begin(), names.end()};
+}
+
+/// "auto" and the names of a list with commas.
+Values AutoAnd(const std::string& list) {
+  Values values = {"auto", ""};
+  for (const char c : list) {
+    if (c == ',')
+      values.emplace_back();
+    else if (c != ' ')
+      values.back() += c;
+  }
+  return values;
+}
+
+Values ToolFormats() { return AutoAnd(ToolFormatNames()); }
+Values ReasoningFormats() { return AutoAnd(ReasoningFormatNames()); }
+
+struct FlagWithValues {
+  std::string_view flag;
+  Values (*values)();
+};
+
+constexpr FlagWithValues kFlagsWithValues[] = {
+    {"--backend", ChoicesAsTexts<BackendKind>},
+    {"--dtype", ChoicesAsTexts<ModelDtype>},
+    {"--quantization", ChoicesAsTexts<Quantization>},
+    {"--activations", ChoicesAsTexts<ActivationType>},
+    {"--attention-backend", ChoicesAsTexts<AttentionBackend>},
+    {"--kv-cache-dtype", ChoicesAsTexts<KvCacheDtype>},
+    {"--preemption-mode", ChoicesAsTexts<PreemptionMode>},
+    {"--load-format", ChoicesAsTexts<LoadFormat>},
+    {"--pooling", ChoicesAsTexts<PoolingMode>},
+    {"--scoring", ChoicesAsTexts<ScoringMode>},
+    {"--generation-config", ChoicesAsTexts<GenerationConfigMode>},
+    {"--access-log", ChoicesAsTexts<AccessLog>},
+    {"--log-level", ChoicesAsTexts<LogLevel>},
+    {"--tool-call-parser", ToolFormats},
+    {"--reasoning-parser", ReasoningFormats},
+};
+
+struct KeysUnderHeading {
+  std::string_view begin;  // of the keys
+  const char* heading;
+};
+
+constexpr KeysUnderHeading kHeadings[] = {
+    {"model.", "Model"},      {"cache.", "KV cache"},  {"scheduler.", "Scheduling"},
+    {"server.", "Serving"},   {"admin.", "Serving"},   {"logs.", "Watching"},
+    {"metrics.", "Watching"}, {"traces.", "Watching"}, {"journal", "Watching"}};
+
+}  // namespace
+
+std::vector<std::string> ValuesOfFlag(std::string_view flag) {
+  const auto found = std::ranges::find(kFlagsWithValues, flag, &FlagWithValues::flag);
+  return found == std::end(kFlagsWithValues) ? Values() : found->values();
+}
+
+YamlNode ValueAsItIs(const std::string& text, const std::string&) { return {.scalar = text, .quoted = true}; }
+
+YamlNode ValueInGibibytes(const std::string& text, const std::string& flag) {
+  const bool plain = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
+  return ValueAsItIs(plain ? text + "GiB" : text, flag);
+}
+
+YamlNode ValueOfWords(const std::string& text, const std::string& flag) {
+  if (text.starts_with('[')) return ParseYaml(text, flag);
+  YamlNode list{.kind = YamlNode::Kind::kSequence};
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    list.items.push_back(ValueAsItIs(text.substr(begin, end - begin), flag));
+    begin = end + 1;
+  }
+  return list;
+}
+
+YamlNode ValueOfNames(const std::string& text, const std::string& flag) {
+  return text.starts_with('[') ? ParseYaml(text, flag) : ValueAsItIs(text, flag);
+}
+
+std::string HelpGroupOf(std::string_view key) {
+  const auto found =
+      std::ranges::find_if(kHeadings, [&](const KeysUnderHeading& keys) { return key.starts_with(keys.begin); });
+  return found == std::end(kHeadings) ? "Computing" : found->heading;
+}
+
+}  // namespace quire

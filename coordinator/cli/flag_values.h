@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/base/yaml_tree.h"
+
+// What help texts and shells' completions say of the flags of a server beside the flags' own lines.
+namespace quire {
+
+/// The words that a flag takes, for flags that take one of a few; else empty.
+std::vector<std::string> ValuesOfFlag(std::string_view flag);
+
+// Functions that turn a flag's text into the value of its key in a topology file. `flag` is for messages.
+
+YamlNode ValueAsItIs(const std::string& text, const std::string& flag);
+/// A plain number means GiB.
+YamlNode ValueInGibibytes(const std::string& text, const std::string& flag);
+/// A list with commas, or a JSON list as in vLLM.
+YamlNode ValueOfWords(const std::string& text, const std::string& flag);
+/// A name, or a JSON list of names, which InOwnWords makes of several words (foreign_words.h).
+YamlNode ValueOfNames(const std::string& text, const std::string& flag);
+
+/// The heading in --help under which the flag of this key of a topology file stands.
+std::string HelpGroupOf(std::string_view key);
+
+}  // namespace quire

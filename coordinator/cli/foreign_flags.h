@@ -1,0 +1,48 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+// Flags and commands of vLLM, SGLang, llama.cpp, Ollama and TGI, and what becomes of each here.
+namespace quire {
+
+/// The fate of a foreign flag. kOurs: it is another spelling of flags of Quire. kNotNeeded: it changes nothing here,
+/// and a line in the log says why. kRefused: the command ends with the remedy.
+enum class FlagFate { kOurs, kNotNeeded, kRefused };
+
+/// The words behind a flag. kSwitch: perhaps one of on, off, auto, true, false, or a number.
+enum class FlagTakes { kNothing, kWord, kSwitch, kWords };
+
+/// The commands that a foreign flag is known to: those that start servers, or those that talk to them.
+enum class FlagPlace { kServers, kClients };
+
+struct ForeignFlag {
+  std::string_view names;  // all spellings, with blanks between them
+  FlagTakes takes;
+  FlagFate fate;
+  std::string_view to;  // kOurs: Quire's words, to which the value is added; else the reason or the remedy
+  FlagPlace place = FlagPlace::kServers;
+};
+
+/// Single values of a flag, own or foreign, that have a fate of their own.
+struct ForeignValue {
+  std::string_view flags, values;  // with blanks between them
+  FlagFate fate;
+  std::string_view to;  // kOurs: the words that replace flag and value
+};
+
+/// A command of another program.
+struct ForeignCommand {
+  std::string_view names;
+  std::string_view remedy;
+};
+
+std::span<const ForeignFlag> ForeignFlags();
+std::span<const ForeignValue> ForeignValues();
+std::span<const ForeignCommand> ForeignCommands();
+
+/// The words of a list with blanks between them contain this one.
+bool IsAmong(std::string_view list, std::string_view word);
+
+}  // namespace quire

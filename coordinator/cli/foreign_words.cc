@@ -1,0 +1,241 @@
+#include "coordinator/cli/foreign_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "coordinator/cli/foreign_flags.h"
+
+namespace quire {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr char kServedNames[] = "--served-model-name";
+constexpr char kModel[] = "--model";
+
+bool IsNumber(const std::string& word) {
+  return !word.empty() && word.find_first_not_of("0123456789.-") == std::string::npos;
+}
+
+/// A flag begins with a dash; a dash alone and a negative number do not count.
+bool LooksLikeFlag(const std::string& word) { return word.size() > 1 && word[0] == '-' && !IsNumber(word); }
+
+bool IsSwitchValue(const std::string& word) {
+  return IsAmong("on off auto true false", word) || (IsNumber(word) && !word.empty());
+}
+
+Words SplitAtBlanks(std::string_view text) {
+  Words words = {""};
+  for (const char c : text) {
+    if (c == ' ')
+      words.emplace_back();
+    else
+      words.back() += c;
+  }
+  return words;
+}
+
+std::string CommandName(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent == nullptr ? app.get_name() : CommandName(*parent) + " " + app.get_name();
+}
+
+bool HasFlag(const CLI::App& app, const std::string& name) { return app.get_option_no_throw(name) != nullptr; }
+
+/// Commands that start servers have the settings of the scheduler among their flags.
+FlagPlace PlaceOf(const CLI::App& app) {
+  return HasFlag(app, "--max-num-seqs") ? FlagPlace::kServers : FlagPlace::kClients;
+}
+
+/// A foreign flag that the command can do something with; null where there is none.
+const ForeignFlag* FindForeign(const CLI::App& app, std::string_view name) {
+  const FlagPlace place = PlaceOf(app);
+  const auto found = std::ranges::find_if(
+      ForeignFlags(), [&](const ForeignFlag& flag) { return flag.place == place && IsAmong(flag.names, name); });
+  if (found == ForeignFlags().end()) return nullptr;
+  return found->fate != FlagFate::kOurs || HasFlag(app, SplitAtBlanks(found->to)[0]) ? &*found : nullptr;
+}
+
+const ForeignValue* FindValue(const std::string& name, const std::string& value) {
+  const auto found = std::ranges::find_if(
+      ForeignValues(), [&](const ForeignValue& row) { return IsAmong(row.flags, name) && IsAmong(row.values, value); });
+  return found == ForeignValues().end() ? nullptr : &*found;
+}
+
+/// Goes through the words behind the name of one command.
+class Translation {
+ public:
+  Translation(const CLI::App& app, const Words& typed, size_t begin) : app_(app), typed_(typed), at_(begin) {}
+
+  void Run(OwnWords& own) {
+    while (at_ < typed_.size()) {
+      const std::string& word = typed_[at_++];
+      if (word == "--" || app_.get_prefix_command()) {
+        for (--at_; at_ < typed_.size(); ++at_) own.words.push_back(typed_[at_]);
+      } else if (LooksLikeFlag(word)) {
+        TakeFlag(word, own);
+      } else {
+        names_model_ = true;
+        own.words.push_back(word);
+      }
+    }
+    PutServedNames(own);
+  }
+
+ private:
+  void TakeFlag(const std::string& word, OwnWords& own) {
+    const size_t sign = word.find('=');
+    std::string name = word.substr(0, sign);
+    std::optional<std::string> value;
+    if (sign != std::string::npos) value = word.substr(sign + 1);
+    if (name.starts_with("--") && !HasFlag(app_, name)) std::ranges::replace(name, '_', '-');
+    if (HasFlag(app_, name)) return TakeOwn(name, value, own);
+    if (!FindForeign(app_, name)) SplitAttached(name, value);
+    if (const ForeignFlag* flag = FindForeign(app_, name)) return TakeForeign(*flag, name, value, own);
+    // The parser's own errors name long flags; a short one might be read as a group of letters.
+    if (!name.starts_with("--") && !IsOwnWithValue(name)) RefuseShort(name);
+    own.words.push_back(word);
+  }
+
+  /// Splits -c4096 into -c and 4096.
+  void SplitAttached(std::string& name, std::optional<std::string>& value) const {
+    const size_t digits = name.find_first_of("0123456789");
+    if (name.starts_with("--") || value || digits == std::string::npos || digits < 2) return;
+    if (!IsNumber(name.substr(digits)) || !FindForeign(app_, name.substr(0, digits))) return;
+    value = name.substr(digits);
+    name.erase(digits);
+  }
+
+  /// True for a short flag with its value attached, such as -oFILE.
+  bool IsOwnWithValue(const std::string& name) const {
+    const CLI::Option* option = app_.get_option_no_throw(name.substr(0, 2));
+    return option != nullptr && option->get_items_expected_max() > 0;
+  }
+
+  [[noreturn]] void RefuseShort(const std::string& name) const {
+    const std::string longer = "-" + name, command = CommandName(app_);
+    const std::string question = HasFlag(app_, longer) ? fmt::format("; did you mean {}?", longer) : "";
+    Fail("{0} has no flag {1}{2} ({0} --help lists the flags)", command, name, question);
+  }
+
+  void TakeOwn(const std::string& name, std::optional<std::string> value, OwnWords& own) {
+    if (name == kModel) names_model_ = true;
+    if (name == kServedNames && !value) return GatherServedNames(own);
+    const CLI::Option& option = *app_.get_option_no_throw(name);
+    const int most = option.get_items_expected_max();
+    const int count =
+        option.get_allow_extra_args() ? most : std::min(most, std::max(1, option.get_items_expected_min()));
+    if (!value && most > 0 && HasValue()) value = typed_[at_++];
+    if (!value) return own.words.push_back(name);
+    if (TakeValue(name, *value, own)) return;
+    PutFlag(name, *value, most > 0, own);
+    for (int more = 1; more < count && HasValue(); ++more) own.words.push_back(typed_[at_++]);
+  }
+
+  void TakeForeign(const ForeignFlag& flag, const std::string& name, std::optional<std::string> value, OwnWords& own) {
+    const bool may_follow = flag.takes != FlagTakes::kNothing && !value && at_ < typed_.size();
+    if (may_follow && HasValue() && (flag.takes != FlagTakes::kSwitch || IsSwitchValue(typed_[at_])))
+      value = typed_[at_++];
+    if (value && TakeValue(name, *value, own)) return;
+    if (flag.fate == FlagFate::kRefused) Fail("{}: {} is refused: {}", CommandName(app_), name, flag.to);
+    if (!value && (flag.takes == FlagTakes::kWord)) Fail("{}: {} needs a value", CommandName(app_), name);
+    if (flag.fate == FlagFate::kNotNeeded) return Note(name, flag.to, own);
+    Words ours = SplitAtBlanks(flag.to);
+    if (ours[0] == kModel) names_model_ = true;
+    if (!value) {
+      std::ranges::move(ours, std::back_inserter(own.words));
+    } else if (!TakeValue(ours[0], *value, own)) {
+      PutFlag(ours[0], *value, true, own);
+    }
+  }
+
+  /// Sees to a value that has a row of its own. Returns false for other values.
+  bool TakeValue(const std::string& name, const std::string& value, OwnWords& own) const {
+    if (PlaceOf(app_) != FlagPlace::kServers) return false;
+    const ForeignValue* row = FindValue(name, value);
+    if (row == nullptr) return false;
+    const std::string shown = name + " " + value;
+    if (row->fate == FlagFate::kRefused) Fail("{}: {} is refused: {}", CommandName(app_), shown, row->to);
+    if (row->fate == FlagFate::kNotNeeded) {
+      Note(shown, row->to, own);
+    } else {
+      for (std::string& word : SplitAtBlanks(row->to)) own.words.push_back(std::move(word));
+    }
+    return true;
+  }
+
+  /// The parser takes a value that is empty or begins with a dash only behind a sign of equality.
+  static void PutFlag(const std::string& name, const std::string& value, bool takes_value, OwnWords& own) {
+    if (name.starts_with("--") && (value.empty() || value.starts_with('-') || !takes_value)) {
+      own.words.push_back(name + "=" + value);
+    } else {
+      own.words.push_back(name);
+      own.words.push_back(value);
+    }
+  }
+
+  static void Note(const std::string& shown, std::string_view why, OwnWords& own) {
+    own.notes.push_back(fmt::format("{} is not needed: {}", shown, why));
+  }
+
+  bool HasValue() const { return at_ < typed_.size() && !LooksLikeFlag(typed_[at_]); }
+
+  void GatherServedNames(OwnWords& own) {
+    while (HasValue()) names_.push_back(typed_[at_++]);
+    if (names_.empty()) own.words.push_back(kServedNames);
+  }
+
+  /// Of several words the last one is the model, unless the command line names a model elsewhere.
+  void PutServedNames(OwnWords& own) {
+    std::string model;
+    if (names_.size() > 1 && !names_model_) {
+      model = names_.back();
+      names_.pop_back();
+    }
+    if (names_.size() == 1) PutFlag(kServedNames, names_[0], true, own);
+    if (names_.size() > 1) PutFlag(kServedNames, Json(names_).dump(), true, own);
+    if (!model.empty()) own.words.push_back(model);
+  }
+
+  const CLI::App& app_;
+  const Words& typed_;
+  size_t at_;
+  Words names_;  // behind --served-model-name
+  bool names_model_ = false;
+};
+
+/// The remedy for a command of another engine, or "".
+std::string RemedyFor(const std::string& word) {
+  for (const ForeignCommand& command : ForeignCommands()) {
+    if (IsAmong(command.names, word)) return std::string(command.remedy);
+  }
+  return "";
+}
+
+}  // namespace
+
+OwnWords InOwnWords(const CLI::App& app, const std::vector<std::string>& typed) {
+  OwnWords own;
+  const CLI::App* command = &app;
+  size_t at = 0;
+  for (; at < typed.size() && !LooksLikeFlag(typed[at]); ++at) {
+    const auto inside = command->get_subcommands([](const CLI::App*) { return true; });
+    const auto next = std::ranges::find(inside, typed[at], [](const CLI::App* a) { return a->get_name(); });
+    if (next == inside.end()) {
+      const std::string remedy = command == &app ? RemedyFor(typed[at]) : "";
+      if (!remedy.empty()) Fail("{} has no command \"{}\": {}", app.get_name(), typed[at], remedy);
+      break;
+    }
+    command = *next;
+    own.words.push_back(typed[at]);
+  }
+  Translation(*command, typed, at).Run(own);
+  return own;
+}
+
+}  // namespace quire

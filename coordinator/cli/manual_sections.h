@@ -1,0 +1,15 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace quire {
+
+/// Puts examples under the --help texts of the commands.
+void AddExamples(CLI::App& app);
+
+/// The sections of the manual page behind the commands, in groff's man macros: examples, exit status, environment,
+/// files.
+std::string ManualSections();
+
+}  // namespace quire
