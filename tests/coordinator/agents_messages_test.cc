@@ -196,8 +196,9 @@ TEST(MessagesTurns, DocumentsAndSearchResults_AreWords) {
   EXPECT_EQ(AgentFault(R"("messages": [{"role": "user", "content": [{"type": "document", "citations": {"enabled": true},
                   "source": {"type": "text", "data": "x"}}]}])"),
             "messages[0].content[0].citations.enabled must be false: answers of this server cite no places");
-  EXPECT_EQ(AgentFault(R"("messages": [{"role": "user", "content": [{"type": "image"}]}])"),
-            "messages[0].content[0].type is image, which is not supported here; this server takes texts only");
+  EXPECT_EQ(
+      AgentFault(R"("messages": [{"role": "user", "content": [{"type": "image"}]}])"),
+      "messages[0].content[0].type is image, which is not supported here; this server takes texts only: leave it out");
 }
 
 TEST(MessagesTurns, WhatAProviderRanBefore_IsCallsAndResults) {

@@ -99,7 +99,7 @@ TEST(MessagesRequestTest, Errors_NameTheFieldThatIsWrong) {
   EXPECT_EQ(Fault(R"("container": {"skills": [{"skill_id": "x"}]})"),
             "container must have no skills: this server runs no code");
   EXPECT_EQ(Fault(R"("service_tier": 5)"), "service_tier must be a string");
-  EXPECT_EQ(Fault(R"("metadata": {"other": 1})"), "metadata.other is not supported by this server");
+  EXPECT_EQ(Fault(R"("metadata": {"other": 1})"), "metadata.other is not supported by this server; leave it out");
   EXPECT_EQ(Fault(R"("tools": [{"name": "f"}])"), "tools[0].input_schema is missing");
   EXPECT_EQ(Fault(R"("tools": [5])"), "tools[0] must be an object");
   EXPECT_EQ(Fault(R"("tool_choice": {"type": "x"})"), "tool_choice.type must be auto, any, tool or none");

@@ -81,8 +81,10 @@ TEST(ResponsesRequestTest, PreviousResponse_ContinuesTheConversation_WithoutOldI
 }
 
 TEST(ResponsesRequestTest, Errors_NameTheFieldThatIsWrong) {
-  EXPECT_EQ(ResponsesFault(R"({"input": "x", "nonsense": 1})"), "nonsense is not supported by this server");
-  EXPECT_EQ(ResponsesFault(R"({"input": "x", "background": true})"), "background is not supported by this server");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "nonsense": 1})"),
+            "nonsense is not supported by this server; leave it out");
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "background": true})"),
+            "background is not supported by this server; leave it out");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "background": false, "nonsense": null})"), "");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "metadata": {"a": 1}})"), "metadata.a must be a string");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "prompt_cache_key": {}})"), "prompt_cache_key must be a string");
@@ -90,13 +92,13 @@ TEST(ResponsesRequestTest, Errors_NameTheFieldThatIsWrong) {
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "parallel_tool_calls": 1})"), "parallel_tool_calls must be true or false");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "include": "all"})"), "include must be a list");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "include": ["all"]})"),
-            "include[0] is all, which is not supported by this server");
+            "include[0] is all, which is not supported by this server; leave it out");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "client_metadata": "m"})"), "client_metadata must be an object");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "reasoning": "low"})"), "reasoning must be an object");
   EXPECT_EQ(ResponsesFault(R"({"input": [{"role": "user"}]})"), "input[0].content is missing");
   EXPECT_EQ(ResponsesFault(R"({"input": [{"type": "function_call", "name": "f"}]})"), "input[0].call_id is missing");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "text": {"format": {"type": "text", "name": "x"}}})"),
-            "text.format.name is not supported by this server");
+            "text.format.name is not supported by this server; leave it out");
 }
 
 std::string Repeated(const std::string& text, size_t times) {
@@ -177,7 +179,7 @@ TEST(ResponsesRequestTest, ToolsThatNobodyKnowsOrThatAreThereTwiceAreRefused) {
       fault(R"({"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f g"}]})").substr(0, 22),
       "tools[0].tools[0].name");
   EXPECT_EQ(fault(R"({"type": "function", "name": "f", "sorcery": 1})"),
-            "tools[0].sorcery is not supported by this server");
+            "tools[0].sorcery is not supported by this server; leave it out");
   EXPECT_EQ(
       fault(R"({"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "ebnf", "definition": ""}})"),
       "tools[0].format.syntax must be lark or regex");

@@ -480,7 +480,9 @@ class CompletionTest(FieldCase):
 
     def test_unsupported_fields_that_would_change_the_answer_are_refused(self):
         for field, value in (("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"), ("logits_processors", ["x"]), ("chat_template", "x")):
-            self.assertIn("not supported", self.refused(field, **{field: value}))
+            self.assertRegex(self.refused(field, **{field: value}), "is not supported by this server; (use|put|serve|leave)")
+        for fields in ({"guided_decoding_backend": "xgrammar"}, {"truncation": "auto"}, {"verbosity": "low"}, {"thinking": {"type": "disabled"}}):
+            self.complete(**fields)
         for field, value in (("tools", [{}]), ("tool_choice", "required"), ("enable_thinking", True), ("documents", [{}]), ("include_reasoning", False)):
             self.assertIn("is for /v1/chat/completions", self.refused(field, **{field: value}))
 
@@ -727,6 +729,7 @@ TESTS = {
     "include_reasoning": tools_test.ThoughtTest.test_include_reasoning_false_omits_thoughts,
     "chat_template_kwargs": tools_test.ThoughtTest.test_answer_is_content_when_the_prompt_closed_thoughts,
     "enable_thinking": tools_test.ThoughtTest.test_answer_is_content_when_the_prompt_closed_thoughts,
+    "thinking": tools_test.ThoughtTest.test_thinking_opens_and_closes_thoughts_as_enable_thinking_does,
     "reasoning_effort": tools_test.ThoughtTest.test_effort_and_documents_reach_the_template,
     "documents": tools_test.ThoughtTest.test_effort_and_documents_reach_the_template,
 }
@@ -823,15 +826,15 @@ class ModelDefaultsTest(unittest.TestCase):
         self.assertEqual(status, 200, answer)
         return [choice["text"] for choice in answer["choices"]]
 
-    def test_generation_config_applies_when_a_request_sets_nothing(self):
-        with self.serve({"temperature": 0.5, "top_k": 1, "eos_token_id": EOS}) as server:
-            self.assertEqual(len(set(self.answers(server))), 1)  # top_k 1 leaves one token to draw from
     def default_sampling(self, server):
         return server.get("/v1/models")["data"][0]["default_sampling"]
 
     def source(self, server):
         return server.get("/admin/status", admin=True)["settings"]["generation_config"]
 
+    def test_generation_config_applies_when_a_request_sets_nothing(self):
+        with self.serve({"temperature": 0.5, "top_k": 1, "eos_token_id": EOS}) as server:
+            self.assertEqual(len(set(self.answers(server))), 1)  # top_k 1 leaves one token to draw from
             self.assertEqual(self.answers(server), self.answers(server, temperature=0))
             self.assertGreater(len(set(self.answers(server, top_k=0, temperature=1))), 1)
             self.assertEqual(self.source(server), "model")

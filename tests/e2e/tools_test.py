@@ -168,10 +168,32 @@ class ConstrainedTest(ToolCase):
         strict = [{"type": "function", "function": {**unkept[0]["function"], "strict": True}}]
         refused = self.chat(want=400, tools=strict, tool_choice="required")["error"]
         self.assertIn("tools[0].function.parameters", refused["message"])
-        for fields in ({"response_format": {"type": "json_object"}}, {"use_beam_search": True, "n": 2}, {"ignore_eos": True}, {"min_tokens": 2}):
-            self.chat(want=400, tools=TOOLS, tool_choice="required", **fields)
+        for fields in ({"guided_choice": ["a"]}, {"use_beam_search": True, "n": 2}, {"ignore_eos": True}, {"min_tokens": 2}):
+            self.assertIn("leave out", self.chat(want=400, tools=TOOLS, tool_choice="required", **fields)["error"]["message"])
         self.chat(tools=unkept, max_tokens=4)  # calls are optional: the schema is only shown to the model
         self.chat(tools=unkept, tool_choice="required", max_tokens=4)  # the schema is not enforced, and the log says so
+
+    def test_answers_that_must_be_calls_are_calls_beside_a_response_format(self):
+        plain = self.chat(n=6, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+        shape = {"type": "object", "properties": {"never": {"type": "integer"}}, "required": ["never"], "additionalProperties": False}
+        for form in ({"type": "json_object"}, {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": shape}}):
+            beside = self.chat(n=6, tools=TOOLS, tool_choice="required", parallel_tool_calls=False, response_format=form)
+            self.assertEqual(self.calls_of(beside), self.calls_of(plain))
+        self.check([call for calls in self.calls_of(plain) for call in calls])
+
+    def test_allowed_tools_are_all_that_the_model_is_shown(self):
+        allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "set_unit"}}]}}
+        answer = self.chat(n=6, tools=TOOLS, tool_choice=allowed, parallel_tool_calls=False)
+        named = [name for calls in self.calls_of(answer) for name, _ in calls]
+        self.assertTrue(named)
+        self.assertEqual(set(named), {"set_unit"})
+        only = [tool for tool in TOOLS if tool["function"]["name"] == "set_unit"]
+        shown = [self.chat(max_tokens=1, **fields)["usage"]["prompt_tokens"]
+                 for fields in ({"tools": only}, {"tools": TOOLS, "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "set_unit"}]}})]
+        self.assertEqual(*shown)
+        for bad in ({"mode": "sometimes", "tools": []}, {"mode": "auto", "tools": []}, {"mode": "auto", "tools": [{"type": "function", "function": {"name": "other"}}]}, 3):
+            error = self.chat(want=400, tools=TOOLS, tool_choice={"type": "allowed_tools", "allowed_tools": bad})["error"]
+            self.assertEqual((error["param"], "allowed_tools" in error["message"]), ("tool_choice", True), error)
 
     def test_tool_calls_are_unchanged_when_a_worker_is_killed(self):
         fields = {"tools": TOOLS, "tool_choice": "required", "n": 8, "max_tokens": 200}
@@ -208,12 +230,12 @@ class ShownTest(ToolCase):
         self.assertEqual(self.prompt_bytes(messages=history) - self.prompt_bytes(), len(text))
 
     def test_fields_that_the_template_does_not_read_are_refused(self):
-        for field, value in (("documents", [{"text": "x"}]), ("reasoning_effort", "high"), ("enable_thinking", True), ("chat_template_kwargs", {"mood": 1})):
+        for field, value in (("documents", [{"text": "x"}]), ("enable_thinking", True), ("chat_template_kwargs", {"mood": 1})):
             refused = self.chat(want=400, **{field: value})["error"]
             self.assertEqual(refused["param"], field)
             self.assertIn("chat template", refused["message"])
         plain = self.prompt_bytes()
-        for fields in ({"reasoning_effort": "none"}, {"enable_thinking": False}, {"documents": []}, {"chat_template_kwargs": {"enable_thinking": False}}):
+        for fields in ({"reasoning_effort": "none"}, {"reasoning_effort": "high"}, {"thinking": {"type": "disabled"}}, {"enable_thinking": False}, {"documents": []}, {"chat_template_kwargs": {"enable_thinking": False}}):
             self.assertEqual(self.prompt_bytes(**fields), plain)
 
 
@@ -273,6 +295,14 @@ class ThoughtTest(ToolCase):
         for fields in ({"enable_thinking": False}, {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False}}):
             message = self.chat(**saying("<think>Hm</think>Yes."), **fields)["choices"][0]["message"]
             self.assertEqual(message["content"], "<think>Hm</think>Yes.")
+
+    def test_thinking_opens_and_closes_thoughts_as_enable_thinking_does(self):
+        for thinking, flag in (({"type": "enabled"}, True), ({"type": "disabled"}, False), (True, True), (False, False)):
+            sizes = [self.chat(max_tokens=1, **fields)["usage"]["prompt_tokens"] for fields in ({"thinking": thinking}, {"enable_thinking": flag}, {})]
+            self.assertEqual(sizes[0], sizes[1])
+            self.assertNotEqual(sizes[0], sizes[2])
+        for bad in ({"type": "sometimes"}, 5, "much", []):
+            self.assertEqual(self.chat(want=400, thinking=bad)["error"]["param"], "thinking")
 
     def test_effort_and_documents_reach_the_template(self):
         def prompt_bytes(**fields):

@@ -11,6 +11,7 @@
 #include "coordinator/api/openai/described_tools.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structured_output.h"
+#include "coordinator/api/requests/told_once.h"
 #include "coordinator/text/answers/call_grammar.h"
 #include "coordinator/text/answers/python_call.h"
 #include "coordinator/text/answers/tool.h"
@@ -138,10 +139,18 @@ void ChatFit::FitVariables(GenerateCall& call) const {
     const bool no_effort = name == "reasoning_effort" && value == "none";
     if ((off || no_effort) && chat_.Names("enable_thinking")) conversation.variables["enable_thinking"] = false;
     if (off || no_effort) continue;
-    const bool top = name == "reasoning_effort" || name == "enable_thinking";
+    // An effort is a wish: a model that was trained to none answers as it always does.
+    if (name == "reasoning_effort") {
+      TellOnce("field reasoning_effort",
+               "reasoning_effort is passed over: this model's chat template does not read it");
+      continue;
+    }
+    const bool top = name == "enable_thinking";
     JsonFields::Refuse(
         top ? name.c_str() : "chat_template_kwargs",
-        fmt::format("{}is not read by this model's chat template", top ? "" : name.substr(0, 100) + " "));
+        fmt::format(
+            "{}is not read by this model's chat template; leave it out, or serve a model or a template that reads it",
+            top ? "" : name.substr(0, 100) + " "));
   }
 }
 
@@ -168,7 +177,8 @@ void ChatFit::FitTools(GenerateCall& call) const {
 /// Earlier calls as content, where the template shows none.
 void ChatFit::FitCalls(Conversation& conversation) const {
   if (!WriteOutCalls(format_.tools, conversation))
-    JsonFields::Refuse("messages", "have tool_calls, which this model's chat template does not show to it");
+    JsonFields::Refuse("messages",
+                       "have tool_calls, which this model's chat template does not show to it; send them as content");
 }
 
 void ChatFit::ShapeAnswer(std::string_view prompt, GenerateCall& call) const {
@@ -201,11 +211,14 @@ void ChatFit::Constrain(GenerateCall& call) const {
   const bool must = use.choice.mode == ToolChoice::kRequired || use.choice.mode == ToolChoice::kNamed;
   const bool strict = std::ranges::any_of(use.tools, &Tool::strict);
   if (!must && !grammar && !strict && use.parallel) return;
+  // An answer that has to be a call has no words, which a form could be asked of.
+  if (must && call.grammar_field.starts_with("response_format")) grammar = {};
   const char* field = must ? "tool_choice" : grammar ? call.grammar_field.c_str() : "tools";
-  if (must && grammar) JsonFields::Refuse("tool_choice", fmt::format("cannot be combined with {}", call.grammar_field));
-  if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search");
-  if (call.ignore_eos) JsonFields::Refuse(field, "cannot be combined with ignore_eos");
-  if (call.sampling.min_tokens > 0) JsonFields::Refuse(field, "cannot be combined with min_tokens");
+  if (must && grammar)
+    JsonFields::Refuse("tool_choice", fmt::format("cannot be combined with {}; leave out one", call.grammar_field));
+  if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search; leave out one");
+  if (call.ignore_eos) JsonFields::Refuse(field, "cannot be combined with ignore_eos; leave out one");
+  if (call.sampling.min_tokens > 0) JsonFields::Refuse(field, "cannot be combined with min_tokens; leave out one");
   const SchemaWork work(kSchemaWork);  // for all tools together
   std::vector<OrderedJson> schemas(use.tools.size());
   for (size_t i = 0; i < use.tools.size(); ++i) {
@@ -237,15 +250,18 @@ void ChatFit::LimitThoughts(GenerateCall& call) const {
   if (limit.tokens < 0) return;
   if (thought_limit_.close.empty()) {
     const bool unknown = format_.reasoning == ReasoningFormat::kNone;
-    JsonFields::Refuse("thinking_token_budget",
-                       unknown ? "cannot be kept to: --reasoning-parser must say how this model sets thoughts apart"
-                               : "cannot be kept to: this model has no tokens for where thoughts begin and end");
+    JsonFields::Refuse(
+        "thinking_token_budget",
+        unknown ? "cannot be kept to: --reasoning-parser must say how this model sets thoughts apart"
+                : "cannot be kept to: this model has no tokens for where thoughts begin and end; leave it out, "
+                  "and use max_tokens");
   }
   // What ends gpt-oss's thoughts begins the answer, which is none where calls are asked for.
   const ToolChoice::Mode mode = call.tools.choice.mode;
   const bool must = call.tools.active() && (mode == ToolChoice::kRequired || mode == ToolChoice::kNamed);
   if (must && format_.reasoning == ReasoningFormat::kHarmony)
-    JsonFields::Refuse("thinking_token_budget", fmt::format("cannot be combined with {}", call.grammar_field));
+    JsonFields::Refuse("thinking_token_budget",
+                       fmt::format("cannot be combined with {}; leave out one", call.grammar_field));
   limit.open = thought_limit_.open;
   limit.close = thought_limit_.close;
   limit.begun = call.shape.start == ReasoningStart::kInside;

@@ -32,29 +32,58 @@ Tool ReadTool(const OrderedJson& json, const std::string& field) {
   return CheckedTool(std::move(tool), field + ".function");
 }
 
-ToolChoice ReadChoice(const Json* choice, const ToolUse& use) {
+/// The name of a function in a choice, as chat and as the Responses API write it; "" where there is none.
+std::string NameIn(const Json& choice) {
+  if (!choice.is_object() || choice.value("type", Json()) != "function") return "";
+  const Json function = choice.value("function", choice);
+  const Json name = function.is_object() ? function.value("name", Json()) : Json();
+  return name.is_string() ? name.get<std::string>() : "";
+}
+
+/// {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}: the model is shown these tools alone.
+ToolChoice AllowTools(const Json& choice, ToolUse& use) {
+  constexpr const char* kField = "tool_choice";
+  const Json allowed = choice.value("allowed_tools", choice);
+  const Json mode = allowed.is_object() ? allowed.value("mode", Json("auto")) : Json();
+  if (mode != "auto" && mode != "required") JsonFields::Refuse(kField, "allowed_tools.mode must be auto or required");
+  const Json named = allowed.value("tools", Json());
+  if (!named.is_array() || named.empty() || named.size() > kMaxTools)
+    JsonFields::Refuse(kField, fmt::format("allowed_tools.tools must be a list of 1 to {} functions", kMaxTools));
+  std::vector<Tool> kept;
+  for (const Json& one : named) {
+    const Tool* tool = use.Find(NameIn(one));
+    if (tool == nullptr) JsonFields::Refuse(kField, "allowed_tools.tools must name functions that are among the tools");
+    kept.push_back(*tool);
+  }
+  use.tools = std::move(kept);
+  ToolChoice out;
+  out.mode = mode == "required" ? ToolChoice::kRequired : ToolChoice::kAuto;
+  return out;
+}
+
+ToolChoice ReadChoice(const Json* choice, ToolUse& use) {
   constexpr const char* kField = "tool_choice";
   ToolChoice out;
   if (choice == nullptr) return out;
+  if (choice->is_object() && choice->value("type", Json()) == "allowed_tools") return AllowTools(*choice, use);
   if (*choice == "none") out.mode = ToolChoice::kNone;
   if (*choice == "required") out.mode = ToolChoice::kRequired;
   if (choice->is_string()) {
     if (*choice != "auto" && *choice != "none" && *choice != "required")
       JsonFields::Refuse(kField, "must be auto, none, required or an object that names a function");
   } else {
-    const bool named = choice->is_object() && choice->value("type", Json()) == "function" &&
-                       choice->contains("function") && (*choice)["function"].is_object() &&
-                       (*choice)["function"].value("name", Json()).is_string();
-    if (!named)
+    out.name = NameIn(*choice);
+    if (out.name.empty())
       JsonFields::Refuse(kField,
-                         "must be auto, none, required or {\"type\": \"function\", \"function\": {\"name\": ...}}");
+                         "must be auto, none, required, {\"type\": \"function\", \"function\": {\"name\": ...}} or "
+                         "{\"type\": \"allowed_tools\", \"allowed_tools\": {\"mode\": ..., \"tools\": [...]}}");
     out.mode = ToolChoice::kNamed;
-    out.name = (*choice)["function"]["name"].get<std::string>();
     if (!use.tools.empty() && use.Find(out.name) == nullptr)
-      JsonFields::Refuse(kField, "names a function that is not among the tools");
+      JsonFields::Refuse(kField, "names a function that is not among the tools; add it to tools");
   }
   const bool must = out.mode == ToolChoice::kRequired || out.mode == ToolChoice::kNamed;
-  if (must && use.tools.empty()) JsonFields::Refuse(kField, "asks for a call, but there are no tools");
+  if (must && use.tools.empty())
+    JsonFields::Refuse(kField, "asks for a call, but there are no tools; add them, or leave it out");
   return out;
 }
 

@@ -76,7 +76,7 @@ std::string JsonObject::JoinedText(const char* name,
 void JsonObject::KnowOnly(std::initializer_list<std::string_view> names) const {
   for (const auto& [name, value] : value_.items()) {
     if (!value.is_null() && std::ranges::find(names, name) == names.end())
-      Refuse(name.substr(0, kShownName), "is not supported by this server");
+      Refuse(name.substr(0, kShownName), "is not supported by this server; leave it out");
   }
 }
 

@@ -33,7 +33,7 @@ constexpr std::string_view kOfGenerating[] = {
     "cache_salt", "priority", "deadline_seconds",
     // Of one kind only; the other refuses them by name.
     "echo", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs", "enable_thinking",
-    "reasoning_effort", "documents", "include_reasoning", "thinking_token_budget", "add_generation_prompt",
+    "reasoning_effort", "thinking", "documents", "include_reasoning", "thinking_token_budget", "add_generation_prompt",
     "continue_final_message", "top_logprobs"};
 
 constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",

@@ -11,7 +11,7 @@ namespace {
 std::string TextBlock(const JsonObject& block) {
   block.KnowOnly({"type", "text", "cache_control", "citations"});
   if (const OrderedJson* citations = block.Find("citations"); citations != nullptr && !citations->empty())
-    block.Refuse("citations", "is not supported by this server");
+    block.Refuse("citations", "is not supported by this server; leave it out");
   return block.Text("text");
 }
 
@@ -45,7 +45,8 @@ std::string Document(const JsonObject& block, MessagesTools& tools) {
     source.KnowOnly({"type", "content"});
     text = WordsOf(source, "content", tools);
   } else {
-    source.Refuse("type", "is " + type.substr(0, 50) + "; this server takes documents of the types text and content");
+    source.Refuse("type", "is " + type.substr(0, 50) +
+                              "; this server takes documents of the types text and content: send its text");
   }
   return "<document>\n" + Headed(block, "title") + Headed(block, "context") + text + "\n</document>\n";
 }
@@ -76,7 +77,8 @@ std::string WordsOfBlock(const JsonObject& block, MessagesTools& tools) {
     block.KnowOnly({"type", "tool_name", "cache_control"});
     return tools.Load(block.Text("tool_name"));
   }
-  block.Refuse("type", "is " + type.substr(0, 50) + ", which is not supported here; this server takes texts only");
+  block.Refuse(
+      "type", "is " + type.substr(0, 50) + ", which is not supported here; this server takes texts only: leave it out");
 }
 
 std::string WordsOf(const JsonObject& holder, const char* name, MessagesTools& tools) {

@@ -41,7 +41,7 @@ constexpr std::string_view kOfItems[] = {"type", "id", "status", "internal_chat_
 void KnowItem(const JsonObject& item, std::initializer_list<std::string_view> own) {
   for (const auto& [name, value] : item.value().items()) {
     if (value.is_null() || IsIn(name, kOfItems) || IsIn(name, own)) continue;
-    item.Refuse(name.substr(0, 100), "is not supported by this server");
+    item.Refuse(name.substr(0, 100), "is not supported by this server; leave it out");
   }
 }
 
@@ -108,8 +108,9 @@ void ResponseItems::Add(const JsonObject& item) {
     return TellOnce("item mcp_list_tools",
                     "items of the type mcp_list_tools are passed over: this server runs no tools");
   const auto why = kUnreadable.find(type);
-  item.Refuse("type", why != kUnreadable.end() ? fmt::format("is {}: it {}", type, why->second)
-                                               : "is " + type.substr(0, 50) + ", which is not known here");
+  item.Refuse("type", why != kUnreadable.end()
+                          ? fmt::format("is {}: it {}", type, why->second)
+                          : "is " + type.substr(0, 50) + ", which is not known here; leave it out");
 }
 
 OrderedJson& ResponseItems::Say(const std::string& role, std::string text) {

@@ -95,7 +95,7 @@ bool AsksToSeal(const JsonObject& body) {
     const auto& what = (*include)[i].get_ref<const std::string&>();
     seals = seals || what == kSealed;
     if (what != kSealed && !IsIn(what, kOfOtherItems))
-      body.Refuse(place, "is " + what.substr(0, 50) + ", which is not supported by this server");
+      body.Refuse(place, "is " + what.substr(0, 50) + ", which is not supported by this server; leave it out");
   }
   return seals;
 }

@@ -29,6 +29,19 @@ void ReadVariables(const OrderedJson& variables, OrderedJson& out) {
   }
 }
 
+/// Some clients switch thoughts as Anthropic's API does, or by a flag that has the name of a template's variable.
+void ReadThinking(const JsonFields& fields, OrderedJson& variables) {
+  const Json* thinking = fields.Find("thinking");
+  if (thinking == nullptr) return;
+  const Json type = thinking->is_object() ? thinking->value("type", Json()) : *thinking;
+  const bool on = type == "enabled" || type == "auto" || type == true, off = type == "disabled" || type == false;
+  if (!on && !off)
+    JsonFields::Refuse("thinking",
+                       "must be {\"type\": \"enabled\"} or {\"type\": \"disabled\"}; a number of tokens is "
+                       "thinking_token_budget");
+  if (type != "auto") variables["enable_thinking"] = on;
+}
+
 }  // namespace
 
 void ReadTemplateFields(const RequestBody& body, const JsonFields& fields, Conversation& conversation) {
@@ -40,6 +53,7 @@ void ReadTemplateFields(const RequestBody& body, const JsonFields& fields, Conve
       JsonFields::Refuse("reasoning_effort", "must be none, minimal, low, medium, high, xhigh or max");
     variables["reasoning_effort"] = *effort;
   }
+  ReadThinking(fields, variables);
   if (fields.Has("enable_thinking")) variables["enable_thinking"] = fields.Flag("enable_thinking", true);
   if (!variables.empty()) conversation.variables = std::move(variables);
   const Json* documents = fields.Find("documents");
