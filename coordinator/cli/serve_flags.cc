@@ -253,7 +253,7 @@ void AddFlag(CLI::App& app, const Flag& flag, ServeFlags& flags) {
         flag.name, [&flag, &flags] { flags.given.emplace_back(flag.name, flag.value); }, flag.help);
   } else {
     option = app.add_option_function<std::string>(
-        flag.name, [&flag, &flags](const std::string& text) { flags.given.emplace_back(flag.name, text); }, HelpOf(flag));
+        flag.name, [&](const std::string& text) { flags.given.emplace_back(flag.name, text); }, HelpOf(flag));
     option->type_name(PlaceholderOf(flag));
   }
   option->group(HelpGroupOf(flag.key));

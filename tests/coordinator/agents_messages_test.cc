@@ -119,7 +119,8 @@ TEST(MessagesTools, WhatAProviderRuns_IsLeftOut_AndRefusedWhereItIsAskedFor) {
   const std::string only = R"("tools": [{"type": "web_search_20250305", "name": "web_search"}], )";
   EXPECT_FALSE(Read(only + R"("tool_choice": {"type": "auto"}, )" + kHi).chat.contains("tools"));
   EXPECT_EQ(AgentFault(only + R"("tool_choice": {"type": "any"}, )" + kHi),
-            "tool_choice.type asks for a call, but all the tools are ones that a provider would run");
+            "tool_choice.type asks for a call, but all the tools are ones that a provider would run; "
+            "describe tools of your own by an input_schema");
 }
 
 TEST(MessagesTools, FixedOnes_HaveTheirSchemas_AndExamplesAreDescribed) {
@@ -135,7 +136,7 @@ TEST(MessagesTools, FixedOnes_HaveTheirSchemas_AndExamplesAreDescribed) {
   EXPECT_TRUE(tools[2]["function"]["parameters"]["properties"].contains("new_path"));
   EXPECT_EQ(tools[3]["function"]["description"], "d\n\nExamples of its input:\n{\"x\":1}\n{\"x\":2}");
   EXPECT_EQ(AgentFault(R"("tools": [{"type": "computer_20251124", "name": "computer"}], )" + kHi),
-            "tools[0].type is computer_20251124, whose results are images; this server takes texts only");
+            "tools[0].type is computer_20251124, whose results are images; this server takes texts only: leave it out");
   EXPECT_EQ(AgentFault(R"("tools": [{"type": "bashful_20250124", "name": "b"}], )" + kHi),
             "tools[0].type is bashful_20250124, which this server does not know; describe the tool by an input_schema, "
             "with the type custom");

@@ -107,7 +107,7 @@ TEST(MessagesRequestTest, Errors_NameTheFieldThatIsWrong) {
   EXPECT_EQ(Fault(R"("output_config": {"format": {"type": "xml"}})"), "output_config.format.type must be json_schema");
   EXPECT_EQ(Fault(R"("output_config": {"format": {"type": "json_schema", "schema": {}}},
                      "output_format": {"type": "json_schema", "schema": {}})"),
-            "output_format cannot be combined with output_config.format");
+            "output_format cannot be combined with output_config.format; leave out one");
 }
 
 TEST(MessagesRequestTest, UnknownFields_AreRefusedWithTheNameThatWasMeant) {

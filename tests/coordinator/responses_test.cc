@@ -160,7 +160,9 @@ TEST(ResponsesRequestTest, AllowedToolsAreTheOnlyOnes) {
   const auto fault = [&](const std::string& choice) {
     return ResponsesFault(R"({"input": "x", )" + tools + R"("tool_choice": )" + choice + "}");
   };
-  EXPECT_EQ(fault(R"({"type": "web_search"})"), "tool_choice.type asks for web_search, which this server does not run");
+  EXPECT_EQ(fault(R"({"type": "web_search"})"),
+            "tool_choice.type asks for web_search, which this server does not run; "
+            "name a function, or leave it out");
   EXPECT_EQ(fault(R"({"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]})"),
             "tool_choice.tools name none that this server's model can call, and one has to be called");
   EXPECT_EQ(fault(R"({"type": "function", "name": "c"})"), "tool_choice.name names no function among the tools");
@@ -174,7 +176,7 @@ TEST(ResponsesRequestTest, ToolsThatNobodyKnowsOrThatAreThereTwiceAreRefused) {
   };
   EXPECT_EQ(fault(R"({"type": "teleport"})").substr(0, 25), "tools[0].type is teleport");
   EXPECT_EQ(fault(R"({"type": "function", "name": "f"}, {"type": "custom", "name": "f"})"),
-            "tools[1].name is there twice, as f");
+            "tools[1].name is there twice, as f; give each tool a name of its own");
   EXPECT_EQ(
       fault(R"({"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f g"}]})").substr(0, 22),
       "tools[0].tools[0].name");

@@ -208,7 +208,8 @@ void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop)
     tokens += alone.size() + inside.size();
   }
   if (tokens > kMaxBadWordTokens)
-    JsonFields::Refuse("bad_words", fmt::format("are {} tokens, at most {} are taken", tokens, kMaxBadWordTokens));
+    JsonFields::Refuse("bad_words",
+                       fmt::format("are {} tokens, at most {} are taken; give fewer", tokens, kMaxBadWordTokens));
   call.bad_words.clear();
 }
 

@@ -51,7 +51,9 @@ std::string MarkEndOfLastMessage(OrderedJson& messages) {
 MarkedText CutAtMark(const MarkedText& text, const std::string& mark) {
   const size_t at = text.text.rfind(mark);
   if (at == std::string::npos)
-    JsonFields::Refuse("continue_final_message", "cannot be kept to: the model's template changes the last message");
+    JsonFields::Refuse("continue_final_message",
+                       "cannot be kept to: the model's template changes the last message; leave it out, or use "
+                       "/v1/completions with the text of /v1/chat/completions/render");
   if (text.text.compare(at + mark.size(), 1, " ") == 0) return text.Substring(0, at);
   return text.Substring(0, text.text.find_last_not_of(kSpaces, at - 1) + 1);
 }

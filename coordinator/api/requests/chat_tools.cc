@@ -109,7 +109,8 @@ ToolUse ReadTools(const RequestBody& body, const JsonFields& fields) {
     const OrderedJson listed = tools->empty() ? OrderedJson::array() : body.Exact()["tools"];
     for (size_t i = 0; i < listed.size(); ++i) {
       Tool tool = ReadTool(listed[i], fmt::format("tools[{}]", i));
-      if (use.Find(tool.name) != nullptr) RefuseTool(fmt::format("tools[{}].function.name", i), "is there twice");
+      if (use.Find(tool.name) != nullptr)
+        RefuseTool(fmt::format("tools[{}].function.name", i), "is there twice; give each tool a name of its own");
       use.tools.push_back(std::move(tool));
     }
   }

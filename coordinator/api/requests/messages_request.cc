@@ -52,7 +52,8 @@ void AddOutputConfig(const JsonObject& body, OrderedJson& chat) {
   if (const auto effort = config.OptionalText("effort")) chat["reasoning_effort"] = *effort;
   if (config.Has("task_budget")) TellLeftOut("output_config.task_budget of Messages: no model is told of budgets");
   if (!config.Has("format")) return;
-  if (body.Has("output_format")) body.Refuse("output_format", "cannot be combined with output_config.format");
+  if (body.Has("output_format"))
+    body.Refuse("output_format", "cannot be combined with output_config.format; leave out one");
   chat["response_format"] = ResponseFormat(config.Object("format"));
 }
 
@@ -75,7 +76,7 @@ void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& 
   // Those leave it to the model, so to one that does not think as well.
   if (type == "adaptive" || type == "between_tools") request.hints.emplace_back("enable_thinking");
   if (const OrderedJson* budget = thinking.Find("budget_tokens")) {
-    if (type != "enabled") thinking.Refuse("budget_tokens", "is for thinking that is enabled");
+    if (type != "enabled") thinking.Refuse("budget_tokens", "is for thinking that is enabled; leave it out");
     request.chat["thinking_token_budget"] = *budget;
   }
   const std::string display = thinking.OptionalText("display").value_or("summarized");

@@ -72,7 +72,8 @@ OrderedJson FunctionOf(const JsonObject& tool, const std::string& type) {
 void RefuseUnknownType(const JsonObject& tool, const std::string& type) {
   if (type == "custom" || ClientToolOf(type)) return;
   if (IsOneOf(type, kScreenFamilies))
-    tool.Refuse("type", "is " + type.substr(0, 50) + ", whose results are images; this server takes texts only");
+    tool.Refuse("type",
+                "is " + type.substr(0, 50) + ", whose results are images; this server takes texts only: leave it out");
   tool.Refuse("type", "is " + type.substr(0, 50) +
                           ", which this server does not know; describe the tool by an input_schema, with the type "
                           "custom");
@@ -99,7 +100,7 @@ void MessagesTools::ReadTool(const JsonObject& tool, bool defers) {
   RefuseUnknownType(tool, type);
   OrderedJson function = FunctionOf(tool, type);
   Entry entry{.name = tool.Text("name")};
-  if (Find(entry.name) != nullptr) tool.Refuse("name", "is there twice");
+  if (Find(entry.name) != nullptr) tool.Refuse("name", "is there twice; give each tool a name of its own");
   if (tool.Flag("defer_loading", false) && defers) {
     entry.deferred = std::move(function);
   } else {
@@ -188,7 +189,9 @@ void MessagesTools::AddChoice(const JsonObject& choice, OrderedJson& chat) {
     chat["tool_choice"] = {{"type", "function"}, {"function", {{"name", name}}}};
   } else if (type == "auto" || type == "none" || type == "any") {
     if (type == "any" && Callable().empty() && !of_provider_.empty())
-      choice.Refuse("type", "asks for a call, but all the tools are ones that a provider would run");
+      choice.Refuse("type",
+                    "asks for a call, but all the tools are ones that a provider would run; describe tools of your own "
+                    "by an input_schema");
     chat["tool_choice"] = type == "any" ? "required" : type;
   } else {
     choice.Refuse("type", "must be auto, any, tool or none");

@@ -49,7 +49,9 @@ void ReadSampling(const JsonFields& fields, const RequestLimits& limits, Generat
 }
 
 void ReadBeams(const JsonFields& fields, GenerateCall& call) {
-  if (call.best_of > kMaxBeams) JsonFields::Refuse("best_of", fmt::format("is at most {} with beam search", kMaxBeams));
+  if (call.best_of > kMaxBeams)
+    JsonFields::Refuse("best_of",
+                       fmt::format("is at most {} with beam search; leave out use_beam_search for more", kMaxBeams));
   SamplingSpec& s = call.sampling;
   if (!fields.Has("repetition_penalty")) s.repetition_penalty = 1;  // a default is for draws
   const bool plain = s.repetition_penalty == 1 && s.frequency_penalty == 0 && s.presence_penalty == 0 &&

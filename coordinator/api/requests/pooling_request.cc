@@ -30,7 +30,7 @@ std::vector<std::string> ReadTexts(const JsonFields& fields, const char* name) {
   const Json* value = fields.Find(name);
   if (value == nullptr) JsonFields::Refuse(name, "is missing");
   const Json list = value->is_array() ? *value : Json::array({*value});
-  if (list.empty()) JsonFields::Refuse(name, "is empty");
+  if (list.empty()) JsonFields::Refuse(name, "is empty: give at least one text");
   if (list.size() > kMostInputs) JsonFields::Refuse(name, fmt::format("takes at most {} texts", kMostInputs));
   std::vector<std::string> texts;
   for (const Json& item : list) {

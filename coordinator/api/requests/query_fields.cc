@@ -48,7 +48,7 @@ QueryFields::QueryFields(std::string_view query, std::initializer_list<const cha
     if (std::ranges::find(known, name) == known.end())
       throw ApiError(400, fmt::format("the query takes {}", fmt::join(known, ", ")), name.substr(0, 100));
     const std::string value = Decoded(pair.substr(std::min(equals + 1, pair.size())));
-    if (!fields_.emplace(name, value).second) JsonFields::Refuse(name.c_str(), "is there twice");
+    if (!fields_.emplace(name, value).second) JsonFields::Refuse(name.c_str(), "is there twice; give it once");
   }
 }
 

@@ -23,7 +23,8 @@ std::string PartText(const JsonObject& part) {
   const std::string type = part.Text("type");
   if (type == "refusal") return part.Text("refusal");
   if (type != "input_text" && type != "output_text" && type != "text" && type != "summary_text")
-    part.Refuse("type", "is " + type.substr(0, 50) + "; only input_text, output_text and refusal are supported here");
+    part.Refuse("type", "is " + type.substr(0, 50) +
+                            "; only input_text, output_text and refusal are supported here: send the text");
   return part.Text("text");
 }
 
@@ -231,7 +232,7 @@ void ResponseItems::AddReference(const JsonObject& item) {
   constexpr size_t kUnique = 16;
   const size_t at = id.find('_') + 1;
   const std::string response = at == 0 || id.size() < at + kUnique ? "" : "resp_" + id.substr(at, kUnique);
-  if (!referred_.insert(id).second) item.Refuse("id", "is referred to twice");
+  if (!referred_.insert(id).second) item.Refuse("id", "is referred to twice; refer to it once");
   const std::string kept = find_(response, id);
   referred_bytes_ += static_cast<int64_t>(kept.size());
   if (referred_bytes_ > kMostReferredBytes)

@@ -118,8 +118,9 @@ void OfferedTools::Put(const JsonObject& tool, OrderedJson function, ResponseToo
   (void)CheckedTool(std::move(checked), tool.place());
   const bool there = Shows(name);
   if (there && again) return;
-  if (there) tool.Refuse("name", fmt::format("is there twice, as {}", name));
-  if (chat_.size() >= kMaxTools) tool.Refuse(fmt::format("is one more than the {} tools that are taken", kMaxTools));
+  if (there) tool.Refuse("name", fmt::format("is there twice, as {}; give each tool a name of its own", name));
+  if (chat_.size() >= kMaxTools)
+    tool.Refuse(fmt::format("is one more than the {} tools that are taken; offer fewer", kMaxTools));
   const bool plain = known.kind == ResponseTool::kFunction && known.name == name;
   if (!plain) known_[std::move(name)] = std::move(known);
   chat_.push_back(ChatTool(std::move(function)));
@@ -164,7 +165,8 @@ OrderedJson OfferedTools::Choose(const JsonObject& body) {
   }
   const std::string name = NameOfChoice(named);
   if (name.empty())
-    named.Refuse("type", fmt::format("asks for {}, which this server does not run", named.Text("type").substr(0, 50)));
+    named.Refuse("type", fmt::format("asks for {}, which this server does not run; name a function, or leave it out",
+                                     named.Text("type").substr(0, 50)));
   return {{"type", "function"}, {"function", {{"name", name}}}};
 }
 

@@ -47,7 +47,7 @@ bool AsksForNothing(std::string_view name, const OrderedJson& value) {
 void RefuseUnknown(const JsonObject& body) {
   for (const auto& [name, value] : body.value().items()) {
     if (value.is_null() || IsPassedOn(name) || IsIn(name, kHarmless) || IsIn(name, kTranslated)) continue;
-    if (!AsksForNothing(name, value)) body.Refuse(name.substr(0, 100), "is not supported by this server");
+    if (!AsksForNothing(name, value)) body.Refuse(name.substr(0, 100), "is not supported by this server; leave it out");
   }
 }
 
@@ -67,7 +67,7 @@ OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, Offe
     body.ForEach("input", [&](const JsonObject& item) { items.Add(item); });
   }
   OrderedJson messages = items.Take();
-  if (messages.empty()) body.Refuse("input", "is empty");
+  if (messages.empty()) body.Refuse("input", "is empty: give a text or items");
   return messages;
 }
 

@@ -137,7 +137,7 @@ class TagChecker {
       if (name == "type") continue;
       const std::string place = where + "." + name.substr(0, 50);
       const auto member = std::ranges::find(members, name, &Member::name);
-      if (member == members.end()) return Refuse(place, "is not supported");
+      if (member == members.end()) return Refuse(place, "is not supported; leave it out");
       if (const std::string why = WhyWrong(value, member->form); !why.empty()) return Refuse(place, why);
       CheckInside(value, member->form, place, depth);
     }

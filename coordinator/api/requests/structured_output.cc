@@ -9,8 +9,8 @@
 
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
-#include "comm/schema/schema_work.h"
 #include "comm/schema/rule_text.h"
+#include "comm/schema/schema_work.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structural_tag_check.h"
@@ -71,7 +71,8 @@ GrammarSource SchemaOrText(const OrderedJson& value, const std::string& field) {
 GrammarSource StructuralTag(const OrderedJson& given, const std::string& field) {
   const OrderedJson tag = given.is_string() ? ParseText(given, field) : given;
   if (!tag.is_object()) Refuse(field, "must be an object or the text of one");
-  if (CountNodes(tag) > kMaxSchemaNodes) Refuse(field, fmt::format("has more than {} values", kMaxSchemaNodes));
+  if (CountNodes(tag) > kMaxSchemaNodes)
+    Refuse(field, fmt::format("has more than {} values; ask for a simpler form", kMaxSchemaNodes));
   GrammarSource grammar{GrammarSource::kStructuralTag, DumpExactJson(tag)};
   if (grammar.text.size() > kMaxGrammarBytes) Refuse(field, fmt::format("takes at most {} bytes", kMaxGrammarBytes));
   const std::string problem = WhyTagNotKept(tag);
@@ -101,7 +102,7 @@ GrammarSource OfStructuredOutputs(const OrderedJson& options) {
     const std::string field = fmt::format("{}.{}", kField, kind.substr(0, 50));
     const auto grammar = OfKind(kind, value, field);
     if (!grammar) Refuse(field, "is not supported; json, json_object, regex, choice, grammar and structural_tag are");
-    if (found && *grammar) Refuse(kField, "asks for more than one form");
+    if (found && *grammar) Refuse(kField, "asks for more than one form; give one");
     if (*grammar) found = *grammar;
   }
   return found;
@@ -120,7 +121,7 @@ GrammarSource OfResponseFormat(const OrderedJson& format) {
   if (described == format.end() || !described->is_object()) Refuse("response_format.json_schema", "must be an object");
   for (const auto& [name, ignored] : described->items()) {
     if (name != "name" && name != "description" && name != "strict" && name != "schema")
-      Refuse("response_format.json_schema." + name.substr(0, 50), "is not known");
+      Refuse("response_format.json_schema." + name.substr(0, 50), "is not known; leave it out");
   }
   const auto schema = described->find("schema");
   if (schema == described->end()) Refuse("response_format.json_schema.schema", "is missing");
@@ -132,7 +133,8 @@ GrammarSource OfResponseFormat(const OrderedJson& format) {
 }  // namespace
 
 GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field, SchemaPromise promise) {
-  if (CountNodes(schema) > kMaxSchemaNodes) Refuse(field, fmt::format("has more than {} values", kMaxSchemaNodes));
+  if (CountNodes(schema) > kMaxSchemaNodes)
+    Refuse(field, fmt::format("has more than {} values; ask for a simpler form", kMaxSchemaNodes));
   GrammarSource grammar{GrammarSource::kJsonSchema, DumpExactJson(schema)};
   if (grammar.text.size() > kMaxGrammarBytes) Refuse(field, fmt::format("takes at most {} bytes", kMaxGrammarBytes));
   const SchemaCheck check = CheckSchema(schema, promise);
@@ -152,7 +154,7 @@ StructuredOutput ReadStructuredOutput(const OrderedJson& body) {
   StructuredOutput found;
   const auto take = [&](GrammarSource grammar, const char* field) {
     if (!grammar) return;
-    if (found.grammar) Refuse(field, fmt::format("cannot be combined with {}", found.field));
+    if (found.grammar) Refuse(field, fmt::format("cannot be combined with {}; leave out one", found.field));
     found = {std::move(grammar), field};
   };
   const auto given = [&](const char* name) { return body.contains(name) && !body[name].is_null(); };

@@ -19,7 +19,7 @@ void ReadLogitBias(const JsonFields& fields, const RequestLimits& limits, Sampli
   for (const auto& [key, value] : bias->items()) {
     const bool digits = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
     if (!digits || std::stoi(key) >= limits.vocab_size)
-      JsonFields::Refuse("logit_bias", "has a key that is no token id");
+      JsonFields::Refuse("logit_bias", "has a key that is no token id; /tokenize gives the ids of a text");
     if (!value.is_number() || !(value >= -100.0 && value <= 100.0))
       JsonFields::Refuse("logit_bias", "values must lie from -100 to 100");
     sampling.logit_bias.emplace_back(std::stoi(key), value.get<float>());
