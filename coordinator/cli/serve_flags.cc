@@ -9,6 +9,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/cli/flag_values.h"
+#include "coordinator/text/answers/answer_format.h"
 
 namespace quire {
 

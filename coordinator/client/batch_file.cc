@@ -24,7 +24,7 @@ BatchFile::Entry EntryOf(const std::string& line, const std::string& where) {
 }
 
 /// Refuses what cannot be read twice, such as a pipe, before opening it would wait for a writer.
-const std::string& RegularFile(const std::string& path) {
+const std::string& CheckedRegular(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) Fail("{}: {}", path, error ? error.message() : std::strerror(ENOENT));
@@ -35,7 +35,7 @@ const std::string& RegularFile(const std::string& path) {
 
 }  // namespace
 
-BatchFile::BatchFile(const std::string& path) : path_(path), file_(RegularFile(path), std::ios::binary) {
+BatchFile::BatchFile(const std::string& path) : path_(path), file_(CheckedRegular(path), std::ios::binary) {
   if (!file_) Fail("{}: {}", path, std::strerror(errno));
   std::set<std::string> ids;
   std::string line;

@@ -33,7 +33,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::chrono::seconds kPatience{5};  // for the first word of a server
+constexpr std::chrono::seconds kFirstWord{5};  // patience for the first word of a server
 constexpr const char* kHelp =
     "  /system TEXT      what the assistant is told beforehand; without TEXT: nothing\n"
     "  /set NAME VALUE   a field of the requests, such as temperature 0.2, max_tokens 100; without VALUE: not sent\n"
@@ -130,7 +130,7 @@ class Conversation {
  private:
   /// Returns false when nobody answers at the URL, and says so before anything is typed. A refusal is only said.
   bool IsAnswered() const {
-    const ClientRequest request{server_, endpoint_, authorization_, "/v1/models", std::nullopt, kPatience};
+    const ClientRequest request{server_, endpoint_, authorization_, "/v1/models", std::nullopt, kFirstWord};
     const OnBody whole;
     asio::io_context io;
     ClientAnswer answer;
