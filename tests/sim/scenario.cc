@@ -108,10 +108,9 @@ void CutToFit(Ask& ask, const EngineOptions& options) {
   ask.beams->num_returned = std::min(ask.beams->num_returned, ask.n);
 }
 
-/// Sets limits at their edges. Uses a random sequence of its own, so that it does not change what MakeScenario draws
-/// elsewhere.
+/// Sets limits at their edges.
 void MeetLimits(uint64_t seed, Scenario& scenario) {
-  Random random(Mix(seed, 10));
+  Random random = RandomOf(seed, Draws::kLimits);
   EngineOptions& options = scenario.engine;
   options.max_model_len = OneOf(random, {160, 160, 160, 40, 90});
   if (options.max_wait_seconds < 1e9) options.max_wait_seconds = OneOf(random, {3.0, 3.0, 6.0, 12.0});
@@ -129,7 +128,7 @@ void MeetLimits(uint64_t seed, Scenario& scenario) {
 
 /// In some runs, all requests come at once and grow beyond what admission planned for, so that many are preempted.
 void Crowd(uint64_t seed, Scenario& scenario) {
-  Random random(Mix(seed, 12));
+  Random random = RandomOf(seed, Draws::kCrowd);
   if (!Chance(random, 20)) return;
   EngineOptions& options = scenario.engine;
   options.scheduler.lookahead_tokens = 0;
@@ -144,7 +143,7 @@ void Crowd(uint64_t seed, Scenario& scenario) {
 
 /// In half of the runs, the model carries a state from token to token.
 void GiveStates(uint64_t seed, Scenario& scenario) {
-  Random random(Mix(seed, 17));
+  Random random = RandomOf(seed, Draws::kStates);
   BlockManagerOptions& blocks = scenario.engine.blocks;
   blocks.state_blocks = OneOf(random, {0, 0, 1, 3});
   blocks.state_spacing = scenario.own_salts ? 64 : OneOf(random, {1, 1, 8, 64});  // newcomers have a promise
@@ -174,7 +173,7 @@ Ask MakeFloodAsk(Random& random, const EngineOptions& options, int kind) {
 
 /// In some runs, one client floods the engine, and others sometimes send a short request.
 void Flood(uint64_t seed, Scenario& scenario) {
-  Random random(Mix(seed, 13));
+  Random random = RandomOf(seed, Draws::kFlood);
   if (!Chance(random, 25)) return;
   scenario.own_salts = true;
   EngineOptions& options = scenario.engine;
@@ -201,7 +200,7 @@ void Flood(uint64_t seed, Scenario& scenario) {
 
 /// In some runs, some clients have limits of their own.
 void LimitClients(uint64_t seed, Scenario& scenario) {
-  Random random(Mix(seed, 14));
+  Random random = RandomOf(seed, Draws::kClientLimits);
   if (!Chance(random, 15)) return;
   std::map<std::string, ClientLimits> limits;
   for (const char* client : {"", "a", "b"}) {
@@ -213,7 +212,7 @@ void LimitClients(uint64_t seed, Scenario& scenario) {
 
 /// In some runs, some requests ask for prompt scores. Newcomers' requests do not change, because they have a promise.
 void ScorePrompts(uint64_t seed, Scenario& scenario) {
-  Random random(Mix(seed, 15));
+  Random random = RandomOf(seed, Draws::kScores);
   if (!Chance(random, 40)) return;
   const int percent = OneOf(random, {20, 60, 100});
   for (Arrival& arrival : scenario.arrivals) {
@@ -224,7 +223,7 @@ void ScorePrompts(uint64_t seed, Scenario& scenario) {
 
 /// In some runs, some requests ask for a pooled prompt. Newcomers' requests do not change.
 void PoolPrompts(uint64_t seed, Scenario& scenario) {
-  Random random(Mix(seed, 16));
+  Random random = RandomOf(seed, Draws::kPooling);
   if (!Chance(random, 20)) return;
   const int percent = OneOf(random, {20, 60, 100});
   for (Arrival& arrival : scenario.arrivals) {
@@ -238,7 +237,7 @@ void PoolPrompts(uint64_t seed, Scenario& scenario) {
 
 /// Adds faults that end requests without an answer.
 void MakeTroubles(uint64_t seed, Scenario& scenario) {
-  Random random(Mix(seed, 9));
+  Random random = RandomOf(seed, Draws::kTroubles);
   scenario.engine.max_lost_epochs = OneOf(random, {0, 0, 0, 1, 2, 3});
   if (Chance(random, 10)) {
     scenario.faults.poison = static_cast<RequestId>(random.Between(1, static_cast<int64_t>(scenario.arrivals.size())));
@@ -251,14 +250,16 @@ void MakeTroubles(uint64_t seed, Scenario& scenario) {
 
 /// In some runs, the operator changes options while requests run.
 void ChangeOptions(uint64_t seed, Scenario& scenario) {
-  Random random(Mix(seed, 14));
+  Random random = RandomOf(seed, Draws::kChanges);
   if (Chance(random, 20)) scenario.interference.change = OneOf(random, {0.01, 0.05, 0.2});
 }
 
 }  // namespace
 
+test::Random RandomOf(uint64_t seed, Draws draws) { return Random(Mix(seed, static_cast<uint64_t>(draws))); }
+
 Scenario MakeScenario(uint64_t seed) {
-  Random random(Mix(seed, 1));
+  Random random = RandomOf(seed, Draws::kWorld);
   Scenario scenario;
   scenario.engine = MakeEngine(random);
   scenario.num_workers = static_cast<int>(random.Between(1, 2));
@@ -290,13 +291,12 @@ Scenario MakeScenario(uint64_t seed) {
     if (Chance(random, 5)) arrival.ask.limits.max_seconds = 0.5;
     scenario.arrivals.push_back(std::move(arrival));
   }
-  // Uses a random sequence of its own, so that older seeds keep their meaning.
-  Random ahead(Mix(seed, 3));
+  Random ahead = RandomOf(seed, Draws::kPlanAhead);
   scenario.plan_ahead = OneOf(ahead, {0.0, 0.5, 0.9, 1.0});
   scenario.engine.plan_ahead = scenario.plan_ahead > 0;
-  Random moves(Mix(seed, 8));
+  Random moves = RandomOf(seed, Draws::kMigrations);
   scenario.interference.migrate = OneOf(moves, {0.0, 0.0, 0.05, 0.3});
-  Random sizes(Mix(seed, 6));
+  Random sizes = RandomOf(seed, Draws::kResizes);
   scenario.resize = OneOf(sizes, {0.0, 0.0, 0.3, 1.0});
   Flood(seed, scenario);
   LimitClients(seed, scenario);

@@ -9,6 +9,33 @@
 
 namespace quire::sim {
 
+/// The random sequences of a run. Each has a number of its own, so that a change of what one of them draws leaves the
+/// others alone. A new sequence comes last, so that older seeds keep their meaning.
+enum class Draws : uint64_t {
+  kWorld = 1,
+  kEvents,
+  kPlanAhead,
+  kOrder,
+  kPoolSizes,
+  kResizes,
+  kMoves,
+  kMigrations,
+  kTroubles,
+  kLimits,
+  kMoreEvents,
+  kCrowd,
+  kFlood,
+  kClientLimits,
+  kScores,
+  kPooling,
+  kStates,
+  kChanges,
+  kWays,
+  kOptions,
+};
+/// The random sequence `draws` of the run with this seed.
+test::Random RandomOf(uint64_t seed, Draws draws);
+
 /// Probabilities of faults in each step. A seed chooses which of them are above 0 at all (swarm testing), so that rare
 /// combinations occur.
 struct Faults {
