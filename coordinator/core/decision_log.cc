@@ -13,6 +13,8 @@ const char* NameOf(FinishReason reason) {
   return reason == FinishReason::kLength ? "max_tokens" : "abort";
 }
 
+double Seconds(int64_t milliseconds) { return static_cast<double>(milliseconds) / 1000; }
+
 std::string What(const Decision& d) {
   switch (d.kind) {
     case DecisionKind::kQueued:
@@ -43,7 +45,11 @@ std::string What(const Decision& d) {
     case DecisionKind::kCancelled:
       return "cancelled, by its client or an operator";
     case DecisionKind::kTimedOut:
-      return "timed out";
+      return fmt::format("timed out: not done {:.3f} s after it came, {:.3f} s are allowed", Seconds(d.a),
+                         Seconds(d.b));
+    case DecisionKind::kWaitedTooLong:
+      return fmt::format("waited too long: no room {:.3f} s after it came, {:.3f} s are allowed", Seconds(d.a),
+                         Seconds(d.b));
     case DecisionKind::kDeparted:
       return fmt::format("leaves for another replica: takes {} blocks along and gives {} up", d.a, d.b);
     case DecisionKind::kArrived:

@@ -21,11 +21,12 @@ enum class DecisionKind : uint8_t {
   kPinsBroken,          // pinned prefixes were given up, because the request could not run otherwise
   kFinished,            // a: choice, b: FinishReason
   kCancelled,           // by its client or an operator, or because its result was broken
-  kTimedOut,            // a request waited or ran too long; a and b are 0
+  kTimedOut,            // a request took too long; a: milliseconds since its arrival, b: milliseconds allowed
   kDeparted,            // to another replica; a: blocks taken along, b: blocks given up
   kArrived,             // from another replica; a: blocks brought along, b: waiting requests
   kGivesUpPlaces,       // for `cause` of another client; a: the client's running sequences, b: that client's share
   kGivesUpBlocks,       // for `cause` of another client; a: blocks the client's requests have or need, b: its share
+  kWaitedTooLong,       // a request had no room in time; a and b as with kTimedOut
 };
 
 struct Decision {

@@ -1,6 +1,8 @@
 // Requests that end with an error.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "coordinator/core/engine.h"
 
 namespace quire {
@@ -62,7 +64,11 @@ void Engine::Do(const command::Expire& c) {
     const double arrival = request.arrival_seconds;
     const bool waited = request.first_scheduled_seconds < 0 && arrival + options_.max_wait_seconds < now;
     if (!waited && arrival + MaxSeconds(request) >= now) continue;
-    decisions_.OnDecision({DecisionKind::kTimedOut, request.id});
+    const auto milliseconds = [](double seconds) { return static_cast<int64_t>(std::llround(seconds * 1000)); };
+    decisions_.OnDecision({.kind = waited ? DecisionKind::kWaitedTooLong : DecisionKind::kTimedOut,
+                           .request = request.id,
+                           .a = milliseconds(now - arrival),
+                           .b = milliseconds(waited ? options_.max_wait_seconds : MaxSeconds(request))});
     const bool own = request.limits.max_seconds > 0 && MaxSeconds(request) < options_.max_request_seconds;
     const RequestError overdue = own ? RequestError::kDeadline : RequestError::kTimedOut;
     EndWithError(request, waited ? RequestError::kNoRoom : overdue,

@@ -73,6 +73,20 @@ TEST(EventFeedTest, Publish_NumbersEventsWithoutGaps_FromManyThreads) {
   for (size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], i + 1);
 }
 
+TEST(EngineWatcherTest, BrokenPins_AreNoHeldRequest) {
+  EngineOptions options;
+  options.blocks.num_blocks = 10;
+  const Engine engine(options);
+  EventFeed feed;
+  EngineWatcher watcher(feed, engine, 0);
+  watcher.OnDecision({DecisionKind::kPinsBroken, 7});
+  watcher.OnDecision({DecisionKind::kHeldForBlocks, 8});
+  const auto events = feed.After(0, 10).events;
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_STREQ(EventName(events[0].kind), "pins_broken");
+  EXPECT_STREQ(EventName(events[1].kind), "request_held");
+}
+
 TEST(EventFeedTest, EventNames_DifferForEveryKind) {
   std::vector<std::string> names;
   for (size_t kind = 0; kind < kNumEventKinds; ++kind) names.emplace_back(EventName(static_cast<EventKind>(kind)));

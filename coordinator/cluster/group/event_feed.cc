@@ -14,8 +14,9 @@ EventKind KindOf(DecisionKind decision) {
     case DecisionKind::kHeldForSlots:
     case DecisionKind::kHeldForBlocks:
     case DecisionKind::kWaitsForPrefix:
-    case DecisionKind::kPinsBroken:
       return EventKind::kRequestHeld;
+    case DecisionKind::kPinsBroken:
+      return EventKind::kPinsBroken;
     case DecisionKind::kAdmitted:
       return EventKind::kRequestStarted;
     case DecisionKind::kReadmitted:
@@ -29,6 +30,7 @@ EventKind KindOf(DecisionKind decision) {
     case DecisionKind::kFinished:
     case DecisionKind::kCancelled:
     case DecisionKind::kTimedOut:
+    case DecisionKind::kWaitedTooLong:
       return EventKind::kRequestEnded;
     case DecisionKind::kDeparted:
     case DecisionKind::kArrived:
@@ -38,15 +40,15 @@ EventKind KindOf(DecisionKind decision) {
 }
 
 /// True for kinds that occur once per step or request: their rate is limited.
-bool HasRate(EventKind kind) { return kind <= EventKind::kMigrated; }
+bool HasRate(EventKind kind) { return kind <= EventKind::kPinsBroken; }
 
 }  // namespace
 
 const char* EventName(EventKind kind) {
-  constexpr const char* kNames[] = {"request_queued",   "request_started", "request_ended", "request_held",
-                                    "preempted",        "resumed",         "migrated",      "epoch",
-                                    "workers_lost",     "paused",          "serving",       "draining",
-                                    "workers_replaced", "settings_changed"};
+  constexpr const char* kNames[] = {"request_queued", "request_started",  "request_ended",   "request_held",
+                                    "preempted",      "resumed",          "migrated",        "pins_broken",
+                                    "epoch",          "workers_lost",     "paused",          "serving",
+                                    "draining",       "workers_replaced", "settings_changed"};
   static_assert(std::size(kNames) == kNumEventKinds);
   return kNames[static_cast<size_t>(kind)];
 }

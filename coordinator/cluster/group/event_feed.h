@@ -22,6 +22,7 @@ enum class EventKind : uint8_t {
   kPreempted,     // because of seniority or a client's share
   kResumed,       // after a preemption
   kMigrated,      // left for another replica or came from one
+  kPinsBroken,    // pinned prefixes were given up for a request that could not run beside them
   kEpoch,         // a new worker group starts
   kWorkersLost,
   kPaused,
@@ -60,8 +61,7 @@ class EventFeed {
   struct Batch {
     std::vector<ServerEvent> events;
     uint64_t lost = 0;  // events overwritten before the reader read them
-    /// Events dropped by the rate limit since the start.
-    uint64_t left_out = 0;
+    uint64_t left_out = 0;  // events dropped by the rate limit since the start
   };
   /// At most `most` events after number `last`, oldest first, and the total of events left out so far.
   Batch After(uint64_t last, size_t most) const;
