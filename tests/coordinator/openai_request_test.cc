@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/unsupported_fields.h"
 
 namespace quire {
 namespace {
@@ -281,6 +282,63 @@ TEST(OpenAiRequestTest, ToolChoice_IsRefused_WhenItNamesNoOfferedTool) {
   const GenerateCall off = ParseChat({{"messages", messages}, {"tools", tools}, {"tool_choice", "none"}});
   EXPECT_FALSE(off.tools.active());
   EXPECT_TRUE(off.conversation.tools.is_null());
+}
+
+TEST(OpenAiRequestTest, AllowedTools_LeaveTheOthersOut) {
+  const Json messages = Json::array({{{"role", "user"}, {"content", "hi"}}});
+  Json tools = Json::array();
+  for (const char* name : {"f", "g", "h"}) tools.push_back({{"type", "function"}, {"function", {{"name", name}}}});
+  const auto ask = [&](const Json& choice) {
+    return ParseChat({{"messages", messages}, {"tools", tools}, {"tool_choice", choice}});
+  };
+  const Json one = {{"type", "function"}, {"function", {{"name", "h"}}}}, flat = {{"type", "function"}, {"name", "f"}};
+  const GenerateCall call =
+      ask({{"type", "allowed_tools"}, {"allowed_tools", {{"mode", "required"}, {"tools", {one, flat}}}}});
+  ASSERT_EQ(call.tools.tools.size(), 2U);
+  EXPECT_EQ(call.tools.tools[0].name, "h");
+  EXPECT_EQ(call.tools.tools[1].name, "f");
+  EXPECT_EQ(call.tools.choice.mode, ToolChoice::kRequired);
+  EXPECT_EQ(call.conversation.tools.size(), 2U);
+  EXPECT_EQ(ask({{"type", "allowed_tools"}, {"mode", "auto"}, {"tools", Json::array({flat})}}).tools.choice.mode,
+            ToolChoice::kAuto);
+  const Json bad[] = {{{"type", "allowed_tools"}},
+                      {{"type", "allowed_tools"}, {"allowed_tools", 5}},
+                      {{"type", "allowed_tools"}, {"mode", "auto"}, {"tools", Json::array()}},
+                      {{"type", "allowed_tools"}, {"mode", "auto"}, {"tools", Json::array({5})}},
+                      {{"type", "allowed_tools"}, {"mode", "never"}, {"tools", Json::array({flat})}},
+                      {{"type", "allowed_tools"}, {"tools", Json::array({{{"type", "function"}, {"name", "k"}}})}}};
+  for (const Json& choice : bad)
+    EXPECT_EQ(Fault("chat", {{"messages", messages}, {"tools", tools}, {"tool_choice", choice}}), "tool_choice");
+}
+
+TEST(OpenAiRequestTest, Thinking_BecomesTheVariableOfTemplates) {
+  const Json messages = Json::array({{{"role", "user"}, {"content", "hi"}}});
+  const auto variables = [&](const Json& thinking) {
+    return ParseChat({{"messages", messages}, {"thinking", thinking}}).conversation.variables;
+  };
+  EXPECT_EQ(variables({{"type", "enabled"}}), (OrderedJson{{"enable_thinking", true}}));
+  EXPECT_EQ(variables({{"type", "disabled"}}), (OrderedJson{{"enable_thinking", false}}));
+  EXPECT_EQ(variables("disabled"), (OrderedJson{{"enable_thinking", false}}));
+  EXPECT_EQ(variables({{"type", "auto"}}), OrderedJson());
+  for (const Json& bad : {Json(5), Json("much"), Json::array(), Json::object(), Json{{"type", 1}}})
+    EXPECT_EQ(Fault("chat", {{"messages", messages}, {"thinking", bad}}), "thinking");
+  EXPECT_EQ(Fault("text", Completion("thinking", {{"type", "disabled"}})), "");
+  EXPECT_EQ(Fault("text", Completion("thinking", {{"type", "enabled"}})), "thinking");
+}
+
+TEST(OpenAiRequestTest, RefusalsOfUnsupportedFields_NameTheRemedy) {
+  for (const std::string_view name : UnsupportedFieldNames()) {
+    try {
+      ParseCompletion(Completion(std::string(name), {{"no", "such value"}}));
+      ADD_FAILURE() << name << " is accepted";
+    } catch (const ApiError& error) {
+      EXPECT_NE(std::string(error.what()).find("is not supported by this server; "), std::string::npos) << error.what();
+    }
+  }
+  for (const char* backend : {"auto", "xgrammar", "outlines"})
+    EXPECT_EQ(Fault("text", Completion("guided_decoding_backend", backend)), "");
+  EXPECT_EQ(Fault("text", Completion("truncation", "auto")), "");
+  EXPECT_EQ(Fault("text", Completion("truncation", "half")), "truncation");
 }
 
 TEST(OpenAiRequestTest, TemplateVariables_AreCheckedByName) {

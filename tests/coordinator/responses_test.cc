@@ -281,7 +281,7 @@ TEST(ResponsesRequestTest, ItemsThatCannotBeReadSayWhy) {
     const std::string words = fault(fmt::format(R"({{"type": "{}"}})", type));
     EXPECT_EQ(words.find(fmt::format("input[0].type is {}: it ", type)), 0u) << words;
   }
-  EXPECT_EQ(fault(R"({"type": "hologram"})"), "input[0].type is hologram, which is not known here");
+  EXPECT_EQ(fault(R"({"type": "hologram"})"), "input[0].type is hologram, which is not known here; leave it out");
   EXPECT_EQ(fault(R"({"type": "function_call_output", "output": "x"})"), "input[0].call_id is missing");
   EXPECT_EQ(fault(R"({"role": "user", "content": [{"type": "input_image"}]})").substr(0, 43),
             "input[0].content[0].type is input_image; on");
