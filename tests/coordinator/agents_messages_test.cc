@@ -193,7 +193,8 @@ TEST(MessagesTurns, DocumentsAndSearchResults_AreWords) {
             "<search_result>\ntitle: U\nsource: S\nfound\n</search_result>\n");
   EXPECT_EQ(AgentFault(R"("messages": [{"role": "user", "content": [{"type": "document", "source": {"type": "base64",
                   "media_type": "application/pdf", "data": "x"}}]}])"),
-            "messages[0].content[0].source.type is base64; this server takes documents of the types text and content");
+            "messages[0].content[0].source.type is base64; this server takes documents of the types text and content: "
+            "send its text");
   EXPECT_EQ(AgentFault(R"("messages": [{"role": "user", "content": [{"type": "document", "citations": {"enabled": true},
                   "source": {"type": "text", "data": "x"}}]}])"),
             "messages[0].content[0].citations.enabled must be false: answers of this server cite no places");
