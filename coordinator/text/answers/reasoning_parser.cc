@@ -36,7 +36,7 @@ class ReasoningParser : public AnswerParser {
     // Unclosed thoughts may end with calls; but if the answer was cut, the thoughts might have continued.
     if (state_ == State::kInside && call_ == Call::kBegun && !cut && EndsWithCalls(out)) return;
     if (state_ == State::kInside) Thoughts(waiting_, out);
-    if (state_ != State::kInside && !waiting_.empty()) Answer(waiting_, out);
+    if (state_ != State::kInside) Answer(std::exchange(blanks_, {}) + waiting_, out);
     waiting_.clear();
     if (rest_ != nullptr) rest_->Finish(cut, out);
   }
@@ -44,7 +44,7 @@ class ReasoningParser : public AnswerParser {
   bool in_reasoning() const override { return state_ == State::kInside; }
   size_t held_bytes() const override {
     const auto held_by = [](const auto& parser) { return parser == nullptr ? 0 : parser->held_bytes(); };
-    return waiting_.capacity() + space_.capacity() + held_by(rest_) + held_by(trial_);
+    return waiting_.capacity() + space_.capacity() + blanks_.capacity() + held_by(rest_) + held_by(trial_);
   }
 
  private:
@@ -193,7 +193,7 @@ class ReasoningParser : public AnswerParser {
     return true;
   }
 
-  /// Emits the answer without the </response> that closes it.
+  /// Emits the answer without the </response> that closes it, and without the blanks inside next to either tag.
   bool Wrapped(AnswerParts& out) {
     if (waiting_.empty()) return false;
     if (!wrapped_) {
@@ -203,12 +203,24 @@ class ReasoningParser : public AnswerParser {
     const size_t found = waiting_.find(kUnwrap);
     const size_t keep = found != std::string::npos || at_end_ ? 0 : Overlap(kUnwrap);
     const size_t length = found != std::string::npos ? found : waiting_.size() - keep;
-    Answer(std::string_view(waiting_).substr(0, length), out);
+    WrappedWords(std::string_view(waiting_).substr(0, length), out);
     waiting_.erase(0, length);
     if (found == std::string::npos) return false;
     waiting_.erase(0, kUnwrap.size());
+    blanks_.clear();
     wrapped_ = false;
     return true;
+  }
+
+  void WrappedWords(std::string_view text, AnswerParts& out) {
+    if (!worded_) text.remove_prefix(std::min(text.size(), text.find_first_not_of(kJsonSpace)));
+    const size_t last = text.find_last_not_of(kJsonSpace);
+    if (last != std::string_view::npos) {
+      worded_ = true;
+      Answer(std::exchange(blanks_, {}) + std::string(text.substr(0, last + 1)), out);
+      text.remove_prefix(last + 1);
+    }
+    blanks_ += text;
   }
 
   /// Length of the end of waiting_ that may begin the mark.
@@ -258,6 +270,8 @@ class ReasoningParser : public AnswerParser {
   bool opened_again_ = false;
   bool thought_ = false;  // part of the thoughts was emitted
   bool wrapped_ = false;  // the answer stands in <response>...</response>
+  bool worded_ = false;   // words came after <response>
+  std::string blanks_;    // after these words
 };
 
 }  // namespace
