@@ -264,12 +264,28 @@ void AdaptTools(const TemplateTraits& traits, OrderedJson& tools) {
   }
 }
 
+/// Writes the functions into the system message.
+void PutToolsIntoSystem(Conversation& conversation) {
+  if (!conversation.tools.is_array() || conversation.tools.empty()) return;
+  OrderedJson functions = OrderedJson::array();
+  for (const OrderedJson& tool : conversation.tools)
+    functions.push_back(tool.is_object() && tool.contains("function") ? tool["function"] : tool);
+  OrderedJson& messages = conversation.messages;
+  const bool has_system = !messages.empty() && messages.front()["role"] == "system";
+  if (!has_system) {
+    messages.insert(messages.begin(),
+                    OrderedJson{{"role", "system"}, {"content", "You are a helpful assistant with some tools."}});
+  }
+  messages.front()["tools"] = DumpExactJson(functions);
+}
+
 }  // namespace
 
 Conversation AdaptedTo(const TemplateTraits& traits, const Conversation& conversation) {
   Conversation adapted = conversation;
   AdaptMessages(traits, adapted.messages);
   AdaptTools(traits, adapted.tools);
+  if (traits.system_tools) PutToolsIntoSystem(adapted);
   return adapted;
 }
 

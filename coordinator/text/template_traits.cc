@@ -61,6 +61,10 @@ class Prober {
     offer.messages = OrderedJson::array({Ask()});
     offer.tools = WholeTool();
     found_.tools = Shows(offer, found_, {"probe_name"});
+    if (!found_.tools) {
+      Try(&TemplateTraits::system_tools, offer, {"probe_name"});
+      found_.tools = found_.system_tools;
+    }
     if (found_.tools) FindToolTraits(offer);
     Conversation silent;
     silent.messages = {Ask(), {{"role", "assistant"}, {"content", ""}}, AskAgain()};

@@ -22,6 +22,7 @@ struct TemplateTraits {
   bool system_first = false;       // words of the system come first, and nowhere else
   bool short_ids = false;          // ids of calls are nine letters and digits
   bool named_ids = false;          // ids of calls name their functions: functions.NAME:0, counted over all calls
+  bool system_tools = false;       // tools are a text in the system message's member `tools`
   bool answered_results = false;   // between a call and the next question stands an answer
   bool speaking_answers = false;   // an answer without calls has words
   bool whole_tools = false;        // a function has a description, and parameters with properties

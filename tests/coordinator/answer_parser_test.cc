@@ -370,6 +370,8 @@ TEST(AnswerFormatTest, FormatOfTemplate_RecognisesToolAndReasoningFormats) {
   EXPECT_EQ(tools("<functions>{{ tools }}</functions> <function_calls>"), "olmo3");
   EXPECT_EQ(tools("'<|tool_call>call:' + function['name']"), "gemma4");
   EXPECT_EQ(reasoning("'<|channel>thought\\n<channel|>'"), "gemma4");
+  EXPECT_EQ(tools("<tool_call>{function-name}<arg_key>{arg-key-1}</arg_key>"), "glm47");
+  EXPECT_EQ(tools("'<|tool|>' + message['tools'] + '<|/tool|>'"), "phi4_mini_json");
   EXPECT_EQ(tools("<TOOLCALL>[{{\"name\": ..}}]</TOOLCALL>"), "nemotron_json");
   EXPECT_EQ(tools("<|im_start|>"), "none");
   EXPECT_EQ(reasoning("{% if '</think>' in content %}"), "qwen3");

@@ -215,6 +215,12 @@ std::vector<MarkedForm> MarkedForms() {
        {"[get_weather()]"}},
       {ToolFormat::kOlmo3, "<function_calls>\nget_weather(city=\"$C\", days=$D)\n</function_calls>", {"get_weather()"}},
       {ToolFormat::kGemma4, "<|tool_call>call:get_weather{city:\"$C\",days:$D}<tool_call|>", {"call:get_weather{}"}},
+      {ToolFormat::kPhi4Mini, "<|tool_call|>[" + json + "]<|/tool_call|>", {"functools[" + none + "]"}},
+      {ToolFormat::kGlm47,
+       "<tool_call>get_weather<arg_key>city</arg_key><arg_value>$C</arg_value><arg_key>days</arg_key>"
+       "<arg_value>$D</arg_value></tool_call>",
+       {},
+       {false}},
       {ToolFormat::kGlm45,
        "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>$C</arg_value>\n<arg_key>days</arg_key>\n"
        "<arg_value>$D</arg_value>\n</tool_call>",

@@ -186,6 +186,21 @@ TEST(ChatTemplateTest, ReadChatTemplate_NamesFileAndLine_WhenTheTemplateCannotBe
             std::string::npos);
 }
 
+TEST(ChatTemplateTest, Tools_StandInTheSystemMessage_WhereTheTemplateLooksForThemThere) {
+  const ChatTemplate chat(
+      WithTemplate("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.role == 'system' and m.tools %}"
+                   "<|tool|>{{ m.tools }}<|/tool|>{% endif %}{% endfor %}"));
+  EXPECT_TRUE(chat.traits().tools && chat.traits().system_tools);
+  Conversation asked;
+  asked.messages = {{{"role", "user"}, {"content", "hi"}}};
+  EXPECT_EQ(chat.Render(asked).text, "<user>hi");
+  asked.tools = OrderedJson::parse(R"([{"type": "function", "function": {"name": "f"}}])");
+  EXPECT_EQ(chat.Render(asked).text,
+            "<system>You are a helpful assistant with some tools.<|tool|>[{\"name\":\"f\"}]<|/tool|><user>hi");
+  asked.messages.insert(asked.messages.begin(), OrderedJson{{"role", "system"}, {"content", "Be brief."}});
+  EXPECT_EQ(chat.Render(asked).text, "<system>Be brief.<|tool|>[{\"name\":\"f\"}]<|/tool|><user>hi");
+}
+
 TEST(ChatTemplateTest, Traits_TellWhetherTheTemplateShowsSystemMessagesAndResults) {
   const auto traits = [](const std::string& source) { return ChatTemplate(WithTemplate(source)).traits(); };
   const TemplateTraits all = traits("{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}");

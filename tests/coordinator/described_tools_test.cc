@@ -86,12 +86,12 @@ TEST(DescribedToolsTest, CallsAndResults_BecomeWords_AndTurnsAlternate) {
 TEST(DescribedToolsTest, CallsOfPython_BecomeWords_InTheFormOfTheModel) {
   const auto written = [](ToolFormat format) {
     Conversation asked = Asked(R"([{"role": "assistant", "content": "", "tool_calls": [
-      {"function": {"name": "f", "arguments": "{\"x\": [true, null, {\"k\": 1.50}], \"y\": \"a'b\"}"}},
+      {"function": {"name": "f", "arguments": "{\"x\": [true, null, {\"k\": 1.5}], \"y\": \"a'b\"}"}},
       {"function": {"name": "g", "arguments": ""}}]}])");
     EXPECT_TRUE(WriteOutCalls(format, asked));
     return asked.messages[0]["content"].get<std::string>();
   };
-  const std::string call = "f(x=[True, None, {\"k\": 1.50}], y=\"a'b\")";
+  const std::string call = "f(x=[True, None, {\"k\": 1.5}], y=\"a'b\")";
   EXPECT_EQ(written(ToolFormat::kLfm2), "<|tool_call_start|>[" + call + ", g()]<|tool_call_end|>");
   EXPECT_EQ(written(ToolFormat::kOlmo3), "<function_calls>\n" + call + "\ng()\n</function_calls>");
   Conversation other = Asked(R"([{"role": "assistant", "content": "", "tool_calls": [

@@ -496,7 +496,7 @@ class FormatTest(ToolCase):
     """Calls in every form that they can be required in."""
     FLAGS = ()
 
-    FORMS = ("generic", "hermes", "llama3_json", "pythonic", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder", "nemotron_json", "kimi_k2", "minimax_m2", "deepseek_v32", "lfm2", "olmo3", "gemma4")
+    FORMS = ("generic", "hermes", "llama3_json", "pythonic", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder", "nemotron_json", "kimi_k2", "minimax_m2", "deepseek_v32", "lfm2", "olmo3", "gemma4", "glm47", "phi4_mini_json")
 
     def served(self, name, *bodies):
         """Answers of a server for this form."""

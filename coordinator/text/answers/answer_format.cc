@@ -31,6 +31,8 @@ constexpr Name<ToolFormat> kToolNames[] = {
     {"lfm2", ToolFormat::kLfm2},
     {"olmo3", ToolFormat::kOlmo3},
     {"gemma4", ToolFormat::kGemma4},
+    {"glm47", ToolFormat::kGlm47},
+    {"phi4_mini_json", ToolFormat::kPhi4Mini},
     {"nemotron_json", ToolFormat::kNemotron},
 };
 
@@ -73,6 +75,7 @@ std::string FirstOf(const Names& names, Format format) {
 ToolFormat ToolsOf(std::string_view source) {
   const auto has = [&](std::string_view text) { return source.find(text) != std::string_view::npos; };
   if (has("<|channel|>")) return ToolFormat::kHarmony;
+  if (has("{function-name}<arg_key>")) return ToolFormat::kGlm47;
   if (has("<arg_key>")) return ToolFormat::kGlm45;
   if (has("<function=")) return has("<parameter=") ? ToolFormat::kQwen3Coder : ToolFormat::kNone;
   if (has("<｜tool▁calls▁begin｜>")) return has("```json") ? ToolFormat::kDeepSeekV3 : ToolFormat::kDeepSeekV31;
@@ -83,6 +86,7 @@ ToolFormat ToolsOf(std::string_view source) {
   if (has("<function_calls>")) return ToolFormat::kOlmo3;
   if (has("<|tool_call>call:")) return ToolFormat::kGemma4;
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
+  if (has("<|/tool_call|>") || has("<|/tool|>")) return ToolFormat::kPhi4Mini;
   if (has("<|tool_call|>")) return ToolFormat::kGranite;
   if (has("<TOOLCALL>")) return ToolFormat::kNemotron;
   if (has("<tool_call>")) return ToolFormat::kHermes;
@@ -158,8 +162,8 @@ bool HasNamedArguments(ToolFormat format) {
 }
 
 bool HasBareValues(ToolFormat format) {
-  return format == ToolFormat::kGlm45 || format == ToolFormat::kQwen3Coder || format == ToolFormat::kMiniMaxM2 ||
-         format == ToolFormat::kDeepSeekV32 || format == ToolFormat::kGemma4;
+  return format == ToolFormat::kGlm45 || format == ToolFormat::kGlm47 || format == ToolFormat::kQwen3Coder ||
+         format == ToolFormat::kMiniMaxM2 || format == ToolFormat::kDeepSeekV32 || format == ToolFormat::kGemma4;
 }
 
 namespace {
@@ -172,6 +176,7 @@ std::vector<std::string> CallMarkersOf(ToolFormat format) {
     case ToolFormat::kQwen3Coder:
       return {"<tool_call>", "</tool_call>"};
     case ToolFormat::kGlm45:
+    case ToolFormat::kGlm47:
       return {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"};
     case ToolFormat::kLlama3Json:
       return {"<|python_tag|>"};
@@ -198,6 +203,8 @@ std::vector<std::string> CallMarkersOf(ToolFormat format) {
       return {"<function_calls>", "</function_calls>"};
     case ToolFormat::kGemma4:
       return {"<|tool_call>", "<tool_call|>", "<|\"|>"};
+    case ToolFormat::kPhi4Mini:
+      return {"<|tool_call|>", "<|/tool_call|>"};
     case ToolFormat::kNemotron:
       return {"<TOOLCALL>", "</TOOLCALL>"};
     case ToolFormat::kHarmony:

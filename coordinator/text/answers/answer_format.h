@@ -28,6 +28,8 @@ enum class ToolFormat {
   kLfm2,         // <|tool_call_start|>[name(key=value), ...]<|tool_call_end|>
   kOlmo3,        // <function_calls>, a line name(key=value) for each call, </function_calls>
   kGemma4,       // <|tool_call>call:name{key:<|"|>text<|"|>,other:1}<tool_call|>
+  kGlm47,        // kGlm45 on one line
+  kPhi4Mini,     // <|tool_call|>[{"name": ..., "arguments": ...}]<|/tool_call|>
   kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
 };
 

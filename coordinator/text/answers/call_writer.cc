@@ -23,6 +23,8 @@ Writing WritingOf(ToolFormat format, bool mistral_names) {
       return {"<｜tool▁calls▁begin｜>", "", "<｜tool▁calls▁end｜>"};
     case ToolFormat::kKimiK2:
       return {"<|tool_calls_section_begin|>", "", "<|tool_calls_section_end|>"};
+    case ToolFormat::kGlm47:
+      return {};
     case ToolFormat::kGlm45:
     case ToolFormat::kQwen3Coder:
       return {"", "\n", ""};
@@ -71,6 +73,8 @@ OrderedJson CallWriter::Call(size_t tool) const {
       return build_.Row({{"<|tool_call_begin|>functions." + name + ":", RegexOf("[0-9]{1,3}")},
                          {"<|tool_call_argument_begin|>", arguments},
                          {"<|tool_call_end|>", nullptr}});
+    case ToolFormat::kGlm47:
+      return build_.Row({{"<tool_call>" + name, ValueOf(schema, "glm_xml")}, {"</tool_call>", nullptr}});
     case ToolFormat::kGlm45:
       return build_.Row({{"<tool_call>" + name + "\n", ValueOf(schema, "glm_xml")}, {"\n</tool_call>", nullptr}});
     case ToolFormat::kQwen3Coder:

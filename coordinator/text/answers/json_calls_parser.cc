@@ -1,4 +1,5 @@
-// Parser of calls written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite, Nemotron, and the generic form.
+// Parser of calls written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite, Nemotron, Phi-4-mini, and the generic
+// form.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/json_call.h"
 #include "coordinator/text/answers/step_parser.h"
@@ -25,6 +26,8 @@ Manner MannerOf(ToolFormat format, bool has_grammar) {
       return {.opens = {"[TOOL_CALLS]"}, .lists = true, .named = true};
     case ToolFormat::kGranite:
       return {.opens = {"<|tool_call|>", "<tool_call>"}, .lists = true};
+    case ToolFormat::kPhi4Mini:
+      return {.opens = {"<|tool_call|>", "functools"}, .closes = {"<|/tool_call|>"}, .lists = true};
     case ToolFormat::kNemotron:
       return {.opens = {"<TOOLCALL>"}, .closes = {"</TOOLCALL>"}, .lists = true};
     case ToolFormat::kGeneric:

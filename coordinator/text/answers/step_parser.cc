@@ -225,6 +225,7 @@ std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shar
     case ToolFormat::kMistral:
     case ToolFormat::kGranite:
     case ToolFormat::kNemotron:
+    case ToolFormat::kPhi4Mini:
       return MakeJsonCallsParser(format, tools);
     case ToolFormat::kDeepSeekV3:
     case ToolFormat::kDeepSeekV31:
@@ -232,6 +233,7 @@ std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shar
     case ToolFormat::kKimiK2:
       return MakeKimiParser(tools);
     case ToolFormat::kGlm45:
+    case ToolFormat::kGlm47:
       return MakeGlmParser(tools);
     case ToolFormat::kQwen3Coder:
       return MakeQwen3CoderParser(tools);

@@ -61,6 +61,8 @@ std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format) {
       return JsonCallForm{"[TOOL_CALLS][", "", "arguments", "", ", ", "]", ""};
     case ToolFormat::kGranite:
       return JsonCallForm{"<|tool_call|>[", "", "arguments", "", ", ", "]", ""};
+    case ToolFormat::kPhi4Mini:
+      return JsonCallForm{"<|tool_call|>[", "", "arguments", "", ", ", "]<|/tool_call|>", ""};
     case ToolFormat::kNemotron:
       return JsonCallForm{"<TOOLCALL>[", "", "arguments", "", ", ", "]</TOOLCALL>", ""};
     default:
