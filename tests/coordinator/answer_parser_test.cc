@@ -376,6 +376,7 @@ TEST(AnswerFormatTest, FormatOfTemplate_RecognisesToolAndReasoningFormats) {
   EXPECT_EQ(tools("<|im_start|>"), "none");
   EXPECT_EQ(reasoning("{% if '</think>' in content %}"), "qwen3");
   EXPECT_EQ(reasoning("[THINK]"), "mistral");
+  EXPECT_EQ(reasoning("<minimax:tool_call> <think></think> <response>"), "qwen3");
   EXPECT_EQ(reasoning("<think></think><response>"), "granite");
   EXPECT_EQ(reasoning("<|channel|>"), "openai_gptoss");
   EXPECT_EQ(reasoning("<|im_start|>"), "none");

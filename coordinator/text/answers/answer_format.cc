@@ -81,7 +81,7 @@ ToolFormat ToolsOf(std::string_view source) {
   if (has("<｜tool▁calls▁begin｜>")) return has("```json") ? ToolFormat::kDeepSeekV3 : ToolFormat::kDeepSeekV31;
   if (has("<|tool_calls_section_begin|>")) return ToolFormat::kKimiK2;
   if (has("<minimax:tool_call>")) return ToolFormat::kMiniMaxM2;
-  if (has("｜DSML｜")) return ToolFormat::kDeepSeekV32;
+  if (has("｜DSML｜") && has("function_calls")) return ToolFormat::kDeepSeekV32;
   if (has("<|tool_call_start|>") || has("<|tool_list_start|>") || has("List of tools: [")) return ToolFormat::kLfm2;
   if (has("<function_calls>")) return ToolFormat::kOlmo3;
   if (has("<|tool_call>call:")) return ToolFormat::kGemma4;
@@ -100,6 +100,7 @@ ReasoningFormat ReasoningOf(std::string_view source) {
   if (has("<|channel|>")) return ReasoningFormat::kHarmony;
   if (has("<|channel>")) return ReasoningFormat::kGemma4;
   if (has("[THINK]")) return ReasoningFormat::kMistral;
+  if (has("<minimax:tool_call>")) return ReasoningFormat::kThink;  // <response> holds results of tools
   if (has("Here is my thought process:") || (has("<think>") && has("<response>"))) return ReasoningFormat::kGranite;
   if (has("</think>") || has("<think>")) return ReasoningFormat::kThink;
   return ReasoningFormat::kNone;
