@@ -268,8 +268,9 @@ HttpResponse Connection::HeadError(beast::error_code error) const {
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return ErrorResponse(431, "the request head is too large");
   if (timed_out_ && (!served_one_ || buffer_.size() > 0)) return ErrorResponse(408, "the request head took too long");
+  const size_t most = request_.take_body ? limits_.upload_bytes : limits_.body_bytes;
   if (error == http::error::body_limit)
-    return ErrorResponse(413, fmt::format("the body is larger than {} bytes", limits_.body_bytes));
+    return ErrorResponse(413, fmt::format("the body is larger than {} bytes", most));
   if (error.category() == http::make_error_code(http::error::end_of_stream).category() &&
       error != http::error::end_of_stream && error != http::error::partial_message) {
     return ErrorResponse(400, "malformed HTTP request: " + error.message());

@@ -67,7 +67,7 @@ std::string PathOf(const HttpHead& head) {
 
 void SetLimits(HttpParser& parser, const HttpLimits& limits) {
   parser.header_limit(static_cast<uint32_t>(limits.head_bytes));
-  parser.body_limit(limits.body_bytes);
+  parser.body_limit(std::max(limits.body_bytes, limits.upload_bytes));  // until the head says more (BodyLimit)
 }
 
 std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits) {
