@@ -223,7 +223,7 @@ class BatchTest(FlagCase):
     @classmethod
     def setUpClass(cls):
         cls.directory = tempfile.TemporaryDirectory()
-        cls.server = Server("--threads-per-worker", "1", "--batch-dir", cls.directory.name, "--batch-max-bytes", "1000", "--batch-concurrency", "1", model=TINY)
+        cls.server = Server("--threads-per-worker", "1", "--batch-dir", cls.directory.name, "--batch-max-bytes", "20000", "--batch-concurrency", "1", model=TINY)
         cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="none", max_retries=0)
 
     @classmethod
@@ -243,8 +243,10 @@ class BatchTest(FlagCase):
         self.client.files.delete(file.id)
 
     def test_batch_max_bytes_flag_bounds_what_is_kept(self):
-        self.assertEqual(self.setting("batch_max_bytes"), 1000)
-        file = self.upload("x" * 1000)
+        self.assertEqual(self.setting("batch_max_bytes"), 20000)
+        for file in self.client.files.list():
+            self.client.files.delete(file.id)
+        file = self.upload("x" * 10000)  # a client with a name has half
         with self.assertRaises(openai.BadRequestError) as refused:
             self.upload("x")
         self.assertIn("--batch-max-bytes", str(refused.exception))
