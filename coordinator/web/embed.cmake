@@ -1,15 +1,13 @@
 # cmake -D PAGES=folder -D LIBRARIES=folder -D OUT=file -P embed.cmake: writes the files of both folders, by their paths
-# there, as raw strings into a C++ source that defines EmbeddedFiles() (web_texts.h). A string literal may be 64 KiB at
-# the least a compiler must take, so longer files are joined of several; those of JSON, in which no text goes over a
-# line's end, come without their indentation.
+# there, as raw strings into a C++ source that defines EmbeddedFiles() (web_texts.h). Files of JSON, in which no text goes
+# over a line's end, come without their indentation. g++ and clang take literals of any length.
 file(GLOB_RECURSE pages RELATIVE ${PAGES} ${PAGES}/*)
 file(GLOB_RECURSE libraries RELATIVE ${LIBRARIES} ${LIBRARIES}/*)
 set(files ${pages} ${libraries})
 list(SORT files)
 set(text "// Made by coordinator/web/embed.cmake.\n#include \"coordinator/web/web_texts.h\"\n\nnamespace quire {\n\n")
-string(APPEND text "namespace {\n\n")
+string(APPEND text "namespace {\n\nusing namespace std::string_view_literals;\n\n")
 set(entries "")
-set(most 60000)  # bytes of a literal
 foreach(file ${files})
   set(place ${PAGES}/${file})
   if(NOT EXISTS ${place})
@@ -23,24 +21,7 @@ foreach(file ${files})
   if(NOT delimiter EQUAL -1)
     message(FATAL_ERROR "${file} holds the delimiter of the raw string")
   endif()
-  string(LENGTH "${content}" size)
-  if(size LESS 65536)
-    string(APPEND entries "    {\"${file}\", R\"page(${content})page\"},\n")
-    continue()
-  endif()
-  set(parts "")
-  while(size GREATER 0)
-    string(SUBSTRING "${content}" 0 ${most} part)
-    string(LENGTH "${part}" length)
-    string(SUBSTRING "${content}" ${length} -1 content)
-    string(LENGTH "${content}" size)
-    string(APPEND parts "${comma}R\"page(${part})page\"")
-    set(comma ", ")
-  endwhile()
-  unset(comma)
-  string(MAKE_C_IDENTIFIER "kText_${file}" name)
-  string(APPEND text "constexpr auto ${name} = JoinedTexts(${parts});\n\n")
-  string(APPEND entries "    {\"${file}\", {${name}.data(), ${name}.size()}},\n")
+  string(APPEND entries "    {\"${file}\", R\"page(${content})page\"sv},\n")
 endforeach()
 string(APPEND text "constexpr EmbeddedFile kFiles[] = {\n${entries}};\n\n}  // namespace\n\n"
        "std::span<const EmbeddedFile> EmbeddedFiles() { return kFiles; }\n\n}  // namespace quire\n")

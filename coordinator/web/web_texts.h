@@ -1,7 +1,5 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <span>
 #include <string_view>
 
@@ -13,17 +11,5 @@ struct EmbeddedFile {
   std::string_view content;
 };
 std::span<const EmbeddedFile> EmbeddedFiles();
-
-/// Literals, one behind the other, without the null at the end of each.
-template <size_t... kSizes>
-constexpr auto JoinedTexts(const char (&... texts)[kSizes]) {
-  std::array<char, (kSizes + ...) - sizeof...(kSizes)> joined{};
-  size_t at = 0;
-  const auto add = [&](const char* text, size_t size) {
-    for (size_t i = 0; i + 1 < size; ++i) joined[at++] = text[i];
-  };
-  (add(texts, kSizes), ...);
-  return joined;
-}
 
 }  // namespace quire
