@@ -256,7 +256,7 @@ class TerminalTest(unittest.TestCase):
 
     def test_pasted_lines_are_one_message(self):
         self.assertEqual(self.process.poll(), None)
-        self.type(b"Read: \x1b[200~def f():\r\n\treturn 1\n\n  # \xc3\xa9\xe2\x82\xac\x01\x1b[A\x1b[201~ please\r")
+        self.type(b"Read: \x1b[200~def f():\r\treturn 1\n\n  # \xc3\xa9\xe2\x82\xac\x01\x1b[A\x1b[201~ please\r")
         self.wait_for_prompt(b"20 tokens, first after")
         self.type(b"caf\xc3\xa9\r")
         self.wait_for_prompt(b"20 tokens, first after")
