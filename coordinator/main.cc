@@ -18,6 +18,7 @@
 #include "coordinator/cli/gates.h"
 #include "coordinator/cli/keygen.h"
 #include "coordinator/cli/manual_sections.h"
+#include "coordinator/cli/model_fetch.h"
 #include "coordinator/cli/parse_command_line.h"
 #include "coordinator/cli/serve.h"
 #include "coordinator/client/batch_run.h"
@@ -258,6 +259,9 @@ int main(int argc, char** argv) {
     if (::sodium_init() < 0) quire::Fail("libsodium cannot be initialised");
     chosen->check();
     for (const std::string& note : notes) spdlog::warn("{}", quire::LinesWithoutControls(note));
+  } catch (const quire::FetchError& error) {
+    spdlog::error("{}", error.what());
+    return quire::StatusOf(error);
   } catch (const quire::Error& error) {
     spdlog::error("{}", error.what());
     return quire::kSettingsStatus;

@@ -1,17 +1,67 @@
 """fetch_model.py PACKAGES ORG/NAME [FILE]: brings a model from the Hugging Face hub into its cache and prints where it lies
-there: the folder, or the one file. Run by deploy/fetch-model, which has put the client library into the folder PACKAGES."""
+there: the folder, or the one file. Run by deploy/fetch-model, which has put the client library into the folder PACKAGES. What
+was begun goes on. What comes is compared with the hash by which the hub calls it; a damaged file is removed."""
+import hashlib
+import os
+import re
 import sys
+import time
 
 sys.path.insert(0, sys.argv[1])
-from huggingface_hub import hf_hub_download, snapshot_download
+from huggingface_hub import hf_hub_download, list_repo_files, snapshot_download
 
 # Weights are served from safetensors; a repository often has the same weights in other forms, too.
 SERVED = ["*.json", "*.safetensors", "*.jinja", "*.model"]
+PART = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$)")
+
+
+def patterns(repository):
+    """What to take: the model in safetensors; of a repository of GGUF files the model, if it has only one, whole or split."""
+    names = list_repo_files(repository)
+    models = [name for name in names if name.endswith(".gguf") and "mmproj" not in os.path.basename(name)]
+    if any(name.endswith(".safetensors") for name in names) or not models:
+        return SERVED
+    if len({PART.sub("", name) for name in models}) > 1:
+        raise ValueError(f"it has several GGUF models; fetch one of them: fetch-model {repository} FILE, of {', '.join(sorted(models))}")
+    return models
+
+
+def digest(path, name):
+    """The file's hash in the form of its name: SHA-256 of large files, git's SHA-1 of others; None for another form of name."""
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name):
+        return None
+    large = len(name) == 64
+    hashed = hashlib.sha256() if large else hashlib.sha1(b"blob %d\0" % os.path.getsize(path))
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            hashed.update(piece)
+    return hashed.hexdigest()
+
+
+def check(place, began):
+    """Compares the files that came since `began`. The cache names each by its hash."""
+    paths = [place] if os.path.isfile(place) else [os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names]
+    for path in paths:
+        blob = os.path.realpath(path)
+        name = os.path.basename(blob)
+        if os.stat(blob).st_mtime < began:
+            continue
+        found = digest(blob, name)
+        if found is None:
+            print(f"fetch-model: {os.path.basename(path)}: the hub gave no hash, so it was not checked", file=sys.stderr)
+        elif found != name:
+            os.remove(path)
+            if os.path.exists(blob):
+                os.remove(blob)
+            raise ValueError(f"{os.path.basename(path)} is damaged: its hash is {found}, not {name}; it was removed, try again")
 
 
 def main(repository, file=None):
     try:
-        print(hf_hub_download(repository, file) if file else snapshot_download(repository, allow_patterns=SERVED))
+        began = time.time() - 2  # some file systems keep whole seconds
+        place = hf_hub_download(repository, file) if file else snapshot_download(repository, allow_patterns=patterns(repository))
+        check(place, began)
+        print(place)
     except Exception as error:  # of the network, the hub or the name: one line says which
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         sys.exit(f"fetch-model: {repository}: {reason}")

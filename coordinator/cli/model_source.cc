@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/base/plain_word.h"
 #include "comm/model/formats/gguf_parts.h"
 #include "comm/model/formats/mapped_file.h"
@@ -80,6 +81,40 @@ std::string InFolder(const fs::path& folder, const std::string& name) {
   Fail("{}: several GGUF files; give one of them: {}", name, fmt::join(files, " "));
 }
 
+/// The folder of a model's main branch in the Hugging Face cache; nothing if the cache has none.
+std::optional<fs::path> CachedSnapshot(const std::string& name) {
+  std::error_code ignored;
+  std::string folder = "models--" + name;
+  folder.replace(folder.find('/'), 1, "--");
+  const fs::path repository = HuggingFaceCache() / folder, main = repository / "refs" / "main";
+  if (!fs::is_regular_file(main, ignored)) return std::nullopt;
+  std::string commit = ReadTextFile(main, kMaxReferenceBytes);
+  commit.erase(commit.find_last_not_of(" \r\n") + 1);
+  const fs::path snapshot = repository / "snapshots" / commit;
+  if (commit.empty() || !IsMadeOf(commit, "") || !fs::is_directory(snapshot, ignored)) return std::nullopt;
+  return snapshot;
+}
+
+/// The names of files in the index of weights; nothing if the text is no such index.
+std::optional<std::vector<std::string>> IndexedFiles(const fs::path& index) try {
+  constexpr size_t kMaxIndexBytes = 64 << 20;
+  const Json read = ParseJson(ReadTextFile(index, kMaxIndexBytes), index.string(), {.max_nodes = 2'000'000});
+  std::vector<std::string> names;
+  for (const Json& name : read.at("weight_map")) names.push_back(name.get<std::string>());
+  return names;
+} catch (const std::exception&) {  // cut short, or another file
+  return std::nullopt;
+}
+
+bool IsWhole(const fs::path& snapshot) {
+  std::error_code ignored;
+  const auto is_there = [&](const std::string& name) { return fs::exists(snapshot / name, ignored); };
+  if (is_there("model.safetensors") || !is_there("model.safetensors.index.json"))
+    return is_there("model.safetensors") || !GgufModelsIn(snapshot).empty();
+  const auto names = IndexedFiles(snapshot / "model.safetensors.index.json");
+  return names && std::ranges::all_of(*names, is_there);
+}
+
 }  // namespace
 
 fs::path HuggingFaceCache() {
@@ -98,22 +133,22 @@ bool IsModelName(const std::string& text) {
   return IsMadeOf(text.substr(0, slash), "-_.") && IsMadeOf(text.substr(slash + 1), "-_.") && text[slash + 1] != '.';
 }
 
+bool IsCached(const std::string& name) { return CachedSnapshot(name).has_value(); }
+
+bool IsModelHere(const std::string& text) {
+  std::error_code ignored;
+  if (fs::exists(text, ignored) || !IsModelName(text)) return true;
+  const std::optional<fs::path> snapshot = CachedSnapshot(text);
+  return snapshot && IsWhole(*snapshot);
+}
+
 std::string FindModel(const std::string& text) {
   std::error_code ignored;
   if (fs::is_directory(text, ignored))
     return HasWeights(text) || GgufModelsIn(text).empty() ? text : InFolder(text, text);
   if (fs::exists(text, ignored) || !IsModelName(text)) return text;
-  std::string folder = "models--" + text;
-  folder.replace(folder.find('/'), 1, "--");
-  const fs::path repository = HuggingFaceCache() / folder, main = repository / "refs" / "main";
-  if (fs::is_regular_file(main, ignored)) {
-    std::string commit = ReadTextFile(main, kMaxReferenceBytes);
-    commit.erase(commit.find_last_not_of(" \r\n") + 1);
-    const fs::path snapshot = repository / "snapshots" / commit;
-    if (!commit.empty() && IsMadeOf(commit, "") && fs::is_directory(snapshot, ignored)) return InFolder(snapshot, text);
-  }
-  Fail("{}: no such path, and no model of this name in {}; deploy/fetch-model {} fetches it", text,
-       HuggingFaceCache().string(), text);
+  if (const std::optional<fs::path> snapshot = CachedSnapshot(text)) return InFolder(*snapshot, text);
+  Fail("{}: no such path, and no model of this name in {}", text, HuggingFaceCache().string());
 }
 
 }  // namespace quire

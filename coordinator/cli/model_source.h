@@ -12,9 +12,16 @@ std::filesystem::path HuggingFaceCache();
 /// True for text of the form ORG/NAME, as on Hugging Face, whether or not such a model exists.
 bool IsModelName(const std::string& text);
 
+/// True when the Hugging Face cache knows the main branch of ORG/NAME, whole or not.
+bool IsCached(const std::string& name);
+
+/// False for an ORG/NAME that is no path and that the Hugging Face cache lacks, or holds in part: without weights, or
+/// without a file that the index of its weights names. True for all other text.
+bool IsModelHere(const std::string& text);
+
 /// Resolves the model that a user names. An existing file is used as it is. ORG/NAME is looked up in the Hugging Face
 /// cache, at its main branch. For a folder without other weights its only GGUF model, split or not, is used. Other text
-/// is returned unchanged. Throws Error with the command that fetches the model, or with the files to choose from.
+/// is returned unchanged. Throws Error when the cache has no such model, or with the files to choose from.
 std::string FindModel(const std::string& text);
 
 }  // namespace quire

@@ -8,7 +8,7 @@
 #include "comm/model/formats/gguf_parts.h"
 #include "comm/model/formats/mapped_file.h"
 #include "coordinator/cli/exposure.h"
-#include "coordinator/cli/model_source.h"
+#include "coordinator/cli/model_fetch.h"
 #include "coordinator/cluster/launch/backend_settings.h"
 #include "coordinator/text/answers/answer_format.h"
 
@@ -72,7 +72,7 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   CheckParsers(t.model, where);
   CheckExposure(t, where);
   const std::string given = t.model.path;
-  t.model.path = FindModel(given);
+  t.model.path = FindOrFetchModel(given, flags.fetch);
   if (t.model.name.empty()) t.model.name = DefaultModelName(given, t.model.path);
   return t;
 }

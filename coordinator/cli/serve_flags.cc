@@ -277,6 +277,8 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   const CLI::Range ports(0, 65535);
   app.add_option("--port", f.port, "Port to serve on (8000)")->group("Serving")->check(ports);
   app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->group("Serving")->check(ports);
+  app.add_flag("--fetch", f.fetch, "First fetch an ORG/NAME that the Hugging Face cache lacks (from HF_ENDPOINT)")
+      ->group("Model");
   app.add_option("--set", f.set, "Any key of a topology file, for example cache.watermark=0.05; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
@@ -293,8 +295,7 @@ std::vector<SettingOverride> OverridesOf(const ServeFlags& flags) {
     const size_t sign = text.find('=');
     if (sign == std::string::npos) Fail("--set {}: give KEY=VALUE, for example cache.watermark=0.05", text);
     const std::string key = text.substr(0, sign), value = text.substr(sign + 1), given_as = "--set " + key;
-    overrides.push_back(
-        {.key = key, .value = value.empty() ? ValueAsItIs("", "") : ParseYaml(value, given_as), .given_as = given_as});
+    overrides.push_back({key, value.empty() ? ValueAsItIs("", "") : ParseYaml(value, given_as), given_as});
   }
   return overrides;
 }

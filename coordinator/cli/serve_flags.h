@@ -20,6 +20,7 @@ struct ServeFlags {
   std::optional<int> port, admin_port;
   std::vector<std::pair<std::string, std::string>> given;  // flag ("--block-size") and its text
   std::vector<std::string> set;                            // KEY=VALUE
+  bool fetch = false;  // first fetch an ORG/NAME that the Hugging Face cache lacks; no setting of the server
 
   /// True when a model or topology file is named; some commands work without.
   bool NamesModel() const;

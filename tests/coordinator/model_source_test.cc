@@ -111,14 +111,39 @@ TEST_F(ModelSourceTest, FindModel_ReturnsPathsUnchanged) {
   EXPECT_EQ(FindModel("no-such.gguf"), "no-such.gguf");
 }
 
-TEST_F(ModelSourceTest, FindModel_NamesTheFetchCommand_WhenTheModelIsMissing) {
-  EXPECT_EQ(Refusal("Org/Model"), "Org/Model: no such path, and no model of this name in " + (root_ / "hub").string() +
-                                      "; deploy/fetch-model Org/Model fetches it");
+TEST_F(ModelSourceTest, FindModel_NamesTheCache_WhenTheModelIsMissing) {
+  const std::string missing = "Org/Model: no such path, and no model of this name in " + (root_ / "hub").string();
+  EXPECT_EQ(Refusal("Org/Model"), missing);
   AddModel("models--Org--Model", "abc", {"config.json"});
   for (const char* commit : {"../../../../etc", "gone"}) {  // references outside the cache, or to a missing snapshot
     WriteTextFile(root_ / "hub/models--Org--Model/refs/main", commit);
-    EXPECT_TRUE(Refusal("Org/Model").ends_with("fetches it")) << commit << ": " << Refusal("Org/Model");
+    EXPECT_EQ(Refusal("Org/Model"), missing) << commit;
+    EXPECT_FALSE(IsCached("Org/Model")) << commit;
   }
+}
+
+TEST_F(ModelSourceTest, IsModelHere_NeedsWeights_AndEveryFileOfTheirIndex) {
+  const auto holds = [&](const std::string& name, const std::vector<std::string>& files) {
+    AddModel("models--Org--" + name, "c", files);
+    return IsModelHere("Org/" + name);
+  };
+  EXPECT_FALSE(IsModelHere("Org/Missing"));
+  EXPECT_FALSE(holds("Begun", {"config.json"}));
+  EXPECT_TRUE(IsCached("Org/Begun"));
+  EXPECT_TRUE(holds("Whole", {"config.json", "model.safetensors"}));
+  EXPECT_TRUE(holds("Gguf", {"m.gguf"}));
+  EXPECT_FALSE(holds("Parts", {"model.safetensors.index.json", "a.safetensors"})) << "an index without weight_map";
+  const fs::path parts = root_ / "hub/models--Org--Parts/snapshots/c";
+  WriteTextFile(parts / "model.safetensors.index.json",
+                R"({"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}})");
+  EXPECT_FALSE(IsModelHere("Org/Parts"));
+  WriteTextFile(parts / "b.safetensors", "{}");
+  EXPECT_TRUE(IsModelHere("Org/Parts"));
+  for (const char* text : {"{", R"({"weight_map": {"x": 1}})", R"({"weight_map": 2})"}) {
+    WriteTextFile(parts / "model.safetensors.index.json", text);
+    EXPECT_FALSE(IsModelHere("Org/Parts")) << text;
+  }
+  for (const char* other : {"/no/such/model", "no-such.gguf", "a/b/c"}) EXPECT_TRUE(IsModelHere(other)) << other;
 }
 
 TEST_F(ModelSourceTest, HuggingFaceCache_FollowsTheEnvironmentVariables) {

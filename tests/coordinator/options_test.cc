@@ -220,7 +220,7 @@ const FlagInAFile kFlagsInFiles[] = {
     {{"--batch-concurrency", "3"}, "batches: {concurrency: 3}"},
 };
 // Flags without an entry in kFlagsInFiles: other tests cover --set and --enable-prefix-caching; --help is no setting.
-const std::vector<std::string> kOtherFlags = {"--help", "--set", "--enable-prefix-caching"};
+const std::vector<std::string> kOtherFlags = {"--help", "--set", "--fetch", "--enable-prefix-caching"};
 
 TEST(OptionsTest, EveryFlag_SetsAKeyOfTheSettingsFile) {
   std::vector<std::string> tried = kOtherFlags, known;

@@ -1,8 +1,11 @@
 """deploy/fetch-model ORG/NAME against a hub of the test's own, and quire serve ORG/NAME of what it fetched."""
+import contextlib
 import hashlib
 import http.server
 import json
 import os
+import pty
+import re
 import subprocess
 import tempfile
 import threading
@@ -24,6 +27,9 @@ class Hub(http.server.ThreadingHTTPServer):
             with open(os.path.join(TINY, name), "rb") as file:
                 self.files[name] = file.read()
         self.sent = []  # files whose content was asked for
+        self.cut = set()  # files of which the next answer ends in the middle
+        self.begun = []  # where answers began that were asked for from a later byte on
+        self.damaged = set()  # files that come with other bytes than their hash says
         super().__init__(("127.0.0.1", 0), Answer)
         self.thread = threading.Thread(target=self.serve_forever)
         self.thread.start()
@@ -44,7 +50,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
     def reply(self, status, body=b"", **headers):
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
+            self.send_header(name.replace("_", "-"), value)  # a Content-Length of the caller's goes before
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(body)
@@ -61,9 +67,26 @@ class Answer(http.server.BaseHTTPRequestHandler):
         if path in (f"/Org/Tiny/resolve/{COMMIT}/{name}", f"/Org/Tiny/resolve/main/{name}") and name in files:
             if self.command == "GET":
                 self.server.sent.append(name)
-            tag = hashlib.sha1(files[name]).hexdigest()
-            return self.reply(200, files[name], ETag=f'"{tag}"', X_Repo_Commit=COMMIT)
+            return self.send_file(name, files[name])
         return self.reply(404, b"{}", X_Error_Code="RepoNotFound")
+
+    def send_file(self, name, data):
+        large = name.endswith((".safetensors", ".gguf"))  # the hub names large files by another hash
+        tag = hashlib.sha256(data).hexdigest() if large else hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        if name in self.server.damaged:
+            data = data[:-1] + bytes([data[-1] ^ 1])
+        headers = {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}
+        first = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        if first and int(first[1]) < len(data) and self.command == "GET":
+            begin = int(first[1])
+            if begin > 0:
+                self.server.begun.append(begin)
+            return self.reply(206, data[begin:], **headers, Content_Range=f"bytes {begin}-{len(data) - 1}/{len(data)}")
+        if name in self.server.cut and self.command == "GET":
+            self.server.cut.remove(name)
+            self.close_connection = True
+            return self.reply(200, data[:len(data) // 2], **headers, Content_Length=str(len(data)))
+        return self.reply(200, data, **headers)
 
     do_HEAD = do_GET
 
@@ -86,11 +109,19 @@ class FetchModelTest(unittest.TestCase):
         return subprocess.run([os.path.join(ROOT, "deploy", "fetch-model"), *arguments], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=300, env={**os.environ, **self.env})
 
+    def setUp(self):
+        self.cache = tempfile.TemporaryDirectory(prefix="quire-test-", dir=self.home.name)
+        self.addCleanup(self.cache.cleanup)
+        self.env = {**self.env, "HF_HOME": self.cache.name}
+
+    def refused(self, *arguments):
+        return subprocess.run([QUIRE, "serve", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+                              env={**os.environ, **self.env})
+
     def test_fetch_model_fetches_a_model_once_and_quire_serves_it(self):
-        refused = subprocess.run([QUIRE, "serve", "Org/Tiny"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-                                 env={**os.environ, **self.env})
+        refused = self.refused("Org/Tiny")
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("deploy/fetch-model Org/Tiny fetches it", refused.stdout + refused.stderr)
+        self.assertRegex(refused.stdout + refused.stderr, rf"add --fetch to fetch it from {self.hub.url}, or run /\S+/fetch-model Org/Tiny\n")
 
         fetched = self.fetch("Org/Tiny")
         self.assertEqual(fetched.returncode, 0, fetched.stderr)
@@ -103,6 +134,78 @@ class FetchModelTest(unittest.TestCase):
         sent = len(self.hub.sent)
         self.assertEqual(self.fetch("Org/Tiny").stdout.strip(), folder)
         self.assertEqual(len(self.hub.sent), sent, "everything was there already")
+
+    def test_fetch_flag_brings_a_model_and_goes_on_where_a_fetch_was_cut(self):
+        self.hub.files["more.safetensors"] = bytes(24 << 20)  # the client keeps what came in pieces of 10 MB
+        self.addCleanup(self.hub.files.pop, "more.safetensors")
+        self.hub.cut.add("more.safetensors")
+        with Server("Org/Tiny", "--fetch", env=self.env, wait=False) as server:
+            server.wait_until_ready(300)
+            self.assertEqual(server.post("/v1/completions", {"model": "Org/Tiny", "prompt": [5, 6, 7], "max_tokens": 4})[0], 200)
+        self.assertEqual(self.hub.begun, [10 << 20])
+        # What is whole needs no hub, with the flag or without.
+        sent = len(self.hub.sent)
+        for flags in ([], ["--fetch"]):
+            with Server("Org/Tiny", *flags, env={**self.env, "HF_ENDPOINT": "http://127.0.0.1:9"}) as server:
+                self.assertEqual(server.get("/v1/models")["data"][0]["id"], "Org/Tiny")
+        self.assertEqual(len(self.hub.sent), sent)
+        # A snapshot without weights is fetched to its end.
+        snapshot = os.path.join(self.cache.name, "hub", "models--Org--Tiny", "snapshots", COMMIT)
+        weights = os.path.join(snapshot, "model.safetensors")
+        os.remove(os.path.realpath(weights))
+        os.remove(weights)
+        with Server("Org/Tiny", "--fetch", env=self.env, wait=False) as server:
+            server.wait_until_ready(300)
+            self.assertEqual(server.get("/v1/models")["data"][0]["id"], "Org/Tiny")
+
+    def test_fetch_flag_ends_with_status_1_when_the_hub_fails(self):
+        self.env["HF_ENDPOINT"] = "http://127.0.0.1:9"
+        gone = self.refused("Org/Tiny", "--fetch")
+        self.assertEqual(gone.returncode, 1, gone.stderr)
+        self.assertIn("Org/Tiny: could not be fetched from http://127.0.0.1:9", gone.stderr)
+
+    def test_fetch_model_removes_a_damaged_file(self):
+        for name in ("model.safetensors", "config.json"):
+            self.hub.damaged.add(name)
+            damaged = self.fetch("Org/Tiny")
+            self.hub.damaged.clear()
+            self.assertEqual((damaged.returncode, damaged.stdout), (1, ""), damaged.stderr)
+            self.assertRegex(damaged.stderr, f"{name} is damaged: its hash is [0-9a-f]+, not [0-9a-f]+; it was removed")
+            whole = self.fetch("Org/Tiny")
+            self.assertEqual(whole.returncode, 0, whole.stderr)
+            with open(os.path.join(whole.stdout.strip(), name), "rb") as file:
+                self.assertEqual(file.read(), self.hub.files[name])
+            self.cache.cleanup()
+
+    def test_fetch_model_takes_the_only_gguf_model_and_lists_several(self):
+        files, self.hub.files = self.hub.files, {"README.md": b"words", "m-Q4-00001-of-00002.gguf": b"a", "m-Q4-00002-of-00002.gguf": b"b", "mmproj.gguf": b"c"}
+        try:
+            fetched = self.fetch("Org/Tiny")
+            self.assertEqual(fetched.returncode, 0, fetched.stderr)
+            self.assertEqual(sorted(os.listdir(fetched.stdout.strip())), ["m-Q4-00001-of-00002.gguf", "m-Q4-00002-of-00002.gguf"])
+            self.hub.files["m-Q8.gguf"] = b"d"
+            several = self.fetch("Org/Tiny")
+            self.assertEqual(several.returncode, 1)
+            self.assertIn("several GGUF models; fetch one of them: fetch-model Org/Tiny FILE, of m-Q4-00001-of-00002.gguf", several.stderr)
+        finally:
+            self.hub.files = files
+
+    def test_user_at_a_terminal_is_asked(self):
+        for answer, status in (("n", 2), ("y", 0)):
+            parent, child = pty.openpty()
+            asked = subprocess.Popen([QUIRE, "plan", "Org/Tiny", "--no-speed"], stdin=child, stdout=subprocess.DEVNULL, stderr=child,
+                                     env={**os.environ, **self.env}, start_new_session=True)
+            os.close(child)
+            said = b""
+            while b"[y/N]" not in said:
+                said += os.read(parent, 4096)
+            os.write(parent, answer.encode() + b"\n")
+            with contextlib.suppress(OSError):  # the terminal's end
+                while more := os.read(parent, 4096):
+                    said += more
+            os.close(parent)
+            self.assertEqual(asked.wait(300), status, said)
+            self.assertIn(f"Org/Tiny is not here. Fetch it from {self.hub.url} into {self.cache.name}".encode(), said)
 
     def test_fetch_model_fetches_one_file_of_a_repository(self):
         fetched = self.fetch("Org/Tiny", "README.md")

@@ -17,6 +17,7 @@ import urllib.request
 import openai
 
 import embeddings_test
+import fetch_model_test
 import fields_test
 import tls_test
 
@@ -661,6 +662,7 @@ TESTS = {
     "--audit-log-file": DoorsTest.test_audit_log_file_flag_writes_admin_actions,
     "--metrics-listen": DoorsTest.test_metrics_listen_flag_serves_metrics_on_another_address,
     "--otlp-traces-endpoint": DoorsTest.test_otlp_traces_endpoint_flag_refuses_malformed_urls,
+    "--fetch": fetch_model_test.FetchModelTest.test_fetch_flag_brings_a_model_and_goes_on_where_a_fetch_was_cut,
     "--served-model-name": SmallTest.test_served_model_name_flag_names_the_model,
     "--chat-template": PlainTest.test_chat_template_flag_replaces_the_template_of_the_model,
     "--tool-call-parser": PlainTest.test_parser_flags_accept_known_names_only,
