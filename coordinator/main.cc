@@ -43,7 +43,7 @@ Subcommand AddServe(CLI::App& app) {
   const auto check = [state] {
     state->Check();
     quire::CheckKeyFiles(state->topology);
-    if (const std::string& url = state->topology.traces.endpoint; !url.empty()) quire::ParseCollector(url);
+    quire::TakeOtelVariables(state->topology.traces.endpoint);
   };
   return {serve, check, [state] { return quire::Serve(state->topology); }};
 }

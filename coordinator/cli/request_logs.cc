@@ -10,6 +10,7 @@
 #include "comm/wire/messages.h"
 #include "coordinator/api/access/access_log.h"
 #include "coordinator/api/access/audit_log.h"
+#include "coordinator/traces/otel_variables.h"
 
 namespace quire {
 
@@ -28,8 +29,12 @@ bool IsWorthASpan(const RequestRecord& record, std::string_view port) {
 RequestLogs::RequestLogs(const Topology& topology)
     : json_(topology.logs.access == AccessLog::kJson), audit_(std::make_unique<LineLog>(topology.logs.audit_file)) {
   if (topology.logs.access != AccessLog::kOff) access_ = std::make_unique<LineLog>(topology.logs.access_file);
-  if (!topology.traces.endpoint.empty())
-    traces_ = std::make_unique<TraceExporter>(ParseCollector(topology.traces.endpoint), "quire", kBuildVersion);
+  if (topology.traces.endpoint.empty()) return;
+  OtelVariables variables = ReadOtelVariables();
+  std::map<std::string, std::string> resource = {{"service.name", "quire"}, {"service.version", kBuildVersion}};
+  for (auto& [key, value] : variables.resource) resource[key] = std::move(value);
+  traces_ = std::make_unique<TraceExporter>(ParseCollector(topology.traces.endpoint), std::move(variables.headers),
+                                            resource);
 }
 
 void RequestLogs::Write(const char* port, const RequestRecord& record) {

@@ -41,6 +41,7 @@ http::request<http::string_body> HttpRequestOf(const ClientRequest& request) {
   out.set(http::field::host, request.server.authority());
   out.set(http::field::connection, "close");
   if (!request.authorization.empty()) out.set(http::field::authorization, request.authorization);
+  for (const auto& [name, value] : request.headers) out.set(name, value);
   if (request.body) {
     out.set(http::field::content_type, "application/json");
     out.body() = *request.body;

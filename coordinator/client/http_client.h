@@ -6,6 +6,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "coordinator/client/server_address.h"
 
@@ -22,6 +24,7 @@ struct ClientRequest {
   // Without an on_body callback, the whole answer must arrive within `patience`. Once the length of its body is known,
   // at least 1 KiB/s must arrive in every period of `pace`.
   std::chrono::milliseconds pace = std::chrono::seconds(10);
+  std::vector<std::pair<std::string, std::string>> headers = {};  // more of them; without line ends
 };
 
 struct ClientAnswer {

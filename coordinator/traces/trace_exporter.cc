@@ -9,6 +9,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/client/event_stream.h"
+#include "coordinator/traces/otel_variables.h"
 #include "coordinator/traces/spans.h"
 
 namespace quire {
@@ -41,12 +42,19 @@ Collector ParseCollector(const std::string& url) {
   return {ParseServerAddress(url.substr(0, slash), "traces.endpoint"), has_path ? url.substr(slash) : "/v1/traces"};
 }
 
-TraceExporter::TraceExporter(Collector collector, const std::string& service, const std::string& version)
-    : collector_(std::move(collector)) {
-  const auto text = [](const char* key, const std::string& value) {
-    return Json{{"key", key}, {"value", {{"stringValue", value}}}};
-  };
-  resource_ = {{"attributes", {text("service.name", service), text("service.version", version)}}};
+void TakeOtelVariables(std::string& endpoint) {
+  const OtelVariables variables = ReadOtelVariables();
+  if (endpoint.empty()) endpoint = variables.endpoint;
+  if (variables.disabled) endpoint.clear();
+  if (!endpoint.empty()) (void)ParseCollector(endpoint);
+}
+
+TraceExporter::TraceExporter(Collector collector, std::vector<std::pair<std::string, std::string>> headers,
+                             const std::map<std::string, std::string>& resource)
+    : collector_(std::move(collector)), headers_(std::move(headers)) {
+  Json attributes = Json::array();
+  for (const auto& [key, value] : resource) attributes.push_back({{"key", key}, {"value", {{"stringValue", value}}}});
+  resource_ = {{"attributes", std::move(attributes)}};
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -82,7 +90,8 @@ std::string TraceExporter::Send(std::vector<Json> spans, std::chrono::seconds pa
        {{{"resource", resource_}, {"scopeSpans", {{{"scope", {{"name", "quire"}}}, {"spans", std::move(spans)}}}}}}}};
   std::string problem = fmt::format("no answer in {} s", patience.count());
   try {
-    const ClientRequest request{collector_.server, collector_.server.Resolve(), "", collector_.path, DumpJson(body)};
+    ClientRequest request{collector_.server, collector_.server.Resolve(), "", collector_.path, DumpJson(body)};
+    request.headers = headers_;
     const std::function<void(const Json&)> ignore = [](const Json&) {};
     asio::io_context io;
     const auto post = [&]() -> asio::awaitable<void> { problem = co_await ReadEvents(request, ignore); };

@@ -4,9 +4,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/base/json.h"
@@ -25,12 +27,17 @@ struct Collector {
 /// invalid URL.
 Collector ParseCollector(const std::string& url);
 
+/// Settles where spans go: nowhere when OpenTelemetry's variables say so, else to `endpoint`, the URL in the settings,
+/// or to theirs if that is empty. Throws Error for an invalid URL or variable.
+void TakeOtelVariables(std::string& endpoint);
+
 /// Sends requests' spans to an OpenTelemetry collector (OTLP over HTTP, as JSON) in batches, on its own thread. A slow
 /// or missing collector never delays a request; its lost spans are counted and logged.
 class TraceExporter {
  public:
-  /// `service` and `version` describe this server to the collector.
-  TraceExporter(Collector collector, const std::string& service, const std::string& version);
+  /// `headers` are those of each POST. `resource` holds the attributes that describe this server to the collector.
+  TraceExporter(Collector collector, std::vector<std::pair<std::string, std::string>> headers,
+                const std::map<std::string, std::string>& resource);
   /// Sends the waiting spans, for at most two seconds. A batch that is being sent may take five seconds before that.
   ~TraceExporter();
   TraceExporter(const TraceExporter&) = delete;
@@ -47,6 +54,7 @@ class TraceExporter {
   std::string Send(std::vector<Json> spans, std::chrono::seconds patience) const;
 
   Collector collector_;
+  std::vector<std::pair<std::string, std::string>> headers_;
   Json resource_;
 
   mutable std::mutex mutex_;

@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "coordinator/traces/otel_variables.h"
 #include "coordinator/traces/spans.h"
 #include "coordinator/traces/trace_context.h"
 
@@ -101,6 +105,65 @@ TEST_F(SpansTest, Request_HasOneSpan_WhenItGeneratedNothing) {
   ASSERT_EQ(spans.size(), 1u);
   EXPECT_EQ(spans[0]["status"]["code"], 2);
   EXPECT_EQ(Value(spans[0], "gen_ai.usage.prompt_tokens"), "none");
+}
+
+OtelVariables ReadOtel(const std::map<std::string, std::string>& set) {
+  return ReadOtelVariables([&](const char* name) {
+    const auto found = set.find(name);
+    return found == set.end() ? std::string() : found->second;
+  });
+}
+
+TEST(OtelVariablesTest, Endpoint_IsThatOfTraces_ElseTheCommonOneWithAPath) {
+  EXPECT_EQ(ReadOtel({}).endpoint, "");
+  EXPECT_EQ(ReadOtel({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"}}).endpoint, "http://c:4318/v1/traces");
+  EXPECT_EQ(ReadOtel({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/a/"}}).endpoint, "http://c:4318/a/v1/traces");
+  EXPECT_EQ(ReadOtel({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"},
+                      {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t:4318/mine"}})
+                .endpoint,
+            "http://t:4318/mine");
+}
+
+TEST(OtelVariablesTest, Disabled_ByEitherSwitch) {
+  EXPECT_FALSE(ReadOtel({{"OTEL_SDK_DISABLED", "false"}, {"OTEL_TRACES_EXPORTER", "otlp"}}).disabled);
+  EXPECT_TRUE(ReadOtel({{"OTEL_SDK_DISABLED", "True"}}).disabled);
+  EXPECT_TRUE(ReadOtel({{"OTEL_TRACES_EXPORTER", "none"}}).disabled);
+}
+
+TEST(OtelVariablesTest, Headers_AreDecoded_AndThoseOfTracesGoFirst) {
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  const std::string common = "Authorization=Bearer%20a%3Db%2c, x-scope = 7 ,";
+  EXPECT_EQ(ReadOtel({{"OTEL_EXPORTER_OTLP_HEADERS", common}}).headers,
+            (Pairs{{"authorization", "Bearer a=b,"}, {"x-scope", "7"}}));
+  EXPECT_EQ(ReadOtel({{"OTEL_EXPORTER_OTLP_HEADERS", common}, {"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "k=v=w"}}).headers,
+            (Pairs{{"k", "v=w"}}));
+}
+
+TEST(OtelVariablesTest, Resource_TakesTheServiceNameFromItsOwnVariable) {
+  const std::map<std::string, std::string> set = {
+      {"OTEL_RESOURCE_ATTRIBUTES", "service.name=a,deployment.environment=test%21"}};
+  using Attributes = std::map<std::string, std::string>;
+  EXPECT_EQ(ReadOtel(set).resource, (Attributes{{"deployment.environment", "test!"}, {"service.name", "a"}}));
+  std::map<std::string, std::string> named = set;
+  named["OTEL_SERVICE_NAME"] = "b, c";
+  EXPECT_EQ(ReadOtel(named).resource.at("service.name"), "b, c");
+}
+
+TEST(OtelVariablesTest, Errors_NameTheVariable_NotItsText) {
+  for (const char* bad : {"secret", "=secret", "a=secret%0d%0aHost: b", "a=%4", "a=%zz", "a b=secret", "a:b=secret",
+                          "Host=secret", "content-length=secret", "a=secret%00"}) {
+    try {
+      ReadOtel({{"OTEL_EXPORTER_OTLP_HEADERS", bad}});
+      ADD_FAILURE() << bad;
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      EXPECT_TRUE(said.starts_with("OTEL_EXPORTER_OTLP_HEADERS: ")) << bad << ": " << said;
+      EXPECT_EQ(said.find("secret"), std::string::npos) << said;
+    }
+  }
+  const std::map<std::string, std::string> grpc = {{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317"},
+                                                   {"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}};
+  EXPECT_THROW(ReadOtel(grpc), Error);
 }
 
 }  // namespace

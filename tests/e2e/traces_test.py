@@ -17,7 +17,7 @@ class Collector(http.server.ThreadingHTTPServer):
 
     def __init__(self, silent=False):
         super().__init__(("127.0.0.1", 0), Taker)
-        self.silent, self.spans, self.resources, self.paths = silent, [], [], set()
+        self.silent, self.spans, self.resources, self.paths, self.heads = silent, [], [], set(), []
         self.url = f"http://127.0.0.1:{self.server_port}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -39,6 +39,7 @@ class Taker(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         while self.server.silent:
             time.sleep(0.1)
+        self.server.heads.append(dict(self.headers.items()))
         self.server.paths.add((self.path, self.headers["Content-Type"]))
         for resource in body["resourceSpans"]:
             self.server.resources.append(attributes(resource["resource"]))
@@ -97,6 +98,26 @@ class TracesTest(unittest.TestCase):
         self.assertNotIn("parentSpanId", refused)
         self.assertNotEqual(refused["traceId"], TRACE)
         self.assertFalse([span for span in collector.spans if span.get("parentSpanId") == "1" * 16], "nobody records that one")
+
+    def test_variables_of_opentelemetry_name_collector_headers_and_service(self):
+        collector = Collector()
+        self.addCleanup(collector.close)
+        env = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer%20secret-token",
+               "OTEL_SERVICE_NAME": "chat", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test"}
+        with Server("-tp", "1", model=TINY, env=env) as server:
+            self.assertEqual(server.post("/v1/completions", self.BODY)[0], 200)
+            collector.found(lambda span: span["name"] == "POST /v1/completions")
+            self.assertEqual(server.get("/admin/status", admin=True)["settings"]["otlp_traces_endpoint"], collector.url + "/v1/traces")
+            self.assertNotIn("secret-token", server.text())
+        self.assertEqual({path for path, _ in collector.paths}, {"/v1/traces"})
+        self.assertEqual({head.get("authorization") for head in collector.heads}, {"Bearer secret-token"})
+        told = collector.resources[0]
+        self.assertEqual((told["service.name"], told["deployment.environment"]), ("chat", "test"))
+        # Switched off: nothing is sent, though a collector is named.
+        sent = len(collector.spans)
+        with Server("-tp", "1", "--otlp-traces-endpoint", collector.url, model=TINY, env={"OTEL_SDK_DISABLED": "true"}) as server:
+            self.assertEqual(server.post("/v1/completions", self.BODY)[0], 200)
+        self.assertEqual(len(collector.spans), sent)
 
     def test_unknown_paths_send_no_span(self):
         collector = Collector()
