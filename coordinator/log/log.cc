@@ -48,7 +48,7 @@ class Message : public spdlog::custom_flag_formatter {
 void SetUpLog(LogLevel level) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("quire"));
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  formatter->add_flag<Message>('*').set_pattern("%H:%M:%S.%e %^%l%$ %*");
+  formatter->add_flag<Message>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %*");
   spdlog::set_formatter(std::move(formatter));
   SetLogLevel(level);
 }

@@ -7,8 +7,9 @@
 
 namespace quire {
 
-/// Logs to standard error, one line for each message; standard output is for results. Control characters are escaped,
-/// so that text from outside can neither begin a line of its own nor control the terminal.
+/// Logs to standard error, one line for each message: date and time with their zone, level, text. Standard output is
+/// for results. Control characters are escaped, so that text from outside can neither begin a line of its own nor
+/// control the terminal.
 void SetUpLog(LogLevel level);
 
 /// Changes the level for all threads from now on.

@@ -148,6 +148,11 @@ class PlainTextTest(unittest.TestCase):
                 self.assertLess(time.monotonic(), deadline, server.text())
                 time.sleep(0.02)
 
+    def test_log_lines_begin_with_date_time_and_zone(self):
+        with Server("-tp", "1", model=TINY) as server:
+            ready = next(line for line in server.text().splitlines() if " ready after " in line)
+        self.assertRegex(ready, r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d info ready after ")
+
     def test_server_does_not_start_when_a_log_cannot_be_written(self):
         with tempfile.NamedTemporaryFile() as f:
             result = subprocess.run([QUIRE, "serve", "--model", TINY, "--audit-log-file", f.name + "/x"], stdin=subprocess.DEVNULL, capture_output=True,
