@@ -45,7 +45,9 @@ Subcommand AddServe(CLI::App& app) {
     quire::CheckKeyFiles(state->topology);
     quire::TakeOtelVariables(state->topology.traces.endpoint);
   };
-  return {serve, check, [state] { return quire::Serve(state->topology); }};
+  return {serve, check, [state] {
+            return quire::Serve(state->topology, [state] { return quire::ValidSettingsFromFlags(state->flags); });
+          }};
 }
 
 Subcommand AddCheck(CLI::App& app) {

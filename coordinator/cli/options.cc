@@ -51,6 +51,10 @@ std::string DefaultModelName(const std::string& given, const std::string& found)
   return path.extension() == ".gguf" ? path.stem() : path.filename();
 }
 
+std::string PlaceOf(const ServeFlags& flags) {
+  return flags.topology_file.empty() ? "command line" : flags.topology_file;
+}
+
 }  // namespace
 
 Topology SettingsFromFlags(const ServeFlags& flags) {
@@ -62,10 +66,15 @@ Topology SettingsFromFlags(const ServeFlags& flags) {
   return t;
 }
 
-Topology TopologyFromFlags(const ServeFlags& flags) {
+Topology ValidSettingsFromFlags(const ServeFlags& flags) {
   Topology t = SettingsFromFlags(flags);
-  const std::string where = flags.topology_file.empty() ? "command line" : flags.topology_file;
-  ValidateTopology(t, where);
+  ValidateTopology(t, PlaceOf(flags));
+  return t;
+}
+
+Topology TopologyFromFlags(const ServeFlags& flags) {
+  Topology t = ValidSettingsFromFlags(flags);
+  const std::string where = PlaceOf(flags);
   if (const BackendKind backend = t.compute.backend; backend != BackendKind::kAuto)
     CheckBackendSettings(t.compute, backend, fmt::format("{}: --backend {}", where, NameOf(backend)));
   CheckSwap(t, where);

@@ -9,8 +9,11 @@ namespace quire {
 /// or the flag.
 Topology SettingsFromFlags(const ServeFlags& flags);
 
-/// The same settings, validated and with the model found. Throws Error (exit status 2). Settings that this version
-/// cannot honour are refused, never ignored.
+/// The same settings, validated.
+Topology ValidSettingsFromFlags(const ServeFlags& flags);
+
+/// The same, with what only the coordinator knows checked, and with the model found. Throws Error (exit status 2).
+/// Settings that this version cannot honour are refused, never ignored.
 Topology TopologyFromFlags(const ServeFlags& flags);
 
 }  // namespace quire

@@ -25,6 +25,7 @@
 #include "coordinator/cli/exposure.h"
 #include "coordinator/cli/gates.h"
 #include "coordinator/cli/request_logs.h"
+#include "coordinator/cli/settings_file.h"
 #include "coordinator/cli/text_tools.h"
 #include "coordinator/cluster/launch/placement.h"
 #include "coordinator/cluster/replicas/replicas.h"
@@ -48,9 +49,10 @@ constexpr int64_t kAdminMemoryBytes = 256 << 20;  // limit of requests to the ad
 class Server {
  public:
   /// topology: with the limits as adapted to this process. given_limits: the limits that the operator set.
-  Server(const Topology& topology, const Topology::Limits& given_limits)
+  Server(const Topology& topology, const Topology::Limits& given_limits, const std::function<Topology()>& read_again)
       : topology_(topology),
         given_limits_(given_limits),
+        file_(read_again),
         gates_(std::make_unique<Gates>(topology)),
         logs_(ReadAsSettings([&] { return RequestLogs(topology); })),
         model_(ReadAsSettings([&] { return OpenModel(topology.model); })),
@@ -81,7 +83,7 @@ class Server {
       metrics_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.metrics.listen), MetricsLimits(),
                                                      gates_->metrics.Guard(MetricsService(metrics_page_)), nullptr);
     }
-    gates_->ReloadOnSignal(*io_, [this] { logs_.Reopen(); });
+    gates_->ReloadOnSignal(*io_, [this] { logs_.Reopen(), file_.Follow(*io_, control_); });
   }
 
   int Run() {
@@ -132,8 +134,8 @@ class Server {
                      metrics_page, history, text_.tokenizer, control, pool);
       history.Start(*io_);
       asio::post(*io_, [&] {
-        data_port_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page;
-        batches_ = &batches;
+        data_port_ = &data, admin_api_ = &admin, control_ = &control, metrics_ = &metrics;
+        metrics_page_ = &metrics_page, batches_ = &batches;
         batches.Begin(io_->get_executor(), data);
       });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -170,12 +172,8 @@ class Server {
     io_->stop();
     io_thread_.join();
     stop_senders();
-    data_server_.reset();
-    admin_server_.reset();
-    metrics_server_.reset();
-    gates_.reset();
-    signals_.reset();
-    drain_timer_.reset();
+    data_server_.reset(), admin_server_.reset(), metrics_server_.reset();
+    gates_.reset(), signals_.reset(), drain_timer_.reset();
     std::unique_ptr<asio::io_context> ending;
     const std::lock_guard lock(io_mutex_);
     ending = std::move(io_);  // destroys waiting connections with the calls that they serve
@@ -282,6 +280,7 @@ class Server {
 
   Topology topology_;  // with what its settings came to
   const Topology::Limits given_limits_;
+  SettingsFile file_;
   std::unique_ptr<Gates> gates_;
   RequestLogs logs_;
   ModelFiles model_;
@@ -295,6 +294,7 @@ class Server {
   std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
   DataPort* data_port_ = nullptr;  // this and the next four are null until the workers are ready
   AdminApi* admin_api_ = nullptr;
+  AdminControl* control_ = nullptr;
   Metrics* metrics_ = nullptr;
   MetricsPage* metrics_page_ = nullptr;
   BatchService* batches_ = nullptr;
@@ -305,7 +305,7 @@ class Server {
 
 }  // namespace
 
-int Serve(const Topology& topology) {
+int Serve(const Topology& topology, const std::function<Topology()>& read_again) {
   ::signal(SIGPIPE, SIG_IGN);
   HardenProcess();
   if (HasSecrets(topology)) ForbidCoreDumps();
@@ -313,7 +313,7 @@ int Serve(const Topology& topology) {
   Topology here = topology;
   here.limits = LimitsOfThisProcess(topology.limits);
   if (const std::string few = DescriptorWarning(topology.limits, here.limits); !few.empty()) spdlog::warn("{}", few);
-  return Server(here, topology.limits).Run();
+  return Server(here, topology.limits, read_again).Run();
 }
 
 }  // namespace quire

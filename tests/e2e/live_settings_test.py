@@ -36,6 +36,52 @@ def settings(server):
     return server.get("/admin/config", admin=True)["settings"]
 
 
+class ReadAgainTest(unittest.TestCase):
+    """SIGHUP reads the topology file again."""
+
+    def write(self, **limits):
+        text = json.dumps({"model": {"path": TINY}, "logs": {"level": self.level}, "cache": {"num_blocks": self.blocks, "prefix_caching": self.caching},
+                           "server": {"limits": limits}})
+        with open(self.path, "w", encoding="utf-8") as f:
+            f.write(self.broken or text)
+        self.server.process.send_signal(signal.SIGHUP) if self.server else None
+
+    def soon(self, condition, seconds=20):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, self.server.text())
+            time.sleep(0.05)
+
+    def test_sighup_takes_what_can_change_and_tells_of_the_rest(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.path, self.server, self.broken = os.path.join(folder, "topology.yaml"), None, ""
+            self.level, self.blocks, self.caching = "info", 100, True
+            self.write(queue_seconds=50)
+            with Server(self.path, "--set", "server.limits.idle_seconds=33") as self.server:
+                self.assertEqual(patch(self.server, {"server.limits.write_seconds": 7})[0], 200)
+                self.level, self.caching = "debug", False
+                self.write(queue_seconds=51, idle_seconds=1)
+                self.soon(lambda: "settings changed by SIGHUP: cache.prefix_caching, logs.level, server.limits.queue_seconds" in self.server.text())
+                now = settings(self.server)
+                self.assertEqual((now["log_level"], now["limits"]["queue_seconds"]), ("debug", 51))
+                self.assertEqual((now["limits"]["idle_seconds"], now["limits"]["write_seconds"]), (33, 7), "a flag's, and an operator's")
+                for _ in range(2):  # the engine forgets and no longer keeps prompts
+                    status, answer = self.server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1})
+                self.assertEqual((status, answer["usage"]["prompt_tokens_details"]["cached_tokens"]), (200, 0))
+                # null goes back to the file's value, not to the one of the start.
+                self.assertEqual(patch(self.server, {"server.limits.queue_seconds": 9})[0], 200)
+                self.assertEqual(patch(self.server, {"server.limits.queue_seconds": None})[0], 200)
+                self.assertEqual(settings(self.server)["limits"]["queue_seconds"], 51)
+                self.blocks = 200
+                self.write(queue_seconds=51, idle_seconds=1)
+                self.soon(lambda: "settings that need a restart have changed" in self.server.text())
+                self.broken = "server: {limits: {queue_seconds: never}}\n"
+                self.write()
+                self.soon(lambda: "kept the settings as they were" in self.server.text())
+                self.assertIn(f"{self.path}:1", self.server.text())
+                self.assertEqual(settings(self.server)["limits"]["queue_seconds"], 51)
+
+
 class LiveSettingsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

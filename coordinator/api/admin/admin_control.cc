@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -108,6 +109,17 @@ asio::awaitable<HttpResponse> AdminControl::PatchConfig(const HttpRequest& reque
 
 asio::awaitable<HttpResponse> AdminControl::Change(const Json& changes) {
   const std::vector<std::string> keys = settings_.Change(changes);
+  co_await TellEngines(keys, "an operator");
+  co_return Answer({{"changed", keys}});
+}
+
+void AdminControl::Follow(asio::io_context& io, const Topology& before, const Topology& now) {
+  std::vector<std::string> keys = settings_.Follow(before, now);
+  if (keys.empty()) return;
+  asio::co_spawn(io, TellEngines(std::move(keys), "SIGHUP"), [](const std::exception_ptr&) {});
+}
+
+asio::awaitable<void> AdminControl::TellEngines(std::vector<std::string> keys, std::string by_whom) {
   const LiveOptions options = LiveOptionsOf(settings_.topology());
   for (int r = 0; r < replicas_.size(); ++r) {
     std::function<bool(Engine&)> change = [options](Engine& engine) {
@@ -117,10 +129,9 @@ asio::awaitable<HttpResponse> AdminControl::Change(const Json& changes) {
     [[maybe_unused]] const bool changed = co_await OnEngine(replicas_.at(r).loop(), std::move(change));
   }
   const std::string names = fmt::format("{}", fmt::join(keys, ", "));
-  spdlog::info("settings changed by an operator: {}", names);
+  spdlog::info("settings changed by {}: {}", by_whom, names);
   replicas_.events().Publish(EventKind::kSettingsChanged,
-                             [&] { return ServerEvent{.text = names + ", by an operator"}; });
-  co_return Answer({{"changed", keys}});
+                             [&] { return ServerEvent{.text = names + ", by " + by_whom}; });
 }
 
 asio::awaitable<HttpResponse> AdminControl::Profile(const HttpRequest& request) {

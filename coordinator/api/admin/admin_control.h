@@ -1,8 +1,10 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "coordinator/api/admin/admin_routes.h"
@@ -27,6 +29,9 @@ class AdminControl {
   /// after another, or takes the one that "replica" names. The other verbs are for all of them.
   std::vector<AdminRoutes::Route> MakeRoutes();
 
+  /// As LiveSettings::Follow; the engines hear of it soon.
+  void Follow(boost::asio::io_context& io, const Topology& before, const Topology& now);
+
  private:
   enum class Accepting { kAll, kPaused, kDraining };
 
@@ -42,6 +47,8 @@ class AdminControl {
   boost::asio::awaitable<HttpResponse> Profile(const HttpRequest& request);
   /// Answers when every engine knows of it. Throws as LiveSettings::Change does.
   boost::asio::awaitable<HttpResponse> Change(const Json& changes);
+  /// Passes on what is in force, and notes who changed which keys.
+  boost::asio::awaitable<void> TellEngines(std::vector<std::string> keys, std::string by_whom);
   HttpResponse SetAccepting(Accepting accepting);
 
   Replicas& replicas_;

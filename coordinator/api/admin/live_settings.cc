@@ -119,4 +119,30 @@ std::vector<std::string> LiveSettings::Change(const Json& changes) {
   return keys;
 }
 
+std::vector<std::string> LiveSettings::Follow(const Topology& before, const Topology& now) {
+  Topology started = started_, next = given_;
+  std::vector<std::string> keys;
+  for (const LiveKey& live : kLive) {
+    Topology same = before;
+    live.copy(now, same);
+    if (same == before) continue;
+    keys.emplace_back(live.name);
+    live.copy(now, started);
+    live.copy(now, next);
+  }
+  if (keys.empty()) return keys;
+  ValidateTopology(next, "these settings, with what was changed while the server runs");
+  started_ = std::move(started);
+  given_ = std::move(next);
+  in_force_ = WithLimitsOfThisProcess(given_);
+  apply_(in_force_);
+  return keys;
+}
+
+bool LiveSettings::AreEqualButForLiveKeys(const Topology& one, const Topology& other) {
+  Topology same = one;
+  for (const LiveKey& live : kLive) live.copy(other, same);
+  return same == other;
+}
+
 }  // namespace quire

@@ -31,12 +31,18 @@ class LiveSettings {
   /// the keys that were named. Throws Error or ApiError, which name the key and the remedy.
   std::vector<std::string> Change(const Json& changes);
 
+  /// Takes over the keys that can change and that differ between two readings of the operator's settings, also over
+  /// earlier changes; null takes a setting back to them from then on. Returns their names. Throws Error that names the
+  /// key and the remedy; nothing is changed then.
+  std::vector<std::string> Follow(const Topology& before, const Topology& now);
+  static bool AreEqualButForLiveKeys(const Topology& one, const Topology& other);
+
  private:
   /// What limits of single keys become: takes away from `next` what is replaced, and returns what is to be read into
   /// it.
   Json LayKeyLimits(const Json& limits, Topology& next) const;
 
-  const Topology started_;
+  Topology started_;
   const Apply apply_;
   Topology given_;     // started_ and the changes
   Topology in_force_;  // and what follows from them
