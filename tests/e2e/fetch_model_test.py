@@ -50,7 +50,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
     def reply(self, status, body=b"", **headers):
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)  # a Content-Length of the caller's goes before
+            self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(body)
@@ -85,7 +85,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         if name in self.server.cut and self.command == "GET":
             self.server.cut.remove(name)
             self.close_connection = True
-            return self.reply(200, data[:len(data) // 2], **headers, Content_Length=str(len(data)))
+            return self.reply(200, data[:len(data) // 2], **{**headers, "Content-Length": str(len(data))})
         return self.reply(200, data, **headers)
 
     do_HEAD = do_GET

@@ -113,10 +113,14 @@ std::vector<std::string> LiveSettings::Change(const Json& changes) {
   next = WithSettings(std::move(next), given);  // refuses what is no key, and values that a key cannot have
   for (const std::string& key : keys) RefuseUnlessLive(key);
   ValidateTopology(next, "these changes");
+  TakeEffect(std::move(next));
+  return keys;
+}
+
+void LiveSettings::TakeEffect(Topology next) {
   given_ = std::move(next);
   in_force_ = WithLimitsOfThisProcess(given_);
   apply_(in_force_);
-  return keys;
 }
 
 std::vector<std::string> LiveSettings::Follow(const Topology& before, const Topology& now) {
@@ -133,9 +137,7 @@ std::vector<std::string> LiveSettings::Follow(const Topology& before, const Topo
   if (keys.empty()) return keys;
   ValidateTopology(next, "these settings, with what was changed while the server runs");
   started_ = std::move(started);
-  given_ = std::move(next);
-  in_force_ = WithLimitsOfThisProcess(given_);
-  apply_(in_force_);
+  TakeEffect(std::move(next));
   return keys;
 }
 

@@ -41,6 +41,7 @@ class LiveSettings {
   /// What limits of single keys become: takes away from `next` what is replaced, and returns what is to be read into
   /// it.
   Json LayKeyLimits(const Json& limits, Topology& next) const;
+  void TakeEffect(Topology next);
 
   Topology started_;
   const Apply apply_;
