@@ -28,10 +28,6 @@ void CheckSwap(const Topology& t, const std::string& where) {
   if (t.scheduler.preemption == PreemptionMode::kSwap && t.cache.host_swap_bytes == 0) {
     Fail("{}: preemption by swap needs host memory; give --swap-space GiB (cache.host_swap)", where);
   }
-  if (t.parallel.prefill_replicas > 0 && t.cache.host_swap_bytes == 0) {
-    Fail("{}: prefill_replicas hand over KV blocks through host memory; give --swap-space GiB (cache.host_swap)",
-         where);
-  }
 }
 
 std::string WithHostOrPort(const std::string& listen, const std::string& host, const std::optional<int>& port) {
