@@ -23,7 +23,6 @@ bool Scheduler::MayJoin(const Request& request, const Crowd& crowd) {
 Crowd Scheduler::CountCrowd() const {
   Crowd crowd;
   for (const Request* request : running_) CountIn(*request, crowd);
-  CountReserves(crowd);
   return crowd;
 }
 
@@ -83,7 +82,8 @@ std::span<const GrowTarget> Scheduler::Admit(Request& request, StepDraft& draft)
   for (Sequence& sequence : request.sequences) sequence.sits_out = false;
   const int free = blocks_.num_free();
   if (request.num_preemptions > 0) Readmit(request);
-  const std::span<const GrowTarget> work = FindWork(request, draft.budget, draft);
+  const int decodes = std::min(request.NumDecodes(), draft.budget);
+  const std::span<const GrowTarget> work = FindWork(request, {decodes, draft.budget - decodes}, draft);
   if (request.num_preemptions == 0) {
     WaitingQueue::ChargePrompt(request, request.num_prompt_tokens());
     Tell(DecisionKind::kAdmitted, request, request.num_cached_tokens, free);
@@ -151,13 +151,15 @@ int Scheduler::Needs(Request& request, Resource resource) {
 /// Admission looks ahead. A newcomer must fit with all its known tokens beside the tokens that running requests still
 /// compute and will soon draw, so that it rarely causes a preemption.
 Scheduler::Room Scheduler::RoomFor(Request& request, const Crowd& crowd) {
-  // A client with running requests must not use room reserved for absent clients.
-  const bool leaves = crowd.reserved_sequences > 0 && Has(*request.account, Resource::kSlots) > 0;
-  const int taken = crowd.sequences + (leaves ? crowd.reserved_sequences : 0);
+  // A client with running requests must not use room reserved for absent clients. Counted anew for each request: a
+  // client that was admitted with this very plan is absent no longer.
+  const KeptRoom reserved = CountReserves();
+  const bool leaves = reserved.sequences > 0 && Has(*request.account, Resource::kSlots) > 0;
+  const int taken = crowd.sequences + (leaves ? reserved.sequences : 0);
   if (taken + Needs(request, Resource::kSlots) > limits_.max_running)
     return {Resource::kSlots, taken, limits_.max_running};
   const int blocks = Needs(request, Resource::kBlocks);
-  const int promised = crowd.blocks + (leaves ? crowd.reserved_blocks : 0);
+  const int promised = crowd.blocks + (leaves ? reserved.blocks : 0);
   const int free = blocks_.num_free() - promised - blocks_.watermark_blocks();
   // Blocks that are being copied to or from other workers will soon be free.
   const bool can_wait = !running_.empty() || (!blocks_.device_holdings().empty() && blocks > blocks_.num_free());

@@ -13,7 +13,7 @@ namespace quire {
 bool Scheduler::ShareOut(StepDraft& draft) {
   const bool may_give_way = queue_.num_active() > 1;
   if (may_give_way && !SharePlaces(draft)) return false;
-  draft.budget = ShareStep(draft);
+  draft.SetBudget(ShareStep(draft));
   return true;
 }
 
@@ -95,13 +95,16 @@ bool Scheduler::MakeWayFor(Request& head, Crowd& crowd) {
   return true;
 }
 
-/// Adds the room reserved for clients that have nothing running.
-void Scheduler::CountReserves(Crowd& crowd) const {
+/// The room reserved for clients that have nothing running. Nothing is kept for a client that gave way with this plan.
+KeptRoom Scheduler::CountReserves() const {
+  KeptRoom reserved;
   for (const auto& [name, account] : queue_.clients()) {
-    if (account.active > account.num_waiting() || account.reserve.until_step <= num_steps_) continue;
-    crowd.reserved_sequences += account.reserve.sequences;
-    crowd.reserved_blocks += account.reserve.blocks;
+    if (account.reserve.until_step <= num_steps_) continue;
+    if (account.active > account.num_waiting() || account.use.gave_way) continue;
+    reserved.sequences += account.reserve.sequences;
+    reserved.blocks += account.reserve.blocks;
   }
+  return reserved;
 }
 
 bool Scheduler::IsWithinShare(Request& head) {

@@ -60,11 +60,19 @@ struct Request {
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
-  /// Tokens of the sequence that no outstanding step computes yet. 1 means that the sequence decodes.
+  /// Tokens of the sequence that no outstanding step computes yet. 1 means that the sequence decodes. Choices whose
+  /// common prompt is computed count as if they shared it already.
   int TokensToCompute(const Sequence& sequence) const {
     const bool complete = sequence.length() == sequence.num_prompt_tokens + limits.max_tokens;
-    return sequence.finished || complete ? 0 : sequence.length() - sequence.num_planned();
+    if (sequence.finished || complete) return 0;
+    const bool shares = !forked && sequences.size() > 1 && LeaderAtWork() == nullptr;
+    return sequence.length() - (shares ? num_prompt_tokens() - 1 : sequence.num_planned());
   }
+  /// Known tokens of the request that are not computed yet. A prompt that its choices share counts once.
+  int64_t NumUncomputed() const;
+  /// The number of sequences that one more step lets draw: each has one token to compute. 0 while a leader computes the
+  /// prompt, and while beams wait for results.
+  int NumDecodes() const;
   /// The first unfinished sequence while it computes the prompt for all sequences; null once the prompt is computed, or
   /// with only one sequence.
   const Sequence* LeaderAtWork() const {
@@ -97,6 +105,23 @@ struct Request {
     return std::ranges::all_of(sequences, [](const Sequence& sequence) { return sequence.finished.has_value(); });
   }
 };
+
+inline int64_t Request::NumUncomputed() const {
+  const int shared = forked || sequences.size() == 1 ? 0 : num_prompt_tokens() - 1;
+  int64_t tokens = 0;
+  for (const Sequence& sequence : sequences) {
+    if (!sequence.finished) tokens += sequence.num_tokens() - std::max(sequence.num_computed, shared);
+  }
+  const Sequence* leader = LeaderAtWork();
+  return tokens + (leader != nullptr ? shared - leader->num_computed : 0);
+}
+
+inline int Request::NumDecodes() const {
+  const auto waits = [](const Sequence& sequence) { return sequence.num_pending > 0; };
+  if (LeaderAtWork() != nullptr || (beams != nullptr && std::ranges::any_of(sequences, waits))) return 0;
+  return static_cast<int>(
+      std::ranges::count_if(sequences, [&](const Sequence& s) { return TokensToCompute(s) == 1; }));
+}
 
 inline int Request::TokensFor(int start, int count, int budget) const {
   const ScoredRows rows = RowsOf(start, count);

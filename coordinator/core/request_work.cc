@@ -22,21 +22,22 @@ int64_t Scheduler::BytesToAdd(const Request& request, const Sequence& sequence) 
                               sizeof(BlockId) * (sequence.blocks.size() + sequence.state.size()));
 }
 
-std::span<const GrowTarget> Scheduler::FindWork(Request& request, int budget, StepDraft& draft) {
+std::span<const GrowTarget> Scheduler::FindWork(Request& request, Allowance allowance, StepDraft& draft) {
   std::vector<GrowTarget>& work = draft.work;
   work.clear();
   int64_t added = draft.added_bytes;
   for (Sequence& sequence : request.sequences) blocks_.LeaveWindow(sequence);
   const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
   if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return work;
-  if (!request.forked && !ShareLeadersPrefix(request, budget, draft)) return work;
+  if (!request.forked && !ShareLeadersPrefix(request, allowance.chunks, draft)) return work;
   for (Sequence& sequence : request.sequences) {
     // The last token may already be drawn, though its value is unknown; it is never computed.
     const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
     if (sequence.finished || complete || (draft.in_company && sequence.sits_out)) continue;
+    const bool decodes = request.TokensToCompute(sequence) == 1 && allowance.decodes > 0;
     Attach(request, sequence, sequence.num_tokens());
     const int start = sequence.num_planned();
-    const int count = TokensFor(request, sequence, sequence.length() - start, budget);
+    const int count = TokensFor(request, sequence, sequence.length() - start, decodes ? 1 : allowance.chunks);
     if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
     if (!sequence.slot) {
       const int64_t bytes = BytesToAdd(request, sequence);
@@ -44,7 +45,7 @@ std::span<const GrowTarget> Scheduler::FindWork(Request& request, int budget, St
       added += bytes;
     }
     work.push_back({&sequence, start + count});
-    budget -= request.StepCost(start, count);
+    (decodes ? allowance.decodes : allowance.chunks) -= request.StepCost(start, count);
   }
   if (request.beams != nullptr) DrawTogether(request, work);
   return work;

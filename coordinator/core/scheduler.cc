@@ -69,11 +69,17 @@ void Scheduler::MakeStep() {
   steps_.Launch();
 }
 
+/// Gives running requests their work in the order of service. Whatever the order, chunks get only tokens that no decode
+/// of the step needs. Blocks go by the order alone.
 void Scheduler::ScheduleRunning(StepDraft& draft) {
   OrderForService(draft);
+  draft.decodes_before.assign(1, 0);
+  for (const Request* request : draft.order)
+    draft.decodes_before.push_back(draft.decodes_before.back() + DecodesOf(*request, draft));
   for (size_t i = 0; i < draft.order.size() && draft.budget > 0; ++i) {
     Request& request = *draft.order[i];
-    const std::span<const GrowTarget> work = FindWork(request, Allowance(request, draft), draft);
+    const std::span<const GrowTarget> work =
+        FindWork(request, AllowanceOf(request, draft.DecodesAfter(i), draft), draft);
     if (work.empty()) continue;
     if (!MakeRoomFor(request, work, draft.order)) return;
     Emit(request, work, draft);

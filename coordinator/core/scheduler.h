@@ -26,9 +26,9 @@ struct SchedulerLimits {
 };
 
 /// The scheduling policy. It has no separate prefill and decode phases: every sequence has known tokens and computed
-/// tokens, and each step computes more of them under a token budget, most senior request first. When blocks run out,
-/// the scheduler preempts the most junior running request with all its sequences. Its blocks are swapped to the host or
-/// recomputed later, whichever is cheaper.
+/// tokens, and each step computes more of them under a token budget: first sequences that decode, then chunks of the
+/// others, most senior request first. When blocks run out, the scheduler preempts the most junior running request with
+/// all its sequences. Its blocks are swapped to the host or recomputed later, whichever is cheaper.
 ///
 /// While several clients are active, each has an equal share of running places, blocks and step tokens
 /// (fair_shares.cc). A waiting client with less than its share gets room at once: the youngest requests of clients
@@ -115,6 +115,8 @@ class Scheduler {
   std::map<std::string, ClientReport> Clients() const;
 
   int num_outstanding() const { return steps_.size(); }
+  /// Tokens that the last planned step could have, as Request::StepCost charges them.
+  int step_budget() const { return draft_.most_tokens; }
   const OutstandingSteps& outstanding() const { return steps_; }
   int num_waiting() const { return queue_.size(); }
   int num_running() const { return static_cast<int>(running_.size()); }
@@ -158,9 +160,9 @@ class Scheduler {
   void OrderBatch();
 
   // The tokens that a request computes in the step (request_work.cc).
-  /// How far the step takes the request's sequences, within `budget` tokens. Empty when the request must wait for other
+  /// How far the step takes the request's sequences within the allowance. Empty when the request must wait for other
   /// requests or for results. Points into the draft; valid until the next call.
-  std::span<const GrowTarget> FindWork(Request& request, int budget, StepDraft& draft);
+  std::span<const GrowTarget> FindWork(Request& request, Allowance allowance, StepDraft& draft);
   bool ShareLeadersPrefix(Request& request, int budget, StepDraft& draft);
   void Attach(Request& request, Sequence& sequence, int max_tokens);
   static void DrawTogether(const Request& request, std::vector<GrowTarget>& work);
@@ -214,14 +216,15 @@ class Scheduler {
   bool MakeWayFor(Request& head, Crowd& crowd);
   Request* WhoGivesWay(const Request& head, Resource resource);
   bool IsProtected(const Request& request) const;
-  void CountReserves(Crowd& crowd) const;
+  KeptRoom CountReserves() const;
   void OrderForService(StepDraft& draft);
   int MostToGrow() const;
   int BeamsTakeTurns(int tokens);
   void CountDemand(Request& request);
   void SplitStep(int tokens, std::span<ClientAccount*> sharers);
   void TakeTurns(const ClientAccount& account, int decodes);
-  int Allowance(const Request& request, const StepDraft& draft) const;
+  static int DecodesOf(const Request& request, const StepDraft& draft);
+  static Allowance AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft);
   static void ChargeStep(const Request& request, std::span<const GrowTarget> work);
 
   // Preemption and the end of sequences (preempt_and_finish.cc).

@@ -36,9 +36,9 @@ int TokensWithin(const StepLength& length, const LearnedCost& cost, int64_t cont
 
 }  // namespace
 
-/// Tokens of a step under the target for the time between two tokens of a stream. Decodes are in every step; prompts
-/// get the remaining time, but at least a few tokens. Without decodes no client waits for a next token, and no target
-/// applies.
+/// Tokens of a step under the target for the time between two tokens of a stream. The step has room for every decode,
+/// and ScheduleRunning serves decodes before chunks; prompts get the remaining time, but at least a few tokens. Without
+/// decodes no client waits for a next token, and no target applies.
 int Scheduler::TokensForTarget() const {
   const int limit = limits_.max_step_tokens;
   if (limits_.target_step_seconds <= 0) return limit;

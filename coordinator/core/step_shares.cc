@@ -21,13 +21,7 @@ struct BeamTurn {
 };
 
 /// The number of beams ready to draw; 0 while the request waits for results.
-int DrawingBeams(const Request& request) {
-  const auto waits = [](const Sequence& sequence) { return sequence.num_pending > 0; };
-  if (request.beams == nullptr || request.LeaderAtWork() != nullptr || std::ranges::any_of(request.sequences, waits))
-    return 0;
-  return static_cast<int>(
-      std::ranges::count_if(request.sequences, [&](const Sequence& s) { return Decodes(request, s); }));
-}
+int DrawingBeams(const Request& request) { return request.beams == nullptr ? 0 : request.NumDecodes(); }
 
 int64_t LastStep(const Request& request) {
   int64_t last = 0;
@@ -111,7 +105,7 @@ void Scheduler::CountDemand(Request& request) {
   }
   for (const Sequence& sequence : request.sequences) {
     const int tokens = request.TokensToCompute(sequence);
-    if (tokens > 1) use.chunks += request.StepCost(sequence.num_planned(), tokens);
+    if (tokens > 1) use.chunks += request.StepCost(sequence.length() - tokens, tokens);
     if (tokens == 1) ++(request.beams != nullptr ? use.beams : use.decodes);
   }
 }
@@ -156,12 +150,19 @@ void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
     waiting[i]->sits_out = true;
 }
 
-/// Tokens that the request may compute in the step being planned.
-int Scheduler::Allowance(const Request& request, const StepDraft& draft) const {
-  if (!draft.in_company) return draft.budget;
-  int tokens = request.account->use.chunks_left;
-  for (const Sequence& sequence : request.sequences) tokens += !sequence.sits_out && Decodes(request, sequence);
-  return std::min(tokens, draft.budget);
+/// The request's sequences that decode in the step being planned, if there are blocks for them.
+int Scheduler::DecodesOf(const Request& request, const StepDraft& draft) {
+  int decodes = request.NumDecodes();
+  if (!draft.in_company || decodes == 0) return decodes;
+  for (const Sequence& sequence : request.sequences) decodes -= sequence.sits_out && Decodes(request, sequence);
+  return decodes;
+}
+
+/// Tokens that the request may compute in the step being planned, besides `later_decodes` of requests served after it.
+Allowance Scheduler::AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft) {
+  const int decodes = std::min(DecodesOf(request, draft), draft.budget);
+  const int rest = std::max(0, draft.budget - decodes - later_decodes);
+  return {decodes, draft.in_company ? std::min(rest, request.account->use.chunks_left) : rest};
 }
 
 /// Charges the work's chunk tokens to the client's part of the step.

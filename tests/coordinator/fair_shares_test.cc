@@ -193,6 +193,23 @@ TEST_F(FairSharesTest, Scheduler_KeepsAPlaceFree_ForAClientThatReturnsSoon) {
   EXPECT_TRUE(Runs(2)) << "it did not come again";
 }
 
+TEST_F(FairSharesTest, RoomKeptForAClient_IsNotCountedTwice_WhenTheClientComesBack) {
+  Make(1000, 8, 64);
+  for (RequestId id = 1; id <= 8; ++id) ASSERT_FALSE(Submit(id, "a", 4, 200));
+  Step();
+  ASSERT_FALSE(Submit(9, "b", 4, 200, 4));
+  Step();
+  EXPECT_EQ(engine_->scheduler().num_preemptions(), 4) << "room was made for b, and is kept for it";
+  for (RequestId id = 3; id <= 8; ++id) engine_->Cancel(id);
+  ASSERT_FALSE(Submit(10, "c", 4, 200, 2));
+  Step();
+  engine_->StartEpoch(2,
+                      engine_->blocks().sizes());  // all clients come back with one plan, and fill the places exactly
+  Step();
+  for (const RequestId id : {1, 2, 9, 10}) EXPECT_TRUE(Runs(id)) << id;
+  EXPECT_EQ(engine_->scheduler().num_preemptions(), 4) << "nobody gave way where there was room";
+}
+
 TEST_F(FairSharesTest, ShortPrompt_DoesNotWait_ForALongPromptOfAnotherClient) {
   Make(1000, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 1000, 5));
@@ -400,6 +417,21 @@ TEST_F(FairSharesTest, Decodes_DoNotWait_ForALongPromptOfTheSameClient) {
   ASSERT_FALSE(Submit(2, "a", 4000, 5));
   Step({5'000'000, 0});
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Step({5'000'000, 0}).decodes.size(), 300u);
+}
+
+TEST_F(FairSharesTest, Decode_DoesNotWait_ForALongerChoiceOfItsRequest_WhenSeveralClientsRun) {
+  Make(1000, 8, 64);
+  ASSERT_FALSE(Submit(1, "b", 4, 100));
+  Step();
+  auto request = MakeRequest(2, std::vector<TokenId>(4, 5), 600, sinks_[2], 2);
+  request->client = "a";
+  request->arrival_seconds = 2;
+  request->num_preemptions = 1;
+  request->sequences[0].tokens.resize(500, 9);  // the other choice has drawn nothing yet
+  ASSERT_FALSE(engine_->Adopt(request, 0, {}));
+  for (int i = 0; i < 6; ++i) Step();
+  EXPECT_EQ(sinks_[2].choices[1].tokens.size(), 5u) << "one with every step after that of the prompt";
+  EXPECT_TRUE(sinks_[2].choices[0].tokens.empty());
 }
 
 TEST_F(FairSharesTest, NewClient_DoesNotWait_UntilALargeRequestFits) {

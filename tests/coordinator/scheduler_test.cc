@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -164,6 +165,17 @@ TEST_F(SchedulerTest, Choices_ShareTheirPrompt_AndCopyItsLastBlock) {
   EXPECT_EQ(sinks_[1].choices.size(), 3u);
 }
 
+TEST_F(SchedulerTest, SharedPrompt_CountsOnce_AmongTheTokensToCompute) {
+  Make(40, 8, 8);
+  ASSERT_FALSE(Submit(1, 21, 9, 4));
+  const Request& request = *engine_->requests().at(1);
+  EXPECT_EQ(request.NumUncomputed(), 24) << "20 tokens once, and the last one for each choice";
+  for (const int left : {16, 8, 4, 4}) {
+    Step();
+    EXPECT_EQ(request.NumUncomputed(), left);
+  }
+}
+
 TEST_F(SchedulerTest, Choices_Finish_WhenTheyFillThePoolExactly) {
   Make(4);
   ASSERT_FALSE(Submit(1, 3, 2, 4));  // 4 choices of 4 tokens fill 4 blocks exactly
@@ -270,20 +282,30 @@ TEST_F(SchedulerTest, Request_Fails_WhenItsLogitsAreNaN_AndOthersGoOn) {
   EXPECT_EQ(engine_->stats().finished_abort, 2);
 }
 
+class TextsOfDecisions : public DecisionLog {
+ public:
+  void OnDecision(const Decision& decision) override { texts.push_back(Describe(decision)); }
+  std::vector<std::string> texts;
+};
+
 TEST_F(SchedulerTest, OverdueRequests_Fail_AndOthersGoOn) {
   Make(6);
+  TextsOfDecisions decisions;
+  engine_->set_watcher(&decisions);
   ASSERT_FALSE(Submit(1, 16, 5));  // fills the pool; arrived at time 0
   ASSERT_NE(engine_->NextPlan(1), nullptr);
   engine_->CommitStep({{0, 9, 0, {}}});
   ASSERT_FALSE(Submit(2, 16, 5));  // this request waits
   engine_->ExpireOverdue(59);
   EXPECT_EQ(engine_->requests().size(), 2u);
-  engine_->ExpireOverdue(61);
+  engine_->ExpireOverdue(61.5);
   EXPECT_EQ(engine_->requests().size(), 1u);
+  EXPECT_EQ(decisions.texts.back(), "request 2 waited too long: no room 61.500 s after it came, 60.000 s are allowed");
   EXPECT_NE(sinks_[2].error.find("queue"), std::string::npos);
   engine_->ExpireOverdue(601);
   EXPECT_TRUE(engine_->idle());
   EXPECT_NE(sinks_[1].error.find("600"), std::string::npos);
+  EXPECT_EQ(decisions.texts.back(), "request 1 timed out: not done 601.000 s after it came, 600.000 s are allowed");
   EXPECT_EQ(engine_->blocks().num_free(), 6);
 }
 
@@ -444,6 +466,91 @@ TEST_F(OrderTest, IdleClients_AreForgotten_LongestIdleFirst) {
   EXPECT_LE(clients.size(), WaitingQueue::kMaxIdleClients + 1);
   EXPECT_FALSE(clients.contains("client 1"));
   EXPECT_TRUE(clients.contains("client 1100"));
+}
+
+// --- decodes before chunks ---
+
+/// Steps of 8 tokens for one client. Younger requests decode while an older one still computes its prompt.
+class DecodesFirstTest : public SchedulerTest {
+ protected:
+  void Add(RequestId id, double arrival, int prompt, int priority = 0, int n = 1) {
+    auto request = MakeRequest(id, std::vector<TokenId>(static_cast<size_t>(prompt), static_cast<TokenId>(id)), 100,
+                               sinks_[id], n);
+    request->arrival_seconds = arrival;
+    request->priority = priority;
+    ASSERT_FALSE(engine_->Submit(std::move(request)));
+  }
+  /// Runs steps. Each must decode every sequence that has one token to compute. Returns the number of decodes in steps
+  /// that also have chunks.
+  int DecodesBesideChunks(int steps) {
+    int beside = 0;
+    for (int i = 0; i < steps; ++i) {
+      std::vector<SlotId> ready;
+      for (const Request* request : engine_->scheduler().running()) {
+        for (const Sequence& s : request->sequences) {
+          if (s.slot && s.length() - s.num_planned() == 1) ready.push_back(*s.slot);
+        }
+      }
+      const StepPlan plan = Step();
+      for (const SlotId slot : ready) EXPECT_TRUE(std::ranges::count(plan.decodes, slot) == 1) << "step " << i;
+      if (!plan.chunks.empty()) beside += static_cast<int>(ready.size());
+    }
+    return beside;
+  }
+};
+
+TEST_F(DecodesFirstTest, Decodes_AreServed_BesideTheLongPromptOfAnOlderRequestOfLowPriority) {
+  Make(200, 8, 4);
+  Add(1, 0, 60);
+  Add(2, 10, 4, -1);
+  Step();
+  ASSERT_EQ(sinks_[2].choices[0].tokens.size(), 1u) << "it was admitted first";
+  EXPECT_EQ(Step().chunks, (std::vector<Chunk>{{1, 4, 7}})) << "the older request gets what the decode leaves";
+  EXPECT_GE(DecodesBesideChunks(6), 6);
+}
+
+TEST_F(DecodesFirstTest, Decodes_AreServed_BesideAnOlderRequestThatArrivesFromAnotherEngine) {
+  Make(200, 8, 4);
+  Add(2, 10, 4);
+  Step();
+  auto older = MakeRequest(1, std::vector<TokenId>(60, 5), 100, sinks_[1]);
+  older->arrival_seconds = 1;
+  older->num_preemptions = 1;
+  ASSERT_FALSE(engine_->Adopt(older, 0, {}));
+  EXPECT_GE(DecodesBesideChunks(8), 8);
+}
+
+TEST_F(DecodesFirstTest, Decodes_AreServed_BesideAnOlderRequestWhoseChoicesAreReadmitted) {
+  Make(200, 8, 4);
+  Add(1, 0, 12, 0, 2);
+  Add(2, 1, 2);
+  for (int i = 0; i < 14; ++i) Step();
+  engine_->StartEpoch(2, engine_->blocks().sizes());
+  // The prompt ends in the middle of a step, which admits the younger request. Both choices still have chunks to do.
+  EXPECT_GE(DecodesBesideChunks(12), 2);
+}
+
+TEST_F(DecodesFirstTest, Decodes_AreServed_BesideTheLongerChoicesOfTheirRequest) {
+  Make(200, 8, 4);
+  auto request = MakeRequest(1, std::vector<TokenId>(4, 5), 100, sinks_[1], 2);
+  request->num_preemptions = 1;
+  request->sequences[0].tokens.resize(40, 9);  // the other choice has drawn nothing yet
+  ASSERT_FALSE(engine_->Adopt(request, 0, {}));
+  EXPECT_GE(DecodesBesideChunks(6), 4);
+  EXPECT_GE(sinks_[1].choices[1].tokens.size(), 4u);
+}
+
+TEST_F(DecodesFirstTest, Decodes_AreServed_BesideAnOlderRequestThatWaitedForItsPrefix) {
+  change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
+  Make(200, 8, 4);
+  std::vector<TokenId> prompt(8, 5);
+  ASSERT_FALSE(engine_->Submit(MakeRequest(1, std::vector<TokenId>(5, 5), 100, sinks_[1])));
+  prompt.resize(60, 6);
+  ASSERT_FALSE(engine_->Submit(MakeRequest(2, prompt, 100, sinks_[2])));  // waits for the first block of request 1
+  ASSERT_FALSE(engine_->Submit(MakeRequest(3, std::vector<TokenId>(2, 7), 100, sinks_[3])));
+  Step();
+  ASSERT_EQ(sinks_[3].choices[0].tokens.size(), 1u) << "there was room for the youngest";
+  EXPECT_GE(DecodesBesideChunks(6), 12);
 }
 
 TEST_F(SchedulerTest, StepPlan_NeverExceedsTheSizeOfAFrame) {

@@ -17,6 +17,7 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       engine_(scenario_.engine),
       judge_(scenario_.engine),
       newcomers_(engine_),
+      decodes_(engine_),
       watcher_(engine_, scenario_.engine.scheduler.preemption, turns_, judge_, aloud),
       aloud_(aloud),
       decisions_(watcher_) {
@@ -167,6 +168,7 @@ void Simulation::Act() {
 
 bool Simulation::Plan() {
   watcher_.BeginPlan();
+  decodes_.BeginPlan();
   constexpr double kCompanyKept = 3;
   if (turns_.NumActive() > 1) company_left_ = kCompanyKept;
   const StepPlan* plan = engine_.NextPlan(now_);
@@ -197,6 +199,7 @@ bool Simulation::Plan() {
   if (aloud_) Say(*plan);
   sent_.push_back({EncodePlan(*plan), {}});
   NoteMembers(*plan, sent_.back());
+  decodes_.Planned(*plan, sent_.size() > 1, IsAlone());
   CheckNewcomers(*plan);
   CheckClientLimits();
   Trace(sent_.back().frame.header.body_hash);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/sim/client.h"
+#include "tests/sim/decodes.h"
 #include "tests/sim/newcomers.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/sim_worker.h"
@@ -88,6 +89,8 @@ class Simulation {
   void NoteMembers(const StepPlan& plan, Sent& sent);
   void CheckLeftOut(int num_tokens);
   void CheckNewcomers(const StepPlan& plan);
+  /// True when one client is active, and was for so long that the rules for several no longer apply.
+  bool IsAlone() const { return turns_.NumActive() == 1 && company_left_ <= 0; }
   void CheckClientLimits() const;
   void CheckTables(const SimWorker& worker, const Sent& sent) const;
   void Forget(RequestId id);
@@ -119,6 +122,7 @@ class Simulation {
   Judge judge_;
   Turns turns_;
   Newcomers newcomers_;
+  Decodes decodes_;
   Watcher watcher_;
   bool aloud_;
   DecisionsOnly decisions_;

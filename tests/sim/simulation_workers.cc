@@ -87,7 +87,9 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
 /// A request without room in a plan that was made ahead must not be passed over by a second such plan: the next plan
 /// waits for results.
 void Simulation::CheckLeftOut(int num_tokens) {
-  const bool ahead = sent_.size() > 1, has_budget = num_tokens < scenario_.engine.scheduler.max_step_tokens;
+  const int budget = engine_.scheduler().step_budget();
+  if (num_tokens > budget) throw Failure{fmt::format("a step of {} tokens, its budget is {}", num_tokens, budget)};
+  const bool ahead = sent_.size() > 1, has_budget = num_tokens < budget;
   const auto is_idle = [&](const Request* request) {
     const bool known = std::ranges::all_of(request->sequences, [](const Sequence& s) { return s.finished || s.slot; });
     const bool needs_budget_at_once = request->beams != nullptr;
@@ -97,8 +99,7 @@ void Simulation::CheckLeftOut(int num_tokens) {
   };
   if (ahead && left_out_) throw Failure{"somebody for whom there was no room is passed over again"};
   // With several clients, and for a while after, some requests pause although there is room.
-  const bool one_client = turns_.NumActive() == 1 && company_left_ <= 0;
-  left_out_ = one_client && ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
+  left_out_ = IsAlone() && ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
 }
 
 void Simulation::CheckTables(const SimWorker& worker, const Sent& sent) const {

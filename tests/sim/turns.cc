@@ -82,6 +82,14 @@ std::vector<RequestId> Turns::Before(RequestId id) const {
   return before;
 }
 
+std::vector<RequestId> Turns::HeadsOfOthers(RequestId id) const {
+  std::vector<RequestId> others;
+  for (const auto& [client, head] : Heads()) {
+    if (client != entries_.at(id).client) others.push_back(head);
+  }
+  return others;
+}
+
 void Turns::Held(RequestId id, const Requests& requests) {
   NoteCached(requests, id);
   const auto heads = Heads();

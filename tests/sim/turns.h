@@ -30,6 +30,8 @@ class Turns {
   void Held(RequestId id, const Requests& requests);
   /// The next requests of other clients that come before this one. Call this before Admitted.
   std::vector<RequestId> Before(RequestId id) const;
+  /// The next requests of all other clients.
+  std::vector<RequestId> HeadsOfOthers(RequestId id) const;
   /// The number of clients with a waiting or running request.
   int NumActive() const;
   bool Runs(const std::string& client) const;

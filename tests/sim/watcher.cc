@@ -35,6 +35,11 @@ void Watcher::OnDecision(const Decision& d) {
     case DecisionKind::kFinished:
       if (!ended_.insert({d.request, d.a}).second) throw Failure{"ends twice"};
       break;
+    case DecisionKind::kTimedOut:
+    case DecisionKind::kWaitedTooLong:
+      if (d.b <= 0 || d.a < d.b)
+        throw Failure{fmt::format("request {} is out of time after {} of {} ms", d.request, d.a, d.b)};
+      break;
     default:
       break;
   }
@@ -64,6 +69,7 @@ void Watcher::OnAdmitted(const Decision& d) {
   if (IsAtLimit(*engine_.requests().at(d.request)))
     throw Failure{fmt::format("request {} is admitted beyond its client's limit", d.request)};
   CheckKeptRoom(*engine_.requests().at(d.request));
+  CheckRightToRoom(*engine_.requests().at(d.request));
   turns_.Admitted(d.request, engine_.requests());
   admitted_step_[d.request] = engine_.stats().steps;
   KeptRoom& room = kept_rooms_[client];
@@ -117,14 +123,72 @@ void Watcher::CheckKeptRoom(const Request& request) const {
   const int n = static_cast<int>(request.sequences.size());
   const bool counted = std::ranges::any_of(engine_.scheduler().running(), of_it);
   if (RunningSequences(request.client) - (counted ? n : 0) == 0) return;
-  int taken = counted ? 0 : n;
+  int taken = (counted ? 0 : n) + KeptPlaces(request);
   for (const Request* running : engine_.scheduler().running()) taken += static_cast<int>(running->sequences.size());
-  for (const auto& [client, room] : kept_rooms_) {
-    const bool away = RunningSequences(client) == 0 && !clients_that_gave_way_.contains(client);
-    if (away && room.until_step > engine_.stats().steps) taken += room.sequences;
-  }
   if (taken > engine_.options().scheduler.max_running)
     throw Failure{fmt::format("request {} takes the room that is kept for a client that is away", request.id)};
+}
+
+/// Places that the request must leave to clients that are away.
+int Watcher::KeptPlaces(const Request& request) const {
+  int places = 0;
+  for (const auto& [client, room] : kept_rooms_) {
+    const bool away = RunningSequences(client) == 0 && !clients_that_gave_way_.contains(client);
+    if (away && client != request.client && room.until_step > engine_.stats().steps) places += room.sequences;
+  }
+  return places;
+}
+
+/// An upper bound of the blocks that a waiting request takes to begin or to come back.
+int Watcher::MostToBegin(const Request& request) const {
+  const BlockManager& blocks = engine_.blocks();
+  int most = request.num_swapped_blocks;
+  for (const Sequence& s : request.sequences)
+    most += blocks.BlocksFor(s.num_tokens()) + 1 + 2 * blocks.sizes().state_blocks;
+  return most;
+}
+
+/// Requests of other clients for which room may have been found with this plan, and which are swapped in at its end.
+std::vector<RequestId> Watcher::ReturningBefore(const Request& request) const {
+  std::vector<RequestId> returning = turns_.HeadsOfOthers(request.id);
+  std::erase_if(returning, [&](RequestId id) { return !engine_.requests().at(id)->swapped_out(); });
+  return returning;
+}
+
+/// False when the pool has room for the request beside all that running and returning requests can take soon, the room
+/// that is kept for others, and the watermark.
+bool Watcher::MayLackBlocks(const Request& request) const {
+  const BlockManager& blocks = engine_.blocks();
+  const int watermark = static_cast<int>(engine_.options().blocks.watermark * blocks.num_usable());
+  int most = MostToBegin(request) + watermark;
+  std::vector<const Request*> present(engine_.scheduler().running().begin(), engine_.scheduler().running().end());
+  for (const RequestId id : ReturningBefore(request)) present.push_back(engine_.requests().at(id).get());
+  for (const Request* other : present) {
+    for (const Sequence& s : other->sequences) {
+      const int soon = s.length() + engine_.options().scheduler.lookahead_tokens;
+      const int more = blocks.BlocksFor(soon) - static_cast<int>(s.blocks.size());
+      if (!s.finished) most += std::max(0, more) + 1 + 3 * blocks.sizes().state_blocks;
+    }
+  }
+  if (RunningSequences(request.client) > 0) {
+    for (const auto& [client, room] : kept_rooms_) most += client != request.client ? room.blocks : 0;
+  }
+  return most > blocks.num_free();
+}
+
+/// Checks that a client that has its share does not take room that another client has a right to: a request of that
+/// client within its share would make way for itself at once, and what was computed meanwhile would be lost.
+void Watcher::CheckRightToRoom(const Request& request) const {
+  if (!MustStandBack(request)) return;
+  for (const RequestId id : turns_.HeadsOfOthers(request.id)) {
+    const Request& head = *engine_.requests().at(id);
+    const Use use = UseWith(head);
+    const bool is_within = use.sequences <= ShareOfPlaces() && use.blocks <= ShareOfBlocks();
+    const bool passed_over =
+        clients_that_gave_way_.contains(head.client) || head.swapped_out() || IsAtLimit(head) || MayLackBlocks(head);
+    if (is_within && !passed_over && head.sequences.size() <= request.sequences.size())
+      throw Failure{fmt::format("request {} takes the room that request {} has a right to", request.id, id)};
+  }
 }
 
 int Watcher::RunningSequences(const std::string& client) const {
@@ -159,6 +223,13 @@ void Watcher::OnGivesWay(const Decision& d) {
   if (d.kind == DecisionKind::kGivesUpBlocks && (d.a <= ShareOfBlocks() || d.b != ShareOfBlocks()))
     fails("whose client has no more blocks than its share");
   if (IsProtected(d.request)) fails("so soon again");
+  int places = n + (RunningSequences(cause.client) > 0 ? KeptPlaces(cause) : 0);
+  for (const Request* running : engine_.scheduler().running()) places += static_cast<int>(running->sequences.size());
+  for (const RequestId id : ReturningBefore(cause))
+    places += static_cast<int>(engine_.requests().at(id)->sequences.size());
+  if (d.kind == DecisionKind::kGivesUpPlaces && places <= engine_.options().scheduler.max_running)
+    fails("although there are places");
+  if (d.kind == DecisionKind::kGivesUpBlocks && !MayLackBlocks(cause)) fails("although there are blocks");
   for (const Request* other : engine_.scheduler().running()) {
     if (other->client == victim.client && Senior(victim, *other) && !IsProtected(other->id))
       fails("before a younger one");
@@ -167,7 +238,7 @@ void Watcher::OnGivesWay(const Decision& d) {
   ++gave_way;
   clients_that_gave_way_.insert(victim.client);
   gives_way_ = {d.request, d.cause};
-  kept_rooms_[cause.client] = {n, engine_.stats().steps + Scheduler::kReservedSteps};
+  kept_rooms_[cause.client] = {n, MostToBegin(cause), engine_.stats().steps + Scheduler::kReservedSteps};
 }
 
 /// Checks that, for lack of blocks, a junior request is preempted. With several clients, the client furthest above its

@@ -32,6 +32,11 @@ class Watcher : public DecisionLog {
   void OnGivesWay(const Decision& decision);
   void OnPreempted(const Decision& decision);
   void CheckKeptRoom(const Request& request) const;
+  void CheckRightToRoom(const Request& request) const;
+  int MostToBegin(const Request& request) const;
+  int KeptPlaces(const Request& request) const;
+  std::vector<RequestId> ReturningBefore(const Request& request) const;
+  bool MayLackBlocks(const Request& request) const;
   void CheckSeniority(const Request& victim, const Request& cause) const;
   struct Use {
     int sequences;
@@ -57,9 +62,10 @@ class Watcher : public DecisionLog {
   std::map<RequestId, int64_t> admitted_step_;
   struct KeptRoom {
     int sequences = 0;
+    int blocks = 0;  // at most
     int64_t until_step = 0;
   };
-  // by client: the places left for it the last time that a request gave way
+  // by client: the room left for it the last time that a request gave way
   std::map<std::string, KeptRoom> kept_rooms_;
 };
 

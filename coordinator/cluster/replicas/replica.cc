@@ -16,14 +16,6 @@ namespace {
 
 constexpr double kPublishEverySeconds = 0.002;
 
-int64_t TokensToCompute(const Request& request) {
-  int64_t tokens = 0;
-  for (const Sequence& sequence : request.sequences) {
-    if (!sequence.finished) tokens += sequence.num_tokens() - sequence.num_computed;
-  }
-  return tokens;
-}
-
 /// With several replicas each keeps its journal in its own subdirectory of the configured directory.
 void MakeParent(const std::string& directory) {
   const std::string parent = directory.substr(0, directory.rfind('/'));
@@ -146,7 +138,7 @@ void Replica::Publish(const Engine& engine) {
   }
   ReplicaView view;
   view.prefills = index() < topology_.parallel.prefill_replicas;
-  for (const auto& [id, request] : engine.requests()) view.queued_tokens += TokensToCompute(*request);
+  for (const auto& [id, request] : engine.requests()) view.queued_tokens += request->NumUncomputed();
   for (const Request* request : engine.scheduler().running())
     view.running += static_cast<int>(request->sequences.size());
   view.waiting = engine.scheduler().num_waiting();

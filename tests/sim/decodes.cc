@@ -1,0 +1,90 @@
+#include "tests/sim/decodes.h"
+
+#include <algorithm>
+
+#include "comm/base/error.h"
+#include "tests/sim/simulator.h"
+
+namespace quire::sim {
+
+void Decodes::BeginPlan() {
+  ready_.clear();
+  running_.clear();
+  for (const Request* request : engine_.scheduler().running()) {
+    running_.insert(request->id);
+    // Beams draw together, when the results of all are known and all have computed what comes before.
+    const bool is_beam = request->beams != nullptr;
+    const auto waits = [](const Sequence& s) {
+      return !s.finished && (s.num_pending > 0 || s.length() - s.num_planned() > 1);
+    };
+    if (is_beam && std::ranges::any_of(request->sequences, waits)) continue;
+    for (const Sequence& s : request->sequences) {
+      // The first choice computes the prompt for all but for its last token, and then waits for the result.
+      const bool leads = !request->forked && request->sequences.size() > 1 && s.num_computed + 1 < s.num_prompt_tokens;
+      const bool complete = s.finished || s.length() == s.num_prompt_tokens + request->limits.max_tokens;
+      if (s.slot && !leads && !complete && s.length() - s.num_planned() == 1)
+        ready_.push_back({request->id, s.choice, is_beam});
+    }
+  }
+}
+
+/// The sequence, if its request still runs.
+const Sequence* Decodes::Find(const Ready& ready) const {
+  const auto& running = engine_.scheduler().running();
+  const auto it = std::ranges::find(running, ready.request, &Request::id);
+  if (it == running.end()) return nullptr;
+  return &(*it)->sequences[static_cast<size_t>(ready.choice)];
+}
+
+/// True when a running request without work in the plan may have lacked blocks. Such a request ends the planning of a
+/// step: one that is made ahead may preempt nobody, and blocks that are being copied will soon be free.
+bool Decodes::LacksBlocks(const std::set<SlotId>& computed, bool ahead) const {
+  const BlockManager& blocks = engine_.blocks();
+  if (!ahead && blocks.device_holdings().empty()) return false;
+  return std::ranges::any_of(engine_.scheduler().running(), [&](const Request* request) {
+    int needed = 0;
+    for (const Sequence& s : request->sequences) {
+      if (s.slot && computed.contains(*s.slot)) return false;
+      const int more = blocks.BlocksFor(s.length()) - static_cast<int>(s.blocks.size());
+      if (!s.finished) needed += std::max(0, more) + 1 + 2 * blocks.sizes().state_blocks;
+    }
+    return needed > blocks.num_free();
+  });
+}
+
+void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
+  std::set<SlotId> computed(plan.decodes.begin(), plan.decodes.end());
+  for (const Chunk& chunk : plan.chunks) computed.insert(chunk.slot);
+  if (LacksBlocks(computed, ahead)) return;
+  std::set<std::string> waiting;  // clients of which a decode is left out
+  for (const Ready& ready : ready_) {
+    const Sequence* sequence = Find(ready);
+    if (sequence == nullptr || (sequence->slot && computed.contains(*sequence->slot))) continue;
+    if (alone)
+      throw Failure{
+          fmt::format("request {}, choice {} has one token to compute and is left out of a step with {} chunks",
+                      ready.request, ready.choice, plan.chunks.size())};
+    if (!ready.is_beam) waiting.insert(engine_.requests().at(ready.request)->client);
+  }
+  for (const std::string& client : waiting) CheckShare(client, plan);
+}
+
+/// Checks the step's part of a client that has more decodes than fit. The part's odd token may go to the chunks.
+void Decodes::CheckShare(const std::string& client, const StepPlan& plan) const {
+  int decodes = 0, chunks = 0;
+  for (const Request* request : engine_.scheduler().running()) {
+    if (request->client != client || !running_.contains(request->id)) continue;  // newcomers get what is left
+    for (const Sequence& s : request->sequences) {
+      if (!s.slot) continue;
+      decodes += request->beams == nullptr && std::ranges::find(plan.decodes, *s.slot) != plan.decodes.end();
+      const auto chunk = std::ranges::find(plan.chunks, *s.slot, &Chunk::slot);
+      if (chunk == plan.chunks.end()) continue;
+      (chunk->count == 1 ? decodes : chunks) += chunk->count;
+    }
+  }
+  if (chunks > decodes + 1)
+    throw Failure{fmt::format("client \"{}\" has {} chunk tokens and {} decodes in a step that leaves out a decode",
+                              client, chunks, decodes)};
+}
+
+}  // namespace quire::sim

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/engine.h"
+
+namespace quire::sim {
+
+/// Checks the promise that decodes are served before chunks. While one client is alone, a plan contains every sequence
+/// that has one token to compute, however large the prompts of older requests are. While several clients are active,
+/// a client's decodes take turns only where its chunks have at most half of the client's tokens. A request for which
+/// the plan has no blocks has no promise, and neither have those that come after it.
+class Decodes {
+ public:
+  explicit Decodes(const Engine& engine) : engine_(engine) {}
+
+  /// A plan is about to be made.
+  void BeginPlan();
+  /// The plan was made. `ahead`: another step is outstanding. `alone`: the rules for several clients do not apply.
+  /// Throws Failure when a decode is left out for a chunk.
+  void Planned(const StepPlan& plan, bool ahead, bool alone) const;
+
+ private:
+  /// A sequence that had one token to compute before the plan.
+  struct Ready {
+    RequestId request;
+    int choice;
+    bool is_beam;
+  };
+  const Sequence* Find(const Ready& ready) const;
+  bool LacksBlocks(const std::set<SlotId>& computed, bool ahead) const;
+  void CheckShare(const std::string& client, const StepPlan& plan) const;
+
+  const Engine& engine_;
+  std::vector<Ready> ready_;
+  std::set<RequestId> running_;  // before the plan
+};
+
+}  // namespace quire::sim
