@@ -193,23 +193,6 @@ TEST_F(FairSharesTest, Scheduler_KeepsAPlaceFree_ForAClientThatReturnsSoon) {
   EXPECT_TRUE(Runs(2)) << "it did not come again";
 }
 
-TEST_F(FairSharesTest, RoomKeptForAClient_IsNotCountedTwice_WhenTheClientComesBack) {
-  Make(1000, 8, 64);
-  for (RequestId id = 1; id <= 8; ++id) ASSERT_FALSE(Submit(id, "a", 4, 200));
-  Step();
-  ASSERT_FALSE(Submit(9, "b", 4, 200, 4));
-  Step();
-  EXPECT_EQ(engine_->scheduler().num_preemptions(), 4) << "room was made for b, and is kept for it";
-  for (RequestId id = 3; id <= 8; ++id) engine_->Cancel(id);
-  ASSERT_FALSE(Submit(10, "c", 4, 200, 2));
-  Step();
-  engine_->StartEpoch(2,
-                      engine_->blocks().sizes());  // all clients come back with one plan, and fill the places exactly
-  Step();
-  for (const RequestId id : {1, 2, 9, 10}) EXPECT_TRUE(Runs(id)) << id;
-  EXPECT_EQ(engine_->scheduler().num_preemptions(), 4) << "nobody gave way where there was room";
-}
-
 TEST_F(FairSharesTest, ShortPrompt_DoesNotWait_ForALongPromptOfAnotherClient) {
   Make(1000, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 1000, 5));
