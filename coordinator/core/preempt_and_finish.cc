@@ -8,6 +8,9 @@ namespace quire {
 
 bool Scheduler::SwapIsBetter(int blocks) const {
   if (limits_.preemption == PreemptionMode::kRecompute) return false;
+  // While blocks are on their way to or from other workers, a plan may stay without work, and is then not sent. What it
+  // moves to the host would be lost.
+  if (steps_.at(steps_.size()).members.empty() && !blocks_.device_holdings().empty()) return false;
   if (blocks == 0 || blocks > blocks_.host_pool().num_free()) return false;
   if (limits_.preemption == PreemptionMode::kSwap) return true;
   // Shared blocks count once, because their tokens are computed once.

@@ -263,6 +263,8 @@ MUTANTS = [
     # Preemption and swapping.
     ("preempt_and_finish.cc", "the last host block is not swapped to",
      "blocks > blocks_.host_pool().num_free()", "blocks >= blocks_.host_pool().num_free()"),
+    ("preempt_and_finish.cc", "what goes to the host with a plan that is not sent is lost",
+     "steps_.at(steps_.size()).members.empty() && !blocks_.device_holdings().empty()", "false"),
     ("preempt_and_finish.cc", "a preempted beam still branches",
      "std::erase_if(branches_, [&](const quire::Branch& branch) { return branch.slot == *sequence.slot; });", ";"),
     ("preempt_and_finish.cc", "swapped-out choices believe after a loss that they share a prefix", "request->forked = false;", ";"),

@@ -257,7 +257,8 @@ void Watcher::OnPreempted(const Decision& d) {
   const bool swapped = d.kind == DecisionKind::kPreemptedSwap;
   // For a request that is recomputed. A pooled vector over a whole prompt does not outlive its slot.
   const bool whole = PoolsFromTheFirst(victim.sampling.pooling);
-  const bool may_swap = !whole && d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();
+  const bool may_wait = !engine_.blocks().device_holdings().empty();  // then a plan may stay without work
+  const bool may_swap = !whole && !may_wait && d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();
   if (swapped ? mode_ == PreemptionMode::kRecompute : mode_ == PreemptionMode::kSwap && may_swap)
     throw Failure{fmt::format("request {} is preempted in the way that was not asked for", d.request)};
   preempted_in_step = true;
