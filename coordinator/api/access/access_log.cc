@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kLongestPath = 256;
 
-/// In whole microseconds.
+/// Rounds to whole microseconds.
 double Rounded(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
 Json SecondsOrNull(const std::optional<double>& seconds) { return seconds ? Json(Rounded(*seconds)) : Json(); }

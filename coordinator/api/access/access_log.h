@@ -7,12 +7,13 @@
 
 namespace quire {
 
-/// One line of the access log. `port` is "data" or "admin". As JSON an object; as text the fields that are known, by
-/// name, with what a client chose (path, request id) in quotes. Times are seconds.
+/// Returns one line of the access log. `port` is "data" or "admin". With `json` the line is an object. Otherwise it is
+/// text with the known fields by name, and texts that the client chose (path, request id) in quotes. Times are in
+/// seconds.
 std::string AccessLine(const RequestRecord& record, const char* port, bool json,
                        std::chrono::system_clock::time_point now);
 
-/// 2026-11-22T16:00:00.123Z
+/// Formats a time in UTC, to the millisecond: 2026-11-22T16:00:00.123Z.
 std::string Timestamp(std::chrono::system_clock::time_point now);
 
 }  // namespace quire

@@ -22,7 +22,7 @@ std::array<uint8_t, 32> Sha256(std::string_view text) {
   return hash;
 }
 
-/// Up to the separator; the rest stays in `text`.
+/// Takes the text before the separator, or all of it, off the front of `text`.
 std::string_view TakeUntil(std::string_view& text, char separator) {
   const size_t end = std::min(text.find(separator), text.size());
   const std::string_view taken = text.substr(0, end);

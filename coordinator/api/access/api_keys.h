@@ -8,27 +8,28 @@
 
 namespace quire {
 
-/// One key that a client may present. Only its hash is known here.
+/// One key that a client may present. Only the key's hash is stored.
 struct ApiKey {
-  std::string name;  // who it belongs to: fairness, caching and logs go by it
+  std::string name;  // its owner; fairness, caching and logs use the name
   std::array<uint8_t, 32> sha256{};
   bool may_read = true;  // GET
-  bool may_post = true;  // what the file's other scope is called after
+  bool may_post = true;  // POST; the scope that PostScope names
 };
 
-/// What the scope of posting is called in a file: "generate" among API keys, "control" among admin tokens.
+/// Returns the name of the scope that allows POST: "generate" for API keys, "control" for admin tokens.
 enum class KeyKind { kApi, kAdmin };
 const char* PostScope(KeyKind kind);
 
-/// The keys of a file: lines `name:sha256hex` or `name:sha256hex:scopes` (scopes: read and generate, of admin tokens
-/// read and control, with a comma between them; without them both), empty lines, and comments that begin with #. A name
-/// may stand on several lines, which is how a key is replaced without a gap.
+/// The keys of a file. A line is `name:sha256hex` or `name:sha256hex:scopes`; empty lines and lines that begin with #
+/// are skipped. Scopes are "read" and PostScope(), separated by commas; a line without scopes has both. A name may have
+/// several lines, so that a key is replaced without a gap.
 class ApiKeys {
  public:
-  /// Throws Error of the form "file:line: reason", and for a file that others can reach (comm/base/secret_file.h).
+  /// Throws Error "file:line: reason" for a bad line, and Error for a file that other users can reach
+  /// (comm/base/secret_file.h).
   static ApiKeys Load(const std::string& file, KeyKind kind = KeyKind::kApi);
 
-  /// The key whose hash this text has, or null. Takes the same time whichever matches, or none.
+  /// The key with this text's SHA-256, or null. The time does not depend on which key matches, or whether one does.
   const ApiKey* Find(std::string_view key) const;
 
   const std::vector<ApiKey>& keys() const { return keys_; }
@@ -37,16 +38,16 @@ class ApiKeys {
   std::vector<ApiKey> keys_;
 };
 
-/// 1 to 64 letters, digits, and - _ . @
+/// True for 1 to 64 letters, digits and - _ . @.
 bool IsKeyName(std::string_view name);
 
-/// A new key, "prefix" and 256 random bits in base64url, and the line of a key file that accepts it.
+/// A new key (the prefix and 256 random bits in base64url), and the line for a key file that accepts it.
 struct NewApiKey {
   std::string key, line;
 };
 NewApiKey MakeApiKey(const std::string& name, const std::string& prefix, const std::string& scopes = "");
 
-/// True when a file of that kind may hold these scopes.
+/// True when `scopes` is a list that a key file of this kind accepts; an empty text is not.
 bool AreScopes(std::string_view scopes, KeyKind kind);
 
 }  // namespace quire

@@ -12,10 +12,10 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr size_t kLongestBody = 4096;  // that is looked into
+constexpr size_t kLongestBody = 4096;  // a longer body is not parsed
 constexpr size_t kLongestValue = 256;
 
-/// Fields that hold neither text of users nor keys.
+/// True for fields that hold neither text of users nor keys.
 bool IsShown(const std::string& name) {
   constexpr const char* kShown[] = {"all", "level", "pin", "replica", "request", "shares", "tensor", "ttl_seconds"};
   const bool is_setting = name.find('.') != std::string::npos;  // of PATCH /admin/config

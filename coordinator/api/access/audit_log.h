@@ -7,12 +7,12 @@
 
 namespace quire {
 
-/// The same service; of every verb (a POST or PATCH) that was asked for with a known token it writes a line of JSON:
-/// when, whose token, from where, which verb, its parameters and its outcome. Parameters that may hold a prompt or a
-/// key are named without their value. `service` is that of the admin port behind its gate.
+/// Wraps the service of the admin port, behind its Gate. For every POST and PATCH with a known token, `write` gets one
+/// line of JSON: the time, the token's name, the address, the path, the parameters and the outcome. Parameters that may
+/// hold a prompt or a key appear without their value.
 HttpService Audited(HttpService service, std::function<void(const std::string& line)> write);
 
-/// What an audit line tells of a verb's body.
+/// The parameters, as JSON, that an audit line shows of this body.
 std::string AuditedParameters(const std::string& body);
 
 }  // namespace quire

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxAddresses = 4096;
 
-/// The key of "Bearer KEY"; empty when there is none.
+/// The KEY of "Bearer KEY"; empty when the text has another form.
 std::string_view BearerKey(std::string_view authorization) {
   constexpr std::string_view kScheme = "Bearer ";
   if (authorization.size() <= kScheme.size() ||
@@ -28,13 +28,13 @@ std::string WithoutPort(std::string host) {
   return host;
 }
 
-/// Names under which this machine's own users come; a page of elsewhere comes under its site's.
+/// True for a Host by which users of this machine reach the server. A page of another site comes with that site's name.
 bool IsLocalName(const std::string& host) {
-  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;  // no name, whoever owns it
+  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;  // an IP address, not a name
   return boost::beast::iequals(host, "localhost") || (numeric && host.starts_with("127.")) || host == "[::1]";
 }
 
-/// What stands in Access-Control-Request-Headers.
+/// True for a plausible value of Access-Control-Request-Headers.
 bool IsFieldList(std::string_view text) {
   return text.size() <= 2048 && std::ranges::all_of(text, [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
@@ -42,7 +42,8 @@ bool IsFieldList(std::string_view text) {
          });
 }
 
-/// The network that a request came from: whoever needs no key may call themselves anything, but not come from anywhere.
+/// The network of the request's address, as a text. Without keys a client may name itself anything, but it cannot
+/// choose its network.
 std::string NetworkOfPeer(const HttpRequest& request) {
   boost::system::error_code unknown;
   const auto address = boost::asio::ip::make_address(request.peer, unknown);
@@ -111,7 +112,7 @@ bool Gate::IsAllowedHost(const std::string& host) const {
 std::optional<HttpResponse> Gate::RefuseForeign(const HttpRequest& request) const {
   const std::string host = request.Header("host"), origin = request.Header("origin");
   const bool named = !options_.hosts.empty();
-  // HTTP/1.0 may come without a Host; browsers never do.
+  // Only HTTP/1.0 requests may lack a Host, and browsers never send those.
   if (!host.empty() && (named || !(has_keys() || options_.any_host)) && !IsAllowedHost(host)) {
     return ErrorResponse(403, named ? "this name is not answered here (--allowed-hosts)"
                                     : "without keys only requests to localhost are answered");
@@ -134,7 +135,7 @@ std::optional<HttpResponse> Gate::AnswerBrowser(HttpRequest& request) const {
   if (!asks_first) return std::nullopt;
   HttpResponse answer{.status = 204};
   answer.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE");
-  // The page's origin is allowed: with whatever fields it comes (official clients send many of their own).
+  // The page's origin is allowed, so all of its header fields are (official clients send many of their own).
   const std::string fields = request.Header("access-control-request-headers");
   if (!fields.empty() && IsFieldList(fields)) answer.headers.emplace_back("Access-Control-Allow-Headers", fields);
   answer.headers.emplace_back("Access-Control-Max-Age", "600");
@@ -160,7 +161,7 @@ std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   return ErrorResponse(403, fmt::format("the key of {} lacks the scope {}", key->name, scope));
 }
 
-/// Clients of the Messages API bring their key in a field of its own.
+/// The Authorization header. A client of the Messages API may send its key in x-api-key instead.
 std::string Gate::AuthorizationOf(const HttpRequest& request) const {
   std::string authorization = request.Header("authorization");
   if (!authorization.empty() || options_.kind != KeyKind::kApi) return authorization;

@@ -12,14 +12,14 @@
 
 namespace quire {
 
-/// How many wrong keys an address, or a network that one host may have whole, may present each second before it is told
-/// to slow down. Bounded memory.
+/// Limits how many requests without a valid key one network (NetworkOf) may send per second. Memory is bounded: beyond
+/// 4,096 networks in a second, others are refused.
 class FailureLimit {
  public:
   using Clock = std::chrono::steady_clock;
   explicit FailureLimit(int per_second = 20) : per_second_(per_second) {}
 
-  /// Counts one; false: that is too many.
+  /// Counts one such request; false: this second has had too many.
   bool Allow(const std::string& address, Clock::time_point now);
 
  private:
@@ -28,26 +28,27 @@ class FailureLimit {
   std::map<std::string, int> counts_;  // of this second
 };
 
-/// Stands before the routes of one port: nothing behind it sees a request that it refused. With keys, every path but
-/// the public ones needs one. Without, the port is for this machine's users alone, and what a web page of elsewhere
-/// makes their browser send is refused: a foreign Host (DNS rebinding) or Origin. Belongs to the I/O thread.
+/// Authenticates the requests of one port; a refused request goes no further. With keys, every path except the public
+/// ones needs a key. Without keys, the port serves only users of this machine. It then refuses requests that a foreign
+/// web page makes their browser send, by their Host (DNS rebinding) or Origin. Used by the I/O thread only.
 class Gate {
  public:
   struct Options {
     std::string key_file;                   // empty: no keys
     std::set<std::string> public_paths;     // exact; GET and HEAD only
-    bool any_host = false;                  // without keys: answer requests under whatever name
-    std::vector<std::string> origins = {};  // of web pages that may ask, "https://chat.example"; "*": all
-    std::vector<std::string> hosts = {};  // names that are answered beside localhost; empty: any, where there are keys
-    KeyKind kind = KeyKind::kApi;         // of the file's lines
-    bool encrypted = false;               // the port speaks TLS: its own pages come from https
+    bool any_host = false;                  // without keys: accept any Host
+    std::vector<std::string> origins = {};  // of web pages that may send requests ("https://chat.example"); "*": all
+    // Accepted Host names besides localhost; empty: any name where keys are needed.
+    std::vector<std::string> hosts = {};
+    KeyKind kind = KeyKind::kApi;         // of the lines in key_file
+    bool encrypted = false;               // the port speaks TLS, so its own pages have an https origin
   };
-  /// Throws Error when the key file is not as it must be.
+  /// Throws Error when the key file has a problem (ApiKeys::Load).
   explicit Gate(Options options);
 
-  /// Nothing, and the request's client is set; or the refusal.
+  /// Returns the refusal, or nothing. Sets the request's `client` and `share`.
   std::optional<HttpResponse> Refuse(HttpRequest& request);
-  /// Who comes with this key: its name where keys are needed, a digest of it otherwise.
+  /// The client's name for this key: the key's name where keys are needed, else a digest; empty: the key is unknown.
   std::string ClientOf(const std::string& key) const;
   /// Whether this client may come to generate: where keys are needed, one of them has its name.
   bool Knows(const std::string& client) const;
@@ -58,11 +59,11 @@ class Gate {
   bool has_keys() const { return !options_.key_file.empty(); }
   const ApiKeys& keys() const { return keys_; }
 
-  /// The same service behind this gate, which must outlive it: a refused request's body is never read.
+  /// Puts the service behind this gate: the body of a refused request is never read. The gate must outlive the service.
   HttpService Guard(HttpService service);
 
  private:
-  /// Answers a browser's question whether a page may send what it wants to, and marks the answers that a page may read.
+  /// Answers a browser's preflight request (CORS), and sets the CORS headers of answers that a page may read.
   std::optional<HttpResponse> AnswerBrowser(HttpRequest& request) const;
   std::string AuthorizationOf(const HttpRequest& request) const;
   bool IsAllowedOrigin(const std::string& origin) const;
@@ -75,11 +76,11 @@ class Gate {
   FailureLimit failures_;
 };
 
-/// 415 for a body that a page of another site can post without asking: text, forms. JSON it cannot. A body that says
-/// nothing of its type is taken; browsers say where it comes from.
+/// Returns 415 for a POST whose Content-Type is set and not JSON. A foreign page can post text and forms without a
+/// preflight, but not JSON. A body without a Content-Type is accepted, because browsers then send an Origin.
 std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request);
 
-/// Data keys never open the admin port, nor the other way round: throws Error when a key is on both sides.
+/// Throws Error when a key is in both lists: a data key must not open the admin port, nor the other way round.
 void CheckKeysDiffer(const ApiKeys& some, const ApiKeys& others);
 
 }  // namespace quire

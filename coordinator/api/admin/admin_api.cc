@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr size_t kLongestOrder = 4 << 10;  // bodies of everything but pins
+constexpr size_t kLongestOrder = 4 << 10;  // most bytes of a body, except for /admin/pin
 
 }  // namespace
 
@@ -93,7 +93,7 @@ asio::awaitable<HttpResponse> AdminApi::FlushCaches() {
   co_return response;
 }
 
-/// Pins the cached blocks of a prompt.
+/// Pins the cached blocks of a prompt: the blocks stay cached for a while.
 asio::awaitable<HttpResponse> AdminApi::Pin(HttpRequest& request, HttpResponder& responder) {
   const size_t size = request.body.size();
   std::function<PinOrder(const std::stop_token&)> read =
@@ -102,7 +102,7 @@ asio::awaitable<HttpResponse> AdminApi::Pin(HttpRequest& request, HttpResponder&
       };
   std::optional<PinOrder> order = co_await OnPool(pool_, responder, kPoolClient, size, std::move(read));
   HttpResponse response;
-  if (!order) co_return response;  // nobody waits for it any more
+  if (!order) co_return response;  // the client is gone
   const std::string salt = CacheSalt(order->key ? client_of_key_(*order->key) : "", order->cache_salt);
   EngineTask pin = [salt, tokens = std::move(order->tokens), seconds = order->seconds](Engine& engine) {
     const auto made = engine.PinPrefix(salt, tokens, EngineLoop::Now() + seconds);
@@ -141,8 +141,8 @@ asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& resp
   } catch (const Error& error) {
     response = ErrorResponse(400, error.what());
   }
-  if (responder.record.status != 0) co_return;  // a stream was the answer
-  // Long lists that nobody takes are held until they are given up: they count.
+  if (responder.record.status != 0) co_return;  // the answer was a stream
+  // A long list that its client does not read stays in memory until the connection ends, so it is charged.
   const auto held = static_cast<int64_t>(request.body.capacity() + response.body.capacity());
   if (request.memory.Resize(held) != ByteBudget::Verdict::kTaken)
     response = ErrorResponse(429, "answers that wait to be taken fill this port's memory; try again later");

@@ -15,25 +15,26 @@
 
 namespace quire {
 
-/// Bounds of the admin port's connections. Operators are few; with these the ports together keep to the descriptors
-/// that clients leave.
+/// The limits of the admin port's connections. They are few, because operators are few: connections of all ports
+/// together must stay within the descriptors that clients leave free (process_limits.h).
 HttpLimits AdminLimits();
 
-/// The admin port: what the server is doing, and the numbers. Answers come from one moment between two steps.
+/// The handlers of the admin port: reports, control, cache and pins. Each replica's part of an answer shows one moment
+/// between two steps.
 class AdminApi {
  public:
   struct Options {
     AdminReports::Server server;
-    std::function<std::string(const std::string&)> client_of_key;  // as the data port's gate names clients
+    std::function<std::string(const std::string&)> client_of_key;  // the data port's Gate::ClientOf
   };
   /// The pool must be stopped before this object goes.
   AdminApi(Options options, Replicas& replicas, MetricsPage& metrics, HistoryRecorder& history,
            const Tokenizer& tokenizer, AdminControl& control, WorkPool& pool);
 
-  /// With the head alone: 404 or 405 where nothing is.
+  /// Returns 404 or 405 for a request without an endpoint, from its head alone.
   std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
-  /// The endpoint of a path, as metrics name it; "none" where there is none.
+  /// The pattern of the endpoint of a path, as metrics label it; "none" when there is none.
   std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
 
  private:

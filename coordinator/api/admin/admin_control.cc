@@ -28,7 +28,7 @@ Json BodyOf(const HttpRequest& request) {
   return request.body.empty() ? Json::object() : ParseJson(request.body, "body");
 }
 
-/// {"tensor": 3, "shares": [2, 1, 1]}; shares: "auto" or nothing for equal ones.
+/// Reads {"tensor": 3, "shares": [2, 1, 1]}. No "shares", or "auto", means equal shares.
 GroupShape ShapeFrom(const Json& body) {
   const JsonFields fields(body);
   GroupShape shape;
@@ -194,7 +194,8 @@ asio::awaitable<HttpResponse> AdminControl::Abort(const HttpRequest& request) {
   co_return Answer({{"aborted", aborted}});
 }
 
-/// {"request": id of an answer, "replica": where it shall go on}. Answers when the way has begun; /admin/status counts.
+/// Handles {"request": id of an answer, "replica": destination}. Answers when the migration has begun; /admin/status
+/// counts migrations.
 asio::awaitable<HttpResponse> AdminControl::Migrate(const HttpRequest& request) {
   const Json body = BodyOf(request);
   const JsonFields fields(body);

@@ -13,20 +13,21 @@
 
 namespace quire {
 
-/// What operators do to a running server: the half of the admin port that changes more than the cache.
-/// One thread: the I/O thread.
+/// The handlers by which an operator changes a running server: pause, drain, abort, migrate, new workers, settings,
+/// profile. Used by the I/O thread only.
 class AdminControl {
  public:
-  /// The server's own: the data port takes no new requests while draining, and is not ready while paused.
+  /// Callbacks of the data port. It refuses new requests while draining, and is not ready while paused.
   struct DataPort {
     std::function<void(bool draining, bool paused)> set_accepting;
     std::function<int()> pending_requests;
   };
-  /// The references outlive this object.
+  /// The references must outlive this object.
   AdminControl(Replicas& replicas, LiveSettings& settings, DataPort data_port);
 
-  /// Whose handlers refer to this object. Replacing workers answers when it is done; it goes through the replicas one
-  /// after another, or takes the one that "replica" names. The other verbs are for all of them.
+  /// Returns the routes; their handlers refer to this object. Most apply to all replicas. Reshard and restart_workers
+  /// replace the workers of one replica after another, or of the replica that "replica" names, and answer when that is
+  /// done.
   std::vector<AdminRoutes::Route> MakeRoutes();
 
   /// As LiveSettings::Follow; the engines hear of it soon.
@@ -37,15 +38,15 @@ class AdminControl {
 
   boost::asio::awaitable<HttpResponse> Reshard(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> RestartWorkers(const HttpRequest& request);
-  /// shape: nothing for the one that each has. replica: nothing for all of them.
+  /// Without `shape`, each replica keeps its shape. Without `replica`, all replicas get new workers.
   boost::asio::awaitable<HttpResponse> ReplaceWorkers(std::optional<GroupShape> shape, std::optional<int64_t> replica);
   boost::asio::awaitable<HttpResponse> Abort(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> Migrate(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> SetLogLevel(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> PatchConfig(const HttpRequest& request);
-  /// Answers after the seconds that are asked for. One at a time: 409 meanwhile.
+  /// Records for the requested seconds, then answers. Only one profile runs at a time; a second request gets 409.
   boost::asio::awaitable<HttpResponse> Profile(const HttpRequest& request);
-  /// Answers when every engine knows of it. Throws as LiveSettings::Change does.
+  /// Answers when every engine has the changes. Throws as LiveSettings::Change does.
   boost::asio::awaitable<HttpResponse> Change(const Json& changes);
   /// Passes on what is in force, and notes who changed which keys.
   boost::asio::awaitable<void> TellEngines(std::vector<std::string> keys, std::string by_whom);

@@ -51,7 +51,7 @@ std::string RequestsText(const std::vector<RequestsView>& replicas, size_t limit
                    {"requests", std::move(list)}});
 }
 
-/// The ranks of all replicas by the host that they run on.
+/// The ranks of all replicas, grouped by host.
 Json NodesJson(const Json& replicas) {
   std::map<std::string, Json> by_host;
   for (const Json& replica : replicas) {
@@ -139,7 +139,7 @@ asio::awaitable<HttpResponse> AdminReports::Spell(HttpResponder& responder,
                                                   std::function<std::string(const std::stop_token&)> spell) {
   std::optional<std::string> text = co_await OnPool(pool_, responder, kPoolClient, kPageBytes, std::move(spell));
   HttpResponse response;
-  response.body = std::move(text).value_or("");  // nobody waits for it any more
+  response.body = std::move(text).value_or("");  // empty: the client is gone
   co_return response;
 }
 
@@ -154,7 +154,7 @@ asio::awaitable<HttpResponse> AdminReports::RequestsPage(HttpRequest& request, H
   co_return response;
 }
 
-/// A call with several prompts is several requests of one id.
+/// Reports all requests of one id; a call with several prompts has several.
 asio::awaitable<HttpResponse> AdminReports::RequestPage(HttpRequest& request, HttpResponder& responder) {
   const std::optional<std::string> name = PercentDecoded(std::string_view(request.path).substr(kRequestPath.size()));
   RequestFilter filter;
@@ -196,7 +196,7 @@ asio::awaitable<HttpResponse> AdminReports::BlockMapPage(HttpRequest& request, H
   co_return response;
 }
 
-/// The first replica's state at the top, as where there is only one; all of them under "replicas".
+/// Shows the first replica's state at the top level, as for a single replica, and all replicas under "replicas".
 asio::awaitable<HttpResponse> AdminReports::StatusPage() {
   Json all = Json::array();
   Json page;

@@ -17,25 +17,25 @@
 
 namespace quire {
 
-/// Whose work this port's is on the pool: no API key has such a name.
+/// The client's name of the admin port's jobs on the pool; no API key can have this name.
 inline constexpr const char* kPoolClient = "(admin)";
 
-/// What the admin port tells of requests, blocks, the cluster and the settings. Engines' threads only take down what
-/// they have. What grows with requests or blocks is spelled out on the pool, the rest on the one thread that this
-/// belongs to, the I/O thread.
+/// The handlers of the admin port's reports: requests, blocks, ranks, settings, events. An engine's thread only copies
+/// its data. The pool makes the text of what grows with requests or blocks; the I/O thread makes the rest. Used by the
+/// I/O thread only.
 class AdminReports {
  public:
-  /// What is told of the server beside its replicas.
+  /// The state of the server beside its replicas.
   struct Server {
     const LiveSettings& settings;                          // that are in force
     std::vector<std::string> warnings;                     // protections that are switched off
     const ByteBudget& request_memory;                      // of the data port
     std::function<std::optional<BatchNumbers>()> batches;  // nothing where none are kept
   };
-  /// All of them outlive this object.
+  /// The references must outlive this object.
   AdminReports(Server server, Replicas& replicas, WorkPool& pool);
 
-  /// Whose handlers refer to this object.
+  /// Returns the routes; their handlers refer to this object.
   std::vector<AdminRoutes::Route> MakeRoutes();
 
  private:
@@ -48,7 +48,7 @@ class AdminReports {
   boost::asio::awaitable<HttpResponse> TopologyPage();
   boost::asio::awaitable<HttpResponse> EventsPage(HttpRequest& request, HttpResponder& responder);
 
-  /// The requests of one replica, or of all where it is below 0; `limit` of each.
+  /// The requests of one replica, or of all when `replica` is negative; at most filter.limit of each.
   boost::asio::awaitable<std::vector<RequestsView>> Collect(int replica, const RequestFilter& filter);
   boost::asio::awaitable<HttpResponse> Spell(HttpResponder& responder,
                                              std::function<std::string(const std::stop_token&)> spell);

@@ -8,11 +8,11 @@
 
 namespace quire {
 
-/// Answers one endpoint of the admin port. One that has streamed its answer returns one that is not to be sent. Throws
-/// Error (400) or ApiError.
+/// Answers one endpoint of the admin port. The result of a handler that streamed its answer is ignored. Throws Error
+/// (answered with 400) or ApiError.
 using AdminHandler = std::function<boost::asio::awaitable<HttpResponse>(HttpRequest&, HttpResponder&)>;
 
-/// The table of the admin port: every endpoint with its handler and its line of help.
+/// The endpoints of the admin port, each with its handler and its line of help.
 using AdminRoutes = Routes<AdminHandler>;
 
 }  // namespace quire

@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-/// Copies tables while there is room for their entries.
+/// Copies block tables until kMostEntries entries are copied; it counts the other entries.
 class Copier {
  public:
   explicit Copier(BlockMap& map) : map_(map) {}

@@ -7,16 +7,15 @@
 
 namespace quire {
 
-/// Who has which blocks of a pool at one moment: what a picture of all blocks is drawn from. Tables are copied whole on
-/// the engine's thread, which costs a tenth of a millisecond for 100,000 entries; everything else is done with the
-/// copy.
+/// The owner of each block of a replica's pool at one moment; the dashboard draws it. The engine's thread copies the
+/// tables, in a tenth of a millisecond for 100,000 entries. All else uses the copy.
 struct BlockMap {
-  static constexpr size_t kMostEntries = 400'000;  // of tables, so that no number of sequences holds the engine up
+  static constexpr size_t kMostEntries = 400'000;  // entries of tables; bounds the time of the engine's thread
 
   struct Table {
-    int choice = 0, computed = 0;  // tokens
+    int choice = 0, computed = 0;  // `computed` in tokens
     std::vector<BlockId> blocks;
-    std::vector<BlockId> state;  // of models that have one
+    std::vector<BlockId> state;  // blocks of the recurrent state; only hybrid models have them
   };
   struct Owner {
     RequestId request = 0;
@@ -27,7 +26,7 @@ struct BlockMap {
     uint64_t id = 0;
     std::vector<BlockId> blocks;
   };
-  /// A state that sequences can begin with, behind a cached block.
+  /// A saved recurrent state with which a sequence can begin; `behind` is the cached block at whose end it was saved.
   struct KeptState {
     BlockId behind = kNullBlock;
     std::vector<BlockId> blocks;
@@ -36,15 +35,15 @@ struct BlockMap {
   int64_t step = 0;
   std::vector<Owner> owners;
   std::vector<Pin> pins;
-  std::vector<Owner> swapped;   // tables of host blocks
-  std::vector<BlockId> cached;  // nobody holds them, and their content is kept
+  std::vector<Owner> swapped;   // their tables list host blocks
+  std::vector<BlockId> cached;  // free for reuse, content kept
   std::vector<KeptState> kept_states;
-  size_t not_listed = 0;  // entries of tables beyond kMostEntries
+  size_t not_listed = 0;  // table entries beyond kMostEntries
 };
 
-/// On the engine's thread.
+/// Call it on the engine's thread.
 BlockMap TakeBlockMap(const Engine& engine, int replica);
-/// From any thread.
+/// As JSON. Callable from any thread.
 std::string BlockMapText(const BlockMap& map);
 
 }  // namespace quire

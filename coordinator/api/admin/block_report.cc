@@ -37,7 +37,7 @@ Json OwnerJson(const BlockList::Owner& owner) {
   return {{"request", owner.request}, {"choice", owner.choice}, {owner.is_state ? "state" : "index", owner.index}};
 }
 
-/// By block: whether it is part of a state, and behind which block that is kept.
+/// For each block: whether it is part of a recurrent state, and behind which cached block that state is kept.
 class StateParts {
  public:
   StateParts(const Engine& engine, const std::vector<std::pair<BlockId, BlockList::Owner>>& owners) {
@@ -49,7 +49,7 @@ class StateParts {
       for (const BlockId block : checkpoint.blocks) parts_[block] = checkpoint.end;
     }
   }
-  /// Null when the block is no part of a state; the null block: of none that is kept.
+  /// Null: the block is not part of a state. The null block: it is part of a running sequence's state.
   const BlockId* Find(BlockId block) const {
     const auto part = parts_.find(block);
     return part == parts_.end() ? nullptr : &part->second;

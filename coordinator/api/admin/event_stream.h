@@ -10,16 +10,17 @@ namespace quire {
 
 Json EventJson(const ServerEvent& event);
 
-/// /admin/events: server-sent events from a feed, each with its number as id and its kind as event, for as long as the
-/// client stays. A client that reads slowly is told how many it lost; nobody waits for it. On the I/O thread.
+/// The stream of /admin/events: server-sent events from an EventFeed, with the number as id and the kind as event,
+/// until the client leaves. The server waits for no client: a slow client is told how many events it lost. Used by the
+/// I/O thread only.
 class EventStream {
  public:
   static constexpr int kMostReaders = 16;
 
   explicit EventStream(const EventFeed& feed) : feed_(feed) {}
 
-  /// Everything after the event of this number that is still known, and then what comes. Throws ApiError 429 when there
-  /// are too many readers.
+  /// Sends the events after number `since` that the feed still has, then all later ones. Throws ApiError 429 beyond
+  /// kMostReaders readers.
   boost::asio::awaitable<void> Serve(uint64_t since, HttpResponder& responder);
 
  private:

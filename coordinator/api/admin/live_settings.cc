@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kKeyLimits = "server.key_limits";
 
-/// A key that can change, and how its value goes from one topology to another.
+/// A setting that can change at run time, and a function that copies its value between topologies.
 struct LiveKey {
   const char* name;
   void (*copy)(const Topology& from, Topology& to);
@@ -29,8 +29,8 @@ void CopyLimit(const Topology& from, Topology& to) {
   to.limits.*limit = from.limits.*limit;
 }
 
-// Whoever uses one of these takes it from LiveSettings::Apply, or from Engine::ChangeOptions. All other keys decide
-// what is built at the start: workers, pools, listeners, files.
+// Users of these settings get changes from LiveSettings::Apply or Engine::ChangeOptions. All other settings decide what
+// is built at the start: workers, pools, listeners, files.
 constexpr LiveKey kLive[] = {
     {"cache.prefix_caching",
      [](const Topology& from, Topology& to) { to.cache.prefix_caching = from.cache.prefix_caching; }},
@@ -86,7 +86,7 @@ LiveSettings::LiveSettings(Topology started, Apply apply)
       in_force_(WithLimitsOfThisProcess(started_)) {}
 
 Json LiveSettings::LayKeyLimits(const Json& limits, Topology& next) const {
-  if (!limits.is_object()) return limits;  // for the reader to refuse
+  if (!limits.is_object()) return limits;  // the reader of settings refuses it
   Json entries = Json::object();
   for (const auto& [name, entry] : limits.items()) {
     next.key_limits.erase(name);
@@ -110,7 +110,7 @@ std::vector<std::string> LiveSettings::Change(const Json& changes) {
     const Json read = key == kKeyLimits ? LayKeyLimits(value, next) : value;
     given.push_back({.key = key, .value = ParseYaml(DumpJson(read), key), .given_as = key});
   }
-  next = WithSettings(std::move(next), given);  // refuses what is no key, and values that a key cannot have
+  next = WithSettings(std::move(next), given);  // throws for unknown keys and bad values
   for (const std::string& key : keys) RefuseUnlessLive(key);
   ValidateTopology(next, "these changes");
   TakeEffect(std::move(next));

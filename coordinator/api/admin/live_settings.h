@@ -9,26 +9,27 @@
 
 namespace quire {
 
-/// The settings of a running server: those it was started with, and what operators changed since, which lasts until the
-/// server ends. One thread: the I/O thread.
+/// The settings of a running server: those of its start, and operators' changes, which last until the server ends. Used
+/// by the I/O thread only.
 class LiveSettings {
  public:
-  /// Makes settings hold that have changed.
+  /// Puts changed settings into force.
   using Apply = std::function<void(const Topology&)>;
 
-  /// started: as the operator gave it; what follows from it in this process (LimitsOfThisProcess) is worked out here,
-  /// now and after every change. `apply` outlives this object.
+  /// `started` holds the settings as the operator gave them. The limits that follow from them in this process
+  /// (LimitsOfThisProcess) are computed here, now and after every change. What `apply` refers to must outlive this
+  /// object.
   LiveSettings(Topology started, Apply apply);
 
-  /// What is in force.
+  /// The settings in force.
   const Topology& topology() const { return in_force_; }
-  /// The keys of a topology file that can change while the server runs, in the order of the alphabet.
+  /// The keys of a topology file that can change at run time, sorted.
   static std::vector<std::string> Keys();
 
-  /// Changes settings: {"logs.level": "debug"}, keys and values as a topology file has them. null takes a setting back
-  /// to what the server was started with. An entry of server.key_limits replaces that key's limits, null removes them;
-  /// keys that are not named keep theirs. All of the changes are made or, when one is refused, none of them. Returns
-  /// the keys that were named. Throws Error or ApiError, which name the key and the remedy.
+  /// Changes settings, {"logs.level": "debug"}, with keys and values as in a topology file. null restores the value of
+  /// the start. In server.key_limits an entry replaces that API key's limits, null removes them, and other API keys
+  /// keep theirs. Either all changes are made, or none when one is refused. Returns the given keys. Throws Error or
+  /// ApiError that names the key and the remedy.
   std::vector<std::string> Change(const Json& changes);
 
   /// Takes over the keys that can change and that differ between two readings of the operator's settings, also over
@@ -38,15 +39,14 @@ class LiveSettings {
   static bool AreEqualButForLiveKeys(const Topology& one, const Topology& other);
 
  private:
-  /// What limits of single keys become: takes away from `next` what is replaced, and returns what is to be read into
-  /// it.
+  /// Merges changes of key_limits: removes the named API keys from `next`, and returns the entries to read into it.
   Json LayKeyLimits(const Json& limits, Topology& next) const;
   void TakeEffect(Topology next);
 
   Topology started_;
   const Apply apply_;
-  Topology given_;     // started_ and the changes
-  Topology in_force_;  // and what follows from them
+  Topology given_;     // started_ with the changes
+  Topology in_force_;  // given_ with LimitsOfThisProcess
 };
 
 }  // namespace quire

@@ -27,7 +27,7 @@ asio::awaitable<HttpResponse> MetricsPage::Now() {
 asio::awaitable<HttpResponse> MetricsPage::Recent() {
   const auto now = Clock::now();
   if (!when_ || now - *when_ > kFresh) {
-    when_ = now;  // before the page is there: who asks meanwhile gets the last one
+    when_ = now;  // set before the page is made: requests meanwhile get the last page
     HttpResponse page = co_await Now();
     last_ = std::move(page);
   }
@@ -36,7 +36,7 @@ asio::awaitable<HttpResponse> MetricsPage::Recent() {
 
 HttpLimits MetricsLimits() {
   HttpLimits limits;
-  // Whoever reaches the port needs no key: few connections, none of which keeps a collector out for long.
+  // The port needs no key, so it has few connections with short timeouts: none keeps a collector out for long.
   limits.chosen.connections = 64;
   limits.chosen.connections_per_address = 16;
   limits.chosen.head_seconds = limits.chosen.idle_seconds = 5;

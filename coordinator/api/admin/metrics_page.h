@@ -11,16 +11,16 @@
 
 namespace quire {
 
-/// The page for Prometheus. Of the I/O thread.
+/// Makes the page of metrics for Prometheus. Used by the I/O thread only.
 class MetricsPage {
  public:
   /// batches: what is told of batches. All outlive it.
   MetricsPage(Metrics& metrics, Replicas& replicas, std::function<std::optional<BatchNumbers>()> batches);
 
-  /// The page as it is at this moment.
+  /// The page at this moment.
   boost::asio::awaitable<HttpResponse> Now();
 
-  /// For whoever may ask without a key: a page that may be a second old, however often it is asked for.
+  /// A page that is at most about a second old, for clients without a key: frequent requests cost nothing.
   boost::asio::awaitable<HttpResponse> Recent();
 
  private:
@@ -31,14 +31,14 @@ class MetricsPage {
   Replicas& replicas_;
   std::function<std::optional<BatchNumbers>()> batches_;
   HttpResponse last_;
-  std::optional<Clock::time_point> when_;  // it was begun; absent: never
+  std::optional<Clock::time_point> when_;  // when last_ was begun; nothing: never
 };
 
-/// Limits of connections to the port for metrics.
+/// The limits of connections to the metrics port.
 HttpLimits MetricsLimits();
 
-/// The port that serves the page and nothing else (metrics.listen): it can be opened to a collector's network without
-/// opening the admin port. `page` is null until the workers are ready, and outlives the service.
+/// The service of the metrics port (metrics.listen), which serves only /metrics. So a collector's network needs no
+/// access to the admin port. `page` is null until the workers are ready, and must outlive the service.
 HttpService MetricsService(MetricsPage* const& page);
 
 }  // namespace quire

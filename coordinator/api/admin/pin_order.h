@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// {"prompt": text or token ids, "ttl_seconds", "cache_salt", "api_key", "replica"}; the key is the one with which the
-/// prompt's clients come.
+/// The body of /admin/pin: {"prompt": text or token ids, "ttl_seconds", "cache_salt", "api_key", "replica"}. "api_key"
+/// is the key that the prompt's clients use.
 struct PinOrder {
   std::vector<TokenId> tokens;
   std::optional<std::string> key;
@@ -19,7 +19,7 @@ struct PinOrder {
   int replica = 0;
 };
 
-/// Reads the body of /admin/pin. Touches nothing but its arguments. Throws ApiError, Error and Stopped.
+/// Reads the body of /admin/pin. Uses only its arguments, so any thread may call it. Throws ApiError, Error or Stopped.
 PinOrder ReadPinOrder(const std::string& body, const Tokenizer& tokenizer, int num_replicas,
                       const std::stop_token& stop);
 

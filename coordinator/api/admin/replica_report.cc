@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLateBeat(1000);  // beats come several times a second; without one for 1.5 s a rank is lost
+constexpr milliseconds kLateBeat(1000);  // beats come several times a second; 1.5 s without one is a loss
 
 milliseconds BeatAge(const RankInfo& info, const ReplicaSnapshot& replica) {
   return std::chrono::duration_cast<milliseconds>(replica.when - info.last_beat);
@@ -36,7 +36,7 @@ Json RankJson(const ReplicaSnapshot& replica, size_t rank) {
           {"heartbeat_age_millis", BeatAge(info, replica).count()}};
 }
 
-/// What the clients have that were served last; a server without keys has no end of them.
+/// The counts of the clients served last. Without keys the number of clients is unbounded, so older ones are left out.
 Json ClientsJson(const ReplicaSnapshot& replica) {
   Json clients = Json::object();
   for (const auto& [name, c] : replica.clients) {
@@ -61,7 +61,7 @@ Json LossJson(const LossLog::Entry& loss, const ReplicaSnapshot& replica) {
           {"stall_seconds", loss.stall_seconds < 0 ? Json() : Json(loss.stall_seconds)}};
 }
 
-/// Null without a journal.
+/// Returns null without a journal.
 Json JournalJson(const std::optional<JournalHealth>& health) {
   if (!health) return nullptr;
   return {{"waiting_bytes", health->waiting_bytes},

@@ -9,19 +9,20 @@
 
 namespace quire {
 
-/// On the I/O thread: a replica as it is at one moment. The engine's thread takes it down and makes no text of it.
+/// Takes a snapshot of a replica at one moment. The engine's thread only copies. Call it on the I/O thread.
 boost::asio::awaitable<ReplicaSnapshot> SnapshotOf(Replica& replica);
 
-// What follows is made of snapshots alone, on any thread.
+// The functions below use snapshots alone and may run on any thread.
 
-/// serving, paused, recovering or failed.
+/// Returns "serving", "paused", "recovering" or "failed".
 const char* NameOf(ReplicaState state);
-/// Numbers of both pools: {device: {total, free, used, cached}, host: {total, free, used}, block_size}.
+/// The counts of both pools: {device: {total, free, used, cached}, host: {total, free, used}, block_size,
+/// blocks_per_state}.
 Json PoolsJson(const PoolCounts& device, const PoolCounts& host, int block_size, int blocks_per_state);
-/// What /admin/status says of a replica.
+/// A replica's part of /admin/status.
 Json StatusJson(const ReplicaSnapshot& replica);
-/// What /admin/topology says of it: ranks with their health, which is ok; late (no beat for a second); starting (the
-/// group is started again); lost.
+/// A replica's part of /admin/topology. The health of a rank is "ok", "late" (no heartbeat for a second), "starting"
+/// (the group is being restarted) or "lost".
 Json TopologyJson(const ReplicaSnapshot& replica);
 
 }  // namespace quire

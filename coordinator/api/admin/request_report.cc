@@ -32,7 +32,7 @@ RequestState StateOf(const Request& request, bool runs) {
   return request.num_preemptions > 0 ? RequestState::kPreempted : RequestState::kWaiting;
 }
 
-/// One replica's requests at one moment.
+/// Collects the requests of one replica at one moment.
 class Reporter {
  public:
   Reporter(const Engine& engine, int replica, const ReplicaHold& hold, const RequestFilter& filter, double now)
@@ -89,7 +89,7 @@ class Reporter {
     return view;
   }
 
-  /// Why a request that has its place is not computed; empty when nothing holds it.
+  /// Says why a running request is not computed; empty when nothing holds it.
   std::string WhyHeld(const Request& request) const {
     if (hold_.recovering) return "the workers are being started again";
     if (hold_.paused) return "the server is paused";

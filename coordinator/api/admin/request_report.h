@@ -8,50 +8,50 @@
 
 namespace quire {
 
-/// Where a request stands.
+/// The progress of a request.
 enum class RequestState { kWaiting, kPreempted, kSwappedOut, kPrompt, kGenerating };
 const char* RequestStateName(RequestState state);
 
 struct RequestFilter {
-  std::string state, client, name;  // empty: any
-  bool any_client = true;           // `client` does not count
-  size_t limit = 0;                 // requests that are listed
-  bool details = false;             // their choices, too
+  std::string state, client, name;  // state, name: empty matches any
+  bool any_client = true;           // `client` is ignored
+  size_t limit = 0;                 // most listed requests
+  bool details = false;             // also copy their block tables
 };
 
-/// How a replica stands; it is why nobody of it goes on.
+/// The state of a replica that holds up all of its requests.
 struct ReplicaHold {
   bool paused = false, recovering = false;
 };
 
 struct ChoiceView {
   int choice = 0, tokens = 0, computed = 0;
-  std::string ended;            // stop, length or abort; empty: it goes on
-  std::vector<BlockId> blocks;  // its table, null entries included; with details only
+  std::string ended;            // stop, length or abort; empty: not finished
+  std::vector<BlockId> blocks;  // its block table with null entries; only with details
 };
 
 struct RequestView {
   RequestId id = 0;
   int replica = 0;
   RequestState state{};
-  std::string name, client, why_waiting;  // why: empty when it computes
+  std::string name, client, why_waiting;  // why_waiting: empty while it computes
   int priority = 0, prompt_tokens = 0, cached_tokens = 0, max_tokens = 0, preemptions = 0, blocks = 0, host_blocks = 0;
-  double age_seconds = 0, waited_seconds = 0, max_seconds = 0;  // max: 0 for the server's limit
+  double age_seconds = 0, waited_seconds = 0, max_seconds = 0;  // max_seconds: 0 means the server's limit
   std::vector<ChoiceView> choices;
 };
 
 struct RequestsView {
-  int running = 0, waiting = 0;  // in all
-  int matching = 0;              // of the filter, listed or not
+  int running = 0, waiting = 0;  // of the replica, whatever the filter
+  int matching = 0;              // requests that match the filter, listed or not
   std::vector<RequestView> requests;
 };
 
-/// What runs, most senior first, then what waits, by client in the order of their turns. On the engine's thread; it
-/// takes time for what is listed alone.
+/// Lists running requests, the most senior first, then the waiting ones of each client in turn order. Call it on the
+/// engine's thread. Only listed requests are copied.
 RequestsView TakeRequests(const Engine& engine, int replica, const ReplicaHold& hold, const RequestFilter& filter,
                           double now);
 
-/// From any thread.
+/// Callable from any thread.
 Json RequestJson(const RequestView& request, bool details);
 
 }  // namespace quire

@@ -11,12 +11,12 @@ namespace {
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 std::string_view PreemptionName(const EngineOptions& engine) {
-  const bool choice = engine.blocks.num_host_blocks > 0;  // there is none without host memory
+  const bool choice = engine.blocks.num_host_blocks > 0;  // without host memory there is no choice
   const PreemptionMode mode = engine.scheduler.preemption;
   return NameOf(mode == PreemptionMode::kAuto && !choice ? PreemptionMode::kRecompute : mode);
 }
 
-/// A cache of which nothing was said keeps what is computed.
+/// With kAuto the KV cache has the type of the computation.
 std::string_view KvCacheDtypeName(const ComputeSettings& compute) {
   return compute.kv_cache_dtype == KvCacheDtype::kAuto ? NameOf(compute.dtype) : NameOf(compute.kv_cache_dtype);
 }
@@ -49,7 +49,7 @@ Json KeyLimitsJson(const std::map<std::string, Topology::KeyLimits>& all) {
   return out;
 }
 
-/// How the workers compute, and what each has of the model.
+/// How the workers compute, and the share of each.
 Json WorkersJson(const AssignMessage& workers) {
   const ComputeSettings& compute = workers.compute;
   return {{"backend", NameOf(compute.backend)},
@@ -89,7 +89,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"max_num_batched_tokens", engine.scheduler.max_step_tokens},
       {"target_inter_token_ms", TargetMillis(topology.scheduler)},
       {"block_size", engine.blocks.block_size},
-      {"num_kv_blocks", engine.blocks.num_blocks - 1},  // without the null block
+      {"num_kv_blocks", engine.blocks.num_blocks - 1},  // the null block does not count
       {"num_swap_blocks", engine.blocks.num_host_blocks},
       {"kv_cache_memory_bytes", topology.cache.memory_bytes > 0 ? Json(topology.cache.memory_bytes) : Json()},
       {"gpu_memory_utilization", topology.cache.memory},

@@ -6,9 +6,9 @@
 
 namespace quire {
 
-/// The settings that are in force, under the names of their flags (and of the topology's keys where there is no flag):
-/// what was chosen where "auto" or nothing was given. `topology`: the server's, with the limits that hold in this
-/// process. `replica` stands for all of them.
+/// The settings in force, under the names of their flags, or of the topology's keys where there is no flag. Where
+/// "auto" or nothing was given, the chosen value stands. `topology` is the server's, with the limits of this process.
+/// `replica` stands for all replicas.
 Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica);
 
 }  // namespace quire

@@ -17,7 +17,7 @@ int64_t ByteBudget::MostFor(const std::string& client) const {
 
 bool ByteBudget::InShare(const std::string& client, int64_t held, int64_t free) const {
   if (client.empty() || limits_.per_client >= limits_.in_all) return true;
-  // Products of two numbers of bytes may need more than 64 bits.
+  // The products of two byte counts may exceed 64 bits.
   const auto most = static_cast<double>(limits_.per_client);
   return static_cast<double>(held) * (static_cast<double>(limits_.in_all) - most) <= most * static_cast<double>(free);
 }

@@ -6,19 +6,19 @@
 
 namespace quire {
 
-/// What requests hold in this process's memory, from the declared length of a body to the last byte of an answer:
-/// charged before it is taken, for each client and for all together. Scarcity is a value: who is refused decides what
-/// that means. One thread: the I/O thread.
+/// Counts the bytes that requests hold in this process's memory, for each client and for all clients together. A
+/// request is charged before it allocates, from the declared length of its body to the last byte of its answer. A
+/// refusal is a return value, and the caller decides how to answer it. Used by the I/O thread only.
 class ByteBudget {
  public:
   struct Limits {
     int64_t in_all = 0;
-    int64_t per_client = 0;  // of a client with a name; those that nobody can tell apart share what there is
+    int64_t per_client = 0;  // of one named client; unnamed clients cannot be told apart and share in_all
   };
   enum class Verdict {
     kTaken,
-    kNotNow,  // others hold too much; it may fit later
-    kNever,   // more than a client may have, whatever the others do
+    kNotNow,  // other requests hold too much; it may fit later
+    kNever,   // more than this client may ever hold, even alone
   };
 
  private:
@@ -29,7 +29,7 @@ class ByteBudget {
   using Accounts = std::map<std::string, Account>;
 
  public:
-  /// One request's part. Given back when it goes; must go before the budget does.
+  /// The bytes of one request. The destructor returns the bytes to the budget, which must outlive the lease.
   class Lease {
    public:
     Lease() = default;
@@ -37,10 +37,11 @@ class ByteBudget {
     Lease& operator=(Lease&& other) noexcept;
     ~Lease() { Return(); }
 
-    /// Changes what is held to `bytes`, or leaves it as it was. Less always succeeds. Without a budget all is taken.
+    /// Sets the held bytes to `bytes`; unless the verdict is kTaken, nothing changes. A decrease always succeeds. A
+    /// lease without a budget takes any number.
     Verdict Resize(int64_t bytes);
-    /// The same for a request that is not at work yet, which more than a client's share makes wait: so there is room
-    /// left for those who hold nothing, however many hold their shares, and for answers that grow by Resize().
+    /// As Resize(), for a request that does not run yet; it gets kNotNow beyond the client's share (InShare). So room
+    /// stays for clients that hold nothing, and for answers that grow by Resize().
     Verdict Admit(int64_t bytes);
     int64_t bytes() const { return bytes_; }
 
@@ -58,17 +59,17 @@ class ByteBudget {
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
 
-  /// A lease of nothing yet. client: whose, or empty.
+  /// Returns a lease of 0 bytes. `client` is the client's name; empty: unnamed.
   Lease For(const std::string& client);
 
   const Limits& limits() const { return limits_; }
-  /// Other limits from now on. Whoever holds more than they allow keeps it, and gets no more.
+  /// Replaces the limits. A lease that exceeds the new limits keeps its bytes but cannot grow.
   void SetLimits(const Limits& limits) { limits_ = limits; }
-  /// The most that one request of this client could ever hold.
+  /// The most bytes that one request of this client could ever hold.
   int64_t MostFor(const std::string& client) const;
-  /// Whether a client may come to hold that much while `free` bytes would be left. Of one alone the share is
-  /// `per_client`; of many, each is as large as what all of them leave (by default, where per_client is half). A client
-  /// without a name has no share, and per_client = in_all means that nobody has one.
+  /// True when a client may hold `held` bytes while `free` bytes stay free. A client that is alone may hold
+  /// `per_client`. With many clients, a client may hold as much as all of them leave free (by default, where per_client
+  /// is half of in_all). No share applies to a client without a name, or where per_client >= in_all.
   bool InShare(const std::string& client, int64_t held, int64_t free) const;
   int64_t taken() const { return taken_; }
   size_t num_clients() const { return accounts_.size(); }
@@ -76,7 +77,7 @@ class ByteBudget {
  private:
   Limits limits_;
   int64_t taken_ = 0;
-  Accounts accounts_;  // of clients that have leases
+  Accounts accounts_;  // of clients that have leases, by name
 };
 
 }  // namespace quire

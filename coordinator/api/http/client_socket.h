@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// A client's connection, in clear text or under TLS; a stream as Asio and Beast understand it. In clear text it is its
-/// socket and costs nothing more.
+/// A client's connection, in clear text or under TLS, as a stream for Asio and Beast. In clear text it costs no more
+/// than its socket.
 class ClientSocket {
  public:
   using Tcp = boost::asio::ip::tcp::socket;
@@ -24,26 +24,26 @@ class ClientSocket {
   ClientSocket& operator=(const ClientSocket&) = delete;
 
   executor_type get_executor() { return socket_.get_executor(); }
-  /// The socket below, whatever is spoken on it.
+  /// The TCP socket below, with or without TLS on it.
   Tcp& tcp() { return socket_; }
-  /// TLS is to be spoken on it. Until BeginTls it holds no more than in clear text does: who has not said a whole hello
-  /// costs a tenth of who has.
+  /// True when this connection is to speak TLS. Until BeginTls() it holds no TLS state: a client that has not sent a
+  /// whole hello costs a tenth of a client that has.
   bool to_be_encrypted() const { return context_ != nullptr; }
   void BeginTls() {
     tls_ = std::make_unique<Tls>(socket_, *context_);
     bounds_.socket = socket_.native_handle();
     BoundClient(tls_->native_handle(), &bounds_);
   }
-  /// What is spoken on it; only when `encrypted`.
+  /// The TLS stream; call it only when `encrypted`.
   Tls& tls() { return *tls_; }
   bool encrypted() const { return tls_ != nullptr; }
-  /// A handshake that failed because what comes next costs a signature: PassHello, and it goes on when it is begun
-  /// again.
+  /// True when the last handshake failed only because the next step costs a signature. After PassHello() a repeated
+  /// handshake goes on.
   bool stopped_at_hello() { return StoppedAtHello(tls_->native_handle()); }
   void PassHello() { bounds_.may_pass_hello = true; }
   void EndHandshake() { bounds_.is_open = true; }
   void Close() {
-    bounds_.socket = -1;  // another connection may get the number
+    bounds_.socket = -1;  // the kernel may give this number to another connection
     boost::system::error_code ignored;
     socket_.shutdown(Tcp::shutdown_both, ignored);
     socket_.close(ignored);

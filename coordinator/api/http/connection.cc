@@ -34,7 +34,7 @@ constexpr auto kBodyGrace = std::chrono::seconds(10);               // a body ma
 constexpr size_t kPieceToTake = 256 << 10;  // of a body that is handed on piece by piece
 constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // of a body whose head was refused
 
-/// The id of a request that brought none.
+/// Makes the id of a request that brought none.
 std::string NewRequestId() {
   std::array<unsigned char, 16> bytes{};
   const int failed = ::getentropy(bytes.data(), bytes.size());
@@ -124,7 +124,8 @@ Connection::Clock::duration Connection::TimeFor(size_t bytes, int64_t bytes_per_
   return std::min(std::max(by_rate, shortest), longest);
 }
 
-/// A deadline ends the operation, not the connection: there is still something to say.
+/// Sets a deadline that cancels the socket's pending operation but does not close the connection: the client may still
+/// get an answer.
 void Connection::SetDeadline(Clock::time_point when) {
   timed_out_ = false;
   deadline_.expires_at(when);
@@ -141,7 +142,7 @@ void Connection::ClearDeadline() {
   deadline_.cancel();
 }
 
-/// Head, checks, body: nothing of a body is stored before its head was admitted.
+/// Reads the head, checks it, then reads the body. No byte of a body is stored before `admit` accepted its head.
 asio::awaitable<Connection::Arrival> Connection::ReadRequest() {
   const auto parser = std::make_unique<HttpParser>();
   SetLimits(*parser, limits_);
@@ -193,7 +194,8 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   co_return false;
 }
 
-/// Reads until the head is whole, and no further. The raw bytes are looked at before the parser takes them.
+/// Reads no byte beyond the head's last line into the parser. It checks the raw bytes for folded lines, because the
+/// parser joins them.
 asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
   size_t bytes = 0;
   int reads = 0;
@@ -220,12 +222,12 @@ asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
     buffer_.commit(count);
     if (++reads == kMostHeadReads) co_return ErrorResponse(400, "the request head comes in too many pieces");
     if (reads % kReadsInTurn == 0) co_await turns_.requests.Await(peer_);
-    if (timed_out_) co_return HeadError(asio::error::operation_aborted);  // while it stood in line
+    if (timed_out_) co_return HeadError(asio::error::operation_aborted);  // while the request queued
   }
 }
 
-/// The deadline moves as the body comes: whoever sends less than the rate asked for, on average, is cut when it is
-/// certain, and everybody at the latest when body_seconds are over.
+/// The deadline moves with the bytes received. A client slower on average than body_bytes_per_second is cut off as soon
+/// as that is certain, after kBodyGrace at the earliest. body_seconds bounds every body.
 asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   const auto fields = std::distance(parser.get().begin(), parser.get().end());
   const bool may_wait = parser.get().version() == 11 && !parser.get()[http::field::expect].empty();
@@ -263,7 +265,7 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   co_return refusal.status == kNothing;
 }
 
-/// Status kLeft: the client left without a word, and gets none.
+/// Returns status kLeft when the client left without an error to report; such a client gets no answer.
 HttpResponse Connection::HeadError(beast::error_code error) const {
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return ErrorResponse(431, "the request head is too large");
@@ -283,7 +285,8 @@ asio::awaitable<void> Connection::Refuse(HttpResponse response) {
   co_await Send(std::move(response));
   Tell();
   if (socket_.encrypted()) co_await SayGoodbye();
-  // Let the client read the answer before the close: unread input would turn it into a reset.
+  // Read the client's input before the close. Unread input would make the kernel reset the connection, and the client
+  // would lose the answer.
   beast::error_code ignored;
   socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
   char drain[4096];

@@ -13,21 +13,21 @@
 
 namespace quire {
 
-/// One connection from accept to close; also the responder of the request it is serving. While a handler works it holds
-/// little more than the socket: thousands of streams are open at once.
+/// One client connection from accept to close. It is also the HttpResponder of the request that it serves. While a
+/// handler works, a connection holds little more than the socket: thousands of streams are open at once.
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
-  /// The references outlive it. `tls` is null for clear text.
+  /// The references must outlive this object. `tls` is null for clear text.
   Connection(boost::asio::ip::tcp::socket socket, const std::shared_ptr<boost::asio::ssl::context>& tls,
              PortTurns& turns, const HttpLimits& limits, const HttpService& service);
 
-  /// Requests one after another, until either side ends it or its place is given away.
+  /// Serves requests one after another until either side ends the connection or GiveWay() takes its place.
   boost::asio::awaitable<void> Serve(ConnectionPlaces::Place& place);
-  /// Ends a connection whose client is to send something, or to take something.
+  /// Ends a connection that waits for its client to send or to read something.
   void GiveWay();
-  /// Says that the server is full, whatever is asked, and ends.
+  /// Answers any request with 503 (the server is full), and closes.
   boost::asio::awaitable<void> TurnAway();
-  /// Ends the connection after an error that no handler answered.
+  /// Closes the connection after an exception that no handler caught.
   void Abandon();
   bool began_handshake() const { return socket_.encrypted(); }
 
@@ -43,12 +43,12 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
  private:
   using Clock = std::chrono::steady_clock;
   enum class Arrival {
-    kWhole,     // a request to be served
-    kAnswered,  // refused, and the next one may come
-    kLast,      // refused for good, or nothing more to come
+    kWhole,     // a whole request arrived; serve it
+    kAnswered,  // refused; the connection reads the next request
+    kLast,      // refused for good, or the client sends no more
   };
 
-  /// How long it may take to move so many bytes: what the rate allows, within bounds.
+  /// The time allowed for `bytes` bytes: bytes / bytes_per_second, clamped to [shortest, longest].
   static Clock::duration TimeFor(size_t bytes, int64_t bytes_per_second, std::chrono::seconds shortest,
                                  std::chrono::seconds longest);
   boost::asio::awaitable<Arrival> ReadRequest();
@@ -61,11 +61,11 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   HttpResponse HeadError(boost::beast::error_code error) const;
   boost::asio::awaitable<void> Begin(std::string head);
   void BeginAnswer();
-  std::string LastLines() const;  // that every answer has, and the empty one that ends its head
-  void Tell();                    // of the request that is over
+  std::string LastLines() const;  // the last headers of every answer, and the empty line that ends its head
+  void Tell();                    // reports the request that is over (HttpService::answered)
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
-  /// The handshake; false: there was none, and whoever spoke clear text was told so.
+  /// Secure() does the TLS handshake. False: the handshake failed; a client that spoke clear text was told so.
   boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
   boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead();
   void ReadEarly();
@@ -77,23 +77,23 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   void Close();
 
   ClientSocket socket_;
-  boost::asio::steady_timer deadline_;                     // of the read or write that is going on
-  std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // only where it is needed
+  boost::asio::steady_timer deadline_;                     // of the read or write in progress
+  std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // created only when PollForEnd or AwaitEarlyRead needs it
   boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
   PortTurns& turns_;
-  boost::asio::ip::address peer_;             // unspecified: it had gone before it was asked for
-  ConnectionPlaces::Place* place_ = nullptr;  // while it is served
+  boost::asio::ip::address peer_;             // unspecified: the client left before accept read it
+  ConnectionPlaces::Place* place_ = nullptr;  // null unless Serve runs
   const HttpLimits& limits_;
   const HttpService& service_;
   HttpRequest request_;
-  Clock::time_point begin_ = Clock::now();               // of the request
-  Clock::duration waited_{};                             // for the client to take more of the answer
-  size_t taken_ = 0;                                     // of the answer, since it was first waited for
-  size_t unbroken_ = 0;                                  // bytes of answers, since others had the thread
-  uint64_t deadline_number_ = 0, handshake_ticket_ = 0;  // of the deadline that is set, and of its turn
+  Clock::time_point begin_ = Clock::now();               // when the head of the request was whole
+  Clock::duration waited_{};                             // time spent waiting until the client reads more of the answer
+  size_t taken_ = 0;                                     // bytes of the answer read by the client after the first wait
+  size_t unbroken_ = 0;                                  // bytes written since other coroutines last ran
+  uint64_t deadline_number_ = 0, handshake_ticket_ = 0;  // of the latest deadline; of the handshake's turn
   bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;
   bool timed_out_ = false, stalled_ = false, reading_early_ = false, said_goodbye_ = false;
-  char early_ = 0;  // what ReadEarly read
+  char early_ = 0;  // the byte that ReadEarly read
 };
 
 }  // namespace quire

@@ -6,7 +6,7 @@
 #include "coordinator/api/http/await_token.h"
 #include "coordinator/api/http/connection.h"
 
-// How a connection begins under TLS, and how either side ends it. The house rule of connection.cc for coroutines holds
+// The TLS handshake of a connection, and its end from either side. The house rule of connection.cc for coroutines holds
 // here, too.
 
 namespace quire {
@@ -19,15 +19,15 @@ namespace {
 
 constexpr auto kPollForEndEvery = std::chrono::milliseconds(200);
 constexpr auto kGoodbye = std::chrono::seconds(1);
-constexpr unsigned char kHandshake = 0x16;  // what every TLS connection begins with
+constexpr unsigned char kHandshake = 0x16;  // the first byte of every TLS connection
 constexpr auto kAfterHello = std::chrono::seconds(5);
-// What a client's first record begins with: its type, version and length; then the type of the hello and its length.
+// A client's first record begins with its type, version and length, then the hello's type and length.
 constexpr size_t kRecordHead = 5, kHelloHead = 4, kHeads = kRecordHead + kHelloHead;
 constexpr size_t kMostInRecord = 16 << 10;
-constexpr int kMostWaits = 64;  // for so many bytes: the kernel may call earlier when it is short of memory
+constexpr int kMostWaits = 64;  // waits of AwaitBytes: the kernel may wake it early when memory is short
 
-/// Bytes of the first record, when that is to hold a whole hello, as those of clients do; 0 when not. OpenSSL would
-/// take 128 KiB, for which it makes room as soon as it knows the length, in as many records as there are bytes.
+/// Returns the size of the first record when it holds a whole hello, as real clients send it; 0 otherwise. OpenSSL
+/// would accept a hello of 128 KiB in one-byte records, and would allocate all of it once it knows the length.
 size_t BytesOfHello(const unsigned char (&heads)[kHeads]) {
   const size_t in_record = heads[3] * 256u + heads[4], in_hello = heads[6] * 65536u + heads[7] * 256u + heads[8];
   const bool whole = heads[0] == kHandshake && heads[kRecordHead] == 1 && in_hello + kHelloHead <= in_record &&
@@ -37,7 +37,7 @@ size_t BytesOfHello(const unsigned char (&heads)[kHeads]) {
 
 }  // namespace
 
-/// Until so many bytes are here, in the kernel's memory. False: they do not come.
+/// Waits until `count` bytes are in the kernel's receive buffer. Returns false when the client will not send them.
 asio::awaitable<bool> Connection::AwaitBytes(size_t count) {
   beast::error_code gone;
   socket_.tcp().set_option(tcp::socket::receive_low_watermark(static_cast<int>(count)), gone);
@@ -55,15 +55,15 @@ asio::awaitable<bool> Connection::AwaitBytes(size_t count) {
   co_return false;
 }
 
-/// A hello waits for its end, and then for its turn, in the kernel's memory: OpenSSL is not asked before, because what
-/// it holds of a connection is ten times as much as all the rest.
+/// The hello stays in the kernel's buffer until it is whole and its turn has come. Only then is OpenSSL's state
+/// created, because that is ten times as large as all else that a connection holds.
 asio::awaitable<bool> Connection::Secure() {
   SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));
   auto [wait_error] = co_await socket_.tcp().async_wait(tcp::socket::wait_read, kToken);
   unsigned char heads[kHeads] = {};
   if (wait_error || ::recv(socket_.tcp().native_handle(), heads, 1, MSG_PEEK | MSG_DONTWAIT) != 1) co_return false;
   if (heads[0] != kHandshake) {
-    if (heads[0] >= 'A' && heads[0] <= 'Z') {  // a method
+    if (heads[0] >= 'A' && heads[0] <= 'Z') {  // looks like an HTTP method in clear text
       HttpResponse answer = ErrorResponse(400, "this port speaks TLS: use https://");
       co_await Refuse(std::move(answer));
     }
@@ -78,7 +78,8 @@ asio::awaitable<bool> Connection::Secure() {
   if (!whole) co_return false;
   HandshakeTurns::Open open;
   for (;;) {
-    // All that costs a signature is here, so what waits its turn cannot be kept for a moment when others do the same.
+    // The client has sent all that costs a signature. A queued handshake can therefore go on at once when others do the
+    // same.
     handshake_ticket_ = turns_.handshakes.NewTicket();
     co_await turns_.handshakes.Await(handshake_ticket_, peer_);
     if (gone_) co_return false;
@@ -98,7 +99,7 @@ asio::awaitable<bool> Connection::Secure() {
   }
 }
 
-/// Tells the other side that nothing more comes, and hears the same from it if it says so soon.
+/// Sends TLS's close_notify, and waits at most kGoodbye for the client's.
 asio::awaitable<void> Connection::SayGoodbye() {
   if (gone_ || said_goodbye_) co_return;
   said_goodbye_ = true;
@@ -107,12 +108,12 @@ asio::awaitable<void> Connection::SayGoodbye() {
   ClearDeadline();
 }
 
-/// While a handler works, the socket is watched for the client's end. A half-close counts as one. Bytes of a next
+/// Watches the socket for the client's end while a handler works. A half-close counts as an end. Bytes of a next
 /// request stay in the socket.
 void Connection::WatchForEnd() {
   watching_ = true;
   if (!socket_.encrypted()) return AwaitReadable();
-  // Only reading tells an end of TLS from a next request; of that, one byte is enough to know.
+  // Under TLS only a read can tell the client's end from a next request. One byte is enough.
   if (buffer_.size() > 0) return PollForEnd();
   ReadEarly();
 }
@@ -124,7 +125,7 @@ void Connection::AwaitReadable() {
     const ssize_t count = ::recv(self->socket_.tcp().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (count == 0 || (count < 0 && errno != EAGAIN)) return self->MarkGone();
     if (count < 0) return self->AwaitReadable();
-    self->PollForEnd();  // pipelined bytes keep the socket readable: waiting would return at once
+    self->PollForEnd();  // pipelined bytes keep the socket readable: a wait would return at once
   });
 }
 
@@ -146,7 +147,7 @@ void Connection::ReadEarly() {
   });
 }
 
-/// The buffer is the next request's again only when no read is on its way into it.
+/// Waits until ReadEarly's read is over, because that read writes into buffer_, which the next request uses.
 asio::awaitable<void> Connection::AwaitEarlyRead() {
   if (poll_timer_ == nullptr) poll_timer_ = std::make_unique<asio::steady_timer>(socket_.get_executor());
   while (reading_early_) {
@@ -181,7 +182,7 @@ void Connection::MarkGone() {
 }
 
 void Connection::Close() {
-  ClearDeadline();  // it would keep the connection until then
+  ClearDeadline();  // a pending deadline holds a reference to this connection
   socket_.Close();
 }
 

@@ -10,34 +10,34 @@
 
 namespace quire {
 
-/// Who has a place among a port's connections. When all are taken, a newcomer gets the place of a silent one, whose
-/// client is to send something or to take something, so that nobody with many addresses keeps others out by connections
-/// that cost nothing: of the network that has most of those the one that has been silent for longest, as long as they
-/// are more than all that the newcomer's network has. Networks are those that take turns (network_turns.h). Not
-/// thread-safe.
+/// The places of a port's connections: at most `most` in all, and `most_per_address` per address. A connection is
+/// silent while it waits for its client to send or to read something. When all places are taken, a newcomer takes the
+/// place of the connection that has been silent longest in the network with the most silent connections. That network
+/// must have more silent connections than the newcomer's network has connections. So a client with many addresses
+/// cannot keep others out with idle connections. A network is what TurnOf() returns (network_turns.h). Not thread-safe.
 class ConnectionPlaces {
  public:
   class Place;
 
-  /// most_per_address: of one IPv4 address or one /64 network of IPv6; loopback addresses have no such bound.
+  /// most_per_address bounds one IPv4 address or one /64 network of IPv6; loopback addresses have no such bound.
   ConnectionPlaces(int most, int most_per_address) : most_(most), most_per_address_(most_per_address) {}
   ConnectionPlaces(const ConnectionPlaces&) = delete;
   ConnectionPlaces& operator=(const ConnectionPlaces&) = delete;
 
-  /// A place for a connection whose client is to send something; null: there is none. The place must not outlive this
-  /// object. `give_way` ends the connection, which has no place any more; it is called once at the most.
+  /// Returns a place, at first silent; null: there is none. This object must outlive the place. `give_way` is called at
+  /// most once, when the connection loses its place, and must end the connection.
   std::unique_ptr<Place> Take(const boost::asio::ip::address& address, std::function<void()> give_way);
 
   int taken() const { return taken_; }
-  /// Of the network that has most silent connections: how many those are.
+  /// The number of silent connections of the network that has most of them.
   size_t most_silent() const { return by_silence_.empty() ? 0 : by_silence_.rbegin()->first; }
-  /// Ends the one of them that has been silent for longest; there is one. For where connections have places enough, and
-  /// the process has no descriptors.
+  /// Ends the longest silent connection of that network; there must be one. For a port that has free places in a
+  /// process that has no free file descriptors.
   void EndOneSilent();
 
  private:
   using Address = boost::asio::ip::address;
-  using Silent = std::list<Place*>;  // the one that has been so for longest first
+  using Silent = std::list<Place*>;  // the longest silent first
   struct Network {
     size_t taken = 0;
     Silent silent;
@@ -45,16 +45,16 @@ class ConnectionPlaces {
   using Networks = std::map<Address, Network>;
 
   bool MakeRoomFor(const Address& network);
-  void Count(Networks::const_iterator network, int change);  // of those that are silent; before it changes
+  void Count(Networks::const_iterator network, int change);  // call before the network's `silent` changes
 
   const int most_, most_per_address_;
   int taken_ = 0;
   std::map<Address, int> by_address_;  // loopback excepted
   Networks networks_;
-  std::set<std::pair<size_t, Address>> by_silence_;  // networks by how many of theirs are silent
+  std::set<std::pair<size_t, Address>> by_silence_;  // (number of silent connections, network)
 };
 
-/// One connection's.
+/// The place of one connection.
 class ConnectionPlaces::Place {
  public:
   Place(ConnectionPlaces& places, const boost::asio::ip::address& address, std::function<void()> give_way);
@@ -62,9 +62,10 @@ class ConnectionPlaces::Place {
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
-  /// The client is to send something, a hello, a request, the rest of one; or to take more of its answer.
+  /// The place becomes silent: the client has to send a hello or (the rest of) a request, or to read more of its
+  /// answer.
   void AwaitClient();
-  /// It has done so: nobody else gets the place until it is waited for again.
+  /// The client has done so: the place is not given away before the next AwaitClient().
   void ServeClient();
   bool silent() const { return silent_; }
 
@@ -78,7 +79,7 @@ class ConnectionPlaces::Place {
   const std::function<void()> give_way_;
   bool left_ = false, silent_ = false;
   Networks::iterator network_;
-  Silent::iterator among_silent_;  // as long as it is
+  Silent::iterator among_silent_;  // valid while silent_
 };
 
 }  // namespace quire

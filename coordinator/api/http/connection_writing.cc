@@ -5,7 +5,7 @@
 #include "coordinator/api/http/await_token.h"
 #include "coordinator/api/http/connection.h"
 
-// The writing half of a connection. The house rule of connection.cc for coroutines holds here, too.
+// How a connection writes its answers. The house rule of connection.cc for coroutines holds here, too.
 
 namespace quire {
 
@@ -16,9 +16,9 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr size_t kOneWriteBytes = 64 << 10;                               // an answer of that size leaves with its head
-constexpr size_t kTurnBytes = 64 << 10;                                   // written while nobody else has the thread
-constexpr std::chrono::hours kLongestWrite = std::chrono::hours(7 * 24);  // whatever the rate
+constexpr size_t kOneWriteBytes = 64 << 10;                               // a body up to this size leaves with its head
+constexpr size_t kTurnBytes = 64 << 10;                                   // written before other coroutines run
+constexpr std::chrono::hours kLongestWrite = std::chrono::hours(7 * 24);  // of an answer, at any rate
 
 }  // namespace
 
@@ -34,8 +34,8 @@ void Connection::BeginAnswer() {
   taken_ = 0;
 }
 
-/// An answer that has begun cannot become another one: the connection ends without the last chunk, so that the client
-/// sees that it is not whole.
+/// An answer that has begun cannot be replaced. The connection then ends without the last chunk, so that the client
+/// sees that the answer is not whole.
 asio::awaitable<void> Connection::Send(HttpResponse response) {
   if (record.status != 0) {
     MarkGone();
@@ -47,7 +47,7 @@ asio::awaitable<void> Connection::Send(HttpResponse response) {
   const auto reason = http::obsolete_reason(static_cast<http::status>(response.status));
   std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: quire\r\n", response.status,
                                  std::string_view(reason.data(), reason.size()));
-  if (response.status != 204)  // which has no content
+  if (response.status != 204)  // 204 has no content
     text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", response.content_type,
                         response.length.value_or(response.body.size() + response.fixed.size()));
   for (const auto& [name, value] : response.headers) text += name + ": " + value + "\r\n";
@@ -74,7 +74,8 @@ asio::awaitable<void> Connection::BeginPieces(std::string content_type) {
   co_await Begin(std::move(head));
 }
 
-/// The head of an answer that ends with its last chunk; to an HTTP/1.0 client, with the connection.
+/// Sends the head of an answer of unknown length. It ends with the last chunk; for an HTTP/1.0 client it ends with the
+/// connection.
 asio::awaitable<void> Connection::Begin(std::string head) {
   BeginAnswer();
   record.status = 200;
@@ -88,7 +89,7 @@ asio::awaitable<void> Connection::Write(std::string text) {
   std::string chunk = chunked_ ? fmt::format("{:x}\r\n", text.size()) : "";
   chunk += text;
   if (chunked_) chunk += "\r\n";
-  std::string().swap(text);  // the client may take its time
+  std::string().swap(text);  // frees the text: a slow client may keep the write waiting
   co_await WriteRaw(std::move(chunk));
 }
 
@@ -100,10 +101,10 @@ asio::awaitable<void> Connection::EndStream() {
 
 asio::awaitable<void> Connection::WriteRaw(std::string bytes) { co_await WriteFrom(bytes); }
 
-/// Most writes fit the kernel's buffer and wait for nothing. A client that takes nothing for write_seconds, or that was
-/// waited for longer than that and took less than write_bytes_per_second meanwhile, loses the connection. While it is
-/// waited for, its place is one of those that give way to newcomers. Whoever makes a long answer as fast as its client
-/// takes it never waits, so the thread is given to others every kTurnBytes.
+/// Most writes fit the kernel's buffer and do not wait. A client loses the connection when it reads nothing for
+/// write_seconds. It also does when it was waited for longer than that and read fewer than write_bytes_per_second
+/// meanwhile. While the write waits, the connection's place may go to a newcomer. A long answer to a fast client never
+/// waits, so the loop yields the thread every kTurnBytes.
 asio::awaitable<void> Connection::WriteFrom(std::string_view bytes) {
   const std::chrono::seconds patience(limits_.chosen.write_seconds);
   for (size_t done = 0; done < bytes.size() && !gone_;) {

@@ -12,14 +12,14 @@
 
 namespace quire {
 
-/// A value that another thread makes for one coroutine of the I/O thread. Shared by both; T moves.
+/// Hands one value from another thread to one coroutine of the I/O thread. Both sides share the object. T is movable.
 template <class T>
 class Handoff : public std::enable_shared_from_this<Handoff<T>> {
  public:
   explicit Handoff(boost::asio::any_io_executor executor)
       : executor_(executor), ready_(executor, boost::asio::steady_timer::time_point::max()) {}
 
-  /// From any thread, once.
+  /// Sets the value. Call it once, from any thread.
   void Deliver(T value) {
     boost::asio::post(executor_, [self = this->shared_from_this(), value = std::move(value)]() mutable {
       self->value_ = std::move(value);
@@ -27,7 +27,7 @@ class Handoff : public std::enable_shared_from_this<Handoff<T>> {
     });
   }
 
-  /// On the I/O thread.
+  /// Waits for the value and returns it. Call it on the I/O thread.
   boost::asio::awaitable<T> Take() {
     while (!value_) {
       co_await ready_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));

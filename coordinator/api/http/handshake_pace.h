@@ -7,29 +7,29 @@
 
 namespace quire {
 
-/// Spaces the beginnings of TLS handshakes. Each costs the thread that moves everybody's bytes half a millisecond or,
-/// with an RSA key of 4,096 bits, four, and whoever connects has to show nothing for it: together they get 0.4 of that
-/// thread, and networks take turns. An idle port takes a burst at once. A leaky bucket, kept as the time when it will
-/// be empty (the generic cell rate algorithm). Not thread-safe.
+/// Spaces the starts of TLS handshakes. A handshake costs the I/O thread half a millisecond, or 4 ms with an RSA key of
+/// 4,096 bits, and any client can start one. So handshakes get 0.4 of that thread's time, and networks take turns.
+/// After an idle time a burst starts at once. The class is a leaky bucket, stored as the time when the bucket will be
+/// empty (the generic cell rate algorithm). Not thread-safe.
 class HandshakePace {
  public:
   using Clock = std::chrono::steady_clock;
   using Ticket = NetworkTurns::Ticket;
-  static constexpr std::chrono::microseconds kLeastApart{2500};  // 400 a second, however cheap they are
-  static constexpr std::chrono::milliseconds kBurst{250};        // so many as are spaced over that begin at once
+  static constexpr std::chrono::microseconds kLeastApart{2500};  // at most 400 a second, even when they are cheap
+  static constexpr std::chrono::milliseconds kBurst{250};        // the burst: as many as are spaced over 250 ms
 
-  /// What each takes of the thread from now on.
+  /// Sets the I/O thread's time for each later handshake.
   void Cost(Clock::duration cost) { apart_ = std::max<Clock::duration>(kLeastApart, cost * 5 / 2); }
-  /// The ticket waits for its turn.
+  /// Queues the ticket.
   void Wait(Ticket ticket, const boost::asio::ip::address& network) { turns_.Wait(ticket, network); }
-  /// The ticket, if it waits, does so no more.
+  /// Removes the ticket from the queue, if it is there.
   void Withdraw(Ticket ticket, const boost::asio::ip::address& network) { turns_.Withdraw(ticket, network); }
   bool waiting() const { return turns_.waiting(); }
-  /// When the next one may begin; not before `now`, which never decreases.
+  /// The earliest time at which the next handshake may begin, at least `now`. `now` never decreases between calls.
   Clock::time_point Next(Clock::time_point now) const {
     return std::max(now, empty_ + apart_ - std::max<Clock::duration>(kBurst, apart_));
   }
-  /// The ticket whose turn it is begins. Somebody must be waiting.
+  /// Takes the next ticket from the queue and charges one handshake. The queue must not be empty.
   Ticket Begin(Clock::time_point now) {
     empty_ = std::max(empty_, now) + apart_;
     return turns_.Next();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-// House rule for coroutines: see http_server.cc.
+// The house rule of http_server.cc for coroutines holds here, too.
 
 namespace quire {
 
@@ -29,7 +29,7 @@ void HandshakeTurns::Leave(Ticket ticket, const asio::ip::address& address) {
 
 HandshakeTurns::Open HandshakeTurns::Enter(std::function<void()> give_way) {
   if (open_.size() >= kMostOpen) {
-    // Those that gave way before and have not left yet come first.
+    // Skip handshakes that were told to end and have not ended yet.
     const auto oldest = std::ranges::find_if(open_, [](const auto& one) { return one != nullptr; });
     if (oldest != open_.end()) std::exchange(*oldest, nullptr)();
   }

@@ -28,14 +28,14 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr int kMaxTurnedAway = 64;  // connections that are being told that there are too many
+constexpr int kMaxTurnedAway = 64;  // connections that are being answered with "too many connections"
 constexpr auto kBackOff = std::chrono::milliseconds(50);
-constexpr auto kAfterOne = std::chrono::milliseconds(5);  // that has given its descriptor: others keep theirs so long
-constexpr int kAcceptedAtOnce = 64;  // between two looks at other sockets: the kernel's queue must not overflow
-constexpr int kAcceptQueue = 4096;   // of the kernel's, which may have a lower bound of its own
+constexpr auto kAfterOne = std::chrono::milliseconds(5);  // pause after a connection was ended to free its descriptor
+constexpr int kAcceptedAtOnce = 64;  // between two polls of other sockets; fewer could overflow the kernel's queue
+constexpr int kAcceptQueue = 4096;   // the length of the kernel's queue; the kernel may cap it
 
-/// The ports of a process, which share its descriptors: whoever waits at one of them may get that of a silent
-/// connection of another one.
+/// The open ports of a process. They share its file descriptors, so a newcomer at one port may take the descriptor of a
+/// silent connection of another port.
 class OpenPorts : public asio::execution_context::service {
  public:
   using key_type = OpenPorts;
@@ -45,7 +45,7 @@ class OpenPorts : public asio::execution_context::service {
   void Add(ConnectionPlaces* port) { ports_.push_back(port); }
   void Remove(ConnectionPlaces* port) { std::erase(ports_, port); }
 
-  /// False: no connection is silent.
+  /// Ends a silent connection of the port whose network has most of them. False: no connection is silent.
   bool EndOneSilent() {
     const auto most = std::ranges::max_element(ports_, {}, &ConnectionPlaces::most_silent);
     if (most == ports_.end() || (*most)->most_silent() == 0) return false;
@@ -87,7 +87,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   HttpLimits limits;
   HttpService service;
   const TlsCertificate* certificate;  // null: clear text
-  int spare;                          // a descriptor to give up when there are no others
+  int spare;                          // an open descriptor that CloseOneWaiting can give up
   int turned_away = 0;
   TrimPace trims;
   ConnectionPlaces places;
@@ -104,16 +104,18 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
         if (!error) asio::co_spawn(acceptor.get_executor(), ServeOne(std::move(socket)), asio::detached);
       }
       if (!error || error == asio::error::would_block) continue;
-      // Where the whole system has no more, one that is given back may be anybody's: clients would end for nothing.
+      // If the whole system is out of descriptors (ENFILE), another process could take the freed one, so no client is
+      // ended.
       const bool one_ended = error == asio::error::no_descriptors && ports.EndOneSilent();
       if (!one_ended) CloseOneWaiting();
-      retry.expires_after(one_ended ? kAfterOne : kBackOff);  // waiting instead of spinning
+      retry.expires_after(one_ended ? kAfterOne : kBackOff);  // waits instead of spinning
       co_await retry.async_wait(kToken);
     }
   }
 
-  /// Out of descriptors, and no connection is silent: the client that waits longest hears at once that it is not
-  /// served, instead of never.
+  /// Closes the connection that has waited longest in the kernel's queue, by way of the spare descriptor. Call it when
+  /// the process is out of descriptors and no connection is silent. The client then learns at once that it is not
+  /// served.
   void CloseOneWaiting() {
     ::close(spare);
     ::close(::accept(acceptor.native_handle(), nullptr, nullptr));
@@ -124,16 +126,16 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     const auto self = shared_from_this();
     beast::error_code error;
     const asio::ip::address address = socket.remote_endpoint(error).address();
-    if (error) co_return;  // it has gone already
+    if (error) co_return;  // the client has left already
     std::weak_ptr<Connection> newcomer;
     const auto give_way = [&newcomer] {
       if (const auto connection = newcomer.lock()) connection->GiveWay();
     };
     const std::unique_ptr<ConnectionPlaces::Place> place = places.Take(address, give_way);
     const bool full = place == nullptr;
-    if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // no handshakes for those
+    if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // no handshake only to refuse
     const auto tls = certificate != nullptr ? certificate->context() : nullptr;
-    if (certificate != nullptr) turns.handshakes.Cost(certificate->handshake_cost());  // which a SIGHUP may change
+    if (certificate != nullptr) turns.handshakes.Cost(certificate->handshake_cost());  // SIGHUP may change it
     const auto connection = std::make_shared<Connection>(std::move(socket), tls, turns, limits, service);
     newcomer = connection;
     try {
@@ -150,8 +152,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     if (connection->began_handshake()) GiveBackMemory();
   }
 
-  /// What OpenSSL holds of a connection lies between longer-lived blocks, where the allocator would keep it for ever:
-  /// whoever opens thousands of connections once would have taken that memory for good.
+  /// Plans a malloc_trim. OpenSSL's blocks of a connection lie between longer-lived ones, so the allocator would keep
+  /// their memory for ever after a client opened thousands of connections once.
   void GiveBackMemory() {
     const auto when = trims.Count(TrimPace::Clock::now());
     if (!when) return;

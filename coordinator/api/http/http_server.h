@@ -9,23 +9,23 @@
 
 namespace quire {
 
-/// HTTP/1.1 on one listening socket, in clear text or under TLS: framing, limits, deadlines, keep-alive, and event
-/// streams. Knows no JSON and no routes. Everything runs on the io_context's one thread.
+/// An HTTP/1.1 server on one listening socket, in clear text or under TLS. It handles framing, limits, deadlines,
+/// keep-alive and event streams, but knows no JSON and no routes. All of it runs on the io_context's one thread.
 class HttpServer {
  public:
-  /// Binds at once; throws Error when the address is taken or not ours.
-  /// `certificate` is for TLS and outlives the server; null: clear text.
+  /// Binds at once. Throws Error when the address is in use or not an address of this host.
+  /// `certificate` must outlive the server; null: clear text.
   HttpServer(boost::asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service,
              const TlsCertificate* certificate = nullptr);
   ~HttpServer();
 
   uint16_t port() const;
-  /// From now on every connection, new ones too, ends with the answer to its next request: its client may find another
-  /// server for the one after that.
+  /// From now on every connection, also a new one, closes after its next answer. Its client may then find another
+  /// server.
   void EndConnections();
-  /// No new connections; those that are open go on.
+  /// Accepts no new connections; open connections go on.
   void StopAccepting();
-  /// Other times and rates for connections from now on; how many there may be stays.
+  /// Replaces the times and rates of all connections. The number of places stays as it is.
   void SetTimes(const Topology::Limits& limits);
 
  private:

@@ -14,12 +14,12 @@
 
 namespace quire {
 
-/// A request whose head was strict enough. A handler sees it when its body has arrived whole.
+/// A request whose head passed RefuseHead(). Handlers run when the whole body has arrived.
 struct HttpRequest {
   std::string method;
   std::string path;                            // without the query
-  std::string query;                           // after the question mark, as it came
-  std::map<std::string, std::string> headers;  // names in lower case; only those an API looks at
+  std::string query;                           // after the question mark, not decoded
+  std::map<std::string, std::string> headers;  // names in lower case; only those that an API reads
   std::string body;
   size_t body_bytes = 0;     // before the body is there: its length, or the most that is taken of one in chunks
   ByteBudget::Lease memory;  // what the port's `admit` charged for it; a handler may take it over
@@ -39,11 +39,12 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::optional<size_t> length = {};  // of the body that was not made for a HEAD
-  std::string_view fixed = {};        // instead of a body: text that outlives every connection, sent from where it is
+  std::optional<size_t> length = {};  // Content-Length where the body was not made (HEAD)
+  std::string_view fixed = {};        // a body that outlives all connections and is not copied; then `body` is empty
 };
 
-/// How a handler answers: Send, or BeginStream, Write ..., EndStream.
+/// The way in which a handler answers: Send(); or BeginStream() or BeginPieces(), then Write() repeatedly, then
+/// EndStream().
 class HttpResponder {
  public:
   virtual ~HttpResponder() = default;
@@ -60,11 +61,11 @@ class HttpResponder {
   virtual void ForgetContent() {}
   /// True once the client closed its side, reset the connection, or took too long to read.
   virtual bool gone() const = 0;
-  /// True while the client does not take what was written last.
+  /// True while the client has not read the last write.
   virtual bool stalled() const { return false; }
-  /// Called on the I/O thread at that moment, so that work for the client can stop.
+  /// Called on the I/O thread when gone() becomes true, so that work for the client can stop.
   std::function<void()> on_gone;
-  /// What is told of the request that is being answered; handlers fill in what they know of tokens.
+  /// What is logged of this request when it is over; handlers fill in the numbers of tokens.
   RequestRecord record;
 };
 
@@ -72,12 +73,12 @@ inline constexpr std::string_view kUploadPath = "/v1/files";  // where bodies ma
 
 /// What a port does with the requests that come to it.
 struct HttpService {
-  /// Sees the head alone: a refusal, or nothing, and then the body is read. May set `client` and `memory`.
+  /// Called with the head alone. Returns a refusal, or nothing to have the body read. May set `client` and `memory`.
   std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
   std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)> handle;
-  /// Hears of every request that is over, refused ones included; may be empty.
+  /// Called after every request, also after a refused one; may be empty.
   std::function<void(const RequestRecord&)> answered = {};
-  /// Puts an error in the form that clients of its path know; may be empty.
+  /// Rewrites an error into the form that clients of its path expect; may be empty.
   std::function<void(const RequestRecord&, HttpResponse&)> restate = {};
 };
 
@@ -93,7 +94,8 @@ struct HttpLimits {
   bool last_requests = false;                          // connections end with the answer to the next request
 };
 
-/// {"error": {...}} in OpenAI's form. `type` follows from the status; `code` is the status where it is empty.
+/// An error answer in OpenAI's form, {"error": {...}}. `type` follows from the status. An empty `code` becomes the
+/// status.
 HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "",
                            const std::string& code = "");
 

@@ -8,36 +8,36 @@
 
 namespace quire {
 
-/// Who is next of those that wait for the thread that moves everybody's bytes. Networks take turns: however many
-/// connections others have waiting, a network's first one is behind one of each. Tickets are ascending numbers. Not
+/// A queue of tickets in which networks take turns for the I/O thread. However many connections other networks have
+/// waiting, a network's first ticket waits for at most one ticket of each of them. Tickets are ascending numbers. Not
 /// thread-safe.
 class NetworkTurns {
  public:
   using Ticket = uint64_t;
 
   void Wait(Ticket ticket, const boost::asio::ip::address& network);
-  /// The ticket, if it waits, does so no more.
+  /// Removes the ticket from the queue, if it is there.
   void Withdraw(Ticket ticket, const boost::asio::ip::address& network);
   bool waiting() const { return !turns_.empty(); }
-  /// The ticket whose turn it is. Somebody must be waiting.
+  /// Takes the next ticket out of the queue. The queue must not be empty.
   Ticket Next();
 
  private:
   using Turns = std::list<boost::asio::ip::address>;
   struct Waiting {
     Turns::iterator turn;
-    std::set<Ticket> tickets;  // in the order in which they came
+    std::set<Ticket> tickets;  // ascending: in the order of arrival
   };
 
-  Turns turns_;  // of the networks that wait, the next one first
+  Turns turns_;  // the networks that wait, the next one first
   std::map<boost::asio::ip::address, Waiting> waiting_;
 };
 
-/// Addresses that one host may well have all of: an IPv4 address as it is, or the /64 network of an IPv6 address.
+/// The block of addresses that one host may own: an IPv4 address itself, or the /64 network of an IPv6 address.
 boost::asio::ip::address NetworkOf(const boost::asio::ip::address& address);
 
-/// Addresses that one customer of a provider may well have all of: they take turns as one. An IPv4 address as it is,
-/// and the first 48 bits of an IPv6 address; loopback addresses are one.
+/// The block of addresses that one customer of a provider may own; its connections take turns as one. It is an IPv4
+/// address itself, or the first 48 bits of an IPv6 address. All loopback addresses are one block.
 boost::asio::ip::address TurnOf(const boost::asio::ip::address& address);
 
 }  // namespace quire

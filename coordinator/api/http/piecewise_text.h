@@ -10,10 +10,10 @@
 
 namespace quire {
 
-/// What a byte of a text may take in JSON, as \u0001.
+/// The most bytes that one byte of a text becomes in JSON, as \u0001.
 inline constexpr size_t kEscapedBytes = 6;
 
-/// What a text takes in JSON at the most.
+/// An upper bound of the bytes of a text in JSON, without its quotes.
 inline size_t SpelledBytes(std::string_view text) {
   size_t bytes = text.size();
   for (const char c : text) {
@@ -23,30 +23,30 @@ inline size_t SpelledBytes(std::string_view text) {
   return bytes;
 }
 
-/// A text that is made while it is sent, so that there is never more of it than a piece, or than one of its parts. Used
-/// by one thread at a time.
+/// A text that is made while it is sent, so that memory holds only one piece, or one part, of it at a time. One thread
+/// uses it at a time.
 class PiecewiseText {
  public:
   virtual ~PiecewiseText() = default;
 
-  /// The next `bytes` of it or a little more (texts of an answer stay whole); less only at its end.
+  /// Returns the next `bytes` bytes, or a little more (texts of an answer stay whole). Returns fewer only at the end.
   virtual std::string Next(size_t bytes) = 0;
   virtual bool done() const = 0;
-  /// About how long it is; what is more work to make than to write counts for as much more.
+  /// About how long the text is, in bytes. Bytes that are costlier to make count more.
   virtual size_t estimated_bytes() const = 0;
-  /// The most that making the next piece may come to hold, besides what the text is made of and a usual piece.
+  /// The most bytes that making the next piece may hold, beyond the text's sources and a usual piece.
   virtual size_t most_bytes() const = 0;
-  /// What it has made and not given yet.
+  /// Bytes that are made but not returned yet.
   virtual size_t made_bytes() const { return 0; }
 };
 
-/// A text of a few parts, each made as a whole when it is its turn, and given piece by piece. What a part was made of
-/// goes with it.
+/// A text of a few parts. Each part is made whole when its turn comes, and is returned piece by piece. Making a part
+/// frees its sources.
 class PartedText : public PiecewiseText {
  public:
   struct Part {
     std::function<std::string()> make;
-    size_t most;  // bytes that it may have
+    size_t most;  // upper bound of its bytes
   };
   PartedText(std::vector<Part> parts, size_t estimated_bytes)
       : parts_(std::move(parts)), estimated_bytes_(estimated_bytes) {}
@@ -70,15 +70,15 @@ class PartedText : public PiecewiseText {
  private:
   void Make() {
     made_ = parts_[next_].make();
-    made_.shrink_to_fit();  // it may wait for long
+    made_.shrink_to_fit();  // a slow client may keep it for long
     given_ = 0;
     parts_[next_++].make = nullptr;
   }
 
   std::vector<Part> parts_;
   size_t next_ = 0;
-  std::string made_;  // of the part before next_
-  size_t given_ = 0;  // of made_
+  std::string made_;  // the current part, number next_ - 1
+  size_t given_ = 0;  // bytes of made_ already returned
   size_t estimated_bytes_;
 };
 

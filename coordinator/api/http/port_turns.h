@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Where the connections of a port wait for each other.
+/// The queues in which the connections of one port wait for each other.
 struct PortTurns {
   explicit PortTurns(const boost::asio::any_io_executor& executor) : handshakes(executor), requests(executor) {}
 

@@ -9,8 +9,8 @@ namespace quire {
 
 namespace {
 
-constexpr int kReservedDescriptors = 512;  // kept free of clients, for the rest of the process
-constexpr int kFewestConnections = 16;     // allowed with any number of descriptors
+constexpr int kReservedDescriptors = 512;  // file descriptors for the rest of the process
+constexpr int kFewestConnections = 16;     // allowed even with few descriptors
 
 int MostDescriptors() {
   rlimit descriptors{};

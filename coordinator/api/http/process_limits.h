@@ -6,12 +6,13 @@
 
 namespace quire {
 
-/// The limits that hold here, where they follow from others: no more connections than this process has descriptors for
-/// (it takes all it may have), and a client's part of the memory.
+/// Returns the limits that hold in this process. Connections are capped by the file descriptors; the soft limit of
+/// descriptors is raised to the hard limit first. A client's unset share of the memory becomes half of it, or the least
+/// allowed.
 Topology::Limits LimitsOfThisProcess(Topology::Limits wanted);
 
-/// A sentence for the operator when `here`, which LimitsOfThisProcess made of `wanted`, allows fewer connections, with
-/// the numbers and the remedy; empty when it does not.
+/// A warning for the operator, with numbers and remedy, when `here` (from LimitsOfThisProcess(wanted)) allows fewer
+/// connections than `wanted`. Empty otherwise.
 std::string DescriptorWarning(const Topology::Limits& wanted, const Topology::Limits& here);
 
 }  // namespace quire

@@ -1,6 +1,6 @@
 #include "coordinator/api/http/request_turns.h"
 
-// House rule for coroutines: see http_server.cc.
+// The house rule of http_server.cc for coroutines holds here, too.
 
 namespace quire {
 
@@ -8,7 +8,7 @@ namespace asio = boost::asio;
 
 asio::awaitable<void> RequestTurns::Await(asio::ip::address address) {
   if (!awaits_pass_) AwaitNextPass();
-  if (left_ > 0) {  // then nobody waits
+  if (left_ > 0) {  // then no request waits
     --left_;
     co_return;
   }

@@ -2,7 +2,7 @@
 
 #include "coordinator/api/http/await_token.h"
 
-// House rule for coroutines: see http_server.cc.
+// The house rule of http_server.cc for coroutines holds here, too.
 
 namespace quire {
 

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// Coroutines that wait until their ticket is called. One thread: the I/O thread.
+/// Coroutines that wait until their ticket is called. Used by the I/O thread only.
 class TicketCalls {
  public:
   using Ticket = NetworkTurns::Ticket;
@@ -19,16 +19,16 @@ class TicketCalls {
   TicketCalls& operator=(const TicketCalls&) = delete;
 
   Ticket NewTicket() { return ++last_; }
-  /// Until somebody calls it.
+  /// Waits until Call(ticket).
   boost::asio::awaitable<void> Await(Ticket ticket);
   bool IsWaiting(Ticket ticket) const { return waiting_.contains(ticket); }
-  /// Somebody must wait with this ticket.
+  /// Wakes the coroutine that waits with this ticket; there must be one.
   void Call(Ticket ticket) { waiting_.extract(ticket).mapped()->cancel(); }
 
  private:
   boost::asio::any_io_executor executor_;
   Ticket last_ = 0;
-  std::map<Ticket, boost::asio::steady_timer*> waiting_;  // cancelled when they are called
+  std::map<Ticket, boost::asio::steady_timer*> waiting_;  // cancelled by Call()
 };
 
 }  // namespace quire

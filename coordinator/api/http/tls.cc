@@ -27,10 +27,10 @@ namespace {
 
 constexpr size_t kMaxPemBytes = 1 << 20;
 constexpr int kMostRsaBits = 4096;
-// Of a handshake, what is no signature: two products on a curve, keys, a dozen system calls.
+// The cost of a handshake besides its signature: two products on a curve, keys, a dozen system calls.
 constexpr std::chrono::microseconds kBesideSigning(300);
 
-/// Clients that speak other protocols only (h2) are told so in the handshake.
+/// The ALPN callback: chooses http/1.1. A client that offers only other protocols (h2) gets a fatal alert.
 int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
                    unsigned int offered_size, void*) {
   static constexpr unsigned char kOurs[] = "\x08http/1.1";
@@ -40,13 +40,13 @@ int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, cons
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/// Where a connection keeps its bounds.
+/// The index under which an SSL object keeps its TlsBounds.
 int BoundsIndex() {
   static const int index = ::SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
 }
 
-/// Bytes that clients' hellos have of an extension, and some more.
+/// The most bytes of an extension: what real clients send, and some more.
 size_t MostBytes(int extension) {
   switch (extension) {
     case TLSEXT_TYPE_supported_groups:
@@ -54,7 +54,7 @@ size_t MostBytes(int extension) {
     case TLSEXT_TYPE_signature_algorithms:
     case TLSEXT_TYPE_signature_algorithms_cert:
       return 256;
-    case TLSEXT_TYPE_certificate_authorities:  // names in these are kept as long as the connection, in 200 bytes each
+    case TLSEXT_TYPE_certificate_authorities:  // OpenSSL keeps each name for the connection's life, in 200 bytes
     case TLSEXT_TYPE_status_request:
     case TLSEXT_TYPE_application_layer_protocol_negotiation:
       return 256;
@@ -70,9 +70,9 @@ size_t MostBytes(int extension) {
   }
 }
 
-/// Whether a list of the hello that is being looked at is longer than those of clients are. OpenSSL looks for what
-/// both sides know by going through them inside one another, and reads names of authorities one by one: 4,000 groups
-/// and ciphers in one hello take it 0.1 s. Extensions that it does not know cost nothing and are not among these.
+/// True when a list of the hello is longer than real clients send. OpenSSL compares both sides' lists in nested loops
+/// and parses names of authorities one by one. A hello with 4,000 groups and ciphers costs it 0.1 s. Extensions that
+/// OpenSSL does not know cost nothing, so they are not checked.
 bool HasLongLists(SSL* connection) {
   const unsigned char* list = nullptr;
   if (::SSL_client_hello_get0_ciphers(connection, &list) > 512) return true;
@@ -93,15 +93,15 @@ int StopOrPass(SSL* connection, int*, void*) {
   return std::exchange(bounds->may_pass_hello, false) ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_RETRY;
 }
 
-/// Nothing more is read, not even of what is here already.
+/// Ends the connection. OpenSSL reads no further byte, not even one that has arrived.
 void CutOff(SSL* connection, const TlsBounds& bounds) {
   ::SSL_set_shutdown(connection, SSL_RECEIVED_SHUTDOWN);
   ::shutdown(bounds.socket, SHUT_RDWR);
 }
 
-/// Told of what comes and goes. A client says a handshake in some five records and 0.5 to 4 KiB, and a hello that must
-/// be said again could have 128. After it clients may change their keys (TLS 1.3), which each time takes as long as
-/// moving a page of bytes, and which they do after 2^24 records if ever.
+/// The message callback: counts what the client sends. A usual handshake has about five records and 0.5 to 4 KiB; a
+/// hello that must be repeated could have 128. After the handshake a client may update its keys (TLS 1.3). Each update
+/// costs as much as moving a page of bytes; real clients do it after 2^24 records, if ever.
 void CountMessages(int is_sent, int, int type, const void* content, size_t size, SSL* connection, void* argument) {
   constexpr int kMostRecords = 64, kMostBytes = 24 << 10, kMostMessages = 16;
   if (is_sent != 0) return;
@@ -123,13 +123,13 @@ void SetRules(SSL_CTX* context) {
                    ::SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1;
   QUIRE_CHECK(set, "OpenSSL knows none of our ciphers or groups");
   ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // thousands of streams are open at once
+  ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // saves memory: thousands of streams are open at once
   ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_alpn_select_cb(context, ChooseProtocol, nullptr);
   ::SSL_CTX_set_client_hello_cb(context, StopOrPass, nullptr);
 }
 
-/// The thread's time for a signature by the key: the shortest of a few.
+/// The thread's time for one signature by the key: the shortest of three measurements.
 std::chrono::nanoseconds SigningTime(EVP_PKEY* key, const std::string& key_file) {
   auto shortest = std::chrono::nanoseconds::max();
   for (int i = 0; i < 3; ++i) {

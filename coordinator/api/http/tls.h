@@ -12,21 +12,21 @@ class context;
 
 namespace quire {
 
-/// A port's certificate chain and private key, from PEM files, and how TLS is spoken with them: 1.2 or later, forward
-/// secrecy, authenticated encryption, HTTP/1.1. Belongs to the I/O thread.
+/// A port's certificate chain and private key, from PEM files, with the rules of its TLS: version 1.2 or later, forward
+/// secrecy, authenticated encryption, HTTP/1.1 only. Used by the I/O thread only.
 class TlsCertificate {
  public:
-  /// Throws Error that names the file: one that cannot be read, a key that others could read or that needs a
-  /// passphrase, a key of another certificate, one whose signatures take too long.
+  /// Throws Error that names the file when a file cannot be read, others could read the key, the key needs a passphrase
+  /// or belongs to another certificate, or its signatures take too long.
   TlsCertificate(std::string certificate_file, std::string key_file);
 
-  /// Takes what the files hold now; connections that are open go on with what they had. Throws Error and changes
-  /// nothing when they are not as they must be.
+  /// Reads both files again. Open connections keep the old certificate. Throws Error and changes nothing on a problem
+  /// that the constructor names.
   void Reload();
 
-  /// For the next connection.
+  /// The TLS context for the next connection.
   std::shared_ptr<boost::asio::ssl::context> context() const { return context_; }
-  /// What a handshake takes of the I/O thread with this key, measured when it was read.
+  /// The I/O thread's time for one handshake with this key, measured when the key was read.
   std::chrono::nanoseconds handshake_cost() const { return handshake_cost_; }
 
  private:
@@ -35,18 +35,19 @@ class TlsCertificate {
   std::chrono::nanoseconds handshake_cost_{};
 };
 
-/// What a client may make a connection do beside moving its bytes, and has made it do. It must outlive the connection.
+/// The bounds of what a client may make TLS do on one connection, and what it has done so far. Must outlive the
+/// connection.
 struct TlsBounds {
-  int socket = -1;              // shut down when the client says too much, or cuts it into too many records
-  bool may_pass_hello = false;  // taken back when one hello has passed
+  int socket = -1;              // shut down when the client sends too much, or too many records
+  bool may_pass_hello = false;  // reset when one hello has passed
   bool is_open = false;         // the handshake is over
-  int records = 0, bytes = 0;   // that came of the handshake
-  int messages = 0;             // of handshakes, that came after it
+  int records = 0, bytes = 0;   // received during the handshake
+  int messages = 0;             // of handshakes, received after the handshake
 };
-/// Holds a connection with a TlsCertificate's context to its bounds. A handshake ends at each hello of the client, as
-/// soon as that is there as a whole and before anything that costs a signature, unless it may pass.
+/// Applies the bounds to a connection of a TlsCertificate's context. Unless may_pass_hello is set, a handshake stops at
+/// each whole hello of the client, before anything that costs a signature.
 void BoundClient(ssl_st* connection, TlsBounds* bounds);
-/// Whether the handshake ended there: begun again, it goes on.
+/// True when the handshake stopped at a hello. Calling the handshake again continues it.
 bool StoppedAtHello(const ssl_st* connection);
 
 }  // namespace quire

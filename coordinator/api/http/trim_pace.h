@@ -6,15 +6,15 @@
 
 namespace quire {
 
-/// Says when freed memory goes back to the system, which takes the I/O thread time: after so many connections that had
-/// some of OpenSSL's, and once in ten seconds at the most, however fast clients come and go.
+/// Decides when freed memory returns to the system (malloc_trim), because that costs the I/O thread time: after
+/// kEndedBetween ended TLS connections, and at most once in ten seconds.
 class TrimPace {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr int kEndedBetween = 1024;  // connections, of up to 0.1 MB each
+  static constexpr int kEndedBetween = 1024;  // connections, with up to 0.1 MB of OpenSSL's memory each
   static constexpr std::chrono::seconds kApart{10};
 
-  /// One has ended. When memory is to be given back; nothing: not yet, or that is planned already.
+  /// Counts an ended connection. Returns the time at which to trim; nothing: not yet, or already planned.
   std::optional<Clock::time_point> Count(Clock::time_point now) {
     if (++ended_ < kEndedBetween || last_ > now) return std::nullopt;
     ended_ = 0;

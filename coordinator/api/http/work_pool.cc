@@ -14,7 +14,7 @@ struct WorkPool::Job {
   Work work;
   std::stop_source stop;
   enum class State { kWaits, kRuns, kOver } state = State::kWaits;
-  Queue::iterator place;  // in its queue while it waits, in running_ while it runs
+  Queue::iterator place;  // in its client's queue while it waits, in running_ while it runs
 };
 
 WorkPool::WorkPool(Limits limits) : limits_(limits) {
@@ -42,7 +42,7 @@ WorkPool::JobPtr WorkPool::Add(const std::string& client, size_t bytes, Work wor
   return job;
 }
 
-/// Takes a job out of its queue. The caller holds the lock.
+/// Takes a waiting job out of its queue. The caller holds mutex_.
 void WorkPool::Forget(const JobPtr& job) {
   const auto queue = queues_.find(job->client);
   queue->second.erase(job->place);
@@ -53,7 +53,7 @@ void WorkPool::Forget(const JobPtr& job) {
 }
 
 bool WorkPool::Cancel(const JobPtr& job) {
-  Work dropped;  // destroyed without the lock: it may hold megabytes
+  Work dropped;  // destroyed after the lock is released: it may hold megabytes
   const std::lock_guard lock(mutex_);
   job->stop.request_stop();
   if (job->state != Job::State::kWaits) return false;
@@ -63,8 +63,8 @@ bool WorkPool::Cancel(const JobPtr& job) {
   return true;
 }
 
-/// The first job of the client whose turn it is; null when there is none that may begin. rested: becomes the time when
-/// the first of those may that have taken their share, if that is earlier. The caller holds the lock.
+/// Takes the first job of the next client that may begin one; null: there is none. `rested` is lowered to the earliest
+/// time at which a client that used up its share may begin again. The caller holds mutex_.
 WorkPool::JobPtr WorkPool::TakeNext(WorkShares::Clock::time_point& rested) {
   const bool spaced = limits_.beside_workers && num_computing_ > 0;
   const auto now = WorkShares::Clock::now();
@@ -85,7 +85,7 @@ WorkPool::JobPtr WorkPool::TakeNext(WorkShares::Clock::time_point& rested) {
   return nullptr;
 }
 
-/// Null: the pool stops.
+/// Waits for a job that may begin. Null: the pool stops.
 WorkPool::JobPtr WorkPool::AwaitNext(std::unique_lock<std::mutex>& lock) {
   while (!stopped_) {
     auto rested = WorkShares::Clock::time_point::max();
@@ -119,7 +119,7 @@ void WorkPool::RunJobs() {
     running_.erase(job->place);
     job->state = Job::State::kOver;
     num_large_ -= job->large;
-    if (job->large) changed_.notify_one();  // one that was passed over may begin
+    if (job->large) changed_.notify_one();  // a large job that was passed over may begin
   }
 }
 

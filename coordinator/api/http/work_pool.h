@@ -17,20 +17,20 @@
 
 namespace quire {
 
-/// Threads for what would hold up the I/O thread: work whose cost grows with what a client sent or is to get. Every
-/// client has a queue, and queues take turns, so that nobody waits for more than one job of each other client. Large
-/// jobs leave one thread to small ones. What waits is bounded, and is dropped when it is cancelled. While workers
-/// compute on the same processors, clients have a small share of them (WorkShares).
+/// Threads for work that would hold up the I/O thread because its cost grows with a request or an answer. Each client
+/// has a queue, and queues take turns: a job waits for at most one job of each other client. Large jobs leave one
+/// thread free for small ones. The number of waiting jobs is bounded; a cancelled one is dropped. While workers compute
+/// on the same processors, clients get a small share of them (WorkShares).
 class WorkPool {
  public:
   struct Limits {
-    int threads = 2;  // at least 2 where jobs may be large: one for those, one that is soon free
+    int threads = 2;  // at least 2 where jobs may be large: one stays free for small jobs
     size_t jobs = 4096;
     size_t jobs_per_client = 1024;
-    size_t large_bytes = 64 << 10;  // what makes a job a large one
-    bool beside_workers = false;    // on processors that workers fill when they compute
+    size_t large_bytes = 64 << 10;  // a job of more bytes is large
+    bool beside_workers = false;    // the pool shares its processors with workers
   };
-  /// Looks at the token every few milliseconds and ends early when it says so. Must not throw.
+  /// The work of a job. It must check the token every few milliseconds, end early on a stop, and not throw.
   using Work = std::function<void(const std::stop_token&)>;
   struct Job;  // waits, runs, or is over
   using JobPtr = std::shared_ptr<Job>;
@@ -40,16 +40,17 @@ class WorkPool {
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
-  /// From any thread. bytes: that the work goes through. Null when too much waits already, or after Stop.
+  /// Queues a job that processes `bytes` bytes. Null: too many jobs wait, or the pool stopped. Callable from any
+  /// thread.
   JobPtr Add(const std::string& client, size_t bytes, Work work);
-  /// From any thread. True: the job waited, and is dropped. False: it runs and was asked to stop, or is over.
+  /// True: the job waited, and is dropped. False: it runs and was asked to stop, or is over. Callable from any thread.
   bool Cancel(const JobPtr& job);
-  /// Drops what waits, asks what runs to stop, and waits for it.
+  /// Drops waiting jobs, asks running jobs to stop, and waits for them.
   void Stop();
 
   size_t num_waiting() const;
 
-  /// As long as one lives, workers compute.
+  /// Marks that workers compute, for as long as it lives.
   class Computing {
    public:
     explicit Computing(WorkPool& pool) : pool_(pool) { ++pool_.num_computing_; }
@@ -72,13 +73,13 @@ class WorkPool {
 
   const Limits limits_;
   std::atomic<int> num_computing_{0};
-  mutable std::mutex mutex_;  // guards all that follows but the threads
+  mutable std::mutex mutex_;  // guards all that follows except threads_
   std::condition_variable changed_;
-  std::map<std::string, Queue> queues_;  // of clients with jobs that wait
-  std::list<std::string> turns_;         // those clients; the first is next
+  std::map<std::string, Queue> queues_;  // of clients with waiting jobs
+  std::list<std::string> turns_;         // those clients, the next one first
   std::list<JobPtr> running_;
   size_t num_waiting_ = 0;
-  int num_large_ = 0;  // running
+  int num_large_ = 0;  // large jobs that run
   WorkShares shares_{static_cast<unsigned>(OwnProcessorRoom().count)};
   bool stopped_ = false;
   std::vector<std::thread> threads_;
