@@ -9,25 +9,26 @@
 
 namespace quire {
 
-/// How the answer to one call of chat looks in a dialect that is not OpenAI's chat: whole, or as events. Such calls
-/// have one choice. What is made of an answer's whole text is a PiecewiseText, which other threads may make.
+/// Formats the answer to one chat call in an API other than OpenAI's chat (Messages or Responses), whole or as a stream
+/// of events. Such a call has one choice. A text made from the whole answer is a PiecewiseText, which other threads may
+/// make.
 class AnswerForm {
  public:
   virtual ~AnswerForm() = default;
 
   virtual std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) = 0;
 
-  // A stream: Opening, Delta for every event, and Ending, or Failure in its place.
+  // The texts of a stream: Opening, then a Delta for each event, then Ending, or Failure instead of Ending.
   virtual std::shared_ptr<PiecewiseText> Opening(const Usage& usage) = 0;
-  /// parts: what the event's text brings. What was sent of a call that turns out to be none stays as it is.
+  /// `parts` is the parsed text of the event. Text already sent for a tool call that proves broken is not taken back.
   virtual std::string Delta(const AnswerParts& parts, const CallEvent& event) = 0;
   virtual std::shared_ptr<PiecewiseText> Ending(const Usage& usage) = 0;
   virtual std::shared_ptr<PiecewiseText> Failure(const CallEvent& event) = 0;
   /// Bytes of the texts that a stream keeps until its ending.
   virtual int64_t held_bytes() const { return 0; }
-  /// Bytes of what its texts repeat of the request.
+  /// Bytes of the parts of the request that the answer repeats.
   virtual int64_t repeated_bytes() const { return 0; }
-  /// What a quiet stream says to show that it lives.
+  /// The text that a quiet stream sends as a sign of life.
   virtual std::string Ping() const { return ": ping\n\n"; }
 };
 

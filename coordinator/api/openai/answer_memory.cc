@@ -8,20 +8,20 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kTextBytesPerToken = 16;  // twice what is usual, and again twice because a text grows by doubling
-constexpr int64_t kTokenBytes = 8;          // in a list that grows by doubling
-constexpr int64_t kBeamTokenBytes = 32;     // of a beam: running, its continuation while it is made, and finished
+constexpr int64_t kTextBytesPerToken = 16;  // twice the usual size, and twice again because a text grows by doubling
+constexpr int64_t kTokenBytes = 8;          // per token in a list that grows by doubling
+constexpr int64_t kBeamTokenBytes = 32;     // per token of a beam: running, its next form, and finished
 constexpr int64_t kChoiceBytes = 512;
-constexpr int64_t kParserBytes = 8 << 10;  // of a choice's text, which a parser drops in pieces; calls may hold more
-constexpr int64_t kListBytes = 24;         // of an allocation, and its rounding
+constexpr int64_t kParserBytes = 8 << 10;  // of a choice's text, freed in pieces; calls may hold more
+constexpr int64_t kListBytes = 24;         // overhead of an allocation
 
-/// What a reported token with so many alternatives takes.
+/// Bytes of a reported token with `num_top` alternatives.
 int64_t TokenRecordBytes(int num_top) {
   const auto top = static_cast<int64_t>(sizeof(ReportedToken::top[0])) * num_top;
   return static_cast<int64_t>(sizeof(ReportedToken)) + top + kListBytes;
 }
 
-/// Whether all of an answer is there before any of it is sent. Beams are known at their end.
+/// True when the whole answer exists before any of it is sent. Beams are known only at their end.
 bool ComesAtOnce(const GenerateCall& call) { return !call.stream || call.beams.has_value(); }
 
 int64_t RecordBytes(const std::deque<ReportedToken>& tokens) {
@@ -36,7 +36,7 @@ int64_t TextBytes(const PreparedCall& prepared, int max_tokens) {
   const int64_t choices = int64_t{prepared.num_prompts} * call.num_delivered();
   const int64_t of_choice = int64_t{max_tokens} * kTextBytesPerToken;
   const int64_t parsed = call.shape.is_plain() ? 0 : choices * std::min(of_choice, kParserBytes);
-  // Events at the end of such a stream repeat the text, one after the other.
+  // The last events of such a stream repeat the text twice.
   if (call.stream && prepared.terms) return parsed + 2 * of_choice;
   return parsed + (ComesAtOnce(call) ? choices * of_choice : 0);
 }
@@ -53,7 +53,7 @@ int64_t DocumentBytes(const PoolingTerms& terms) {
 
 int64_t ReservedBytes(const PreparedCall& prepared) {
   int64_t bytes = prepared.terms ? prepared.terms->bytes() : 0;
-  // A tree of JSON, and its text.
+  // The text as a JSON tree, and the tree's text.
   for (const std::string& echo : prepared.echo) bytes += int64_t{1 + kEscapedBytes} * static_cast<int64_t>(echo.size());
   return bytes;
 }
@@ -62,14 +62,14 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   const GenerateCall& call = prepared.call;
   const auto longest = static_cast<int64_t>(prepared.longest_prompt);
   const int64_t delivered = int64_t{prepared.num_prompts} * call.num_delivered();
-  const int64_t of_prompts = prepared.pooling ? static_cast<int64_t>(prepared.prompt_tokens)  // of thousands, maybe
+  const int64_t of_prompts = prepared.pooling ? static_cast<int64_t>(prepared.prompt_tokens)  // maybe of thousands
                                               : prepared.num_sampled() * longest;
   int64_t bytes = (of_prompts + int64_t{prepared.num_sampled()} * max_tokens) * kTokenBytes;
   if (call.beams) bytes += int64_t{prepared.num_sampled()} * max_tokens * kBeamTokenBytes;
   bytes += delivered * kChoiceBytes;
-  if (prepared.pooling) {  // vectors come twice: from the engine, and as they are told
+  if (prepared.pooling) {  // vectors exist twice: from the engine, and in the answer
     bytes += 2 * prepared.num_prompts * prepared.vector_bytes;
-    // Documents as they came and, where the answer repeats them, as a tree of JSON and as its text.
+    // The documents of the request and, if the answer repeats them, their JSON tree and its text.
     bytes += 3 * DocumentBytes(*prepared.pooling);
     return bytes + std::min(bytes, kSendBytes);
   }
@@ -89,7 +89,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
 
 int64_t RecordBytes(const std::vector<AnswerChoice>& choices) {
   int64_t bytes = 0;
-  const AnswerPrompt* prompt = nullptr;  // that was counted last
+  const AnswerPrompt* prompt = nullptr;  // the prompt counted last
   for (const AnswerChoice& choice : choices) {
     bytes += kChoiceBytes + static_cast<int64_t>(choice.text.capacity() + choice.reasoning.capacity()) +
              static_cast<int64_t>(choice.pooled.capacity() * sizeof(float)) + RecordBytes(choice.tokens);

@@ -1,4 +1,4 @@
-// How the data port answers: from events to an answer, whole or as a stream.
+// How the data port sends answers: it turns a call's events into a whole answer or a stream.
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -21,11 +21,11 @@ namespace asio = boost::asio;
 
 namespace {
 
-// A stream that is quiet for long says that it lives, and why, if the workers are being replaced.
+// A quiet stream sends a sign of life, and a note while workers are being replaced.
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr int kQuietsToPing = 7;
 
-/// Keeps, of every prompt's best_of choices, the n with the highest log-probability per token, best first.
+/// Keeps the n best of each prompt's best_of choices, by mean log-probability per token, best first.
 void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
   std::vector<AnswerChoice> best;
   for (auto begin = choices.begin(); begin != choices.end(); begin += call.best_of) {
@@ -36,7 +36,8 @@ void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
   choices = std::move(best);
 }
 
-/// What is said of every prompt, where something is: given to its choices, and filled as it comes.
+/// Makes the records of what the answer says about prompts, and gives each choice its prompt's record. Empty when
+/// nothing is reported about prompts.
 std::vector<std::shared_ptr<AnswerPrompt>> PromptsOf(const GenerateCall& call, const std::vector<std::string>& echo,
                                                      const std::vector<std::vector<TokenId>>& ids,
                                                      std::vector<AnswerChoice>& choices) {
@@ -62,7 +63,8 @@ ApiError ErrorOf(const CallEvent& event) {
   return error;
 }
 
-/// 200 only after the engine took every request: a refusal is an error answer, not a stream.
+/// Waits until the engine has accepted every request. The head "200" is sent only then, so that a refusal is an error
+/// answer and not a stream.
 asio::awaitable<void> AwaitAccepted(RunningCall& running, int num_requests, const HttpResponder& responder,
                                     CallTimer& timer) {
   for (int accepted = 0; accepted < num_requests && !responder.gone();) {
@@ -115,13 +117,13 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
   }
   if (exchange.responder.gone()) co_return;
   exchange.slot.Release();
-  exchange.choices.clear();  // with what their parsers held
+  exchange.choices.clear();  // frees what their parsers hold
   if (call.num_delivered() > call.n) KeepBest(choices, call);
   co_await SendWhole(std::move(choices), exchange);
 }
 
-/// A long answer goes out piece by piece, each of them made when the client took the one before. Meanwhile the call
-/// holds what its records take, and no place.
+/// Sends a whole answer. A long answer goes out piece by piece; each piece is made when the client has read the one
+/// before. Meanwhile the call holds its records' bytes, but no place.
 asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
   HttpResponder& responder = exchange.responder;
   int64_t held = RecordBytes(choices) + KeptBytes(exchange.call) + exchange.PromptBytes() + kSendBytes;
@@ -139,7 +141,7 @@ asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exc
     answer = std::make_shared<WholeAnswer>(exchange.builder, std::move(choices), exchange.call.num_top_logprobs >= 0,
                                            exchange.usage);
   }
-  // What was charged beyond is for the answer's texts, before others get it.
+  // The rest of the charge serves the answer's texts before other calls get it.
   exchange.made_bytes = std::max<int64_t>(0, exchange.memory.bytes() - held);
   if (answer->estimated_bytes() <= kSmallAnswerBytes) {
     (void)exchange.HoldMade(0);
@@ -154,7 +156,7 @@ asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exc
   co_await responder.EndStream();
 }
 
-/// What the client sees of one event: text or tokens, and the end of a choice.
+/// The chunks of one event: its text or tokens, and the end of its choice.
 std::string DataPort::ChunksOf(const CallEvent& event, Exchange& exchange) {
   if (exchange.form) return exchange.form->Delta(exchange.PartsOf(event), event);
   if (exchange.call.chat) return exchange.ChatChunks(event);
@@ -162,7 +164,7 @@ std::string DataPort::ChunksOf(const CallEvent& event, Exchange& exchange) {
   std::string text;
   if (!event.text.empty() || !event.tokens.empty()) {
     Json chunk = exchange.builder.Chunk(event.choice, false, event.text, event.tokens, with_logprobs, std::nullopt);
-    if (event.of_prompt) chunk["choices"][0].erase("token_ids");  // those were told before
+    if (event.of_prompt) chunk["choices"][0].erase("token_ids");  // the opening chunk had them
     text += exchange.ChunkText(std::move(chunk));
   }
   if (event.finished) {
@@ -189,7 +191,7 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
     std::string text;
     if (!event && context_.replicas.recovering()) text = ": recovering\n\n";
     if (!event && quiets % kQuietsToPing == 0) text = exchange.form ? exchange.form->Ping() : ": ping\n\n";
-    // What has piled up while the client was reading goes out in few writes.
+    // Events that came while the client was reading go out in few writes.
     for (; event; event = running.events().TryNext()) {
       if (!exchange.HoldEvent(*event)) event->error = kTooLong, event->error_status = 503;
       timer.OnEvent(*event);

@@ -9,24 +9,26 @@
 
 namespace quire {
 
-/// Finds a client's stop strings in the text of one choice. In an answer with thoughts or calls they end the words
-/// only: thoughts and arguments may hold them, and none begins before a call and ends behind it.
+/// Finds a client's stop strings in the text of one choice. In an answer with thoughts or tool calls, only its content
+/// can match: thoughts and arguments may contain stop strings, and no match spans a call.
 class AnswerStops {
  public:
   static constexpr size_t kAll = SIZE_MAX;
 
-  /// stops: copied for each choice; without strings it finds nothing. shape: of the answer; its tools outlive this.
+  /// `stops` is copied for each choice. If `has_stops` is false, nothing is ever found. The tools of `shape` must
+  /// outlive this object.
   AnswerStops(const StopMatcher& stops, bool has_stops, const AnswerShape& shape);
 
   struct Output {
-    std::string text;     // goes on to whoever reads the answer
-    size_t words = kAll;  // of the words in all text so far, this many bytes may be told
+    std::string text;     // to be sent on
+    size_t words = kAll;  // how many bytes of the choice's content so far may be sent
     bool stopped = false;
-    std::string stop = {};  // the one that was found, when it stopped
+    std::string stop = {};  // the stop string that was found, if stopped
   };
-  /// may_stop: false while stop strings are text like other text. After it has stopped, nothing more may be pushed.
+  /// With may_stop == false, stop strings count as ordinary text. Do not call Push after it returned `stopped`.
   Output Push(const std::string& text, bool may_stop);
-  /// The end came for another reason. cut: by its length. In text that waited until then a stop string may be found.
+  /// Ends the choice for another reason; `cut`: because of its length. A stop string may still be found in content that
+  /// waited.
   Output Finish(bool cut);
 
  private:
@@ -34,8 +36,8 @@ class AnswerStops {
 
   StopMatcher fresh_, stops_;
   bool may_stop_ = true;
-  std::unique_ptr<AnswerParser> parser_;  // null: all text is words
-  size_t words_ = 0;                      // bytes that may be told
+  std::unique_ptr<AnswerParser> parser_;  // null: all text is content
+  size_t words_ = 0;                      // content bytes that may be sent
 };
 
 }  // namespace quire

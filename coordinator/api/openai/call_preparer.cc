@@ -17,7 +17,7 @@ namespace quire {
 
 namespace {
 
-/// Bytes of the prompts that came as texts.
+/// Bytes of the prompts that came as text.
 size_t TextBytes(const GenerateCall& call) {
   size_t bytes = 0;
   for (const PromptInput& prompt : call.prompts) {
@@ -122,7 +122,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
   call.prompts.clear();
   call.prompts.shrink_to_fit();
   call.conversation = Conversation();
-  call.tools = ToolUse();  // the answer's shape has them
+  call.tools = ToolUse();  // the answer's shape holds them now
   return prepared;
 }
 
@@ -133,14 +133,14 @@ void CallPreparer::CheckModel(const GenerateCall& call) const {
       404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
 }
 
-/// Refuses what cannot fit whatever its tokens are, before any of them is looked for.
+/// Refuses a text that cannot fit however it is tokenised, before tokenising it.
 void CallPreparer::CheckSize(std::string_view text, const char* field) const {
   if (!tokenizer_.SurelyExceeds(text, static_cast<size_t>(options_.request.max_model_len))) return;
   throw ContextLengthError(options_.request.max_model_len, fmt::format("a prompt of {} bytes has more", text.size()),
                            field);
 }
 
-/// The list of what was done; null where the request speaks of no edits.
+/// Applies the request's context edits. Returns the list of edits made; null when the request asks for none.
 OrderedJson CallPreparer::EditContext(GenerateCall& call, const std::stop_token& stop) const {
   if (!call.context_edits.asked || chat_ == nullptr) return nullptr;
   const auto count = [&](const OrderedJson& messages) {
@@ -151,7 +151,7 @@ OrderedJson CallPreparer::EditContext(GenerateCall& call, const std::stop_token&
     edited.hints = call.hints;
     fit_->FitConversation(edited);
     const MarkedText text = chat_->Render(edited.conversation, [&] { return stop.stop_requested(); });
-    // What is too long may become short enough: the body's size is the bound.
+    // The conversation may be longer than the context, since edits shorten it. The body's size bounds the work.
     return static_cast<int64_t>(tokenizer_.Encode(text, {stop, SIZE_MAX}).size());
   };
   return ApplyContextEdits(call.context_edits, call.conversation.messages, count);
@@ -169,7 +169,7 @@ MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& s
   return text;
 }
 
-/// The error for a prompt whose tokens are more than the context takes.
+/// The error for a prompt with more tokens than the context.
 ApiError CallPreparer::PromptTooLong(const GenerateCall& call) const {
   return ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
 }
@@ -178,7 +178,7 @@ bool CallPreparer::Knows(const std::vector<TokenId>& tokens) const {
   return std::ranges::all_of(tokens, [&](TokenId token) { return token < options_.request.vocab_size; });
 }
 
-/// A tokenizer may have tokens, mostly of images, for which the model has no embedding.
+/// Refuses tokens without an embedding: a tokenizer may have some, mostly for images.
 void CallPreparer::RefuseUnknown(const std::vector<TokenId>& prompt, const char* field) const {
   if (Knows(prompt)) return;
   const TokenId token = *std::ranges::max_element(prompt);
@@ -188,8 +188,8 @@ void CallPreparer::RefuseUnknown(const std::vector<TokenId>& prompt, const char*
                  field);
 }
 
-/// As vLLM finds them: the word as it is, and behind a space where that is another token. All words together get the
-/// time of one text.
+/// Finds the tokens of bad words as vLLM does: the word alone, and behind a space if its first token then differs. All
+/// words share one text's budget of time.
 void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop) const {
   auto& words = call.sampling.bad_words;
   size_t tokens = 0, bytes = 0;
@@ -202,7 +202,7 @@ void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop)
     if (bare.empty()) JsonFields::Refuse("bad_words", "must be more than spaces");
     const std::vector<TokenId> alone = tokenizer_.EncodePrompt(bare, false, bounds);
     const std::vector<TokenId> inside = tokenizer_.EncodePrompt(" " + bare, false, bounds);
-    if (!alone.empty() && Knows(alone)) words.push_back(alone);  // the model never gives others
+    if (!alone.empty() && Knows(alone)) words.push_back(alone);  // the model never generates unknown tokens
     if (inside.size() == alone.size() && !inside.empty() && inside.front() != alone.front() && Knows(inside))
       words.push_back(inside);
     tokens += alone.size() + inside.size();
@@ -213,8 +213,8 @@ void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop)
   call.bad_words.clear();
 }
 
-/// A pair as the model was trained on it, its end cut off where it is longer than that. Nothing that stands in the pair
-/// becomes a control token.
+/// The tokens of a pair with the model's frame around it. A pair longer than the limit loses its end. Text in the pair
+/// never becomes a control token.
 std::vector<TokenId> CallPreparer::EncodePair(const std::string& pair, size_t most, const EncodeBounds& bounds) const {
   std::vector<TokenId> tokens = tokenizer_.Encode(MarkedText(pair, MarkedText::kFromUser), bounds);
   const size_t around = before_pair_.size() + after_pair_.size();
@@ -228,9 +228,10 @@ std::vector<TokenId> CallPreparer::EncodePair(const std::string& pair, size_t mo
 
 void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const {
   const GenerateCall& call = prepared.call;
-  const bool truncates = call.truncate_prompt_tokens != 0;  // then the body's size is the bound
+  const bool truncates = call.truncate_prompt_tokens != 0;  // then the body's size bounds the work
   const size_t most_tokens = truncates ? SIZE_MAX : static_cast<size_t>(options_.request.max_model_len);
-  SplitBudget splitting(TextBytes(call), {}, stop);  // for the whole call: many short prompts get no more time than one
+  // All prompts of the call share one budget: many short prompts get no more time than one.
+  SplitBudget splitting(TextBytes(call), {}, stop);
   const EncodeBounds bounds{stop, most_tokens, &splitting};
   const size_t kept = TokensKept(call, options_.request.max_model_len);
   try {

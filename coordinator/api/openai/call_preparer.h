@@ -15,34 +15,34 @@
 
 namespace quire {
 
-/// A call as the engine wants it.
+/// One call, parsed and tokenised, ready for the engine.
 struct PreparedCall {
-  GenerateCall call;                          // without the texts that became `prompts`
-  std::vector<std::vector<TokenId>> prompts;  // none: there was no room for so many choices, and nothing was tokenised
+  GenerateCall call;                          // its texts have moved to `prompts`
+  std::vector<std::vector<TokenId>> prompts;  // empty: no room for the choices, so nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
   std::vector<std::string>
-      echo;  // of every prompt its text, when answers begin with it and its tokens are not reported
-  std::optional<ResponseTerms> terms;   // of /v1/responses
-  std::optional<PoolingTerms> pooling;  // of calls that generate nothing
-  int64_t vector_bytes = 0;             // of one prompt; likewise
-  OrderedJson applied_edits;            // of /v1/messages: what was done to the conversation; null: nobody asked
+      echo;  // text of each prompt, when answers begin with it and its tokens are not reported
+  std::optional<ResponseTerms> terms;   // only for /v1/responses
+  std::optional<PoolingTerms> pooling;  // only for embeddings, rerank and score
+  int64_t vector_bytes = 0;             // of one prompt's vector; likewise
+  OrderedJson applied_edits;            // of /v1/messages: the edits that were made; null: none asked for
 
-  /// Choices over all prompts.
+  /// The number of choices that the engine draws, over all prompts.
   int num_sampled() const { return call.best_of * num_prompts; }
   int num_prompts = 1;
-  int max_tokens = 0;  // of a choice, once it is known what there is room for
+  int max_tokens = 0;  // of one choice; set when the room is known
 };
 
-/// What the template makes of a chat request.
+/// A chat request's prompt, as the chat template renders it.
 struct ChatPrompt {
   std::string text;
-  std::vector<TokenId> tokens;  // no more than the context takes
-  /// How many there would be without the edits that the request wants; nothing where it speaks of none.
+  std::vector<TokenId> tokens;  // at most max_model_len
+  /// The number of tokens without the context edits; nothing when the request asks for no edits.
   std::optional<size_t> unedited_tokens = {};
 };
 
-/// From the body of a generating request to its tokens: all of the work whose cost grows with what a client sent, but
-/// its grammar, which GrammarTrials compile. Touches nothing but its arguments; may be used by several threads.
+/// Turns the body of a generating request into tokens. That is all work whose cost grows with the request, except
+/// compiling its grammar (GrammarTrials). Thread-safe: it uses only its arguments.
 class CallPreparer {
  public:
   struct Options {
@@ -54,19 +54,18 @@ class CallPreparer {
     PoolingOptions pooling;
     std::vector<std::string> aliases;  // other names of the model
   };
-  /// chat may be null. The references outlive this object.
+  /// `chat` may be null. The references must outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
 
-  /// room: choices that may wait or run now. find: what earlier answers to the client a request can go on from. Throws
-  /// ApiError or Error for what cannot be served as it is asked, and Stopped.
+  /// `room` is the number of choices that may wait or run now. `find` looks up earlier answers that the request goes on
+  /// from. Throws ApiError or Error for a request that cannot be served, and Stopped on a stop.
   PreparedCall Prepare(const std::string& body, Dialect dialect, const FindKept& find, int room,
                        const std::stop_token& stop) const;
 
-  /// The prompt of a request for chat, in OpenAI's words or in those of the Messages API; it need not say how long the
-  /// answer may be. Throws as Prepare does.
+  /// Renders the prompt of a chat or Messages request; max_tokens may be missing. Throws as Prepare does.
   ChatPrompt Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const;
 
-  /// What the work on a body of that size may hold besides the body: its texts, then tokens.
+  /// The most bytes that preparing a body of that size holds besides the body: texts, then tokens.
   static int64_t WorkBytes(size_t body_bytes) { return 4 * static_cast<int64_t>(body_bytes); }
 
   const std::string& model_name() const { return options_.model_name; }
@@ -87,8 +86,8 @@ class CallPreparer {
   Options options_;
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_;
-  std::optional<ChatFit> fit_;                     // as long as there is a chat template
-  std::vector<TokenId> before_pair_, after_pair_;  // where pairs are scored by answer
+  std::optional<ChatFit> fit_;                     // nothing without a chat template
+  std::vector<TokenId> before_pair_, after_pair_;  // tokens around a pair that is scored by a yes/no answer
 };
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// How the data port takes calls in: from a request to tokens in the engine. What becomes of them: answer_sending.cc.
+// How the data port accepts calls: from a request to tokens in the engine. answer_sending.cc sends the answers.
 #include <boost/asio/this_coro.hpp>
 #include <ctime>
 #include <random>
@@ -16,8 +16,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// While it lives, a client that leaves or stops reading cancels the running, and what waits for a client that reads
-/// slowly is charged. Declared after the running call and the memory, so that it goes first.
+/// Cancels a running call when its client leaves or stops reading, and charges events that wait for a slow client.
+/// Declare it after the running call and the memory, so that it is destroyed first.
 class GoneHook {
  public:
   GoneHook(HttpResponder& responder, RunningCall& running, ByteBudget::Lease& memory)
@@ -46,7 +46,7 @@ class GoneHook {
 
  private:
   WhenGone when_gone_;
-  std::shared_ptr<EventQueue> events_;  // later events may still be on their way to it
+  std::shared_ptr<EventQueue> events_;  // shared: later events may still arrive
 };
 
 uint64_t RandomSeed() {
@@ -54,13 +54,13 @@ uint64_t RandomSeed() {
   return uint64_t{entropy()} << 32 | entropy();
 }
 
-/// The id of a call, as its client knows it: random, so that it tells nothing of how many others there were.
+/// A call's public id. It is random, so that it does not reveal the number of other calls.
 std::string NewName(Dialect dialect) {
   static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_", "embd-", "rerank-", "score-"};
   return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], RandomSeed());
 }
 
-/// Null for OpenAI's completions.
+/// The form of the answer; null for OpenAI's chat and completions.
 std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int max_tokens, const std::string& name,
                                    const std::string& model, ResponseStore& store) {
   const ToolFormat calls = prepared.call.shape.format.tools;
@@ -85,14 +85,14 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& req
   const auto body_bytes = static_cast<int64_t>(request.body.size());
   std::optional<HttpResponse> refusal = RefuseForLoad(request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
-  // The body counts as tokens until the call is known to run; its prompts count instead then.
+  // The client is charged the body's tokens until the call is known to run, and the prompts' tokens from then on.
   if (!refusal) refusal = TakeTokens(request.client, request.body.size());
   const auto meter = refusal ? nullptr : quotas_.Meter(request.client);
   const int64_t tokens_of_body = KeyQuotas::TokensOfBody(request.body.size());
   std::optional<PreparedCall> prepared;
   if (!refusal) {
     prepared = co_await Prepare(request, responder, dialect);
-    if (!prepared) co_return std::nullopt;  // nobody waits for it any more
+    if (!prepared) co_return std::nullopt;  // the client left
     responder.ForgetContent();
     slot.Widen(prepared->num_sampled());
     if (meter != nullptr) *meter -= tokens_of_body;
@@ -105,7 +105,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& req
     refusal = Charge(memory, request.client, HeldBytes(*prepared, max_tokens) + TextBytes(*prepared, max_tokens));
   }
   if (!refusal) {
-    // Grammars wait for each other; what is held meanwhile is charged by now.
+    // Grammars compile one after another. The memory of a waiting call is charged by now.
     const bool wanted = co_await TryGrammar(prepared->call, request.share, responder);
     if (!wanted) prepared.reset();
     co_return prepared;

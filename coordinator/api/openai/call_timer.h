@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// Follows one call for the metrics and the request's record. Tokens are told of as they come, the call when this goes
-/// out of scope: without an event that ended it, it was aborted.
+/// Measures one call for the metrics and the request's record. Tokens are observed as they come; the call is observed
+/// by the destructor. A call without a finishing event counts as aborted.
 class CallTimer {
  public:
   CallTimer(CallMetrics& metrics, const GenerateCall& call, const RunningCall& running, int prompt_tokens,

@@ -55,7 +55,7 @@ AnswerParts ChatChoice::Told(AnswerParts parts) {
       if (room > 0 || part.kind == AnswerPart::kBroken)
         told.push_back({part.kind, part.text.substr(0, room), part.call});
       part.text.erase(0, room);
-      part.kind = AnswerPart::kContent;  // that a call is broken was said
+      part.kind = AnswerPart::kContent;  // the broken part was sent already
       break;
     }
     told.push_back(std::move(part));

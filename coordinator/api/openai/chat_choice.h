@@ -9,38 +9,40 @@
 
 namespace quire {
 
-/// One choice of a chat while its text comes: what it holds for whoever asked. Independent of the endpoint.
+/// Parses the text of one chat choice while it arrives, and filters the parts that the client asked for. Independent of
+/// the endpoint's format.
 class ChatChoice {
  public:
-  /// include_reasoning: thoughts are handed out, too.
+  /// include_reasoning: thoughts are returned, too.
   ChatChoice(const AnswerShape& shape, bool include_reasoning);
 
-  /// What the text brings. Calls beyond the first are left out when the request takes only one. most_words: bytes of
-  /// all words so far that may be told; those behind wait, and what follows them, for a later text.
+  /// Returns the parts of the new text. Calls beyond the first are left out when the request allows only one. Content
+  /// beyond `most_words` bytes, counted over the whole choice, waits for a later text, and so does all that follows it.
   AnswerParts OnText(std::string_view text, size_t most_words = SIZE_MAX);
-  /// What is left at the end. cut: by its length. Words beyond the last text's bound are dropped, and what follows.
+  /// Returns the last parts; `cut`: the answer ended by its length. Content beyond the last most_words is dropped, with
+  /// what follows.
   AnswerParts OnEnd(bool cut);
 
-  /// Some function is called.
+  /// True when a part of a tool call was returned.
   bool called() const { return called_; }
-  /// Whether the latest text was about thoughts, or began among them.
+  /// True when the latest text contained thoughts.
   bool was_thinking() const { return was_thinking_; }
-  /// Bytes of the text that wait until it is known what they are.
+  /// Bytes of text that are held back, because their kind is not known yet or content must wait.
   size_t held_bytes() const;
 
  private:
   AnswerParts Filtered(AnswerParts parts);
   AnswerParts Told(AnswerParts parts);
 
-  std::unique_ptr<AnswerParser> parser_;  // null: the text is words
+  std::unique_ptr<AnswerParser> parser_;  // null: all text is content
   bool include_reasoning_, one_call_;
   bool called_ = false, was_thinking_ = false;
-  AnswerParts waiting_;  // words that may not be told yet, and what is behind
+  AnswerParts waiting_;  // content beyond most_words_ and what follows it
   size_t told_words_ = 0, most_words_ = SIZE_MAX;
 };
 
-/// An id for a call of an answer: which of its choices', and which of its calls. answer_id: of the answer, as clients
-/// see it, which is like no other. Models of Mistral's take nine letters and digits only.
+/// Makes a tool call's id from the answer's unique id, its choice and the call's number. Mistral's models accept only
+/// nine letters and digits.
 std::string ToolCallId(ToolFormat format, std::string_view answer_id, int choice, int call);
 
 }  // namespace quire

@@ -25,7 +25,8 @@ bool HasCalls(const OrderedJson& messages) {
   return std::ranges::any_of(messages, [](const OrderedJson& message) { return message.contains("tool_calls"); });
 }
 
-/// What is kept of the tools until the answer's end: names, and schemas where values are written without their types.
+/// The tools as parsers need them until the answer's end: names, and schemas only for formats that write values without
+/// their types.
 ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
   const bool typed = HasBareValues(format);
   ToolUse out{{}, use.choice, use.parallel};
@@ -35,8 +36,8 @@ ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
   return out;
 }
 
-/// What a tree of JSON takes: each value has 16 bytes, objects and lists keep theirs in one allocation, texts of more
-/// than 15 bytes in one of their own.
+/// The bytes of a JSON tree. A value has 16 bytes. An object or list keeps its values in one allocation, and a text of
+/// more than 15 bytes has one of its own.
 int64_t TreeBytes(const OrderedJson& tree) {
   constexpr int64_t kAllocation = 16, kText = 32;
   const auto text_bytes = [](const std::string& text) {
@@ -62,7 +63,7 @@ bool AsksForThoughts(const GenerateCall& call) {
          (variables.contains("reasoning_effort") && !is("reasoning_effort", "none"));
 }
 
-/// Whether a variable of this name changes what the template makes of a question.
+/// True when the variable `name`, false or true, changes the rendered prompt.
 bool ReadsFlag(const ChatTemplate& chat, const char* name) {
   if (!chat.Names(name)) return false;
   Conversation asked;
@@ -79,7 +80,8 @@ bool ReadsFlag(const ChatTemplate& chat, const char* name) {
   return texts[0] != texts[1];
 }
 
-/// Words of the vocabulary may be written in other tokens, too.
+/// True when the tokens begin with an added token. An ordinary word of the vocabulary could also be written with other
+/// tokens.
 bool BeginsWithAddedToken(const std::vector<TokenId>& tokens, const Tokenizer& tokenizer) {
   return !tokens.empty() &&
          std::ranges::find(tokenizer.data().added, tokens.front(), &AddedToken::id) != tokenizer.data().added.end();
@@ -127,7 +129,7 @@ void ChatFit::FitVariables(GenerateCall& call) const {
       conversation.variables[name] = value;
       continue;
     }
-    // Some templates have the other name for the same.
+    // Some templates read `thinking` instead of `enable_thinking`.
     if (name == "enable_thinking" && reads_thinking_) {
       conversation.variables["thinking"] = value;
       continue;
@@ -174,7 +176,7 @@ void ChatFit::FitTools(GenerateCall& call) const {
   DescribeTools(*form, chat_.traits(), call.conversation);
 }
 
-/// Earlier calls as content, where the template shows none.
+/// Writes earlier calls into the content, for a template that ignores tool_calls.
 void ChatFit::FitCalls(Conversation& conversation) const {
   if (!WriteOutCalls(format_.tools, conversation))
     JsonFields::Refuse("messages",
@@ -194,7 +196,7 @@ void ChatFit::ShapeAnswer(std::string_view prompt, GenerateCall& call) const {
   if (!shape.is_plain()) call.shown_tokens = shown_tokens_;
   Constrain(call);
   LimitThoughts(call);
-  if (!call.detokenize) shape = AnswerShape();  // there is nothing to tell apart
+  if (!call.detokenize) shape = AnswerShape();  // without text nothing can be parsed
 }
 
 void ChatFit::Constrain(GenerateCall& call) const {
@@ -256,7 +258,7 @@ void ChatFit::LimitThoughts(GenerateCall& call) const {
                 : "cannot be kept to: this model has no tokens for where thoughts begin and end; leave it out, "
                   "and use max_tokens");
   }
-  // What ends gpt-oss's thoughts begins the answer, which is none where calls are asked for.
+  // The token that ends gpt-oss's thoughts begins its final message, but a required call has no final message.
   const ToolChoice::Mode mode = call.tools.choice.mode;
   const bool must = call.tools.active() && (mode == ToolChoice::kRequired || mode == ToolChoice::kNamed);
   if (must && format_.reasoning == ReasoningFormat::kHarmony)

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// What of chat requests depends on the model: whether its template shows what they bring, in which form its answers
-/// call functions and hold thoughts, and the grammar that calls are kept to. Immutable; safe to share.
+/// The model-dependent part of chat requests: whether the template shows what a request has, how answers mark calls and
+/// thoughts, and the grammar that calls must match. Immutable and thread-safe.
 class ChatFit {
  public:
   ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFormat format);
@@ -20,8 +20,8 @@ class ChatFit {
   /// generic one, the tools are described in the system message, and earlier calls and their results are content.
   void FitConversation(GenerateCall& call) const;
 
-  /// Once the prompt's text is known: what the answer will look like, and what it is kept to. Throws ApiError for what
-  /// it cannot be kept to.
+  /// Sets the answer's shape and grammar from the rendered prompt. Throws ApiError for a constraint that cannot be
+  /// enforced.
   void ShapeAnswer(std::string_view prompt, GenerateCall& call) const;
 
  private:
@@ -37,7 +37,7 @@ class ChatFit {
   bool reads_thinking_;
   std::map<std::string, TokenId> control_tokens_;  // that the format's parsers look for
   std::shared_ptr<const std::vector<TokenId>> shown_tokens_;
-  ThoughtLimit thought_limit_;  // what opens and closes thoughts; nothing where that is not for tokens to say
+  ThoughtLimit thought_limit_;  // tokens that open and close thoughts; empty where there are none
 };
 
 }  // namespace quire

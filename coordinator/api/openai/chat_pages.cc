@@ -7,14 +7,14 @@ namespace quire {
 
 namespace {
 
-/// Spelled without a tree of so many numbers, which would be ten times as large.
+/// Writes the list without a JSON tree of the numbers, which would be ten times as large.
 std::string TokenList(const std::vector<TokenId>& tokens) { return fmt::format("[{}]", fmt::join(tokens, ",")); }
 
 }  // namespace
 
 int64_t ChatPages::Bytes(size_t body_bytes) const {
-  constexpr int64_t kTokenBytes = 4 + 8;  // and spelled
-  constexpr int64_t kCopies = 1 + 2;      // the text with its marks, and in the answer
+  constexpr int64_t kTokenBytes = 4 + 8;  // a token and its text
+  constexpr int64_t kCopies = 1 + 2;      // the text with its marks; two in the answer
   const auto body = static_cast<int64_t>(body_bytes);
   return CallPreparer::WorkBytes(body_bytes) + (1 + kCopies) * body + kTokenBytes * max_model_len_;
 }

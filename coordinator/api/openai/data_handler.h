@@ -8,13 +8,13 @@
 
 namespace quire {
 
-/// Answers one request of the data port, on the I/O thread. What it throws becomes the answer that tells of it.
+/// Answers one request of the data port on the I/O thread. An exception becomes an error answer.
 using DataHandler = std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)>;
 
-/// Handles an endpoint that answers at once.
+/// Makes the handler of an endpoint that answers at once.
 DataHandler At(std::function<HttpResponse(HttpRequest&)> answer);
 
-/// 200 with this body.
+/// A response 200 with this body.
 HttpResponse JsonResponse(const Json& json);
 
 }  // namespace quire

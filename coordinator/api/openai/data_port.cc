@@ -21,7 +21,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr size_t kWorkHereBytes =
-    4 << 10;  // bodies that cost less than a millisecond: no thread need be woken for them
+    4 << 10;  // a smaller body costs less than 1 ms, so it is prepared on the I/O thread
 
 bool Generates(const HttpRequest& request) { return request.method == "POST" && DialectOf(request.path); }
 
@@ -43,14 +43,14 @@ DataPort::DataPort(Options options, CallContext context, const ChatTemplate* cha
       places_(options_.max_pending_requests),
       routes_(MakeRoutes()) {}
 
-/// Charge, for those who answer a part of the requests.
+/// A callback of Charge, for the objects that answer some of the endpoints.
 PageApi::Charge DataPort::Charging() {
   return [this](ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
     return Charge(memory, client, bytes);
   };
 }
 
-/// TakeTokens, for those who make texts and generate nothing.
+/// A callback of TakeTokens, for the endpoints that generate nothing.
 PageApi::TakeTokens DataPort::TakingTokens() {
   return [this](const std::string& client, size_t body_bytes) { return TakeTokens(client, body_bytes); };
 }
@@ -126,7 +126,7 @@ std::optional<HttpResponse> DataPort::Charge(ByteBudget::Lease& memory, const st
 }
 
 asio::awaitable<void> DataPort::Handle(HttpRequest& request, HttpResponder& responder) {
-  // A coroutine cannot await inside a catch block.
+  // A coroutine cannot await inside a catch block, so the error is sent after it.
   HttpResponse failure;
   if (IsOfMessages(request.path)) request.answer_headers.emplace_back("request-id", responder.record.id);
   try {
@@ -173,14 +173,14 @@ std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, 
   return refusal;
 }
 
-/// Nothing when the client went meanwhile. Chat goes to the pool however short it is: what its template does with it is
-/// not bounded by its length. So does all text that patterns of the model's own cut, and whatever may have a grammar: a
-/// few bytes of one can take a second. A few bytes of /v1/responses may go on from an answer that is kept: nobody
-/// knows which one until they are read, so they count as if it were the longest.
+/// Parses and tokenises the body, on the pool unless it is short and cheap. Nothing when the client left meanwhile. A
+/// chat always goes to the pool, because its template's cost is not bounded by the body. So does text that the
+/// tokenizer splits by patterns of its own, and a body that may have a grammar, of which a few bytes can take a second.
+/// A body of /v1/responses may go on from any stored answer, so it counts as if that were the longest.
 asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& request, HttpResponder& responder,
                                                                Dialect dialect) {
   const size_t size = request.body.size();
-  const int room = places_.RoomFor(request.client) + 1;  // its own place is taken already
+  const int room = places_.RoomFor(request.client) + 1;  // this call has a place already
   const bool here = size <= kWorkHereBytes && (dialect == Dialect::kCompletions || dialect == Dialect::kEmbeddings) &&
                     context_.tokenizer.is_linear() && !MayAskForForm(request.body);
   const bool refers = dialect == Dialect::kResponses && request.body.find("item_reference") != std::string::npos;
@@ -198,8 +198,8 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& requ
   co_return prepared;
 }
 
-/// Compiles the call's grammar, when it has one, as the workers will. False when the client went meanwhile. On a thread
-/// of its own: grammars wait for each other, client by client in turns, and nobody else waits for them.
+/// Compiles the call's grammar, if it has one, as the workers will. False when the client left meanwhile. Grammars have
+/// a thread of their own, where clients take turns, so that no other work waits for them.
 asio::awaitable<bool> DataPort::TryGrammar(const GenerateCall& call, const std::string& share,
                                            HttpResponder& responder) {
   if (!call.sampling.grammar) co_return true;

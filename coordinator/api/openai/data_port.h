@@ -22,64 +22,64 @@ namespace quire {
 class PiecewiseText;
 struct AnswerChoice;
 
-/// The data port: OpenAI's endpoints and the few around them. One thread: the I/O thread.
+/// The handlers of the data port: OpenAI's and Anthropic's endpoints, and a few more. Used by the I/O thread only.
 class DataPort {
  public:
   struct Options {
     std::string model_name;
     RequestLimits request;
-    int max_pending_requests = 0;  // choices queued or running, of one client
-    std::string no_chat_reason;    // why chat is refused; empty: it is not
-    std::optional<int64_t> seed;   // of requests that bring none; absent: random
-    int64_t pool_tokens = 0;       // what the KV blocks hold
+    int max_pending_requests = 0;  // most choices that wait or run
+    std::string no_chat_reason;    // why chat is refused; empty: chat works
+    std::optional<int64_t> seed;   // of requests without a seed; nothing: random
+    int64_t pool_tokens = 0;       // tokens that all KV blocks hold
     std::map<std::string, Topology::KeyLimits> key_limits;
-    int max_running = 0;  // sequences, of all replicas
+    int max_running = 0;  // sequences that all replicas may run
     bool chat_page = true;
     AnswerFormat answer_format;
     PoolingOptions pooling;
     std::vector<std::string> aliases;                          // other names of the model
     std::vector<Routes<DataHandler>::Route> more_routes = {};  // that others answer
   };
-  /// What requests take besides their place; the pools must be stopped before this object goes.
+  /// The server's resources. Both pools must be stopped before this object is destroyed.
   struct Means {
     ByteBudget& memory;
-    WorkPool &pool, &grammar_pool;  // the second: of one thread, which alone uses the next
+    WorkPool &pool, &grammar_pool;  // grammar_pool has one thread, the only user of `grammars`
     GrammarTrials& grammars;
   };
-  /// chat may be null. The references outlive this object.
+  /// `chat` may be null. The references must outlive this object.
   DataPort(Options options, CallContext context, const ChatTemplate* chat, Metrics& metrics, Means means);
 
-  /// With the head alone: refuses what would be refused whatever the body says, and charges the body.
+  /// Refuses a request from its head alone where the body cannot change that, and charges the declared body.
   std::optional<HttpResponse> Admit(HttpRequest& head);
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
   std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
 
-  /// draining: new generating requests get 503. paused: the engines hold requests back. /ready is 503 in both cases, so
-  /// that whoever has other servers sends requests there.
+  /// draining: new generating requests get 503. paused: the engines hold requests back. In both cases /ready answers
+  /// 503, so that load balancers use other servers.
   void SetAccepting(bool draining, bool paused) { draining_ = draining, paused_ = paused; }
-  /// Other limits of single API keys, for requests that come from now on.
+  /// Replaces the limits of single API keys for later requests.
   void SetKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits) { quotas_.SetLimits(limits); }
-  /// Choices that wait or run, and answers that are still being sent.
+  /// The number of choices that wait or run, and of answers still being sent.
   int unfinished() const { return places_.taken() + num_sending_; }
   /// Choices that wait or run, those of batches left out.
   int num_pending_of_others() const { return places_.taken() - num_background_; }
   bool draining() const { return draining_; }
 
  private:
-  class Slot;       // a reserved place among the pending requests
-  struct Exchange;  // one call and where its answer goes
+  class Slot;       // a call's places among the pending choices
+  struct Exchange;  // one call and the state of its answer
   Routes<DataHandler> MakeRoutes();
   PageApi::Charge Charging();
   PageApi::TakeTokens TakingTokens();
   HttpResponse Readiness() const;
 
-  /// Nothing when the call was refused, which the client has been told, or nobody waits for it any more.
+  /// Nothing when the call was refused and answered, or when the client left.
   boost::asio::awaitable<std::optional<PreparedCall>> Admitted(HttpRequest& request, HttpResponder& responder,
                                                                Dialect dialect, Slot& slot, ByteBudget::Lease& memory);
   boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);
   boost::asio::awaitable<std::optional<PreparedCall>> Prepare(HttpRequest& request, HttpResponder& responder,
                                                               Dialect dialect);
-  /// share: of the work beside the workers (http_types.h).
+  /// `share` is the account of the pool's work (HttpRequest::share).
   boost::asio::awaitable<bool> TryGrammar(const GenerateCall& call, const std::string& share, HttpResponder& responder);
   boost::asio::awaitable<void> AnswerWhole(RunningCall& running, Exchange& exchange);
   boost::asio::awaitable<void> SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange);
@@ -92,13 +92,13 @@ class DataPort {
   static std::string ChunksOf(const CallEvent& event, Exchange& exchange);
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 
-  /// Why there is no room for so many choices more of this client; nothing when there is.
+  /// The refusal when the client may not have that many more choices; nothing when it may.
   std::optional<HttpResponse> RefuseForLoad(const std::string& client, int choices_to_come);
-  /// Why this client may not have so many choices pending, or no tokens now; nothing when it may.
+  /// The refusal when the API key's limits forbid that many more pending choices or tokens; nothing when they do not.
   std::optional<HttpResponse> RefuseForQuota(const std::string& client, int choices);
-  /// Takes what reading a body counts of a client's tokens, or says that it has none now.
+  /// Charges the client the tokens of reading a body, or returns the refusal.
   std::optional<HttpResponse> TakeTokens(const std::string& client, size_t body_bytes);
-  /// Holds so many bytes in all, or says why not.
+  /// Sets the bytes that `memory` holds to `bytes`, or returns the refusal.
   std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
 
   Options options_;

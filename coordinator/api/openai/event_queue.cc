@@ -11,9 +11,10 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr size_t kSpelledToken = 40;  // of an answer, with a log-probability; here it is kept as less
+constexpr size_t kSpelledToken = 40;  // bytes in the answer, with its log-probability; more than the record holds
 
-/// What is said of prompts is charged as a whole before a call begins, and comes faster than anybody reads.
+/// The bytes that an event counts. Events of prompts count 0: they are charged before the call begins, and come faster
+/// than any client reads.
 size_t BytesOf(const CallEvent& event) {
   if (event.of_prompt) return 0;
   size_t bytes = sizeof(event) + event.text.size() + event.error.size();

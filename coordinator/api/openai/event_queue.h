@@ -16,59 +16,59 @@
 
 namespace quire {
 
-/// A token with its log-probability, as responses report it: ids, whose bytes the tokenizer knows.
+/// A token with its log-probability, as an answer reports it. Texts are made later, from the ids.
 struct ReportedToken {
   TokenId token = 0;
-  float logprob = 0;  // NaN: the first of a prompt, which nothing predicts
+  float logprob = 0;  // NaN: the first token of a prompt has none
   std::vector<std::pair<TokenId, float>> top;
-  size_t text_offset = 0;  // characters of the choice's text before it
-  int32_t rank = 0;        // in the vocabulary, of tokens of a prompt; 1: the likeliest
+  size_t text_offset = 0;  // of the choice's text, in characters
+  int32_t rank = 0;        // of prompt tokens, in the vocabulary; 1: the likeliest
 };
 
-/// Something that happened to one choice of a call.
+/// One event of one choice of a call.
 struct CallEvent {
   int choice = 0;  // over the whole call: prompt index * num_delivered + choice
   std::string text;
-  size_t words = SIZE_MAX;              // of the words in the choice's text so far, this many bytes may be told
-  std::vector<ReportedToken> tokens;    // when log-probabilities were asked for
-  bool of_prompt = false;               // text and tokens are its prompt's, and so all its choices'
+  size_t words = SIZE_MAX;              // content bytes of the choice so far that may be sent
+  std::vector<ReportedToken> tokens;    // only when reported
+  bool of_prompt = false;               // text and tokens belong to the prompt, so to all its choices
   int num_tokens = 0;                   // generated since the last event of this choice
-  int cached_tokens = 0;                // of the prompt, taken from the prefix cache; once per prompt
-  double mean_logprob = 0;              // with `finished`: of the choice's tokens, when best_of asks for it
-  std::optional<double> queue_seconds;  // once per prompt: how long it waited
+  int cached_tokens = 0;                // of the prompt, from the prefix cache; once per prompt
+  double mean_logprob = 0;              // with `finished` and best_of: mean over the tokens
+  std::optional<double> queue_seconds;  // time that the prompt waited; once per prompt
   std::optional<FinishReason> finished;
-  std::string stop_sequence;   // with `finished`: the stop string that ended the choice, if one did
-  std::vector<float> pooled;   // with `finished`: of the prompt; or log-probabilities of the tokens that were listed
+  std::string stop_sequence;   // with `finished`: the stop string that was found, if any
+  std::vector<float> pooled;   // with `finished`: the pooled vector, or log-probabilities of the listed tokens
   std::string error;           // ends the whole call
-  bool accepted = false;       // one of the call's requests is in the queue; nothing else is set
+  bool accepted = false;       // the engine queued one of the call's requests; nothing else is set
   int error_status = 500;      // with error: the HTTP status it maps to
-  bool retry_in_vain = false;  // with error: the same call would end in the same way
+  bool retry_in_vain = false;  // with error: a retry would fail in the same way
 };
 
-/// Events on their way from the engine's thread to one coroutine on the I/O thread.
+/// Carries events from the engine's thread to one coroutine on the I/O thread.
 class EventQueue : public std::enable_shared_from_this<EventQueue> {
  public:
-  /// What may wait for a client that has stopped reading, beside what is said of its prompts.
+  /// The most bytes that wait for a client that has stopped reading; events of prompts do not count.
   static constexpr size_t kMaxBytes = 256 << 10;
 
   explicit EventQueue(boost::asio::any_io_executor executor) : executor_(executor), timer_(executor) {}
 
-  /// From any thread.
+  /// Callable from any thread.
   void Push(CallEvent event);
-  /// On the I/O thread: the next event, or nothing when none came for that long.
+  /// Returns the next event, or nothing when none came within `patience`. Call it on the I/O thread.
   boost::asio::awaitable<std::optional<CallEvent>> Next(std::chrono::milliseconds patience);
-  /// On the I/O thread: ends a wait in Next without an event.
+  /// Ends a wait in Next without an event. Call it on the I/O thread.
   void Wake() { timer_.cancel(); }
-  /// The next event if one is there.
+  /// Returns the next event if there is one. Call it on the I/O thread.
   std::optional<CallEvent> TryNext();
 
-  /// Nobody takes events any more. Abandoned() from any thread.
+  /// Abandon() says that nobody reads events any more. Abandoned() is callable from any thread.
   void Abandon() { abandoned_ = true; }
   bool Abandoned() const { return abandoned_; }
 
-  /// On the I/O thread. When is_stalled says that the client takes nothing, and kMaxBytes wait for it or may_hold
-  /// allows no more (asked from kFreeBytes on), on_overflow is called once; an error takes the place of all that waits,
-  /// and nothing more is kept.
+  /// The queue overflows when is_stalled() is true and kMaxBytes wait, or more than kFreeBytes wait and may_hold()
+  /// refuses. Then an error replaces all waiting events, later events are dropped, and on_overflow is called once. All
+  /// on the I/O thread.
   static constexpr size_t kFreeBytes = 16 << 10;
   std::function<bool()> is_stalled;
   std::function<bool(size_t bytes)> may_hold;
@@ -80,7 +80,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   boost::asio::any_io_executor executor_;
   boost::asio::steady_timer timer_;
   std::atomic<bool> abandoned_{false};
-  std::list<CallEvent> events_;  // takes nothing while it is empty; touched on the I/O thread only, like the rest
+  std::list<CallEvent> events_;  // a list: an empty one allocates nothing. Used on the I/O thread only
   size_t bytes_ = 0;
   bool overflowed_ = false;
 };

@@ -16,59 +16,59 @@ namespace quire {
 struct DataPort::Exchange {
   /// A server-sent event.
   static std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
-  /// The same for a chunk of a choice: each carries usage, null but where it is wanted all along, when usage was asked
-  /// for.
+  /// The event of one chunk. If the client asked for usage, the chunk has a "usage": null, or the current usage with
+  /// continuous_usage.
   std::string ChunkText(Json chunk) const {
     if (call.include_usage) chunk["usage"] = call.continuous_usage ? usage.ToJson() : Json();
     return EventText(chunk);
   }
 
-  /// What a choice's text begins with as a whole, before any of it is drawn.
+  /// The text with which a choice begins before its first token (echo).
   std::string EchoOf(size_t choice) const {
     return echo.empty() ? "" : echo[choice / static_cast<size_t>(call.num_delivered())];
   }
-  /// What is charged for texts grows with them; false: there is no memory for so much.
+  /// Charges the answer's texts when they outgrow the charge; false: there is no memory left.
   bool HoldText(int64_t bytes);
-  /// What texts of the answer that are made and not sent yet take from now on; what is kept for later ones stays.
+  /// Sets the charge of texts that are made and not sent to `bytes`, at least kept_bytes.
   ByteBudget::Verdict HoldMade(size_t bytes);
-  /// The same as HoldText for a stream: what its ending repeats, and what waits until it is known what it is.
+  /// Charges a stream's texts: those its ending repeats, and those that parsers hold back.
   bool HoldEvent(const CallEvent& event);
-  /// What an event brings of a chat's choice; counts tokens of thoughts.
+  /// Parses an event's text for a chat choice, and counts tokens of thoughts.
   AnswerParts PartsOf(const CallEvent& event);
-  /// Puts what an event brings to the choice that it is of. A call that turned out to be none is text.
+  /// Adds an event to its choice. A call that proves broken becomes text.
   void Add(const CallEvent& event, AnswerChoice& to);
-  /// A chunk for each part that a chat's event brings.
+  /// One chunk for each part that a chat's event brings.
   std::string ChatChunks(const CallEvent& event);
 
-  /// The most that the first chunk of a choice's stream takes while it is made.
+  /// The most bytes that a choice's first chunk takes while it is made.
   size_t OpeningBytes(size_t choice) const {
-    constexpr size_t kBytesPerId = 24;  // in a tree of JSON, and spelled
+    constexpr size_t kBytesPerId = 24;  // in a JSON tree and as text
     const size_t prompt = choice / static_cast<size_t>(call.num_delivered());
     const size_t of_echo = echo.empty() ? 0 : (1 + kEscapedBytes) * echo[prompt].size();
     return of_echo + (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());
   }
-  /// What is kept of the prompts for an answer that repeats them: their ids twice, for its records have them, too.
+  /// Bytes of the prompts that the answer repeats: texts, and ids twice, because records hold them, too.
   int64_t PromptBytes() const;
   /// The first chunk of a choice's stream.
   Json OpeningChunk(size_t choice) const;
 
   const GenerateCall& call;
-  const std::string share;  // of the work beside the workers
-  std::string id;           // of the answer, without what says its kind
+  const std::string share;  // account of the pool's work (HttpRequest::share)
+  std::string id;           // of the answer, without the prefix of its kind
   ResponseBuilder builder;
   Usage usage;
-  std::vector<std::string> echo;                 // of every prompt, or none
-  std::vector<std::vector<TokenId>> prompt_ids;  // likewise
+  std::vector<std::string> echo;                 // text of each prompt, or empty
+  std::vector<std::vector<TokenId>> prompt_ids;  // ids of each prompt, or empty
   int64_t text_bytes;                            // charged for texts
   HttpResponder& responder;
   ByteBudget::Lease& memory;
   Slot& slot;
-  std::vector<ChatChoice> choices;             // of a chat
+  std::vector<ChatChoice> choices;             // only for chat
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
-  std::optional<PoolingTerms> pooling = {};    // of calls that generate nothing
-  int64_t made_bytes = 0;                      // charged for HoldMade
-  int64_t kept_bytes = 0;                      // of those, for texts to come
-  int64_t waiting_bytes = 0;                   // held by `choices`
+  std::optional<PoolingTerms> pooling = {};    // only for embeddings, rerank and score
+  int64_t made_bytes = 0;                      // charged by HoldMade
+  int64_t kept_bytes = 0;                      // the part of made_bytes for later texts
+  int64_t waiting_bytes = 0;                   // held back by `choices`
 };
 
 }  // namespace quire

@@ -33,8 +33,8 @@ const char* ErrorType(int status) {
   }
 }
 
-/// Members keep their order: clients send calls back as they came, and a prompt that says them in another order is not
-/// found in the cache.
+/// Writes JSON and keeps the order of members. Clients send calls back as they came, and a prompt with another order
+/// would miss the prefix cache.
 std::string Dump(const OrderedJson& json) { return DumpExactJson(json); }
 
 OrderedJson ErrorJson(int status, const std::string& message) {
@@ -45,7 +45,7 @@ OrderedJson TextBlock(std::string text) {
   return {{"type", "text"}, {"text", std::move(text)}, {"citations", nullptr}};
 }
 
-/// Thoughts are not signed: whoever sends them back may.
+/// A block of thoughts. The signature is empty, because clients may send any thoughts back.
 OrderedJson ThinkingBlock(std::string text) {
   return {{"type", "thinking"}, {"thinking", std::move(text)}, {"signature", ""}};
 }
@@ -54,22 +54,22 @@ OrderedJson CallBlock(const std::string& id, const std::string& name, OrderedJso
   return {{"type", "tool_use"}, {"id", id}, {"name", name}, {"input", std::move(input)}};
 }
 
-/// What clients of this API know ids of calls by, where the model does not want others.
+/// The id of a call as clients of this API know it ("toolu_"), unless the model's format needs its own ids.
 std::string UseId(const std::string& call_id) {
   constexpr std::string_view kOpenAi = "call_";
   return call_id.starts_with(kOpenAi) ? "toolu_" + call_id.substr(kOpenAi.size()) : call_id;
 }
 
-/// Arguments that the answer's end has cut are no JSON, and are told under a name that says so.
+/// The arguments as an object. Arguments that the answer's end cut off are not JSON and appear under "INVALID_JSON".
 OrderedJson InputOf(const std::string& arguments) {
   if (!IsJsonObject(arguments)) return {{"INVALID_JSON", arguments}};
   return ParseExactJson(arguments);
 }
 
-/// Every event says in its data, too, what it is.
+/// An event whose data repeats its name.
 std::string Event(const OrderedJson& json) { return NamedEvent(json["type"], Dump(json)); }
 
-constexpr size_t kEventBytes = 4 << 10;  // beside its texts
+constexpr size_t kEventBytes = 4 << 10;  // of an event, without its texts
 
 std::shared_ptr<PiecewiseText> Parted(PartedText::Part part, size_t estimated_bytes) {
   return std::make_shared<PartedText>(std::vector{std::move(part)}, estimated_bytes);
@@ -100,7 +100,7 @@ void RestateForMessages(const RequestRecord& request, HttpResponse& response) {
   response.body = Dump(error);
 }
 
-/// {"stop_reason", "stop_sequence", "stop_details"}: nothing is ever declined, of which the last would tell.
+/// {"stop_reason", "stop_sequence", "stop_details"}. stop_details describes refusals and is always null.
 OrderedJson MessagesForm::StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence,
                                  bool called) const {
   OrderedJson stop = {

@@ -9,13 +9,13 @@
 
 namespace quire {
 
-/// Answers in the form of Anthropic's Messages API: blocks of thoughts, of text, and of calls of tools.
+/// The answer in the form of Anthropic's Messages API: blocks of thinking, text and tool_use.
 class MessagesForm : public AnswerForm {
  public:
   struct Terms {
-    bool cut = false;                      // the answer may be shorter than was asked for: the context ends before
-    ToolFormat calls = ToolFormat::kNone;  // how models of this format want ids of calls
-    OrderedJson applied_edits;             // of the conversation; null: nobody asked for any
+    bool cut = false;                      // the context's end limits the answer, not max_tokens
+    ToolFormat calls = ToolFormat::kNone;  // the format that the ids of calls must suit
+    OrderedJson applied_edits;             // edits of the conversation; null: none asked for
   };
   MessagesForm(std::string id, std::string model, Terms terms)
       : id_(std::move(id)), model_(std::move(model)), terms_(std::move(terms)) {}
@@ -37,17 +37,17 @@ class MessagesForm : public AnswerForm {
 
   std::string id_, model_;
   Terms terms_;
-  // Where a stream is.
-  std::optional<AnswerPart::Kind> open_;  // what the block that is open holds
-  int index_ = 0;                         // of that block, or of the next
+  // The state of a stream.
+  std::optional<AnswerPart::Kind> open_;  // kind of the open block
+  int index_ = 0;                         // of the open block, or of the next one
   bool called_ = false;
-  OrderedJson stop_;  // how the answer ended
+  OrderedJson stop_;  // stop_reason and its fields
 };
 
-/// Input tokens do not count those that came from the cache.
+/// The usage object. input_tokens leaves out tokens from the cache.
 OrderedJson MessagesUsage(const Usage& usage);
 
-/// An error in OpenAI's form (ErrorResponse) is told as clients of the Messages API know it, if the request was of one.
+/// Rewrites an error of OpenAI's form (ErrorResponse) into the Messages form, if the request's path is of that API.
 void RestateForMessages(const RequestRecord& request, HttpResponse& response);
 
 }  // namespace quire

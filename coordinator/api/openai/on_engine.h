@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// On the I/O thread: runs `task` on the engine's thread and returns what it made.
+/// Runs `task` on the engine's thread and returns its result. Await it on the I/O thread.
 template <class T>
 boost::asio::awaitable<T> OnEngine(EngineLoop& loop, std::function<T(Engine&)> task) {
   const boost::asio::any_io_executor io = co_await boost::asio::this_coro::executor;

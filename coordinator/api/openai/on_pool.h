@@ -14,7 +14,7 @@
 
 namespace quire {
 
-/// Sets what happens when the client goes, and puts back at its end what was set before.
+/// Sets a responder's on_gone, and restores the old one in the destructor.
 class WhenGone {
  public:
   WhenGone(HttpResponder& responder, std::function<void()> action)
@@ -28,9 +28,9 @@ class WhenGone {
   std::function<void()> before_;
 };
 
-/// On the I/O thread: has the pool do `work`, about so many bytes of it for the client with this share (http_types.h),
-/// and returns what it made or throws what it threw. Nothing when the responder's client went meanwhile: work that had
-/// not begun is not done then. Throws ApiError 429 when too much waits already.
+/// Runs `work`, of about `bytes` bytes, on the pool for the account `share` (HttpRequest::share). Returns its result or
+/// rethrows its exception. Returns nothing when the client left meanwhile; waiting work is then dropped. Throws
+/// ApiError 429 when too many jobs wait. Await it on the I/O thread.
 template <class T>
 boost::asio::awaitable<std::optional<T>> OnPool(WorkPool& pool, HttpResponder& responder, std::string share,
                                                 size_t bytes, std::function<T(const std::stop_token&)> work) {

@@ -38,7 +38,7 @@ Json ResponseBuilder::Envelope(bool chunk) const {
   return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}, {"system_fingerprint", nullptr}};
 }
 
-/// A token's text; of a part of a character its bytes, as "bytes:\xe7".
+/// A token's text, or for bytes that are not UTF-8 "bytes:\xe7".
 std::string ResponseBuilder::NameOf(TokenId token) const {
   if (names_are_ids_) return fmt::format("token_id:{}", token);
   const std::string bytes(tokenizer_->Bytes(token));
@@ -57,7 +57,7 @@ Json ResponseBuilder::ChatToken(TokenId token, float logprob) const {
           {"bytes", std::move(list)}};
 }
 
-/// Where several look alike, all but the likeliest are named by their ids.
+/// Alternatives by name. If several have the same name, the likeliest keeps it and the others are named by id.
 Json ResponseBuilder::TopOf(const ReportedToken& token, size_t most) const {
   Json top = Json::object();
   for (const auto& [id, logprob] : std::span(token.top).first(std::min(most, token.top.size()))) {
@@ -175,7 +175,7 @@ Json ResponseBuilder::PartChunk(int index, const AnswerPart& part, const std::st
     case AnswerPart::kArguments:
       delta["tool_calls"].push_back({{"index", part.call}, {"function", {{"arguments", text}}}});
       break;
-    case AnswerPart::kBroken:  // what was sent of it stays as it is
+    case AnswerPart::kBroken:  // text sent for it is not taken back
       delta = Json::object();
       break;
   }

@@ -20,67 +20,67 @@ struct Usage {
   Json ToJson() const;
 };
 
-/// "stop" or "length"; clients know no other reasons.
+/// Returns "stop" or "length"; clients know no other reasons.
 const char* FinishReasonName(FinishReason reason);
 
-/// A function that a choice calls.
+/// A function call of a choice.
 struct AnswerCall {
   std::string id, name, arguments;
 };
 
-/// What an answer says of a prompt; its choices share it.
+/// The parts of an answer about one prompt; its choices share them.
 struct AnswerPrompt {
-  std::string text;                  // that every choice begins with
-  std::vector<TokenId> ids;          // where they were asked for
-  std::deque<ReportedToken> tokens;  // where their log-probabilities were asked for
-  int num_echoed_top = -1;  // alternatives with which they are reported before a choice's own; -1: they are not
-  int num_listed_top = -1;  // the same in prompt_logprobs
+  std::string text;                  // each choice begins with it (echo)
+  std::vector<TokenId> ids;          // if requested
+  std::deque<ReportedToken> tokens;  // if their log-probabilities are requested
+  int num_echoed_top = -1;  // alternatives per token, before a choice's own tokens; -1: not reported
+  int num_listed_top = -1;  // alternatives per token in prompt_logprobs; -1: not reported
 };
 
 /// One choice of a whole answer.
 struct AnswerChoice {
-  std::shared_ptr<const AnswerPrompt> prompt = nullptr;  // null: nothing is said of it
+  std::shared_ptr<const AnswerPrompt> prompt = nullptr;  // null: nothing about it is reported
   std::string text, reasoning;
   std::vector<AnswerCall> calls;
-  std::deque<ReportedToken> tokens;  // when log-probabilities were asked for
+  std::deque<ReportedToken> tokens;  // if log-probabilities are requested
   std::optional<FinishReason> finished;
-  double mean_logprob = 0;    // of its tokens
-  std::string stop_sequence;  // that ended it, if one did
-  std::vector<float> pooled;  // of its prompt, in calls that pool prompts
+  double mean_logprob = 0;    // over its tokens
+  std::string stop_sequence;  // the stop string that was found, if any
+  std::vector<float> pooled;  // its prompt's vector, for embeddings, rerank and score
 };
 
-/// Builds the JSON of one call's answer: what all its chunks share, and the pieces of each. The tokenizer outlives it.
+/// Builds the JSON of one call's answer, for chat or text completions. The tokenizer must outlive it.
 class ResponseBuilder {
  public:
   ResponseBuilder(const Tokenizer& tokenizer, bool chat, std::string id, std::string model, int64_t created)
       : tokenizer_(&tokenizer), chat_(chat), id_(std::move(id)), model_(std::move(model)), created_(created) {}
 
-  /// token_ids: choices list the tokens that they report; names_are_ids: log-probabilities name tokens "token_id:N".
+  /// token_ids: each choice lists the ids of its tokens. names_are_ids: log-probabilities name tokens "token_id:N".
   void ShowIds(bool token_ids, bool names_are_ids) {
     token_ids_ = token_ids;
     names_are_ids_ = names_are_ids;
   }
 
-  /// What all chunks of a stream have, or a whole answer; without choices.
+  /// The members that a whole answer, or each chunk of a stream, has beside its choices.
   Json Envelope(bool chunk) const;
   /// A choice of a whole answer, without its log-probabilities.
   Json WholeChoice(size_t index, const AnswerChoice& choice) const;
-  /// One chunk of a stream. `role` marks the first of a chat choice.
+  /// One chunk of a stream. `role`: the first chunk of a chat choice.
   Json Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens,
              bool with_logprobs, std::optional<FinishReason> finished) const;
-  /// One chunk of a stream: a piece of a chat choice. call_id: of the call that begins.
+  /// A chunk with a part of a chat choice. `call_id` is the id of the call that begins.
   Json PartChunk(int index, const AnswerPart& part, const std::string& call_id,
                  const std::vector<ReportedToken>& tokens, bool with_logprobs) const;
-  /// The end of a choice that calls functions.
+  /// The last chunk of a choice that calls functions.
   Json CallsEndChunk(int index) const;
-  /// The last chunk when usage was asked for.
+  /// The last chunk of a stream, if usage was requested.
   Json UsageChunk(const Usage& usage) const;
 
-  /// Log-probabilities are an object of lists that have an entry for each token: one list for chat, four otherwise.
+  /// The names of the lists of log-probabilities, each with one entry per token: one list for chat, else four.
   const std::vector<const char*>& LogprobLists() const;
-  /// With at most so many alternatives.
+  /// An entry of list number `list`, with at most `most_top` alternatives (ignored for chat).
   Json LogprobEntry(size_t list, const ReportedToken& token, size_t most_top = SIZE_MAX) const;
-  /// The entry of prompt_logprobs: the prompt's own token and the likeliest, by token id.
+  /// An entry of prompt_logprobs, by token id: the prompt's own token and the likeliest ones.
   Json PromptEntry(const ReportedToken& token, size_t most_top) const;
   bool chat() const { return chat_; }
 

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kCheapBytes = 4 << 10;
 constexpr std::string_view kModels = "/v1/models/";
 
-/// A model in the form of Anthropic's API.
+/// A model as Anthropic's API describes it.
 Json ModelOfMessages(const std::string& name, int64_t created, int max_model_len) {
   return {{"type", "model"},
           {"id", name},
@@ -65,7 +65,7 @@ PageApi::PageApi(Options options, const Tokenizer& tokenizer, const CallPreparer
 
 std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
   const auto of_chat = [this](size_t size) { return chat_.Bytes(size); };
-  // A body may hold messages instead of a text, and what a template does with them is not bounded by their length.
+  // A body may have messages, and a template's cost is not bounded by the body.
   const Page tokenize = {[this](size_t size) { return std::max(text_.TokenizeBytes(size), chat_.Bytes(size)); },
                          [this](const std::string& body, const std::stop_token& stop) {
                            const RequestBody json(body);
@@ -95,7 +95,7 @@ std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
   };
 }
 
-/// Clients of Anthropic's API, who send the version that they know, get the form that they know.
+/// The list of models, or one model. A client that sends anthropic-version gets Anthropic's form.
 HttpResponse PageApi::Models(const HttpRequest& request, const std::string& id) const {
   const bool of_messages = !request.Header("anthropic-version").empty();
   Json models = Json::array();
@@ -116,7 +116,7 @@ HttpResponse PageApi::Models(const HttpRequest& request, const std::string& id) 
 
 HttpResponse PageApi::TokenizerInfo(HttpRequest& request) {
   const TokenizerData& data = tokenizer_.data();
-  constexpr int64_t kOthers = 4096, kTreeAndText = 1 + 6;  // JSON may spell one byte with six
+  constexpr int64_t kOthers = 4096, kTreeAndText = 1 + 6;  // a tree, and its text with up to six bytes for one
   const auto bytes = kOthers + kTreeAndText * static_cast<int64_t>(data.chat_template.size());
   if (auto refusal = charge_(request.memory, request.client, bytes)) return std::move(*refusal);
   return JsonResponse({{"bos_token", data.bos_token},
@@ -128,13 +128,13 @@ HttpResponse PageApi::TokenizerInfo(HttpRequest& request) {
 DataHandler PageApi::OnPages(Page page) {
   return [this, page = std::move(page)](HttpRequest& request, HttpResponder& responder) -> asio::awaitable<void> {
     std::optional<HttpResponse> response = co_await Make(page, request, responder);
-    if (!response) co_return;  // nobody waits for it any more
+    if (!response) co_return;  // the client left
     HttpResponse answer = std::move(*response);
     co_await responder.Send(std::move(answer));
   };
 }
 
-/// Nothing when the client went meanwhile.
+/// Charges, makes and returns the page. Nothing when the client left meanwhile.
 asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, HttpRequest& request,
                                                            HttpResponder& responder) {
   const size_t size = request.body.size();
@@ -151,7 +151,7 @@ asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, Htt
     text = co_await OnPool(pool_, responder, request.share, size, std::move(work));
   }
   if (!text) co_return std::nullopt;
-  // A template may make more of a body than was charged for it.
+  // A template may make more of a body than was charged before.
   const auto held = static_cast<int64_t>(text->capacity());
   refusal = charge_(request.memory, request.client, held);
   if (refusal) co_return refusal;

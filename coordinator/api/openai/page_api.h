@@ -13,8 +13,8 @@
 
 namespace quire {
 
-/// The endpoints of the data port that tell of the model and of texts as its tokens: nothing is generated. One thread:
-/// the I/O thread; what grows with a body is made on the pool.
+/// The endpoints of the data port about the model and about texts as tokens; they generate nothing. Used by the I/O
+/// thread only. Work that grows with a body runs on the pool.
 class PageApi {
  public:
   struct Options {
@@ -23,25 +23,25 @@ class PageApi {
     SamplingDefaults defaults;         // for requests that set none
     std::vector<std::string> aliases;  // other names of the model
   };
-  /// Holds so many bytes for a client, or says why not.
+  /// Sets the bytes held for a client, or returns the refusal.
   using Charge =
       std::function<std::optional<HttpResponse>(ByteBudget::Lease& memory, const std::string& client, int64_t bytes)>;
 
-  /// Takes what so many bytes of a body cost of a client's tokens, or says that there are none.
+  /// Charges a client the tokens of a body, or returns the refusal.
   using TakeTokens = std::function<std::optional<HttpResponse>(const std::string& client, size_t body_bytes)>;
 
-  /// The pool must be stopped before this object goes; the other references outlive it.
+  /// The pool must be stopped before this object is destroyed. The other references must outlive it.
   PageApi(Options options, const Tokenizer& tokenizer, const CallPreparer& preparer, WorkPool& pool, Charge charge,
           TakeTokens take_tokens);
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
  private:
-  /// From a body to an answer's text.
+  /// Turns a body into an answer's text.
   struct Page {
-    std::function<int64_t(size_t body_bytes)> bytes;  // that the work and its answer may hold, the body counted in
+    std::function<int64_t(size_t body_bytes)> bytes;  // most bytes held, body included
     std::function<std::string(const std::string& body, const std::stop_token& stop)> make;
-    bool cheap = false;  // a short body takes less than a millisecond: no thread need be woken for it
+    bool cheap = false;  // a short body takes below 1 ms, so it runs on the I/O thread
   };
   DataHandler OnPages(Page page);
   boost::asio::awaitable<std::optional<HttpResponse>> Make(const Page& page, HttpRequest& request,

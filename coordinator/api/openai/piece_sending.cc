@@ -1,5 +1,5 @@
-// How long texts of answers go out: piece by piece, each of them made when the client took the one before, and charged
-// while it is there.
+// How long texts of answers are sent: piece by piece. Each piece is made when the client has read the one before, and
+// is charged while it exists.
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -16,11 +16,11 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // for a piece, while too much is taken
-constexpr int kMostWaits = 200;                                    // for memory, which others may wait for, too
+constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // between two tries
+constexpr int kMostWaits = 200;                                    // of AwaitRoom for memory: 10 s in all
 
-/// Nothing when the client went meanwhile. An answer that has begun cannot be refused any more: while too much work
-/// waits, so does the piece.
+/// Makes the next piece on the pool. Nothing when the client left meanwhile. An answer that has begun cannot be
+/// refused, so while the pool is full the piece waits.
 asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseText> text, WorkPool& pool,
                                                       HttpResponder& responder, const std::string& share) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -32,7 +32,7 @@ asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseT
     try {
       std::optional<std::string> piece = co_await OnPool(pool, responder, share, kPieceBytes, std::move(work));
       co_return piece;
-    } catch (const ApiError&) {  // too much work waits
+    } catch (const ApiError&) {  // the pool is full
     }
     timer.expires_after(kUntilThereIsRoom);
     co_await timer.async_wait(asio::use_awaitable);
@@ -42,20 +42,20 @@ asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseT
 
 }  // namespace
 
-/// Until the text or the client is gone.
+/// Sends the text until its end, or until the client leaves.
 asio::awaitable<void> DataPort::WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
   while (!text->done()) {
     co_await AwaitRoom(text->most_bytes(), exchange);
     std::optional<std::string> piece = co_await NextPiece(text, means_.pool, exchange.responder, exchange.share);
-    if (!piece) co_return;  // nobody waits for it any more
+    if (!piece) co_return;  // the client left
     (void)exchange.HoldMade(text->made_bytes() + piece->size());
     co_await exchange.responder.Write(std::move(*piece));
   }
   (void)exchange.HoldMade(0);
 }
 
-/// Charges what a text may come to hold. While there is no room, it is not made. What does not fit for long ends the
-/// answer: 503, or its connection where it has begun.
+/// Charges `bytes` bytes for a text to be made, and waits while there is no room. After kMostWaits it throws ApiError
+/// 503, or the connection ends if the answer has begun.
 asio::awaitable<void> DataPort::AwaitRoom(size_t bytes, Exchange& exchange) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor);
@@ -68,7 +68,7 @@ asio::awaitable<void> DataPort::AwaitRoom(size_t bytes, Exchange& exchange) {
   }
 }
 
-/// A part of a stream: what is short at once.
+/// Sends a part of a stream; a short one at once.
 asio::awaitable<void> DataPort::SendText(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
   if (text->estimated_bytes() > kSmallAnswerBytes) {
     co_await WritePieces(text, exchange);
@@ -78,8 +78,8 @@ asio::awaitable<void> DataPort::SendText(std::shared_ptr<PiecewiseText> text, Ex
   }
 }
 
-/// What stands at the beginning of a stream. Prompts that are echoed, or told as ids, for many choices are no small
-/// matter.
+/// Sends the start of a stream. It is charged when it is large: prompts that are echoed or reported as ids appear once
+/// per choice.
 asio::awaitable<void> DataPort::SendOpenings(size_t choices, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   if (exchange.form) {
@@ -101,7 +101,7 @@ asio::awaitable<void> DataPort::SendOpenings(size_t choices, Exchange& exchange)
   (void)exchange.HoldMade(0);
 }
 
-/// What stands at the end of a stream.
+/// Sends the end of a stream.
 asio::awaitable<void> DataPort::SendEnding(Exchange& exchange) {
   if (exchange.form) {
     const std::shared_ptr<PiecewiseText> ending = exchange.form->Ending(exchange.usage);

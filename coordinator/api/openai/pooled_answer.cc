@@ -15,16 +15,16 @@ namespace quire {
 
 namespace {
 
-/// What names an answer.
+/// The members that identify an answer.
 struct AnswerHead {
   std::string id, model;
   int64_t created;
 };
 
-constexpr size_t kNumberBytes = 12;     // of a number's text with its comma
-constexpr size_t kMostOfNumber = 16;    // likewise
-constexpr size_t kEnvelopeBytes = 512;  // of what stands around the data
-constexpr size_t kScoreBytes = 64;      // of a score's entry without its document
+constexpr size_t kNumberBytes = 12;     // usual text of a number, with its comma
+constexpr size_t kMostOfNumber = 16;    // longest text of a number, with its comma
+constexpr size_t kEnvelopeBytes = 512;  // of the answer without its data
+constexpr size_t kScoreBytes = 64;      // of a score's entry, without its document
 
 Json UsageJson(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
@@ -33,7 +33,7 @@ Json UsageJson(const Usage& usage) {
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
 }
 
-/// The members `more` as they stand inside of an object.
+/// The members of an object, without its braces.
 std::string Members(const Json& more) {
   const std::string text = DumpJson(more);
   return text.substr(1, text.size() - 2);
@@ -74,7 +74,7 @@ Json ScoresJson(const AnswerHead& head, const std::vector<double>& scores, const
           {"model", head.model}, {"data", std::move(data)}, {"usage", UsageJson(usage)}};
 }
 
-/// The best first; of equal ones the one that came first.
+/// Sorts by score, best first; equal scores keep the documents' order.
 Json RankingJson(const AnswerHead& head, const PoolingTerms& terms, const std::vector<double>& scores,
                  const Usage& usage) {
   std::vector<size_t> order(scores.size());
@@ -123,7 +123,7 @@ std::string Base64Of(const std::vector<float>& vector) {
   std::string text(sodium_base64_ENCODED_LEN(bytes.size(), kForm), '\0');
   ::sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
                       kForm);
-  text.pop_back();  // the C string's end
+  text.pop_back();  // the terminating zero
   return text;
 }
 
@@ -136,9 +136,9 @@ std::shared_ptr<PiecewiseText> PooledAnswer(const Json& envelope, PoolingTerms t
   size_t most = bytes;
   for (const std::string& document : terms.documents) {
     bytes += document.size();
-    most += document.size() + SpelledBytes(document);  // a tree of JSON, and its text
+    most += document.size() + SpelledBytes(document);  // a JSON tree, and its text
   }
-  for (const auto& vector : vectors) bytes += vector.size();  // a few operations for each of its numbers
+  for (const auto& vector : vectors) bytes += vector.size();  // a few operations per number
   auto make = [head = std::move(head), terms = std::move(terms), vectors = std::move(vectors), usage]() mutable {
     const std::vector<double> scores = PairScores(terms, std::move(vectors));
     return DumpJson(terms.kind == PoolingTerms::Kind::kRerank ? RankingJson(head, terms, scores, usage)

@@ -9,7 +9,7 @@ namespace quire {
 void PromptReporter::Add(ReportedToken token, Part& part) {
   std::string text = detokenizer_.Push(token.token);
   if (++num_added_ == num_tokens_) text += detokenizer_.Finish();
-  if (num_characters_ == 0 && !text.empty()) DropFront(tokenizer_, text, text);  // as Decode does it
+  if (num_characters_ == 0 && !text.empty()) DropFront(tokenizer_, text, text);  // as Decode does
   token.text_offset = num_characters_;
   num_characters_ += NumCharacters(text);
   part.text += text;

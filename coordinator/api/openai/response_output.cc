@@ -9,10 +9,10 @@ namespace quire {
 
 namespace {
 
-/// What stands between quotation marks as the text that it is.
+/// The text of an escaped JSON string.
 std::string Unescaped(const std::string& escaped) { return Json::parse('"' + escaped + '"').get<std::string>(); }
 
-/// Arguments as the object that they are, where they are one.
+/// The arguments as a JSON object; "{}" when they are not one.
 std::string ArgumentsObject(const std::string& escaped) {
   const Json parsed = Json::parse(Unescaped(escaped), nullptr, false);
   return parsed.is_object() ? DumpJson(parsed) : "{}";

@@ -8,33 +8,33 @@
 
 namespace quire {
 
-/// One item of the output of /v1/responses. JSON is put together as text: what is long is escaped once, when it comes.
+/// One item of the output of /v1/responses. Its JSON is built as text, so that each long text is escaped only once.
 struct OutputItem {
-  AnswerPart::Kind kind = AnswerPart::kContent;  // or kReasoning, or kCall
+  AnswerPart::Kind kind = AnswerPart::kContent;  // kReasoning or kCall also occur
   std::string id;
-  std::string text;           // escaped; of a call its arguments
-  std::string name, call_id;  // of a call; the name that the model is shown
-  ResponseTool tool;          // of a call: what its client knows
-  bool seals = false;         // thoughts come in a form that clients send back, too
+  std::string text;           // escaped; for a call, its arguments
+  std::string name, call_id;  // of a call; `name` is the one that the model sees
+  ResponseTool tool;          // of a call: how the client knows the tool
+  bool seals = false;         // thoughts also come sealed, for clients to send back
 
   bool has_part() const { return kind != AnswerPart::kCall; }
-  /// Its text goes out as it comes. The text of a custom tool is known when all arguments are.
+  /// True when the text is streamed. A custom tool's input is known only when all arguments are.
   bool streams() const { return has_part() || tool.kind == ResponseTool::kFunction; }
-  /// Of the events about its text, before .delta and .done; null: there are none.
+  /// The prefix of events about the text, before ".delta" and ".done"; null: there are no such events.
   const char* EventName() const;
-  /// The one part of its content, saying this.
+  /// The item's one content part, with this escaped text.
   std::string Part(const std::string& said) const;
-  /// begun: with nothing in it yet.
+  /// The item as JSON. `begun`: without its text.
   std::string ToJson(const char* status, bool begun = false) const;
-  /// What a custom tool is given, escaped.
+  /// The input of a custom tool's call, escaped.
   std::string CustomInput() const;
 };
 
-/// The items as one message of a chat, as JSON.
+/// The items as one chat message, in JSON.
 std::string AsChatMessage(const std::vector<OutputItem>& items);
 
 std::string QuotedJson(const std::string& text);
-/// The text as it stands between a JSON string's quotation marks.
+/// The text escaped as in a JSON string, without quotation marks.
 std::string EscapedJson(const std::string& text);
 
 }  // namespace quire

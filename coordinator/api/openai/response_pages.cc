@@ -14,15 +14,15 @@ constexpr std::string_view kPath = "/v1/responses/", kOne = "/v1/responses/*";
 
 std::string IdOf(const HttpRequest& request) { return request.path.substr(kPath.size()); }
 
-/// Another client's answer looks like one that there never was.
+/// The error for an unknown id. Another client's answer looks like an unknown one.
 ApiError NotKept(const std::string& id, const char* param) {
   return {404, "no response " + id.substr(0, 100) + " is kept for this key: the latest ones are, until the server ends",
           param};
 }
 
-constexpr size_t kMostBytesRead = 64 << 20;  // of answers whose items one request refers to
+constexpr size_t kMostBytesRead = 64 << 20;  // most bytes of answers whose items one request may refer to
 
-/// An item of an answer's output. An answer that is gone has none.
+/// Finds an item in a stored answer's output. Throws ApiError 404 when the answer or the item is gone.
 std::string ItemOf(const StoredResponse* response, const std::string& item_id) {
   const OrderedJson kept = response == nullptr ? OrderedJson::object() : OrderedJson::parse(response->response);
   for (const OrderedJson& item : kept.value("output", OrderedJson::array())) {
@@ -59,7 +59,7 @@ HttpResponse ResponsePages::Get(HttpRequest& request) {
   const std::shared_ptr<const StoredResponse> found = store_.Find(request.client, id);
   if (found == nullptr) throw NotKept(id, "");
   if (request.method == "HEAD") return {.length = found->response.size()};
-  constexpr int64_t kCopies = 2;  // with its head, too
+  constexpr int64_t kCopies = 2;  // one more copy with the answer's head
   const auto bytes = kCopies * static_cast<int64_t>(found->response.size());
   if (auto refusal = charge_(request.memory, request.client, bytes)) return std::move(*refusal);
   return {200, "application/json", found->response, {}};

@@ -11,15 +11,16 @@
 
 namespace quire {
 
-/// Answers of /v1/responses after they were given: looked at, forgotten, gone on from; each by its own client alone.
-/// One thread: the I/O thread.
+/// The endpoints that read and delete stored answers of /v1/responses, and the lookup for later requests. A client sees
+/// only its own answers. Used by the I/O thread only.
 class ResponsePages {
  public:
   explicit ResponsePages(PageApi::Charge charge) : charge_(std::move(charge)) {}
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
-  /// From any thread; outlived by this object. items: single items may be asked for, which the request is charged for.
+  /// Returns a function, callable from any thread, that must not outlive this object. `items`: it may look up single
+  /// items, whose bytes the request is charged for.
   FindKept FinderFor(const std::string& client, bool items);
   ResponseStore& store() { return store_; }
 

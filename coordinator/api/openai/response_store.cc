@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kEntryBytes = 512;  // nodes, keys, and what allocations round up to
+constexpr int64_t kEntryBytes = 512;  // nodes, keys, and rounding of allocations
 
 }  // namespace
 
@@ -69,7 +69,7 @@ int64_t ResponseStore::bytes() const {
   return bytes_;
 }
 
-/// The account goes with its last entry.
+/// Removes an entry, and its account with the last entry.
 void ResponseStore::Drop(Accounts::iterator account, std::list<Entry>::iterator entry) {
   Account& own = account->second;
   own.bytes -= entry->bytes;

@@ -11,34 +11,34 @@
 
 namespace quire {
 
-/// What is kept of an answer of /v1/responses.
+/// A stored answer of /v1/responses.
 struct StoredResponse {
-  std::string response;      // as it was given, as JSON
-  std::string conversation;  // the chat messages up to and with its answer, as a JSON list
+  std::string response;      // the response object, in JSON
+  std::string conversation;  // all chat messages with the answer, as a JSON list
 };
 
-/// Answers that clients may go back to, in memory, until others push them out. Nobody finds another client's. Every
-/// method may be called from any thread.
+/// Keeps answers in memory so that clients can go on from them, until newer answers displace them. A client finds only
+/// its own answers. All methods are callable from any thread.
 class ResponseStore {
  public:
   struct Limits {
     int64_t bytes = 64 << 20;              // of all clients
-    int64_t bytes_per_client = 16 << 20;   // beyond it a client's own answers go, the one used longest ago first
-    int64_t conversation_bytes = 2 << 20;  // of one answer: it is read again with a body of that size
+    int64_t bytes_per_client = 16 << 20;   // beyond it the client's least recently used answers go
+    int64_t conversation_bytes = 2 << 20;  // of one answer; a later request parses it again
     size_t count = 16'384;
     size_t count_per_client = 1'000;
   };
   explicit ResponseStore(Limits limits) : limits_(limits) {}
 
-  /// False: it is larger than what may be kept, and was not. When there is no room for all clients', the
-  /// client that holds most loses some.
+  /// Stores an answer. False: it exceeds a limit and is not kept. When all clients together exceed the limits, the
+  /// client with the most bytes loses its least recently used answers.
   bool Put(const std::string& client, const std::string& id, StoredResponse response);
-  /// Null when there is none (any more).
+  /// Null when the answer is not kept.
   std::shared_ptr<const StoredResponse> Find(const std::string& client, const std::string& id);
-  /// False: there was none.
+  /// False: the answer was not kept.
   bool Erase(const std::string& client, const std::string& id);
 
-  /// Bytes of the longest conversation that is kept for a client; 0: none is.
+  /// Bytes of the longest conversation kept for a client; 0: none.
   size_t LongestConversation(const std::string& client) const;
 
   int64_t bytes() const;
@@ -50,9 +50,9 @@ class ResponseStore {
     int64_t bytes;
   };
   struct Account {
-    std::list<Entry> entries;  // the one used longest ago first
+    std::list<Entry> entries;  // least recently used first
     std::map<std::string, std::list<Entry>::iterator> by_id;
-    std::multiset<size_t> conversations;  // their lengths
+    std::multiset<size_t> conversations;  // their lengths in bytes
     int64_t bytes = 0;
   };
   using Accounts = std::map<std::string, Account>;
@@ -62,7 +62,7 @@ class ResponseStore {
 
   const Limits limits_;
   mutable std::mutex mutex_;  // guards all that follows
-  Accounts accounts_;         // of clients that keep something
+  Accounts accounts_;         // of clients with answers
   int64_t bytes_ = 0;
   size_t count_ = 0;
 };

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kObjectBytes = 1 << 10;  // of an event or an item, beside what is repeated in it and its texts
+constexpr size_t kObjectBytes = 1 << 10;  // of an event or an item, without texts and repeated parts
 
 Json UsageOfResponses(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens},
@@ -25,7 +25,7 @@ Json UsageOfResponses(const Usage& usage) {
 
 }  // namespace
 
-/// All that an answer's texts are made of.
+/// The state from which all texts of an answer are made.
 struct ResponsesForm::Answer {
   Head head;
   ResponseTerms terms;
@@ -34,7 +34,7 @@ struct ResponsesForm::Answer {
   std::vector<OutputItem> items;
   std::optional<FinishReason> finished;
   int sequence_number = 0;  // of the next event
-  bool item_open = false;   // a stream has begun the last item, and not ended it
+  bool item_open = false;   // a stream began the last item and has not ended it
 
   std::string_view Unique() const { return std::string_view(head.id).substr(head.id.find('_') + 1); }
   const char* Status() const { return finished == FinishReason::kLength ? "incomplete" : "completed"; }
@@ -64,13 +64,13 @@ struct ResponsesForm::Answer {
     return bytes;
   }
 
-  /// The response object.
+  /// The response object. Items appear only when the answer is over.
   std::string Response(const char* status, const Json& usage, const Json& error) const {
     const bool over = finished.has_value() && error.is_null();
     std::string output;
     for (const OutputItem& item : items) {
       if (!over) break;
-      // An answer that was cut was cut in its last item.
+      // If the answer was cut off, its last item was.
       if (!output.empty()) output += ',';
       output += item.ToJson(&item == &items.back() ? status : "completed");
     }
@@ -82,14 +82,14 @@ struct ResponsesForm::Answer {
         QuotedJson(head.model), output, DumpJson(usage), terms.store, terms.settings);
   }
 
-  /// The most bytes that the response object may have, with so many of texts that are not escaped yet.
+  /// The most bytes of the response object, with `to_come` bytes of texts that are not escaped yet.
   size_t MostBytes(size_t to_come = 0) const {
-    const size_t copies = terms.seals ? 4 : 2;  // what is sealed grows by a third
+    const size_t copies = terms.seals ? 4 : 2;  // sealed text is a third longer
     return kObjectBytes + terms.settings.size() + copies * (Bytes() + kEscapedBytes * to_come) +
            kObjectBytes * items.size();
   }
 
-  /// The whole answer, which is kept if it is to be. Nothing is made of the terms afterwards.
+  /// The whole answer; it is stored if the request asks for that. Afterwards the terms are gone.
   std::string Finish(const Usage& usage) {
     std::string response = Kept(usage);
     std::string().swap(terms.settings);
@@ -99,7 +99,7 @@ struct ResponsesForm::Answer {
     std::string response = Response(Status(), UsageOfResponses(usage), nullptr);
     if (!terms.store) return response;
     std::string conversation = std::move(terms.conversation);
-    conversation.back() = ',';  // the list goes on
+    conversation.back() = ',';  // the list continues
     conversation += AsChatMessage(items) + "]";
     if (keep(response, std::move(conversation))) return response;
     terms.store = false;
@@ -110,7 +110,7 @@ struct ResponsesForm::Answer {
     return NamedEvent(type,
                       fmt::format(R"({{"type":"{}","sequence_number":{},{}}})", type, sequence_number++, members));
   }
-  /// An event inside the last item.
+  /// An event about the last item.
   std::string InnerEvent(const std::string& type, const std::string& members) {
     const OutputItem& item = items.back();
     return Event(type, fmt::format(R"("item_id":"{}","output_index":{},{}{})", item.id, items.size() - 1,
@@ -132,7 +132,7 @@ struct ResponsesForm::Answer {
     if (!std::exchange(item_open, false)) return "";
     const OutputItem& item = items.back();
     if (!item.has_part()) {
-      std::string events = CloseCall();  // before the next: events are numbered as they are made
+      std::string events = CloseCall();  // first: events are numbered in the order of their making
       return events + ItemEvent("response.output_item.done", item.ToJson(status));
     }
     const std::string done = std::string(item.EventName()) + ".done";
@@ -223,7 +223,7 @@ std::string ResponsesForm::Delta(const AnswerParts& parts, const CallEvent& even
   return text;
 }
 
-/// An answer without anything is a message without a text.
+/// An empty answer gets one message without text.
 std::shared_ptr<PiecewiseText> ResponsesForm::Ending(const Usage& usage) {
   auto last_item = [answer = answer_] {
     std::string text;

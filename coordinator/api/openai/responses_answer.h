@@ -10,16 +10,16 @@
 
 namespace quire {
 
-/// Answers in the form of OpenAI's Responses API: items of thoughts, messages with one text, and calls of functions.
+/// The answer in the form of OpenAI's Responses API: items of reasoning, message and function_call.
 class ResponsesForm : public AnswerForm {
  public:
-  /// Keeps an answer that is whole (JSON), with its conversation; false when it is too large for that.
+  /// Stores a whole answer (JSON) and its conversation; false when they are too large.
   using Keep = std::function<bool(std::string response, std::string conversation)>;
   struct Head {
     std::string id, model;
     std::time_t created_at = 0;
   };
-  /// calls: how models of this format want ids of calls.
+  /// `calls` is the format that the ids of calls must suit.
   ResponsesForm(Head head, ResponseTerms terms, ToolFormat calls, Keep keep);
   ~ResponsesForm() override;
 
@@ -33,7 +33,7 @@ class ResponsesForm : public AnswerForm {
 
  private:
   struct Answer;
-  std::shared_ptr<Answer> answer_;  // texts that are made of it elsewhere hold it, too
+  std::shared_ptr<Answer> answer_;  // shared with texts that are made on other threads
 };
 
 }  // namespace quire

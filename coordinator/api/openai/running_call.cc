@@ -16,8 +16,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// What a request's end without a result is to its client. Only where nothing was computed, or the fault was not the
-/// request's, is there sense in sending it again.
+/// The client's error for a request that ended without a result. A retry makes sense only when nothing was computed, or
+/// when the request was not the cause.
 CallEvent EventOf(RequestError error, const std::string& message) {
   CallEvent event;
   event.error = message;
@@ -46,7 +46,8 @@ CallEvent EventOf(RequestError error, const std::string& message) {
   return event;
 }
 
-/// Lives with its request in the engine: turns tokens into text there, so that stop strings end a choice at once.
+/// The sink of one request, on the engine's thread. It turns tokens into text there, so that stop strings end a choice
+/// at once.
 class TextSink : public RequestSink {
  public:
   TextSink(const Tokenizer& tokenizer, const GenerateCall& call, const std::vector<TokenId>& prompt, int first_choice,
@@ -96,7 +97,7 @@ class TextSink : public RequestSink {
       choice.pending_tokens.push_back(Report(token, choice.num_characters));
       choice.num_characters += NumCharacters(text);
     }
-    // Before min_tokens a stop string is text like other text.
+    // Before min_tokens a stop string counts as ordinary text.
     const bool may_stop = choice.num_tokens > min_tokens_;
     const AnswerStops::Output out = choice.stops.Push(text, may_stop);
     choice.pending_text += out.text;
@@ -112,9 +113,9 @@ class TextSink : public RequestSink {
     Choice& choice = choices_[static_cast<size_t>(index)];
     std::string rest = std::exchange(choice.pending_text, {});
     if (only_prompt_) reason = FinishReason::kLength;
-    // The token that said stop was generated, too.
+    // The stop token was generated, so it counts.
     if (reason == FinishReason::kStop && !choice.stopped) ++choice.pending_count;
-    if (!choice.stopped) {  // what is left of a character without its end is no text
+    if (!choice.stopped) {  // bytes of an incomplete character are dropped
       AnswerStops::Output last = choice.stops.Finish(reason == FinishReason::kLength);
       rest += last.text, choice.words = last.words;
       if (last.stopped && reason == FinishReason::kLength) reason = FinishReason::kStop;
@@ -144,19 +145,19 @@ class TextSink : public RequestSink {
   struct Choice {
     Detokenizer detokenizer;
     AnswerStops stops;
-    std::string pending_text;                   // that is to be told with what follows
-    std::vector<ReportedToken> pending_tokens;  // drawn, but not told yet
+    std::string pending_text;                   // to be sent with later text
+    std::vector<ReportedToken> pending_tokens;  // not sent yet
     int pending_count = 0;
-    size_t words = AnswerStops::kAll;  // bytes of the text's words that may be told
+    size_t words = AnswerStops::kAll;  // content bytes that may be sent
     bool stopped = false;
-    std::string stop_sequence;  // that stopped it
+    std::string stop_sequence;  // the stop string that was found
     double logprob_sum = 0;
     int num_tokens = 0;
-    size_t num_characters = 0;  // of text so far; counted when tokens are reported
+    size_t num_characters = 0;  // of the text so far; only when tokens are reported
   };
 
-  /// Whether what is pending is told before there is more. Where all comes at once, few events say it; and no event has
-  /// so many tokens that spelling them takes the I/O thread long.
+  /// True when pending text and tokens are to be sent now. If more tokens follow in the same step, few events carry
+  /// them. No event has so many tokens that their JSON holds up the I/O thread.
   bool IsDue(const Choice& choice, bool more_follow) const {
     constexpr size_t kTextBytes = 4 << 10;
     constexpr int kTokens = 256;
@@ -202,13 +203,13 @@ class TextSink : public RequestSink {
   int min_tokens_;
   bool detokenizes_;
   bool echoes_, only_prompt_, lists_tokens_;
-  std::vector<float> pooled_;  // until it is told
+  std::vector<float> pooled_;  // until it is sent
   std::shared_ptr<std::atomic<int64_t>> client_tokens_;
   std::shared_ptr<EventQueue> events_;
   std::vector<Choice> choices_;
-  std::optional<double> waited_;          // until it is told
-  std::optional<PromptReporter> prompt_;  // when its tokens are reported
-  PromptReporter::Part first_;            // likewise, until that is told
+  std::optional<double> waited_;          // until it is sent
+  std::optional<PromptReporter> prompt_;  // only when the prompt's tokens are reported
+  PromptReporter::Part first_;            // the first Part; until it is sent
 };
 
 std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateCall& call,
@@ -263,7 +264,7 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
                                            static_cast<int>(i) * call.num_delivered(), events_);
     requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), name, std::move(sink)));
   }
-  // All on one replica and in one task: no step can come between, so the first events are the verdicts.
+  // All requests go to one replica in one task. No step comes between, so the first events are the verdicts.
   Arrival arrival;
   arrival.abandoned = [events = events_] { return events->Abandoned(); };
   arrival.refuse = [events = events_](int status, const std::string& reason) {

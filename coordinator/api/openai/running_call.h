@@ -13,17 +13,18 @@
 
 namespace quire {
 
-/// What every call needs of the server.
+/// The parts of the server that every call uses.
 struct CallContext {
   const Tokenizer& tokenizer;
   Replicas& replicas;
   std::vector<TokenId> eos_token_ids;
 };
 
-/// One call's requests in one engine after another, from submission to the last event. Cancelled when it is destroyed.
+/// One call's requests, from submission to the last event, on whichever replicas they run. The destructor cancels them.
 class RunningCall {
  public:
-  /// prompts: the tokens of every prompt. request_id: the first of prompts.size() ids that are free for it.
+  /// `prompts` has the tokens of each prompt. `first_id` is the first of prompts.size() unused ids. `name` is the
+  /// answer's id.
   RunningCall(const CallContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts,
               int max_tokens, RequestId first_id, const std::string& name, boost::asio::any_io_executor executor);
   ~RunningCall();
@@ -32,7 +33,7 @@ class RunningCall {
 
   EventQueue& events() { return *events_; }
   int num_choices() const { return num_choices_; }
-  int max_tokens() const { return max_tokens_; }  // of a choice
+  int max_tokens() const { return max_tokens_; }  // of one choice
   void Cancel();
 
  private:

@@ -17,13 +17,13 @@ constexpr size_t kMostTokens = 200'000;  // in a body of /detokenize
 }  // namespace
 
 int64_t TextPages::TokenizeBytes(size_t body_bytes) const {
-  constexpr int64_t kText = 1, kTokenBytes = 4, kSpelled = 7;  // a token for every byte, spelled in the answer
+  constexpr int64_t kText = 1, kTokenBytes = 4, kSpelled = 7;  // one token per byte, and its text in the answer
   return static_cast<int64_t>(body_bytes) * (1 + kText + kTokenBytes + kSpelled);
 }
 
 int64_t TextPages::DetokenizeBytes(size_t body_bytes) const {
-  const auto tokens = static_cast<int64_t>(std::min(body_bytes / 2, kMostTokens));  // a digit and a comma each
-  constexpr int64_t kTokenBytes = 4, kCopies = 2;                                   // of the text: one is the answer
+  const auto tokens = static_cast<int64_t>(std::min(body_bytes / 2, kMostTokens));  // at least two bytes per token
+  constexpr int64_t kTokenBytes = 4, kCopies = 2;                                   // of the text; one is the answer
   return static_cast<int64_t>(body_bytes) +
          tokens * (kTokenBytes + kCopies * static_cast<int64_t>(tokenizer_.longest_token()));
 }

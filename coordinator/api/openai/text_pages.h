@@ -9,19 +9,19 @@
 
 namespace quire {
 
-/// The answers of /tokenize and /detokenize, from a body to the text of the answer. Their cost grows with the
-/// body. They touch nothing but their arguments; may be used by several threads. Throw ApiError, Error and Stopped.
+/// Answers /tokenize and /detokenize: from a body to the answer's text. The cost grows with the body. Thread-safe.
+/// Methods throw ApiError, Error and Stopped.
 class TextPages {
  public:
-  /// The tokenizer outlives this object.
+  /// The tokenizer must outlive this object.
   TextPages(const Tokenizer& tokenizer, int vocab_size, int max_model_len)
       : tokenizer_(tokenizer), vocab_size_(vocab_size), max_model_len_(max_model_len) {}
 
-  /// json: of the body.
+  /// `json` is the parsed body.
   std::string Tokenize(const Json& json, const std::stop_token& stop) const;
   std::string Detokenize(const std::string& body, const std::stop_token& stop) const;
 
-  /// What the work on a body of that size and its answer may hold, the body counted in.
+  /// The most bytes that the work on a body of that size and its answer hold, with the body.
   int64_t TokenizeBytes(size_t body_bytes) const;
   int64_t DetokenizeBytes(size_t body_bytes) const;
 

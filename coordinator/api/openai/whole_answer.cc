@@ -6,7 +6,7 @@ namespace {
 
 constexpr size_t kAboutPerToken = 60, kAboutPerAlternative = 30;  // bytes of JSON
 
-/// The text of an object without its closing brace: more members follow.
+/// The text of an object without its closing brace, so that members can follow.
 std::string OpenObject(const Json& object) {
   std::string text = DumpJson(object);
   text.pop_back();
@@ -41,7 +41,7 @@ size_t WholeAnswer::estimated_bytes() const {
   return bytes;
 }
 
-/// Texts of a choice are a tree of JSON before they are spelled.
+/// The texts of a choice exist as a JSON tree and as the tree's text.
 size_t WholeAnswer::most_bytes() const {
   if (choice_ == choices_.size()) return envelope_.size();
   const AnswerChoice& choice = choices_[choice_];
@@ -82,7 +82,7 @@ void WholeAnswer::BeginChoice(std::string& out) {
   }
 }
 
-/// One entry of one list of log-probabilities, and what is around it.
+/// Appends one entry of one list of log-probabilities, with the text around it.
 void WholeAnswer::Continue(std::string& out) {
   const auto& tokens = choices_[choice_].tokens;
   const size_t echoed = prompt_ != nullptr && prompt_->num_echoed_top >= 0 ? prompt_->tokens.size() : 0;
@@ -103,7 +103,8 @@ void WholeAnswer::Continue(std::string& out) {
   EndChoice(out);
 }
 
-/// vLLM's form: a list in every choice of a text, one for all choices of a chat.
+/// Ends a choice. prompt_logprobs has vLLM's form: a list in each choice of completions, one list for all choices of
+/// chat.
 void WholeAnswer::EndChoice(std::string& out) {
   if (builder_.chat() || !ListsPrompt()) return CloseChoice(out);
   out += R"(,"prompt_logprobs":[)";

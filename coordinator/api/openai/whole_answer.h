@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// The JSON text of an answer in OpenAI's form that is not streamed, made piece by piece from compact records, however
-/// many choices and log-probabilities it has.
+/// The JSON text of a whole answer in OpenAI's form, made piece by piece from compact records, however many choices and
+/// log-probabilities it has.
 class WholeAnswer : public PiecewiseText {
  public:
   WholeAnswer(ResponseBuilder builder, std::vector<AnswerChoice> choices, bool with_logprobs, const Usage& usage);
@@ -30,12 +30,12 @@ class WholeAnswer : public PiecewiseText {
   void ContinuePrompt(std::string& out);
 
   ResponseBuilder builder_;
-  std::vector<AnswerChoice> choices_;  // those that are done are empty
+  std::vector<AnswerChoice> choices_;  // finished ones are emptied
   bool with_logprobs_;
-  std::shared_ptr<const AnswerPrompt> prompt_;  // of the choice that was begun last
-  std::string envelope_;                        // of the answer, without its opening brace
+  std::shared_ptr<const AnswerPrompt> prompt_;  // of the choice begun last
+  std::string envelope_;                        // JSON members after the choices, without an opening brace
   Stage stage_ = Stage::kOpening;
-  size_t choice_ = 0, list_ = 0, token_ = 0;  // where the text goes on
+  size_t choice_ = 0, list_ = 0, token_ = 0;  // the position of the next text
 };
 
 }  // namespace quire
