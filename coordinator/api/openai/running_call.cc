@@ -16,8 +16,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// The client's error for a request that ended without a result. A retry makes sense only when nothing was computed, or
-/// when the request was not the cause.
+/// The event of a request that ended without a result. A retry makes sense only when nothing was computed, or when the
+/// request was not the cause.
 CallEvent EventOf(RequestError error, const std::string& message) {
   CallEvent event;
   event.error = message;
@@ -46,8 +46,7 @@ CallEvent EventOf(RequestError error, const std::string& message) {
   return event;
 }
 
-/// The sink of one request, on the engine's thread. It turns tokens into text there, so that stop strings end a choice
-/// at once.
+/// The sink of one request. It makes text on the engine's thread, so that stop strings end a choice at once.
 class TextSink : public RequestSink {
  public:
   TextSink(const Tokenizer& tokenizer, const GenerateCall& call, const std::vector<TokenId>& prompt, int first_choice,
@@ -156,8 +155,8 @@ class TextSink : public RequestSink {
     size_t num_characters = 0;  // of the text so far; only when tokens are reported
   };
 
-  /// True when pending text and tokens are to be sent now. If more tokens follow in the same step, few events carry
-  /// them. No event has so many tokens that their JSON holds up the I/O thread.
+  /// True when pending text and tokens must be sent now. If more tokens of the step follow, few events carry them. An
+  /// event has few enough tokens that their JSON does not hold up the I/O thread.
   bool IsDue(const Choice& choice, bool more_follow) const {
     constexpr size_t kTextBytes = 4 << 10;
     constexpr int kTokens = 256;
@@ -264,7 +263,7 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
                                            static_cast<int>(i) * call.num_delivered(), events_);
     requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), name, std::move(sink)));
   }
-  // All requests go to one replica in one task. No step comes between, so the first events are the verdicts.
+  // All requests go to one replica in one task, so no step comes between: the first events are the verdicts.
   Arrival arrival;
   arrival.abandoned = [events = events_] { return events->Abandoned(); };
   arrival.refuse = [events = events_](int status, const std::string& reason) {

@@ -27,7 +27,7 @@ const std::string& Text(const Json& object, const char* name, const std::string&
   return object[name].get_ref<const std::string&>();
 }
 
-/// Contents given as parts are joined; parts that are not text are refused.
+/// Joins a content's text parts; refuses other kinds of parts.
 std::string ContentText(const Json& message, const std::string& where) {
   if (!Given(message, "content")) return "";
   const Json& content = message["content"];
@@ -43,7 +43,7 @@ std::string ContentText(const Json& message, const std::string& where) {
   return text;
 }
 
-/// Calls of an earlier answer, with the members that templates read in their usual order.
+/// Reads the calls of an earlier answer into members in the order that templates expect.
 OrderedJson ReadCalls(const Json& calls, const std::string& where) {
   if (!calls.is_array() || calls.size() > kMaxTools)
     RefuseMessage(where, fmt::format("must be a list of at most {} calls", kMaxTools));
@@ -68,7 +68,7 @@ OrderedJson ReadCalls(const Json& calls, const std::string& where) {
   return out;
 }
 
-/// What a message has besides its role and content: the template is shown it, or it is refused.
+/// Reads the members besides role and content. The template gets each of them, or the message is refused.
 void ReadOtherMembers(const Json& message, const std::string& where, OrderedJson& checked) {
   for (const char* name : {"function_call", "audio"}) {
     if (Given(message, name) && message[name] != Json::array())

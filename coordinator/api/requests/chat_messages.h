@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// The messages of a chat request as Conversation has them; "developer" is "system". Throws ApiError for what is wrong,
-/// and for what templates are not shown. null: there are none, which is wrong as well.
+/// Reads the messages of a chat request into Conversation's form; the role "developer" becomes "system". Throws
+/// ApiError for a bad or missing (null) list, and for members that a template cannot show.
 OrderedJson ReadMessages(const Json* messages);
 
 }  // namespace quire

@@ -6,11 +6,11 @@
 
 namespace quire {
 
-/// tools, tool_choice and parallel_tool_calls of a chat request. Throws ApiError for what is wrong.
+/// Reads tools, tool_choice and parallel_tool_calls of a chat request. Throws ApiError for bad values.
 ToolUse ReadTools(const RequestBody& body, const JsonFields& fields);
 
-/// One tool from its parts, whatever endpoint they came through: checks the name, and that the schema is one of an
-/// object. `field` is named in errors.
+/// Checks a tool of any endpoint: its name, and that its schema describes an object. Throws ApiError that names
+/// `field`.
 Tool CheckedTool(Tool tool, const std::string& field);
 
 }  // namespace quire

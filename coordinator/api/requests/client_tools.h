@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// Whether a tool's type is `family` with a date behind it, such as bash_20250124.
+/// True when `type` is `family` with a date, such as bash_20250124.
 bool IsOfFamily(std::string_view type, std::string_view family);
 
-/// Tools whose names and input Anthropic fixed and which clients run: bash, text_editor and memory. Gives
-/// {"description", "parameters"}, as a function of OpenAI's form has them; nothing for other types.
+/// Returns {"description", "parameters"}, as in OpenAI's function object, of a tool that Anthropic defined and clients
+/// run: bash, text_editor or memory. Nothing for other types.
 std::optional<OrderedJson> ClientToolOf(std::string_view type);
 
 }  // namespace quire

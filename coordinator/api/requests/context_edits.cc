@@ -12,7 +12,7 @@ constexpr const char* kClearThoughts = "clear_thinking_20251015";
 constexpr const char* kClearToolUses = "clear_tool_uses_20250919";
 constexpr const char* kCompact = "compact_20260112";
 constexpr const char* kCleared = "[Old tool result content cleared]";
-constexpr const char* kThoughtNames[] = {"reasoning_content", "reasoning", "thinking"};  // of one text
+constexpr const char* kThoughtNames[] = {"reasoning_content", "reasoning", "thinking"};  // of the same text
 
 int64_t Count(const JsonObject& object, const char* name) {
   const OrderedJson* value = object.Find(name);
@@ -22,7 +22,7 @@ int64_t Count(const JsonObject& object, const char* name) {
                                      : value->get<int64_t>();
 }
 
-/// {"type": one of the two, "value"}; gives the value.
+/// Reads {"type": `type` or `or_type`, "value": count} and returns the value.
 int64_t Valued(const JsonObject& object, const char* type, const char* or_type = "") {
   object.KnowOnly({"type", "value"});
   const std::string given = object.Text("type");
@@ -76,7 +76,8 @@ ContextEdit ReadClearToolUses(const JsonObject& json) {
   return edit;
 }
 
-/// Summaries are not made here; one that no prompt is long enough for need not be.
+/// Refuses an edit that asks for a summary, which this server cannot make. An edit that no prompt is long enough for is
+/// accepted.
 void RefuseCompact(const JsonObject& json, int64_t max_model_len) {
   json.KnowOnly({"type", "instructions", "pause_after_compaction", "trigger"});
   constexpr int64_t kUsual = 150'000;
@@ -92,7 +93,7 @@ bool HasThoughts(const OrderedJson& message) {
   return std::ranges::any_of(kThoughtNames, [&](const char* name) { return message.contains(name); });
 }
 
-/// How many turns lost their thoughts.
+/// Clears the thoughts of all but the latest edit.keep messages. Returns how many messages lost theirs.
 int64_t ClearThoughts(const ContextEdit& edit, OrderedJson& messages) {
   int64_t cleared = 0, seen = 0;
   for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
@@ -103,12 +104,12 @@ int64_t ClearThoughts(const ContextEdit& edit, OrderedJson& messages) {
   return cleared;
 }
 
-/// A call and where its result is.
+/// A use of a tool: its result's message, and the function object of its call.
 struct ToolUseAt {
-  OrderedJson *result, *function;  // the second may be null
+  OrderedJson *result, *function;  // `function` is null when the call is missing
 };
 
-/// In their order, without those that stay anyway.
+/// Finds uses in the order of the conversation, without those of excluded tools.
 std::vector<ToolUseAt> ToolUsesOf(const ContextEdit& edit, OrderedJson& messages) {
   std::vector<ToolUseAt> uses;
   std::map<std::string, OrderedJson*> functions;  // by the call's id
@@ -127,7 +128,7 @@ std::vector<ToolUseAt> ToolUsesOf(const ContextEdit& edit, OrderedJson& messages
   return uses;
 }
 
-/// How many uses were cleared.
+/// Clears all but the latest edit.keep uses. Returns how many were cleared.
 int64_t ClearToolUses(const ContextEdit& edit, OrderedJson& messages) {
   const std::vector<ToolUseAt> uses = ToolUsesOf(edit, messages);
   const auto count = static_cast<int64_t>(uses.size());
@@ -168,7 +169,7 @@ ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len) {
 OrderedJson ApplyContextEdits(const ContextEdits& edits, OrderedJson& messages,
                               const std::function<int64_t(const OrderedJson& messages)>& count) {
   OrderedJson done = OrderedJson::array();
-  int64_t tokens = -1;  // of the prompt as it is; -1: nobody counted them
+  int64_t tokens = -1;  // of the prompt so far; -1: not counted yet
   for (const ContextEdit& edit : edits.edits) {
     OrderedJson edited = messages;
     const int64_t cleared = edit.of_thoughts ? ClearThoughts(edit, edited) : ClearToolUses(edit, edited);

@@ -12,18 +12,18 @@ namespace quire {
 
 /// One entry of the Messages API's `context_management.edits`.
 struct ContextEdit {
-  bool of_thoughts = false;  // else of uses of tools
-  int64_t keep = 0;          // so many of the latest stay
-  // Of uses of tools: when it is done, and to what.
-  int64_t above_tokens = -1, above_uses = -1;  // of the prompt; -1: whatever they are
-  int64_t least_tokens = 0;                    // nothing is done where it would save fewer
-  bool all_inputs = false;                     // inputs are cleared, too
-  std::set<std::string> inputs_of, excluded;   // names of tools: whose inputs are cleared, and whose uses stay
+  bool of_thoughts = false;  // clears thoughts; otherwise uses of tools
+  int64_t keep = 0;          // this many of the latest stay
+  // Only for uses of tools:
+  int64_t above_tokens = -1, above_uses = -1;  // done only when the prompt has more tokens, or uses; -1: no condition
+  int64_t least_tokens = 0;                    // not done when it would save fewer tokens
+  bool all_inputs = false;                     // the inputs of all cleared uses are cleared, too
+  std::set<std::string> inputs_of, excluded;   // tools whose inputs are cleared; tools whose uses stay
 };
 
-/// What a request wants done to its history before the model sees it.
+/// The edits that a request wants done to its conversation before the model sees it.
 struct ContextEdits {
-  bool asked = false;  // the answer says what was done
+  bool asked = false;  // the answer reports the edits that were done
   std::vector<ContextEdit> edits;
 };
 
@@ -31,8 +31,8 @@ struct ContextEdits {
 /// each edit renders and tokenises the conversation. max_model_len: edits that wait for a longer prompt are never done.
 ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len);
 
-/// Does the edits to a conversation's messages, in OpenAI's form. count: the tokens of the prompt that messages come
-/// to; called where an edit may have something to do. Gives the API's list of the edits that were done.
+/// Applies the edits to messages in OpenAI's form. `count` returns the tokens of the prompt made of given messages; it
+/// is called only when an edit might change something. Returns the edits that were done, in the API's form.
 OrderedJson ApplyContextEdits(const ContextEdits& edits, OrderedJson& messages,
                               const std::function<int64_t(const OrderedJson& messages)>& count);
 

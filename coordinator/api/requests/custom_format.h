@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// Reads the `format` of a custom tool into the JSON schema of the tool's one text. True: the text has to keep to it.
-/// Throws ApiError for what it cannot be kept to.
+/// Translates the `format` of a custom tool into the JSON schema `input` of the tool's text argument. Returns true if
+/// the text is constrained. Throws ApiError for a format that cannot be enforced.
 bool AddCustomFormat(const JsonObject& format, OrderedJson& input);
 
 }  // namespace quire

@@ -23,7 +23,7 @@ constexpr Name kDialectNames[] = {{"/v1/completions", Dialect::kCompletions},
                                   {"/v1/score", Dialect::kScore},
                                   {"/score", Dialect::kScore}};
 
-/// A field of a chat request and what it is here. What begins with another comes before it.
+/// A field's name in a chat request, and in the dialect. A longer path comes before its prefixes.
 struct Field {
   std::string_view chat, here;
 };

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// In whose words a call comes and is answered. Inside there is one kind of chat: Messages and Responses are read as
-/// the chat request that says the same. The last three generate nothing: they pool prompts.
+/// The API in which a call comes and is answered. A Messages or Responses request is translated into the equivalent
+/// chat request. The last three dialects generate nothing; they pool prompts.
 enum class Dialect {
   kCompletions,  // OpenAI's /v1/completions
   kChat,         // OpenAI's /v1/chat/completions
@@ -19,13 +19,13 @@ enum class Dialect {
   kScore,        // vLLM's /v1/score
 };
 
-/// The dialect of an endpoint that generates; nothing for others.
+/// The dialect of the path of a generating or pooling endpoint; nothing for other paths.
 std::optional<Dialect> DialectOf(std::string_view path);
 
-/// True for /v1/messages and what is below it: clients there know errors in Anthropic's form.
+/// True for /v1/messages and the paths below it, whose errors have Anthropic's form.
 bool IsOfMessages(std::string_view path);
 
-/// With the field at fault called as this dialect calls it.
+/// Renames the field at fault from the chat request's name to this dialect's name.
 ApiError InWordsOf(Dialect dialect, ApiError error);
 
 }  // namespace quire

@@ -11,7 +11,7 @@ JsonFields::JsonFields(const Json& body) : body_(body) {
 }
 
 std::optional<int64_t> JsonFields::WholeNumber(const Json& value) {
-  constexpr double kExact = 1LL << 53;  // beyond, floating point skips integers
+  constexpr double kExact = 1LL << 53;  // larger doubles cannot hold every integer
   if (value.is_number_float()) {
     const auto number = value.get<double>();
     if (std::abs(number) > kExact || number != std::trunc(number)) return std::nullopt;

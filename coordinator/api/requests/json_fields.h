@@ -10,11 +10,11 @@
 
 namespace quire {
 
-/// What JSON of a client may be: a body, and a text in a body that is JSON again.
+/// The bounds of a client's JSON: of a body, and of JSON text inside a body.
 inline constexpr JsonLimits kClientJson = {.max_depth = 32, .max_nodes = 200'000, .max_members = 1024};
 
-/// Typed access to a request body. null counts as absent; anything of the wrong type or out of range throws ApiError
-/// 400 that names the field and what it takes.
+/// Typed access to a request body. null counts as absent. A value of the wrong type or out of range throws ApiError 400
+/// that names the field and what it accepts.
 class JsonFields {
  public:
   explicit JsonFields(const Json& body);
@@ -25,10 +25,10 @@ class JsonFields {
   std::optional<double> Number(const char* name, double low, double high) const;
   bool Flag(const char* name, bool otherwise) const;
   std::optional<std::string> Text(const char* name) const;
-  /// One text or a list of texts.
+  /// Reads one string or a list of strings.
   std::vector<std::string> Texts(const char* name, size_t max_count, size_t max_bytes) const;
 
-  /// 5 and 5.0; nothing for what is no integer.
+  /// Accepts 5 and 5.0; nothing for a number that is not an integer.
   static std::optional<int64_t> WholeNumber(const Json& value);
   [[noreturn]] static void Refuse(const char* name, const std::string& reason);
 

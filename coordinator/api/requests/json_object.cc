@@ -11,14 +11,14 @@ namespace quire {
 
 namespace {
 
-/// The field of the body that a place is in: what clients know as `param`.
+/// The top-level field of a place, for the error's `param`.
 std::string FieldOf(const std::string& place) { return place.substr(0, place.find_first_of(".[")); }
 
 [[noreturn]] void RefusePlace(const std::string& place, const std::string& reason) {
   throw ApiError(400, fmt::format("{} {}", place, reason), FieldOf(place));
 }
 
-constexpr size_t kShownName = 100;  // bytes of a name that a client made up
+constexpr size_t kShownName = 100;  // most bytes of a client's made-up name in an error
 
 }  // namespace
 

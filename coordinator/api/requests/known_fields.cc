@@ -19,7 +19,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMostTold = 256;
-constexpr size_t kMostNameBytes = 64;  // longer ones are like none
+constexpr size_t kMostNameBytes = 64;  // longer names have no similar name
 
 // docs/fields.md has the same lists.
 
@@ -31,7 +31,7 @@ constexpr std::string_view kOfGenerating[] = {
     "return_tokens_as_token_ids", "stream", "stream_options", "use_beam_search", "length_penalty", "early_stopping",
     "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
     "cache_salt", "priority", "deadline_seconds",
-    // Of one kind only; the other refuses them by name.
+    // Fields of chat only or of completions only; the other endpoint refuses them by name.
     "echo", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs", "enable_thinking",
     "reasoning_effort", "thinking", "documents", "include_reasoning", "thinking_token_budget", "add_generation_prompt",
     "continue_final_message", "top_logprobs"};
@@ -39,8 +39,8 @@ constexpr std::string_view kOfGenerating[] = {
 constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",
                                            "priority", "deadline_seconds"};
 
-/// They change nothing about any answer, or ask for what nothing here does. The last ones are settings of methods whose
-/// switch is refused unless it is off.
+/// Fields that are ignored because they change no answer. The last ones are parameters of methods whose main field is
+/// refused unless it is off.
 constexpr std::string_view kPassedOver[] = {"user",
                                             "store",
                                             "metadata",
@@ -90,7 +90,7 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
   return names;
 }
 
-/// Letters to add, drop or change that make one of the other.
+/// The Levenshtein distance: the letters to add, drop or change to turn one name into the other.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -9,30 +9,30 @@
 
 namespace quire {
 
-/// What kind of request has the fields.
+/// The kind of request that has the fields.
 enum class FieldsOf { kCompletions, kChat, kMessages, kEmbeddings, kRerank, kScore };
 
-/// What becomes of fields that nobody knows. May be used by several threads.
+/// Handles fields with unknown names. Thread-safe.
 class UnknownFields {
  public:
-  /// ignored: they are passed over, each with one line in the log; else the request is refused.
+  /// ignored: unknown fields are skipped, with one line in the log for each name. Otherwise they are refused.
   explicit UnknownFields(bool ignored) : ignored_(ignored) {}
 
-  /// Throws ApiError that names the field, and the known one that is spelled most like it. Null counts as absent.
+  /// Throws ApiError that names an unknown field and the known field with the most similar name. null counts as absent.
   void Check(const Json& body, FieldsOf kind) const;
 
  private:
-  /// True when the log is to have a line of this name: once, and of no more than some hundred names.
+  /// True for a name that is not logged yet. Only the first few hundred names are logged.
   bool IsNew(const std::string& name) const;
 
   const bool ignored_;
   mutable std::mutex mutex_;
-  mutable std::set<std::string> told_;  // names that are in the log; a bounded number
+  mutable std::set<std::string> told_;  // logged names; a bounded number
 };
 
-/// True for fields that such requests have, or that are refused or passed over by name.
+/// True for fields that such requests have, also if they are refused or ignored by name.
 bool IsKnownField(std::string_view name, FieldsOf kind);
-/// The known field that is spelled most like it; empty where none is.
+/// The known field with the most similar name; empty when none is similar.
 std::string NearestField(std::string_view name, FieldsOf kind);
 
 }  // namespace quire

@@ -16,9 +16,9 @@ namespace quire {
 namespace {
 
 constexpr size_t kMostPatternBytes = 64 << 10;
-constexpr int kDeepest = 64;  // brackets and rules inside each other
+constexpr int kDeepest = 64;  // nesting of brackets and rules
 
-/// Terminals of lark's own file common.lark.
+/// Terminals of lark's own grammar common.lark, as patterns.
 const std::map<std::string_view, std::string_view> kCommon = {
     {"LF", "\\n"},
     {"CR", "\\r"},
@@ -58,7 +58,7 @@ std::string EscapedForPattern(std::string_view text) {
   return out;
 }
 
-/// Python's dot is every character but \n; with the flag s, every one.
+/// Replaces each dot: in Python it matches every character but \n, with the flag s (`all`) every character.
 std::string WithPythonsDots(const std::string& pattern, bool all) {
   std::string out;
   bool in_class = false;
@@ -90,9 +90,9 @@ class LarkGrammar {
 
  private:
   struct Rule {
-    size_t begin;         // of its expansions, among the tokens
-    std::string pattern;  // once it is known
-    bool open = false;    // being expanded
+    size_t begin;         // of its expansions, in tokens_
+    std::string pattern;  // empty: not expanded yet
+    bool open = false;    // its expansion has begun, so a use is recursion
   };
 
   [[noreturn]] void FailAt(const std::string& what) const {
@@ -125,7 +125,7 @@ class LarkGrammar {
     SkipLine();
   }
 
-  /// %import common.LF, common.LF -> NEW, common (LF, WS)
+  /// Reads %import common.LF, common.LF -> NEW, or common (LF, WS).
   void ReadDirective() {
     const std::string directive = tokens_[at_].text;
     if (directive != "import") FailAt(fmt::format("has %{}; of directives %import is known", directive.substr(0, 50)));

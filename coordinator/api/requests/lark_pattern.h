@@ -5,10 +5,10 @@
 
 namespace quire {
 
-/// A grammar in the notation of the Python package lark as one pattern of ECMA 262's that finds the same texts: rules
-/// are put in place of their names. Throws Error, whose text goes on behind the name of the field, for what is no
-/// grammar, for rules that refer to themselves (no pattern says the same), for directives other than %import of
-/// lark's common terminals, and for more than 64 KiB of pattern.
+/// Translates a grammar in the notation of the Python package lark into one ECMA 262 pattern that matches the same
+/// texts. Each rule's name is replaced with the rule. Throws Error, whose text follows the field's name, for a bad
+/// grammar, recursive rules (no pattern matches the same), directives other than %import of lark's common terminals,
+/// and patterns of more than 64 KiB.
 std::string PatternOfLark(std::string_view grammar);
 
 }  // namespace quire

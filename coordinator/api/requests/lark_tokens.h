@@ -6,17 +6,17 @@
 
 namespace quire {
 
-/// A piece of a grammar in lark's notation.
+/// A token of a grammar in lark's notation.
 struct LarkToken {
   enum Kind { kName, kText, kPattern, kSign, kNumber, kDirective, kLineEnd };
   Kind kind;
-  std::string text;   // of kText what it stands for; of kPattern what is between the slashes
-  std::string flags;  // of kText and kPattern
+  std::string text;   // of kText the text; of kPattern the part between the slashes
+  std::string flags;  // only of kText and kPattern
   int line;
 };
 
-/// Without comments and blank lines; a line that begins with | goes on with the one before. Throws Error for what can
-/// be no part of a grammar, with its line.
+/// Splits a grammar into tokens, without comments and blank lines. A line that begins with | continues the line before.
+/// Throws Error with the line for a character sequence that is not a token.
 std::vector<LarkToken> LarkTokens(std::string_view grammar);
 
 }  // namespace quire

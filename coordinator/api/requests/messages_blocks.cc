@@ -15,7 +15,7 @@ std::string TextBlock(const JsonObject& block) {
   return block.Text("text");
 }
 
-/// Answers cite nothing here.
+/// Refuses blocks that enable citations, because answers here cite nothing.
 void RefuseCitations(const JsonObject& block) {
   if (!block.Has("citations")) return;
   const JsonObject citations = block.Object("citations");
@@ -24,7 +24,7 @@ void RefuseCitations(const JsonObject& block) {
     citations.Refuse("enabled", "must be false: answers of this server cite no places");
 }
 
-/// One line of the head of a document; nothing where the block has no such member.
+/// One line "name: value" of a document's head; empty when the member is absent.
 std::string Headed(const JsonObject& block, const char* name) {
   const auto text = block.OptionalText(name);
   return text ? std::string(name) + ": " + *text + "\n" : "";
@@ -59,7 +59,7 @@ std::string SearchResult(const JsonObject& block, MessagesTools& tools) {
          "\n</search_result>\n";
 }
 
-/// Without the line with which Claude Code begins it for bills.
+/// Removes the billing line with which Claude Code begins its system text.
 std::string WithoutBillingLine(std::string text) {
   if (!text.starts_with("x-anthropic-billing-header:")) return text;
   const size_t end = text.find('\n');

@@ -7,19 +7,19 @@
 
 namespace quire {
 
-// Blocks of the Messages API as words. All throw ApiError that names what is wrong or cannot be shown to a model of
-// texts.
+// These functions turn blocks of the Messages API into text. All throw ApiError that names what is wrong or cannot be
+// shown to a text model.
 
-/// The words of a block of text, a document, a search result or a reference to a tool, which is loaded.
+/// The text of a block of text, a document, a search result or a tool reference. A tool reference also loads the tool.
 std::string WordsOfBlock(const JsonObject& block, MessagesTools& tools);
 
-/// A string, or a list of such blocks; nothing where there is neither.
+/// The text of a member that is a string or a list of such blocks; empty when the member is absent.
 std::string WordsOf(const JsonObject& holder, const char* name, MessagesTools& tools);
 
-/// The words of a result that a provider's tool gave in an earlier answer.
+/// The text of a result of a provider's tool in an earlier answer.
 std::string WordsOfProviderResult(const JsonObject& block, MessagesTools& tools);
 
-/// `system`, without what Claude Code says of itself for bills, which differs from one of its conversations to another.
+/// The text of `system`, without Claude Code's billing line, which differs between its conversations.
 std::string WordsOfSystem(const JsonObject& body, MessagesTools& tools);
 
 }  // namespace quire

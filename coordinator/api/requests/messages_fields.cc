@@ -8,10 +8,10 @@ namespace quire {
 
 namespace {
 
-// docs/messages.md has the same lists.
+// docs/messages.md lists the same fields.
 
-/// They change nothing about the answer of a server that has one model, one class of service and one place, bills
-/// nobody, never declines and caches by itself.
+/// Fields that are ignored: this server has one model, one class of service and one place, bills nobody, never refuses
+/// an answer, and caches by itself.
 constexpr std::string_view kPassedOverHere[] = {
     "metadata",  "service_tier",          "cache_control",  "user_profile_id", "inference_geo",     "speed",
     "fallbacks", "fallback_credit_token", "billing_policy", "diagnostics",     "anthropic_version", "anthropic_beta"};

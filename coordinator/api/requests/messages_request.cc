@@ -17,7 +17,7 @@ namespace quire {
 
 namespace {
 
-/// Fields that others' servers have and this one does not.
+/// Refuses fields that this server does not support.
 void RefuseByName(const JsonObject& body) {
   if (body.Has("compaction"))
     body.Refuse("compaction", "is not supported by this server; leave it out and ask for a summary in a message");
@@ -36,7 +36,7 @@ void CheckPassedOver(const JsonObject& body) {
   if (body.Has("metadata")) body.Object("metadata").KnowOnly({"user_id"});
 }
 
-/// {"type": "json_schema", "schema": ...}
+/// Translates {"type": "json_schema", "schema": ...} into a response_format.
 OrderedJson ResponseFormat(const JsonObject& format) {
   format.KnowOnly({"type", "schema"});
   if (format.Text("type") != "json_schema") format.Refuse("type", "must be json_schema");
@@ -57,7 +57,7 @@ void AddOutputConfig(const JsonObject& body, OrderedJson& chat) {
   chat["response_format"] = ResponseFormat(config.Object("format"));
 }
 
-/// Templates know three efforts; what is above the highest of them is the highest.
+/// Maps efforts above "high" to "high", the highest that templates know.
 void AddEffort(const MessagesTurns& turns, MessagesRequest& request) {
   OrderedJson& chat = request.chat;
   if (turns.effort) chat["reasoning_effort"] = *turns.effort;
@@ -66,14 +66,14 @@ void AddEffort(const MessagesTurns& turns, MessagesRequest& request) {
   request.hints.emplace_back("reasoning_effort");
 }
 
-/// after_tools: the answer follows results of tools.
+/// after_tools: the last turn has results of tools.
 void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& request) {
   thinking.KnowOnly({"type", "display", "budget_tokens", "block_binding"});
   const std::string type = thinking.Text("type");
   if (type != "enabled" && type != "adaptive" && type != "disabled" && type != "between_tools")
     thinking.Refuse("type", "must be enabled, adaptive, between_tools or disabled");
   request.chat["enable_thinking"] = type != "disabled" && (type != "between_tools" || after_tools);
-  // Those leave it to the model, so to one that does not think as well.
+  // These types leave thinking to the model, so a model that never thinks may ignore enable_thinking.
   if (type == "adaptive" || type == "between_tools") request.hints.emplace_back("enable_thinking");
   if (const OrderedJson* budget = thinking.Find("budget_tokens")) {
     if (type != "enabled") thinking.Refuse("budget_tokens", "is for thinking that is enabled; leave it out");
@@ -85,7 +85,7 @@ void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& 
   if (display == "omitted") request.chat["include_reasoning"] = false;
 }
 
-/// The answer goes on where the last message ends.
+/// Makes the answer continue the last message.
 void BeginAnswer(const JsonObject& body, OrderedJson& chat) {
   if (chat.contains("response_format"))
     body.Refuse("messages", "must end with a turn of the user where a format of the answer is asked for");
@@ -125,12 +125,12 @@ MessagesRequest ChatOfMessages(const OrderedJson& json, const RequestLimits& lim
 }
 
 GenerateCall ParseMessagesRequest(const RequestBody& body, const RequestLimits& limits, bool generates) {
-  const JsonFields fields(body.fields());  // an object
+  const JsonFields fields(body.fields());  // throws unless the body is an object
   if (limits.unknown != nullptr) limits.unknown->Check(body.fields(), FieldsOf::kMessages);
   MessagesRequest request = ChatOfMessages(body.Exact(), limits);
   OrderedJson& chat = request.chat;
   if (generates && !chat.contains("max_tokens")) JsonObject(chat, "").Refuse("max_tokens", "is missing");
-  // Clients ask for as much as the largest model could say; the answer then ends with the context.
+  // Clients ask for as many tokens as the largest model could write. The answer then ends with the context.
   if (const auto it = chat.find("max_tokens");
       it != chat.end() && it->is_number_integer() && *it > limits.max_model_len)
     *it = limits.max_model_len;

@@ -9,23 +9,23 @@
 
 namespace quire {
 
-/// Anthropic's Messages API, as the chat request that says the same.
+/// A request of Anthropic's Messages API, translated into the equivalent chat request.
 struct MessagesRequest {
   OrderedJson chat;   // the body of /v1/chat/completions
-  OrderedJson shown;  // of the chat's tools those that stand before the conversation, which describes the others
+  OrderedJson shown;  // tools that the model sees before the conversation, which describes the others
   std::vector<std::string>
-      hints;  // members of the chat that are passed over where the model's template reads none such
+      hints;  // chat members that are ignored if the template does not read them
   ContextEdits edits;
 };
 
-/// The body of /v1/messages as one of /v1/chat/completions: `system` becomes the first message, blocks become texts,
-/// tool_use and tool_result blocks calls and messages of tools, output_config.format a response_format. Members keep
-/// their order. Throws ApiError for what is wrong or cannot be done, by name: nothing is dropped that would change the
-/// answer.
+/// Translates a body of /v1/messages into one of /v1/chat/completions. `system` becomes the first message, blocks
+/// become text, tool_use becomes tool_calls, tool_result becomes a message of the role tool, and output_config.format
+/// becomes response_format. Members keep their order. Throws ApiError that names a bad or impossible field; nothing
+/// that would change the answer is dropped.
 MessagesRequest ChatOfMessages(const OrderedJson& body, const RequestLimits& limits);
 
-/// generates: false for count_tokens, which needs no max_tokens. Throws ApiError, with the chat request's names of
-/// fields where it found the fault (InWordsOf).
+/// Parses a body of /v1/messages. generates: false for count_tokens, which needs no max_tokens. Throws ApiError that
+/// may name the chat request's field (see InWordsOf).
 GenerateCall ParseMessagesRequest(const RequestBody& body, const RequestLimits& limits, bool generates);
 
 }  // namespace quire

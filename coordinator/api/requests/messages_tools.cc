@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::string_view kToolSearchTool = "tool_search_tool";
 
-/// Tools that Anthropic's servers run, by what their types begin with.
+/// Families of types of tools that Anthropic's servers run.
 constexpr std::string_view kProviderFamilies[] = {"web_search", "web_fetch", "code_execution", "advisor"};
 constexpr std::string_view kProviderTypes[] = {"mcp_toolset", "tool_search_tool_bm25", "tool_search_tool_regex"};
-/// Tools whose results are pictures of a screen.
+/// Tools whose results are images of a screen.
 constexpr std::string_view kScreenFamilies[] = {"computer", "computer_toolset", "browser_toolset"};
 
 bool IsOneOf(std::string_view type, const auto& families) {
@@ -32,7 +32,7 @@ bool IsRunByProvider(std::string_view type) {
 
 std::string TypeOf(const JsonObject& tool) { return tool.OptionalText("type").value_or("custom"); }
 
-/// False where only a provider's code may call the tool.
+/// False when only a provider's code may call the tool.
 bool IsCalledByModels(const JsonObject& tool) {
   const OrderedJson* callers = tool.Find("allowed_callers");
   if (callers == nullptr) return true;
@@ -40,7 +40,7 @@ bool IsCalledByModels(const JsonObject& tool) {
   return std::ranges::find(*callers, "direct") != callers->end();
 }
 
-/// Examples are words of the description.
+/// Appends the examples to the description.
 void AddExamples(const JsonObject& tool, OrderedJson& function) {
   const OrderedJson* examples = tool.Find("input_examples");
   if (examples == nullptr || *examples == OrderedJson::array()) return;
@@ -50,7 +50,7 @@ void AddExamples(const JsonObject& tool, OrderedJson& function) {
   function["description"] = words;
 }
 
-/// OpenAI's object for a tool that clients run.
+/// OpenAI's tool object for a tool that clients run.
 OrderedJson FunctionOf(const JsonObject& tool, const std::string& type) {
   OrderedJson function = {{"name", tool.Text("name")}};
   if (const auto fixed = ClientToolOf(type)) {
@@ -64,7 +64,7 @@ OrderedJson FunctionOf(const JsonObject& tool, const std::string& type) {
     function["parameters"] = tool.Object("input_schema").value();
   }
   AddExamples(tool, function);
-  (void)tool.Flag("eager_input_streaming", true);  // input is sent as it is written
+  (void)tool.Flag("eager_input_streaming", true);  // checked only: input is always streamed
   if (tool.Has("strict")) function["strict"] = tool.Flag("strict", false);
   return {{"type", "function"}, {"function", std::move(function)}};
 }
@@ -87,7 +87,7 @@ void MessagesTools::Read(const JsonObject& body) {
     if (!servers->empty()) TellLeftOut("mcp_servers of Messages: this server runs no tools; clients may");
   }
   if (!body.Has("tools")) return;
-  // Where the provider was to search for tools, the model could find none: it is shown them all.
+  // If the provider was to search for tools, the model could not find any. So it sees all tools at once.
   bool searched = false;
   body.ForEach("tools",
                [&](const JsonObject& tool) { searched = searched || TypeOf(tool).starts_with(kToolSearchTool); });
@@ -165,7 +165,7 @@ OrderedJson MessagesTools::Shown() const {
   for (const Entry& entry : entries_) {
     if (!entry.shown.is_null()) tools.push_back(entry.shown);
   }
-  return tools.empty() ? Callable() : tools;  // templates say how to call where they show tools
+  return tools.empty() ? Callable() : tools;  // a template explains calls only where it shows tools
 }
 
 OrderedJson MessagesTools::Callable() const {

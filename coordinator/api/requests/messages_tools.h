@@ -9,25 +9,26 @@
 
 namespace quire {
 
-/// The tools of a request of the Messages API. Some are shown to the model before the conversation. Others are
-/// deferred: the conversation's words describe them where it loads them, so that what stands before stays as it was and
-/// is found in the cache. What a provider would run is left out, and the log says so.
+/// The tools of a Messages request. The model sees some before the conversation. Others are deferred: the conversation
+/// describes them where it loads them, so that the prompt before that stays in the prefix cache. Tools that a provider
+/// would run are left out, with a line in the log.
 class MessagesTools {
  public:
-  /// Reads `tools` and `mcp_servers`. Throws ApiError for what is wrong or cannot be done.
+  /// Reads `tools` and `mcp_servers`. Throws ApiError for bad or impossible values.
   void Read(const JsonObject& body);
-  /// Reads `tool_choice` into the chat request, after the conversation has been read.
+  /// Reads `tool_choice` into the chat request; call it after the conversation is read.
   void AddChoice(const JsonObject& choice, OrderedJson& chat);
 
   // What the conversation says of tools. Each gives the words that tell the model.
   /// A tool is there from now on. Its definition is written the first time only, so that the words never outgrow what
   /// the client sent by more than a sentence for each block.
   std::string Load(const std::string& name);
-  /// A tool that is defined in the conversation, also in place of one of the same name.
+  /// Adds a tool that the conversation defines; it may replace a tool of the same name.
   std::string Define(const JsonObject& definition);
   std::string Remove(const std::string& name);
 
-  /// Lists of OpenAI's objects: what the model is shown before the conversation, and what it may call.
+  /// Lists of OpenAI's tool objects: Shown() is what the model sees before the conversation, Callable() what it may
+  /// call.
   OrderedJson Shown() const;
   OrderedJson Callable() const;
 

@@ -11,10 +11,10 @@ namespace quire {
 
 namespace {
 
-/// Blocks of earlier answers that say nothing to a model: what was hidden from clients, and notes of a provider's.
+/// Blocks of earlier answers that the model does not see: thoughts hidden from clients, and a provider's notes.
 constexpr std::string_view kSilentBlocks[] = {"redacted_thinking", "fallback", "mcp_tool_listing"};
 
-/// Turns of one conversation, written as messages of a chat. Blocks of neighbouring turns of one role are one turn.
+/// Translates the turns of a conversation into chat messages. Consecutive turns of one role become one message.
 class Turns {
  public:
   explicit Turns(MessagesTools& tools) : tools_(tools) {}
@@ -24,7 +24,7 @@ class Turns {
     AddText(text);
   }
 
-  /// is_past: a later turn of the user follows.
+  /// is_past: a turn of the user follows later.
   void Add(const JsonObject& turn, bool is_past) {
     const std::string role = turn.Text("role");
     if (role != "user" && role != "assistant" && role != "system")
@@ -114,12 +114,12 @@ class Turns {
     thoughts.get_ref<std::string&>() += block.Text("thinking");
   }
 
-  /// Tools that come or go in the middle of a conversation.
+  /// Adds or removes tools in the middle of the conversation.
   void ChangeTools(const JsonObject& block, const std::string& change) {
     block.KnowOnly({"type", "tool", "cache_control"});
     const JsonObject tool = block.Object("tool");
     const std::string type = tool.Text("type");
-    if (type == "mcp_tool_reference" || type == "mcp_toolset_reference") return;  // what a provider would run
+    if (type == "mcp_tool_reference" || type == "mcp_toolset_reference") return;  // a provider would run those
     if (type == "tool_definition" && change == "tool_addition") {
       tool.KnowOnly({"type", "definition"});
       return AddText(tools_.Define(tool.Object("definition")));
@@ -145,7 +145,7 @@ class Turns {
 
   MessagesTools& tools_;
   MessagesTurns out_ = {.messages = OrderedJson::array()};
-  std::string role_, gap_;  // between what was said and what comes next
+  std::string role_, gap_;  // gap_: separator before the next text
 };
 
 }  // namespace

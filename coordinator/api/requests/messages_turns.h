@@ -8,15 +8,15 @@
 
 namespace quire {
 
-/// The conversation of a request of the Messages API, as messages of a chat.
+/// The conversation of a Messages request, as chat messages.
 struct MessagesTurns {
   OrderedJson messages;               // a list
-  bool begins_answer = false;         // the last message is the beginning of the answer
-  bool after_tools = false;           // the last turn brings results of tools
-  std::optional<std::string> effort;  // what the latest turn of the system that speaks of it asks for
+  bool begins_answer = false;         // the last message is the start of the answer
+  bool after_tools = false;           // the last turn has results of tools
+  std::optional<std::string> effort;  // effort of the latest system turn that sets one
 };
 
-/// Reads `system` and `messages`. Throws ApiError for what is wrong or cannot be shown to a model of texts.
+/// Reads `system` and `messages`. Throws ApiError for bad values and for content that cannot be shown to a text model.
 MessagesTurns ReadMessagesTurns(const JsonObject& body, MessagesTools& tools);
 
 }  // namespace quire

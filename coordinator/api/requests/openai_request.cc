@@ -53,7 +53,7 @@ void ReadBeams(const JsonFields& fields, GenerateCall& call) {
     JsonFields::Refuse("best_of",
                        fmt::format("is at most {} with beam search; leave out use_beam_search for more", kMaxBeams));
   SamplingSpec& s = call.sampling;
-  if (!fields.Has("repetition_penalty")) s.repetition_penalty = 1;  // a default is for draws
+  if (!fields.Has("repetition_penalty")) s.repetition_penalty = 1;  // the server's default applies to sampling only
   const bool plain = s.repetition_penalty == 1 && s.frequency_penalty == 0 && s.presence_penalty == 0 &&
                      s.logit_bias.empty() && s.min_tokens == 0 && s.allowed_tokens.empty() && call.bad_words.empty();
   if (!plain)
@@ -72,7 +72,7 @@ void ReadBeams(const JsonFields& fields, GenerateCall& call) {
                                              : EarlyStopping::kNo;
   }
   call.sampling.temperature = 0;
-  if (beams.width > 1) call.beams = beams;  // one beam is greedy
+  if (beams.width > 1) call.beams = beams;  // beam search of width 1 is greedy
 }
 
 double AsWritten(float value) { return std::stod(fmt::format("{}", value)); }
@@ -137,7 +137,7 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
   ReadGrammar(body, fields, call);
 }
 
-/// Answers without a text, for clients that read tokens. What is looked for in a text, or begins one, needs it.
+/// Reads `detokenize`. An answer without text cannot have fields that search its text or add to it.
 void ReadDetokenize(const JsonFields& fields, GenerateCall& call) {
   call.detokenize = fields.Flag("detokenize", true);
   if (call.detokenize) return;

@@ -10,14 +10,14 @@
 
 namespace quire {
 
-/// A request's JSON. What a schema lists is read in the order that it was written in.
+/// The JSON of a request, sorted and, on demand, in the order of its text.
 class RequestBody {
  public:
-  /// Throws Error for what is no JSON or goes beyond a bound. The text outlives this object.
+  /// Throws Error for text that is not JSON or exceeds a bound. The text must outlive this object.
   explicit RequestBody(std::string_view text);
 
   const Json& fields() const { return fields_; }
-  /// Parses again, members in the order of the text and integers of any length, as ParseExactJson has them.
+  /// Parses again with ParseExactJson: members keep the text's order, and integers may have any length.
   OrderedJson Exact() const { return ParseExactJson(text_); }
 
  private:
@@ -25,7 +25,7 @@ class RequestBody {
   Json fields_;
 };
 
-/// How tokens are drawn where a request does not say.
+/// The sampling parameters of requests that do not set them.
 struct SamplingDefaults {
   float temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
   int32_t top_k = 0;  // 0: all
@@ -42,19 +42,19 @@ struct RequestLimits {
   int max_choices = 128;
   int max_prompts = 16;
   SamplingDefaults defaults;
-  const UnknownFields* unknown = nullptr;  // outlives it; null: nobody looks for such
+  const UnknownFields* unknown = nullptr;  // must outlive this; null: unknown fields are not checked
 };
 
-/// Both throw ApiError. Fields that would change the answer and are not supported are refused, so that nothing is
-/// silently different from what was asked.
+/// Parse and check a request; both throw ApiError. A field that would change the answer and is not supported is
+/// refused, so that no answer differs silently from the request.
 GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits);
 GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limits);
 
-// Parts of those, for requests of other kinds; they throw likewise.
+// Parts of these two, for other kinds of requests. They throw ApiError, too.
 
-/// Whose request it is to be and what becomes of its prompts: model, priority, cache_salt and the like.
+/// Reads model, priority, cache_salt, deadline_seconds, truncate_prompt_tokens and add_special_tokens.
 void ReadCallFields(const JsonFields& fields, GenerateCall& call);
-/// The field's prompts: a text, token ids, or a list of either. truncated: they may be longer than the context.
+/// Reads a field with prompts: a text, token ids, or a list of either. truncated: prompts may exceed the context.
 std::vector<PromptInput> ReadPrompts(const char* name, const Json* prompt, const RequestLimits& limits, bool truncated);
 
 }  // namespace quire

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// The first ones are theirs, too.
+/// The first four (and top_k of Messages) belong to those APIs; the others are extensions of this server.
 constexpr const char* kPassedOn[] = {"model",
                                      "temperature",
                                      "top_p",

@@ -8,19 +8,19 @@
 #include "comm/base/json.h"
 #include "coordinator/api/requests/json_object.h"
 
-// Settings that the other APIs' requests have under the same names as chat requests.
+// Fields that Messages and Responses requests share with chat requests.
 namespace quire {
 
-/// Whether a setting means the same in requests of OpenAI's Responses and Anthropic's Messages, of the field itself or
-/// as one of ours that they do not know.
+/// True for a field that Messages and Responses requests copy to the chat request: a field of their own API, or an
+/// extension of this server.
 bool IsPassedOn(std::string_view name);
-/// The names of all of them.
+/// The names of all these fields.
 std::vector<std::string_view> PassedOnNames();
 
-/// Whether a list of names has this one.
+/// True when `names` contains `name`.
 bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
 
-/// Copies those that the body has.
+/// Copies these fields, where present, from `body` to `chat`.
 void PassOn(const JsonObject& body, OrderedJson& chat);
 
 }  // namespace quire

@@ -10,10 +10,10 @@ namespace {
 
 constexpr int kMostInputs = 2048;  // OpenAI's bound
 constexpr size_t kMostInstructionBytes = 4096;
-constexpr size_t kMostQueryBytes = 4 << 20;  // of a query, as often as it is repeated
+constexpr size_t kMostQueryBytes = 4 << 20;  // of a query, times its repetitions
 constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
 
-/// What all of them have. What is drawn after the prompts is of no interest.
+/// Reads the common fields. The call draws one token per prompt, which is dropped.
 GenerateCall PoolingCall(const RequestBody& body, const RequestLimits& limits, FieldsOf kind) {
   const JsonFields fields(body.fields());
   if (limits.unknown) limits.unknown->Check(body.fields(), kind);
@@ -25,7 +25,7 @@ GenerateCall PoolingCall(const RequestBody& body, const RequestLimits& limits, F
   return call;
 }
 
-/// One text or a list of them.
+/// Reads one text or a list of texts.
 std::vector<std::string> ReadTexts(const JsonFields& fields, const char* name) {
   const Json* value = fields.Find(name);
   if (value == nullptr) JsonFields::Refuse(name, "is missing");
@@ -34,7 +34,7 @@ std::vector<std::string> ReadTexts(const JsonFields& fields, const char* name) {
   if (list.size() > kMostInputs) JsonFields::Refuse(name, fmt::format("takes at most {} texts", kMostInputs));
   std::vector<std::string> texts;
   for (const Json& item : list) {
-    // Cohere's and Jina's clients may wrap a text.
+    // Clients of Cohere and Jina may wrap a text as {"text": ...}.
     const Json* text = item.is_object() && item.size() == 1 && item.contains("text") ? &item["text"] : &item;
     if (!text->is_string()) JsonFields::Refuse(name, "must be a text or a list of texts");
     texts.push_back(text->get<std::string>());
@@ -46,7 +46,7 @@ void CheckScores(const PoolingOptions& options) {
   if (!options.no_scores.empty()) throw ApiError(400, "this server scores no pairs: " + options.no_scores);
 }
 
-/// Puts the prompts of the pairs into the call. One query counts for all documents.
+/// Adds the prompts of the pairs to the call. A single query is paired with every document.
 void AddPairs(const JsonFields& fields, const PoolingOptions& options, std::vector<std::string> queries,
               std::vector<std::string> documents, const char* query_field, GenerateCall& call, PoolingTerms& terms) {
   terms.by_answer = options.by_answer;
@@ -119,7 +119,7 @@ GenerateCall ParseScoreRequest(const RequestBody& body, const RequestLimits& lim
   CheckScores(options);
   GenerateCall call = PoolingCall(body, limits, FieldsOf::kScore);
   terms.kind = PoolingTerms::Kind::kScore;
-  // vLLM has two names for either.
+  // vLLM has two names for each field.
   const char* first = fields.Has("queries") ? "queries" : "text_1";
   const char* second = fields.Has("documents") ? "documents" : "text_2";
   std::vector<std::string> queries = ReadTexts(fields, first), documents = ReadTexts(fields, second);

@@ -9,19 +9,19 @@
 
 namespace quire {
 
-/// "%2F" and "+" of a form's text, spelled out; nothing when it is malformed.
+/// Decodes "%2F" and "+" as in a form; nothing when the text is malformed.
 std::optional<std::string> PercentDecoded(std::string_view text);
 
-/// Typed access to what follows the question mark: NAME=VALUE, with & between them. A name that is not in `known`, one
-/// that comes twice, and a value that is malformed or out of range throw ApiError 400 that names it.
+/// Typed access to a query string, NAME=VALUE&NAME=VALUE. Throws ApiError 400 that names an unknown or repeated name,
+/// or a value that is malformed or out of range.
 class QueryFields {
  public:
   QueryFields(std::string_view query, std::initializer_list<const char*> known);
 
   std::optional<int64_t> Integer(const char* name, int64_t low, int64_t high) const;
-  /// Empty when it is not there.
+  /// Empty when the name is absent.
   std::string Text(const char* name) const;
-  /// One of the choices, or empty.
+  /// One of the choices; empty when the name is absent.
   std::string Choice(const char* name, std::initializer_list<const char*> choices) const;
 
  private:

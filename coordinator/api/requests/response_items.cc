@@ -18,7 +18,7 @@ namespace quire {
 
 namespace {
 
-/// The text of a part of a message; other kinds are refused with their name.
+/// The text of a message's part. Refuses other kinds of parts by name.
 std::string PartText(const JsonObject& part) {
   const std::string type = part.Text("type");
   if (type == "refusal") return part.Text("refusal");
@@ -28,14 +28,15 @@ std::string PartText(const JsonObject& part) {
   return part.Text("text");
 }
 
-/// What a tool gave back. The model is told of what it cannot see, so that an agent whose tool shows pictures goes on.
+/// The text of a part of a tool's output. An image or file becomes a note to the model, so that an agent whose tool
+/// returns images can continue.
 std::string OutputText(const JsonObject& part) {
   const std::string type = part.Text("type");
   if (type != "input_image" && type != "input_file") return PartText(part);
   return fmt::format("[{} left out: this model reads text only]", type == "input_image" ? "an image" : "a file");
 }
 
-/// Members of every item that say nothing to the model.
+/// Members of items that the model does not see.
 constexpr std::string_view kOfItems[] = {"type", "id", "status", "internal_chat_message_metadata_passthrough",
                                          "created_by"};
 
@@ -46,8 +47,8 @@ void KnowItem(const JsonObject& item, std::initializer_list<std::string_view> ow
   }
 }
 
-/// A call of a tool that is built into a provider's models. Its arguments are the item's members of these names. Where
-/// `result` names a member, that member holds the tool's output.
+/// A type of items: calls of a built-in tool of a provider. `arguments` names the members that become the call's
+/// arguments. `result` names the member with the tool's output, if there is one.
 struct BuiltIn {
   std::string_view type, name;
   std::vector<std::string_view> arguments;
@@ -66,7 +67,7 @@ constexpr std::string_view kOutputs[] = {"function_call_output", "custom_tool_ca
                                          "shell_call_output", "apply_patch_call_output"};
 constexpr std::string_view kSealedConversation =
     "holds an earlier conversation in a form that only the server that made it can read; send the items";
-/// Why items cannot be read.
+/// Reasons why types of items cannot be read.
 const std::map<std::string_view, std::string_view> kUnreadable = {
     {"compaction", kSealedConversation},
     {"context_compaction", kSealedConversation},
@@ -78,7 +79,7 @@ const std::map<std::string_view, std::string_view> kUnreadable = {
     {"computer_call", "is about images of a screen, and this server's model reads text only"},
     {"computer_call_output", "is an image, and this server's model reads text only"}};
 
-/// The id of a call or of its output. Items of built-in tools may have only the item's own.
+/// The id of a call or of its output. An item of a built-in tool may have only the item's own id.
 std::string CallIdOf(const JsonObject& item) {
   std::string id = item.OptionalText("call_id").value_or(item.OptionalText("id").value_or(""));
   if (id.empty()) item.Refuse("call_id", "is missing");
@@ -120,7 +121,7 @@ OrderedJson& ResponseItems::Say(const std::string& role, std::string text) {
   return messages_.back();
 }
 
-/// A message of one agent to another is told as one of the user's.
+/// Adds a message. A message from one agent to another becomes a message of the user.
 void ResponseItems::AddMessage(const JsonObject& item) {
   KnowItem(item, {"role", "content", "phase", "author", "recipient"});
   const bool of_agent = item.Has("author");
@@ -153,16 +154,16 @@ void ResponseItems::AddCustomCall(const JsonObject& item) {
 
 void ResponseItems::Output(const JsonObject& item) {
   KnowItem(item, {"call_id", "output", "max_output_length"});
-  // A shell's output is a list of objects without types.
+  // A shell's output is a list of objects without "type".
   const OrderedJson* output = item.Find("output");
   const bool typed = output == nullptr || !output->is_array() || output->empty() ||
                      (output->front().is_object() && output->front().contains("type"));
-  // Outputs of local_shell name the call by their own id.
+  // Outputs of local_shell have the call's id in their own `id`.
   const std::string id = CallIdOf(item);
   Say("tool", typed ? item.JoinedText("output", OutputText) : DumpExactJson(*output))["tool_call_id"] = id;
 }
 
-/// The model is told the names, and may call the tools from here on.
+/// Adds the found tools, and tells the model their names. The model may call them from here on.
 void ResponseItems::AddSearchOutput(const JsonObject& item) {
   KnowItem(item, {"call_id", "execution", "tools"});
   tools_.Add(item, "tools", true);
@@ -189,7 +190,7 @@ bool ResponseItems::AddBuiltIn(const JsonObject& item, const std::string& type) 
   for (const std::string_view member : found->arguments) {
     if (const OrderedJson* value = item.Find(std::string(member).c_str())) arguments[std::string(member)] = *value;
   }
-  // What is an object by itself is the arguments.
+  // A single argument that is an object becomes the whole arguments.
   if (arguments.size() == 1 && (arguments.front().is_object() || found->arguments.front() == "arguments"))
     arguments = OrderedJson(arguments.front());
   Call(id, name, TextOf(arguments));
@@ -200,8 +201,8 @@ bool ResponseItems::AddBuiltIn(const JsonObject& item, const std::string& type) 
   return true;
 }
 
-/// Thoughts of this server's models come back in `content` or sealed. Others' cannot be opened; their summary stands
-/// in.
+/// Adds thoughts to the next message of the assistant. Thoughts of this server's models come back in `content` or
+/// sealed. Another server's sealed thoughts cannot be opened, so their summary is used.
 void ResponseItems::AddReasoning(const JsonObject& item) {
   KnowItem(item, {"summary", "content", "encrypted_content"});
   const auto sealed = item.OptionalText("encrypted_content");
@@ -213,7 +214,7 @@ void ResponseItems::AddReasoning(const JsonObject& item) {
   };
   const OrderedJson* content = item.Find("content");
   if (content != nullptr && !content->empty()) return add("content", "reasoning_text");
-  // What is sealed is JSON between quotation marks: clients may have changed it.
+  // Sealed thoughts hold escaped JSON text. Clients may have changed it, so it is parsed again.
   const auto opened = sealed ? OpenText(*sealed) : std::nullopt;
   const OrderedJson said = opened ? OrderedJson::parse('"' + *opened + '"', nullptr, false) : OrderedJson();
   if (said.is_string()) {
@@ -225,7 +226,7 @@ void ResponseItems::AddReasoning(const JsonObject& item) {
   if (item.Has("summary")) add("summary", "summary_text");
 }
 
-/// Ids of items are those of their responses, with a number behind.
+/// Adds the stored item that an item_reference names. An item's id contains its response's id.
 void ResponseItems::AddReference(const JsonObject& item) {
   KnowItem(item, {});
   const std::string id = item.Text("id");
@@ -239,7 +240,7 @@ void ResponseItems::AddReference(const JsonObject& item) {
     item.Refuse("id", fmt::format("makes the items that are referred to more than {} bytes; send them themselves",
                                   kMostReferredBytes));
   const OrderedJson found = OrderedJson::parse(kept);
-  if (found.value("type", "") == "item_reference") return;  // no answer has any
+  if (found.value("type", "") == "item_reference") return;  // no output has such items
   Add(JsonObject(found, item.place()));
 }
 

@@ -11,18 +11,18 @@
 
 namespace quire {
 
-/// What is kept of a response of the same client: its `conversation`, with its answer, or the item of its output that
-/// item_id names, where that is not empty; as JSON. Throws ApiError 404 when there is none.
+/// Looks up a stored response of the same client, and returns JSON. With an empty item_id it is the conversation
+/// including the answer; otherwise the item of the output with that id. Throws ApiError 404 when there is none.
 using FindKept = std::function<std::string(const std::string& response_id, const std::string& item_id)>;
 
-/// Items of the input of /v1/responses, written as messages of a chat.
+/// Translates input items of /v1/responses into chat messages.
 class ResponseItems {
  public:
-  /// earlier: messages before them. Both outlive this.
+  /// `earlier` holds the messages before the items. `find` and `tools` must outlive this object.
   ResponseItems(OrderedJson earlier, const FindKept& find, OfferedTools& tools);
 
   void AddText(std::string text) { Say("user", std::move(text)); }
-  /// Throws ApiError for what is wrong, and for items that nobody knows or that cannot be read here.
+  /// Throws ApiError for bad or unknown items, and for items that this server cannot read.
   void Add(const JsonObject& item);
 
   OrderedJson Take() { return std::move(messages_); }
@@ -35,7 +35,7 @@ class ResponseItems {
   void AddCustomCall(const JsonObject& item);
   void AddSearchOutput(const JsonObject& item);
   void AddReference(const JsonObject& item);
-  /// Calls of tools that a provider's models have built in. False: it is none.
+  /// Adds a call of a provider's built-in tool. False: the item is not such a call.
   bool AddBuiltIn(const JsonObject& item, const std::string& type);
   void Call(const std::string& id, const std::string& name, std::string arguments);
   void Output(const JsonObject& item);
@@ -43,12 +43,12 @@ class ResponseItems {
   OrderedJson messages_;
   const FindKept& find_;
   OfferedTools& tools_;
-  std::string thoughts_;  // before the assistant's next message
+  std::string thoughts_;  // of the assistant's next message
   int64_t referred_bytes_ = 0;
   std::set<std::string> referred_;
 };
 
-/// Bytes of kept items that one request may refer to.
+/// The most bytes of stored items that one request may refer to.
 inline constexpr int64_t kMostReferredBytes = 2 << 20;
 
 }  // namespace quire

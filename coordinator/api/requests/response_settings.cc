@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-// OpenAI's limits of what it keeps for clients.
+// OpenAI's limits for these fields.
 constexpr size_t kMostLabelBytes = 512, kMostMetadata = 16, kMostMetadataNameBytes = 64;
 
 void CheckLabel(const JsonObject& holder, const char* name, size_t bytes) {

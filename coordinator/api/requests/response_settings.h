@@ -5,11 +5,11 @@
 #include "coordinator/api/requests/json_object.h"
 #include "coordinator/api/requests/openai_request.h"
 
-// What an answer of /v1/responses says of its request.
+// The parts of an answer of /v1/responses that repeat its request.
 namespace quire {
 
-/// Refuses what changes nothing and is repeated only, where clients could not read it or it is longer than OpenAI
-/// takes.
+/// Checks fields that only the answer repeats. Throws ApiError for a wrong type, and for a text longer than OpenAI
+/// allows.
 void CheckRepeated(const JsonObject& body);
 
 /// The settings, whether they were given or not, as members of a JSON object without its braces. defaults: what a

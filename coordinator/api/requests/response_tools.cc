@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-/// Tools that OpenAI runs, or that its own models were trained on. A number may follow: web_search_2025_08_26.
+/// Types of tools that OpenAI runs, or that its models were trained on. A date may follow: web_search_2025_08_26.
 constexpr std::string_view kOfProviders[] = {"web_search",
                                              "web_search_preview",
                                              "file_search",
@@ -30,7 +30,7 @@ constexpr std::string_view kOfProviders[] = {"web_search",
                                              "apply_patch",
                                              kToolSearch};
 
-/// The type without a date behind it.
+/// The type without a date at its end.
 std::string_view WithoutDate(std::string_view type) {
   const size_t last = type.find_last_not_of("0123456789_");
   const bool dated = last != std::string_view::npos && type.size() - last > 8;
@@ -126,11 +126,12 @@ void OfferedTools::Put(const JsonObject& tool, OrderedJson function, ResponseToo
   chat_.push_back(ChatTool(std::move(function)));
 }
 
-/// The shown name of the tool that an object names; empty: it is one that a provider would run.
+/// True when the model sees a tool of this name.
 bool OfferedTools::Shows(const std::string& name) const {
   return std::ranges::any_of(chat_, [&](const OrderedJson& tool) { return NameOf(tool) == name; });
 }
 
+/// The name that the model sees of the tool that an object names; empty: a provider would run the tool.
 std::string OfferedTools::NameOfChoice(const JsonObject& choice) const {
   const std::string type = choice.Text("type");
   if (IsOfProviders(type) && type != kToolSearch) return "";
@@ -187,7 +188,7 @@ int64_t BytesOf(const ResponseTools& tools) {
 }
 
 std::string CustomInputOf(const std::string& arguments) {
-  constexpr size_t kLongestEscape = 12;  // a pair of surrogates
+  constexpr size_t kLongestEscape = 12;  // a surrogate pair, \uXXXX\uXXXX
   const auto input_in = [](const std::string& text) -> std::optional<std::string> {
     const OrderedJson parsed = OrderedJson::parse(text, nullptr, false);
     const auto found = parsed.is_object() ? parsed.find(kCustomInput) : parsed.end();
@@ -195,7 +196,7 @@ std::string CustomInputOf(const std::string& arguments) {
     return found->get<std::string>();
   };
   if (auto input = input_in(arguments)) return *input;
-  // Cut: what there is of the text.
+  // The arguments were cut off. Close them, without an incomplete escape, and take the text that they have.
   for (size_t less = 0; less <= std::min(kLongestEscape, arguments.size()); ++less) {
     if (auto input = input_in(arguments.substr(0, arguments.size() - less) + "\"}")) return *input;
   }

@@ -11,14 +11,14 @@
 
 namespace quire {
 
-/// Tools of /v1/responses that are more than functions. The model is shown all of them as functions of one list.
+/// The tools of /v1/responses. The model sees all kinds of them as functions of one list.
 
-/// How clients know a tool that the model is shown under another name or as something else.
+/// How the client knows a tool that the model sees under another name or as another kind.
 struct ResponseTool {
   enum Kind {
     kFunction,
-    kCustom,  // takes a text; the model is shown a function with one argument, kCustomInput
-    kSearch,  // tool_search that the client executes
+    kCustom,  // takes a text; the model sees a function with one argument, kCustomInput
+    kSearch,  // tool_search, executed by the client
   };
   Kind kind = kFunction;
   std::string name;
@@ -26,25 +26,25 @@ struct ResponseTool {
 
   bool operator==(const ResponseTool&) const = default;
 };
-/// By the name that the model is shown. A name that is not here is that of a plain function.
+/// Tools by the name that the model sees. A name that is missing here belongs to a plain function.
 using ResponseTools = std::map<std::string, ResponseTool>;
 
 inline constexpr const char* kCustomInput = "input";
 inline constexpr const char* kToolSearch = "tool_search";
 
-/// The name under which the model is shown a tool of a namespace; an empty namespace is none.
+/// The name under which the model sees a tool of a namespace; empty: no namespace.
 std::string ShownToolName(const std::string& name_space, const std::string& name);
 
-/// Tools of a request, from its `tools` and from items of its input.
+/// The tools of a request, from its `tools` and from items of its input.
 class OfferedTools {
  public:
-  /// Adds the list `name` of the object. Tools that a provider would run itself are left out, with a line in the log
-  /// for each of their types. A tool that is there already under the same name is passed over where `again` says so,
-  /// and refused otherwise. Throws ApiError for types that nobody knows, and for what is wrong.
+  /// Adds the tools in the list `name` of `holder`. Tools that a provider would run are left out, with one line in the
+  /// log per type. A tool whose name exists is skipped if `again`, otherwise refused. Throws ApiError for unknown types
+  /// and bad values.
   void Add(const JsonObject& holder, const char* name, bool again);
 
-  /// The chat request's tool_choice; tools that it does not allow are taken away. Throws ApiError for a choice of what
-  /// is not here.
+  /// Returns the chat request's tool_choice, and removes tools that it does not allow. Throws ApiError for a tool that
+  /// does not exist here.
   OrderedJson Choose(const JsonObject& body);
 
   const OrderedJson& chat() const { return chat_; }
@@ -67,7 +67,7 @@ class OfferedTools {
 /// Bytes that the names take.
 int64_t BytesOf(const ResponseTools& tools);
 
-/// What the model wrote into the argument of a custom tool, from the text of all arguments, which may be cut.
+/// The text in a custom tool's argument, from the JSON of all arguments; it may have been cut off.
 std::string CustomInputOf(const std::string& arguments);
 
 }  // namespace quire

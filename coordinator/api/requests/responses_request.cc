@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-/// Change nothing about the answer of a server that has one class of service, no tools of its own and caches by itself.
+/// Fields that are ignored: this server has one class of service and no tools of its own, and caches by itself.
 constexpr std::string_view kHarmless[] = {"metadata",         "user",
                                           "service_tier",     "safety_identifier",
                                           "prompt_cache_key", "prompt_cache_retention",
@@ -26,7 +26,7 @@ constexpr std::string_view kTranslated[] = {
     "text",  "tools",        "tool_choice",       "parallel_tool_calls",  "stop",      "include"};
 
 constexpr std::string_view kSealed = "reasoning.encrypted_content";
-/// Values of `include` that add to items of tools that OpenAI runs, and to images.
+/// Values of `include` that concern images and items of OpenAI's own tools; they are ignored.
 constexpr std::string_view kOfOtherItems[] = {
     "file_search_call.results",      "web_search_call.results",       "web_search_call.action.sources",
     "code_interpreter_call.outputs", "message.input_image.image_url", "computer_call_output.output.image_url"};
@@ -34,10 +34,10 @@ constexpr std::string_view kSummaries[] = {"auto", "concise", "detailed"};
 constexpr std::string_view kContexts[] = {"auto", "current_turn", "all_turns"};
 constexpr std::string_view kVerbosities[] = {"low", "medium", "high"};
 
-/// Fields that this server takes with values that ask for nothing.
+/// True for a field of the API with a value that changes nothing here.
 bool AsksForNothing(std::string_view name, const OrderedJson& value) {
   if (name == "background") return value == false;
-  // What fits is answered alike, and what does not is refused: nothing is cut in silence.
+  // What fits is answered in full, and what does not fit is refused: nothing is truncated silently.
   if (name == "truncation") return value == "disabled" || value == "auto";
   if (name == "top_logprobs") return value == 0;
   if (name == "stream_options") return value == OrderedJson{{"include_obfuscation", false}} || value.empty();
@@ -56,7 +56,7 @@ OrderedJson Earlier(const JsonObject& body, const FindKept& find) {
   return id ? OrderedJson::parse(find(*id, "")) : OrderedJson::array();
 }
 
-/// The conversation without the instructions, which are of this request alone.
+/// The chat messages of the whole conversation, without this request's instructions.
 OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, OfferedTools& tools) {
   const OrderedJson* input = body.Find("input");
   if (input == nullptr) body.Refuse("input", "is missing");
@@ -71,7 +71,7 @@ OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, Offe
   return messages;
 }
 
-/// Thoughts are given as they are: nobody sums them up, and the template says which of earlier ones the model is shown.
+/// Reads `reasoning`. Thoughts are returned unsummarised. The template decides which earlier thoughts the model sees.
 void AddReasoning(const JsonObject& reasoning, OrderedJson& chat) {
   reasoning.KnowOnly({"effort", "summary", "generate_summary", "context"});
   for (const char* name : {"summary", "generate_summary"}) {
@@ -83,7 +83,7 @@ void AddReasoning(const JsonObject& reasoning, OrderedJson& chat) {
   if (const auto effort = reasoning.OptionalText("effort")) chat["reasoning_effort"] = *effort;
 }
 
-/// Whether thoughts are to be given in a form that comes back. Other values are of items that no answer here has.
+/// True when `include` asks for sealed thoughts. Other known values concern items that answers here never have.
 bool AsksToSeal(const JsonObject& body) {
   const OrderedJson* include = body.Find("include");
   if (include == nullptr) return false;
@@ -100,11 +100,11 @@ bool AsksToSeal(const JsonObject& body) {
   return seals;
 }
 
-/// text.format says in one object what response_format says in two.
+/// Translates text.format into response_format, which has the same members in two nested objects.
 void AddTextFormat(const JsonObject& body, OrderedJson& chat) {
   const JsonObject text = body.Object("text");
   text.KnowOnly({"format", "verbosity"});
-  // No model that is served here was trained to read it.
+  // No served model was trained to read `verbosity`, so it is only checked.
   if (!IsIn(text.OptionalText("verbosity").value_or("medium"), kVerbosities))
     text.Refuse("verbosity", "must be low, medium or high");
   if (!text.Has("format")) return;

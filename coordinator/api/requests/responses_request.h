@@ -10,21 +10,21 @@
 
 namespace quire {
 
-/// OpenAI's Responses API, as the chat request that says the same.
+/// OpenAI's Responses API, translated into the equivalent chat request.
 
-/// What a request of /v1/responses says beside that, spelled as JSON for the answer and for what is kept of it.
+/// The parts of a /v1/responses request that a chat request lacks, in JSON, for the answer and the stored response.
 struct ResponseTerms {
-  std::string settings;      // the members of the answer that repeat the request, with commas between them
-  std::string conversation;  // a list of chat messages: earlier ones and this request's, without its instructions
+  std::string settings;      // members of the answer that repeat the request, comma-separated
+  std::string conversation;  // a list of chat messages: earlier ones and this request's, without instructions
   bool store = true;
-  bool seals = false;   // thoughts are also given in a form that comes back (reasoning.encrypted_content)
-  ResponseTools tools;  // what the client calls the tools that the model is shown
+  bool seals = false;   // thoughts are also sent sealed, to be sent back (reasoning.encrypted_content)
+  ResponseTools tools;  // how the client knows the tools that the model sees
 
   int64_t bytes() const { return static_cast<int64_t>(settings.capacity() + conversation.capacity()) + BytesOf(tools); }
 };
 
 struct ResponsesRequest {
-  OrderedJson chat;  // the body of /v1/chat/completions that says the same
+  OrderedJson chat;  // the equivalent body of /v1/chat/completions
   ResponseTerms terms;
 };
 
@@ -32,7 +32,7 @@ struct ResponsesRequest {
 /// defaults: what the answer says of sampling where the request says nothing.
 ResponsesRequest ChatOfResponses(const OrderedJson& body, const FindKept& find, const SamplingDefaults& defaults = {});
 
-/// Throws ApiError, with the chat request's names of fields where it found the fault (InWordsOf).
+/// Parses a body of /v1/responses. Throws ApiError that may name the chat request's field (see InWordsOf).
 GenerateCall ParseResponsesRequest(const RequestBody& body, const RequestLimits& limits, const FindKept& find,
                                    ResponseTerms& terms);
 

@@ -6,25 +6,25 @@
 
 namespace quire {
 
-/// What a client is promised of answers under its schema.
+/// The promise to a client whose answers have a JSON schema.
 enum class SchemaPromise {
-  kExact,    // the schema accepts every answer: what could break that is refused
-  kAsFarAs,  // answers keep to what a grammar can see to; the client checks the rest
+  kExact,    // the schema accepts every answer; otherwise the request is refused
+  kAsFarAs,  // the grammar enforces what it can; the client checks the rest
 };
 
-/// What the check of a schema under a promise finds, as sentences.
+/// The result of checking a schema under a promise, as sentences.
 struct SchemaCheck {
-  std::string problem;  // why the promise cannot be held; empty: it can
-  std::string passed;   // what is passed over; empty: nothing
+  std::string problem;  // why the promise cannot be kept; empty: it can
+  std::string passed;   // what is not enforced; empty: nothing
 };
 SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise);
 
-/// Why the promise cannot be held for this JSON schema: the keyword, and where it stands; empty when it can. Words that
-/// ask nothing of a value are passed over. Work is bounded (comm/schema/schema_work.h).
+/// Why the promise cannot be kept for this schema: the keyword and its place; empty: it can. Keywords that constrain
+/// nothing are ignored. Work is bounded (comm/schema/schema_work.h).
 std::string WhyNotKept(const OrderedJson& schema, SchemaPromise promise = SchemaPromise::kExact);
 
-/// What is passed over in a schema under that promise: keywords with their places, and why; empty: nothing. Words that
-/// everybody knows to ask nothing (title, description, default ...) are not listed.
+/// The keywords that are not enforced under the promise, with their places and reasons; empty: none. Keywords that
+/// never constrain a value (title, description, default ...) are not listed.
 std::string PassedOver(const OrderedJson& schema, SchemaPromise promise);
 
 }  // namespace quire

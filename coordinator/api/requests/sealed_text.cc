@@ -14,7 +14,7 @@ constexpr int kForm = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
 std::string SealText(std::string_view text) {
   std::string out(sodium_base64_ENCODED_LEN(text.size(), kForm), '\0');
   ::sodium_bin2base64(out.data(), out.size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(), kForm);
-  out.pop_back();  // the C string's end
+  out.pop_back();  // the terminating zero
   return std::string(kSeal) + out;
 }
 

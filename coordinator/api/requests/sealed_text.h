@@ -6,13 +6,13 @@
 
 namespace quire {
 
-/// A text that clients keep and send back without looking into it. It hides nothing: there is nothing to hide.
+/// Encodes a text that clients store and send back unread. It is no encryption: the text is not secret.
 std::string SealText(std::string_view text);
 
-/// Nothing for what SealText did not make.
+/// Decodes a result of SealText; nothing for another text.
 std::optional<std::string> OpenText(std::string_view sealed);
 
-/// The most bytes that SealText makes of so many.
+/// The most bytes that SealText makes of `bytes` bytes.
 constexpr size_t SealedBytes(size_t bytes) { return 32 + bytes / 3 * 4; }
 
 }  // namespace quire

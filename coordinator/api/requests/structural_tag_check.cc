@@ -17,27 +17,27 @@ namespace quire {
 namespace {
 
 constexpr int kDeepestFormat = 32;
-constexpr int64_t kMostRepetitions = 128;  // beyond, masks take 10 to 20 ms each
+constexpr int64_t kMostRepetitions = 128;  // larger counts make a token mask take 10 to 20 ms
 
-/// What may stand in a member of a format.
+/// The type of a format's member.
 enum class Form {
-  kText,        // not empty
-  kAnyText,     // a string
-  kTexts,       // a list of strings that are not empty
+  kText,        // a string that is not empty
+  kAnyText,     // any string
+  kTexts,       // a list of non-empty strings
   kFlag,        // true or false
   kCount,       // from 0 to kMostRepetitions
-  kMostCount,   // the same, or -1: any number
-  kWhitespace,  // a count, or null: any number
-  kStyle,       // how a schema's values are spelled
+  kMostCount,   // as kCount, or -1: any number
+  kWhitespace,  // as kCount, or null: any number
+  kStyle,       // the spelling of a schema's values
   kSchema,      // a JSON schema
-  kToken,       // an id, or the text of a token
-  kTokens,      // a list of those
-  kBegin,       // a string, or a format of the kind token
-  kEnd,         // the same, or a list of strings
+  kToken,       // a token's id or text
+  kTokens,      // a list of tokens' ids or texts
+  kBegin,       // a string, or a format of the kind "token"
+  kEnd,         // as kBegin, or a list of strings
   kFormat,      // a format
-  kFormatList,  // a list of at least one
-  kTags,        // the same, of the kind tag
-  kRules,       // a list of at least one [text, format]
+  kFormatList,  // a list of at least one format
+  kTags,        // a list of at least one format of the kind "tag"
+  kRules,       // a list of at least one pair [text, format]
 };
 
 struct Member {
@@ -48,9 +48,9 @@ struct Member {
 
 constexpr Member Optional(std::string_view name, Form form) { return {name, form, false}; }
 
-// Kinds of formats and their members. Missing is token_dispatch, which xgrammar 0.2.8 does not survive inside a repeat,
-// and of any_text and any_tokens the budgets (max_tokens, max_chars), for which every mask goes through the whole
-// vocabulary.
+// The kinds of formats and their members. token_dispatch is left out, because xgrammar 0.2.8 crashes on it inside a
+// repeat. So are the budgets of any_text and any_tokens (max_tokens, max_chars), because with them each mask goes
+// through the whole vocabulary.
 const std::map<std::string_view, std::vector<Member>> kKinds = {
     {"const_string", {{"value", Form::kText}}},
     {"json_schema",
@@ -105,12 +105,12 @@ bool IsListOf(const OrderedJson& value, bool (*is)(const OrderedJson&)) {
   return value.is_array() && std::ranges::all_of(value, is);
 }
 
-/// Looks through a format and all those inside it; keeps the first thing that is wrong.
+/// Checks a format and all formats inside it, and keeps the first problem.
 class TagChecker {
  public:
   std::string problem;
 
-  /// `kind`: of a format that need not name it; empty: it must.
+  /// `kind`: the format must be of this kind and may omit "type". Empty: any kind, and "type" is required.
   void Check(const OrderedJson& format, const std::string& where, int depth, const std::string& kind = "") {
     if (!problem.empty()) return;
     if (depth > kDeepestFormat) return Refuse(where, fmt::format("is nested deeper than {} formats", kDeepestFormat));
@@ -149,7 +149,7 @@ class TagChecker {
     if (most != format.end() && *most != -1 && *most < format["min"]) Refuse(where + ".max", "is less than min");
   }
 
-  /// What is wrong with a member's own value, whatever is inside of it; empty: nothing.
+  /// Checks a member's own value, but not formats inside it. Returns the problem; empty: none.
   static std::string WhyWrong(const OrderedJson& value, Form form) {
     const auto unless = [](bool right, std::string why) { return right ? std::string() : std::move(why); };
     switch (form) {
@@ -224,7 +224,7 @@ class TagChecker {
 }  // namespace
 
 std::string WhyTagNotKept(const OrderedJson& tag) {
-  const SchemaWork work(kSchemaWork);  // for all its schemas together
+  const SchemaWork work(kSchemaWork);  // shared by all schemas of the tag
   for (const auto& [name, value] : tag.items()) {
     if (name != "type" && name != "format") return fmt::format("{} is not supported", name.substr(0, 50));
   }

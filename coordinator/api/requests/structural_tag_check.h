@@ -6,10 +6,10 @@
 
 namespace quire {
 
-/// Why answers cannot be kept to exactly what this structural tag says (`{"type": "structural_tag", "format": {...}}`,
-/// as xgrammar 0.2.8 describes them): the place, and what is wrong there; empty when they can. Every format names its
-/// kind and has that kind's members alone, formats are nested 32 deep at the most, counts are those of schemas, and
-/// schemas inside are kept to like others. Takes time in proportion to the tag.
+/// Why this structural tag (`{"type": "structural_tag", "format": {...}}`, as xgrammar 0.2.8 defines it) cannot be
+/// enforced exactly: the place and the problem; empty: it can. Each format must name its kind and have only members of
+/// that kind. Formats nest at most 32 deep, counts have the limits of schemas, and schemas inside must be exactly
+/// enforceable. The time is linear in the tag.
 std::string WhyTagNotKept(const OrderedJson& tag);
 
 }  // namespace quire

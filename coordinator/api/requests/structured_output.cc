@@ -52,7 +52,7 @@ GrammarSource ChoiceGrammar(const OrderedJson& choices, const std::string& field
   return {GrammarSource::kEbnf, rule};
 }
 
-/// JSON that came as a text inside a body, within the bounds of bodies.
+/// Parses JSON that is a text inside a body, within the bounds of bodies.
 OrderedJson ParseText(const OrderedJson& value, const std::string& field) {
   const std::string text = Text(value, field);
   try {
@@ -63,7 +63,7 @@ OrderedJson ParseText(const OrderedJson& value, const std::string& field) {
   return ParseExactJson(text);
 }
 
-/// guided_json and structured_outputs.json: a schema, or the text of one.
+/// guided_json and structured_outputs.json: a schema, or its text.
 GrammarSource SchemaOrText(const OrderedJson& value, const std::string& field) {
   return SchemaGrammar(value.is_string() ? ParseText(value, field) : value, field, SchemaPromise::kExact);
 }
@@ -150,7 +150,7 @@ bool MayAskForForm(std::string_view body) {
 }
 
 StructuredOutput ReadStructuredOutput(const OrderedJson& body) {
-  const SchemaWork work(kSchemaWork);  // for all schemas of the body together
+  const SchemaWork work(kSchemaWork);  // shared by all schemas of the body
   StructuredOutput found;
   const auto take = [&](GrammarSource grammar, const char* field) {
     if (!grammar) return;

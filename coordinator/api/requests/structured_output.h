@@ -9,21 +9,21 @@
 
 namespace quire {
 
-/// What a request's fields ask the text of its answer to be, and which field that was; no field: nothing.
+/// The form that a request wants its answer's text to have, and the field that says so; empty: none.
 struct StructuredOutput {
   GrammarSource grammar;
   std::string field;
 };
 
 /// Reads response_format, structured_outputs and vLLM's guided_json, guided_regex, guided_choice and guided_grammar.
-/// Throws ApiError for what is wrong, for schemas that cannot be kept to exactly, and for more than one of them.
+/// Throws ApiError for bad values, for schemas that cannot be enforced as promised, and for more than one such field.
 StructuredOutput ReadStructuredOutput(const OrderedJson& body);
 
-/// Whether a body may have one of those fields, judged by its text alone: never false for one that has. A name can be
-/// spelled without its letters by escapes only, so what has neither the letters nor a backslash has no such field.
+/// True when a body may have one of these fields, judged by its bytes. It is never false for a body that has one: a
+/// name without its plain letters has escapes, so it has a backslash.
 bool MayAskForForm(std::string_view body);
 
-/// A schema as a grammar; `field` is named in errors. What the promise lets pass over is a line in the log.
+/// The grammar of a schema; errors name `field`. What the promise does not enforce is logged.
 GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field, SchemaPromise promise);
 
 }  // namespace quire

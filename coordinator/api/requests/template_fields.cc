@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMaxVariables = 64;
 constexpr size_t kMaxDocuments = 256;
 
-/// What templates call what they are given anyway.
+/// Names that templates use for their other inputs.
 bool IsReserved(const std::string& name) {
   static const std::set<std::string> kReserved = {"messages",  "tools",     "documents", "add_generation_prompt",
                                                   "bos_token", "eos_token", "pad_token", "strftime_now",

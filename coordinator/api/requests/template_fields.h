@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// chat_template_kwargs, enable_thinking, reasoning_effort and documents: what templates read besides messages and
-/// tools. Throws ApiError for what is wrong.
+/// Reads chat_template_kwargs, enable_thinking, reasoning_effort and documents: the inputs of a template besides
+/// messages and tools. Throws ApiError for bad values.
 void ReadTemplateFields(const RequestBody& body, const JsonFields& fields, Conversation& conversation);
 
 }  // namespace quire

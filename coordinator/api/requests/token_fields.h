@@ -7,14 +7,13 @@
 
 namespace quire {
 
-/// The ids of a list. Throws ApiError for too many, and for what is no token.
+/// Reads a list of token ids. Throws ApiError for too many, and for a value that is not a token of the model.
 std::vector<TokenId> ReadTokenIds(const Json& list, const char* name, size_t max_count, int vocab_size);
 
-/// Which tokens are favoured, end the text, or are drawn at all: logit_bias, stop_token_ids, allowed_token_ids and
-/// bad_words, whose tokens are found later.
+/// Reads logit_bias, stop_token_ids, allowed_token_ids and bad_words. Bad words are tokenised later.
 void ReadTokenFields(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call);
 
-/// Throws ApiError when no token may ever be drawn: `ends` may not be before min_tokens.
+/// Throws ApiError when allowed_tokens leaves no token to draw: `ends` are banned before min_tokens, bad words always.
 void CheckSomeTokenIsLeft(const SamplingSpec& sampling, const std::vector<TokenId>& ends);
 
 }  // namespace quire

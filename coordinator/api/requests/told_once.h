@@ -4,11 +4,11 @@
 
 namespace quire {
 
-/// Logs the words unless something was logged under that key before. The first 256 keys are told: clients may invent
-/// more. May be called by several threads.
+/// Logs `words` unless the key was logged before. Only the first 256 keys are logged, because clients may invent more.
+/// Thread-safe.
 void TellOnce(const std::string& key, const std::string& words);
 
-/// Logs once that something which clients send is left out of what the model sees, and why.
+/// Logs once that something in requests is left out of the prompt, and why.
 void TellLeftOut(const std::string& what);
 
 }  // namespace quire

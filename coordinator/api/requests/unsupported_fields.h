@@ -7,12 +7,12 @@
 
 namespace quire {
 
-/// Throws ApiError for a field that would change the answer and that this server does not offer, unless its value says
-/// that it is off. What clients of other servers send is in the list.
+/// Throws ApiError for an unsupported field that would change the answer, unless its value means "off". The list covers
+/// what clients of other servers send.
 void RefuseUnsupportedFields(const JsonFields& fields);
-/// The same for what only chats have.
+/// The same for fields that only chats have.
 void RefuseChatFields(const JsonFields& fields);
-/// What the first looks for.
+/// The names of all fields that RefuseUnsupportedFields() refuses.
 std::vector<std::string_view> UnsupportedFieldNames();
 
 }  // namespace quire
