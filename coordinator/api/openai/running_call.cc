@@ -155,8 +155,8 @@ class TextSink : public RequestSink {
     size_t num_characters = 0;  // of the text so far; only when tokens are reported
   };
 
-  /// True when pending text and tokens must be sent now. If more tokens of the step follow, few events carry them. An
-  /// event has few enough tokens that their JSON does not hold up the I/O thread.
+  /// True when pending text and tokens must be sent now. If more tokens of the choice follow at once, few events carry
+  /// them. An event has few enough tokens that their JSON does not hold up the I/O thread.
   bool IsDue(const Choice& choice, bool more_follow) const {
     constexpr size_t kTextBytes = 4 << 10;
     constexpr int kTokens = 256;
