@@ -1,5 +1,5 @@
-// What a stranger says at the gate of a CURVE port, word by word: a wrong byte ends the word where it stands, however
-// the bytes were cut, and no byte behind a word is read.
+// Input: the words that a stranger sends to the gate of a CURVE port. The gate must find a wrong byte at once, however
+// the bytes are cut into pieces, and must not read a byte behind a word.
 #include <fcntl.h>
 #include <sys/socket.h>
 
@@ -39,13 +39,14 @@ PrefixState StateOf(Awaits awaits, Bytes bytes) {
   }
 }
 
-/// How many bytes of the text make a word, or how many are right before the first wrong one.
+/// The result of reading a word: its length, or the number of right bytes before the first wrong byte.
 struct Found {
   size_t bytes = 0;
   Reading reading = Reading::kMore;
 };
 
-/// Byte by byte. What is missing counts down by one with every right byte, but where a head tells the size of its word.
+/// Reads byte by byte. Each right byte lowers the number of missing bytes by one, except where a head gives its word's
+/// size.
 Found ReadSlowly(Awaits awaits, Bytes text) {
   for (size_t length = 0; length <= text.size(); ++length) {
     const PrefixState state = StateOf(awaits, text.first(length));
@@ -72,7 +73,7 @@ struct Pair {
   Descriptor peer, gate;
 };
 
-/// As a gate reads it, from a connection on which the bytes come in two pieces.
+/// Checks that a gate reads the same from a connection whose bytes come in two pieces.
 void CheckReading(Awaits awaits, Bytes text, size_t cut, const Found& found) {
   const Pair pair;
   std::vector<uint8_t> word;

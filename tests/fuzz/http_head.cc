@@ -15,9 +15,8 @@ namespace http = boost::beast::http;
 
 constexpr HttpLimits kLimits = {.head_bytes = 2048, .target_bytes = 64, .header_fields = 20, .body_bytes = 256};
 
-/// Feeds the parser in pieces of `piece` bytes until it is done. Returns the bytes that it took; `error` is set when
-// the
-/// parser failed or needs more bytes.
+/// Feeds the parser in pieces of `piece` bytes until it is done. Returns the number of bytes that it took. `error` is
+/// set when the parser failed or needs more bytes.
 size_t Feed(http::basic_parser<true>& parser, std::string_view bytes, size_t piece, bool head_only,
             boost::beast::error_code& error) {
   size_t taken = 0, shown = 0;

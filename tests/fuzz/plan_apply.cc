@@ -1,6 +1,5 @@
-// Input: a sequence of plans for a worker, most of them sensible. Plans that the checks and the sequence table accept
-// must
-// never reach outside the tables.
+// Input: a sequence of plans for a worker, most of them sensible. A plan that the checks and the sequence table accept
+// must never reach outside the tables.
 #include "comm/base/error.h"
 #include "comm/wire/messages.h"
 #include "tests/fuzz/byte_source.h"

@@ -1,6 +1,5 @@
-// Runs a fuzz target without a fuzzer: every input of its corpus, then a fixed number of mutations, which are always
-// the
-// same. An input that takes too much processor time or memory counts as a finding, like a crash.
+// Runs a fuzz target without a fuzzer: every input of its corpus, then a fixed number of mutations, the same in each
+// run. An input that takes too much processor time or memory counts as a finding, like a crash.
 // replay_TARGET CORPUS_FOLDER DICTIONARY|- MUTATIONS MAX_BYTES
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -58,7 +57,7 @@ std::vector<std::string> ReadDictionary(const fs::path& path) {
 }
 
 constexpr time_t kSecondsPerInput = 5;  // of processor time, whatever else the machine does
-#ifndef __SANITIZE_ADDRESS__            // which takes address space by the terabyte
+#ifndef __SANITIZE_ADDRESS__            // AddressSanitizer takes address space by the terabyte
 constexpr rlim_t kMaxBytes = rlim_t{1} << 30;
 #else
 constexpr rlim_t kMaxBytes = RLIM_INFINITY;

@@ -67,8 +67,7 @@ class Pool {
 };
 
 /// Reserves addresses without memory. Tests need two pages of tens of gigabytes, which neither device memory nor
-// managed
-/// memory could provide on every machine.
+/// managed memory could provide on every machine.
 std::byte* Addresses(size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) Refuse(bytes, "addresses", std::strerror(errno));

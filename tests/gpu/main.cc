@@ -25,8 +25,7 @@ class EndWithTheDevice final : public testing::EmptyTestEventListener {
 
 int main(int argc, char** argv) {
   // Kernels of ranks wait for each other, each in its own stream. With fewer hardware queues than streams (the default
-  // is
-  // 8 queues), a kernel could be queued behind a kernel that waits for it.
+  // is 8 queues), a kernel could be queued behind a kernel that waits for it.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
   if (std::getenv("QUIRE_ASYNCHRONOUS_LAUNCHES") == nullptr) {
     ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // a launch returns when its kernel has run

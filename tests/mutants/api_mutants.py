@@ -402,7 +402,7 @@ POOLING = [
     Mutant("fields: one that is null and unknown is refused", "coordinator/api/requests/known_fields.cc", "value.is_null() || IsKnownField", "IsKnownField",
            [T + "*NearestKnownName*"]),
     Mutant("defaults: the model's penalty holds for beams", "coordinator/api/requests/openai_request.cc",
-           '  if (!fields.Has("repetition_penalty")) s.repetition_penalty = 1;  // a default is for draws\n', "", [T + "*OverrideDefaultsOfTheModel*"]),
+           '  if (!fields.Has("repetition_penalty")) s.repetition_penalty = 1;  // defaults apply to sampling only\n', "", [T + "*OverrideDefaultsOfTheModel*"]),
 ]
 
 BATCH = [

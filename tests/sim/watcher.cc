@@ -50,10 +50,11 @@ void Watcher::BeginPlan() {
   clients_that_gave_way_.clear();
 }
 
-/// Of several clients the one that was served least is admitted first. Passed over is who gave way with this plan,
-/// whose next request is to be swapped in, who has a limit of its own, and everybody by a client of which nothing runs.
-/// Who has its share stands back for those that have not. What is swapped in got its turn before those that run found
-/// more of their tokens cached, by which they were served less.
+/// Checks that of several clients the one that was served least is admitted first. A client may be passed over if it
+/// gave way in this plan, if its next request is to be swapped in, or if it has a limit of its own. A client without
+/// running requests may pass over every other client. A client that has its share stands back for clients that have
+/// not. A swapped-in request got its turn before running requests found more of their tokens cached, which lowers their
+/// service.
 void Watcher::OnAdmitted(const Decision& d) {
   const std::string& client = turns_.ClientOf(d.request);
   const std::vector<RequestId> before = turns_.Before(d.request);
@@ -77,7 +78,7 @@ void Watcher::OnAdmitted(const Decision& d) {
   if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
 }
 
-/// What its client has with the request at the longest, whether it is among those that run yet, or just is.
+/// The most places and blocks that the client has with this request, whether the request runs already or not.
 Watcher::Use Watcher::UseWith(const Request& head) const {
   const auto longest = [&](const Request& r) {
     const auto& client = dynamic_cast<const Client&>(*r.sink);
@@ -101,15 +102,15 @@ bool Watcher::IsAtLimit(const Request& head) const {
 
 int Watcher::ShareOfPlaces() const { return std::max(1, engine_.options().scheduler.max_running / turns_.NumActive()); }
 
-/// True for a request that a share covers, whatever is cached, but whose client has no place of its share left.
+/// True for a request that its client's share covers, whatever is cached, when all places of that share are taken.
 bool Watcher::MustStandBack(const Request& request) const {
   const auto& client = dynamic_cast<const Client&>(*request.sink);
   return MayStandBack(request) && UseWith(request).sequences > ShareOfPlaces() &&
          BlocksAtLongest(client.ask(), engine_.options()) <= ShareOfBlocks();
 }
 
-/// True where a share may cover the request, but not what its client has with it. Blocks are counted at their most, as
-/// caches decide what a client is counted to have.
+/// True for a request that the client's share may cover, but not together with the client's other requests. Blocks are
+/// counted at their most, because the counted blocks depend on caches.
 bool Watcher::MayStandBack(const Request& request) const {
   if (turns_.NumActive() < 2 || static_cast<int>(request.sequences.size()) > ShareOfPlaces()) return false;
   const Use use = UseWith(request);

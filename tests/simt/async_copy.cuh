@@ -1,7 +1,7 @@
 #pragma once
 
-// The emulator's kernels/cuda/simt/async_copy.cuh. The source is read when the copy starts, its bytes appear when the
-// issuing thread has waited; until then nobody may touch where they go.
+// The emulator's version of kernels/cuda/simt/async_copy.cuh. A copy reads its source when it starts. Its bytes appear
+// when the issuing thread has waited. Until then no thread may touch the destination.
 
 #include <simt/device.cuh>
 

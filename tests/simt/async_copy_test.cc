@@ -1,5 +1,5 @@
-// Tests copies in flight: nobody may touch their bytes before the issuing thread has waited, and other threads not
-// before a barrier.
+// Tests copies in flight. No thread may touch their bytes before the issuing thread has waited; other threads must also
+// wait at a barrier.
 #include <gtest/gtest.h>
 
 #include <simt/async_copy.cuh>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What kernels include as <simt/device.cuh> when g++ compiles them for the emulator: the same names as
-// kernels/cuda/simt/device.cuh, executed by fibers and checked. A trailing Where is the caller's line.
+// The header that kernels include as <simt/device.cuh> when g++ compiles them for the emulator. It has the names of
+// kernels/cuda/simt/device.cuh; fibers execute them with checks. A trailing Where is the caller's line.
 
 #include <algorithm>
 #include <bit>
@@ -45,7 +45,7 @@ template <class T>
 T ShuffleXor(T value, int lane_mask, uint32_t mask = kFullWarp, Where where = Where::current()) {
   return ShuffleFrom(value, (Executor::Current().lane() ^ lane_mask) & 31, mask, where);
 }
-/// Lanes past the end keep their own value.
+/// Lanes whose source is past the end keep their own value.
 template <class T>
 T ShuffleDown(T value, int delta, uint32_t mask = kFullWarp, Where where = Where::current()) {
   const int lane = Executor::Current().lane();
@@ -83,7 +83,7 @@ T Atomic(const Global<T>& array, Index i, Change change) {
   array.Write(i, change(old));
   return old;
 }
-/// array[i] += value, or max(array[i], value); returns what was there before.
+/// Sets array[i] to array[i] + value, or to max(array[i], value), and returns the old value.
 template <template <class> class Memory, class T>
 T AtomicAdd(const Memory<T>& array, Index i, T value) {
   return Atomic(array, i, [value](T old) { return old + value; });
@@ -93,7 +93,7 @@ T AtomicMax(const Memory<T>& array, Index i, T value) {
   return Atomic(array, i, [value](T old) { return Max(old, value); });
 }
 
-/// Elements [i, i + N) in accesses of up to 16 bytes; i must be aligned to the vector.
+/// Loads elements [i, i + N) in accesses of up to 16 bytes; i must be aligned to the vector.
 template <int N, template <class> class Memory, class T>
 Vec<std::remove_const_t<T>, N> LoadVec(const Memory<T>& array, Index i) {
   return array.template Read<Vec<std::remove_const_t<T>, N>>(i);
@@ -103,7 +103,7 @@ void StoreVec(const Memory<T>& array, Index i, const Vec<T, N>& value) {
   array.Write(i, value);
 }
 
-/// The same bytes as elements of another type.
+/// Returns the same bytes as elements of another type.
 template <class U, class T>
 SharedArray<U> As(const SharedArray<T>& array) {
   return array.template As<U>();
@@ -127,7 +127,8 @@ class SharedArena {
 };
 constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Launches never overlap here; a thread of a kernel that could must still wait before it touches what others may.
+/// Launches never overlap in the emulator. A thread of a kernel that may overlap must still wait before it touches
+/// memory that other kernels may write.
 inline void WaitForPrerequisites() { Executor::Current().WaitForPrerequisites(); }
 inline void TriggerDependents() {}
 template <class Kernel>
@@ -152,9 +153,9 @@ inline void Load(const std::type_info& kernel) {
   }
 }
 
-/// Runs Kernel::Run(params) in every thread, and returns when the last one ended; or keeps the launch, while a graph is
-/// recorded. Blocks that need co-residency come in ascending order, so that the i-th of one thread's launch meets the
-/// i-th of another's.
+/// Runs Kernel::Run(params) in every thread, and returns when the last thread ends. While a graph is recorded, the
+/// launch is stored instead. Blocks that need co-residency run in ascending order, so that block i of one thread's
+/// launch meets block i of another's.
 template <class Kernel>
 void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStream&,
             const typename Kernel::Params& params) {

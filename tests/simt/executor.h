@@ -30,7 +30,7 @@ struct SimtError : std::runtime_error {
 struct Options {
   uint64_t seed = 1;            // the order of blocks and threads
   double switch_chance = 0;     // of giving way at an access to shared memory
-  int64_t max_shared = 232448;  // bytes per block: 227 KiB, what Hopper grants
+  int64_t max_shared = 232448;  // bytes per block: 227 KiB, the most that Hopper grants
 };
 Options& CurrentOptions();
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// The emulator's kernels/cuda/simt/group_mma.cuh, which has the layouts. Products are computed when they are waited
-// for: registers that were read too early hold what was there before, shared memory what was written too soon.
+// The emulator's version of kernels/cuda/simt/group_mma.cuh, which describes the layouts. A product is computed when it
+// is waited for. So registers that are read too early hold old values, and shared memory that is overwritten too early
+// gives wrong results.
 
 #include <simt/tensor_core.cuh>
 
@@ -14,7 +15,7 @@ struct GroupMatrix {
   int32_t group_stride;
 };
 
-/// A lane's part of A, and the two rows of it that its part of D needs.
+/// A lane's part of A, and the two rows of A that the lane's part of D needs.
 struct GroupRows {
   const uint32_t* a;
   float rows[2][16];
@@ -29,7 +30,7 @@ void ShareGroupRows(void* const (&lanes)[32]) {
   }
 }
 
-/// 16 numbers of a column of B, from the units of both its groups.
+/// Reads 16 numbers of a column of B, from the units of both groups of the matrix.
 template <class T>
 void ReadGroupColumn(const GroupMatrix<T>& b, int column, float (&numbers)[16], Where where) {
   for (int group = 0; group < 2; ++group) {
@@ -75,7 +76,7 @@ void WaitForGroupMmas(float (&)[kUnits][4], uint32_t (&)[kSteps][4]) {
 }
 inline void ShareWithGroupMmas() { Executor::Current().ShareWithGroupMmas(); }
 
-/// The emulator runs them whatever device it stands for.
+/// The emulator runs warpgroup products, whatever device it emulates.
 inline bool DeviceHasGroupMma() { return true; }
 
 }  // namespace quire::simt

@@ -6,13 +6,14 @@ namespace quire::simt {
 
 namespace {
 
-/// A format with `mantissa` stored bits and an exponent bias; numbers below 2^(1-bias) are subnormal.
+/// A floating-point format with `mantissa` stored bits and an exponent bias. Numbers below 2^(1 - bias) are subnormal.
 struct Format {
   int mantissa, bias;
 };
 constexpr Format kHalf{10, 15}, kE4M3{3, 7};
 
-/// The magnitude of finite x in the format's bits, to nearest even; too large ones carry on past the largest exponent.
+/// Returns the bits of |x| in the format, rounded to nearest even. x is finite. A value that is too large gets an
+/// exponent beyond the largest one.
 uint32_t Encode(float x, Format f) {
   if (x == 0) return 0;
   int exponent;

@@ -35,7 +35,8 @@ class SharedArray {
   std::byte* Bytes(Index i, Access access) const {
     return Executor::Current().Shared(Offset<V>(i), sizeof(V), access, i.where);
   }
-  /// Where they lie in the block's shared memory, within the array and aligned; nobody touches them yet.
+  /// Returns the elements' offset in the block's shared memory, after a check of bounds and alignment; it notes no
+  /// access.
   template <class V>
   int64_t Offset(Index i) const {
     Executor& executor = Executor::Current();

@@ -51,7 +51,7 @@ TEST(SimtTest, Emulator_ReportsAMissingBarrier) {
     try {
       Launch<Reverse<false>>({1}, 96, 96 * 4, CudaStream{}, {out.data()});
       ADD_FAILURE() << "seed " << seed;
-    } catch (const SimtError& error) {  // whichever comes first: the box is empty, or filled without order
+    } catch (const SimtError& error) {  // either error may come first: the box is empty, or was filled without order
       const std::string text = error.what();
       EXPECT_TRUE(text.find("race: ") != text.npos || text.find("nobody wrote") != text.npos) << text;
       EXPECT_NE(text.find("simt_test.cc:"), text.npos) << text;
@@ -200,7 +200,7 @@ TEST(SimtTest, Emulator_FindsAndNamesPlantedBugs) {
   ExpectError([&] { run(Planted<Bug::kLaneMissing>{}); }, "thread (40, 0, 0) has left the kernel");
   ExpectError([&] { run(Planted<Bug::kSourceNotInMask>{}); }, "which is not in the mask");
   ExpectError([&] { run(Planted<Bug::kMisaligned>{}); }, "misaligned access to shared memory");
-  run(Planted<Bug::kNone>{});  // and the machine is whole after all that
+  run(Planted<Bug::kNone>{});  // after all these errors, a right kernel still runs
 }
 
 struct Count {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Words that ranks signal each other with, where ranks are OS threads; kernels/cuda/simt/system_sync.cuh has the same
-// names for nvcc. Every thread registers the memory of the other ranks before its kernels touch it.
+// Words with which ranks signal each other when ranks are OS threads. kernels/cuda/simt/system_sync.cuh has the same
+// names for nvcc. Each OS thread must register the memory of the other ranks before its kernels touch it.
 
 #include <atomic>
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace quire::simt {
 
-/// For tests: what the calling OS thread does before each look at a word, such as letting other ranks go first.
+/// For tests: an action of the calling OS thread before each read of a word, such as letting other ranks run first.
 inline std::function<void()>& BeforeAcquire() {
   thread_local std::function<void()> action;
   return action;
@@ -28,7 +28,7 @@ inline uint32_t LoadAcquireSystem(const Global<uint32_t>& array, Index i) {
   if (BeforeAcquire()) BeforeAcquire()();
   return SystemWord(array, i).load(std::memory_order_acquire);
 }
-/// There may be more ranks than cores.
+/// Yields, because there may be more ranks than cores.
 inline void SpinPause() { std::this_thread::yield(); }
 
 }  // namespace quire::simt

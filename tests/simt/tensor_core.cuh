@@ -1,6 +1,6 @@
 #pragma once
 
-// The emulator's kernels/cuda/simt/tensor_core.cuh, which has the layouts.
+// The emulator's version of kernels/cuda/simt/tensor_core.cuh, which describes the layouts.
 
 #include <bit>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace quire::simt {
 
-/// One lane's operands; the last lane to come multiplies for all.
+/// One lane's operands. The last lane that arrives multiplies for all lanes.
 struct MmaOperands {
   float* d;
   const uint32_t* a;
@@ -20,7 +20,7 @@ float HalfOfPair(uint32_t pair, int which) {
   static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
   return ToFloat(T{static_cast<uint16_t>(which == 0 ? pair & 0xffff : pair >> 16)});
 }
-/// A lane's part of A, in its places.
+/// Writes a lane's part of A to its places in the matrix.
 template <class T>
 void UnpackRows(const uint32_t* a, int lane, float (&rows)[16][16]) {
   for (int half = 0; half < 2; ++half) {
@@ -53,7 +53,7 @@ void Mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], Where wh
   Executor::Current().Exchange(&mine, &MultiplyFragments<T>, where);
 }
 
-/// Where the rows of matrices begin in shared memory, from the lanes that know to all.
+/// The beginnings of the matrices' rows in shared memory, collected from the lanes that name them.
 template <int N>
 struct MatrixRows {
   int64_t mine, all[8 * N];
@@ -64,7 +64,8 @@ void ShareRows(void* const (&lanes)[32]) {
   for (int l = 0; l < 8 * N; ++l) all[l] = static_cast<const MatrixRows<N>*>(lanes[l])->mine;
   for (void* to : lanes) std::copy(all, all + 8 * N, static_cast<MatrixRows<N>*>(to)->all);
 }
-/// Rows must lie in their array and be aligned where a lane names them; every byte is read by the lane that gets it.
+/// Checks that the rows that lanes name are aligned and inside their array, and gives them to all lanes. Later each
+/// byte is read by the lane that gets it.
 template <int N, class T>
 MatrixRows<N> RowsOfMatrices(const SharedArray<T>& array, Index row_begin) {
   static_assert(sizeof(T) == 2 && (N == 1 || N == 2 || N == 4));

@@ -53,7 +53,7 @@ void ReadBeams(const JsonFields& fields, GenerateCall& call) {
     JsonFields::Refuse("best_of",
                        fmt::format("is at most {} with beam search; leave out use_beam_search for more", kMaxBeams));
   SamplingSpec& s = call.sampling;
-  if (!fields.Has("repetition_penalty")) s.repetition_penalty = 1;  // the server's default applies to sampling only
+  if (!fields.Has("repetition_penalty")) s.repetition_penalty = 1;  // defaults apply to sampling only
   const bool plain = s.repetition_penalty == 1 && s.frequency_penalty == 0 && s.presence_penalty == 0 &&
                      s.logit_bias.empty() && s.min_tokens == 0 && s.allowed_tokens.empty() && call.bad_words.empty();
   if (!plain)

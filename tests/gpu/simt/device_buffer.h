@@ -28,7 +28,7 @@ class HostDeviceBytes {
 
   std::byte* data() const { return data_; }
   /// Makes the pages of bytes [begin, begin + count) exist. Each page may be opened once; small buffers are always
-  // open.
+  /// open.
   void Open(size_t begin, size_t count);
 
  private:
@@ -39,8 +39,7 @@ class HostDeviceBytes {
 };
 
 /// The device's counterpart of tests/simt/device_buffer.h. Launches are synchronous (tests/gpu/main.cc), so that the
-// host
-/// may read an op's output as soon as the op has returned.
+/// host may read an op's output as soon as the op has returned.
 template <class T>
 class DeviceBuffer {
  public:

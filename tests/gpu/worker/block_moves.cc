@@ -1,6 +1,6 @@
 // Moves KV blocks from device to device by real NCCL pairs, between two processes, and checks the bytes that arrive.
-// With
-// two GPUs, the moves are timed beside a plain send of as many bytes. Two processes that share one GPU time nothing.
+// With two GPUs, the moves are timed beside a plain send of as many bytes. Two processes that share one GPU time
+// nothing.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,7 +56,8 @@ struct Case {
   BlockRuns given, taken;
 };
 
-/// Whole blocks; and half of the heads of the keys and values of 32 layers, into blocks that hold only this half.
+/// Two cases: whole blocks; and half of the heads of the keys and values of 32 layers, into blocks that hold only this
+/// half.
 std::vector<Case> Cases() {
   Case halves{"half of the heads", {}, {}};
   constexpr int64_t kPart = kBlockBytes / 64;

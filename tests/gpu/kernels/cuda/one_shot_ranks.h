@@ -12,7 +12,7 @@
 
 namespace quire::kernels {
 
-/// Which rank comes late. On a device the rank only sleeps: a kernel cannot be held between two instructions.
+/// The rank that comes late. On a device the rank only sleeps: a kernel cannot be held between two instructions.
 struct Schedule {
   enum class Hold { kNobody, kBeforeSending, kBeforeWaiting };
   Hold hold = Hold::kNobody;
@@ -80,7 +80,7 @@ class OneShotRanks {
     }
   }
 
-  /// Whether the rank waits for others: assumed 100 ms after the rank has begun.
+  /// True when the rank waits for others. This is assumed 100 ms after the rank has begun.
   bool waits(int rank) const {
     if (!began_[static_cast<size_t>(rank)]) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -1,4 +1,4 @@
-// Attention over the paged cache: random steps, as an engine plans them, against attention in fp64.
+// Sweeps attention over the paged cache: random steps, as an engine plans them, are compared with attention in fp64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int64_t kMostPairs = 700'000;  // of queries and keys of a case, with heads of 64
+constexpr int64_t kMostPairs = 700'000;  // pairs of a query and a key in a case, with heads of 64
 
-/// Chunks of at most so many pairs of queries and keys of a head. Where tiles are to be split, one of them is behind a
-/// long prefix and has enough queries for a tile or more.
+/// Returns chunks with at most `most_pairs` pairs of a query and a key per head. With `split`, one chunk has a long
+/// prefix and enough queries for a whole tile, so that tiles are split.
 std::vector<Chunk> RandomChunks(test::Random& random, bool split, int64_t most_pairs) {
   std::vector<Chunk> chunks;
   for (int64_t left = split ? random.Between(1, 2) : random.Between(1, 4); left > 0; --left) {
@@ -66,7 +66,7 @@ TEST(PrefillSweep, EqualsReference_OverRandomSteps) {
   std::printf("%lld split tiles\n", static_cast<long long>(merges));
 }
 
-/// Contexts of at most so many keys together, some of them none.
+/// Returns contexts with at most `most_keys` keys together; some may be empty.
 std::vector<int32_t> RandomContexts(test::Random& random, int64_t most_keys) {
   std::vector<int32_t> contexts;
   for (int64_t left = random.Between(1, 8); left > 0; --left) {

@@ -1,4 +1,4 @@
-// Products of few rows, with plain and with quantised weights, of experts too: random sizes against products in fp64.
+// Sweeps products of few rows, with plain and quantised weights and with experts: random sizes are compared with fp64.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/experts_case.h"
@@ -35,7 +35,7 @@ TEST(SkinnyGemmSweep, EqualsReference_OverRandomSizes) {
   });
 }
 
-/// Empty if some rows of the weight, expanded, are its numbers.
+/// Expands some rows of the weight, and returns the difference from its numbers; empty: none.
 std::string WrongInExpanded(const QuantizedCase& c, test::Random& random) {
   const QuantizedGemmParams p = c.Params();
   const int64_t first = random.Below(p.weight.n), rows = random.Between(1, p.weight.n - first), k = p.weight.k;

@@ -1,4 +1,4 @@
-// Drawing against the CPU's, and copies of blocks byte for byte.
+// Sweeps sampling, compared with the CPU's, and copies of blocks, compared byte for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,14 +39,14 @@ TEST(SamplingSweep, DrawsWhatTheCpuDraws_OverRandomBatches) {
   EXPECT_LE(near_misses, 2 + rows / 250);
 }
 
-/// Bytes in a pool of blocks, each another.
+/// Returns a pool of blocks whose bytes differ from block to block.
 std::vector<std::byte> RandomBytes(test::Random& random, int64_t count) {
   std::vector<std::byte> bytes(static_cast<size_t>(count));
   for (std::byte& b : bytes) b = static_cast<std::byte>(random.Below(256));
   return bytes;
 }
 
-/// Block ids in another order.
+/// Returns the ids of all blocks in random order.
 std::vector<int32_t> Shuffled(test::Random& random, int64_t count) {
   std::vector<int32_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), 0);
@@ -55,7 +55,7 @@ std::vector<int32_t> Shuffled(test::Random& random, int64_t count) {
   return ids;
 }
 
-/// Runs of a block in its order, with gaps or without, packed one after another.
+/// Returns runs of a block in ascending order, with or without gaps, packed one after another.
 std::vector<PackedRun> RandomRuns(test::Random& random, int64_t block_bytes) {
   std::vector<PackedRun> runs;
   int64_t packed = 0;
@@ -109,7 +109,7 @@ TEST(BlockCopySweep, CopiesWholeBlocks_OverRandomPairs) {
     const int64_t count = random.Between(2, 9), bytes = 16 * AnyLength(random, 1, 12'000);
     const std::vector<int32_t> order = Shuffled(random, count);
     const int64_t copies = random.Between(0, count - 1);
-    std::vector<int32_t> pairs;  // targets are the first of the order, each once; sources are the others
+    std::vector<int32_t> pairs;  // the first `copies` ids are targets, each once; the other ids are sources
     for (int64_t i = 0; i < copies; ++i) {
       pairs.push_back(order[static_cast<size_t>(random.Between(copies, count - 1))]);
       pairs.push_back(order[static_cast<size_t>(i)]);
