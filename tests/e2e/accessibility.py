@@ -1,4 +1,4 @@
-"""What axe-core says of a page, and a walk over it with the Tab key."""
+"""Runs axe-core on a page, and walks over the page with the Tab key."""
 import os
 
 import axe_core_python
@@ -7,8 +7,8 @@ AXE = os.path.join(os.path.dirname(axe_core_python.__file__), "axe.min.js")
 
 
 def violations(browser):
-    """Breaches of WCAG 2 A and AA and of axe's best practice, one line for each; in one theme, as the page is now. Colours
-    that are on their way from one theme to another are waited for."""
+    """Returns a line for each breach of WCAG 2 A or AA, or of axe's best practices, on the page in its present theme. Waits first
+    until colours have changed from one theme to the other."""
     browser.until("no transition runs", lambda: browser.run("return document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)"))
     with open(AXE, encoding="utf-8") as f:
         browser.run(f.read())
@@ -19,7 +19,7 @@ def violations(browser):
 
 
 def sticking_out(browser):
-    """What reaches beyond the sides of the screen, but for what scrolls by itself."""
+    """Returns the elements that reach beyond the sides of the screen, except inside elements that scroll by themselves."""
     return browser.run("""
         return [...document.querySelectorAll("body *")].filter((e) => !e.closest(".scroll, .unseen, thead, svg") && e.getClientRects().length > 0)
           .filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5 || e.getBoundingClientRect().left < -0.5)
@@ -27,7 +27,8 @@ def sticking_out(browser):
 
 
 def tab_stops(browser, most=200):
-    """Labels of what gets the focus, one Tab after another, from the beginning of the page until it comes round."""
+    """Returns the labels of the elements that get the focus, one Tab after another, from the beginning of the page until the
+    first element comes again."""
     browser.run("document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex'); window.scrollTo(0, 0)")
     stops = []
     for _ in range(most):

@@ -24,7 +24,7 @@ def line(custom_id, body, url="/v1/completions"):
 
 
 class EchoServer:
-    """Answers with the body that was sent."""
+    """A server that answers with the request's body."""
 
     def __init__(self):
         self.bodies = bodies = []
@@ -83,7 +83,7 @@ class ServedTest(Batch):
         no_space = {str(token): -100 for token in (197, 198, 201, 220)}
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        # a model in which the token of the quotation mark ends no answer
+        # a model in which the token of the quotation mark does not end an answer
         model = altered_tiny(folder.name, config=endless, generation_config=endless)
         server = Server("-tp", "1", "--threads-per-worker", "1", model=model)
         self.addCleanup(server.__exit__)

@@ -1,7 +1,7 @@
-"""A headless Chromium, driven through WebDriver (W3C) by plain HTTP, for tests of the pages.
+"""Drives a headless Chromium through WebDriver (W3C) over plain HTTP, for tests of the pages.
 
-with Browser() as b: b.open(url); b.click("#pause"); b.text("#state"). Selectors are CSS. Waiting is built in: what is not
-there yet is looked for again until a deadline."""
+with Browser() as b: b.open(url); b.click("#pause"); b.text("#state"). Selectors are CSS. Every method waits: it looks for a
+missing element again and again until a deadline."""
 import base64
 import json
 import os
@@ -22,7 +22,7 @@ KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "Left": "\ue012"
 
 
 def need_browser():
-    """Ends the script where there is none (tests/skips.py)."""
+    """Ends the script if this machine has no browser (tests/skips.py)."""
     for program in ("chromium", "chromedriver"):
         if shutil.which(program) is None:
             verdict.skip_all(f"{program} is not installed")
@@ -45,7 +45,7 @@ class Browser:
                      "--disable-background-networking", "--force-device-scale-factor=1", "--hide-scrollbars",
                      f"--user-data-dir={self.directory.name}/profile"]
         if os.geteuid() == 0:
-            arguments.append("--no-sandbox")  # its sandbox refuses root, whom containers run tests as
+            arguments.append("--no-sandbox")  # Chromium's sandbox refuses root, and containers run tests as root
         wanted = {"browserName": "chrome", "goog:chromeOptions": {"args": arguments, "binary": shutil.which("chromium")},
                   "goog:loggingPrefs": {"browser": "ALL"}}
         try:
@@ -96,7 +96,7 @@ class Browser:
         return self._ask(method, f"/session/{self.session}{path}", body)
 
     def cdp(self, command, **params):
-        """A command of Chromium's own, where WebDriver has none."""
+        """Sends a command of Chromium's own protocol, for functions that WebDriver lacks."""
         return self.do("POST", "/goog/cdp/execute", cmd=command, params=params)
 
     def theme(self, dark):
@@ -106,11 +106,11 @@ class Browser:
         self.do("POST", "/url", url=url)
 
     def run(self, script, *arguments):
-        """The value that the script's function body returns; a promise is awaited."""
+        """Runs a function body in the page and returns its value; a promise is awaited."""
         return self.do("POST", "/execute/sync", script=script, args=list(arguments))
 
     def until(self, what, condition):
-        """The first true value of condition(); an error that says `what` when there is none in time."""
+        """Returns the first true value of condition(). Raises an error that says `what` if there is none in time."""
         deadline = time.monotonic() + self.PATIENCE
         while True:
             value = condition()
@@ -121,7 +121,7 @@ class Browser:
             time.sleep(0.05)
 
     def see(self, selector):
-        """Waits until something that fits is shown; returns its element."""
+        """Waits until a fitting element is shown, and returns it."""
         script = "const e = [...document.querySelectorAll(arguments[0])].find((e) => e.getClientRects().length > 0); return e ?? null"
         return self.until(f"{selector} is shown", lambda: self.run(script, selector))
 
@@ -129,7 +129,7 @@ class Browser:
         return self.run("return ![...document.querySelectorAll(arguments[0])].some((e) => e.getClientRects().length > 0)", selector)
 
     def text(self, selector):
-        """Of the first that fits, shown or not; empty when there is none."""
+        """Returns the text of the first fitting element, shown or not; empty if there is none."""
         return self.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
 
     def sees(self, selector, text):
@@ -144,7 +144,7 @@ class Browser:
         self.do("POST", f"/element/{element[ELEMENT]}/value", text=text)
 
     def hover(self, selector, x=0, y=0):
-        """The pointer goes over the element; x, y: from its middle."""
+        """Moves the pointer over the element; x, y: offset from its middle."""
         self.pointer({ELEMENT: self.see(selector)[ELEMENT]}, x, y)
 
     def pointer(self, origin, x, y):
@@ -152,7 +152,7 @@ class Browser:
         self.do("POST", "/actions", actions=[{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [move]}])
 
     def press(self, *names):
-        """Keys one after another: names of KEYS, or characters; "Shift+Tab" holds one."""
+        """Presses keys one after another: names of KEYS, or characters. "Shift+Tab" holds one key."""
         actions = []
         for name in names:
             keys = [KEYS.get(part, part) for part in name.split("+")] if len(name) > 1 else [name]
@@ -160,15 +160,15 @@ class Browser:
         self.do("POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
 
     def focused(self):
-        """What has the focus, in words: its label, else its text, else its id."""
+        """Describes the focused element: its label, else its text, else its id."""
         return self.run("const e = document.activeElement; return e.getAttribute('aria-label') ?? (e.labels?.[0]?.textContent ?? e.textContent).trim() ?? e.id")
 
     def console(self):
-        """What pages complained of since the last call."""
+        """Returns what pages have written to the console since the last call."""
         return [entry["message"] for entry in self.do("POST", "/se/log", type="browser") if entry["level"] == "SEVERE"]
 
     def picture(self, path=None, whole=False):
-        """A screenshot (PNG) of what is seen, or of the whole page."""
+        """Takes a screenshot (PNG) of the visible part, or of the whole page."""
         if whole:
             data = self.cdp("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         else:

@@ -1,4 +1,4 @@
-"""`quire chat`: through pipes, and on a terminal with a keyboard."""
+"""Tests `quire chat` through pipes, and on a terminal with a keyboard."""
 import json
 import os
 import pty
@@ -34,7 +34,7 @@ class PipeTest(unittest.TestCase):
         return answer["choices"][0]["message"]["content"]
 
     def saved(self, lines, *flags):
-        """What `/save` writes at the end of the conversation."""
+        """Returns what `/save` writes at the end of the conversation."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "chat.json")
             done = self.chat([*lines, f"/save {path}"], *flags)
@@ -110,7 +110,7 @@ class PipeTest(unittest.TestCase):
 
 
 class Stranger:
-    """A server that answers everything with the same bytes."""
+    """A server that answers every request with the same bytes."""
 
     def __init__(self, answer):
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -196,7 +196,7 @@ class StrangerTest(unittest.TestCase):
 
 
 class TerminalTest(unittest.TestCase):
-    """A user's keys and screen, on a pseudo-terminal."""
+    """Tests the keys and the screen on a pseudo-terminal."""
 
     @classmethod
     def setUpClass(cls):
@@ -229,8 +229,8 @@ class TerminalTest(unittest.TestCase):
         self.read_until(lambda: text in self.seen)
 
     def wait_for_prompt(self, after):
-        """Until a prompt follows this text, which is then forgotten, and the line editor has the terminal: before that the kernel takes
-        Ctrl-D for itself."""
+        """Waits until a prompt follows this text, and until the line editor has the terminal: before that, the kernel handles
+        Ctrl-D. Then forgets the output so far."""
         self.read_until(lambda: b"> " in self.seen.partition(after)[2] and not termios.tcgetattr(self.terminal)[3] & termios.ICANON)
         self.seen = b""
 

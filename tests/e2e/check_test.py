@@ -1,4 +1,5 @@
-"""quire check finds what is broken, names the host and the remedy, and ends with 1; with 0 when nothing is."""
+"""Tests `quire check`. It must find what is broken, name the host and the remedy, and end with 1; it ends with 0 if nothing is
+broken."""
 import contextlib
 import json
 import os
@@ -29,7 +30,7 @@ class CheckTest(unittest.TestCase):
         return [a, {**b, **changes_of_b}]
 
     def check(self, path, *flags, env=None):
-        """(exit status, lines by (check, host))."""
+        """Returns (exit status, lines by (check, host))."""
         done = subprocess.run(self.network["a"].command(QUIRE, "check", path, "--json", *flags), stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=120, env={**os.environ, **(env or {})})
         result = json.loads(done.stdout)
@@ -38,7 +39,7 @@ class CheckTest(unittest.TestCase):
 
     @staticmethod
     def use_worker(path, worker):
-        """Has the topology start another program as its workers."""
+        """Makes the topology start another program as its workers."""
         with open(path) as f:
             text = f.read()
         with open(path, "w") as f:
@@ -145,7 +146,7 @@ class CheckTest(unittest.TestCase):
             self.assertRegex(lines["keys", node.address]["found"], r"open to others \(mode 755\)")
 
     def test_check_names_a_node_with_another_model(self):
-        # The agent gives node b another path, as if its disk held another model.
+        # The agent gives node b another PATH, as if its disk held another model.
         here = os.path.join(self.network.directory, "model")
         other = os.path.join(self.network.directory, "other")
         shutil.copytree(TINY, here)
@@ -177,7 +178,7 @@ class CheckTest(unittest.TestCase):
         self.assert_broken(path, "placement", "", "3 ranks do not fit on the nodes", "parallel.tensor")
 
     def test_check_finds_a_cut_link_between_nodes(self):
-        # The agent does not use the link that is cut; the ranks do.
+        # The agent does not use the link that is cut, but the ranks do.
         path = write_topology(self.network, nodes=self.nodes())
         self.network["b"].link(False)
         try:

@@ -1,5 +1,5 @@
-"""Every code block of README, tutorial, serving, api and questions runs, in the order of its page and in one folder, against models and servers of
-this machine; a line that runs elsewhere says where."""
+"""Runs every code block of README, tutorial, serving, api and questions, in the order of the page and in one folder, with models
+and servers of this machine. ELSEWHERE lists the lines that do not run here, with the place where they run."""
 import contextlib
 import json
 import os
@@ -17,7 +17,7 @@ from server import QUIRE, ROOT, TINY, Server
 
 PAGES = ("README.md", "docs/tutorial.md", "docs/serving.md", "docs/api.md", "docs/questions.md")
 
-# What is not run here, and why.
+# Lines that are not run here, and why.
 ELSEWHERE = [
     (r"deploy/quickstart\b|tests/run\b", "tests/run begins as quickstart does"),
     (r"deploy/fetch-model \S+", "e2e/fetch_model_test, with a hub of its own"),
@@ -27,12 +27,12 @@ ELSEWHERE = [
     (r"build/quire bench kernels .*", "needs a GPU: tests/gpu"),
     (r"build/quire serve two\.yaml", "needs two hosts: e2e/multi_node_test"),
 ]
-# Files that pages speak of, as this machine has them; the longest word goes first.
+# Replacements for files named on pages; longer words come first.
 MODEL_WORDS = ("~/.cache/quire/SmolLM2-135M-Instruct.Q4_1.gguf", "DIR|FILE.gguf", "Qwen/Qwen3-0.6B", "ORG/NAME", "--model FILE", "--model DIR", "serve MODEL")
 
 
 def blocks(page):
-    """(line, text) of each code block."""
+    """Returns (line, text) of each code block."""
     with open(os.path.join(ROOT, page), encoding="utf-8") as f:
         lines = f.read().split("\n")
     fences = [i for i, line in enumerate(lines) if line.startswith("```")]
@@ -41,7 +41,8 @@ def blocks(page):
 
 
 def commands(text):
-    """Those of a block of shell: without comments, lines that go on joined, a document that a command reads with it."""
+    """Returns the commands of a block of shell. Comments are removed, continued lines are joined, and a here-document belongs to
+    its command."""
     text = re.sub(r"\\\n\s*", "", text)
     found, document = [], None
     for line in text.split("\n"):
@@ -60,7 +61,7 @@ def commands(text):
 class CodeBlocksTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("-tp", "1", "--max-model-len", "300", model=TINY)  # answers are soon over, whatever they say
+        cls.server = Server("-tp", "1", "--max-model-len", "300", model=TINY)  # short answers end soon
         cls.addClassCleanup(cls.server.__exit__)
 
     def setUp(self):
@@ -93,7 +94,7 @@ class CodeBlocksTest(unittest.TestCase):
         self.assertGreater(count, 30)
 
     def run_block(self, text):
-        """How many commands of it ran."""
+        """Runs a block and returns the number of commands that ran."""
         if re.match(r"from openai import", text):
             self.check("python", [sys.executable, "-c", self.here(text)])
             return 1
@@ -101,7 +102,7 @@ class CodeBlocksTest(unittest.TestCase):
             self.write(name[1], self.here(text))
             return 0
         if text.startswith("{"):
-            # Lines of files of requests: the first is sent as it is.
+            # Lines of a file of requests: the first one is sent unchanged.
             self.write("work.jsonl", text.split("\n")[0] + "\n")
             self.check("batch", [QUIRE, "batch", "run", "work.jsonl", "--url", self.server.url])
             return 1
@@ -115,7 +116,7 @@ class CodeBlocksTest(unittest.TestCase):
         return ran
 
     def here(self, text):
-        """The text, with this machine's files and ports."""
+        """Replaces files and ports in the text by those of this machine."""
         for word in MODEL_WORDS:
             text = re.sub(re.escape(word) + r"(?![\w/])", word.split()[0] + " " + TINY if " " in word else TINY, text)
         text = re.sub(r"(?<!\w)/models/[\w.-]+", TINY, text).replace("/etc/quire/api.keys", self.path("api.keys"))
@@ -140,7 +141,7 @@ class CodeBlocksTest(unittest.TestCase):
             run = run.replace("--json FILE", f"--json {self.path('bench.json')}")
             few = {"latency": " --input-len 8 --output-len 4 --batch-size 1 --num-iters 1", "serve": " --num-prompts 2 --input-len 8 --output-len 4 --vocab-size 257"}
             run += few.get(run.split()[2], "")
-        # Hosts of examples are not there: what is wrong of the file itself would be said first.
+        # The hosts of examples do not exist here. A problem of the file itself would be reported first.
         hosts_are_missing = verb == "check" and re.search(r"two(_nodes)?\.yaml", run)
         done = self.check(name, ["bash", "-o", "pipefail", "-c", run.replace("TOPOLOGY.yaml", "deploy/topologies/cpu.yaml")],
                           allowed=(0, 1) if verb == "check" else (0,), text="Say hello.\n" if verb == "chat" else "")
@@ -154,7 +155,7 @@ class CodeBlocksTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def served(self, run):
-        """A server by that command, on ports of its own."""
+        """Starts a server by that command, on other ports."""
         more = "" if "server.yaml" in run else " --port 0"
         if "cpu.yaml" in run:
             more += f" --model {TINY}"
@@ -181,7 +182,7 @@ class CodeBlocksTest(unittest.TestCase):
             self.assertIn(" ready after ", self.log(), name)
 
     def served_with_journal(self):
-        """The directory of a journal in which there is one request."""
+        """Returns the directory of a journal with one request."""
         if self.journal is None:
             self.journal = self.path("journal")
             with Server("-tp", "1", "--journal", self.journal, model=TINY) as server:
@@ -189,7 +190,7 @@ class CodeBlocksTest(unittest.TestCase):
         return self.journal
 
     def test_pages_recommend_one_number_of_workers(self):
-        """A worker for each socket or GPU: the examples of a model of one's own leave -tp out."""
+        """The pages recommend one worker for each socket or GPU, so examples with the user's own model leave -tp out."""
         for page in PAGES:
             for _, text in blocks(page):
                 for command in commands(text):

@@ -1,4 +1,4 @@
-"""The dashboard, as a user has it: in a browser, by pointer and by keyboard."""
+"""Tests the dashboard in a browser, by pointer and by keyboard."""
 import json
 import os
 import re
@@ -14,11 +14,11 @@ from server import QUIRE, TINY, Server, wait_gone
 from stream_client import stream_in_background
 
 need_browser()
-import accessibility  # noqa: E402  needs what comes with a browser's test environment
+import accessibility  # noqa: E402  it needs the environment of a browser test
 
 
 def begin(server, prompt, tokens=1500, **fields):
-    """A stream that has begun; (thread, id)."""
+    """Starts a stream, and returns (thread, id) when it has begun."""
     thread, lines = stream_in_background(server, tokens, body={"prompt": prompt, **fields})
     return thread, json.loads(lines[0])["id"]
 
@@ -75,11 +75,11 @@ class RequestsTest(DashboardCase):
         self.browser.until("the word on a block goes", lambda: self.browser.hidden("#tip"))
 
     def first_blocks(self):
-        """The first block of each request."""
+        """Returns the first block of each request."""
         return [request["tables"][0]["blocks"][0][0] for request in self.server.get("/admin/block_map", admin=True)["requests"]]
 
     def place_of(self, block):
-        """From the middle of the canvas, in whole pixels."""
+        """Returns the block's place in whole pixels from the middle of the canvas."""
         return self.browser.run("""
             const box = document.querySelector("#device-map canvas").getBoundingClientRect(), block = arguments[0] - 1;
             const total = 300;

@@ -24,7 +24,7 @@ def text_of(page):
 
 
 def flags_of(*command, program=QUIRE):
-    """Long flags in the help of a command and of the commands inside it."""
+    """Returns the long flags in the help of a command and of its subcommands."""
     told = subprocess.run([program, *command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
     flags = set(re.findall(r"^ +(?:-\w,)?(--[a-z][a-z0-9-]*)", told, re.M))
     inside = told.partition("Subcommands:")[2]
@@ -61,7 +61,7 @@ class TextTest(unittest.TestCase):
                 self.assertIn(flag, known, page)
 
     def test_settings_page_has_a_row_for_every_setting(self):
-        """options_test.cc lists the keys, and fails when one is missing there."""
+        """Compares the page with options_test.cc, which lists all keys and fails if one is missing there."""
         with open(os.path.join(ROOT, "tests", "coordinator", "options_test.cc"), encoding="utf-8") as f:
             listed = f.read().partition("kValues = {")[2].partition("};")[0]
         rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \|", text_of(os.path.join(ROOT, "docs", "settings.md")), re.M)
@@ -81,7 +81,7 @@ class CompletionTest(unittest.TestCase):
         return subprocess.run([QUIRE, *command], capture_output=True, text=True, timeout=60, check=True).stdout
 
     def completed(self, line):
-        """What bash offers for the last word of a line."""
+        """Returns what bash offers for the last word of a line."""
         script = self.said("completion", "bash") + """
 read -ra COMP_WORDS <<< "$LINE"
 [[ $LINE == *" " ]] && COMP_WORDS+=("")

@@ -1,5 +1,5 @@
-"""What a request or a flag asks for shows in the answer: a setting that is dropped on the way to the workers, taken for another
-one, or off by one, gives other tokens or numbers."""
+"""Tests that each field and flag takes effect. A setting that is lost on the way to the workers, mistaken for another one, or off
+by one, gives other tokens or numbers."""
 import os
 import tempfile
 import unittest
@@ -94,10 +94,10 @@ class RequestTest(unittest.TestCase):
 
 
 class FlagsTest(unittest.TestCase):
-    """Numbers that the workers round or keep otherwise come out otherwise, and about the same."""
+    """Flags that change how workers round or store numbers must change the results, but only slightly."""
 
     def serve(self, *flags, topology=None):
-        """(log-probabilities of the first tokens, what each rank reports of its memory)."""
+        """Returns (log-probabilities of the first tokens, each rank's report of its memory)."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             if topology:
                 file.write(topology)

@@ -1,5 +1,5 @@
-"""Embeddings, reranking and scores: against HF's hidden states (tests/golden/pooled_tiny.json), the openai client, and sums done
-by hand."""
+"""Compares embeddings, rankings and scores with HF's hidden states (tests/golden/pooled_tiny.json), with the openai client, and
+with sums computed here."""
 import base64
 import json
 import math
@@ -19,7 +19,7 @@ import verdict
 from server import MODELS, QUIRE, REAL, ROOT, Server
 
 LINEAR = os.path.join(MODELS, "linear")
-EOS = 257  # of the model's tokenizer
+EOS = 257  # end token of the model's tokenizer
 with open(os.path.join(ROOT, "tests", "golden", "pooled_tiny.json"), encoding="utf-8") as f:
     GOLDEN = json.load(f)["linear"]
 
@@ -34,12 +34,13 @@ def cosine(a, b):
 
 
 def single(x):
-    """The float of 32 bits that this number is written for."""
+    """Rounds a number to a 32-bit float."""
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
 def embedding_model(directory, mode, normalize=True, ends=False, **more):
-    """Path of a copy of the model with the files that sentence-transformers puts beside one. ends: prompts end with EOS."""
+    """Copies the model, adds the files that sentence-transformers puts beside a model, and returns the path. `ends`: prompts end
+    with EOS."""
     path = os.path.join(directory, "linear")
     shutil.copytree(LINEAR, path)
     kinds = ["Transformer", "Pooling"] + ["Normalize"] * normalize + more.get("modules", [])
@@ -122,7 +123,7 @@ class LastTokenTest(EmbeddingCase):
 
     def test_openai_client_reads_embeddings(self):
         with openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0) as client:
-            answer = client.embeddings.create(model="tiny", input=["a", "b"])  # the client asks for base64 by itself
+            answer = client.embeddings.create(model="tiny", input=["a", "b"])  # the client asks for base64 by default
             self.assertEqual([list(e.embedding) for e in answer.data], [list(map(single, vector)) for vector in self.embed(["a", "b"])])
             plain = client.embeddings.create(model="tiny", input=[GOLDEN[1]["prompt"]], encoding_format="float", dimensions=5)
             self.expect_near(plain.data[0].embedding, normalized(GOLDEN[1]["last"][:5]))
@@ -207,7 +208,7 @@ class LastTokenTest(EmbeddingCase):
 
 
 class FilesTest(unittest.TestCase):
-    """Pooling that a model's own files set."""
+    """Tests the pooling that a model's own files set."""
 
     def serve(self, mode, *flags, **how):
         directory = tempfile.TemporaryDirectory()
@@ -264,7 +265,7 @@ class FilesTest(unittest.TestCase):
 
 
 class HeadlessTest(unittest.TestCase):
-    """As Qwen3-Embedding is published: saved from the model without its head, whose tensors lack the beginning of their names."""
+    """A model as Qwen3-Embedding is published: saved without its head, so the tensors' names lack their beginning."""
 
     def test_a_model_without_a_head_embeds_and_refuses_to_generate(self):
         with tempfile.TemporaryDirectory() as directory:

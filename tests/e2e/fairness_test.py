@@ -1,4 +1,5 @@
-"""Tests what a client gets while another one floods the server (coordinator/README.md, Fairness), and what status and metrics report of each client."""
+"""Tests the service of one client while another client floods the server (coordinator/README.md, Fairness), and the reports of
+each client in status and metrics."""
 import http.client
 import json
 import os
@@ -14,10 +15,10 @@ import unittest
 import verdict
 from server import QUIRE, TINY, Server
 
-REQUESTS = 10  # requests of the client beside the flood
+REQUESTS = 10  # requests of the patient client beside the flood
 MOST_SECONDS = 10  # for each request; without fairness the server refuses it after 60 s for lack of room
-# Most steps of the typical request: 7 or 8 are needed, and some are planned while the test reads the count. A flood
-# needs several times as many steps before any of its requests ends, so a client that waits for that takes more.
+# Most steps of the typical request. It needs 7 or 8, and some are planned while the test reads the count. A flood needs several
+# times as many steps before any of its requests ends, so a client that waits for the flood takes more.
 TYPICAL_STEPS = 40
 STEP_TOKENS, LONG = 256, 2000
 FLOODS = {
@@ -29,7 +30,7 @@ FLOODS = {
 
 
 def make_keys(directory, *names):
-    """The file, and the key of each name."""
+    """Returns the file, and the key of each name."""
     path = os.path.join(directory, "api.keys")
     keys = {}
     for name in names:
@@ -39,7 +40,7 @@ def make_keys(directory, *names):
 
 
 class Flood:
-    """Calls that are sent again whenever they are answered, until the end of the block; then they are given up."""
+    """Sends calls again whenever they are answered, until the end of the block; then gives them up."""
 
     def __init__(self, server, key, calls):
         self.port, self.key, self.waiting = server.port, key, selectors.DefaultSelector()
@@ -96,7 +97,7 @@ class FloodTest(unittest.TestCase):
             time.sleep(0.05)
 
     def ask(self):
-        """Asks as the patient client. Returns how many steps were planned meanwhile."""
+        """Sends a request of the patient client. Returns how many steps were planned meanwhile."""
         before, begin = self.status()["steps"], time.monotonic()
         body = {"prompt": [7, 8, 9], "max_tokens": 5, "ignore_eos": True}
         status, answer = self.server.post("/v1/completions", body, headers={"Authorization": "Bearer " + self.keys["patient"]})
@@ -142,7 +143,7 @@ LIMITED = ("dave", "dora", "dirk", "dana")
 
 
 class UsageTest(unittest.TestCase):
-    """What status, metrics and the log report of single clients and their limits."""
+    """Tests the reports of single clients and their limits in status, metrics and the log."""
 
     @classmethod
     def setUpClass(cls):
@@ -160,7 +161,7 @@ class UsageTest(unittest.TestCase):
         return self.server.post("/v1/completions", body, headers={"Authorization": "Bearer " + self.keys[name]})
 
     def metrics(self, client):
-        """Values of quire:client_*, by the rest of their name."""
+        """Returns the values of quire:client_*, by the rest of the name."""
         page = self.server.get("/metrics", admin=True)
         return {what: float(value) for what, labels, value in re.findall(r"^quire:client_(\w+)\{(.*)\} (\S+)$", page, re.M)
                 if f'client="{client}"' in labels}
@@ -210,7 +211,7 @@ class UsageTest(unittest.TestCase):
                 def post(path, body, key=self.keys[name]):
                     return self.server.post(path, body, headers={"Authorization": "Bearer " + key})[0]
 
-                for _ in range(20):  # an answer counts its tokens and nothing else: 40 in all
+                for _ in range(20):  # an answer is charged only its tokens: 40 in all
                     self.assertEqual(post("/v1/completions", {**cheap, "user": "u" * 400}), 200)
                 self.assertEqual(post(path, body), expected)
                 self.assertEqual(post(path, body), 429)
@@ -219,7 +220,7 @@ class UsageTest(unittest.TestCase):
     def test_key_limits_of_unknown_names_are_warned_of_once_per_change(self):
         def reload(times):
             self.server.reload("API keys again")
-            for _ in range(20):  # the I/O thread has handled the signal once it has answered so often
+            for _ in range(20):  # once the I/O thread has answered so often, it has handled the signal
                 self.server.get("/health")
             self.assertEqual(self.server.text().count(warning), times, self.server.text())
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Hits a serving group again and again while streams run, and demands that every stream equals the fault-free one and that
-nothing leaks: no block, no process, no file in shared memory. By hand; ctest runs the short cases of faults_test.py and
-operations_test.py.
+"""Hits a serving group again and again while streams run. Every stream must equal the fault-free one, and nothing may leak: no
+block, no process, no file in shared memory. Run it by hand; ctest runs the short cases of faults_test.py and operations_test.py.
 
   fault_storm.py KIND COUNT [--streams 32] [--tokens 1500] [--seed 1] [--ranks 2]
     kill     SIGKILL for a random worker        stop     SIGSTOP for a random worker
@@ -22,7 +21,7 @@ from stream_client import stream_in_background, text_of
 PROMPTS = [[5, 6, 7], [9, 3], [4] * 40, [8, 1, 2, 3, 4, 5, 6, 7], [11] * 100, [2, 9, 2, 9]]
 
 def bodies(count):
-    """Requests of different prompts and ways to draw; number i is the same in every round."""
+    """Returns requests with different prompts and ways to draw; request i is the same in every round."""
     for i in range(count):
         sampled = {"temperature": 0.8, "seed": i, "top_p": 0.9} if i % 3 == 2 else {}
         yield {"prompt": PROMPTS[i % len(PROMPTS)], **sampled}
@@ -56,8 +55,8 @@ class Storm:
         return self.server.get("/admin/status", admin=True)
 
     def hit(self, strike):
-        """Strikes, and waits until tokens flow again; the longest time without a token of any stream counts. strike returns
-        how long to wait for another epoch, if it need not come."""
+        """Strikes, and waits until tokens flow again. Returns the longest time without a token in any stream. strike() returns
+        the time to wait for another epoch if none must come."""
         before = self.status()
         pids = [rank["pid"] for rank in before["ranks"]]
         begin = self.last_line = time.monotonic()

@@ -1,4 +1,4 @@
-"""What goes wrong gets a clear error, nothing hangs, and nothing is left behind."""
+"""Tests faults: every fault gets a clear error, nothing hangs, and nothing is left behind."""
 import http.client
 import json
 import os
@@ -57,7 +57,7 @@ class BrokenWeightsTest(unittest.TestCase):
 
 class WorkerLossTest(unittest.TestCase):
     def survive(self, hits, expect):
-        """hits: (signal, rank) to send while streams run, one group of workers after another."""
+        """`hits` lists (signal, rank) to send while streams run, to one group of workers after another."""
         with Server("-tp", "2", model=TINY) as server:
             thread, fault_free = stream_in_background(server)
             thread.join(timeout=60)
@@ -208,7 +208,7 @@ class WorkerLossTest(unittest.TestCase):
                 self.assertNotEqual(lines[-1:], [b"[DONE]"])
 
     def test_a_server_that_is_replaced_drops_no_connection(self):
-        """Clients go to another server when the one they know says 503; none of them ever meets a closed port."""
+        """Clients that get 503 go to another server. None of them may ever meet a closed port."""
         with Server("-tp", "1", model=TINY) as new, Server("-tp", "1", model=TINY) as old:
             thread, lines = stream_in_background(old, 1500)
             answers, stop = [], threading.Event()
@@ -272,7 +272,7 @@ class StartFaultTest(unittest.TestCase):
                     self.expect(run_quire(*command.split(), "--model", copy), 2, said)
 
     def test_settings_that_the_model_or_the_machine_contradicts_exit_with_2(self):
-        """Another start would fail alike: a supervisor must not try."""
+        """Another start would fail, too, so a supervisor must not try one."""
         for flags, said in ((("--max-model-len", "1000000"), "max_model_len 1000000 exceeds"), (("--enable-expert-parallel",), "mixtures of experts"),
                             (("--set", "parallel.shares=[1, 2]", "-tp", "3"), "shares"), (("--tool-call-parser", "nonsense"), "tool-call-parser"),
                             (("--swap-space", "90000"), "lower --swap-space"),

@@ -19,7 +19,7 @@ NOT_SERVED = {"pytorch_model.bin": b"weights of another form", "README.md": b"wo
 
 
 class Hub(http.server.ThreadingHTTPServer):
-    """One repository, Org/Tiny, as the client library asks for it."""
+    """A hub with one repository, Org/Tiny, in the form that the client library reads."""
 
     def __init__(self):
         self.files = dict(NOT_SERVED)

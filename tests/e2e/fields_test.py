@@ -1,5 +1,5 @@
-"""Every request field, by its effect and the exact usage. The tiny model has a token a byte, "!" to "~" are 0 to 93; what it
-would draw is steered by logit_bias, so that expectations are computed and not recorded."""
+"""Tests every request field by its effect and by the exact usage. The tiny model has one token per byte; "!" to "~" are tokens 0
+to 93. logit_bias steers its draws, so that expectations are computed and not recorded."""
 import codecs
 import collections
 import json
@@ -26,7 +26,7 @@ CHAT_PROMPT = "user: hi<|end|>assistant: "  # the template's text for the messag
 
 
 def only(*tokens, **more):
-    """A logit_bias after which nothing but these tokens is ever drawn; more: bias beyond that, by letter."""
+    """Returns a logit_bias with which only these tokens are ever drawn; `more` adds a bias by letter."""
     extra = {ord(letter) - 33: bias for letter, bias in more.items()}
     return {str(token): FIRM + extra.get(token, 0) for token in [*tokens, *(t for t in extra if t not in tokens)]}
 
@@ -63,13 +63,13 @@ class FieldCase(unittest.TestCase):
         return self.post("/v1/chat/completions", {name: value for name, value in body.items() if value is not None}, want)
 
     def refused(self, field, path="/v1/completions", **fields):
-        """The message that a request with such fields gets; it names the field."""
+        """Returns the error message for a request with these fields; the error must name the field."""
         answer = (self.chat if "chat" in path else self.complete)(want=400, **fields)
         self.assertEqual(answer["error"]["param"], field)
         return answer["error"]["message"]
 
     def events(self, path="/v1/completions", **fields):
-        """The parsed events of a stream, without [DONE]."""
+        """Returns the parsed events of a stream, without [DONE]."""
         base = {"prompt": PROMPT} if path == "/v1/completions" else {"messages": [{"role": "user", "content": "hi"}]}
         return self.server.stream(path, {**base, "max_tokens": 8, "temperature": 0, **fields})
 
@@ -79,11 +79,11 @@ class FieldCase(unittest.TestCase):
         self.assertEqual(usage["prompt_tokens_details"]["cached_tokens"], cached)
 
     def ends(self, answer, *expected):
-        """Text and finish_reason of every choice."""
+        """Compares text and finish_reason of every choice."""
         self.assertEqual([(choice["text"], choice["finish_reason"]) for choice in answer["choices"]], list(expected))
 
     def sample(self, name, **labels):
-        """A value of /metrics."""
+        """Returns a value of /metrics."""
         for line in self.server.get("/metrics", admin=True).splitlines():
             found = re.fullmatch(re.escape(name) + r"\{(.*)\} (\S+)", line)
             if found and all(f'{key}="{value}"' in found[1] for key, value in labels.items()):
@@ -91,7 +91,7 @@ class FieldCase(unittest.TestCase):
         raise AssertionError(f"no {name} with {labels}")
 
     def raw_logprobs(self, prompt, tokens):
-        """Log-probabilities that the model itself gives to these tokens after the prompt."""
+        """Returns the model's own log-probabilities of these tokens after the prompt."""
         out = {}
         for token in tokens:
             answer = self.complete(prompt=prompt, max_tokens=1, logprobs=0, logit_bias={str(token): 100}, ignore_eos=True)
@@ -99,7 +99,7 @@ class FieldCase(unittest.TestCase):
         return out
 
     def reference(self, tokens, bias, steps, presence=0.0, frequency=0.0):
-        """What greedy decoding among `tokens` gives, step by step from the model's own log-probabilities."""
+        """Returns the result of greedy decoding among `tokens`, computed step by step from the model's own log-probabilities."""
         drawn = []
         for _ in range(steps):
             raw = self.raw_logprobs(PROMPT + drawn, tokens)
@@ -108,12 +108,12 @@ class FieldCase(unittest.TestCase):
         return text_of(drawn)
 
     def shares(self, probabilities):
-        """A logit_bias with which the first token is drawn with these probabilities, by token."""
+        """Returns a logit_bias with which the first token has these probabilities."""
         raw = self.raw_logprobs(PROMPT, probabilities)
         return {str(token): FIRM + math.log(p) - raw[token] for token, p in probabilities.items()}
 
     def draws(self, probabilities, count=128, **fields):
-        """How often each letter comes first when that distribution is drawn from."""
+        """Draws `count` times with these probabilities, and returns how often each letter came first."""
         bias = self.shares(probabilities)
         answer = self.complete(n=count, max_tokens=1, temperature=fields.pop("temperature", 1), seed=11, logit_bias=bias, ignore_eos=True, **fields)
         return collections.Counter(choice["text"] for choice in answer["choices"])
@@ -228,7 +228,7 @@ class CompletionTest(FieldCase):
         self.ends(self.complete(logit_bias=bias, bad_words="A"), ("B" * 8, "length"))
         self.ends(self.complete(logit_bias=bias, bad_words=["AAA"]), ("AABAABAA", "length"))
         self.ends(self.complete(logit_bias=bias, bad_words=["AAA", "B"]), ("AACAACAA", "length"))
-        # tokens of the prompt do not count
+        # the prompt's tokens do not count
         self.ends(self.complete(prompt="AA", logit_bias=bias, bad_words=["AAA"], max_tokens=3), ("AAB", "length"))
         self.refused("bad_words", bad_words=["  "])
         self.refused("bad_words", bad_words=["a" * 200] * 6)
@@ -286,7 +286,7 @@ class CompletionTest(FieldCase):
         self.assertEqual(chat["top_logprobs"][0]["token"], chat["token"])
 
     def test_logprobs_name_parts_of_characters_by_their_bytes(self):
-        """Tokens 94 to 255 are single bytes; alternatives that look alike all stay."""
+        """Tokens 94 to 255 are single bytes. Alternatives with the same text must all stay."""
         ask = {"logprobs": 20, "max_tokens": 1}
         top = self.complete(**ask)["choices"][0]["logprobs"]["top_logprobs"][0]
         self.assertEqual(len(top), 20)
@@ -304,7 +304,7 @@ class CompletionTest(FieldCase):
         self.assertEqual("".join(e["choices"][0]["text"] for e in events), "")
 
     def leads(self, token):
-        """Whether the byte begins a character of several."""
+        """True if the byte begins a character of several bytes."""
         name = self.complete(logit_bias=only(token), max_tokens=1, logprobs=0)["choices"][0]["logprobs"]["tokens"][0]
         return name.startswith("bytes:") and 0xC2 <= int(name[-2:], 16) <= 0xF4
 
@@ -393,13 +393,12 @@ class CompletionTest(FieldCase):
         self.assertIn("B", steep)
 
     def test_repetition_penalty_applies_to_tokens_of_prompt_and_text(self):
-        # Both letters have logits far above 0. The penalty makes a letter of the prompt give way, and so a letter that
-        # was drawn.
+        # Both letters have logits far above 0. The penalty makes a letter of the prompt rare, and also a letter that was drawn.
         bias = only(A, B, C, A=20, B=12, C=-12)
         self.ends(self.complete(prompt=[9, A], logit_bias=bias, max_tokens=3), ("AAA", "length"))
         self.ends(self.complete(prompt=[9, 9], logit_bias=bias, max_tokens=3, repetition_penalty=2), ("ABC", "length"))
         self.ends(self.complete(prompt=[9, A], logit_bias=bias, max_tokens=2, repetition_penalty=2), ("BC", "length"))
-        for penalty in ({"presence_penalty": 2}, {"frequency_penalty": 2}):  # these penalties count the text only
+        for penalty in ({"presence_penalty": 2}, {"frequency_penalty": 2}):  # these penalties count only the answer's text
             self.ends(self.complete(prompt=[A] * 9, logit_bias=bias, max_tokens=2, **penalty), ("AA", "length"))
 
     def test_logprobs_are_the_models_own_and_have_text_offsets(self):
@@ -418,7 +417,8 @@ class CompletionTest(FieldCase):
         self.assertLess(forced["token_logprobs"][0], free["token_logprobs"][0])
 
     def test_text_offset_counts_characters_whole_and_streamed(self):
-        """The chat's answer to the same prompt has the bytes of every token; the offset is what was readable before it."""
+        """The chat's answer to the same prompt has the bytes of every token; the offset is the number of characters that were
+        readable before the token."""
         ask = {"max_tokens": 60, "ignore_eos": True, "skip_special_tokens": False, "stop": ["\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd"]}
         chat = self.chat(logprobs=True, **ask)["choices"][0]
         decoder, offsets, length = codecs.getincrementaldecoder("utf-8")("replace"), [], 0
@@ -489,8 +489,8 @@ class CompletionTest(FieldCase):
 
 class BeamTest(FieldCase):
     def test_beam_search_equals_transformers(self):
-        """use_beam_search, n, length_penalty, early_stopping and stop_token_ids against HF's generate: the shorter ones of
-        what worker/beam_golden_test has."""
+        """Compares use_beam_search, n, length_penalty, early_stopping and stop_token_ids with HF's generate, on the shorter cases
+        of worker/beam_golden_test."""
         with open(os.path.join(ROOT, "tests", "golden", "beams_gqa.json"), encoding="utf-8") as f:
             cases = [case for case in json.load(f)["cases"] if case["max_new_tokens"] <= 20]
         for case in cases:
@@ -502,7 +502,7 @@ class BeamTest(FieldCase):
             shown = [tokens[:-1] if stops and tokens[-1] == stops[0] else tokens for tokens in expected]
             texts = [self.post("/detokenize", {"tokens": tokens})["prompt"] for tokens in shown]
             reasons = ["stop" if stops and tokens[-1] == stops[0] else "length" for tokens in expected]
-            # An answer that ends inside a character stops before it; /detokenize shows a replacement character there.
+            # An answer that ends inside a character stops before it. /detokenize shows a replacement character instead.
             got = [(choice["text"].rstrip("\ufffd"), choice["finish_reason"]) for choice in answer["choices"]]
             self.assertEqual(got, list(zip((text.rstrip("\ufffd") for text in texts), reasons)))
             self.usage(answer, len(case["prompt"]), sum(map(len, expected)))
@@ -522,7 +522,7 @@ class ChatTest(FieldCase):
 
     def test_chat_messages_become_the_templates_text(self):
         answer = self.chat(logit_bias=ASCII, ignore_eos=True)
-        self.usage(answer, 20, 8)  # every byte is a token, and so is <|end|>
+        self.usage(answer, 20, 8)  # every byte is one token, and <|end|> is one token, too
         same = self.complete(prompt=CHAT_PROMPT, logit_bias=ASCII, ignore_eos=True)
         self.assertEqual(answer["choices"][0]["message"]["content"], same["choices"][0]["text"])
         self.assertEqual((answer["object"], answer["choices"][0]["message"]["role"]), ("chat.completion", "assistant"))
@@ -608,7 +608,7 @@ class PriorityTest(FieldCase):
     FLAGS = ("--max-num-seqs", "1")
 
     def test_priority_serves_lower_numbers_first(self):
-        """One runs at a time. What each finds in the cache of a common prompt tells who came before it."""
+        """One request runs at a time. The number of cached tokens of a common prompt tells which requests came before."""
         answers = {}
 
         def ask(priority, length):
@@ -742,7 +742,7 @@ class CoverageTest(unittest.TestCase):
             with open(os.path.join(ROOT, "coordinator", "api", "requests", name + ".cc"), encoding="utf-8") as f:
                 source += f.read()
         read = set(re.findall(r'(?:Find|Has|Number|Integer|Flag|Texts?|real|ReadIds)\((?:fields, )?"(\w+)"', source))
-        read |= set(re.findall(r'"(\w+)"', re.search(r"name : \{(.*?)\}", source)[1]))  # two names for one setting
+        read |= set(re.findall(r'"(\w+)"', re.search(r"name : \{(.*?)\}", source)[1]))  # two names of one setting
         # fields that ask for a grammar
         read |= set(re.findall(r'"(\w+)"', re.search(r"kFields\[\] = \{(.*?)\}", source, re.S)[1]))
         self.assertEqual(read, set(TESTS))
@@ -753,7 +753,7 @@ class CoverageTest(unittest.TestCase):
         rows = [line.split("|") for line in supported.splitlines() if line.startswith("| `")]
         listed = [name for row in rows for name in re.findall(r"`(\w+)`", row[1])]
         self.assertEqual(len(listed), len(set(listed)))
-        # members of stream_options
+        # these are members of stream_options
         self.assertEqual(set(listed), set(TESTS) - {"include_usage", "continuous_usage_stats"})
         with open(os.path.join(ROOT, "coordinator", "api", "requests", "unsupported_fields.cc"), encoding="utf-8") as f:
             table = set(re.findall(r'^    \{"(\w+)",', f.read().split("kOfChat = ")[0], re.M))
@@ -783,7 +783,7 @@ class CoverageTest(unittest.TestCase):
         self.assertEqual(firsts[0], listed["kHarmless"] | listed["kTranslated"] | for_nothing)
         self.assertEqual(firsts[1], listed["kOfProviders"] | {"function", "namespace", "custom", "tool_search"})
         first_of_rows = set(re.findall(r'^ *(?:const [^=]*= )?\{+"(\w+)", *(?:"|k\w+|\n)', source["response_items"], re.M))
-        compared = set(re.findall(r'type == "(\w+)"', source["response_items"])) - {"input_image", "refusal"}  # those are of parts
+        compared = set(re.findall(r'type == "(\w+)"', source["response_items"])) - {"input_image", "refusal"}  # types of parts
         self.assertEqual(firsts[2], listed["kOutputs"] | first_of_rows | compared)
 
 
@@ -811,7 +811,7 @@ class UnknownFieldTest(FieldCase):
 
 
 class ModelDefaultsTest(unittest.TestCase):
-    """Defaults of sampling from generation_config.json."""
+    """Tests the sampling defaults from generation_config.json."""
 
     def serve(self, config, *flags):
         directory = tempfile.TemporaryDirectory()

@@ -29,7 +29,7 @@ class ModelCase(unittest.TestCase):
 
 class TruncationTest(ModelCase):
     def test_coordinator_survives_when_its_model_files_are_truncated(self):
-        """Every file of the model is cut short in place, one weight is looked up: a worker ends and names the file."""
+        """Truncates every file of the model in place, then looks one weight up: a worker must end and name the file."""
         with Server("--backend", "cpu", "--tensor-parallel-size", "2", "--threads-per-worker", "1", model=self.model) as server:
             with open(f"/proc/{server.process.pid}/maps", encoding="utf-8") as maps:
                 self.assertNotIn(self.model, maps.read())
@@ -51,7 +51,7 @@ class TruncationTest(ModelCase):
 
 
 class TemplateTest(unittest.TestCase):
-    """What a model's template costs the server; tests/coordinator/template_bounds_test.cc has the many ways."""
+    """Tests the cost of a model's template for the server; tests/coordinator/template_bounds_test.cc has many more templates."""
 
     def test_chat_template_beyond_its_bounds_gives_400(self):
         deep = "{% macro m(n) %}{{ ((m(n - 1) | int) if n else 0)" + 490 * " + 1" + " }}{% endmacro %}{{ m(30) }}"
@@ -86,7 +86,7 @@ class TemplateTest(unittest.TestCase):
 
 class StartTest(ModelCase):
     def refusal(self, *flags):
-        """What a start says before it fails; it never waits."""
+        """Returns what a start prints before it fails. It must never wait."""
         with Server("--backend", "cpu", *flags, model=self.model, wait=False) as server:
             self.assertEqual(server.process.wait(timeout=30), 2)
             return server.text()

@@ -53,7 +53,7 @@ class FlagCase(unittest.TestCase):
         return answer
 
     def cached_again(self, length):
-        """Tokens of a prompt that its second request finds in the cache."""
+        """Returns how many tokens of a prompt its second request finds in the cache."""
         for _ in range(2):
             answer = self.complete(prompt=[8] * length, max_tokens=1)
         return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
@@ -67,7 +67,7 @@ class FlagCase(unittest.TestCase):
         self.together([{"prompt": [i], "max_tokens": longest - 1} for i in range(sequences)])
 
     def together(self, requests, meanwhile=lambda: None):
-        """Requests that begin at the same moment; `meanwhile` is called when all of them wait for it."""
+        """Sends requests at the same moment; `meanwhile` is called when all of them wait for it."""
         clients = [threading.Thread(target=self.complete, kwargs=fields) for fields in requests]
         self.server.post("/admin/pause", {}, admin=True)
         try:
@@ -83,14 +83,14 @@ class FlagCase(unittest.TestCase):
 
 
 class PlainTest(FlagCase):
-    """A server with no flags but those that every server here has."""
+    """A server with only the flags that every server here has."""
 
     @classmethod
     def setUpClass(cls):
         cls.server = Server("--backend", "cpu", model=TINY)
 
     def test_model_port_and_admin_port_flags_set_model_and_addresses(self):
-        settings = self.status()["settings"]  # status is asked at --admin-port; readiness was asked at --port
+        settings = self.status()["settings"]  # /admin/status is read from --admin-port; readiness was read from --port
         self.assertEqual(settings["model"], TINY)
         self.assertEqual(settings["listen"], f"127.0.0.1:{self.server.port}")
         self.assertEqual(settings["admin_listen"], f"127.0.0.1:{self.server.admin_port}")
@@ -101,7 +101,7 @@ class PlainTest(FlagCase):
             try:
                 server.wait_until_ready()
                 self.assertEqual(server.get("/admin/status", admin=True)["settings"]["backend"], "cuda")
-            except AssertionError:  # there is no GPU, or the build has no CUDA
+            except AssertionError:  # this machine has no GPU, or the build has no CUDA
                 self.assertEqual(server.process.poll(), 2)
                 self.assertIn("--backend cuda is impossible", server.text())
 
@@ -266,7 +266,7 @@ class BatchTest(FlagCase):
 
 
 class SmallTest(FlagCase):
-    """A server in which every size has a value of its own."""
+    """A server with small sizes, each different from the others."""
 
     @classmethod
     def setUpClass(cls):
@@ -410,7 +410,7 @@ class OtherTest(FlagCase):
 
 
 class FileTest(FlagCase):
-    """A topology file, flags over it, another address, and keys."""
+    """A topology file, flags that override it, another address, and keys."""
 
     @classmethod
     def setUpClass(cls):
@@ -468,7 +468,7 @@ class FileTest(FlagCase):
 
 
 class DoorsTest(FlagCase):
-    """Flags of access and of logs. signs_test, tls_test and logs_test test their effects in full."""
+    """Tests flags of access and logs briefly; signs_test, tls_test and logs_test test their effects in full."""
 
     @classmethod
     def setUpClass(cls):
@@ -507,7 +507,7 @@ class DoorsTest(FlagCase):
             self.assertIn("text/html", response.headers["Content-Type"])
         with Server("--no-chat-page", model=TINY) as server:
             self.assertIs(server.get("/admin/status", admin=True)["settings"]["chat_page"], False)
-            self.assertEqual(server.get("/"), {})  # agents ask whether the server is there
+            self.assertEqual(server.get("/"), {})  # agents request it to see whether the server runs
             for path in ("/chat", "/web/chat/main.js", "/web/shared/base.css"):
                 with self.assertRaises(urllib.error.HTTPError) as refused:
                     urllib.request.urlopen(server.url + path, timeout=20)
@@ -541,7 +541,7 @@ class DoorsTest(FlagCase):
         self.assertIn("every interface", quire("serve", "--model", TINY, "--metrics-listen", "0.0.0.0:9100").stderr)
 
     def test_otlp_traces_endpoint_flag_refuses_malformed_urls(self):
-        """What it does is tested in traces_test.py."""
+        """traces_test.py tests the flag's effect."""
         for wrong in ("nowhere", "ftp://127.0.0.1:4318", "http://127.0.0.1:x/v1/traces"):
             refused = quire("serve", "--model", TINY, "--otlp-traces-endpoint", wrong)
             self.assertEqual(refused.returncode, 2, refused.stderr)
@@ -560,7 +560,7 @@ class DoorsTest(FlagCase):
 
 
 class FormatTest(FlagCase):
-    """A model with made-up weights."""
+    """A model with random weights."""
 
     @classmethod
     def setUpClass(cls):
@@ -585,7 +585,7 @@ class FormatTest(FlagCase):
 
 
 class MixtureTest(FlagCase):
-    """A mixture of experts, whose workers have whole ones, and steps that are made for a target."""
+    """A mixture of experts whose workers have whole experts, with steps planned for a target time."""
 
     @classmethod
     def setUpClass(cls):
@@ -601,7 +601,8 @@ class MixtureTest(FlagCase):
         cls.server = cls.start("--enable-expert-parallel", "--max-num-batched-tokens", "auto", "--target-inter-token-latency", "1")
 
     def test_enable_expert_parallel_flag_keeps_the_tokens(self):
-        """What the tokens are, worker/golden_test knows; here they are those of workers that have columns of every expert."""
+        """worker/golden_test knows the right tokens. This test compares them with those of workers that have columns of every
+        expert."""
         self.assertTrue(self.setting("expert_parallel"))
         ask = {"prompt": [5, 6, 7], "max_tokens": 30, "temperature": 0, "ignore_eos": True, "return_token_ids": True}
         tokens = self.complete(**ask)["choices"][0]["token_ids"]
@@ -612,10 +613,10 @@ class MixtureTest(FlagCase):
         self.assertIn("--enable-expert-parallel is for mixtures of experts", refused.stderr)
 
     def test_target_inter_token_latency_flag_shortens_prompt_chunks_beside_streams(self):
-        """Beside a stream a prompt goes on by the fewest tokens that are allowed, else by whole steps."""
+        """Beside a stream, a prompt is computed with the fewest tokens allowed per step; otherwise with whole steps."""
         self.assertEqual(self.setting("max_num_batched_tokens"), 512)
         self.assertEqual(self.setting("target_inter_token_ms"), 1)
-        self.complete(prompt=[5] * 1500, max_tokens=1)  # teaches the server that its steps exceed a millisecond
+        self.complete(prompt=[5] * 1500, max_tokens=1)  # the server learns that its steps exceed a millisecond
         steps = self.status()["steps"]
         self.complete(prompt=[5] * 1500, max_tokens=1)
         self.assertEqual(self.status()["steps"] - steps, 3)

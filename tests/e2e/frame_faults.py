@@ -1,11 +1,11 @@
-"""A man in the middle between a coordinator and its workers, on the data connection: frames get lost, repeated, delayed or
-damaged, at random from a seed. With it in front of mpirun every worker connects here instead.
+"""A proxy between a coordinator and its workers, on the data connection. It loses, repeats, delays or damages frames at random,
+from a seed. mpirun is wrapped so that every worker connects to the proxy instead of the coordinator.
 
     with FrameFaults(directory, rate, seed) as faults:
         Server(..., env=faults.env())
 
-The proxy runs in threads of the test's process and speaks ZeroMQ as both sides do: a ROUTER towards the workers, and one
-DEALER for each of them, under the worker's own identity, towards the coordinator."""
+The proxy runs in threads of the test's process and speaks ZeroMQ as both sides do: a ROUTER for the workers, and for each worker
+a DEALER with the worker's own identity for the coordinator."""
 import os
 import random
 import threading
@@ -13,11 +13,11 @@ import time
 
 import zmq
 
-KINDS = {9: "plan", 10: "result"}  # comm/PROTOCOL.md; the handshake passes unharmed
+KINDS = {9: "plan", 10: "result"}  # comm/PROTOCOL.md; the handshake is never harmed
 
 
 def epoch_of(identity):
-    """Of a worker's identity, e<epoch>.r<rank>."""
+    """Returns the epoch in a worker's identity, e<epoch>.r<rank>."""
     return int(identity.split(b".")[0][1:])
 
 
@@ -33,7 +33,7 @@ class FrameFaults:
         self.thread = threading.Thread(target=self.run, daemon=True)
 
     def env(self):
-        """mpirun that tells workers the proxy's address and the proxy the coordinator's."""
+        """Returns an environment whose mpirun tells workers the proxy's address, and the proxy the coordinator's address."""
         shim = os.path.join(self.directory, "mpirun")
         with open(shim, "w") as f:
             f.write(f"""#!/usr/bin/env python3
@@ -90,7 +90,7 @@ os.execvp("mpirun", ["mpirun"] + arguments)
                     back.connect(endpoint)
                     poller.register(back, zmq.POLLIN)
                     backs[identity] = back
-                    # No late frame belongs to so old an epoch.
+                    # no late frame can belong to so old an epoch
                     for old in [i for i in backs if epoch_of(i) < epoch_of(identity) - 3]:
                         poller.unregister(backs[old])
                         backs.pop(old).close(linger=0)
@@ -114,7 +114,7 @@ os.execvp("mpirun", ["mpirun"] + arguments)
         if fault == "repeated":
             send(parts)
             send(parts)
-        elif fault == "delayed":  # behind those that come after it
+        elif fault == "delayed":  # behind later frames
             late.append((time.monotonic() + self.random.uniform(0.01, 0.5), lambda: send(parts)))
         elif fault == "damaged":
             part = self.random.randrange(2)

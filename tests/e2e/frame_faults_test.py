@@ -1,4 +1,4 @@
-"""Frames between coordinator and workers that get lost, repeated, delayed or damaged never change an answer."""
+"""Tests that lost, repeated, delayed or damaged frames between coordinator and workers never change an answer."""
 import tempfile
 import time
 import unittest

@@ -1,5 +1,5 @@
-"""Sizes of memory, threads and file descriptors follow the machine and its control groups: serve, plan and check say the same. Groups are
-real ones, of v1 or v2, made for each test."""
+"""Tests that sizes of memory, threads and file descriptors follow the machine and its control groups, alike in serve, plan and
+check. The groups are real ones, of v1 or v2, made for each test."""
 import contextlib
 import json
 import os
@@ -27,14 +27,14 @@ def total_memory():
         return int(f.readline().split()[1]) * 1024
 
 
-# What a hierarchy calls the limit of a controller, and how it is written.
+# The names of a controller's limit in each hierarchy, and how the limit is written.
 V1 = {"memory": lambda limit: {"memory.limit_in_bytes": str(limit)},
       "cpu": lambda limit: {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": str(int(limit * 100000))}}
 V2 = {"memory": lambda limit: {"memory.max": str(limit)}, "cpu": lambda limit: {"cpu.max": f"{int(limit * 100000)} 100000"}}
 
 
 def hierarchy(controller):
-    """(folder of the root group, files), or None where nobody may make groups of that controller."""
+    """Returns (folder of the root group, files), or None if groups of that controller cannot be made here."""
     v1 = f"/sys/fs/cgroup/{controller}"
     if os.path.isdir(v1) and os.access(v1, os.W_OK):
         return v1, V1[controller]
@@ -51,7 +51,8 @@ def unavailable(controller):
 
 @contextlib.contextmanager
 def group(controller, limit, nested=False):
-    """Words before a command that runs it in a new group; nested: in a group without a limit below the one that has it."""
+    """Returns the words before a command that run it in a new group. nested: in a group without a limit, below the group that has
+    the limit."""
     root, files = hierarchy(controller)
     outer = inner = os.path.join(root, f"quire-test-{os.getpid()}-{time.monotonic_ns()}")
     os.mkdir(outer)
@@ -67,7 +68,7 @@ def group(controller, limit, nested=False):
         deadline = time.monotonic() + 20
         for path in dict.fromkeys((inner, outer)):
             while os.path.isdir(path):
-                with contextlib.suppress(OSError):  # the last process is just ending
+                with contextlib.suppress(OSError):  # the last process is ending
                     os.rmdir(path)
                 if time.monotonic() > deadline:
                     raise AssertionError(f"{path} is still in use")
@@ -76,7 +77,7 @@ def group(controller, limit, nested=False):
 
 class SizesTest(unittest.TestCase):
     def assert_refused(self, flags, flag, prefix=(), limit="the machine allows"):
-        """By all three commands, in the same words."""
+        """Expects that all three commands refuse the size in the same words."""
         done = run("plan", "--no-speed", *flags, prefix=prefix)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         problem, = (line.removeprefix("does not fit: ") for line in done.stdout.splitlines() if line.startswith("does not fit: "))
@@ -100,7 +101,7 @@ class SizesTest(unittest.TestCase):
                 self.assert_refused(flags, flag)
 
     def test_sizes_beyond_what_is_free_are_warned_of_alike(self):
-        """Each half of the machine: it can hold them, and never has all of that free."""
+        """Two workers with half of the memory each fit into the machine, but never into its free memory."""
         half = ("--kv-cache-memory-bytes", str(total_memory() // 2 - 8 * MIB))
         said = json.loads(run("plan", "--no-speed", "--json", *half).stdout)
         self.assertTrue(said["fits"], said)
@@ -132,7 +133,7 @@ class SizesTest(unittest.TestCase):
 
     @unittest.skipIf(unavailable("memory"), unavailable("memory"))
     def test_automatic_sizes_stay_within_the_group(self):
-        flags = ("--max-num-seqs", "4096")  # all that memory has is useful
+        flags = ("--max-num-seqs", "4096")  # so many sequences can use all of the memory
         whole = json.loads(run("plan", "--no-speed", "--json", *flags).stdout)["ranks"][0]["kv_bytes"]
         for nested in (False, True):
             with self.subTest(nested=nested), group("memory", 400 * MIB, nested) as inside:
@@ -149,7 +150,7 @@ class SizesTest(unittest.TestCase):
 class ThreadsTest(unittest.TestCase):
     @staticmethod
     def threads(*flags, prefix=()):
-        """Threads of rank 0's program, those that compute and a few that do not."""
+        """Returns the number of threads of rank 0's program: compute threads and a few others."""
         with Server("-tp", "1", *flags, model=TINY, prefix=prefix) as server:
             return len(os.listdir(f"/proc/{server.worker_pids()[0]}/task"))
 

@@ -1,4 +1,4 @@
-"""HTTP framing, limits and deadlines against raw sockets: what proxies may read differently is refused."""
+"""Tests HTTP framing, limits and deadlines with raw sockets. A head that a proxy may read differently must be refused."""
 import json
 import socket
 import time
@@ -27,7 +27,7 @@ class HttpTest(unittest.TestCase):
         cls.server.__exit__()
 
     def send(self, data, seconds=20):
-        """Status codes of everything that comes back until the server closes or falls silent."""
+        """Returns the status codes of all answers until the server closes or sends nothing more."""
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=seconds) as s:
             try:
                 s.sendall(data)
@@ -43,7 +43,7 @@ class HttpTest(unittest.TestCase):
         return [int(part[:3]) for part in reply.split(b"HTTP/1.1 ")[1:]]
 
     def ask(self, data, seconds=20):
-        """Status code of the first answer, without closing our side."""
+        """Returns the status code of the first answer, and leaves the connection open."""
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=seconds) as s:
             try:
                 s.sendall(data)
@@ -244,7 +244,7 @@ class HttpTest(unittest.TestCase):
                     pass
                 blocks = self.server.get("/admin/blocks", admin=True)
         shared = [b for b in blocks["blocks"] if b["ref_count"] == 8]
-        # all of the prompt's 32 blocks but the last, into which each choice writes
+        # all 32 blocks of the prompt except the last, into which each choice writes
         self.assertGreaterEqual(len(shared), 31)
 
 

@@ -1,4 +1,4 @@
-"""Models most of whose layers keep a state: served whole, with kept states, shared ones, and workers that die."""
+"""Tests models most of whose layers keep a state: whole answers, stored and shared states, and killed workers."""
 import concurrent.futures
 import json
 import os
@@ -19,7 +19,8 @@ def golden(model):
 
 
 class Served(Server):
-    """A golden model with as much of another one's tokenizer as it has tokens: prompts and answers are tokens."""
+    """Serves a golden model with another model's tokenizer, cut to the model's number of tokens. Prompts and answers are token
+    ids."""
 
     def __init__(self, model, *flags):
         self.folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""The step journal and the commands around it, as an operator uses them."""
+"""Tests the step journal and its commands, as an operator uses them."""
 import concurrent.futures
 import os
 import signal
@@ -69,7 +69,7 @@ class JournalTest(unittest.TestCase):
             before = load(server, 3)
             with open(flag, "w", encoding="utf-8"):
                 pass
-            # The disk stays frozen until all of these are answered: a request that waited for the disk would never end.
+            # The disk stays frozen until all requests are answered. A request that waited for the disk would never end.
             meanwhile = load(server, 20, seconds=40)
             status = server.get("/admin/status", admin=True)
             self.assertEqual((status["losses"], status["epoch"]), ([], 1))
@@ -84,7 +84,7 @@ class JournalTest(unittest.TestCase):
             self.assertIn("finished", quire("explain", name, "--journal", self.journal).stdout)
 
     def await_written(self, server):
-        """Until the disk has what was journalled."""
+        """Waits until the disk has all journalled records."""
         deadline = time.monotonic() + 30
         while server.get("/admin/status", admin=True)["journal"]["waiting_bytes"] > 0:
             self.assertLess(time.monotonic(), deadline)

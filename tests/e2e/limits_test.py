@@ -1,4 +1,4 @@
-"""Every limit of requests that docs/limits.md names, at the limit and one beyond."""
+"""Tests every limit of requests in docs/limits.md: at the limit, and one beyond it."""
 import concurrent.futures
 import contextlib
 import ctypes
@@ -24,7 +24,7 @@ GOOD = {"prompt": [5], "max_tokens": 1}
 
 
 def documented_limits():
-    """The first table under "Requests and connections" of docs/limits.md: the default of each limit."""
+    """Returns the first table under "Requests and connections" of docs/limits.md: the default of each limit."""
     with open(os.path.join(ROOT, "docs", "limits.md"), encoding="utf-8") as f:
         section = f.read().partition("\n## Requests and connections\n")[2].partition("\n## ")[0]
     table = re.search(r"^\| limit \| default \|.*\n\| -.*\n((?:\|.*\n)+)", section, re.M)[1]
@@ -34,13 +34,13 @@ def documented_limits():
 
 
 def post(body, *lines, path="/v1/completions", length=None):
-    """The bytes of a request."""
+    """Returns the bytes of a request."""
     head = [f"POST {path} HTTP/1.1", "Host: localhost", *lines, f"Content-Length: {len(body) if length is None else length}"]
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
 def answer_of(s):
-    """(status, body) of the next answer on a connection; (None, b"") when it was closed instead."""
+    """Returns (status, body) of the next answer on a connection; (None, b"") if the connection was closed instead."""
     with s.makefile("rb") as f:
         line = f.readline()
         if not line:
@@ -53,7 +53,7 @@ def answer_of(s):
 
 
 def states_of(port, peer=None):
-    """States of the connections that the server has on a port, as the kernel knows them; peer: of a client's port alone."""
+    """Returns the kernel's states of the server's connections on a port; peer: only those of that client's port."""
     states = []
     with open("/proc/net/tcp", encoding="ascii") as f:
         for line in list(f)[1:]:
@@ -73,7 +73,7 @@ def wait_until(condition, seconds=60):
 class LimitCase(unittest.TestCase):
     @classmethod
     def start(cls, limits="{}", sections="", flags=(), key_limits="{}", **keywords):
-        """A server with these limits."""
+        """Starts a server with these limits."""
         cls.files = contextlib.ExitStack()
         directory = cls.files.enter_context(tempfile.TemporaryDirectory())
         topology = os.path.join(directory, "t.yaml")
@@ -97,7 +97,7 @@ class LimitCase(unittest.TestCase):
         return s
 
     def ask(self, data):
-        """Status and error message of raw bytes."""
+        """Sends raw bytes, and returns the status and error message."""
         s = self.connect()
         s.sendall(data)
         status, body = answer_of(s)
@@ -115,7 +115,7 @@ class LimitCase(unittest.TestCase):
             self.server.post("/admin/resume", {}, admin=True)
 
     def full(self, hold, address=LOOPBACK):
-        """Opens `hold` connections that are served, and one more that is told that there are too many."""
+        """Opens `hold` connections that are served, and one more that must be refused for too many connections."""
         wait_until(lambda: not states_of(self.server.port))
         ping = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
         held = [self.connect(address) for _ in range(hold)]
@@ -135,7 +135,7 @@ class LimitCase(unittest.TestCase):
 
 
 class SizeTest(LimitCase):
-    """Sizes of one request, at a server that nobody configured; its chat template adds a letter to all contents."""
+    """Tests the sizes of one request on a server with default settings. Its chat template adds a letter to each content."""
 
     @classmethod
     def setUpClass(cls):
@@ -146,7 +146,7 @@ class SizeTest(LimitCase):
         cls.server = cls.files.enter_context(Server("--threads-per-worker", "1", model=altered_tiny(directory, tokenizer_config=short)))
 
     def check(self, at, beyond, field, path="/v1/completions", **others):
-        """One body is served, the other is refused for that field."""
+        """Expects that one body is served, and that the other one is refused for that field."""
         base = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": [5]}
         for fields, want in ((at, 200), (beyond, 400)):
             status, answer = self.server.post(path, {**base, "max_tokens": 1, **others, **fields})
@@ -209,7 +209,7 @@ class SizeTest(LimitCase):
         self.check({"stop": ["x" * 1024]}, {"stop": ["x" * 1025]}, "stop")
 
     def test_request_with_more_than_300_logit_biases_is_refused(self):
-        keys = [f"{token:0{width}}" for width in (3, 4) for token in range(257)]  # more keys than there are tokens
+        keys = [f"{token:0{width}}" for width in (3, 4) for token in range(257)]  # more keys than tokens
         self.check({"logit_bias": dict.fromkeys(keys[:300], 1)}, {"logit_bias": dict.fromkeys(keys[:301], 1)}, "logit_bias")
 
     def test_request_with_more_than_20_logprobs_is_refused(self):
@@ -217,7 +217,7 @@ class SizeTest(LimitCase):
         self.check({"top_logprobs": 20}, {"top_logprobs": 21}, "top_logprobs", path="/v1/chat/completions", logprobs=True)
 
     def unread_stream(self, tokens):
-        """The events of a stream that nobody began to read before it had ended."""
+        """Returns the events of a stream that the client began to read after its end."""
         s = self.connect(receive_buffer=4096)
         s.sendall(post(json.dumps({"prompt": [5], "max_tokens": tokens, "logprobs": 20, "stream": True, "ignore_eos": True}).encode()))
         select.select([s], [], [], 60)
@@ -260,7 +260,7 @@ class SizeTest(LimitCase):
 
 
 class TimeTest(LimitCase):
-    """What takes its time, all of it at once; a limit is told from the others by lying between them."""
+    """Tests all limits of time at once. Each limit is recognised because its time lies between those of the others."""
     HEAD, BODY, IDLE, WRITE = 2, 5, 5, 3
     LARGE = {"prompt": [5], "n": 128, "max_tokens": 16, "logprobs": 20, "ignore_eos": True}
 
@@ -286,7 +286,7 @@ class TimeTest(LimitCase):
         super().tearDownClass()
 
     def in_two(self, data, at, seconds):
-        """The answer when the rest is sent so much later; never, without."""
+        """Sends the rest after so many seconds (None: never), and returns the answer."""
         s = self.connect()
         s.sendall(data[:at])
         if seconds is not None:
@@ -321,7 +321,7 @@ class TimeTest(LimitCase):
         return answer_of(s)[0], answer_of(s)
 
     def slow_reader(self):
-        """Takes much longer than the limit for all, but something every now and then."""
+        """Takes much longer than the limit in all, but reads a little every now and then."""
         s = self.connect(receive_buffer=64 << 10)
         s.sendall(post(json.dumps(self.LARGE).encode(), "Connection: close"))
         data = b""
@@ -332,7 +332,7 @@ class TimeTest(LimitCase):
         return data.count(b'"finish_reason":"length"')
 
     def no_reader(self):
-        """States of the connection while the server waits, and the answer's end when it waits no more."""
+        """Returns the connection's states while the server waits, and the answer's end after it has given up."""
         s = self.connect(receive_buffer=4096)
         s.sendall(post(json.dumps(self.LARGE).encode(), "Connection: close"))
         select.select([s], [], [], 60)
@@ -365,7 +365,7 @@ class TimeTest(LimitCase):
 
 
 class WaitingTest(LimitCase):
-    """Requests that wait while nothing is computed."""
+    """Tests requests that wait while nothing is computed."""
 
     @classmethod
     def setUpClass(cls):
@@ -376,7 +376,7 @@ class WaitingTest(LimitCase):
         return json.dumps({**GOOD, "user": "x" * (size - empty)}).encode()
 
     def wait_with(self, *bodies):
-        """Threads whose requests wait, all taken."""
+        """Returns threads whose requests wait; all are accepted."""
         answers = []
         threads = [threading.Thread(target=lambda b=body: answers.append(self.server.post("/v1/completions", b)[0])) for body in bodies]
         for number, thread in enumerate(threads, 1):
@@ -404,8 +404,8 @@ class WaitingTest(LimitCase):
 
 
 class MemoryTest(LimitCase):
-    """Bodies that are promised and do not come: each is charged with its whole length before it is read."""
-    BODY, OF_ONE = 2 << 20, 16  # how many bodies one key may have
+    """Tests bodies that are announced and never sent: each is charged with its whole length before it is read."""
+    BODY, OF_ONE = 2 << 20, 16  # OF_ONE: the number of bodies that one key may have
 
     @classmethod
     def setUpClass(cls):
@@ -421,7 +421,7 @@ class MemoryTest(LimitCase):
         cls.keys.cleanup()
 
     def promise(self, name):
-        """The connection and the status of the first answer to a head alone: 100 when the body may come."""
+        """Returns the connection, and the status of the first answer to a head alone: 100 if the body may come."""
         s = self.connect()
         s.sendall(post(b"", "Authorization: Bearer " + self.key[name], "Expect: 100-continue", length=self.BODY))
         return s, int(s.recv(65536)[9:12])
@@ -429,12 +429,12 @@ class MemoryTest(LimitCase):
     def test_request_gets_429_when_the_request_memory_of_its_key_is_full(self):
         self.assertEqual(self.status()["settings"]["limits"]["memory_bytes_per_client"], self.OF_ONE * self.BODY)
         held = {}
-        # Each key may take as much memory as is left after its share.
+        # Each key may take as much memory as is left after it.
         for name, bodies in (("alice", self.OF_ONE), ("bob", self.OF_ONE // 2), ("carol", self.OF_ONE // 4)):
             held[name] = [self.promise(name) for _ in range(bodies)]
             self.assertEqual([status for _, status in held[name]], [100] * bodies)
             self.assertEqual(self.probe(name), 429, "its part is full")
-            wait_until(lambda: self.probe("dave") == 100)  # a closed connection frees its memory a moment later
+            wait_until(lambda: self.probe("dave") == 100)  # the memory of a closed connection is free a moment later
         for connection, _ in held["alice"][:2]:
             connection.close()
         wait_until(lambda: self.probe("carol") == 100)
@@ -446,7 +446,7 @@ class MemoryTest(LimitCase):
 
 
 class KeyTest(LimitCase):
-    """Limits of single keys, each of which has the name of its limit."""
+    """Tests the limits of single keys; each key has the name of its limit."""
     LIMITS = {"seqs": "{max_running_seqs: 2}", "queue": "{max_running_seqs: 1, max_queued_reqs: 1}",
               "tokens": "{tokens_per_minute: 60}", "blocks": "{max_blocks: 10}", "default": "{max_queued_reqs: 3}"}
 
@@ -461,7 +461,7 @@ class KeyTest(LimitCase):
         cls.start(key_limits="{" + limits + "}", sections="scheduler: {max_running: 4}\ncache: {num_blocks: 200}\n", flags=("--api-key-file", keys))
 
     def ask_as(self, name, **fields):
-        """(status, error message or "", Retry-After or None)"""
+        """Returns (status, error message or "", Retry-After or None)."""
         body = json.dumps({"prompt": [5], "max_tokens": 1, "ignore_eos": True, **fields}).encode()
         s = self.connect()
         s.sendall(post(body, "Authorization: Bearer " + self.key[name], "Connection: close"))
@@ -523,7 +523,7 @@ class KeyTest(LimitCase):
         status, message, retry = self.ask_as("tokens")
         self.assertEqual(status, 429)
         self.assertRegex(message, "^tokens_per_minute of this API key, 60, are used up; try again in [0-9]+ s$")
-        self.assertTrue(60 < retry <= 542, retry)  # 541 tokens too many, at one a second, less what came back meanwhile
+        self.assertTrue(60 < retry <= 542, retry)  # 541 tokens too many, at one per second, less the tokens that came back meanwhile
         self.assertEqual(self.ask_as("other")[0], 200)
 
     def test_status_reports_key_limits(self):
@@ -533,7 +533,7 @@ class KeyTest(LimitCase):
 
 
 class RateTest(LimitCase):
-    """Rates far above what anybody is held to otherwise, and times far above those that the rates lead to."""
+    """Tests rates far above the usual ones, with times far above those that the rates lead to."""
 
     @classmethod
     def setUpClass(cls):
@@ -620,7 +620,7 @@ class AdminPortTest(LimitCase):
 
 
 class AddressTest(LimitCase):
-    """In a network namespace of its own, whose addresses beside loopback nobody else reaches."""
+    """Runs in a network namespace of its own, whose addresses beside loopback no other host reaches."""
     OTHERS = [f"10.78.0.{i}" for i in range(2, 7)]
 
     @classmethod
@@ -654,7 +654,7 @@ class AddressTest(LimitCase):
             self.assertEqual(answer_of(s)[0], 200)
 
     def hold(self, ask, **keywords):
-        """Three connections from each of four addresses: all that there may be."""
+        """Opens three connections from each of four addresses: the most that are allowed."""
         wait_until(lambda: not states_of(self.server.port))
         held = []
         for address in self.OTHERS[:4]:
@@ -678,12 +678,12 @@ class AddressTest(LimitCase):
                 status = answer_of(s)[0]
             except ConnectionResetError:
                 status = None
-            # Among addresses with equally many connections, the address that was silent last gives way, with its
-            # connection that was silent for longest.
+            # Among addresses with equally many connections, the address that became silent last gives way, with its longest
+            # silent connection.
             self.assertEqual(status, None if i in (6, 9) else 200, i)
 
     def test_connection_that_reads_no_answers_gives_way_to_a_newcomer(self):
-        """A file of the chat page, which needs no key, asked for again and again and never read."""
+        """The client asks for a file of the chat page, which needs no key, again and again, and never reads."""
         asked = b"GET /web/chat/main.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100
         held = self.hold(lambda s: s.sendall(asked), receive_buffer=4096)
         time.sleep(0.5)  # waits until the kernel's buffers are full
@@ -702,7 +702,7 @@ class AddressTest(LimitCase):
         self.assertEqual([answer_of(s)[0] for s in held], [200] * len(held))
 
 
-# The limits that docs/limits.md lists, with the defaults that it says, and where each is tried.
+# The limits in docs/limits.md with their defaults, and the test of each limit.
 TESTS = {
     "body": ("2 MiB", SizeTest.test_body_of_2_mib_is_served_and_a_larger_one_refused),
     "head": ("16 KiB", SizeTest.test_head_of_16_kib_is_served_and_a_larger_one_refused),

@@ -1,4 +1,5 @@
-"""Settings that operators change while the server runs: each one's effect, what cannot change, and who may."""
+"""Tests the settings that operators change while the server runs: the effect of each, what cannot change, and who may change
+them."""
 import contextlib
 import http.client
 import json
@@ -21,7 +22,7 @@ PROMPT = list(range(3, 67))  # four blocks
 
 
 def patch(server, changes, token=None, request_id="-"):
-    """(status, parsed body) of PATCH /admin/config; changes may be raw bytes."""
+    """Sends PATCH /admin/config and returns (status, parsed body); `changes` may be raw bytes."""
     data = changes if isinstance(changes, bytes) else json.dumps(changes).encode()
     headers = {"Content-Type": "application/json", "x-request-id": request_id, **({"Authorization": "Bearer " + token} if token else {})}
     request = urllib.request.Request(server.admin_url + "/admin/config", data, headers, method="PATCH")
@@ -98,7 +99,7 @@ class LiveSettingsTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def changed(self, changes):
-        """Meanwhile; afterwards as at the start."""
+        """Changes settings for the block, and restores the values of the start afterwards."""
         status, answer = patch(self.server, changes)
         self.assertEqual((status, answer), (200, {"changed": sorted(changes)}))
         try:
@@ -108,7 +109,7 @@ class LiveSettingsTest(unittest.TestCase):
             self.assertEqual(before[0], 200, before)
 
     def cached(self, salt):
-        """Tokens of a prompt that came from the cache when it is asked for the second time."""
+        """Returns how many tokens of a prompt come from the cache for its second request."""
         body = {"prompt": PROMPT, "max_tokens": 2, "cache_salt": salt}
         for _ in range(2):
             status, answer = self.server.post("/v1/completions", body)
@@ -158,7 +159,7 @@ class LiveSettingsTest(unittest.TestCase):
             self.assertFalse(settings(self.server)["enable_prefix_caching"])
 
     def wait_and_end(self, change, words):
-        """Requests wait on both replicas while nothing is planned; the change ends them."""
+        """Requests wait on both replicas while nothing is planned; the change must end them."""
         self.server.post("/admin/pause", b"", admin=True)
         answers = []
         prompts = [[10 + i] * 600 for i in range(4)]
@@ -186,7 +187,7 @@ class LiveSettingsTest(unittest.TestCase):
         self.wait_and_end({"server.limits.request_seconds": 1}, "not done within 1 s")
 
     def promise(self, size, held):
-        """The status of the first answer to the head of a request whose body does not come; 100: it may."""
+        """Returns the status of the first answer to a request's head whose body does not come; 100: the body may come."""
         s = held.enter_context(socket.create_connection(("127.0.0.1", self.server.port), timeout=30))
         s.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {size}\r\n\r\n".encode())
         return int(s.recv(65536)[9:12])
@@ -208,7 +209,7 @@ class LiveSettingsTest(unittest.TestCase):
             time.sleep(0.02)
 
     def seconds_until_closed(self, sent):
-        """How long a connection that sent this, and then nothing, stays open after the last answer."""
+        """Returns how long a connection that sent these bytes, and then nothing, stays open after the last answer."""
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=60) as s:
             s.sendall(sent)
             begin = time.monotonic()
@@ -226,7 +227,8 @@ class LiveSettingsTest(unittest.TestCase):
             self.assertEqual(settings(self.server)["limits"][key], otherwise)
 
     def test_write_rate_change_ends_a_client_that_reads_nothing(self):
-        """A client that takes nothing of a long answer is given up after the new time; else it would hold it for 30 s."""
+        """A client that reads nothing of a long answer must be cut off after the new time; with the old time it would stay for 30
+        s."""
         changes = {"server.limits.write_seconds": 1, "server.limits.write_bytes_per_second": 1 << 20, "server.limits.body_bytes_per_second": 1 << 20}
         with self.changed(changes):
             limits = settings(self.server)["limits"]
@@ -291,7 +293,7 @@ class LiveSettingsTest(unittest.TestCase):
 
 
 class KeysTest(unittest.TestCase):
-    """Where clients and operators have keys."""
+    """Tests servers with keys for clients and operators."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,4 +1,5 @@
-"""64 streams at a time, 1,000 requests, random cancels: every answer right, every block free, no process left."""
+"""Runs 64 streams at a time and 1,000 requests in all, with random cancels. Every answer must be right, every block free, and no
+process left."""
 import asyncio
 import json
 import os
@@ -13,7 +14,7 @@ with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 async def request(port, prompt, max_tokens, cancel_after=None):
-    """Streams token ids by /v1/completions with logprobs; returns the texts, or None when it was cancelled."""
+    """Streams token ids by /v1/completions with logprobs. Returns the texts, or None if the request was cancelled."""
     body = json.dumps({"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "stream": True, "ignore_eos": True}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -52,7 +53,7 @@ class LoadTest(unittest.TestCase):
             for i, case in enumerate(CASES):
                 _, answer = server.post("/v1/completions", {"prompt": case["prompt"], "max_tokens": 60, "temperature": 0, "ignore_eos": True})
                 _, decoded = server.post("/detokenize", {"tokens": case["tokens"][:60]})
-                # An answer that is cut inside a character ends before it; /detokenize shows what is there of it.
+                # An answer that is cut inside a character ends before it; /detokenize shows the part of the character.
                 rest = decoded["prompt"].replace("<|end|>", "").removeprefix(answer["choices"][0]["text"])
                 self.assertIn(rest, ("", "\N{REPLACEMENT CHARACTER}"), f"case {i}")
                 expected[i] = answer["choices"][0]["text"]

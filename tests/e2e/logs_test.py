@@ -1,4 +1,4 @@
-"""Who did what: the access log, the audit log, and admin tokens of several operators."""
+"""Tests the access log, the audit log, and admin tokens of several operators."""
 import json
 import os
 import signal
@@ -13,12 +13,12 @@ from server import QUIRE, TINY, Server
 
 
 def keygen(*arguments):
-    """What it prints: the key."""
+    """Runs quire keygen and returns its output: the key."""
     return subprocess.run([QUIRE, "keygen", *arguments], check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
 def lines_of(path, number, seconds=20):
-    """The file's lines once there are so many: another thread writes them."""
+    """Returns the file's lines once there are so many; another thread writes them."""
     deadline = time.monotonic() + seconds
     while True:
         text = ""
@@ -49,7 +49,7 @@ class LogsTest(unittest.TestCase):
         cls.directory.cleanup()
 
     def entries(self, path, request_id):
-        """Lines about that request, once there is one."""
+        """Returns the lines about that request, once there is one."""
         deadline = time.monotonic() + 20
         while True:
             found = [line for line in map(json.loads, lines_of(path, 1)) if line["request_id"] == request_id]

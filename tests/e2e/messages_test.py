@@ -1,5 +1,5 @@
-"""Anthropic's Messages API: what comes of a request by the tiny model, whose answers are steered, and the official client,
-unchanged, against the quickstart model."""
+"""Tests Anthropic's Messages API: answers of the tiny model, whose draws are steered, and the unchanged official client with the
+quickstart model."""
 import http.client
 import json
 import os
@@ -28,7 +28,7 @@ PASSED = re.findall(r"`(\w+)`", PASSED.split("\n\n")[1])
 
 
 def events_of(server, body, headers=None):
-    """[(event, data)] of a stream."""
+    """Returns [(event, data)] of a stream."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request("POST", "/v1/messages", json.dumps({**body, "stream": True}), {"Content-Type": "application/json", **(headers or {})})
     response = connection.getresponse()
@@ -63,14 +63,14 @@ class MessagesCase(unittest.TestCase):
         return answer
 
     def refused(self, message, kind="invalid_request_error", want=400, **fields):
-        """An error in Anthropic's form whose message begins in this way."""
+        """Expects an error in Anthropic's form, with a message that begins like this."""
         answer = self.ask(want=want, **fields)
         self.assertEqual((answer["type"], answer["error"]["type"]), ("error", kind))
         self.assertTrue(answer["error"]["message"].startswith(message), answer)
         self.assertTrue(answer["request_id"])
 
     def rendered(self, **fields):
-        """The prompt that chat would make of the same."""
+        """Returns the prompt that an equivalent chat request would have."""
         return self.server.post("/v1/chat/completions/render", fields)[1]["count"]
 
 
@@ -275,7 +275,7 @@ class ToolsCase(unittest.TestCase):
     TEMPLATE = TEMPLATE
     INPUT = {"days": 3, "city": "Rome"}
     TOOLS = [{"name": "get_weather", "description": "d", "input_schema": WEATHER}]
-    # A tool of which only one call is possible: whatever the model prefers, it makes this call.
+    # The tool allows only one call, so the model makes this call whatever it prefers.
     CERTAIN = [{"name": "get_weather", "strict": True, "input_schema": {"type": "object", "properties": {name: {"const": value} for name, value in INPUT.items()},
                                                                         "required": list(INPUT), "additionalProperties": False}}]
 
@@ -293,7 +293,7 @@ class ToolsCase(unittest.TestCase):
         return answer
 
     def streamed(self, **fields):
-        """(blocks put together as clients do it, the last delta)"""
+        """Returns (blocks put together as clients do it, the last delta)."""
         blocks, ending = [], None
         for name, data in events_of(self.server, {"messages": HI, "temperature": 4, "seed": 1, **fields}):
             if name == "content_block_start":
@@ -337,7 +337,7 @@ class CallsTest(ToolsCase):
 
 
 class AgentsTest(ToolsCase):
-    """What coding agents send."""
+    """Tests the requests of coding agents."""
     CALL = {"type": "tool_use", "id": "t1", "name": "get_weather", "input": {"city": "Rome", "days": 3}}
     TURNS = [*HI, {"role": "system", "content": [{"type": "text", "text": "Where you are.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}], "output_config": {"effort": "medium"}},
              {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": ""}, CALL]},

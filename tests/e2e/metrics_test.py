@@ -1,5 +1,5 @@
-"""What /metrics says: every family that vLLM's dashboards draw, right numbers, a port of its own, and names that the shipped
-dashboard and rules use."""
+"""Tests /metrics: every family that vLLM's dashboards draw, right values, the separate port, and the names in the shipped
+dashboard and rules."""
 import http.client
 import json
 import os
@@ -14,7 +14,7 @@ from server import QUIRE, ROOT, TINY, Server, free_port
 DASHBOARD = os.path.join(ROOT, "deploy", "grafana", "quire.json")
 RULES = os.path.join(ROOT, "deploy", "prometheus", "rules.yaml")
 
-# What the three Grafana dashboards in vLLM's repository (examples/observability) name, by type.
+# The names in the three Grafana dashboards of vLLM's repository (examples/observability), by type.
 OF_VLLMS_DASHBOARDS = {
     "gauge": ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:cache_config_info"],
     "counter": ["vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:request_success_total", "vllm:num_preemptions_total",
@@ -27,7 +27,7 @@ OF_VLLMS_DASHBOARDS = {
 
 
 def samples(page):
-    """{name: {frozenset of (label, value): number}} of a page."""
+    """Returns {name: {frozenset of (label, value): number}} of a page."""
     out = {}
     for line in page.splitlines():
         if line.startswith("#"):
@@ -38,7 +38,7 @@ def samples(page):
 
 
 def one(page, name, **labels):
-    """The only sample of that name that bears these labels."""
+    """Returns the only sample of that name with these labels."""
     found = [value for key, value in samples(page)[name].items() if set(labels.items()) <= key]
     assert len(found) == 1, (name, labels, found)
     return found[0]
@@ -134,7 +134,7 @@ class CallTest(MetricsCase):
         self.assertEqual(one(page, "http_requests_total", handler="none", status="4xx"), 3)
         self.assertNotIn("no/such", page)
         pid = self.server.process.pid
-        # The test's own connection is one of them.
+        # the test's own connection is one of them
         self.assertAlmostEqual(one(page, "process_open_fds"), len(os.listdir(f"/proc/{pid}/fd")), delta=2)
         self.assertGreater(one(page, "process_resident_memory_bytes"), 1 << 20)
         self.assertGreater(one(page, "process_cpu_seconds_total"), 0)
@@ -156,7 +156,7 @@ class CollectorsTest(MetricsCase):
 
 
 class ShippedTest(unittest.TestCase):
-    """deploy/grafana and deploy/prometheus ask for what there is."""
+    """Tests that deploy/grafana and deploy/prometheus query only existing metrics."""
 
     def names(self, text):
         return set(re.findall(r"\b(?:vllm:|quire:|http_|process_)[\w:]+", text))
@@ -199,7 +199,7 @@ class ShippedTest(unittest.TestCase):
             page = server.get("/metrics", admin=True)
         with open(DASHBOARD) as f:
             queries = [target["expr"] for panel in json.load(f)["panels"] for target in panel.get("targets", [])]
-        # Every query of the dashboard as a rule of its own: promtool parses it.
+        # Makes every query of the dashboard a rule of its own, so that promtool parses it.
         made = "groups: [{name: g, rules: [%s]}]" % ", ".join(
             json.dumps({"record": f"a:q{i}", "expr": query.replace("$__rate_interval", "5m").replace("$model", "gqa")})
             for i, query in enumerate(queries))
@@ -208,7 +208,7 @@ class ShippedTest(unittest.TestCase):
             f.write(made)
         subprocess.run([promtool, "check", "rules", path], check=True, stdout=subprocess.DEVNULL)
         linted = subprocess.run([promtool, "check", "metrics"], input=page, text=True, capture_output=True)
-        # promtool wants units and no colons in names; vLLM's names lack them. Anything else is a fault of the page.
+        # promtool wants units and no colons in names, but vLLM's names differ. Any other complaint is a fault of the page.
         known = re.compile(r"vllm:|quire:\S+ metric names should not contain ':'|iteration_tokens_total")
         self.assertNotEqual(linted.returncode, 1, linted.stderr)
         self.assertEqual([line for line in linted.stderr.splitlines() if line and not known.search(line)], [])

@@ -1,5 +1,5 @@
-"""Requests take their KV blocks to groups on other hosts and to groups that cut the heads otherwise; network namespaces stand
-for hosts. Links break and workers die in the middle of it: no stream notices."""
+"""Tests moves of requests with their KV blocks to groups on other hosts, and to groups that divide the heads differently. Network
+namespaces stand for hosts. Links break and workers die during moves; no stream may notice."""
 import contextlib
 import operator
 import os
@@ -48,7 +48,7 @@ def wait_for(condition, what, seconds=20):
 
 
 def resident_mib(pids):
-    """What each process holds; 0 for one that has ended."""
+    """Returns the resident memory of each process; 0 for a process that has ended."""
     def of(pid):
         with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/status") as f:
             return next((int(line.split()[1]) for line in f if line.startswith("VmRSS:")), 0) / 1024
@@ -73,13 +73,13 @@ class StreamsCase(unittest.TestCase):
             self.assertEqual(text_of(lines), self.right[i % len(PROMPTS)], f"stream {i}")
 
     def expect_rest(self, server):
-        """Nothing is held on any replica once nobody is served."""
+        """Expects that no replica holds anything when no request is left."""
         def held():
             return [r["blocks"]["device"]["used"] + r["blocks"]["host"]["used"] for r in status_of(server)["replicas"]]
         wait_for(lambda: not any(held()), lambda: f"{held()} blocks are held")
 
     def shuffle(self, server, streams):
-        """Moves streams here and there until they end."""
+        """Moves streams between replicas until they end."""
         dice = random.Random(1)
         while any(thread.is_alive() for thread, _ in streams):
             _, lines = dice.choice(streams)
@@ -88,7 +88,8 @@ class StreamsCase(unittest.TestCase):
 
 
 class MovesBetweenShapesTest(StreamsCase):
-    """Two ranks, then three, and uneven ones: nine query heads and three of keys, of which ranks share some."""
+    """Moves between two ranks, three ranks, and uneven ranks. The model has nine query heads and three KV heads, which ranks
+    partly share."""
 
     def test_streams_are_unchanged_when_blocks_move_between_shapes_pool_to_pool(self):
         self.expect_right_answers_of({"tensor": 3}, {"tensor": 1}, {"tensor": 2, "shares": [1, 3]}, flags=("--swap-space", "0"))
@@ -114,7 +115,8 @@ class MovesBetweenShapesTest(StreamsCase):
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class MovesBetweenHostsTest(StreamsCase):
     def serve(self, network, tensor=2, ahead=True):
-        """The first node leads; each of the others is a replica. Blocks go ahead from pool to pool, or by the hosts' memory."""
+        """Starts a server: the first node leads, and each other node is a replica. `ahead`: blocks go from pool to pool;
+        otherwise by the hosts' memory."""
         nodes = [{"host": node.address, "interface": "eth0", "slots": tensor} for node in network.nodes[1:]]
         path = write_topology(network, nodes=nodes, tensor=tensor)
         with open(path) as f:
@@ -131,14 +133,14 @@ class MovesBetweenHostsTest(StreamsCase):
                 self.assertGreater(moved["with_blocks"], 10, server.text())
                 self.assertGreater(moved["bytes"], 0)
                 self.assertGreater(moved["seconds"], 0)
-                # on a slow machine others move without their blocks: they grow faster than they move
+                # on a slow machine, some requests grow faster than they move, and so move without blocks
                 self.assertNotIn("did not go", server.text())
                 self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)
 
     @staticmethod
     def ports_for_blocks(network):
-        """(node, port) of every gate at which workers take blocks: it greets whoever comes."""
+        """Returns (node, port) of every gate at which workers take blocks; a gate greets every connection."""
         found = []
         for node in network.nodes[1:]:
             for port in range(46000, 46100):
@@ -173,10 +175,10 @@ class MovesBetweenHostsTest(StreamsCase):
                 self.assertEqual(server.terminate(), 0)
 
     def cut_in_the_middle(self, act, leaves=False, ahead=False):
-        """A request sets out from one host to the other, whose link drops all that goes that way, while the coordinator hears
-        both; act(server, nodes, replicas) happens while its blocks are stuck: with `ahead` from pool to pool, while it is computed
-        where it was, else by the hosts' memory, without it. Both lists begin with where it comes from. What
-        became of moves. `leaves`: act is called with the client's socket, too, which may be closed."""
+        """Moves a request from one host to the other while their link drops all packets in that direction; the coordinator hears
+        both hosts. act(server, nodes, replicas) runs while the blocks are stuck. With `ahead` they go from pool to pool while the
+        request is computed at its source; otherwise they go by the hosts' memory, and the request pauses. Both lists begin with
+        the source. `leaves`: act also gets the client's socket, which it may close. Returns the counts of moves."""
         with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
             with self.serve(network, ahead=ahead) as server:
                 client = []
@@ -203,7 +205,7 @@ class MovesBetweenHostsTest(StreamsCase):
     def test_stream_is_recomputed_when_the_link_is_cut_during_a_move(self):
         def act(server, _, replicas):
             wait_for(lambda: moves_of(server)["bare"] > 0, lambda: "the move goes on:\n" + server.text(), 12)
-            # The server does not try the broken link again so soon: this move does not wait for five seconds.
+            # The server does not soon try the broken link again, so this move does not wait for five seconds.
             move(server, self.lines, replicas[0])
             wait_for(lambda: moves_of(server)["bare"] > 1, "a broken way is tried again", 3)
         moved, epochs = self.cut_in_the_middle(act)
@@ -244,7 +246,7 @@ class MovesBetweenHostsTest(StreamsCase):
             wait_for(lambda: status_of(server)["replicas"][replicas[side]]["epoch"] == 2, lambda: "the loss is not noticed:\n" + server.text())
             self.assertEqual(wait_gone(old, 6), [])
         moved, epochs = self.cut_in_the_middle(act, ahead=ahead)
-        # A request that goes on at the source meanwhile stays there.
+        # A request that continues at the source meanwhile stays there.
         self.assertEqual((moved["with_blocks"], moved["failed"]), (0, 0 if ahead else 1))
         self.assertEqual(epochs, [2, 1] if side == 0 else [1, 2])
 

@@ -1,5 +1,5 @@
-"""Several nodes from one topology file: network namespaces stand for hosts, and everything else is what a deployment has,
-from mpirun's daemons to the tokens. Needs root; skipped without."""
+"""Tests several nodes from one topology file. Network namespaces stand for hosts; all else is as in a real deployment, from
+mpirun's daemons to the tokens. Needs root; skipped without."""
 import contextlib
 import json
 import os
@@ -21,7 +21,7 @@ PROMPTS = [[5, 6, 7], [9, 8, 7, 6, 5, 4], list(range(3, 60))]
 
 
 def write_topology(network, model=TINY, nodes=None, tensor=None, extra=""):
-    """A topology of the network's nodes, led from its first one, with keys; returns the file's path."""
+    """Writes a topology of the network's nodes with keys; the first node leads. Returns the file's path."""
     nodes = nodes or [{"host": node.address, "interface": "eth0"} for node in network.nodes]
     tensor = tensor or len(nodes)
     keys = os.path.join(network.directory, "keys")  # the nodes share their files
@@ -46,12 +46,12 @@ def write_topology(network, model=TINY, nodes=None, tensor=None, extra=""):
 
 
 def serve(network, path, **options):
-    """A server on the network's first node. The calling thread must be inside of it."""
+    """Starts a server on the network's first node. The calling thread must be inside that node."""
     return Server(path, prefix=network.nodes[0].command(), **options)
 
 
 def answers(server, max_tokens=48):
-    """Greedy token ids and texts for every prompt, one after another."""
+    """Returns greedy token ids and texts for every prompt, one after another."""
     results = []
     for prompt in PROMPTS:
         status, body = server.post("/v1/completions", {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "logprobs": 1})
@@ -145,8 +145,8 @@ class StrangeNodeTest(unittest.TestCase):
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class NodeLossTest(unittest.TestCase):
     def survive(self, act, heal, expect, seconds):
-        """A stream runs; act(network) takes node b away and heal(network) gives it back. The stream must end as it would
-        have without, and the log must match `expect`."""
+        """Runs a stream; act(network) takes node b away and heal(network) gives it back. The stream must end as it would without,
+        and the log must match `expect`."""
         with netns.Network("a", "b") as network, network.nodes[0].inside():
             with serve(network, write_topology(network)) as server:
                 thread, fault_free = stream_in_background(server, TOKENS)
@@ -187,7 +187,7 @@ class NodeLossTest(unittest.TestCase):
 
 
     def go_on_without_b(self, names, nodes, hosts, expect):
-        """b is cut off for good; the stream goes on on the others."""
+        """Cuts b off for good; the stream must continue on the other nodes."""
         with netns.Network(*names) as network, network.nodes[0].inside():
             address = {name: network[name].address for name in names}
             entries = [{"host": address[name], "interface": "eth0", **extra} for name, extra in nodes]

@@ -1,6 +1,6 @@
-"""Nodes on one machine, for tests: network namespaces that a bridge joins, each with a host name of its own. Links can be
-cut, cut in one direction, and healed. Needs root. Everything is made inside namespaces of this process, so that nothing
-can meet another test's, and goes away with them."""
+"""Nodes on one machine, for tests: network namespaces joined by a bridge, each with a host name of its own. Links can be cut, cut
+in one direction, and healed. Needs root. Everything is made inside namespaces of this process, so that tests do not meet each
+other's networks, and disappears with the process."""
 import contextlib
 import ctypes
 import itertools
@@ -21,8 +21,8 @@ _ENTER = 'hostname "$0" && exec "$@"'
 
 
 def _enter(namespace):
-    """Words before a command that runs in a namespace. Not those of ip: it would also mount /sys anew, which a container or a
-    chroot may not allow."""
+    """Returns the words before a command that run it in a namespace. `ip` is not used, because it would also mount /sys anew,
+    which a container or a chroot may not allow."""
     return ["nsenter", f"--net=/run/netns/{namespace}"]
 
 
@@ -34,7 +34,7 @@ def ip(*arguments, inside=None):
 
 
 def unavailable():
-    """Why there can be no namespaces here; None when there can."""
+    """Returns why namespaces cannot be made here; None if they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for program in ("ip", "nsenter", "unshare", "hostname"):
@@ -52,21 +52,21 @@ def unavailable():
 
 
 class Node:
-    """One namespace. `address` is on the bridge's network, by way of the interface eth0."""
+    """One namespace. `address` is its address on the bridge's network, on the interface eth0."""
 
     def __init__(self, network, name, address):
         self.network, self.name, self.address = network, name, address
-        self.host = f"{name}.{network.name}"  # what its processes take for their host name
+        self.host = f"{name}.{network.name}"  # the host name that its processes see
         self.namespace = f"{network.name}-{name}"
         self.port = f"to-{name}"  # the bridge's side of its link
 
     def command(self, *argv):
-        """The command line that runs argv on this node; its process id is that of argv."""
+        """Returns the command line that runs argv on this node; its process id is that of argv."""
         return [*_enter(self.namespace), "unshare", "--uts", "sh", "-c", _ENTER, self.host, *argv]
 
     @contextlib.contextmanager
     def inside(self):
-        """Sockets and processes that this thread makes meanwhile are the node's."""
+        """During the block, sockets and processes that this thread makes belong to the node."""
         home = os.open(f"/proc/self/task/{_LIBC.gettid()}/ns/net", os.O_RDONLY)
         there = os.open(f"/run/netns/{self.namespace}", os.O_RDONLY)
         try:
@@ -78,16 +78,16 @@ class Node:
             os.close(there)
 
     def pids(self):
-        """Processes that live in this node's network, without this one."""
+        """Returns the processes in this node's network, except this process."""
         return _pids_in(self.namespace)
 
     def link(self, up):
-        """Cuts the cable, or mends it."""
+        """Cuts or restores the node's link."""
         ip("link", "set", self.port, "up" if up else "down", inside=self.network.switch)
 
     def mute(self, *others):
-        """From now on nothing that this node sends arrives (at these others); it still hears. Its frames go to an address that
-        nobody has."""
+        """From now on nothing that this node sends arrives (at these other nodes), but it still hears. Its frames go to a
+        hardware address that no node has."""
         for other in others or self.network.nodes:
             ip("neighbor", "replace", other.address, "lladdr", _NOBODY, "dev", "eth0", "nud", "permanent", inside=self.namespace)
 
@@ -107,7 +107,7 @@ def _pids_in(namespace):
 
 
 def _remove(namespace):
-    """With every process in it: only a test starts any there."""
+    """Removes a namespace, with every process in it. Only a test starts processes there."""
     if not os.path.exists(f"/run/netns/{namespace}"):
         return
     for pid in _pids_in(namespace):
@@ -117,7 +117,7 @@ def _remove(namespace):
 
 
 def _abandoned():
-    """Namespaces of tests that were killed: their names tell whose they were."""
+    """Removes namespaces of tests that were killed; the names tell the owners."""
     names = os.listdir("/run/netns") if os.path.isdir("/run/netns") else []
     owned = [(name, re.match(r"quire-(\d+)-\d+-", name)) for name in names]
     return [name for name, match in owned if match and not os.path.exists(f"/proc/{match[1]}")]
@@ -169,7 +169,8 @@ class Network:
         self._write_agent()
 
     def _write_agent(self):
-        """As ssh does: joins its arguments and gives them to a shell there, without this side's environment."""
+        """Writes an agent that acts like ssh: it joins its arguments and gives them to a shell on the node, without this side's
+        environment."""
         lines = ["#!/bin/sh", "host=$1; shift", 'case "$host" in']
         for node in self.nodes:
             enter = " ".join(shlex.quote(word) for word in node.command("sh", "-c"))

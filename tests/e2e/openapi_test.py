@@ -1,5 +1,5 @@
-"""/openapi.json is true: it names every endpoint of the data port and no other, what it calls a request is taken, and what comes
-back is what it calls an answer."""
+"""Tests that /openapi.json is true: it names exactly the endpoints of the data port, its requests are accepted, and answers match
+its schemas."""
 import json
 import os
 import re
@@ -21,7 +21,7 @@ SOURCES = ("openai/data_port.cc", "openai/page_api.cc", "openai/response_pages.c
 
 
 def routes_of_code():
-    """{(method, path)} as the sources list them; what follows a prefix is "*"."""
+    """Returns {(method, path)} as the sources list them; "*" stands for the text behind a prefix."""
     routes = set()
     for name in SOURCES:
         with open(os.path.join(ROOT, "coordinator", "api", name), encoding="utf-8") as f:
@@ -45,24 +45,24 @@ class OpenApiCase(unittest.TestCase):
         jsonschema.Draft202012Validator.check_schema({"$defs": cls.document["components"]["schemas"]})
 
     def check(self, value, schema, what):
-        """The value is what the document's schema says."""
+        """Checks a value against a schema of the document."""
         whole = {**schema, "components": self.document["components"]}
         errors = [f"{error.json_path}: {error.message}" for error in jsonschema.Draft202012Validator(whole).iter_errors(value)]
         self.assertEqual(errors, [], f"{what}: {json.dumps(value)[:600]}")
 
     def operations(self):
-        """(path, method, operation)"""
+        """Returns (path, method, operation) of all operations."""
         return [(path, method, operation) for path, methods in self.document["paths"].items() for method, operation in methods.items()]
 
     def response(self, operation, status):
-        """The content that the document gives to an answer of this status."""
+        """Returns the content that the document gives for an answer of this status."""
         found = operation["responses"].get(str(status)) or operation["responses"][f"{status // 100}XX"]
         if "$ref" in found:
             found = self.document["components"]["responses"][found["$ref"].rsplit("/", 1)[1]]
         return found["content"]
 
     def ask(self, method, path, body=None):
-        """(status, content type, text)"""
+        """Returns (status, content type, text)."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.server.url + path, data, {"Content-Type": "application/json"}, method=method.upper())
         try:
@@ -72,7 +72,7 @@ class OpenApiCase(unittest.TestCase):
             return error.code, error.headers.get_content_type(), error.read().decode()
 
     def expect(self, operation, method, path, body=None, status=200):
-        """Asks, and checks the answer, whole or as a stream."""
+        """Sends a request, and checks the answer, whole or as a stream."""
         got, kind, text = self.ask(method, path, body)
         self.assertEqual(got, status, text)
         content = self.response(operation, status)[kind]
@@ -85,7 +85,7 @@ class OpenApiCase(unittest.TestCase):
         events = [line[6:] for line in text.split("\n") if line.startswith("data: ") and line != "data: [DONE]"]
         self.assertGreater(len(events), 2)
         data = content["schema"]["properties"]["data"]
-        schema = data.get("anyOf", [data])[-1]["contentSchema"]  # one of OpenAI's may be [DONE] instead
+        schema = data.get("anyOf", [data])[-1]["contentSchema"]  # an event may be [DONE] instead
         for event in events:
             self.check(json.loads(event, object_pairs_hook=distinct), schema, f"{method} {path}")
         return None
@@ -168,7 +168,7 @@ class OpenApiTest(OpenApiCase):
                 self.expect(operation, method, re.sub(r"\{\w+\}", "none_0", path), status=404)
 
     def test_server_refuses_what_the_openapi_document_forbids(self):
-        """Fields that the document does not know, and values beyond what it says, where it allows no others."""
+        """Sends unknown fields, and values beyond their bounds, where the document allows none."""
         for path, schema, base in (("/v1/messages", "MessagesRequest", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}),
                                    ("/v1/responses", "ResponsesRequest", {"input": "hi", "max_output_tokens": 1})):
             operation = self.document["paths"][path]["post"]
@@ -180,7 +180,7 @@ class OpenApiTest(OpenApiCase):
 
 
 class TemplateCase(OpenApiCase):
-    """With a template that shows tools."""
+    """Uses a template that shows tools."""
     TEMPLATE, FLAGS = TEMPLATE, ()
 
     @classmethod
@@ -191,7 +191,7 @@ class TemplateCase(OpenApiCase):
         super().setUpClass()
 
     def answers(self, path, **fields):
-        """The answer to a request that the document knows, whole; the same as a stream is looked at as well."""
+        """Returns the whole answer to a request that the document allows; also checks the same answer as a stream."""
         operation = self.document["paths"][path]["post"]
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         for stream in (True, False):

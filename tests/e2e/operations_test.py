@@ -1,4 +1,4 @@
-"""What operators do to a running server: other numbers of workers under load, restarts, pauses, draining, aborting."""
+"""Tests what operators do to a running server: other numbers of workers under load, restarts, pauses, draining, aborting."""
 import json
 import os
 import signal
@@ -19,7 +19,7 @@ PROMPTS = [[5, 6, 7], [9, 3], [4] * 40, [8, 1, 2, 3, 4, 5, 6, 7]]
 
 
 def mpirun_shim(directory, before):
-    """The environment in which `before` (shell) runs ahead of every mpirun."""
+    """Returns an environment in which the shell command `before` runs before every mpirun."""
     shim = os.path.join(directory, "mpirun")
     with open(shim, "w") as f:
         f.write(f"#!/bin/sh\n{before}\nPATH={os.environ['PATH']} exec mpirun \"$@\"\n")
@@ -28,7 +28,7 @@ def mpirun_shim(directory, before):
 
 
 def expected_texts(server, tokens):
-    """What the streams deliver when nothing happens to the workers."""
+    """Returns the texts of the streams when nothing happens to the workers."""
     texts = []
     for prompt in PROMPTS:
         thread, lines = stream_in_background(server, tokens, body={"prompt": prompt})
@@ -233,7 +233,7 @@ class ExternalLaunchTest(unittest.TestCase):
                     "launch: {method: external}\n")
             f.flush()
             command = ["mpirun", "-np", "2", "--oversubscribe", os.path.join(BUILD, "quire-worker"), "--coordinator", f"tcp://127.0.0.1:{data}"]
-            # Acts as a supervisor: starts, waits, starts again.
+            # Acts as a supervisor: starts the server, waits for its end, and starts it again.
             loop = "import subprocess, sys\nwhile subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL).returncode != 0: pass\n"
             supervisor = subprocess.Popen([sys.executable, "-c", loop, *command], stdin=subprocess.DEVNULL,
                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

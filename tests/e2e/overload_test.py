@@ -1,5 +1,5 @@
-"""What one client sends or does not read holds up nobody else: while it goes on, /health is answered and another client's
-stream goes on within half a second, and the coordinator's memory grows by no more than docs/limits.md says."""
+"""Tests that one client's requests and unread answers hold up no other client. Meanwhile /health answers and another client's
+stream continues within half a second, and the coordinator's memory grows by no more than docs/limits.md says."""
 import contextlib
 import json
 import os
@@ -16,7 +16,7 @@ from server import QUIRE, TINY, Server, altered_tiny, wait_gone
 
 PROMISE = 0.5  # seconds
 MIB = 1 << 20
-HEAVY = 2 * MIB - 4096  # bytes of text in a body that is just taken
+HEAVY = 2 * MIB - 4096  # bytes of text in a body that is just accepted
 
 
 def request_bytes(path, body, *lines):
@@ -25,13 +25,13 @@ def request_bytes(path, body, *lines):
 
 
 def text_of(size):
-    """Words and numbers, as a tokenizer finds them in books and tables."""
+    """Returns words and numbers, as in books and tables."""
     words = " ".join(f"word{i % 977} {i}" for i in range(size // 8))
     return words[:size]
 
 
 class Watcher(threading.Thread):
-    """Asks for something again and again; the longest that it had to wait."""
+    """Sends a request again and again, and records the longest wait."""
 
     def __init__(self, wait_once):
         super().__init__(daemon=True)
@@ -55,11 +55,11 @@ class Watcher(threading.Thread):
 
 class OverloadCase(unittest.TestCase):
     MEMORY = 64 * MIB  # server.limits.memory_bytes
-    WORK = 128 * MIB   # what docs/limits.md allows for requests in work, besides MEMORY
+    WORK = 128 * MIB   # docs/limits.md allows this for requests in work, besides MEMORY
 
     @classmethod
     def start(cls, sections="", flags=(), keys=False, **changes):
-        """changes: of the model's files, as altered_tiny takes them."""
+        """`changes` are changes of the model's files, as altered_tiny takes them."""
         cls.files = contextlib.ExitStack()
         directory = cls.files.enter_context(tempfile.TemporaryDirectory())
         model = altered_tiny(directory, **changes) if changes else TINY
@@ -104,7 +104,7 @@ class OverloadCase(unittest.TestCase):
         return waited
 
     def gaps_of_a_stream(self):
-        """A stream of another client, begun again when it ends; returns a function that waits for its next event."""
+        """Runs a stream of another client, and starts it again when it ends. Returns a function that waits for its next event."""
         body = json.dumps({"prompt": [5, 6], "max_tokens": 1900, "stream": True, "ignore_eos": True}).encode()
         lines = [f"Authorization: Bearer {self.key}"] if self.key else []
         state = {}
@@ -129,8 +129,8 @@ class OverloadCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def nobody_else_notices(self, stream=True):
-        """The promise of this file, kept while the block runs. A machine that is busy with other things makes everybody wait:
-        that is measured first, and allowed for."""
+        """Checks the promise of this file while the block runs. On a busy machine everything waits, so that wait is measured
+        first, and allowed for."""
         waits = {"health": self.health, **({"stream": self.gaps_of_a_stream()} if stream else {})}
         watchers = {name: Watcher(wait) for name, wait in waits.items()}
         time.sleep(1.5)
@@ -148,7 +148,7 @@ class OverloadCase(unittest.TestCase):
         self.assertLess(grown, self.MEMORY + self.WORK)
 
     def drain(self, s):
-        """Status of the answer, and its bytes counted."""
+        """Returns the status of the answer, and counts its bytes."""
         with s.makefile("rb") as f:
             status, size = int(f.readline().split()[1]), 0
             while chunk := f.read1(1 << 20):
@@ -183,14 +183,14 @@ class AnswerTest(OverloadCase):
 
 
 class StreamTest(OverloadCase):
-    """Streams whose events come with much, or all at once: the thread that moves bytes gives itself away between them."""
+    """Tests streams with large events, or with many events at once: the I/O thread must yield between them."""
 
     @classmethod
     def setUpClass(cls):
         cls.start("scheduler: {max_running: 256}\n")
 
     def stream(self, times=1, **body):
-        """Bytes of each of so many streams that are asked for at once."""
+        """Starts `times` streams at once, and returns the bytes of each."""
         raw = request_bytes("/v1/completions", json.dumps({**body, "stream": True, "ignore_eos": True}).encode(), "Connection: close")
         done = []
 
@@ -213,7 +213,7 @@ class StreamTest(OverloadCase):
         return [size for size, _ in done]
 
     def test_other_clients_are_served_beside_streams_of_tokens_without_text(self):
-        """Tokens that are not shown have log-probabilities, and no text that would be sent at once."""
+        """Hidden tokens have log-probabilities, but no text that would be sent at once."""
         sizes = self.stream(prompt=[5], n=128, max_tokens=250, logprobs=20, allowed_token_ids=[256])
         self.assertGreater(min(sizes), 4 * MIB)
 
@@ -234,7 +234,8 @@ class TextTest(OverloadCase):
         cls.text = text_of(HEAVY)
 
     def ask_all(self, *requests, times=4):
-        """Each of these again and again, all at once; their statuses. Nobody parses the answers: that would hold up who watches."""
+        """Sends each request again and again, all at once, and returns the statuses. The answers are not parsed, because that
+        would hold up the watcher."""
         done = []
 
         def one(path, body, admin):
@@ -273,7 +274,7 @@ class TextTest(OverloadCase):
         print(f"40 prompts of {len(body)} bytes: {self.cpu_seconds() - before:.2f} s of the coordinator")
 
     def test_texts_of_disconnected_clients_are_not_tokenized(self):
-        """Their bodies are read, at the most: counted in seconds of the processor, which no other load changes."""
+        """At most their bodies are read. The test counts processor time, which no other load changes."""
         body = json.dumps({"prompt": self.text}).encode()
         before = self.cpu_seconds()
         self.assertEqual(self.server.post("/tokenize", body)[0], 200)
@@ -298,7 +299,7 @@ class TextTest(OverloadCase):
 
 
 class PatternTest(OverloadCase):
-    """A model's pattern takes more time than a text's length tells, also where the text is short."""
+    """Tests a model's pattern that takes more time than a text's length suggests, also for short texts."""
 
     @classmethod
     def setUpClass(cls):
@@ -316,7 +317,7 @@ class PatternTest(OverloadCase):
                 self.assertIn("s to split", answer["error"]["message"])
 
     def test_bad_words_share_one_time_bound_for_splitting(self):
-        """Each of them is far from its bound."""
+        """Each bad word alone is far below the bound."""
         with self.nobody_else_notices():
             status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1, "bad_words": ["a" * 256] * 64})
         self.assertEqual(status, 400, answer)
@@ -390,7 +391,7 @@ class SlowReaderTest(OverloadCase):
         cls.start("scheduler: {max_running: 4, max_waiting: 0}\n")
 
     def begin_to_read(self, port):
-        """A client that has read the beginning of its answer, and takes little at a time."""
+        """Returns a client that has read the beginning of its answer, and then reads slowly."""
         s = self.connect(receive_buffer=4096, port=port)
         s.sendall(request_bytes("/v1/completions", json.dumps(self.LARGE).encode(), "Connection: close"))
         beginning = s.recv(100)
@@ -433,8 +434,9 @@ class SlowReaderTest(OverloadCase):
 
 
 class RepeatedAnswerTest(OverloadCase):
-    """Answers that repeat much of their request, to clients that do not read: what they hold is charged to the last byte."""
-    DESCRIPTION = 1_900_000  # bytes, which every answer of /v1/responses repeats, and a stream twice
+    """Tests answers that repeat much of their request, to clients that do not read. Their memory must be charged to the last
+    byte."""
+    DESCRIPTION = 1_900_000  # bytes that every answer of /v1/responses repeats, and a stream twice
     CLIENTS = 40
 
     @classmethod
@@ -442,7 +444,7 @@ class RepeatedAnswerTest(OverloadCase):
         cls.start("scheduler: {max_running: 4}\n", flags=("--pooling", "last", "--scoring", "cosine"))
 
     def hold(self, path, body):
-        """So many clients ask, and read no more than the status."""
+        """Starts clients that ask, and read only the status."""
         raw = request_bytes(path, json.dumps(body).encode())
         statuses = []
         before = self.memory("VmRSS")

@@ -1,4 +1,4 @@
-"""quire plan says before a start what the ranks then take: the same bytes, the same blocks; and what would fit where a model does not."""
+"""Tests that `quire plan` predicts the bytes and blocks that ranks take, and what would fit if a model does not."""
 import json
 import os
 import subprocess
@@ -10,13 +10,13 @@ from server import MODELS, QUIRE, REAL, TINY, Server
 
 
 def plan(*words):
-    """(exit status, parsed answer)."""
+    """Returns (exit status, parsed answer)."""
     done = subprocess.run([QUIRE, "plan", *words, "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
-# Model and flags: rows and columns of every kind of shard, packed and plain, and each way to size the pool.
+# Models and flags: rows and columns of every kind of shard, packed and plain, and each way to size the pool.
 CASES = [
     ("gqa", "-tp", "1"),
     ("gqa", "-tp", "3", "--max-model-len", "64", "--max-num-seqs", "7"),
@@ -70,7 +70,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(said["concurrency"], [{"tokens": 64, "sequences": 2}])
 
     def test_plan_derives_the_speed_from_the_given_peaks(self):
-        """Twice the bytes a second: half the time of what reading bounds; nothing is measured then."""
+        """Twice the rate halves the time of work that is bound by reading. Nothing is measured with given peaks."""
         _, slow = plan("--model", TINY, "-tp", "1", "--peaks", "1", "1000")
         _, fast = plan("--model", TINY, "-tp", "1", "--peaks", "2", "1000")
         self.assertTrue(slow["steps"])
@@ -80,7 +80,7 @@ class PlanTest(unittest.TestCase):
             self.assertLess(a["roofline_seconds"], a["seconds"])
 
     def test_plan_names_flags_that_would_fit_when_a_model_does_not(self):
-        """Of a model of some hundred KB, 64 KiB hold neither weights nor blocks; four-bit weights on more ranks do."""
+        """For a model of some hundred KB, 64 KiB hold neither weights nor blocks, but four-bit weights on more ranks fit."""
         small = ("--rank-memory", str(200 / 1024 / 1024), "--no-speed")
         status, said = plan("--model", TINY, "-tp", "1", *small)
         self.assertEqual((status, said["fits"]), (1, False))
@@ -98,7 +98,7 @@ class PlanTest(unittest.TestCase):
             self.assertRegex(done.stdout, line)
 
     def test_plan_reports_memory_when_speed_cannot_be_measured(self):
-        """mpirun is not to be found: nothing can be started, and sizes are known all the same."""
+        """mpirun is missing: nothing can be started, but sizes are known."""
         bare = {**os.environ, "PATH": "/nowhere"}
         done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "1", "--json"], env=bare, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=60)

@@ -1,5 +1,5 @@
-"""How likely prompts are, as clients ask for it: the requests of lm-eval's local-completions, echo with log-probabilities and
-prompt_logprobs, against HF transformers (tests/golden/make_prompt_golden.py)."""
+"""Compares log-probabilities of prompts with HF transformers (tests/golden/make_prompt_golden.py): the requests of lm-eval's
+local-completions, echo with log-probabilities, and prompt_logprobs."""
 import json
 import os
 import signal
@@ -20,12 +20,12 @@ def golden(name="prompt_tiny", model=MODEL):
 
 
 def lm_eval_body(prompts):
-    """What lm-eval 0.4's local-completions posts for log-likelihoods, prompts as token ids."""
+    """Returns what lm-eval 0.4's local-completions posts for log-likelihoods, with prompts as token ids."""
     return {"prompt": prompts, "model": MODEL, "max_tokens": 1, "logprobs": 1, "seed": 1234, "echo": True, "temperature": 0}
 
 
 def lm_eval_reads(answer, context_lengths):
-    """What it makes of the answer: (log-likelihood, whether the continuation is what greedy decoding gives) by prompt."""
+    """Returns what lm-eval reads in the answer: (log-likelihood, whether the continuation is the greedy one) for each prompt."""
     read = []
     for choice, length in zip(sorted(answer["choices"], key=lambda c: c["index"]), context_lengths):
         tokens = choice["logprobs"]["token_logprobs"][length:-1]
@@ -64,7 +64,7 @@ class LmEvalTest(ScoresTest):
                     own, best = case["logprobs"][context - 1:], case["best"][context - 1:]
                     self.assertAlmostEqual(total, sum(own), delta=TOLERANCE * max(1, len(own)))
                     self.assertEqual(greedy, own == best)
-                # The prompts are in the prefix cache now; they are computed again, to the same bits.
+                # The prompts are in the prefix cache now, but must be computed again, to the same bits.
                 self.assertEqual(again["choices"], first["choices"])
                 self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 

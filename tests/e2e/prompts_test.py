@@ -1,4 +1,4 @@
-"""What a chat's prompt is, told without an answer to it: rendered, as tokens, and counted; and the model by its name."""
+"""Tests the endpoints that show a chat's prompt without an answer: rendered, tokenised and counted; and the list of models."""
 import unittest
 import urllib.parse
 

@@ -1,4 +1,4 @@
-"""Several groups of workers under one coordinator: where requests go, how they move, and what a loss costs."""
+"""Tests several groups of workers under one coordinator: the choice of a replica, moves, and the loss of a group."""
 import json
 import os
 import random
@@ -51,7 +51,7 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual(text_of(lines), self.right[tokens, i % len(PROMPTS)], f"stream {i}")
 
     def expect_rest(self, server):
-        """Nothing is held on any replica once nobody is served."""
+        """Expects that no replica holds anything when no request is left."""
         deadline = time.monotonic() + 8  # a broken transfer ends after 5 s
         while True:
             replicas = status_of(server)["replicas"]
@@ -171,8 +171,8 @@ class ReplicasTest(unittest.TestCase):
 
     def test_requests_move_away_from_a_replica_that_is_short_of_blocks(self):
         with Server("-tp", "1", "--data-parallel-size", "2", "--swap-space", "0.05", "--num-kv-blocks", "120", model=TINY) as server:
-            # Three that need about 97 blocks each; what the first leaves in the cache draws the others to its replica, unless
-            # they come while that one is too busy: then once more.
+            # Three requests that need about 97 blocks each. The blocks that the first leaves in the cache draw the others to its
+            # replica, unless that replica is too busy when they come; then the test tries once more.
             for _ in range(5):
                 streams = start(server, 3, 1500, prompt=PROMPTS[2])
                 for thread, lines in streams:

@@ -1,5 +1,5 @@
-"""OpenAI's Responses API: what comes of a request by the tiny model, whose answers are steered, what is kept of answers and
-for whom, and the official client, unchanged, against the quickstart model."""
+"""Tests OpenAI's Responses API: answers of the tiny model, whose draws are steered; stored answers, and who may read them; and
+the unchanged official client with the quickstart model."""
 import asyncio
 import http.client
 import json
@@ -66,7 +66,7 @@ class ResponsesCase(unittest.TestCase):
         return events
 
     def rendered(self, *messages):
-        """How many tokens these messages are."""
+        """Returns the number of tokens of these messages."""
         return self.server.post("/v1/chat/completions/render", {"messages": [{"role": role, "content": content} for role, content in messages]})[1]["count"]
 
 
@@ -104,7 +104,7 @@ class FormTest(ResponsesCase):
         self.assertEqual(events[-3]["part"], whole["output"][0]["content"][0])
         last = events[-1]["response"]
         self.assertEqual(events[-2]["item"], last["output"][0])
-        own = ("id", "created_at", "output", "usage")  # usage differs: the prompt is cached by now
+        own = ("id", "created_at", "output", "usage")  # usage differs, because the prompt is cached by now
         self.assertEqual({name: value for name, value in last.items() if name not in own}, {name: value for name, value in whole.items() if name not in own})
         self.assertEqual(last["output"][0]["content"], whole["output"][0]["content"])
         self.assertEqual(request(self.server, "GET", "/v1/responses/" + last["id"]), (200, last))
@@ -250,7 +250,7 @@ class StoreTest(ResponsesCase):
 
 class ToolsCase(ResponsesCase):
     INPUT = {"days": 3, "city": "Rome"}
-    # A tool of which only one call is possible: whatever the model prefers, it makes this call.
+    # The tool allows only one call, so the model makes this call whatever it prefers.
     CERTAIN = [{"type": "function", "name": "get_weather", "strict": True,
                 "parameters": {"type": "object", "properties": {name: {"const": value} for name, value in INPUT.items()}, "required": list(INPUT), "additionalProperties": False}}]
     TEMPLATE = TEMPLATE
@@ -264,7 +264,7 @@ class ToolsCase(ResponsesCase):
         cls.addClassCleanup(cls.server.__exit__)
 
     def both(self, **fields):
-        """The same answer whole and streamed, with the stream's events."""
+        """Returns the same answer whole and streamed, with the stream's events."""
         whole = self.ask(**fields)
         events = self.events(**fields)
         last = events[-1]["response"]
@@ -298,7 +298,7 @@ class CallsTest(ToolsCase):
 
 
 class AgentsToolsTest(ToolsCase):
-    """Tools that are more than functions: the tiny model says what its grammar leaves it."""
+    """Tests tools that are not functions. Their grammar leaves the tiny model only one text."""
 
     SEARCH = {"type": "tool_search", "execution": "client", "description": "Finds tools.",
               "parameters": {"type": "object", "properties": {"query": {"const": "notes"}}, "required": ["query"], "additionalProperties": False}}

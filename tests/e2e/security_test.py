@@ -1,4 +1,4 @@
-"""Who gets in: what the server refuses to start with, what listens, what strangers on every port achieve, and what
+"""Tests access: unsafe starts that the server refuses, the ports that listen, what strangers can do on every port, and what
 errors and logs give away. The tests run in a network namespace of their own, with one address beside loopback."""
 import contextlib
 import ctypes
@@ -23,7 +23,7 @@ import strangers
 import verdict
 from server import BUILD, QUIRE, TINY, Server, free_port
 
-NETWORK = "10.77.0.1"  # in the test's own namespace: reachable by no other host, but no loopback address
+NETWORK = "10.77.0.1"  # an address of the test's own namespace: unreachable for other hosts, but not loopback
 CLONE_NEWNET = 0x40000000
 
 
@@ -39,7 +39,7 @@ def quire(*arguments, seconds=60):
 
 
 def keygen(*arguments):
-    """What it prints."""
+    """Runs quire keygen and returns its output."""
     result = quire("keygen", *arguments)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
@@ -56,7 +56,7 @@ def write(path, content):
 
 
 class Keys:
-    """A directory with one of everything: transport keys for two ranks, an API key of alice, an admin token."""
+    """A directory with one of each: transport keys for two ranks, an API key of alice, an admin token."""
 
     def __init__(self, directory):
         self.transport, self.api_file, self.admin_file = (os.path.join(directory, name) for name in ("transport", "api.keys", "admin.token"))
@@ -76,7 +76,7 @@ class WithKeys(unittest.TestCase):
         self.keys = Keys(directory.name)
 
     def topology(self, **sections):
-        """Path of a topology file; sections are YAML flow texts."""
+        """Writes a topology file from YAML flow texts, and returns its path."""
         path = os.path.join(self.directory, "t.yaml")
         with open(path, "w") as f:
             f.write(f"model: {{path: {TINY}, name: tiny}}\nbackend: cpu\ncache: {{num_blocks: 200}}\n")
@@ -95,10 +95,10 @@ def waiting_server(*flags):
 
 
 class StartTest(WithKeys):
-    """The start-up matrix. Workers are never started: a row starts when the coordinator waits for them."""
+    """Tests all combinations of a start's settings. Workers are never started: a server counts as started when it waits for them."""
 
     def outcome(self, topology, *flags):
-        """"starts", or why not."""
+        """Returns "starts", or the reason of the refusal."""
         with waiting_server(topology, *flags) as server:
             if server.process.poll() is not None:
                 self.assertEqual(server.process.returncode, 2, server.text())
@@ -188,7 +188,8 @@ class StartTest(WithKeys):
 
 
 def tcp_sockets():
-    """Of this namespace: [((address, port), inode)] of what listens; (local, remote) of what is connected."""
+    """Returns the TCP sockets of this namespace: [((address, port), inode)] of listening ones, and (local, remote) of connected
+    ones."""
     listening, connected = [], set()
     for name in ("tcp", "tcp6"):
         with open(f"/proc/net/{name}") as f:
@@ -207,7 +208,7 @@ def tcp_sockets():
 
 
 def owners_of_sockets(pids):
-    """inode -> names of the programs that hold it."""
+    """Returns inode -> names of the programs that hold the socket."""
     owners = {}
     for pid in pids:
         with open(f"/proc/{pid}/comm") as f:
@@ -220,7 +221,7 @@ def owners_of_sockets(pids):
 
 
 def processes_below(pid):
-    """The process and everything it started."""
+    """Returns the process and all its descendants."""
     found = [pid]
     for path in glob.glob(f"/proc/{pid}/task/*/children"):
         with open(path) as f:
@@ -245,13 +246,13 @@ class RunningTest(WithKeys):
             self.assertLessEqual(declared, {end for end, _ in listening})
             for end, inode in listening:
                 if end not in declared:
-                    # mpirun's own socket, for which no address can be set (SECURITY.md says what that means)
+                    # mpirun's own socket, whose address cannot be set (see SECURITY.md)
                     self.assertEqual(owners.get(inode), {"mpirun"}, f"{end} listens")
             for end, inode in listening:
                 if end in declared:
                     self.assertEqual(owners.get(inode), {"quire"}, end)
-            # The server opens no connection to others: both ends of every connection are sockets of its processes or of
-            # this test.
+            # The server opens no connection to other hosts: both ends of every connection belong to its processes or to this
+            # test.
             ports = {port for (_, port), _ in listening}
             for ends in connected:
                 self.assertTrue(ends[0][1] in ports or ends[1][1] in ports, ends)
@@ -273,10 +274,10 @@ class RunningTest(WithKeys):
 
 
 class PrivateNetworkTest(unittest.TestCase):
-    """Where mpirun listens when all workers are on this host and speak to the coordinator by Unix sockets."""
+    """Tests where mpirun listens when all workers are on this host and use Unix sockets."""
 
     def mpirun_and_its_ports(self, server):
-        """(process id, TCP ports that it listens on)."""
+        """Returns (process id, TCP ports on which mpirun listens)."""
         pids = [pid for pid in processes_below(server.process.pid) if read(f"/proc/{pid}/comm").strip() == b"mpirun"]
         self.assertEqual(len(pids), 1)
         inodes = owners_of_sockets(pids)
@@ -380,7 +381,7 @@ class TransportTest(WithKeys):
         self.addCleanup(self.context.destroy, 0)
 
     def peer(self, identity, key=None, port=None):
-        """A DEALER; key: "r0" (that worker's), "unknown", "plain", or None for no security."""
+        """Returns a DEALER. key: "r0" (that worker's), "unknown", "plain", or None for no security."""
         s = self.context.socket(zmq.DEALER)
         s.linger, s.routing_id = 0, identity
         if key == "plain":
@@ -420,7 +421,7 @@ class TransportTest(WithKeys):
                 mpirun.wait()
 
     def bother(self):
-        """Everybody but a worker, on both ports: none of it may count as anything."""
+        """Connects as everybody but a worker, on both ports. The server must ignore all of it."""
         peers = []
         for port in (self.data, self.ctrl):
             for rubbish in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 5000, b"\x16\x03\x01\x02\x00" + os.urandom(500), b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f"):
@@ -428,7 +429,7 @@ class TransportTest(WithKeys):
                     s.sendall(rubbish)
             idle = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(50)]
             peers += [self.peer(b"e1.r0", key, port) for key in (None, "plain", "unknown")]
-            # A worker's own key, but another rank's name; its connection goes before the rank comes.
+            # A worker's own key with another rank's name; the connection closes before the rank comes.
             peers.append(self.peer(b"e1.r0", "r1", port))
             for peer in peers:
                 with contextlib.suppress(zmq.Again):
@@ -447,10 +448,10 @@ class TransportTest(WithKeys):
         for what, message in rubbish.items():
             with self.subTest(what=what), waiting_server(self.file) as server:
                 peer = self.peer(b"e0.r0.00000001", "r0")
-                for ignored in (frame(77, epoch=0), frame(10, epoch=0), frame(KIND_JOIN, epoch=9), [b"x"], [b""] * 5):  # no Join: nobody's
+                for ignored in (frame(77, epoch=0), frame(10, epoch=0), frame(KIND_JOIN, epoch=9), [b"x"], [b""] * 5):  # no Join
                     peer.send_multipart(ignored)
                 peer.send_multipart(message)
-                self.assertEqual(server.process.wait(timeout=20), 1, server.text())  # an error with words, no crash
+                self.assertEqual(server.process.wait(timeout=20), 1, server.text())  # an error with a message, and no crash
                 self.assertRegex(server.text(), "frame|version|rank 0")
                 peer.close()
 
@@ -464,7 +465,7 @@ class TransportTest(WithKeys):
 
 
 class FloodTest(WithKeys):
-    """Strangers who send as much as they can, or hold what they can, where workers connect."""
+    """Tests strangers that send, or hold, as much as they can at the ports of workers."""
 
     def setUp(self):
         super().setUp()
@@ -527,7 +528,7 @@ ADMIN_ROUTES = ("/admin/status", "/admin/blocks", "/metrics", "/admin/flush_cach
                 "/admin/reshard", "/admin/restart_workers", "/health", "/nope", "/admin/requests", "/admin/requests/x", "/admin/config",
                 "/admin/topology", "/admin/block_map", "/admin/events", "/admin/help", "//", "/chat", "/web/", "/web/chat/main.js")
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
-# What an error must not give away: files, shared memory, addresses in memory.
+# Patterns that an error must not contain: files, shared memory, addresses in memory.
 LEAK = re.compile(r"/(dev|proc|tmp|home|root|usr|var|run|etc|work)/|0x[0-9a-f]{6,}|\.cc:|\.safetensors|quire\.[A-Za-z0-9]{6}")
 
 
@@ -544,7 +545,7 @@ class HttpKeysTest(unittest.TestCase):
         cls.directory.cleanup()
 
     def ask(self, path, key=None, method="GET", admin=False, body=None, lines=()):
-        """(status, headers, body) of one request on a connection of its own."""
+        """Returns (status, headers, body) of one request on a connection of its own."""
         data = b"" if body is None else json.dumps(body).encode()
         head = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close", f"Content-Length: {len(data)}", *lines]
         if key is not None:
@@ -560,7 +561,7 @@ class HttpKeysTest(unittest.TestCase):
         return int(status.split()[1]), headers, body
 
     def refused(self, *arguments, **named):
-        """Status of a request without a valid key, waiting when there were too many."""
+        """Returns the status of a request without a valid key; waits while there were too many."""
         while (answer := self.ask(*arguments, **named))[0] == 429:
             self.assertIn("Retry-After: 1", answer[1])
             time.sleep(0.2)
@@ -610,7 +611,7 @@ class HttpKeysTest(unittest.TestCase):
         self.server.reload("kept the API keys as they were")
         self.assertEqual(self.ask("/v1/models", bob)[0], 200)
         os.chmod(self.keys.api_file, 0o600)
-        # A token of the admin port is no API key, however it came to be in the file.
+        # An admin token is not an API key, even if its hash is in the file of API keys.
         before, token = read(self.keys.api_file), read(self.keys.admin_file)
         write(self.keys.api_file, before + b"dave" + token[token.index(b":"):])
         self.server.reload("are the same; make another")
@@ -668,13 +669,13 @@ class WithoutKeysTest(unittest.TestCase):
     def test_sighup_does_not_end_a_server_without_keys(self):
         with Server("-tp", "1", model=TINY) as server:
             server.process.send_signal(signal.SIGHUP)
-            for _ in range(20):  # the signal has been handled when the I/O thread has answered so often since
+            for _ in range(20):  # once the I/O thread has answered so often, it has handled the signal
                 self.assertEqual(server.get("/health"), {})
             self.assertIsNone(server.process.poll())
 
 
 class BrowserTest(unittest.TestCase):
-    """A server on loopback without keys, and what a web page of elsewhere can make a browser send to it."""
+    """A server on loopback without keys, and requests that a foreign web page can make a browser send to it."""
 
     def test_requests_from_pages_of_other_sites_are_refused(self):
         rows = ((b"localhost:1", b"", b"application/json", 200), (b"127.0.0.1", b"", b"application/json", 200), (b"evil.example", b"", b"application/json", 403),

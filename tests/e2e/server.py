@@ -23,7 +23,7 @@ given_ports = set()
 
 
 def free_port():
-    """Returns a port that nobody listens on, a different one at each call: the system may return the same port twice."""
+    """Returns a port on which no program listens, a different one at each call: the system may return the same port twice."""
     while True:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
@@ -34,13 +34,13 @@ def free_port():
 
 
 def distinct(pairs):
-    """An object of parsed JSON. Python takes the last of equal keys, others refuse them."""
+    """Checks that an object of parsed JSON has no equal keys. Python would take the last one; other parsers refuse them."""
     assert len(dict(pairs)) == len(pairs), pairs
     return dict(pairs)
 
 
 class Server:
-    """with Server("--model", ...) as s: requests to s.url, admin to s.admin_url. prefix: words before the command."""
+    """with Server("--model", ...) as s: requests go to s.url, admin requests to s.admin_url. prefix: words before the command."""
 
     def __init__(self, *flags, model=None, env=None, wait=True, prefix=()):
         self.port, self.admin_port = free_port(), free_port()
@@ -54,7 +54,7 @@ class Server:
             try:
                 self.wait_until_ready()
             except BaseException:
-                self.__exit__()  # nobody else can: there is no object yet
+                self.__exit__()  # no caller can clean up: there is no object yet
                 raise
 
     def __enter__(self):
@@ -75,7 +75,7 @@ class Server:
             return f.read()
 
     def reload(self, expect):
-        """SIGHUP, and until the log says `expect` once more."""
+        """Sends SIGHUP, and waits until the log says `expect` once more."""
         before = self.text().count(expect)
         self.process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + 10
@@ -96,7 +96,7 @@ class Server:
         raise AssertionError(f"not ready in {seconds} s:\n{self.text()}")
 
     def wait_until_running(self, count=1, seconds=60):
-        """Until so many requests run, so that what comes next comes in their midst."""
+        """Waits until so many requests run, so that later requests come among them."""
         deadline = time.monotonic() + seconds
         while (running := self.get("/admin/status", admin=True)["running"]) < count:
             if time.monotonic() > deadline:
@@ -108,7 +108,7 @@ class Server:
         return json.loads(body) if path != "/metrics" else body.decode()
 
     def post(self, path, body, timeout=120, admin=False, headers=None):
-        """(status, parsed body); body may be raw bytes."""
+        """Returns (status, parsed body); `body` may be raw bytes."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         url = (self.admin_url if admin else self.url) + path
         request = urllib.request.Request(url, data, {"Content-Type": "application/json", **(headers or {})})
@@ -119,7 +119,7 @@ class Server:
             return error.code, json.load(error)
 
     def stream(self, path, body, timeout=120):
-        """The parsed events of a whole stream, without [DONE]."""
+        """Returns the parsed events of a whole stream, without [DONE]."""
         data = json.dumps({**body, "stream": True}).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=timeout) as response:
@@ -131,19 +131,19 @@ class Server:
         return [rank["pid"] for rank in self.get("/admin/status", admin=True)["ranks"]]
 
     def admin_get(self, path, token):
-        """An answer of an admin port that wants a token."""
+        """Returns an answer of an admin port that needs a token."""
         request = urllib.request.Request(self.admin_url + path, headers={"Authorization": "Bearer " + token})
         with urllib.request.urlopen(request, timeout=30) as response:
             return json.load(response)
 
     def terminate(self, seconds=40):
-        """SIGTERM; returns the exit status."""
+        """Sends SIGTERM and returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=seconds)
 
 
 def altered_tiny(directory, **changes):
-    """Path of a copy of the tiny model; changes: tokenizer=f has f change what tokenizer.json says, in place."""
+    """Copies the tiny model and returns the path. tokenizer=f: f changes the content of tokenizer.json in place."""
     path = os.path.join(directory, "tiny")
     shutil.copytree(TINY, path)
     for name, change in changes.items():
@@ -157,7 +157,7 @@ def altered_tiny(directory, **changes):
 
 
 def alive(pid):
-    """True while the process exists and is no zombie."""
+    """True while the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as f:
             return f.read().rsplit(")", 1)[1].split()[0] != "Z"
@@ -173,7 +173,7 @@ def wait_gone(pids, seconds):
 
 
 def found_as_promised(test, log):
-    """A silent rank is found 1.5 s after its last beat, later only by what the machine's own delays allow for, and within
-    half a second, in which the coordinator looks at the workers several times."""
+    """A silent rank must be found 1.5 s after its last beat, plus the machine's own delays and half a second: the coordinator
+    checks the workers several times in that time."""
     for silent, late in re.findall(r"is silent for (\d+) ms.*woke threads up to (\d+) ms late", log):
         test.assertLessEqual(int(silent), 2000 + 4 * (int(late) + 1))

@@ -1,4 +1,4 @@
-"""Sharing KV blocks, seen from outside: parallel samples, beams, the prefix cache, pins, swapping."""
+"""Tests shared KV blocks from outside: parallel samples, beams, the prefix cache, pins, swapping."""
 import concurrent.futures
 import random
 import threading
@@ -21,7 +21,7 @@ def completion(tokens, **fields):
 
 
 def together(server, bodies):
-    """All at once; the answers in order."""
+    """Sends all requests at once; returns the answers in order."""
     with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
         answers = list(pool.map(lambda body: server.post("/v1/completions", body), bodies))
     assert all(status == 200 for status, _ in answers), answers
@@ -55,7 +55,7 @@ class SharingTest(unittest.TestCase):
             if shared:
                 break
             time.sleep(0.005)
-        # 511 tokens are shared: 31 full blocks, and the last one until it is written.
+        # 511 tokens are shared: 31 full blocks, and the last block until a choice writes into it.
         self.assertIn(len(shared), (31, 32))
         self.assertEqual({len(b["owners"]) for b in shared}, {8})
         self.assertTrue(all(b["filled"] == BLOCK for b in shared[:31]))
@@ -70,7 +70,7 @@ class SharingTest(unittest.TestCase):
         before = self.status()["computed_tokens"]
         answers = together(self.server, [completion(prefix + prompt(16, 10 + i)) for i in range(16)])
         computed = self.status()["computed_tokens"] - before
-        # Each computes its own 16 tokens and decodes 7 (the last one drawn is not computed).
+        # Each choice computes its own 16 tokens and 7 decodes (the last drawn token is not computed).
         self.assertEqual(computed, 512 + 16 * (16 + 7))
         cached = sorted(a["usage"]["prompt_tokens_details"]["cached_tokens"] for a in answers)
         self.assertEqual(cached, [0] + [512] * 15)

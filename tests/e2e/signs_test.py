@@ -1,4 +1,4 @@
-"""What answers tell programs beside their text: whether to try again, what was wrong, and which request it was."""
+"""Tests what answers tell programs beside their text: whether to retry, what was wrong, and which request it was."""
 import contextlib
 import json
 import socket
@@ -24,7 +24,7 @@ class SignsTest(unittest.TestCase):
         cls.server.__exit__()
 
     def ask(self, path, body=None, method=None, headers=None):
-        """(status, headers, parsed body)."""
+        """Returns (status, headers, parsed body)."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.server.url + path, data, {"Content-Type": "application/json", **(headers or {})}, method=method)
         try:
@@ -42,7 +42,7 @@ class SignsTest(unittest.TestCase):
         finally:
             self.server.post("/admin/resume", {}, admin=True)
 
-    # --- whether to try again ---
+    # --- whether to retry ---
 
     def test_exceeded_deadline_is_marked_as_not_to_be_retried(self):
         with self.paused():
@@ -121,7 +121,7 @@ class SignsTest(unittest.TestCase):
 
 
 class BrowserTest(unittest.TestCase):
-    """A server that one site's pages may use, under one name of its own."""
+    """Tests a server that pages of one site may use, under one name of its own."""
     PAGE = "https://chat.example"
 
     @classmethod
@@ -133,7 +133,7 @@ class BrowserTest(unittest.TestCase):
         cls.server.__exit__()
 
     def ask(self, method, path, origin, body=b"", *lines, host="models.example"):
-        """(status, headers, body)."""
+        """Returns (status, headers, body)."""
         head = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", f"Content-Length: {len(body)}", *lines]
         head += [f"Origin: {origin}"] if origin else []
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=30) as s:

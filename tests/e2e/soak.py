@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Users of all kinds for as long as one likes, while a random worker is killed again and again; then the coordinator's memory may
-not have grown, its files must be those of the beginning, and every block must be free. By hand.
+"""Runs users of all kinds for as long as one likes, while a random worker is killed again and again. At the end the coordinator's
+memory must not have grown, its open files must be those of the beginning, and every block must be free. Run it by hand.
 
   soak.py [--minutes 30] [--users 12] [--kill-every 20] [--ranks 2] [--seed 1] [--model FILE]
 
-Users stream to the end, hang up half-way, ask for several answers, send what is refused, share prefixes. Answers that are
-none of 200, 400, 404, 429 end the run."""
+Users stream to the end, hang up half-way, ask for several answers, send requests that are refused, share prefixes. An answer
+other than 200, 400, 404 or 429 ends the run."""
 import argparse
 import collections
 import http.client
@@ -25,14 +25,14 @@ PREFIXES = [[k] * 64 for k in range(1, 5)]
 
 
 def usage(pid):
-    """(resident MB, open files) of a process."""
+    """Returns (resident MB, open files) of a process."""
     with open(f"/proc/{pid}/statm") as f:
         resident = int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
     return resident, len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def slope(points):
-    """MB in ten minutes, by least squares over (seconds, MB)."""
+    """Returns the growth in MB per ten minutes, by least squares over (seconds, MB)."""
     return 600 * statistics.linear_regression(*zip(*points)).slope
 
 

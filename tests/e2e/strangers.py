@@ -1,4 +1,4 @@
-"""Strangers at a worker's port: connections that say what no worker says, as many as one process holds. From a test:
+"""Strangers at a worker's port: as many connections as one process holds, which send what no worker sends. From a test:
 
     with strangers.crowd("127.0.0.1", port, [before a command...]) as crowd: ...
 
@@ -14,8 +14,8 @@ import time
 
 GREETING = b"\xff" + b"\0" * 7 + b"\x01\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + b"\0" * 32
 HELLO = b"\x04\xc8\x05HELLO\x01\x00" + b"\0" * 72
-LARGEST = (64 << 20) - 1  # what authenticated peers may send
-BODY = b"\0" * (1 << 20)  # sent again and again to whoever takes it
+LARGEST = (64 << 20) - 1  # the most that authenticated peers may send
+BODY = b"\0" * (1 << 20)  # sent again and again to every port that takes it
 
 
 def announcement(flags, size=LARGEST):
@@ -23,7 +23,7 @@ def announcement(flags, size=LARGEST):
 
 
 def words():
-    """What each of them begins with, and whether it goes on with BODY."""
+    """Returns what each stranger begins with, and whether BODY follows."""
     hello = HELLO + os.urandom(32) + b"\0" * 7 + b"\x01" + os.urandom(80)
     return [
         (b"", False),
@@ -34,7 +34,7 @@ def words():
         (GREETING + announcement(6, 1 << 40), True),
         (GREETING + hello[:100], False),
         (GREETING + hello, False),
-        (GREETING + hello + announcement(6), True),  # where an INITIATE is to come
+        (GREETING + hello + announcement(6), True),  # in place of an INITIATE
         (GREETING.replace(b"CURVE", b"NULL\0") + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x06DEALER" + announcement(2), True),
         (b"GET / HTTP/1.1\r\n\r\n", True),
         (b"\x16\x03\x01\x02\x00", True),
@@ -43,7 +43,7 @@ def words():
 
 
 class Crowd:
-    """Its connections; whoever is hung up on comes again, saying the next thing."""
+    """The connections. A closed connection is opened again and sends the next words."""
 
     def __init__(self, address, port, size):
         self.address, self.port, self.size = address, port, size
@@ -84,7 +84,7 @@ class Crowd:
 
 @contextlib.contextmanager
 def crowd(address, port, before=(), seconds=60, size=300):
-    """A process that floods the port meanwhile."""
+    """Starts a process that floods the port during the block."""
     command = [*before, sys.executable, os.path.abspath(__file__), address, str(port), str(seconds), str(size)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         process.stdout.readline()  # it has begun
@@ -95,7 +95,7 @@ def crowd(address, port, before=(), seconds=60, size=300):
 
 
 if __name__ == "__main__":
-    os.nice(15)  # strangers have processors of their own; here they may have what is left
+    os.nice(15)  # in practice strangers have processors of their own; here they get what is left
     there = Crowd(sys.argv[1], int(sys.argv[2]), int(sys.argv[4]) if len(sys.argv) > 4 else 300)
     print("begun", flush=True)
     there.flood(float(sys.argv[3]))

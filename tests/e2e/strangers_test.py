@@ -1,5 +1,5 @@
-"""Small doors: what model files and clients say on a terminal, what ids tell, forms from other sites, shares beyond all
-numbers, and ports whose process has no descriptors left."""
+"""Tests smaller attacks: control characters of model files and clients on a terminal, ids that reveal numbers, forms from other
+sites, shares beyond all numbers, and ports of a process without free descriptors."""
 import http.client
 import os
 import shutil
@@ -22,7 +22,7 @@ def text_of(value):
 
 
 def gguf(path, architecture, tensor=None):
-    """A file that has nothing but names."""
+    """Writes a GGUF file that has only names."""
     with open(path, "wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", 3, 1 if tensor else 0, 1) + text_of("general.architecture") + struct.pack("<I", 8) + text_of(architecture))
         if tensor:
@@ -31,7 +31,7 @@ def gguf(path, architecture, tensor=None):
 
 
 class TerminalTest(unittest.TestCase):
-    """No command shows control characters that a file has brought."""
+    """No command may show control characters from a file."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="quire-test-")
@@ -73,7 +73,7 @@ class TerminalTest(unittest.TestCase):
             self.assert_spelled_out(self.said(*command), command)
 
     def test_server_escapes_control_characters_of_worker_output(self):
-        """With a worker that shouts."""
+        """Uses a worker that prints control characters."""
         worker = os.path.join(self.folder, "worker")
         with open(worker, "w", encoding="utf-8") as file:
             file.write("#!/bin/sh\nprintf '\\033]0;owned\\007\\033[31m \\302\\233 h\\303\\251\\n' >&2; exit 3\n")
@@ -99,7 +99,7 @@ class ServedTest(unittest.TestCase):
             self.assertEqual(status, 200)
             self.assertRegex(answer["id"], "^cmpl-[0-9a-f]{16}$")
             numbers.append(int(answer["id"][5:], 16))
-        for bits in (8, 16, 20, 32, 48):  # low and high bits: no difference between neighbours repeats often
+        for bits in (8, 16, 20, 32, 48):  # low and high bits: no difference between neighbours may repeat often
             for ends in ([n % 2**bits for n in numbers], [n >> (64 - bits) for n in numbers]):
                 steps = [(b - a) % 2**bits for a, b in zip(ends, ends[1:])]
                 self.assertLess(max(map(steps.count, steps)), 8, bits)
@@ -129,7 +129,7 @@ class ServedTest(unittest.TestCase):
 
 
 class DescriptorTest(unittest.TestCase):
-    """A process that may have few descriptors, and clients who hold all of them."""
+    """Tests a process with few descriptors, and clients that hold all of them."""
 
     def test_both_ports_answer_when_idle_connections_hold_all_descriptors(self):
         for descriptors in (64, 100):
@@ -149,7 +149,7 @@ class DescriptorTest(unittest.TestCase):
                 self.answered(server.url + "/health")
 
     def answered(self, url):
-        """Within 15 s, by one of the first few tries: those that wait in the kernel's queue come first."""
+        """Expects an answer within 15 s, by one of the first few tries: connections in the kernel's queue come first."""
         host = url.split("/")[2].split(":")
         end = time.monotonic() + 15
         said = []

@@ -1,4 +1,4 @@
-"""Streams that run beside a test, read line by line."""
+"""Streams that run beside a test and are read line by line."""
 import json
 import socket
 import threading
@@ -6,8 +6,8 @@ import time
 
 
 def stream_in_background(server, tokens=1500, comments=None, body=None, on_line=lambda: None, sockets=None):
-    """A long stream; returns (thread, list that collects the data lines). Comment lines go to the list `comments`, fields of
-    `body` into the request; `on_line` is called for every data line. The connection goes to the list `sockets`."""
+    """Starts a long stream. Returns (thread, list that collects the data lines). Comment lines go to the list `comments`, fields
+    of `body` into the request. `on_line` is called for every data line. The connection goes to the list `sockets`."""
     lines = []
 
     def read():
@@ -43,6 +43,6 @@ def stream_in_background(server, tokens=1500, comments=None, body=None, on_line=
 
 
 def text_of(lines):
-    """What a stream delivered."""
+    """Returns the text that a stream delivered."""
     assert lines[-1] == b"[DONE]", lines[-1]
     return "".join(json.loads(line)["choices"][0]["text"] for line in lines[:-1])

@@ -1,5 +1,5 @@
-"""Thousands of clients in one process, for streams_test.py: sockets under one epoll, no more work per event than needed.
-A process of its own, because client and server together need more descriptors than one process may have."""
+"""Thousands of clients in one process, for streams_test.py: sockets under one epoll, with little work per event. They have a
+process of their own, because client and server together need more descriptors than one process may have."""
 import json
 import resource
 import select
@@ -16,7 +16,7 @@ def request(body):
 
 
 class Client:
-    """One connection: what it sent and when, what came back."""
+    """One connection: what it sent, when, and what came back."""
 
     def __init__(self, port, data, kind, receive_buffer=None):
         self.kind, self.data, self.head, self.tail, self.events = kind, data, b"", b"", 0
@@ -36,7 +36,7 @@ class Client:
         return int(self.head[9:12]) if len(self.head) >= 12 else None
 
     def read(self):
-        """False when the server closed."""
+        """Returns False when the server closed."""
         try:
             data = self.socket.recv(65536)
         except BlockingIOError:
@@ -54,7 +54,7 @@ class Client:
         if self.kind == "whole":
             self.tail = data
             return True
-        # The part kept of the piece before is shorter than the text looked for, so that nothing is counted twice.
+        # The part kept of the last piece is shorter than the text that is counted, so that nothing counts twice.
         self.events += data.count(b"\ndata: {")
         self.done = self.done or b"[DONE]" in data
         self.cut = self.cut or b"slowly" in data
@@ -93,7 +93,7 @@ class Clients:
 
 
 def streams(port, count, seconds):
-    """Opens `count` streams and the odd ones, holds them for `seconds`, then leaves. Tells the test about each phase."""
+    """Opens `count` streams and the odd ones, holds them for `seconds`, then leaves. Reports each phase to the test."""
     clients = Clients()
     body = {"prompt": [5, 6, 7], "max_tokens": 1900, "stream": True, "ignore_eos": True, "temperature": 0}
     begin = time.monotonic()
@@ -104,7 +104,7 @@ def streams(port, count, seconds):
     good = clients.kind("good")
     opened = clients.poll_until(lambda: all(c.events > 0 for c in good), SECONDS_TO_OPEN)
     clients.say("open", all=opened, seconds=time.monotonic() - begin, done=sum(c.done for c in good))
-    sys.stdin.readline()  # the test measures
+    sys.stdin.readline()  # waits while the test measures
     few = max(5, count // 100)
     for _ in range(few):
         clients.add(Client(port, request({**body, "n": 4, "logprobs": 20}), "never", receive_buffer=4096), read=False).send()
@@ -121,7 +121,7 @@ def streams(port, count, seconds):
                 slow_408=sum(c.status() == 408 and c.closed_at is not None for c in clients.kind("slow")),
                 half_closed=sum(c.closed_at is not None and not c.done for c in clients.kind("half")))
     sys.stdin.readline()
-    for client in clients.kind("never"):  # what the kernel still has, then the end
+    for client in clients.kind("never"):  # reads what the kernel still has, then the end
         clients.epoll.register(client.socket, select.EPOLLIN)
     never = clients.kind("never")
     clients.poll_until(lambda: all(c.closed_at is not None or c.cut or c.done for c in never), 40)
@@ -133,7 +133,7 @@ def streams(port, count, seconds):
 
 
 def burst(port, count, body):
-    """`count` requests at once."""
+    """Sends `count` requests at once."""
     clients = Clients()
     data = request(json.loads(body))
     for _ in range(count):

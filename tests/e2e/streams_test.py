@@ -1,5 +1,5 @@
-"""Many streams at once, with clients among them that do not behave; and overload. ctest runs it small; by hand:
-streams_test.py 10000 60 holds 10,000 streams for 60 s, and 2,000 requests come at once."""
+"""Tests many streams at once, with misbehaving clients among them, and overload. ctest runs a small case. By hand,
+streams_test.py 10000 60 holds 10,000 streams for 60 s, and sends 2,000 requests at once."""
 import json
 import os
 import subprocess
@@ -16,13 +16,13 @@ MOST_BYTES = 16 << 10  # the server's memory for each stream, at most
 
 
 def anonymous_memory(pid):
-    """Bytes of a process that are its own: heap and stacks."""
+    """Returns a process's own bytes: heap and stacks."""
     with open(f"/proc/{pid}/status") as f:
         return int(next(line for line in f if line.startswith("RssAnon")).split()[1]) << 10
 
 
 class Clients:
-    """The process with the clients; it tells what it sees, line by line, and goes on when told to."""
+    """The process with the clients. It reports line by line, and continues when told to."""
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen([sys.executable, CLIENT, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -1,5 +1,5 @@
-"""Answers that are kept to a grammar. The tiny model has random weights and a token a byte: whatever it says is noise, but
-what it says under a grammar parses and validates, on any number of workers, whatever happens to those."""
+"""Tests answers with a grammar. The tiny model has random weights and one token per byte: without a grammar it writes noise. With
+a grammar its answers must parse and validate, on any number of workers, whatever happens to the workers."""
 import itertools
 import json
 import os
@@ -16,7 +16,7 @@ import verdict
 from server import Server, altered_tiny
 from stream_client import stream_in_background, text_of
 
-END = 256  # "<|end|>"; the end that the model's configuration names is a quotation mark, which JSON needs
+END = 256  # "<|end|>"; the end token of the model's configuration is a quotation mark, which JSON needs
 TEXT = {"type": "string", "maxLength": 6}
 SCHEMAS = [
     {"type": "object", "properties": {"name": TEXT, "age": {"type": "integer", "minimum": 0, "maximum": 130}}, "required": ["name", "age"],
@@ -46,13 +46,13 @@ class TinyCase(unittest.TestCase):
 
     def post(self, server, want=200, path="/v1/completions", **fields):
         start = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": [5, 6, 7]}
-        # a temperature that makes draws nearly uniform
+        # a temperature that makes all tokens nearly equally likely
         status, answer = server.post(path, {**start, "max_tokens": 300, "temperature": 8, "seed": 1, **fields})
         self.assertEqual(status, want, answer)
         return answer
 
     def texts(self, server, **fields):
-        """The texts of an answer's choices that came to their end."""
+        """Returns the texts of an answer's choices that ended by themselves."""
         answer = self.post(server, **fields)
         return [choice["text"] for choice in answer["choices"] if choice["finish_reason"] == "stop"]
 
@@ -79,7 +79,7 @@ class FormTest(TinyCase):
         cls.addClassCleanup(cls.server.__exit__)
 
     def test_ambiguous_grammar_fails_only_its_own_request(self):
-        """Its steps would take longer with every token, and everybody's would."""
+        """Its steps would take longer with every token, and would slow all requests down."""
         ambiguous = 'root ::= x{900,1900}\nx ::= "a" | "aa" | x x | x x x'
         self.end_beside_a_stream({"guided_grammar": ambiguous, "max_tokens": 1900}, "takes too much work")
         self.end_beside_a_stream({"guided_grammar": "root ::= s\ns ::= [a-z] | s s | s s s | s s s s", "n": 32}, "takes too much work")
@@ -163,7 +163,7 @@ class FormTest(TinyCase):
         answer = self.post(self.server, guided_choice=["ab"], logprobs=2)
         logprobs = answer["choices"][0]["logprobs"]
         self.assertEqual(logprobs["tokens"], ["a", "b"])
-        # the model's own log-probabilities: without the grammar it would say something else
+        # the model's own log-probabilities: without the grammar it would write another text
         self.assertLess(max(logprobs["token_logprobs"]), -0.1)
 
     def test_unsupported_schemas_and_grammars_are_refused_by_name(self):
@@ -192,7 +192,7 @@ class FormTest(TinyCase):
 
 
 class CompilationTest(TinyCase):
-    """Grammars are compiled in a process that can be ended; nobody waits for somebody else's."""
+    """Grammars are compiled in a separate process that can be killed. No request waits for another one's grammar."""
     # A grammar that takes the compiler minutes and hundreds of MiB
     ENDLESS = {"structural_tag": {"format": {"type": "json_schema", "style": "minimax_xml", "json_schema": {
         "type": "object", "properties": {f"k{i}": {"type": "string"} for i in range(900)}, "additionalProperties": False, "minProperties": 60,
@@ -205,7 +205,7 @@ class CompilationTest(TinyCase):
         cls.addClassCleanup(cls.server.__exit__)
 
     def compilers(self):
-        """Processes of the server that compile grammars."""
+        """Returns the server's processes that compile grammars."""
         found = []
         with open(f"/proc/{self.server.process.pid}/task/{self.server.process.pid}/children") as f:
             children = set(f.read().split())

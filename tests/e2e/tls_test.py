@@ -1,5 +1,4 @@
-"""TLS on both ports: which versions, whose certificate, what happens to handshakes that go wrong, and that a request is the
-same under it."""
+"""Tests TLS on both ports: versions, certificates, failing handshakes, and that requests work as in clear text."""
 import contextlib
 import json
 import os
@@ -19,7 +18,7 @@ BODY = json.dumps({"prompt": [5], "max_tokens": 4, "ignore_eos": True}).encode()
 
 
 def make_certificate(directory, name, *more):
-    """Paths of a self-signed certificate for localhost, whose subject is `name`, and of its key."""
+    """Makes a self-signed certificate for localhost with the subject `name`. Returns the paths of the certificate and of its key."""
     certificate, key = (os.path.join(directory, name + end) for end in (".pem", ".key"))
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={name}",
                     "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate, *more],
@@ -33,7 +32,7 @@ def head(method, path, *lines, body=b""):
 
 
 class TlsServer(Server):
-    """The harness asks for readiness by clear text: here a test asks itself."""
+    """The harness checks readiness in clear text, so a test of TLS checks it itself."""
 
     def __init__(self, *flags, **named):
         super().__init__(*flags, wait=False, **named)
@@ -66,7 +65,7 @@ class TlsTest(unittest.TestCase):
         return socket.create_connection(("127.0.0.1", self.server.port), timeout=20)
 
     def connect(self, certificate=None, port=None, **settings):
-        """A connection that trusts the certificate alone."""
+        """Returns a connection that trusts only this certificate."""
         context = ssl.create_default_context(cafile=certificate or self.certificate)
         for name, value in settings.items():
             setattr(context, name, value)
@@ -115,7 +114,7 @@ class TlsTest(unittest.TestCase):
                 self.assertRegex(s.cipher()[0], "GCM|CHACHA20")
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
-        old.set_ciphers("ALL:@SECLEVEL=0")  # which lifts the client's own ban of old versions
+        old.set_ciphers("ALL:@SECLEVEL=0")  # lifts the client's own ban of old versions
         old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
         with self.plain() as raw, self.assertRaisesRegex(ssl.SSLError, "(?i)protocol"):
             old.wrap_socket(raw)
@@ -174,7 +173,7 @@ class TlsTest(unittest.TestCase):
             s.sendall(head("POST", "/v1/completions", body=BODY) * 5 + head("GET", "/version", "Connection: close"))
             statuses = [self.read_answer(f)[0] for _ in range(6)]
             self.assertEqual(statuses, [200] * 6)
-            self.assertEqual(f.read(), b"")  # the server's end comes with a goodbye, or this would raise
+            self.assertEqual(f.read(), b"")  # the server ends TLS properly (close_notify), or this would raise
 
     def test_request_head_in_too_many_tls_records_is_refused(self):
         for padding, status in ((200, 200), (600, 400)):
@@ -208,7 +207,7 @@ class TlsTest(unittest.TestCase):
 
         body = json.dumps({"prompt": [5, 6], "max_tokens": 2000, "ignore_eos": True, "n": 4, "stream": True}).encode()
         for leave in (goodbye, lambda s: s.shutdown(socket.SHUT_WR), lambda s: s.close()):
-            with self.connect() as s, self.paused():  # so that only the client's leaving can end the request
+            with self.connect() as s, self.paused():  # only the client's leaving can end the request
                 s.settimeout(2)
                 s.sendall(head("POST", "/v1/completions", body=body))
                 self.await_requests(1)
@@ -253,7 +252,7 @@ class TlsTest(unittest.TestCase):
 
 
 class HelloTest(unittest.TestCase):
-    """More hellos of clients than may go on at once (400 a second, 100 of them together)."""
+    """Tests more hellos of clients than may proceed at once (400 a second, with bursts of 100)."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -294,8 +293,8 @@ class HelloTest(unittest.TestCase):
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
 
     def test_unfinished_client_hellos_take_little_memory_and_return_it(self):
-        # Hellos with a record header only, with a begun record, with one byte missing, and whole ones that nothing
-        # follows
+        # Hellos with a record header only, with a begun record, with one byte missing, and whole hellos without anything behind
+        # them
         hello = self.hello()
         before = self.resident_mib()
         for data in (hello[:9], hello[:200], hello[:-1], hello):
@@ -311,7 +310,7 @@ class HelloTest(unittest.TestCase):
 
     def test_malformed_and_oversized_client_hellos_are_closed(self):
         hello = self.hello()
-        room = b"\x01\x01\xff\xb8"  # a hello of 131,000 bytes
+        room = b"\x01\x01\xff\xb8"  # the head of a hello of 131,000 bytes
         pieces = b"".join(hello[:3] + b"\x00\x01" + hello[i:i + 1] for i in range(5, len(hello)))
         for data in (pieces, hello[:5] + room, hello[:3] + b"\x00\x03" + hello[5:9], hello[:5] + b"\x02" + hello[6:]):
             one, = self.send(1, data)
@@ -398,7 +397,7 @@ class HelloTest(unittest.TestCase):
 
     def test_client_hello_with_an_unknown_group_gets_a_retry_request(self):
         x25519, p256, x448, nobodys = b"\x00\x1d", b"\x00\x17", b"\x00\x1e", b"\x7f\x00"
-        # the groups that the client knows, and the group and length of the key that it sends
+        # the client's groups, and the group and length of the key that it sends
         groups, key = x25519 + p256 + x448, x25519 + b"\x00\x20"
         hello = self.hello()
         self.assertEqual((hello.count(groups), hello.count(key)), (1, 1))

@@ -1,5 +1,5 @@
-"""Tools and thoughts. The tiny model has random weights and a token a byte; what it says is steered: by logit_bias and greedy
-choices where the text must be this one, by a grammar that comes with the request elsewhere."""
+"""Tests tools and thoughts. The tiny model has random weights and one token per byte. Its text is steered by logit_bias and
+greedy draws where it must be exact, and by a grammar in the request elsewhere."""
 import json
 import os
 import signal
@@ -49,12 +49,12 @@ def with_template(text):
 
 
 def saying(text):
-    """Fields after which the answer is this text: a grammar with nothing else in it."""
+    """Returns fields that force this text: a grammar that allows nothing else."""
     return {"guided_choice": [text], "temperature": 0, "max_tokens": len(text.encode()) + 2}
 
 
 def with_tokens(tokens):
-    """Control tokens in place of others of the vocabulary."""
+    """Replaces tokens of the vocabulary by control tokens."""
     def change(content):
         names = {number: name for name, number in content["model"]["vocab"].items()}
         for number, text in tokens.items():
@@ -84,7 +84,7 @@ class ToolCase(unittest.TestCase):
         return answer
 
     def streamed(self, **fields):
-        """The choices of a stream, put together as clients do it."""
+        """Returns the choices of a stream, put together as clients do it."""
         events = self.server.stream("/v1/chat/completions", {"messages": ASK, "max_tokens": 900, "temperature": 4, "seed": 1, **fields})
         choices = {}
         for event in events:
@@ -104,12 +104,12 @@ class ToolCase(unittest.TestCase):
         return [choices[i] for i in sorted(choices)]
 
     def calls_of(self, answer):
-        """Names and arguments of all choices' calls."""
+        """Returns names and arguments of all choices' calls."""
         return [[(call["function"]["name"], call["function"]["arguments"]) for call in choice["message"].get("tool_calls", [])]
                 for choice in answer["choices"]]
 
     def check(self, calls, least=1):
-        """Every call is of a tool, and its schema accepts the arguments."""
+        """Checks that every call names a tool whose schema accepts the arguments."""
         self.assertGreaterEqual(len(calls), least)
         for name, arguments in calls:
             jsonschema.validate(json.loads(arguments), SCHEMAS[name])
@@ -210,7 +210,7 @@ class ConstrainedTest(ToolCase):
 
 
 class ShownTest(ToolCase):
-    """What the template is given: seen in the number of the prompt's tokens, of which each is a byte."""
+    """Tests the inputs of the template by the number of the prompt's tokens; each token is a byte."""
 
     def prompt_bytes(self, **fields):
         return self.chat(**{"max_tokens": 1, **fields})["usage"]["prompt_tokens"]
@@ -240,10 +240,10 @@ class ShownTest(ToolCase):
 
 
 class FreeTest(ToolCase):
-    """Answers that no grammar makes call."""
+    """Tests answers in which no grammar forces calls."""
 
     def said(self, text, **fields):
-        """What becomes of this text: of it and of calls, which come to the grammar with the tools, the bias chooses it."""
+        """Returns what becomes of this text. The tools bring a grammar of text and calls; the bias chooses the text."""
         return self.chat(tools=TOOLS, **saying(text), logit_bias={str(ord("<") - 33): -100}, **fields)["choices"][0]
 
     def test_parser_reads_tool_calls_and_leaves_malformed_ones_as_content(self):
@@ -270,7 +270,7 @@ class ThoughtTest(ToolCase):
         for start, fields in (("<think>", {}), ("", {"enable_thinking": True}), ("", {"chat_template_kwargs": {"enable_thinking": True}})):
             text = start + "Hm, 3 < 4.\n</think>\n\nYes."
             said = saying(text) if not fields else {**saying("Yes."), "max_tokens": 300, "logit_bias": {}}
-            if fields:  # the grammar applies to the answer: thoughts that the prompt opened come first
+            if fields:  # the grammar applies to the answer; thoughts that the prompt opened come first
                 said["temperature"] = 1.0
             answer = self.chat(**said, **fields)
             message = answer["choices"][0]["message"]
@@ -319,12 +319,12 @@ class ThoughtTest(ToolCase):
 
 
 class ThoughtBudgetTest(ToolCase):
-    """Thoughts between control tokens, which the model itself hardly ever draws."""
+    """Tests thoughts between control tokens, which the model by itself hardly ever draws."""
     TEMPLATE, TOKENS = THINKING, {188: "<think>", 189: "</think>"}
     OPEN, CLOSE, A = 188, 189, 32
 
     def thoughts(self, **fields):
-        """How many tokens the thoughts of an answer of 12 tokens have, with the one that ends them, and the answer's length."""
+        """Returns the number of tokens of the thoughts, with the end token, in an answer of 12 tokens, and the answer's length."""
         body = {"max_tokens": 12, "temperature": 0, "logit_bias": {str(self.A): 60, str(self.CLOSE): -60}, "return_token_ids": True, **fields}
         answer = self.chat(**body)
         message, streamed = answer["choices"][0]["message"], self.streamed(**body)[0]
@@ -347,7 +347,8 @@ class ThoughtBudgetTest(ToolCase):
         self.assertEqual(limited, [self.OPEN] + 4 * [self.OPEN] + [self.CLOSE] + 2 * [self.OPEN])
 
     def test_grammars_apply_to_the_answer_after_thoughts(self):
-        """Of the answer's own opening, and the prompt's; without thoughts, the form is all of the answer."""
+        """Tests thoughts that the answer opens, and thoughts that the prompt opens. Without thoughts, the form is all of the
+        answer."""
         schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"const": 7}}}
         for form, text in (({"guided_choice": ["7x"]}, "7x"), ({"response_format": schema}, "7"), ({"guided_regex": "7+x"}, "7x")):
             for fields, thoughts in (({"logit_bias": {str(self.OPEN): 100, str(self.A): 60, str(ord("x") - 33): 90}}, "AAAA"),
@@ -403,7 +404,7 @@ class ThoughtBudgetTest(ToolCase):
 
 
 class ChosenParserTest(ToolCase):
-    """A template that knows no tools, and a parser that was chosen."""
+    """Tests a template that knows no tools, with a parser chosen by a flag."""
     TEMPLATE, FLAGS = PLAIN, ("--tool-call-parser", "llama3_json", "--reasoning-parser", "deepseek_r1")
 
     def test_tools_are_described_in_the_system_message_when_the_template_has_none(self):
@@ -468,7 +469,7 @@ class GenericTest(ToolCase):
 
 
 class ControlTokenTest(ToolCase):
-    """A model whose calls begin with control tokens, which no text shows."""
+    """Tests a model whose calls begin with control tokens, which no text shows."""
     TEMPLATE = TEMPLATE.replace("'<tool_call>' + ", "'[TOOL_CALLS]' + call.function.name + '[ARGS]' + ").replace("<tool_call>", "[TOOL_CALLS]")
 
     TOKENS = {188: "[TOOL_CALLS]", 189: "[ARGS]"}
@@ -493,13 +494,13 @@ class ControlTokenTest(ToolCase):
 
 
 class FormatTest(ToolCase):
-    """Calls in every form that they can be required in."""
+    """Tests calls in every form in which they can be required."""
     FLAGS = ()
 
     FORMS = ("generic", "hermes", "llama3_json", "pythonic", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder", "nemotron_json", "kimi_k2", "minimax_m2", "deepseek_v32", "lfm2", "olmo3", "gemma4", "glm47", "phi4_mini_json")
 
     def served(self, name, *bodies):
-        """Answers of a server for this form."""
+        """Returns answers of a server with this form."""
         with Server("--threads-per-worker", "1", "--tool-call-parser", name, model=self.model) as server:
             return [server.post("/v1/chat/completions", {"messages": ASK, "max_tokens": 900, "temperature": 4, "seed": 1, "n": 8, **body}) for body in bodies]
 
@@ -524,7 +525,7 @@ class FormatTest(ToolCase):
 
 
 class KeptSchemasTest(ToolCase):
-    """Of tools whose calls are written without types the schemas are kept until the answer's end."""
+    """For tools whose calls are written without types, the schemas are kept until the answer's end."""
     TEMPLATE, FLAGS = PLAIN.replace("assistant: ", "{% for tool in tools or [] %}{{ tool.function.name }}{% endfor %}assistant: "), ()
 
     def taken(self, parser, tools):
@@ -544,7 +545,7 @@ class KeptSchemasTest(ToolCase):
 
 
 class ClientTest(ToolCase):
-    """The openai client, unchanged."""
+    """Tests the unchanged openai client."""
 
     @classmethod
     def setUpClass(cls):

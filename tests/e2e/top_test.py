@@ -1,4 +1,4 @@
-"""quire top: what it shows of a server that works, of one that goes away and of strangers, in a pipe and on a terminal."""
+"""Tests `quire top` with a working server, a vanishing one and hostile ones, in a pipe and on a terminal."""
 import fcntl
 import http.server
 import json
@@ -23,7 +23,7 @@ def top(*words):
 
 
 class Load:
-    """Clients that each ask for long answers, one after the other, until the end of the block."""
+    """Clients that ask for long answers, one after the other, until the end of the block."""
 
     def __init__(self, server, clients):
         self.server, self.over = server, threading.Event()
@@ -51,7 +51,7 @@ class PipeTest(unittest.TestCase):
         cls.addClassCleanup(cls.server.__exit__)
 
     def pause_with(self, running, waiting):
-        """Holds the server still while so many requests run and wait."""
+        """Pauses the server while so many requests run and wait."""
         deadline = time.monotonic() + 60
         while True:
             self.assertLess(time.monotonic(), deadline)
@@ -104,7 +104,7 @@ HOSTILE = "\x1b]0;pwned\x07\x1b[2J"
 
 
 class Stranger(http.server.BaseHTTPRequestHandler):
-    """Answers what it is told to, instead of what Quire would."""
+    """A server that answers what the test tells it, instead of what Quire would answer."""
     answers = {}
 
     def do_GET(self):

@@ -1,4 +1,4 @@
-"""Spans of requests at a collector of OpenTelemetry, and what a collector that is slow or gone costs."""
+"""Tests spans of requests at an OpenTelemetry collector, and the effect of a slow or missing collector."""
 import http.server
 import json
 import threading
@@ -12,7 +12,7 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 class Collector(http.server.ThreadingHTTPServer):
-    """Takes spans as OTLP has them; `silent`: accepts and never answers."""
+    """Takes spans in OTLP's form; `silent`: accepts connections and never answers."""
     daemon_threads = True
 
     def __init__(self, silent=False):

@@ -1,5 +1,5 @@
-"""How a test script ends: like unittest.main(), but a script whose tests were all skipped ends with 77, which ctest shows as
-skipped, and every reason goes to the file that QUIRE_SKIP_LOG names (tests/skips.py judges it)."""
+"""Ends a test script like unittest.main(). In addition, a script whose tests were all skipped ends with 77, which ctest shows as
+skipped, and every reason goes to the file that QUIRE_SKIP_LOG names (tests/skips.py checks it)."""
 import os
 import sys
 import unittest
@@ -15,7 +15,7 @@ def log_skip(reason):
 
 
 def skip_all(reason):
-    """Ends a script that can do nothing here."""
+    """Ends a script that can test nothing on this machine."""
     print(f"skipped: {reason}")
     log_skip(reason)
     sys.exit(SKIPPED)
@@ -27,7 +27,7 @@ def run_tests():
         log_skip(reason)
     if not result.wasSuccessful():
         sys.exit(1)
-    # A class or module that is skipped as a whole counts as one skip and as no test that was run.
+    # A class or module that is skipped as a whole counts as one skip, and not as a test that ran.
     cases = result.testsRun - sum(isinstance(test, unittest.TestCase) for test, _ in result.skipped)
     if cases <= 0 and result.skipped:
         reasons = ", ".join(sorted({reason for _, reason in result.skipped}))
