@@ -1,7 +1,7 @@
-# Flags of every Quire target. Third-party headers are system headers and warn about nothing.
+# The flags of all Quire targets. Third-party headers count as system headers, so they cause no warnings.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # What one checkout has compiled another one finds: paths inside of it count as relative.
+  # ccache shares results between checkouts: paths inside a checkout count as relative.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${CCACHE_PROGRAM})
 endif()
 
@@ -14,7 +14,7 @@ if(QUIRE_SANITIZE)
   target_compile_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE})
 else()
-  # Verified in the programs by tests/hardening_test.py.
+  # tests/hardening_test.py checks these in the built programs.
   set(hardening -fstack-protector-strong -fstack-clash-protection)
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-fcf-protection QUIRE_HAS_CF_PROTECTION)  # x86 only
@@ -22,8 +22,8 @@ else()
     list(APPEND hardening -fcf-protection)
   endif()
   target_compile_options(quire_flags INTERFACE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${hardening}>")
-  # Level 3 also checks objects whose size is known only when the program runs. The system's headers say whether they
-  # and the compiler have it; distributions that set a level of their own are overruled.
+  # Level 3 also checks objects whose size is known only at run time. It needs support of the compiler and of the
+  # system's headers. It overrides a level that the distribution sets.
   include(CheckCXXSourceCompiles)
   set(CMAKE_REQUIRED_FLAGS "-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
   check_cxx_source_compiles("#include <features.h>\n#if __USE_FORTIFY_LEVEL < 3\n#error\n#endif\nint main() {}"
@@ -35,19 +35,19 @@ else()
 endif()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 include(CheckPIESupported)
-check_pie_supported(LANGUAGES CXX)  # executables are linked as such, too
+check_pie_supported(LANGUAGES CXX)  # executables are linked as position-independent, too
 
-# A higher level than -O2 costs an eighth more of the compiler's time. Only libraries whose own loops compute take it
-# (quire_library's NUMERIC).
+# A level above -O2 would take an eighth more of the compiler's time. Only libraries with compute loops of their own use
+# -O3 (quire_library's NUMERIC).
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
-# A source spends most of the compiler's time on headers and templates that its neighbours need, too: 32 sources
-# compiled at once take half the time of four times eight, and a quarter of the time of 32 by themselves. Whoever
-# builds once compiles them at once; whoever changes files compiles them one by one.
+# Most of a source's compile time goes to headers and templates that its neighbours need, too. 32 sources compiled at
+# once take half the time of four batches of eight, and a quarter of the time of 32 single ones. A single build compiles
+# them at once; a developer's build compiles them one by one.
 option(QUIRE_UNITY_BUILD "Compile several sources of a library at once" OFF)
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 32)
 
-# The compiler collects its garbage late: a batch of sources takes a seventh less time, and 2 GiB instead of 1.3.
+# Makes the compiler collect garbage late: a batch takes a seventh less time, and 2 GiB of memory instead of 1.3.
 cmake_host_system_information(RESULT QUIRE_MEMORY_MIB QUERY TOTAL_PHYSICAL_MEMORY)
 cmake_host_system_information(RESULT QUIRE_CORES QUERY NUMBER_OF_LOGICAL_CORES)
 math(EXPR QUIRE_MEMORY_PER_CORE "${QUIRE_MEMORY_MIB} / ${QUIRE_CORES}")
@@ -55,9 +55,10 @@ if(QUIRE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND QUIRE_MEMORY_P
   target_compile_options(quire_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-heapsize=2000000>")
 endif()
 
-# quire_library(name [NUMERIC | COLD] SOURCES... DEPS targets...): a static library with the project's flags.
-#   NUMERIC: its own loops compute, so that -O3 pays.
-#   COLD: it runs once a start or a command, so that -O1 is enough; the compiler needs a third less time.
+# quire_library(name [NUMERIC
+#  COLD] SOURCES... DEPS targets...): a static library with the project's flags.
+#   NUMERIC: the library has compute loops of its own, so it uses -O3.
+#   COLD: the library runs once per start or command, so it uses -O1, which takes a third less time to compile.
 function(quire_library name)
   cmake_parse_arguments(ARG "NUMERIC;COLD" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -68,7 +69,7 @@ function(quire_library name)
   endif()
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${QUIRE_UNITY_BUILD})
   if(QUIRE_UNITY_BUILD)
-    # A source that is included by another is no header that many would include.
+    # A source that another source includes is not a header that many sources would include.
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
   endif()
   target_link_libraries(${name} PUBLIC quire_flags ${ARG_DEPS})

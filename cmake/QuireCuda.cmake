@@ -1,5 +1,5 @@
-# Sets QUIRE_HAS_CUDA when kernels can be compiled and linked. QUIRE_CUDA: AUTO takes what is there, ON insists, OFF
-# does not look.
+# Sets QUIRE_HAS_CUDA when kernels can be compiled and linked. QUIRE_CUDA=AUTO uses CUDA if it is found, ON requires it,
+# OFF does not look for it.
 if(NOT DEFINED QUIRE_CUDA)
   set(QUIRE_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF")
 endif()
@@ -8,14 +8,14 @@ if(NOT QUIRE_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # Binaries for each generation that has kernels of its own, and where the toolkit knows the newest also its PTX,
-    # which drivers compile for generations after it.
+    # Binaries for each generation that has kernels of its own. If the toolkit knows the newest generation, also its
+    # PTX, which drivers compile for later generations.
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90a-real)
       set(QUIRE_CUDA_ARCHITECTURES_DEFAULTED ON)
     endif()
     enable_language(CUDA)
-    # CMake 3.25 does not know that nvcc has C++20.
+    # CMake 3.25 does not know that nvcc supports C++20.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA_STANDARD 20)
@@ -32,28 +32,28 @@ if(NOT QUIRE_CUDA STREQUAL "OFF")
   endif()
 endif()
 
-# For programs that travel together (tests/gpu/pack): kernels once beside them instead of in each.
+# For programs that are packed together (tests/gpu/pack): one shared library of kernels instead of a copy in each.
 option(QUIRE_SHARED_KERNELS "Build CUDA kernels as shared libraries" OFF)
 
-# quire_cuda_library(name SOURCES... DEPS targets...): kernels, with nvcc's own flags.
+# quire_cuda_library(name SOURCES... DEPS targets...): a library of kernels, compiled by nvcc with its own flags.
 function(quire_cuda_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(QUIRE_SHARED_KERNELS)
     add_library(${name} SHARED ${ARG_SOURCES})
-    set_target_properties(${name} PROPERTIES DEFINE_SYMBOL "")  # objects are those of the static library
+    set_target_properties(${name} PROPERTIES DEFINE_SYMBOL "")  # the same objects as in the static library
   else()
     add_library(${name} STATIC ${ARG_SOURCES})
   endif()
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
   target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall;-Werror=all-warnings>")
-  # Kernels that only sm_90a can run are launched where the build has them (kernels/cuda/simt/group_mma.cuh).
+  # Defined if the build has code for sm_90a, which some kernels need (kernels/cuda/simt/group_mma.cuh).
   if(CMAKE_CUDA_ARCHITECTURES MATCHES "90a")
     target_compile_definitions(${name} PRIVATE QUIRE_HAS_SM90A)
   endif()
   target_link_libraries(${name} PUBLIC CUDA::cudart ${ARG_DEPS})
 endfunction()
 
-# NCCL has no package file; it comes with the distribution, the toolkit or NVIDIA's own archive.
+# NCCL has no CMake package file. It comes with the distribution, with the toolkit or as NVIDIA's archive.
 set(QUIRE_HAS_NCCL OFF)
 if(QUIRE_HAS_CUDA)
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})

@@ -1,7 +1,7 @@
-# What `cmake --install BUILD` puts where, and the Debian package of the same files (deploy/make-package).
+# The places of files in `cmake --install BUILD`, and the Debian package of the same files (deploy/make-package).
 include(GNUInstallDirs)
 
-# The manual page and the shells' completions are what the program says of itself.
+# The program itself writes the manual page and the shells' completions.
 set(QUIRE_WRITTEN ${CMAKE_BINARY_DIR}/written)
 file(MAKE_DIRECTORY ${QUIRE_WRITTEN})
 add_custom_command(OUTPUT ${QUIRE_WRITTEN}/quire.1
@@ -46,7 +46,7 @@ install(FILES deploy/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/deploy)
 install(DIRECTORY deploy/topologies deploy/grafana deploy/prometheus deploy/slurm deploy/k8s
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/deploy)
 
-# The unit names the program where it is installed; dpkg's settings are this package's.
+# The unit names the installed program. The settings for dpkg are only for this package.
 file(READ deploy/systemd/quire.service UNIT)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS deploy/systemd/quire.service)
 string(REPLACE /usr/local ${CMAKE_INSTALL_PREFIX} UNIT "${UNIT}")

@@ -1,6 +1,6 @@
-# QUIRE_VERSION: what the program says it is. In a checkout whose commit has the tag v1.2.3 that is 1.2.3, some commits
-# behind one 1.2.3+4.gabcdef1, a version of its own, and a later one for packages. Without such a tag, or git, it
-# is the project's. Told once, when CMake is run.
+# QUIRE_VERSION is the program's version. In a checkout whose commit has the tag v1.2.3, it is 1.2.3. Some commits later
+# it is 1.2.3+4.gabcdef1, which packages treat as a later version. Without such a tag, or without git, it is the
+# project's version. It is set once, when CMake runs.
 set(QUIRE_VERSION ${PROJECT_VERSION})
 find_package(Git QUIET)
 if(GIT_FOUND AND EXISTS ${CMAKE_SOURCE_DIR}/.git)

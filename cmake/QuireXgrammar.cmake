@@ -1,16 +1,17 @@
-# xgrammar, which says what a grammar lets an answer go on with: a static library of our own from the sources of PyPI's
-# distribution (deploy/xgrammar-requirements.txt pins version and hash), without its Python bindings. Its flags are its
-# own: it warns, and its log goes to the functions that comm/grammar/grammar_compiler.cc defines. Its parser and its
-# matcher are compiled from copies that count what they do (comm/grammar/parsing_budget.h), its reader of rules from one
-# that refuses what would not be counted; the sources themselves stay as they came.
+# Builds xgrammar, which computes the tokens that a grammar allows next. It is a static library from the sources of
+# PyPI's distribution (deploy/xgrammar-requirements.txt pins version and hash), without the Python bindings. It has
+# flags of its own, because it causes warnings. Its log goes to functions in comm/grammar/grammar_compiler.cc. Its
+# parser and its matcher are compiled from copies that count their work (comm/grammar/parsing_budget.h). Its reader of
+# rules is compiled from a copy that refuses rules whose work would not be counted. The sources themselves stay
+# unchanged.
 execute_process(COMMAND ${CMAKE_SOURCE_DIR}/deploy/fetch-xgrammar OUTPUT_VARIABLE XGRAMMAR_SOURCES
                 OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 set(QUIRE_XGRAMMAR_SOURCES ${XGRAMMAR_SOURCES} CACHE INTERNAL "For deploy/make-wheel")
 file(GLOB_RECURSE XGRAMMAR_FILES ${XGRAMMAR_SOURCES}/cpp/*.cc)
 list(FILTER XGRAMMAR_FILES EXCLUDE REGEX "/cpp/(tvm_ffi/|earley_parser.cc|grammar_matcher.cc|grammar_parser.cc)")
 
-# Puts `code` in front of or behind the text `at`, which must stand once in the variable SOURCE: a version of xgrammar
-# that has it elsewhere is not compiled before somebody has looked.
+# Inserts `code` before or after the text `at`, which must occur once in the variable SOURCE. So a version of xgrammar
+# in which that text has moved does not compile before a developer has checked it.
 macro(xgrammar_insert where at code)
   string(FIND "${SOURCE}" "${at}" FIRST)
   string(FIND "${SOURCE}" "${at}" LAST REVERSE)
@@ -25,16 +26,15 @@ macro(xgrammar_insert where at code)
   endif()
 endmacro()
 
-# A copy of FILE that knows the budget, from SOURCE; it is written only when it changes.
+# Writes SOURCE as a copy of FILE that includes the budget. The copy is written only when it changes.
 macro(xgrammar_counted)
   set(COPY ${CMAKE_CURRENT_BINARY_DIR}/xgrammar/counted_${FILE})
   file(CONFIGURE OUTPUT ${COPY} CONTENT "#include \"comm/grammar/parsing_budget.h\"\n${SOURCE}" @ONLY)
   list(APPEND XGRAMMAR_FILES ${COPY})
 endmacro()
 
-# Where one of the parser's loops is: states that are expanded, edges that are tried, rows of parents that are gone
-# through. What is looked at one entry after another counts as a quarter: rows of thousands of entries come from memory,
-# 3 to 6 ns each.
+# Counts the parser's loops: expanded states, tried edges, and rows of parents. An entry of a row counts as a quarter:
+# rows of thousands of entries are read from memory, in 3 to 6 ns per entry.
 set(FILE earley_parser.cc)
 file(READ ${XGRAMMAR_SOURCES}/cpp/${FILE} SOURCE)
 xgrammar_insert(BEFORE "  // Check if the rule has a corresponding FSM.\n" "  quire::ChargeParsing(1);\n")
@@ -57,8 +57,8 @@ xgrammar_insert(BEFORE "    for (const auto& [ref_rule_id, parent_state] : paren
                 "    quire::ChargeParsing(1 + parent_states.size() / 4);\n")
 xgrammar_counted()
 
-# The matcher: every state of a mask is looked up, 0.8 us, and brings lists of tokens; what is kept is known once a
-# token is taken.
+# Counts the matcher's work. Each state of a mask is looked up, which takes 0.8 us, and adds lists of tokens. The number
+# of kept states is known once a token is taken.
 set(FILE grammar_matcher.cc)
 file(READ ${XGRAMMAR_SOURCES}/cpp/${FILE} SOURCE)
 xgrammar_insert(BEFORE "    const auto& uncertain_indices = adaptive_token_mask.uncertain_indices;\n"
@@ -72,8 +72,8 @@ scanable_state_history_.indptr()[scanable_state_history_.size()]} + \
 rule_id_to_completable_states_.indptr()[rule_id_to_completable_states_.size()]);\n")
 xgrammar_counted()
 
-# Rules with attributes, `name[max_chars=5] ::= ...`: budgets go through the whole vocabulary at every mask, others do
-# nothing here.
+# Refuses rules with attributes, `name[max_chars=5] ::= ...`. Budgets would go through the whole vocabulary for every
+# mask, and other attributes have no effect here.
 set(FILE grammar_parser.cc)
 file(READ ${XGRAMMAR_SOURCES}/cpp/${FILE} SOURCE)
 xgrammar_insert(BEFORE "      if (has_capture && capture_value.empty()) {\n"
@@ -81,8 +81,8 @@ xgrammar_insert(BEFORE "      if (has_capture && capture_value.empty()) {\n"
 start_line, start_column);\n")
 xgrammar_counted()
 
-# Its parser, its matcher and the compiler of masks run for every token; the rest reads a grammar once, in milliseconds.
-# Nobody changes these sources, so they are always compiled several at once.
+# The parser, the matcher and the compiler of masks run for every token. The other sources read a grammar once, in
+# milliseconds. Developers do not change any of them, so several are always compiled at once.
 set(XGRAMMAR_READERS ${XGRAMMAR_FILES})
 set(XGRAMMAR_PER_TOKEN
     "/(counted_earley_parser|counted_grammar_matcher|grammar_compiler|compiled_grammar|fsm|tokenizer_info)[.]cc$")
@@ -91,7 +91,7 @@ list(FILTER XGRAMMAR_READERS EXCLUDE REGEX ${XGRAMMAR_PER_TOKEN})
 add_library(xgrammar_readers OBJECT EXCLUDE_FROM_ALL ${XGRAMMAR_READERS})
 add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${XGRAMMAR_FILES} $<TARGET_OBJECTS:xgrammar_readers>)
 target_compile_options(xgrammar_readers PRIVATE $<$<CONFIG:Release>:-O1>)
-# It names a constant as another of these sources does.
+# This source defines a constant with the same name as another source.
 set_source_files_properties(${XGRAMMAR_SOURCES}/cpp/converter_ext/minimax_m3.cc PROPERTIES
                             SKIP_UNITY_BUILD_INCLUSION ON)
 foreach(part xgrammar xgrammar_readers)

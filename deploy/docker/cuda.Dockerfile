@@ -1,7 +1,7 @@
 # CUDA image: docker build -f deploy/docker/cuda.Dockerfile -t quire:cuda \
 #   --build-arg BASE=nvidia/cuda:12.6.3-devel-ubuntu24.04@sha256:... --build-arg RUNTIME=nvidia/cuda:12.6.3-runtime-ubuntu24.04@sha256:... .
-# The build takes the toolkit (12.4 or later) and NCCL from NVIDIA's images; the second stage has their runtime halves. Both
-# are pinned by their digests, so that nobody changes them under us. Today's digest of an image:
+# The build takes the toolkit (12.4 or later) and NCCL from NVIDIA's images. The second stage has their runtime parts.
+# Both images are pinned by their digests, so that they cannot change unnoticed. Today's digest of an image:
 #   docker buildx imagetools inspect nvidia/cuda:12.6.3-devel-ubuntu24.04 --format '{{.Manifest.Digest}}'
 ARG BASE
 ARG RUNTIME
@@ -18,7 +18,7 @@ COPY . .
 RUN cmake --preset release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_CUDA=ON -DQUIRE_UNITY_BUILD=ON \
  && cmake --build build --target quire quire-worker written \
  && cmake --install build --prefix /opt/quire --strip \
- # CUDA's libraries come with the second stage's image.
+ # CUDA's libraries are in the image of the second stage.
  && ldd /opt/quire/bin/quire /opt/quire/bin/quire-worker | awk '/=> \//{print $3}' | grep -v -e cuda -e nccl -e nvidia | sort -u \
   | xargs -n 1 readlink -f | xargs dpkg -S 2>/dev/null | cut -d: -f1 | sort -u > /opt/quire/runtime-packages
 
