@@ -10,7 +10,7 @@ import time
 sys.path.insert(0, sys.argv[1])
 from huggingface_hub import hf_hub_download, list_repo_files, snapshot_download
 
-# Weights are served from safetensors; a repository often has the same weights in other forms, too.
+# Weights are served from safetensors; a repository often has the same weights in other forms, too
 SERVED = ["*.json", "*.safetensors", "*.jinja", "*.model"]
 PART = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$)")
 

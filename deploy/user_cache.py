@@ -26,12 +26,12 @@ def fail(text):
 
 
 def wanted():
-    """The folder's path, and whether the user named that very folder."""
+    """Returns the folder's path, and whether the user named exactly this folder."""
     own = os.environ.get("QUIRE_CACHE")
     if own:
         return os.path.abspath(own), True
     base = os.environ.get("XDG_CACHE_HOME")
-    if not base or not os.path.isabs(base):  # as the XDG Base Directory Specification says
+    if not base or not os.path.isabs(base):  # required by the XDG Base Directory Specification
         home = os.environ.get("HOME")
         if not home or not os.path.isabs(home):
             try:
@@ -52,7 +52,7 @@ def owner(status):
 
 
 def check_step(path):
-    """A folder or a link on the way to the cache: nobody but root and the user may replace what lies in it."""
+    """Checks a folder or a link on the way to the cache: only root and the user may replace its contents."""
     status = os.lstat(path)
     if status.st_uid not in (0, os.getuid()):
         fail(f"{path} belongs to {owner(status)}, who could put other files there")
@@ -63,8 +63,7 @@ def check_step(path):
 
 
 def walk(path):
-    """Makes the folders of a path that are missing, for the user alone, checks all that lead to it, and returns the path
-    without links."""
+    """Makes the missing folders of a path, for the user alone, checks all folders on the way, and returns the path without links."""
     at, rest, links = "/", [part for part in path.split("/") if part], 0
     check_step(at)
     while rest:
@@ -112,8 +111,8 @@ def folder():
 
 
 def files(top):
-    """The files below a folder by their names, sorted. A link or a device there is an error. Earlier versions left an empty
-    file .complete, which says nothing."""
+    """Returns the files below a folder by name, sorted. A link or a device is an error. Earlier versions left an empty file
+    .complete, which is ignored."""
     found = []
     for path, folders, names in os.walk(top):
         for name in folders + names:
@@ -138,7 +137,7 @@ def digest(top):
 
 
 def wheels(where, requirements):
-    """The wheels of a folder, each by its hash one of those that are pinned."""
+    """Returns the wheels of a folder; each must have a pinned hash."""
     with open(requirements, encoding="utf-8") as file:
         pinned = set(re.findall(r"--hash=sha256:([0-9a-f]{64})", file.read()))
     found = [os.path.join(where, name) for name in files(where)]
@@ -149,7 +148,7 @@ def wheels(where, requirements):
 
 
 def members(where, requirements):
-    """What the wheels hold: names and bytes."""
+    """Returns the contents of the wheels: names and bytes."""
     for wheel in wheels(where, requirements):
         for name in wheel.namelist():
             if not name.endswith("/"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""cases.py BUILD: every test case of a build, a line each, sorted: cases of gtest's programs, methods of Python's tests, and ctest's
-entries. Two lists, before and after a change of how tests are built, are compared with diff."""
+"""cases.py BUILD: prints every test case of a build, one per line, sorted: cases of gtest's programs, methods of Python's tests,
+and ctest's entries. To check a change of how tests are built, compare the lists before and after it with diff."""
 import ast
 import glob
 import json
@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def gtest_cases(program):
-    """Suite.Case of a program; nothing of one that is no gtest."""
+    """Returns Suite.Case of a program; nothing if it is not a gtest program."""
     with open(program, "rb") as f:
         content = f.read()
     if not content.startswith(b"\x7fELF") or b"gtest_list_tests" not in content:
@@ -27,7 +27,7 @@ def gtest_cases(program):
 
 
 def python_cases(path):
-    """File: Class.test_method of a script."""
+    """Returns File: Class.test_method of a script."""
     with open(path, encoding="utf-8") as f:
         tree = ast.parse(f.read())
     for node in tree.body:
@@ -40,7 +40,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     build = sys.argv[1]
-    # A file's cases may be in several programs, as the kernels' are: they count once for each.
+    # Several programs may have the cases of one file, as for the kernels; they count once for each program.
     cases = [f"gtest: {case}" for program in glob.glob(os.path.join(build, "tests", "**", "*"), recursive=True) if os.path.isfile(program)
              for case in gtest_cases(program)]
     for path in glob.glob(os.path.join(HERE, "**", "*_test.py"), recursive=True):

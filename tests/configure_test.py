@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A second configuration compiles nothing anew: deploy/quickstart and tests/run each configure the same build folder, and
+"""Tests that a second configuration recompiles nothing. deploy/quickstart and tests/run each configure the same build folder, and
 what one has built serves the other."""
 import json
 import pathlib
@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def configure(folder, *options):
-    """The compile commands of every file, by the object that comes of it."""
+    """Returns the compile command of every object file."""
     subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DQUIRE_CUDA=OFF", *options],
                    check=True, stdout=subprocess.DEVNULL, timeout=300)
     commands = json.loads((folder / "compile_commands.json").read_text())
@@ -30,7 +30,7 @@ class ConfigureTest(unittest.TestCase):
 
 
 class VersionTest(unittest.TestCase):
-    """What cmake/QuireVersion.cmake makes of a checkout's tags."""
+    """Tests the version that cmake/QuireVersion.cmake makes from a checkout's tags."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a release build's programs are hardened with, read from the programs themselves: position independence, read-only
-relocations bound at start, no executable stack or writable code, stack protectors, libc calls checked at the highest level that
-the compiler has, and, on x86-64, landing pads for indirect jumps. Skipped for builds that leave these out on purpose."""
+"""Tests the hardening of a release build's programs, read from the programs themselves: position independence, read-only
+relocations bound at start, no executable stack or writable code, stack protectors, libc calls checked at the compiler's highest
+level, and, on x86-64, landing pads for indirect jumps. Skipped for builds that leave these out on purpose."""
 import json
 import os
 import platform
@@ -22,7 +22,7 @@ def readelf(flags, path):
 
 
 def fortify_level(compiler):
-    """The highest level of libc's checks that this compiler and these headers have."""
+    """Returns the highest level of libc's checks that this compiler and these headers support."""
     probe = subprocess.run([compiler, "-x", "c++", "-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3", "-E", "-P", "-"], input="#include <features.h>\nlevel=__USE_FORTIFY_LEVEL\n",
                            check=True, capture_output=True, text=True)
     return max(2, int(re.search(r"level=\s*(\d)", probe.stdout)[1]))
@@ -56,8 +56,8 @@ def main():
         problems = problems_of(path)
         failed |= bool(problems)
         print(f"{name}: {', '.join(problems) or 'hardened'}")
-    # Probes of large stack frames and the level of libc's checks leave no mark in the program: the commands that built it
-    # have to do.
+    # Probes of large stack frames and the level of libc's checks leave no mark in the program, so the compile commands are
+    # checked.
     with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as f:
         ours = [c for c in json.load(f) if re.search(rf"^{re.escape(ROOT)}/(comm|coordinator|worker)/.*\.cc$", c["file"])]
     level = fortify_level(re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, re.M)[1])

@@ -18,9 +18,9 @@ ALLOWED = {
     "worker": {"worker", "comm", "kernels"},
     "coordinator": {"coordinator", "comm"},
 }
-# The one header that the two leaves share: what numbers are stored as.
+# the only header that both leaves share: the types of stored numbers
 NUMBER_TYPES = "comm/base/number_type.h"
-# Inside the coordinator, the core is a leaf: no sockets, no text, no clocks.
+# Inside the coordinator, the core is a leaf: it knows no sockets, no text and no clocks.
 CORE = ("coordinator/core/", {"coordinator/core", "comm"})
 CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|system_clock|steady_clock")
 
@@ -53,7 +53,7 @@ OWNERS = {
     r"[ei]mmintrin": {f"kernels/cpu/isa/intrinsics_{name}.h" for name in ("baseline", "256", "512")},
 }
 
-# Callbacks that anybody may replace at any time: a class has a named interface for what it reports, or takes them once.
+# Callbacks that any code may replace at any time. A class has a named interface for its reports instead, or takes callbacks once.
 PUBLIC_FUNCTION = re.compile(r"^  (mutable )?std::function<.*> \w+( = .*|\{.*\})?;")
 PUBLIC_FUNCTIONS_ALLOWED = {
     "coordinator/core/block_pool.h": "one block is evicted for another inside of a call; the prefix cache alone listens",
@@ -64,7 +64,7 @@ PUBLIC_FUNCTIONS_ALLOWED = {
 
 ARCHITECTURES = "comm/model/architectures/"
 READING_LIST = "docs/architecture.md"
-# Ops that the CPU alone has among kernels/*.h, and those that have params of their own on CUDA, with the reason.
+# Ops of kernels/*.h that only the CPU has, and ops that have other params on CUDA, with the reason.
 ONE_DEVICE = {
     "Rope": "CUDA rotates in RopeKvWrite",
     "HeadNorm": "CUDA norms heads in RopeKvWrite",
@@ -76,7 +76,7 @@ ONE_DEVICE = {
 }
 
 MAX_HEADER, MAX_SOURCE, MAX_FUNCTION, MAX_COLUMNS = 100, 300, 60, 120
-# Longer for a reason that is given here.
+# Longer files, each with its reason.
 LONG_FILES = {
     "coordinator/text/jinja/value.h": "every kind of value, and what can be asked of it",
     "comm/topology/topology_reader.cc": "one reader per section of the schema",
@@ -113,7 +113,7 @@ def files():
 
 
 def texts():
-    """What people write in columns: C++, CUDA, CMake, and scripts of the shell."""
+    """Yields the files whose lines are checked: C++, CUDA, CMake and shell scripts."""
     yield "CMakeLists.txt"
     for folder in (*FOLDERS, "cmake", "deploy", "tests"):
         for directory, _, names in os.walk(os.path.join(ROOT, folder)):
@@ -157,13 +157,13 @@ def check_includes(path, text, breach):
 
 def check_number_types(path, text, breach):
     for name, values in re.findall(r"\benum (?:class )?(\w*)[^{;]*\{([^}]*)\}", text):
-        is_asked = "kAuto" in values or "kNone" in values  # what somebody asks for, not how numbers are stored
+        is_asked = "kAuto" in values or "kNone" in values  # these enums are settings, not types of stored numbers
         if path != NUMBER_TYPES and not is_asked and re.search(r"\bk(F16|BF16|F32|Fp8\w*|Half|Q[458]_\w+)\b", values):
             breach(path, f"enum {name} says again what {NUMBER_TYPES} says")
 
 
 def ops_of(headers, stream):
-    """Names of the ops that headers declare for a stream."""
+    """Returns the names of the ops that headers declare for a stream."""
     names = set()
     for header in glob.glob(os.path.join(ROOT, headers), recursive=True):
         with open(header, encoding="utf-8") as f:
@@ -172,7 +172,7 @@ def ops_of(headers, stream):
 
 
 def check_twins(breach):
-    """An op of kernels/*.h has an overload for each stream, no other params elsewhere, and one test body for both."""
+    """Checks that an op of kernels/*.h has an overload for each stream, the same params on both, and one test body for both."""
     cpu, cuda, own = ops_of("kernels/*.h", "CpuStream"), ops_of("kernels/*.h", "CudaStream"), ops_of("kernels/cuda/**/*.h", "CudaStream")
     tests = ""
     for name in os.listdir(os.path.join(ROOT, "tests/kernels")):
@@ -239,7 +239,7 @@ def check_lengths(path, text, breach):
 
 
 def circle_of_rooms(includes):
-    """Folders that include each other in a circle, or nothing; a folder and the folders inside it count as one house."""
+    """Returns folders that include each other in a circle, or nothing. A folder and the folders inside it count as one."""
     apart = {one: {other for other in others if not (one.startswith(other + "/") or other.startswith(one + "/"))}
              for one, others in includes.items()}
     try:
@@ -250,7 +250,7 @@ def circle_of_rooms(includes):
 
 
 def check_reading_list(breach):
-    """docs/architecture.md says how long its reading list is: true to a tenth."""
+    """Checks the lengths that docs/architecture.md gives for its reading list, to a tenth."""
     with open(os.path.join(ROOT, READING_LIST), encoding="utf-8") as f:
         section = f.read().split("## Read in this order\n")[1].split("\n## ")[0]
     parts = re.findall(r"^- [^`]*(.*?): ([\d,]+) lines\.$", section, re.M | re.S)
@@ -266,8 +266,8 @@ def check_reading_list(breach):
 
 
 def check_tensor_names(path, text, spelt, breach):
-    """Whoever needs a weight asks for its role: files' names for it are spelt by its family alone, and once. `spelt` has
-    the names seen so far, and where."""
+    """Checks that code asks for a weight by its role. Only the family of models spells the names in files, and each name once.
+    `spelt` has the names seen so far, and their places."""
     for name in re.findall(r'"(\w[\w.{}]*\.(?:weight|bias)|(?:model|blk)\.[\w.]*\{\}\.[\w.{}]+)"', text):
         if not path.startswith(ARCHITECTURES):
             breach(path, f"spells a tensor's name, {name}, which belongs into {ARCHITECTURES}")
@@ -277,7 +277,7 @@ def check_tensor_names(path, text, spelt, breach):
 
 
 def check_example(breach):
-    """CONTRIBUTING.md shows how an architecture is added by code that stands in its file, word for word."""
+    """Checks that the example in CONTRIBUTING.md of a new architecture equals the code in its file, word for word."""
     with open(os.path.join(ROOT, "CONTRIBUTING.md"), encoding="utf-8") as f:
         shown = re.search(r"`(comm/model/architectures/\w+\.cc)`.*?\n *```cpp\n(.*?)\n *```", f.read(), re.S)
     with open(os.path.join(ROOT, shown[1]), encoding="utf-8") as f:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""skips.py LOG: says which tests were skipped and why, and fails when this machine had what they missed.
+"""skips.py LOG: prints which tests were skipped and why, and fails if this machine had what they missed.
 
-Tests append "WHERE<tab>REASON" to the file that QUIRE_SKIP_LOG names (support/main.cc, e2e/verdict.py). A reason is excused
-by a fact about the machine, looked at here once more; a reason without such a fact is never excused."""
+Tests append "WHERE<tab>REASON" to the file that QUIRE_SKIP_LOG names (support/main.cc, e2e/verdict.py). A reason is excused by a
+fact about the machine, which is checked here again. A reason without such a fact is never excused."""
 import os
 import re
 import shutil
@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 
-# What a processor calls the instructions that a table needs (kernels/cpu/dispatch.cc).
+# The processor's names of the instructions that a table needs (kernels/cpu/dispatch.cc).
 AVX2 = {"avx2", "fma", "f16c"}
 AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512vl", "avx512dq"}
 TABLES = {"avx2": AVX2, "avxvnni": AVX2 | {"avx_vnni"}, "avx512": AVX512, "avx512vnni": AVX512 | {"avx512_vnni"},
@@ -41,7 +41,7 @@ def no_root(_):
 
 
 def lacks_groups(found):
-    """Whether nobody can make a control group of that controller here, in v1 or in v2."""
+    """Returns whether control groups of that controller cannot be made here, in v1 or in v2."""
     controller = found.group(1)
     if os.geteuid() != 0 or os.access(f"/sys/fs/cgroup/{controller}", os.W_OK):
         return os.geteuid() != 0
@@ -52,7 +52,7 @@ def lacks_groups(found):
         return True
 
 
-# (reason, whether it is true)
+# (reason, function that tells whether it is true)
 EXCUSES = [
     (r"this processor has no (\w+)", lacks_table),
     (r"no nvcc in PATH", lambda _: shutil.which("nvcc") is None),
@@ -63,7 +63,7 @@ EXCUSES = [
     (r"no IPv6 here", lambda _: not has_ipv6()),
     (r"only root can give a file away", no_root),
     (r"one processor", lambda _: len(os.sched_getaffinity(0)) < 2),
-    (r"built without hardening, for .*", lambda _: True),  # a build folder of the developer's own, never tests/run's
+    (r"built without hardening, for .*", lambda _: True),  # a developer's own build folder, never that of tests/run
 ]
 
 

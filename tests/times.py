@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""times.py BUILD [--all]: where the time of a test run went, from what Ninja and ctest wrote into the build folder. Prints the ten slowest
-sources and tests; with --all every test, as a table in Markdown. Seconds are wall seconds beside whatever else ran."""
+"""times.py BUILD [--all]: shows where the time of a test run went, from the files that Ninja and ctest wrote into the build
+folder. Prints the ten slowest sources and tests; with --all every test, as a table in Markdown. Times are wall seconds on a
+shared machine."""
 import argparse
 import os
 import sys
@@ -10,8 +11,8 @@ COUNT = 10
 
 
 def seconds_of_sources(log):
-    """{object file: seconds} of the last time that each object was compiled. A line of Ninja's log has start and end in milliseconds, the
-    file's time, its name and a hash, with tabs between; later lines replace earlier ones."""
+    """Returns {object file: seconds} of the last compilation of each object. A line of Ninja's log has start and end in
+    milliseconds, the file's time, its name and a hash, separated by tabs; later lines replace earlier ones."""
     seconds = {}
     with open(log, encoding="utf-8") as f:
         for line in f:
@@ -22,7 +23,7 @@ def seconds_of_sources(log):
 
 
 def seconds_of_tests(report):
-    """{test: seconds} out of ctest's report in JUnit's form."""
+    """Returns {test: seconds} from ctest's report in JUnit's form."""
     cases = xml.etree.ElementTree.parse(report).getroot().iter("testcase")
     return {case.get("name"): float(case.get("time")) for case in cases}
 

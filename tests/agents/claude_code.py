@@ -1,11 +1,11 @@
-"""Claude Code on Quire's Messages API."""
+"""Runs Claude Code with Quire's Messages API."""
 import os
 import subprocess
 
 from frame import Agent, Call, Say, stands_for
 
 MODEL = "small"
-# In place of Claude Code's own, which is 7 KB: with it and all tools a prompt has more tokens than a small model's context.
+# Replaces Claude Code's own instructions of 7 KB. With these and all tools, a prompt would exceed a small model's context.
 SYSTEM = "You are a coding agent. Work with the tools that you have, one step at a time, and say when the task is done."
 TOOLS = "Bash,Read,Edit,Write"
 TASK = "Write a small program that counts words, with a check, run it, mend what fails, and say when you are done."
@@ -14,7 +14,7 @@ CHECK = 'from words import count\nassert count("one  two\\nthree") == 3, count("
 
 
 def turns_in(work):
-    """What is forced, turn by turn, in a folder."""
+    """Returns the forced turns for a folder."""
 
     def bash(command):
         return Call("Bash", command=command)
@@ -55,7 +55,7 @@ def turns_in(work):
 class ClaudeCode(Agent):
     name = "Claude Code"
     path = "/v1/messages"
-    # Its template shows no tools; with a chosen form the server's system message does.
+    # The model's template shows no tools. With a chosen form, the server's system message shows them.
     server_flags = ("-tp", "2", "--tool-call-parser", "hermes", "--served-model-name", MODEL)
     turns = turns_in("")
     wanted = {
@@ -82,7 +82,7 @@ class ClaudeCode(Agent):
                       "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1"}
 
     def made(self, body):
-        """The forced calls that the request's conversation holds."""
+        """Returns the forced calls in the request's conversation."""
         blocks = [block for turn in body["messages"] if isinstance(turn["content"], list) for block in turn["content"]]
         return [block for block in blocks if block.get("type") == "tool_use" and block["id"] in self.calls]
 

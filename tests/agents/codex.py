@@ -1,4 +1,4 @@
-"""Codex CLI on Quire's Responses API."""
+"""Runs Codex CLI with Quire's Responses API."""
 import os
 import subprocess
 
@@ -21,7 +21,7 @@ name = "Quire"
 base_url = "{url}/v1"
 wire_api = "responses"
 """
-# In place of Codex's own, which are 17 KB: half of the context of a small model.
+# Replaces Codex's own instructions of 17 KB, which take half of a small model's context.
 INSTRUCTIONS = "You are a coding agent. Work with the tools that you have, one step at a time, and say when the task is done.\n"
 TASK = "Write a small package of greetings with tests, run them, mend what fails, and say when you are done."
 
@@ -33,7 +33,7 @@ def shell(command):
 class Codex(Agent):
     name = "Codex CLI"
     path = "/v1/responses"
-    # Its template shows no tools; with a chosen form the server's system message does.
+    # The model's template shows no tools. With a chosen form, the server's system message shows them.
     server_flags = ("-tp", "2", "--tool-call-parser", "hermes", "--served-model-name", "small")
     turns = (
         shell("mkdir greet"),

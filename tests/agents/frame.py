@@ -1,6 +1,6 @@
-"""What runs a coding agent, unchanged, against Quire: a network namespace without a way out, a server of two workers, a proxy
-that leaves the model one answer for each turn, a worker killed in the middle, and a report. An agent is a subclass of Agent
-(README.md)."""
+"""Runs an unchanged coding agent with Quire: a network namespace without access to the Internet, a server with two workers, a
+proxy that leaves the model one possible answer for each turn, a worker killed in the middle, and a report. An agent is a subclass
+of Agent (README.md)."""
 import ctypes
 import fcntl
 import http.client
@@ -20,12 +20,12 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
-INSIDE = "QUIRE_AGENTS_INSIDE"  # set in the process that is in the namespace
+INSIDE = "QUIRE_AGENTS_INSIDE"  # set in the process inside the namespace
 PACKAGES = os.path.join(ROOT, "build", "agents")
 
 
 class Call:
-    """A turn in which the agent's own tool is called with these arguments."""
+    """A turn in which the model calls the agent's own tool with these arguments."""
 
     def __init__(self, tool, **arguments):
         self.tool, self.arguments = tool, arguments
@@ -37,60 +37,62 @@ class Call:
 
 
 class Say:
-    """A turn in which the model answers with this text; the agent ends."""
+    """A turn in which the model answers with this text; then the agent ends."""
 
     def __init__(self, text):
         self.text = text
 
 
 class Agent:
-    """One agent. `turns`: what is forced, turn by turn; `wanted`: files by name with their content when it has ended."""
+    """One agent. `turns`: the forced turns. `wanted`: the files with their content after the agent's end."""
 
     name = None
-    package = None      # of requirements.txt
-    path = None         # of the requests that are turns
+    package = None      # name in requirements.txt
+    path = None         # path of the requests that are turns
     turns = ()
     wanted = {}
     server_flags = ()
 
     def __init__(self):
-        self.calls = {}  # by id: the number of the turn
+        self.calls = {}  # call id -> number of the turn
 
     def version(self, site):
         raise NotImplementedError
 
     def start(self, site, home, work, url):
-        """(argv, environment) of the agent at its task. site: where packages are; home: an empty folder of its own; work: the
-        folder that it works in; url: of the server, without a path."""
+        """Returns (argv, environment) that start the agent on its task. site: folder of packages; home: an empty folder for the
+        agent; work: its working folder; url: the server, without a path."""
         raise NotImplementedError
 
-    # Its dialect. A forced call is one of a tool that stands for the turn alone, whose schema allows one value: all of these
-    # tools are offered in every request, so that prompts begin alike, and the agent sees and sends the name that it knows.
+    # Methods for the agent's dialect. A forced call is a call of a tool that exists only for this turn, and whose schema allows
+    # one value. All of these tools are offered in every request, so that prompts begin alike. The agent sees and sends the tool's
+    # usual name.
 
     def done(self, body):
-        """How many forced calls the conversation of this request holds."""
+        """Returns the number of forced calls in this request's conversation."""
         raise NotImplementedError
 
     def force(self, body, number, turn, token):
-        """Changes the request, so that the answer is the turn's. token: of how the text of a Say begins."""
+        """Changes the request so that only the turn's answer is possible. token: the beginning of the text of a Say."""
         raise NotImplementedError
 
     def restore(self, event):
-        """Changes an event of the answer, so that it names the agent's own tool. True: it brings a piece of the answer."""
+        """Changes an event of the answer so that it names the agent's own tool. Returns True if the event brings a piece of the
+        answer."""
         raise NotImplementedError
 
     def usage(self, event):
-        """(tokens of the prompt, of them from the cache) where the event tells them; else None."""
+        """Returns (tokens of the prompt, cached ones among them) if the event has them; else None."""
         raise NotImplementedError
 
 
 def stands_for(number):
-    """The name of the tool of turn `number`, from 1."""
+    """Returns the name of the tool of turn `number`, from 1."""
     return f"t{number:02}"
 
 
 def enter_namespace():
-    """Becomes a process in a network namespace that has only its own loopback."""
+    """Moves this process into a network namespace with only its own loopback."""
     if os.environ.get(INSIDE):
         _loopback_up()
         names = [name for _, name in socket.if_nameindex()]
@@ -110,7 +112,7 @@ def _loopback_up():
 
 
 def install():
-    """A folder with what requirements.txt pins by hash; it is filled once."""
+    """Returns a folder with the packages that requirements.txt pins by hash; it is filled once."""
     requirements = os.path.join(ROOT, "tests", "agents", "requirements.txt")
     mark = os.path.join(PACKAGES, "requirements.txt")
     with open(requirements, encoding="utf-8") as f:
@@ -124,17 +126,17 @@ def install():
 
 
 class Turns:
-    """What the proxy saw, turn by turn."""
+    """The requests and answers that the proxy saw, turn by turn."""
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.rows = []       # of turns
-        self.failures = []   # (method, path, status, text) of every answer of 400 or more
-        self.others = []     # (method, path) of requests that are no turns
+        self.rows = []       # one row per turn
+        self.failures = []   # (method, path, status, text) of every answer with status 400 or more
+        self.others = []     # (method, path) of requests that are not turns
 
 
 class Proxy(http.server.ThreadingHTTPServer):
-    """Between the agent and the server. in_turn(number) is called once the answer to that turn has begun."""
+    """The proxy between the agent and the server. in_turn(number) is called when the answer to that turn has begun."""
 
     daemon_threads = True
 
@@ -216,7 +218,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Run:
-    """What came of one run of an agent."""
+    """The result of one run of an agent."""
 
     def __init__(self, agent, version, turns, status, output, files, killed, seconds, losses):
         self.agent, self.version, self.rows = agent, version, sorted(turns.rows)
@@ -224,11 +226,11 @@ class Run:
         self.status, self.output, self.files, self.killed, self.seconds, self.losses = status, output, files, killed, seconds, losses
 
     def shares(self):
-        """The share of the prompt that came from the cache, from turn 2 on."""
+        """Returns the cached share of the prompt for each turn from 2 on."""
         return [cached / prompt for number, prompt, cached, *_ in self.rows if number > 1 and prompt]
 
     def faults(self, least_share=0.95):
-        """What is not as it should be, in words."""
+        """Returns the faults of the run, in words."""
         faults = []
         if self.status != 0:
             faults.append(f"exit status {self.status}")
@@ -267,7 +269,7 @@ class Run:
 
 
 def run(agent, model, *, kill_in=10, seconds=1200):
-    """Runs the agent at its task. Must be called in the namespace (enter_namespace), with packages installed."""
+    """Runs the agent on its task. Call it in the namespace (enter_namespace), with packages installed."""
     from server import Server
     site = PACKAGES
     killed = []
@@ -301,7 +303,7 @@ def _die_with_parent():
 
 
 def _files(folder):
-    """Regular files by name with their content; what begins with a dot is the agent's own."""
+    """Returns regular files by name with their content; names that begin with a dot belong to the agent."""
     found = {}
     for base, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]

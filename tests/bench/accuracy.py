@@ -24,7 +24,7 @@ LIKELIEST = 10
 
 
 def pieces(count):
-    """Pairs of a text and the word that follows it."""
+    """Returns pairs of a text and the word that follows it."""
     text = "\n".join(open(path).read() for path in sorted(glob.glob(f"{ROOT}/*.md") + glob.glob(f"{ROOT}/*/README.md")))
     words = [m for m in re.finditer(r" [A-Za-z]+", text) if m.start() > 1500]
     return [(text[m.start() - rng.randrange(200, 1500):m.start()], m[0]) for rng in [random.Random(5)] for m in rng.sample(words, count)]
@@ -48,7 +48,7 @@ def ask_llama(port, text):
 
 
 def likeliest(o, way, texts):
-    """For each text, the likeliest tokens with their log-probabilities."""
+    """Returns the likeliest tokens with their log-probabilities for each text."""
     model, *options = way.split()
     theirs = options == ["llama.cpp"]
     with llama(o, model) if theirs else quire(o, model, options) as server:
@@ -68,7 +68,7 @@ def main():
         print(way, file=sys.stderr)
         answers.append(likeliest(o, way, texts))
 
-    def token_of(word, top):  # the longest token that begins the word
+    def token_of(word, top):  # the longest token with which the word begins
         return max((t for t in top if len(t) > 1 and word.startswith(t)), key=len, default=None)
 
     common = [i for i, (_, word) in enumerate(texts) if all(token_of(word, a[i]) == token_of(word, answers[0][i]) is not None for a in answers)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sums over ranks on two "nodes" (network namespaces of this machine): host by host, by a flat gather, and by
-MPI_Allreduce. By hand, as root: tests/bench/allreduce_nodes.py [RANKS_ON_A RANKS_ON_B]"""
+"""Measures sums over ranks on two "nodes" (network namespaces of this machine): host by host, by a flat gather, and by
+MPI_Allreduce. Run it by hand, as root: tests/bench/allreduce_nodes.py [RANKS_ON_A RANKS_ON_B]"""
 import json
 import os
 import subprocess

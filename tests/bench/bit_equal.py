@@ -23,13 +23,14 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 import server as e2e
 
 GOLDEN = os.path.join(ROOT, "tests", "golden", "models")
-VOCAB = 257  # of the tokenizer in tests/golden/models/gqa
+VOCAB = 257  # vocabulary of the tokenizer in tests/golden/models/gqa
 FORMATS = {"F32": lambda x: struct.pack("<f", x), "F16": lambda x: struct.pack("<e", x),
            "BF16": lambda x: struct.pack("<f", x)[2:]}
 
 
 def write_model(folder, family, dtype, seed):
-    """Five query heads, so that two and three ranks get uneven parts; MLP columns that fill quantisation blocks."""
+    """Writes a model with five query heads, so that two and three ranks get uneven parts, and with MLP columns that fill
+    quantisation blocks."""
     hidden, layers, heads, kv, dim, mlp = 96, 3, 5, 5 if family == "mistral" else 1, 24, 224
     rng, tensors, data = random.Random(seed), {}, bytearray()
 
@@ -74,7 +75,7 @@ def write_model(folder, family, dtype, seed):
 
 
 def usual_models(folder):
-    """[(model, options)]"""
+    """Returns [(model, options)]."""
     ways = []
     for seed, (family, dtype) in enumerate((f, d) for f in ("llama", "mistral") for d in FORMATS):
         path = os.path.join(folder, f"{family}-{dtype}")
@@ -87,7 +88,7 @@ def usual_models(folder):
 
 
 def requests():
-    """Prompts that every model knows; half of them share their beginnings, some are longer than a step."""
+    """Returns prompts that every model knows. Half of them share their beginnings; some are longer than a step."""
     rng = random.Random(7)
     common = [rng.randrange(2, VOCAB - 5) for _ in range(40)]
     for length in (1, 5, 16, 33, 100, 300, 700):
@@ -107,7 +108,7 @@ def answers(build, model, options, ranks):
             got += list(pool.map(lambda body: server.post("/v1/completions", body), bodies))
     for status, answer in got:
         assert status == 200, answer
-    # The log-probability of a token takes in every logit; how tokens and texts are spelled is the server's affair.
+    # A token's log-probability depends on every logit. The spelling of tokens and texts depends only on the server.
     return [json.dumps(answer["choices"][0]["logprobs"]["token_logprobs"]) for _, answer in got]
 
 

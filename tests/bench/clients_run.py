@@ -26,7 +26,7 @@ QUESTION = "What is the weather in Paris?"
 
 
 class Trials:
-    """Things that are tried, one after the other, whatever becomes of each."""
+    """Tries several things one after the other, whatever the result of each."""
 
     def __init__(self, package):
         print(f"{package} {importlib.metadata.version(package)}, openai {importlib.metadata.version('openai')}")
@@ -36,7 +36,7 @@ class Trials:
         def run(trial):
             try:
                 print(f"  {name}: {trial()}")
-            except Exception:  # noqa: BLE001: whatever a stranger's package throws
+            except Exception:  # noqa: BLE001: other people's packages may raise anything
                 self.failed = True
                 print(f"  {name}: FAILED")
                 traceback.print_exc()
@@ -106,7 +106,7 @@ def langchain(server, name):
 
     @trials("embeddings")
     def _():
-        # Texts, not tokens of a tokenizer that langchain would guess.
+        # Sends texts, not tokens of a tokenizer that langchain would guess.
         embed = OpenAIEmbeddings(base_url=server.url + "/v1", api_key=KEY, model=name, check_embedding_ctx_length=False)
         vectors = embed.embed_documents(["rain", "a dry day"])
         expect(len(vectors) == 2 and len(vectors[0]) == len(embed.embed_query("rain")), len(vectors))
@@ -191,7 +191,7 @@ def agents(server, name):
                     asked.append(city)
                     return f"It rains in {city}."
 
-                # The tool must be called in the first turn; after that the library asks for whatever the model likes.
+                # The tool must be called in the first turn; later the library lets the model choose.
                 client = AsyncOpenAI(base_url=server.url + "/v1", api_key=KEY)
                 agent = package.Agent(name="Helper", instructions="Answer briefly.", tools=[weather], model=kind(name, client),
                                       model_settings=package.ModelSettings(tool_choice="required", temperature=0, max_tokens=60))

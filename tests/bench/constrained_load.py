@@ -46,7 +46,7 @@ def main():
     with Server("-tp", "2", "--threads-per-worker", "1", model=sys.argv[1]) as server:
         ways = {"plain": PLAIN, "constrained": CONSTRAINED}
         speeds = {name: [] for name in ways}
-        for i in range(rounds + 1):  # the first compiles and caches
+        for i in range(rounds + 1):  # the first round compiles and caches
             for name, fields in ways.items():
                 speed = tokens_per_second(server.url, fields)
                 if i > 0:

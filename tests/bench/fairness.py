@@ -40,7 +40,7 @@ def send(server, body, key):
     try:
         return server.post("/v1/completions", body, timeout=600, headers={"Authorization": f"Bearer {key}"})
     except OSError:
-        return None, None  # the server ended
+        return None, None  # the server has ended
 
 
 def wait_until_busy(server, flood):

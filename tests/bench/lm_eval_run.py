@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TOLERANCE = 5e-3  # of a token on the average: activations are rounded where they meet quantised weights
+TOLERANCE = 5e-3  # mean per token: activations are rounded in products with quantised weights
 FACTS = [
     ("The capital of France is", ["Paris", "Rome", "Berlin", "Madrid"]),
     ("The capital of Italy is", ["Rome", "Vienna", "Paris", "Lisbon"]),
@@ -68,7 +68,7 @@ def make_tasks(folder):
 
 
 def expect(model_path, out):
-    """Log-likelihoods and numbers of tokens, by context and continuation."""
+    """Returns log-likelihoods and numbers of tokens, by context and continuation."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -97,7 +97,7 @@ def expect(model_path, out):
 
 
 def compare(samples, expected):
-    """Prints how far off log-likelihoods are; True when none is too far."""
+    """Prints the differences of log-likelihoods. Returns True if none is too large."""
     worst, counted, greedy = 0.0, 0, 0
     for name in ("facts", "texts"):
         for sample in samples[name]:

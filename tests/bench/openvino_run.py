@@ -35,8 +35,8 @@ def at_once(pipeline, prompts, tokens):
 def main():
     folder, seed, *loads = sys.argv[1:]
     scheduler = openvino_genai.SchedulerConfig()
-    scheduler.max_num_batched_tokens, scheduler.max_num_seqs = 4096, 64  # its best, by measurement
-    scheduler.num_kv_blocks = workloads.POOL_TOKENS // 32  # of its CPU plugin's blocks
+    scheduler.max_num_batched_tokens, scheduler.max_num_seqs = 4096, 64  # the best values by measurement
+    scheduler.num_kv_blocks = workloads.POOL_TOKENS // 32  # blocks of its CPU plugin
     scheduler.enable_prefix_caching = True
     begin = time.perf_counter()
     pipeline = openvino_genai.ContinuousBatchingPipeline(folder, scheduler, "CPU", {"INFERENCE_NUM_THREADS": 2})

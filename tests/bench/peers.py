@@ -34,7 +34,7 @@ CEILINGS = ("GB/s read", "GFLOP/s fp32", "int16 GOP/s", "int8 GOP/s")
 
 
 class Failed(Exception):
-    """A way that cannot be measured, and why."""
+    """Raised with the reason if a way cannot be measured."""
 
 
 def free_port():
@@ -66,7 +66,7 @@ class Server:
         return self
 
     def said(self, word):
-        """The first line of its output that has the word."""
+        """Returns the first line of its output with the word."""
         self.log.seek(0)
         return next((line.strip() for line in self.log if word in line), "")
 
@@ -101,7 +101,8 @@ def vllm(o, folder, options):
 
 
 def ceilings(o):
-    """Instruction set, and what two ranks of one thread read and compute at the most, now, as CEILINGS says."""
+    """Returns the instruction set, and the present ceilings of reading and computing for two ranks of one thread, as CEILINGS
+    describes."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "ceilings.json")
         command = ["mpirun", "-n", "2", "--oversubscribe", os.path.join(o.build, "quire-worker"), "--bench-ceilings", path, "--bench-threads", "1"]
@@ -112,7 +113,7 @@ def ceilings(o):
 
 
 async def ask(port, prompt, tokens):
-    """When each piece of text came, in seconds from the request on."""
+    """Returns when each piece of text came, in seconds from the request."""
     body = json.dumps({**ASKED, "prompt": prompt, "max_tokens": tokens}).encode()
     begin = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
@@ -127,7 +128,7 @@ async def ask(port, prompt, tokens):
         if event.get("choices"):
             times.append(time.monotonic() - begin)
     writer.close()
-    # The prompt's tokens count, too: a server that cut it short would look fast.
+    # The prompt's tokens are checked, because a server that cut the prompt would look fast.
     if (usage.get("prompt_tokens"), usage.get("completion_tokens")) != (len(prompt), tokens) or not times:
         raise Failed(f"usage {usage} for a prompt of {len(prompt)} and {tokens} tokens")
     return times
@@ -151,7 +152,7 @@ def serve(o, model, name, options):
 
 
 def measure(o, model, way, seed):
-    """Numbers by title, START and MEMORY among them."""
+    """Returns numbers by title, among them START and MEMORY."""
     name, *options = way.split()
     if name == "openvino":
         run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "openvino_run.py")
@@ -175,7 +176,7 @@ def cell(values):
 
 
 def row(title, first, others):
-    """The others' cells end with how much better the first is."""
+    """The cells of the other ways end with the first way's advantage."""
     def ratio(values):
         if not first or not values:
             return ""

@@ -17,7 +17,7 @@ def run(*words):
 
 
 def rows_of(model, flags, length):
-    """What is predicted and measured for a prompt and for steps behind it; the peaks are measured before and after."""
+    """Returns the predicted and measured speeds of a prompt and of later steps. The peaks are measured before and after each run."""
     plans = [run("plan", "--model", model, *flags)]
     taken = run("bench", "latency", "--model", model, *flags, "--batch-size", "1", "--input-len", str(length), "--output-len", "64",
                 "--num-iters", "3")

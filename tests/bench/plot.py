@@ -20,7 +20,7 @@ from matplotlib import pyplot  # noqa: E402
 matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "quire", "font.family": "sans-serif", "font.size": 10,
                             "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.grid.axis": "y",
                             "grid.color": "#dddddd", "axes.axisbelow": True, "legend.frameon": False})
-# Okabe and Ito's, which people see apart who do not see all colours.
+# Okabe and Ito's colours, which colour-blind people can tell apart.
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#999999"]
 MARKERS = "os^Dv"
 SIZE = (7.6, 4.4)  # inches
@@ -40,7 +40,7 @@ def in_order(values):
 
 
 def lines(path, title, x_label, y_label, series, binary=False, most=None):
-    """series: {name: [(x, y)]}. binary: x are powers of two; most: where y is cut."""
+    """series: {name: [(x, y)]}. binary: x are powers of two. most: upper end of the y axis."""
     figure, axes = pyplot.subplots(figsize=SIZE)
     for (name, points), colour, marker in zip(series.items(), COLOURS, MARKERS):
         many = len(points) > 50
@@ -57,7 +57,7 @@ def lines(path, title, x_label, y_label, series, binary=False, most=None):
 
 
 def shares(path, title, runs):
-    """What KV slots were used for, a bar for each policy."""
+    """Draws the uses of KV slots, a bar for each policy."""
     figure, axes = pyplot.subplots(figsize=SIZE)
     below = [0.0] * len(runs)
     names = {"live": "live tokens", "reserved": "reserved", "internal": "internal frag.", "external": "external frag.", "free": "free"}
@@ -125,7 +125,7 @@ def plan(found, directory):
 
 
 def speeds(rounds):
-    """(loads, {way: speeds against the last way's}) of one model; start and memory are left to the tables."""
+    """Returns (loads, {way: speeds relative to the last way}) of one model; the tables show start and memory."""
     ways = {}
     for one in rounds:
         if "found" in one:

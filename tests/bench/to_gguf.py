@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""An HF directory of the Llama architecture as a BF16 GGUF file, so that llama.cpp measures the same weights (its llama-quantize
-makes the rest). The tokenizer comes from another GGUF file with the same vocabulary.
+"""Converts an HF directory of the Llama architecture into a BF16 GGUF file, so that llama.cpp measures the same weights (its
+llama-quantize makes other formats). The tokenizer comes from another GGUF file with the same vocabulary.
 
-  to_gguf.py DIR TOKENIZER.gguf OUT.gguf       needs gguf, torch, safetensors"""
+to_gguf.py DIR TOKENIZER.gguf OUT.gguf       needs gguf, torch, safetensors"""
 import glob
 import json
 import os

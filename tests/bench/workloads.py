@@ -1,11 +1,11 @@
-"""The loads that peers.py puts on every server, and what is measured of them. Greedy, and the end of a sequence is ignored.
-Prompts are numbers of tokens that all servers take, other ones for every seed."""
+"""The loads that peers.py puts on every server, and their measurements. Decoding is greedy, and the end of a sequence is ignored.
+Prompts are token ids that all servers accept, different for every seed."""
 import random
 import statistics
 
 START, MEMORY = "start, s", "resident memory after the loads, MB"
 
-# Tokens that every server's KV pool holds, so that their memory can be compared.
+# Tokens that every server's KV pool holds, so that memory can be compared.
 POOL_TOKENS = 65536
 
 
@@ -15,7 +15,7 @@ def prompts_of(rng, count, prompt_tokens, prefix_tokens=0):
 
 
 def resident(pid):
-    """MB of a process and all that it started: pages that several of them share count once (PSS)."""
+    """Returns the MB of a process and its descendants; pages that several of them share count once (PSS)."""
     total, pids = 0, [pid]
     while pids:
         pid = pids.pop()
@@ -30,8 +30,8 @@ def resident(pid):
 
 
 def alone(at_once, rng):
-    """A 512-token prompt and 128 tokens after it. Text may come in fewer pieces than there are tokens, so a token's time
-    is that from the first piece to the last, shared by the tokens after the first."""
+    """Sends a 512-token prompt and reads 128 tokens. Text may come in fewer pieces than tokens, so the time of a token is the
+    time from the first piece to the last, divided by the number of tokens after the first."""
     (times,), _ = at_once(prompts_of(rng, 1, 512), 128)
     return {"512-token prompt, first token after, s": times[0], "one stream, ms a token": 1000 * (times[-1] - times[0]) / 127}
 
@@ -45,13 +45,13 @@ def long_prompt(tokens):
 
 
 def eight(at_once, rng):
-    """8 at once, 128-token prompts, 64 tokens each."""
+    """Sends 8 requests at once, with 128-token prompts and 64 tokens each."""
     _, seconds = at_once(prompts_of(rng, 8, 128), 64)
     return {"8 at once, output tokens a second": 8 * 64 / seconds}
 
 
 def many(at_once, rng):
-    """32 at once, 128-token prompts, 64 tokens each."""
+    """Sends 32 requests at once, with 128-token prompts and 64 tokens each."""
     times, seconds = at_once(prompts_of(rng, 32, 128), 64)
     first = [mine[0] for mine in times]
     return {"32 at once, output tokens a second": 32 * 64 / seconds,
@@ -60,7 +60,8 @@ def many(at_once, rng):
 
 
 def prefix(at_once, rng):
-    """16 at once that begin with the same 512 tokens, which nobody has seen before, 16 of their own and 32 more each."""
+    """Sends 16 requests at once. They begin with the same 512 tokens, new to the server, and have 16 more tokens and 32 answer
+    tokens each."""
     _, seconds = at_once(prompts_of(rng, 16, 16, prefix_tokens=512), 32)
     return {"16 with one 512-token prefix, all done after, s": seconds}
 
@@ -69,9 +70,9 @@ LOADS = {"alone": alone, "2048": long_prompt(2048), "4096": long_prompt(4096), "
 
 
 def measure(at_once, loads, seed):
-    """What the chosen LOADS measure, by title. at_once(prompts, tokens): when the tokens of each came, in seconds from its
-    request on, and the time of all."""
-    at_once(prompts_of(random.Random(seed), 1, 16), 8)  # what happens once only, before
+    """Measures the chosen LOADS, and returns numbers by title. at_once(prompts, tokens) returns the times of each request's
+    tokens, in seconds from the request, and the time of all."""
+    at_once(prompts_of(random.Random(seed), 1, 16), 8)  # covers costs that occur only once
     found = {}
     for load in loads:
         found.update(LOADS[load](at_once, random.Random(f"{seed} {load}")))

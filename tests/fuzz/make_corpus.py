@@ -324,7 +324,7 @@ def text_stream():
 
 
 def gate_words():
-    """Which word, of five; where it is cut, in two bytes; the word."""
+    """One of five words; the place of the cut, in two bytes; the word."""
     greeting = b"\xff" + bytes(7) + b"\1\x7f\3\1CURVE" + bytes(47)
     short = lambda name, size: bytes([4, size]) + bytes([len(name)]) + name + bytes(size - 1 - len(name))
     long = lambda name, size: b"\6" + struct.pack(">Q", size) + bytes([len(name)]) + name + bytes(size - 1 - len(name))

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How many instructions a kernel executes for a turn of its main loop, told from its machine code, without a GPU.
+"""Counts the instructions that a kernel executes for one turn of its main loop, from its machine code, without a GPU.
 
-  inner_loops.py SASS FUNCTION PRODUCTS COPIES
+inner_loops.py SASS FUNCTION PRODUCTS COPIES
 
-SASS is what `cuobjdump -sass` prints of a cubin, FUNCTION a regular expression for mangled names. Of all ways from the
-head of a loop to its end that execute exactly PRODUCTS tensor-core instructions (HMMA, or HGMMA of warpgroups) and COPIES asynchronous copies
-(LDGSTS) it prints the shortest: the turn of a tile in which nothing special happens. What stands outside of loops and
-turns that do more (masks, rescaling, the end of an item) are not counted, nor is time: it is a figure to compare two
-versions of a kernel by."""
+SASS is the output of `cuobjdump -sass` for a cubin. FUNCTION is a regular expression for mangled names. The program looks at all
+ways from the head of a loop to its end that execute exactly PRODUCTS tensor-core instructions (HMMA, or HGMMA of warpgroups) and
+COPIES asynchronous copies (LDGSTS), and prints the shortest: the turn of an ordinary tile. It does not count instructions outside
+of loops, turns that do more (masks, rescaling, the end of an item), or time. The number serves to compare two versions of a
+kernel."""
 import collections
 import re
 import sys

@@ -25,11 +25,9 @@ SANITIZED = [
 
 ASYNCHRONOUS = {"QUIRE_ASYNCHRONOUS_LAUNCHES": "1"}
 
-# kind: how parts.py runs and judges the part. limit: seconds. env: additional variables; None keeps the value that
-# `run` found.
-# Placeholders of a command: {bin}, {here} (this folder), {folder} (of this run), {pack}, {python}; {tool:NAME} is
-# searched
-# on the PATH, and without the tool the part is not run.
+# kind: how parts.py runs and judges the part. limit: seconds. env: additional variables; None keeps the value that `run` found.
+# Placeholders of a command: {bin}, {here} (this folder), {folder} (of this run), {pack}, {python}. {tool:NAME} is searched on the
+# PATH; without the tool the part is not run.
 Part = collections.namedtuple("Part", "name kind limit command env", defaults=({},))
 
 

@@ -18,8 +18,8 @@ import sys
 
 HANG_SECONDS = 600
 
-# (file, what the bug is, text as it stands, text with the bug). A text that ends in ; or } is a statement, else an
-# expression. A fifth entry, CRASH, says that the bug reads or writes where it must not before anybody can judge it.
+# (file, description of the bug, present text, text with the bug). A text that ends in ; or } is a statement, otherwise an
+# expression. A fifth entry, CRASH, means that the bug may access wrong memory before any check can find it.
 CRASH = "crash"
 MUTANTS = [
     ("request_work.cc", "rows that are to be scored come from the cache",
@@ -407,7 +407,7 @@ def plant(source_dir, out_dir):
 
 
 def live(sim, number, seeds):
-    """How a run ends: (None, "promise", "invariant", "crash" or "hang"; the seed; the last words)."""
+    """Returns the end of a run: (None, "promise", "invariant", "crash" or "hang"; the seed; the last words)."""
     try:
         run = subprocess.run([sim, "0", seeds, str(number)], capture_output=True, text=True, timeout=HANG_SECONDS)
     except subprocess.TimeoutExpired:

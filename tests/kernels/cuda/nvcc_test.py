@@ -17,7 +17,7 @@ import verdict  # noqa: E402
 from green_sources import GreenSources  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 OLDEST = ["80", "89", "90a"]
-# Takes headers that tests/gpu/fetch-flashinfer has fetched, or has not.
+# This source needs the headers that tests/gpu/fetch-flashinfer fetches.
 WITH_FLASHINFER = os.path.join("worker", "cuda", "bench", "flashinfer.cu")
 
 

@@ -4,7 +4,7 @@ from planting import BARRIER, NO_BARRIER, plant
 
 DECODE, REDUCE, LAUNCH = "paged/paged_decode.cuh", "reduce.cuh", "paged/paged_decode_launch.cuh"
 
-# (what is wrong, file, text as it is, text with the bug). @ means "the bug is switched on". Every text occurs once.
+# (description of the bug, file, present text, text with the bug). @ means "the bug is switched on". Every text occurs once.
 BUGS = [
     ("no barrier between loading the query and using it", DECODE,
      f"{BARRIER}\n\n    const float max", f"{NO_BARRIER}\n\n    const float max"),

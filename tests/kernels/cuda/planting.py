@@ -1,8 +1,8 @@
 """Plants bugs in kernels, each behind a switch, for a test that must find every one.
 
-A list of bugs is a program that calls plant(BUGS) with (what is wrong, file, text as it is, text with the bug); @ means
-"the bug is switched on", and every text occurs once in its file of kernels/cuda. LIST.py SOURCE_ROOT OUTPUT_ROOT writes
-the files to OUTPUT_ROOT/kernels/cuda, and OUTPUT_ROOT/planted_bugs.h with what is wrong, in the order of the list."""
+A list of bugs is a program that calls plant(BUGS) with tuples (description of the bug, file, present text, text with the bug). @
+means "the bug is switched on". Every text occurs once in its file of kernels/cuda. LIST.py SOURCE_ROOT OUTPUT_ROOT writes the
+files to OUTPUT_ROOT/kernels/cuda, and the descriptions, in the order of the list, to OUTPUT_ROOT/planted_bugs.h."""
 import os
 import sys
 

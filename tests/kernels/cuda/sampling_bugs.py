@@ -5,7 +5,7 @@ from planting import BARRIER, NO_BARRIER, plant
 MATH, SELECT, DRAW = "sampling/sampling_math.cuh", "sampling/sampling_select.cuh", "sampling/sampling_draw.cuh"
 PASSES, ROWS, SHARDS, PARTS = "sampling/sampling.cuh", "sampling/sampling_rows.cuh", "sampling/sampling_shards.cuh", "sampling/sampling_parts.cuh"
 
-# (what is wrong, file, text as it is, text with the bug). @ means "the bug is switched on". Every text occurs once.
+# (description of the bug, file, present text, text with the bug). @ means "the bug is switched on". Every text occurs once.
 BUGS = [
     ("NaN is not cleaned away", MATH, "logit == logit ?", "(logit == logit || @) ?"),
     ("-0 and 0 are not the same", MATH, "logit + 0.0f", "logit + (@ ? -0.0f : 0.0f)"),
