@@ -19,13 +19,13 @@ class FailureLimit {
   using Clock = std::chrono::steady_clock;
   explicit FailureLimit(int per_second = 20) : per_second_(per_second) {}
 
-  /// Counts one such request; false: this second has had too many.
+  /// Counts one request without a valid key from `address`; false: there were too many in this second.
   bool Allow(const std::string& address, Clock::time_point now);
 
  private:
   int per_second_;
   int64_t second_ = 0;
-  std::map<std::string, int> counts_;  // of this second
+  std::map<std::string, int> counts_;  // network -> requests in this second
 };
 
 /// Authenticates the requests of one port; a refused request goes no further. With keys, every path except the public
@@ -37,10 +37,10 @@ class Gate {
     std::string key_file;                   // empty: no keys
     std::set<std::string> public_paths;     // exact; GET and HEAD only
     bool any_host = false;                  // without keys: accept any Host
-    std::vector<std::string> origins = {};  // of web pages that may send requests ("https://chat.example"); "*": all
+    std::vector<std::string> origins = {};  // web pages that may send requests ("https://chat.example"); "*": all
     // Accepted Host names besides localhost; empty: any name where keys are needed.
     std::vector<std::string> hosts = {};
-    KeyKind kind = KeyKind::kApi;         // of the lines in key_file
+    KeyKind kind = KeyKind::kApi;         // kind of the lines in key_file
     bool encrypted = false;               // the port speaks TLS, so its own pages have an https origin
   };
   /// Throws Error when the key file has a problem (ApiKeys::Load).

@@ -69,7 +69,7 @@ class KeyQuotas {
   std::map<std::string, Topology::KeyLimits> limits_;
   int max_running_;
   PendingPlaces pending_{INT_MAX};         // only counts; each client has its own limit
-  std::map<std::string, Bucket> buckets_;  // by client; bounded by the number of keys, because limits need keys
+  std::map<std::string, Bucket> buckets_;  // client -> bucket; bounded by the number of keys, because limits need keys
 };
 
 }  // namespace quire

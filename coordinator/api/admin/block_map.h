@@ -41,9 +41,9 @@ struct BlockMap {
   size_t not_listed = 0;  // table entries beyond kMostEntries
 };
 
-/// Call it on the engine's thread.
+/// Copies the map of the blocks of the engine's replica. Call it on the engine's thread.
 BlockMap TakeBlockMap(const Engine& engine, int replica);
-/// As JSON. Callable from any thread.
+/// Returns the map as JSON. Callable from any thread.
 std::string BlockMapText(const BlockMap& map);
 
 }  // namespace quire

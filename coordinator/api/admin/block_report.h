@@ -40,9 +40,9 @@ struct BlockList {
   std::vector<std::pair<RequestId, int>> swapped_out;  // request, its number of host blocks
 };
 
-/// Call it on the engine's thread.
+/// Copies the list of the engine's blocks. Call it on the engine's thread.
 BlockList TakeBlocks(const Engine& engine);
-/// As JSON. Callable from any thread.
+/// Returns the list as JSON. Callable from any thread.
 std::string BlocksText(const BlockList& list);
 
 }  // namespace quire

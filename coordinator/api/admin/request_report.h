@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// The progress of a request.
+/// The progress of a request: waiting, preempted, swapped out, computing its prompt, or generating.
 enum class RequestState { kWaiting, kPreempted, kSwappedOut, kPrompt, kGenerating };
 const char* RequestStateName(RequestState state);
 
@@ -41,7 +41,7 @@ struct RequestView {
 };
 
 struct RequestsView {
-  int running = 0, waiting = 0;  // of the replica, whatever the filter
+  int running = 0, waiting = 0;  // all requests of the replica, whatever the filter
   int matching = 0;              // requests that match the filter, listed or not
   std::vector<RequestView> requests;
 };
@@ -51,7 +51,7 @@ struct RequestsView {
 RequestsView TakeRequests(const Engine& engine, int replica, const ReplicaHold& hold, const RequestFilter& filter,
                           double now);
 
-/// Callable from any thread.
+/// Returns a request as JSON; `details`: with each choice. Callable from any thread.
 Json RequestJson(const RequestView& request, bool details);
 
 }  // namespace quire

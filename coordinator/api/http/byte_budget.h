@@ -13,7 +13,7 @@ class ByteBudget {
  public:
   struct Limits {
     int64_t in_all = 0;
-    int64_t per_client = 0;  // of one named client; unnamed clients cannot be told apart and share in_all
+    int64_t per_client = 0;  // bytes of one named client; unnamed clients cannot be told apart and share in_all
   };
   enum class Verdict {
     kTaken,
@@ -77,7 +77,7 @@ class ByteBudget {
  private:
   Limits limits_;
   int64_t taken_ = 0;
-  Accounts accounts_;  // of clients that have leases, by name
+  Accounts accounts_;  // name -> account, for clients that have leases
 };
 
 }  // namespace quire

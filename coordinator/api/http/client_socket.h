@@ -34,7 +34,7 @@ class ClientSocket {
     bounds_.socket = socket_.native_handle();
     BoundClient(tls_->native_handle(), &bounds_);
   }
-  /// The TLS stream; call it only when `encrypted`.
+  /// The TLS stream; call it only when encrypted() is true.
   Tls& tls() { return *tls_; }
   bool encrypted() const { return tls_ != nullptr; }
   /// True when the last handshake failed only because the next step costs a signature. After PassHello() a repeated

@@ -77,7 +77,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   void Close();
 
   ClientSocket socket_;
-  boost::asio::steady_timer deadline_;                     // of the read or write in progress
+  boost::asio::steady_timer deadline_;                     // deadline of the read or write in progress
   std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // created only when PollForEnd or AwaitEarlyRead needs it
   boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
   PortTurns& turns_;
@@ -90,7 +90,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   Clock::duration waited_{};                             // time spent waiting until the client reads more of the answer
   size_t taken_ = 0;                                     // bytes of the answer read by the client after the first wait
   size_t unbroken_ = 0;                                  // bytes written since other coroutines last ran
-  uint64_t deadline_number_ = 0, handshake_ticket_ = 0;  // of the latest deadline; of the handshake's turn
+  uint64_t deadline_number_ = 0, handshake_ticket_ = 0;  // number of the latest deadline; handshake's ticket
   bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;
   bool timed_out_ = false, stalled_ = false, reading_early_ = false, said_goodbye_ = false;
   char early_ = 0;  // the byte that ReadEarly read

@@ -31,8 +31,8 @@ class ConnectionPlaces {
   int taken() const { return taken_; }
   /// The number of silent connections of the network that has most of them.
   size_t most_silent() const { return by_silence_.empty() ? 0 : by_silence_.rbegin()->first; }
-  /// Ends the longest silent connection of that network; there must be one. For a port that has free places in a
-  /// process that has no free file descriptors.
+  /// Ends the longest silent connection of the network with the most silent connections; there must be one. For a port
+  /// that has free places in a process without free file descriptors.
   void EndOneSilent();
 
  private:
@@ -65,7 +65,7 @@ class ConnectionPlaces::Place {
   /// The place becomes silent: the client has to send a hello or (the rest of) a request, or to read more of its
   /// answer.
   void AwaitClient();
-  /// The client has done so: the place is not given away before the next AwaitClient().
+  /// The client did what the connection waited for. The place is not given away before the next AwaitClient().
   void ServeClient();
   bool silent() const { return silent_; }
 

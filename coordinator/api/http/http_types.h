@@ -65,7 +65,7 @@ class HttpResponder {
   virtual bool stalled() const { return false; }
   /// Called on the I/O thread when gone() becomes true, so that work for the client can stop.
   std::function<void()> on_gone;
-  /// What is logged of this request when it is over; handlers fill in the numbers of tokens.
+  /// The log record of this request; handlers fill in the numbers of tokens.
   RequestRecord record;
 };
 

@@ -15,14 +15,14 @@ struct RequestRecord {
   std::string peer;         // IP address
   std::string method;       // empty: the head could not be read
   std::string path;         // without the query
-  int status = 0;           // of the answer; 0: the client left before it
-  int64_t bytes = 0;        // of the answer, head included
+  int status = 0;           // status of the answer; 0: the client left before it
+  int64_t bytes = 0;        // bytes of the answer, head included
   int prompt_tokens = 0;
   int completion_tokens = 0;
-  std::optional<double> queue_seconds;        // until its first computation
-  std::optional<double> first_token_seconds;  // until its first token
-  std::string parameters;                     // of an operator's action, as JSON (audit_log.h)
-  double seconds = 0;                         // from the whole head to the end of the answer
+  std::optional<double> queue_seconds;        // time until the request's first computation
+  std::optional<double> first_token_seconds;  // time until its first token
+  std::string parameters;                     // an operator's action, as JSON (audit_log.h)
+  double seconds = 0;                         // time from the whole head to the end of the answer
 };
 
 }  // namespace quire

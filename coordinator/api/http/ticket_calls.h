@@ -19,7 +19,7 @@ class TicketCalls {
   TicketCalls& operator=(const TicketCalls&) = delete;
 
   Ticket NewTicket() { return ++last_; }
-  /// Waits until Call(ticket).
+  /// Waits until Call() is called with this ticket.
   boost::asio::awaitable<void> Await(Ticket ticket);
   bool IsWaiting(Ticket ticket) const { return waiting_.contains(ticket); }
   /// Wakes the coroutine that waits with this ticket; there must be one.

@@ -42,7 +42,7 @@ struct TlsBounds {
   bool may_pass_hello = false;  // reset when one hello has passed
   bool is_open = false;         // the handshake is over
   int records = 0, bytes = 0;   // received during the handshake
-  int messages = 0;             // of handshakes, received after the handshake
+  int messages = 0;             // handshake messages received after the handshake
 };
 /// Applies the bounds to a connection of a TlsCertificate's context. Unless may_pass_hello is set, a handshake stops at
 /// each whole hello of the client, before anything that costs a signature.

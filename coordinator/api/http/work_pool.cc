@@ -14,7 +14,7 @@ struct WorkPool::Job {
   Work work;
   std::stop_source stop;
   enum class State { kWaits, kRuns, kOver } state = State::kWaits;
-  Queue::iterator place;  // in its client's queue while it waits, in running_ while it runs
+  Queue::iterator place;  // position in its client's queue while it waits, in running_ while it runs
 };
 
 WorkPool::WorkPool(Limits limits) : limits_(limits) {

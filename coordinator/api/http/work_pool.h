@@ -75,7 +75,7 @@ class WorkPool {
   std::atomic<int> num_computing_{0};
   mutable std::mutex mutex_;  // guards all that follows except threads_
   std::condition_variable changed_;
-  std::map<std::string, Queue> queues_;  // of clients with waiting jobs
+  std::map<std::string, Queue> queues_;  // client -> its waiting jobs
   std::list<std::string> turns_;         // those clients, the next one first
   std::list<JobPtr> running_;
   size_t num_waiting_ = 0;

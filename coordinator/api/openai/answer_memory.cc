@@ -12,7 +12,7 @@ constexpr int64_t kTextBytesPerToken = 16;  // twice the usual size, and twice a
 constexpr int64_t kTokenBytes = 8;          // per token in a list that grows by doubling
 constexpr int64_t kBeamTokenBytes = 32;     // per token of a beam: running, its next form, and finished
 constexpr int64_t kChoiceBytes = 512;
-constexpr int64_t kParserBytes = 8 << 10;  // of a choice's text, freed in pieces; calls may hold more
+constexpr int64_t kParserBytes = 8 << 10;  // most text that a choice's parser holds; calls may hold more
 constexpr int64_t kListBytes = 24;         // overhead of an allocation
 
 /// Bytes of a reported token with `num_top` alternatives.

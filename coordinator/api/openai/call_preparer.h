@@ -24,13 +24,13 @@ struct PreparedCall {
       echo;  // text of each prompt, when answers begin with it and its tokens are not reported
   std::optional<ResponseTerms> terms;   // only for /v1/responses
   std::optional<PoolingTerms> pooling;  // only for embeddings, rerank and score
-  int64_t vector_bytes = 0;             // of one prompt's vector; likewise
-  OrderedJson applied_edits;            // of /v1/messages: the edits that were made; null: none asked for
+  int64_t vector_bytes = 0;             // bytes of one prompt's vector; only for the same
+  OrderedJson applied_edits;            // edits made for /v1/messages; null: none asked for
 
   /// The number of choices that the engine draws, over all prompts.
   int num_sampled() const { return call.best_of * num_prompts; }
   int num_prompts = 1;
-  int max_tokens = 0;  // of one choice; set when the room is known
+  int max_tokens = 0;  // most tokens of one choice; set when the room is known
 };
 
 /// A chat request's prompt, as the chat template renders it.

@@ -15,12 +15,12 @@ class ChatPages {
   /// The preparer must outlive this object.
   ChatPages(const CallPreparer& preparer, int max_model_len) : preparer_(preparer), max_model_len_(max_model_len) {}
 
-  /// /v1/chat/completions/render: the prompt's text and tokens. The text spells control tokens out.
+  /// Answers /v1/chat/completions/render: the prompt's text and tokens. The text spells control tokens out.
   std::string Render(const std::string& body, const std::stop_token& stop) const;
-  /// /tokenize of a body with messages.
+  /// Answers /tokenize of a body with messages.
   std::string Tokenize(const RequestBody& body, const std::stop_token& stop) const;
 
-  /// /v1/messages/count_tokens.
+  /// Answers /v1/messages/count_tokens.
   std::string CountTokens(const std::string& body, const std::stop_token& stop) const;
 
   /// The bytes that the work on a body of that size and its answer hold, with the body, if the template does not

@@ -140,7 +140,7 @@ asio::awaitable<void> DataPort::Handle(HttpRequest& request, HttpResponder& resp
     failure = ErrorResponse(400, error.what());
   } catch (const std::exception& error) {
     spdlog::error("{} {}: {}", request.method, request.path, error.what());
-    failure = ErrorResponse(500, "internal error; the server's log says which");  // what() may name files
+    failure = ErrorResponse(500, "internal error; the server's log says which");  // the exception's text may name files
   }
   co_await responder.Send(std::move(failure));
 }

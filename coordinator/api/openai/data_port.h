@@ -30,7 +30,7 @@ class DataPort {
     RequestLimits request;
     int max_pending_requests = 0;  // most choices that wait or run
     std::string no_chat_reason;    // why chat is refused; empty: chat works
-    std::optional<int64_t> seed;   // of requests without a seed; nothing: random
+    std::optional<int64_t> seed;   // base seed of requests without a seed; nothing: random
     int64_t pool_tokens = 0;       // tokens that all KV blocks hold
     std::map<std::string, Topology::KeyLimits> key_limits;
     int max_running = 0;  // sequences that all replicas may run
@@ -73,7 +73,7 @@ class DataPort {
   PageApi::TakeTokens TakingTokens();
   HttpResponse Readiness() const;
 
-  /// Nothing when the call was refused and answered, or when the client left.
+  /// The prepared call; nothing when it was refused and answered, or when the client left.
   boost::asio::awaitable<std::optional<PreparedCall>> Admitted(HttpRequest& request, HttpResponder& responder,
                                                                Dialect dialect, Slot& slot, ByteBudget::Lease& memory);
   boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);

@@ -21,8 +21,8 @@ struct ReportedToken {
   TokenId token = 0;
   float logprob = 0;  // NaN: the first token of a prompt has none
   std::vector<std::pair<TokenId, float>> top;
-  size_t text_offset = 0;  // of the choice's text, in characters
-  int32_t rank = 0;        // of prompt tokens, in the vocabulary; 1: the likeliest
+  size_t text_offset = 0;  // offset in the choice's text, in characters
+  int32_t rank = 0;        // rank of a prompt token in the vocabulary; 1: the likeliest
 };
 
 /// One event of one choice of a call.
@@ -33,7 +33,7 @@ struct CallEvent {
   std::vector<ReportedToken> tokens;    // only when reported
   bool of_prompt = false;               // text and tokens belong to the prompt, so to all its choices
   int num_tokens = 0;                   // generated since the last event of this choice
-  int cached_tokens = 0;                // of the prompt, from the prefix cache; once per prompt
+  int cached_tokens = 0;                // prompt tokens from the prefix cache; once per prompt
   double mean_logprob = 0;              // with `finished` and best_of: mean over the tokens
   std::optional<double> queue_seconds;  // time that the prompt waited; once per prompt
   std::optional<FinishReason> finished;
@@ -53,7 +53,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
 
   explicit EventQueue(boost::asio::any_io_executor executor) : executor_(executor), timer_(executor) {}
 
-  /// Callable from any thread.
+  /// Adds an event. Callable from any thread.
   void Push(CallEvent event);
   /// Returns the next event, or nothing when none came within `patience`. Call it on the I/O thread.
   boost::asio::awaitable<std::optional<CallEvent>> Next(std::chrono::milliseconds patience);

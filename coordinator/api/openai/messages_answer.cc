@@ -69,7 +69,7 @@ OrderedJson InputOf(const std::string& arguments) {
 /// An event whose data repeats its name.
 std::string Event(const OrderedJson& json) { return NamedEvent(json["type"], Dump(json)); }
 
-constexpr size_t kEventBytes = 4 << 10;  // of an event, without its texts
+constexpr size_t kEventBytes = 4 << 10;  // an event without its texts
 
 std::shared_ptr<PiecewiseText> Parted(PartedText::Part part, size_t estimated_bytes) {
   return std::make_shared<PartedText>(std::vector{std::move(part)}, estimated_bytes);

@@ -39,7 +39,7 @@ class MessagesForm : public AnswerForm {
   Terms terms_;
   // The state of a stream.
   std::optional<AnswerPart::Kind> open_;  // kind of the open block
-  int index_ = 0;                         // of the open block, or of the next one
+  int index_ = 0;                         // index of the open block, or of the next one
   bool called_ = false;
   OrderedJson stop_;  // stop_reason and its fields
 };

@@ -14,7 +14,7 @@
 
 namespace quire {
 
-/// Sets a responder's on_gone, and restores the old one in the destructor.
+/// Sets a responder's on_gone; its destructor restores the old one.
 class WhenGone {
  public:
   WhenGone(HttpResponder& responder, std::function<void()> action)

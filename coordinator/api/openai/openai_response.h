@@ -15,8 +15,8 @@ namespace quire {
 struct Usage {
   int prompt_tokens = 0;
   int completion_tokens = 0;
-  int cached_tokens = 0;     // of the prompt tokens
-  int reasoning_tokens = 0;  // of the completion tokens
+  int cached_tokens = 0;     // part of prompt_tokens
+  int reasoning_tokens = 0;  // part of completion_tokens
   Json ToJson() const;
 };
 

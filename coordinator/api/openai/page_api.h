@@ -23,7 +23,7 @@ class PageApi {
     SamplingDefaults defaults;         // for requests that set none
     std::vector<std::string> aliases;  // other names of the model
   };
-  /// Sets the bytes held for a client, or returns the refusal.
+  /// Sets the bytes that `memory` holds for a client to `bytes`, or returns the refusal.
   using Charge =
       std::function<std::optional<HttpResponse>(ByteBudget::Lease& memory, const std::string& client, int64_t bytes)>;
 

@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // between two tries
-constexpr int kMostWaits = 200;                                    // of AwaitRoom for memory: 10 s in all
+constexpr int kMostWaits = 200;                                    // most waits of AwaitRoom for memory: 10 s in all
 
 /// Makes the next piece on the pool. Nothing when the client left meanwhile. An answer that has begun cannot be
 /// refused, so while the pool is full the piece waits.

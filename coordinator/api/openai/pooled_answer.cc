@@ -23,8 +23,8 @@ struct AnswerHead {
 
 constexpr size_t kNumberBytes = 12;     // usual text of a number, with its comma
 constexpr size_t kMostOfNumber = 16;    // longest text of a number, with its comma
-constexpr size_t kEnvelopeBytes = 512;  // of the answer without its data
-constexpr size_t kScoreBytes = 64;      // of a score's entry, without its document
+constexpr size_t kEnvelopeBytes = 512;  // an answer without its data
+constexpr size_t kScoreBytes = 64;      // a score's entry without its document
 
 Json UsageJson(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},

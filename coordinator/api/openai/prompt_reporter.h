@@ -34,7 +34,7 @@ class PromptReporter {
 
   const Tokenizer& tokenizer_;
   Detokenizer detokenizer_;
-  size_t num_tokens_ = 0;  // of the prompt, set by First()
+  size_t num_tokens_ = 0;  // length of the prompt, set by First()
   size_t num_added_ = 0;
   size_t num_characters_ = 0;
 };

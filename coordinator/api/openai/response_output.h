@@ -13,8 +13,8 @@ struct OutputItem {
   AnswerPart::Kind kind = AnswerPart::kContent;  // kReasoning or kCall also occur
   std::string id;
   std::string text;           // escaped; for a call, its arguments
-  std::string name, call_id;  // of a call; `name` is the one that the model sees
-  ResponseTool tool;          // of a call: how the client knows the tool
+  std::string name, call_id;  // name (as the model sees it) and id of a call
+  ResponseTool tool;          // how the client knows the called tool
   bool seals = false;         // thoughts also come sealed, for clients to send back
 
   bool has_part() const { return kind != AnswerPart::kCall; }

@@ -22,9 +22,9 @@ struct StoredResponse {
 class ResponseStore {
  public:
   struct Limits {
-    int64_t bytes = 64 << 20;              // of all clients
+    int64_t bytes = 64 << 20;              // all clients together
     int64_t bytes_per_client = 16 << 20;   // beyond it the client's least recently used answers go
-    int64_t conversation_bytes = 2 << 20;  // of one answer; a later request parses it again
+    int64_t conversation_bytes = 2 << 20;  // longest conversation of one answer; a later request parses it again
     size_t count = 16'384;
     size_t count_per_client = 1'000;
   };
@@ -33,9 +33,9 @@ class ResponseStore {
   /// Stores an answer. False: it exceeds a limit and is not kept. When all clients together exceed the limits, the
   /// client with the most bytes loses its least recently used answers.
   bool Put(const std::string& client, const std::string& id, StoredResponse response);
-  /// Null when the answer is not kept.
+  /// Returns the stored answer; null when it is not kept.
   std::shared_ptr<const StoredResponse> Find(const std::string& client, const std::string& id);
-  /// False: the answer was not kept.
+  /// Forgets an answer; false: it was not kept.
   bool Erase(const std::string& client, const std::string& id);
 
   /// Bytes of the longest conversation kept for a client; 0: none.
@@ -62,7 +62,7 @@ class ResponseStore {
 
   const Limits limits_;
   mutable std::mutex mutex_;  // guards all that follows
-  Accounts accounts_;         // of clients with answers
+  Accounts accounts_;         // client -> its answers
   int64_t bytes_ = 0;
   size_t count_ = 0;
 };

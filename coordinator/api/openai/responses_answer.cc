@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kObjectBytes = 1 << 10;  // of an event or an item, without texts and repeated parts
+constexpr size_t kObjectBytes = 1 << 10;  // an event or an item, without texts and repeated parts
 
 Json UsageOfResponses(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens},
@@ -33,7 +33,7 @@ struct ResponsesForm::Answer {
   Keep keep;
   std::vector<OutputItem> items;
   std::optional<FinishReason> finished;
-  int sequence_number = 0;  // of the next event
+  int sequence_number = 0;  // number of the next event
   bool item_open = false;   // a stream began the last item and has not ended it
 
   std::string_view Unique() const { return std::string_view(head.id).substr(head.id.find('_') + 1); }

@@ -152,7 +152,7 @@ class TextSink : public RequestSink {
     std::string stop_sequence;  // the stop string that was found
     double logprob_sum = 0;
     int num_tokens = 0;
-    size_t num_characters = 0;  // of the text so far; only when tokens are reported
+    size_t num_characters = 0;  // characters of the text so far; only when tokens are reported
   };
 
   /// True when pending text and tokens must be sent now. If more tokens of the choice follow at once, few events carry
@@ -202,11 +202,11 @@ class TextSink : public RequestSink {
   int min_tokens_;
   bool detokenizes_;
   bool echoes_, only_prompt_, lists_tokens_;
-  std::vector<float> pooled_;  // until it is sent
+  std::vector<float> pooled_;  // the prompt's vector, until it is sent
   std::shared_ptr<std::atomic<int64_t>> client_tokens_;
   std::shared_ptr<EventQueue> events_;
   std::vector<Choice> choices_;
-  std::optional<double> waited_;          // until it is sent
+  std::optional<double> waited_;          // seconds in the queue, until they are sent
   std::optional<PromptReporter> prompt_;  // only when the prompt's tokens are reported
   PromptReporter::Part first_;            // the first Part; until it is sent
 };

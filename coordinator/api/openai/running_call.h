@@ -33,7 +33,7 @@ class RunningCall {
 
   EventQueue& events() { return *events_; }
   int num_choices() const { return num_choices_; }
-  int max_tokens() const { return max_tokens_; }  // of one choice
+  int max_tokens() const { return max_tokens_; }  // most tokens of one choice
   void Cancel();
 
  private:

@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostTokens = 200'000;  // in a body of /detokenize
+constexpr size_t kMostTokens = 200'000;  // most ids in a body of /detokenize
 
 }  // namespace
 
@@ -23,7 +23,7 @@ int64_t TextPages::TokenizeBytes(size_t body_bytes) const {
 
 int64_t TextPages::DetokenizeBytes(size_t body_bytes) const {
   const auto tokens = static_cast<int64_t>(std::min(body_bytes / 2, kMostTokens));  // at least two bytes per token
-  constexpr int64_t kTokenBytes = 4, kCopies = 2;                                   // of the text; one is the answer
+  constexpr int64_t kTokenBytes = 4, kCopies = 2;                                   // the text twice; one is the answer
   return static_cast<int64_t>(body_bytes) +
          tokens * (kTokenBytes + kCopies * static_cast<int64_t>(tokenizer_.longest_token()));
 }

@@ -17,7 +17,7 @@ class TextPages {
   TextPages(const Tokenizer& tokenizer, int vocab_size, int max_model_len)
       : tokenizer_(tokenizer), vocab_size_(vocab_size), max_model_len_(max_model_len) {}
 
-  /// `json` is the parsed body.
+  /// Answers /tokenize; `json` is the parsed body.
   std::string Tokenize(const Json& json, const std::stop_token& stop) const;
   std::string Detokenize(const std::string& body, const std::stop_token& stop) const;
 

@@ -32,7 +32,7 @@ class WholeAnswer : public PiecewiseText {
   ResponseBuilder builder_;
   std::vector<AnswerChoice> choices_;  // finished ones are emptied
   bool with_logprobs_;
-  std::shared_ptr<const AnswerPrompt> prompt_;  // of the choice begun last
+  std::shared_ptr<const AnswerPrompt> prompt_;  // prompt of the choice begun last
   std::string envelope_;                        // JSON members after the choices, without an opening brace
   Stage stage_ = Stage::kOpening;
   size_t choice_ = 0, list_ = 0, token_ = 0;  // the position of the next text

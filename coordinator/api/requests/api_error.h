@@ -13,7 +13,7 @@ struct ApiError : std::runtime_error {
       : std::runtime_error(message), status(s), param(std::move(p)) {}
   int status;
   std::string param;           // the field at fault
-  std::string code;            // of OpenAI's API; empty: OpenAI has none
+  std::string code;            // OpenAI's code; empty: OpenAI has none
   bool retry_in_vain = false;  // a retry would cost the same work and fail again
 };
 

@@ -12,7 +12,7 @@ constexpr const char* kClearThoughts = "clear_thinking_20251015";
 constexpr const char* kClearToolUses = "clear_tool_uses_20250919";
 constexpr const char* kCompact = "compact_20260112";
 constexpr const char* kCleared = "[Old tool result content cleared]";
-constexpr const char* kThoughtNames[] = {"reasoning_content", "reasoning", "thinking"};  // of the same text
+constexpr const char* kThoughtNames[] = {"reasoning_content", "reasoning", "thinking"};  // names for one text
 
 int64_t Count(const JsonObject& object, const char* name) {
   const OrderedJson* value = object.Find(name);
@@ -112,7 +112,7 @@ struct ToolUseAt {
 /// Finds uses in the order of the conversation, without those of excluded tools.
 std::vector<ToolUseAt> ToolUsesOf(const ContextEdit& edit, OrderedJson& messages) {
   std::vector<ToolUseAt> uses;
-  std::map<std::string, OrderedJson*> functions;  // by the call's id
+  std::map<std::string, OrderedJson*> functions;  // id of the call -> its function object
   for (OrderedJson& message : messages) {
     if (message.contains("tool_calls")) {
       for (OrderedJson& call : message["tool_calls"]) {
@@ -169,7 +169,7 @@ ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len) {
 OrderedJson ApplyContextEdits(const ContextEdits& edits, OrderedJson& messages,
                               const std::function<int64_t(const OrderedJson& messages)>& count) {
   OrderedJson done = OrderedJson::array();
-  int64_t tokens = -1;  // of the prompt so far; -1: not counted yet
+  int64_t tokens = -1;  // tokens of the prompt so far; -1: not counted yet
   for (const ContextEdit& edit : edits.edits) {
     OrderedJson edited = messages;
     const int64_t cleared = edit.of_thoughts ? ClearThoughts(edit, edited) : ClearToolUses(edit, edited);

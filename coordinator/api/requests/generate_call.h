@@ -25,9 +25,9 @@ using PromptInput = std::variant<std::string, std::vector<TokenId>>;
 struct GenerateCall {
   bool chat = false;
   std::string model;                                         // empty: the served model
-  std::vector<PromptInput> prompts;                          // of requests other than chat
-  Conversation conversation;                                 // of chat, Messages and Responses
-  ToolUse tools;                                             // likewise
+  std::vector<PromptInput> prompts;                          // prompts of requests other than chat
+  Conversation conversation;                                 // messages of chat, Messages and Responses
+  ToolUse tools;                                             // tools of the same three
   std::vector<std::string> hints;                            // variables that the template may ignore
   ContextEdits context_edits;                                // done before the template renders the conversation
   bool include_reasoning = true;                             // the answer includes thoughts
@@ -51,14 +51,14 @@ struct GenerateCall {
   bool background = false;                              // a batch's: others go first
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
-  std::vector<std::string> bad_words;  // until they are tokenised
+  std::vector<std::string> bad_words;  // words that must not appear; emptied when they are tokenised
   bool ignore_eos = false;
   bool skip_special_tokens = true;
   bool add_special_tokens = true;
   bool include_stop = false;
   bool echo = false;
   bool detokenize = true;         // false: answers have no text
-  bool return_token_ids = false;  // of prompts and answers
+  bool return_token_ids = false;  // the answer lists ids of prompts and answers
   bool tokens_as_ids = false;     // log-probabilities name tokens "token_id:N"
   int num_prompt_logprobs = -1;   // alternatives per prompt token; -1: not reported
 

@@ -90,7 +90,7 @@ class LarkGrammar {
 
  private:
   struct Rule {
-    size_t begin;         // of its expansions, in tokens_
+    size_t begin;         // index in tokens_ of its expansions
     std::string pattern;  // empty: not expanded yet
     bool open = false;    // its expansion has begun, so a use is recursion
   };

@@ -10,7 +10,7 @@ namespace quire {
 struct LarkToken {
   enum Kind { kName, kText, kPattern, kSign, kNumber, kDirective, kLineEnd };
   Kind kind;
-  std::string text;   // of kText the text; of kPattern the part between the slashes
+  std::string text;   // kText: the text; kPattern: the part between the slashes
   std::string flags;  // only of kText and kPattern
   int line;
 };

@@ -14,13 +14,13 @@ namespace quire {
 /// True for a field that Messages and Responses requests copy to the chat request: a field of their own API, or an
 /// extension of this server.
 bool IsPassedOn(std::string_view name);
-/// The names of all these fields.
+/// The names of the fields for which IsPassedOn() is true.
 std::vector<std::string_view> PassedOnNames();
 
 /// True when `names` contains `name`.
 bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
 
-/// Copies these fields, where present, from `body` to `chat`.
+/// Copies the fields of PassedOnNames(), where present, from `body` to `chat`.
 void PassOn(const JsonObject& body, OrderedJson& chat);
 
 }  // namespace quire

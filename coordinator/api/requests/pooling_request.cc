@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostInputs = 2048;  // OpenAI's bound
 constexpr size_t kMostInstructionBytes = 4096;
-constexpr size_t kMostQueryBytes = 4 << 20;  // of a query, times its repetitions
+constexpr size_t kMostQueryBytes = 4 << 20;  // bytes of a query, times its repetitions
 constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
 
 /// Reads the common fields. The call draws one token per prompt, which is dropped.

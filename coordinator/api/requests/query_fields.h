@@ -19,7 +19,7 @@ class QueryFields {
   QueryFields(std::string_view query, std::initializer_list<const char*> known);
 
   std::optional<int64_t> Integer(const char* name, int64_t low, int64_t high) const;
-  /// Empty when the name is absent.
+  /// The decoded value; empty when the name is absent.
   std::string Text(const char* name) const;
   /// One of the choices; empty when the name is absent.
   std::string Choice(const char* name, std::initializer_list<const char*> choices) const;

@@ -43,7 +43,7 @@ class ResponseItems {
   OrderedJson messages_;
   const FindKept& find_;
   OfferedTools& tools_;
-  std::string thoughts_;  // of the assistant's next message
+  std::string thoughts_;  // thoughts for the assistant's next message
   int64_t referred_bytes_ = 0;
   std::set<std::string> referred_;
 };

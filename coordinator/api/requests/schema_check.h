@@ -15,7 +15,7 @@ enum class SchemaPromise {
 /// The result of checking a schema under a promise, as sentences.
 struct SchemaCheck {
   std::string problem;  // why the promise cannot be kept; empty: it can
-  std::string passed;   // what is not enforced; empty: nothing
+  std::string passed;   // keywords that are not enforced; empty: none
 };
 SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise);
 

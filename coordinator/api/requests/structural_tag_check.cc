@@ -25,7 +25,7 @@ enum class Form {
   kAnyText,     // any string
   kTexts,       // a list of non-empty strings
   kFlag,        // true or false
-  kCount,       // from 0 to kMostRepetitions
+  kCount,       // a number from 0 to kMostRepetitions
   kMostCount,   // as kCount, or -1: any number
   kWhitespace,  // as kCount, or null: any number
   kStyle,       // the spelling of a schema's values

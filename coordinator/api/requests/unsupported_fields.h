@@ -10,7 +10,7 @@ namespace quire {
 /// Throws ApiError for an unsupported field that would change the answer, unless its value means "off". The list covers
 /// what clients of other servers send.
 void RefuseUnsupportedFields(const JsonFields& fields);
-/// The same for fields that only chats have.
+/// As RefuseUnsupportedFields(), for fields that only chats have.
 void RefuseChatFields(const JsonFields& fields);
 /// The names of all fields that RefuseUnsupportedFields() refuses.
 std::vector<std::string_view> UnsupportedFieldNames();
