@@ -130,7 +130,7 @@ StepResult SimWorker::Execute(const Frame& frame) {
   Move(plan.copies, device_, device_);
   for (const BatchMember& member : batch) CheckState(member, member.start);
   for (const BatchMember& member : batch) WriteState(member);
-  // As in each layer of a forward pass, all new keys and values are written before any query reads.
+  // Like each layer of a forward pass: all new keys and values are written before any query reads.
   for (const BatchMember& member : batch) Write(member);
   for (const BatchMember& member : batch) CheckContext(member);
   for (const BatchMember& member : batch) CheckState(member, member.start + member.count);

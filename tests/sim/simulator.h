@@ -21,7 +21,7 @@ struct Outcome {
   int64_t states = 0;                           // 1 when the model has states in this run
   int64_t states_kept = 0, states_begun = 0;    // checkpoints; tokens that sequences skipped by starting from one
   int64_t may_fail = 0, lost_a_group = 0;       // 1 when faults were possible in this run; 1 when one ended an epoch
-  // What happened to the requests. The following numbers add up to `asked`.
+  // Outcomes of the requests: the counts from `answered` to `no_numbers` add up to `asked`.
   int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;
   int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long; took too long; took too long for the client
   int64_t given_up = 0, aborted = 0, no_numbers = 0;     // lost with the workers; by an operator; broken draws

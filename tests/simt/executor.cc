@@ -214,7 +214,7 @@ void Executor::TryCollective(int warp, uint32_t mask) {
     t.result = t.kind == Collective::kBallot ? ballot : threads_[static_cast<size_t>(warp * 32 + t.source)]->value;
     t.state = State::kReady;
     ready_.push_back(warp * 32 + lane);
-    // Of the collectives, only the warp barrier orders memory (CUDA C++ Programming Guide, warp shuffles and votes:
+    // Only the warp barrier among the collectives orders memory (CUDA C++ Programming Guide, warp shuffles and votes:
     // "do not imply a memory barrier").
     if (t.kind != Collective::kSyncWarp) continue;
     std::copy(std::begin(clock), std::end(clock), t.clock);

@@ -12,7 +12,7 @@
 #include "comm/base/error.h"
 #include "coordinator/api/http/await_token.h"
 
-// House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
+// Rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
 // the whole right side of a declaration or statement, and its arguments are named locals or plain values.
 
 namespace quire {

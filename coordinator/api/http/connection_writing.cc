@@ -5,7 +5,7 @@
 #include "coordinator/api/http/await_token.h"
 #include "coordinator/api/http/connection.h"
 
-// How a connection writes its answers. The house rule of connection.cc for coroutines holds here, too.
+// The writing side of a connection: it sends the answers. The rule for co_await in connection.cc holds here, too.
 
 namespace quire {
 

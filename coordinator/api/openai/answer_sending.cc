@@ -1,4 +1,4 @@
-// How the data port sends answers: it turns a call's events into a whole answer or a stream.
+// The data port sends answers: it turns a call's events into a whole answer or a stream.
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>

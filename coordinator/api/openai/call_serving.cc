@@ -1,4 +1,4 @@
-// How the data port accepts calls: from a request to tokens in the engine. answer_sending.cc sends the answers.
+// The data port accepts calls: from a request to tokens in the engine. answer_sending.cc sends the answers.
 #include <boost/asio/this_coro.hpp>
 #include <ctime>
 #include <random>

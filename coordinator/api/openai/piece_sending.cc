@@ -1,5 +1,5 @@
-// How long texts of answers are sent: piece by piece. Each piece is made when the client has read the one before, and
-// is charged while it exists.
+// Long texts of answers are sent piece by piece. Each piece is made when the client has read the piece before, and is
+// charged while it exists.
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>

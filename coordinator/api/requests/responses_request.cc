@@ -37,7 +37,7 @@ constexpr std::string_view kVerbosities[] = {"low", "medium", "high"};
 /// True for a field of the API with a value that changes nothing here.
 bool AsksForNothing(std::string_view name, const OrderedJson& value) {
   if (name == "background") return value == false;
-  // What fits is answered in full, and what does not fit is refused: nothing is truncated silently.
+  // An input that fits is used in full, and an input that does not fit is refused: nothing is truncated silently.
   if (name == "truncation") return value == "disabled" || value == "auto";
   if (name == "top_logprobs") return value == 0;
   if (name == "stream_options") return value == OrderedJson{{"include_obfuscation", false}} || value.empty();
