@@ -91,7 +91,7 @@ HostDeviceBytes::HostDeviceBytes(size_t bytes) : bytes_(std::max<size_t>(bytes, 
       break;
     case Kind::kSparse:
       data_ = Addresses(bytes_);
-      return;  // Open makes pages, which are zero
+      return;  // Open makes the pages, filled with zeros
   }
   std::memset(data_, 0, bytes_);
 }

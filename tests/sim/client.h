@@ -43,7 +43,7 @@ class Client : public RequestSink {
   const Ask& ask() const { return ask_; }
 
   bool cancelled = false;
-  std::optional<Ending> due;  // the error that may come now
+  std::optional<Ending> due;  // the error that may end the request now
 
  private:
   struct Choice {

@@ -39,12 +39,12 @@ test::Random RandomOf(uint64_t seed, Draws draws);
 /// Probabilities of faults in each step. A seed chooses which of them are above 0 at all (swarm testing), so that rare
 /// combinations occur.
 struct Faults {
-  double worker_dies = 0;        // before or after it computes
-  double frame_is_damaged = 0;   // one bit of a plan
+  double worker_dies = 0;        // a worker dies before or after it computes
+  double frame_is_damaged = 0;   // one bit of a plan is flipped
   double frame_is_repeated = 0;  // a plan arrives twice
   double answer_is_lost = 0;
-  double answer_is_wrong = 0;  // a wrong token hash
-  double clock_jumps = 0;      // as after the machine slept
+  double answer_is_wrong = 0;  // an answer has a wrong token hash
+  double clock_jumps = 0;      // the clock jumps, as after the machine slept
   double no_new_group = 0;     // no new group after a loss, which all clients are told
   double no_numbers = 0;       // a draw has no valid logits
   RequestId poison = 0;        // workers die whenever they compute this request; 0: none
@@ -59,7 +59,7 @@ struct Faults {
 struct Interference {
   double cancel = 0, flush = 0, pin = 0, unpin = 0;
   double migrate = 0;  // a request leaves the engine and comes back later, as if to another engine
-  double abort = 0;    // by an operator
+  double abort = 0;    // an operator aborts a request
   double change = 0;   // an operator changes options
 };
 
@@ -82,7 +82,7 @@ struct Scenario {
   double shrink = 0;  // probability that new pools are too small for some request
   Faults faults;
   Interference interference;
-  std::vector<Arrival> arrivals;  // by time
+  std::vector<Arrival> arrivals;  // sorted by time
   /// One client floods the engine, and others send short requests. Clients share no cached blocks, as in the real
   /// server.
   bool own_salts = false;

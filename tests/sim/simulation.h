@@ -42,7 +42,7 @@ class Simulation {
   struct Traveller {
     RequestId id = 0;
     std::unique_ptr<Request> request;  // null while only its blocks are on the way
-    uint64_t from = 0, to = 0;         // tickets
+    uint64_t from = 0, to = 0;         // tickets of the transfer at both ends
     MigrationWay way = MigrationWay::kHost;
     std::vector<BlockId> blocks;
     std::vector<BlockCopyPair> moves;

@@ -28,8 +28,8 @@ struct SimtError : std::runtime_error {
 
 /// Configures the launches of the calling thread.
 struct Options {
-  uint64_t seed = 1;            // the order of blocks and threads
-  double switch_chance = 0;     // of giving way at an access to shared memory
+  uint64_t seed = 1;            // decides the order of blocks and threads
+  double switch_chance = 0;     // probability that a thread yields at an access to shared memory
   int64_t max_shared = 232448;  // bytes per block: 227 KiB, the most that Hopper grants
 };
 Options& CurrentOptions();
@@ -40,7 +40,7 @@ enum class Collective { kSyncWarp, kShuffle, kBallot, kExchange };
 /// others.
 class Executor final : private Order {
  public:
-  static Executor& Current() { return current_ != nullptr ? *current_ : Make(); }  // of the calling thread
+  static Executor& Current() { return current_ != nullptr ? *current_ : Make(); }  // the calling thread's
 
   enum class BlockOrder { kRandom, kAscending };
   /// With `overlaps`, threads wait for prerequisites before they write global memory, read what a kernel wrote, or end.
@@ -64,10 +64,10 @@ class Executor final : private Order {
   void BeginGroupMmas() { Running().mmas.begun = group_mmas_ = true; }
   void QueueGroupMma(std::function<void()> multiply, Where where);
   void WaitForGroupMmas();
-  /// Makes what the thread has written so far visible to such products after the next barrier; without this call it is
-  /// not.
+  /// After the next barrier, the thread's writes so far are visible to products of warpgroups. Without this call the
+  /// writes stay invisible.
   void ShareWithGroupMmas();
-  /// Returns bytes that such a product reads, after a check.
+  /// Checks bytes that a product of a warpgroup reads, and returns them.
   const std::byte* SharedForGroup(int64_t offset, size_t size, Where where);
   void WaitForPrerequisites() { Running().waited = true; }
   void CheckWaited(const char* does, Where where) const {
@@ -84,7 +84,7 @@ class Executor final : private Order {
   struct GroupMmas {
     bool begun = false;
     std::vector<std::function<void()>> queued;
-    uint64_t places = 0;  // a hash of all so far
+    uint64_t places = 0;  // a hash of all calls so far
   };
   struct Thread {
     Fiber fiber;
@@ -99,7 +99,7 @@ class Executor final : private Order {
     CopyQueue copies;
     GroupMmas mmas;
     uint32_t shared_until = 0, unshared_in = 0;  // epochs: of the last ShareWithGroupMmas, of the last write behind it
-    bool waited = false;                         // for prerequisites
+    bool waited = false;                         // WaitForPrerequisites was called
     uint32_t clock[32] = {};                     // per lane of its warp: how many of its warp barriers came before now
   };
 

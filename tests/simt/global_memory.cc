@@ -11,7 +11,7 @@ namespace quire::simt {
 namespace {
 
 std::map<uintptr_t, Range>& Ranges() {
-  thread_local std::map<uintptr_t, Range> ranges;  // by begin
+  thread_local std::map<uintptr_t, Range> ranges;  // key: where the range begins
   return ranges;
 }
 

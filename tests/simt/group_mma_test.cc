@@ -126,7 +126,7 @@ TEST(GroupMmaTest, Emulator_ReportsMisuseOfWarpgroupProducts) {
     try {
       product.Run(slip);
       EXPECT_FALSE(product.IsRight()) << static_cast<int>(slip);
-    } catch (const SimtError&) {  // as good
+    } catch (const SimtError&) {  // an error also shows the mistake
     }
   }
 }

@@ -18,8 +18,8 @@ uint32_t Encode(float x, Format f) {
   if (x == 0) return 0;
   int exponent;
   std::frexp(x, &exponent);                              // |x| in [0.5, 1) * 2^exponent
-  const int scale = std::max(exponent - 1, 1 - f.bias);  // the exponent field's, at least the smallest
-  const double units = std::ldexp(std::fabs(double{x}), f.mantissa - scale);  // of the last place: exact
+  const int scale = std::max(exponent - 1, 1 - f.bias);  // exponent of the result, at least the smallest
+  const double units = std::ldexp(std::fabs(double{x}), f.mantissa - scale);  // units of the last place, exact
   const auto rounded = static_cast<uint32_t>(std::nearbyint(units));
   return (static_cast<uint32_t>(scale + f.bias - 1) << f.mantissa) + rounded;  // a hidden bit or a carry adds 1 there
 }

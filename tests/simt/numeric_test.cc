@@ -19,7 +19,7 @@ void ExpectRoundTrip(Bits largest_finite) {
     const float next = ToFloat(T{static_cast<Bits>(bits + 1)});
     ASSERT_LT(x, next);
     const float half_way = static_cast<float>((double{x} + next) / 2);
-    if (x == half_way) continue;  // neighbours of a subnormal bf16
+    if (x == half_way) continue;  // float has no value between a subnormal bf16 and the next
     ASSERT_EQ(FromFloat<T>(half_way).bits, bits % 2 == 0 ? bits : bits + 1) << half_way;
     ASSERT_EQ(FromFloat<T>(std::nextafter(half_way, 0.0f)).bits, bits) << half_way;
     ASSERT_EQ(FromFloat<T>(std::nextafter(half_way, INFINITY)).bits, bits + 1) << half_way;

@@ -38,7 +38,7 @@ class SharedMemory {
 
   struct Fault {
     const char* what = nullptr;  // null: the access is fine
-    Stamp other;                 // for races
+    Stamp other;                 // of a race: the other access
   };
   /// Checks and records an access to bytes [offset, offset + size), which are inside the memory.
   Fault Note(size_t offset, size_t size, Access access, const Stamp& now, const Order& order);

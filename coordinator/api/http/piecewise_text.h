@@ -70,7 +70,7 @@ class PartedText : public PiecewiseText {
  private:
   void Make() {
     made_ = parts_[next_].make();
-    made_.shrink_to_fit();  // a slow client may keep it for long
+    made_.shrink_to_fit();  // a slow client may keep the buffer for long
     given_ = 0;
     parts_[next_++].make = nullptr;
   }

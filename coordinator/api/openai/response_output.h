@@ -15,7 +15,7 @@ struct OutputItem {
   std::string text;           // escaped; for a call, its arguments
   std::string name, call_id;  // name (as the model sees it) and id of a call
   ResponseTool tool;          // how the client knows the called tool
-  bool seals = false;         // thoughts also come sealed, for clients to send back
+  bool seals = false;         // thoughts are also sent encoded (SealText), so that clients send them back
 
   bool has_part() const { return kind != AnswerPart::kCall; }
   /// True when the text is streamed. A custom tool's input is known only when all arguments are.

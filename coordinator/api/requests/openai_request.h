@@ -50,7 +50,7 @@ struct RequestLimits {
 GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits);
 GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limits);
 
-// Parts of these two, for other kinds of requests. They throw ApiError, too.
+// Parts of the two functions above, for other kinds of requests. All throw ApiError.
 
 /// Reads model, priority, cache_salt, deadline_seconds, truncate_prompt_tokens and add_special_tokens.
 void ReadCallFields(const JsonFields& fields, GenerateCall& call);

@@ -17,7 +17,7 @@ struct ResponseTerms {
   std::string settings;      // members of the answer that repeat the request, comma-separated
   std::string conversation;  // a list of chat messages: earlier ones and this request's, without instructions
   bool store = true;
-  bool seals = false;   // thoughts are also sent sealed, to be sent back (reasoning.encrypted_content)
+  bool seals = false;   // thoughts are also sent encoded, so that clients send them back (reasoning.encrypted_content)
   ResponseTools tools;  // how the client knows the tools that the model sees
 
   int64_t bytes() const { return static_cast<int64_t>(settings.capacity() + conversation.capacity()) + BytesOf(tools); }

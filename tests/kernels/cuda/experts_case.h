@@ -13,7 +13,7 @@ namespace quire::kernels {
 struct ExpertsShape {
   int64_t experts, per_token, tokens, n, k;
   bool gathers, biased;
-  uint64_t seed = 0;  // of all random numbers
+  uint64_t seed = 0;  // seed of all random numbers
 };
 
 /// Results [rows, n] of the kernel, and in fp64

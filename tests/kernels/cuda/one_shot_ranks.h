@@ -95,7 +95,7 @@ class OneShotRanks {
   };
   struct Progress {
     std::atomic<int> waits_in = -1;  // the operation whose flags this rank read last
-    std::atomic<int> looks = 0;      // how often, in that operation
+    std::atomic<int> looks = 0;      // how often it has read flags in that operation
   };
 
   template <class Body>

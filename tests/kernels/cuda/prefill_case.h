@@ -10,7 +10,7 @@
 namespace quire::kernels {
 
 struct Chunk {
-  int32_t queries, context;  // context 0: a padded sequence
+  int32_t queries, context;  // context 0: padding without a sequence
 };
 
 struct PrefillShape {
@@ -23,12 +23,12 @@ struct PrefillShape {
   float soft_cap = 0;
   bool alibi = false;
   bool sinks = false;
-  float first_sink = 2;  // the others are one less each
+  float first_sink = 2;  // sink of head 0; each later head's is one less
   float scale = 0.3f;
   bool resident_table = false;  // rows of the table are not those of the sequences
   int64_t first_block = 0;      // ids of the blocks in use begin here
   PrefillSplit split = {};      // num_ctas; kv heads are those of head_start
-  bool in_groups = false;       // products by warpgroups
+  bool in_groups = false;       // warpgroups compute the products (GroupMma)
 
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };

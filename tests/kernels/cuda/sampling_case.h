@@ -38,7 +38,7 @@ std::vector<int64_t> RandomShards(test::Random& random, int64_t vocab, int shard
 /// Holds what the ops drew for a batch on the emulator. Everything that an op must not read is NaN or garbage. Rows
 /// that do not draw lie between the others.
 struct Drawn {
-  std::vector<DrawnToken> tokens;  // per row
+  std::vector<DrawnToken> tokens;  // one per row
   int in_shard = 0, whole_row = 0;
 };
 Drawn DrawWhole(const std::vector<SamplingRow>& batch);
