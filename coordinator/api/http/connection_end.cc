@@ -6,7 +6,7 @@
 #include "coordinator/api/http/await_token.h"
 #include "coordinator/api/http/connection.h"
 
-// The TLS handshake of a connection, and its end from either side. The house rule of connection.cc for coroutines holds
+// The TLS handshake of a connection, and its end from either side. The rule for co_await in connection.cc holds
 // here, too.
 
 namespace quire {

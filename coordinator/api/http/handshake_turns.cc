@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-// The house rule of http_server.cc for coroutines holds here, too.
+// The rule for co_await in connection.cc holds here, too.
 
 namespace quire {
 

@@ -17,7 +17,7 @@
 #include "coordinator/api/http/connection_places.h"
 #include "coordinator/api/http/trim_pace.h"
 
-// House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
+// Rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
 // the whole right side of a declaration or statement, and its arguments are named locals or plain values.
 
 namespace quire {

@@ -1,6 +1,6 @@
 #include "coordinator/api/http/request_turns.h"
 
-// The house rule of http_server.cc for coroutines holds here, too.
+// The rule for co_await in connection.cc holds here, too.
 
 namespace quire {
 

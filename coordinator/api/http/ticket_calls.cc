@@ -2,7 +2,7 @@
 
 #include "coordinator/api/http/await_token.h"
 
-// The house rule of http_server.cc for coroutines holds here, too.
+// The rule for co_await in connection.cc holds here, too.
 
 namespace quire {
 
