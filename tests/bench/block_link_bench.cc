@@ -1,5 +1,5 @@
-// How fast KV blocks go from worker to worker, against what a plain socket of the same kind carries. Threads stand for
-// workers; by loopback, so that what is measured is the work of both sides and not a network.
+// Measures the speed at which KV blocks go from worker to worker, and compares it with a plain socket of the same kind.
+// Threads act as workers. Loopback is used, so the bench measures the work of both sides and no network.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sodium.h>
@@ -23,12 +23,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kBlocks = 512;
-constexpr size_t kBlockBytes = 720 << 10;  // 16 tokens of SmolLM2-135M in fp32 take as much, all heads
+constexpr size_t kBlockBytes = 720 << 10;  // the size of 16 tokens of SmolLM2-135M in fp32, all heads
 constexpr int kRounds = 5;
 
 double Seconds(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// Bytes of a second over one TCP connection, written and read in pieces of a chunk.
+/// Returns bytes per second over one TCP connection, written and read in pieces of a chunk.
 double PlainTcp(int64_t bytes) {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -70,7 +70,8 @@ struct Case {
   bool tcp, keys;
 };
 
-/// Every giver holds an even part of each block, and so does every taker; each pair exchanges what both have.
+/// Returns the bytes of each block that rank `self` of `selves` exchanges with each rank of the other side. Every rank
+/// of a side holds an even part of each block. Two ranks exchange the bytes that both hold.
 std::vector<BlockRuns> RunsOf(size_t self, size_t selves, size_t others) {
   std::vector<BlockRuns> all;
   const size_t own_begin = self * kBlockBytes / selves, own_end = (self + 1) * kBlockBytes / selves;
@@ -83,7 +84,7 @@ std::vector<BlockRuns> RunsOf(size_t self, size_t selves, size_t others) {
   return all;
 }
 
-/// Bytes of a second over all ranks.
+/// Returns bytes per second, summed over all ranks.
 double Exchange(const Case& what) {
   std::vector<WorkerKeys> keys(what.givers);
   std::vector<std::string> public_keys, taker_keys(what.takers);

@@ -8,23 +8,23 @@
 
 namespace quire {
 
-/// KV memory as systems without paging hand it out: one contiguous region of token slots per request. Best fit with
-/// coalescing; stands in for the baselines of `quire bench memory`, serves nothing.
+/// An allocator of KV memory without paging: one contiguous region of token slots per request, by best fit with
+/// coalescing. It models the baselines of the memory bench and holds no data.
 class ContiguousPool {
  public:
-  /// Slots 0 .. num_slots - 1, all free.
+  /// Makes slots 0 .. num_slots - 1, all free.
   explicit ContiguousPool(int64_t num_slots);
 
   int64_t num_slots() const { return num_slots_; }
   int64_t num_free() const { return num_free_; }
-  /// Free slots in the largest hole: the largest region that can be had now.
+  /// Free slots in the largest hole: the largest region that Allocate() can give now.
   int64_t largest_hole() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
 
-  /// The first slot of a region of `size` >= 1 slots, from the smallest hole that is large enough (the lowest among
-  /// equals); nothing when no hole is.
+  /// Allocates a region of `size` >= 1 slots from the smallest hole that is large enough (the lowest among equals).
+  /// Returns its first slot; nothing when no hole is large enough.
   std::optional<int64_t> Allocate(int64_t size);
 
-  /// Gives the region that begins at `begin` back and joins it with the holes beside it.
+  /// Frees the region that begins at `begin`, and joins it with the holes beside it.
   void Free(int64_t begin);
 
   /// Aborts unless regions and holes cover every slot once, no two holes touch, and the sums are right.

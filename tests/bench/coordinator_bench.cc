@@ -1,4 +1,4 @@
-// What the coordinator costs per step. Numbers go to docs/benchmarks; nothing here is a test.
+// Measures the cost of the coordinator per step. Numbers go to docs/benchmarks; nothing here is a test.
 //   build/tests/coordinator_bench
 #include <benchmark/benchmark.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-/// Requests that decode for as long as the bench wants.
+/// An engine with requests that decode without end.
 class DecodingEngine {
  public:
   explicit DecodingEngine(int sequences) : engine_(Options(sequences)) {
@@ -21,7 +21,7 @@ class DecodingEngine {
     while (Step() != static_cast<size_t>(sequences)) continue;
   }
 
-  /// Plans and commits; when everybody has finished, begins again.
+  /// Plans and commits one step. When all requests have finished, submits new ones.
   size_t Step(bool encode = false) {
     const StepPlan* plan = engine_.NextPlan(0);
     if (plan == nullptr) {
@@ -94,7 +94,7 @@ void ScheduleAndCommitUnderAJournal(benchmark::State& state) {
 }
 BENCHMARK(ScheduleAndCommitUnderAJournal)->Arg(256)->Unit(benchmark::kMicrosecond);
 
-/// A prompt whose blocks are all cached is looked up block by block; items are blocks.
+/// Looks up a prompt whose blocks are all cached, block by block. An item is a block.
 void PrefixLookups(benchmark::State& state) {
   BlockManagerOptions options;
   options.num_blocks = 1 << 16;
@@ -124,7 +124,7 @@ void PrefixLookups(benchmark::State& state) {
 }
 BENCHMARK(PrefixLookups)->ArgName("hashed_before")->Arg(0)->Arg(1);
 
-/// Reads of block tables: position to slot, as every step's inputs are made.
+/// Reads block tables from position to slot, as the inputs of every step are made.
 void TableLookups(benchmark::State& state) {
   DecodingEngine engine(256);
   int64_t lookups = 0, sum = 0;

@@ -1,6 +1,6 @@
-// The CPU's kernels against the ceilings of the same thread, on its own clock: other work on the machine takes turns
-// with it but is not counted. `collecting` and `steps` are of all threads together, by the clock, and want a machine
-// that does nothing else. cpu_kernels_bench [attention|products|rounding|collecting|steps]...; QUIRE_ISA picks a lesser
+// Compares the CPU kernels with the ceilings of the same thread. Time is the thread's processor time, so other work on
+// the machine does not count. `collecting` and `steps` measure all threads together in wall-clock time, and need an
+// idle machine. Usage: cpu_kernels_bench [attention|products|rounding|collecting|steps]...; QUIRE_ISA selects a lesser
 // instruction set.
 #include <fmt/format.h>
 #include <time.h>
@@ -30,7 +30,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// The least seconds that a call took: in at least five of them, and for at least `enough` seconds in all.
+/// Returns the shortest time of a call. Runs at least five calls, and at least `enough` seconds in all.
 double Least(const std::function<void()>& call, double enough = 0.15) {
   double best = 1e9, all = 0;
   for (int i = 0; i < 5 || all < enough; ++i) {
@@ -57,7 +57,7 @@ std::vector<float> Floats(int64_t count) {
   return list;
 }
 
-/// The last `queries` of `context` tokens, in blocks of 16 that lie in no order.
+/// Measures the last `queries` of `context` tokens, in blocks of 16 in random order.
 void MeasureAttention(const CpuStream& stream, NumberType type, Activations activations, int64_t heads,
                       int64_t kv_heads, int64_t dim, int64_t context, int64_t queries) {
   constexpr int64_t kBlockSize = 16;
@@ -113,7 +113,7 @@ void MeasureProduct(const CpuStream& stream, NumberType type, Activations activa
                                                                                       : Arithmetic::kInt16;
   const std::vector<float> x = Floats(m * k);
   std::vector<float> y(static_cast<size_t>(m * n));
-  // Any bytes are numbers of these types; those of scales are made ones by way of a mild pattern.
+  // Any bytes are valid numbers of these types. This pattern also gives moderate scales.
   std::vector<std::byte> data(static_cast<size_t>(PackedBytes(type, n, k)), std::byte{0x31});
   const PackedWeight weight{type, data.data(), n, k};
   const MatmulParams params{x.data(), k, &weight, 1, y.data(), n, m, activations};
@@ -143,8 +143,8 @@ void MeasureProducts(const CpuStream& stream) {
   }
 }
 
-/// Weights of a layer's size one after another, as a step of `m` sequences reads them from memory, on all threads
-/// together and by the clock.
+/// Measures products with one weight of a layer's size after another, as a step of `m` sequences reads weights from
+/// memory. Uses all threads and the wall clock.
 void MeasureSteps(NumberType type, Activations activations, double steady) {
   constexpr int64_t kRows = 8192, kColumns = 2048, kLeastBytes = int64_t{512} << 20;
   const CpuStream stream(static_cast<int>(std::thread::hardware_concurrency()));
@@ -172,7 +172,7 @@ void MeasureSteps(NumberType type, Activations activations, double steady) {
   }
 }
 
-/// Keys and values of layers one after another, as a step of one sequence collects them from blocks that lie in no
+/// Measures attention of one layer after another, as a step of one sequence reads keys and values from blocks in random
 /// order.
 void MeasureCollecting(NumberType type, Activations activations, int64_t context, double steady) {
   constexpr int64_t kBlockSize = 16, kHeads = 16, kKvHeads = 4, kDim = 64;
@@ -230,7 +230,7 @@ void MeasureSteps() {
 }
 
 void MeasureRounding() {
-  constexpr int64_t kColumns = 1 << 14;  // in the second-level cache, as rows are that were just computed
+  constexpr int64_t kColumns = 1 << 14;  // fits into the second-level cache, like rows that were just computed
   const std::vector<float> x = Floats(kColumns);
   std::vector<int16_t> words(x.size());
   std::vector<int8_t> bytes(x.size());

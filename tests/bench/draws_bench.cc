@@ -1,7 +1,7 @@
-// What draws cost beside each other: greedy and drawn rows, free ones and ones with a grammar, over the ranks of one
-// host. Measured by hand, never by ctest; docs/benchmarks/2026-11-25-constrained-draws.md.
+// Compares the costs of draws: greedy and sampled rows, with and without a grammar, over the ranks of one host. Run by
+// hand, never by ctest. Results: docs/benchmarks/2026-11-25-constrained-draws.md.
 //   build/tests/draws_bench MODEL [RANKS [ROWS [STEPS [one of: greedy, greedy-json, drawn, drawn-json]]]]
-// Logits are random numbers over the model's own vocabulary, so that texts are whatever the grammar lets through.
+// Logits are random numbers over the model's vocabulary, so texts are random within the grammar.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -30,9 +30,9 @@ constexpr const char* kSchema = R"({"type": "object", "properties": {
   "more": {"type": "object", "properties": {"city": {"type": "string"}, "true": {"type": "boolean"}},
   "required": ["city", "true"], "additionalProperties": false}},
   "required": ["name", "age", "kind", "notes", "more"], "additionalProperties": false})";
-constexpr int kRowSets = 4;          // rows of different steps
+constexpr int kRowSets = 4;          // sets of rows, for different steps
 constexpr int kLongest = 1 << 20;    // tokens of a sequence
-constexpr int kLongestAnswer = 400;  // then the slot begins another one
+constexpr int kLongestAnswer = 400;  // tokens; then the slot begins another answer
 
 struct Case {
   const char* name;
@@ -48,7 +48,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// One rank: draws for its sequences step by step, and begins another one where an answer has come to its end.
+/// One rank. It draws for its sequences step by step, and begins a new sequence where an answer has ended.
 class Rank {
  public:
   Rank(const Vocabulary& vocabulary, std::vector<Range> parts, Collective& collective, const Case& which, int rows)
@@ -95,7 +95,7 @@ class Rank {
     }
   }
   uint64_t sum() const { return sum_; }
-  double TakeSeconds() { return std::exchange(seconds_, 0); }  // that draws took of this thread
+  double TakeSeconds() { return std::exchange(seconds_, 0); }  // seconds of this thread for draws since the last call
 
  private:
   void Add(SlotId slot) {

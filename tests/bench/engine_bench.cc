@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Wants nothing but the end.
+/// A sink that ignores all tokens.
 class PatientSink : public RequestSink {
  public:
   bool OnToken(const TokenEvent&) override { return false; }
@@ -24,7 +24,7 @@ class PatientSink : public RequestSink {
   void OnError(RequestError, const std::string& message) override { throw Error(message); }
 };
 
-/// How a request of the trace decodes.
+/// The decoding method of all requests of a trace.
 enum class Strategy { kGreedy, kSamples, kBeams };
 
 std::unique_ptr<Request> MakeRequest(RequestId id, const TraceRequest& shape, int64_t vocab_size, Strategy strategy,
@@ -45,10 +45,10 @@ std::unique_ptr<Request> MakeRequest(RequestId id, const TraceRequest& shape, in
   return request;
 }
 
-/// What the KV blocks look like, summed over the steps.
+/// Statistics of the KV blocks, summed over the steps.
 class BlockSamples {
  public:
-  /// reserved_tokens: what every sequence counts as holding; 0: the blocks it does hold.
+  /// reserved_tokens: the slots that count as held by each sequence; 0: the blocks that it really holds.
   explicit BlockSamples(int reserved_tokens) : reserved_tokens_(reserved_tokens) {}
 
   void Take(const Engine& engine) {
@@ -179,7 +179,8 @@ std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const Model
           prefill += times.compute_micros * 1e-6;
           engine.CommitStep(drawn, times, scores);
         }
-        // The next step also moves as many other blocks out, and in again: a plan the engine would not make now.
+        // The next step also moves as many other blocks out; moving them in counts as the same time. The engine itself
+        // would not plan such a move now.
         StepPlan plan = *engine.NextPlan(0);
         const int blocks = (tokens + block_size - 1) / block_size, first = engine.blocks().num_usable() - blocks;
         for (int i = 1; i <= blocks; ++i) plan.swap_outs.push_back({first + i, i});

@@ -10,29 +10,31 @@
 
 namespace quire {
 
-/// One trace served by real workers.
+/// The result of one trace on real workers.
 struct EngineRun {
   std::string policy;
   int block_size = 0;
   double seconds = 0, output_tokens_per_second = 0;
-  double mean_batch = 0;  // sequences that hold blocks, over the steps
+  double mean_batch = 0;  // mean number of sequences that hold blocks, over the steps
   int peak_batch = 0;
   double kv_waste = 0;      // slots without a computed token over slots in held blocks, both summed over the steps
-  double block_saving = 0;  // 1 - blocks held / table entries: what sharing saves
+  double block_saving = 0;  // saved by sharing: 1 - blocks held / table entries
   int64_t preemptions = 0;
 };
 
-/// The trace, all at once, on the topology's model with the same KV memory twice: paged, and with as many sequences at
-/// once as there are regions of max_model_len tokens in that memory, each counted as holding one (contiguous
-/// reservation). The kernels and the block layout are the same, so that only the memory policy differs.
+/// Serves the trace twice on the topology's model with the same KV memory. All requests arrive at once. The first run
+/// is paged. The second models contiguous reservation: it runs as many sequences at once as the memory has regions of
+/// max_model_len tokens, and counts one region per sequence. Kernels and block layout are the same, so only the memory
+/// policy differs.
 std::vector<EngineRun> RunTraceOnEngine(const Topology& topology, const ModelFiles& model,
                                         const std::vector<TraceRequest>& trace, int max_model_len, int64_t kv_tokens);
 
-/// Each prompt of the trace with `width` parallel samples, and with `width` beams.
+/// Serves each prompt of the trace with `width` parallel samples, and then with `width` beams.
 std::vector<EngineRun> RunSharingOnEngine(const Topology& topology, const ModelFiles& model,
                                           const std::vector<TraceRequest>& trace, int max_model_len, int width);
 
-/// Moving blocks of 1 to 256 tokens to the host and back, against computing the same tokens, measured on the workers.
+/// Measures on the workers: moving blocks of 1 to 256 tokens to the host (the way back counts as the same time), and
+/// computing the same tokens.
 std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const ModelFiles& model);
 
 std::string TableOf(const std::vector<EngineRun>& runs);

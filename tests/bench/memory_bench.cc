@@ -22,7 +22,7 @@ struct MemoryBenchCommand {
   ServerCommand server;
   MemoryBench simulated;
   int real_requests = 32;
-  std::string lengths = "sharegpt";  // of the trace on real workers
+  std::string lengths = "sharegpt";  // lengths of the trace on real workers
   bool json = false;
 };
 
@@ -38,7 +38,7 @@ RealResults RunReal(const MemoryBenchCommand& command) {
   const int longest = static_cast<int>(std::min<int64_t>(asked, model.spec().max_position));
   const LengthDistribution lengths = LengthDistributionNamed(command.lengths);
   const uint64_t seed = command.simulated.seed;
-  // The least memory with which contiguous reservation can serve the model's length at all: one region.
+  // One region: the least memory with which contiguous reservation can serve the model's length.
   const auto trace = MakeTrace({lengths, command.real_requests, 0, std::min(longest, 2048), seed});
   const auto few = MakeTrace({lengths, 6, 0, 1024, seed});
   RealResults results;
@@ -64,7 +64,7 @@ std::string RealTables(const RealResults& real) {
   return out + "\nbringing a preempted sequence back, measured on the workers:\n" + RecoveryTable(real.recovery);
 }
 
-/// How long RunMemoryBench will take, judged by a part of it.
+/// Estimates the duration of RunMemoryBench from a part of it.
 double EstimatedSeconds(MemoryBench bench) {
   constexpr int kPart = 20;
   const int all = bench.num_requests;
@@ -75,7 +75,7 @@ double EstimatedSeconds(MemoryBench bench) {
   return taken.count() * all / bench.num_requests;
 }
 
-/// Prints tables; with json they go to standard error, and JSON to standard output.
+/// Runs the bench and prints tables. With `json`, tables go to standard error and JSON to standard output.
 void Run(const MemoryBenchCommand& command) {
   spdlog::info("simulating {} requests of {} traces, which takes about {:.0f} s", command.simulated.num_requests,
                command.simulated.traces.size(), EstimatedSeconds(command.simulated));

@@ -16,21 +16,21 @@ namespace quire {
 
 namespace {
 
-/// One step, planned and not yet committed.
+/// A step that is planned and not yet committed.
 struct PlannedStep {
   int64_t computed_tokens = 0;
-  int64_t context_tokens = 0;  // keys and values that attention reads, the step's own counted in
+  int64_t context_tokens = 0;  // keys and values that attention reads, including the step's own
   int batch = 0;               // sequences that hold memory
-  MemoryUsage usage;           // as the step leaves it
+  MemoryUsage usage;           // usage after the step
 };
 
-/// A server under one policy. Requests go by their index in the trace.
+/// A server under one policy. A request is identified by its index in the trace.
 class Server {
  public:
   virtual ~Server() = default;
   virtual void Submit(size_t index, const TraceRequest& request) = 0;
   virtual PlannedStep Plan(double now) = 0;
-  /// Ends the planned step; the requests that got their last token.
+  /// Ends the planned step. Returns the requests that got their last token.
   virtual std::vector<size_t> Commit() = 0;
   virtual int64_t preemptions() const = 0;
 };
@@ -68,7 +68,7 @@ class ContiguousServer : public Server {
   std::vector<size_t> Commit() override {
     for (Member& member : running_) {
       member.computed += std::exchange(member.scheduled, 0);
-      if (member.computed == member.known) ++member.known;  // every token known is computed: the next is drawn
+      if (member.computed == member.known) ++member.known;  // all known tokens are computed, so the next one is drawn
     }
     std::vector<size_t> finished;
     std::erase_if(running_, [&](const Member& member) {
@@ -85,9 +85,9 @@ class ContiguousServer : public Server {
  private:
   struct Member {
     size_t index;
-    int known;           // tokens: the prompt and what was drawn
-    int final_slots;     // tokens that are computed in the end
-    int64_t region;      // slots
+    int known;           // tokens of the prompt and drawn tokens
+    int final_slots;     // tokens that are computed when the request ends
+    int64_t region;      // size in slots
     int64_t begin = -1;  // first slot
     int computed = 0, scheduled = 0;
   };
@@ -123,7 +123,7 @@ class ContiguousServer : public Server {
     }
   }
 
-  /// External fragmentation: the free slots would do for the head of the queue if they were in one piece.
+  /// True under external fragmentation: the free slots suffice for the first waiting request, but are not in one piece.
   bool HeadLacksOnlyOnePiece() const {
     return WantsMemory() && pool_.num_free() >= waiting_.front().region &&
            pool_.largest_hole() < waiting_.front().region;
@@ -136,7 +136,7 @@ class ContiguousServer : public Server {
   std::vector<Member> running_;  // oldest first
 };
 
-/// Tokens that no two requests begin alike, so that nothing can be shared between them.
+/// Returns a token. Different requests get different tokens, so they share no prefix.
 TokenId MadeUpToken(uint64_t request, uint64_t position) {
   uint64_t bits = request * 0x9e3779b97f4a7c15 + position + 1;  // splitmix64's finish
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
@@ -144,7 +144,7 @@ TokenId MadeUpToken(uint64_t request, uint64_t position) {
   return static_cast<TokenId>((bits ^ (bits >> 31)) % INT32_MAX);
 }
 
-/// The coordinator's own engine in the place of a model's, with draws made up here.
+/// The coordinator's own engine, without a model: this class makes up the draws.
 class PagedServer : public Server {
  public:
   explicit PagedServer(const MemorySetup& setup) : setup_(setup), engine_(OptionsOf(setup)) {}
@@ -201,7 +201,7 @@ class PagedServer : public Server {
     std::vector<size_t>& finished_;  // the server outlives its engine's requests
   };
 
-  /// Without the prefix cache and without host blocks: paging alone is what is measured.
+  /// Turns the prefix cache and host blocks off, so that the bench measures paging alone.
   static EngineOptions OptionsOf(const MemorySetup& setup) {
     EngineOptions options;
     options.scheduler.max_step_tokens = setup.max_step_tokens;
@@ -225,10 +225,10 @@ class PagedServer : public Server {
   }
 
   MemorySetup setup_;
-  std::vector<size_t> finished_;  // in the commit that is going on
+  std::vector<size_t> finished_;  // requests that finished in the current commit
   Engine engine_;
   std::vector<std::pair<size_t, const Sequence*>> by_slot_;  // the running requests
-  std::vector<SampledToken> draws_;                          // what Commit will say
+  std::vector<SampledToken> draws_;                          // draws for the next Commit
 };
 
 constexpr std::array kKinds{&MemoryUsage::live, &MemoryUsage::reserved, &MemoryUsage::internal, &MemoryUsage::external,
@@ -276,7 +276,7 @@ MemoryResult SimulateMemory(KvPolicy policy, const MemorySetup& setup, std::span
   double now = 0;
   size_t submitted = 0, finished = 0;
   while (finished < trace.size()) {
-    if (submitted == finished) now = std::max(now, trace[submitted].arrival_seconds);  // nothing to do until then
+    if (submitted == finished) now = std::max(now, trace[submitted].arrival_seconds);  // idle until the next arrival
     for (; submitted < trace.size() && trace[submitted].arrival_seconds <= now; ++submitted)
       server->Submit(submitted, trace[submitted]);
     const PlannedStep step = server->Plan(now);

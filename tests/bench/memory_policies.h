@@ -8,66 +8,66 @@
 
 namespace quire {
 
-/// How KV memory is given to requests. All but kPaged take one contiguous region at admission and keep it to the end,
-/// as Orca does in the paged-attention literature's three readings of it.
+/// A policy that gives KV memory to requests. All policies except kPaged give one contiguous region at admission, for
+/// the whole request. These three are the variants of Orca in the PagedAttention paper (arXiv 2309.06180).
 enum class KvPolicy {
-  kPaged,       // the coordinator's own Engine: blocks as tokens come
-  kOracle,      // exactly the slots that the request will use in the end
-  kPowerOfTwo,  // the prompt, and the next power of two that is not less than the true output length
+  kPaged,       // the coordinator's own Engine: blocks as they are needed
+  kOracle,      // exactly the slots that the request will use
+  kPowerOfTwo,  // the prompt, and the true output length rounded up to a power of two
   kReserveMax,  // max_model_len slots
 };
 
-/// "paged", "oracle", "power of two" or "reserve max".
+/// Returns "paged", "oracle", "power of two" or "reserve max".
 std::string_view NameOf(KvPolicy policy);
 
-/// What a step costs on the simulated accelerator: the sum of the three, no overlap. The defaults are a 13B model in 16
-/// bits on one A100-40GB: what the batch shares is read once per step, so seconds per token fall as the batch grows.
+/// The cost of a step on the simulated accelerator: the sum of three parts that do not overlap. The defaults are a 13B
+/// model in 16 bits on one A100-40GB. A step reads the weights once, so a larger batch costs less per token.
 struct StepCost {
   double fixed_seconds = 17e-3;                // 26 GB of weights at 1555 GB/s
-  double seconds_per_token = 0.14e-3;          // computed: 2 x 13e9 flop at 60 % of 312 Tflop/s
-  double seconds_per_context_token = 0.53e-6;  // read by attention: 2 x 40 layers x 5120 x 2 bytes at 1555 GB/s
+  double seconds_per_token = 0.14e-3;          // computed token: 2 x 13e9 flop at 60 % of 312 Tflop/s
+  double seconds_per_context_token = 0.53e-6;  // attention reads 2 x 40 layers x 5120 x 2 bytes at 1555 GB/s
 };
 
 /// The simulated server.
 struct MemorySetup {
-  int64_t capacity_tokens = 15872;  // KV slots; what the literature gives for 13B on 40 GB (15.7K), a multiple of 256
+  int64_t capacity_tokens = 15872;  // KV slots: 15.7K, as published for 13B on 40 GB, as a multiple of 256
   int max_model_len = 2048;
   int block_size = 16;        // kPaged only
-  int max_step_tokens = 512;  // computed by one step, under every policy
-  int max_running = 256;      // sequences
+  int max_step_tokens = 512;  // most tokens of a step, under every policy
+  int max_running = 256;      // most running sequences
   StepCost cost;
 };
 
-/// Token slots of one kind each. They add up to the capacity.
+/// Numbers of token slots by kind. They add up to the capacity.
 struct MemoryUsage {
-  double live = 0;      // hold a computed token
-  double reserved = 0;  // allocated; the request that holds them will fill them
-  double internal = 0;  // allocated and never filled. kPaged: every unfilled slot of a held block, so reserved is 0
-  double external = 0;  // free, enough in sum for the head of the queue, yet in no piece that is large enough
-  double free = 0;      // the other free ones
+  double live = 0;      // slots that hold a computed token
+  double reserved = 0;  // allocated slots that the request will fill
+  double internal = 0;  // allocated, never filled. kPaged: all unfilled slots of held blocks, so reserved is 0
+  double external = 0;  // free, enough in sum for the first waiting request, but no piece is large enough
+  double free = 0;      // the other free slots
 
   double allocated() const { return live + reserved + internal; }
-  /// The share of the allocated slots that hold nothing.
+  /// The share of the allocated slots that hold no token.
   double waste() const { return allocated() > 0 ? 1 - live / allocated() : 0; }
 };
 
 struct MemoryResult {
-  MemoryUsage shares;     // of the capacity, the mean over the steps; in a step its own tokens count as live
-  double kv_waste = 0;    // shares.waste(): slots without a token over slots allocated, both summed over the steps
-  double mean_batch = 0;  // sequences that hold memory, over the steps
+  MemoryUsage shares;     // shares of the capacity, mean over the steps; tokens of the step count as live
+  double kv_waste = 0;    // shares.waste(): slots without a token over allocated slots, both summed over the steps
+  double mean_batch = 0;  // mean number of sequences that hold memory, over the steps
   int peak_batch = 0;
   int64_t steps = 0;
-  int64_t computed_tokens = 0;  // recomputation after a preemption counted in
+  int64_t computed_tokens = 0;  // includes recomputation after preemptions
   int64_t preemptions = 0;
   double makespan_seconds = 0;  // from time 0 to the last token
-  double busy_seconds = 0;      // of the makespan, in steps
+  double busy_seconds = 0;      // the part of the makespan that steps take
   double output_tokens_per_second = 0;
   double requests_per_second = 0;
-  double normalised_latency = 0;  // seconds from arrival to last token per output token, the mean over requests
+  double normalised_latency = 0;  // seconds from arrival to last token per output token, mean over requests
 };
 
-/// Serves the trace to its end on one server with continuous batching: first come first served, prompts in chunks,
-/// running requests before new ones. Nothing is random and no clock is read. Throws Error when a request can never fit.
+/// Simulates one server with continuous batching until the trace has ended: first come first served, prompts in chunks,
+/// running requests before new ones. Deterministic. Throws Error when a request can never fit.
 MemoryResult SimulateMemory(KvPolicy policy, const MemorySetup& setup, std::span<const TraceRequest> trace);
 
 }  // namespace quire

@@ -52,7 +52,7 @@ TEST(MemoryTrace, Arrivals_HaveTheGivenRate_AndDoNotChangeTheLengths) {
   const auto at_once = MakeTrace({LengthDistribution::kAlpaca, 10000, 0, 2048, 3});
   auto poisson = MakeTrace({LengthDistribution::kAlpaca, 10000, 4.0, 2048, 3});
   EXPECT_NEAR(poisson.back().arrival_seconds, 2500, 100);
-  int short_gaps = 0;  // shorter than the mean: a share of 1 - 1/e when they are exponential
+  int short_gaps = 0;  // gaps shorter than the mean; for exponential gaps a share of 1 - 1/e
   for (size_t i = 1; i < poisson.size(); ++i) {
     EXPECT_GE(poisson[i].arrival_seconds, poisson[i - 1].arrival_seconds);
     short_gaps += poisson[i].arrival_seconds - poisson[i - 1].arrival_seconds < 0.25;
@@ -188,7 +188,7 @@ TEST_F(MemoryPolicies, ThroughputAndBatch_Shrink_WhenWasteGrows) {
     EXPECT_LT(result.mean_batch, better.mean_batch) << NameOf(policy);
     better = result;
   }
-  EXPECT_THAT(best / better.output_tokens_per_second, AllOf(Gt(2), Lt(4)));  // the literature's 2-4x
+  EXPECT_THAT(best / better.output_tokens_per_second, AllOf(Gt(2), Lt(4)));  // published: 2 to 4 times
 }
 
 TEST_F(MemoryPolicies, Shares_CountEverySlotOnce) {

@@ -15,11 +15,11 @@ namespace {
 constexpr std::array kPolicies{KvPolicy::kPaged, KvPolicy::kOracle, KvPolicy::kPowerOfTwo, KvPolicy::kReserveMax};
 constexpr int kLargestBlock = 256;  // tokens
 
-// Offered rates as shares of what the paged server serves when all requests are there at once; above 1 because that
-// figure has the end of the trace in it, when the batch runs empty.
+// Offered rates, as shares of the paged server's throughput when all requests arrive at once. Shares exceed 1 because
+// that throughput includes the end of the trace, when the batch runs empty.
 constexpr std::array kRateShares{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6};
 
-/// The run of the policy among those of one load; aborts when it is not there.
+/// Returns the run of the policy; aborts when there is none.
 const MemoryRun& Find(const std::vector<MemoryRun>& runs, LengthDistribution lengths, KvPolicy policy) {
   const auto run = std::find_if(runs.begin(), runs.end(),
                                 [&](const MemoryRun& r) { return r.lengths == lengths && r.policy == policy; });

@@ -11,17 +11,17 @@
 
 namespace quire {
 
-/// What paging the KV cache saves, on a simulated server.
+/// The setup of the memory bench, which measures on a simulated server the memory that paging the KV cache saves.
 struct MemoryBench {
   MemorySetup setup;
-  int num_requests = 2000;  // of each trace
+  int num_requests = 2000;  // per trace
   uint64_t seed = 1;
   std::vector<LengthDistribution> traces = {LengthDistribution::kShareGpt, LengthDistribution::kAlpaca,
                                             LengthDistribution::kUniform};
-  double latency_limit = 0.1;  // seconds per output token; the rate that a policy sustains is the one that reaches it
+  double latency_limit = 0.1;  // seconds per output token; it defines the rate that a policy sustains (SustainedRate)
 };
 
-/// One simulation.
+/// The result of one simulation.
 struct MemoryRun {
   LengthDistribution lengths;
   KvPolicy policy;
@@ -34,20 +34,20 @@ struct MemoryReport {
   MemoryBench bench;
   std::vector<MemoryRun> policies;     // all requests at once
   std::vector<MemoryRun> block_sizes;  // kPaged, all requests at once, blocks of 1, 2, 4 .. 256 tokens
-  std::vector<MemoryRun> rates;        // Poisson arrivals, up to more than any policy can serve
+  std::vector<MemoryRun> rates;        // Poisson arrivals; the highest rates are more than any policy can serve
 };
 
 /// Runs every policy over every trace. The same bench gives the same report.
 MemoryReport RunMemoryBench(const MemoryBench& bench);
 
-/// The Poisson rate at which the mean normalised latency reaches bench.latency_limit, between the rates that were run;
-/// nothing when the limit lies outside them.
+/// The Poisson rate at which the mean normalised latency reaches bench.latency_limit, interpolated between simulated
+/// rates; nothing when the limit lies outside them.
 std::optional<double> SustainedRate(const MemoryReport& report, LengthDistribution lengths, KvPolicy policy);
 
-/// For people: lines of at most 120 columns.
+/// The report as tables for people, in lines of at most 120 columns.
 std::string TableOf(const MemoryReport& report);
 
-/// For programs: the setup and every run, shares of the capacity between 0 and 1.
+/// The report as JSON for programs: the setup and every run. Shares of the capacity are between 0 and 1.
 Json JsonOf(const MemoryReport& report);
 
 }  // namespace quire

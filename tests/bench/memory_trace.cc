@@ -11,19 +11,19 @@ namespace quire {
 
 namespace {
 
-/// Numbers from a seeded generator by our own mappings: those of <random> differ between standard libraries.
+/// Seeded random numbers. The distributions are made here, because those of <random> differ between standard libraries.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : bits_(seed) {}
 
-  /// In [0, 1).
+  /// Returns a number in [0, 1).
   double Unit() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
   int Between(int low, int high) { return low + static_cast<int>(Unit() * (high - low + 1)); }
   double Exponential(double mean) { return -mean * std::log1p(-Unit()); }
   double LogNormal(double mu, double sigma) { return std::exp(mu + sigma * Normal()); }
 
  private:
-  /// Box and Muller, one of the pair.
+  /// A normal variable by Box and Muller's method, which uses one number of each pair.
   double Normal() {
     const double radius = std::sqrt(Exponential(2));
     return radius * std::cos(2 * std::numbers::pi * Unit());
@@ -32,7 +32,7 @@ class Draw {
   std::mt19937_64 bits_;
 };
 
-/// exp of a normal variable with this mean and deviation.
+/// The distribution of exp(x), where x is normal with mean mu and deviation sigma.
 struct LogNormalLength {
   double mu, sigma;
 };
@@ -42,14 +42,14 @@ struct LengthModel {
 };
 
 // The means after the cut at 2048 tokens are those of Kwon et al., SOSP 2023 (arXiv 2309.06180), figure 11. The sigmas
-// are a reading of its histograms: chat prompts run from a greeting to a pasted document, instructions are all alike.
-// The mus were fitted so that what the cut leaves has those means.
+// are estimated from its histograms: chat prompts range from a greeting to a pasted document, instructions are similar.
+// The mus are fitted so that the lengths after the cut have those means.
 constexpr LengthModel kShareGptModel{{4.469, 1.2}, {5.496, 0.9}};
 constexpr LengthModel kAlpacaModel{{2.781, 0.6}, {3.662, 0.9}};
 
 int Rounded(double length) { return static_cast<int>(std::clamp(std::round(length), 1.0, 1e9)); }
 
-/// Requests that are too long are drawn again, as the literature's traces leave them out.
+/// Draws the lengths of a request. A request that is too long is drawn again, because published traces leave it out.
 TraceRequest DrawLengths(const LengthModel& model, int max_model_len, Draw& draw) {
   TraceRequest request;
   do {
@@ -82,7 +82,7 @@ LengthDistribution LengthDistributionNamed(std::string_view name) {
 }
 
 std::vector<TraceRequest> MakeTrace(const TraceSpec& spec) {
-  // Below this, drawing again until the lengths fit would hardly ever end.
+  // Below this length, drawing again until the lengths fit would hardly ever end.
   constexpr int kShortestModelLen = 32;
   if (spec.max_model_len < kShortestModelLen) {
     Fail("a trace needs a maximum model length of {} or more tokens, not {}", kShortestModelLen, spec.max_model_len);

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// One request of a trace: when it comes, and how long it is in the end. Only the client and the oracle know
-/// output_tokens beforehand.
+/// One request of a trace: its arrival and its lengths. Only the client and KvPolicy::kOracle know output_tokens
+/// beforehand.
 struct TraceRequest {
   double arrival_seconds = 0;
   int prompt_tokens = 0;
@@ -17,17 +17,17 @@ struct TraceRequest {
   bool operator==(const TraceRequest&) const = default;
 };
 
-/// Where the lengths of a trace come from.
+/// The distribution of the lengths of a trace. Means are of prompt and output tokens.
 enum class LengthDistribution {
   kShareGpt,  // chat: long and varied; means 161 and 338 at max_model_len 2048
   kAlpaca,    // instructions: short; means 19 and 58
   kUniform,   // prompt and output each 1 .. max_model_len / 2
 };
 
-/// "sharegpt", "alpaca" or "uniform".
+/// Returns "sharegpt", "alpaca" or "uniform".
 std::string_view NameOf(LengthDistribution lengths);
 
-/// The distribution of that name; throws Error for other names.
+/// Returns the distribution of that name. Throws Error for other names.
 LengthDistribution LengthDistributionNamed(std::string_view name);
 
 struct TraceSpec {
@@ -38,11 +38,11 @@ struct TraceSpec {
   uint64_t seed = 1;
 };
 
-/// Requests in order of arrival. The same spec gives the same trace on every machine, and two specs that differ only in
-/// requests_per_second give the same lengths.
+/// Makes requests, in order of arrival. The same spec gives the same trace on every machine. Two specs that differ only
+/// in requests_per_second give the same lengths.
 std::vector<TraceRequest> MakeTrace(const TraceSpec& spec);
 
-/// Tokens per request, prompt and output.
+/// The mean number of tokens per request, prompt and output together.
 double MeanTokens(std::span<const TraceRequest> trace);
 
 }  // namespace quire

@@ -7,15 +7,16 @@
 
 namespace quire {
 
-/// What bringing one preempted sequence back costs each way.
+/// The costs of resuming one preempted sequence, by swapping and by recomputing.
 struct RecoveryPoint {
   int block_size = 0, tokens = 0;
-  double swap_seconds = 0;  // out and in again
+  double swap_seconds = 0;  // to the host and back
   double recompute_seconds = 0;
 };
 
-/// An accelerator behind PCIe whose KV blocks are scattered: every block is one copy per layer for keys and one for
-/// values, and every copy has a cost of its own. The defaults are those of MemorySetup's 13B model on one A100-40GB.
+/// The cost model of an accelerator behind PCIe with scattered KV blocks. A block takes two copies per layer, one for
+/// keys and one for values, and each copy has a fixed cost. The defaults are for MemorySetup's 13B model on one
+/// A100-40GB.
 struct SwapCost {
   double bytes_per_token = 2.0 * 40 * 5120 * 2;  // keys and values, 16 bits
   int copies_per_block = 2 * 40;
@@ -24,11 +25,11 @@ struct SwapCost {
   double recompute_per_token = 0.14e-3;  // StepCost::seconds_per_token
 };
 
-/// Block sizes 1 to 256 and lengths 128 to 2048 under the model; the literature's crossover (recompute at small blocks,
-/// swap at large ones) comes from the cost per copy.
+/// Computes the costs for block sizes 1 to 256 and lengths 128 to 2048. The fixed cost per copy causes the published
+/// crossover: recomputing is cheaper at small blocks, swapping at large ones.
 std::vector<RecoveryPoint> ModelRecovery(const SwapCost& cost);
 
-/// One row per block size, one column per length: which way is cheaper, and by what factor.
+/// A table of the cheaper way and its factor: one row per block size, one column per length.
 std::string RecoveryTable(const std::vector<RecoveryPoint>& points);
 Json RecoveryJson(const std::vector<RecoveryPoint>& points);
 
