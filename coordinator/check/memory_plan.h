@@ -16,11 +16,11 @@ namespace quire {
 
 /// The resources of a host, as quire-worker reports them.
 struct NodeFacts {
-  int64_t memory = 0;        // bytes that are free
-  int64_t memory_total = 0;  // bytes that the host, or a control group there, allows in all; 0: not said
-  std::string memory_limit;  // whose limit that is
-  int processors = 0;        // that threads may keep busy; 0: not said
-  int devices = 0;           // GPUs
+  int64_t memory = 0;        // free bytes
+  int64_t memory_total = 0;  // limit in bytes of the host or of a control group there; 0: unknown
+  std::string memory_limit;  // name of what sets memory_total
+  int processors = 0;        // processors that threads may keep busy; 0: unknown
+  int devices = 0;           // number of GPUs
   std::string device_problem;
 };
 
@@ -36,13 +36,13 @@ class NodeAnswers {
 
 /// The memory of one replica of a topology. All replicas are alike.
 struct MemoryPlan {
-  Placement placement;                // nothing on one host
-  AssignMessage assignment;           // what the ranks will be told
-  std::vector<RankInfo> ranks;        // host, bytes of weights, of a block, and what is there for blocks
-  PoolSizes pools;                    // the null block counted in
-  int model_len = 0;                  // tokens of a sequence at the most
-  std::string problem;                // why the model does not fit, with the bytes that are missing; then no pools
-  std::vector<std::string> warnings;  // of what may go wrong on its hosts (host_fit.h)
+  Placement placement;                // empty on one host
+  AssignMessage assignment;           // the message that the ranks will get
+  std::vector<RankInfo> ranks;        // host, bytes of weights and of a block, and bytes available for blocks
+  PoolSizes pools;                    // includes the null block
+  int model_len = 0;                  // most tokens of a sequence
+  std::string problem;                // why the model does not fit, with the missing bytes; then `pools` is unset
+  std::vector<std::string> warnings;  // warnings about the hosts (HostWarnings, host_fit.h)
 
   int usable_blocks() const { return pools.num_blocks - 1; }
 };

@@ -7,8 +7,8 @@ namespace quire {
 /// 503 with Retry-After: the workers are not ready yet.
 HttpResponse NotReady();
 
-/// What the data port answers until then, without a look at a body: 200 to /health and /ping, which ask whether this
-/// process lives.
+/// Returns the data port's answer before the workers are ready, without reading a body: 200 for /health and /ping,
+/// which only ask whether this process lives; otherwise NotReady().
 HttpResponse AnswerBeforeReady(const HttpRequest& request);
 
 }  // namespace quire

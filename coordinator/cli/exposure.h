@@ -23,7 +23,7 @@ Reach ReachOf(const std::string& address);
 /// | metrics.listen | yes | yes | never |
 void CheckExposure(const Topology& topology, const std::string& where);
 
-/// Whether it names keys, whose plain text this process will hold.
+/// True when the topology names keys, whose plain text this process will hold.
 bool HasSecrets(const Topology& topology);
 
 /// One line for each protection that the topology switches off.

@@ -42,10 +42,10 @@ bool Scheduler::SharePlaces(StepDraft& draft) {
   return true;
 }
 
-/// True when a client of several comes to its turn, and its next request would exceed its share together with what it
-/// runs. Whoever has a right to room takes it first: it would take it from that request at once, and what was computed
-/// meanwhile would be lost. When the client's turn comes again, it takes what nobody has a right to. A request that
-/// exceeds a share alone keeps its turn: there may never be one that nobody goes before.
+/// True when several clients are active, and this client's running requests and its next one together exceed its share.
+/// Other clients within their shares go first: they could preempt that request at once, and its computed tokens would
+/// be lost. At the client's next turn it takes room that no other client is entitled to. A request that exceeds a share
+/// by itself keeps its turn, because other clients might always go first.
 bool Scheduler::StandsBack(ClientAccount& account) {
   Request& head = account.head();
   if (account.use.stands_back || queue_.num_active() < 2 || IsWithinShare(head)) return false;

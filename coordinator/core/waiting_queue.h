@@ -31,14 +31,14 @@ struct ClientAccount {
 
   /// The client's use of resources in the plan being made (Scheduler); reset with every plan.
   struct Use {
-    int sequences = 0, blocks = 0;  // that its running requests have; blocks: and will take soon
-    int64_t longest_blocks = 0;     // that they take at their longest
-    bool passed_over = false;       // nobody of it is admitted any more, in this round of turns
-    bool gave_way = false;          // nor with this plan
-    bool stands_back = false;       // it has its share: others go first, in this round of turns
-    int decodes = 0, beams = 0;     // sequences that have one token to compute; those that draw together, apart
-    int64_t chunks = 0;             // tokens of its other sequences
-    int chunks_left = 0;            // of those, that it may still compute in this step
+    int sequences = 0, blocks = 0;  // held by its running requests; blocks: also those they will take soon
+    int64_t longest_blocks = 0;     // blocks of its running requests at their full length
+    bool passed_over = false;       // its requests are not admitted in this round of turns
+    bool gave_way = false;          // its requests are not admitted with this plan
+    bool stands_back = false;       // it has its share: other clients go first in this round of turns
+    int decodes = 0, beams = 0;     // sequences with one token to compute: without beams; beams only
+    int64_t chunks = 0;             // tokens to compute of its other sequences
+    int chunks_left = 0;            // the part of `chunks` that the step may still compute
     int64_t demand() const { return decodes + chunks; }
   } use;
 };
@@ -50,7 +50,7 @@ struct ClientAccount {
 class WaitingQueue {
  public:
   static constexpr double kSecondsPerPriority = 30;
-  static constexpr size_t kMaxIdleClients = 1024;  // beyond that the account idle longest is forgotten
+  static constexpr size_t kMaxIdleClients = 1024;  // beyond this number the account idle longest is forgotten
   static constexpr double kPromptWeight = 1, kGeneratedWeight = 2;
 
   /// Queues a new request and gives it its rank and its client's account.
@@ -64,11 +64,12 @@ class WaitingQueue {
   int size() const { return size_; }
   /// Clients with waiting or running requests.
   int num_active() const { return num_active_; }
-  /// Whose turn it is of those that wait and are not passed over, who stands back last; null when there is none.
+  /// The client whose turn it is, among clients that wait and are not passed over. Clients that stand back come last.
+  /// Null when there is none.
   ClientAccount* Next();
-  /// Nobody is passed over or stands back any more, but those that gave way are passed over.
+  /// Begins a round of turns: clears passed_over and stands_back, except that clients that gave way are passed over.
   void BeginTurns();
-  /// Begins a plan: clears passed_over and gave_way of all clients.
+  /// Begins a plan: clears passed_over, gave_way and stands_back of all clients.
   void BeginPlan();
   /// Takes a request out of the queue; ignores requests that do not wait. The request stays active until Left.
   void Remove(Request& request);

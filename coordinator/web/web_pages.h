@@ -8,19 +8,19 @@
 
 namespace quire {
 
-/// The pages that the ports serve. A page is the files of its folder and those that pages share; it loads nothing from
-/// anywhere else, and the browser is told to hold it to that.
+/// The pages that the ports serve. A page consists of the files of its folder and of the shared folder. It loads
+/// nothing from other sites, and headers make the browser enforce that.
 enum class WebPage { kDashboard, kChat };
 
-/// Where the files of all pages are, besides the page itself at "/" ("/chat" for the chat page, too).
+/// The paths of all pages' files, except the page itself, which is at "/" (the chat page also at "/chat").
 inline constexpr const char* kWebFiles = "/web/*";
 
-/// Every path of a page's files.
+/// Returns all paths of a page's files.
 std::vector<std::string> WebPaths(WebPage page);
-/// One of them; 404 for any other path.
+/// Returns the file at one of these paths; 404 for any other path.
 HttpResponse WebFile(WebPage page, std::string_view path);
 
-/// What the data port's endpoints take and give, as an OpenAPI document.
+/// Returns the OpenAPI document of the data port's endpoints.
 HttpResponse OpenApiDocument();
 
 }  // namespace quire

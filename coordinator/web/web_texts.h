@@ -5,9 +5,9 @@
 
 namespace quire {
 
-/// A file of web/pages/, as the build put it into the program (embed.cmake).
+/// A file of web/pages/ that the build embeds into the program (embed.cmake).
 struct EmbeddedFile {
-  std::string_view path;  // in that folder: "dashboard/index.html"
+  std::string_view path;  // relative to web/pages/, for example "dashboard/index.html"
   std::string_view content;
 };
 std::span<const EmbeddedFile> EmbeddedFiles();

@@ -1,4 +1,4 @@
-// What this process may hold and use, read from trees of files that stand in for machines with control groups.
+// Reads the memory and processors that this process may use, from trees of files that imitate control groups.
 #include "comm/base/host_limits.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which files may be opened as parts of a model, and what happens when files change afterwards.
+// Opens files as parts of a model: allowed and refused ones, and files that change afterwards.
 #include "comm/model/model_tree.h"
 
 #include <fcntl.h>

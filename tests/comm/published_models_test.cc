@@ -1,6 +1,5 @@
 // Published models differ from what HF's tools write now in names, keys and structure. The golden models, rewritten
-// into
-// these published forms, must be read as the same models.
+// into these published forms, must be read as the same models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

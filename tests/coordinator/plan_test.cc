@@ -67,8 +67,7 @@ TEST(StepSpeedTest, SingleSequence_IsBoundByReadingMemory) {
 }
 
 // Gemma 4: three layers with heads of size 12 and three with heads of size 16, each with two KV heads. The last layer
-// of
-// each kind reads the keys and values of another layer.
+// of each kind reads the keys and values of another layer.
 TEST(StepSpeedTest, Attention_CountsHeadSizesOfEachLayer_AndReadsSharedKeysAgain) {
   const ModelSpec spec = SpecOf("gemma4");
   const int64_t tokens = 10;  // fewer tokens than the window

@@ -33,9 +33,9 @@ class GroupFailure : public std::runtime_error {
       : std::runtime_error(message), cause(why), rank(who), host(std::move(where)) {}
 
   LossCause cause;
-  Rank rank;                 // -1: nobody in particular
-  std::string host;          // of that rank, as it calls itself; empty: not known
-  bool by_settings = false;  // of kReported: the worker says that another start would fail alike
+  Rank rank;                 // the rank that failed; -1: no particular rank
+  std::string host;          // the rank's host by its own name; empty: unknown
+  bool by_settings = false;  // with kReported: the worker says that another start would fail, too
 };
 
 }  // namespace quire

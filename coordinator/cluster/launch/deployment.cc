@@ -104,7 +104,7 @@ void Deployment::EndWorkers() {
   std::filesystem::remove_all(EpochDir(), ignored);  // a killed mpirun leaves files behind
 }
 
-/// What a worker says of settings is what this process would have said: it ends alike.
+/// Turns a worker's error about settings into a SettingsError, so that this process ends as for its own such errors.
 void Deployment::BringUpFirst() {
   try {
     BringUp();

@@ -18,9 +18,9 @@ std::string InWords(int64_t bytes) {
   return size < kGiB ? fmt::format("{:.1f} MiB", size / kMiB) : fmt::format("{:.1f} GiB", size / kGiB);
 }
 
-/// What the ranks of all replicas take of one host, in bytes.
+/// The needs of the ranks of all replicas on one host, and its limits; memory in bytes.
 struct HostLoad {
-  double weights = 0, kv = 0, swap = 0;  // sizes that people write may exceed 64 bits once they are multiplied
+  double weights = 0, kv = 0, swap = 0;  // double: products of large settings may exceed 64 bits
   int workers = 0;
   int64_t total = INT64_MAX, available = INT64_MAX;
   int processors = 0;  // 0: not known
@@ -29,7 +29,7 @@ struct HostLoad {
   double sum() const { return weights + kv + swap; }
 };
 
-/// What the topology asks for; sizes that are chosen to fit count as nothing.
+/// Returns the bytes of KV cache that the topology demands; 0 when the size is chosen to fit.
 double KvAskedFor(const Topology::Cache& cache, const RankInfo& rank) {
   if (cache.num_blocks > 0) return (cache.num_blocks + 1.0) * static_cast<double>(rank.bytes_per_block);
   return static_cast<double>(cache.memory_bytes);
@@ -68,7 +68,7 @@ std::string WorkersOn(const std::string& host, int workers) {
   return fmt::format("{} worker{} on {}", workers, workers == 1 ? "" : "s", host);
 }
 
-/// The flags whose values the sizes come from.
+/// Names the flags that set the sizes.
 std::string Flags(const Topology::Cache& cache, const HostLoad& load) {
   std::vector<std::string> flags;
   if (load.kv > 0) flags.emplace_back(cache.num_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes");
@@ -89,7 +89,8 @@ std::string Parts(const HostLoad& load) {
   return parts;
 }
 
-/// A GPU's memory is its own: what is free there is what its rank said.
+/// Returns the problem of a rank whose KV cache exceeds the free memory of its GPU, as the rank reported it; empty:
+/// none.
 std::string GpuProblem(const Topology& topology, const std::vector<RankInfo>& ranks) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     const double kv = KvAskedFor(topology.cache, ranks[r]);

@@ -8,13 +8,13 @@
 
 namespace quire {
 
-/// Why a host cannot hold what the topology's sizes and the weights of its ranks come to, in any state of the host: the
-/// sum exceeds what the machine, or a control group there, lets them hold. Names the sizes, the limit and the remedy.
-/// Empty where every host can. The ranks have said what they have and loaded, or a plan has worked that out.
+/// Returns the reason why a host can never hold its ranks: weights plus the sizes in the topology exceed the limit of
+/// the machine or of a control group. Names sizes, limit and remedy. Empty when every host can. `ranks` comes from
+/// ranks that have loaded, or from a plan.
 std::string MemoryProblem(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks);
 
-/// What may go wrong on the hosts, a sentence each: sizes that fit into a host but not into what is free there now, an
-/// allowance of requests that its host cannot hold, more threads than processors.
+/// Returns warnings, a sentence each: sizes that fit into a host but not into its free memory, a memory limit of
+/// requests (server.limits.memory_bytes) beyond this host's memory, more threads than processors.
 std::vector<std::string> HostWarnings(const Topology& topology, BackendKind backend,
                                       const std::vector<RankInfo>& ranks);
 

@@ -38,17 +38,17 @@ std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica
 /// when a host has more ranks than listed devices.
 std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts);
 
-/// Threads that each of `workers_of_host` workers computes with on a host like this one: what the topology says, or an
-/// even share of the processors that affinity and CPU quotas leave.
+/// Returns the compute threads of each of `workers_of_host` workers on a host like this one: the topology's number, or
+/// an even share of the processors that affinity and CPU quotas leave.
 int ThreadsOfWorker(const Topology& topology, int workers_of_host);
 
-/// The same on the ranks' own hosts, which said what they have. All ranks get one number: that of the least host.
+/// The same for the processors that the ranks' hosts reported. All ranks get the number of the smallest host.
 int ThreadsOfWorkers(const Topology& topology, const std::vector<RankInfo>& ranks);
 
-/// Whether workers may compute on GPUs, as far as that can be told before they say what they have.
+/// True when workers may compute on GPUs, judged before the workers report their devices.
 bool MayUseGpus(const Topology& topology);
 
-/// Whether the workers' threads leave too few cores on this host for `other_threads` other threads. For workers on
+/// True when the workers' threads leave too few cores on this host for `other_threads` other threads. For workers on
 /// several hosts or started externally the number on this host is unknown; then true unless GPUs may be used.
 bool WorkersNeedAllCores(const Topology& topology, int other_threads);
 

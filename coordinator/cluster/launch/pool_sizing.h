@@ -28,9 +28,9 @@ struct PoolDemand {
 /// Blocks for a sequence's recurrent state: the maximum over all ranks, used on every rank. 0: the model has no states.
 int StateBlocks(const std::vector<RankInfo>& ranks);
 
-/// How many KV blocks, and host blocks for swapping, the ranks have room for as the topology shares out their memory.
-/// The ranks have loaded. Throws Error when there is no room for two blocks, or when
-/// sizes that the topology gives exceed what a host allows (host_fit.h).
+/// Returns the number of KV blocks, and of host blocks for swapping, that fit into the ranks' memory under the
+/// topology's settings. The ranks must have loaded. Throws Error when there is no room for two blocks, or when sizes in
+/// the topology exceed a host's limit (host_fit.h).
 PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                       const PoolDemand& demand);
 

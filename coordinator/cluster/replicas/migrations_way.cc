@@ -1,4 +1,4 @@
-// Whether and how a request's blocks come along.
+// Decides whether a request's blocks move with it, and in which way.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// How the request's blocks move; nothing: they stay. Logs every reason once.
+/// Returns the way in which the request's blocks move; nothing: the blocks stay. Logs every reason once.
 std::optional<MigrationWay> Migrations::WayOf(const Lock&, const Request& request, const BlockTransfer& transfer) {
   const int from = transfer.from, to = transfer.to;
   const BlockShape &source = transfer.source, &target = transfer.target;

@@ -23,9 +23,9 @@ class PrefixSketch {
   /// The chained hashes of a prompt's full blocks, at most kMostBlocks.
   Hashes HashesOf(std::string_view salt, std::span<const TokenId> tokens) const;
 
-  /// How many leading blocks the replica was given.
-  /// Notes that the replica gets these blocks.
+  /// Returns how many leading blocks the replica was given.
   int Leading(const Hashes& hashes, int replica) const;
+  /// Notes that the replica gets these blocks.
   void Note(const Hashes& hashes, int replica);
   /// The replica lost its workers, so its cache is empty.
   void Forget(int replica);

@@ -24,8 +24,8 @@ std::string RecipientOf(std::string_view head) {
   return std::string(head.substr(0, head.find_first_of(" <\t\n")));
 }
 
-/// A head in which models began anew, without what they left: the last channel counts. Where it is the same channel
-/// again and names nobody, the message is for whom the earlier one was for.
+/// Removes abandoned channels from a head: models sometimes begin a channel anew, and the last one counts. If the last
+/// channel repeats the first one's name without a recipient, the first one's recipient counts.
 std::string WithOneChannel(const std::string& head) {
   const size_t first = head.find(kChannel), last = head.rfind(kChannel);
   if (first == last) return head;

@@ -173,7 +173,7 @@ class ReasoningParser : public AnswerParser {
     call_ = Call::kNone;
   }
 
-  /// What separates the answer from the thoughts is neither's, nor is another mark that closes them.
+  /// Drops whitespace and further closing marks between thoughts and answer.
   bool After() {
     const size_t first = waiting_.find_first_not_of(kJsonSpace);
     waiting_.erase(0, first == std::string::npos ? waiting_.size() : first);

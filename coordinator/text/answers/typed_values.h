@@ -14,16 +14,16 @@ namespace quire {
 struct PlainSchema;
 struct Tool;
 
-/// What schemas say of the parameters that answers of one request have named so far, by tools. Safe for many threads.
-/// All are read together within kWork units of schema work (comm/schema/schema_work.h), each within half of what is
-/// left; of a parameter that takes more the schema says nothing. What took kMostKept units to read is kept, some 5 MB
-/// at the most; types of more names, which a model may make up without end, are read anew each time.
+/// Caches the types that schemas give to parameters, for parameters that answers of one request have named.
+/// Thread-safe. All reading together is limited to kWork units of schema work (comm/schema/schema_work.h), and one
+/// parameter to half of the rest; a parameter that takes more counts as without schema. Types are kept up to kMostKept
+/// units of reading, about 5 MB. Further types are read anew each time, because a model may make up names without end.
 class ParameterTypes {
  public:
   static constexpr int64_t kWork = 500'000, kMostKept = 50'000;
 
   using Alternatives = std::vector<PlainSchema>;
-  /// Read once for each parameter of a tool's, as far as types are kept.
+  /// Returns the alternatives of a tool's parameter. A parameter is read once, as far as types are kept.
   std::shared_ptr<const Alternatives> Of(const Tool& tool, const std::string& parameter);
   int64_t spent() const;
   size_t num_kept() const;

@@ -30,11 +30,11 @@ struct ExpertMatmulKernel {
   static constexpr int kStageElements = (kTileRows + kBatch) * kStep;
   static constexpr int64_t kSharedSize = simt::SharedBytes(int64_t{kStages} * kStageElements * 2);
 
-  /// As in skinny_gemm.cuh: a row is 8 pieces of 16 bytes, in an order that spreads a matrix over the banks.
+  /// The layout of skinny_gemm.cuh: a row is 8 pieces of 16 bytes, in an order that spreads a matrix over the banks.
   static constexpr int kPieces = kStep / 8, kRowsPerCopy = kThreads / kPieces;
   static __device__ int At(int row, int piece) { return row * kStep + (piece ^ row % 8) * 8; }
 
-  /// What a thread copies: one piece of each kRowsPerCopy-th row.
+  /// The source of a thread's copies: one piece of each kRowsPerCopy-th row.
   struct Source {
     simt::Global<const T> weight, x;
     int64_t first_weight;                                       // place of its first row in the weight

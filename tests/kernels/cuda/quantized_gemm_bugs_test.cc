@@ -34,7 +34,7 @@ std::string WrongExpansion(const QuantizedCase& c) {
   return "";
 }
 
-/// Of three rows that become FP8.
+/// Converts three rows to FP8, and names the first wrong number; empty: none.
 std::string WrongRows() {
   constexpr int64_t kM = 3, kK = 2064, kStride = kK + 8;
   test::Random random(9);

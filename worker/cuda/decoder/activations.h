@@ -50,7 +50,7 @@ struct Activations {
   void* activated;     // [T, mlp_width]
   void* delta;         // [T, hidden]: what attention or MLP adds to the residual
   void* second_delta;  // [T, hidden]: the MLP's part where attention and MLP run in parallel; else null
-  // Of size 0 in models without layer inputs.
+  // The two buffers below have size 0 in models without layer inputs.
   void *layer_inputs, *projected_inputs;  // [T, layers, layer_input_size]
   void* gated_input;                      // [T, layer_input_size]
   void* drawing;                          // [R, hidden]
