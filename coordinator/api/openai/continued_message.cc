@@ -21,8 +21,8 @@ std::string_view WithoutSpaces(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
 }
 
-/// The least number that stands behind no kMark of the text. A client may write many marks, so the text is searched
-/// once.
+/// Returns the smallest number that follows no kMark in the text. A client may write many marks, so the text is
+/// searched only once.
 uint64_t FreeNumber(std::string_view text) {
   std::set<uint64_t> taken;
   for (size_t at = text.find(kMark); at != std::string_view::npos; at = text.find(kMark, at)) {
@@ -44,7 +44,7 @@ std::string MarkEndOfLastMessage(OrderedJson& messages) {
   if (WithoutSpaces(content).empty())
     JsonFields::Refuse("continue_final_message", "needs a last message that says something");
   std::string mark = fmt::format("{}{}_", kMark, FreeNumber(DumpExactJson(messages)));
-  last = content + mark + " ";  // the space tells whether the template takes spaces away
+  last = content + mark + " ";  // the space shows whether the template strips spaces
   return mark;
 }
 

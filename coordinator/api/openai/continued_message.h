@@ -7,15 +7,15 @@
 
 namespace quire {
 
-/// For `continue_final_message`: the answer goes on from the last message's words. The last message gets a mark behind
-/// its words before the template renders the conversation, and the rendered text is cut at the mark.
+// With `continue_final_message` the answer continues the last message. The text of that message gets a mark at its end,
+// the template renders the conversation, and the rendered text is cut at the mark.
 
-/// Puts a mark that no message contains behind the words of the last of `messages`; returns the mark. Takes time in
-/// proportion to the conversation. Throws ApiError when the last message has no words.
+/// Appends a mark that no message contains, and a space, to the last message's text. Returns the mark. The time is
+/// proportional to the conversation. Throws ApiError when the last message has no text.
 std::string MarkEndOfLastMessage(OrderedJson& messages);
 
-/// Returns the text up to the mark, so that the answer continues the message. Spaces at the message's end stay when the
-/// template shows them. Throws ApiError when the template changed the mark.
+/// Returns the text before the mark. Spaces at the message's end stay if the template kept the space behind the mark.
+/// Throws ApiError when the template changed the mark.
 MarkedText CutAtMark(const MarkedText& text, const std::string& mark);
 
 }  // namespace quire

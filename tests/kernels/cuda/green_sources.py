@@ -1,6 +1,6 @@
-"""Remembers which sources a compiler accepted without a warning, so that a test compiles only what has changed. A source's digest covers the
-command, the compiler's version, and the code of the source and of all files that the source includes by a quoted name; comments and empty
-lines do not count. Two places keep digests: a list in the repository, which a clean checkout begins with, and a file in the user's cache."""
+"""Remembers the sources that a compiler accepted without a warning, so that a test compiles only changed sources. A source's digest
+covers the command, the compiler's version, and the code of the source and of all files that it includes by a quoted name. Comments and
+empty lines do not count. Digests are in two files: a list in the repository, for clean checkouts, and a file in the user's cache."""
 import hashlib
 import json
 import os
@@ -8,19 +8,21 @@ import re
 import subprocess
 import tempfile
 
-# A comment, or a literal, whose inside may look like a comment. A quote behind a digit or a letter parts digits, as in 1'000.
+# Matches a comment or a literal. A literal may contain text that looks like a comment. A quote after a digit or letter separates
+# digits, as in 1'000.
 COMMENT_OR_LITERAL = re.compile(r"""//(?:\\\n|[^\n])*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'""", re.S)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 
 
 def code_of(text):
-    """The text without comments, without white space at the ends of lines, and without empty lines."""
+    """Returns the text without comments, without white space at the ends of lines, and without empty lines."""
     text = COMMENT_OR_LITERAL.sub(lambda found: " " if found[0].startswith("/") else found[0], text)
     return "\n".join(line.rstrip() for line in text.split("\n") if line.strip())
 
 
 class GreenSources:
-    """`folders` are where quoted names are looked for, after the folder of the including file. Paths are relative to `root`."""
+    """Keeps the digests of accepted sources. A quoted name is searched in the folder of the including file, then in `folders`. Paths
+    are relative to `root`; `recorded` is the list in the repository, `cached` the file in the cache."""
 
     def __init__(self, root, folders, recorded, cached):
         self.root, self.folders, self.recorded, self.cached = root, folders, recorded, cached
@@ -49,7 +51,7 @@ class GreenSources:
         return self.files[path]
 
     def read_by(self, source):
-        """{path: digest of its code} of the source and of all files that it includes, also under conditions that do not hold."""
+        """Returns {path: digest of its code} for the source and all files that it includes, even under conditions that are false."""
         found, waiting = {}, [os.path.normpath(source)]
         while waiting:
             path = waiting.pop()
@@ -65,9 +67,9 @@ class GreenSources:
         return hashlib.sha256(json.dumps([key, sorted(self.read_by(source).items())]).encode()).hexdigest()
 
     def compile(self, command, key, source):
-        """Runs the command in the root, unless the source was accepted as it is now. `key` says what else the result depends on: the
-        command's words without paths of this machine, and the compiler's version. Returns what the compiler has against the source, ""
-        if nothing."""
+        """Runs the command in the root, unless the source was accepted in its present state. The result also depends on `key`: the
+        command's words without paths of this machine, and the compiler's version. Returns the compiler's complaints; "" if there
+        are none."""
         digest = self.digest(source, key)
         if digest in self.known:
             self.skipped += 1
@@ -79,8 +81,8 @@ class GreenSources:
         return ""
 
     def save(self, record=False):
-        """Keeps the digests of what was accepted in the cache, and, to `record`, in the repository. A file is replaced in one step, so that
-        another run reads the old one or the new one."""
+        """Writes the digests of accepted sources into the cache and, if `record` is set, into the repository. A file is replaced
+        atomically, so another run reads the old file or the new one."""
         for path in [self.cached] + [self.recorded] * record:
             handle, name = tempfile.mkstemp(dir=os.path.dirname(path))
             with os.fdopen(handle, "w", encoding="utf-8") as f:

@@ -1,4 +1,4 @@
-"""A source is compiled again whenever something that may change the compiler's verdict has changed, and only then."""
+"""Tests that a source is compiled again exactly when a change may change the compiler's verdict."""
 import os
 import sys
 import tempfile
@@ -24,7 +24,7 @@ class GreenSourcesTest(unittest.TestCase):
             f.write(text)
 
     def run_once(self, key="nvcc 1", status=0, record=False):
-        """Whether the compiler ran."""
+        """Compiles a.cu, and returns whether the compiler ran."""
         green = GreenSources(self.root, ("lib",), os.path.join(self.root, "recorded"), os.path.join(self.root, "cached"))
         error = green.compile([sys.executable, "-c", f"raise SystemExit({status})"], key, "a.cu")
         self.assertEqual(bool(error), status != 0)

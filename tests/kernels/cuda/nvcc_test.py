@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Every CUDA source compiles for every promised architecture, to PTX, with warnings as errors. So does what CMake compiles for the host
-where there is a toolkit with NCCL. A source that was accepted is compiled again only when its code, a file that it includes, the command or
-the compiler has changed (green_sources.py); `nvcc_test.py --record` writes nvcc_green.txt, from which a clean checkout knows what was accepted.
-Without nvcc (PATH) the test is skipped."""
+"""Tests that every CUDA source compiles for every promised architecture without warnings (to PTX, with warnings as errors), and so does
+host code that CMake compiles only with a toolkit and NCCL. An accepted source is compiled again only when its code, an included file,
+the command or the compiler has changed (green_sources.py). `nvcc_test.py --record` writes nvcc_green.txt, the list of accepted sources
+for clean checkouts. The test is skipped without nvcc on the PATH."""
 import concurrent.futures
 import glob
 import os
@@ -40,7 +40,7 @@ def device_work(nvcc, source, words, version):
 
 
 def flashinfer_work(nvcc, version):
-    """None where FlashInfer's headers were not fetched. Their list of checksums stands for them in the key."""
+    """Returns the work; None if FlashInfer's headers were not fetched. The key contains the list of their checksums."""
     cached = subprocess.run([os.path.join(ROOT, "tests", "gpu", "fetch-flashinfer"), "--cached"], capture_output=True, text=True)
     if cached.returncode != 0:
         print(f"{WITH_FLASHINFER} is left out: {cached.stderr.strip()}")
@@ -58,7 +58,7 @@ def host_sources():
 
 
 def host_works(nvcc, version):
-    """Empty where the toolkit has no NCCL."""
+    """Returns the work for host sources; empty if the toolkit has no NCCL."""
     include = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "include")
     if not os.path.exists(os.path.join(include, "nccl.h")):
         return []
