@@ -124,8 +124,7 @@ Connection::Clock::duration Connection::TimeFor(size_t bytes, int64_t bytes_per_
   return std::min(std::max(by_rate, shortest), longest);
 }
 
-/// Sets a deadline that cancels the socket's pending operation but does not close the connection: the client may still
-/// get an answer.
+/// Sets a deadline that cancels the pending operation but leaves the connection open: the client may get an answer.
 void Connection::SetDeadline(Clock::time_point when) {
   timed_out_ = false;
   deadline_.expires_at(when);
@@ -194,8 +193,7 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   co_return false;
 }
 
-/// Reads no byte beyond the head's last line into the parser. It checks the raw bytes for folded lines, because the
-/// parser joins them.
+/// Reads no byte beyond the head's last line. It checks the raw bytes for folded lines, because the parser joins them.
 asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
   size_t bytes = 0;
   int reads = 0;
@@ -285,8 +283,7 @@ asio::awaitable<void> Connection::Refuse(HttpResponse response) {
   co_await Send(std::move(response));
   Tell();
   if (socket_.encrypted()) co_await SayGoodbye();
-  // Read the client's input before the close. Unread input would make the kernel reset the connection, and the client
-  // would lose the answer.
+  // Read the client's input before the close: with unread input the kernel resets the connection and drops the answer.
   beast::error_code ignored;
   socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
   char drain[4096];

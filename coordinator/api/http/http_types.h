@@ -43,8 +43,7 @@ struct HttpResponse {
   std::string_view fixed = {};        // a body that outlives all connections and is not copied; then `body` is empty
 };
 
-/// The way in which a handler answers: Send(); or BeginStream() or BeginPieces(), then Write() repeatedly, then
-/// EndStream().
+/// A handler answers by Send(), or by BeginStream() or BeginPieces(), then Write() repeatedly, then EndStream().
 class HttpResponder {
  public:
   virtual ~HttpResponder() = default;
@@ -76,7 +75,7 @@ struct HttpService {
   /// Called with the head alone. Returns a refusal, or nothing to have the body read. May set `client` and `memory`.
   std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
   std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)> handle;
-  /// Called after every request, also after a refused one; may be empty.
+  /// Called after every request, also a refused one; may be empty.
   std::function<void(const RequestRecord&)> answered = {};
   /// Rewrites an error into the form that clients of its path expect; may be empty.
   std::function<void(const RequestRecord&, HttpResponse&)> restate = {};
@@ -94,8 +93,7 @@ struct HttpLimits {
   bool last_requests = false;                          // connections end with the answer to the next request
 };
 
-/// An error answer in OpenAI's form, {"error": {...}}. `type` follows from the status. An empty `code` becomes the
-/// status.
+/// An error answer in OpenAI's form, {"error": {...}}. The status gives `type`, and `code` where that is empty.
 HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "",
                            const std::string& code = "");
 
