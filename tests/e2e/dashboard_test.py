@@ -211,7 +211,7 @@ class RequestsTest(DashboardCase):
         begin(self.server, [5] * 40)
         self.browser.until("the client has a row", lambda: "no key" in self.browser.text("#clients"))
         self.browser.until("tokens are generated for it", lambda: float(self.browser.text("#clients td:nth-child(6)").replace(",", "").split(" ")[0] or 0) > 0)
-        self.browser.sees("#clients td:nth-child(7)", "1.5 k")  # 40 of the prompt and 1,500
+        self.browser.sees("#clients td:nth-child(7)", "1,540")  # 40 of the prompt and 1,500
 
     def test_requests_stand_above_the_block_map(self):
         tops = self.browser.run("return ['requests', 'device-map'].map((id) => document.getElementById(id).getBoundingClientRect().top)")
