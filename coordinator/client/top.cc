@@ -163,7 +163,7 @@ struct Choice {
 
   std::string Line(size_t requests) const {
     std::string line = fmt::format("q ends, s sorts: by {}", kOrders[static_cast<size_t>(order)]);
-    if (requests > 0) line += fmt::format("; arrows and pages scroll: from {} of {}", first + 1, requests);
+    if (requests > 0) line += fmt::format("; arrows scroll: {} of {}", first + 1, requests);
     return line;
   }
 };

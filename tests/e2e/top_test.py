@@ -232,8 +232,8 @@ class TerminalTest(unittest.TestCase):
                 for keys, left in ((b"\x1b[B", 3), (b"jj", 1), (b"\x1b[F", 1), (b"\x1b[A", 2), (b"\x1b[H", 4), (b"\x1b[6~\x1b[5~k", 4), (b"\x1b[6~", 1)):
                     os.write(self.leader, keys)
                     self.assertEqual(self.until_rows(lambda rows, n=left: len(rows) == n), by_age[4 - left:], keys)
-                self.wait_for("from 4 of 4")
-                os.write(self.leader, b"s" * 5)
+                self.wait_for("scroll: 4 of 4")
+                os.write(self.leader, b"s" * 4)
                 self.wait_for("s sorts: by client")
                 self.assertIsNone(self.process.poll())
             finally:
