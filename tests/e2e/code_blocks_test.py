@@ -61,7 +61,8 @@ def commands(text):
 class CodeBlocksTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("-tp", "1", "--max-model-len", "300", model=TINY)  # short answers end soon
+        kept = cls.enterClassContext(tempfile.TemporaryDirectory())
+        cls.server = Server("-tp", "1", "--max-model-len", "300", "--batch-dir", os.path.join(kept, "batches"), model=TINY)  # short answers end soon
         cls.addClassCleanup(cls.server.__exit__)
 
     def setUp(self):
