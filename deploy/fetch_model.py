@@ -16,7 +16,7 @@ PART = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$)")
 
 
 def patterns(repository):
-    """What to take: the model in safetensors; of a repository of GGUF files the model, if it has only one, whole or split."""
+    """Patterns of the files to fetch: the model in safetensors, or the only model of a repository of GGUF files, whole or split."""
     names = list_repo_files(repository)
     models = [name for name in names if name.endswith(".gguf") and "mmproj" not in os.path.basename(name)]
     if any(name.endswith(".safetensors") for name in names) or not models:

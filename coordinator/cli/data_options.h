@@ -14,7 +14,7 @@ namespace quire {
 /// replica can keep them.
 DataPort::Options DataOptionsOf(const Topology& topology, const TextTools& text, Replicas& replicas);
 
-/// What is kept of files and batches; null where no directory is given. Throws Error when it cannot be used.
+/// Opens the store of files and batches; null without a directory. Throws Error when the directory cannot be used.
 std::unique_ptr<BatchStore> OpenBatchStore(const Topology::Batches& batches);
 
 }  // namespace quire

@@ -6,7 +6,7 @@
 
 #include "comm/base/yaml_tree.h"
 
-// What help texts and shells' completions say of the flags of a server beside the flags' own lines.
+// Parts of help texts and of shells' completions about a server's flags, beside the flags' own lines.
 namespace quire {
 
 /// The words that a flag takes, for flags that take one of a few; else empty.

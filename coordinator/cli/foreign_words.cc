@@ -190,7 +190,7 @@ class Translation {
     if (names_.empty()) own.words.push_back(kServedNames);
   }
 
-  /// Of several words the last one is the model, unless the command line names a model elsewhere.
+  /// The last of several words is the model, unless the command line names a model elsewhere.
   void PutServedNames(OwnWords& own) {
     std::string model;
     if (names_.size() > 1 && !names_model_) {

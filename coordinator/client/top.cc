@@ -132,7 +132,7 @@ class Screen {
 
 constexpr const char* kOrders[] = {"state", "age", "prompt", "output", "blocks", "client"};  // as TopOrder
 
-/// What the keys have chosen.
+/// The order and the position that keys have chosen.
 struct Choice {
   TopOrder order = TopOrder::kState;
   size_t first = 0;  // request at the top of the list

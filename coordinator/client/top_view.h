@@ -14,7 +14,7 @@ struct TopReading {
   double seconds = 0;  // time of the reading on a steady clock
 };
 
-/// What requests are listed by: running ones first, the largest first, or clients by name.
+/// The order of listed requests: running ones first, the largest first, or clients by name.
 enum class TopOrder { kState, kAge, kPrompt, kOutput, kBlocks, kClient };
 
 /// The part of the view that fits the terminal.

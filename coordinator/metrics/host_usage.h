@@ -2,7 +2,7 @@
 
 namespace quire {
 
-/// What this process and its host have used of processors and memory, as Linux counts it. Zeros where it cannot be
+/// Use of processors and memory by this process and by its host, as Linux counts it. Zeros where it cannot be
 /// read.
 struct HostUsage {
   double process_seconds = 0;                      // processor time of this process, of all its threads

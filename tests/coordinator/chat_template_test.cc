@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ReleasedTemplateTest, testing::ValuesIn(NamesOfR
                            return word;
                          });
 
-/// What reading a file with this text says of the file; nothing when the template can be used.
+/// The fault of a template file with this text; nothing when the template can be used.
 std::string ErrorOfFile(const std::string& source) {
   const std::string path = testing::TempDir() + "chat.jinja";
   WriteTextFile(path, source);

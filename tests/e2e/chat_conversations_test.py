@@ -277,7 +277,7 @@ class WindowTest(ScriptedCase):
     LONG = "\n\n".join(f"Paragraph {i}." for i in range(60)) + "\n\n```\n" + "x" * 500 + "\n```\n"
 
     def scrolling(self, browser):
-        """What scrolls upwards and downwards."""
+        """The elements that scroll upwards and downwards."""
         return browser.run("""return [...document.querySelectorAll("*")].filter((e) => e.getClientRects().length > 0 && e.scrollHeight > e.clientHeight + 1 && e.clientHeight > 0
             && (e === document.documentElement || /auto|scroll/.test(getComputedStyle(e).overflowY))).map((e) => e.tagName)""")
 

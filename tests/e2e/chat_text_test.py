@@ -1,4 +1,4 @@
-"""What the chat page makes of a model's words: Markdown, code, formulas, and nothing that runs or asks anybody."""
+"""The chat page shows a model's words as Markdown, code and formulas; nothing in them runs or sends a request."""
 import re
 import time
 import unittest

@@ -706,7 +706,7 @@ EXCEPTIONS = {
 
 
 class CommandLineTest(unittest.TestCase):
-    """What the program says of words that it does not know, and of itself."""
+    """Messages of the program about unknown words and about itself."""
 
     def test_unknown_words_end_with_status_2_and_one_line(self):
         for arguments, said in ((("serve", "-xyz", TINY), "quire serve has no flag -xyz"),

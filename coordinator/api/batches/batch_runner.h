@@ -16,9 +16,9 @@
 
 namespace quire {
 
-/// Runs the requests of batches: as requests of their clients, by the way that every request takes, but with nobody's
-/// connection. Of each client one batch at a time, the oldest first; batches take turns. Others' requests go first
-/// (HttpRequest::background), and while there are any, one request of a batch runs at a time. One thread: the I/O
+/// Runs the requests of batches. They take the way of every other request of their client, but have no connection. One
+/// batch of each client runs at a time, the oldest first; clients' batches take turns. Other requests go first
+/// (HttpRequest::background). While there are any, one request of a batch runs at a time. All methods run on the I/O
 /// thread; the store is used on the disk's thread.
 class BatchRunner {
  public:

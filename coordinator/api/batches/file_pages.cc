@@ -54,7 +54,7 @@ struct FilePages::Upload {
         client(head.client),
         share(head.share),
         form(head.Header("content-type"), [this](std::string_view content) { TakeContent(content); }) {}
-  /// What there is of a file that nobody waits for any more is removed by the disk's thread.
+  /// Has the disk's thread remove an unfinished file whose client is gone.
   ~Upload() {
     if (draft != nullptr) pages.disk_.Add(share, 0, [draft = std::move(draft)](const std::stop_token&) {});
   }

@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// Where a request of a batch stands in its input file.
+/// The place of a batch's request in the batch's input file.
 struct LinePlace {
   int64_t begin = 0;
   size_t bytes = 0;

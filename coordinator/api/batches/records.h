@@ -35,7 +35,7 @@ std::string_view NameOf(BatchStatus status);
 /// True for a status that no batch leaves.
 bool IsOver(BatchStatus status);
 
-/// What is wrong with a batch's input file. line: from 1 on; 0: the file as a whole.
+/// A fault of a batch's input file. line: from 1 on; 0: the fault is of the file as a whole.
 struct BatchFault {
   std::string code, message, param;
   int64_t line = 0;

@@ -25,7 +25,7 @@ struct StoreLimits {
   int64_t keep_seconds = 30 * 24 * 3600;  // files that say nothing else, and batches that are over
 };
 
-/// What a batch was asked to be.
+/// The terms under which a client created a batch.
 struct BatchTerms {
   std::string endpoint, input_file_id, completion_window;
   int64_t window_seconds = 0;

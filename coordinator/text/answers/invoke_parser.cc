@@ -98,7 +98,7 @@ class InvokeParser : public XmlCallsParser {
     return value;
   }
 
-  /// What no schema describes is a string where the tag says so.
+  /// A value that no schema describes is a string where the tag says so.
   std::string Typed(std::string_view value) const override {
     return is_said_string() ? JsonString(value) : XmlCallsParser::Typed(value);
   }
