@@ -375,6 +375,7 @@ class KeyboardAndEyesTest(DashboardCase):
         _, name = begin(self.server, [5] * 40)
         self.order("/admin/pause")
         self.row(name)
+        self.browser.sees("#controls", "Resume")  # the page reads the state once a second
         stops = accessibility.tab_stops(self.browser)
         for wanted in ("Blocks on the device", name, f"Abort {name}", "State", "Client", "Resume", "Drain", "Flush cache", "Restart workers", "Workers", "Reshard", "Abort all",
                        "Latest events", "Table of requests"):
