@@ -20,7 +20,7 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kTcpScheme = "tcp://";
-constexpr int kBacklog = 1024;
+constexpr int kBacklog = 128;
 
 Descriptor Listening(const addrinfo& at) {
   Descriptor socket(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
