@@ -185,8 +185,9 @@ int64_t RotatedDims(const ModelSpec& spec, int64_t rope);
 float AttentionScale(const ModelSpec& spec, const LayerSpec& layer);
 
 /// Returns how much a score loses for each position of distance, [num_heads]; empty without ALiBi. Where the number n
-/// of heads is a power of two, head h loses 2^(-alibi_max_bias * (h + 1) / n). For other n, the slopes of the next
-/// lower power of two come first, and every other slope of the next higher power follows (Press et al. 2022).
+/// of heads is a power of two, head h loses 2^(-alibi_max_bias * (h + 1) / n). For other n, the first heads
+/// have the slopes of the next lower power of two. The remaining heads have every other slope of the next higher power
+/// (Press et al. 2022).
 std::vector<float> AlibiSlopes(const ModelSpec& spec);
 
 }  // namespace quire

@@ -169,7 +169,7 @@ struct Topology {
   /// Files and batches of clients: /v1/files, /v1/batches.
   struct Batches {
     std::string dir;                       // directory that holds them; empty: the endpoints refuse
-    int64_t max_bytes = int64_t{4} << 30;  // of all files and results in it
+    int64_t max_bytes = int64_t{4} << 30;  // the most that all files and results in `dir` may have
     int concurrency = 16;                  // requests of batches that run at once, at most
     bool operator==(const Batches&) const = default;
   } batches;

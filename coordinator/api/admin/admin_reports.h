@@ -29,7 +29,7 @@ class AdminReports {
   struct Server {
     const LiveSettings& settings;                          // that are in force
     std::vector<std::string> warnings;                     // protections that are switched off
-    const ByteBudget& request_memory;                      // of the data port
+    const ByteBudget& request_memory;                      // what requests of the data port hold
     std::function<std::optional<BatchNumbers>()> batches;  // nothing where none are kept
   };
   /// The references must outlive this object.

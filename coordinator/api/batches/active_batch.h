@@ -15,14 +15,14 @@ struct BatchRunner::Active {
   std::string id, client, endpoint;
   int64_t expires_at = 0;
   std::deque<LinePlace> pending;        // requests that do not run and have no result
-  std::set<LineResponder*> responders;  // of those that run
-  std::map<int64_t, int> failures;      // by line, of requests that are tried again
+  std::set<LineResponder*> responders;  // the responders of running requests
+  std::map<int64_t, int> failures;      // failed tries of each request that is tried again, by its line
   int in_flight = 0;
-  bool ready = false;     // its input is read
-  bool stopping = false;  // no request of it is to run any more
-  bool ending = false;    // its last work is under way
+  bool ready = false;     // the input file has been read
+  bool stopping = false;  // no further request of the batch may run
+  bool ending = false;    // End() is at work
   BatchStatus ends_as = BatchStatus::kCompleted;
-  Clock::time_point rests_until{};  // for lack of room, or of a disk
+  Clock::time_point rests_until{};  // no request begins before; set when room was lacking or the disk failed
 };
 
 }  // namespace quire

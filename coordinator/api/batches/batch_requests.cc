@@ -16,7 +16,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr int kMostFailures = 3;  // of one request, that were not its own fault
+constexpr int kMostFailures = 3;  // tries of a request that fail for the server's reasons, besides lack of room
 constexpr int64_t kLongestPutOff = 60;
 
 std::string HeaderOf(const HttpResponse& answer, std::string_view name) {

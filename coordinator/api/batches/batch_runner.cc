@@ -23,9 +23,9 @@ namespace {
 constexpr auto kErrorAsValue = asio::as_tuple(asio::use_awaitable);
 constexpr auto kBusyTick = std::chrono::milliseconds(20), kIdleTick = std::chrono::milliseconds(1000);
 constexpr auto kBetweenPrunes = std::chrono::minutes(1);
-constexpr size_t kMostActive = 16;      // batches
-constexpr size_t kScanBytes = 1 << 20;  // of an input, read in one go
-constexpr size_t kExpiredAtOnce = 500;  // requests
+constexpr size_t kMostActive = 16;      // batches whose requests run in turn
+constexpr size_t kScanBytes = 1 << 20;  // bytes of an input file that one job of the disk's thread reads
+constexpr size_t kExpiredAtOnce = 500;  // expired requests that one job of the disk's thread records
 
 int64_t NowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }
 

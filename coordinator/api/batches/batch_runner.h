@@ -34,7 +34,7 @@ class BatchRunner {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kAfterFailure{5};  // of the disk
+  static constexpr std::chrono::seconds kAfterFailure{5};  // pause after the disk failed
   struct Active;                                           // a batch that is worked on
   class OpenTimer;                                         // what Wake wakes
   using ActivePtr = std::shared_ptr<Active>;
@@ -63,7 +63,7 @@ class BatchRunner {
   std::function<bool(const std::string&)> may_run_;
   boost::asio::any_io_executor io_;
   DataPort* port_ = nullptr;                    // once it began
-  boost::asio::steady_timer* timer_ = nullptr;  // of Run, while it runs
+  boost::asio::steady_timer* timer_ = nullptr;  // what Run() waits for; null when Run() has ended
   std::list<ActivePtr> active_;                 // the first one's turn is next
   int in_flight_ = 0;                           // requests
   bool changed_ = true;

@@ -16,7 +16,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kRecordBytes = 1 << 20;  // of one record at the most
+constexpr size_t kRecordBytes = 1 << 20;  // the most that a record's file may have
 
 Json ParseRecord(const std::string& text, const std::string& what) {
   return ParseJson(text, what, {.max_depth = 8, .max_nodes = 10'000});
@@ -69,8 +69,8 @@ void BatchStore::LoadRecords(const std::vector<std::string>& names) {
   for (auto& [id, batch] : batches_) last_order_ = std::max(last_order_, batch.order);
 }
 
-/// What a server that was killed left half done is finished or removed here: contents without a record, results that
-/// were about to become files.
+/// Cleans up after a server that was killed. Contents without a record are removed. Results that were about to become
+/// files become files.
 void BatchStore::EndHalves(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const bool is_result = name.ends_with(kOutputEnd) || name.ends_with(kErrorsEnd);

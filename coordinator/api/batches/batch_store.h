@@ -46,7 +46,7 @@ class BatchStore {
   std::unique_ptr<InputScan> Scan(const std::string& id);
   /// The input is read: fails the batch when it has faults, else the batch is in progress.
   BatchRecord Validated(const std::string& id, const InputScan& scan);
-  std::string ReadLine(const std::string& id, const LinePlace& place);  // of the input
+  std::string ReadLine(const std::string& id, const LinePlace& place);  // a line of the input file
   /// Records a result, a line without its end. Returns once it is on the disk; when this throws, nothing was recorded.
   void Record(const std::string& id, bool well, const std::string& line);
   /// Records that these requests were not executed, and takes them off the list, up to `most` of them.
@@ -62,7 +62,7 @@ class BatchStore {
   StoreTotals totals() const;  // from any thread
 
  private:
-  struct Work {  // of a batch that runs
+  struct Work {  // open files of a running batch
     Descriptor input, output, errors;
   };
   void LoadRecords(const std::vector<std::string>& names);
