@@ -14,17 +14,13 @@
 #include <vector>
 
 #include "coordinator/cli/model_source.h"
+#include "coordinator/cluster/launch/child_process.h"
 
 namespace quire {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-fs::path OwnFolder() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
-}
 
 /// The script fetch-model: where the installation has it, or beside the build folder of a checkout.
 std::optional<fs::path> FetchScript() {
@@ -81,8 +77,8 @@ void RunScript(const fs::path& script, const std::string& name) {
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t pid = -1;
-  const int error = ::posix_spawn(&pid, script.c_str(), &actions, nullptr, Pointers(words).data(),
-                                  Pointers(variables).data());
+  const int error =
+      ::posix_spawn(&pid, script.c_str(), &actions, nullptr, Pointers(words).data(), Pointers(variables).data());
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw FetchError(fmt::format("{}: {}", script.string(), std::strerror(error)));
   int status = 0;
@@ -103,8 +99,7 @@ std::string FindOrFetchModel(const std::string& text, bool fetch) {
   if (!fetch && !IsCached(text)) {
     if (!script || !AskWhetherToFetch(text))
       Fail("{}: no such path, and no model of this name in {}; add --fetch to fetch it from {}{}", text,
-           HuggingFaceCache().string(), HubName(),
-           script ? fmt::format(", or run {} {}", script->string(), text) : "");
+           HuggingFaceCache().string(), HubName(), script ? fmt::format(", or run {} {}", script->string(), text) : "");
     fetch = true;
   }
   if (fetch) RunScript(*script, text);

@@ -85,8 +85,9 @@ TEST(ForeignFlagsTest, Names_StandInOneRow_AndAreNoneOfTheServersOwn) {
   for (const ForeignFlag& flag : ForeignFlags()) {
     for (const std::string& name : SplitWords(flag.names)) {
       EXPECT_TRUE(seen.insert({flag.place, name}).second) << name;
-      if (flag.place == FlagPlace::kServers)
+      if (flag.place == FlagPlace::kServers) {
         EXPECT_EQ(commands.app.get_subcommand("serve")->get_option_no_throw(name), nullptr) << name;
+      }
     }
   }
   std::set<std::pair<std::string, std::string>> values;

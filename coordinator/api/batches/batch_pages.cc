@@ -23,14 +23,10 @@ constexpr size_t kUsuallyListed = 20, kMostBatchesListed = 100;  // on a page
 }  // namespace
 
 std::vector<Routes<DataHandler>::Route> BatchPages::MakeRoutes() {
-  const auto to = [this](asio::awaitable<void> (BatchPages::*answer)(HttpRequest&, HttpResponder&)) {
-    return
-        [this, answer](HttpRequest& request, HttpResponder& responder) { return (this->*answer)(request, responder); };
-  };
-  return {{"POST", "/v1/batches", to(&BatchPages::Create)},
-          {"GET", "/v1/batches", to(&BatchPages::List)},
-          {"GET", "/v1/batches/*", to(&BatchPages::Get)},
-          {"POST", "/v1/batches/*", to(&BatchPages::Cancel)}};
+  return {{"POST", "/v1/batches", AnsweredBy(this, &BatchPages::Create)},
+          {"GET", "/v1/batches", AnsweredBy(this, &BatchPages::List)},
+          {"GET", "/v1/batches/*", AnsweredBy(this, &BatchPages::Get)},
+          {"POST", "/v1/batches/*", AnsweredBy(this, &BatchPages::Cancel)}};
 }
 
 asio::awaitable<void> BatchPages::Answer(HttpRequest& request, HttpResponder& responder,

@@ -105,14 +105,10 @@ asio::awaitable<void> FilePages::TakePiece(std::shared_ptr<Upload> upload, std::
 }
 
 std::vector<Routes<DataHandler>::Route> FilePages::MakeRoutes() {
-  const auto to = [this](asio::awaitable<void> (FilePages::*answer)(HttpRequest&, HttpResponder&)) {
-    return
-        [this, answer](HttpRequest& request, HttpResponder& responder) { return (this->*answer)(request, responder); };
-  };
-  return {{"POST", "/v1/files", to(&FilePages::Create)},
-          {"GET", "/v1/files", to(&FilePages::List)},
-          {"GET", "/v1/files/*", to(&FilePages::Get)},
-          {"DELETE", "/v1/files/*", to(&FilePages::Delete)}};
+  return {{"POST", "/v1/files", AnsweredBy(this, &FilePages::Create)},
+          {"GET", "/v1/files", AnsweredBy(this, &FilePages::List)},
+          {"GET", "/v1/files/*", AnsweredBy(this, &FilePages::Get)},
+          {"DELETE", "/v1/files/*", AnsweredBy(this, &FilePages::Delete)}};
 }
 
 asio::awaitable<void> FilePages::Create(HttpRequest& request, HttpResponder& responder) {

@@ -14,6 +14,13 @@ using DataHandler = std::function<boost::asio::awaitable<void>(HttpRequest&, Htt
 /// Makes the handler of an endpoint that answers at once.
 DataHandler At(std::function<HttpResponse(HttpRequest&)> answer);
 
+/// Makes the handler of an endpoint that a member function of `pages` answers. `pages` must outlive the handler.
+template <class Pages>
+DataHandler AnsweredBy(Pages* pages, boost::asio::awaitable<void> (Pages::*answer)(HttpRequest&, HttpResponder&)) {
+  return
+      [pages, answer](HttpRequest& request, HttpResponder& responder) { return (pages->*answer)(request, responder); };
+}
+
 /// A response 200 with this body.
 HttpResponse JsonResponse(const Json& json);
 

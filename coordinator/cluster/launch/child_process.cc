@@ -47,6 +47,11 @@ int BecomeProgram(const std::vector<std::string>& command, int output) {
   return errno;
 }
 
+std::filesystem::path OwnFolder() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
 std::optional<std::string> FindInPath(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::string rest = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -9,6 +10,9 @@
 #include <vector>
 
 namespace quire {
+
+/// The folder of this program's file; empty when the system does not say.
+std::filesystem::path OwnFolder();
 
 /// The first executable of that name in PATH.
 std::optional<std::string> FindInPath(const std::string& name);

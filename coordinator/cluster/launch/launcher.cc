@@ -174,9 +174,7 @@ std::string WorkerBinary(const Topology& topology) {
 }
 
 std::optional<std::string> FindProgram(const std::string& name) {
-  std::error_code ignored;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  const auto beside = self.parent_path() / name;
+  const auto beside = OwnFolder() / name;
   if (::access(beside.c_str(), X_OK) == 0) return beside;
   return FindInPath(name);
 }
