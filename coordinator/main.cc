@@ -15,12 +15,10 @@
 #include "coordinator/check/command.h"
 #include "coordinator/cli/completion.h"
 #include "coordinator/cli/explain_paging.h"
-#include "coordinator/cli/gates.h"
 #include "coordinator/cli/keygen.h"
 #include "coordinator/cli/manual_sections.h"
 #include "coordinator/cli/model_fetch.h"
 #include "coordinator/cli/parse_command_line.h"
-#include "coordinator/cli/serve.h"
 #include "coordinator/client/batch_run.h"
 #include "coordinator/client/chat.h"
 #include "coordinator/client/top.h"
@@ -29,6 +27,8 @@
 #include "coordinator/journal/replay.h"
 #include "coordinator/log/log.h"
 #include "coordinator/plan/command.h"
+#include "coordinator/server/gates.h"
+#include "coordinator/server/serve.h"
 #include "coordinator/traces/trace_exporter.h"
 
 namespace {

@@ -20,32 +20,34 @@ ALLOWED = {
 }
 # the only header that both leaves share: the types of stored numbers
 NUMBER_TYPES = "comm/base/number_type.h"
-# Inside the coordinator, the core is a leaf: it knows no sockets, no text and no clocks.
-CORE = ("coordinator/core/", {"coordinator/core", "comm"})
+# Rooms of the coordinator that are leaves: each includes its own headers and those of comm alone.
+LEAVES = ("coordinator/core/", "coordinator/http/", "coordinator/text/")
+# The core knows no sockets, no text and no clocks.
+CORE = "coordinator/core/"
 CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|system_clock|steady_clock")
 
 # library header -> files that may include it
 OWNERS = {
-    r"zmq": {"comm/wire/channel.cc", "comm/wire/curve_server.cc", "comm/wire/curve_keys.cc"},
+    r"zmq": {"comm/wire/channel.cc", "comm/wire/curve/curve_server.cc", "comm/wire/curve/curve_keys.cc"},
     r"mpi\.h": {"comm/collective/mpi_bootstrap.cc", "comm/collective/mpi_collective.cc"},
     r"nccl": {"comm/collective/nccl_collective.cc", "comm/collective/nccl_communicator.h"},
     r"yaml-cpp": {"comm/base/yaml_tree.cc"},
     r"nlohmann": {"comm/base/json.h", "comm/base/json_fwd.h"},
     r"flatbuffers": {"comm/wire/messages.cc"},
-    r"pcre2": {"coordinator/text/splitter.cc"},
+    r"pcre2": {"coordinator/text/tokenizer/splitter.cc"},
     r"utf8proc": {"coordinator/text/characters.cc", "coordinator/text/unicode_forms.cc"},
     r"xgrammar|dlpack": {"comm/grammar/grammar_compiler.cc"},
     r"zlib": {"coordinator/journal/record_ring.cc"},
-    r"sodium": {"comm/wire/messages.cc", "comm/wire/curve_server.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/launch/deployment.cc",
-                "coordinator/api/access/client_id.cc", "coordinator/api/openai/pooled_answer.cc", "coordinator/api/requests/sealed_text.cc", "coordinator/text/keyed_hash.cc", "coordinator/text/tokenizer_json_steps.cc", "comm/grammar/grammar_source.cc", "coordinator/main.cc", "comm/model/model_files.cc", "comm/model/checksums.cc",
+    r"sodium": {"comm/wire/messages.cc", "comm/wire/curve/curve_server.cc", "coordinator/core/blocks/prefix_cache.cc", "coordinator/cluster/launch/deployment.cc",
+                "coordinator/api/access/client_id.cc", "coordinator/api/openai/pooled_answer.cc", "coordinator/api/requests/responses/sealed_text.cc", "coordinator/text/tokenizer/keyed_hash.cc", "coordinator/text/tokenizer/tokenizer_json_steps.cc", "comm/grammar/grammar_source.cc", "coordinator/main.cc", "comm/model/model_files.cc", "comm/model/checksums.cc",
                 "worker/serve/worker.cc", "comm/base/secret_file.cc", "coordinator/api/access/api_keys.cc"},
     r"prometheus": {"coordinator/metrics/series.h", "coordinator/metrics/metrics.cc"},
     r"CLI/": {"coordinator/main.cc", "coordinator/cli/command.h", "coordinator/cli/command_line.h", "coordinator/cli/completion.h", "coordinator/cli/foreign_words.h",
                  "coordinator/cli/manual_sections.h", "coordinator/cli/parse_command_line.h", "coordinator/bench/commands.cc", "coordinator/cli/serve_flags.cc", "worker/serve/main.cc",
               "worker/cuda/bench/main.cc"},
-    r"boost/beast": {"coordinator/api/http/http_head.h", "coordinator/api/http/connection.h", "coordinator/api/http/connection.cc", "coordinator/api/http/connection_writing.cc",
+    r"boost/beast": {"coordinator/http/http_head.h", "coordinator/http/connection.h", "coordinator/http/connection.cc", "coordinator/http/connection_writing.cc",
                      "coordinator/api/access/authenticate.cc", "coordinator/api/openai/data_port.cc", "coordinator/client/http_client.cc"},
-    r"openssl|boost/asio/ssl": {"coordinator/api/http/client_socket.h", "coordinator/api/http/tls.cc", "coordinator/client/http_client.cc"},
+    r"openssl|boost/asio/ssl": {"coordinator/http/client_socket.h", "coordinator/http/tls.cc", "coordinator/client/http_client.cc"},
     r"editline": {"coordinator/client/chat.cc", "coordinator/client/paste_input.cc"},
     r"cublas": {"worker/cuda/device/gemm_cublaslt.cc"},
     r"cuda": {"worker/cuda/device/device_runtime.cc", "kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc",
@@ -56,10 +58,15 @@ OWNERS = {
 # Callbacks that any code may replace at any time. A class has a named interface for its reports instead, or takes callbacks once.
 PUBLIC_FUNCTION = re.compile(r"^  (mutable )?std::function<.*> \w+( = .*|\{.*\})?;")
 PUBLIC_FUNCTIONS_ALLOWED = {
-    "coordinator/core/block_pool.h": "one block is evicted for another inside of a call; the prefix cache alone listens",
+    "coordinator/core/blocks/block_pool.h": "one block is evicted for another inside of a call; the prefix cache alone listens",
     "coordinator/api/openai/event_queue.h": "what a generation's connection knows is known only once the generation is there",
-    "coordinator/api/http/http_types.h": "the handler of the moment says what is to stop when its client leaves",
+    "coordinator/http/http_types.h": "the handler of the moment says what is to stop when its client leaves",
     "worker/engine/sequence_table.h": "the vocabulary, and with it the maker of constraints, comes after the table",
+}
+
+# Folders whose own files stand above and below the folders inside them, with the reason.
+BOTH_SIDES = {
+    "comm/model": "the description of a model is filled in by its family, and the list of families stands beside the description",
 }
 
 ARCHITECTURES = "comm/model/architectures/"
@@ -84,12 +91,12 @@ LONG_FILES = {
     "coordinator/text/jinja/interpreter.cc": "one small function per kind of expression and statement",
     "comm/wire/messages.h": "every message and the functions that carry them",
     "comm/wire/messages.cc": "both directions of every message side by side",
-    "coordinator/cli/serve.cc": "one server, from its settings to its end",
+    "coordinator/server/serve.cc": "one server, from its settings to its end",
     "coordinator/cli/serve_flags.cc": "every flag with its help",
-    "coordinator/core/scheduler.h": "the policy's whole surface with its contract",
+    "coordinator/core/schedule/scheduler.h": "the policy's whole surface with its contract",
     "coordinator/api/openai/data_port.h": "every option of the data port and every step that a generating request goes through",
     "coordinator/core/request.h": "all that a request carries from its client, through the scheduler and between engines",
-    "coordinator/core/engine.h": "every way into and out of the engine",
+    "coordinator/core/engine/engine.h": "every way into and out of the engine",
     "coordinator/journal/archive.h": "both directions of every kind of value side by side",
     "comm/model/model_spec.h": "all that a model computes, one field after another",
     "kernels/cpu/isa/table.h": "every inner part, and what it is called with",
@@ -145,13 +152,14 @@ def check_includes(path, text, breach):
         top = target.split("/")[0]
         if top in FOLDERS and top not in ALLOWED[folder] and target != NUMBER_TYPES:
             breach(path, f"{folder} must not include {top}")
-        if path.startswith(CORE[0]) and top in FOLDERS and not any(target.startswith(a) for a in CORE[1]):
-            breach(path, f"the core must not include {target}")
+        for leaf in LEAVES:
+            if path.startswith(leaf) and top in FOLDERS and not target.startswith((leaf, "comm/")):
+                breach(path, f"{leaf} is a leaf and must not include {target}")
     for header in re.findall(r"#include <([^>]+)>", text):
         for pattern, owners in OWNERS.items():
             if re.match(pattern, header) and path not in owners:
                 breach(path, f"<{header}> belongs to {', '.join(sorted(owners)) or 'nobody yet'}")
-    if path.startswith(CORE[0]) and CORE_FORBIDDEN.search(text):
+    if path.startswith(CORE) and CORE_FORBIDDEN.search(text):
         breach(path, "the core has no threads, clocks, sockets or logs")
 
 
@@ -238,15 +246,38 @@ def check_lengths(path, text, breach):
             begin = None
 
 
-def circle_of_rooms(includes):
-    """Returns folders that include each other in a circle, or nothing. A folder and the folders inside it count as one."""
-    apart = {one: {other for other in others if not (one.startswith(other + "/") or other.startswith(one + "/"))}
-             for one, others in includes.items()}
+def circle_of_rooms(folder, includes):
+    """Returns rooms of a folder that include each other in a circle, or nothing. A room is a folder inside `folder`, taken whole
+    with all folders inside it. The files that stand in `folder` itself are one room, too, named `folder`. `includes` has the
+    headers that each file includes."""
+    def room_of(path):
+        inside = path[len(folder):].lstrip("/").split("/")
+        return os.path.join(folder, inside[0]) if len(inside) > 1 else folder
+
+    rooms = {}
+    for path, targets in includes.items():
+        if path.startswith(os.path.join(folder, "")):
+            rooms.setdefault(room_of(path), set()).update(room_of(t) for t in targets if t.startswith(os.path.join(folder, "")))
+    for room, others in rooms.items():
+        others.discard(room)
+        if folder in BOTH_SIDES:
+            others.discard(folder)
     try:
-        graphlib.TopologicalSorter(apart).prepare()
+        graphlib.TopologicalSorter(rooms).prepare()
     except graphlib.CycleError as error:
         return error.args[1]
     return []
+
+
+def check_circles(includes, breach):
+    """Checks at every depth, from the top folders down, that no rooms include each other in a circle."""
+    parents = {""}
+    for path in includes:
+        parts = path.split("/")[:-1]
+        parents.update("/".join(parts[:n]) for n in range(1, len(parts) + 1))
+    for folder in sorted(parents):
+        if circle := circle_of_rooms(folder, includes):
+            breach(folder or "the top folders", f"{' <- '.join(circle)}: rooms that include each other; one of them is above the others")
 
 
 def check_reading_list(breach):
@@ -299,8 +330,7 @@ def main():
             text = f.read()
         breach = lambda p, what: breaches.append(f"{p}: {what}")
         check_includes(path, text, breach)
-        targets = {os.path.dirname(i) for i in re.findall(r'#include "([^"]+/[^"]+)"', text)}
-        includes.setdefault(os.path.dirname(path), set()).update(targets - {os.path.dirname(path)})
+        includes[path] = [i for i in re.findall(r'#include "([^"]+/[^"]+)"', text) if i != NUMBER_TYPES]
         check_number_types(path, text, breach)
         check_tensor_names(path, text, spelt, breach)
         if path.endswith(".h"):
@@ -313,8 +343,7 @@ def main():
             breach(path, "std::regex, system() and popen() are banned")
     for path in texts():
         check_columns(path, lambda p, what: breaches.append(f"{p}: {what}"))
-    if circle := circle_of_rooms(includes):
-        breaches.append(f"{' <- '.join(circle)}: folders that include each other; one of them is above the others")
+    check_circles(includes, lambda p, what: breaches.append(f"{p}: {what}"))
     check_twins(lambda p, what: breaches.append(f"{p}: {what}"))
     for path in LONG_FILES:
         if not os.path.exists(os.path.join(ROOT, path)):

@@ -177,7 +177,7 @@ struct Topology {
   struct Transport {
     std::string bind;        // address; empty: a Unix socket on this host
     std::vector<int> ports;  // data port, control port
-    std::string keys;        // key directory (comm/wire/curve_keys.h); empty: neither encryption nor authentication
+    std::string keys;        // key directory (curve_keys.h); empty: neither encryption nor authentication
     bool insecure = false;   // allow missing keys although other machines can reach the ports
     std::vector<int> mpi_ports = {46000, 46099};                     // first and last port for MPI on several nodes
     PrivateNetworkMode private_network = PrivateNetworkMode::kAuto;  // used on one host

@@ -4,7 +4,7 @@
 #include <zmq.hpp>
 
 #include "comm/base/error.h"
-#include "comm/wire/port_gate.h"
+#include "comm/wire/gate/port_gate.h"
 
 namespace quire {
 

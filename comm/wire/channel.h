@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/wire/curve_server.h"
+#include "comm/wire/curve/curve_server.h"
 #include "comm/wire/messages.h"
 
 namespace quire {

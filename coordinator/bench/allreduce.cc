@@ -8,7 +8,7 @@
 
 #include "comm/base/json.h"
 #include "comm/model/formats/mapped_file.h"
-#include "coordinator/bench/rank_bench.h"
+#include "coordinator/cluster/hosts/rank_bench.h"
 
 namespace quire {
 

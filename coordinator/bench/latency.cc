@@ -9,7 +9,7 @@
 #include "comm/base/percentile.h"
 #include "comm/model/architecture.h"
 #include "coordinator/bench/batch.h"
-#include "coordinator/bench/ceilings.h"
+#include "coordinator/cluster/hosts/ceilings.h"
 
 namespace quire {
 

@@ -2,7 +2,7 @@
 
 #include "comm/base/json.h"
 
-// The coroutines follow the house rule in coordinator/api/http/connection.cc: g++ 12 miscompiles some co_await
+// The coroutines follow the house rule in coordinator/http/connection.cc: g++ 12 miscompiles some co_await
 // expressions.
 
 namespace quire {

@@ -12,7 +12,7 @@
 #include "comm/base/json.h"
 #include "comm/base/percentile.h"
 #include "comm/model/model_files.h"
-#include "coordinator/text/detokenizer.h"
+#include "coordinator/text/tokenizer/detokenizer.h"
 
 namespace quire {
 

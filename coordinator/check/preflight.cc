@@ -7,15 +7,15 @@
 #include "comm/base/host_name.h"
 #include "comm/model/checksums.h"
 #include "comm/model/model_files.h"
-#include "coordinator/api/http/process_limits.h"
-#include "coordinator/check/listening.h"
-#include "coordinator/check/memory_plan.h"
-#include "coordinator/check/node_probe.h"
-#include "coordinator/check/program.h"
+#include "coordinator/cluster/hosts/listening.h"
+#include "coordinator/cluster/hosts/memory_plan.h"
+#include "coordinator/cluster/hosts/node_probe.h"
+#include "coordinator/cluster/hosts/program.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/cluster/launch/private_network.h"
 #include "coordinator/cluster/launch/runtime_dir.h"
-#include "coordinator/text/chat_template.h"
+#include "coordinator/http/process_limits.h"
+#include "coordinator/text/templates/chat_template.h"
 
 namespace quire {
 

@@ -2,23 +2,11 @@
 
 #include <chrono>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "comm/topology/topology.h"
+#include "coordinator/cluster/hosts/check_line.h"
 
 namespace quire {
-
-/// The result of one check.
-struct CheckLine {
-  enum class Status { kOk, kFailed, kSkipped, kWarned };
-
-  std::string check;  // for example "interface"
-  std::string host;   // empty: this host
-  Status status = Status::kOk;
-  std::string found;
-  std::string remedy;  // of a failure; a warning says it in what was found
-};
 
 struct PreflightOptions {
   std::chrono::seconds host_limit{10};  // limit for a node's answer

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "coordinator/core/block_manager.h"
+#include "coordinator/core/blocks/block_manager.h"
 
 namespace quire {
 

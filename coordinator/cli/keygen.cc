@@ -10,7 +10,7 @@
 #include "comm/base/error.h"
 #include "comm/base/process_hardening.h"
 #include "comm/base/secret_file.h"
-#include "comm/wire/curve_keys.h"
+#include "comm/wire/curve/curve_keys.h"
 #include "coordinator/api/access/api_keys.h"
 
 namespace quire {

@@ -7,9 +7,9 @@
 #include "comm/base/yaml_tree.h"
 #include "comm/model/formats/gguf_parts.h"
 #include "comm/model/formats/mapped_file.h"
-#include "coordinator/cli/exposure.h"
 #include "coordinator/cli/model_fetch.h"
 #include "coordinator/cluster/launch/backend_settings.h"
+#include "coordinator/server/exposure.h"
 #include "coordinator/text/answers/answer_format.h"
 
 namespace quire {

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "coordinator/core/block_options.h"
+#include "coordinator/core/blocks/block_options.h"
 #include "coordinator/core/live_options.h"
 #include "coordinator/core/migration_way.h"
 #include "coordinator/core/request.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "coordinator/core/sequence.h"
+#include "coordinator/core/blocks/sequence.h"
 
 namespace quire {
 

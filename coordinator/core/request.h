@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "coordinator/core/beam_search.h"
+#include "coordinator/core/blocks/sequence.h"
 #include "coordinator/core/client_limits.h"
 #include "coordinator/core/request_sink.h"
-#include "coordinator/core/sequence.h"
 
 namespace quire {
 

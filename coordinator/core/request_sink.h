@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/core/sequence.h"
+#include "coordinator/core/blocks/sequence.h"
 
 namespace quire {
 

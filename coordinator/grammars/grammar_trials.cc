@@ -14,9 +14,9 @@
 #include <cstring>
 
 #include "comm/base/error.h"
-#include "coordinator/api/requests/api_error.h"
 #include "coordinator/grammars/frame_socket.h"
-#include "coordinator/text/encode_bounds.h"
+#include "coordinator/http/api_error.h"
+#include "coordinator/text/tokenizer/encode_bounds.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "coordinator/journal/archive.h"
 
 namespace quire {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "coordinator/journal/archive.h"
 #include "coordinator/journal/journal_entry.h"
 #include "coordinator/journal/record_queue.h"

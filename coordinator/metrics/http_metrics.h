@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "coordinator/api/http/request_record.h"
+#include "coordinator/http/request_record.h"
 
 namespace prometheus {
 class Registry;

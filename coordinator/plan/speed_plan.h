@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/model/model_files.h"
-#include "coordinator/check/memory_plan.h"
+#include "coordinator/cluster/hosts/memory_plan.h"
 
 namespace quire {
 

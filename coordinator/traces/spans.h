@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/base/json_fwd.h"
-#include "coordinator/api/http/request_record.h"
+#include "coordinator/http/request_record.h"
 
 namespace quire {
 

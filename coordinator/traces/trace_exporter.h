@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "comm/base/json.h"
-#include "coordinator/api/http/request_record.h"
 #include "coordinator/client/server_address.h"
+#include "coordinator/http/request_record.h"
 
 namespace quire {
 

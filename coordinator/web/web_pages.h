@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/api/http/http_types.h"
+#include "coordinator/http/http_types.h"
 
 namespace quire {
 

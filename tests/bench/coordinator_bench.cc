@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "comm/wire/messages.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "coordinator/journal/journal.h"
 #include "tests/support/silent_sink.h"
 

@@ -15,8 +15,8 @@
 
 #include "comm/grammar/grammar_compiler.h"
 #include "comm/model/model_files.h"
-#include "coordinator/text/tokenizer.h"
-#include "coordinator/text/vocabulary_of.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
+#include "coordinator/text/tokenizer/vocabulary_of.h"
 #include "tests/support/thread_collectives.h"
 #include "worker/cpu/sampler.h"
 #include "worker/serve/grammar_store.h"

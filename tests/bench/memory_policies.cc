@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/base/error.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/bench/contiguous_pool.h"
 
 namespace quire {

@@ -1,4 +1,4 @@
-#include "comm/wire/port_gate.h"
+#include "comm/wire/gate/port_gate.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -20,10 +20,10 @@
 #include "comm/base/descriptor.h"
 #include "comm/base/error.h"
 #include "comm/wire/channel.h"
-#include "comm/wire/gate_links.h"
-#include "comm/wire/gate_pace.h"
-#include "comm/wire/gate_strangers.h"
-#include "comm/wire/handshake_words.h"
+#include "comm/wire/gate/gate_links.h"
+#include "comm/wire/gate/gate_pace.h"
+#include "comm/wire/gate/gate_strangers.h"
+#include "comm/wire/gate/handshake_words.h"
 #include "tests/support/temporary_directory.h"
 
 namespace quire {

@@ -1,5 +1,5 @@
 // Encoding and loading take at most linear time, whatever a model's tokenizer files contain.
-#include "coordinator/text/added_tokens.h"
+#include "coordinator/text/tokenizer/added_tokens.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include "comm/base/json.h"
 #include "comm/base/thread_time.h"
 #include "comm/model/formats/mapped_file.h"
-#include "coordinator/text/bpe.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/text/tokenizer/bpe.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 #include "tests/support/error_of.h"
 
 namespace quire {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "comm/base/exact_json.h"
-#include "coordinator/api/requests/api_error.h"
-#include "coordinator/api/requests/messages_request.h"
+#include "coordinator/api/requests/messages/messages_request.h"
+#include "coordinator/http/api_error.h"
 #include "tests/support/error_of.h"
 
 namespace quire {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/silent_sink.h"
 
 namespace {

@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "comm/base/error.h"
-#include "coordinator/api/requests/api_error.h"
 #include "coordinator/batches/batch_line.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/core/block_manager.h"
+#include "coordinator/core/blocks/block_manager.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "coordinator/cli/bounded_end.h"
+#include "coordinator/server/bounded_end.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "coordinator/api/http/byte_budget.h"
+#include "coordinator/http/byte_budget.h"
 
 #include <gtest/gtest.h>
 

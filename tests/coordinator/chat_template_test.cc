@@ -1,4 +1,4 @@
-#include "coordinator/text/chat_template.h"
+#include "coordinator/text/templates/chat_template.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "coordinator/api/http/connection_places.h"
+#include "coordinator/http/connection_places.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
 #include "tests/support/error_of.h"
 
 namespace quire {

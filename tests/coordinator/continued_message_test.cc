@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 namespace {

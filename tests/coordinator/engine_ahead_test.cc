@@ -1,7 +1,7 @@
 // The engine plans a step while the step before it is still outstanding.
 #include <gtest/gtest.h>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 
 namespace quire {

@@ -1,7 +1,7 @@
 // A request moves from one engine to another, with its blocks or without.
 #include <gtest/gtest.h>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 
 namespace quire {

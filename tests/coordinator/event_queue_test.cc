@@ -9,7 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <thread>
 
-#include "coordinator/api/http/handoff.h"
+#include "coordinator/http/handoff.h"
 
 namespace quire {
 namespace {

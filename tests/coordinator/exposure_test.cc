@@ -1,4 +1,4 @@
-#include "coordinator/cli/exposure.h"
+#include "coordinator/server/exposure.h"
 
 #include <gtest/gtest.h>
 

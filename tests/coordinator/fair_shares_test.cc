@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 
 namespace quire {

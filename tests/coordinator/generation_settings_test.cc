@@ -1,4 +1,4 @@
-#include "coordinator/cli/generation_settings.h"
+#include "coordinator/server/generation_settings.h"
 
 #include <gtest/gtest.h>
 

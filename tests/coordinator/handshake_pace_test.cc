@@ -1,11 +1,11 @@
-#include "coordinator/api/http/handshake_pace.h"
+#include "coordinator/http/handshake_pace.h"
 
 #include <gtest/gtest.h>
 
 #include <boost/asio/io_context.hpp>
 #include <vector>
 
-#include "coordinator/api/http/handshake_turns.h"
+#include "coordinator/http/handshake_turns.h"
 
 namespace quire {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/api/http/http_server.h"
+#include "coordinator/http/http_server.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "coordinator/api/http/http_head.h"
+#include "coordinator/http/http_head.h"
 
 namespace quire {
 namespace {

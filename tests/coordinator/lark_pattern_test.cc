@@ -1,5 +1,5 @@
 // Grammars in lark's notation as patterns: what such a pattern finds, by the same code that keeps answers to it.
-#include "coordinator/api/requests/lark_pattern.h"
+#include "coordinator/api/requests/responses/lark_pattern.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "coordinator/core/learned_cost.h"
+#include "coordinator/core/schedule/learned_cost.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Requests of the Messages API become requests of the Chat Completions API with the same meaning.
-#include "coordinator/api/requests/messages_request.h"
+#include "coordinator/api/requests/messages/messages_request.h"
 
 #include <gtest/gtest.h>
 

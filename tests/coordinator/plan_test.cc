@@ -3,7 +3,7 @@
 
 #include "comm/model/architecture.h"
 #include "comm/model/model_files.h"
-#include "coordinator/check/memory_plan.h"
+#include "coordinator/cluster/hosts/memory_plan.h"
 #include "coordinator/plan/speed_plan.h"
 
 namespace quire {

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "coordinator/api/openai/pooled_answer.h"
-#include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/known_fields.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "comm/base/json.h"
 #include "coordinator/api/admin/block_ranges.h"
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 namespace {

@@ -1,7 +1,7 @@
 // The engine recovers when its worker group is lost repeatedly.
 #include <gtest/gtest.h>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 
 namespace quire {

@@ -1,6 +1,6 @@
 // Turns of requests from many connections: how many requests begin between two polls of the sockets, and in which
 // order.
-#include "coordinator/api/http/request_turns.h"
+#include "coordinator/http/request_turns.h"
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,9 @@
 
 #include "coordinator/api/openai/response_store.h"
 #include "coordinator/api/openai/responses_answer.h"
-#include "coordinator/api/requests/api_error.h"
-#include "coordinator/api/requests/responses_request.h"
-#include "coordinator/api/requests/sealed_text.h"
+#include "coordinator/api/requests/responses/responses_request.h"
+#include "coordinator/api/requests/responses/sealed_text.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/api/http/routes.h"
+#include "coordinator/http/routes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "coordinator/core/scheduler.h"
+#include "coordinator/core/schedule/scheduler.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"
 

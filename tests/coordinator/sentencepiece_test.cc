@@ -6,12 +6,12 @@
 #include "comm/base/json.h"
 #include "comm/model/formats/gguf.h"
 #include "comm/model/formats/mapped_file.h"
-#include "coordinator/text/charsmap.h"
-#include "coordinator/text/detokenizer.h"
-#include "coordinator/text/protobuf_reader.h"
-#include "coordinator/text/sentencepiece_model.h"
+#include "coordinator/text/tokenizer/charsmap.h"
+#include "coordinator/text/tokenizer/detokenizer.h"
+#include "coordinator/text/tokenizer/protobuf_reader.h"
+#include "coordinator/text/tokenizer/sentencepiece_model.h"
+#include "coordinator/text/tokenizer/vocabulary_of.h"
 #include "coordinator/text/utf8.h"
-#include "coordinator/text/vocabulary_of.h"
 #include "tests/support/error_of.h"
 
 namespace quire {

@@ -1,4 +1,4 @@
-#include "coordinator/core/sequence_states.h"
+#include "coordinator/core/blocks/sequence_states.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <memory>
 #include <numeric>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 
 namespace quire {

@@ -4,9 +4,9 @@
 
 #include "comm/base/json.h"
 #include "comm/schema/schema_work.h"
-#include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/schema_check.h"
 #include "coordinator/api/requests/structural_tag_check.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 namespace {

@@ -8,8 +8,8 @@
 #include <chrono>
 
 #include "comm/base/error.h"
-#include "coordinator/text/chat_template.h"
 #include "coordinator/text/jinja/interpreter.h"
+#include "coordinator/text/templates/chat_template.h"
 #include "tests/support/error_of.h"
 
 namespace quire {

@@ -10,8 +10,8 @@
 #include "comm/base/error.h"
 #include "comm/base/thread_time.h"
 #include "coordinator/text/newer_characters.h"
-#include "coordinator/text/splitter.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/text/tokenizer/splitter.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 #include "coordinator/text/unicode_forms.h"
 #include "tests/support/error_of.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,9 +12,9 @@
 #include "comm/base/json.h"
 #include "comm/model/formats/gguf.h"
 #include "comm/model/formats/mapped_file.h"
-#include "coordinator/text/byte_level.h"
-#include "coordinator/text/detokenizer.h"
-#include "coordinator/text/splitter.h"
+#include "coordinator/text/tokenizer/byte_level.h"
+#include "coordinator/text/tokenizer/detokenizer.h"
+#include "coordinator/text/tokenizer/splitter.h"
 #include "coordinator/text/utf8.h"
 #include "tests/support/error_of.h"
 

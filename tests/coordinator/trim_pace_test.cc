@@ -1,4 +1,4 @@
-#include "coordinator/api/http/trim_pace.h"
+#include "coordinator/http/trim_pace.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Work on the threads of a pool beside the I/O thread: the order of clients, cancellation, and coroutines that wait for
 // results. The thread sanitizer runs these tests, too (CONTRIBUTING.md).
-#include "coordinator/api/http/work_pool.h"
+#include "coordinator/http/work_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -774,7 +774,7 @@ class CoverageTest(unittest.TestCase):
         firsts = [set(re.findall(r"`([\w]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()))) for _, table in (fields, tools, items)]
         source = {}
         for name in ("responses_request", "response_tools", "response_items"):
-            with open(os.path.join(ROOT, "coordinator", "api", "requests", name + ".cc"), encoding="utf-8") as f:
+            with open(os.path.join(ROOT, "coordinator", "api", "requests", "responses", name + ".cc"), encoding="utf-8") as f:
                 source[name] = f.read()
         listed = {name: set(re.findall(r'"(\w+)"', re.search(name + r"(?:\[\])? = \{(.*?)\};", text, re.S)[1]))
                   for text, names in ((source["responses_request"], ("kHarmless", "kTranslated")), (source["response_tools"], ("kOfProviders",)), (source["response_items"], ("kOutputs",)))

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "comm/base/error.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/sim/sim_worker.h"
 #include "tests/support/collecting_sink.h"

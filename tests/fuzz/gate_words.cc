@@ -9,8 +9,8 @@
 
 #include "comm/base/descriptor.h"
 #include "comm/base/error.h"
-#include "comm/wire/gate_reading.h"
-#include "comm/wire/handshake_words.h"
+#include "comm/wire/gate/gate_reading.h"
+#include "comm/wire/gate/handshake_words.h"
 #include "tests/fuzz/byte_source.h"
 
 namespace quire {

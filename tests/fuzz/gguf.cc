@@ -3,7 +3,7 @@
 
 #include "comm/base/error.h"
 #include "comm/model/architecture.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace quire {
 namespace {

@@ -1,6 +1,6 @@
 // Input: an HTTP request, through the parser and the checks of a connection. An accepted request must have unambiguous
 // framing.
-#include "coordinator/api/http/http_head.h"
+#include "coordinator/http/http_head.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "comm/base/error.h"
-#include "coordinator/text/detokenizer.h"
+#include "coordinator/text/tokenizer/detokenizer.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire::fuzz {

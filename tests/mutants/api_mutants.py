@@ -22,13 +22,13 @@ REQUEST, GENERATION, ANSWER = "coordinator/api/requests/openai_request.cc", "coo
 DATA, OPTIONS = "coordinator/api/openai/data_port.cc", "coordinator/cli/options.cc"
 FLAGS_TABLE, READER = "coordinator/cli/serve_flags.cc", "comm/topology/topology_reader.cc"
 TIMER, CALLS, REPLICAS = "coordinator/api/openai/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
-SETTINGS, CONNECTION, SERVER = "coordinator/api/admin/settings_report.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/http_server.cc"
-PROCESS_LIMITS = "coordinator/api/http/process_limits.cc"
-TYPES, SIZING = "coordinator/api/http/http_types.h", "coordinator/cluster/launch/engine_settings.cc"
-PLACES = "coordinator/api/http/connection_places.cc"
-PREPARER, EXCHANGE, BUDGET = "coordinator/api/openai/call_preparer.cc", "coordinator/api/openai/exchange.h", "coordinator/api/http/byte_budget.cc"
-POOL, WRITING, MESSAGES = "coordinator/api/http/work_pool.cc", "coordinator/api/http/connection_writing.cc", "coordinator/api/requests/chat_messages.cc"
-TURNS = "coordinator/api/requests/messages_turns.cc"
+SETTINGS, CONNECTION, SERVER = "coordinator/api/admin/settings_report.cc", "coordinator/http/connection.cc", "coordinator/http/http_server.cc"
+PROCESS_LIMITS = "coordinator/http/process_limits.cc"
+TYPES, SIZING = "coordinator/http/http_types.h", "coordinator/cluster/launch/engine_settings.cc"
+PLACES = "coordinator/http/connection_places.cc"
+PREPARER, EXCHANGE, BUDGET = "coordinator/api/openai/call_preparer.cc", "coordinator/api/openai/exchange.h", "coordinator/http/byte_budget.cc"
+POOL, WRITING, MESSAGES = "coordinator/http/work_pool.cc", "coordinator/http/connection_writing.cc", "coordinator/api/requests/chat_messages.cc"
+TURNS = "coordinator/api/requests/messages/messages_turns.cc"
 
 DIALECTS = [
     Mutant("messages: turns of one role are not joined", TURNS,
@@ -36,9 +36,9 @@ DIALECTS = [
            ["coordinator/messages_request_test", "e2e/messages_test:FormTest.test_messages_conversations_render_as_those_of_chat"]),
     Mutant("messages: errors of tools are told as results", TURNS, 'if (block.Flag("is_error", false))', "if (false)",
            ["coordinator/messages_request_test"]),
-    Mutant("messages: deferred tools are shown at once", "coordinator/api/requests/messages_tools.cc", 'tool.Flag("defer_loading", false) && defers', "false",
+    Mutant("messages: deferred tools are shown at once", "coordinator/api/requests/messages/messages_tools.cc", 'tool.Flag("defer_loading", false) && defers', "false",
            ["coordinator/agents_messages_test", "e2e/messages_test:AgentsTest.test_deferred_tools_cost_nothing_until_they_are_found"]),
-    Mutant("messages: the line for bills is shown", "coordinator/api/requests/messages_blocks.cc", 'text.starts_with("x-anthropic-billing-header:")', "false",
+    Mutant("messages: the line for bills is shown", "coordinator/api/requests/messages/messages_blocks.cc", 'text.starts_with("x-anthropic-billing-header:")', "false",
            ["coordinator/agents_messages_test", "e2e/messages_test:FormTest.test_prompts_are_the_same_whatever_the_line_for_bills_says"]),
     Mutant("messages: edits wait for nothing", "coordinator/api/requests/context_edits.cc", "if (tokens <= edit.above_tokens) continue;", "",
            ["coordinator/context_edits_test", "e2e/messages_test:AgentsTest.test_edits_are_done_and_told"]),
@@ -46,21 +46,21 @@ DIALECTS = [
            ["e2e/messages_test:FormTest.test_usage_counts_cached_tokens_separately"]),
     Mutant("messages: an answer that the context cut looks as if it was to be that long", "coordinator/api/openai/call_serving.cc",
            "max_tokens < prepared.call.max_tokens.value_or(max_tokens)", "false", ["e2e/messages_test:FormTest.test_stop_reason_names_sequence_end_or_context_limit"]),
-    Mutant("messages: errors stay in OpenAI's form", "coordinator/api/http/connection_writing.cc", "response.status >= 400 && service_.restate", "false",
+    Mutant("messages: errors stay in OpenAI's form", "coordinator/http/connection_writing.cc", "response.status >= 400 && service_.restate", "false",
            ["e2e/messages_test:FormTest.test_unsupported_messages_fields_are_refused_by_name"]),
     Mutant("responses: another key finds an answer", "coordinator/api/openai/response_pages.cc", "store_.Find(client, id)", 'store_.Find("alice", id)',
            ["e2e/responses_test:StoreTest.test_responses_of_another_key_are_not_found"]),
-    Mutant("responses: instructions are kept for the next request", "coordinator/api/requests/responses_request.cc",
+    Mutant("responses: instructions are kept for the next request", "coordinator/api/requests/responses/responses_request.cc",
            'request.terms.store = body.Flag("store", true);', 'request.terms.conversation.insert(1, R"({"role":"system","content":"x"},)");',
            ["coordinator/responses_test", "e2e/responses_test:StoreTest.test_previous_response_continues_without_its_instructions"]),
     Mutant("responses: an answer is kept without its text", "coordinator/api/openai/response_output.cc",
            "if (item.kind == AnswerPart::kContent) content += item.text;", "", ["coordinator/responses_test"]),
     Mutant("responses: calls of a namespace come under the names that the model is shown", "coordinator/api/openai/responses_answer.cc",
            "const auto known = terms.tools.find(name);", "const auto known = terms.tools.end();", ["coordinator/responses_test"]),
-    Mutant("responses: sealed thoughts stay sealed", "coordinator/api/requests/response_items.cc", "if (said.is_string()) {", "if (false) {", ["coordinator/responses_test"]),
-    Mutant("responses: an item may be referred to again and again", "coordinator/api/requests/response_items.cc",
+    Mutant("responses: sealed thoughts stay sealed", "coordinator/api/requests/responses/response_items.cc", "if (said.is_string()) {", "if (false) {", ["coordinator/responses_test"]),
+    Mutant("responses: an item may be referred to again and again", "coordinator/api/requests/responses/response_items.cc",
            "if (!referred_.insert(id).second)", "if (false)", ["coordinator/responses_test"]),
-    Mutant("lark: rules may refer to themselves", "coordinator/api/requests/lark_pattern.cc", "rule.open = true;", "", ["coordinator/lark_pattern_test"]),
+    Mutant("lark: rules may refer to themselves", "coordinator/api/requests/responses/lark_pattern.cc", "rule.open = true;", "", ["coordinator/lark_pattern_test"]),
     Mutant("responses: the newest answers go first", "coordinator/api/openai/response_store.cc", "own.entries.splice(own.entries.end(), own.entries, found->second);", "",
            ["coordinator/responses_test"]),
     Mutant("responses: whoever comes last loses its answers", "coordinator/api/openai/response_store.cc", "const auto largest = Largest();", "const auto largest = account;",
@@ -72,7 +72,7 @@ DIALECTS = [
 USAGE = [
     Mutant("usage: EOS is not counted", GENERATION, "if (reason == FinishReason::kStop && !choice.stopped)", "if (false)",
            fields("CompletionTest.test_eos_ends_the_text_and_counts_as_a_token")),
-    Mutant("usage: cached tokens are counted for every choice", "coordinator/core/engine.cc",
+    Mutant("usage: cached tokens are counted for every choice", "coordinator/core/engine/engine.cc",
            "const bool begins = sequence.choice == 0 && sequence.num_generated() == 1;", "const bool begins = sequence.num_generated() == 1;",
            fields("CompletionTest.test_usage_counts_all_n_choices_and_their_prompt_once")),
     Mutant("usage: the prompt is counted for every choice", PREPARER, "prepared.prompt_tokens += prompt.size();",
@@ -206,7 +206,7 @@ FLAGS = [
            ["coordinator/options_test"]),
     Mutant("flags: one of several served names is dropped", "coordinator/cli/foreign_words.cc", "if (names_.size() > 1 && !names_model_) {",
            "if (names_.size() > 1) {", ["coordinator/foreign_flags_test"]),
-    Mutant("sampling: files that set a penalty alone bring all defaults", "coordinator/cli/generation_settings.cc",
+    Mutant("sampling: files that set a penalty alone bring all defaults", "coordinator/server/generation_settings.cc",
            "  ReadInto(path, is_gguf, look, kPenalty, found);", "  says_how |= ReadInto(path, is_gguf, look, kPenalty, found);",
            ["coordinator/generation_settings_test"]),
     Mutant("flag --port is ignored", OPTIONS, "WithHostOrPort(t.server.listen, flags.host, flags.port)", "WithHostOrPort(t.server.listen, flags.host, {})",
@@ -241,9 +241,9 @@ TOOLS = [
     Mutant("tools: thoughts that the prompt opened are words", "coordinator/text/answers/reasoning_parser.cc",
            "if (start == ReasoningStart::kInside) state_ = State::kInside;", "", PARSERS),
     Mutant("tools: numbers stay text", "coordinator/text/answers/typed_values.cc", "return Json::accept(bare) ? bare : JsonString(text);", "return JsonString(text);", PARSERS),
-    Mutant("tools: arguments are objects for everybody", "coordinator/text/adapted_conversation.cc", "if (traits.text_arguments) {", "if (false) {",
+    Mutant("tools: arguments are objects for everybody", "coordinator/text/templates/adapted_conversation.cc", "if (traits.text_arguments) {", "if (false) {",
            ["coordinator/chat_template_test"]),
-    Mutant("tools: broken arguments stay a text", "coordinator/text/adapted_conversation.cc", "traits.object_arguments || is_none ? object", "is_none ? object",
+    Mutant("tools: broken arguments stay a text", "coordinator/text/templates/adapted_conversation.cc", "traits.object_arguments || is_none ? object", "is_none ? object",
            ["coordinator/chat_template_test"]),
     Mutant("stop: thoughts and calls end answers", "coordinator/api/openai/answer_stops.cc", "if (part.kind != AnswerPart::kContent && part.kind != AnswerPart::kBroken) {", "if (false) {",
            ["coordinator/answer_stops_test"]),
@@ -262,21 +262,21 @@ TOOLS = [
            ["e2e/tools_test:FormatTest.test_pythonic_parser_refuses_schemas_that_it_cannot_express"]),
     Mutant("tools: a named function is one of many", "coordinator/text/answers/call_writer.cc", "use.choice.mode != ToolChoice::kNamed || use.choice.name == use.tools[i].name", "true",
            tools("ConstrainedTest.test_tool_choice_of_a_function_calls_that_function")),
-    Mutant("tools: control tokens are spelled out", "coordinator/text/vocabulary_of.cc", "if (by_id) unlike_text", "if (false) unlike_text", tools("ControlTokenTest")),
-    Mutant("tools: control tokens do not reach the parser", "coordinator/text/detokenizer.cc", "&& !IsShown(token)", "", tools("ControlTokenTest")),
+    Mutant("tools: control tokens are spelled out", "coordinator/text/tokenizer/vocabulary_of.cc", "if (by_id) unlike_text", "if (false) unlike_text", tools("ControlTokenTest")),
+    Mutant("tools: control tokens do not reach the parser", "coordinator/text/tokenizer/detokenizer.cc", "&& !IsShown(token)", "", tools("ControlTokenTest")),
     Mutant("tools: the second of calls that should be one goes out", "coordinator/api/openai/chat_choice.cc", "(one_call_ && part.call > 0)", "false",
            tools("FreeTest.test_parser_returns_one_call_when_parallel_tool_calls_is_false")),
     Mutant("tools: calls end with stop", "coordinator/api/openai/openai_response.cc", 'entry["finish_reason"] = "tool_calls";', "", tools("ConstrainedTest")),
 ]
 
 LIMITS = [
-    Mutant("texts of Llama 3's GGUF begin with nothing", "coordinator/text/tokenizer_data_gguf.cc", "return pre.begins;", "return false;",
+    Mutant("texts of Llama 3's GGUF begin with nothing", "coordinator/text/tokenizer/tokenizer_data_gguf.cc", "return pre.begins;", "return false;",
            ["coordinator/tokenizer_test:GgufTokenizerTest*"]),
-    Mutant("Tekken takes three digits together", "coordinator/text/tokenizer_data_gguf.cc", 'WordsByCase("", "")', 'WordsByCase("", "{1,3}")',
+    Mutant("Tekken takes three digits together", "coordinator/text/tokenizer/tokenizer_data_gguf.cc", 'WordsByCase("", "")', 'WordsByCase("", "{1,3}")',
            ["coordinator/tokenizer_test:GgufTokenizerTest*"]),
-    Mutant("a part of an answer is kept after it was made", "coordinator/api/http/piecewise_text.h", "parts_[next_++].make = nullptr;", "next_++;",
+    Mutant("a part of an answer is kept after it was made", "coordinator/http/piecewise_text.h", "parts_[next_++].make = nullptr;", "next_++;",
            ["coordinator/whole_answer_test:PartedTextTest*"]),
-    Mutant("a part of an answer is one piece", "coordinator/api/http/piecewise_text.h", "std::min(bytes - text.size(), made_.size() - given_)", "made_.size() - given_",
+    Mutant("a part of an answer is one piece", "coordinator/http/piecewise_text.h", "std::min(bytes - text.size(), made_.size() - given_)", "made_.size() - given_",
            ["coordinator/whole_answer_test:PartedTextTest*"]),
     Mutant("texts of answers are charged as they are", "coordinator/api/openai/whole_answer.cc", "(1 + kEscapedBytes) * bytes", "0 * bytes",
            ["coordinator/whole_answer_test:*MostBytes_Bound*"]),
@@ -294,10 +294,10 @@ LIMITS = [
     Mutant("limit: stop strings of 1,023 bytes", REQUEST, 'fields.Texts("stop", 16, 1024)', 'fields.Texts("stop", 16, 1023)',
            limits("SizeTest.test_more_than_16_stop_strings_or_longer_than_1_kib_are_refused")),
     Mutant("limit: 17 prompts", "coordinator/api/requests/openai_request.h", "max_prompts = 16", "max_prompts = 17", limits("SizeTest.test_call_with_more_than_16_prompts_is_refused")),
-    Mutant("limit: 129 choices", "coordinator/cli/data_options.cc", "std::min(128, running)", "std::min(129, running)", limits("SizeTest.test_request_with_more_than_128_choices_is_refused")),
+    Mutant("limit: 129 choices", "coordinator/server/data_options.cc", "std::min(128, running)", "std::min(129, running)", limits("SizeTest.test_request_with_more_than_128_choices_is_refused")),
     Mutant("unique items are promised", "comm/schema/schema_keywords.cc", "out_.item_count.most.value_or(2) > 1", "out_.item_count.most.value_or(2) > 2",
            ["coordinator/structured_output_test"]),
-    Mutant("what ends a server that hangs outlives its threads", "coordinator/cli/bounded_end.cc", "::alarm(0);", "",
+    Mutant("what ends a server that hangs outlives its threads", "coordinator/server/bounded_end.cc", "::alarm(0);", "",
            ["coordinator/bounded_end_test"]),
     Mutant("JSON in a text has no bounds", "coordinator/api/requests/structured_output.cc", "(void)ParseJson(text, field, kClientJson);",
            "(void)ParseJson(text, field, {.max_depth = SIZE_MAX, .max_nodes = SIZE_MAX});", ["coordinator/structured_output_test"]),
@@ -339,7 +339,7 @@ LIMITS = [
     Mutant("limit: keys that hold much are admitted like those that hold nothing", BUDGET,
            "if (!budget_->InShare(account_->first, account_->second.bytes + more, free)) return Verdict::kNotNow;", "",
            ["coordinator/byte_budget_test", "e2e/limits_test:MemoryTest.test_request_gets_429_when_the_request_memory_of_its_key_is_full"]),
-    Mutant("limit: answers wait for their key's share", "coordinator/api/http/byte_budget.cc", "const int64_t more = bytes - bytes_;\n  if (budget_ != nullptr) {",
+    Mutant("limit: answers wait for their key's share", "coordinator/http/byte_budget.cc", "const int64_t more = bytes - bytes_;\n  if (budget_ != nullptr) {",
            "const int64_t more = bytes - bytes_;\n  if (more > 0 && budget_ != nullptr && !budget_->InShare(account_->first, account_->second.bytes + more, "
            "budget_->limits_.in_all - budget_->taken_ - more)) return Verdict::kNotNow;\n  if (budget_ != nullptr) {", ["coordinator/byte_budget_test"]),
     Mutant("limit: a slow body has all its time", CONNECTION, "TimeFor(received, limits_.chosen.body_bytes_per_second, kBodyGrace, longest)", "longest",
@@ -363,7 +363,7 @@ LIMITS = [
     Mutant("overload: tokens without a text are told at the end", GENERATION,
            "    if (choice.pending_tokens.size() >= PromptReporter::kMostTokens) return true;\n", "",
            overload("StreamTest.test_other_clients_are_served_beside_streams_of_tokens_without_text")),
-    Mutant("overload: nobody says that all of a beam comes at once", "coordinator/core/engine.cc", "i + 1 < count};", "false};",
+    Mutant("overload: nobody says that all of a beam comes at once", "coordinator/core/engine/engine.cc", "i + 1 < count};", "false};",
            ["coordinator/engine_ahead_test:*Beams*"]),
     Mutant("overload: each bad word has the time of a text", PREPARER, "{.stop = stop, .splitting = &splitting}", "{.stop = stop}",
            overload("PatternTest.test_bad_words_share_one_time_bound_for_splitting")),

@@ -6,7 +6,7 @@ def live(test):
     return ["e2e/live_settings_test:" + test]
 
 
-SETTINGS, CONTROL, SERVE = "coordinator/api/admin/live_settings.cc", "coordinator/api/admin/admin_control.cc", "coordinator/cli/serve.cc"
+SETTINGS, CONTROL, SERVE = "coordinator/api/admin/live_settings.cc", "coordinator/api/admin/admin_control.cc", "coordinator/server/serve.cc"
 SERVER = "LiveSettingsTest."
 
 MUTANTS = [

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 
 namespace quire::sim {
 

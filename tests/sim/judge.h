@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/sim/oracle.h"
 
 namespace quire::sim {

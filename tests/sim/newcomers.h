@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/sim/oracle.h"
 
 namespace quire::sim {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
-#include "coordinator/core/waiting_queue.h"
+#include "coordinator/core/schedule/waiting_queue.h"
 #include "tests/sim/simulator.h"
 
 namespace quire::sim {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/sim/judge.h"
 #include "tests/sim/turns.h"
 

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "comm/base/json.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"
 #include "tests/support/thread_group.h"

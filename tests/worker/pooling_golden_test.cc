@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "comm/base/json.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/thread_group.h"
 

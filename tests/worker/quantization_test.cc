@@ -5,7 +5,7 @@
 
 #include "comm/base/json.h"
 #include "comm/model/formats/mapped_file.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random_model.h"
 #include "tests/support/thread_group.h"

@@ -9,7 +9,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/own_address.h"
-#include "comm/wire/curve_keys.h"
+#include "comm/wire/curve/curve_keys.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "comm/wire/curve_keys.h"
+#include "comm/wire/curve/curve_keys.h"
 #include "comm/wire/step_plan.h"
 
 namespace quire {

@@ -10,7 +10,7 @@ struct WorkerOptions {
   std::string coordinator;  // data endpoint: tcp://HOST:PORT or ipc://PATH
   EpochId epoch = 0;        // 0: the coordinator assigns one
   std::string node;         // this host's name in the topology; empty: its host name
-  std::string keys;         // key directory (comm/wire/curve_keys.h); empty: no encryption
+  std::string keys;         // key directory (comm/wire/curve/curve_keys.h); empty: no encryption
 };
 
 /// Runs one rank: joins the coordinator, loads the assigned model, and serves steps until told to stop. Returns the

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "coordinator/api/http/request_record.h"
+#include "coordinator/http/request_record.h"
 
 namespace quire {
 

@@ -5,7 +5,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/api/access/client_id.h"
-#include "coordinator/api/http/network_turns.h"
+#include "coordinator/http/network_turns.h"
 
 namespace quire {
 

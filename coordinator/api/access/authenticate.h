@@ -8,7 +8,7 @@
 #include <string>
 
 #include "coordinator/api/access/api_keys.h"
-#include "coordinator/api/http/http_types.h"
+#include "coordinator/http/http_types.h"
 
 namespace quire {
 

@@ -11,8 +11,8 @@
 
 #include "comm/topology/topology.h"
 #include "coordinator/api/access/pending_places.h"
-#include "coordinator/api/http/http_types.h"
 #include "coordinator/core/request.h"
+#include "coordinator/http/http_types.h"
 
 namespace quire {
 

@@ -9,9 +9,9 @@
 #include "coordinator/api/admin/admin_routes.h"
 #include "coordinator/api/admin/history_recorder.h"
 #include "coordinator/api/admin/metrics_page.h"
-#include "coordinator/api/http/work_pool.h"
 #include "coordinator/cluster/replicas/replicas.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/http/work_pool.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace quire {
 

@@ -11,10 +11,10 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/base/share.h"
-#include "coordinator/api/http/handoff.h"
 #include "coordinator/api/openai/on_engine.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/cluster/launch/engine_settings.h"
+#include "coordinator/http/handoff.h"
 
 namespace quire {
 

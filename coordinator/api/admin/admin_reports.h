@@ -10,9 +10,9 @@
 #include "coordinator/api/admin/event_stream.h"
 #include "coordinator/api/admin/live_settings.h"
 #include "coordinator/api/admin/request_report.h"
-#include "coordinator/api/http/byte_budget.h"
-#include "coordinator/api/http/work_pool.h"
 #include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/http/byte_budget.h"
+#include "coordinator/http/work_pool.h"
 #include "coordinator/metrics/batch_numbers.h"
 
 namespace quire {

@@ -3,8 +3,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 
-#include "coordinator/api/http/http_types.h"
-#include "coordinator/api/http/routes.h"
+#include "coordinator/http/http_types.h"
+#include "coordinator/http/routes.h"
 
 namespace quire {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "coordinator/cluster/replicas/replica_snapshot.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 
 namespace quire {
 

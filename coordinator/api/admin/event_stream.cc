@@ -8,7 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "coordinator/api/openai/on_pool.h"
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 

@@ -3,8 +3,8 @@
 #include <boost/asio/awaitable.hpp>
 
 #include "comm/base/json_fwd.h"
-#include "coordinator/api/http/http_types.h"
 #include "coordinator/cluster/group/event_feed.h"
+#include "coordinator/http/http_types.h"
 
 namespace quire {
 

@@ -11,8 +11,8 @@
 
 #include "comm/base/json.h"
 #include "coordinator/api/admin/replica_report.h"
-#include "coordinator/api/http/await_token.h"
 #include "coordinator/api/requests/query_fields.h"
+#include "coordinator/http/await_token.h"
 #include "coordinator/metrics/host_usage.h"
 
 namespace quire {

@@ -3,8 +3,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
-#include "coordinator/api/http/http_types.h"
 #include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/http/http_types.h"
 #include "coordinator/metrics/history.h"
 #include "coordinator/metrics/metrics.h"
 

@@ -9,8 +9,8 @@
 #include "comm/base/error.h"
 #include "comm/base/yaml_tree.h"
 #include "comm/topology/with_settings.h"
-#include "coordinator/api/http/process_limits.h"
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
+#include "coordinator/http/process_limits.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "coordinator/api/admin/replica_report.h"
-#include "coordinator/api/http/routes.h"
+#include "coordinator/http/routes.h"
 
 namespace quire {
 

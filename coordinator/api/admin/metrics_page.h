@@ -5,8 +5,8 @@
 #include <functional>
 #include <optional>
 
-#include "coordinator/api/http/http_types.h"
 #include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/http/http_types.h"
 #include "coordinator/metrics/metrics.h"
 
 namespace quire {

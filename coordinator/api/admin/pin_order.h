@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace quire {
 

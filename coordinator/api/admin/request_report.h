@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/base/json_fwd.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 
 namespace quire {
 

@@ -11,8 +11,8 @@
 
 #include "coordinator/api/batches/batch_store.h"
 #include "coordinator/api/batches/line_responder.h"
-#include "coordinator/api/http/work_pool.h"
 #include "coordinator/api/openai/data_port.h"
+#include "coordinator/http/work_pool.h"
 
 namespace quire {
 

@@ -10,7 +10,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/api/batches/store_names.h"
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 

@@ -6,8 +6,8 @@
 #include "comm/base/error.h"
 #include "coordinator/api/batches/batch_store.h"
 #include "coordinator/api/batches/store_names.h"
-#include "coordinator/api/requests/api_error.h"
 #include "coordinator/batches/batch_line.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 

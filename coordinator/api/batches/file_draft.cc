@@ -4,7 +4,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/api/batches/store_directory.h"
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "coordinator/api/batches/batch_store.h"
-#include "coordinator/api/http/routes.h"
-#include "coordinator/api/http/work_pool.h"
 #include "coordinator/api/openai/data_handler.h"
+#include "coordinator/http/routes.h"
+#include "coordinator/http/work_pool.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "coordinator/api/http/http_types.h"
+#include "coordinator/http/http_types.h"
 
 namespace quire {
 

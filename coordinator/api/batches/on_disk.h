@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "coordinator/api/http/handoff.h"
-#include "coordinator/api/http/work_pool.h"
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
+#include "coordinator/http/handoff.h"
+#include "coordinator/http/work_pool.h"
 
 namespace quire {
 

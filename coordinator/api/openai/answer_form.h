@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "coordinator/api/http/piecewise_text.h"
 #include "coordinator/api/openai/openai_response.h"
+#include "coordinator/http/piecewise_text.h"
 #include "coordinator/text/answers/answer_parser.h"
 
 namespace quire {

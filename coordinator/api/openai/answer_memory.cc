@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "coordinator/api/http/piecewise_text.h"
+#include "coordinator/http/piecewise_text.h"
 
 namespace quire {
 

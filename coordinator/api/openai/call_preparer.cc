@@ -7,11 +7,11 @@
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
 #include "coordinator/api/openai/continued_message.h"
-#include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
-#include "coordinator/api/requests/messages_request.h"
+#include "coordinator/api/requests/messages/messages_request.h"
+#include "coordinator/http/api_error.h"
 #include "coordinator/text/answers/tool.h"
-#include "coordinator/text/detokenizer.h"
+#include "coordinator/text/tokenizer/detokenizer.h"
 
 namespace quire {
 

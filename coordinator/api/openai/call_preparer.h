@@ -9,9 +9,9 @@
 #include "coordinator/api/requests/dialect.h"
 #include "coordinator/api/requests/openai_request.h"
 #include "coordinator/api/requests/pooling_request.h"
-#include "coordinator/api/requests/responses_request.h"
-#include "coordinator/text/chat_template.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/api/requests/responses/responses_request.h"
+#include "coordinator/text/templates/chat_template.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace quire {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "coordinator/api/http/request_record.h"
 #include "coordinator/api/openai/running_call.h"
+#include "coordinator/http/request_record.h"
 #include "coordinator/metrics/metrics.h"
 
 namespace quire {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "coordinator/api/requests/openai_request.h"
-#include "coordinator/text/chat_template.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/text/templates/chat_template.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "comm/base/json_fwd.h"
-#include "coordinator/api/http/http_types.h"
+#include "coordinator/http/http_types.h"
 
 namespace quire {
 

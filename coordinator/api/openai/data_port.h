@@ -6,16 +6,16 @@
 
 #include "coordinator/api/access/key_quotas.h"
 #include "coordinator/api/access/pending_places.h"
-#include "coordinator/api/http/http_types.h"
-#include "coordinator/api/http/routes.h"
-#include "coordinator/api/http/work_pool.h"
 #include "coordinator/api/openai/call_preparer.h"
 #include "coordinator/api/openai/page_api.h"
 #include "coordinator/api/openai/response_pages.h"
 #include "coordinator/api/openai/running_call.h"
 #include "coordinator/grammars/grammar_trials.h"
+#include "coordinator/http/http_types.h"
+#include "coordinator/http/routes.h"
+#include "coordinator/http/work_pool.h"
 #include "coordinator/metrics/metrics.h"
-#include "coordinator/text/chat_template.h"
+#include "coordinator/text/templates/chat_template.h"
 
 namespace quire {
 

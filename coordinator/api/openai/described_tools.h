@@ -1,8 +1,8 @@
 #pragma once
 
 #include "coordinator/text/answers/tool_prompt.h"
-#include "coordinator/text/conversation.h"
-#include "coordinator/text/template_traits.h"
+#include "coordinator/text/templates/conversation.h"
+#include "coordinator/text/templates/template_traits.h"
 
 namespace quire {
 

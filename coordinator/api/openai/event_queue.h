@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/core/sequence.h"
+#include "coordinator/core/blocks/sequence.h"
 
 namespace quire {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "coordinator/api/http/http_types.h"
 #include "coordinator/api/openai/answer_form.h"
+#include "coordinator/http/http_types.h"
 
 namespace quire {
 

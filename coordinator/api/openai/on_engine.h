@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "coordinator/api/http/handoff.h"
 #include "coordinator/cluster/group/engine_loop.h"
+#include "coordinator/http/handoff.h"
 
 namespace quire {
 

@@ -7,10 +7,10 @@
 #include <optional>
 #include <utility>
 
-#include "coordinator/api/http/handoff.h"
-#include "coordinator/api/http/http_types.h"
-#include "coordinator/api/http/work_pool.h"
 #include "coordinator/api/requests/json_fields.h"
+#include "coordinator/http/handoff.h"
+#include "coordinator/http/http_types.h"
+#include "coordinator/http/work_pool.h"
 
 namespace quire {
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/api/http/routes.h"
-#include "coordinator/api/http/work_pool.h"
 #include "coordinator/api/openai/chat_pages.h"
 #include "coordinator/api/openai/data_handler.h"
 #include "coordinator/api/openai/text_pages.h"
+#include "coordinator/http/routes.h"
+#include "coordinator/http/work_pool.h"
 
 namespace quire {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/api/http/piecewise_text.h"
 #include "coordinator/api/openai/openai_response.h"
 #include "coordinator/api/requests/pooling_request.h"
+#include "coordinator/http/piecewise_text.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "coordinator/api/openai/event_queue.h"
-#include "coordinator/text/detokenizer.h"
+#include "coordinator/text/tokenizer/detokenizer.h"
 
 namespace quire {
 

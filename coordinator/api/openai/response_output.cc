@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "comm/base/json.h"
-#include "coordinator/api/requests/sealed_text.h"
+#include "coordinator/api/requests/responses/sealed_text.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/api/requests/response_tools.h"
+#include "coordinator/api/requests/responses/response_tools.h"
 #include "coordinator/text/answers/answer_parser.h"
 
 namespace quire {

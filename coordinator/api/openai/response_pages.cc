@@ -4,7 +4,7 @@
 #include <string>
 
 #include "comm/base/json.h"
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 

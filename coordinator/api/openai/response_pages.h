@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/api/http/routes.h"
 #include "coordinator/api/openai/data_handler.h"
 #include "coordinator/api/openai/page_api.h"
 #include "coordinator/api/openai/response_store.h"
-#include "coordinator/api/requests/responses_request.h"
+#include "coordinator/api/requests/responses/responses_request.h"
+#include "coordinator/http/routes.h"
 
 namespace quire {
 

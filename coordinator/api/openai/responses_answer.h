@@ -6,7 +6,7 @@
 #include <string>
 
 #include "coordinator/api/openai/answer_form.h"
-#include "coordinator/api/requests/responses_request.h"
+#include "coordinator/api/requests/responses/responses_request.h"
 
 namespace quire {
 

@@ -6,8 +6,8 @@
 #include "coordinator/api/openai/answer_stops.h"
 #include "coordinator/api/openai/prompt_reporter.h"
 #include "coordinator/api/requests/token_fields.h"
-#include "coordinator/text/detokenizer.h"
 #include "coordinator/text/stop_matcher.h"
+#include "coordinator/text/tokenizer/detokenizer.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire {

@@ -9,7 +9,7 @@
 #include "coordinator/api/openai/event_queue.h"
 #include "coordinator/api/requests/openai_request.h"
 #include "coordinator/cluster/replicas/replicas.h"
-#include "coordinator/text/tokenizer.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace quire {
 

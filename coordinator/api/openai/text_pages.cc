@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "coordinator/api/requests/json_fields.h"
-#include "coordinator/text/detokenizer.h"
+#include "coordinator/text/tokenizer/detokenizer.h"
 
 namespace quire {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/api/http/piecewise_text.h"
 #include "coordinator/api/openai/openai_response.h"
+#include "coordinator/http/piecewise_text.h"
 
 namespace quire {
 

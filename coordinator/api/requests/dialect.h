@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 

@@ -14,7 +14,7 @@
 #include "coordinator/core/client_limits.h"
 #include "coordinator/text/answers/answer_parser.h"
 #include "coordinator/text/answers/tool.h"
-#include "coordinator/text/conversation.h"
+#include "coordinator/text/templates/conversation.h"
 
 namespace quire {
 

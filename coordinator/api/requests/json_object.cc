@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/api/requests/api_error.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 

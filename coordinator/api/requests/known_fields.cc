@@ -8,11 +8,11 @@
 #include <span>
 #include <vector>
 
-#include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/messages_fields.h"
 #include "coordinator/api/requests/told_once.h"
 #include "coordinator/api/requests/unsupported_fields.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 

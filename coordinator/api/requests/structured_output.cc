@@ -11,9 +11,9 @@
 #include "comm/base/exact_json.h"
 #include "comm/schema/rule_text.h"
 #include "comm/schema/schema_work.h"
-#include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structural_tag_check.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 

@@ -2,7 +2,7 @@
 
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/openai_request.h"
-#include "coordinator/text/conversation.h"
+#include "coordinator/text/templates/conversation.h"
 
 namespace quire {
 

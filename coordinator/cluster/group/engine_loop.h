@@ -14,7 +14,7 @@
 #include "coordinator/cluster/group/step_profile.h"
 #include "coordinator/cluster/group/step_statistics.h"
 #include "coordinator/cluster/group/worker_group.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 
 #include "coordinator/cluster/group/group_failure.h"
 #include "coordinator/cluster/group/worker_group_listener.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 
 namespace quire {
 

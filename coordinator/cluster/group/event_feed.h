@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "coordinator/core/decision_log.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 
 namespace quire {
 

@@ -11,7 +11,7 @@
 
 #include "coordinator/cluster/group/arrival.h"
 #include "coordinator/cluster/group/worker_group.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 
 namespace quire {
 

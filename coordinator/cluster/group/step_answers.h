@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/wire/step_plan.h"
-#include "coordinator/core/engine_observer.h"
+#include "coordinator/core/engine/engine_observer.h"
 
 namespace quire {
 

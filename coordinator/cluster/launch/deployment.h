@@ -17,7 +17,7 @@
 #include "coordinator/cluster/launch/placement.h"
 #include "coordinator/cluster/launch/private_network.h"
 #include "coordinator/cluster/launch/runtime_dir.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 
 namespace quire {
 

@@ -2,7 +2,7 @@
 
 #include "comm/model/model_spec.h"
 #include "comm/topology/topology.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 
 namespace quire {
 

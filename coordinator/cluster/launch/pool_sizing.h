@@ -5,7 +5,7 @@
 #include "comm/model/model_spec.h"
 #include "comm/topology/topology.h"
 #include "coordinator/cluster/group/rank_info.h"
-#include "coordinator/core/block_manager.h"
+#include "coordinator/core/blocks/block_manager.h"
 
 namespace quire {
 

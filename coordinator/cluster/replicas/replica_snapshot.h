@@ -11,7 +11,7 @@
 #include "coordinator/cluster/group/rank_info.h"
 #include "coordinator/cluster/group/step_statistics.h"
 #include "coordinator/cluster/launch/group_shape.h"
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "coordinator/journal/journal.h"
 
 namespace quire {

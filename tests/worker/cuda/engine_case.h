@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "coordinator/core/engine.h"
+#include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/thread_group.h"
 #include "worker/cuda/cuda_engine.h"

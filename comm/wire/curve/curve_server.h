@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/wire/curve/curve_keys.h"
+
+namespace zmq {
+class context_t;
+class socket_t;
+}  // namespace zmq
+
+namespace quire {
+
+/// The server side of CURVE. CURVE alone encrypts and accepts any client that has a key pair. A ZAP handler, on a
+/// thread that this object owns, accepts the listed workers' keys only, each under the user id "r<rank>". Sockets live
+/// in this object's own context, whose handler starts before the first socket is created.
+class CurveServer {
+ public:
+  /// Throws Error when the ZeroMQ library cannot encrypt.
+  explicit CurveServer(CoordinatorKeys keys);
+  ~CurveServer();
+  CurveServer(const CurveServer&) = delete;
+  CurveServer& operator=(const CurveServer&) = delete;
+
+  /// Destroy all sockets of this context before this object.
+  zmq::context_t& context();
+  /// Configures the socket as a CURVE server. Call this before the socket is bound.
+  void Secure(zmq::socket_t& socket) const;
+  /// Connects to a bound socket with an unknown key. Throws Error unless the socket refuses that key.
+  void CheckThatStrangersAreRefused(const std::string& endpoint);
+
+  /// True when the client that made this HELLO frame knows this server's public key.
+  bool CanOpen(std::span<const uint8_t> hello) const;
+  /// Counts a client that was refused before the handler saw its key. Returns num_refused.
+  uint64_t CountRefused();
+
+  /// The number of ranks that have a key.
+  int num_workers() const;
+  /// The ranks' public keys.
+  const std::vector<std::string>& worker_keys() const;
+  /// The number of clients that were refused since the start.
+  uint64_t num_refused() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Returns the user id of a rank's key, for example "r0".
+std::string CurveUserId(Rank rank);
+
+}  // namespace quire

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/base/descriptor.h"
+#include "comm/wire/gate/gate_sockets.h"
+
+namespace quire {
+
+/// A connection whose peer has not been authenticated yet. Its CURVE handshake goes through the gate, message by
+/// message.
+struct Stranger {
+  /// The handshake message that comes next, and its sender.
+  enum class Awaits {
+    kGreeting,       // from the peer
+    kHello,          // from the peer
+    kTurn,           // none: the HELLO waits for its turn to be checked
+    kInnerGreeting,  // from the ZeroMQ socket
+    kWelcome,        // from the ZeroMQ socket
+    kInitiate,       // from the peer
+    kVerdict,        // from the ZeroMQ socket: READY or ERROR
+  };
+  using Clock = std::chrono::steady_clock;
+
+  uint64_t number = 0;
+  PeerName name;
+  Descriptor outer, inner;  // to the peer; to the ZeroMQ socket, once connected
+  Clock::time_point deadline;
+  Awaits awaits = Awaits::kGreeting;
+  bool knows_key = false;           // true once its HELLO was opened: the peer knows this server's public key
+  std::vector<uint8_t> said, word;  // the peer's earlier messages; the current message so far
+};
+
+/// The unauthenticated connections at a port, limited in total and for each network. A newcomer always finds room,
+/// because the oldest connection is dropped: one of the newcomer's network when that network is full, otherwise one of
+/// the neighbourhood that has most. Connections whose peers know the server's public key are dropped only once they
+/// outnumber the others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take
+/// turns in expensive work; those from which a peer was accepted before have every second turn to themselves, and give
+/// way only to one another. So workers that start again do not wait behind a flood. Belongs to one thread.
+class Strangers {
+ public:
+  static constexpr size_t kMost = 256, kMostOfNetwork = 64, kMostAccepted = 1024;
+
+  /// True when both the port and `network` have room for one more connection.
+  bool HasRoom(const std::string& network) const;
+  /// Returns the connection to drop for a newcomer from this network; null when there are no connections.
+  Stranger* WhoGivesWay(const std::string& network);
+  /// Adds a connection. Requires HasRoom(name.network).
+  Stranger& Add(Descriptor outer, PeerName name, Stranger::Clock::time_point deadline);
+  /// Returns the connection with this number; null when it is gone.
+  Stranger* Find(uint64_t number);
+  void Remove(uint64_t number);
+  /// Records that the connection's HELLO was opened.
+  void KnowsKey(Stranger& stranger);
+  /// Records that a peer from this network was accepted, for the first kMostAccepted networks.
+  void Accepted(const std::string& network);
+  /// Returns the oldest connection, whose deadline is the next; null when there is none.
+  Stranger* Oldest();
+  size_t size() const { return strangers_.size(); }
+
+  /// Appends the connection to its network's queue.
+  void AwaitTurn(const Stranger& stranger);
+  /// Takes the next connection whose turn it is; null when none waits.
+  Stranger* NextTurn();
+  bool anybody_waits() const { return !turns_[0].empty() || !turns_[1].empty(); }
+
+ private:
+  struct Count {
+    size_t of[2] = {0, 0};  // [0]: peers that have not shown that they know the key; [1]: peers that have
+    size_t all() const { return of[0] + of[1]; }
+  };
+  using Counts = std::map<std::string, Count>;
+
+  void Leave(Counts& counts, const std::string& place, bool knows_key);
+  Stranger* OldestOfLargest(const std::function<bool(const Stranger&)>& may_go, bool knows_key);
+
+  std::map<uint64_t, Stranger> strangers_;  // by number, which grows with time
+  Count all_;
+  Counts by_network_, by_neighbourhood_;
+  std::map<std::string, std::deque<uint64_t>> lines_;  // each network's queue; may hold numbers of gone connections
+  std::list<std::string> turns_[2];  // networks with a queue, the first is next; [1]: those with accepted peers
+  bool accepted_next_ = true;        // the list that has the next turn
+  std::set<std::string> accepted_;
+  uint64_t last_number_ = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,247 @@
+#include "coordinator/api/requests/responses/response_items.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "comm/base/exact_json.h"
+#include "coordinator/api/requests/passed_fields.h"
+#include "coordinator/api/requests/responses/sealed_text.h"
+#include "coordinator/api/requests/told_once.h"
+
+namespace quire {
+
+namespace {
+
+/// The text of a message's part. Refuses other kinds of parts by name.
+std::string PartText(const JsonObject& part) {
+  const std::string type = part.Text("type");
+  if (type == "refusal") return part.Text("refusal");
+  if (type != "input_text" && type != "output_text" && type != "text" && type != "summary_text")
+    part.Refuse("type", "is " + type.substr(0, 50) +
+                            "; only input_text, output_text and refusal are supported here: send the text");
+  return part.Text("text");
+}
+
+/// The text of a part of a tool's output. An image or file becomes a note to the model, so that an agent whose tool
+/// returns images can continue.
+std::string OutputText(const JsonObject& part) {
+  const std::string type = part.Text("type");
+  if (type != "input_image" && type != "input_file") return PartText(part);
+  return fmt::format("[{} left out: this model reads text only]", type == "input_image" ? "an image" : "a file");
+}
+
+/// Members of items that the model does not see.
+constexpr std::string_view kOfItems[] = {"type", "id", "status", "internal_chat_message_metadata_passthrough",
+                                         "created_by"};
+
+void KnowItem(const JsonObject& item, std::initializer_list<std::string_view> own) {
+  for (const auto& [name, value] : item.value().items()) {
+    if (value.is_null() || IsIn(name, kOfItems) || IsIn(name, own)) continue;
+    item.Refuse(name.substr(0, 100), "is not supported by this server; leave it out");
+  }
+}
+
+/// A type of items: calls of a built-in tool of a provider. `arguments` names the members that become the call's
+/// arguments. `result` names the member with the tool's output, if there is one.
+struct BuiltIn {
+  std::string_view type, name;
+  std::vector<std::string_view> arguments;
+  std::string_view result;
+};
+
+const std::vector<BuiltIn> kBuiltIns = {{"local_shell_call", "local_shell", {"action"}, ""},
+                                        {"shell_call", "shell", {"action", "environment"}, ""},
+                                        {"apply_patch_call", "apply_patch", {"operation"}, ""},
+                                        {"tool_search_call", kToolSearch, {"arguments"}, ""},
+                                        {"web_search_call", "web_search", {"action"}, "status"},
+                                        {"file_search_call", "file_search", {"queries"}, "results"},
+                                        {"code_interpreter_call", "code_interpreter", {"code"}, "outputs"},
+                                        {"mcp_call", "", {"arguments"}, "output"}};
+constexpr std::string_view kOutputs[] = {"function_call_output", "custom_tool_call_output", "local_shell_call_output",
+                                         "shell_call_output", "apply_patch_call_output"};
+constexpr std::string_view kSealedConversation =
+    "holds an earlier conversation in a form that only the server that made it can read; send the items";
+/// Reasons why types of items cannot be read.
+const std::map<std::string_view, std::string_view> kUnreadable = {
+    {"compaction", kSealedConversation},
+    {"context_compaction", kSealedConversation},
+    {"compaction_trigger",
+     "asks the server to sum the conversation up, which this one leaves to clients; Codex does it itself for a "
+     "provider "
+     "of another name than OpenAI"},
+    {"image_generation_call", "is an image, and this server's model reads text only"},
+    {"computer_call", "is about images of a screen, and this server's model reads text only"},
+    {"computer_call_output", "is an image, and this server's model reads text only"}};
+
+/// The id of a call or of its output. An item of a built-in tool may have only the item's own id.
+std::string CallIdOf(const JsonObject& item) {
+  std::string id = item.OptionalText("call_id").value_or(item.OptionalText("id").value_or(""));
+  if (id.empty()) item.Refuse("call_id", "is missing");
+  return id;
+}
+
+std::string TextOf(const OrderedJson& value) {
+  return value.is_string() ? value.get<std::string>() : DumpExactJson(value);
+}
+
+}  // namespace
+
+ResponseItems::ResponseItems(OrderedJson earlier, const FindKept& find, OfferedTools& tools)
+    : messages_(std::move(earlier)), find_(find), tools_(tools) {}
+
+void ResponseItems::Add(const JsonObject& item) {
+  const std::string type = item.OptionalText("type").value_or("message");
+  if (type == "message" || type == "agent_message") return AddMessage(item);
+  if (type == "function_call") return AddFunctionCall(item);
+  if (type == "custom_tool_call") return AddCustomCall(item);
+  if (IsIn(type, kOutputs)) return Output(item);
+  if (type == "tool_search_output") return AddSearchOutput(item);
+  if (type == "additional_tools") return tools_.Add(item, "tools", true);
+  if (type == "reasoning") return AddReasoning(item);
+  if (type == "item_reference") return AddReference(item);
+  if (AddBuiltIn(item, type)) return;
+  if (type == "mcp_list_tools")
+    return TellOnce("item mcp_list_tools",
+                    "items of the type mcp_list_tools are passed over: this server runs no tools");
+  const auto why = kUnreadable.find(type);
+  item.Refuse("type", why != kUnreadable.end()
+                          ? fmt::format("is {}: it {}", type, why->second)
+                          : "is " + type.substr(0, 50) + ", which is not known here; leave it out");
+}
+
+OrderedJson& ResponseItems::Say(const std::string& role, std::string text) {
+  messages_.push_back({{"role", role}, {"content", std::move(text)}});
+  if (role == "assistant" && !thoughts_.empty()) messages_.back()["reasoning_content"] = std::exchange(thoughts_, {});
+  return messages_.back();
+}
+
+/// Adds a message. A message from one agent to another becomes a message of the user.
+void ResponseItems::AddMessage(const JsonObject& item) {
+  KnowItem(item, {"role", "content", "phase", "author", "recipient"});
+  const bool of_agent = item.Has("author");
+  const std::string role = of_agent ? "user" : item.Text("role");
+  if (role != "user" && role != "assistant" && role != "system" && role != "developer")
+    item.Refuse("role", "must be user, assistant, system or developer");
+  Say(role, item.JoinedText("content", PartText));
+}
+
+void ResponseItems::Call(const std::string& id, const std::string& name, std::string arguments) {
+  const bool goes_on = !messages_.empty() && messages_.back()["role"] == "assistant" && thoughts_.empty();
+  OrderedJson& message = goes_on ? messages_.back() : Say("assistant", "");
+  message["tool_calls"].push_back(
+      {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}});
+}
+
+void ResponseItems::AddFunctionCall(const JsonObject& item) {
+  KnowItem(item, {"call_id", "name", "namespace", "arguments"});
+  const std::string id = item.Text("call_id");
+  const std::string name = ShownToolName(item.OptionalText("namespace").value_or(""), item.Text("name"));
+  Call(id, name, item.Text("arguments"));
+}
+
+void ResponseItems::AddCustomCall(const JsonObject& item) {
+  KnowItem(item, {"call_id", "name", "namespace", "input"});
+  const std::string id = item.Text("call_id");
+  const std::string name = ShownToolName(item.OptionalText("namespace").value_or(""), item.Text("name"));
+  Call(id, name, DumpExactJson({{kCustomInput, item.Text("input")}}));
+}
+
+void ResponseItems::Output(const JsonObject& item) {
+  KnowItem(item, {"call_id", "output", "max_output_length"});
+  // A shell's output is a list of objects without "type".
+  const OrderedJson* output = item.Find("output");
+  const bool typed = output == nullptr || !output->is_array() || output->empty() ||
+                     (output->front().is_object() && output->front().contains("type"));
+  // Outputs of local_shell have the call's id in their own `id`.
+  const std::string id = CallIdOf(item);
+  Say("tool", typed ? item.JoinedText("output", OutputText) : DumpExactJson(*output))["tool_call_id"] = id;
+}
+
+/// Adds the found tools, and tells the model their names. The model may call them from here on.
+void ResponseItems::AddSearchOutput(const JsonObject& item) {
+  KnowItem(item, {"call_id", "execution", "tools"});
+  tools_.Add(item, "tools", true);
+  std::string found;
+  const auto tell = [&](const std::string& name) { found += (found.empty() ? "" : ", ") + name; };
+  item.ForEach("tools", [&](const JsonObject& tool) {
+    const std::string name = tool.OptionalText("name").value_or(tool.Text("type"));
+    if (!tool.Has("tools")) return tell(name);
+    tool.ForEach("tools",
+                 [&](const JsonObject& one) { tell(ShownToolName(name, one.OptionalText("name").value_or(""))); });
+  });
+  const std::string text = found.empty() ? "No tools were found." : "These tools can be called now: " + found;
+  Say("tool", text)["tool_call_id"] = item.OptionalText("call_id").value_or("");
+}
+
+bool ResponseItems::AddBuiltIn(const JsonObject& item, const std::string& type) {
+  const auto found = std::ranges::find(kBuiltIns, type, &BuiltIn::type);
+  if (found == kBuiltIns.end()) return false;
+  const std::string id = CallIdOf(item);
+  const bool of_mcp = found->name.empty();
+  const std::string name = of_mcp ? ShownToolName(item.OptionalText("server_label").value_or(""), item.Text("name"))
+                                  : std::string(found->name);
+  OrderedJson arguments = OrderedJson::object();
+  for (const std::string_view member : found->arguments) {
+    if (const OrderedJson* value = item.Find(std::string(member).c_str())) arguments[std::string(member)] = *value;
+  }
+  // A single argument that is an object becomes the whole arguments.
+  if (arguments.size() == 1 && (arguments.front().is_object() || found->arguments.front() == "arguments"))
+    arguments = OrderedJson(arguments.front());
+  Call(id, name, TextOf(arguments));
+  if (found->result.empty()) return true;
+  const OrderedJson* result = item.Find(std::string(found->result).c_str());
+  if (result == nullptr) result = item.Find("error");
+  Say("tool", result == nullptr ? "" : TextOf(*result))["tool_call_id"] = id;
+  return true;
+}
+
+/// Adds thoughts to the next message of the assistant. Thoughts of this server's models come back in `content` or
+/// sealed. Another server's sealed thoughts cannot be opened, so their summary is used.
+void ResponseItems::AddReasoning(const JsonObject& item) {
+  KnowItem(item, {"summary", "content", "encrypted_content"});
+  const auto sealed = item.OptionalText("encrypted_content");
+  const auto add = [&](const char* list, std::string_view kind) {
+    item.ForEach(list, [&](const JsonObject& part) {
+      if (part.Text("type") != kind) part.Refuse("type", "must be " + std::string(kind));
+      thoughts_ += part.Text("text");
+    });
+  };
+  const OrderedJson* content = item.Find("content");
+  if (content != nullptr && !content->empty()) return add("content", "reasoning_text");
+  // Sealed thoughts hold escaped JSON text. Clients may have changed it, so it is parsed again.
+  const auto opened = sealed ? OpenText(*sealed) : std::nullopt;
+  const OrderedJson said = opened ? OrderedJson::parse('"' + *opened + '"', nullptr, false) : OrderedJson();
+  if (said.is_string()) {
+    thoughts_ += said.get<std::string>();
+    return;
+  }
+  if (sealed)
+    TellOnce("item reasoning", "thoughts that another server sealed (reasoning.encrypted_content) are passed over");
+  if (item.Has("summary")) add("summary", "summary_text");
+}
+
+/// Adds the stored item that an item_reference names. An item's id contains its response's id.
+void ResponseItems::AddReference(const JsonObject& item) {
+  KnowItem(item, {});
+  const std::string id = item.Text("id");
+  constexpr size_t kUnique = 16;
+  const size_t at = id.find('_') + 1;
+  const std::string response = at == 0 || id.size() < at + kUnique ? "" : "resp_" + id.substr(at, kUnique);
+  if (!referred_.insert(id).second) item.Refuse("id", "is referred to twice; refer to it once");
+  const std::string kept = find_(response, id);
+  referred_bytes_ += static_cast<int64_t>(kept.size());
+  if (referred_bytes_ > kMostReferredBytes)
+    item.Refuse("id", fmt::format("makes the items that are referred to more than {} bytes; send them themselves",
+                                  kMostReferredBytes));
+  const OrderedJson found = OrderedJson::parse(kept);
+  if (found.value("type", "") == "item_reference") return;  // no output has such items
+  Add(JsonObject(found, item.place()));
+}
+
+}  // namespace quire

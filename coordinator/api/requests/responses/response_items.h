@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "comm/base/json.h"
+#include "coordinator/api/requests/json_object.h"
+#include "coordinator/api/requests/responses/response_tools.h"
+
+namespace quire {
+
+/// Looks up a stored response of the same client, and returns JSON. With an empty item_id it is the conversation
+/// including the answer; otherwise the item of the output with that id. Throws ApiError 404 when there is none.
+using FindKept = std::function<std::string(const std::string& response_id, const std::string& item_id)>;
+
+/// Translates input items of /v1/responses into chat messages.
+class ResponseItems {
+ public:
+  /// `earlier` holds the messages before the items. `find` and `tools` must outlive this object.
+  ResponseItems(OrderedJson earlier, const FindKept& find, OfferedTools& tools);
+
+  void AddText(std::string text) { Say("user", std::move(text)); }
+  /// Throws ApiError for bad or unknown items, and for items that this server cannot read.
+  void Add(const JsonObject& item);
+
+  OrderedJson Take() { return std::move(messages_); }
+
+ private:
+  OrderedJson& Say(const std::string& role, std::string text);
+  void AddMessage(const JsonObject& item);
+  void AddReasoning(const JsonObject& item);
+  void AddFunctionCall(const JsonObject& item);
+  void AddCustomCall(const JsonObject& item);
+  void AddSearchOutput(const JsonObject& item);
+  void AddReference(const JsonObject& item);
+  /// Adds a call of a provider's built-in tool. False: the item is not such a call.
+  bool AddBuiltIn(const JsonObject& item, const std::string& type);
+  void Call(const std::string& id, const std::string& name, std::string arguments);
+  void Output(const JsonObject& item);
+
+  OrderedJson messages_;
+  const FindKept& find_;
+  OfferedTools& tools_;
+  std::string thoughts_;  // thoughts for the assistant's next message
+  int64_t referred_bytes_ = 0;
+  std::set<std::string> referred_;
+};
+
+/// The most bytes of stored items that one request may refer to.
+inline constexpr int64_t kMostReferredBytes = 2 << 20;
+
+}  // namespace quire

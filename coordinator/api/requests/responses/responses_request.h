@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "comm/base/json.h"
+#include "coordinator/api/requests/openai_request.h"
+#include "coordinator/api/requests/responses/response_items.h"
+#include "coordinator/api/requests/responses/response_tools.h"
+
+namespace quire {
+
+/// OpenAI's Responses API, translated into the equivalent chat request.
+
+/// The parts of a /v1/responses request that a chat request lacks, in JSON, for the answer and the stored response.
+struct ResponseTerms {
+  std::string settings;      // members of the answer that repeat the request, comma-separated
+  std::string conversation;  // a list of chat messages: earlier ones and this request's, without instructions
+  bool store = true;
+  bool seals = false;   // thoughts are also sent encoded, so that clients send them back (reasoning.encrypted_content)
+  ResponseTools tools;  // how the client knows the tools that the model sees
+
+  int64_t bytes() const { return static_cast<int64_t>(settings.capacity() + conversation.capacity()) + BytesOf(tools); }
+};
+
+struct ResponsesRequest {
+  OrderedJson chat;  // the equivalent body of /v1/chat/completions
+  ResponseTerms terms;
+};
+
+/// Throws ApiError for what is wrong or cannot be done, by name: nothing is dropped that would change the answer.
+/// defaults: what the answer says of sampling where the request says nothing.
+ResponsesRequest ChatOfResponses(const OrderedJson& body, const FindKept& find, const SamplingDefaults& defaults = {});
+
+/// Parses a body of /v1/responses. Throws ApiError that may name the chat request's field (see InWordsOf).
+GenerateCall ParseResponsesRequest(const RequestBody& body, const RequestLimits& limits, const FindKept& find,
+                                   ResponseTerms& terms);
+
+}  // namespace quire

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/topology/topology.h"
+#include "coordinator/cluster/hosts/check_line.h"
+#include "coordinator/cluster/hosts/program.h"
+
+namespace quire {
+
+/// The requirements that a node must meet.
+struct NodeNeeds {
+  const Topology& topology;
+  const Topology::Node& node;  // without a host name: this host
+  int num_ranks;               // 0: a spare node
+  std::string fingerprint;     // fingerprint of the coordinator's model; empty: unknown
+  int64_t weight_bytes;        // bytes of the weights of the node's ranks
+};
+
+/// Returns the command that runs `quire-worker --probe` on a host. launch.agent runs the command, unless `host` is this
+/// host or empty.
+std::vector<std::string> HostProbeCommand(const Topology& topology, const std::string& host, const std::string& worker);
+
+/// Returns the command that runs `quire-worker --probe ...` on the node. launch.agent runs the command on other hosts.
+/// There every word has only characters that no shell interprets; a path with other characters is not probed.
+std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string& worker);
+
+/// Parses the output of quire-worker --probe: on each line a key, then its value.
+std::map<std::string, std::string> ParseProbe(const std::string& output);
+
+/// The name of the check that reports the node's own host name. The caller checks that no other node has this name.
+inline constexpr const char* kHostNameCheck = "host name";
+
+/// Turns the probe's result into check lines.
+std::vector<CheckLine> JudgeProbe(const NodeNeeds& needs, const std::string& worker, const ProgramResult& result,
+                                  std::chrono::seconds limit);
+
+std::string FirstLine(const std::string& text);
+
+}  // namespace quire

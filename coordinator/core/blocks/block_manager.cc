@@ -1,0 +1,190 @@
+#include "coordinator/core/blocks/block_manager.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+/// True when full blocks are all that a sequence's computed tokens need. With states, or with a sliding window, more
+/// must be moved.
+bool FullBlocksSuffice(const BlockManagerOptions& options) {
+  return options.state_blocks == 0 && options.sliding_window == 0;
+}
+
+}  // namespace
+
+BlockManager::BlockManager(const BlockManagerOptions& options)
+    : options_(options),
+      pool_(options.num_blocks, [this](BlockId block) { prefixes_.Forget(block); }),
+      host_pool_(options.num_host_blocks + 1),
+      fill_(options.num_blocks),
+      prefixes_(options, pool_),
+      states_(options, pool_, fill_, prefixes_),
+      pins_(pool_),
+      swap_(pool_, fill_, host_pool_, options.block_size),
+      host_holdings_(host_pool_),
+      device_holdings_(pool_),
+      watermark_blocks_(static_cast<int>(options.watermark * pool_.num_usable())) {}
+
+void BlockManager::Resize(const PoolSizes& sizes) {
+  options_.num_blocks = sizes.num_blocks;
+  options_.num_host_blocks = sizes.num_host_blocks;
+  options_.state_blocks = sizes.state_blocks;
+  pool_.Resize(sizes.num_blocks);
+  host_pool_.Resize(sizes.num_host_blocks + 1);
+  fill_.Resize(sizes.num_blocks);
+  prefixes_.Resize(sizes.num_blocks, sizes.state_blocks);
+  states_.Resize(sizes.state_blocks);
+  watermark_blocks_ = static_cast<int>(options_.watermark * pool_.num_usable());
+}
+
+BlockId BlockManager::Allocate() {
+  const BlockId block = pool_.Allocate();
+  fill_.Open(block);
+  return block;
+}
+
+bool BlockManager::NextWriteIsShared(const Sequence& sequence) const {
+  const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
+  return index < sequence.blocks.size() && pool_.ref_count(sequence.blocks[index]) > 1;
+}
+
+int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
+  struct SharedWrite {
+    BlockId block;
+    int writers;  // targets that write into the block
+  };
+  std::vector<SharedWrite> shared;
+  int needed = 0;
+  for (const auto& [sequence, num_tokens] : targets) {
+    needed += std::max(0, BlocksFor(num_tokens) - static_cast<int>(sequence->blocks.size()));
+    if (num_tokens <= sequence->num_planned() || !NextWriteIsShared(*sequence)) continue;
+    const BlockId block = sequence->blocks[static_cast<size_t>(sequence->num_planned() / block_size())];
+    const auto known = std::ranges::find(shared, block, &SharedWrite::block);
+    if (known != shared.end())
+      ++known->writers;
+    else
+      shared.push_back({block, 1});
+  }
+  for (const auto& [block, writers] : shared) {
+    needed += std::min(writers, pool_.ref_count(block) - 1);  // if all owners write, the last one writes in place
+  }
+  return has_states() ? needed + states_.BlocksToGrow(targets) : needed;
+}
+
+void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved) {
+  const auto tell = [&](size_t index) {
+    if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
+  };
+  // A block that an outstanding step writes has one owner already, so the copied tokens were all computed before.
+  if (num_tokens > sequence.num_planned() && NextWriteIsShared(sequence)) {
+    const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
+    BlockId& entry = sequence.blocks[index];
+    const BlockId copy = Allocate();
+    fill_.Raise(copy, sequence.num_computed % block_size());
+    plan.copies.push_back({entry, copy});
+    pool_.Release(entry);
+    entry = copy;
+    tell(index);
+  }
+  while (static_cast<int>(sequence.blocks.size()) < BlocksFor(num_tokens)) {
+    sequence.blocks.push_back(Allocate());
+    tell(sequence.blocks.size() - 1);
+  }
+  if (has_states() && num_tokens > sequence.num_planned()) states_.Grow(sequence, reserved, plan);
+}
+
+void BlockManager::Computed(Sequence& sequence, int count) {
+  const int begin = sequence.num_computed, size = block_size();
+  sequence.num_computed += count;
+  for (int index = begin / size; index * size < sequence.num_computed; ++index) {
+    fill_.Raise(sequence.blocks[static_cast<size_t>(index)], std::min(size, sequence.num_computed - index * size));
+  }
+  prefixes_.NameComputed(sequence);
+  if (has_states()) states_.Computed(sequence);
+}
+
+void BlockManager::Fork(const Sequence& parent, Sequence& child) {
+  QUIRE_CHECK(child.blocks.empty() && child.host_blocks.empty(), "sequence {} holds {} blocks", child.id,
+              child.blocks.size() + child.host_blocks.size());
+  child.num_computed = parent.num_computed;
+  child.contents = parent.contents;
+  // Beyond the named blocks the child's tokens may differ from the parent's, so their hashes are dropped.
+  child.contents.hashes.resize(std::min(child.contents.hashes.size(), static_cast<size_t>(parent.contents.num_named)));
+  child.first_block = parent.first_block;
+  for (int i = 0; i < BlocksFor(parent.num_computed); ++i) {
+    child.blocks.push_back(parent.blocks[static_cast<size_t>(i)]);
+    if (i >= child.first_block) pool_.AddReference(child.blocks.back());
+  }
+  if (has_states()) states_.Fork(parent, child);
+}
+
+void BlockManager::LeaveWindow(Sequence& sequence) {
+  if (options_.sliding_window == 0) return;
+  // The next query stands at num_computed and sees positions from num_computed - window + 1 on.
+  const int dead = std::max(0, sequence.num_computed - options_.sliding_window + 1) / block_size();
+  for (; sequence.first_block < std::min(dead, static_cast<int>(sequence.blocks.size())); ++sequence.first_block) {
+    BlockId& entry = sequence.blocks[static_cast<size_t>(sequence.first_block)];
+    pool_.Release(entry);
+    entry = kNullBlock;
+  }
+}
+
+void BlockManager::Trim(Sequence& sequence) {
+  while (static_cast<int>(sequence.blocks.size()) > BlocksFor(sequence.num_computed)) {
+    if (sequence.blocks.back() != kNullBlock) pool_.Release(sequence.blocks.back());
+    sequence.blocks.pop_back();
+  }
+}
+
+std::vector<BlockId> BlockManager::ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks) {
+  if (!FullBlocksSuffice(options_)) return {};
+  const int full = std::min(sequence.num_computed / block_size(), static_cast<int>(sequence.blocks.size()));
+  const auto end = sequence.blocks.begin() + std::min(full, max_blocks);
+  std::vector<BlockId> blocks(sequence.blocks.begin(), end);
+  if (!blocks.empty()) device_holdings_.Share(ticket, blocks);
+  return blocks;
+}
+
+bool BlockManager::ReserveForFull(uint64_t ticket, int num_blocks) {
+  const bool can_cache = prefixes_.enabled() && FullBlocksSuffice(options_);
+  return can_cache && num_blocks <= num_free() - watermark_blocks_ && device_holdings_.Reserve(ticket, num_blocks);
+}
+
+void BlockManager::CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence) {
+  const MigrationHolding* holding = device_holdings_.Find(ticket);
+  if (holding == nullptr) return;
+  const int count = std::min(num_blocks, static_cast<int>(holding->blocks.size()));
+  QUIRE_CHECK(count * block_size() <= sequence.num_tokens(), "{} blocks of {} tokens arrived", count,
+              sequence.num_tokens());
+  sequence.blocks.assign(holding->blocks.begin(), holding->blocks.begin() + count);
+  for (const BlockId block : sequence.blocks) {
+    fill_.Open(block);
+    fill_.Raise(block, block_size());
+  }
+  sequence.num_computed = count * block_size();
+  prefixes_.NameComputed(sequence);
+  sequence.num_computed = 0;
+  sequence.blocks.clear();
+  sequence.contents.Restart();
+  device_holdings_.Release(ticket);
+}
+
+void BlockManager::Free(Sequence& sequence) {
+  pool_.ReleaseAll(sequence.blocks);
+  sequence.blocks.clear();
+  host_pool_.ReleaseAll(sequence.host_blocks);
+  sequence.host_blocks.clear();
+  if (has_states()) states_.Free(sequence);
+  host_pool_.ReleaseAll(sequence.host_state);
+  sequence.host_state.clear();
+  sequence.first_block = 0;
+  sequence.num_computed = 0;
+  sequence.contents.Restart();
+}
+
+}  // namespace quire

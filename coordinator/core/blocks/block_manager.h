@@ -1,0 +1,100 @@
+#pragma once
+
+#include <span>
+
+#include "coordinator/core/blocks/block_fill.h"
+#include "coordinator/core/blocks/block_options.h"
+#include "coordinator/core/blocks/block_pool.h"
+#include "coordinator/core/blocks/host_swap.h"
+#include "coordinator/core/blocks/migration_holdings.h"
+#include "coordinator/core/blocks/prefix_pins.h"
+#include "coordinator/core/blocks/prefix_sharing.h"
+#include "coordinator/core/blocks/sequence.h"
+#include "coordinator/core/blocks/sequence_states.h"
+
+namespace quire {
+
+/// Gives KV blocks to sequences and takes them back. Owns the block pools and all other holders of blocks: pins,
+/// swapped-out tables and holdings of migrating requests. A shared block is never written: the writer gets a copy first
+/// (copy-on-write), and the last owner writes in place. Copies and table changes for the workers go into the plan.
+class BlockManager {
+ public:
+  explicit BlockManager(const BlockManagerOptions& options);
+  BlockManager(const BlockManager&) = delete;
+  BlockManager& operator=(const BlockManager&) = delete;
+
+  /// Changes the pool sizes. No block may be held or cached, on device or host.
+  void Resize(const PoolSizes& sizes);
+  PoolSizes sizes() const { return {options_.num_blocks, options_.num_host_blocks, options_.state_blocks}; }
+
+  int block_size() const { return options_.block_size; }
+  int sliding_window() const { return options_.sliding_window; }
+  int watermark_blocks() const { return watermark_blocks_; }
+  int num_free() const { return pool_.num_free(); }
+  int num_usable() const { return pool_.num_usable(); }
+  int BlocksFor(int64_t num_tokens) const {
+    return static_cast<int>((num_tokens + options_.block_size - 1) / options_.block_size);
+  }
+
+  /// Blocks that growing all targets (of one request) takes, copies included.
+  int BlocksToGrow(std::span<const GrowTarget> targets) const;
+  /// Makes the table cover num_tokens, makes the positions from num_planned() on and the state writable, and adds the
+  /// changes to the plan if the workers know the sequence. The pool must have the blocks. A state may be kept if
+  /// `reserved` more blocks are free.
+  void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
+  /// `count` more tokens were computed, and all tokens so far are known: full blocks become findable.
+  void Computed(Sequence& sequence, int count);
+  /// `child`, without blocks so far, shares the blocks of `parent`'s computed tokens and gets num_computed.
+  void Fork(const Sequence& parent, Sequence& child);
+  /// Gives back the blocks that left the window of every query without a result.
+  void LeaveWindow(Sequence& sequence);
+  /// Gives back the blocks after the computed tokens.
+  void Trim(Sequence& sequence);
+  /// Holds a sequence's leading full blocks under the ticket; nothing writes them any more. Returns none for models
+  /// with states or sliding windows.
+  std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
+  /// Reserves blocks for full blocks of another engine. False without room, or if caching is impossible.
+  bool ReserveForFull(uint64_t ticket, int num_blocks);
+  /// Caches the ticket's first num_blocks, copies of the sequence's leading full blocks elsewhere; ends the ticket.
+  void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence);
+  /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
+  void Free(Sequence& sequence);
+
+  const BlockPool& pool() const { return pool_; }
+  const BlockPool& host_pool() const { return host_pool_; }
+  const BlockFill& fill() const { return fill_; }
+  BlockFill& fill() { return fill_; }
+  const PrefixSharing& prefixes() const { return prefixes_; }
+  PrefixSharing& prefixes() { return prefixes_; }
+  const PrefixPins& pins() const { return pins_; }
+  PrefixPins& pins() { return pins_; }
+  const MigrationHoldings& host_holdings() const { return host_holdings_; }
+  MigrationHoldings& host_holdings() { return host_holdings_; }
+  const MigrationHoldings& device_holdings() const { return device_holdings_; }
+  MigrationHoldings& device_holdings() { return device_holdings_; }
+  HostSwap& swap() { return swap_; }
+  bool has_states() const { return states_.num_blocks() > 0; }
+  const SequenceStates& states() const { return states_; }
+  SequenceStates& states() { return states_; }
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(pool_, host_pool_, prefixes_, fill_, pins_, host_holdings_, device_holdings_);
+  }
+
+ private:
+  bool NextWriteIsShared(const Sequence& sequence) const;
+  BlockId Allocate();
+
+  BlockManagerOptions options_;
+  BlockPool pool_, host_pool_;
+  BlockFill fill_;
+  PrefixSharing prefixes_;
+  SequenceStates states_;
+  PrefixPins pins_;
+  HostSwap swap_;
+  MigrationHoldings host_holdings_, device_holdings_;
+  int watermark_blocks_;
+};
+
+}  // namespace quire

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "coordinator/core/blocks/prefix_cache.h"
+
+namespace quire {
+
+struct BlockManagerOptions {
+  int num_blocks = 0;       // on the device, the null block included
+  int block_size = 16;      // tokens
+  int num_host_blocks = 0;  // host blocks for swapped-out sequences
+  double watermark = 0.01;  // fraction of the device blocks that admission leaves free for growth
+  bool prefix_caching = true;
+  int sliding_window = 0;  // tokens that a query sees, itself included; 0: all
+  int state_blocks = 0;    // blocks of one sequence's recurrent state; 0: the model has none
+  int state_spacing = 64;  // a prompt checkpoint must save at least so many tokens, because it costs an extra step
+  PrefixCache::Key hash_key{};
+  int hash_bits = 128;
+};
+
+/// The block counts of BlockManagerOptions, which may change with a new worker group.
+struct PoolSizes {
+  int num_blocks = 0, num_host_blocks = 0, state_blocks = 0;
+  bool operator==(const PoolSizes&) const = default;
+};
+
+}  // namespace quire

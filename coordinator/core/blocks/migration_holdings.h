@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "coordinator/core/blocks/block_pool.h"
+#include "coordinator/core/blocks/sequence.h"
+
+namespace quire {
+
+/// Blocks reserved for a request that migrates to or from another engine.
+struct MigrationHolding {
+  uint64_t ticket;
+  std::vector<BlockId> blocks;
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(ticket, blocks);
+  }
+};
+
+/// An engine's holdings in one pool, each found by its ticket.
+class MigrationHoldings {
+ public:
+  explicit MigrationHoldings(BlockPool& pool) : pool_(pool) {}
+
+  /// Reserves blocks. False when too few are free.
+  bool Reserve(uint64_t ticket, int num_blocks);
+  /// Adds a reference to blocks that others hold too, so that the blocks are not reused while they are read.
+  void Share(uint64_t ticket, std::vector<BlockId> blocks);
+  /// Host pool only: turns the blocks of swapped-out sequences, states included, into a holding that owns them alone.
+  /// Each block appears once, in the order of first mention. The sequences keep the ids as names. The result is valid
+  /// until the next change.
+  const std::vector<BlockId>& Hold(uint64_t ticket, std::span<const Sequence> sequences);
+  /// The reverse: replaces `names[i]` in the sequences by block i of the holding and releases the holding's other
+  /// blocks. False, with no change, when the ticket is unknown or has too few blocks.
+  bool Take(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences);
+  /// Releases the ticket's blocks; ignores unknown tickets.
+  void Release(uint64_t ticket);
+  void ReleaseAll();
+
+  /// Null when the ticket is unknown.
+  const MigrationHolding* Find(uint64_t ticket) const;
+  const std::vector<MigrationHolding>& all() const { return holdings_; }
+  bool empty() const { return holdings_.empty(); }
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(holdings_);
+  }
+
+ private:
+  BlockPool& pool_;
+  std::vector<MigrationHolding> holdings_;
+};
+
+}  // namespace quire

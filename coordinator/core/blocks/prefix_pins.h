@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/core/blocks/block_pool.h"
+
+namespace quire {
+
+/// A prefix's blocks, kept in the cache although no request uses them.
+struct PrefixPin {
+  uint64_t id;
+  double expires_seconds;  // on the engine's clock
+  std::vector<BlockId> blocks;
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(id, expires_seconds, blocks);
+  }
+};
+
+/// Holds cached blocks until a pin expires or is ended. Pins hold at most half of the pool, and all pins end when a
+/// request could not run otherwise.
+class PrefixPins {
+ public:
+  explicit PrefixPins(BlockPool& pool) : pool_(pool) {}
+
+  /// Null when `blocks` is empty or the pins would hold too much.
+  const PrefixPin* Pin(std::vector<BlockId> blocks, double expires_seconds);
+  /// Ends a pin. False when the id is unknown.
+  bool Unpin(uint64_t id);
+  /// True when a pin has expired.
+  bool AnyDue(double now) const;
+  /// Ends the pins that have expired.
+  void Expire(double now);
+  /// Ends all pins. False when there were none.
+  bool Break();
+
+  const std::vector<PrefixPin>& all() const { return pins_; }
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(pins_, next_id_);
+  }
+
+ private:
+  BlockPool& pool_;
+  std::vector<PrefixPin> pins_;
+  uint64_t next_id_ = 1;
+};
+
+}  // namespace quire

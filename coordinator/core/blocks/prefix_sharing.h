@@ -1,0 +1,80 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/core/blocks/block_options.h"
+#include "coordinator/core/blocks/block_pool.h"
+#include "coordinator/core/blocks/prefix_cache.h"
+#include "coordinator/core/blocks/sequence.h"
+#include "coordinator/core/blocks/state_checkpoints.h"
+
+namespace quire {
+
+/// Lets sequences share the blocks of common prefixes. Names the contents of full blocks, in the prefix cache and in
+/// Sequence::contents, and finds blocks that hold a sequence's next tokens. While caching is off, nothing is named or
+/// found. With recurrent states a prefix can be shared only up to a kept state.
+class PrefixSharing {
+ public:
+  /// The pool must report evictions (to Forget).
+  PrefixSharing(const BlockManagerOptions& options, BlockPool& pool);
+
+  /// Changes the number of blocks. Nothing may be cached.
+  void Resize(int num_blocks, int state_blocks);
+  bool enabled() const { return enabled_; }
+  /// Switches caching on or off. Off forgets all cached content. After on, full blocks that running sequences computed
+  /// meanwhile get their names together with their next full blocks.
+  void Enable(bool enabled);
+  const PrefixCache& cache() const { return cache_; }
+  const StateCheckpoints& checkpoints() const { return checkpoints_; }
+  StateCheckpoints& checkpoints() { return checkpoints_; }
+
+  /// The start of the hash chain for requests with this salt.
+  BlockHash Root(std::string_view salt) const { return cache_.Root(salt); }
+  /// The hash of block `index` of the sequence's known tokens; null when the block is not full or caching is off.
+  const BlockHash* HashOfBlock(Sequence& sequence, int index);
+  /// Makes full blocks of computed and known tokens findable.
+  void NameComputed(Sequence& sequence);
+  /// At a block boundary: takes over cached blocks that hold the next tokens, up to max_tokens computed tokens. Never
+  /// takes the last known token, which must be computed to draw the next one. Returns the tokens gained. With states
+  /// the sequence also takes a kept state, and shared_prefix notes how far keys and values alone are cached.
+  int Attach(Sequence& sequence, int max_tokens);
+  /// Counts the leading blocks that Attach would take over, at most max_blocks, and that are held already. Taking over
+  /// a held block uses up no free block.
+  int HeldBlocks(Sequence& sequence, int max_blocks);
+  /// Keeps the state after the sequence's num_tokens computed tokens, all in full blocks; the caller holds `blocks`.
+  /// Returns 0 when a state is kept there already or no cached block can lead to it.
+  CheckpointId KeepState(const Sequence& sequence, int num_tokens, std::span<const BlockId> blocks);
+  /// The cached leading blocks of a prompt in order, then the blocks of the state after them.
+  std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens) const;
+
+  /// The block is being reused: drops its content from the cache.
+  void Forget(BlockId block);
+  /// Forgets all cached content; held blocks stay held.
+  void Flush();
+
+  /// Aborts unless the hashes noted for the sequence match its tokens.
+  void CheckHashes(const Sequence& sequence) const;
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(cache_, checkpoints_);
+  }
+
+ private:
+  std::span<const TokenId> TokensOfBlock(const Sequence& sequence, int index) const;
+  void ExtendHashes(Sequence& sequence, int num_blocks);
+
+  void FindNext(Sequence& sequence, int max_tokens);
+  size_t DeepestState() const;
+
+  bool enabled_, has_states_;
+  int block_size_;
+  BlockPool& pool_;
+  PrefixCache cache_;
+  StateCheckpoints checkpoints_;
+  std::vector<PrefixCache::Hit> hits_;  // result of FindNext
+};
+
+}  // namespace quire

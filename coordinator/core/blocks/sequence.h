@@ -1,0 +1,91 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "comm/base/types.h"
+#include "comm/wire/step_plan.h"
+#include "coordinator/core/blocks/prefix_cache.h"
+#include "coordinator/core/blocks/state_checkpoints.h"
+
+namespace quire {
+
+enum class FinishReason { kStop, kLength, kAbort };
+
+/// One growing list of tokens with one block table: the unit of scheduling. Plain data; the scheduler changes it. A
+/// sequence has work to schedule exactly when num_planned() < length().
+struct Sequence {
+  SequenceId id = 0;
+  int choice = 0;  // index inside the request
+  int num_prompt_tokens = 0;
+  std::vector<TokenId> tokens;       // prompt tokens, then generated tokens
+  int num_computed = 0;              // tokens whose keys and values are in the blocks, as committed results say
+  int num_in_flight = 0;             // further tokens that outstanding steps compute
+  int num_pending = 0;               // tokens after `tokens` that outstanding steps draw
+  std::vector<BlockId> blocks;       // entry i covers positions [i * block_size, (i + 1) * block_size)
+  int first_block = 0;               // earlier entries left the attention window and are null
+  int told_first_block = 0;          // the value of first_block that the workers know
+  std::vector<BlockId> host_blocks;  // while swapped out: host copies of `blocks`, same indices
+  std::optional<SlotId> slot;        // the workers' id for the sequence while they know it
+  int64_t last_step = 0;             // number of the last step that computed part of the sequence
+  bool sits_out = false;  // skips the step being planned, because other sequences of the client take their turn
+  std::optional<FinishReason> finished;
+
+  /// Names of the contents of the full blocks, for the prefix cache.
+  struct Contents {
+    BlockHash root;                 // start of the hash chain, derived from the request's cache salt
+    std::vector<BlockHash> hashes;  // one per full block of `tokens`, computed on demand
+    ContentId last = 0;             // content of block num_named - 1; the root's content while num_named is 0
+    int num_named = 0;              // leading blocks whose content has an id
+
+    /// Forgets the names, so that naming starts again at the first block.
+    void Restart() {
+      num_named = 0;
+      last = PrefixCache::RootContent(root);
+    }
+  } contents;
+
+  // The members below are for models whose layers carry a recurrent state from token to token (SequenceStates). For
+  // other models they stay empty.
+
+  /// Blocks of the state after num_planned() tokens, once all outstanding steps are done; empty before the first step.
+  std::vector<BlockId> state;
+  std::vector<BlockId> host_state;  // while swapped out: host copy of `state`
+  /// The state after num_tokens tokens, which an outstanding step computes. It becomes a checkpoint when the step's
+  /// result arrives.
+  struct ComingCheckpoint {
+    int num_tokens = 0;
+    std::vector<BlockId> blocks;
+  } coming;
+  CheckpointId latest_checkpoint = 0;  // checkpoint among the generated tokens; the next one replaces it
+  int begun = 0;                       // cached tokens taken over together with the state after them
+  int shared_prefix = 0;               // leading tokens whose keys and values were in the cache at the last lookup
+
+  int num_tokens() const { return static_cast<int>(tokens.size()); }
+  /// Computed tokens after all outstanding steps.
+  int num_planned() const { return num_computed + num_in_flight; }
+  /// Tokens after all outstanding steps; the values of the last num_pending are not known yet.
+  int length() const { return num_tokens() + num_pending; }
+  int num_generated() const { return num_tokens() - num_prompt_tokens; }
+  int num_held_blocks() const { return static_cast<int>(blocks.size()) - first_block; }
+};
+
+/// A sequence and the number of tokens that its blocks must hold after growing.
+struct GrowTarget {
+  Sequence* sequence;
+  int num_tokens;
+};
+
+/// The n sequences of a new request: choices 0 .. n-1, each with the prompt and nothing computed.
+inline std::vector<Sequence> NewSequences(const std::vector<TokenId>& prompt, int n) {
+  std::vector<Sequence> sequences(static_cast<size_t>(n));
+  for (int choice = 0; choice < n; ++choice) {
+    Sequence& sequence = sequences[static_cast<size_t>(choice)];
+    sequence.choice = choice;
+    sequence.tokens = prompt;
+    sequence.num_prompt_tokens = static_cast<int>(prompt.size());
+  }
+  return sequences;
+}
+
+}  // namespace quire

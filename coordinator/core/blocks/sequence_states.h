@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "coordinator/core/blocks/block_fill.h"
+#include "coordinator/core/blocks/block_options.h"
+#include "coordinator/core/blocks/block_pool.h"
+#include "coordinator/core/blocks/prefix_sharing.h"
+#include "coordinator/core/blocks/sequence.h"
+
+namespace quire {
+
+/// Allocates the blocks of recurrent states and decides which states are kept as checkpoints; unused for models without
+/// states. Every step that computes a sequence writes its state. A state that other sequences share, or that stays as a
+/// checkpoint, is never written: the writer continues in a copy, which the step makes before it computes. The last
+/// owner of a state that is not kept writes in place.
+/// Kept states: at the last full block of a prompt, and where a prompt's cached keys and values reached further than
+/// its cached states, if that saves state_spacing tokens; at every kCheckpointBlocks-th generated block (only each
+/// sequence's latest); and at the end of a sequence.
+class SequenceStates {
+ public:
+  static constexpr int kCheckpointBlocks = 16;
+
+  SequenceStates(const BlockManagerOptions& options, BlockPool& pool, BlockFill& fill, PrefixSharing& prefixes);
+
+  void Resize(int state_blocks) { num_blocks_ = state_blocks; }
+  /// Blocks of one state. 0: the model has no states, and no other method need be called for its sequences.
+  int num_blocks() const { return num_blocks_; }
+
+  /// Returns where a chunk [start, end) should end so that a state can be kept: `end` or an earlier token.
+  int CutAt(const Sequence& sequence, int start, int end) const;
+  /// Blocks for states that the next step of all targets takes. The targets are sequences of one request.
+  int BlocksToGrow(std::span<const GrowTarget> targets) const;
+  /// An upper bound of BlocksToGrow for one sequence, independent of other sequences.
+  int MostToGrow(const Sequence& sequence) const;
+  /// Makes the state writable for the next step and adds the change to the plan if the workers know the sequence. The
+  /// pool must have the blocks of BlocksToGrow. A state is kept only if its blocks and `reserved` others are free.
+  void Grow(Sequence& sequence, int reserved, StepPlan& plan);
+  /// The sequence's computed tokens have been named: a checkpoint whose tokens are now computed becomes findable.
+  void Computed(Sequence& sequence);
+  /// The sequence ends: keeps its state if it stands at a full block and nothing is in flight.
+  void KeepLast(Sequence& sequence);
+  /// `child` shares the state of `parent`.
+  void Fork(const Sequence& parent, Sequence& child);
+  /// Gives back the sequence's device blocks of states.
+  void Free(Sequence& sequence);
+  /// The plan is complete: releases the blocks that the plan copies from.
+  void Settle();
+
+ private:
+  bool IsShared(const Sequence& sequence) const;
+  bool IsKept(const Sequence& sequence) const;
+  std::array<int, 2> PromptCheckpoints(const Sequence& sequence) const;
+  bool IsCheckpoint(const Sequence& sequence, int num_tokens) const;
+  void Keep(Sequence& sequence, int num_tokens, std::span<const BlockId> blocks);
+  void Allocate(Sequence& sequence);
+
+  int block_size_, num_blocks_, spacing_;
+  BlockPool& pool_;
+  BlockFill& fill_;
+  PrefixSharing& prefixes_;
+  std::vector<BlockId> settling_;  // released by Settle
+};
+
+}  // namespace quire

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "coordinator/core/blocks/block_pool.h"
+
+namespace quire {
+
+/// Identifies a checkpoint; never reused. 0: none.
+using CheckpointId = uint64_t;
+
+/// Recurrent states kept at block boundaries, so that sequences can start there instead of at their first token. A
+/// checkpoint belongs to the cached block that ends at its boundary and is found by that block. Its own blocks behave
+/// like cached blocks: they are never written, sequences that start there hold them, and without holders they may be
+/// reused. Once one of its blocks, or the block it belongs to, is reused, the whole checkpoint is forgotten and its
+/// remaining blocks become empty.
+class StateCheckpoints {
+ public:
+  StateCheckpoints(int num_blocks, BlockPool& pool) : pool_(pool) { Resize(num_blocks); }
+
+  /// Changes the number of blocks. No checkpoint may exist.
+  void Resize(int num_blocks);
+
+  /// The blocks of the checkpoint that belongs to the cached block `end`; empty: none.
+  std::span<const BlockId> Find(BlockId end) const;
+  /// True when the block is part of a checkpoint.
+  bool Holds(BlockId block) const;
+
+  /// Makes `blocks`, which the caller holds, the checkpoint of the cached block `end`. Returns 0 and changes nothing
+  /// when `end` has one.
+  CheckpointId Keep(BlockId end, std::span<const BlockId> blocks);
+  /// Removes a checkpoint; sequences that started there keep its blocks. Ignores unknown ids.
+  void Forget(CheckpointId id);
+  /// Removes the checkpoint that the block is part of or that belongs to the block, if any.
+  void ForgetOf(BlockId block);
+  void Clear();
+
+  struct Checkpoint {
+    BlockId end;
+    std::vector<BlockId> blocks;
+
+    template <class Archive>
+    void Transfer(Archive& archive) {
+      archive(end, blocks);
+    }
+  };
+  const std::map<CheckpointId, Checkpoint>& all() const { return checkpoints_; }
+  /// Checkpoints ever made, forgotten ones included.
+  uint64_t num_kept() const { return last_id_; }
+
+  /// Aborts unless checkpoints and blocks refer to each other.
+  void CheckIntegrity() const;
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(checkpoints_, of_block_, last_id_);
+  }
+
+ private:
+  CheckpointId& At(BlockId block) { return of_block_[static_cast<size_t>(block)]; }
+  CheckpointId At(BlockId block) const { return of_block_[static_cast<size_t>(block)]; }
+
+  BlockPool& pool_;
+  std::map<CheckpointId, Checkpoint> checkpoints_;
+  std::vector<CheckpointId> of_block_;  // by block: the checkpoint of which the block is a part or the end
+  CheckpointId last_id_ = 0;
+};
+
+}  // namespace quire

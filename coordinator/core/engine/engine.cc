@@ -1,0 +1,279 @@
+#include "coordinator/core/engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+Engine::Engine(const EngineOptions& options)
+    : options_(options), blocks_(options.blocks), scheduler_(options.scheduler, blocks_) {}
+
+void Engine::set_observer(EngineObserver* observer) {
+  observer_ = observer;
+  decisions_.first = observer;
+  scheduler_.set_decision_log(&decisions_);
+}
+
+void Engine::set_watcher(DecisionLog* watcher) {
+  decisions_.second = watcher;
+  scheduler_.set_decision_log(&decisions_);
+}
+
+double Engine::MaxSeconds(const Request& request) const {
+  const double wish = request.limits.max_seconds;
+  return wish > 0 ? std::min(wish, options_.max_request_seconds) : options_.max_request_seconds;
+}
+
+std::optional<std::string> Engine::ReasonToRefuse(const Request& request) const {
+  const int prompt = request.num_prompt_tokens(), max_tokens = request.limits.max_tokens;
+  const int n = static_cast<int>(request.sequences.size());
+  if (prompt < 1) return "the prompt is empty";
+  if (request.PoolsAllRows() && n > 1) return "a prompt is pooled for one choice";
+  if (int64_t{prompt} + max_tokens > options_.max_model_len) {
+    return fmt::format("the prompt has {} tokens and {} more are asked for; this model serves {} in all", prompt,
+                       max_tokens, options_.max_model_len);
+  }
+  if (!scheduler_.CanEverRun(prompt, max_tokens, n)) {
+    const int state = blocks_.states().num_blocks();
+    return fmt::format(
+        "{} x ({} + {}) tokens{} do not fit the KV cache of {} blocks of {} tokens (at most {} sequences)", n, prompt,
+        max_tokens, state > 0 ? fmt::format(" and {} blocks of state each", state) : "", blocks_.num_usable(),
+        blocks_.block_size(), options_.scheduler.max_running);
+  }
+  const ClientLimits& own = request.client_limits;
+  if (own.max_running_seqs > 0 && n > own.max_running_seqs)
+    return fmt::format("{} sequences at a time are more than the max_running_seqs of this API key, {}", n,
+                       own.max_running_seqs);
+  const int64_t blocks = scheduler_.BlocksAtLongest(prompt, max_tokens, n);
+  if (own.max_blocks > 0 && blocks > own.max_blocks)
+    return fmt::format("{} x ({} + {}) tokens take {} blocks, more than the max_blocks of this API key, {}", n, prompt,
+                       max_tokens, blocks, own.max_blocks);
+  return std::nullopt;
+}
+
+std::optional<std::string> Engine::Do(const command::Submit& c) {
+  const std::optional<std::string> refusal = ReasonToRefuse(*c.request);
+  Tell(c, {.refused = refusal.has_value()});
+  if (refusal) return refusal;
+  std::unique_ptr<Request> request = std::move(c.request);
+  for (Sequence& sequence : request->sequences) {
+    sequence.id = next_sequence_id_++;
+    // Room for a while of decoding without reallocation. Kept small, because thousands of requests may have it.
+    constexpr int kRoom = 64;
+    const int room = request->num_prompt_tokens() + std::min(request->limits.max_tokens, kRoom);
+    sequence.tokens.reserve(static_cast<size_t>(room));
+    sequence.blocks.reserve(static_cast<size_t>(blocks_.BlocksFor(room)));
+    if (blocks_.prefixes().enabled()) sequence.contents.hashes.reserve(static_cast<size_t>(blocks_.BlocksFor(room)));
+  }
+  stats_.prompt_tokens += request->num_prompt_tokens();
+  Request& added = *request;
+  const bool is_new = requests_.emplace(added.id, std::move(request)).second;
+  QUIRE_CHECK(is_new, "request id {} is in use", added.id);
+  RestoreDeadlines(added);
+  scheduler_.Add(added);
+  return std::nullopt;
+}
+
+void Engine::RestoreDeadlines(const Request& request) {
+  deadlines_.push({request.arrival_seconds + options_.max_wait_seconds, request.id});
+  deadlines_.push({request.arrival_seconds + MaxSeconds(request), request.id});
+}
+
+void Engine::Erase(RequestId id) {
+  const auto it = requests_.find(id);
+  stats_.ended_prompt_tokens += it->second->num_prompt_tokens();
+  stats_.cached_tokens += it->second->num_cached_tokens;
+  requests_.erase(it);
+}
+
+void Engine::Do(const command::Cancel& c) {
+  const auto it = requests_.find(c.id);
+  if (it == requests_.end()) return;
+  Tell(c);
+  decisions_.OnDecision({DecisionKind::kCancelled, c.id});
+  for (const Sequence& sequence : it->second->sequences) {
+    if (!sequence.finished) Count(FinishReason::kAbort);
+  }
+  scheduler_.Drop(*it->second);
+  Erase(c.id);
+}
+
+void Engine::Abort(RequestId id, RequestError error, const std::string& message) {
+  const auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  it->second->sink->OnError(error, message);
+  Cancel(id);
+}
+
+const StepPlan* Engine::Do(const command::Plan& c) {
+  const bool ahead = num_outstanding() > 0;
+  if (num_outstanding() == (options_.plan_ahead ? OutstandingSteps::kMost : 1)) return nullptr;
+  if (observer_ != nullptr) observer_->BeforePlan(c.now);
+  blocks_.fill().SetStep(stats_.steps + 1);
+  StepPlan& plan = scheduler_.Schedule();
+  if (plan.empty()) {
+    const bool waits = ahead || !blocks_.device_holdings().empty();
+    QUIRE_CHECK(waits || requests_.empty(), "{} requests and nothing to run", requests_.size());
+    if (waits) Tell(c);  // a request may have been admitted all the same
+    return nullptr;
+  }
+  plan.epoch = epoch_;
+  plan.step = ++step_;
+  ++stats_.steps;
+  stats_.computed_tokens += static_cast<int64_t>(plan.decodes.size());
+  for (const Chunk& chunk : plan.chunks) stats_.computed_tokens += chunk.count;
+  for (Request* request : scheduler_.running()) {
+    if (request->first_scheduled_seconds >= 0) continue;
+    request->first_scheduled_seconds = c.now;
+    request->sink->OnStart(c.now - request->arrival_seconds);
+  }
+  Tell(c, {.plan = &plan});
+  return &plan;
+}
+
+bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
+  const auto known = [&](TokenId token) { return token >= 0 && token < options_.vocab_size; };
+  return scheduler_.Fits(tokens) && std::ranges::all_of(tokens, [&](const SampledToken& t) {
+           return known(t.token) && std::ranges::all_of(t.top, [&](const auto& top) { return known(top.first); });
+         });
+}
+
+bool Engine::Fits(const std::vector<PromptScores>& scores) const {
+  const auto known = [&](const auto& top) { return top.first >= 0 && top.first < options_.vocab_size; };
+  return scheduler_.Fits(scores) &&
+         std::ranges::all_of(scores, [&](const PromptScores& s) { return std::ranges::all_of(s.top, known); });
+}
+
+void Engine::Do(const command::Commit& c) {
+  if (c.times.compute_micros > 0) scheduler_.ObserveStep(c.times.compute_micros * 1e-6, c.times.swap_micros * 1e-6);
+  AbortBroken(c.tokens, c.scores);
+  DeliverScores(c.scores);
+  const auto drawn = scheduler_.Commit(c.tokens);
+  stats_.generated_tokens += static_cast<int64_t>(drawn.size());
+  for (const auto& [request, sequence, token] : drawn) {
+    if (request->beams == nullptr) {
+      Deliver(*request, *sequence, *token);
+    } else if (sequence->choice == 0) {
+      AdvanceBeams(*request, drawn);
+    }
+  }
+  for (const RequestId id : finished_) Erase(id);
+  finished_.clear();
+  Tell(c, {.stopped = stopped_});
+  stopped_.clear();
+}
+
+void Engine::DeliverScores(const std::vector<PromptScores>& scores) {
+  if (scores.empty()) return;
+  size_t next = 0;
+  for (const StepMember& m : scheduler_.outstanding().at(0).members) {
+    if (m.scores.count == 0) continue;
+    if (m.request != nullptr) m.request->sink->OnPromptScores(scores[next], m.sequence->tokens);
+    ++next;
+  }
+}
+
+void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& drawn) {
+  request.GotToken();
+  const bool begins = sequence.choice == 0 && sequence.num_generated() == 1;
+  if (begins && request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
+  std::optional<FinishReason> reason = ReasonToFinish(request, sequence, drawn.token);
+  const bool hidden = reason == FinishReason::kStop;  // the stop token is not part of the text
+  if (hidden) request.sink->OnHiddenStop(sequence.choice, drawn.logprob);
+  if (!hidden && request.sink->OnToken({sequence.choice, drawn.token, drawn.logprob, drawn.top, drawn.pooled})) {
+    reason = FinishReason::kStop;
+    stopped_.push_back({request.id, sequence.choice});
+  }
+  if (!reason) return;
+  Count(*reason);
+  scheduler_.Finish(request, sequence, *reason);
+  request.sink->OnFinish(sequence.choice, *reason);
+  if (request.finished()) finished_.push_back(request.id);
+}
+
+void Engine::AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn) {
+  request.GotToken();
+  std::vector<const BeamSearch::Candidates*> candidates(request.sequences.size(), nullptr);
+  for (const auto& d : drawn) {
+    if (d.request == &request) candidates[static_cast<size_t>(d.sequence->choice)] = &d.token->top;
+  }
+  const auto steps = request.beams->Advance(candidates);
+  if (!steps.empty()) return scheduler_.Branch(request, steps);
+  for (Sequence& sequence : request.sequences) scheduler_.Finish(request, sequence, FinishReason::kStop);
+  DeliverBeams(request);
+  finished_.push_back(request.id);
+}
+
+void Engine::DeliverBeams(Request& request) {
+  if (request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
+  const std::vector<Beam> beams = request.beams->Result();
+  for (size_t choice = 0; choice < beams.size(); ++choice) {
+    const Beam& beam = beams[choice];
+    FinishReason reason = beam.stopped ? FinishReason::kStop : FinishReason::kLength;
+    const size_t count = beam.tokens.size() - (beam.stopped ? 1 : 0);
+    for (size_t i = 0; i < count; ++i) {
+      const TokenEvent token{static_cast<int>(choice), beam.tokens[i], beam.logprobs[i], {}, {}, i + 1 < count};
+      if (!request.sink->OnToken(token)) continue;
+      reason = FinishReason::kStop;
+      break;
+    }
+    Count(reason);
+    request.sink->OnFinish(static_cast<int>(choice), reason);
+  }
+}
+
+std::optional<FinishReason> Engine::ReasonToFinish(const Request& request, const Sequence& sequence,
+                                                   TokenId token) const {
+  const auto& stops = request.limits.stop_token_ids;
+  if (std::find(stops.begin(), stops.end(), token) != stops.end() &&
+      sequence.num_generated() > request.sampling.min_tokens) {
+    return FinishReason::kStop;
+  }
+  if (sequence.num_generated() >= request.limits.max_tokens) return FinishReason::kLength;
+  return std::nullopt;
+}
+
+void Engine::Count(FinishReason reason) {
+  if (reason == FinishReason::kStop) ++stats_.finished_stop;
+  if (reason == FinishReason::kLength) ++stats_.finished_length;
+  if (reason == FinishReason::kAbort) ++stats_.finished_abort;
+}
+
+void Engine::Do(const command::SetSwapSpeed& c) {
+  Tell(c);
+  scheduler_.cost().SetBlockSeconds(c.seconds_per_block);
+}
+
+void Engine::Do(const command::FlushCache& c) {
+  Tell(c);
+  blocks_.pins().Break();
+  blocks_.prefixes().Flush();
+}
+
+void Engine::Do(const command::ChangeOptions& c) {
+  Tell(c);
+  options_.max_wait_seconds = c.max_wait_seconds;
+  options_.max_request_seconds = c.max_request_seconds;
+  options_.scheduler.target_step_seconds = c.target_step_seconds;
+  scheduler_.SetTarget(c.target_step_seconds);
+  options_.blocks.prefix_caching = c.prefix_caching;
+  if (!c.prefix_caching) blocks_.pins().Break();
+  blocks_.prefixes().Enable(c.prefix_caching);
+  for (const auto& [id, request] : requests_) RestoreDeadlines(*request);
+}
+
+std::optional<uint64_t> Engine::Do(const command::PinPrefix& c) {
+  Tell(c);
+  const PrefixPin* pin = blocks_.pins().Pin(blocks_.prefixes().Find(c.salt, c.tokens), c.expires_seconds);
+  if (pin == nullptr) return std::nullopt;
+  return pin->id;
+}
+
+bool Engine::Do(const command::Unpin& c) {
+  Tell(c);
+  return blocks_.pins().Unpin(c.pin);
+}
+
+}  // namespace quire

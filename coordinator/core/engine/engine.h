@@ -1,0 +1,224 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+
+#include "coordinator/core/engine/engine_observer.h"
+#include "coordinator/core/schedule/scheduler.h"
+
+namespace quire {
+
+struct EngineOptions {
+  SchedulerLimits scheduler;
+  BlockManagerOptions blocks;
+  int max_model_len = 0;  // tokens per sequence, prompt and generated together
+  int vocab_size = INT32_MAX;
+  double max_wait_seconds = 60;      // time allowed between arrival and the first step
+  double max_request_seconds = 600;  // time allowed between arrival and the last token
+  int max_lost_epochs = 3;           // lost worker groups in a row, alone, before a request is given up; 0: never
+  bool plan_ahead = true;            // plan and send one step while the previous one is outstanding
+};
+
+struct EngineStats {
+  int64_t prompt_tokens = 0;  // prompt tokens of requests accepted into the queue
+  int64_t generated_tokens = 0;
+  int64_t computed_tokens = 0;                         // recomputed tokens count again
+  int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // totals of ended requests; cached: found in the prefix cache
+  int64_t steps = 0;
+  int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices by how they ended
+};
+
+/// A request that leaves an engine for another engine.
+struct Departure {
+  std::unique_ptr<Request> request;
+  std::vector<BlockCopyPair> moves;  // device-to-host copies; made before the next plan and before the blocks are sent
+  std::vector<BlockId> blocks;       // host blocks held under the ticket; empty: nothing computed comes along
+};
+
+/// The state of serving and its transitions: requests and step results go in, step plans and tokens come out. A
+/// single-threaded event handler without threads, sockets, files or clocks, so the simulator runs the same code.
+/// Protocol: the caller sends every plan from NextPlan and calls CommitStep once per plan, in the order of the plans.
+/// NextPlan may be called at any time; it returns null while the maximum number of plans is outstanding. All other
+/// calls may come between. The same calls with the same arguments give the same plans.
+class Engine {
+ public:
+  explicit Engine(const EngineOptions& options);
+
+  /// Executes a command. Every input is a command, except FailAll and DropAll, which end serving. The methods below
+  /// each build one command and return its result.
+  void Apply(const Command& command) {
+    std::visit([this](const auto& each) { Do(each); }, command);
+  }
+
+  /// Queues a request; every sequence already holds the prompt. Returns the reason if the request can never run (too
+  /// long for the model, the pool or its client's limits), else nothing.
+  std::optional<std::string> Submit(std::unique_ptr<Request> request) { return Do(command::Submit{request}); }
+
+  /// Drops a request and frees its blocks; its sink gets no further call. Ids of finished requests are ignored.
+  void Cancel(RequestId id) { Do(command::Cancel{id}); }
+
+  /// Like Cancel, but reports the error to the sink first.
+  void Abort(RequestId id, RequestError error, const std::string& message);
+
+  /// The next step to send, or null when no work exists or all work must wait for an outstanding result. Valid until
+  /// the next call of any kind. `now`: seconds on any steady clock.
+  const StepPlan* NextPlan(double now) { return Do(command::Plan{now}); }
+
+  /// True when `tokens` match the sequences for which the oldest outstanding plan draws, and every id is in the
+  /// vocabulary.
+  bool Fits(const std::vector<SampledToken>& tokens) const;
+
+  /// The same check for the prompt scores.
+  bool Fits(const std::vector<PromptScores>& scores) const;
+
+  /// Takes the result of the oldest outstanding plan: appends and delivers the drawn tokens and ends complete
+  /// sequences. A request with a broken result ends with an error. Tokens of sequences that ended since the plan was
+  /// made are dropped. `scores` may be omitted when no sink needs them; they influence no decision.
+  void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {},
+                  const std::vector<PromptScores>& scores = {}) {
+    Do(command::Commit{tokens, times, scores});
+  }
+
+  /// Ends requests that waited or ran too long. `now` is on the clock of Request::arrival_seconds.
+  void ExpireOverdue(double now) { Do(command::Expire{now}); }
+
+  /// Ends every request with an error because no workers will come back.
+  void FailAll(const std::string& message);
+
+  /// Discards every request and every outstanding step without telling the sinks.
+  void DropAll();
+
+  /// A new worker group begins: the KV cache is empty, outstanding results never come, and step numbers restart.
+  /// Requests continue after their delivered tokens. Two kinds end with an error instead: requests computed alone when
+  /// groups were lost max_lost_epochs times, and requests that the new pool cannot hold.
+  void StartEpoch(EpochId epoch, const PoolSizes& pools) { Do(command::StartEpoch{epoch, pools}); }
+  void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
+
+  /// The fewest blocks, the null block included, with which every present request can finish, if one state takes
+  /// `state_blocks` blocks.
+  int BlocksNeeded(int state_blocks) const;
+
+  /// Seconds to move one block between device and host, as the workers measured.
+  void SetSwapSpeed(double seconds_per_block) { Do(command::SetSwapSpeed{seconds_per_block}); }
+
+  /// Prefix cache commands of an operator: FlushCache forgets everything; PinPrefix keeps a prompt's cached blocks
+  /// until a time and returns the pin's id, or nothing when it could not pin.
+  void FlushCache() { Do(command::FlushCache{}); }
+  std::optional<uint64_t> PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
+                                    double expires_seconds) {
+    return Do(command::PinPrefix{salt, tokens, expires_seconds});
+  }
+  bool Unpin(uint64_t pin) { return Do(command::Unpin{pin}); }
+
+  /// New options, effective at once and for present requests too. Switching prefix caching off forgets cached blocks
+  /// and ends pins. After switching it on, blocks in use or computed later can be found again.
+  void ChangeOptions(const LiveOptions& options) { Do(command::ChangeOptions{options}); }
+
+  // Migration: Depart takes a request out of one engine and Adopt puts it into another. A ticket holds its blocks in
+  // both engines while they are copied. A new epoch ends all tickets.
+
+  /// Holds the leading full computed blocks of a running request under the ticket, at most max_blocks; the request
+  /// continues. Returns none when the request is gone, has several sequences or no full block, or when full blocks do
+  /// not suffice (states, sliding window, pooling).
+  std::vector<BlockId> Share(RequestId id, uint64_t ticket, int max_blocks) {
+    return Do(command::Share{id, ticket, max_blocks});
+  }
+  /// Takes a request out; returns nothing for unknown ids. Computed blocks come along only with a ticket (not 0), if
+  /// they are at most max_blocks and the host has room. Otherwise only `num_copied` blocks, shared earlier, count as
+  /// taken along. Tokens that outstanding steps draw for the request are dropped and drawn again.
+  std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks, int num_copied = 0) {
+    return Do(command::Depart{id, ticket, max_blocks, num_copied});
+  }
+  /// Reserves blocks for a request that will arrive. False when too few are free, or when arriving blocks could not be
+  /// used.
+  bool Reserve(uint64_t ticket, int num_blocks, MigrationWay way) {
+    return Do(command::Reserve{ticket, num_blocks, way});
+  }
+  /// The copying is over: gives the ticket's blocks back. Unknown tickets are ignored.
+  void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
+  /// Takes over a request that left another engine. `blocks` are the ids that Share or Depart returned there; their
+  /// contents lie in the ticket's first blocks. Without blocks the request is computed again. Returns the reason when
+  /// it can never run here; the caller then keeps the request. An abandoned request is dropped.
+  std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
+                                   std::span<const BlockId> blocks) {
+    return Do(command::Adopt{request, ticket, blocks});
+  }
+
+  /// The observer hears every command and every decision; null: none. The observer must outlive the engine.
+  void set_observer(EngineObserver* observer);
+  /// The watcher hears every decision and nothing else; null: none. The watcher must outlive the engine.
+  void set_watcher(DecisionLog* watcher);
+
+  const Scheduler& scheduler() const { return scheduler_; }
+  const BlockManager& blocks() const { return blocks_; }
+  const EngineOptions& options() const { return options_; }
+  const EngineStats& stats() const { return stats_; }
+  const std::map<RequestId, std::unique_ptr<Request>>& requests() const { return requests_; }
+  bool idle() const { return requests_.empty(); }
+  EpochId epoch() const { return epoch_; }
+  /// Plans without a committed result. May be above 0 in an idle engine, when requests ended early.
+  int num_outstanding() const { return scheduler_.num_outstanding(); }
+
+ private:
+  struct Deadline {
+    double seconds;
+    RequestId request;
+    bool operator>(const Deadline& other) const { return seconds > other.seconds; }
+  };
+
+  std::optional<std::string> Do(const command::Submit& c);  // each does what the public method of that name says
+  void Do(const command::Cancel& c);
+  const StepPlan* Do(const command::Plan& c);
+  void Do(const command::Commit& c);
+  void Do(const command::Expire& c);
+  void Do(const command::StartEpoch& c);
+  void Do(const command::SetSwapSpeed& c);
+  void Do(const command::FlushCache& c);
+  std::optional<uint64_t> Do(const command::PinPrefix& c);
+  bool Do(const command::Unpin& c);
+  std::vector<BlockId> Do(const command::Share& c);
+  std::optional<Departure> Do(const command::Depart& c);
+  bool Do(const command::Reserve& c);
+  void Do(const command::ReleaseTicket& c);
+  std::optional<std::string> Do(const command::Adopt& c);
+  void Do(const command::ChangeOptions& c);
+  void Tell(const Command& command, const CommandOutcome& outcome = {}) const {
+    if (observer_ != nullptr) observer_->OnCommand(command, outcome);
+  }
+
+  std::optional<std::string> ReasonToRefuse(const Request& request) const;
+  void AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores);
+  void AbortDrawn(SlotId slot, RequestError error, const std::string& message);
+  void DeliverScores(const std::vector<PromptScores>& scores);
+  void Deliver(Request& request, Sequence& sequence, const SampledToken& drawn);
+  void AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn);
+  void DeliverBeams(Request& request);
+  std::optional<FinishReason> ReasonToFinish(const Request& request, const Sequence& sequence, TokenId token) const;
+  void Count(FinishReason reason);
+  void EndWithError(Request& request, RequestError error, const std::string& message);
+  std::string ReasonToGiveUp(const Request& request) const;
+  double MaxSeconds(const Request& request) const;
+  void RestoreDeadlines(const Request& request);
+  void Erase(RequestId id);
+
+  EngineOptions options_;
+  BlockManager blocks_;
+  Scheduler scheduler_;
+  std::map<RequestId, std::unique_ptr<Request>> requests_;
+  std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;  // may name ended requests
+  EngineStats stats_;
+  EpochId epoch_ = 1;
+  StepId step_ = 0;
+  SequenceId next_sequence_id_ = 1;
+  std::vector<RequestId> finished_;  // during a commit, like stopped_; empty between calls
+  std::vector<StoppedChoice> stopped_;
+  EngineObserver* observer_ = nullptr;
+  DecisionTee decisions_;  // forwards to the observer, then to the watcher
+
+  friend class EngineArchive;
+};
+
+}  // namespace quire

@@ -1,0 +1,122 @@
+// Chooses the tokens that a request computes in the step that is being planned.
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/core/schedule/scheduler.h"
+
+namespace quire {
+
+namespace {
+
+// Limit for the sequences sent in full with one plan; a frame holds 64 MiB. The first sequence is sent even if
+// it is larger.
+constexpr int64_t kMaxAddedBytes = 16 << 20;
+bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more <= kMaxAddedBytes; }
+
+}  // namespace
+
+int64_t Scheduler::BytesToAdd(const Request& request, const Sequence& sequence) {
+  constexpr int64_t kRest = 16384;  // sampling parameters with their lists
+  return kRest + static_cast<int64_t>(request.sampling.grammar.text.size()) +
+         static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() +
+                              sizeof(BlockId) * (sequence.blocks.size() + sequence.state.size()));
+}
+
+std::span<const GrowTarget> Scheduler::FindWork(Request& request, Allowance allowance, StepDraft& draft) {
+  std::vector<GrowTarget>& work = draft.work;
+  work.clear();
+  int64_t added = draft.added_bytes;
+  for (Sequence& sequence : request.sequences) blocks_.LeaveWindow(sequence);
+  const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
+  if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return work;
+  if (!request.forked && !ShareLeadersPrefix(request, allowance.chunks, draft)) return work;
+  for (Sequence& sequence : request.sequences) {
+    // The last token may already be drawn, though its value is unknown; it is never computed.
+    const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
+    if (sequence.finished || complete || (draft.in_company && sequence.sits_out)) continue;
+    const bool decodes = request.TokensToCompute(sequence) == 1 && allowance.decodes > 0;
+    Attach(request, sequence, sequence.num_tokens());
+    const int start = sequence.num_planned();
+    const int count = TokensFor(request, sequence, sequence.length() - start, decodes ? 1 : allowance.chunks);
+    if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
+    if (!sequence.slot) {
+      const int64_t bytes = BytesToAdd(request, sequence);
+      if (!FitsFrame(added, bytes) && request.beams == nullptr) continue;
+      added += bytes;
+    }
+    work.push_back({&sequence, start + count});
+    (decodes ? allowance.decodes : allowance.chunks) -= request.StepCost(start, count);
+  }
+  if (request.beams != nullptr) DrawTogether(request, work);
+  return work;
+}
+
+/// The first live sequence (leader) computes the prompt except its last token. Then all sequences share it and each
+/// computes the rest. Returns false until the leader is done; the request's only work is then what the leader has not
+/// in flight.
+bool Scheduler::ShareLeadersPrefix(Request& request, int budget, StepDraft& draft) {
+  auto live = request.sequences.begin();
+  while (live->finished) ++live;
+  Sequence& leader = *live;
+  const int shared = request.sequences.size() > 1 ? request.num_prompt_tokens() - 1 : 0;
+  Attach(request, leader, shared);
+  if (leader.num_computed < shared) {
+    const bool fits = leader.slot || FitsFrame(draft.added_bytes, BytesToAdd(request, leader));
+    const int start = leader.num_planned(), count = TokensFor(request, leader, shared - start, budget);
+    if (count > 0 && fits && !WaitsForPrefix(request, leader)) draft.work.push_back({&leader, start + count});
+    return false;
+  }
+  for (++live; live != request.sequences.end(); ++live) {
+    if (!live->finished) blocks_.Fork(leader, *live);
+  }
+  request.forked = true;
+  return true;
+}
+
+/// How many of the sequence's next tokens, at most `count`, the budget allows, cut so that a state can be kept after
+/// them.
+int Scheduler::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
+  const int start = sequence.num_planned(), most = request.TokensFor(start, count, budget);
+  return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
+}
+
+/// Before its first step a sequence takes over cached blocks, up to the first row that must be scored.
+void Scheduler::Attach(Request& request, Sequence& sequence, int max_tokens) {
+  if (sequence.slot) return;
+  const int gained = blocks_.prefixes().Attach(sequence, std::min(max_tokens, request.NumCacheable()));
+  if (gained > 0) blocks_.LeaveWindow(sequence);
+  if (gained == 0 || request.num_preemptions > 0) return;
+  request.num_cached_tokens += gained;
+  WaitingQueue::ChargePrompt(request, -gained);
+}
+
+/// Beams branch on the draws of all beams, so all of them draw in one step or none does.
+void Scheduler::DrawTogether(const Request& request, std::vector<GrowTarget>& work) {
+  size_t live = 0, drawing = 0;
+  for (const Sequence& sequence : request.sequences) live += !sequence.finished;
+  const auto draws = [](const GrowTarget& each) { return each.num_tokens == each.sequence->length(); };
+  for (const GrowTarget& each : work) drawing += draws(each);
+  if (drawing == live) return;
+  for (GrowTarget& each : work) each.num_tokens -= draws(each);
+  std::erase_if(work, [](const GrowTarget& each) { return each.num_tokens == each.sequence->num_planned(); });
+}
+
+/// True when an earlier request is computing exactly the block that this sequence needs next. The sequence shares the
+/// result after the step.
+bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
+  const int size = blocks_.block_size();
+  if (sequence.slot || sequence.num_computed % size != 0) return false;
+  const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
+  if (sequence.contents.num_named * size != sequence.num_computed) return false;
+  // With states, keys and values may be cached beyond the last kept state. How far is known once no step computes the
+  // next block.
+  const int index = std::max(sequence.num_computed, sequence.shared_prefix) / size;
+  if ((index + 1) * size > most) return false;
+  const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index);
+  if (hash == nullptr || !steps_.Compute(*hash)) return false;
+  if (!std::exchange(request.told_to_wait, true))
+    Tell(DecisionKind::kWaitsForPrefix, request, sequence.num_computed, 0);
+  return true;
+}
+
+}  // namespace quire

@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "comm/base/error.h"
+#include "coordinator/core/schedule/scheduler.h"
+
+namespace quire {
+
+namespace {
+
+/// Counts references from the sequences and compares them with the pools and the prefix cache.
+class Recount {
+ public:
+  explicit Recount(const BlockManager& blocks) : blocks_(blocks) {
+    for (const auto& pin : blocks.pins().all()) {
+      for (const BlockId block : pin.blocks) ++device_[block];
+    }
+    for (const auto& holding : blocks.host_holdings().all()) {
+      for (const BlockId block : holding.blocks) ++host_[block];
+    }
+    for (const auto& holding : blocks.device_holdings().all()) {
+      for (const BlockId block : holding.blocks) ++device_[block];
+    }
+  }
+
+  void Running(const Sequence& s) {
+    const int length = static_cast<int>(s.blocks.size()), size = blocks_.block_size();
+    QUIRE_CHECK(s.host_blocks.empty(), "running sequence {} is swapped out", s.id);
+    QUIRE_CHECK(!s.finished || length == 0, "finished sequence {} holds blocks", s.id);
+    QUIRE_CHECK(length >= blocks_.BlocksFor(s.num_planned()) && length <= blocks_.BlocksFor(s.length()),
+                "sequence {}: {} blocks, {} of {} tokens computed or in flight", s.id, length, s.num_planned(),
+                s.length());
+    if (!s.finished) blocks_.prefixes().CheckHashes(s);
+    RunningState(s);
+    std::set<BlockId> distinct;
+    for (int i = 0; i < length; ++i) {
+      const BlockId block = s.blocks[static_cast<size_t>(i)];
+      QUIRE_CHECK((block == kNullBlock) == (i < s.first_block), "sequence {}: entry {} is block {}", s.id, i, block);
+      if (block == kNullBlock) continue;
+      QUIRE_CHECK(distinct.insert(block).second, "sequence {} holds block {} twice", s.id, block);
+      ++device_[block];
+      QUIRE_CHECK(!states_.contains(block), "block {} of sequence {} is part of a state, too", block, s.id);
+      tables_.insert(block);
+      const int filled = std::clamp(s.num_computed - i * size, 0, size);
+      QUIRE_CHECK(blocks_.fill().tokens(block) == filled, "block {}: {} tokens filled, sequence {} knows of {}", block,
+                  blocks_.fill().tokens(block), s.id, filled);
+      const auto hash = blocks_.prefixes().enabled() ? blocks_.prefixes().cache().HashOf(block) : std::nullopt;
+      const auto index = static_cast<size_t>(i);
+      // A choice that came from another engine notes hashes only as it computes. A choice that shares the block may
+      // have named the block earlier.
+      QUIRE_CHECK(!hash || index >= s.contents.hashes.size() || *hash == s.contents.hashes[index],
+                  "block {} of sequence {} is cached as something else", block, s.id);
+      QUIRE_CHECK(filled == size || !hash, "block {} is cached, but not full", block);
+    }
+  }
+
+  void Waiting(const Sequence& s) {
+    QUIRE_CHECK(s.blocks.empty() && s.state.empty() && s.coming.blocks.empty() && !s.slot,
+                "waiting sequence {} holds something", s.id);
+    QUIRE_CHECK(s.num_in_flight == 0 && s.num_pending == 0, "waiting sequence {} is in flight", s.id);
+    for (const BlockId block : s.host_blocks) {
+      if (block != kNullBlock) ++host_[block];
+    }
+    for (const BlockId block : s.host_state) ++host_[block];
+  }
+
+  /// Forked choices share the full blocks of their prompt.
+  void CheckSharedPrompt(const Request& request) const {
+    const auto live = std::ranges::find_if(request.sequences, [](const Sequence& s) { return !s.finished; });
+    const auto full = static_cast<size_t>((request.num_prompt_tokens() - 1) / blocks_.block_size());
+    for (auto s = live; request.forked && s != request.sequences.end(); ++s) {
+      for (size_t i = 0; !s->finished && i < std::min({full, s->blocks.size(), live->blocks.size()}); ++i) {
+        const bool in_windows = s->blocks[i] != kNullBlock && live->blocks[i] != kNullBlock;
+        QUIRE_CHECK(!in_windows || s->blocks[i] == live->blocks[i],
+                    "choices {} and {} of request {} do not share entry {}", live->choice, s->choice, request.id, i);
+      }
+    }
+  }
+
+  /// The sequence's tokens in flight and pending are exactly what outstanding steps compute and draw, within the
+  /// request's limits.
+  static void CheckFlight(const Request& request, const Sequence& s, const OutstandingSteps& steps) {
+    int next = s.num_computed, drawn = 0;
+    for (int step = 0; step < steps.size(); ++step) {
+      for (const StepMember& member : steps.at(step).members) {
+        if (member.sequence != &s) continue;
+        QUIRE_CHECK(member.start == next && s.slot == member.slot && member.request == &request,
+                    "sequence {}: an outstanding step computes from {} on, not from {}", s.id, member.start, next);
+        next += member.count;
+        drawn += member.draws;
+      }
+    }
+    QUIRE_CHECK(next == s.num_planned() && drawn == s.num_pending, "sequence {}: {} computed, {} drawn, not {} and {}",
+                s.id, next, drawn, s.num_planned(), s.num_pending);
+    QUIRE_CHECK(s.length() <= s.num_prompt_tokens + request.limits.max_tokens, "sequence {} gets {} tokens", s.id,
+                s.length());
+    QUIRE_CHECK(s.num_planned() < s.length() || s.num_pending > 0 || s.finished,
+                "sequence {} has nothing to compute and nothing in flight", s.id);
+  }
+
+  /// If prompt rows are to be scored, every computed prompt row has been scored.
+  static void CheckScored(const Request& request, const Sequence& s) {
+    const int rows = std::min(s.num_computed, request.num_prompt_tokens() - 1);
+    QUIRE_CHECK(request.sampling.num_prompt_logprobs < 0 || rows <= request.num_scored,
+                "sequence {}: {} rows are computed, {} scored", s.id, rows, request.num_scored);
+  }
+
+  static void CheckSwapped(const Request& request) {
+    std::set<BlockId> distinct;
+    for (const Sequence& s : request.sequences) {
+      distinct.insert(s.host_blocks.begin(), s.host_blocks.end());
+      distinct.insert(s.host_state.begin(), s.host_state.end());
+    }
+    distinct.erase(kNullBlock);
+    QUIRE_CHECK(static_cast<int>(distinct.size()) == request.num_swapped_blocks,
+                "request {}: {} blocks on the host, {} noted", request.id, distinct.size(), request.num_swapped_blocks);
+  }
+
+  void CheckCounts() const {
+    Compare(device_, blocks_.pool(), "device");
+    Compare(host_, blocks_.host_pool(), "host");
+  }
+
+ private:
+  /// A computed sequence has a whole state. No block of it is in a table. While steps write the state, it is neither
+  /// shared nor kept as a checkpoint.
+  void RunningState(const Sequence& s) {
+    QUIRE_CHECK(s.host_state.empty(), "the state of running sequence {} is swapped out", s.id);
+    const auto blocks = static_cast<size_t>(blocks_.states().num_blocks());
+    const bool has_one = !s.finished && s.num_planned() > 0;
+    QUIRE_CHECK(s.state.size() == (has_one ? blocks : 0), "sequence {}: a state of {} blocks after {} tokens", s.id,
+                s.state.size(), s.num_planned());
+    QUIRE_CHECK(s.coming.blocks.empty() || s.coming.num_tokens > s.num_computed, "sequence {}: no state is to come",
+                s.id);
+    for (const auto* list : {&s.state, &s.coming.blocks}) {
+      for (const BlockId block : *list) {
+        QUIRE_CHECK(!tables_.contains(block), "block {} of the state of sequence {} is in a table", block, s.id);
+        const bool written = list == &s.coming.blocks || s.num_in_flight > 0;
+        QUIRE_CHECK(
+            !written || (blocks_.pool().ref_count(block) == 1 && !blocks_.prefixes().checkpoints().Holds(block)),
+            "block {} of a state is shared while sequence {} writes it", block, s.id);
+        states_.insert(block);
+        ++device_[block];
+      }
+    }
+  }
+
+  static void Compare(const std::map<BlockId, int>& owners, const BlockPool& pool, const char* where) {
+    for (const auto& [block, count] : owners) {
+      QUIRE_CHECK(pool.ref_count(block) == count, "{} block {}: {} references, {} owners", where, block,
+                  pool.ref_count(block), count);
+    }
+    const int held = static_cast<int>(owners.size());
+    QUIRE_CHECK(held == pool.num_held(), "{} {} blocks held, {} owned", pool.num_held(), where, held);
+  }
+
+  const BlockManager& blocks_;
+  std::map<BlockId, int> device_, host_;  // reference counts by block
+  std::set<BlockId> tables_, states_;     // blocks that hold keys and values; blocks that hold states
+};
+
+}  // namespace
+
+/// Every kept state is whole, holds no keys and values, and belongs to a cached block.
+void Scheduler::CheckCheckpoints() const {
+  const PrefixSharing& prefixes = blocks_.prefixes();
+  prefixes.checkpoints().CheckIntegrity();
+  int kept = prefixes.cache().size();
+  for (const auto& [id, checkpoint] : prefixes.checkpoints().all()) {
+    QUIRE_CHECK(prefixes.cache().HashOf(checkpoint.end), "a state is kept behind block {}, which is not cached",
+                checkpoint.end);
+    QUIRE_CHECK(static_cast<int>(checkpoint.blocks.size()) == blocks_.states().num_blocks(),
+                "a state of {} blocks is kept", checkpoint.blocks.size());
+    kept += static_cast<int>(checkpoint.blocks.size());
+    for (const BlockId block : checkpoint.blocks) {
+      QUIRE_CHECK(!prefixes.cache().HashOf(block), "block {} holds tokens and a state", block);
+      QUIRE_CHECK(blocks_.pool().keeps(block), "block {} of a state that is kept is not", block);
+    }
+  }
+  for (BlockId block = 1; block <= blocks_.num_usable(); ++block) kept -= blocks_.pool().keeps(block);
+  QUIRE_CHECK(kept == 0, "blocks are kept that nobody can find");
+}
+
+void Scheduler::CheckIntegrity() const {
+  blocks_.pool().CheckIntegrity();
+  blocks_.host_pool().CheckIntegrity();
+  blocks_.prefixes().cache().CheckIntegrity();
+  CheckCheckpoints();
+  Recount recount(blocks_);
+  std::set<SlotId> slots(free_slots_.begin(), free_slots_.end());
+  int sequences = 0;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    QUIRE_CHECK(i == 0 || Senior(*running_[i - 1], *running_[i]), "request {} is out of order", running_[i]->id);
+    recount.CheckSharedPrompt(*running_[i]);
+    for (const Sequence& sequence : running_[i]->sequences) {
+      recount.Running(sequence);
+      recount.CheckFlight(*running_[i], sequence, steps_);
+      recount.CheckScored(*running_[i], sequence);
+      ++sequences;
+      if (sequence.slot) QUIRE_CHECK(slots.insert(*sequence.slot).second, "slot {} has two owners", *sequence.slot);
+    }
+  }
+  for (const Request* request : queue_.All()) {
+    for (const Sequence& sequence : request->sequences) recount.Waiting(sequence);
+    recount.CheckSwapped(*request);
+  }
+  recount.CheckCounts();
+  QUIRE_CHECK(sequences <= limits_.max_running, "{} sequences run, at most {}", sequences, limits_.max_running);
+  QUIRE_CHECK(static_cast<int>(slots.size()) == limits_.max_running, "{} of {} slots accounted for", slots.size(),
+              limits_.max_running);
+  QUIRE_CHECK(static_cast<int>(queue_.All().size()) == queue_.size(), "{} requests wait, {} counted",
+              queue_.All().size(), queue_.size());
+}
+
+}  // namespace quire

@@ -1,0 +1,75 @@
+// How a request leaves one engine's scheduler and enters another's.
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/core/schedule/scheduler.h"
+
+namespace quire {
+
+std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& how,
+                                       std::vector<BlockCopyPair>& moves) {
+  // A state stands after the outstanding steps and cannot return to the known tokens.
+  const bool has_its_states = !blocks_.has_states() || std::ranges::all_of(request.sequences, [](const Sequence& s) {
+    return s.num_in_flight == 0;
+  });
+  // Tokens that outstanding steps draw for the request are dropped and drawn again in the other engine. Sampling is
+  // keyed by position, so the tokens will be equal.
+  for (Sequence& sequence : request.sequences) {
+    steps_.Forget(sequence);
+    blocks_.LeaveWindow(sequence);
+    blocks_.Trim(sequence);
+  }
+  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) LeaveWorkers(*it);
+  request.num_preemptions += static_cast<int>(std::erase(running_, &request));  // there it waits as preempted
+  queue_.Remove(request);
+  queue_.Left(request);
+  const int blocks = BlocksOf(request);
+  const bool fits =
+      how.ticket != 0 && blocks > 0 && blocks <= how.max_blocks && has_its_states && !request.PoolsAllRows();
+  if (fits && !request.swapped_out() && blocks <= blocks_.host_pool().num_free()) {
+    StepPlan out;
+    blocks_.swap().Out(request.sequences, out);
+    moves = std::move(out.swap_outs);
+    request.num_swapped_blocks = blocks;
+  }
+  if (fits && request.swapped_out()) {
+    Tell(DecisionKind::kDeparted, request, blocks, 0);
+    return blocks_.host_holdings().Hold(how.ticket, request.sequences);
+  }
+  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) blocks_.Free(*it);
+  request.num_swapped_blocks = 0;
+  request.forked = false;
+  Tell(DecisionKind::kDeparted, request, how.num_copied, std::max(0, blocks - how.num_copied));
+  return {};
+}
+
+void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names) {
+  const bool has_blocks = !names.empty() && blocks_.host_holdings().Take(ticket, names, request.sequences);
+  for (Sequence& sequence : request.sequences) {
+    if (!has_blocks) {
+      sequence.host_blocks.clear();
+      sequence.host_state.clear();
+      sequence.num_computed = 0;
+      sequence.first_block = 0;
+    }
+    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt);
+    sequence.contents.hashes.clear();  // made with the other engine's key
+    sequence.latest_checkpoint = 0;
+    sequence.begun = sequence.shared_prefix = 0;
+    sequence.contents.Restart();
+  }
+  if (!has_blocks && !names.empty())
+    blocks_.CacheArrived(ticket, static_cast<int>(names.size()), request.sequences.front());
+  request.num_swapped_blocks = has_blocks ? static_cast<int>(names.size()) : 0;
+  for (Sequence& sequence : request.sequences) sequence.last_step = 0;  // every engine numbers its own steps
+  if (!has_blocks) request.forked = false;
+  request.told_to_wait = false;
+  Tell(DecisionKind::kArrived, request, static_cast<int64_t>(names.size()), queue_.size());
+  // An admitted request was charged for its prompt and may hold blocks, even if no step computed part of it. So it
+  // waits as preempted.
+  if (request.num_preemptions == 0) return queue_.Add(request);
+  queue_.Join(request);
+  queue_.AddPreempted(request);
+}
+
+}  // namespace quire

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "coordinator/http/http_types.h"
+
+namespace quire {
+
+/// The error of a request that cannot be served as asked. It becomes an error answer with this status.
+struct ApiError : std::runtime_error {
+  ApiError(int s, const std::string& message, std::string p = "")
+      : std::runtime_error(message), status(s), param(std::move(p)) {}
+  int status;
+  std::string param;           // the field at fault
+  std::string code;            // OpenAI's code; empty: OpenAI has none
+  bool retry_in_vain = false;  // a retry would cost the same work and fail again
+};
+
+/// Status 400 with the code and message by which clients see that they must send less. `rest` says what does not fit.
+ApiError ContextLengthError(int max_model_len, const std::string& rest, std::string param);
+
+/// The error answer. It has `x-should-retry: false` (for clients that retry) if a retry is in vain. Otherwise a 503 or
+/// 429 has Retry-After.
+HttpResponse ErrorResponse(const ApiError& error);
+
+}  // namespace quire

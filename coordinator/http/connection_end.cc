@@ -1,0 +1,189 @@
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "coordinator/http/await_token.h"
+#include "coordinator/http/connection.h"
+
+// The TLS handshake of a connection, and its end from either side. The rule for co_await in connection.cc holds
+// here, too.
+
+namespace quire {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr auto kPollForEndEvery = std::chrono::milliseconds(200);
+constexpr auto kGoodbye = std::chrono::seconds(1);
+constexpr unsigned char kHandshake = 0x16;  // the first byte of every TLS connection
+constexpr auto kAfterHello = std::chrono::seconds(5);
+// A client's first record begins with its type, version and length, then the hello's type and length.
+constexpr size_t kRecordHead = 5, kHelloHead = 4, kHeads = kRecordHead + kHelloHead;
+constexpr size_t kMostInRecord = 16 << 10;
+constexpr int kMostWaits = 64;  // waits of AwaitBytes: the kernel may wake it early when memory is short
+
+/// Returns the size of the first record when it holds a whole hello, as real clients send it; 0 otherwise. OpenSSL
+/// would accept a hello of 128 KiB in one-byte records, and would allocate all of it once it knows the length.
+size_t BytesOfHello(const unsigned char (&heads)[kHeads]) {
+  const size_t in_record = heads[3] * 256u + heads[4], in_hello = heads[6] * 65536u + heads[7] * 256u + heads[8];
+  const bool whole = heads[0] == kHandshake && heads[kRecordHead] == 1 && in_hello + kHelloHead <= in_record &&
+                     in_record <= kMostInRecord;
+  return whole ? kRecordHead + in_record : 0;
+}
+
+}  // namespace
+
+/// Waits until `count` bytes are in the kernel's receive buffer. Returns false when the client will not send them.
+asio::awaitable<bool> Connection::AwaitBytes(size_t count) {
+  beast::error_code gone;
+  socket_.tcp().set_option(tcp::socket::receive_low_watermark(static_cast<int>(count)), gone);
+  for (int i = 0; i < kMostWaits && !gone; ++i) {
+    auto [no_more] = co_await socket_.tcp().async_wait(tcp::socket::wait_read, kToken);
+    if (no_more || gone_) break;
+    if (socket_.tcp().available(gone) >= count && !gone) {
+      socket_.tcp().set_option(tcp::socket::receive_low_watermark(1), gone);
+      co_return !gone;
+    }
+    pollfd state{socket_.tcp().native_handle(), POLLRDHUP, 0};
+    ::poll(&state, 1, 0);
+    if (state.revents != 0) break;
+  }
+  co_return false;
+}
+
+/// The hello stays in the kernel's buffer until it is whole and its turn has come. Only then is OpenSSL's state
+/// created, because that is ten times as large as all else that a connection holds.
+asio::awaitable<bool> Connection::Secure() {
+  SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));
+  auto [wait_error] = co_await socket_.tcp().async_wait(tcp::socket::wait_read, kToken);
+  unsigned char heads[kHeads] = {};
+  if (wait_error || ::recv(socket_.tcp().native_handle(), heads, 1, MSG_PEEK | MSG_DONTWAIT) != 1) co_return false;
+  if (heads[0] != kHandshake) {
+    if (heads[0] >= 'A' && heads[0] <= 'Z') {  // looks like an HTTP method in clear text
+      HttpResponse answer = ErrorResponse(400, "this port speaks TLS: use https://");
+      co_await Refuse(std::move(answer));
+    }
+    co_return false;
+  }
+  const bool begins = co_await AwaitBytes(kHeads);
+  const ssize_t count = ::recv(socket_.tcp().native_handle(), heads, sizeof(heads), MSG_PEEK | MSG_DONTWAIT);
+  const size_t size = begins && count == sizeof(heads) ? BytesOfHello(heads) : 0;
+  if (size == 0) co_return false;
+  const bool whole = co_await AwaitBytes(size);
+  ClearDeadline();
+  if (!whole) co_return false;
+  HandshakeTurns::Open open;
+  for (;;) {
+    // The client has sent all that costs a signature. A queued handshake can therefore go on at once when others do the
+    // same.
+    handshake_ticket_ = turns_.handshakes.NewTicket();
+    co_await turns_.handshakes.Await(handshake_ticket_, peer_);
+    if (gone_) co_return false;
+    if (!socket_.encrypted()) {
+      socket_.BeginTls();
+      open = turns_.handshakes.Enter([weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->GiveWay();
+      });
+    }
+    socket_.PassHello();
+    SetDeadline(Clock::now() +
+                std::min<Clock::duration>(kAfterHello, std::chrono::seconds(limits_.chosen.head_seconds)));
+    auto [error] = co_await socket_.tls().async_handshake(asio::ssl::stream_base::server, kToken);
+    ClearDeadline();
+    if (!error) socket_.EndHandshake();
+    if (!error || gone_ || !socket_.stopped_at_hello()) co_return !error && !gone_;
+  }
+}
+
+/// Sends TLS's close_notify, and waits at most kGoodbye for the client's.
+asio::awaitable<void> Connection::SayGoodbye() {
+  if (gone_ || said_goodbye_) co_return;
+  said_goodbye_ = true;
+  SetDeadline(Clock::now() + kGoodbye);
+  co_await socket_.tls().async_shutdown(kToken);
+  ClearDeadline();
+}
+
+/// Watches the socket for the client's end while a handler works. A half-close counts as an end. Bytes of a next
+/// request stay in the socket.
+void Connection::WatchForEnd() {
+  watching_ = true;
+  if (!socket_.encrypted()) return AwaitReadable();
+  // Under TLS only a read can tell the client's end from a next request. One byte is enough.
+  if (buffer_.size() > 0) return PollForEnd();
+  ReadEarly();
+}
+
+void Connection::AwaitReadable() {
+  socket_.tcp().async_wait(tcp::socket::wait_read, [self = shared_from_this()](beast::error_code error) {
+    if (error || !self->watching_) return;
+    char byte = 0;
+    const ssize_t count = ::recv(self->socket_.tcp().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN)) return self->MarkGone();
+    if (count < 0) return self->AwaitReadable();
+    self->PollForEnd();  // pipelined bytes keep the socket readable: a wait would return at once
+  });
+}
+
+void Connection::ReadEarly() {
+  reading_early_ = true;
+  const auto into = asio::buffer(&early_, 1);
+  socket_.async_read_some(into, [self = shared_from_this()](beast::error_code error, size_t count) {
+    self->reading_early_ = false;
+    if (count > 0) {
+      *static_cast<char*>(self->buffer_.prepare(1).data()) = self->early_;
+      self->buffer_.commit(1);
+    }
+    if (!self->watching_) {
+      if (self->poll_timer_ != nullptr) self->poll_timer_->cancel();  // AwaitEarlyRead waits for it
+      return;
+    }
+    if (error && error != asio::error::operation_aborted) return self->MarkGone();
+    if (!error) self->PollForEnd();
+  });
+}
+
+/// Waits until ReadEarly's read is over, because that read writes into buffer_, which the next request uses.
+asio::awaitable<void> Connection::AwaitEarlyRead() {
+  if (poll_timer_ == nullptr) poll_timer_ = std::make_unique<asio::steady_timer>(socket_.get_executor());
+  while (reading_early_) {
+    poll_timer_->expires_at(Clock::time_point::max());
+    co_await poll_timer_->async_wait(kToken);
+  }
+}
+
+void Connection::PollForEnd() {
+  if (poll_timer_ == nullptr) poll_timer_ = std::make_unique<asio::steady_timer>(socket_.get_executor());
+  poll_timer_->expires_after(kPollForEndEvery);
+  poll_timer_->async_wait([self = shared_from_this()](beast::error_code error) {
+    if (error || !self->watching_) return;
+    pollfd state{self->socket_.tcp().native_handle(), POLLRDHUP, 0};
+    ::poll(&state, 1, 0);
+    if ((state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return self->MarkGone();
+    self->PollForEnd();
+  });
+}
+
+void Connection::StopWatching() {
+  watching_ = false;
+  if (poll_timer_ != nullptr) poll_timer_->cancel();
+  beast::error_code ignored;
+  if (!gone_) socket_.tcp().cancel(ignored);
+}
+
+void Connection::MarkGone() {
+  if (gone_) return;
+  gone_ = true;
+  if (on_gone) on_gone();
+}
+
+void Connection::Close() {
+  ClearDeadline();  // a pending deadline holds a reference to this connection
+  socket_.Close();
+}
+
+}  // namespace quire

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+#include "coordinator/http/network_turns.h"
+
+namespace quire {
+
+/// Spaces the starts of TLS handshakes. A handshake costs the I/O thread half a millisecond, or 4 ms with an RSA key of
+/// 4,096 bits, and any client can start one. So handshakes get 0.4 of that thread's time, and networks take turns.
+/// After an idle time a burst starts at once. The class is a leaky bucket, stored as the time when the bucket will be
+/// empty (the generic cell rate algorithm). Not thread-safe.
+class HandshakePace {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Ticket = NetworkTurns::Ticket;
+  static constexpr std::chrono::microseconds kLeastApart{2500};  // at most 400 a second, even when they are cheap
+  static constexpr std::chrono::milliseconds kBurst{250};        // the burst: as many as are spaced over 250 ms
+
+  /// Sets the I/O thread's time for each later handshake.
+  void Cost(Clock::duration cost) { apart_ = std::max<Clock::duration>(kLeastApart, cost * 5 / 2); }
+  /// Queues the ticket.
+  void Wait(Ticket ticket, const boost::asio::ip::address& network) { turns_.Wait(ticket, network); }
+  /// Removes the ticket from the queue, if it is there.
+  void Withdraw(Ticket ticket, const boost::asio::ip::address& network) { turns_.Withdraw(ticket, network); }
+  bool waiting() const { return turns_.waiting(); }
+  /// The earliest time at which the next handshake may begin, at least `now`. `now` never decreases between calls.
+  Clock::time_point Next(Clock::time_point now) const {
+    return std::max(now, empty_ + apart_ - std::max<Clock::duration>(kBurst, apart_));
+  }
+  /// Takes the next ticket from the queue and charges one handshake. The queue must not be empty.
+  Ticket Begin(Clock::time_point now) {
+    empty_ = std::max(empty_, now) + apart_;
+    return turns_.Next();
+  }
+
+ private:
+  Clock::duration apart_ = kLeastApart;
+  Clock::time_point empty_;
+  NetworkTurns turns_;
+};
+
+}  // namespace quire

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+
+#include "coordinator/http/handshake_pace.h"
+#include "coordinator/http/ticket_calls.h"
+
+namespace quire {
+
+/// The queue in which a port's connections wait to begin their TLS handshake (HandshakePace). Used by the I/O thread
+/// only.
+class HandshakeTurns {
+ public:
+  explicit HandshakeTurns(const boost::asio::any_io_executor& executor) : calls_(executor), tick_(executor) {}
+  HandshakeTurns(const HandshakeTurns&) = delete;
+  HandshakeTurns& operator=(const HandshakeTurns&) = delete;
+
+  /// Sets the I/O thread's time for each later handshake.
+  void Cost(std::chrono::nanoseconds cost) { pace_.Cost(cost); }
+  using Ticket = TicketCalls::Ticket;
+  Ticket NewTicket() { return calls_.NewTicket(); }
+  /// Waits until a handshake from this address may begin, or until Leave(). A ticket waits only once.
+  boost::asio::awaitable<void> Await(Ticket ticket, boost::asio::ip::address address);
+  /// Wakes the ticket's Await(), if it waits, without a turn.
+  void Leave(Ticket ticket, const boost::asio::ip::address& address);
+
+  /// The most handshakes that have begun and are not over. Each holds 0.1 to 0.25 MB and lasts a few round trips, or as
+  /// long as the client likes. When one more begins, the oldest is ended.
+  static constexpr size_t kMostOpen = 512;
+  /// A handshake is open as long as its Open lives.
+  using Open = std::shared_ptr<void>;
+  /// Registers a handshake that begins. `give_way` must end the handshake. It is called at most once, and never after
+  /// the returned Open dies.
+  Open Enter(std::function<void()> give_way);
+
+ private:
+  static constexpr int kInOnePass = 8;  // at most so many handshakes begin between two polls of the sockets
+
+  void AwaitNext();
+  void BeginThoseWhoMay();
+
+  TicketCalls calls_;
+  boost::asio::steady_timer tick_;
+  HandshakePace pace_;
+  std::list<std::function<void()>> open_;  // the oldest first
+};
+
+}  // namespace quire

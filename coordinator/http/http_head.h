@@ -1,0 +1,30 @@
+#pragma once
+
+#include <boost/beast/http.hpp>
+#include <optional>
+
+#include "coordinator/http/http_types.h"
+
+namespace quire {
+
+using HttpHead = boost::beast::http::request<boost::beast::http::string_body>;
+using HttpParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+
+/// Sets the parser's own bounds for head and body; the parser bounds chunked bodies, too.
+void SetLimits(HttpParser& parser, const HttpLimits& limits);
+
+/// Returns the refusal of a parsed head, or nothing. Beast's parser accepts heads that a proxy may read differently:
+/// unknown transfer codings beside a length, several hosts, HTTP/1.0 with chunks, and more. All of these get 400 and a
+/// closed connection, so that no request can hide inside another (request smuggling).
+std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits);
+
+/// The most body bytes that are read after this head.
+size_t BodyLimit(const HttpHead& head, const HttpLimits& limits);
+
+/// True when a header line continues on the next line (obs-fold). Beast joins such lines; proxies may not.
+bool IsFolded(std::string_view head);
+
+/// The request as handlers see it, made from a head that was not refused. The body is still empty.
+HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits);
+
+}  // namespace quire

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+
+#include "coordinator/http/http_types.h"
+#include "coordinator/http/tls.h"
+
+namespace quire {
+
+/// An HTTP/1.1 server on one listening socket, in clear text or under TLS. It handles framing, limits, deadlines,
+/// keep-alive and event streams, but knows no JSON and no routes. All of it runs on the io_context's one thread.
+class HttpServer {
+ public:
+  /// Binds at once. Throws Error when the address is in use or not an address of this host.
+  /// `certificate` must outlive the server; null: clear text.
+  HttpServer(boost::asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service,
+             const TlsCertificate* certificate = nullptr);
+  ~HttpServer();
+
+  uint16_t port() const;
+  /// From now on every connection, also a new one, closes after its next answer. Its client may then find another
+  /// server.
+  void EndConnections();
+  /// Accepts no new connections; open connections go on.
+  void StopAccepting();
+  /// Replaces the times and rates of all connections. The number of places stays as it is.
+  void SetTimes(const Topology::Limits& limits);
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace quire

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/topology/topology.h"
+#include "coordinator/http/byte_budget.h"
+#include "coordinator/http/request_record.h"
+
+namespace quire {
+
+/// A request whose head passed RefuseHead(). Handlers run when the whole body has arrived.
+struct HttpRequest {
+  std::string method;
+  std::string path;                            // without the query
+  std::string query;                           // after the question mark, not decoded
+  std::map<std::string, std::string> headers;  // names in lower case; only those that an API reads
+  std::string body;
+  size_t body_bytes = 0;     // before the body is there: its length, or the most that is taken of one in chunks
+  ByteBudget::Lease memory;  // what the port's `admit` charged for it; a handler may take it over
+  std::string peer;          // the other end's IP address
+  std::string client;        // named by the port's gate (authenticate.h); empty: nobody in particular
+  std::string share;         // a key's, or a network's, that work beside the workers is charged to
+  std::vector<std::pair<std::string, std::string>> answer_headers;  // go with every answer to it
+  bool background = false;  // a batch's: everybody else's go first
+  /// Takes the body piece by piece, and `body` stays empty; the port's `admit` may set it. Must not throw.
+  std::function<boost::asio::awaitable<void>(std::string piece)> take_body = {};
+
+  std::string Header(const std::string& name) const { return headers.contains(name) ? headers.at(name) : ""; }
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::optional<size_t> length = {};  // Content-Length where the body was not made (HEAD)
+  std::string_view fixed = {};        // a body that outlives all connections and is not copied; then `body` is empty
+};
+
+/// A handler answers by Send(), or by BeginStream() or BeginPieces(), then Write() repeatedly, then EndStream().
+class HttpResponder {
+ public:
+  virtual ~HttpResponder() = default;
+  /// Ends the connection instead after a stream or pieces have begun.
+  virtual boost::asio::awaitable<void> Send(HttpResponse response) = 0;
+  /// Begins a server-sent event stream.
+  virtual boost::asio::awaitable<void> BeginStream() = 0;
+  /// Begins an answer whose length nobody knows yet: Write and EndStream follow, as for a stream.
+  virtual boost::asio::awaitable<void> BeginPieces(std::string content_type = "application/json") = 0;
+  /// Sends text as it is. After the client has gone it does nothing.
+  virtual boost::asio::awaitable<void> Write(std::string text) = 0;
+  virtual boost::asio::awaitable<void> EndStream() = 0;
+  /// The handler has read the body and the headers and needs them no more: a stream may go on for minutes.
+  virtual void ForgetContent() {}
+  /// True once the client closed its side, reset the connection, or took too long to read.
+  virtual bool gone() const = 0;
+  /// True while the client has not read the last write.
+  virtual bool stalled() const { return false; }
+  /// Called on the I/O thread when gone() becomes true, so that work for the client can stop.
+  std::function<void()> on_gone;
+  /// The log record of this request; handlers fill in the numbers of tokens.
+  RequestRecord record;
+};
+
+inline constexpr std::string_view kUploadPath = "/v1/files";  // where bodies may be files
+
+/// What a port does with the requests that come to it.
+struct HttpService {
+  /// Called with the head alone. Returns a refusal, or nothing to have the body read. May set `client` and `memory`.
+  std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
+  std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)> handle;
+  /// Called after every request, also a refused one; may be empty.
+  std::function<void(const RequestRecord&)> answered = {};
+  /// Rewrites an error into the form that clients of its path expect; may be empty.
+  std::function<void(const RequestRecord&, HttpResponse&)> restate = {};
+};
+
+/// Bounds of every connection (docs/limits.md).
+struct HttpLimits {
+  size_t head_bytes = 16 << 10;
+  size_t target_bytes = 8 << 10;
+  size_t header_fields = 100;
+  size_t body_bytes = Topology::Limits::kLargestBody;  // of POST
+  size_t other_body_bytes = 4 << 10;                   // of methods that need none
+  size_t upload_bytes = 0;                             // of POST to kUploadPath; 0: as of every POST
+  Topology::Limits chosen{};                           // by the operator: times and connections
+  bool last_requests = false;                          // connections end with the answer to the next request
+};
+
+/// An error answer in OpenAI's form, {"error": {...}}. The status gives `type`, and `code` where that is empty.
+HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "",
+                           const std::string& code = "");
+
+}  // namespace quire

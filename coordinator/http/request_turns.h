@@ -1,0 +1,32 @@
+#pragma once
+
+#include "coordinator/http/ticket_calls.h"
+
+namespace quire {
+
+/// The queue in which a port's requests wait once their heads have arrived. Only kInOnePass requests begin between two
+/// polls of all sockets, so the next poll comes soon even when many clients send requests as fast as they can. Networks
+/// take turns. Used by the I/O thread only.
+class RequestTurns {
+ public:
+  explicit RequestTurns(const boost::asio::any_io_executor& executor) : calls_(executor), pass_(executor) {}
+  RequestTurns(const RequestTurns&) = delete;
+  RequestTurns& operator=(const RequestTurns&) = delete;
+
+  /// Waits until a request from this address may begin.
+  boost::asio::awaitable<void> Await(boost::asio::ip::address address);
+
+ private:
+  static constexpr int kInOnePass = 16;  // a refused request takes about 0.1 ms
+
+  void AwaitNextPass();
+  void BeginThoseWhoMay();
+
+  TicketCalls calls_;
+  boost::asio::steady_timer pass_;  // expires at once: Asio checks timers when it polls the sockets
+  bool awaits_pass_ = false;
+  int left_ = kInOnePass;  // requests that may still begin in this pass
+  NetworkTurns turns_;
+};
+
+}  // namespace quire

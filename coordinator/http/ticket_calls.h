@@ -1,0 +1,34 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+
+#include "coordinator/http/network_turns.h"
+
+namespace quire {
+
+/// Coroutines that wait until their ticket is called. Used by the I/O thread only.
+class TicketCalls {
+ public:
+  using Ticket = NetworkTurns::Ticket;
+
+  explicit TicketCalls(const boost::asio::any_io_executor& executor) : executor_(executor) {}
+  TicketCalls(const TicketCalls&) = delete;
+  TicketCalls& operator=(const TicketCalls&) = delete;
+
+  Ticket NewTicket() { return ++last_; }
+  /// Waits until Call() is called with this ticket.
+  boost::asio::awaitable<void> Await(Ticket ticket);
+  bool IsWaiting(Ticket ticket) const { return waiting_.contains(ticket); }
+  /// Wakes the coroutine that waits with this ticket; there must be one.
+  void Call(Ticket ticket) { waiting_.extract(ticket).mapped()->cancel(); }
+
+ private:
+  boost::asio::any_io_executor executor_;
+  Ticket last_ = 0;
+  std::map<Ticket, boost::asio::steady_timer*> waiting_;  // cancelled by Call()
+};
+
+}  // namespace quire

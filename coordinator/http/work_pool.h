@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/base/host_limits.h"
+#include "coordinator/http/work_shares.h"
+
+namespace quire {
+
+/// Threads for work that would hold up the I/O thread because its cost grows with a request or an answer. Each client
+/// has a queue, and queues take turns: a job waits for at most one job of each other client. Large jobs leave one
+/// thread free for small ones. The number of waiting jobs is bounded; a cancelled one is dropped. While workers compute
+/// on the same processors, clients get a small share of them (WorkShares).
+class WorkPool {
+ public:
+  struct Limits {
+    int threads = 2;  // at least 2 where jobs may be large: one stays free for small jobs
+    size_t jobs = 4096;
+    size_t jobs_per_client = 1024;
+    size_t large_bytes = 64 << 10;  // a job of more bytes is large
+    bool beside_workers = false;    // the pool shares its processors with workers
+  };
+  /// The work of a job. It must check the token every few milliseconds, end early on a stop, and not throw.
+  using Work = std::function<void(const std::stop_token&)>;
+  struct Job;  // waits, runs, or is over
+  using JobPtr = std::shared_ptr<Job>;
+
+  explicit WorkPool(Limits limits);
+  ~WorkPool() { Stop(); }
+  WorkPool(const WorkPool&) = delete;
+  WorkPool& operator=(const WorkPool&) = delete;
+
+  /// Queues a job that processes `bytes` bytes. Null: too many jobs wait, or the pool stopped. Callable from any
+  /// thread.
+  JobPtr Add(const std::string& client, size_t bytes, Work work);
+  /// True: the job waited, and is dropped. False: it runs and was asked to stop, or is over. Callable from any thread.
+  bool Cancel(const JobPtr& job);
+  /// Drops waiting jobs, asks running jobs to stop, and waits for them.
+  void Stop();
+
+  size_t num_waiting() const;
+
+  /// Marks that workers compute, for as long as it lives.
+  class Computing {
+   public:
+    explicit Computing(WorkPool& pool) : pool_(pool) { ++pool_.num_computing_; }
+    ~Computing() { pool_.EndComputing(); }
+    Computing(const Computing&) = delete;
+    Computing& operator=(const Computing&) = delete;
+
+   private:
+    WorkPool& pool_;
+  };
+
+ private:
+  using Queue = std::list<JobPtr>;
+
+  void RunJobs();
+  JobPtr TakeNext(WorkShares::Clock::time_point& rested);
+  JobPtr AwaitNext(std::unique_lock<std::mutex>& lock);
+  void Forget(const JobPtr& job);
+  void EndComputing();
+
+  const Limits limits_;
+  std::atomic<int> num_computing_{0};
+  mutable std::mutex mutex_;  // guards all that follows except threads_
+  std::condition_variable changed_;
+  std::map<std::string, Queue> queues_;  // client -> its waiting jobs
+  std::list<std::string> turns_;         // those clients, the next one first
+  std::list<JobPtr> running_;
+  size_t num_waiting_ = 0;
+  int num_large_ = 0;  // large jobs that run
+  WorkShares shares_{static_cast<unsigned>(OwnProcessorRoom().count)};
+  bool stopped_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace quire

@@ -1,0 +1,35 @@
+#include "coordinator/http/work_shares.h"
+
+#include <algorithm>
+
+namespace quire {
+
+namespace {
+
+constexpr double kShare = 0.05;
+constexpr std::chrono::milliseconds kAtOnce(200);
+constexpr std::chrono::seconds kLongestRest(5);
+
+}  // namespace
+
+WorkShares::WorkShares(unsigned cores) : cores_(kShare * std::max(1U, cores)) {}
+
+/// The time in which the share of one of `clients` clients pays for `took`; at most an hour.
+WorkShares::Clock::duration WorkShares::Filling(std::chrono::nanoseconds took, size_t clients) const {
+  const std::chrono::duration<double> time = std::chrono::duration<double>(took) * clients / cores_;
+  return std::chrono::duration_cast<Clock::duration>(
+      std::min<std::chrono::duration<double>>(time, std::chrono::hours(1)));
+}
+
+WorkShares::Clock::time_point WorkShares::Next(const std::string& client) const {
+  const auto bucket = empty_.find(client);
+  return bucket == empty_.end() ? Clock::time_point::min() : bucket->second - Filling(kAtOnce, 1);
+}
+
+void WorkShares::Charge(const std::string& client, std::chrono::nanoseconds took, Clock::time_point now) {
+  std::erase_if(empty_, [now](const auto& bucket) { return bucket.second <= now; });
+  Clock::time_point& empty = empty_.try_emplace(client, now).first->second;
+  empty = std::min(empty + Filling(took, empty_.size()), now + Filling(kAtOnce, 1) + kLongestRest);
+}
+
+}  // namespace quire

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/topology/topology.h"
+#include "coordinator/api/access/authenticate.h"
+#include "coordinator/http/tls.h"
+
+namespace quire {
+
+/// The gates (access checks) and TLS certificates of the ports, as the topology configures them. SIGHUP rereads their
+/// files; a bad file changes nothing and is logged. Destroy this object before the io_context.
+class Gates {
+ public:
+  /// Throws Error when a key file is invalid, or when one key opens both ports.
+  explicit Gates(const Topology& topology);
+
+  /// Starts to listen for SIGHUP, which has no effect on gates without keys; calls `also` after each signal. Warns here
+  /// and after reloads of limits (server.key_limits) under names that no key has.
+  void ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also);
+
+  /// New limits of single keys are in force.
+  void NoteKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits);
+
+  Gate data, admin, metrics;
+  std::unique_ptr<TlsCertificate> data_certificate, admin_certificate;  // null: clear text
+
+ private:
+  void AwaitSignal();
+  void KeepLimitedKeys(const std::map<std::string, Topology::KeyLimits>& all);
+  void WarnOfLimitsWithoutKey() const;
+
+  std::optional<boost::asio::signal_set> signal_;
+  std::function<void()> also_;
+  std::vector<std::string> limited_keys_;  // names in server.key_limits, except "default"
+};
+
+/// Reads every key file that the topology names before anything starts. Throws Error for an invalid file.
+void CheckKeyFiles(const Topology& topology);
+
+}  // namespace quire

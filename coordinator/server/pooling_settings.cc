@@ -1,0 +1,174 @@
+#include "coordinator/server/pooling_settings.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "comm/model/model_tree.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMaxFileBytes = 1 << 20;
+constexpr int64_t kMaxVectorBytes = int64_t{32} << 20;  // for all vectors of one step; half a frame
+constexpr const char* kWithoutPooling = "the model's files name no pooling; --pooling last, mean or cls chooses one";
+
+struct Found {
+  Pooling pooling = Pooling::kNone;
+  bool normalize = true;
+  std::string why_none = kWithoutPooling;
+};
+
+/// The pooling with this sentence-transformers name; nothing if unsupported.
+std::optional<Pooling> PoolingNamed(const std::string& name) {
+  if (name == "lasttoken") return Pooling::kLast;
+  if (name == "mean") return Pooling::kMean;
+  if (name == "cls") return Pooling::kCls;
+  return std::nullopt;
+}
+
+/// `mode` must not be kAuto.
+Pooling PoolingOfMode(PoolingMode mode) {
+  if (mode == PoolingMode::kLast) return Pooling::kLast;
+  if (mode == PoolingMode::kMean) return Pooling::kMean;
+  return mode == PoolingMode::kCls ? Pooling::kCls : Pooling::kNone;
+}
+
+Json ReadJson(const ModelTree& tree, const std::string& name) {
+  return ParseJson(tree.ReadText(name, kMaxFileBytes), tree.PathOf(name));
+}
+
+/// The mode in the config.json of a Pooling module: a name, or one of several flags.
+std::string ModeNamedIn(const Json& config, const std::string& path) {
+  if (const auto mode = config.find("pooling_mode"); mode != config.end() && mode->is_string())
+    return mode->get<std::string>();
+  constexpr const char* kPrefix = "pooling_mode_";
+  std::string found;
+  for (const auto& [key, value] : config.items()) {
+    if (!key.starts_with(kPrefix) || value != true) continue;
+    if (!found.empty()) Fail("{}: several ways of pooling at once are not supported", path);
+    found = key.substr(std::string_view(kPrefix).size());
+  }
+  if (found == "cls_token") return "cls";
+  return found == "mean_tokens" ? "mean" : found;
+}
+
+/// The pooling that sentence-transformers would build from this list of modules, read from file `name`.
+Found FromList(const Json& modules, const ModelTree& tree, const char* name) {
+  Found found;
+  found.normalize = false;
+  for (const Json& module : modules) {
+    const std::string type = module.value("type", "");
+    const std::string kind = type.substr(type.rfind('.') + 1);
+    if (kind == "Pooling") {
+      const std::string config = module.value("path", "1_Pooling") + "/config.json";
+      const std::string mode = ModeNamedIn(ReadJson(tree, config), tree.PathOf(config));
+      const std::optional<Pooling> pooling = PoolingNamed(mode);
+      if (!pooling)
+        return {Pooling::kNone, true, fmt::format("pooling \"{}\" ({}) is not supported", mode, tree.PathOf(config))};
+      found.pooling = *pooling;
+    } else if (kind == "Normalize") {
+      found.normalize = true;
+    } else if (kind != "Transformer") {
+      return {Pooling::kNone, true, fmt::format("{}: module {} is not supported", tree.PathOf(name), type)};
+    }
+  }
+  return found;
+}
+
+/// The pooling that sentence-transformers would build for the model in this directory.
+Found FromModules(const ModelTree& tree) {
+  constexpr const char* kList = "modules.json";
+  if (!tree.Has(kList)) return {};
+  const Json modules = ReadJson(tree, kList);
+  try {
+    return FromList(modules, tree, kList);
+  } catch (const Json::exception&) {
+    Fail("{}: must be a list of modules, each with a type and a path that are texts", tree.PathOf(kList));
+  }
+}
+
+Found FromGguf(const GgufFile& gguf) {
+  Found found;
+  const auto* name = gguf.Find<std::string>("general.architecture");
+  const auto* type = name == nullptr ? nullptr : gguf.Find<int64_t>(*name + ".pooling_type");
+  constexpr Pooling kTypes[] = {Pooling::kNone, Pooling::kMean, Pooling::kCls, Pooling::kLast};
+  if (type != nullptr && *type >= 0 && *type < std::ssize(kTypes)) found.pooling = kTypes[*type];
+  return found;
+}
+
+/// The token for a word that is a single token; nothing for words of several tokens.
+std::optional<TokenId> TokenOf(const Tokenizer& tokenizer, const char* word) {
+  const std::vector<TokenId> tokens = tokenizer.EncodePrompt(word, false);
+  return tokens.size() == 1 ? std::optional(tokens.front()) : std::nullopt;
+}
+
+/// Sets the answer tokens by which pairs are scored, or the reason why pairs cannot be scored.
+void FindAnswers(const Tokenizer& tokenizer, PoolingOptions& options) {
+  const auto is_control = [&](const char* text) {
+    const std::optional<TokenId> token = TokenOf(tokenizer, text);
+    return token && tokenizer.IsSpecial(*token);
+  };
+  const std::optional<TokenId> no = TokenOf(tokenizer, "no"), yes = TokenOf(tokenizer, "yes");
+  if (no && yes && is_control("<|im_start|>") && is_control("<|im_end|>")) {
+    options.by_answer = true;
+    options.answers = {*no, *yes};
+  } else {
+    options.no_scores =
+        "the model has no pooling (--pooling), and its tokens yes, no, <|im_start|> and <|im_end|>, by which pairs are "
+        "scored without, are not one each";
+  }
+}
+
+}  // namespace
+
+PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, const Topology::Model& settings,
+                         int max_running) {
+  PoolingOptions options;
+  options.hidden = static_cast<int>(model.spec().hidden_size);
+  Found found;
+  const bool by_files = settings.pooling == PoolingMode::kAuto;
+  if (by_files) {
+    found = model.gguf() != nullptr ? FromGguf(*model.gguf()) : FromModules(ModelTree(model.path()));
+  } else {
+    found = {PoolingOfMode(settings.pooling), true, "--pooling none says so"};
+  }
+  if (found.pooling != Pooling::kNone && int64_t{max_running} * options.hidden * 4 > kMaxVectorBytes) {
+    found = {Pooling::kNone, true,
+             fmt::format("the vectors of {} sequences (--max-num-seqs) are too much for one step; at most {} fit",
+                         max_running, kMaxVectorBytes / 4 / options.hidden)};
+    if (!by_files) Fail("--pooling {}: {}", NameOf(settings.pooling), found.why_none);
+  }
+  options.pooling = found.pooling;
+  options.normalize = found.normalize;
+  if (found.pooling == Pooling::kNone) options.no_pooling = found.why_none;
+
+  const bool has_vectors = found.pooling != Pooling::kNone;
+  if (!model.spec().has_head)
+    options.no_answers = "the model's files have no output head: it makes embeddings only (POST /v1/embeddings)";
+  if (settings.scoring == ScoringMode::kNone) {
+    options.no_scores = "--scoring none says so";
+  } else if (settings.scoring == ScoringMode::kCosine) {
+    if (!has_vectors) Fail("--scoring cosine: {}", options.no_pooling);
+  } else if (settings.scoring == ScoringMode::kYesNo || !has_vectors) {
+    options.no_scores = options.no_answers;
+    if (options.no_answers.empty()) FindAnswers(tokenizer, options);
+    if (settings.scoring == ScoringMode::kYesNo && !options.by_answer) Fail("--scoring yes-no: {}", options.no_scores);
+  }
+  return options;
+}
+
+PoolingMode ModeOf(Pooling pooling) {
+  static constexpr PoolingMode kModes[] = {PoolingMode::kNone, PoolingMode::kLast, PoolingMode::kMean,
+                                           PoolingMode::kCls};
+  return kModes[static_cast<size_t>(pooling)];
+}
+
+ScoringMode ScoringOf(const PoolingOptions& options) {
+  if (!options.no_scores.empty()) return ScoringMode::kNone;
+  return options.by_answer ? ScoringMode::kYesNo : ScoringMode::kCosine;
+}
+
+}  // namespace quire

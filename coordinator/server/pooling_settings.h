@@ -1,0 +1,21 @@
+#pragma once
+
+#include "comm/model/model_files.h"
+#include "comm/topology/topology.h"
+#include "coordinator/api/requests/pooling_request.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
+
+namespace quire {
+
+/// How prompts become vectors and scores: by the settings `pooling` and `scoring`, or else by the model's files
+/// (modules.json of sentence-transformers, or pooling_type of a GGUF file). max_running: sequences that one step may
+/// pool, whose vectors must fit a frame. Throws Error for broken files and for settings that the model does not
+/// support.
+PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, const Topology::Model& settings,
+                         int max_running);
+
+/// The settings that express the resolved options.
+PoolingMode ModeOf(Pooling pooling);
+ScoringMode ScoringOf(const PoolingOptions& options);
+
+}  // namespace quire

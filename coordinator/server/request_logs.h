@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "comm/topology/topology.h"
+#include "coordinator/http/http_types.h"
+#include "coordinator/log/line_log.h"
+#include "coordinator/traces/trace_exporter.h"
+
+namespace quire {
+
+/// The logs of requests that the topology configures: the access log of both ports, the audit log of the admin port,
+/// and trace spans of POST requests to the data port. Belongs to the I/O thread; must outlive the servers that write to
+/// it.
+class RequestLogs {
+ public:
+  /// Throws Error when a log file cannot be written.
+  explicit RequestLogs(const Topology& topology);
+
+  /// A request to a port ("data" or "admin") has ended.
+  void Write(const char* port, const RequestRecord& record);
+  /// Wraps the admin port's service so that its changing requests are logged (audit_log.h).
+  HttpService Audit(HttpService service);
+  /// Opens new files after the old ones were moved away (SIGHUP). If a file cannot be created, logs an error and keeps
+  /// the old file.
+  void Reopen();
+
+ private:
+  bool json_;
+  std::unique_ptr<LineLog> access_, audit_;  // access_ is null without an access log
+  std::unique_ptr<TraceExporter> traces_;    // null: no spans are sent
+};
+
+}  // namespace quire

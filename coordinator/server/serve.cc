@@ -1,0 +1,319 @@
+#include "coordinator/server/serve.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <mutex>
+#include <thread>
+
+#include "comm/base/error.h"
+#include "comm/base/process_hardening.h"
+#include "coordinator/api/admin/admin_api.h"
+#include "coordinator/api/admin/metrics_page.h"
+#include "coordinator/api/batches/batch_service.h"
+#include "coordinator/api/openai/data_port.h"
+#include "coordinator/api/openai/messages_answer.h"
+#include "coordinator/cluster/launch/placement.h"
+#include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/grammars/compile_service.h"
+#include "coordinator/grammars/grammar_trials.h"
+#include "coordinator/http/http_server.h"
+#include "coordinator/http/process_limits.h"
+#include "coordinator/log/log.h"
+#include "coordinator/server/before_ready.h"
+#include "coordinator/server/bounded_end.h"
+#include "coordinator/server/data_options.h"
+#include "coordinator/server/exposure.h"
+#include "coordinator/server/gates.h"
+#include "coordinator/server/request_logs.h"
+#include "coordinator/server/settings_file.h"
+#include "coordinator/server/text_tools.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // to those that come while nothing runs any more
+constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
+const WorkPool::Limits kOfDisk{.threads = 1, .large_bytes = SIZE_MAX};  // of files and batches
+const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
+constexpr int64_t kAdminMemoryBytes = 256 << 20;  // limit of requests to the admin port and their answers
+
+/// One server. The server opens the listeners first, so that an occupied port is found at once, then starts the
+/// workers, then the APIs behind the listeners. The I/O thread runs throughout.
+class Server {
+ public:
+  /// topology: with the limits as adapted to this process. given_limits: the limits that the operator set.
+  Server(const Topology& topology, const Topology::Limits& given_limits, const std::function<Topology()>& read_again)
+      : topology_(topology),
+        given_limits_(given_limits),
+        file_(read_again),
+        gates_(std::make_unique<Gates>(topology)),
+        logs_(ReadAsSettings([&] { return RequestLogs(topology); })),
+        model_(ReadAsSettings([&] { return OpenModel(topology.model); })),
+        text_(ReadAsSettings([&] { return TextTools(model_, topology); })),
+        kept_(ReadAsSettings([&] { return OpenBatchStore(topology.batches); })),
+        data_memory_({topology.limits.memory_bytes, topology.limits.memory_bytes_per_client}),
+        io_(std::make_unique<asio::io_context>(1)),
+        signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
+        drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
+    text_.NoteChoices(topology_.model);
+    model_.CloseFiles();  // changes of the files no longer affect this process
+    const HttpService on_data = {
+        [this](HttpRequest& head) { return AdmitData(head); },
+        [this](HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); },
+        Counted("data", data_port_), RestateForMessages};
+    const HttpService on_admin = {
+        [this](HttpRequest& head) { return AdmitAdmin(head); },
+        [this](HttpRequest& request, HttpResponder& responder) { return admin_api_->Handle(request, responder); },
+        Counted("admin", admin_api_)};
+    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen),
+                                                HttpLimits{.upload_bytes = kUploadBodyBytes, .chosen = topology.limits},
+                                                gates_->data.Guard(on_data),
+                                                gates_->data_certificate.get());
+    admin_server_ =
+        std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), AdminLimits(),
+                                     logs_.Audit(gates_->admin.Guard(on_admin)), gates_->admin_certificate.get());
+    if (!topology.metrics.listen.empty()) {
+      metrics_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.metrics.listen), MetricsLimits(),
+                                                     gates_->metrics.Guard(MetricsService(metrics_page_)), nullptr);
+    }
+    gates_->ReloadOnSignal(*io_, [this] { logs_.Reopen(), file_.Follow(*io_, control_); });
+  }
+
+  int Run() {
+    AwaitSignal();
+    io_thread_ = std::thread([this] { io_->run(); });
+    int status = 1;
+    try {
+      status = ServeUntilFinished();
+    } catch (const std::exception& error) {
+      if (!stop_requested_) spdlog::error("{}", error.what());
+      status = stop_requested_ ? 0 : StatusOf(error);
+    }
+    StopIo([] {});
+    return status;
+  }
+
+ private:
+  int ServeUntilFinished() {
+    const auto begin = std::chrono::steady_clock::now();
+    Replicas replicas(topology_, model_, stop_requested_, text_.vocabulary);
+    int status = 0;
+    {
+      replicas.Begin([this](const std::string& reason) {
+        const std::lock_guard lock(io_mutex_);
+        if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
+      });
+      WorkPool pool({.beside_workers = WorkersNeedAllCores(topology_, WorkPool::Limits().threads)});
+      GrammarTrials grammars(text_.vocabulary,
+                             {"/proc/self/exe", kCompileGrammars, std::to_string(model_.spec().vocab_size)}, {});
+      WorkPool grammar_pool(kOfGrammars);
+      Metrics metrics(topology_, replicas.size());
+      WorkPool disk_pool(kOfDisk);
+      BatchService batches(kept_.get(), disk_pool, topology_.batches.concurrency,
+                           [this](const std::string& client) { return gates_->data.Knows(client); });
+      const auto batch_numbers = [&batches] { return batches.Numbers(); };
+      MetricsPage metrics_page(metrics, replicas, batch_numbers);
+      HistoryRecorder history(metrics, replicas);
+      DataPort::Options options = DataOptionsOf(topology_, text_, replicas);
+      options.more_routes = batches.MakeRoutes();
+      DataPort data(std::move(options), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
+                    metrics, {data_memory_, pool, grammar_pool, grammars});
+      LiveSettings settings(AsGiven(), [&](const Topology& now) { Apply(now, data); });
+      AdminControl control(replicas, settings,
+                           {[&](bool draining, bool paused) { data.SetAccepting(draining || stop_requested_, paused); },
+                            [&] { return data.unfinished(); }});
+      const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
+      AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_, batch_numbers}, client_of_key}, replicas,
+                     metrics_page, history, text_.tokenizer, control, pool);
+      history.Start(*io_);
+      asio::post(*io_, [&] {
+        data_port_ = &data, admin_api_ = &admin, control_ = &control, metrics_ = &metrics;
+        metrics_page_ = &metrics_page, batches_ = &batches;
+        batches.Begin(io_->get_executor(), data);
+      });
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      spdlog::info("ready after {:.1f} s: {} on {}://{}:{}, admin on port {}, {} workers", took.count(),
+                   topology_.model.name, topology_.server.certificate.empty() ? "http" : "https",
+                   ParseHostPort(topology_.server.listen)->host, data_server_->port(), admin_server_->port(),
+                   replicas.size() * topology_.parallel.tensor);
+      finished_.wait(false);
+      const BoundedEnd end(hurried_ ? kHurriedJoinLimit : kJoinLimit);
+      // Connections refer to the APIs and to the replicas, so they end first.
+      StopIo([&] {
+        replicas.StopLoops();
+        pool.Stop();
+        grammar_pool.Stop();
+        disk_pool.Stop();
+      });
+      status = workers_lost_ ? 1 : 0;
+    }
+    replicas.StopWorkers("the server is shutting down");
+    spdlog::info("stopped");
+    return status;
+  }
+
+  /// The topology with the operator's own limits, and with "auto" settings resolved.
+  Topology AsGiven() const {
+    Topology given = topology_;
+    given.limits = given_limits_;
+    return given;
+  }
+
+  /// Ends the I/O thread, then the threads that deliver to it (stop_senders), then every connection. Idempotent.
+  void StopIo(const std::function<void()>& stop_senders) {
+    if (!io_thread_.joinable()) return;
+    io_->stop();
+    io_thread_.join();
+    stop_senders();
+    data_server_.reset(), admin_server_.reset(), metrics_server_.reset();
+    gates_.reset(), signals_.reset(), drain_timer_.reset();
+    std::unique_ptr<asio::io_context> ending;
+    const std::lock_guard lock(io_mutex_);
+    ending = std::move(io_);  // destroys waiting connections with the calls that they serve
+  }
+
+  // --- on the I/O thread ---
+
+  /// Applies changed settings outside the engines.
+  void Apply(const Topology& now, DataPort& data) {
+    SetLogLevel(now.logs.level);
+    topology_.limits.drain_seconds = now.limits.drain_seconds;
+    data_server_->SetTimes(now.limits);
+    data_memory_.SetLimits({now.limits.memory_bytes, now.limits.memory_bytes_per_client});
+    data.SetKeyLimits(now.key_limits);
+    gates_->NoteKeyLimits(now.key_limits);
+  }
+
+  /// Returns a function that logs a port's requests and counts them in the metrics.
+  template <class Api>
+  std::function<void(const RequestRecord&)> Counted(const char* port, Api* const& api) {
+    return [this, &api, port](const RequestRecord& record) {
+      logs_.Write(port, record);
+      if (metrics_ != nullptr) metrics_->http().Observe(api->RouteOf(record.path), record);
+    };
+  }
+
+  void AwaitSignal() {
+    signals_->async_wait([this](boost::system::error_code error, int) {
+      if (error) return;
+      hurried_ = stop_requested_.exchange(true);
+      if (hurried_) return Finish();
+      const std::chrono::seconds limit(topology_.limits.drain_seconds);
+      spdlog::info("stopping: requests that are running may finish within {} s; a second signal stops now",
+                   limit.count());
+      AwaitSignal();
+      Drain(limit);
+    });
+  }
+
+  void OnWorkersLost(const std::string& reason) {
+    spdlog::error("the worker group is lost: {}", reason);
+    workers_lost_ = true;
+    Drain(std::chrono::seconds(2));  // seconds for the errors to reach their clients
+  }
+
+  /// Whoever comes meanwhile is answered: /health 200, /ready and new work 503. Only the end closes the port.
+  void Drain(std::chrono::seconds limit) {
+    data_server_->EndConnections();
+    if (data_port_ != nullptr) data_port_->SetAccepting(true, false);
+    AwaitIdle(std::chrono::steady_clock::now() + limit);
+  }
+
+  void AwaitIdle(std::chrono::steady_clock::time_point deadline) {
+    const bool idle = data_port_ == nullptr || data_port_->unfinished() == 0;
+    if (idle || std::chrono::steady_clock::now() >= deadline) return Leave();
+    After(std::chrono::milliseconds(20), [this, deadline] { AwaitIdle(deadline); });
+  }
+
+  /// Whoever had an answer just now may ask again, and whoever asked just now is being answered.
+  void Leave() {
+    After(kLastAnswers, [this] {
+      data_server_->StopAccepting();
+      After(kLastAnswers, [this] { Finish(); });
+    });
+  }
+
+  void After(std::chrono::milliseconds time, std::function<void()> next) {
+    drain_timer_->expires_after(time);
+    drain_timer_->async_wait([next = std::move(next)](boost::system::error_code error) {
+      if (!error) next();
+    });
+  }
+
+  void Finish() {
+    finished_ = true;
+    finished_.notify_all();
+  }
+
+  std::optional<HttpResponse> AdmitData(HttpRequest& head) {
+    if (data_port_ != nullptr) {
+      if (std::optional<HttpResponse> refusal = batches_->Admit(head)) return refusal;
+      return data_port_->Admit(head);
+    }
+    return head.body_bytes > 0 ? std::optional(NotReady()) : std::nullopt;
+  }
+
+  /// Operators are trusted. Their requests have a separate memory budget, so that clients cannot block them.
+  std::optional<HttpResponse> AdmitAdmin(HttpRequest& head) {
+    if (admin_api_ == nullptr) return NotReady();
+    if (std::optional<HttpResponse> refusal = admin_api_->Admit(head)) return refusal;
+    head.memory = admin_memory_.For("");
+    if (head.memory.Resize(static_cast<int64_t>(head.body_bytes)) == ByteBudget::Verdict::kTaken) return std::nullopt;
+    return ErrorResponse(429, "too many large requests at once; try again later");
+  }
+
+  asio::awaitable<void> HandleData(HttpRequest& request, HttpResponder& responder) {
+    if (data_port_ != nullptr) {
+      co_await data_port_->Handle(request, responder);
+      co_return;
+    }
+    HttpResponse response = AnswerBeforeReady(request);
+    co_await responder.Send(std::move(response));
+  }
+
+  Topology topology_;  // with what its settings came to
+  const Topology::Limits given_limits_;
+  SettingsFile file_;
+  std::unique_ptr<Gates> gates_;
+  RequestLogs logs_;
+  ModelFiles model_;
+  TextTools text_;
+  std::unique_ptr<BatchStore> kept_;  // files and batches; null where none are kept
+  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold parts
+  std::mutex io_mutex_;  // guards the pointer io_ against engine threads
+  std::unique_ptr<asio::io_context> io_;
+  std::unique_ptr<asio::signal_set> signals_;
+  std::unique_ptr<asio::steady_timer> drain_timer_;
+  std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
+  DataPort* data_port_ = nullptr;  // this and the next four are null until the workers are ready
+  AdminApi* admin_api_ = nullptr;
+  AdminControl* control_ = nullptr;
+  Metrics* metrics_ = nullptr;
+  MetricsPage* metrics_page_ = nullptr;
+  BatchService* batches_ = nullptr;
+  std::thread io_thread_;
+  std::atomic<bool> stop_requested_{false}, hurried_{false}, finished_{false};
+  bool workers_lost_ = false;
+};
+
+}  // namespace
+
+int Serve(const Topology& topology, const std::function<Topology()>& read_again) {
+  ::signal(SIGPIPE, SIG_IGN);
+  HardenProcess();
+  if (HasSecrets(topology)) ForbidCoreDumps();
+  for (const std::string& warning : ExposureWarnings(topology)) spdlog::warn("{}", warning);
+  Topology here = topology;
+  here.limits = LimitsOfThisProcess(topology.limits);
+  if (const std::string few = DescriptorWarning(topology.limits, here.limits); !few.empty()) spdlog::warn("{}", few);
+  return Server(here, topology.limits, read_again).Run();
+}
+
+}  // namespace quire

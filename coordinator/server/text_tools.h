@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "comm/grammar/vocabulary.h"
+#include "comm/model/model_files.h"
+#include "comm/topology/topology.h"
+#include "coordinator/server/generation_settings.h"
+#include "coordinator/server/pooling_settings.h"
+#include "coordinator/text/answers/answer_format.h"
+#include "coordinator/text/templates/chat_template.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
+
+namespace quire {
+
+/// The tools for a model's texts: its tokenizer and, if it has a readable one, its chat template. Throws Error for a
+/// tokenizer that does not fit the model.
+struct TextTools {
+  TextTools(const ModelFiles& model, const Topology& topology);
+
+  /// The limits of requests for this length of sequences and this number of choices per call.
+  RequestLimits LimitsWith(int max_model_len, int max_choices) const;
+  /// Replaces "auto" in the settings by what was chosen.
+  void NoteChoices(Topology::Model& settings) const;
+
+  Tokenizer tokenizer;
+  std::shared_ptr<const Vocabulary> vocabulary;
+  std::unique_ptr<ChatTemplate> chat;
+  std::string no_chat_reason;
+  AnswerFormat answer_format;  // form of tool calls and thoughts in chats
+  PoolingOptions pooling;
+  std::unique_ptr<UnknownFields> unknown;
+  ChosenSampling sampling;
+  RequestLimits request;  // limits from model and settings
+
+ private:
+  void ChooseFormat(const Topology::Model& settings);
+  void CheckVocabulary(const ModelFiles& model) const;
+};
+
+/// Opens the model. If the settings name a checksum file, first compares the model's files with it. Throws Error.
+ModelFiles OpenModel(const Topology::Model& model);
+
+}  // namespace quire

@@ -1,0 +1,292 @@
+#include "coordinator/text/templates/adapted_conversation.h"
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "comm/base/exact_json.h"
+#include "comm/base/json.h"
+#include "coordinator/text/answers/call_arguments.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMaxArgumentDepth = 64;  // nesting allowed in calls of earlier answers
+
+const std::string* TextAt(const OrderedJson& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() ? nullptr : found->get_ptr<const OrderedJson::string_t*>();
+}
+
+/// The JSON object in the text; null when the text is no object or exceeds a limit.
+OrderedJson ObjectIn(const std::string& text) {
+  try {
+    if (ParseJson(text, "arguments", {.max_depth = kMaxArgumentDepth}).is_object()) return ParseExactJson(text);
+  } catch (const Error&) {
+  }
+  return nullptr;
+}
+
+/// Converts a call's arguments into the template's form. Text that is no object is a model's mistake; templates that
+/// can show it unchanged get it unchanged.
+void AdaptArguments(const TemplateTraits& traits, OrderedJson& call) {
+  const auto function = call.find("function");
+  if (function == call.end() || !function->is_object()) return;
+  const std::string* text = TextAt(*function, "arguments");
+  if (text == nullptr) return;
+  std::string object = ObjectOfArguments(*text);
+  if (traits.object_arguments && ObjectIn(object).is_null()) object = DumpExactJson({{"INVALID_JSON", *text}});
+  const bool is_none = object == "{}";
+  if (traits.text_arguments) {
+    if (traits.object_arguments) (*function)["arguments"] = std::move(object);
+    return;
+  }
+  OrderedJson parsed = ObjectIn(traits.object_arguments || is_none ? object : *text);
+  if (!parsed.is_null()) (*function)["arguments"] = std::move(parsed);
+}
+
+bool HasCalls(const OrderedJson& message) {
+  const auto calls = message.find("tool_calls");
+  return calls != message.end() && calls->is_array() && !calls->empty();
+}
+
+/// Appends the words to the thoughts, because both come before the calls.
+void JoinWordsWithThoughts(OrderedJson& message) {
+  const std::string* words = TextAt(message, "content");
+  const std::string* thoughts = TextAt(message, "thinking");
+  if (words == nullptr || thoughts == nullptr || words->empty() || thoughts->empty()) return;
+  const std::string joined = *thoughts + "\n\n" + *words;
+  for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
+    if (message.contains(name)) message[name] = joined;
+  }
+  message["content"] = "";
+}
+
+/// Moves words that stand beside calls into an answer of their own before the calls.
+OrderedJson WithWordsApart(const OrderedJson& messages, const TemplateTraits& traits) {
+  OrderedJson out = OrderedJson::array();
+  for (OrderedJson message : messages) {
+    const std::string* words = TextAt(message, "content");
+    if (HasCalls(message) && words != nullptr && !words->empty()) {
+      out.push_back({{"role", message["role"]}, {"content", *words}});
+      message["content"] = traits.null_content ? OrderedJson() : OrderedJson("");
+    }
+    out.push_back(std::move(message));
+  }
+  return out;
+}
+
+/// Splits an answer with several calls into several answers with one call each, followed by its result.
+OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& traits) {
+  OrderedJson out = OrderedJson::array();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const OrderedJson& message = messages[i];
+    if (!HasCalls(message) || message["tool_calls"].size() == 1) {
+      out.push_back(message);
+      continue;
+    }
+    std::vector<const OrderedJson*> results;
+    while (i + 1 < messages.size() && messages[i + 1]["role"] == "tool") results.push_back(&messages[++i]);
+    OrderedJson answer = message;
+    for (const OrderedJson& call : message["tool_calls"]) {
+      answer["tool_calls"] = OrderedJson::array({call});
+      out.push_back(std::exchange(
+          answer, {{"role", message["role"]}, {"content", traits.null_content ? OrderedJson() : OrderedJson("")}}));
+      const std::string* id = TextAt(call, "id");
+      const bool is_last = &call == &message["tool_calls"].back();
+      for (const OrderedJson*& result : results) {
+        const std::string* of = result == nullptr ? nullptr : TextAt(*result, "tool_call_id");
+        if (result == nullptr || !(is_last || (id != nullptr && of != nullptr && *id == *of))) continue;
+        out.push_back(*std::exchange(result, nullptr));
+      }
+    }
+  }
+  return out;
+}
+
+/// Gives later words of the system to the user, or to the end of a tool's result. A turn of the user beside such words
+/// joins them, so that users and assistants still alternate.
+OrderedJson WithSystemFirst(const OrderedJson& messages) {
+  OrderedJson out = OrderedJson::array();
+  bool last_has_system = false;  // the last message holds later words of the system
+  for (OrderedJson message : messages) {
+    const bool later = !out.empty() && message["role"] == "system";
+    if (later) message["role"] = "user";
+    OrderedJson* last = out.empty() ? nullptr : &out.back();
+    const bool after_result = later && last != nullptr && (*last)["role"] == "tool";
+    const bool after_user =
+        (later || last_has_system) && last != nullptr && (*last)["role"] == "user" && message["role"] == "user";
+    const std::string* words = TextAt(message, "content");
+    const std::string* said = last == nullptr ? nullptr : TextAt(*last, "content");
+    if ((after_result || after_user) && words != nullptr && said != nullptr) {
+      (*last)["content"] = *said + "\n\n" + *words;
+      last_has_system = last_has_system || later;
+    } else {
+      out.push_back(std::move(message));
+      last_has_system = later;
+    }
+  }
+  return out;
+}
+
+/// Ids by which results are still found. One that has the form already stays.
+class ShortIds {
+ public:
+  void Shorten(OrderedJson& object, const char* name) {
+    const std::string* id = TextAt(object, name);
+    if (id == nullptr) return;
+    const bool fits =
+        id->size() == kLetters && std::ranges::all_of(*id, [](unsigned char c) { return std::isalnum(c); });
+    if (!fits) object[name] = Of(*id);
+  }
+
+ private:
+  static constexpr size_t kLetters = 9;
+
+  const std::string& Of(const std::string& id) {
+    std::string& letters = ids_[id];
+    static constexpr std::string_view kAll = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    size_t number = std::hash<std::string>()(id);
+    for (; letters.size() < kLetters; number /= kAll.size()) letters += kAll[number % kAll.size()];
+    return letters;
+  }
+
+  std::map<std::string, std::string> ids_;
+};
+
+/// Ids that name their functions, counted over the conversation: functions.NAME:0. Results keep to their calls.
+void NameIds(OrderedJson& messages) {
+  std::map<std::string, std::string> named;
+  int count = 0;
+  for (OrderedJson& message : messages) {
+    if (HasCalls(message)) {
+      for (OrderedJson& call : message["tool_calls"]) {
+        const auto function = call.find("function");
+        const std::string* name =
+            function == call.end() || !function->is_object() ? nullptr : TextAt(*function, "name");
+        const std::string id = "functions." + (name == nullptr ? "" : *name) + ":" + std::to_string(count++);
+        if (const std::string* given = TextAt(call, "id")) named[*given] = id;
+        call["id"] = id;
+      }
+    }
+    const std::string* of = TextAt(message, "tool_call_id");
+    const auto known = of == nullptr ? named.end() : named.find(*of);
+    if (known != named.end()) message["tool_call_id"] = known->second;
+  }
+}
+
+/// Where a user speaks behind a call, or behind what it gave, an answer without words stands between.
+OrderedJson WithAnsweredResults(const OrderedJson& messages) {
+  OrderedJson out = OrderedJson::array();
+  for (const OrderedJson& message : messages) {
+    const bool called = !out.empty() && (HasCalls(out.back()) || out.back()["role"] == "tool");
+    if (called && message["role"] == "user") out.push_back({{"role", "assistant"}, {"content", ""}});
+    out.push_back(message);
+  }
+  return out;
+}
+
+/// An answer that has neither words nor calls, such as one that ended in its thoughts.
+bool SaysNothing(const OrderedJson& message) {
+  if (message["role"] != "assistant" || HasCalls(message)) return false;
+  const auto content = message.find("content");
+  return content == message.end() || content->is_null() || *content == "";
+}
+
+void AdaptMessages(const TemplateTraits& traits, OrderedJson& messages) {
+  if (traits.system_first) messages = WithSystemFirst(messages);
+  ShortIds ids;
+  for (OrderedJson& message : messages) {
+    if (!traits.null_content && message.contains("content") && message["content"].is_null()) message["content"] = "";
+    if (traits.short_ids) ids.Shorten(message, "tool_call_id");
+    if (!HasCalls(message)) continue;
+    for (OrderedJson& call : message["tool_calls"]) {
+      AdaptArguments(traits, call);
+      if (traits.short_ids) ids.Shorten(call, "id");
+    }
+    if (traits.words_or_thoughts) JoinWordsWithThoughts(message);
+  }
+  if (traits.named_ids) NameIds(messages);
+  if (traits.words_apart) messages = WithWordsApart(messages, traits);
+  if (traits.one_call) messages = WithOneCallEach(messages, traits);
+  if (traits.answered_results) messages = WithAnsweredResults(messages);
+  for (OrderedJson& message : messages) {
+    if (traits.speaking_answers && SaysNothing(message)) message["content"] = " ";
+  }
+}
+
+OrderedJson& Member(OrderedJson& object, const char* name, const OrderedJson& otherwise) {
+  OrderedJson& member = object[name];
+  if (member.is_null()) member = otherwise;
+  return member;
+}
+
+/// Completes a property's schema and all schemas in it: description, one type (the first that is not "null"), members
+/// and items. A schema that is true or false becomes an empty object.
+void CompleteProperty(OrderedJson& schema) {
+  if (!schema.is_object()) schema = OrderedJson::object();
+  Member(schema, "description", "");
+  const auto type = schema.find("type");
+  if (type == schema.end()) return;
+  if (type->is_array()) {
+    const auto named = std::ranges::find_if(*type, [](const OrderedJson& name) { return name != "null"; });
+    *type = named == type->end() ? OrderedJson("null") : OrderedJson(*named);
+  }
+  const OrderedJson any = {{"type", "string"}};
+  const char* const part = *type == "object" ? "additionalProperties" : *type == "array" ? "items" : nullptr;
+  if (part != nullptr) {
+    OrderedJson& others = schema[part];
+    if (!others.is_object()) others = any;
+    CompleteProperty(others);
+  }
+  const auto properties = schema.find("properties");
+  if (properties == schema.end() || !properties->is_object()) return;
+  for (const auto& entry : properties->items()) CompleteProperty(entry.value());
+}
+
+void AdaptTools(const TemplateTraits& traits, OrderedJson& tools) {
+  if (!tools.is_array() || !(traits.whole_tools || traits.whole_properties)) return;
+  for (OrderedJson& tool : tools) {
+    if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object()) continue;
+    OrderedJson& function = tool["function"];
+    Member(function, "description", "");
+    OrderedJson& parameters = Member(function, "parameters", {{"type", "object"}});
+    if (!parameters.is_object()) continue;
+    OrderedJson& properties = Member(parameters, "properties", OrderedJson::object());
+    if (parameters.contains("required")) Member(parameters, "required", OrderedJson::array());
+    if (!traits.whole_properties || !properties.is_object()) continue;
+    for (const auto& entry : properties.items()) CompleteProperty(entry.value());
+  }
+}
+
+/// Writes the functions into the system message.
+void PutToolsIntoSystem(Conversation& conversation) {
+  if (!conversation.tools.is_array() || conversation.tools.empty()) return;
+  OrderedJson functions = OrderedJson::array();
+  for (const OrderedJson& tool : conversation.tools)
+    functions.push_back(tool.is_object() && tool.contains("function") ? tool["function"] : tool);
+  OrderedJson& messages = conversation.messages;
+  const bool has_system = !messages.empty() && messages.front()["role"] == "system";
+  if (!has_system) {
+    messages.insert(messages.begin(),
+                    OrderedJson{{"role", "system"}, {"content", "You are a helpful assistant with some tools."}});
+  }
+  messages.front()["tools"] = DumpExactJson(functions);
+}
+
+}  // namespace
+
+Conversation AdaptedTo(const TemplateTraits& traits, const Conversation& conversation) {
+  Conversation adapted = conversation;
+  AdaptMessages(traits, adapted.messages);
+  AdaptTools(traits, adapted.tools);
+  if (traits.system_tools) PutToolsIntoSystem(adapted);
+  return adapted;
+}
+
+}  // namespace quire

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "comm/base/json.h"
+#include "coordinator/text/marked_text.h"
+#include "coordinator/text/templates/conversation.h"
+#include "coordinator/text/templates/template_traits.h"
+#include "coordinator/text/tokenizer/tokenizer_data.h"
+
+namespace quire {
+
+/// A model's own chat template, which turns a conversation into a prompt of the form used in training. Immutable; safe
+/// to share between threads.
+class ChatTemplate {
+ public:
+  /// Parses the template. Throws Error when the template is missing or uses something unsupported.
+  explicit ChatTemplate(const TokenizerData& tokenizer);
+  ~ChatTemplate();
+
+  /// Marks every byte from the conversation as the user's. Throws Error when the template refuses the conversation or
+  /// exceeds a limit of jinja::Limits (work, memory, depth, time). `cancelled`, if given, is called on this thread
+  /// every fraction of a millisecond; once it returns true, rendering ends with an Error.
+  MarkedText Render(const Conversation& conversation, std::function<bool()> cancelled = {}) const;
+  /// The same for messages without tools and variables.
+  MarkedText Render(const Json& messages, bool add_generation_prompt, std::function<bool()> cancelled = {}) const;
+
+  const std::string& source() const { return source_; }
+  /// True when the template's text contains this name as a whole word. A template cannot read variables that it does
+  /// not name.
+  bool Names(std::string_view name) const;
+  using Traits = TemplateTraits;
+  const Traits& traits() const { return traits_; }
+
+ private:
+  struct Parsed;
+  MarkedText RenderAsItIs(const Conversation& conversation, std::function<bool()> cancelled) const;
+
+  std::unique_ptr<Parsed> parsed_;
+  std::string source_, bos_token_, eos_token_, pad_token_;
+  Traits traits_;
+};
+
+/// Reads a chat template from a file. Throws Error with file and line for a template that cannot be read, and for one
+/// that refuses a plain question.
+std::string ReadChatTemplate(const std::string& path);
+
+}  // namespace quire

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <stop_token>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/text/marked_text.h"
+#include "coordinator/text/tokenizer/text_finder.h"
+#include "coordinator/text/tokenizer/tokenizer_data.h"
+
+namespace quire {
+
+/// Finds added tokens by their text.
+class AddedTokenFinder {
+ public:
+  /// `token` must keep its address; `text` is used only by the constructor.
+  struct Entry {
+    std::string_view text;
+    const AddedToken* token;
+  };
+  explicit AddedTokenFinder(const std::vector<Entry>& entries = {});
+
+  struct Found {
+    size_t begin, length;  // begin and length in bytes of the text
+    const AddedToken* token;
+  };
+  /// For every position where added tokens begin, the longest of them; the last position comes first. Control tokens
+  /// are found only in bytes that `marks` trusts (null: all bytes). If tokens have equal text, the first one is found.
+  /// Time is linear in the text, whatever the number and length of the tokens. Throws Stopped on request.
+  std::vector<Found> FindAll(std::string_view text, const MarkedText* marks, const std::stop_token& stop) const;
+
+ private:
+  struct Known {
+    size_t length;
+    const AddedToken* token;
+  };
+  const Known* Longer(int32_t plain, int32_t control) const;
+
+  std::vector<Known> known_;
+  std::vector<size_t> plain_, control_;  // indices into known_, by index of the finders' texts
+  TextFinder plain_finder_, control_finder_;
+};
+
+/// A part of a text: an added token with the whitespace that it strips, or the text between two of them.
+struct TextPart {
+  std::string_view text;
+  const AddedToken* token;  // null: plain text
+};
+
+/// Cuts a text at its added tokens; at control tokens only where `marks` trusts (null: everywhere). The text must be
+/// valid UTF-8 if tokens strip whitespace or are single words. Throws Stopped on request.
+std::vector<TextPart> CutAtTokens(std::string_view text, const AddedTokenFinder& tokens, const MarkedText* marks,
+                                  const std::stop_token& stop);
+
+}  // namespace quire

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "coordinator/text/tokenizer/splitter.h"
+#include "coordinator/text/unicode_forms.h"
+
+namespace quire {
+
+/// The steps that a model applies to a text before it is cut into words.
+namespace normalize {
+
+struct Lowercase {};
+struct StripMarks {};  // removes combining marks
+struct Trim {          // removes whitespace at the ends
+  bool left = false, right = false;
+};
+/// Removes control characters and replaces blanks by spaces.
+struct CleanControls {};
+/// Prepends to texts that are not empty.
+struct Prepend {
+  std::string text;
+};
+struct Replace {
+  std::string pattern;  // a text or a regular expression
+  bool is_regex = false;
+  std::string content;
+};
+/// Applies a charsmap (charsmap.h) grapheme by grapheme, as Hugging Face's tokenizers do.
+struct Precompiled {
+  std::string charsmap;
+};
+/// All of SentencePiece's normalization.
+struct SentencePiece {
+  std::string charsmap;  // empty: none
+  bool add_dummy_prefix = true;
+  bool remove_extra_whitespaces = true;
+  bool escape_whitespaces = true;         // spaces become "▁"
+  bool whitespace_as_suffix = false;      // the dummy prefix goes after the text
+  std::vector<std::string> user_defined;  // pieces that stay unchanged
+};
+
+}  // namespace normalize
+
+using NormalizerStep =
+    std::variant<UnicodeForm, normalize::Lowercase, normalize::StripMarks, normalize::Trim, normalize::CleanControls,
+                 normalize::Prepend, normalize::Replace, normalize::Precompiled, normalize::SentencePiece>;
+
+/// Compiled normalizer steps. Immutable; safe to share between threads.
+class Normalizer {
+ public:
+  /// Throws Error when a step's table or pattern is invalid or too long, or when there are too many steps.
+  explicit Normalizer(const std::vector<NormalizerStep>& steps);
+
+  /// Normalises the text (valid UTF-8). The result is the text itself or lies in `storage`. Throws Error when it
+  /// exceeds `room` bytes or RoomFor, and whatever SplitBudget throws.
+  std::string_view Apply(std::string_view text, std::string& storage, SplitBudget& budget,
+                         size_t room = SIZE_MAX) const;
+  /// The most bytes that a text of `bytes` bytes may become.
+  static size_t RoomFor(size_t bytes);
+
+  /// The largest factor by which a text may shrink; 0: it may vanish.
+  size_t shrinking() const { return shrinking_; }
+  /// See Splitter::is_linear.
+  bool is_linear() const { return is_linear_; }
+
+ private:
+  /// Applies a step to a text; the result may have at most max_bytes bytes.
+  using Work = std::function<std::string(std::string_view text, size_t max_bytes, SplitBudget& budget)>;
+  void Add(const normalize::Replace& step);
+
+  std::vector<Work> work_;
+  size_t shrinking_ = 1;
+  bool is_linear_ = true;
+};
+
+}  // namespace quire

@@ -1,0 +1,55 @@
+#include "coordinator/text/tokenizer/text_finder.h"
+
+#include <algorithm>
+#include <string>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMaxSoughtBytes = 16 << 20;  // total length of all texts; each byte takes 20 bytes in the automaton
+
+ByteTrie TrieOfReversed(const std::vector<std::string_view>& texts) {
+  size_t bytes = 0;
+  for (const std::string_view text : texts) bytes += text.size();
+  if (bytes > kMaxSoughtBytes)
+    Fail("tokenizer: the tokens that are looked for in texts have {} bytes, at most {} are allowed", bytes,
+         kMaxSoughtBytes);
+  std::vector<std::string> reversed;
+  reversed.reserve(texts.size());
+  for (const std::string_view text : texts) reversed.emplace_back(text.rbegin(), text.rend());
+  std::vector<ByteTrie::Entry> entries;
+  // Added in reverse, because ByteTrie keeps the last of equal texts and the first one should count.
+  for (size_t i = texts.size(); i-- > 0;) entries.push_back({reversed[i], static_cast<int32_t>(i)});
+  return ByteTrie(std::move(entries));
+}
+
+}  // namespace
+
+/// Visits nodes by depth, one more byte of all texts at a time, because a node's `shorter` is less deep.
+TextFinder::TextFinder(const std::vector<std::string_view>& texts)
+    : trie_(TrieOfReversed(texts)), nodes_(trie_.size()) {
+  std::vector<bool> is_known(trie_.size(), false);
+  is_known[kNothing] = true;
+  std::vector<uint32_t> reached(texts.size(), kNothing);
+  std::vector<size_t> left;  // texts longer than the current depth
+  for (size_t i = 0; i < texts.size(); ++i) left.push_back(i);
+  for (size_t depth = 0; !left.empty(); ++depth) {
+    std::erase_if(left, [&](size_t i) { return texts[i].size() <= depth; });
+    for (const size_t i : left) {
+      const char byte = texts[i][texts[i].size() - 1 - depth];
+      const uint32_t behind = reached[i], state = trie_.Step(behind, byte);
+      reached[i] = state;
+      if (is_known[state]) continue;
+      is_known[state] = true;
+      Node& node = nodes_[state];
+      if (behind != kNothing) node.shorter = Before(byte, nodes_[behind].shorter);
+      const int32_t own = trie_.ValueAt(state);
+      node.longest = own >= 0 ? own : nodes_[node.shorter].longest;
+    }
+  }
+}
+
+}  // namespace quire

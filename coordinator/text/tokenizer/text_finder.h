@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/text/tokenizer/byte_trie.h"
+
+namespace quire {
+
+/// Finds texts at every position of another text with an Aho-Corasick automaton that reads from the end. Time is linear
+/// in that text, whatever the number, length and similarity of the texts.
+class TextFinder {
+ public:
+  TextFinder() : TextFinder(std::vector<std::string_view>()) {}
+  /// Empty texts are never found. Time and memory are proportional to the total size of the texts; throws Error beyond
+  /// 16 MiB.
+  explicit TextFinder(const std::vector<std::string_view>& texts);
+
+  static constexpr uint32_t kNothing = ByteTrie::kRoot;
+  /// The state before `byte`, given the state after it. kNothing: the state after the last byte, or no text matches.
+  uint32_t Before(char byte, uint32_t behind) const {
+    for (;;) {
+      const uint32_t next = trie_.Step(behind, byte);
+      if (next != ByteTrie::kNone) return next;
+      if (behind == kNothing) return kNothing;
+      behind = nodes_[behind].shorter;
+    }
+  }
+  /// The index of the longest text that begins at the byte that led to the state; the first of equal texts; -1: none.
+  int32_t Longest(uint32_t state) const { return nodes_[state].longest; }
+
+ private:
+  struct Node {
+    uint32_t shorter = kNothing;  // the longest shorter match to fall back to (failure link)
+    int32_t longest = -1;
+  };
+
+  ByteTrie trie_;  // holds the texts reversed
+  std::vector<Node> nodes_;
+};
+
+}  // namespace quire

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/text/marked_text.h"
+#include "coordinator/text/tokenizer/added_tokens.h"
+#include "coordinator/text/tokenizer/bpe.h"
+#include "coordinator/text/tokenizer/encode_bounds.h"
+#include "coordinator/text/tokenizer/keyed_hash.h"
+#include "coordinator/text/tokenizer/normalizer.h"
+#include "coordinator/text/tokenizer/pre_tokenizer.h"
+#include "coordinator/text/tokenizer/tokenizer_data.h"
+#include "coordinator/text/tokenizer/unigram.h"
+
+namespace quire {
+
+/// Converts text to tokens, by merges of bytes or characters or by a Unigram model, and tokens to bytes. Immutable;
+/// safe to share between threads.
+class Tokenizer {
+ public:
+  explicit Tokenizer(TokenizerData data);
+
+  int vocab_size() const { return static_cast<int>(bytes_.size()); }
+  const TokenizerData& data() const { return data_; }
+
+  /// Tokens of valid UTF-8 text in linear time, except for a model's own patterns, which end with an Error when they
+  /// take too long (SplitBudget). Control tokens are recognised in trusted bytes only, other added tokens everywhere.
+  /// Throws Stopped or TooManyTokens by the bounds.
+  std::vector<TokenId> Encode(const MarkedText& text, const EncodeBounds& bounds = {}) const;
+
+  /// The same for a raw prompt: all bytes are trusted, and the tokenizer's prefix (BOS) and suffix are added if wanted.
+  std::vector<TokenId> EncodePrompt(std::string_view text, bool add_special_tokens,
+                                    const EncodeBounds& bounds = {}) const;
+
+  /// True when the text's size alone proves that it has more than num_tokens tokens. Reads every byte at most once.
+  bool SurelyExceeds(std::string_view text, size_t num_tokens) const;
+  /// True when encoding time is bounded by the text's length: no pattern of the model's own is used.
+  bool is_linear() const { return normalizer_.is_linear() && pre_tokenizer_.is_linear(); }
+  /// The byte length of the longest token.
+  size_t longest_token() const { return longest_token_; }
+
+  /// The bytes of a token; empty for ids outside the vocabulary.
+  std::string_view Bytes(TokenId token) const;
+  bool IsSpecial(TokenId token) const {
+    return token >= 0 && token < vocab_size() && special_[static_cast<size_t>(token)];
+  }
+
+ private:
+  void AddVocabulary();
+  void AddByteLevelToken(TokenId token);
+  void AddTextToken(TokenId token);
+  void AddMerges();
+  void AddAddedTokens();
+  void MeasureTokens();
+  /// The state of one call of Encode.
+  struct Work {
+    const EncodeBounds& bounds;
+    SplitBudget& budget;
+    size_t room;  // bytes that the remaining parts may become by normalisation
+    std::vector<TokenId>& out;
+
+    void Put(TokenId token);
+  };
+  void EncodeBetween(std::string_view text, bool is_first, Work& work) const;
+  void EncodeWords(std::string_view text, bool is_first, Work& work) const;
+  void EncodePiece(std::string_view piece, Work& work) const;
+
+  TokenizerData data_;
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
+  Bpe bpe_;
+  std::optional<Unigram> unigram_;  // if set, used instead of bpe_
+  std::vector<std::string> bytes_;  // indexed by token id
+  std::vector<bool> special_;       // indexed by token id
+  size_t longest_token_ = 0;        // bytes
+  bool any_length_ = false;         // texts of any length may have few tokens
+  bool words_are_apart_ = false;    // no merge joins text before a mark to the mark
+  // Filled if whole_words_first.
+  std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> whole_words_;
+  /// as_written_ tokens are found in the original text; in_normalized_ tokens then in the normalised rest.
+  AddedTokenFinder as_written_, in_normalized_;
+};
+
+}  // namespace quire

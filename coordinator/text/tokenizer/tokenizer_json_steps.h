@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/base/json_fwd.h"
+#include "coordinator/text/tokenizer/metaspace.h"
+#include "coordinator/text/tokenizer/normalizer.h"
+#include "coordinator/text/tokenizer/pre_tokenizer.h"
+
+namespace quire {
+
+// Readers for the steps before and after the model in a tokenizer.json. `path`: the file's path for errors. Unknown
+// steps and settings are refused by name.
+
+/// The type of a step; empty: no step.
+std::string TypeOf(const Json& node);
+/// A member of an object; null when it is missing.
+const Json& Part(const Json& json, const char* key);
+
+/// Appends the steps of "normalizer".
+void ReadNormalizer(const Json& node, const std::string& path, std::vector<NormalizerStep>& steps);
+
+struct PreTokenizerSteps {
+  std::vector<PreTokenizerStep> steps;
+  bool byte_level = false;   // the vocabulary is written in the byte alphabet
+  bool in_alphabet = false;  // the last steps' texts are in the byte alphabet, too
+};
+PreTokenizerSteps ReadPreTokenizer(const Json& node, const std::string& path);
+
+/// How text tokens are joined again. Throws Error when the decoder does not define "▁".
+Metaspace ReadTextDecoder(const Json& node, const std::string& path);
+/// Throws Error when the decoder of a byte-level vocabulary does more than decode the byte alphabet.
+void CheckByteLevelDecoder(const Json& node, const std::string& path);
+
+}  // namespace quire
