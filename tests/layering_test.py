@@ -22,7 +22,7 @@ ALLOWED = {
 NUMBER_TYPES = "comm/base/number_type.h"
 # Rooms of the coordinator that are leaves: each includes its own headers and those of comm alone.
 LEAVES = ("coordinator/core/", "coordinator/http/", "coordinator/text/")
-# The core knows no sockets, no text and no clocks.
+# The core knows no sockets, no text, no clocks and no flags.
 CORE = "coordinator/core/"
 CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|system_clock|steady_clock")
 
@@ -161,6 +161,8 @@ def check_includes(path, text, breach):
                 breach(path, f"<{header}> belongs to {', '.join(sorted(owners)) or 'nobody yet'}")
     if path.startswith(CORE) and CORE_FORBIDDEN.search(text):
         breach(path, "the core has no threads, clocks, sockets or logs")
+    if path.startswith(CORE) and (flag := re.search(r'"[^"\n]*(--[a-z][a-z-]+)', text)):
+        breach(path, f"the core names no flags: {flag[1]} belongs into what reports the error to a client")
 
 
 def check_number_types(path, text, breach):

@@ -19,8 +19,8 @@ namespace {
 /// The event of a request that ended without a result. A retry makes sense only when nothing was computed, or when the
 /// request was not the cause.
 CallEvent EventOf(RequestError error, const std::string& message) {
-  CallEvent event;
-  event.error = message;
+  CallEvent event{.error = message};
+  if (error == RequestError::kNoNumbers) event.error += " (--dtype, --kv-cache-dtype)";
   event.retry_in_vain = error != RequestError::kNoRoom && error != RequestError::kWorkersLost;
   switch (error) {
     case RequestError::kNoRoom:

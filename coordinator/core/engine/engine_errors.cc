@@ -10,8 +10,8 @@ namespace quire {
 namespace {
 
 constexpr const char* kNoNumbers =
-    "the model computed no numbers for this request (infinity or NaN): its weights, or a type it is served in "
-    "(--dtype, --kv-cache-dtype), do not hold them";
+    "the model computed no numbers for this request (infinity or NaN): its weights, or a type it is served in, do not "
+    "hold them";
 
 }  // namespace
 
