@@ -218,6 +218,13 @@ StepPlan ReadPlan(const Frame& frame) {
   plan.swap_ins = Pairs(wire_plan.swap_ins());
   plan.copies = Pairs(wire_plan.copies());
   plan.decodes = SlotsOf(wire_plan.decodes());
+  if (wire_plan.drafts() != nullptr) {
+    if (wire_plan.drafts()->size() > kMaxSlots) Fail("plan: {} drafts", wire_plan.drafts()->size());
+    for (const auto* d : *wire_plan.drafts()) {
+      unfolded.Take(d->tokens());
+      plan.drafts.push_back({d->slot(), Numbers<TokenId>(d->tokens())});
+    }
+  }
   if (wire_plan.chunks() != nullptr) {
     for (const auto* c : *wire_plan.chunks()) plan.chunks.push_back({c->slot(), c->start(), c->count()});
   }
@@ -424,12 +431,15 @@ struct HandshakeWriter {
     std::vector<fb::Offset<wire::StateTable>> states;
     for (const StateTable& s : plan.states) states.push_back(wire::CreateStateTableDirect(b, s.slot, &s.blocks));
     const auto states_offset = states.empty() ? 0 : b.CreateVector(states);
+    std::vector<fb::Offset<wire::Draft>> drafts;
+    for (const Draft& d : plan.drafts) drafts.push_back(wire::CreateDraftDirect(b, d.slot, &d.tokens));
+    const auto drafts_offset = drafts.empty() ? 0 : b.CreateVector(drafts);
     const auto swap_outs = copies(plan.swap_outs), swap_ins = copies(plan.swap_ins), inside = copies(plan.copies);
     const auto decodes = b.CreateVector(SlotBitmap(plan.decodes));
     const auto chunks =
         Structs<wire::Chunk>(b, plan.chunks, [](auto& c) { return wire::Chunk(c.slot, c.start, c.count); });
     b.Finish(wire::CreatePlan(b, released, added_offset, branches, tables, swap_outs, swap_ins, inside, decodes, chunks,
-                              plan.position_sum, states_offset));
+                              plan.position_sum, states_offset, drafts_offset));
     return FrameKind::kPlan;
   }
   FrameKind operator()(const StepResult& result) const {

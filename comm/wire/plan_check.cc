@@ -131,6 +131,11 @@ void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
     tokens += count;
   };
   for (const SlotId slot : plan.decodes) enter(slot, 1);
+  for (const Draft& draft : plan.drafts) {
+    if (draft.tokens.empty()) Fail("plan: slot {}: a draft without tokens", draft.slot);
+    enter(draft.slot, 1 + static_cast<int64_t>(draft.tokens.size()));
+    for (const TokenId token : draft.tokens) CheckToken(draft.slot, token, limits);
+  }
   for (const Chunk& chunk : plan.chunks) {
     if (chunk.start < 0 || chunk.count < 1 || chunk.count > limits.max_step_tokens)
       Fail("plan: slot {}: chunk of {}", chunk.slot, chunk.count);

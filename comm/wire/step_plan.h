@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -127,6 +128,16 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
+/// Computes the last known token of a sequence, as a decode does, and then `tokens`, a guess of the tokens that follow.
+/// Each of these 1 + tokens.size() rows draws a token. Verification keeps the drawn tokens up to the first one that
+/// differs from the guess, so the sequence gains between 1 and 1 + tokens.size() tokens (PROTOCOL.md, Drafts).
+struct Draft {
+  SlotId slot = 0;
+  std::vector<TokenId> tokens;
+
+  bool operator==(const Draft&) const = default;
+};
+
 /// Positions [start, start + count) of a prompt whose logits are wanted. The logits of position p score the token at p
 /// + 1.
 struct ScoredRows {
@@ -146,7 +157,7 @@ inline ScoredRows RowsToScore(const SamplingSpec& sampling, int num_prompt_token
 /// Everything that one step does, equal for all ranks. Ranks apply the fields in their order, so a block that is given
 /// up may be reused in the same step: swap-outs run before anything is overwritten, swap-ins before copies, and copies
 /// before the forward pass writes. The batch is `decodes` in ascending slot order (each computes its last token, the
-/// only one not computed yet, and draws the next), then `chunks`.
+/// only one not computed yet, and draws the next), then `drafts`, then `chunks`.
 struct StepPlan {
   EpochId epoch = 0;
   StepId step = 0;
@@ -159,11 +170,14 @@ struct StepPlan {
   std::vector<BlockCopyPair> swap_ins;   // host block to device block
   std::vector<BlockCopyPair> copies;     // device block to device block
   std::vector<SlotId> decodes;
+  std::vector<Draft> drafts;
   std::vector<Chunk> chunks;
   uint64_t position_sum = 0;  // sum of the batch members' first positions; reveals a worker that is out of step
 
   bool operator==(const StepPlan&) const = default;
-  bool empty() const { return decodes.empty() && chunks.empty(); }
+  /// Tokens that the step computes.
+  int num_tokens() const;
+  bool empty() const { return decodes.empty() && drafts.empty() && chunks.empty(); }
 
   /// Empties all lists and keeps their memory for the next step.
   void Clear() {
@@ -176,10 +190,18 @@ struct StepPlan {
     swap_ins.clear();
     copies.clear();
     decodes.clear();
+    drafts.clear();
     chunks.clear();
     position_sum = 0;
   }
 };
+
+inline int StepPlan::num_tokens() const {
+  size_t tokens = decodes.size();
+  for (const Draft& draft : drafts) tokens += 1 + draft.tokens.size();
+  for (const Chunk& chunk : chunks) tokens += static_cast<size_t>(chunk.count);
+  return static_cast<int>(tokens);
+}
 
 struct SampledToken {
   SlotId slot = 0;
@@ -195,9 +217,33 @@ struct SampledToken {
   /// True when the sequence's grammar, or its allowed tokens without the bad words, leave no token. `token` has no
   /// meaning.
   bool dead_end() const { return logprob < 0 && std::isinf(logprob); }
+  /// True when `token` has no meaning.
+  bool marked() const { return !std::isfinite(logprob); }
 
   bool operator==(const SampledToken&) const = default;
 };
+
+/// Takes the leading tokens of `slot`, at most max_tokens, from the front of `tokens`. A slot is in a batch only once,
+/// so these are the slot's verified draws.
+inline std::span<const SampledToken> TakeDrawn(std::span<const SampledToken>& tokens, SlotId slot, size_t max_tokens) {
+  size_t count = 0;
+  while (count < std::min(tokens.size(), max_tokens) && tokens[count].slot == slot) ++count;
+  const std::span<const SampledToken> taken = tokens.first(count);
+  tokens = tokens.subspan(count);
+  return taken;
+}
+
+/// The number of leading tokens of `drawn` (one for each row) that verification keeps: all that equal the guess and the
+/// next one. A marked token is kept only as the first one, so that the tokens before it are delivered in an earlier
+/// step.
+inline size_t CountVerified(std::span<const SampledToken> drawn, std::span<const TokenId> guess) {
+  size_t kept = 1;
+  while (kept < drawn.size() && drawn[kept - 1].token == guess[kept - 1] && !drawn[kept].marked() &&
+         !drawn[kept - 1].marked()) {
+    ++kept;
+  }
+  return kept;
+}
 
 /// The model's log-probabilities of consecutive tokens of a prompt.
 struct PromptScores {
@@ -225,7 +271,7 @@ struct StepResult {
   uint64_t token_hash = 0;
   uint32_t compute_micros = 0;       // time of the whole step
   uint32_t swap_micros = 0;          // part of compute_micros that moved blocks to and from the host
-  std::vector<SampledToken> tokens;  // draws of the batch, in batch order; empty except for rank 0
+  std::vector<SampledToken> tokens;  // verified draws of the batch, in batch order; empty except for rank 0
   std::vector<PromptScores> scores;  // scored prompt tokens, in batch order; empty except for rank 0
 };
 

@@ -35,7 +35,7 @@ void TransferSequence(Archive& archive, Sequence& s) {
   archive(s.id, s.choice, s.num_prompt_tokens, s.tokens, s.num_computed, s.num_in_flight, s.num_pending, s.blocks,
           s.first_block, s.told_first_block, s.host_blocks, s.slot, s.last_step, s.finished, s.contents.root,
           s.contents.hashes, s.contents.last, s.contents.num_named, s.state, s.host_state, s.coming.num_tokens,
-          s.coming.blocks, s.latest_checkpoint, s.begun, s.shared_prefix);
+          s.coming.blocks, s.latest_checkpoint, s.begun, s.shared_prefix, s.drafts);
 }
 
 void SaveBeamOptions(ArchiveWriter& out, const Request& r) {
@@ -110,7 +110,7 @@ std::vector<SampledToken> LoadTokens(ArchiveReader& in) {
 template <class Archive>
 void EngineArchive::TransferScalars(Archive& archive, Engine& engine) {
   Scheduler& s = engine.scheduler_;
-  archive(engine.blocks_, s.cost_, s.company_left_, s.last_held_, s.free_slots_, s.released_, s.branches_, s.left_out_,
+  archive(engine.blocks_, s.cost_, s.company_left_, s.last_held_, s.free_slots_, s.released_, s.branches_, s.left_out_, s.draft_counts_,
           s.num_preemptions_, s.num_swapped_out_, s.num_steps_, s.queue_.num_left_, engine.stats_, engine.epoch_,
           engine.step_, engine.next_sequence_id_);
 }
@@ -140,7 +140,7 @@ void EngineArchive::SaveSteps(ArchiveWriter& out, const OutstandingSteps& steps)
     const OutstandingStep& step = steps.at(i);
     out(step.computing, step.num_moved_blocks, step.members.size());
     for (const StepMember& m : step.members) {
-      out(m.slot, m.start, m.count, m.draws, m.scores, m.sequence != nullptr);
+      out(m.slot, m.start, m.count, m.draws, m.scores, m.drafts, m.sequence != nullptr);
       if (m.sequence != nullptr) out(m.request->id, m.sequence->choice);
     }
   }
@@ -154,7 +154,7 @@ void EngineArchive::LoadSteps(ArchiveReader& in, Engine& engine) {
     in(step.computing, step.num_moved_blocks);
     for (auto members = in.Next<size_t>(); members > 0; --members) {
       StepMember m{};
-      in(m.slot, m.start, m.count, m.draws, m.scores);
+      in(m.slot, m.start, m.count, m.draws, m.scores, m.drafts);
       if (in.Next<bool>()) {
         m.request = Find(engine, in.Next<RequestId>());
         const auto choice = static_cast<size_t>(in.Next<int>());

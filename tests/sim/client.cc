@@ -14,6 +14,15 @@ Client::Choice& Client::At(int index) {
   return got_[static_cast<size_t>(index)];
 }
 
+int Client::NumDue(int choice) const {
+  if (ask_.beams) return 1;
+  const Answer& right = right_[static_cast<size_t>(choice)];
+  const auto count = static_cast<int>(right.tokens.size());
+  const bool by_sink = ask_.sink_stops_after > 0 && count == ask_.sink_stops_after;
+  const bool by_token = right.reason == FinishReason::kStop && !by_sink;
+  return count + by_token - got_[static_cast<size_t>(choice)].tokens;
+}
+
 void Client::OnPromptScores(const PromptScores& scores, const std::vector<TokenId>& prompt) {
   const bool begun = std::ranges::any_of(got_, [](const Choice& choice) { return choice.tokens > 0; });
   if (begun || over() || scores.start != num_scored_) throw Failure{"scores of a prompt come out of order"};

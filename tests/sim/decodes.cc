@@ -54,6 +54,7 @@ bool Decodes::LacksBlocks(const std::set<SlotId>& computed, bool ahead) const {
 
 void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   std::set<SlotId> computed(plan.decodes.begin(), plan.decodes.end());
+  for (const Draft& draft : plan.drafts) computed.insert(draft.slot);
   for (const Chunk& chunk : plan.chunks) computed.insert(chunk.slot);
   if (LacksBlocks(computed, ahead)) return;
   std::set<std::string> waiting;  // clients of which a decode is left out
@@ -73,13 +74,16 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
 void Decodes::CheckShare(const std::string& client, const StepPlan& plan) const {
   int decodes = 0, chunks = 0;
   for (const Request* request : engine_.scheduler().running()) {
-    if (request->client != client || !running_.contains(request->id)) continue;  // newcomers get what is left
+    if (request->client != client) continue;
+    const bool is_new = !running_.contains(request->id);  // newcomers' chunks get what is left
     for (const Sequence& s : request->sequences) {
       if (!s.slot) continue;
       decodes += request->beams == nullptr && std::ranges::find(plan.decodes, *s.slot) != plan.decodes.end();
+      decodes += std::ranges::find(plan.drafts, *s.slot, &Draft::slot) != plan.drafts.end();
       const auto chunk = std::ranges::find(plan.chunks, *s.slot, &Chunk::slot);
       if (chunk == plan.chunks.end()) continue;
-      (chunk->count == 1 ? decodes : chunks) += chunk->count;
+      if (chunk->count == 1) ++decodes;  // a prompt of one token decodes from its first step on
+      if (chunk->count > 1 && !is_new) chunks += chunk->count;
     }
   }
   if (chunks > decodes + 1)

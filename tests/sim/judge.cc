@@ -47,11 +47,11 @@ void Judge::CameBack(RequestId id, bool with_blocks) {
   record.restarted = record.restarted || !with_blocks;
 }
 
-void Judge::Computed(RequestId id, int count, bool drawn) {
+void Judge::Computed(RequestId id, int count, int drawn) {
   Record& record = records_.at(id);
   record.computed += count;
   record.drawn += drawn;
-  if (drawn) record.lost = record.lost_alone = 0;
+  if (drawn > 0) record.lost = record.lost_alone = 0;
 }
 
 void Judge::GroupLost(const std::set<RequestId>& computed) {

@@ -41,8 +41,8 @@ class Judge {
   void SwappedOut(RequestId id) { records_.at(id).swapped = true; }
   void Restarts(RequestId id) { records_.at(id).restarted = true; }
 
-  /// The result of a step has arrived: `count` tokens of the request were computed, and perhaps one was drawn.
-  void Computed(RequestId id, int count, bool drawn);
+  /// The result of a step has arrived: `count` tokens of the request were computed for good, and `drawn` were drawn.
+  void Computed(RequestId id, int count, int drawn);
   /// The workers are gone. Outstanding steps contained the requests in `computed`. Everything computed is lost.
   void GroupLost(const std::set<RequestId>& computed);
 

@@ -65,6 +65,8 @@ constexpr Count kCounts[] = {
     {"given up with the workers", &Outcome::given_up, 230},
     {"aborted", &Outcome::aborted, 100},
     {"without numbers", &Outcome::no_numbers, 13},
+    {"drafts", &Outcome::drafts, 1},
+    {"right drafts", &Outcome::drafts_right, 1},
     {"changes of options", &Outcome::changes, 500},
 };
 

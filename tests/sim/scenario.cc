@@ -254,6 +254,16 @@ void ChangeOptions(uint64_t seed, Scenario& scenario) {
   if (Chance(random, 20)) scenario.interference.change = OneOf(random, {0.01, 0.05, 0.2});
 }
 
+/// In some runs, sequences get drafts: mostly right, mostly wrong, or a mix.
+void GuessDrafts(uint64_t seed, Scenario& scenario) {
+  Random random = RandomOf(seed, Draws::kDrafts);
+  if (!Chance(random, 50)) return;
+  DraftOptions& drafts = scenario.engine.drafts;
+  drafts.num_tokens = OneOf(random, {1, 2, 4, 16});
+  drafts.max_batch = OneOf(random, {1, 4, 20});
+  scenario.drafts_right = OneOf(random, {0, 50, 90, 100});
+}
+
 }  // namespace
 
 test::Random RandomOf(uint64_t seed, Draws draws) { return Random(Mix(seed, static_cast<uint64_t>(draws))); }
@@ -307,6 +317,7 @@ Scenario MakeScenario(uint64_t seed) {
   ChangeOptions(seed, scenario);
   ScorePrompts(seed, scenario);
   PoolPrompts(seed, scenario);
+  GuessDrafts(seed, scenario);
   return scenario;
 }
 

@@ -32,6 +32,7 @@ enum class Draws : uint64_t {
   kChanges,
   kWays,
   kOptions,
+  kDrafts,
 };
 /// The random sequence `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);
@@ -78,8 +79,9 @@ struct Scenario {
   /// Probability that a step is planned while the previous one is outstanding; other events then also happen between
   /// plan and result. 0: one step at a time, without events inside it.
   double plan_ahead = 0;
-  double resize = 0;  // probability that a new epoch changes the pools' sizes
-  double shrink = 0;  // probability that new pools are too small for some request
+  double resize = 0;     // probability that a new epoch changes the pools' sizes
+  double shrink = 0;     // probability that new pools are too small for some request
+  int drafts_right = 0;  // percentage of right drafts, in runs with speculation
   Faults faults;
   Interference interference;
   std::vector<Arrival> arrivals;  // sorted by time

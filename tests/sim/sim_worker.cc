@@ -78,15 +78,18 @@ void SimWorker::WriteState(const BatchMember& member) {
     Slot(sequence.state[word / size], static_cast<int>(word % size)) = StateWord(context, word);
 }
 
-SampledToken SimWorker::DrawFor(const BatchMember& member) const {
+void SimWorker::DrawFor(const BatchMember& member, std::vector<SampledToken>& drawn) const {
   const SequenceState& sequence = table_.at(member.slot);
-  const KvValue context = ContextOf(sequence).back();
-  SampledToken drawn{member.slot, Draw(context, sequence.sampling, sequence.tokens.size()), 0, {}};
-  if (sequence.sampling.num_logprobs > 0) {
-    drawn.top = BestTokens(context, sequence.sampling.num_logprobs);
-    drawn.token = drawn.top.front().first;
+  const std::vector<KvValue> contexts = ContextOf(sequence);
+  for (int after = member.num_rows() - 1; after >= 0; --after) {
+    const auto length = static_cast<size_t>(member.start + member.count - after);
+    const KvValue context = contexts[length - 1];
+    SampledToken& token =
+        drawn.emplace_back(SampledToken{member.slot, Draw(context, sequence.sampling, length), 0, {}});
+    if (sequence.sampling.num_logprobs <= 0) continue;
+    token.top = BestTokens(context, sequence.sampling.num_logprobs);
+    token.token = token.top.front().first;
   }
-  return drawn;
 }
 
 PromptScores SimWorker::ScoresOf(const BatchMember& member) const {
@@ -136,9 +139,10 @@ StepResult SimWorker::Execute(const Frame& frame) {
   for (const BatchMember& member : batch) CheckState(member, member.start + member.count);
   StepResult result{plan.epoch, plan.step, 0, frame.header.body_hash, 0, 0, 0, {}, {}};
   for (const BatchMember& member : batch) {
-    if (member.draws) result.tokens.push_back(DrawFor(member));
+    DrawFor(member, result.tokens);
     if (member.scores.count > 0) result.scores.push_back(ScoresOf(member));
   }
+  table_.KeepVerified(batch, result.tokens);
   Pool(batch, result.tokens);
   table_.Resolve(table_.Advance(batch), result.tokens);
   result.token_hash = HashTokens(result.tokens);

@@ -45,7 +45,7 @@ class SimWorker {
   void CheckContext(const BatchMember& member);
   void CheckState(const BatchMember& member, int num_tokens);
   void WriteState(const BatchMember& member);
-  SampledToken DrawFor(const BatchMember& member) const;
+  void DrawFor(const BatchMember& member, std::vector<SampledToken>& drawn) const;
   PromptScores ScoresOf(const BatchMember& member) const;
   void Pool(const std::vector<BatchMember>& batch, std::vector<SampledToken>& tokens);
 

@@ -14,6 +14,7 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       more_(RandomOf(seed, Draws::kMoreEvents)),
       changes_(RandomOf(seed, Draws::kOptions)),
       ways_(RandomOf(seed, Draws::kWays)),
+      proposer_(seed, scenario_.drafts_right),
       engine_(scenario_.engine),
       judge_(scenario_.engine),
       newcomers_(engine_),
@@ -22,6 +23,7 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       aloud_(aloud),
       decisions_(watcher_) {
   engine_.set_observer(&decisions_);
+  if (scenario_.engine.drafts.num_tokens > 0) engine_.set_proposer(&proposer_);
   engine_.SetSwapSpeed(static_cast<double>(random_.Below(100)) * 1e-5);
   StartEpoch();
 }
@@ -41,6 +43,8 @@ Outcome Simulation::Run() {
   }
   CheckRest();
   outcome_.preemptions = engine_.scheduler().num_preemptions();
+  outcome_.drafts = engine_.scheduler().draft_counts().tokens;
+  outcome_.drafts_right = engine_.scheduler().draft_counts().right;
   outcome_.swap_outs = engine_.scheduler().num_swapped_out();
   outcome_.cached_tokens = engine_.stats().cached_tokens;
   outcome_.dropped = num_drawn_ - num_wanted_;
@@ -187,8 +191,13 @@ bool Simulation::Plan() {
   const bool one_client = turns_.NumActive() == 1;
   const int copies = one_client ? 0 : static_cast<int>(plan->copies.size());
   const bool is_exact = one_client || scenario_.engine.blocks.sliding_window == 0;
+  int lent = 0;  // blocks of drafts, which come back before the next plan
+  for (const Request* request : engine_.scheduler().running()) {
+    for (const Sequence& s : request->sequences)
+      lent += std::max(0, static_cast<int>(s.blocks.size()) - blocks.BlocksFor(s.num_planned()));
+  }
   if (is_exact && watcher_.admitted_beside_others && !watcher_.preempted_in_step &&
-      blocks.num_free() + copies < watermark)
+      blocks.num_free() + copies + lent < watermark)
     throw Failure{"admission went below the watermark"};
   const auto& running = engine_.scheduler().running();
   for (const Request* request : running) {
@@ -213,7 +222,9 @@ void Simulation::CheckNewcomers(const StepPlan& plan) {
   for (const Request* request : engine_.scheduler().running()) {
     may_give_way = may_give_way && !watcher_.IsProtected(request->id);
     for (const Sequence& sequence : request->sequences) {
-      const bool is_decode = sequence.slot && std::ranges::find(plan.decodes, *sequence.slot) != plan.decodes.end();
+      const bool is_decode =
+          sequence.slot && (std::ranges::find(plan.decodes, *sequence.slot) != plan.decodes.end() ||
+                            std::ranges::find(plan.drafts, *sequence.slot, &Draft::slot) != plan.drafts.end());
       const bool ends_prompt =
           sequence.slot && std::ranges::any_of(plan.chunks, [&](const Chunk& chunk) {
             return chunk.slot == *sequence.slot && chunk.start + chunk.count >= sequence.num_tokens();
@@ -328,7 +339,9 @@ void Simulation::CheckStats() const {
 }
 
 void Simulation::Say(const StepPlan& plan) const {
-  fmt::print("{:.3f} s: step {}.{}: {} decodes, chunks:", now_, plan.epoch, plan.step, plan.decodes.size());
+  fmt::print("{:.3f} s: step {}.{}: {} decodes, drafts:", now_, plan.epoch, plan.step, plan.decodes.size());
+  for (const Draft& draft : plan.drafts) fmt::print(" slot {} +{}", draft.slot, draft.tokens.size());
+  fmt::print("; chunks:");
   for (const Chunk& chunk : plan.chunks) fmt::print(" slot {} {}+{}", chunk.slot, chunk.start, chunk.count);
   fmt::print("; {} branches, {} out, {} in, {} copies, {} blocks free, {} running\n", plan.branches.size(),
              plan.swap_outs.size(), plan.swap_ins.size(), plan.copies.size(), engine_.blocks().num_free(),

@@ -9,6 +9,7 @@
 #include "tests/sim/client.h"
 #include "tests/sim/decodes.h"
 #include "tests/sim/newcomers.h"
+#include "tests/sim/proposer.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/sim_worker.h"
 #include "tests/sim/simulator.h"
@@ -30,7 +31,8 @@ class Simulation {
     RequestId request;  // 0: the request has left the engine since
     int choice;
     SlotId slot;
-    int count;
+    int count;                           // computed tokens, drafts included
+    int num_drafts;                      // drafts among them
     std::vector<BlockId> blocks, state;  // as the workers must have them for this step
   };
   /// A plan that was sent and has no result yet.
@@ -118,6 +120,7 @@ class Simulation {
 
   Scenario scenario_;
   test::Random random_, order_, sizes_, moves_, more_, changes_, ways_;
+  Proposer proposer_;
   Engine engine_;
   Judge judge_;
   Turns turns_;

@@ -56,15 +56,20 @@ void Simulation::StartEpoch() {
 }
 
 void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
-  const auto note = [&](SlotId slot, int count) {
+  const auto note = [&](SlotId slot, int count, int num_drafts = 0) {
     for (const Request* request : engine_.scheduler().running()) {
       for (const Sequence& sequence : request->sequences) {
         if (sequence.slot == slot)
-          sent.members.push_back({request->id, sequence.choice, slot, count, sequence.blocks, sequence.state});
+          sent.members.push_back(
+              {request->id, sequence.choice, slot, count, num_drafts, sequence.blocks, sequence.state});
       }
     }
   };
   for (const SlotId slot : plan.decodes) note(slot, 1);
+  for (const Draft& draft : plan.drafts) {
+    const auto count = static_cast<int>(draft.tokens.size());
+    note(draft.slot, 1 + count, count);
+  }
   for (const Chunk& chunk : plan.chunks) note(chunk.slot, chunk.count);
   int tokens = 0;
   for (const Member& member : sent.members) tokens += member.count;
@@ -104,7 +109,10 @@ void Simulation::CheckLeftOut(int num_tokens) {
 
 void Simulation::CheckTables(const SimWorker& worker, const Sent& sent) const {
   for (const Member& member : sent.members) {
-    if (worker.blocks(member.slot) != member.blocks)
+    // A worker has given up the blocks of drafts that were wrong. The next plan shows whether the engine agrees.
+    const std::vector<BlockId>& blocks = worker.blocks(member.slot);
+    const size_t count = member.num_drafts > 0 ? std::min(blocks.size(), member.blocks.size()) : member.blocks.size();
+    if (!std::ranges::equal(blocks, std::span(member.blocks).first(count)))
       throw Failure{fmt::format("slot {}: a worker's block table is not the engine's", member.slot)};
     if (worker.state(member.slot) != member.state)
       throw Failure{fmt::format("slot {}: a worker's state is not where the engine's is", member.slot)};
@@ -169,10 +177,10 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
   const Endings broken = BreakNumbers(sent, tokens);
   for (const Member& member : sent.members) {
     if (!IsWanted(member) || broken.contains(member.request)) continue;
-    const bool drawn = std::ranges::find(tokens, member.slot, &SampledToken::slot) != tokens.end();
-    judge_.Computed(member.request, member.count, drawn);
-    num_wanted_ += drawn;
-    if (drawn) turns_.Drew(member.request);
+    const auto drawn = static_cast<int>(std::ranges::count(tokens, member.slot, &SampledToken::slot));
+    judge_.Computed(member.request, member.num_drafts > 0 ? drawn : member.count, drawn);
+    num_wanted_ += std::min(drawn, clients_.at(member.request)->NumDue(member.choice));
+    turns_.Drew(member.request, drawn);
   }
   Expect(broken, [&] { engine_.CommitStep(tokens, times, scores_); });
   company_left_ = std::max(0.0, company_left_ - times.compute_micros * 1e-6);
@@ -181,7 +189,11 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
 /// Sometimes breaks one draw: no valid logits, a grammar that takes too much work, or one that allows no token.
 Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
   if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
-  SampledToken& token = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))];
+  const SlotId slot = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))].slot;
+  // Workers keep a broken draw only as the first one of a sequence, and then keep no further one.
+  const auto first = std::ranges::find(tokens, slot, &SampledToken::slot);
+  tokens.erase(std::next(first), std::find_if(first, tokens.end(), [&](auto& t) { return t.slot != slot; }));
+  SampledToken& token = *first;
   using Limits = std::numeric_limits<float>;
   constexpr std::tuple<float, RequestError, const char*> kEnds[] = {
       {Limits::infinity(), RequestError::kOverworked, "takes too much work"},
@@ -204,11 +216,14 @@ void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
     change(other);
     if (engine_.Fits(other)) throw Failure{"an answer that does not fit the plan is taken for one that does"};
   };
-  refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
+  // Where drafts were right, the answer without one of them fits, too: the workers end it before a broken draw.
+  if (std::ranges::count(tokens, tokens[at].slot, &SampledToken::slot) == 1) {
+    refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
+    refuses([&](auto& other) { other[at].slot += 1; });
+  }
   refuses([&](auto& other) { other.push_back(other[at]); });
   refuses([&](auto& other) { other[at].token = kVocab; });
   refuses([&](auto& other) { other[at].token = -1; });
-  refuses([&](auto& other) { other[at].slot += 1; });
   refuses([&](auto& other) { other[at].top.emplace_back(kVocab, 0.0f); });
 }
 

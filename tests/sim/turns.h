@@ -37,7 +37,7 @@ class Turns {
   bool Runs(const std::string& client) const;
   bool IsAlone(RequestId id) const { return Active(entries_.at(id).client) == 1; }
   const std::string& ClientOf(RequestId id) const { return entries_.at(id).client; }
-  void Drew(RequestId id) { served_[entries_.at(id).client] += 2; }
+  void Drew(RequestId id, int tokens) { served_[entries_.at(id).client] += 2 * tokens; }
   /// Takes back the charge for tokens that came from the cache.
   void NoteCached(const Requests& requests, RequestId but_not = 0);
 

@@ -5,8 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "worker/sampling/draw.h"
-
 namespace quire {
 
 Sampler::Sampler(std::vector<Range> vocab_of_rank, Collective& collective)
@@ -16,15 +14,19 @@ std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vect
                                         const SequenceTable& table) {
   std::vector<SampledToken> out;
   std::vector<size_t> greedy, masked, whole;
+  prefixes_.clear();
   for (const BatchMember& member : batch) {
-    if (!member.draws) continue;
     const SequenceState& sequence = table.at(member.slot);
-    auto& rows = !NeedsOnlyTheBest(sequence) ? whole : sequence.constraint != nullptr ? masked : greedy;
-    rows.push_back(out.size());
-    out.push_back({member.slot, 0, 0, {}});
+    for (int after = member.num_rows() - 1; after >= 0; --after) {
+      const Prefix prefix(sequence, static_cast<size_t>(member.start + member.count - after));
+      auto& rows = !NeedsOnlyTheBest(prefix) ? whole : sequence.constraint != nullptr ? masked : greedy;
+      rows.push_back(out.size());
+      out.push_back({member.slot, 0, 0, {}});
+      prefixes_.push_back(prefix);
+    }
   }
   if (!masked.empty()) {
-    const std::vector<size_t> allowed = Mask(logits, masked, table, out);
+    const std::vector<size_t> allowed = Mask(logits, masked, out);
     greedy.insert(greedy.end(), allowed.begin(), allowed.end());
   }
   if (!greedy.empty()) DrawGreedy(logits, greedy, out);
@@ -33,21 +35,22 @@ std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vect
     RowDrawer drawer;
     for (size_t i = rank(); i < whole.size(); i += num_ranks()) {
       const SlotId slot = out[whole[i]].slot;
-      out[whole[i]] = drawer.Draw(DealtRow(logits, whole, i), table.at(slot), slot);
+      out[whole[i]] = drawer.Draw(DealtRow(logits, whole, i), prefixes_[whole[i]], slot);
     }
-    ShareDrawn(whole, table, out);
+    ShareDrawn(whole, out);
   }
+  table.KeepVerified(batch, out);
   return out;
 }
 
-std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<size_t>& rows, const SequenceTable& table,
+std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<size_t>& rows,
                                   std::vector<SampledToken>& out) {
   // One row's entry: its outcome, then its mask.
   const size_t words = 1 + MaskWords(vocab_size_);
   RowDrawer drawer;
   masks_.clear();
   for (size_t i = rank(); i < rows.size(); i += num_ranks()) {
-    const RowMask mask = drawer.Allow(table.at(out[rows[i]].slot), vocab_size_);
+    const RowMask mask = drawer.Allow(prefixes_[rows[i]], vocab_size_);
     masks_.push_back(static_cast<uint32_t>(mask.outcome));
     masks_.insert(masks_.end(), mask.allowed.begin(), mask.allowed.end());
     masks_.resize((masks_.size() + words - 1) / words * words);
@@ -148,12 +151,12 @@ Sampler::Records Sampler::Share(const std::vector<size_t>& sizes, const Records&
   return in_order;
 }
 
-void Sampler::ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& table, std::vector<SampledToken>& out) {
+void Sampler::ShareDrawn(const std::vector<size_t>& rows, std::vector<SampledToken>& out) {
   const size_t ranks = num_ranks();
   if (ranks == 1) return;
   // Each row's records: its token, then its alternatives, each with its log-probability.
   std::vector<size_t> sizes;
-  for (const size_t row : rows) sizes.push_back(1 + NumAlternatives(table.at(out[row].slot).sampling, vocab_size_));
+  for (const size_t row : rows) sizes.push_back(1 + NumAlternatives(prefixes_[row].sampling(), vocab_size_));
   Records mine;
   for (size_t i = rank(); i < rows.size(); i += ranks) {
     const SampledToken& drawn = out[rows[i]];

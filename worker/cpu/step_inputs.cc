@@ -32,7 +32,7 @@ void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember
               block_tables.begin() + static_cast<ptrdiff_t>(s) * table_stride);
     state_blocks.insert(state_blocks.end(), sequence.state.begin(), sequence.state.end());
     state_stride = static_cast<int64_t>(sequence.state.size());
-    if (member.draws) draw_rows.push_back(static_cast<int32_t>(token_ids.size()) - 1);
+    for (int row = member.num_rows(); row > 0; --row) draw_rows.push_back(static_cast<int32_t>(token_ids.size()) - row);
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// A batch as flat arrays for the kernels: T tokens of S sequences, of which R draw.
+/// A batch as flat arrays for the kernels: T tokens of S sequences, with R rows that draw.
 struct StepInputs {
   std::vector<int32_t> token_ids;     // [T]
   std::vector<int32_t> positions;     // [T]
@@ -18,7 +18,7 @@ struct StepInputs {
   int64_t table_stride = 0;
   std::vector<int32_t> state_blocks;  // [S, state_stride]: blocks of the sequences' states
   int64_t state_stride = 0;           // blocks per state; 0: the model has none
-  std::vector<int32_t> draw_rows;     // [R] row in [0, T) of each drawing sequence's last token
+  std::vector<int32_t> draw_rows;     // [R] rows in [0, T) after which a token is drawn, in batch order
 
   int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
   int64_t num_sequences() const { return static_cast<int64_t>(context_len.size()); }

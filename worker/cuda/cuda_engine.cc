@@ -167,6 +167,7 @@ void CudaEngine::EditTables(const StepPlan& plan, const SequenceTable& table, in
 }
 
 void CudaEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) {
+  if (!plan.drafts.empty()) Fail("the CUDA backend computes no drafts");
   const int set = set_;
   set_ ^= 1;
   edits_.Reset(set);

@@ -16,6 +16,7 @@ SequenceState& SequenceTable::Known(SlotId slot) {
 
 BatchMember SequenceTable::Member(SlotId slot, int start, int count) {
   const SequenceState& s = Known(slot);
+  if (s.unverified) Fail("plan: slot {} computes, but its drafts are not verified", slot);
   const auto known = static_cast<int>(s.tokens.size());
   const auto held = static_cast<int64_t>(s.blocks.size()) * block_size_;
   const int64_t end = int64_t{start} + count;
@@ -30,8 +31,21 @@ BatchMember SequenceTable::Member(SlotId slot, int start, int count) {
           RowsToScore(s.sampling, s.num_prompt_tokens, s.num_scored, start, count)};
 }
 
+BatchMember SequenceTable::Member(const Draft& draft) {
+  SequenceState& s = Known(draft.slot);
+  if (s.tokens.back() == kPendingToken) Fail("plan: slot {} has drafts after an unknown token", draft.slot);
+  const int start = s.num_computed, num_drafts = static_cast<int>(draft.tokens.size());
+  if (start + 1 != static_cast<int>(s.tokens.size())) Fail("plan: slot {} has drafts and is no decode", draft.slot);
+  s.tokens.insert(s.tokens.end(), draft.tokens.begin(), draft.tokens.end());
+  BatchMember member = Member(draft.slot, start, 1 + num_drafts);
+  member.num_drafts = num_drafts;
+  s.unverified = true;
+  return member;
+}
+
 void SequenceTable::Branch(const quire::Branch& branch) {
   const SequenceState& parent = Known(branch.parent);
+  if (parent.unverified) Fail("plan: slot {} branches, but its drafts are not verified", branch.parent);
   if (parent.num_computed + 1 != static_cast<int>(parent.tokens.size()))
     Fail("plan: slot {} branches, but has not just drawn", branch.parent);
   if (branch.slot != branch.parent) slots_[branch.slot] = parent;
@@ -76,6 +90,7 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
   for (const BatchMember& member : batch) {
     if (!member.draws) Fail("plan: slot {} is no decode", member.slot);
   }
+  for (const Draft& draft : plan.drafts) batch.push_back(Member(draft));
   for (const Chunk& chunk : plan.chunks) batch.push_back(Member(chunk.slot, chunk.start, chunk.count));
   for (const BatchMember& member : batch) position_sum += static_cast<uint64_t>(member.start);
   if (position_sum != plan.position_sum) Fail("plan: positions add up to {}, not {}", position_sum, plan.position_sum);
@@ -88,20 +103,53 @@ std::vector<PendingDraw> SequenceTable::Advance(const std::vector<BatchMember>& 
     SequenceState& s = *slots_[member.slot];
     s.num_computed += member.count;
     if (!member.draws) continue;
-    draws.push_back({member.slot, s.serial, s.tokens.size()});
+    const auto rows = static_cast<size_t>(member.num_rows());
+    draws.push_back({member.slot, s.serial, s.tokens.size() + 1 - rows, rows});
     s.tokens.push_back(kPendingToken);
   }
   return draws;
 }
 
 void SequenceTable::Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens) {
-  QUIRE_CHECK(draws.size() == tokens.size(), "{} tokens for {} draws", tokens.size(), draws.size());
-  for (size_t i = 0; i < draws.size(); ++i) {
-    const PendingDraw& draw = draws[i];
+  std::span<const SampledToken> rest(tokens);
+  for (const PendingDraw& draw : draws) {
+    const std::span<const SampledToken> drawn = TakeDrawn(rest, draw.slot, draw.max_tokens);
+    QUIRE_CHECK(!drawn.empty(), "slot {} draws, and {} tokens are left for other slots", draw.slot, rest.size());
     const auto& s = slots_[draw.slot];
-    if (!s || s->serial != draw.serial || s->tokens[draw.position] != kPendingToken) continue;
-    slots_[draw.slot]->tokens[draw.position] = tokens[i].token;
+    if (!s || s->serial != draw.serial) continue;
+    if (draw.max_tokens > 1)
+      Verified(draw, drawn);
+    else if (s->tokens[draw.position] == kPendingToken)
+      slots_[draw.slot]->tokens[draw.position] = drawn.front().token;
   }
+  QUIRE_CHECK(rest.empty(), "{} tokens too many for {} draws", rest.size(), draws.size());
+}
+
+void SequenceTable::Verified(const PendingDraw& draw, std::span<const SampledToken> tokens) {
+  SequenceState& s = *slots_[draw.slot];
+  s.tokens.resize(draw.position);
+  for (const SampledToken& token : tokens) s.tokens.push_back(token.token);
+  s.num_computed = static_cast<int>(s.tokens.size()) - 1;
+  const auto size = static_cast<size_t>(block_size_);
+  s.blocks.resize(std::min(s.blocks.size(), (s.tokens.size() + size - 1) / size));
+  s.unverified = false;
+}
+
+void SequenceTable::KeepVerified(const std::vector<BatchMember>& batch, std::vector<SampledToken>& drawn) const {
+  if (std::ranges::none_of(batch, [](const BatchMember& member) { return member.num_drafts > 0; })) return;
+  size_t row = 0, kept = 0;
+  for (const BatchMember& member : batch) {
+    const auto rows = static_cast<size_t>(member.num_rows());
+    if (rows == 0) continue;
+    const std::vector<TokenId>& tokens = at(member.slot).tokens;
+    const auto guess = std::span(tokens).subspan(static_cast<size_t>(member.start + member.count) - rows + 1, rows - 1);
+    const size_t verified = CountVerified(std::span(drawn).subspan(row, rows), guess);
+    for (size_t i = 0; i < verified; ++i, ++kept) {
+      if (kept != row + i) drawn[kept] = std::move(drawn[row + i]);
+    }
+    row += rows;
+  }
+  drawn.resize(kept);
 }
 
 int SequenceTable::num_sequences() const {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "comm/wire/step_plan.h"
@@ -24,25 +25,32 @@ struct SequenceState {
   std::shared_ptr<TokenConstraint> constraint;  // the grammar's constraint; null: every token is allowed
   int num_scored = 0;                           // prompt rows already scored when the sequence was added
   std::vector<BlockId> state;                   // blocks of the recurrent state; unwritten before the first token
+  /// The last tokens are a guess, and the step that verifies them is in flight. No later step may compute the sequence.
+  bool unverified = false;
 };
 
 /// One sequence's part of a step: the sequence in `slot` computes tokens [start, start + count). `draws` is true when
 /// this range reaches the sequence's last token; a new token is then drawn. `scores` are the prompt rows within the
-/// range to score.
+/// range to score. The last `num_drafts` tokens of the range are a guess; a token is drawn before each of them, too.
 struct BatchMember {
   SlotId slot;
   int start;
   int count;
   bool draws;
   ScoredRows scores = {};
+  int num_drafts = 0;
+
+  /// Rows that draw.
+  int num_rows() const { return draws ? 1 + num_drafts : 0; }
 };
 
-/// A token that a step in flight will draw. The token goes to `position` of the sequence with number `serial` in
-/// `slot`.
+/// Tokens that a step in flight will draw: between 1 and max_tokens. The first one goes to `position` of the sequence
+/// with number `serial` in `slot`.
 struct PendingDraw {
   SlotId slot;
   uint64_t serial;
   size_t position;
+  size_t max_tokens = 1;
 };
 
 /// The running sequences by slot. Step plans change the table. A plan that contradicts the table throws Error, because
@@ -61,9 +69,14 @@ class SequenceTable {
 
   /// Advances the counts of computed tokens for a batch that has begun. Each member that draws gets a pending token.
   std::vector<PendingDraw> Advance(const std::vector<BatchMember>& batch);
-  /// Replaces pending tokens by the drawn ones; `tokens` has one entry per draw. Skips a sequence that was released
-  /// meanwhile, or whose pending token a branch replaced.
+  /// Replaces pending tokens by the drawn ones; `tokens` has the verified tokens of each draw. A sequence with drafts
+  /// goes back to what was verified and gives up table entries beyond its last token. Skips a sequence that was
+  /// released meanwhile, or whose pending token a branch replaced.
   void Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens);
+
+  /// Removes the draws that verification drops. Before: `drawn` has the tokens of all rows of a batch that has not
+  /// advanced, in batch order. After: it has those of CountVerified for each member that draws.
+  void KeepVerified(const std::vector<BatchMember>& batch, std::vector<SampledToken>& drawn) const;
 
   bool Has(SlotId slot) const { return slots_[slot].has_value(); }
   const SequenceState& at(SlotId slot) const { return *slots_[slot]; }
@@ -74,6 +87,8 @@ class SequenceTable {
   void Branch(const quire::Branch& branch);
   void Edit(const TableEdit& edit);
   BatchMember Member(SlotId slot, int start, int count);
+  BatchMember Member(const Draft& draft);
+  void Verified(const PendingDraw& draw, std::span<const SampledToken> tokens);
 
   std::vector<std::optional<SequenceState>> slots_;
   int block_size_;

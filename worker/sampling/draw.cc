@@ -14,13 +14,11 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-int NumGenerated(const SequenceState& s) { return static_cast<int>(s.tokens.size()) - s.num_prompt_tokens; }
-
 /// Sets the logits of forbidden tokens to minus infinity: all but the allowed tokens, and tokens that would complete a
 /// bad word. Where thoughts are being cut, only the next closing token remains.
-void Forbid(const SequenceState& s, std::span<float> logits) {
-  const SamplingSpec& spec = s.sampling;
-  const auto generated = std::span(s.tokens).subspan(static_cast<size_t>(s.num_prompt_tokens));
+void Forbid(const Prefix& prefix, std::span<float> logits) {
+  const SamplingSpec& spec = prefix.sampling();
+  const std::span<const TokenId> generated = prefix.generated();
   if (const auto end = TokenThatEndsThoughts(spec.thoughts, generated)) {
     const float logit = logits[static_cast<size_t>(*end)];
     std::ranges::fill(logits, kNever);
@@ -51,18 +49,19 @@ bool AreAlike(const SequenceState& a, const SequenceState& b) {
 
 }  // namespace
 
-bool BansTokens(const SequenceState& s) {
-  return !s.sampling.banned_until_min.empty() && NumGenerated(s) < s.sampling.min_tokens;
+bool BansTokens(const Prefix& prefix) {
+  const SamplingSpec& spec = prefix.sampling();
+  return !spec.banned_until_min.empty() && std::ssize(prefix.generated()) < spec.min_tokens;
 }
 
 bool HasPenalties(const SamplingSpec& s) {
   return s.repetition_penalty != 1.0f || s.frequency_penalty != 0.0f || s.presence_penalty != 0.0f;
 }
 
-bool NeedsOnlyTheBest(const SequenceState& s) {
-  const SamplingSpec& spec = s.sampling;
+bool NeedsOnlyTheBest(const Prefix& prefix) {
+  const SamplingSpec& spec = prefix.sampling();
   return spec.temperature <= 0.0f && spec.num_logprobs < 0 && spec.logit_bias.empty() && !HasPenalties(spec) &&
-         !ForbidsTokens(spec) && !BansTokens(s);
+         !ForbidsTokens(spec) && !BansTokens(prefix);
 }
 
 size_t NumAlternatives(const SamplingSpec& s, int64_t vocab_size) {
@@ -75,17 +74,18 @@ bool ForbidsTokens(const SamplingSpec& s) {
   return !s.allowed_tokens.empty() || !s.bad_words.empty() || s.thoughts.tokens >= 0;
 }
 
-std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s, size_t vocab_size) {
+std::vector<std::pair<TokenId, int32_t>> SeenTokens(const Prefix& prefix, size_t vocab_size) {
   constexpr int32_t kUnseen = -1;
   std::vector<int32_t> places(vocab_size, kUnseen);  // index into `seen`
   std::vector<std::pair<TokenId, int32_t>> seen;
-  for (size_t i = 0; i < s.tokens.size(); ++i) {
-    int32_t& place = places[static_cast<size_t>(s.tokens[i])];
+  const std::span<const TokenId> tokens = prefix.tokens();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    int32_t& place = places[static_cast<size_t>(tokens[i])];
     if (place == kUnseen) {
       place = static_cast<int32_t>(seen.size());
-      seen.emplace_back(s.tokens[i], 0);
+      seen.emplace_back(tokens[i], 0);
     }
-    if (i >= static_cast<size_t>(s.num_prompt_tokens)) ++seen[static_cast<size_t>(place)].second;
+    if (i >= static_cast<size_t>(prefix.sequence.num_prompt_tokens)) ++seen[static_cast<size_t>(place)].second;
   }
   return seen;
 }
@@ -113,8 +113,8 @@ SampledToken MarkOf(TokenConstraint::Outcome outcome, SampledToken drawn) {
   return drawn;
 }
 
-SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot, const RowMask* mask) {
-  const SamplingSpec& spec = sequence.sampling;
+SampledToken DrawFromRow(std::span<float> logits, const Prefix& prefix, SlotId slot, const RowMask* mask) {
+  const SamplingSpec& spec = prefix.sampling();
   SampledToken drawn{slot, 0, 0, {}};
   double log_sum_exp = 0;
   std::vector<float> raw;
@@ -126,20 +126,20 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
       drawn.top.emplace_back(token, static_cast<float>(raw[static_cast<size_t>(token)] - log_sum_exp));
   }
   for (const auto& [token, bias] : spec.logit_bias) logits[static_cast<size_t>(token)] += bias;
-  if (BansTokens(sequence)) {
+  if (BansTokens(prefix)) {
     for (const TokenId token : spec.banned_until_min) logits[static_cast<size_t>(token)] = kNever;
   }
-  Forbid(sequence, logits);
+  Forbid(prefix, logits);
   if (mask != nullptr) {
     if (mask->outcome != TokenConstraint::Outcome::kMasked) return MarkOf(mask->outcome, drawn);
     KeepAllowed(mask->allowed, 0, logits);
   }
   if (HasPenalties(spec)) {
     kernels::ApplyPenalties(logits, {spec.repetition_penalty, spec.frequency_penalty, spec.presence_penalty},
-                            SeenTokens(sequence, logits.size()));
+                            SeenTokens(prefix, logits.size()));
   }
   drawn.token = kernels::SampleToken(logits, {spec.temperature, spec.top_k, spec.top_p, spec.min_p},
-                                     {spec.seed, spec.choice, sequence.tokens.size()});
+                                     {spec.seed, spec.choice, prefix.length});
   if (drawn.token < 0) {
     // If the request's settings forbid every token, the row is a dead end. Otherwise the model's logits are broken.
     const bool forbidden = std::ranges::all_of(logits, [](float logit) { return logit == kNever; });
@@ -153,21 +153,21 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   return drawn;
 }
 
-RowMask RowDrawer::Allow(const SequenceState& sequence, int64_t vocab_size) {
+RowMask RowDrawer::Allow(const Prefix& prefix, int64_t vocab_size) {
+  const SequenceState& sequence = prefix.sequence;
   const auto ended = [&](const SequenceState& other) { return AreAlike(sequence, other); };
   RowMask mask{TokenConstraint::Outcome::kOverworked, {}};
   if (std::ranges::any_of(overworked_, ended)) return mask;
   allowed_.resize(MaskWords(vocab_size));
-  const auto generated = std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.num_prompt_tokens));
-  mask = {sequence.constraint->Allow(generated, allowed_), allowed_};
+  mask = {sequence.constraint->Allow(prefix.generated(), allowed_), allowed_};
   if (mask.outcome == TokenConstraint::Outcome::kOverworked) overworked_.push_back(sequence);
   return mask;
 }
 
-SampledToken RowDrawer::Draw(std::span<float> logits, const SequenceState& sequence, SlotId slot) {
-  if (sequence.constraint == nullptr) return DrawFromRow(logits, sequence, slot);
-  const RowMask mask = Allow(sequence, static_cast<int64_t>(logits.size()));
-  return DrawFromRow(logits, sequence, slot, &mask);
+SampledToken RowDrawer::Draw(std::span<float> logits, const Prefix& prefix, SlotId slot) {
+  if (prefix.sequence.constraint == nullptr) return DrawFromRow(logits, prefix, slot);
+  const RowMask mask = Allow(prefix, static_cast<int64_t>(logits.size()));
+  return DrawFromRow(logits, prefix, slot, &mask);
 }
 
 PromptScores EmptyScores(SlotId slot, const SequenceState& sequence, ScoredRows rows, int64_t vocab_size) {

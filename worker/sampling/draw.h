@@ -9,25 +9,41 @@
 
 namespace quire {
 
-// Properties of a sequence's sampling settings that its next draw must consider.
-bool BansTokens(const SequenceState& sequence);
+/// The leading tokens of a sequence after which one token is drawn. Where a step draws several rows of a sequence, each
+/// row has a prefix of its own. Refers to the sequence; converts from a sequence with all of its tokens.
+struct Prefix {
+  const SequenceState& sequence;
+  size_t length;
+
+  Prefix(const SequenceState& whole) : Prefix(whole, whole.tokens.size()) {}
+  Prefix(const SequenceState& whole, size_t num_tokens) : sequence(whole), length(num_tokens) {}
+
+  const SamplingSpec& sampling() const { return sequence.sampling; }
+  std::span<const TokenId> tokens() const { return std::span(sequence.tokens).first(length); }
+  std::span<const TokenId> generated() const {
+    return tokens().subspan(static_cast<size_t>(sequence.num_prompt_tokens));
+  }
+};
+
+// Properties of a sequence's sampling settings that the draw after the prefix must consider.
+bool BansTokens(const Prefix& prefix);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);
 /// True for greedy sampling without any other setting: the draw is the best token, among those that a grammar allows.
-bool NeedsOnlyTheBest(const SequenceState& sequence);
+bool NeedsOnlyTheBest(const Prefix& prefix);
 
 /// The number of alternatives to report with each token of the sequence.
 size_t NumAlternatives(const SamplingSpec& spec, int64_t vocab_size);
 
-/// Returns each token of the sequence with its number of occurrences among the generated tokens, in order of first
+/// Returns each token of the prefix with its number of occurrences among the generated tokens, in order of first
 /// appearance. Tokens of the prompt alone have count 0. This function runs for every draw, so it takes one pass over
-/// the sequence without searches.
-std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& sequence, size_t vocab_size);
+/// the prefix without searches.
+std::vector<std::pair<TokenId, int32_t>> SeenTokens(const Prefix& prefix, size_t vocab_size);
 
 /// Words of a token mask; token i is bit i % 32 of word i / 32.
 inline size_t MaskWords(int64_t vocab_size) { return static_cast<size_t>((vocab_size + 31) / 32); }
 
-/// The grammar's verdict on a sequence's next token.
+/// The grammar's verdict on the token after a prefix.
 struct RowMask {
   TokenConstraint::Outcome outcome = TokenConstraint::Outcome::kMasked;
   std::span<const uint32_t> allowed;  // [MaskWords(vocab)]
@@ -39,10 +55,9 @@ void KeepAllowed(std::span<const uint32_t> allowed, int64_t first, std::span<flo
 /// The result for a row without a drawable token: `drawn` with the mark of `outcome`. `outcome` must not be kMasked.
 SampledToken MarkOf(TokenConstraint::Outcome outcome, SampledToken drawn);
 
-/// Draws a token from one whole row of logits by the sequence's sampling settings. Overwrites `logits`. `mask` is set
-/// if and only if the sequence has a grammar. The result depends on the arguments alone.
-SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot,
-                         const RowMask* mask = nullptr);
+/// Draws the token after the prefix from one whole row of logits by the sequence's sampling settings. Overwrites
+/// `logits`. `mask` is set if and only if the sequence has a grammar. The result depends on the arguments alone.
+SampledToken DrawFromRow(std::span<float> logits, const Prefix& prefix, SlotId slot, const RowMask* mask = nullptr);
 
 /// Masks and draws the rows of one step. Once the grammar of one choice of a request exceeds its work limit, the
 /// request ends, and its other choices are no longer masked: a step's work for a request must not grow with the number
@@ -50,8 +65,8 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
 class RowDrawer {
  public:
   /// Asks the constraint of a sequence with a grammar. The mask is valid until the next call.
-  RowMask Allow(const SequenceState& sequence, int64_t vocab_size);
-  SampledToken Draw(std::span<float> logits, const SequenceState& sequence, SlotId slot);
+  RowMask Allow(const Prefix& prefix, int64_t vocab_size);
+  SampledToken Draw(std::span<float> logits, const Prefix& prefix, SlotId slot);
 
  private:
   std::vector<SequenceState> overworked_;

@@ -19,9 +19,7 @@ struct StepStatistics {
   Distribution seconds{kSecondBounds};
 
   void Sent(const StepPlan& plan) {
-    size_t computed = plan.decodes.size();
-    for (const Chunk& chunk : plan.chunks) computed += static_cast<size_t>(chunk.count);
-    tokens.Observe(static_cast<double>(computed));
+    tokens.Observe(plan.num_tokens());
   }
   void Done(double step_seconds) { seconds.Observe(step_seconds); }
 };

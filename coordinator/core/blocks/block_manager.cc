@@ -134,8 +134,8 @@ void BlockManager::LeaveWindow(Sequence& sequence) {
   }
 }
 
-void BlockManager::Trim(Sequence& sequence) {
-  while (static_cast<int>(sequence.blocks.size()) > BlocksFor(sequence.num_computed)) {
+void BlockManager::Trim(Sequence& sequence, int num_tokens) {
+  while (static_cast<int>(sequence.blocks.size()) > BlocksFor(num_tokens)) {
     if (sequence.blocks.back() != kNullBlock) pool_.Release(sequence.blocks.back());
     sequence.blocks.pop_back();
   }

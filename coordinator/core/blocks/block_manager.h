@@ -48,8 +48,8 @@ class BlockManager {
   void Fork(const Sequence& parent, Sequence& child);
   /// Gives back the blocks that left the window of every query without a result.
   void LeaveWindow(Sequence& sequence);
-  /// Gives back the blocks after the computed tokens.
-  void Trim(Sequence& sequence);
+  /// Gives back the blocks after the first num_tokens tokens.
+  void Trim(Sequence& sequence, int num_tokens);
   /// Holds a sequence's leading full blocks under the ticket; nothing writes them any more. Returns none for models
   /// with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);

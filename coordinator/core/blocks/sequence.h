@@ -7,6 +7,7 @@
 #include "comm/wire/step_plan.h"
 #include "coordinator/core/blocks/prefix_cache.h"
 #include "coordinator/core/blocks/state_checkpoints.h"
+#include "coordinator/core/draft_pace.h"
 
 namespace quire {
 
@@ -30,6 +31,7 @@ struct Sequence {
   int64_t last_step = 0;             // number of the last step that computed part of the sequence
   bool sits_out = false;  // skips the step being planned, because other sequences of the client take their turn
   std::optional<FinishReason> finished;
+  DraftPace drafts;
 
   /// Names of the contents of the full blocks, for the prefix cache.
   struct Contents {

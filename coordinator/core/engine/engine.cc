@@ -8,7 +8,9 @@
 namespace quire {
 
 Engine::Engine(const EngineOptions& options)
-    : options_(options), blocks_(options.blocks), scheduler_(options.scheduler, blocks_) {}
+    : options_(options), blocks_(options.blocks), scheduler_(options.scheduler, blocks_), repeats_(options.drafts) {
+  if (options.drafts.num_tokens > 0) set_proposer(&repeats_);
+}
 
 void Engine::set_observer(EngineObserver* observer) {
   observer_ = observer;
@@ -122,8 +124,7 @@ const StepPlan* Engine::Do(const command::Plan& c) {
   plan.epoch = epoch_;
   plan.step = ++step_;
   ++stats_.steps;
-  stats_.computed_tokens += static_cast<int64_t>(plan.decodes.size());
-  for (const Chunk& chunk : plan.chunks) stats_.computed_tokens += chunk.count;
+  stats_.computed_tokens += plan.num_tokens();
   for (Request* request : scheduler_.running()) {
     if (request->first_scheduled_seconds >= 0) continue;
     request->first_scheduled_seconds = c.now;
@@ -151,13 +152,13 @@ void Engine::Do(const command::Commit& c) {
   AbortBroken(c.tokens, c.scores);
   DeliverScores(c.scores);
   const auto drawn = scheduler_.Commit(c.tokens);
-  stats_.generated_tokens += static_cast<int64_t>(drawn.size());
-  for (const auto& [request, sequence, token] : drawn) {
+  for (const auto& [request, sequence, tokens] : drawn) {
     if (request->beams == nullptr) {
-      Deliver(*request, *sequence, *token);
-    } else if (sequence->choice == 0) {
-      AdvanceBeams(*request, drawn);
+      Deliver(*request, *sequence, tokens);
+      continue;
     }
+    ++stats_.generated_tokens;
+    if (sequence->choice == 0) AdvanceBeams(*request, drawn);
   }
   for (const RequestId id : finished_) Erase(id);
   finished_.clear();
@@ -175,29 +176,43 @@ void Engine::DeliverScores(const std::vector<PromptScores>& scores) {
   }
 }
 
-void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& drawn) {
+/// Delivers the tokens in order until one of them ends the choice. Later tokens are dropped.
+void Engine::Deliver(Request& request, Sequence& sequence, std::span<const SampledToken> drawn) {
   request.GotToken();
-  const bool begins = sequence.choice == 0 && sequence.num_generated() == 1;
-  if (begins && request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
-  std::optional<FinishReason> reason = ReasonToFinish(request, sequence, drawn.token);
-  const bool hidden = reason == FinishReason::kStop;  // the stop token is not part of the text
-  if (hidden) request.sink->OnHiddenStop(sequence.choice, drawn.logprob);
-  if (!hidden && request.sink->OnToken({sequence.choice, drawn.token, drawn.logprob, drawn.top, drawn.pooled})) {
-    reason = FinishReason::kStop;
-    stopped_.push_back({request.id, sequence.choice});
+  int num_generated = sequence.num_generated() - static_cast<int>(drawn.size());
+  std::optional<FinishReason> reason;
+  for (auto token = drawn.begin(); token != drawn.end() && !reason; ++token) {
+    ++stats_.generated_tokens;
+    reason = Deliver(request, sequence.choice, ++num_generated, *token);
   }
   if (!reason) return;
+  sequence.tokens.resize(static_cast<size_t>(sequence.num_prompt_tokens + num_generated));
   Count(*reason);
   scheduler_.Finish(request, sequence, *reason);
   request.sink->OnFinish(sequence.choice, *reason);
   if (request.finished()) finished_.push_back(request.id);
 }
 
+/// Delivers the num_generated-th generated token of a choice. Returns why the token ends the choice, if it does.
+std::optional<FinishReason> Engine::Deliver(Request& request, int choice, int num_generated,
+                                            const SampledToken& drawn) {
+  const bool begins = choice == 0 && num_generated == 1;
+  if (begins && request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
+  const std::optional<FinishReason> reason = ReasonToFinish(request, num_generated, drawn.token);
+  if (reason == FinishReason::kStop) {  // the stop token is not part of the text
+    request.sink->OnHiddenStop(choice, drawn.logprob);
+    return reason;
+  }
+  if (!request.sink->OnToken({choice, drawn.token, drawn.logprob, drawn.top, drawn.pooled})) return reason;
+  stopped_.push_back({request.id, choice});
+  return FinishReason::kStop;
+}
+
 void Engine::AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn) {
   request.GotToken();
   std::vector<const BeamSearch::Candidates*> candidates(request.sequences.size(), nullptr);
   for (const auto& d : drawn) {
-    if (d.request == &request) candidates[static_cast<size_t>(d.sequence->choice)] = &d.token->top;
+    if (d.request == &request) candidates[static_cast<size_t>(d.sequence->choice)] = &d.tokens.front().top;
   }
   const auto steps = request.beams->Advance(candidates);
   if (!steps.empty()) return scheduler_.Branch(request, steps);
@@ -224,14 +239,12 @@ void Engine::DeliverBeams(Request& request) {
   }
 }
 
-std::optional<FinishReason> Engine::ReasonToFinish(const Request& request, const Sequence& sequence,
-                                                   TokenId token) const {
+std::optional<FinishReason> Engine::ReasonToFinish(const Request& request, int num_generated, TokenId token) {
   const auto& stops = request.limits.stop_token_ids;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end() &&
-      sequence.num_generated() > request.sampling.min_tokens) {
+  if (std::find(stops.begin(), stops.end(), token) != stops.end() && num_generated > request.sampling.min_tokens) {
     return FinishReason::kStop;
   }
-  if (sequence.num_generated() >= request.limits.max_tokens) return FinishReason::kLength;
+  if (num_generated >= request.limits.max_tokens) return FinishReason::kLength;
   return std::nullopt;
 }
 

@@ -20,6 +20,7 @@ struct EngineOptions {
   double max_request_seconds = 600;  // time allowed between arrival and the last token
   int max_lost_epochs = 3;           // lost worker groups in a row, alone, before a request is given up; 0: never
   bool plan_ahead = true;            // plan and send one step while the previous one is outstanding
+  DraftOptions drafts;
 };
 
 struct EngineStats {
@@ -151,6 +152,8 @@ class Engine {
   void set_observer(EngineObserver* observer);
   /// The watcher hears every decision and nothing else; null: none. The watcher must outlive the engine.
   void set_watcher(DecisionLog* watcher);
+  /// Replaces the proposer of drafts. The proposer must outlive the engine.
+  void set_proposer(DraftProposer* proposer) { scheduler_.SetProposer(proposer, options_.drafts); }
 
   const Scheduler& scheduler() const { return scheduler_; }
   const BlockManager& blocks() const { return blocks_; }
@@ -193,10 +196,11 @@ class Engine {
   void AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores);
   void AbortDrawn(SlotId slot, RequestError error, const std::string& message);
   void DeliverScores(const std::vector<PromptScores>& scores);
-  void Deliver(Request& request, Sequence& sequence, const SampledToken& drawn);
+  void Deliver(Request& request, Sequence& sequence, std::span<const SampledToken> drawn);
+  std::optional<FinishReason> Deliver(Request& request, int choice, int num_generated, const SampledToken& drawn);
   void AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn);
   void DeliverBeams(Request& request);
-  std::optional<FinishReason> ReasonToFinish(const Request& request, const Sequence& sequence, TokenId token) const;
+  static std::optional<FinishReason> ReasonToFinish(const Request& request, int num_generated, TokenId token);
   void Count(FinishReason reason);
   void EndWithError(Request& request, RequestError error, const std::string& message);
   std::string ReasonToGiveUp(const Request& request) const;
@@ -207,6 +211,7 @@ class Engine {
   EngineOptions options_;
   BlockManager blocks_;
   Scheduler scheduler_;
+  RepeatProposer repeats_;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;  // may name ended requests
   EngineStats stats_;

@@ -25,6 +25,10 @@ double OutstandingStep::mean_context() const {
   return members.empty() ? 0 : contexts / num_tokens();
 }
 
+bool OutstandingStep::HasDrafts() const {
+  return std::ranges::any_of(members, [](const StepMember& member) { return !member.drafts.empty(); });
+}
+
 void OutstandingStep::Clear() {
   members.clear();
   computing.clear();
@@ -33,7 +37,7 @@ void OutstandingStep::Clear() {
 
 void OutstandingSteps::Launch() {
   for (const StepMember& member : making().members) {
-    member.sequence->num_in_flight += member.count;
+    member.sequence->num_in_flight += member.num_known();
     member.sequence->num_pending += member.draws;
   }
   ++size_;
@@ -43,7 +47,7 @@ void OutstandingSteps::Retire() {
   QUIRE_CHECK(size_ > 0, "no step is outstanding");
   for (const StepMember& member : oldest().members) {
     if (member.sequence == nullptr) continue;
-    member.sequence->num_in_flight -= member.count;
+    member.sequence->num_in_flight -= member.num_known();
     member.sequence->num_pending -= member.draws;
   }
   oldest().Clear();
@@ -82,6 +86,15 @@ bool OutstandingSteps::Compute(const BlockHash& hash) const {
   return std::ranges::any_of(steps_, [&](const OutstandingStep& step) {
     return std::ranges::find(step.computing, hash) != step.computing.end();
   });
+}
+
+int OutstandingSteps::DraftsOf(const Sequence& sequence) const {
+  int drafts = 0;
+  for (int i = 0; i < size_; ++i) {
+    for (const StepMember& member : at(i).members)
+      drafts += member.sequence == &sequence ? static_cast<int>(member.drafts.size()) : 0;
+  }
+  return drafts;
 }
 
 OutstandingStep& OutstandingSteps::Restore() {

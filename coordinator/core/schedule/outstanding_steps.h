@@ -8,7 +8,8 @@
 namespace quire {
 
 /// One sequence's part in a step: tokens [start, start + count) are computed, and with `draws` a token is drawn after
-/// the last one.
+/// the last one. The last drafts.size() of the computed tokens are a guess. How many tokens the sequence gains is known
+/// once the guess is verified; until then the sequence counts as a decode that gains one.
 struct StepMember {
   Request* request;  // null, like `sequence`, once the sequence has left; the slot's results are then dropped
   Sequence* sequence;
@@ -17,6 +18,10 @@ struct StepMember {
   int count;
   bool draws;
   ScoredRows scores = {};  // prompt rows to score
+  std::vector<TokenId> drafts = {};
+
+  /// Computed tokens that are known already.
+  int num_known() const { return count - static_cast<int>(drafts.size()); }
 };
 
 /// A step whose result has not arrived.
@@ -30,6 +35,7 @@ struct OutstandingStep {
   int cost() const;
   /// Mean number of tokens before each computed token in its sequence.
   double mean_context() const;
+  bool HasDrafts() const;
   void Clear();
 };
 
@@ -56,6 +62,9 @@ class OutstandingSteps {
 
   /// True when an outstanding step, or the step being planned, computes a block with this hash.
   bool Compute(const BlockHash& hash) const;
+
+  /// Tokens of the sequence that an outstanding step guesses.
+  int DraftsOf(const Sequence& sequence) const;
 
   /// Adds an outstanding step while a snapshot is loaded.
   OutstandingStep& Restore();

@@ -1,6 +1,7 @@
 #include "coordinator/core/schedule/scheduler.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "comm/base/error.h"
@@ -46,7 +47,7 @@ StepPlan& Scheduler::Schedule() {
 void Scheduler::MakeStep() {
   QUIRE_CHECK(num_outstanding() < OutstandingSteps::kMost, "{} steps are outstanding", num_outstanding());
   plan_.Clear();
-  if (ahead() && left_out_) return;
+  if (ahead() && (left_out_ || steps_.at(0).HasDrafts() || WaitsForDrafts())) return;
   left_out_ = false;
   steps_.making().Clear();
   use_counted_ = false;
@@ -60,6 +61,7 @@ void Scheduler::MakeStep() {
   const int64_t preemptions_before = num_preemptions_;
   ScheduleRunning(draft);
   if (num_preemptions_ == preemptions_before && !left_out_) AdmitWaiting(draft);
+  AddDrafts(draft);
   OrderBatch();
   if (plan_.empty()) return;
   plan_.released.swap(released_);
@@ -151,18 +153,20 @@ void Scheduler::NotePrefixes(Sequence& sequence, int end) {
   }
 }
 
+/// A pooled row counts as a chunk: workers with a separate path for decodes keep no rows of it for pooling.
+bool Scheduler::IsDecode(const StepMember& member) {
+  return member.draws && member.num_known() == 1 && member.request->sampling.pooling == Pooling::kNone;
+}
+
+/// Decodes come first, then decodes with drafts, then chunks, each by slot.
 void Scheduler::OrderBatch() {
-  // Decodes come first, then chunks, both by slot. A pooled row counts as a chunk: workers with a separate path for
-  // decodes keep no rows of it for pooling.
-  const auto is_decode = [](const StepMember& m) {
-    return m.draws && m.count == 1 && m.request->sampling.pooling == Pooling::kNone;
-  };
+  const auto key = [](const StepMember& m) { return std::tuple(!IsDecode(m), !m.drafts.empty(), m.slot); };
   auto& members = steps_.making().members;
-  std::ranges::sort(members, [&](const StepMember& a, const StepMember& b) {
-    return is_decode(a) != is_decode(b) ? is_decode(a) : a.slot < b.slot;
-  });
+  std::ranges::sort(members, {}, key);
   for (const StepMember& m : members) {
-    if (is_decode(m))
+    if (!m.drafts.empty())
+      plan_.drafts.push_back({m.slot, m.drafts});
+    else if (IsDecode(m))
       plan_.decodes.push_back(m.slot);
     else
       plan_.chunks.push_back({m.slot, m.start, m.count});

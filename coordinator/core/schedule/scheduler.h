@@ -9,6 +9,7 @@
 #include "coordinator/core/blocks/block_manager.h"
 #include "coordinator/core/command.h"
 #include "coordinator/core/decision_log.h"
+#include "coordinator/core/schedule/draft_proposer.h"
 #include "coordinator/core/schedule/learned_cost.h"
 #include "coordinator/core/schedule/outstanding_steps.h"
 #include "coordinator/core/schedule/step_draft.h"
@@ -70,11 +71,11 @@ class Scheduler {
   struct Drawn {
     Request* request;
     Sequence* sequence;
-    const SampledToken* token;
+    std::span<const SampledToken> tokens;  // at least one; more only where drafts were right
   };
   /// Commits the oldest outstanding step: advances computed counts and appends drawn tokens. `tokens` are in batch
-  /// order; tokens of sequences that have left are dropped. Returns the sequences that got a token; valid until the
-  /// next call.
+  /// order; tokens of sequences that have left are dropped. Returns the sequences that got tokens; valid until the next
+  /// call, as long as `tokens`.
   std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens);
 
   /// Continues the beams of a request as `steps` chose; every beam has just drawn.
@@ -131,6 +132,17 @@ class Scheduler {
   LearnedCost& cost() { return cost_; }
   void SetTarget(double step_seconds) { limits_.target_step_seconds = step_seconds; }
   void set_decision_log(DecisionLog* log) { log_ = log; }
+  /// Switches speculation on. The proposer must outlive the scheduler.
+  void SetProposer(DraftProposer* proposer, const DraftOptions& options) {
+    proposer_ = proposer;
+    drafts_ = options;
+  }
+
+  /// Drafts of the verified steps: of how many sequences, tokens in all, and tokens that were right.
+  struct DraftCounts {
+    int64_t drafts = 0, tokens = 0, right = 0;
+  };
+  const DraftCounts& draft_counts() const { return draft_counts_; }
 
   /// Aborts if an invariant is broken: reference counts equal the table entries, pins and holdings that name each
   /// block; tables have the right length; every slot has one owner; waiting requests hold nothing on the device; tokens
@@ -157,7 +169,14 @@ class Scheduler {
   void Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
   void AddToWorkers(const Request& request, Sequence& sequence, StepDraft& draft);
   void NotePrefixes(Sequence& sequence, int end);
+  static bool IsDecode(const StepMember& member);
   void OrderBatch();
+
+  // Drafts (drafting.cc).
+  bool MayHaveDrafts(const Request& request) const;
+  bool WaitsForDrafts() const;
+  void AddDrafts(StepDraft& draft);
+  void CommitDrafts(const StepMember& member, std::span<const SampledToken> drawn);
 
   // The tokens that a request computes in the step (request_work.cc).
   /// How far the step takes the request's sequences within the allowance. Empty when the request must wait for other
@@ -247,6 +266,9 @@ class Scheduler {
   Decision last_held_{};  // keeps the log from being told the same held request twice in a row
   StepPlan plan_;
   OutstandingSteps steps_;
+  DraftProposer* proposer_ = nullptr;  // null: no speculation
+  DraftOptions drafts_;
+  DraftCounts draft_counts_;
   bool left_out_ = false;           // the last step was planned ahead and lacked room for a request
   std::vector<SlotId> free_slots_;  // a stack: slots are taken from the back
   std::vector<SlotId> released_;    // slots to release with the next plan, as with branches_

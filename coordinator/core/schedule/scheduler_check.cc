@@ -24,11 +24,12 @@ class Recount {
     }
   }
 
-  void Running(const Sequence& s) {
+  /// `drafts`: tokens of the sequence that the outstanding steps guess.
+  void Running(const Sequence& s, int drafts) {
     const int length = static_cast<int>(s.blocks.size()), size = blocks_.block_size();
     QUIRE_CHECK(s.host_blocks.empty(), "running sequence {} is swapped out", s.id);
     QUIRE_CHECK(!s.finished || length == 0, "finished sequence {} holds blocks", s.id);
-    QUIRE_CHECK(length >= blocks_.BlocksFor(s.num_planned()) && length <= blocks_.BlocksFor(s.length()),
+    QUIRE_CHECK(length >= blocks_.BlocksFor(s.num_planned()) && length <= blocks_.BlocksFor(s.length() + drafts),
                 "sequence {}: {} blocks, {} of {} tokens computed or in flight", s.id, length, s.num_planned(),
                 s.length());
     if (!s.finished) blocks_.prefixes().CheckHashes(s);
@@ -81,18 +82,21 @@ class Recount {
   /// The sequence's tokens in flight and pending are exactly what outstanding steps compute and draw, within the
   /// request's limits.
   static void CheckFlight(const Request& request, const Sequence& s, const OutstandingSteps& steps) {
-    int next = s.num_computed, drawn = 0;
+    int next = s.num_computed, drawn = 0, drafts = 0;
     for (int step = 0; step < steps.size(); ++step) {
       for (const StepMember& member : steps.at(step).members) {
         if (member.sequence != &s) continue;
         QUIRE_CHECK(member.start == next && s.slot == member.slot && member.request == &request,
                     "sequence {}: an outstanding step computes from {} on, not from {}", s.id, member.start, next);
-        next += member.count;
+        next += member.num_known();
+        drafts += static_cast<int>(member.drafts.size());
         drawn += member.draws;
       }
     }
     QUIRE_CHECK(next == s.num_planned() && drawn == s.num_pending, "sequence {}: {} computed, {} drawn, not {} and {}",
                 s.id, next, drawn, s.num_planned(), s.num_pending);
+    QUIRE_CHECK(drafts == 0 || steps.size() == 1, "sequence {}: a step is planned before {} drafts are verified", s.id,
+                drafts);
     QUIRE_CHECK(s.length() <= s.num_prompt_tokens + request.limits.max_tokens, "sequence {} gets {} tokens", s.id,
                 s.length());
     QUIRE_CHECK(s.num_planned() < s.length() || s.num_pending > 0 || s.finished,
@@ -194,7 +198,7 @@ void Scheduler::CheckIntegrity() const {
     QUIRE_CHECK(i == 0 || Senior(*running_[i - 1], *running_[i]), "request {} is out of order", running_[i]->id);
     recount.CheckSharedPrompt(*running_[i]);
     for (const Sequence& sequence : running_[i]->sequences) {
-      recount.Running(sequence);
+      recount.Running(sequence, steps_.DraftsOf(sequence));
       recount.CheckFlight(*running_[i], sequence, steps_);
       recount.CheckScored(*running_[i], sequence);
       ++sequences;

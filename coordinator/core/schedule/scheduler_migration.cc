@@ -17,7 +17,7 @@ std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& 
   for (Sequence& sequence : request.sequences) {
     steps_.Forget(sequence);
     blocks_.LeaveWindow(sequence);
-    blocks_.Trim(sequence);
+    blocks_.Trim(sequence, sequence.num_computed);
   }
   for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) LeaveWorkers(*it);
   request.num_preemptions += static_cast<int>(std::erase(running_, &request));  // there it waits as preempted

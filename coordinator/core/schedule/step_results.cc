@@ -7,17 +7,19 @@
 namespace quire {
 
 bool Scheduler::Fits(const std::vector<SampledToken>& tokens) const {
-  size_t next = 0;
+  std::span<const SampledToken> rest(tokens);
   for (const StepMember& m : steps_.at(0).members) {
     if (!m.draws) continue;
-    if (next == tokens.size() || tokens[next].slot != m.slot) return false;
-    const SampledToken& token = tokens[next++];
+    const std::span<const SampledToken> drawn = TakeDrawn(rest, m.slot, 1 + m.drafts.size());
+    if (drawn.empty()) return false;
+    const auto right = std::span(m.drafts).first(drawn.size() - 1);
+    if (!std::ranges::equal(right, drawn.first(right.size()), {}, {}, &SampledToken::token)) return false;
     if (m.request == nullptr) continue;
-    if (m.request->beams != nullptr && token.top.empty()) return false;
+    if (m.request->beams != nullptr && drawn.front().top.empty()) return false;
     const bool pools = m.request->sampling.pooling != Pooling::kNone && m.start < m.request->num_prompt_tokens();
-    if (pools != !token.pooled.empty()) return false;
+    if (pools != !drawn.front().pooled.empty()) return false;
   }
-  return next == tokens.size();
+  return rest.empty();
 }
 
 bool Scheduler::Fits(const std::vector<PromptScores>& scores) const {
@@ -51,25 +53,42 @@ void Scheduler::ObserveStep(double seconds, double swap_seconds) {
 
 std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledToken>& tokens) {
   drawn_.clear();
-  size_t next = 0;
+  std::span<const SampledToken> rest(tokens);
   for (const StepMember& m : steps_.oldest().members) {
-    const SampledToken* token = nullptr;
+    std::span<const SampledToken> drawn;
     if (m.draws) {
-      QUIRE_CHECK(next < tokens.size() && tokens[next].slot == m.slot, "result {} of {} is for another slot", next,
-                  tokens.size());
-      token = &tokens[next++];
+      drawn = TakeDrawn(rest, m.slot, 1 + m.drafts.size());
+      QUIRE_CHECK(!drawn.empty(), "{} results are left, and none for slot {}", rest.size(), m.slot);
     }
     if (m.sequence == nullptr) continue;
-    blocks_.Computed(*m.sequence, m.count);
+    if (!m.drafts.empty()) {
+      CommitDrafts(m, drawn);
+    } else {
+      blocks_.Computed(*m.sequence, m.count);
+    }
     if (m.scores.count > 0) m.request->num_scored = m.scores.start + m.scores.count;
-    if (token == nullptr) continue;
-    m.sequence->tokens.push_back(token->token);
-    WaitingQueue::ChargeGenerated(*m.request, 1);
-    drawn_.push_back({m.request, m.sequence, token});
+    if (drawn.empty()) continue;
+    m.sequence->tokens.push_back(drawn.back().token);
+    if (!m.drafts.empty()) blocks_.Trim(*m.sequence, m.sequence->num_tokens());
+    m.sequence->drafts.Gained(static_cast<int>(drawn.size()));
+    WaitingQueue::ChargeGenerated(*m.request, static_cast<int>(drawn.size()));
+    drawn_.push_back({m.request, m.sequence, drawn});
   }
-  QUIRE_CHECK(next == tokens.size(), "{} tokens for {} draws", tokens.size(), next);
+  QUIRE_CHECK(rest.empty(), "{} tokens too many", rest.size());
   steps_.Retire();
   return drawn_;
+}
+
+/// Appends the drafts that were right. Their keys and values, and those of the token before them, are computed. What
+/// the step computed after them will be overwritten.
+void Scheduler::CommitDrafts(const StepMember& member, std::span<const SampledToken> drawn) {
+  const auto right = drawn.first(drawn.size() - 1);
+  for (const SampledToken& token : right) member.sequence->tokens.push_back(token.token);
+  blocks_.Computed(*member.sequence, static_cast<int>(drawn.size()));
+  member.sequence->drafts.Verified(static_cast<int>(right.size()), static_cast<int>(member.drafts.size()));
+  ++draft_counts_.drafts;
+  draft_counts_.tokens += std::ssize(member.drafts);
+  draft_counts_.right += std::ssize(right);
 }
 
 void Scheduler::Branch(Request& request, std::span<const BeamSearch::Step> steps) {

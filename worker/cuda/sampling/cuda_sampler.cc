@@ -263,10 +263,10 @@ SampledToken CudaSampler::DrawOnHost(const BatchMember& member, const SequenceTa
     const float* part = host_row_ + rank * sizes_.row_stride;
     logits.insert(logits.end(), part, part + sizes_.shards[static_cast<size_t>(rank)].vocab.size());
   }
-  SequenceState sequence = table.at(member.slot);
-  sequence.tokens.resize(static_cast<size_t>(member.start + member.count));  // without the pending token
+  const SequenceState& sequence = table.at(member.slot);
+  const Prefix known(sequence, static_cast<size_t>(member.start + member.count));  // without the pending token
   const RowMask allowed{mask.outcome, mask.allowed};
-  return DrawFromRow(logits, sequence, member.slot, sequence.constraint != nullptr ? &allowed : nullptr);
+  return DrawFromRow(logits, known, member.slot, sequence.constraint != nullptr ? &allowed : nullptr);
 }
 
 }  // namespace quire

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "coordinator/core/schedule/draft_proposer.h"
+
+namespace quire::sim {
+
+/// Proposes the tokens that the simulated model will draw, some of them made wrong. The guess depends on the seed and
+/// on the sequence alone.
+class Proposer final : public DraftProposer {
+ public:
+  /// `percent_right`: how many of a hundred drafts are right, as long as those before them are.
+  Proposer(uint64_t seed, int percent_right) : seed_(seed), percent_right_(percent_right) {}
+  void Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override;
+
+ private:
+  uint64_t seed_;
+  int percent_right_;
+};
+
+}  // namespace quire::sim
