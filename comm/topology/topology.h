@@ -29,6 +29,13 @@ constexpr auto ChoicesOf(PrivateNetworkMode) {
       {{PrivateNetworkMode::kAuto, "auto"}, {PrivateNetworkMode::kOn, "on"}, {PrivateNetworkMode::kOff, "off"}});
 }
 
+/// How sequences get drafts (speculative decoding); kNgram: from their own text.
+enum class SpeculationMethod { kOff, kNgram };
+constexpr auto ChoicesOf(SpeculationMethod) {
+  return std::to_array<Choice<SpeculationMethod>>(
+      {{SpeculationMethod::kOff, "off"}, {SpeculationMethod::kNgram, "ngram"}});
+}
+
 /// How workers are started; kExternal: Quire does not start them.
 enum class LaunchMethod { kMpirun, kExternal };
 constexpr auto ChoicesOf(LaunchMethod) {
@@ -100,6 +107,16 @@ struct Topology {
     bool plan_ahead = true;  // send a step while the previous step runs
     bool operator==(const Scheduler&) const = default;
   } scheduler;
+
+  /// Drafts: guesses of further tokens, which are verified in the same step.
+  struct Speculation {
+    SpeculationMethod method = SpeculationMethod::kOff;
+    int num_tokens = 8;              // drafts of one sequence in a step, at most
+    int lookup_min = 2;              // tokens that the place of a guess has in common with the end, at least
+    int lookup_max = 8;              // further common tokens make no better place
+    int disable_by_batch_size = 8;   // steps of more sequences get no drafts
+    bool operator==(const Speculation&) const = default;
+  } speculation;
 
   struct Listener {
     std::string listen;

@@ -181,6 +181,20 @@ void ReadScheduler(Section section, Topology::Scheduler& scheduler) {
   section.Done();
 }
 
+void ReadSpeculation(const YamlNode& node, Section section, Topology::Speculation& speculation) {
+  const bool said = std::ranges::find(node.entries, "method", &YamlEntry::key) != node.entries.end();
+  if (!said) section.Refuse(node, "method is missing: ngram, or off");
+  section.Choose("method", speculation.method);
+  section.Integer("num_speculative_tokens", speculation.num_tokens, 1, 64);
+  section.Integer("prompt_lookup_min", speculation.lookup_min, 1, 64);
+  section.Integer("prompt_lookup_max", speculation.lookup_max, 1, 64);
+  section.Integer("disable_by_batch_size", speculation.disable_by_batch_size, 1, 65536);
+  section.Done();
+  if (speculation.lookup_max < speculation.lookup_min)
+    section.Refuse(node, fmt::format("prompt_lookup_max {} is less than prompt_lookup_min {}", speculation.lookup_max,
+                                     speculation.lookup_min));
+}
+
 void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topology::Node>& nodes) {
   if (list.kind != YamlNode::Kind::kSequence) Fail("{}: nodes must be a list", PlaceOf(list, file));
   for (const YamlNode& item : list.items) {
@@ -361,6 +375,8 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
   if (const YamlNode* node = root.Take("cache"))
     ReadCache(Section(*node, "cache", file), t.cache, t.compute.kv_cache_dtype);
   if (const YamlNode* node = root.Take("scheduler")) ReadScheduler(Section(*node, "scheduler", file), t.scheduler);
+  if (const YamlNode* node = root.Take("speculation"))
+    ReadSpeculation(*node, Section(*node, "speculation", file), t.speculation);
   if (const YamlNode* node = root.Take("server")) ReadServer(Section(*node, "server", file), file, t);
   if (const YamlNode* node = root.Take("admin")) ReadAdmin(Section(*node, "admin", file), file, t.admin);
   if (const YamlNode* node = root.Take("logs")) ReadLogs(Section(*node, "logs", file), t.logs);

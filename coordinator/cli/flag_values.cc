@@ -61,7 +61,7 @@ struct KeysUnderHeading {
 };
 
 constexpr KeysUnderHeading kHeadings[] = {
-    {"model.", "Model"},      {"cache.", "KV cache"},  {"scheduler.", "Scheduling"},
+    {"speculation", "Scheduling"}, {"model.", "Model"},      {"cache.", "KV cache"},  {"scheduler.", "Scheduling"},
     {"server.", "Serving"},   {"admin.", "Serving"},   {"logs.", "Watching"},
     {"metrics.", "Watching"}, {"traces.", "Watching"}, {"journal", "Watching"}};
 

@@ -141,9 +141,11 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"--lora --lora-modules --lora-paths --lora-adapters --lora-scaled", FlagTakes::kWords, FlagFate::kRefused,
      "there are no adapters: merge them into the weights"},
     {"--enable-lora", FlagTakes::kNothing, FlagFate::kRefused, "there are no adapters: merge them into the weights"},
-    {"--speculative-config --speculative-model --model-draft -md --draft-max --draft "
-     "--num-speculative-tokens --speculative-algorithm --speculative-draft-model-path --speculate",
-     FlagTakes::kWord, FlagFate::kRefused, "leave it out: Quire drafts no tokens, and answers are the same without"},
+    {"--speculative-model --model-draft -md --speculative-draft-model-path", FlagTakes::kWord, FlagFate::kRefused,
+     "there are no draft models; --speculative-config '{\"method\": \"ngram\"}' drafts from the text itself"},
+    {"--draft-max --draft --num-speculative-tokens --speculative-algorithm --speculative-num-draft-tokens --speculate",
+     FlagTakes::kWord, FlagFate::kRefused,
+     "use --speculative-config '{\"method\": \"ngram\", \"num_speculative_tokens\": 8}'"},
     {"--pipeline-parallel-size --pp-size -pp --context-parallel-size --prefill-context-parallel-size -pcp "
      "--decode-context-parallel-size -dcp",
      FlagTakes::kWord, FlagFate::kRefused, "use --tensor-parallel-size, or replicas (--data-parallel-size)"},

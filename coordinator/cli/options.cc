@@ -72,7 +72,7 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   Topology t = ValidSettingsFromFlags(flags);
   const std::string where = PlaceOf(flags);
   if (const BackendKind backend = t.compute.backend; backend != BackendKind::kAuto)
-    CheckBackendSettings(t.compute, backend, fmt::format("{}: --backend {}", where, NameOf(backend)));
+    CheckBackendSettings(t, backend, fmt::format("{}: --backend {}", where, NameOf(backend)));
   CheckSwap(t, where);
   CheckParsers(t.model, where);
   CheckExposure(t, where);

@@ -172,6 +172,12 @@ const Flag kFlags[] = {
      .key = "scheduler.target_inter_token_ms",
      .takes = "MS",
      .help = "Time between two tokens of a stream that steps are made for, beside prompts (auto: 100)"},
+    {.name = "--speculative-config",
+     .key = "speculation",
+     .takes = "JSON",
+     .help = "Drafts of further tokens from a sequence's own text, for example "
+             "'{\"method\": \"ngram\", \"num_speculative_tokens\": 8}'; answers stay the same",
+     .read = ParseYaml},
     {.name = "--preemption-mode", .key = "scheduler.preemption", .takes = "MODE", .help = "auto, recompute or swap"},
     {.name = "--block-size", .key = "cache.block_size", .takes = "N", .help = "Tokens of a KV block (16)"},
     {.name = "--num-kv-blocks",

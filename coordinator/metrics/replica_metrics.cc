@@ -95,6 +95,12 @@ void ReplicaMetrics::Engine::Tokens(const ReplicaSnapshot& now) {
   Counter("vllm:prompt_tokens_total", "Prompt tokens of accepted requests",
           static_cast<double>(now.stats.prompt_tokens));
   Counter("vllm:generation_tokens_total", "Tokens generated", static_cast<double>(now.stats.generated_tokens));
+  Counter("vllm:spec_decode_num_drafts_total", "Guesses of further tokens that were verified",
+          static_cast<double>(now.stats.drafts));
+  Counter("vllm:spec_decode_num_draft_tokens_total", "Tokens of these guesses",
+          static_cast<double>(now.stats.draft_tokens));
+  Counter("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that were right",
+          static_cast<double>(now.stats.accepted_tokens));
   Counter("quire:computed_tokens_total", "Tokens computed, those again that were lost",
           static_cast<double>(now.stats.computed_tokens));
   Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache", ended);

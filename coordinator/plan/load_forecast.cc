@@ -86,10 +86,17 @@ class Workers {
   std::vector<StepPart> members_;
 };
 
+/// A forecast's tokens are all alike, so every guess from the text itself would be right.
+EngineOptions WithoutDrafts(EngineOptions options) {
+  options.drafts = {};
+  return options;
+}
+
 class ForecastRun {
  public:
   ForecastRun(const Topology& topology, const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks)
-      : engine_(EngineOptionsOf(topology, spec, plan.pools, plan.model_len, plan.assignment.max_step_tokens)),
+      : engine_(WithoutDrafts(
+            EngineOptionsOf(topology, spec, plan.pools, plan.model_len, plan.assignment.max_step_tokens))),
         workers_(spec, plan, peaks, topology.scheduler.max_running),
         max_waiting_(topology.scheduler.max_waiting),
         replicas_(static_cast<size_t>(topology.parallel.replicas)),

@@ -25,32 +25,41 @@ TEST(ActivationsForTest, Activations_FollowTheRequestedQuantization_WhenWeightsA
 }
 
 TEST(CheckBackendSettingsTest, Gpus_AcceptOnlyAutoForActivations) {
-  ComputeSettings asked;
-  asked.activations = ActivationType::kAuto;
+  Topology asked;
+  asked.compute.activations = ActivationType::kAuto;
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"));
-  asked.activations = ActivationType::kInt8;
+  asked.compute.activations = ActivationType::kInt8;
   EXPECT_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"), Error);
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
 }
 
 TEST(CheckBackendSettingsTest, CpusAndGpus_AcceptInt4Quantization_ButGpusNotWithFloat32) {
-  ComputeSettings asked;
-  asked.quantization = Quantization::kInt4;
+  Topology asked;
+  asked.compute.quantization = Quantization::kInt4;
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"));
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
-  asked.dtype = ModelDtype::kFloat32;
+  asked.compute.dtype = ModelDtype::kFloat32;
   EXPECT_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"), Error)
       << "products of integers are of 16 bits";
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
 }
 
 TEST(CheckBackendSettingsTest, Fp8Quantization_IsRefusedOnCpus) {
-  ComputeSettings asked;
-  asked.quantization = Quantization::kFp8;
+  Topology asked;
+  asked.compute.quantization = Quantization::kFp8;
   EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCuda, "a test"));
   EXPECT_THAT([&] { CheckBackendSettings(asked, BackendKind::kCpu, "a test"); },
               testing::ThrowsMessage<Error>(
                   testing::AllOf(testing::HasSubstr("--quantization fp8"), testing::HasSubstr("int8 or int4"))));
+}
+
+TEST(CheckBackendSettingsTest, Speculation_IsRefusedOnGpus) {
+  Topology asked;
+  asked.speculation.method = SpeculationMethod::kNgram;
+  EXPECT_NO_THROW(CheckBackendSettings(asked, BackendKind::kCpu, "a test"));
+  EXPECT_THAT([&] { CheckBackendSettings(asked, BackendKind::kCuda, "a test"); },
+              testing::ThrowsMessage<Error>(
+                  testing::AllOf(testing::HasSubstr("--speculative-config"), testing::HasSubstr("leave it out"))));
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ const std::map<std::string, std::string> kValues = {
     {"scheduler.max_model_len", "100"},
     {"scheduler.preemption", "swap"},
     {"scheduler.plan_ahead", "false"},
+    {"speculation", "{method: ngram, num_speculative_tokens: 5}"},
     {"server.listen", "\"0.0.0.0:9000\""},
     {"server.api_keys", "api.keys"},
     {"server.allow_unauthenticated", "true"},

@@ -43,8 +43,8 @@ Outcome Simulation::Run() {
   }
   CheckRest();
   outcome_.preemptions = engine_.scheduler().num_preemptions();
-  outcome_.drafts = engine_.scheduler().draft_counts().tokens;
-  outcome_.drafts_right = engine_.scheduler().draft_counts().right;
+  outcome_.drafts = engine_.stats().draft_tokens;
+  outcome_.drafts_right = engine_.stats().accepted_tokens;
   outcome_.swap_outs = engine_.scheduler().num_swapped_out();
   outcome_.cached_tokens = engine_.stats().cached_tokens;
   outcome_.dropped = num_drawn_ - num_wanted_;

@@ -64,6 +64,15 @@ Json WorkersJson(const AssignMessage& workers) {
           {"threads_per_worker", workers.threads}};
 }
 
+Json SpeculationJson(const Topology::Speculation& speculation) {
+  if (speculation.method == SpeculationMethod::kOff) return nullptr;
+  return {{"method", NameOf(speculation.method)},
+          {"num_speculative_tokens", speculation.num_tokens},
+          {"prompt_lookup_min", speculation.lookup_min},
+          {"prompt_lookup_max", speculation.lookup_max},
+          {"disable_by_batch_size", speculation.disable_by_batch_size}};
+}
+
 }  // namespace
 
 Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
@@ -98,6 +107,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"enable_prefix_caching", engine.blocks.prefix_caching},
       {"preemption_mode", PreemptionName(engine)},
       {"plan_ahead", engine.plan_ahead},
+      {"speculative_config", SpeculationJson(topology.speculation)},
       {"seed", topology.seed ? Json(*topology.seed) : Json()},
       {"journal", TextOrNull(topology.journal)},
       {"batch_dir", TextOrNull(topology.batches.dir)},

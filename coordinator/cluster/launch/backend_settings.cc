@@ -20,13 +20,16 @@ template <class E>
 
 }  // namespace
 
-void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, const std::string& why) {
+void CheckBackendSettings(const Topology& topology, BackendKind backend, const std::string& why) {
+  const ComputeSettings& asked = topology.compute;
   const KvCacheDtype kept = asked.kv_cache_dtype;
   if (backend == BackendKind::kCuda) {
     if (asked.quantization != Quantization::kNone && asked.dtype == ModelDtype::kFloat32) {
       FailSettings("--quantization {} on a GPU ({}) needs --dtype bfloat16, float16 or auto",
                    NameOf(asked.quantization), why);
     }
+    if (topology.speculation.method != SpeculationMethod::kOff)
+      RefuseOnGpu("--speculative-config, method", topology.speculation.method, why);
     if (asked.activations == ActivationType::kInt8) RefuseOnGpu("--activations", asked.activations, why);
     if (kept != KvCacheDtype::kAuto && kept != KvCacheDtype::kFp8) RefuseOnGpu("--kv-cache-dtype", kept, why);
   } else {

@@ -31,6 +31,10 @@ EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, c
   options.max_request_seconds = live.max_request_seconds;
   options.scheduler.target_step_seconds = live.target_step_seconds;
   options.plan_ahead = topology.scheduler.plan_ahead;
+  if (topology.speculation.method == SpeculationMethod::kNgram) {
+    const Topology::Speculation& s = topology.speculation;
+    options.drafts = {s.num_tokens, s.lookup_min, s.lookup_max, s.disable_by_batch_size};
+  }
   options.max_model_len = max_model_len;
   options.vocab_size = static_cast<int>(spec.vocab_size);
   return options;

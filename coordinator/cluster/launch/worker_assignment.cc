@@ -37,7 +37,7 @@ BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>&
     }
   }
   if (problem.empty()) {
-    CheckBackendSettings(topology.compute, BackendKind::kCuda, "there are GPUs");
+    CheckBackendSettings(topology, BackendKind::kCuda, "there are GPUs");
     spdlog::info("backend: CUDA");
     return BackendKind::kCuda;
   }
@@ -45,7 +45,7 @@ BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>&
     FailSettings("--backend cuda is impossible: {}; use --backend cpu, or fewer workers (--tensor-parallel-size)",
                  problem);
   }
-  CheckBackendSettings(topology.compute, BackendKind::kCpu, problem);
+  CheckBackendSettings(topology, BackendKind::kCpu, problem);
   spdlog::info("backend: CPU ({})", problem);
   return BackendKind::kCpu;
 }

@@ -152,7 +152,10 @@ void Engine::Do(const command::Commit& c) {
   AbortBroken(c.tokens, c.scores);
   DeliverScores(c.scores);
   const auto drawn = scheduler_.Commit(c.tokens);
-  for (const auto& [request, sequence, tokens] : drawn) {
+  for (const auto& [request, sequence, tokens, num_drafts] : drawn) {
+    stats_.drafts += num_drafts > 0;
+    stats_.draft_tokens += num_drafts;
+    stats_.accepted_tokens += std::ssize(tokens) - 1;
     if (request->beams == nullptr) {
       Deliver(*request, *sequence, tokens);
       continue;

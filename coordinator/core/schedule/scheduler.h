@@ -72,6 +72,7 @@ class Scheduler {
     Request* request;
     Sequence* sequence;
     std::span<const SampledToken> tokens;  // at least one; more only where drafts were right
+    int num_drafts;
   };
   /// Commits the oldest outstanding step: advances computed counts and appends drawn tokens. `tokens` are in batch
   /// order; tokens of sequences that have left are dropped. Returns the sequences that got tokens; valid until the next
@@ -137,12 +138,6 @@ class Scheduler {
     proposer_ = proposer;
     drafts_ = options;
   }
-
-  /// Drafts of the verified steps: of how many sequences, tokens in all, and tokens that were right.
-  struct DraftCounts {
-    int64_t drafts = 0, tokens = 0, right = 0;
-  };
-  const DraftCounts& draft_counts() const { return draft_counts_; }
 
   /// Aborts if an invariant is broken: reference counts equal the table entries, pins and holdings that name each
   /// block; tables have the right length; every slot has one owner; waiting requests hold nothing on the device; tokens
@@ -268,7 +263,6 @@ class Scheduler {
   OutstandingSteps steps_;
   DraftProposer* proposer_ = nullptr;  // null: no speculation
   DraftOptions drafts_;
-  DraftCounts draft_counts_;
   bool left_out_ = false;           // the last step was planned ahead and lacked room for a request
   std::vector<SlotId> free_slots_;  // a stack: slots are taken from the back
   std::vector<SlotId> released_;    // slots to release with the next plan, as with branches_

@@ -72,7 +72,7 @@ std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledTok
     if (!m.drafts.empty()) blocks_.Trim(*m.sequence, m.sequence->num_tokens());
     m.sequence->drafts.Gained(static_cast<int>(drawn.size()));
     WaitingQueue::ChargeGenerated(*m.request, static_cast<int>(drawn.size()));
-    drawn_.push_back({m.request, m.sequence, drawn});
+    drawn_.push_back({m.request, m.sequence, drawn, static_cast<int>(m.drafts.size())});
   }
   QUIRE_CHECK(rest.empty(), "{} tokens too many", rest.size());
   steps_.Retire();
@@ -86,9 +86,6 @@ void Scheduler::CommitDrafts(const StepMember& member, std::span<const SampledTo
   for (const SampledToken& token : right) member.sequence->tokens.push_back(token.token);
   blocks_.Computed(*member.sequence, static_cast<int>(drawn.size()));
   member.sequence->drafts.Verified(static_cast<int>(right.size()), static_cast<int>(member.drafts.size()));
-  ++draft_counts_.drafts;
-  draft_counts_.tokens += std::ssize(member.drafts);
-  draft_counts_.right += std::ssize(right);
 }
 
 void Scheduler::Branch(Request& request, std::span<const BeamSearch::Step> steps) {
