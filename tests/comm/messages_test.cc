@@ -46,6 +46,7 @@ StepPlan FullPlan() {
   plan.swap_ins = {{1, 6}};
   plan.copies = {{6, 4}};
   plan.decodes = {0, 1, 9};
+  plan.drafts = {{5, {20, 21}}};
   plan.chunks = {{2, 1, 3}};
   plan.position_sum = 99;
   return plan;
@@ -287,7 +288,12 @@ TEST(MessagesTest, StepPlan_IsRefused_OutOfBounds) {
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].count = 0; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].start = -1; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].slot = 9; }), "");  // slot 9 is among the decodes
-  EXPECT_NE(broken([](StepPlan& p) { p.decodes.clear(), p.chunks.clear(); }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.decodes.clear(), p.drafts.clear(), p.chunks.clear(); }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].slot = 10; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].slot = 1; }), "") << "slot 1 is among the decodes";
+  EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.clear(); }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens[1] = 100; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.assign(12, 1); }), "") << "more tokens than a step may have";
 }
 
 TEST(MessagesTest, Decode_Throws_WhenAFrameIsForeignOrDamaged) {

@@ -81,8 +81,12 @@ class PlanMaker {
       }
       if (computed < 0 || bytes_.Below(4) == 0) continue;
       const int rest = known - computed;
-      if (rest == 1 && bytes_.Below(4) != 1) {
+      const uint32_t kind = rest == 1 ? bytes_.Below(4) : 1;
+      if (kind > 1) {
         plan_.decodes.push_back(slot);
+      } else if (kind == 0) {
+        plan_.drafts.push_back(
+            {slot, std::vector<TokenId>(1 + bytes_.Below(6), static_cast<TokenId>(bytes_.Below(50)))});
       } else {
         plan_.chunks.push_back({slot, computed, bytes_.Flag() ? rest : 1 + static_cast<int>(bytes_.Below(8))});
       }
@@ -166,13 +170,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const StepPlan plan = maker.Make(step);
     try {
       const StepPlan received = DecodePlan(EncodePlan(plan), kLimits);
-      QUIRE_CHECK(received.chunks == plan.chunks && received.added == plan.added, "the plan changed on its way");
+      QUIRE_CHECK(received.chunks == plan.chunks && received.added == plan.added && received.drafts == plan.drafts,
+                  "the plan changed on its way");
       const std::vector<BatchMember> batch = table.Apply(received);
       for (const BatchMember& member : batch) CheckMember(table.at(member.slot), member);
-      const std::vector<PendingDraw> draws = table.Advance(batch);
-      std::vector<SampledToken> tokens(draws.size());
-      for (SampledToken& token : tokens) token.token = static_cast<TokenId>(bytes.Below(50));
-      table.Resolve(draws, tokens);
+      std::vector<SampledToken> tokens;
+      for (const BatchMember& member : batch) {
+        for (int row = 0; row < member.num_rows(); ++row)
+          tokens.push_back({member.slot, static_cast<TokenId>(bytes.Below(50)), 0, {}});
+      }
+      table.KeepVerified(batch, tokens);
+      table.Resolve(table.Advance(batch), tokens);
       CheckTable(table);
     } catch (const Error&) {
       return 0;  // a worker would end here

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <tuple>
+
 #include "comm/base/error.h"
 #include "tests/support/error_of.h"
 
@@ -123,6 +126,75 @@ TEST(SequenceTableTest, Apply_ThrowsAnError_WhenAPlanContradictsTheTable) {
   StepPlan decode;
   decode.decodes = {0};
   EXPECT_NE(ErrorAfter(decode, false), "") << "a prompt is no decode";
+}
+
+/// A plan that gives the sequence of Added(), after its first draw, two drafts.
+StepPlan Drafted() {
+  StepPlan plan;
+  plan.tables = {{0, 2, 5}, {0, 3, 6}};
+  plan.drafts = {{0, {10, 11}}};
+  plan.position_sum = 4;
+  return plan;
+}
+
+TEST(SequenceTableTest, Drafts_AreComputed_AndTheVerifiedTokensStay) {
+  for (const auto& [drawn, kept] : {std::pair(std::vector<TokenId>{10, 11, 12}, std::vector<TokenId>{10, 11, 12}),
+                                    {{10, 20, 12}, {10, 20}},
+                                    {{30, 11, 12}, {30}}}) {
+    SequenceTable table(4, 2, 16);
+    table.Resolve(table.Advance(table.Apply(Added())), {{0, 9, 0, {}}});
+    const auto batch = table.Apply(Drafted());
+    ASSERT_EQ(batch.size(), 1u);
+    EXPECT_EQ(std::tuple(batch[0].start, batch[0].count, batch[0].num_rows()), std::tuple(4, 3, 3));
+    EXPECT_EQ(table.at(0).tokens, (std::vector<TokenId>{1, 2, 3, 4, 9, 10, 11}));
+    std::vector<SampledToken> tokens;
+    for (const TokenId token : drawn) tokens.push_back({0, token, 0, {}});
+    table.KeepVerified(batch, tokens);
+    ASSERT_EQ(tokens.size(), kept.size());
+    table.Resolve(table.Advance(batch), tokens);
+    std::vector<TokenId> all = {1, 2, 3, 4, 9};
+    all.insert(all.end(), kept.begin(), kept.end());
+    EXPECT_EQ(table.at(0).tokens, all);
+    EXPECT_EQ(table.at(0).num_computed, static_cast<int>(all.size()) - 1);
+    EXPECT_EQ(table.at(0).blocks.size(), (all.size() + 1) / 2) << "without blocks for wrong drafts";
+  }
+}
+
+TEST(SequenceTableTest, KeepVerified_EndsBeforeABrokenDraw_UnlessItIsTheFirst) {
+  SequenceTable table(4, 2, 16);
+  table.Resolve(table.Advance(table.Apply(Added())), {{0, 9, 0, {}}});
+  const auto batch = table.Apply(Drafted());
+  const float broken = std::nanf("");
+  std::vector<SampledToken> tokens = {{0, 10, 0, {}}, {0, 11, broken, {}}, {0, 12, 0, {}}};
+  table.KeepVerified(batch, tokens);
+  EXPECT_EQ(tokens.size(), 1u);
+  tokens = {{0, 10, broken, {}}, {0, 11, 0, {}}, {0, 12, 0, {}}};
+  table.KeepVerified(batch, tokens);
+  EXPECT_EQ(tokens.size(), 1u);
+  EXPECT_TRUE(tokens.front().broken());
+}
+
+TEST(SequenceTableTest, Plan_IsRefused_WhileDraftsAreNotVerified) {
+  SequenceTable table(4, 2, 16);
+  table.Resolve(table.Advance(table.Apply(Added())), {{0, 9, 0, {}}});
+  table.Advance(table.Apply(Drafted()));
+  StepPlan decode;
+  decode.decodes = {0};
+  decode.tables = {{0, 3, 6}};
+  decode.position_sum = 7;
+  EXPECT_NE(ErrorThrownBy([&] { table.Apply(decode); }).find("not verified"), std::string::npos);
+}
+
+TEST(SequenceTableTest, Drafts_AreRefused_ForSequencesThatDoNotDecode) {
+  StepPlan plan = Drafted();
+  plan.drafts[0].slot = 1;
+  EXPECT_NE(ErrorAfter(plan).find("not in use"), std::string::npos);
+  StepPlan prompt = Drafted();
+  prompt.position_sum = 0;
+  EXPECT_NE(ErrorAfter(prompt, false).find("is no decode"), std::string::npos);
+  SequenceTable table(4, 2, 16);
+  table.Advance(table.Apply(Added()));
+  EXPECT_NE(ErrorThrownBy([&] { table.Apply(Drafted()); }).find("after an unknown token"), std::string::npos);
 }
 
 }  // namespace

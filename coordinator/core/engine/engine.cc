@@ -201,14 +201,14 @@ std::optional<FinishReason> Engine::Deliver(Request& request, int choice, int nu
                                             const SampledToken& drawn) {
   const bool begins = choice == 0 && num_generated == 1;
   if (begins && request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
-  const std::optional<FinishReason> reason = ReasonToFinish(request, num_generated, drawn.token);
-  if (reason == FinishReason::kStop) {  // the stop token is not part of the text
-    request.sink->OnHiddenStop(choice, drawn.logprob);
-    return reason;
+  std::optional<FinishReason> reason = ReasonToFinish(request, num_generated, drawn.token);
+  const bool hidden = reason == FinishReason::kStop;  // the stop token is not part of the text
+  if (hidden) request.sink->OnHiddenStop(choice, drawn.logprob);
+  if (!hidden && request.sink->OnToken({choice, drawn.token, drawn.logprob, drawn.top, drawn.pooled})) {
+    reason = FinishReason::kStop;
+    stopped_.push_back({request.id, choice});
   }
-  if (!request.sink->OnToken({choice, drawn.token, drawn.logprob, drawn.top, drawn.pooled})) return reason;
-  stopped_.push_back({request.id, choice});
-  return FinishReason::kStop;
+  return reason;
 }
 
 void Engine::AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn) {

@@ -13,8 +13,10 @@ bool Scheduler::MayHaveDrafts(const Request& request) const {
          sampling.pooling == Pooling::kNone && sampling.num_prompt_logprobs < 0;
 }
 
-/// True when a running sequence may get drafts once its next token is known. The next step is then not planned ahead.
+/// True when the next step must not be planned ahead: drafts are not verified yet, or a sequence may get drafts once its
+/// next token is known.
 bool Scheduler::WaitsForDrafts() const {
+  if (steps_.at(0).HasDrafts()) return true;
   if (proposer_ == nullptr || static_cast<int>(steps_.at(0).members.size()) > drafts_.max_batch) return false;
   return std::ranges::any_of(steps_.at(0).members, [&](const StepMember& member) {
     if (!member.draws || member.sequence == nullptr || !MayHaveDrafts(*member.request)) return false;
@@ -31,7 +33,7 @@ void Scheduler::AddDrafts(StepDraft& draft) {
   for (StepMember& member : members) {
     if (!IsDecode(member) || !MayHaveDrafts(*member.request)) continue;
     Sequence& sequence = *member.sequence;
-    const int left = sequence.num_prompt_tokens + member.request->limits.max_tokens - sequence.length() - 1;
+    const int left = sequence.num_prompt_tokens + member.request->limits.max_tokens - (sequence.length() + 1);
     const int most = std::min({sequence.drafts.Length(drafts_.num_tokens), left, draft.budget});
     if (most <= 0) continue;
     proposer_->Propose(*member.request, sequence, most, member.drafts);

@@ -47,7 +47,7 @@ StepPlan& Scheduler::Schedule() {
 void Scheduler::MakeStep() {
   QUIRE_CHECK(num_outstanding() < OutstandingSteps::kMost, "{} steps are outstanding", num_outstanding());
   plan_.Clear();
-  if (ahead() && (left_out_ || steps_.at(0).HasDrafts() || WaitsForDrafts())) return;
+  if (ahead() && (left_out_ || WaitsForDrafts())) return;
   left_out_ = false;
   steps_.making().Clear();
   use_counted_ = false;

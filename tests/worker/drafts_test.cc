@@ -1,0 +1,187 @@
+// Whole models with drafts: an answer's tokens, log-probabilities and alternatives have the same bits as without,
+// however many drafts are right. The real scheduler, block manager, frames, executors and collectives run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "coordinator/core/engine/engine.h"
+#include "tests/support/collecting_sink.h"
+#include "tests/support/random.h"
+#include "tests/support/thread_group.h"
+#include "worker/model/shard.h"
+#include "worker/model/state_layout.h"
+
+namespace quire {
+namespace {
+
+using test::CollectingSink;
+using Sinks = std::vector<CollectingSink>;
+
+struct DraftedAsk {
+  std::vector<TokenId> prompt;
+  SamplingSpec sampling;
+  int choices = 1;
+  int max_tokens = 24;
+};
+
+/// No model of the test has fewer tokens.
+constexpr int kFewTokens = 48;
+
+/// Requests with every setting that a draw considers. No prompt's choices have all the same length.
+std::vector<DraftedAsk> AllKinds() {
+  std::vector<DraftedAsk> asked;
+  test::Random random(5);
+  const auto prompt = [&](int length) {
+    std::vector<TokenId> tokens;
+    for (int i = 0; i < length; ++i) tokens.push_back(static_cast<TokenId>(2 + random.Below(40)));
+    return tokens;
+  };
+  asked.push_back({prompt(5), {.temperature = 0, .num_logprobs = 3}});
+  asked.push_back({prompt(33), {.temperature = 0}, 1, 40});
+  asked.push_back({prompt(17), {.temperature = 0.9f, .top_k = 20, .top_p = 0.9f, .seed = 4, .num_logprobs = 2}, 3});
+  asked.push_back({prompt(9),
+                   {.temperature = 0.7f,
+                    .repetition_penalty = 1.2f,
+                    .frequency_penalty = 0.3f,
+                    .presence_penalty = 0.2f,
+                    .seed = 8,
+                    .num_logprobs = 1,
+                    .logit_bias = {{3, 2.0f}, {9, -5.0f}}}});
+  asked.push_back({prompt(12),
+                   {.temperature = 0,
+                    .num_logprobs = 1,
+                    .banned_until_min = {4, 5, 6, 7, 8},
+                    .min_tokens = 9,
+                    .bad_words = {{3}, {10, 11}}}});
+  asked.push_back({prompt(7), {.temperature = 1, .seed = 3, .allowed_tokens = {4, 5, 6, 7, 20, 21}}, 2, 15});
+  ThoughtLimit thoughts{.tokens = 6, .begun = true, .open = {2}, .close = {3, 4}};
+  asked.push_back({prompt(20), {.temperature = 0.8f, .seed = 6, .num_logprobs = 1, .thoughts = thoughts}});
+  return asked;
+}
+
+/// Proposes the tokens of known answers, some of them made wrong.
+class KnownAnswers final : public DraftProposer {
+ public:
+  KnownAnswers(const Sinks& answers, int percent_right) : answers_(answers), percent_right_(percent_right) {}
+
+  void Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override {
+    guess.clear();
+    const auto& answer = answers_[request.id - 1].choices.at(sequence.choice).tokens;
+    for (auto at = static_cast<size_t>(sequence.num_generated()); std::ssize(guess) < most; ++at) {
+      const TokenId right = at < answer.size() ? answer[at] : 1;
+      guess.push_back(random_.Below(100) < percent_right_ ? right : (right + 1) % kFewTokens);
+    }
+  }
+
+ private:
+  const Sinks& answers_;
+  int percent_right_;
+  test::Random random_{17};
+};
+
+struct Served {
+  std::vector<double> shares = {1};
+  int num_blocks = 200;
+  int num_host_blocks = 0;
+  ComputeSettings compute = {};
+};
+
+/// Serves all requests at once. Drafts come from `proposer`; null: none.
+Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, const Served& setup,
+                DraftProposer* proposer, EngineStats* stats = nullptr) {
+  constexpr int kBlockSize = 4, kStepTokens = 48, kRunning = 16, kModelLen = 160;
+  const int host = setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0;
+  test::ThreadGroup group(files, {kBlockSize, kStepTokens, kRunning, kModelLen, 1, setup.shares, setup.compute},
+                          setup.num_blocks, host);
+  EngineOptions options;
+  options.scheduler.max_step_tokens = kStepTokens;
+  options.scheduler.max_running = kRunning;
+  options.scheduler.preemption = setup.num_host_blocks > 0 ? PreemptionMode::kSwap : PreemptionMode::kRecompute;
+  options.scheduler.lookahead_tokens = 0;
+  options.blocks.num_blocks = setup.num_blocks;
+  options.blocks.num_host_blocks = setup.num_host_blocks;
+  options.blocks.block_size = kBlockSize;
+  options.blocks.watermark = 0;
+  options.blocks.state_blocks = group.state_blocks();
+  options.blocks.sliding_window = static_cast<int>(files.spec().window());
+  options.max_model_len = kModelLen;
+  options.drafts = {.num_tokens = 6, .max_batch = kRunning};
+  Engine engine(options);
+  engine.set_proposer(proposer);
+  Sinks sinks(asked.size());
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const DraftedAsk& a = asked[i];
+    const auto refused =
+        engine.Submit(test::MakeRequest(i + 1, a.prompt, a.max_tokens, sinks[i], a.choices, a.sampling));
+    EXPECT_FALSE(refused.has_value()) << *refused;
+  }
+  while (!engine.idle()) {
+    const StepPlan* plan = engine.NextPlan(0);
+    engine.scheduler().CheckIntegrity();
+    const std::vector<SampledToken> drawn = group.Run(*plan);
+    EXPECT_TRUE(engine.Fits(drawn));
+    engine.CommitStep(drawn);
+    engine.scheduler().CheckIntegrity();
+  }
+  EXPECT_EQ(engine.blocks().num_free(), engine.blocks().num_usable());
+  if (stats != nullptr) *stats = engine.stats();
+  return sinks;
+}
+
+void ExpectSameBits(const Sinks& got, const Sinks& right, const std::string& where) {
+  for (size_t i = 0; i < right.size(); ++i) {
+    EXPECT_EQ(got[i].error, right[i].error) << where << ", request " << i;
+    for (const auto& [index, choice] : right[i].choices) {
+      const CollectingSink::Choice& mine = got[i].choices.at(index);
+      EXPECT_EQ(mine.tokens, choice.tokens) << where << ", request " << i << ", choice " << index;
+      EXPECT_EQ(mine.logprobs, choice.logprobs) << where << ", request " << i << ", choice " << index;
+      EXPECT_EQ(mine.top, choice.top) << where << ", request " << i << ", choice " << index;
+      EXPECT_EQ(mine.finished, choice.finished) << where << ", request " << i << ", choice " << index;
+    }
+  }
+}
+
+/// The parameter is a model of tests/golden/models.
+class DraftsTest : public testing::TestWithParam<const char*> {
+ protected:
+  ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
+  // A sequence with a recurrent state gets no drafts: its state cannot go back.
+  bool has_states_ = StateLayout(files_.spec(), PlanShards(files_.spec(), {1.0}).front()).bytes > 0;
+};
+
+TEST_P(DraftsTest, Answers_HaveTheSameBits_WhateverIsGuessed) {
+  const std::vector<DraftedAsk> asked = AllKinds();
+  std::vector<Served> setups = {{.shares = {1}},
+                                {.shares = {1, 1}},
+                                {.shares = {2, 1, 1}},
+                                {.shares = {1}, .num_blocks = 40},
+                                {.shares = {1, 1}, .num_blocks = 40, .num_host_blocks = 60},
+                                {.shares = {1}, .compute = {.kv_cache_dtype = KvCacheDtype::kInt8}},
+                                {.shares = {1}, .compute = {.kv_cache_dtype = KvCacheDtype::kFloat16}}};
+  for (size_t s = 0; s < setups.size(); ++s) {
+    Served& setup = setups[s];
+    if (has_states_) setup.num_blocks = 2000;  // states take blocks, too
+    if (static_cast<int64_t>(setup.shares.size()) > files_.spec().num_heads) continue;
+    const Sinks right = AnswersOf(files_, asked, setup, nullptr);
+    for (const int percent : {100, 70, 0}) {
+      KnownAnswers proposer(right, percent);
+      EngineStats stats;
+      const Sinks got = AnswersOf(files_, asked, setup, &proposer, &stats);
+      ExpectSameBits(got, right, "setup " + std::to_string(s) + ", " + std::to_string(percent) + " % right");
+      EXPECT_EQ(stats.draft_tokens > 0, !has_states_);
+      EXPECT_GE(stats.accepted_tokens, percent == 100 ? stats.draft_tokens / 2 : 0);
+    }
+  }
+}
+
+constexpr const char* kDraftedModels[] = {"gqa",          "mqa.gguf",     "gemma3",          "gptoss.mxfp4",
+                                          "mixtral.gguf", "mpt",          "deepseekv2.gguf", "swa",
+                                          "phi3.gguf",    "kquants.gguf", "qwen35",          "lfm2.gguf"};
+INSTANTIATE_TEST_SUITE_P(Models, DraftsTest, testing::ValuesIn(kDraftedModels), [](const auto& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '.', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace quire
