@@ -57,15 +57,20 @@ TEST(DraftPaceTest, Length_GrowsWithRightDrafts_AndRestsAfterWrongOnes) {
   EXPECT_FALSE(pace.IsReady()) << "a second failure rests twice as long";
 }
 
+/// Draws of slot 0.
+std::vector<SampledToken> Drawn(const Tokens& tokens) {
+  std::vector<SampledToken> drawn;
+  for (const TokenId token : tokens) drawn.push_back({0, token, 0, {}});
+  return drawn;
+}
+
 /// Proposes what the test says.
 class Said final : public DraftProposer {
  public:
   void Propose(const Request&, const Sequence&, int most, Tokens& guess) override {
-    last_most = most;
     guess.assign(next.begin(), next.begin() + std::min<std::ptrdiff_t>(most, std::ssize(next)));
   }
   Tokens next;
-  int last_most = 0;
 };
 
 /// An engine with a few blocks of 4 tokens.
@@ -171,19 +176,22 @@ TEST_F(DraftingTest, Drafts_NeverGoPastTheMostTokensOfAnAnswer) {
   EXPECT_TRUE(engine_->idle());
 }
 
-TEST_F(DraftingTest, Drafts_TakeOnlyWhatBudgetAndPoolHaveLeft) {
+TEST_F(DraftingTest, Drafts_TakeOnlyWhatTheStepsBudgetHasLeft) {
   Make(20, 8);
   Begin(20);
   said_.next = {10, 11, 12, 13};
   ASSERT_FALSE(engine_->Submit(New(2, 5, 2)));
-  StepPlan plan = Plan();
+  const StepPlan plan = Plan();
   EXPECT_EQ(plan.chunks.size(), 1u);
   EXPECT_EQ(plan.drafts, (std::vector<Draft>{{0, {10, 11}}})) << "1 + 2 tokens beside a prompt of 5";
+}
+
+TEST_F(DraftingTest, Drafts_FillTheWholePool_WhereTheirRequestDoes) {
   Make(2);
   Begin(5);
-  EXPECT_EQ(said_.last_most, 2);
-  plan = Plan();
-  EXPECT_EQ(plan.drafts.size(), 1u);
+  said_.next = {10, 11, 12, 13};
+  const StepPlan plan = Plan();
+  ASSERT_EQ(plan.drafts, (std::vector<Draft>{{0, {10, 11, 12}}}));
   Commit({{0, 10}, {0, 11}, {0, 12}, {0, 14}});
   EXPECT_EQ(Got(1), (Tokens{7, 10, 11, 12, 14}));
 }
@@ -203,10 +211,10 @@ TEST_F(DraftingTest, Engine_RefusesAnAnswer_WhoseEarlierTokensAreNotTheDrafts) {
   Begin(20);
   said_.next = {10, 11};
   Plan();
-  EXPECT_FALSE(engine_->Fits({{0, 12, 0, {}}, {0, 11, 0, {}}}));
-  EXPECT_FALSE(engine_->Fits(std::vector<SampledToken>(4, {0, 10, 0, {}}))) << "more tokens than rows";
-  EXPECT_FALSE(engine_->Fits(std::vector<SampledToken>{}));
-  EXPECT_TRUE(engine_->Fits({{0, 10, 0, {}}, {0, 11, 0, {}}, {0, 12, 0, {}}}));
+  EXPECT_FALSE(engine_->Fits(Drawn({12, 11})));
+  EXPECT_FALSE(engine_->Fits(Drawn({10, 11, 12, 13}))) << "more tokens than rows";
+  EXPECT_FALSE(engine_->Fits(Drawn({})));
+  EXPECT_TRUE(engine_->Fits(Drawn({10, 11, 12})));
 }
 
 }  // namespace

@@ -73,6 +73,17 @@ Json SpeculationJson(const Topology::Speculation& speculation) {
           {"disable_by_batch_size", speculation.disable_by_batch_size}};
 }
 
+Json SchedulerJson(const Topology& topology, const EngineOptions& engine) {
+  return {{"max_model_len", engine.max_model_len},
+          {"max_num_seqs", engine.scheduler.max_running},
+          {"max_num_queued_reqs", topology.scheduler.max_waiting},
+          {"max_num_batched_tokens", engine.scheduler.max_step_tokens},
+          {"target_inter_token_ms", TargetMillis(topology.scheduler)},
+          {"preemption_mode", PreemptionName(engine)},
+          {"plan_ahead", engine.plan_ahead},
+          {"speculative_config", SpeculationJson(topology.speculation)}};
+}
+
 }  // namespace
 
 Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
@@ -92,11 +103,6 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"generation_config", NameOf(topology.model.generation_config)},
       {"data_parallel_size", topology.parallel.replicas},
       {"prefill_replicas", topology.parallel.prefill_replicas},
-      {"max_model_len", engine.max_model_len},
-      {"max_num_seqs", engine.scheduler.max_running},
-      {"max_num_queued_reqs", topology.scheduler.max_waiting},
-      {"max_num_batched_tokens", engine.scheduler.max_step_tokens},
-      {"target_inter_token_ms", TargetMillis(topology.scheduler)},
       {"block_size", engine.blocks.block_size},
       {"num_kv_blocks", engine.blocks.num_blocks - 1},  // the null block does not count
       {"num_swap_blocks", engine.blocks.num_host_blocks},
@@ -105,9 +111,6 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"swap_space_bytes", topology.cache.host_swap_bytes},
       {"watermark", engine.blocks.watermark},
       {"enable_prefix_caching", engine.blocks.prefix_caching},
-      {"preemption_mode", PreemptionName(engine)},
-      {"plan_ahead", engine.plan_ahead},
-      {"speculative_config", SpeculationJson(topology.speculation)},
       {"seed", topology.seed ? Json(*topology.seed) : Json()},
       {"journal", TextOrNull(topology.journal)},
       {"batch_dir", TextOrNull(topology.batches.dir)},
@@ -134,6 +137,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"private_network", NameOf(topology.transport.private_network)},
       {"limits", LimitsJson(topology.limits)},
       {"key_limits", KeyLimitsJson(topology.key_limits)}};
+  settings.update(SchedulerJson(topology, engine));
   settings.update(WorkersJson(workers));
   return settings;
 }

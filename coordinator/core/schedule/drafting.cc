@@ -13,8 +13,8 @@ bool Scheduler::MayHaveDrafts(const Request& request) const {
          sampling.pooling == Pooling::kNone && sampling.num_prompt_logprobs < 0;
 }
 
-/// True when the next step must not be planned ahead: drafts are not verified yet, or a sequence may get drafts once its
-/// next token is known.
+/// True when the next step must not be planned ahead: drafts are not verified yet, or a sequence may get drafts once
+/// its next token is known.
 bool Scheduler::WaitsForDrafts() const {
   if (steps_.at(0).HasDrafts()) return true;
   if (proposer_ == nullptr || static_cast<int>(steps_.at(0).members.size()) > drafts_.max_batch) return false;
