@@ -36,25 +36,50 @@ TEST(RepeatProposerTest, Guess_IsEmpty_WithoutACommonPartOfTheLeastLength) {
   EXPECT_TRUE(GuessAfter({1}, 4).empty());
 }
 
-TEST(DraftPaceTest, Length_GrowsWithRightDrafts_AndRestsAfterWrongOnes) {
+TEST(DraftPaceTest, Length_FollowsTheShareOfRightDraftsAndTheCostOfRows) {
   DraftPace pace;
-  EXPECT_EQ(pace.Length(16), 4);
-  EXPECT_EQ(pace.Length(3), 3);
-  pace.Verified(4, 4);
-  EXPECT_EQ(pace.Length(16), 8);
-  pace.Verified(2, 8);
-  EXPECT_EQ(pace.Length(16), 3) << "one more than were right";
-  EXPECT_TRUE(pace.IsReady());
-  pace.Verified(0, 3);
-  EXPECT_FALSE(pace.IsReady());
-  EXPECT_EQ(pace.Length(16), 0);
-  pace.Gained(1);
-  EXPECT_FALSE(pace.IsReady());
-  pace.Gained(1);
-  EXPECT_EQ(pace.Length(16), 1);
-  pace.Verified(0, 1);
-  pace.Gained(3);
-  EXPECT_FALSE(pace.IsReady()) << "a second failure rests twice as long";
+  EXPECT_EQ(pace.Length(0, 0.1), 0);
+  EXPECT_EQ(pace.Length(3, 0.01), 3) << "rows cost next to nothing";
+  const int first = pace.Length(64, 0.1);
+  EXPECT_GT(first, 1);
+  for (int i = 0; i < 10; ++i) pace.Verified(8, 8);
+  EXPECT_GT(pace.Length(64, 0.1), 2 * first);
+  EXPECT_LT(pace.Length(64, 0.5), pace.Length(64, 0.1));
+  for (int i = 0; i < 30; ++i) pace.Verified(1, 8);
+  EXPECT_EQ(pace.Length(64, 0.4), 1);
+}
+
+TEST(DraftPaceTest, Sequence_RestsLonger_TheMoreAttemptsFail) {
+  DraftPace pace;
+  for (const int rest : {2, 4, 8, 16, 32, 32}) {
+    rest % 4 == 0 ? pace.Verified(0, 3) : pace.FoundNothing();
+    EXPECT_EQ(pace.Length(8, 0.1), 0);
+    pace.Gained(rest - 1);
+    EXPECT_FALSE(pace.IsReady()) << rest;
+    pace.Gained(1);
+    EXPECT_TRUE(pace.IsReady()) << rest;
+  }
+  pace.Verified(1, 3);
+  pace.FoundNothing();
+  pace.Gained(2);
+  EXPECT_TRUE(pace.IsReady()) << "a right draft ends the series";
+}
+
+TEST(DraftCostTest, Row_IsLearned_FromStepsWithAndWithoutDrafts) {
+  DraftCost cost;
+  const double before = cost.row();
+  cost.Observe(1, 4, 0.5);
+  EXPECT_EQ(cost.row(), before) << "no step without drafts was seen";
+  for (int i = 0; i < 100; ++i) {
+    cost.Observe(1, 0, 0.010);
+    cost.Observe(1, 5, 0.015);
+    cost.Observe(2, 0, 0.020);
+    cost.Observe(2, 10, 0.030);
+  }
+  EXPECT_NEAR(cost.row(), 0.1, 1e-3);
+  cost.Observe(1000, 4, 1);
+  cost.Observe(1, 1, 1e9);
+  EXPECT_LE(cost.row(), 0.2) << "one outlier counts little";
 }
 
 /// Draws of slot 0.
@@ -123,15 +148,15 @@ TEST_F(DraftingTest, Sequence_GainsRightDraftsAndTheTokenAfterThem) {
   Begin(20);
   said_.next = {10, 11, 12, 13};
   const StepPlan plan = Plan();
-  EXPECT_EQ(plan.drafts, (std::vector<Draft>{{0, {10, 11, 12, 13}}}));
+  EXPECT_EQ(plan.drafts, (std::vector<Draft>{{0, {10, 11, 12}}})) << "as many as may pay, before anything is measured";
   EXPECT_TRUE(plan.decodes.empty());
   EXPECT_EQ(plan.position_sum, 3u);
-  EXPECT_EQ(plan.tables.size(), 1u) << "positions 4 to 7 need a second block";
+  EXPECT_EQ(plan.tables.size(), 1u) << "positions 4 to 6 need a second block";
   EXPECT_TRUE(Plan().empty()) << "what the sequence gains is not known yet";
   Commit({{0, 10}, {0, 11}, {0, 20}});
   EXPECT_EQ(Got(1), (Tokens{7, 10, 11, 20}));
   EXPECT_EQ(engine_->stats().drafts, 1);
-  EXPECT_EQ(engine_->stats().draft_tokens, 4);
+  EXPECT_EQ(engine_->stats().draft_tokens, 3);
   EXPECT_EQ(engine_->stats().accepted_tokens, 2);
   EXPECT_EQ(engine_->stats().generated_tokens, 4);
 }

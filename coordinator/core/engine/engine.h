@@ -30,7 +30,7 @@ struct EngineStats {
   int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // totals of ended requests; cached: found in the prefix cache
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices by how they ended
-  int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;  // verified guesses; their tokens; the right ones
+  int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;           // verified guesses; their tokens; the right ones
 };
 
 /// A request that leaves an engine for another engine.

@@ -34,7 +34,7 @@ void Scheduler::AddDrafts(StepDraft& draft) {
     if (!IsDecode(member) || !MayHaveDrafts(*member.request)) continue;
     Sequence& sequence = *member.sequence;
     const int left = sequence.num_prompt_tokens + member.request->limits.max_tokens - (sequence.length() + 1);
-    const int most = std::min({sequence.drafts.Length(drafts_.num_tokens), left, draft.budget});
+    const int most = sequence.drafts.Length(std::min({drafts_.num_tokens, left, draft.budget}), draft_cost_.row());
     if (most <= 0) continue;
     proposer_->Propose(*member.request, sequence, most, member.drafts);
     if (member.drafts.empty()) {

@@ -13,6 +13,12 @@ int OutstandingStep::num_tokens() const {
   return tokens;
 }
 
+int OutstandingStep::num_known() const {
+  int tokens = 0;
+  for (const StepMember& member : members) tokens += member.num_known();
+  return tokens;
+}
+
 int OutstandingStep::cost() const {
   int rows = 0;
   for (const StepMember& member : members) rows += std::max(0, member.scores.count - 1);

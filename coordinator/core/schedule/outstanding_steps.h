@@ -31,6 +31,7 @@ struct OutstandingStep {
   int num_moved_blocks = 0;          // between device and host
 
   int num_tokens() const;
+  int num_known() const;  // tokens but drafts
   /// The step's charge to the token budget: tokens, plus scored rows except each member's first.
   int cost() const;
   /// Mean number of tokens before each computed token in its sequence.

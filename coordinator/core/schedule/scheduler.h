@@ -263,6 +263,7 @@ class Scheduler {
   OutstandingSteps steps_;
   DraftProposer* proposer_ = nullptr;  // null: no speculation
   DraftOptions drafts_;
+  DraftCost draft_cost_;
   bool left_out_ = false;           // the last step was planned ahead and lacked room for a request
   std::vector<SlotId> free_slots_;  // a stack: slots are taken from the back
   std::vector<SlotId> released_;    // slots to release with the next plan, as with branches_

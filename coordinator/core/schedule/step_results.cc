@@ -48,6 +48,8 @@ std::optional<RequestId> Scheduler::RequestOf(SlotId slot) const {
 void Scheduler::ObserveStep(double seconds, double swap_seconds) {
   const OutstandingStep& step = steps_.oldest();
   cost_.Observe(step.cost(), step.mean_context(), step.num_moved_blocks, seconds, swap_seconds);
+  const auto sequences = static_cast<int>(step.members.size()), known = step.num_known();
+  if (known == sequences) draft_cost_.Observe(sequences, step.num_tokens() - known, seconds - swap_seconds);
   company_left_ = std::max(0.0, company_left_ - seconds);
 }
 
