@@ -116,6 +116,14 @@ GrammarCompiler::~GrammarCompiler() = default;
 
 struct GrammarMatcher::Parts {
   Parts(std::shared_ptr<const CompiledGrammar> g, const Bounds& b) : grammar(std::move(g)), bounds(b) { Begin(); }
+  Parts(const Parts& other)
+      : grammar(other.grammar),
+        bounds(other.bounds),
+        units(other.units),
+        following_units(other.following_units),
+        followed(other.followed) {
+    if (other.matcher) matcher.emplace(other.matcher->Fork());
+  }
 
   /// Starts at the beginning of an answer. Creating the parser expands the first possible texts.
   void Begin() {
@@ -192,7 +200,17 @@ size_t BytesOf(const CompiledGrammar& grammar) { return grammar.compiled.MemoryS
 
 GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, const Bounds& bounds)
     : parts_(std::make_unique<Parts>(std::move(grammar), bounds)) {}
+GrammarMatcher::GrammarMatcher(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 GrammarMatcher::~GrammarMatcher() = default;
+GrammarMatcher::GrammarMatcher(GrammarMatcher&&) noexcept = default;
+GrammarMatcher& GrammarMatcher::operator=(GrammarMatcher&&) noexcept = default;
+
+GrammarMatcher GrammarMatcher::Fork() const { return GrammarMatcher(std::make_unique<Parts>(*parts_)); }
+
+bool GrammarMatcher::LeadsTo(std::span<const TokenId> generated) const {
+  const std::vector<TokenId>& followed = parts_->followed;
+  return generated.size() >= followed.size() && std::equal(followed.begin(), followed.end(), generated.begin());
+}
 
 size_t GrammarMatcher::num_followed() const { return parts_->followed.size(); }
 bool GrammarMatcher::overworked() const { return !parts_->matcher; }
@@ -200,9 +218,7 @@ bool GrammarMatcher::overworked() const { return !parts_->matcher; }
 bool GrammarMatcher::Follow(std::span<const TokenId> generated) {
   Parts& p = *parts_;
   if (!p.matcher) return false;
-  const bool continues =
-      generated.size() >= p.followed.size() && std::equal(p.followed.begin(), p.followed.end(), generated.begin());
-  if (!continues) {
+  if (!LeadsTo(generated)) {
     p.Begin();
     if (!p.matcher) return false;
   }

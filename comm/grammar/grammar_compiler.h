@@ -53,6 +53,13 @@ class GrammarMatcher {
   explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar)
       : GrammarMatcher(std::move(grammar), Bounds()) {}
   ~GrammarMatcher();
+  GrammarMatcher(GrammarMatcher&&) noexcept;
+  GrammarMatcher& operator=(GrammarMatcher&&) noexcept;
+
+  /// A copy of the matcher in its current state.
+  GrammarMatcher Fork() const;
+  /// True when `generated` extends the tokens that led to the current state.
+  bool LeadsTo(std::span<const TokenId> generated) const;
 
   /// Moves the matcher to the state after `generated`, the tokens of an answer from its beginning. It continues from
   /// the current state when `generated` extends its tokens, and starts again otherwise. Returns false when the grammar
@@ -73,6 +80,7 @@ class GrammarMatcher {
 
  private:
   struct Parts;
+  explicit GrammarMatcher(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
 

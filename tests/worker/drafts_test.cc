@@ -54,9 +54,23 @@ std::vector<DraftedAsk> AllKinds() {
                     .min_tokens = 9,
                     .bad_words = {{3}, {10, 11}}}});
   asked.push_back({prompt(7), {.temperature = 1, .seed = 3, .allowed_tokens = {4, 5, 6, 7, 20, 21}}, 2, 15});
+  // Texts of one letter per token: the grammar's words must all be reachable, and guesses may leave them.
+  asked.push_back(
+      {prompt(11), {.temperature = 0, .num_logprobs = 1, .grammar = {GrammarSource::kRegex, "(ab|cde){2,9}f"}}});
+  asked.push_back(
+      {prompt(6),
+       {.temperature = 0.9f, .seed = 2, .num_logprobs = 1, .grammar = {GrammarSource::kRegex, "[a-f]{3,20}z"}},
+       2});
   ThoughtLimit thoughts{.tokens = 6, .begun = true, .open = {2}, .close = {3, 4}};
   asked.push_back({prompt(20), {.temperature = 0.8f, .seed = 6, .num_logprobs = 1, .thoughts = thoughts}});
   return asked;
+}
+
+/// A vocabulary whose tokens 2 to 27 are the letters, and whose token 1 ends an answer.
+Vocabulary LettersOf(size_t size) {
+  Vocabulary vocabulary{std::vector<std::string>(size), {1}};
+  for (size_t token = 2; token < 28; ++token) vocabulary.bytes[token] = static_cast<char>('a' + token - 2);
+  return vocabulary;
 }
 
 /// Proposes the tokens of known answers, some of them made wrong.
@@ -93,6 +107,7 @@ Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, c
   const int host = setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0;
   test::ThreadGroup group(files, {kBlockSize, kStepTokens, kRunning, kModelLen, 1, setup.shares, setup.compute},
                           setup.num_blocks, host);
+  group.SetVocabulary(LettersOf(static_cast<size_t>(files.spec().vocab_size)));
   EngineOptions options;
   options.scheduler.max_step_tokens = kStepTokens;
   options.scheduler.max_running = kRunning;

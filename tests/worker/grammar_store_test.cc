@@ -13,9 +13,10 @@ namespace {
 constexpr TokenId kStop = 0;  // tokens 1 and 2 are "a" and "b"
 constexpr int kVocab = 3;
 
-std::vector<bool> Allowed(TokenConstraint& constraint) {
+/// The tokens that may follow; empty at a dead end.
+std::vector<bool> Allowed(TokenConstraint& constraint, const std::vector<TokenId>& generated = {}, size_t guessed = 0) {
   std::vector<uint32_t> bits(1);
-  constraint.Allow({}, bits);
+  if (constraint.Allow(generated, guessed, bits) != TokenConstraint::Outcome::kMasked) return {};
   std::vector<bool> allowed;
   for (int token = 0; token < kVocab; ++token) allowed.push_back((bits[0] >> token & 1) != 0);
   return allowed;
@@ -73,6 +74,21 @@ TEST(GrammarStoreTest, UnpreparedGrammar_IsCompiled_WhenAConstraintNeedsIt) {
   GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
   const auto constraint = store.Constrain({GrammarSource::kRegex, "b*"}, 0, 1);
   EXPECT_EQ(Allowed(*constraint), (std::vector<bool>{true, false, true}));
+}
+
+TEST(GrammarStoreTest, Constraint_TakesDraftsBack) {
+  GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
+  const std::vector<bool> only_a = {false, true, false}, only_b = {false, false, true}, a_or_end = {true, true, false};
+  const auto constraint = store.Constrain({GrammarSource::kRegex, "(ab){1,3}"}, 0, 1);
+  EXPECT_EQ(Allowed(*constraint), only_a);
+  EXPECT_EQ(Allowed(*constraint, {1}, 1), only_b);
+  EXPECT_EQ(Allowed(*constraint, {1, 1}, 2), std::vector<bool>()) << "the grammar refuses this guess";
+  EXPECT_EQ(Allowed(*constraint, {1}), only_b) << "the first draft was right";
+  EXPECT_EQ(Allowed(*constraint, {1, 2}, 1), a_or_end);
+  EXPECT_EQ(Allowed(*constraint, {1, 2, 1}, 2), only_b);
+  EXPECT_EQ(Allowed(*constraint, {1, 2, 1, 2}), a_or_end) << "both were right";
+  EXPECT_EQ(Allowed(*constraint, {1, 2, 1, 2, 0}, 1), std::vector<bool>(3, true)) << "a guess of the end";
+  EXPECT_EQ(Allowed(*constraint, {1, 2, 1, 2, 1}), only_b) << "that was wrong";
 }
 
 }  // namespace

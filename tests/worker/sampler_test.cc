@@ -42,7 +42,7 @@ class OneToken final : public TokenConstraint {
     for (const TokenId token : generated) sum += token;
     return sum % static_cast<TokenId>(kSampledVocab);
   }
-  Outcome Allow(std::span<const TokenId> generated, std::span<uint32_t> allowed) override {
+  Outcome Allow(std::span<const TokenId> generated, size_t, std::span<uint32_t> allowed) override {
     const TokenId token = Allowed(generated);
     std::ranges::fill(allowed, 0);
     allowed[static_cast<size_t>(token) / 32] = 1u << token % 32;
@@ -54,7 +54,7 @@ class OneToken final : public TokenConstraint {
 class Always final : public TokenConstraint {
  public:
   explicit Always(Outcome outcome) : outcome_(outcome) {}
-  Outcome Allow(std::span<const TokenId>, std::span<uint32_t> allowed) override {
+  Outcome Allow(std::span<const TokenId>, size_t, std::span<uint32_t> allowed) override {
     ++asked;
     std::ranges::fill(allowed, ~0u);
     return outcome_;
@@ -242,7 +242,7 @@ TEST(SamplerTest, Draws_KeepToTheGrammar_WhenARowHasOne) {
 class Bits final : public TokenConstraint {
  public:
   explicit Bits(std::vector<uint32_t> bits) : bits_(std::move(bits)) {}
-  Outcome Allow(std::span<const TokenId>, std::span<uint32_t> allowed) override {
+  Outcome Allow(std::span<const TokenId>, size_t, std::span<uint32_t> allowed) override {
     EXPECT_EQ(allowed.size(), bits_.size());
     std::ranges::copy(bits_, allowed.begin());
     return Outcome::kMasked;

@@ -17,8 +17,9 @@ std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vect
   prefixes_.clear();
   for (const BatchMember& member : batch) {
     const SequenceState& sequence = table.at(member.slot);
-    for (int after = member.num_rows() - 1; after >= 0; --after) {
-      const Prefix prefix(sequence, static_cast<size_t>(member.start + member.count - after));
+    for (int row = 0; row < member.num_rows(); ++row) {
+      const int length = member.start + member.count - member.num_drafts + row;
+      const Prefix prefix(sequence, static_cast<size_t>(length), static_cast<size_t>(row));
       auto& rows = !NeedsOnlyTheBest(prefix) ? whole : sequence.constraint != nullptr ? masked : greedy;
       rows.push_back(out.size());
       out.push_back({member.slot, 0, 0, {}});

@@ -159,8 +159,9 @@ RowMask RowDrawer::Allow(const Prefix& prefix, int64_t vocab_size) {
   RowMask mask{TokenConstraint::Outcome::kOverworked, {}};
   if (std::ranges::any_of(overworked_, ended)) return mask;
   allowed_.resize(MaskWords(vocab_size));
-  mask = {sequence.constraint->Allow(prefix.generated(), allowed_), allowed_};
-  if (mask.outcome == TokenConstraint::Outcome::kOverworked) overworked_.push_back(sequence);
+  mask = {sequence.constraint->Allow(prefix.generated(), prefix.num_guessed, allowed_), allowed_};
+  const bool overworked = mask.outcome == TokenConstraint::Outcome::kOverworked;
+  if (overworked && prefix.num_guessed == 0) overworked_.push_back(sequence);
   return mask;
 }
 

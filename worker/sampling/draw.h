@@ -14,9 +14,11 @@ namespace quire {
 struct Prefix {
   const SequenceState& sequence;
   size_t length;
+  size_t num_guessed;  // drafts at the end of the prefix
 
   Prefix(const SequenceState& whole) : Prefix(whole, whole.tokens.size()) {}
-  Prefix(const SequenceState& whole, size_t num_tokens) : sequence(whole), length(num_tokens) {}
+  Prefix(const SequenceState& whole, size_t num_tokens, size_t num_drafts = 0)
+      : sequence(whole), length(num_tokens), num_guessed(num_drafts) {}
 
   const SamplingSpec& sampling() const { return sequence.sampling; }
   std::span<const TokenId> tokens() const { return std::span(sequence.tokens).first(length); }

@@ -32,9 +32,15 @@ class GrammarConstraint final : public TokenConstraint {
   GrammarConstraint(std::shared_future<Compiled> grammar, size_t num_given, const GrammarMatcher::Bounds& bounds)
       : grammar_(std::move(grammar)), num_given_(num_given), bounds_(bounds) {}
 
-  Outcome Allow(std::span<const TokenId> generated, std::span<uint32_t> allowed) override {
+  Outcome Allow(std::span<const TokenId> generated, size_t num_guessed, std::span<uint32_t> allowed) override {
     if (!matcher_) matcher_.emplace(grammar_.get(), bounds_);  // rethrows a compile error
-    const bool goes_on = matcher_->Follow(generated) && matcher_->Allow(allowed);
+    if (certain_ && (matcher_->overworked() || !matcher_->LeadsTo(generated))) matcher_ = std::move(certain_);
+    const auto certain = generated.first(generated.size() - num_guessed);
+    const bool guesses = num_guessed > 0 && matcher_->num_followed() <= certain.size();
+    if (num_guessed == 0 || guesses) certain_.reset();
+    bool goes_on = true;
+    if (guesses && (goes_on = matcher_->Follow(certain))) certain_.emplace(matcher_->Fork());
+    goes_on = goes_on && matcher_->Follow(generated) && matcher_->Allow(allowed);
     if (goes_on) return Outcome::kMasked;
     if (matcher_->overworked()) return Outcome::kOverworked;
     // Steps that were planned before the dead end was known may bring tokens drawn behind it. Tokens that came with
@@ -48,6 +54,7 @@ class GrammarConstraint final : public TokenConstraint {
   size_t num_given_;  // number of generated tokens that the sequence had when it was added
   GrammarMatcher::Bounds bounds_;
   std::optional<GrammarMatcher> matcher_;  // only a cache of the last call's position
+  std::optional<GrammarMatcher> certain_;  // while matcher_ has followed drafts: its state before them
 };
 
 }  // namespace

@@ -5,11 +5,11 @@
 
 namespace quire {
 
-/// True when steps may draw several tokens of this request at once. Beams branch after every token. A grammar's work is
-/// counted for tokens that come one after another. Scored and pooled rows belong to prompts.
+/// True when steps may draw several tokens of this request at once. Beams branch after every token. Scored and pooled
+/// rows belong to prompts.
 bool Scheduler::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
-  return proposer_ != nullptr && !blocks_.has_states() && request.beams == nullptr && !sampling.grammar &&
+  return proposer_ != nullptr && !blocks_.has_states() && request.beams == nullptr &&
          sampling.pooling == Pooling::kNone && sampling.num_prompt_logprobs < 0;
 }
 
