@@ -9,6 +9,7 @@
 #include "coordinator/core/blocks/block_manager.h"
 #include "coordinator/core/command.h"
 #include "coordinator/core/decision_log.h"
+#include "coordinator/core/schedule/draft_cost.h"
 #include "coordinator/core/schedule/draft_proposer.h"
 #include "coordinator/core/schedule/learned_cost.h"
 #include "coordinator/core/schedule/outstanding_steps.h"

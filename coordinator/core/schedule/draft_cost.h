@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace quire {
+
+/// Learns what a row of a draft costs in a step, as a part of the same step without drafts. Pure arithmetic; the caller
+/// reads the clock.
+class DraftCost {
+ public:
+  /// A step decoded `sequences` sequences, computed `drafts` further rows for them and nothing else.
+  void Observe(int sequences, int drafts, double seconds) {
+    if (sequences < 1 || sequences > kMostSequences || !(seconds > 0)) return;
+    double& plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
+    if (drafts == 0) {
+      plain = plain == 0 ? seconds : Mixed(plain, seconds);
+    } else if (plain > 0) {
+      row_ = Mixed(row_, std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0));
+    }
+  }
+  /// Cost of one more row, relative to a step's part for one sequence.
+  double row() const { return row_; }
+
+ private:
+  static constexpr int kMostSequences = 64;
+  static constexpr double kNew = 0.1;  // weight of the newest measurement
+  static double Mixed(double known, double seen) { return (1 - kNew) * known + kNew * seen; }
+
+  std::array<double, kMostSequences> plain_seconds_{};  // by sequences, less 1; 0: not measured
+  double row_ = 0.15;
+};
+
+}  // namespace quire
