@@ -5,9 +5,9 @@
 
 #include "comm/base/types.h"
 #include "comm/wire/step_plan.h"
+#include "coordinator/core/blocks/draft_pace.h"
 #include "coordinator/core/blocks/prefix_cache.h"
 #include "coordinator/core/blocks/state_checkpoints.h"
-#include "coordinator/core/draft_pace.h"
 
 namespace quire {
 
