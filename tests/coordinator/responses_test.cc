@@ -388,14 +388,17 @@ TEST(ResponsesAnswerTest, TheTextOfACustomToolThatIsCutIsWhatThereIs) {
 
 TEST(ResponsesAnswerTest, StoredAnswer_EqualsTheSentAnswer_AndExtendsTheConversation) {
   std::string kept, conversation;
-  const auto keep = [&](std::string response, std::string so_far) {
-    kept = std::move(response);
-    conversation = std::move(so_far);
+  std::vector<InputItem> items;
+  const auto keep = [&](StoredResponse stored) {
+    kept = std::move(stored.response);
+    conversation = std::move(stored.conversation);
+    items = std::move(stored.input);
     return kept.size() < 2000;
   };
   for (const size_t length : {size_t{3}, size_t{2000}}) {
     const std::string settings = R"("user":")" + std::string(1000, 'u') + '"';
-    ResponsesForm form({"resp_1", "m", 5}, {settings, R"([{"role":"user","content":"a"}])", true, false, {}},
+    const std::vector<InputItem> input = {{"msg_1", R"({"id":"msg_1"})"}};
+    ResponsesForm form({"resp_1", "m", 5}, {settings, R"([{"role":"user","content":"a"}])", true, false, {}, input},
                        ToolFormat::kNone, keep);
     EXPECT_GE(form.repeated_bytes(), 1000);
     AnswerChoice choice;
@@ -414,6 +417,8 @@ TEST(ResponsesAnswerTest, StoredAnswer_EqualsTheSentAnswer_AndExtendsTheConversa
     EXPECT_EQ(json["store"], fits);
     EXPECT_EQ(given == kept, fits);
     EXPECT_EQ(Json::parse(conversation)[1], Json({{"role", "assistant"}, {"content", choice.text}}));
+    ASSERT_EQ(items.size(), 1u);
+    EXPECT_EQ(items[0].json, input[0].json);
   }
 }
 
@@ -435,6 +440,64 @@ TEST(ResponsesAnswerTest, Ending_IsTheSame_InPiecesOfAnySize) {
   };
   EXPECT_EQ(ending(1), ending(SIZE_MAX));
   EXPECT_NE(ending(1).find(R"("type":"response.incomplete","sequence_number":8)"), std::string::npos);
+}
+
+TEST(ResponsesRequestTest, InputItems_AreKeptInFullForm_WithReferencesFollowed) {
+  const FindKept find = [](const std::string& response, const std::string& item) -> std::string {
+    EXPECT_EQ(response, "resp_0123456789abcdef");
+    return R"({"type": "message", "id": ")" + item +
+           R"(", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "k"}]})";
+  };
+  const auto items = [&](const std::string& body) {
+    OrderedJson all = OrderedJson::array();
+    for (const InputItem& item : Read(body, find).terms.input) {
+      all.push_back(OrderedJson::parse(item.json));
+      EXPECT_EQ(all.back()["id"], item.id);
+      EXPECT_FALSE(item.id.empty());
+    }
+    return all;
+  };
+  OrderedJson text = items(R"({"input": "hi"})");
+  ASSERT_EQ(text.size(), 1u);
+  EXPECT_TRUE(text[0]["id"].get<std::string>().starts_with("msg_"));
+  text[0]["id"] = "";
+  EXPECT_EQ(text.dump(), R"([{"id":"","type":"message","status":"completed","role":"user",)"
+                         R"("content":[{"type":"input_text","text":"hi"}]}])");
+  const OrderedJson many = items(R"({"input": [{"role": "assistant", "content": "a"},
+      {"type": "item_reference", "id": "msg_0123456789abcdef0"},
+      {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{\"n\":18446744073709551616}"},
+      {"type": "function_call_output", "id": "own", "call_id": "c", "output": "out"}]})");
+  ASSERT_EQ(many.size(), 4u);
+  EXPECT_EQ(many[0]["content"][0]["type"], "output_text");
+  EXPECT_EQ(many[1]["id"], "msg_0123456789abcdef0");
+  EXPECT_EQ(many[2]["arguments"], R"({"n":18446744073709551616})");
+  EXPECT_EQ(many[2]["status"], "completed");
+  EXPECT_EQ(many[3]["id"], "own");
+  EXPECT_NE(many[0]["id"], many[2]["id"]);
+  EXPECT_NE(items(R"({"input": "hi"})")[0]["id"], items(R"({"input": "hi"})")[0]["id"]);
+  EXPECT_EQ(Read(R"({"input": "hi", "store": false})").terms.input.size(), 0u) << "nobody can ask for them";
+}
+
+TEST(ResponsesRequestTest, PagesOfInputItems_GoOnAfterAnItem_InBothOrders) {
+  std::vector<InputItem> items;
+  for (const char* id : {"a", "b", "c"}) items.push_back({id, fmt::format(R"({{"id":"{}"}})", id)});
+  const auto page = [&](const std::string& query) {
+    const OrderedJson list = OrderedJson::parse(PageOfInputItems(items, ParseInputItemsQuery(query)));
+    EXPECT_EQ(list["object"], "list");
+    std::string ids;
+    for (const OrderedJson& item : list["data"]) ids += item["id"].get<std::string>();
+    EXPECT_EQ(list["first_id"], ids.empty() ? OrderedJson() : OrderedJson(ids.substr(0, 1)));
+    EXPECT_EQ(list["last_id"], ids.empty() ? OrderedJson() : OrderedJson(ids.substr(ids.size() - 1)));
+    return ids + (list["has_more"] == true ? "+" : "");
+  };
+  EXPECT_EQ(page(""), "cba");
+  EXPECT_EQ(page("order=asc&limit=2"), "ab+");
+  EXPECT_EQ(page("order=asc&after=b"), "c");
+  EXPECT_EQ(page("after=b&limit=1&include=message.input_image.image_url&include%5B%5D=reasoning.encrypted_content"),
+            "a");
+  EXPECT_EQ(page("after=a"), "");
+  for (const char* wrong : {"limit=0", "limit=101", "order=up", "before=a", "include=x", "after=d", "limit=1&limit=2"})
+    EXPECT_THROW(page(wrong), ApiError) << wrong;
 }
 
 StoredResponse OfBytes(size_t bytes) { return {std::string(bytes, 'r'), "[]"}; }

@@ -239,6 +239,9 @@ class StoreTest(ResponsesCase):
                 body = {"input": "hi", "max_output_tokens": 2}
                 _, answer = server.post("/v1/responses", body, headers={"Authorization": "Bearer " + keys.api})
                 path = "/v1/responses/" + answer["id"]
+                self.assertEqual(request(server, "GET", path + "/input_items", bob)[0], 404)
+                self.assertEqual(request(server, "GET", path + "/input_items")[0], 401)
+                self.assertEqual(len(request(server, "GET", path + "/input_items", keys.api)[1]["data"]), 1)
                 for method in ("GET", "DELETE"):
                     status, error = request(server, method, path, bob)
                     _, never = request(server, method, "/v1/responses/resp_0123456789abcdef", bob)
@@ -395,6 +398,24 @@ class OpenAiResponsesTest(unittest.TestCase):
         self.client.responses.delete(first.id)
         with self.assertRaises(openai.NotFoundError):
             self.client.responses.retrieve(first.id)
+
+    def test_openai_client_lists_the_input_items_of_a_response(self):
+        first = self.client.responses.create(**self.ASK)
+        item, = self.client.responses.input_items.list(first.id)
+        self.assertEqual((item.type, item.role, item.status, item.content[0].type, item.content[0].text), ("message", "user", "completed", "input_text", self.ASK["input"]))
+        texts = [f"number {i}" for i in range(5)]
+        second = self.client.responses.create(**{**self.ASK, "input": [{"role": "user", "content": text} for text in texts]}, previous_response_id=first.id)
+        # the client asks for page after page
+        for order, want in (("asc", texts), ("desc", texts[::-1])):
+            listed = list(self.client.responses.input_items.list(second.id, order=order, limit=2, include=["reasoning.encrypted_content"]))
+            self.assertEqual([item.content[0].text for item in listed], want)
+        page = self.client.responses.input_items.list(second.id, limit=2, after=listed[2].id)
+        self.assertEqual(([item.id for item in page.data], page.has_more), ([item.id for item in listed[3:]], False))
+        with self.assertRaises(openai.BadRequestError):
+            self.client.responses.input_items.list(second.id, after="msg_none")
+        self.client.responses.delete(second.id)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.input_items.list(second.id)
 
     def test_openai_client_streams_the_whole_response(self):
         whole = self.client.responses.create(**self.ASK)

@@ -70,8 +70,8 @@ std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int 
                                           MessagesForm::Terms{cut, calls, std::move(prepared.applied_edits)});
   }
   if (dialect != Dialect::kResponses) return nullptr;
-  auto keep = [&store, name, client = prepared.call.client](std::string response, std::string conversation) {
-    return store.Put(client, name, {std::move(response), std::move(conversation)});
+  auto keep = [&store, name, client = prepared.call.client](StoredResponse response) {
+    return store.Put(client, name, std::move(response));
   };
   const ResponsesForm::Head head{name, model, std::time(nullptr)};
   return std::make_unique<ResponsesForm>(head, std::move(*prepared.terms), calls, std::move(keep));

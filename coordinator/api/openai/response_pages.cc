@@ -1,5 +1,6 @@
 #include "coordinator/api/openai/response_pages.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -10,7 +11,7 @@ namespace quire {
 
 namespace {
 
-constexpr std::string_view kPath = "/v1/responses/", kOne = "/v1/responses/*";
+constexpr std::string_view kPath = "/v1/responses/", kOne = "/v1/responses/*", kInputEnd = "/input_items";
 
 std::string IdOf(const HttpRequest& request) { return request.path.substr(kPath.size()); }
 
@@ -37,7 +38,9 @@ std::string ItemOf(const StoredResponse* response, const std::string& item_id) {
 }  // namespace
 
 std::vector<Routes<DataHandler>::Route> ResponsePages::MakeRoutes() {
-  return {{"GET", kOne, At([this](HttpRequest& request) { return Get(request); })},
+  return {{"GET", kOne, At([this](HttpRequest& request) {
+             return request.path.ends_with(kInputEnd) ? ListInput(request) : Get(request);
+           })},
           {"DELETE", kOne, At([this](const HttpRequest& request) { return Delete(request); })}};
 }
 
@@ -63,6 +66,21 @@ HttpResponse ResponsePages::Get(HttpRequest& request) {
   const auto bytes = kCopies * static_cast<int64_t>(found->response.size());
   if (auto refusal = charge_(request.memory, request.client, bytes)) return std::move(*refusal);
   return {200, "application/json", found->response, {}};
+}
+
+/// A page of the items of the request that led to an answer. Items of earlier answers are not in it.
+HttpResponse ResponsePages::ListInput(HttpRequest& request) {
+  std::string id = IdOf(request);
+  id.resize(id.size() - std::min(id.size(), kInputEnd.size()));
+  const InputItemsQuery query = ParseInputItemsQuery(request.query);
+  const std::shared_ptr<const StoredResponse> found = store_.Find(request.client, id);
+  if (found == nullptr) throw NotKept(id, "");
+  constexpr int64_t kCopies = 2;  // one more copy with the answer's head
+  const int64_t bytes = kCopies * BytesOf(found->input);
+  if (auto refusal = charge_(request.memory, request.client, bytes)) return std::move(*refusal);
+  HttpResponse response{200, "application/json", PageOfInputItems(found->input, query), {}};
+  if (request.method == "HEAD") return {.length = response.body.size()};
+  return response;
 }
 
 HttpResponse ResponsePages::Delete(const HttpRequest& request) {

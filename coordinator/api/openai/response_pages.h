@@ -26,6 +26,7 @@ class ResponsePages {
 
  private:
   HttpResponse Get(HttpRequest& request);
+  HttpResponse ListInput(HttpRequest& request);
   HttpResponse Delete(const HttpRequest& request);
 
   PageApi::Charge charge_;

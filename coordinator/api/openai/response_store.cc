@@ -14,8 +14,9 @@ constexpr int64_t kEntryBytes = 512;  // nodes, keys, and rounding of allocation
 bool ResponseStore::Put(const std::string& client, const std::string& id, StoredResponse response) {
   response.response.shrink_to_fit();
   response.conversation.shrink_to_fit();
-  const int64_t bytes =
-      kEntryBytes + static_cast<int64_t>(response.response.capacity() + response.conversation.capacity());
+  const int64_t bytes = kEntryBytes +
+                        static_cast<int64_t>(response.response.capacity() + response.conversation.capacity()) +
+                        BytesOf(response.input);
   if (bytes > limits_.bytes_per_client ||
       static_cast<int64_t>(response.conversation.size()) > limits_.conversation_bytes)
     return false;

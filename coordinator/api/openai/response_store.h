@@ -8,13 +8,17 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "coordinator/api/requests/input_items.h"
 
 namespace quire {
 
 /// A stored answer of /v1/responses.
 struct StoredResponse {
-  std::string response;      // the response object, in JSON
-  std::string conversation;  // all chat messages with the answer, as a JSON list
+  std::string response;               // the response object, in JSON
+  std::string conversation;           // all chat messages with the answer, as a JSON list
+  std::vector<InputItem> input = {};  // the items of the request itself
 };
 
 /// Keeps answers in memory so that clients can go on from them, until newer answers displace them. A client finds only

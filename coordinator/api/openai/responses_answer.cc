@@ -101,7 +101,7 @@ struct ResponsesForm::Answer {
     std::string conversation = std::move(terms.conversation);
     conversation.back() = ',';  // the list continues
     conversation += AsChatMessage(items) + "]";
-    if (keep(response, std::move(conversation))) return response;
+    if (keep({response, std::move(conversation), std::move(terms.input)})) return response;
     terms.store = false;
     return Response(Status(), UsageOfResponses(usage), nullptr);
   }

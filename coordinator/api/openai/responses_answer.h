@@ -6,6 +6,7 @@
 #include <string>
 
 #include "coordinator/api/openai/answer_form.h"
+#include "coordinator/api/openai/response_store.h"
 #include "coordinator/api/requests/responses/responses_request.h"
 
 namespace quire {
@@ -13,8 +14,8 @@ namespace quire {
 /// The answer in the form of OpenAI's Responses API: items of reasoning, message and function_call.
 class ResponsesForm : public AnswerForm {
  public:
-  /// Stores a whole answer (JSON) and its conversation; false when they are too large.
-  using Keep = std::function<bool(std::string response, std::string conversation)>;
+  /// Stores a whole answer with its conversation and its request's items; false when they are too large.
+  using Keep = std::function<bool(StoredResponse)>;
   struct Head {
     std::string id, model;
     std::time_t created_at = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <random>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -86,6 +87,11 @@ std::string CallIdOf(const JsonObject& item) {
   return id;
 }
 
+std::string RandomName() {
+  std::random_device entropy;
+  return fmt::format("{:08x}{:08x}", entropy(), entropy());
+}
+
 std::string TextOf(const OrderedJson& value) {
   return value.is_string() ? value.get<std::string>() : DumpExactJson(value);
 }
@@ -93,10 +99,17 @@ std::string TextOf(const OrderedJson& value) {
 }  // namespace
 
 ResponseItems::ResponseItems(OrderedJson earlier, const FindKept& find, OfferedTools& tools)
-    : messages_(std::move(earlier)), find_(find), tools_(tools) {}
+    : messages_(std::move(earlier)), made_(RandomName()), find_(find), tools_(tools) {}
+
+void ResponseItems::AddText(const std::string& text) {
+  const OrderedJson message = {{"role", "user"}, {"content", text}};
+  Add(JsonObject(message, "input"));
+}
 
 void ResponseItems::Add(const JsonObject& item) {
   const std::string type = item.OptionalText("type").value_or("message");
+  const std::string made = fmt::format("{}{:x}", made_, items_.size());
+  if (type != "item_reference") items_.push_back(FullInputItem(item.value(), made));
   if (type == "message" || type == "agent_message") return AddMessage(item);
   if (type == "function_call") return AddFunctionCall(item);
   if (type == "custom_tool_call") return AddCustomCall(item);

@@ -4,8 +4,10 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "comm/base/json.h"
+#include "coordinator/api/requests/input_items.h"
 #include "coordinator/api/requests/json_object.h"
 #include "coordinator/api/requests/responses/response_tools.h"
 
@@ -21,11 +23,13 @@ class ResponseItems {
   /// `earlier` holds the messages before the items. `find` and `tools` must outlive this object.
   ResponseItems(OrderedJson earlier, const FindKept& find, OfferedTools& tools);
 
-  void AddText(std::string text) { Say("user", std::move(text)); }
+  void AddText(const std::string& text);
   /// Throws ApiError for bad or unknown items, and for items that this server cannot read.
   void Add(const JsonObject& item);
 
   OrderedJson Take() { return std::move(messages_); }
+  /// The items that were added, references followed, as the API shows them later.
+  std::vector<InputItem> TakeItems() { return std::move(items_); }
 
  private:
   OrderedJson& Say(const std::string& role, std::string text);
@@ -41,6 +45,8 @@ class ResponseItems {
   void Output(const JsonObject& item);
 
   OrderedJson messages_;
+  std::vector<InputItem> items_;
+  const std::string made_;  // of ids of items that have none: random, so that they differ from other requests'
   const FindKept& find_;
   OfferedTools& tools_;
   std::string thoughts_;  // thoughts for the assistant's next message

@@ -26,10 +26,7 @@ constexpr std::string_view kTranslated[] = {
     "text",  "tools",        "tool_choice",       "parallel_tool_calls",  "stop",      "include"};
 
 constexpr std::string_view kSealed = "reasoning.encrypted_content";
-/// Values of `include` that concern images and items of OpenAI's own tools; they are ignored.
-constexpr std::string_view kOfOtherItems[] = {
-    "file_search_call.results",      "web_search_call.results",       "web_search_call.action.sources",
-    "code_interpreter_call.outputs", "message.input_image.image_url", "computer_call_output.output.image_url"};
+constexpr std::string_view kLogprobs = "message.output_text.logprobs";  // not supported by this server
 constexpr std::string_view kSummaries[] = {"auto", "concise", "detailed"};
 constexpr std::string_view kContexts[] = {"auto", "current_turn", "all_turns"};
 constexpr std::string_view kVerbosities[] = {"low", "medium", "high"};
@@ -57,15 +54,17 @@ OrderedJson Earlier(const JsonObject& body, const FindKept& find) {
 }
 
 /// The chat messages of the whole conversation, without this request's instructions.
-OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, OfferedTools& tools) {
+OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, OfferedTools& tools,
+                              std::vector<InputItem>& own) {
   const OrderedJson* input = body.Find("input");
   if (input == nullptr) body.Refuse("input", "is missing");
   ResponseItems items(Earlier(body, find), find, tools);
   if (input->is_string()) {
-    items.AddText(input->get<std::string>());
+    items.AddText(input->get_ref<const std::string&>());
   } else {
     body.ForEach("input", [&](const JsonObject& item) { items.Add(item); });
   }
+  own = items.TakeItems();
   OrderedJson messages = items.Take();
   if (messages.empty()) body.Refuse("input", "is empty: give a text or items");
   return messages;
@@ -94,7 +93,7 @@ bool AsksToSeal(const JsonObject& body) {
     if (!(*include)[i].is_string()) body.Refuse(place, "must be a string");
     const auto& what = (*include)[i].get_ref<const std::string&>();
     seals = seals || what == kSealed;
-    if (what != kSealed && !IsIn(what, kOfOtherItems))
+    if (!IsKnownInclude(what) || what == kLogprobs)
       body.Refuse(place, "is " + what.substr(0, 50) + ", which is not supported by this server; leave it out");
   }
   return seals;
@@ -140,13 +139,14 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindKept& find, 
   if (body.Has("tools")) tools.Add(body, "tools", false);
   if (body.Has("reasoning")) AddReasoning(body.Object("reasoning"), chat);
   if (body.Has("text")) AddTextFormat(body, chat);
-  OrderedJson messages = WholeConversation(body, find, tools);
+  OrderedJson messages = WholeConversation(body, find, tools, request.terms.input);
   if (body.Has("tool_choice")) chat["tool_choice"] = tools.Choose(body);
   if (body.Has("tools") || !tools.chat().empty()) chat["tools"] = tools.chat();
   request.terms.tools = std::move(tools.known());
   request.terms.seals = AsksToSeal(body);
   request.terms.conversation = DumpExactJson(messages);
   request.terms.store = body.Flag("store", true);
+  if (!request.terms.store) request.terms.input.clear();
   request.terms.settings = SettingsOf(body, defaults);
   if (const auto instructions = body.OptionalText("instructions")) {
     OrderedJson system = {{"role", "system"}, {"content", *instructions}};

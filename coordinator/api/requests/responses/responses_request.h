@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "comm/base/json.h"
 #include "coordinator/api/requests/openai_request.h"
@@ -19,8 +20,11 @@ struct ResponseTerms {
   bool store = true;
   bool seals = false;   // thoughts are also sent encoded, so that clients send them back (reasoning.encrypted_content)
   ResponseTools tools;  // how the client knows the tools that the model sees
+  std::vector<InputItem> input = {};  // this request's items, for the stored response; none without `store`
 
-  int64_t bytes() const { return static_cast<int64_t>(settings.capacity() + conversation.capacity()) + BytesOf(tools); }
+  int64_t bytes() const {
+    return static_cast<int64_t>(settings.capacity() + conversation.capacity()) + BytesOf(tools) + BytesOf(input);
+  }
 };
 
 struct ResponsesRequest {

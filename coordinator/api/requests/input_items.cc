@@ -1,0 +1,114 @@
+#include "coordinator/api/requests/input_items.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/base/exact_json.h"
+#include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/passed_fields.h"
+#include "coordinator/api/requests/query_fields.h"
+#include "coordinator/http/api_error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr std::string_view kIncludes[] = {"reasoning.encrypted_content",   "file_search_call.results",
+                                          "web_search_call.results",       "web_search_call.action.sources",
+                                          "code_interpreter_call.outputs", "message.input_image.image_url",
+                                          "message.output_text.logprobs",  "computer_call_output.output.image_url"};
+constexpr int64_t kMostItems = 100;
+
+std::string TextMember(const OrderedJson& item, const char* name, const std::string& otherwise) {
+  const auto found = item.find(name);
+  return found != item.end() && found->is_string() ? found->get<std::string>() : otherwise;
+}
+
+/// The beginning of ids of this type of items, as OpenAI's are.
+std::string_view PrefixOf(std::string_view type) {
+  if (type == "message") return "msg_";
+  if (type == "reasoning") return "rs_";
+  if (type.find("call") != std::string_view::npos) return "fc_";
+  return "item_";
+}
+
+/// A message's text as the one part that it stands for.
+OrderedJson PartsOf(const std::string& text, const std::string& role) {
+  OrderedJson part = {{"type", role == "assistant" ? "output_text" : "input_text"}, {"text", text}};
+  if (role == "assistant") part["annotations"] = OrderedJson::array();
+  return OrderedJson::array({std::move(part)});
+}
+
+/// Takes every `include` out of the query, after a look at its value: clients repeat the name, as include or include[].
+std::string WithoutIncludes(std::string_view query) {
+  std::string rest;
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    const size_t equals = std::min(pair.find('='), pair.size());
+    const std::string name = PercentDecoded(pair.substr(0, equals)).value_or("");
+    if (name != "include" && name != "include[]") {
+      (rest += rest.empty() ? "" : "&") += pair;
+      continue;
+    }
+    const std::string what = PercentDecoded(pair.substr(std::min(equals + 1, pair.size()))).value_or("");
+    if (IsKnownInclude(what)) continue;
+    JsonFields::Refuse("include", fmt::format("must be one of {}", fmt::join(kIncludes, ", ")));
+  }
+  return rest;
+}
+
+}  // namespace
+
+bool IsKnownInclude(std::string_view what) { return IsIn(what, kIncludes); }
+
+int64_t BytesOf(const std::vector<InputItem>& items) {
+  int64_t bytes = static_cast<int64_t>(items.capacity() * sizeof(InputItem));
+  for (const InputItem& item : items) bytes += static_cast<int64_t>(item.id.capacity() + item.json.capacity());
+  return bytes;
+}
+
+InputItem FullInputItem(const OrderedJson& item, const std::string& made) {
+  const std::string type = TextMember(item, "type", "message");
+  InputItem full{TextMember(item, "id", fmt::format("{}{}", PrefixOf(type), made)), ""};
+  OrderedJson shown = {{"id", full.id}, {"type", type}, {"status", TextMember(item, "status", "completed")}};
+  for (const auto& [name, value] : item.items()) {
+    if (name == "id" || name == "type" || name == "status") continue;
+    const bool text = type == "message" && name == "content" && value.is_string();
+    shown[name] = text ? PartsOf(value.get<std::string>(), TextMember(item, "role", "user")) : value;
+  }
+  full.json = DumpExactJson(shown);
+  return full;
+}
+
+InputItemsQuery ParseInputItemsQuery(std::string_view query) {
+  const std::string rest = WithoutIncludes(query);
+  const QueryFields fields(rest, {"after", "limit", "order"});
+  InputItemsQuery asked;
+  asked.after = fields.Text("after");
+  asked.limit = static_cast<size_t>(fields.Integer("limit", 1, kMostItems).value_or(20));
+  asked.oldest_first = fields.Choice("order", {"asc", "desc"}) == "asc";
+  return asked;
+}
+
+std::string PageOfInputItems(const std::vector<InputItem>& items, const InputItemsQuery& query) {
+  const size_t count = items.size();
+  const auto at = [&](size_t i) -> const InputItem& { return items[query.oldest_first ? i : count - 1 - i]; };
+  size_t begin = 0;
+  if (!query.after.empty()) {
+    while (begin < count && at(begin).id != query.after) ++begin;
+    if (begin == count)
+      throw ApiError(400, "no item of this response's input has the id " + query.after.substr(0, 100), "after");
+    ++begin;
+  }
+  const size_t end = std::min(count, begin + query.limit);
+  std::string data;
+  for (size_t i = begin; i < end; ++i) (data += i == begin ? "" : ",") += at(i).json;
+  const auto id = [&](size_t i) { return begin < end ? DumpExactJson(at(i).id) : "null"; };
+  return fmt::format(R"({{"object":"list","data":[{}],"first_id":{},"last_id":{},"has_more":{}}})", data, id(begin),
+                     id(end - 1), end < count);
+}
+
+}  // namespace quire

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/base/json.h"
+
+namespace quire {
+
+/// An item of a request to /v1/responses as the API shows it later.
+struct InputItem {
+  std::string id;    // the client's, or one that was made here
+  std::string json;  // an object with `id`, `type` and `status`
+};
+
+/// Memory of the items, in bytes.
+int64_t BytesOf(const std::vector<InputItem>& items);
+
+/// Returns the item in the API's full form. Texts become lists of one part. A missing `type`, `id` or `status` is
+/// added; `made` becomes the end of a made id.
+InputItem FullInputItem(const OrderedJson& item, const std::string& made);
+
+/// Which items a page shows.
+struct InputItemsQuery {
+  std::string after;  // the id behind which the page begins; empty: the first
+  size_t limit = 20;
+  bool oldest_first = false;
+};
+
+/// Reads `order`, `limit`, `after` and `include` of a query string. Throws ApiError 400 for anything else.
+InputItemsQuery ParseInputItemsQuery(std::string_view query);
+
+/// Returns a page of the items as OpenAI's list object. Throws ApiError 400 when no item has the id `after`.
+std::string PageOfInputItems(const std::vector<InputItem>& items, const InputItemsQuery& query);
+
+/// True for the values of `include` that the API knows. Those about images and OpenAI's own tools change nothing here.
+bool IsKnownInclude(std::string_view what);
+
+}  // namespace quire
