@@ -167,6 +167,23 @@ class AnewTest(ScriptedCase):
         self.assertEqual(self.browser.focused(), "Edit the message")
 
 
+class SamplingTest(ScriptedCase):
+    FIELDS = {"temperature": "temperature", "top-p": "top_p", "top-k": "top_k"}
+
+    def test_page_sends_only_what_was_typed_and_shows_the_defaults_of_the_server(self):
+        """What the user left empty is the server's to say."""
+        defaults = self.server.get("/v1/models")["data"][0]["default_sampling"]
+        shown = self.browser.run("return arguments[0].map((id) => [document.getElementById(id).value, document.getElementById(id).placeholder])", list(self.FIELDS))
+        self.assertEqual(shown, [["", f"{defaults[name]:g}"] for name in self.FIELDS.values()])
+        sent = "return arguments[0].map((name) => window.asked.at(-1)[name] ?? null)"
+        self.answer("One?", "1")
+        self.assertEqual(self.browser.run(sent, list(self.FIELDS.values())), [None, None, None])
+        for field, value in (("temperature", 0), ("top-k", 0)):
+            self.set(field, value)
+        self.answer("Two?", "2")
+        self.assertEqual(self.browser.run(sent, list(self.FIELDS.values())), [0, None, 0])
+
+
 class KeptTest(ScriptedCase):
     def test_conversations_and_settings_come_back_after_a_reload(self):
         self.answer("One?", "**1**")

@@ -62,7 +62,7 @@ MUTANTS = [
     Mutant("sign-in: the key stays", WEB + "shared/session.js", "else sessionStorage.removeItem(this.storageName);", "",
            dashboard("SignInTest.test_dashboard_shows_only_the_sign_in_until_a_token_is_given")),
     Mutant("chat: stop does nothing", WEB + "chat/chat.js", '$("stop").addEventListener("click", () => this.stop());', "", chat("ChatTest.test_chat_page_streams_an_answer_and_stops_it")),
-    Mutant("chat: the temperature is not sent", WEB + "chat/settings.js", 'temperature: Number($("temperature").value),', "", chat("ChatTest.test_chat_page_shows_the_answers_of_the_api")),
+    Mutant("chat: the temperature is not sent", WEB + "chat/settings.js", 'if ($(id).value !== "") body', 'if ($(id).value > 0) body', chat("ChatTest.test_chat_page_shows_the_answers_of_the_api")),
     Mutant("chat: another token's probabilities", WEB + "chat/token_view.js", "token.element === event.target)", "token.element === event.target) + 1",
            chat("ChatTest.test_chat_page_shows_token_probabilities_by_pointer_and_keyboard")),
     Mutant("chat: an answer goes into what is shown", WEB + "chat/chat.js", "const shown = this.conversation === conversation, came", "const shown = true, came",

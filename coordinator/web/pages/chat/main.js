@@ -23,6 +23,7 @@ function show(models) {
   $("sign-in").hidden = true;
   $("sign-out").hidden = !session.key;
   $("model").replaceChildren(...models.map(({id}) => el("option", {value: id}, id)));
+  chat.settings.showDefaults(models[0]);
   setText($("status"), "Enter sends, Shift+Enter begins a line.");
   $("message").focus();
 }

@@ -3,6 +3,8 @@ import {$} from "../shared/dom.js";
 
 const FIELDS = ["system", "max-tokens", "temperature", "top-p", "top-k", "seed", "logprobs"];
 const TOP_LOGPROBS = 5;
+// Fields that a request has only where the user filled them in: elsewhere the server's defaults of sampling hold.
+const SAMPLING = {"temperature": "temperature", "top-p": "top_p", "top-k": "top_k"};
 
 export class Settings {
   constructor(conversations) {
@@ -18,6 +20,11 @@ export class Settings {
 
   #keep() {
     this.conversations.settings = Object.fromEntries(FIELDS.map((id) => [id, $(id).type === "checkbox" ? $(id).checked : $(id).value]));
+  }
+
+  /** Empty fields show what the server takes then: `default_sampling` of the model in /v1/models. */
+  showDefaults(model) {
+    for (const [id, name] of Object.entries(SAMPLING)) $(id).placeholder = model?.default_sampling?.[name] ?? "";
   }
 
   get logprobs() {
@@ -42,12 +49,12 @@ export class Settings {
       model: $("model").value,
       messages: [...(system ? [{role: "system", content: system}] : []), ...messages],
       max_tokens: Number($("max-tokens").value),
-      temperature: Number($("temperature").value),
-      top_p: Number($("top-p").value),
       stream: true,
       stream_options: {include_usage: true},
     };
-    if (Number($("top-k").value) > 0) body.top_k = Number($("top-k").value);
+    for (const [id, name] of Object.entries(SAMPLING)) {
+      if ($(id).value !== "") body[name] = Number($(id).value);
+    }
     if ($("seed").value) body.seed = Number($("seed").value);
     if (this.logprobs) Object.assign(body, {logprobs: true, top_logprobs: TOP_LOGPROBS});
     return body;
