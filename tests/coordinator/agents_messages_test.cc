@@ -123,6 +123,21 @@ TEST(MessagesTools, WhatAProviderRuns_IsLeftOut_AndRefusedWhereItIsAskedFor) {
             "describe tools of your own by an input_schema");
 }
 
+TEST(MessagesTools, FixedOnes_AreFew_WhereverTheyStand) {
+  const auto some = [](const std::string& type, int count) {
+    std::string tools;
+    for (int i = 0; i < count; ++i)
+      tools += fmt::format(R"({}{{"type": "{}", "name": "t{}"}})", i == 0 ? "" : ", ", type, i);
+    return R"("tools": [)" + tools + "], ";
+  };
+  for (const std::string type : {"bash_20250124", "text_editor_20250728", "memory_20250818"}) {
+    EXPECT_EQ(Read(some(type, 16) + kHi).chat["tools"].size(), 16u);
+    EXPECT_EQ(AgentFault(some(type, 17) + kHi),
+              fmt::format("tools[16].type is {}: a request takes at most 16 tools of such types; leave out the others",
+                          type));
+  }
+}
+
 TEST(MessagesTools, FixedOnes_HaveTheirSchemas_AndExamplesAreDescribed) {
   const OrderedJson tools = Read(R"("tools": [{"type": "bash_20250124", "name": "bash"},
       {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool", "max_characters": 9},

@@ -1,7 +1,6 @@
 #include "coordinator/api/openai/chat_fit.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -236,7 +235,7 @@ void ChatFit::Constrain(GenerateCall& call) const {
     const std::string why = WhyNoPythonCall(schemas[i]);
     if (!why.empty() && tool.strict) JsonFields::Refuse(where.c_str(), why);
     if (why.empty()) continue;
-    spdlog::info("{} is passed over: it {}", where, why);
+    TellOnce("call " + why, fmt::format("{} is passed over: it {} (said once for each reason)", where, why));
     schemas[i] = nullptr;
   }
   grammar = CallGrammar({call.shape, schemas, control_tokens_, grammar});

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "comm/base/error.h"
@@ -39,6 +40,7 @@ SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise) {
   std::vector<SchemaRemarks::Remark> passed = remarks.unknown;
   passed.insert(passed.end(), remarks.unkept.begin(), remarks.unkept.end());
   SchemaCheck out;
+  out.remarks.assign(passed.begin(), passed.begin() + std::min(passed.size(), kMostListed));
   for (size_t i = 0; i < passed.size() && i < kMostListed; ++i)
     out.passed += (i == 0 ? "" : "; ") + Sentence(passed[i]);
   if (passed.size() > kMostListed) out.passed += fmt::format("; and {} more", passed.size() - kMostListed);

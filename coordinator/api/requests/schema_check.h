@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "comm/base/json_fwd.h"
+#include "comm/schema/schema_reader.h"
 
 namespace quire {
 
@@ -14,8 +16,9 @@ enum class SchemaPromise {
 
 /// The result of checking a schema under a promise, as sentences.
 struct SchemaCheck {
-  std::string problem;  // why the promise cannot be kept; empty: it can
-  std::string passed;   // keywords that are not enforced; empty: none
+  std::string problem;                              // why the promise cannot be kept; empty: it can
+  std::string passed;                               // keywords that are not enforced; empty: none
+  std::vector<SchemaRemarks::Remark> remarks = {};  // about the first of these, one for each
 };
 SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise);
 

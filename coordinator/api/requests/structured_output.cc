@@ -1,7 +1,6 @@
 #include "coordinator/api/requests/structured_output.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "comm/schema/schema_work.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structural_tag_check.h"
+#include "coordinator/api/requests/told_once.h"
 #include "coordinator/http/api_error.h"
 
 namespace quire {
@@ -139,7 +139,12 @@ GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field,
   if (grammar.text.size() > kMaxGrammarBytes) Refuse(field, fmt::format("takes at most {} bytes", kMaxGrammarBytes));
   const SchemaCheck check = CheckSchema(schema, promise);
   if (!check.problem.empty()) Refuse(field, "cannot be kept to exactly: " + check.problem);
-  if (!check.passed.empty()) spdlog::info("{}: of the schema is passed over: {}", field, DumpJson(check.passed));
+  for (const SchemaRemarks::Remark& remark : check.remarks) {
+    const std::string keyword = remark.place.substr(remark.place.rfind('.') + 1).substr(0, 100);
+    TellOnce(fmt::format("schema {} {}", keyword, remark.why),
+             fmt::format("of schemas is passed over: {} {} (said once for each keyword; here {} in {})",
+                         DumpJson(keyword), remark.why, DumpJson(remark.place.substr(0, 200)), field));
+  }
   return grammar;
 }
 

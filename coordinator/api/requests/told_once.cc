@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -10,10 +11,11 @@ namespace quire {
 void TellOnce(const std::string& key, const std::string& words) {
   constexpr size_t kMostKeys = 256;
   static std::mutex mutex;
-  static std::set<std::string> told;
+  static std::map<std::string, std::set<std::string>> told;  // by kind
   {
     const std::lock_guard lock(mutex);
-    if (told.size() >= kMostKeys || !told.insert(key).second) return;
+    std::set<std::string>& keys = told[key.substr(0, key.find(' '))];
+    if (keys.size() >= kMostKeys || !keys.insert(key).second) return;
   }
   spdlog::info("{}", words);
 }

@@ -14,6 +14,7 @@ namespace quire {
 
 namespace {
 
+constexpr int kMostFixedTools = 16;
 constexpr std::string_view kToolSearchTool = "tool_search_tool";
 
 /// Families of types of tools that Anthropic's servers run.
@@ -81,6 +82,13 @@ void RefuseUnknownType(const JsonObject& tool, const std::string& type) {
 
 }  // namespace
 
+/// A few bytes name a tool with a long definition of this server's, so a request has few of them.
+void MessagesTools::CountFixed(const JsonObject& tool, const std::string& type) {
+  if (!ClientToolOf(type) || ++num_fixed_ <= kMostFixedTools) return;
+  tool.Refuse("type", fmt::format("is {}: a request takes at most {} tools of such types; leave out the others",
+                                  type.substr(0, 50), kMostFixedTools));
+}
+
 void MessagesTools::Read(const JsonObject& body) {
   if (const OrderedJson* servers = body.Find("mcp_servers")) {
     if (!servers->is_array()) body.Refuse("mcp_servers", "must be a list");
@@ -98,6 +106,7 @@ void MessagesTools::ReadTool(const JsonObject& tool, bool defers) {
   const std::string type = TypeOf(tool);
   if (LeavesOut(tool, type)) return;
   RefuseUnknownType(tool, type);
+  CountFixed(tool, type);
   OrderedJson function = FunctionOf(tool, type);
   Entry entry{.name = tool.Text("name")};
   if (Find(entry.name) != nullptr) tool.Refuse("name", "is there twice; give each tool a name of its own");
@@ -144,6 +153,7 @@ std::string MessagesTools::Define(const JsonObject& definition) {
   const std::string type = TypeOf(definition);
   if (LeavesOut(definition, type)) return "";
   RefuseUnknownType(definition, type);
+  CountFixed(definition, type);
   OrderedJson function = FunctionOf(definition, type);
   const std::string name = definition.Text("name");
   Entry* entry = Find(name);

@@ -41,12 +41,14 @@ class MessagesTools {
 
   void ReadTool(const JsonObject& tool, bool defers);
   bool LeavesOut(const JsonObject& tool, const std::string& type);
+  void CountFixed(const JsonObject& tool, const std::string& type);
   Entry* Find(const std::string& name);
   Entry& AddEntry(Entry entry);
 
   std::vector<Entry> entries_;
   std::map<std::string, size_t> places_;  // in entries_, by name: a client may defer thousands of tools
-  std::set<std::string> of_provider_;  // names of tools that are left out
+  std::set<std::string> of_provider_;     // names of tools that are left out
+  int num_fixed_ = 0;                     // tools whose definition is this server's, not the client's
 };
 
 }  // namespace quire
