@@ -1,14 +1,16 @@
 #include "coordinator/client/batch_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/base/regular_file.h"
 #include "coordinator/batches/batch_line.h"
 #include "coordinator/batches/member_text.h"
 
@@ -23,25 +25,23 @@ BatchFile::Entry EntryOf(const std::string& line, const std::string& where) {
   return {std::move(read.custom_id), std::move(read.url), 0};
 }
 
-/// Refuses what cannot be read twice, such as a pipe, before opening it would wait for a writer.
-const std::string& CheckedRegular(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) Fail("{}: {}", path, error ? error.message() : std::strerror(ENOENT));
-  if (!std::filesystem::is_regular_file(status))
-    Fail("{}: is no regular file; save the requests in one, because they are read more than once", path);
-  return path;
+/// Opens the file without waiting for a pipe's writer.
+std::FILE* OpenedForReading(const std::string& path) {
+  const RegularFile file = RegularFile::Open(path, RegularFile::Links::kFollowed);
+  const int own = ::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0);
+  std::FILE* stream = own < 0 ? nullptr : ::fdopen(own, "rb");
+  if (stream == nullptr) Fail("cannot read {}: {}", path, std::strerror(errno));
+  return stream;
 }
 
 }  // namespace
 
-BatchFile::BatchFile(const std::string& path) : path_(path), file_(CheckedRegular(path), std::ios::binary) {
-  if (!file_) Fail("{}: {}", path, std::strerror(errno));
+BatchFile::BatchFile(const std::string& path) : path_(path), file_(OpenedForReading(path)) {
   std::set<std::string> ids;
   std::string line;
-  std::streamoff begin = 0;
-  for (int64_t number = 1; std::getline(file_, line); ++number) {
-    const std::streamoff next = begin + static_cast<std::streamoff>(line.size()) + 1;
+  int64_t begin = 0;
+  for (int64_t number = 1; ReadLine(line); ++number) {
+    const int64_t next = begin + static_cast<int64_t>(line.size()) + 1;
     if (line.find_first_not_of(" \t\r") != std::string::npos) {
       const std::string where = fmt::format("{}: line {}", path, number);
       Entry entry = EntryOf(line, where);
@@ -54,11 +54,21 @@ BatchFile::BatchFile(const std::string& path) : path_(path), file_(CheckedRegula
   if (entries_.empty()) Fail("{}: no requests", path);
 }
 
+bool BatchFile::ReadLine(std::string& line) {
+  char* text = nullptr;
+  size_t room = 0;
+  const ssize_t size = ::getline(&text, &room, file_.get());
+  const std::unique_ptr<char, decltype(&std::free)> freed(text, &std::free);
+  if (size < 0 && std::ferror(file_.get()) != 0) Fail("cannot read {}: {}", path_, std::strerror(errno));
+  if (size <= 0) return false;
+  line.assign(text, static_cast<size_t>(size));
+  if (line.back() == '\n') line.pop_back();
+  return true;
+}
+
 std::string BatchFile::BodyOf(const Entry& entry) {
-  file_.clear();
-  file_.seekg(entry.begin);
   std::string line;
-  std::getline(file_, line);
+  if (::fseeko(file_.get(), entry.begin, SEEK_SET) == 0) ReadLine(line);
   const Json json = ParseJson(line, path_, kLimits);
   if (!json.is_object() || json.value("custom_id", Json()) != entry.custom_id || !json.contains("body"))
     Fail("{}: the file was changed while its requests were sent", path_);

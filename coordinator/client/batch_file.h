@@ -1,6 +1,7 @@
 #pragma once
 
-#include <fstream>
+#include <cstdio>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,13 +15,14 @@ namespace quire {
 /// Bodies stay in the file until they are needed.
 class BatchFile {
  public:
-  /// Reads and checks every line. Throws Error with the line number.
+  /// Reads and checks every line. Throws Error with the line number, and for what is no regular file: requests are read
+  /// more than once, which a pipe does not allow.
   explicit BatchFile(const std::string& path);
 
   struct Entry {
     std::string custom_id;  // unique in the file
     std::string url;        // a path of the API
-    std::streamoff begin;   // offset of its line
+    int64_t begin;          // offset of its line
   };
   const std::vector<Entry>& entries() const { return entries_; }
 
@@ -28,8 +30,14 @@ class BatchFile {
   std::string BodyOf(const Entry& entry);
 
  private:
+  /// The next line without its end; false at the end of the file.
+  bool ReadLine(std::string& line);
+
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
   std::string path_;
-  std::ifstream file_;
+  std::unique_ptr<std::FILE, Close> file_;
   std::vector<Entry> entries_;
 };
 

@@ -360,7 +360,7 @@ class FilesTest(Played):
         os.mkfifo(self.input)
         result = self.run_batch("http://127.0.0.1:1")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("is no regular file", result.stderr)
+        self.assertIn("is not a regular file", result.stderr)
 
     def test_batch_follows_no_links_to_its_output(self):
         precious = self.folder / "precious"
