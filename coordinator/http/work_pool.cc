@@ -1,5 +1,8 @@
 #include "coordinator/http/work_pool.h"
 
+#include <pthread.h>
+#include <time.h>
+
 #include <algorithm>
 
 #include "comm/base/error.h"
@@ -8,11 +11,26 @@
 
 namespace quire {
 
+namespace {
+
+constexpr std::chrono::milliseconds kWatchAtMost(5), kWatchAtLeast(250);  // between two looks at running jobs
+
+std::chrono::nanoseconds TimeOf(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+}  // namespace
+
 struct WorkPool::Job {
   std::string client;
   bool large = false;
   Work work;
   std::stop_source stop;
+  clockid_t clock = 0;                // processor time of the thread that runs it
+  std::chrono::nanoseconds begin{0};  // on that clock
+  bool too_long = false;
   enum class State { kWaits, kRuns, kOver } state = State::kWaits;
   Queue::iterator place;  // position in its client's queue while it waits, in running_ while it runs
 };
@@ -21,6 +39,7 @@ WorkPool::WorkPool(Limits limits) : limits_(limits) {
   QUIRE_CHECK(limits_.threads >= 2 || (limits_.threads == 1 && limits_.large_bytes == SIZE_MAX), "{} threads",
               limits_.threads);
   for (int i = 0; i < limits_.threads; ++i) threads_.emplace_back([this] { RunJobs(); });
+  if (limits_.job_time.count() > 0) watcher_ = std::thread([this] { WatchJobs(); });
 }
 
 WorkPool::JobPtr WorkPool::Add(const std::string& client, size_t bytes, Work work) {
@@ -105,12 +124,40 @@ void WorkPool::EndComputing() {
   changed_.notify_all();
 }
 
+bool WorkPool::TookTooLong(const JobPtr& job) const {
+  const std::lock_guard lock(mutex_);
+  return job->too_long;
+}
+
+/// Asks jobs to stop that took their time. While a job is in running_, its thread lives, and so does its clock.
+void WorkPool::WatchJobs() {
+  const auto every = std::clamp<std::chrono::milliseconds>(limits_.job_time / 10, kWatchAtMost, kWatchAtLeast);
+  std::unique_lock lock(mutex_);
+  while (!stopped_) {
+    if (running_.empty()) {
+      watch_.wait(lock);
+      continue;
+    }
+    watch_.wait_for(lock, every);
+    for (const JobPtr& job : running_) {
+      if (job->too_long || TimeOf(job->clock) - job->begin < limits_.job_time) continue;
+      job->too_long = true;
+      job->stop.request_stop();
+    }
+  }
+}
+
 void WorkPool::RunJobs() {
   GiveWayToWorkers();
+  clockid_t clock = 0;
+  QUIRE_CHECK(::pthread_getcpuclockid(::pthread_self(), &clock) == 0, "a thread without a clock");
   std::unique_lock lock(mutex_);
   while (const JobPtr job = AwaitNext(lock)) {
-    lock.unlock();
     const auto begin = ThreadTime();
+    job->clock = clock;
+    job->begin = begin;
+    if (running_.size() == 1) watch_.notify_one();
+    lock.unlock();
     job->work(job->stop.get_token());
     job->work = nullptr;
     const auto took = ThreadTime() - begin;
@@ -137,8 +184,10 @@ void WorkPool::Stop() {
     num_waiting_ = 0;
   }
   changed_.notify_all();
+  watch_.notify_all();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  if (watcher_.joinable()) watcher_.join();
 }
 
 size_t WorkPool::num_waiting() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <list>
@@ -29,6 +30,9 @@ class WorkPool {
     size_t jobs_per_client = 1024;
     size_t large_bytes = 64 << 10;  // a job of more bytes is large
     bool beside_workers = false;    // the pool shares its processors with workers
+    // Processor time of one job; a job that took it is asked to stop. This is more than each kind of work is bounded
+    // by, and catches what those bounds miss. 0: no limit.
+    std::chrono::milliseconds job_time{20'000};
   };
   /// The work of a job. It must check the token every few milliseconds, end early on a stop, and not throw.
   using Work = std::function<void(const std::stop_token&)>;
@@ -45,6 +49,8 @@ class WorkPool {
   JobPtr Add(const std::string& client, size_t bytes, Work work);
   /// True: the job waited, and is dropped. False: it runs and was asked to stop, or is over. Callable from any thread.
   bool Cancel(const JobPtr& job);
+  /// True when the job was asked to stop because it took Limits::job_time. Callable from any thread.
+  bool TookTooLong(const JobPtr& job) const;
   /// Drops waiting jobs, asks running jobs to stop, and waits for them.
   void Stop();
 
@@ -66,6 +72,7 @@ class WorkPool {
   using Queue = std::list<JobPtr>;
 
   void RunJobs();
+  void WatchJobs();
   JobPtr TakeNext(WorkShares::Clock::time_point& rested);
   JobPtr AwaitNext(std::unique_lock<std::mutex>& lock);
   void Forget(const JobPtr& job);
@@ -83,6 +90,8 @@ class WorkPool {
   WorkShares shares_{static_cast<unsigned>(OwnProcessorRoom().count)};
   bool stopped_ = false;
   std::vector<std::thread> threads_;
+  std::condition_variable watch_;  // wakes watcher_: a job began where none ran, or the pool stops
+  std::thread watcher_;            // looks at running jobs now and then; none without a limit
 };
 
 }  // namespace quire

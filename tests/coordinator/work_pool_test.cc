@@ -308,6 +308,46 @@ TEST_F(OnPoolTest, OnPool_StopsRunningWork_WhenTheClientLeaves) {
   EXPECT_TRUE(responder_.on_gone) << "afterwards it means what it meant before";
 }
 
+TEST_F(OnPoolTest, OnPool_RefusesARequest_WhoseWorkTakesTheTimeOfAJob) {
+  WorkPool pool({.threads = 2, .job_time = std::chrono::milliseconds(50)});
+  const auto end = [&](Work work) {
+    std::optional<int> value;
+    ApiError error(0, "");
+    bool ended = false;
+    const auto await = [&]() -> asio::awaitable<void> {
+      try {
+        value = co_await OnPool(pool, responder_, "a", kSmall, std::move(work));
+      } catch (const ApiError& refusal) {
+        error = refusal;
+      }
+      ended = true;
+    };
+    asio::co_spawn(io_, await(), asio::detached);
+    RunUntil([&] { return ended; });
+    return std::pair(value, error);
+  };
+  std::chrono::nanoseconds took{0};
+  const auto [none, refusal] = end([&](const std::stop_token& stop) -> int {
+    const auto begin = ThreadTime();
+    while (!stop.stop_requested()) {
+    }
+    took = ThreadTime() - begin;
+    throw std::runtime_error("stopped");
+  });
+  EXPECT_EQ(none, std::nullopt);
+  EXPECT_EQ(refusal.status, 400);
+  EXPECT_TRUE(refusal.retry_in_vain);
+  EXPECT_NE(std::string(refusal.what()).find("send less text"), std::string::npos) << refusal.what();
+  EXPECT_GE(took, std::chrono::milliseconds(45));
+  // A job that only waits takes no processor time.
+  const auto [five, no_refusal] = end([](const std::stop_token& stop) {
+    for (int i = 0; i < 30 && !stop.stop_requested(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return stop.stop_requested() ? 6 : 5;
+  });
+  EXPECT_EQ(five, 5);
+  EXPECT_EQ(no_refusal.status, 0);
+}
+
 TEST_F(OnPoolTest, OnPool_DropsWaitingWork_WhenTheClientLeaves) {
   Gate gate;
   pool_.Add("z", kLarge, gate.Work());

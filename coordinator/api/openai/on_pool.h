@@ -28,9 +28,19 @@ class WhenGone {
   std::function<void()> before_;
 };
 
+/// The error of a request whose work on a pool's thread took all the time that one job has.
+inline ApiError TooMuchWork() {
+  ApiError error(400,
+                 "reading this request takes more processor time than one request has here; send less text, or fewer "
+                 "messages, tools and schemas");
+  error.retry_in_vain = true;
+  return error;
+}
+
 /// Runs `work`, of about `bytes` bytes, on the pool for the account `share` (HttpRequest::share). Returns its result or
 /// rethrows its exception. Returns nothing when the client left meanwhile; waiting work is then dropped. Throws
-/// ApiError 429 when too many jobs wait. Await it on the I/O thread.
+/// ApiError 429 when too many jobs wait, and 400 when the work was stopped because it took too long. Await it on the
+/// I/O thread.
 template <class T>
 boost::asio::awaitable<std::optional<T>> OnPool(WorkPool& pool, HttpResponder& responder, std::string share,
                                                 size_t bytes, std::function<T(const std::stop_token&)> work) {
@@ -57,6 +67,7 @@ boost::asio::awaitable<std::optional<T>> OnPool(WorkPool& pool, HttpResponder& r
   if (responder.gone()) cancel();
   Outcome outcome = co_await handoff->Take();
   if (responder.gone()) co_return std::nullopt;
+  if (outcome.error && pool.TookTooLong(job)) throw TooMuchWork();
   if (outcome.error) std::rethrow_exception(outcome.error);
   co_return std::move(outcome.value);
 }
