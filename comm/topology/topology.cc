@@ -60,6 +60,11 @@ void ValidateTopology(const Topology& t, const std::string& where) {
     Fail("{}: metrics.listen \"{}\" must be ADDRESS:PORT", where, t.metrics.listen);
   if (t.logs.access == AccessLog::kOff && !t.logs.access_file.empty())
     Fail("{}: an access log file needs --access-log text or json (logs.access)", where);
+  if (t.logs.format == LogFormat::kJson && t.logs.access == AccessLog::kText && t.logs.access_file.empty())
+    Fail(
+        "{}: with --log-format json every line on standard error is JSON, and an access log of text is not: give "
+        "--access-log json, or --access-log-file FILE",
+        where);
   if (t.server.listen == t.admin.listen && ParseHostPort(t.server.listen)->port != 0) {
     Fail("{}: server and admin both listen on {}", where, t.server.listen);
   }

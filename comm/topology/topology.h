@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/base/log_format.h"
 #include "comm/base/log_level.h"
 #include "comm/base/yaml_tree.h"
 #include "comm/topology/compute_settings.h"
@@ -164,16 +165,19 @@ struct Topology {
   Listener admin{.listen = "127.0.0.1:8001"};
 
   struct Logs {
-    LogLevel level = LogLevel::kInfo;  // least serious level in the program's own log
+    LogLevel level = LogLevel::kInfo;     // least serious level in the program's own log
+    LogFormat format = LogFormat::kText;  // form of its lines, and of the workers'
     AccessLog access = AccessLog::kOff;
     std::string access_file;  // empty: standard error
     std::string audit_file;   // log of operators' actions; empty: standard error
     bool operator==(const Logs&) const = default;
   } logs;
 
-  /// A port that serves only /metrics, without TLS and without keys, for collectors that cannot reach the admin port.
+  /// Where /metrics is served beside the admin port: on a port of its own, without TLS and without keys, for collectors
+  /// that cannot reach the admin port.
   struct Metrics {
-    std::string listen;  // empty: no such port
+    std::string listen;         // empty: no such port
+    bool on_data_port = false;  // serve /metrics on the data port, too, without a key
     bool operator==(const Metrics&) const = default;
   } metrics;
 

@@ -239,6 +239,7 @@ void ReadTls(Section section, Topology::Listener& listener) {
 
 void ReadLogs(Section section, Topology::Logs& logs) {
   section.Choose("level", logs.level);
+  section.Choose("format", logs.format);
   section.Choose("access", logs.access);
   section.Text("access_file", logs.access_file);
   section.Text("audit_file", logs.audit_file);
@@ -383,6 +384,7 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
   if (const YamlNode* node = root.Take("metrics")) {
     Section section(*node, "metrics", file);
     section.Text("listen", t.metrics.listen);
+    section.Flag("on_data_port", t.metrics.on_data_port);
     section.Done();
   }
   if (const YamlNode* node = root.Take("traces")) {

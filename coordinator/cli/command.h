@@ -24,6 +24,7 @@ struct ServerCommand {
     SetUpLog(LogLevel::kInfo);
     topology = TopologyFromFlags(flags);
     SetLogLevel(topology.logs.level);
+    SetLogFormat(topology.logs.format);
   }
 };
 

@@ -51,6 +51,7 @@ constexpr FlagWithValues kFlagsWithValues[] = {
     {"--generation-config", ChoicesAsTexts<GenerationConfigMode>},
     {"--access-log", ChoicesAsTexts<AccessLog>},
     {"--log-level", ChoicesAsTexts<LogLevel>},
+    {"--log-format", ChoicesAsTexts<LogFormat>},
     {"--tool-call-parser", ToolFormats},
     {"--reasoning-parser", ReasoningFormats},
 };

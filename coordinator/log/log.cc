@@ -5,7 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
+
+#include "comm/base/log_line.h"
 
 namespace quire {
 
@@ -32,6 +35,42 @@ std::string& NameOfThread() {
   return name;
 }
 
+/// The fields that LogField objects of this thread name, the oldest first.
+LogFields& FieldsOfThread() {
+  thread_local LogFields fields;
+  return fields;
+}
+
+LogFields FieldsNow() {
+  LogFields fields;
+  if (!NameOfThread().empty()) fields.emplace_back("part", NameOfThread());
+  fields.insert(fields.end(), FieldsOfThread().begin(), FieldsOfThread().end());
+  return fields;
+}
+
+std::atomic<LogFormat>& FormatOfProcess() {
+  static std::atomic<LogFormat> format{LogFormat::kText};
+  return format;
+}
+
+LogLevel LevelOf(spdlog::level::level_enum level) {
+  static constexpr auto kLevels = ChoicesOf(LogLevel{});
+  const auto found = std::ranges::find_if(kLevels, [&](const auto& c) { return SpdlogLevel(c.value) == level; });
+  QUIRE_CHECK(found != kLevels.end(), "spdlog has a level that is not logged here");
+  return found->value;
+}
+
+/// Formats a message as a JSON object on a line of its own.
+class JsonLine : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
+    const std::string_view text(message.payload.data(), message.payload.size());
+    const std::string line = JsonLogLine(message.time, LevelOf(message.level), text, FieldsNow()) + '\n';
+    out.append(line.data(), line.data() + line.size());
+  }
+  std::unique_ptr<formatter> clone() const override { return std::make_unique<JsonLine>(); }
+};
+
 /// Formats %*: the thread's name, if it has one, and the message.
 class Message : public spdlog::custom_flag_formatter {
  public:
@@ -47,11 +86,29 @@ class Message : public spdlog::custom_flag_formatter {
 
 void SetUpLog(LogLevel level) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("quire"));
+  SetLogFormat(LogFormat::kText);
+  SetLogLevel(level);
+}
+
+void SetLogFormat(LogFormat format) {
+  FormatOfProcess() = format;
+  if (format == LogFormat::kJson) return spdlog::set_formatter(std::make_unique<JsonLine>());
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   formatter->add_flag<Message>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %*");
   spdlog::set_formatter(std::move(formatter));
-  SetLogLevel(level);
 }
+
+std::string LineOfProgram(const std::string& line) {
+  if (FormatOfProcess() == LogFormat::kText)
+    return (NameOfThread().empty() ? "" : NameOfThread() + ": ") + WithoutControls(line);
+  if (std::optional<std::string> own = AsJsonLogLine(line)) return *std::move(own);
+  // mpirun and a dying worker speak in text, and only of trouble.
+  return JsonLogLine(std::chrono::system_clock::now(), LogLevel::kWarn, line, FieldsNow());
+}
+
+LogField::LogField(const char* name, std::string value) { FieldsOfThread().emplace_back(name, std::move(value)); }
+LogField::LogField(const char* name, int64_t value) { FieldsOfThread().emplace_back(name, value); }
+LogField::~LogField() { FieldsOfThread().pop_back(); }
 
 LogName::LogName(std::string name) : before_(std::exchange(NameOfThread(), std::move(name))) {}
 LogName::~LogName() { NameOfThread() = std::move(before_); }
@@ -59,12 +116,6 @@ const std::string& LogName::Current() { return NameOfThread(); }
 
 void SetLogLevel(LogLevel level) { spdlog::set_level(SpdlogLevel(level)); }
 
-LogLevel CurrentLogLevel() {
-  static constexpr auto kLevels = ChoicesOf(LogLevel{});
-  const auto current =
-      std::ranges::find(kLevels, spdlog::get_level(), [](const auto& c) { return SpdlogLevel(c.value); });
-  QUIRE_CHECK(current != kLevels.end(), "spdlog has a level that was not set here");
-  return current->value;
-}
+LogLevel CurrentLogLevel() { return LevelOf(spdlog::get_level()); }
 
 }  // namespace quire

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include "comm/base/log_format.h"
 #include "comm/base/log_level.h"
 #include "comm/base/printable.h"
 
@@ -16,9 +18,17 @@ void SetUpLog(LogLevel level);
 void SetLogLevel(LogLevel level);
 LogLevel CurrentLogLevel();
 
-/// While this object lives, messages of this thread begin with "NAME: ". A thread that is started for the same purpose
-/// takes over the name with `const LogName named(name)`, where `name` is Current() of the starting thread. An empty
-/// name adds nothing.
+/// Changes the form of later lines, for all threads. With kJson each line is one object: time (UTC), level, message,
+/// and what LogName and LogField say.
+void SetLogFormat(LogFormat format);
+
+/// Returns a line that another program wrote, without a line end, as a line of this log: as it is, after LogName's
+/// text and with control characters escaped; or, with kJson, as an object, which JSON of that program's own stays.
+std::string LineOfProgram(const std::string& line);
+
+/// While this object lives, messages of this thread begin with "NAME: ", or have the field `part`. A thread that is
+/// started for the same purpose takes over the name with `const LogName named(name)`, where `name` is Current() of the
+/// starting thread. An empty name adds nothing.
 class LogName {
  public:
   explicit LogName(std::string name);
@@ -30,6 +40,16 @@ class LogName {
 
  private:
   std::string before_;
+};
+
+/// While this object lives, lines of this thread that are JSON have this field. Text does not show it.
+class LogField {
+ public:
+  LogField(const char* name, std::string value);
+  LogField(const char* name, int64_t value);
+  ~LogField();
+  LogField(const LogField&) = delete;
+  LogField& operator=(const LogField&) = delete;
 };
 
 }  // namespace quire

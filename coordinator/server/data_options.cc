@@ -26,6 +26,13 @@ DataPort::Options DataOptionsOf(const Topology& topology, const TextTools& text,
           topology.model.aliases};
 }
 
+Routes<DataHandler>::Route MetricsRoute(MetricsPage& page) {
+  return {"GET", "/metrics", [&page](HttpRequest&, HttpResponder& responder) -> boost::asio::awaitable<void> {
+            HttpResponse recent = co_await page.Recent();
+            co_await responder.Send(std::move(recent));
+          }};
+}
+
 std::unique_ptr<BatchStore> OpenBatchStore(const Topology::Batches& batches) {
   if (batches.dir.empty()) return nullptr;
   StoreLimits limits;

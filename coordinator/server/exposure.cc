@@ -135,6 +135,9 @@ std::vector<std::string> ExposureWarnings(const Topology& t) {
   std::vector<std::string> warnings;
   if (t.server.allow_unauthenticated && t.server.key_file.empty())
     warnings.push_back("server.allow_unauthenticated: anybody who reaches " + t.server.listen + " is served");
+  if (t.metrics.on_data_port && ReachOf(ParseHostPort(t.server.listen)->host) != Reach::kLoopback)
+    warnings.push_back("metrics.on_data_port: anybody who reaches " + t.server.listen +
+                       " sees load, names of keys and hosts at /metrics, without a key");
   const bool reachable = !t.transport.bind.empty() && ReachOf(t.transport.bind) == Reach::kNetwork;
   if (t.transport.insecure && t.transport.keys.empty() && reachable) {
     warnings.push_back("transport.insecure: anybody who reaches " + t.transport.bind +

@@ -23,8 +23,10 @@ std::set<std::string> PublicPaths(WebPage page, std::set<std::string> others) {
   return others;
 }
 
-Gate::Options DataOptions(const Topology::Listener& server) {
-  const std::set<std::string> probes = {"/health", "/ready", "/ping"};
+Gate::Options DataOptions(const Topology& topology) {
+  const Topology::Listener& server = topology.server;
+  std::set<std::string> probes = {"/health", "/ready", "/ping"};
+  if (topology.metrics.on_data_port) probes.insert("/metrics");
   return {.key_file = server.key_file,
           .public_paths = server.chat_page ? PublicPaths(WebPage::kChat, probes) : probes,
           .any_host = server.allow_unauthenticated,
@@ -72,7 +74,7 @@ void ReloadOne(Gate& gate, const Gate& other, const char* what) {
 }  // namespace
 
 Gates::Gates(const Topology& topology)
-    : data(DataOptions(topology.server)),
+    : data(DataOptions(topology)),
       admin(AdminOptions(topology.admin)),
       metrics(MetricsOptions(topology.metrics)),
       data_certificate(CertificateOf(topology.server)),

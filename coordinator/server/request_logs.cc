@@ -24,26 +24,38 @@ bool IsWorthASpan(const RequestRecord& record, std::string_view port) {
          std::ranges::find(kTurnedAway, record.status) == std::end(kTurnedAway);
 }
 
+/// Returns a JSON line of the access or audit log with the members that every line of a JSON log has.
+std::string WithLevel(std::string line, const char* message) {
+  return line.insert(1, fmt::format(R"("level":"info","message":"{}",)", message));
+}
+
 }  // namespace
 
 RequestLogs::RequestLogs(const Topology& topology)
-    : json_(topology.logs.access == AccessLog::kJson), audit_(std::make_unique<LineLog>(topology.logs.audit_file)) {
+    : json_(topology.logs.access == AccessLog::kJson),
+      access_in_log_(topology.logs.format == LogFormat::kJson && topology.logs.access_file.empty()),
+      audit_in_log_(topology.logs.format == LogFormat::kJson && topology.logs.audit_file.empty()),
+      audit_(std::make_unique<LineLog>(topology.logs.audit_file)) {
   if (topology.logs.access != AccessLog::kOff) access_ = std::make_unique<LineLog>(topology.logs.access_file);
   if (topology.traces.endpoint.empty()) return;
   OtelVariables variables = ReadOtelVariables();
   std::map<std::string, std::string> resource = {{"service.name", "quire"}, {"service.version", kBuildVersion}};
   for (auto& [key, value] : variables.resource) resource[key] = std::move(value);
-  traces_ = std::make_unique<TraceExporter>(ParseCollector(topology.traces.endpoint), std::move(variables.headers),
-                                            resource);
+  traces_ =
+      std::make_unique<TraceExporter>(ParseCollector(topology.traces.endpoint), std::move(variables.headers), resource);
 }
 
 void RequestLogs::Write(const char* port, const RequestRecord& record) {
-  if (access_ != nullptr) access_->Write(AccessLine(record, port, json_, std::chrono::system_clock::now()));
+  if (access_ != nullptr) {
+    std::string line = AccessLine(record, port, json_, std::chrono::system_clock::now());
+    access_->Write(access_in_log_ ? WithLevel(std::move(line), "access") : line);
+  }
   if (traces_ != nullptr && IsWorthASpan(record, port)) traces_->Add(record);
 }
 
 HttpService RequestLogs::Audit(HttpService service) {
-  return Audited(std::move(service), [this](const std::string& line) { audit_->Write(line); });
+  return Audited(std::move(service),
+                 [this](const std::string& line) { audit_->Write(audit_in_log_ ? WithLevel(line, "audit") : line); });
 }
 
 void RequestLogs::Reopen() {

@@ -27,7 +27,8 @@ class RequestLogs {
   void Reopen();
 
  private:
-  bool json_;
+  const bool json_;
+  const bool access_in_log_, audit_in_log_;  // lines go to standard error, whose lines are JSON with level and message
   std::unique_ptr<LineLog> access_, audit_;  // access_ is null without an access log
   std::unique_ptr<TraceExporter> traces_;    // null: no spans are sent
 };

@@ -40,7 +40,7 @@ namespace asio = boost::asio;
 namespace {
 constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // to those that come while nothing runs any more
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
-const WorkPool::Limits kOfDisk{.threads = 1, .large_bytes = SIZE_MAX};  // of files and batches
+const WorkPool::Limits kOfDisk{.threads = 1, .large_bytes = SIZE_MAX, .job_time = {}};  // of files and batches
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 constexpr int64_t kAdminMemoryBytes = 256 << 20;  // limit of requests to the admin port and their answers
 
@@ -123,6 +123,7 @@ class Server {
       HistoryRecorder history(metrics, replicas);
       DataPort::Options options = DataOptionsOf(topology_, text_, replicas);
       options.more_routes = batches.MakeRoutes();
+      if (topology_.metrics.on_data_port) options.more_routes.push_back(MetricsRoute(metrics_page));
       DataPort data(std::move(options), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
                     metrics, {data_memory_, pool, grammar_pool, grammars});
       LiveSettings settings(AsGiven(), [&](const Topology& now) { Apply(now, data); });

@@ -166,6 +166,7 @@ TEST(TopologyTest, Errors_NameFileLineAndReason) {
       {"model: {path: /m}\nadmin: {allowed_origins: []}\n", "unknown key \"allowed_origins\""},
       {"model: {path: /m}\nlogs: {access: loud}\n", "must be one of off, text, json"},
       {"model: {path: /m}\nlogs: {access_file: f}\n", "needs --access-log text or json"},
+      {"model: {path: /m}\nlogs: {format: json, access: text}\n", "give --access-log json, or --access-log-file FILE"},
       {"model: {path: /m}\ntransport: {private_network: yes}\n", "must be one of auto, on, off"},
       {"model: {path: /m}\ntransport: {bind: 10.0.0.1}\n", "two different ports"},
       {"model: {path: /m}\nlaunch: {method: external}\n", "needs transport.bind"},

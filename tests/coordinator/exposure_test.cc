@@ -37,6 +37,18 @@ TEST(ExposureTest, MetricsPort_MayListenOnOneAddress_ButNotOnAll) {
   EXPECT_NE(ExposureVerdict("metrics", "example.com", kNone).find("no IP address"), std::string::npos);
 }
 
+TEST(ExposureTest, MetricsOnTheDataPort_AreWarnedOf_WhereOtherHostsReachIt) {
+  Topology t;
+  t.metrics.on_data_port = true;
+  EXPECT_TRUE(ExposureWarnings(t).empty()) << "loopback";
+  t.server.listen = "10.0.0.1:8000";
+  t.server.key_file = "keys";
+  ASSERT_EQ(ExposureWarnings(t).size(), 1u);
+  EXPECT_NE(ExposureWarnings(t)[0].find("10.0.0.1:8000 sees load"), std::string::npos);
+  t.metrics.on_data_port = false;
+  EXPECT_TRUE(ExposureWarnings(t).empty());
+}
+
 TEST(ExposureTest, ReachOf_TellsLoopbackWildcardAndNetworkAddressesApart) {
   const std::pair<const char*, Reach> cases[] = {{"127.0.0.1", Reach::kLoopback},
                                                  {"127.8.9.1", Reach::kLoopback},

@@ -46,6 +46,13 @@ TEST(LauncherTest, RuntimeDir_FallsBackToTmp_WhenTheRuntimeFolderHasALongPath) {
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 
+TEST(LauncherTest, Command_TellsWorkersTheFormOfTheLog) {
+  Topology t;
+  EXPECT_THAT(Line(t, {}), Not(HasSubstr("--log-format")));
+  t.logs.format = LogFormat::kJson;
+  EXPECT_THAT(Line(t, {}), HasSubstr("quire-worker --coordinator tcp://10.0.0.1:5570 --epoch 7 --log-format json"));
+}
+
 TEST(LauncherTest, Command_NamesNeitherAgentNorNetwork_OnOneHost) {
   Topology t;
   t.parallel.tensor = 2;

@@ -2,13 +2,19 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <regex>
+#include <sstream>
 #include <thread>
 
+#include "comm/base/json.h"
 #include "coordinator/log/line_log.h"
 
 namespace quire {
@@ -151,6 +157,63 @@ TEST(LogTest, LogNames_NestWithinAThread) {
     EXPECT_EQ(LogName::Current(), "replica 1");
   }
   EXPECT_EQ(LogName::Current(), "");
+}
+
+/// Returns what was logged to standard error meanwhile, line by line.
+std::vector<Json> JsonLinesOf(const std::function<void()>& log) {
+  testing::internal::CaptureStderr();
+  log();
+  std::istringstream said(testing::internal::GetCapturedStderr());
+  std::vector<Json> lines;
+  for (std::string line; std::getline(said, line);) {
+    EXPECT_TRUE(std::ranges::all_of(line, [](char c) { return c >= 0x20 && c < 0x7f; })) << line;
+    lines.push_back(Json::parse(line));
+  }
+  return lines;
+}
+
+TEST(LogTest, JsonFormat_MakesEachMessageAnObject_WithTheFieldsOfItsThread) {
+  SetUpLog(LogLevel::kInfo);
+  SetLogFormat(LogFormat::kJson);
+  const std::vector<Json> lines = JsonLinesOf([] {
+    spdlog::debug("too little");
+    spdlog::warn("one\nline \x1b[31m \xff é\xc2\x9b\x7f");
+    const LogName named("replica 1");
+    const LogField of_request("request_id", "r\"1");
+    {
+      const LogField of_rank("rank", 3);
+      spdlog::error("inner");
+    }
+    spdlog::info("outer");
+  });
+  SetLogFormat(LogFormat::kText);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["level"], "warn");
+  EXPECT_EQ(lines[0]["message"], "one\nline \x1b[31m \xef\xbf\xbd é\xc2\x9b\x7f");
+  EXPECT_FALSE(lines[0].contains("part") || lines[0].contains("request_id"));
+  EXPECT_TRUE(
+      std::regex_match(lines[0]["time"].get<std::string>(), std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)")));
+  EXPECT_EQ(lines[1]["part"], "replica 1");
+  EXPECT_EQ(lines[1]["request_id"], "r\"1");
+  EXPECT_EQ(lines[1]["rank"], 3);
+  EXPECT_EQ(lines[2]["level"], "info");
+  EXPECT_FALSE(lines[2].contains("rank"));
+}
+
+TEST(LogTest, LineOfProgram_IsTextOrAnObject_ThatKeepsAProgramsOwn) {
+  SetLogFormat(LogFormat::kText);
+  EXPECT_EQ(LineOfProgram("a\x1b"), "a\\x1b");
+  SetLogFormat(LogFormat::kJson);
+  const LogName named("replica 0");
+  const Json own = Json::parse(LineOfProgram(R"({"level":"info","message":"é","rank":1})"));
+  EXPECT_EQ(own, Json({{"level", "info"}, {"message", "é"}, {"rank", 1}}));
+  for (const char* foreign : {"mpirun: no", "{\"cut", "[1]", "5", "", "{\"a\":1} and more"}) {
+    const Json wrapped = Json::parse(LineOfProgram(foreign));
+    EXPECT_EQ(wrapped["message"], foreign);
+    EXPECT_EQ(wrapped["level"], "warn");
+    EXPECT_EQ(wrapped["part"], "replica 0");
+  }
+  SetLogFormat(LogFormat::kText);
 }
 
 }  // namespace

@@ -75,8 +75,13 @@ def chart(**changes):
     return [each for each in rendered if each is not None]  # a template may have nothing to say
 
 
-def manifests():
-    return list(yaml.safe_load_all(read("k8s", "leader-worker-set.yaml")))
+def manifests(**changes):
+    """The objects of the LeaderWorkerSet's file, after edits of what stands there to be edited: places of pods by their names."""
+    text = read("k8s", "leader-worker-set.yaml")
+    for name, value in changes.items():
+        text, count = re.subn(rf"({name}: &{name}) (\{{\}}|\[\])", lambda m, value=value: f"{m[1]} {json.dumps(value)}", text)
+        assert count == 1, name
+    return list(yaml.safe_load_all(text))
 
 
 def of_kind(objects, kind):
@@ -163,6 +168,18 @@ class KubernetesTest(unittest.TestCase):
         pod, = pods(chart())
         self.assertEqual([name for name in self.PLACES if name in pod["spec"]], [])
 
+    def test_leader_worker_set_has_one_place_for_places_of_both_pods(self):
+        templates = list(pods(manifests(**self.PLACES)))
+        self.assertEqual(len(templates), 2)
+        for pod in templates:
+            self.assertEqual({name: pod["spec"].get(name) for name in self.PLACES}, self.PLACES)
+
+    def test_leader_worker_set_passes_further_flags_on_to_the_server(self):
+        leader = next(pods(manifests()))["spec"]["containers"][0]
+        script, *words = leader["args"]
+        self.assertEqual(words, ["quire"])  # $0 of the script; flags follow it
+        self.assertIn('exec quire serve /run/quire/topology.yaml "$@"', script)
+
     def test_chart_passes_flags_word_by_word_and_variables_on_to_the_server(self):
         words = ["--max-model-len", "8192", "--served-model-name", "it's a \"name\" $HOME"]
         for secret in ("", "certificate"):
@@ -170,6 +187,7 @@ class KubernetesTest(unittest.TestCase):
             server = pod["spec"]["containers"][0]
             self.assertEqual(self.all_arguments_of(server)[-len(words):], words)
             self.assertIn({"name": "QUIRE_ISA", "value": "avx2"}, server["env"])
+            self.assertIn("--log-format text", " ".join(self.all_arguments_of(server)))
             self.assertEqual(self.arguments_of(server), (["--ssl-certfile", "--ssl-keyfile"] if secret else []))
 
     def test_scrapers_are_invited_only_where_the_policy_lets_them_in(self):
@@ -201,7 +219,7 @@ class KubernetesTest(unittest.TestCase):
                         {"memory": "32 GB"}, {"model": {**values["model"], "path": "$(id)"}}, {"model": {**values["model"], "name": "a\" b"}},
                         {"model": {"claim": "models"}}, {"serviceMonitor": True}, {"extraArgs": "--seed 1"}, {"extraEnv": [{"value": "1"}]},
                         {"extraEnv": [{"name": "POD_IP", "value": "1"}]}, {"nodeSelector": {"a": 1}}, {"tolerations": {}},
-                        {"imagePullSecrets": ["registry"]}, {"apiKeys": ""}, {"tls": "A B"}, {"drainSeconds": -1}):
+                        {"imagePullSecrets": ["registry"]}, {"apiKeys": ""}, {"tls": "A B"}, {"logFormat": "xml"}, {"drainSeconds": -1}):
             with self.subTest(changes=changes), self.assertRaises(jsonschema.ValidationError):
                 jsonschema.validate({**valid, **changes}, schema)
 
@@ -217,7 +235,7 @@ class KubernetesTest(unittest.TestCase):
     def test_manifests_and_chart_keep_to_the_schemas_of_kubernetes(self):
         plain = [o for o in manifests() if o["kind"] != "LeaderWorkerSet"]
         # The schema of LeaderWorkerSet is not published there: its pods are validated as those of a Deployment.
-        for number, pod in enumerate(pods(manifests())):
+        for number, pod in enumerate([*pods(manifests()), *pods(manifests(**self.PLACES))]):
             labels = pod["metadata"]["labels"]
             plain.append({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"pods-{number}"},
                           "spec": {"selector": {"matchLabels": labels}, "template": pod}})

@@ -19,6 +19,7 @@ import openai
 import embeddings_test
 import fetch_model_test
 import fields_test
+import logs_test
 import tls_test
 
 import verdict
@@ -123,6 +124,7 @@ class PlainTest(FlagCase):
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "target_inter_token_ms": 0, "block_size": 16,
             "ssl_certfile": None, "ssl_keyfile": None, "admin_ssl_certfile": None, "admin_ssl_keyfile": None, "allowed_origins": [], "allowed_hosts": [],
             "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "metrics_listen": None,
+            "metrics_on_data_port": False, "log_format": "text",
             "otlp_traces_endpoint": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "speculative_config": None, "seed": None, "journal": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
@@ -475,7 +477,7 @@ class DoorsTest(FlagCase):
         cls.directory = tempfile.TemporaryDirectory()
         cls.logs = [os.path.join(cls.directory.name, name) for name in ("access.log", "audit.log")]
         cls.collectors = free_port()
-        cls.server = Server("--metrics-listen", f"127.0.0.1:{cls.collectors}", "--allowed-origins", '["https://a.example", "https://b.example"]', "--allowed-hosts", "one.example,two.example",
+        cls.server = Server("--metrics-listen", f"127.0.0.1:{cls.collectors}", "--metrics-on-data-port", "--allowed-origins", '["https://a.example", "https://b.example"]', "--allowed-hosts", "one.example,two.example",
                             "--access-log", "text", "--access-log-file", cls.logs[0], "--audit-log-file", cls.logs[1], model=TINY)
 
     @classmethod
@@ -539,6 +541,12 @@ class DoorsTest(FlagCase):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.collectors}/metrics", timeout=20) as response:
             self.assertIn(b"vllm:num_requests_running", response.read())
         self.assertIn("every interface", quire("serve", "--model", TINY, "--metrics-listen", "0.0.0.0:9100").stderr)
+
+    def test_metrics_on_data_port_flag_serves_metrics_there(self):
+        """With keys, too, no key is needed for it; metrics_test.py tests that."""
+        self.assertIs(self.setting("metrics_on_data_port"), True)
+        with urllib.request.urlopen(self.server.url + "/metrics", timeout=20) as response:
+            self.assertIn(b"vllm:num_requests_running", response.read())
 
     def test_otlp_traces_endpoint_flag_refuses_malformed_urls(self):
         """traces_test.py tests the flag's effect."""
@@ -696,6 +704,8 @@ TESTS = {
     "--load-format": FormatTest.test_load_format_flag_dummy_serves_made_up_weights,
     "--verify-checksum": PlainTest.test_verify_checksum_flag_refuses_a_model_that_differs,
     "--log-level": SmallTest.test_log_level_flag_debug_writes_more,
+    "--log-format": logs_test.JsonFormatTest.test_every_line_on_standard_error_is_an_object,
+    "--metrics-on-data-port": DoorsTest.test_metrics_on_data_port_flag_serves_metrics_there,
 }
 # Flags whose effect a client cannot see, and why
 EXCEPTIONS = {

@@ -31,6 +31,49 @@ def lines_of(path, number, seconds=20):
         time.sleep(0.02)
 
 
+class JsonFormatTest(unittest.TestCase):
+    def test_every_line_on_standard_error_is_an_object(self):
+        """Coordinator, workers, mpirun, access and audit log, through a lost worker and to the end."""
+        with Server("-tp", "2", "--log-format", "json", "--access-log", "json", model=TINY) as server:
+            self.assertEqual(server.get("/admin/config", admin=True)["settings"]["log_format"], "json")
+            server.post("/v1/completions", {"prompt": [3, 4], "max_tokens": 2}, headers={"x-request-id": "mine"})
+            server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1, "web_search_options": {}}, headers={"x-request-id": "searcher"})
+            server.post("/admin/pause", {}, admin=True)
+            server.post("/admin/resume", {}, admin=True)
+            before = server.worker_pids()
+            os.kill(before[1], signal.SIGKILL)
+            deadline = time.monotonic() + 60
+            while before[1] in server.worker_pids() or server.get("/admin/status", admin=True)["state"] != "serving":
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.1)
+            server.process.send_signal(signal.SIGTERM)
+            server.process.wait(timeout=40)
+            entries = [json.loads(line) for line in server.text().splitlines()]
+        for entry in entries:
+            self.assertLessEqual({"time", "level", "message"}, set(entry), entry)
+            self.assertRegex(entry["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            self.assertIn(entry["level"], ("info", "warn", "error"))
+        self.assertIn(("access", "mine"), {(entry["message"], entry.get("request_id")) for entry in entries})
+        self.assertIn("/admin/pause", {entry.get("audit") for entry in entries if entry["message"] == "audit"})
+        self.assertEqual({entry["rank"] for entry in entries if entry["message"].endswith(" joined")}, {0, 1})
+        self.assertTrue([entry for entry in entries if entry["message"].startswith("web_search_options") and entry["request_id"] == "searcher"])
+        self.assertTrue([entry for entry in entries if "mpirun noticed" in entry["message"] and entry["level"] == "warn"])
+        self.assertTrue([entry for entry in entries if entry["message"].startswith("ready after")])
+
+    def test_an_access_log_of_text_needs_a_file(self):
+        done = subprocess.run([QUIRE, "serve", "--model", TINY, "--log-format", "json", "--access-log", "text"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--access-log-file FILE", done.stderr)
+
+    def test_workers_that_others_start_write_objects_with_the_flag(self):
+        worker = os.path.join(os.path.dirname(QUIRE), "quire-worker")
+        command = [worker, "--coordinator", "nowhere", "--log-format", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        entry = json.loads(done.stderr.splitlines()[0])
+        self.assertEqual((entry["level"], entry["program"], entry["rank"]), ("error", "quire-worker", 0))
+        self.assertEqual(subprocess.run([*command[:-1], "xml"], capture_output=True, timeout=60).returncode, 2)
+
+
 class LogsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -7,6 +7,8 @@ import re
 import subprocess
 import tempfile
 import unittest
+import urllib.error
+import urllib.request
 
 import verdict
 from server import QUIRE, ROOT, TINY, Server, free_port
@@ -153,6 +155,23 @@ class CollectorsTest(MetricsCase):
     def test_metrics_port_answers_a_flood_with_the_same_page(self):
         pages = {self.ask_collectors_port()[1] for _ in range(4)}
         self.assertLessEqual(len(pages), 2)  # the page is renewed every second
+
+
+class DataPortTest(unittest.TestCase):
+    def test_data_port_serves_metrics_without_a_key_by_a_switch_alone(self):
+        with tempfile.TemporaryDirectory() as directory:
+            keys = os.path.join(directory, "api.keys")
+            key = subprocess.run([QUIRE, "keygen", "--api", "alice", "--file", keys], check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+            for switch, statuses in (((), (401, 404)), (("--metrics-on-data-port",), (200, 200))):
+                with Server("--threads-per-worker", "1", "--api-key-file", keys, *switch, model=TINY) as server:
+                    for token, status in zip(("", key), statuses, strict=True):
+                        request = urllib.request.Request(server.url + "/metrics", headers={"Authorization": "Bearer " + token} if token else {})
+                        try:
+                            with urllib.request.urlopen(request, timeout=20) as response:
+                                got, page = response.status, response.read().decode()
+                        except urllib.error.HTTPError as error:
+                            got, page = error.code, ""
+                        self.assertEqual((got, "vllm:num_requests_running" in page), (status, status == 200), (switch, token))
 
 
 class ShippedTest(unittest.TestCase):

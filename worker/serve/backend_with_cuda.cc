@@ -10,6 +10,7 @@
 #include "worker/cuda/device/pair_carrier.h"
 #include "worker/serve/backend.h"
 #include "worker/serve/cpu_backend.h"
+#include "worker/serve/worker_log.h"
 
 namespace quire {
 
@@ -71,7 +72,8 @@ class CudaBackend final : public Backend {
     const bool shared = options_.sharers > 1;
     if (shared) PrepareForSharedDevice(mpi.rank());
     collective_ = std::make_unique<DeviceGroup>(mpi, DeviceGroupOptions{{}, !shared, !shared});
-    if (mpi.rank() == 0) fmt::print(stderr, "quire-worker: collectives: {}\n", collective_->Describe());
+    if (mpi.rank() == 0)
+      WorkerLog(LogLevel::kInfo, mpi.rank(), fmt::format("collectives: {}", collective_->Describe()));
   }
 
   std::unique_ptr<RankEngine> MakeEngine() override {

@@ -1,10 +1,8 @@
 #include "worker/serve/cpu_backend.h"
 
-#include <fmt/format.h>
-
-#include "comm/base/printable.h"
 #include "worker/cpu/cpu_engine.h"
 #include "worker/cpu/numa.h"
+#include "worker/serve/worker_log.h"
 
 namespace quire {
 
@@ -34,7 +32,7 @@ std::vector<RankMemory> MemoryOfCpuRanks(const ModelFiles& files, const EngineSi
 
 std::unique_ptr<Backend> MakeCpuBackend(const ModelFiles& files, const EngineSizes& sizes, MpiBootstrap& mpi) {
   if (const std::string kept = KeepToNumaNodes(mpi.local_rank(), mpi.local_size()); !kept.empty())
-    fmt::print(stderr, "quire-worker: rank {}: {}\n", mpi.rank(), WithoutControls(kept));
+    WorkerLog(LogLevel::kInfo, mpi.rank(), kept);
   return std::make_unique<CpuBackend>(files, sizes, mpi);
 }
 

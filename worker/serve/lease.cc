@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <chrono>
 
-#include "comm/base/printable.h"
 #include "comm/base/scheduling_delay.h"
 #include "comm/wire/channel.h"
 #include "comm/wire/messages.h"
 #include "worker/serve/worker.h"
+#include "worker/serve/worker_log.h"
 
 namespace quire {
 
@@ -46,7 +46,7 @@ void Lease::RunGuarded() {
   try {
     Run();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "quire-worker: rank {}: lease: {}\n", rank_, WithoutControls(error.what()));
+    WorkerLog(LogLevel::kError, rank_, fmt::format("lease: {}", error.what()));
     ::_exit(kExitOrphaned);
   }
 }
@@ -81,10 +81,10 @@ void Lease::Run() {
     if (woken - asked > kWait + kLongSleep) last_heard = std::max(last_heard, woken - kBeatEvery);
     const auto late = std::max(own.largest(), theirs);
     if (woken - last_heard > (heard ? Patience(late) : kFirstAnswer)) {
-      fmt::print(stderr,
-                 "quire-worker: rank {}: no word from the coordinator for {} ms, where threads are woken up to {} ms "
-                 "late; stopping\n",
-                 rank_, Micros(woken - last_heard) / 1000, Micros(late) / 1000);
+      WorkerLog(LogLevel::kError, rank_,
+                fmt::format("no word from the coordinator for {} ms, where threads are woken up to {} ms late; "
+                            "stopping",
+                            Micros(woken - last_heard) / 1000, Micros(late) / 1000));
       ::_exit(kExitOrphaned);
     }
   }

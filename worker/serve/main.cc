@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 
 #include "comm/base/error.h"
-#include "comm/base/printable.h"
 #include "comm/base/process_hardening.h"
 #include "comm/wire/messages.h"
 #include "worker/bench/bench_allreduce.h"
@@ -13,6 +12,7 @@
 #include "worker/serve/memory_plan.h"
 #include "worker/serve/probe.h"
 #include "worker/serve/worker.h"
+#include "worker/serve/worker_log.h"
 
 int main(int argc, char** argv) {
   // A rank must not outlive its mpirun: the kernel kills it when the parent dies.
@@ -31,6 +31,10 @@ int main(int argc, char** argv) {
   app.add_option("--node", options.node, "What the topology calls this host (default: its host name)");
   app.add_option("--keys", options.keys,
                  "Directory with the keys of the encrypted transport (quire keygen --transport)");
+  std::string log_format(quire::NameOf(quire::LogFormat::kText));
+  app.add_option("--log-format", log_format, "Lines on standard error: text, or json, an object each")
+      ->check(CLI::IsMember(std::vector<std::string>{"text", "json"}))
+      ->capture_default_str();
   app.add_option("--bench-allreduce", bench.json_file,
                  "Instead of serving, time sums over the ranks and write the results to this file");
   app.add_option("--bench-min-bytes", bench.min_bytes)->capture_default_str();
@@ -58,6 +62,7 @@ int main(int argc, char** argv) {
     const int status = app.exit(error);
     return status == 0 ? 0 : quire::kSettingsStatus;
   }
+  quire::SetWorkerLog(*quire::Named<quire::LogFormat>(log_format));
   try {
     quire::HardenProcess();
     if (!assignment.empty()) return quire::RunMemoryPlan(assignment);
@@ -66,7 +71,7 @@ int main(int argc, char** argv) {
     if (!ceilings.json_file.empty()) return quire::RunCeilingsBench(ceilings, mpi);
     return quire::RunWorker(options, mpi);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "quire-worker: {}\n", quire::WithoutControls(error.what()));
+    quire::WorkerLog(quire::LogLevel::kError, -1, error.what());
     return quire::StatusOf(error);
   }
 }

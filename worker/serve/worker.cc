@@ -12,7 +12,6 @@
 #include "comm/base/error.h"
 #include "comm/base/host_limits.h"
 #include "comm/base/host_name.h"
-#include "comm/base/printable.h"
 #include "comm/base/process_hardening.h"
 #include "comm/model/formats/mapping_errors.h"
 #include "comm/wire/channel.h"
@@ -22,6 +21,7 @@
 #include "worker/serve/block_orders.h"
 #include "worker/serve/lease.h"
 #include "worker/serve/step_executor.h"
+#include "worker/serve/worker_log.h"
 
 namespace quire {
 
@@ -187,8 +187,9 @@ std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
   return [rank, last = Clock::now()](int64_t done, int64_t total) mutable {
     if (rank != 0 || Clock::now() - last < std::chrono::seconds(1)) return;
     last = Clock::now();
-    fmt::print(stderr, "quire-worker: rank 0: {:3} % of {:.1f} GiB of weights loaded\n", 100 * done / total,
-               static_cast<double>(total) / (1 << 30));
+    WorkerLog(LogLevel::kInfo, rank,
+              fmt::format("{:3} % of {:.1f} GiB of weights loaded", 100 * done / total,
+                          static_cast<double>(total) / (1 << 30)));
   };
 }
 
@@ -231,8 +232,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();
   if (mpi.rank() == 0) {
-    for (const std::string& note : engine.notes())
-      fmt::print(stderr, "quire-worker: rank 0: {}\n", WithoutControls(note));
+    for (const std::string& note : engine.notes()) WorkerLog(LogLevel::kInfo, 0, note);
   }
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
   line.Send(HelloMessage{.fingerprint = fingerprint,
@@ -287,8 +287,7 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     Live(*line, options, own_keys, mpi, phase);
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(options), phase,
-               WithoutControls(error.what()));
+    WorkerLog(LogLevel::kError, mpi.rank(), fmt::format("{}: {}", phase, error.what()), HostName(options));
     const bool by_settings = StatusOf(error) == kSettingsStatus;
     Report(line, {.phase = phase, .message = error.what(), .by_settings = by_settings});
   }

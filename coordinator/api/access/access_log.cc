@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <ctime>
 
 #include "comm/base/json.h"
+#include "comm/base/log_line.h"
 
 namespace quire {
 
@@ -50,16 +50,6 @@ std::string TextLine(const RequestRecord& record, const char* port, const std::s
 }
 
 }  // namespace
-
-std::string Timestamp(std::chrono::system_clock::time_point now) {
-  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
-  const std::time_t seconds = static_cast<std::time_t>(millis / 1000);
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  char text[32];
-  (void)std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
-  return fmt::format("{}.{:03}Z", text, millis % 1000);
-}
 
 std::string AccessLine(const RequestRecord& record, const char* port, bool json,
                        std::chrono::system_clock::time_point now) {

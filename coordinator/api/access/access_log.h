@@ -13,7 +13,4 @@ namespace quire {
 std::string AccessLine(const RequestRecord& record, const char* port, bool json,
                        std::chrono::system_clock::time_point now);
 
-/// Formats a time in UTC, to the millisecond: 2026-11-22T16:00:00.123Z.
-std::string Timestamp(std::chrono::system_clock::time_point now);
-
 }  // namespace quire

@@ -4,7 +4,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
-#include "coordinator/api/access/access_log.h"
+#include "comm/base/log_line.h"
 
 namespace quire {
 

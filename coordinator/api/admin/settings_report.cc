@@ -49,6 +49,14 @@ Json KeyLimitsJson(const std::map<std::string, Topology::KeyLimits>& all) {
   return out;
 }
 
+Json LogsJson(const Topology::Logs& logs) {
+  return {{"log_level", NameOf(CurrentLogLevel())},
+          {"log_format", NameOf(logs.format)},
+          {"access_log", NameOf(logs.access)},
+          {"access_log_file", TextOrNull(logs.access_file)},
+          {"audit_log_file", TextOrNull(logs.audit_file)}};
+}
+
 /// How the workers compute, and the share of each.
 Json WorkersJson(const AssignMessage& workers) {
   const ComputeSettings& compute = workers.compute;
@@ -116,7 +124,6 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"batch_dir", TextOrNull(topology.batches.dir)},
       {"batch_max_bytes", topology.batches.max_bytes},
       {"batch_concurrency", topology.batches.concurrency},
-      {"log_level", NameOf(CurrentLogLevel())},
       {"listen", topology.server.listen},
       {"admin_listen", topology.admin.listen},
       {"api_key_file", TextOrNull(topology.server.key_file)},
@@ -129,16 +136,15 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"allowed_hosts", topology.server.allowed_hosts},
       {"chat_page", topology.server.chat_page},
       {"ignore_unknown_fields", topology.server.ignore_unknown_fields},
-      {"access_log", NameOf(topology.logs.access)},
-      {"access_log_file", TextOrNull(topology.logs.access_file)},
-      {"audit_log_file", TextOrNull(topology.logs.audit_file)},
       {"metrics_listen", TextOrNull(topology.metrics.listen)},
+      {"metrics_on_data_port", topology.metrics.on_data_port},
       {"otlp_traces_endpoint", TextOrNull(topology.traces.endpoint)},
       {"private_network", NameOf(topology.transport.private_network)},
       {"limits", LimitsJson(topology.limits)},
       {"key_limits", KeyLimitsJson(topology.key_limits)}};
   settings.update(SchedulerJson(topology, engine));
   settings.update(WorkersJson(workers));
+  settings.update(LogsJson(topology.logs));
   return settings;
 }
 

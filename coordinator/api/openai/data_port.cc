@@ -12,6 +12,7 @@
 #include "coordinator/api/openai/on_pool.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structured_output.h"
+#include "coordinator/log/log.h"
 #include "coordinator/web/web_pages.h"
 
 namespace quire {
@@ -20,8 +21,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr size_t kWorkHereBytes =
-    4 << 10;  // a smaller body costs less than 1 ms, so it is prepared on the I/O thread
+constexpr size_t kWorkHereBytes = 4 << 10;  // a smaller body costs less than 1 ms, so it is prepared on the I/O thread
 
 bool Generates(const HttpRequest& request) { return request.method == "POST" && DialectOf(request.path); }
 
@@ -139,6 +139,7 @@ asio::awaitable<void> DataPort::Handle(HttpRequest& request, HttpResponder& resp
   } catch (const Error& error) {
     failure = ErrorResponse(400, error.what());
   } catch (const std::exception& error) {
+    const LogField of_request("request_id", responder.record.id);
     spdlog::error("{} {}: {}", request.method, request.path, error.what());
     failure = ErrorResponse(500, "internal error; the server's log says which");  // the exception's text may name files
   }
@@ -185,8 +186,9 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& requ
                     context_.tokenizer.is_linear() && !MayAskForForm(request.body);
   const bool refers = dialect == Dialect::kResponses && request.body.find("item_reference") != std::string::npos;
   std::function<PreparedCall(const std::stop_token&)> work =
-      [this, dialect, room, find = responses_.FinderFor(request.client, refers),
+      [this, dialect, room, find = responses_.FinderFor(request.client, refers), id = responder.record.id,
        body = std::exchange(request.body, {})](const std::stop_token& stop) {
+        const LogField of_request("request_id", id);
         return preparer_.Prepare(body, dialect, find, room, stop);
       };
   if (here) co_return work({});

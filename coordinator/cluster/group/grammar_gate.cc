@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "coordinator/log/log.h"
+
 namespace quire {
 
 namespace {
@@ -34,6 +36,7 @@ void GrammarGate::OnReady(Rank rank, const GrammarReady& report) {
   held->ready.insert(rank);
   held->bytes = std::max({held->bytes, report.bytes, kLeastBytes});
   if (report.problem.empty()) return;
+  const LogField of_rank("rank", int64_t{rank});
   spdlog::warn("rank {} cannot compile a grammar: {}", rank, report.problem);
   held->problem = report.problem;
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/log/log.h"
+
 namespace quire {
 
 namespace {
@@ -93,6 +95,7 @@ void RankRoster::Joined(Rank rank, const JoinMessage& join) {
   known.processors = join.processors;
   known.memory_bytes = join.memory_bytes;
   known.memory_limit = join.memory_limit;
+  const LogField of_rank("rank", int64_t{rank});
   spdlog::info("{} joined", Describe(rank));
 }
 
@@ -108,6 +111,7 @@ void RankRoster::Loaded(Rank rank, const HelloMessage& hello) {
   known.weight_bytes = hello.weight_bytes;
   known.available_bytes = hello.available_bytes;
   known.load_millis = hello.load_millis;
+  const LogField of_rank("rank", int64_t{rank});
   spdlog::info("{} loaded {:.1f} MiB of weights in {} ms ({})", Describe(rank),
                static_cast<double>(hello.weight_bytes) / (1 << 20), hello.load_millis, hello.isa);
 }

@@ -104,9 +104,8 @@ ChildProcess::~ChildProcess() {
 /// Ends when every process with the other end has gone, or when the destructor asks.
 void ChildProcess::ForwardLines() {
   std::string line;
-  const std::string begin = LogName::Current().empty() ? "" : LogName::Current() + ": ";
   const auto tell = [&] {
-    const std::string told = begin + WithoutControls(line) + '\n';
+    const std::string told = LineOfProgram(line) + '\n';
     (void)!::write(STDERR_FILENO, told.data(), told.size());
     on_line_(line);
     line.clear();

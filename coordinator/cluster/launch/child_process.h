@@ -21,8 +21,8 @@ std::optional<std::string> FindInPath(const std::string& name);
 /// on `output`, no blocked signals and no other open descriptors. Returns errno on failure.
 int BecomeProgram(const std::vector<std::string>& command, int output);
 
-/// A child process in its own process group. Its output on both streams is copied to our standard error line by line.
-/// The destructor ends and reaps the child.
+/// A child process in its own process group. Its output on both streams is copied to our standard error line by line,
+/// in the form of our log (LineOfProgram). The destructor ends and reaps the child.
 class ChildProcess {
  public:
   /// Throws Error when the program cannot be started. The child's standard input is empty. `on_line` gets every line of

@@ -131,6 +131,8 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::stri
   std::vector<std::string> worker = {worker_binary, "--coordinator", data_endpoint, "--epoch", std::to_string(epoch)};
   const std::string& keys = topology.transport.keys;
   if (!keys.empty()) worker.insert(worker.end(), {"--keys", std::filesystem::absolute(keys)});
+  if (topology.logs.format != LogFormat::kText)
+    worker.insert(worker.end(), {"--log-format", std::string(NameOf(topology.logs.format))});
   return MpirunCommand(topology, worker, session_dir, placement);
 }
 

@@ -6,6 +6,8 @@
 #include <random>
 #include <utility>
 
+#include "coordinator/log/log.h"
+
 namespace quire {
 
 namespace {
@@ -177,9 +179,11 @@ void Migrations::OnReport(int replica, Rank rank, const BlocksReport& report) {
   const auto it = transfers_.find(report.ticket);
   if (it == transfers_.end()) return;
   BlockTransfer& transfer = it->second;
-  if (report.state == BlocksReport::kFailed && !transfer.called_off)
+  if (report.state == BlocksReport::kFailed && !transfer.called_off) {
+    const LogField of_rank("rank", int64_t{rank});
     spdlog::warn("blocks of request {} did not go from replica {} to {}: rank {}: {}", transfer.request, transfer.from,
                  transfer.to, rank, report.problem);
+  }
   if (replica == transfer.to) {
     OnTaken(lock, report.ticket, transfer, rank, report);
   } else {

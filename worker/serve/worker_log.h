@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+
+#include "comm/base/log_format.h"
+#include "comm/base/log_level.h"
+#include "comm/base/types.h"
+
+namespace quire {
+
+/// Sets the form of later lines of this process. Without a call it is text.
+void SetWorkerLog(LogFormat format);
+
+/// Writes a line to standard error: "quire-worker: rank 0 on HOST: TEXT" with control characters escaped, or a JSON
+/// object with time, level, message, `program`, `rank` and `host`. Rank -1 and an empty host are left out.
+void WorkerLog(LogLevel level, Rank rank, std::string_view text, std::string_view host = "");
+
+}  // namespace quire
