@@ -27,10 +27,18 @@ def total_memory():
         return int(f.readline().split()[1]) * 1024
 
 
-# The names of a controller's limit in each hierarchy, and how the limit is written.
-V1 = {"memory": lambda limit: {"memory.limit_in_bytes": str(limit)},
+def memory_nodes():
+    with open("/sys/devices/system/node/online", encoding="utf-8") as f:
+        return f.read().strip()
+
+
+# The names of a controller's limit in each hierarchy, and how the limit is written. A limit of cpuset is a list of processors; a
+# group of v1 below another one has its processors only if they are copied into it.
+V1 = {"cpuset": lambda limit: {"cgroup.clone_children": "1", "cpuset.cpus": limit, "cpuset.mems": memory_nodes()},
+      "memory": lambda limit: {"memory.limit_in_bytes": str(limit)},
       "cpu": lambda limit: {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": str(int(limit * 100000))}}
-V2 = {"memory": lambda limit: {"memory.max": str(limit)}, "cpu": lambda limit: {"cpu.max": f"{int(limit * 100000)} 100000"}}
+V2 = {"cpuset": lambda limit: {"cpuset.cpus": limit},
+      "memory": lambda limit: {"memory.max": str(limit)}, "cpu": lambda limit: {"cpu.max": f"{int(limit * 100000)} 100000"}}
 
 
 def hierarchy(controller):
@@ -159,6 +167,16 @@ class ThreadsTest(unittest.TestCase):
         one = str(min(os.sched_getaffinity(0)))
         self.assertEqual(self.threads(prefix=("taskset", "-c", one)), self.threads("--threads-per-worker", "1"))
         self.assertEqual(self.threads(), self.threads("--threads-per-worker", str(len(os.sched_getaffinity(0)))))
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
+    @unittest.skipIf(unavailable("cpuset"), unavailable("cpuset"))
+    def test_threads_follow_cpusets(self):
+        one = str(min(os.sched_getaffinity(0)))
+        for nested in (False, True):
+            with self.subTest(nested=nested), group("cpuset", one, nested) as inside:
+                self.assertEqual(self.threads(prefix=inside), self.threads("--threads-per-worker", "1"))
+                done = run("plan", "--no-speed", "--json", "--threads-per-worker", "4", prefix=inside)
+                self.assertRegex(" ".join(json.loads(done.stdout)["warnings"]), "compute with 8 threads, and may use 1 processors")
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
     @unittest.skipIf(unavailable("cpu"), unavailable("cpu"))
