@@ -25,6 +25,7 @@ TEST(PrivateNetworkTest, PrivateNetwork_IsUsedOnly_ForWorkersOfThisHostOverUnixS
   EXPECT_FALSE(external.used);
   EXPECT_TRUE(external.prefix.empty());
   EXPECT_THAT(external.reason, HasSubstr("somebody else"));
+  EXPECT_FALSE(external.on_loopback) << "mpirun is another program's";
 }
 
 TEST(PrivateNetworkTest, PrivateNetwork_IsNotUsedByDefault_OnGpus) {

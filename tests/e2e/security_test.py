@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import zmq
 
@@ -246,8 +247,9 @@ class RunningTest(WithKeys):
             self.assertLessEqual(declared, {end for end, _ in listening})
             for end, inode in listening:
                 if end not in declared:
-                    # mpirun's own socket, whose address cannot be set (see SECURITY.md)
+                    # mpirun's own sockets
                     self.assertEqual(owners.get(inode), {"mpirun"}, f"{end} listens")
+                    self.assertIn(end[0], ("127.0.0.1", "::1"), end)
             for end, inode in listening:
                 if end in declared:
                     self.assertEqual(owners.get(inode), {"quire"}, end)
@@ -327,12 +329,29 @@ class PrivateNetworkTest(unittest.TestCase):
             self.serves(server)
             self.assertEqual(self.reachable(self.mpirun_and_its_ports(server)[1]), set())
 
-    # shows that test_mpirun_is_unreachable_in_a_private_network can fail
-    def test_mpirun_is_reachable_without_a_private_network(self):
+    def test_mpirun_listens_on_loopback_alone_without_a_private_network(self):
         with self.start("off") as server:
+            self.serves(server)
             _, ports = self.mpirun_and_its_ports(server)
-            self.assertTrue(self.reachable(ports))
-            self.assertIn("listens on all interfaces", server.text())
+            self.assertTrue(ports)
+            self.assertEqual(self.reachable(ports), set())
+            self.assertEqual({end[0] for end, _ in tcp_sockets()[0] if end[1] in ports} - {"127.0.0.1", "::1"}, set())
+            self.assertIn("mpirun listens on loopback alone", server.text())
+            for pid in server.worker_pids():  # mpirun alone loads what keeps it there
+                self.assertNotIn(b"quire-loopback", read(f"/proc/{pid}/environ") + read(f"/proc/{pid}/maps"))
+
+    # shows that the two tests before can fail
+    def test_mpirun_is_reachable_where_the_module_is_missing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("quire", "quire-worker"):
+                shutil.copy2(os.path.join(os.path.dirname(QUIRE), name), folder)
+            os.chmod(folder, 0o755)
+            topology = os.path.join(folder, "t.yaml")
+            write(topology, f"model: {{path: {TINY}, name: tiny}}\nbackend: cpu\ntransport: {{private_network: off}}\nparallel: {{tensor: 2}}\n".encode())
+            with unittest.mock.patch("server.QUIRE", os.path.join(folder, "quire")), Server(topology) as server:
+                _, ports = self.mpirun_and_its_ports(server)
+                self.assertTrue(self.reachable(ports))
+                self.assertIn("listens on all interfaces", server.text())
 
     def test_private_network_works_for_an_ordinary_user(self):
         try:
@@ -354,7 +373,7 @@ class PrivateNetworkTest(unittest.TestCase):
             self.assertEqual(self.reachable(ports), set())
 
     def test_check_reports_whether_mpirun_has_a_private_network(self):
-        for network, expected in (("auto", "mpirun runs in a network of its own"), ("off", "mpirun listens on all interfaces")):
+        for network, expected in (("auto", "mpirun runs in a network of its own"), ("off", "mpirun listens on loopback alone")):
             with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
                 f.write(f"model: {{path: {TINY}}}\nbackend: cpu\ntransport: {{private_network: {network}}}\n")
                 f.flush()

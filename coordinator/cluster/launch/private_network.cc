@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "comm/base/error.h"
@@ -90,11 +91,26 @@ std::string Objection(const Topology& topology) {
   return "";
 }
 
+/// Words before mpirun that load the module which keeps its sockets to loopback; none where the module is missing.
+std::vector<std::string> OnLoopback() {
+  constexpr const char* kModule = "quire-loopback.so";
+  for (const auto& path : {OwnFolder() / kModule, OwnFolder().parent_path() / "lib" / "quire" / kModule}) {
+    const std::string name = path.string();
+    if (::access(name.c_str(), R_OK) != 0 || name.find_first_of(" :") != name.npos) continue;
+    const char* others = std::getenv("LD_PRELOAD");
+    return {"env",
+            fmt::format("LD_PRELOAD={}{}{}", name, others != nullptr ? ":" : "", others != nullptr ? others : "")};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string PrivateNetwork::InWords() const {
-  return used ? "runs in a network of its own: nobody outside can reach it"
-              : "listens on all interfaces while it runs: " + reason;
+  if (used) return "runs in a network of its own: nobody outside can reach it";
+  return (on_loopback ? "listens on loopback alone while it runs, where other users of this host reach it: "
+                      : "listens on all interfaces while it runs: ") +
+         reason;
 }
 
 int BecomeInPrivateNetwork(char** command) {
@@ -124,6 +140,8 @@ PrivateNetwork ChoosePrivateNetwork(const Topology& topology) {
   chosen.prefix.clear();
   if (topology.transport.private_network == PrivateNetworkMode::kOn)
     FailSettings("transport.private_network is on, but {}; auto goes on without", chosen.reason);
+  if (topology.launch.method == LaunchMethod::kMpirun && OnThisHost(topology)) chosen.prefix = OnLoopback();
+  chosen.on_loopback = !chosen.prefix.empty();
   return chosen;
 }
 

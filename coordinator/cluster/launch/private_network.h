@@ -18,8 +18,9 @@ int BecomeInPrivateNetwork(char** command);
 /// Whether mpirun runs in a private network, and the reason if not.
 struct PrivateNetwork {
   bool used = false;
-  std::string reason;               // why not; empty when used
-  std::vector<std::string> prefix;  // put before the command; empty when not used
+  bool on_loopback = false;         // not used, but mpirun listens on loopback alone (loopback_sockets.cc)
+  std::string reason;               // why not used; empty when used
+  std::vector<std::string> prefix;  // put before the command; may be empty
 
   /// "runs in a network of its own", or where mpirun listens instead and why.
   std::string InWords() const;
@@ -27,7 +28,8 @@ struct PrivateNetwork {
 
 /// Resolves transport.private_network: used when all communicating processes are on this host and the system allows it.
 /// "auto" excludes workers that may use GPUs, because GPU libraries choose networks themselves. Throws Error when the
-/// setting is "on" and impossible. Runs a test process to find out.
+/// setting is "on" and impossible. Runs a test process to find out. Where it is not used and all workers are on this
+/// host, mpirun is kept to loopback if the module for that is installed.
 PrivateNetwork ChoosePrivateNetwork(const Topology& topology);
 
 }  // namespace quire
