@@ -1,6 +1,11 @@
 #include "coordinator/api/requests/structured_output.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <sstream>
 
 #include "comm/base/json.h"
 #include "comm/schema/schema_work.h"
@@ -245,6 +250,27 @@ TEST(SchemaCheckTest, KeywordsWithoutEffect_AreIgnoredAndListed) {
       PassedOver(ParseOrdered(R"({"title": "T", "type": "array", "uniqueItems": false, "items": {"default": 1}})"),
                  SchemaPromise::kAsFarAs),
       "");
+}
+
+TEST(SchemaCheckTest, PassedKeywords_AreToldOnce_WhereverTheyStand) {
+  std::ostringstream told;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("told", std::make_shared<spdlog::sinks::ostream_sink_mt>(told)));
+  for (const char* schema : {R"({"type": "string", "x-told-one": 1})", R"({"type": "string", "x-told-one": 2})",
+                             R"({"properties": {"v": {"x-told-one": 1}, "w": {"x-told-two\n": 1}}})"}) {
+    for (const SchemaPromise promise : {SchemaPromise::kExact, SchemaPromise::kAsFarAs})
+      SchemaGrammar(ParseOrdered(schema), "guided_json", promise);
+  }
+  spdlog::set_default_logger(before);
+  const auto count = [text = told.str()](const std::string& part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("of schemas is passed over: \"x-told-one\" "), 1u) << told.str();
+  EXPECT_EQ(count("of schemas is passed over: \"x-told-two\\n\" "), 1u) << told.str();
+  EXPECT_EQ(count("passed over"), 2u) << told.str();
 }
 
 TEST(SchemaCheckTest, UnsupportedKeywords_AreRefusedByPlace_WhenThePromiseIsExact) {
