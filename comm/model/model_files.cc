@@ -1,7 +1,5 @@
 #include "comm/model/model_files.h"
 
-#include <sodium.h>
-
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -25,7 +23,6 @@ namespace {
 
 constexpr size_t kMaxJsonBytes = 64 << 20;
 constexpr const char* kConfig = "config.json";
-constexpr size_t kSampleBytes = 64;  // bytes of every tensor that the fingerprint covers
 
 /// True when the shapes are equal but for harmless differences. A matrix of one row may be stored as a vector, and a
 /// vector as a matrix of one row. GGUF stores vectors of heads as columns, and norms of groups as a row for each group.
@@ -105,7 +102,7 @@ NumberType TypeToMakeUp(const ModelTree& tree) {
 
 }  // namespace
 
-ModelFiles ModelFiles::Open(const std::string& path, LoadFormat load_format) {
+ModelFiles ModelFiles::Open(const std::string& path, LoadFormat load_format, const std::vector<std::string>& adapters) {
   ModelFiles model;
   model.path_ = path;
   std::error_code ignored;
@@ -125,6 +122,7 @@ ModelFiles ModelFiles::Open(const std::string& path, LoadFormat load_format) {
   model.half_ = (query.scaled == nullptr ? query.type : query.scaled->scales.type) == NumberType::kF16;
   for (const auto& [name, tensor] : model.tensors_)
     model.total_bytes_ += static_cast<int64_t>(tensor.data.size() + tensor.scales.size());
+  for (const std::string& adapter : adapters) model.adapters_.push_back(AdapterFiles::Open(adapter, model));
   return model;
 }
 
@@ -256,26 +254,6 @@ const Tensor& ModelFiles::Get(Role role, int64_t layer, int64_t expert) const {
   return *places[place];
 }
 
-std::string ModelFiles::Fingerprint() const { return fingerprint_.empty() ? ComputeFingerprint() : fingerprint_; }
-
-std::string ModelFiles::ComputeFingerprint() const {
-  std::string text = TextOf(spec_) + '\n';
-  for (const KvScales& scales : kv_scales_) text += fmt::format("{} {}\n", scales.key, scales.value);
-  for (const auto& [name, tensor] : tensors_) {
-    text += fmt::format("{} {} {}\n", name, LayoutOf(tensor.type).name, fmt::join(tensor.shape, ","));
-    const size_t sample = std::min(kSampleBytes, tensor.data.size());
-    text.append(reinterpret_cast<const char*>(tensor.data.data()), sample);
-    if (tensor.scaled == nullptr) continue;
-    text.append(reinterpret_cast<const char*>(tensor.scales.data()), std::min(kSampleBytes, tensor.scales.size()));
-  }
-  unsigned char digest[16];
-  crypto_generichash(digest, sizeof(digest), reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr,
-                     0);
-  char hex[2 * sizeof(digest) + 1];
-  sodium_bin2hex(hex, sizeof(hex), digest, sizeof(digest));
-  return hex;
-}
-
 void ModelFiles::ReleasePages() const {
   for (const MappedFile& file : files_) file.ReleasePages();
 }
@@ -286,6 +264,7 @@ int64_t ModelFiles::TotalBytes() const { return total_bytes_; }
 
 void ModelFiles::CloseFiles() {
   fingerprint_ = ComputeFingerprint();
+  for (AdapterFiles& adapter : adapters_) adapter.CloseFiles();
   for (auto& [name, tensor] : tensors_) {
     tensor.data = tensor.scales = {};
     tensor.scaled = nullptr;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/model/adapter_files.h"
 #include "comm/model/formats/gguf.h"
 #include "comm/model/formats/kv_scales.h"
 #include "comm/model/formats/mapped_file.h"
@@ -22,8 +23,9 @@ class ModelFiles {
  public:
   /// Opens a model. Throws Error when a file is missing, broken or unsupported, or when the tensors do not match the
   /// configuration; the error lists all missing, unexpected and misshapen tensors. kDummy needs only config.json of an
-  /// HF directory and uses made-up weights.
-  static ModelFiles Open(const std::string& path, LoadFormat load_format = LoadFormat::kAuto);
+  /// HF directory and uses made-up weights. `adapters` are directories of LoRA adapters.
+  static ModelFiles Open(const std::string& path, LoadFormat load_format = LoadFormat::kAuto,
+                         const std::vector<std::string>& adapters = {});
 
   const ModelSpec& spec() const { return spec_; }
   const std::string& path() const { return path_; }
@@ -39,10 +41,14 @@ class ModelFiles {
   /// Returns the rows of its tensor that the layer's weight occupies.
   RowPlaces PlacesOf(Role role, int64_t layer) const;
   bool Has(Role role, int64_t layer = 0) const { return !placed_[PlaceOf(role, layer)].empty(); }
+  /// The adapters in the order of Open; a sequence names the first one by number 1 (AddedSequence::adapter).
+  const std::vector<AdapterFiles>& adapters() const { return adapters_; }
+  /// Returns the family's name for a tensor's name in HF's files, which depends on the class that wrote them.
+  std::string ListNameOf(const std::string& name) const;
 
   /// Returns a hash, as 32 hex digits, of the whole spec, of the tensors' names, types and shapes, and of the first
-  /// bytes of every tensor. Processes with equal fingerprints opened the same model. The fingerprint does not cover
-  /// later bytes of tensors; comm/model/checksums.h does.
+  /// bytes of every tensor, and of all bytes of adapters. Processes with equal fingerprints opened the same model. The
+  /// fingerprint does not cover later bytes of tensors; comm/model/checksums.h does.
   std::string Fingerprint() const;
 
   /// The default number type on GPUs: float16 if weights or their scales are stored as float16, else bfloat16.
@@ -86,6 +92,7 @@ class ModelFiles {
   TensorMap tensors_;  // by the names of the family's list
   std::vector<std::string> notes_;
   std::vector<KvScales> kv_scales_;
+  std::vector<AdapterFiles> adapters_;
   int64_t total_bytes_ = 0;
   bool half_ = false;        // weights or their scales are float16
   std::string fingerprint_;  // set when the files are closed

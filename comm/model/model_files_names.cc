@@ -73,6 +73,8 @@ bool AreSame(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+std::string ModelFiles::ListNameOf(const std::string& name) const { return FamilyNames(spec_).Of(name); }
+
 void ModelFiles::BringNames() {
   const FamilyNames names(spec_);
   TensorMap brought;

@@ -13,12 +13,14 @@
 
 namespace quire::test {
 
-/// A golden model in another published form: the same numbers, with other names and settings.
+/// A golden model in another published form: the same numbers, with other names and settings. Adapters, in the folder
+/// beside the models, have a configuration file of another name.
 class RewrittenModel {
  public:
-  explicit RewrittenModel(const std::string& name) {
+  explicit RewrittenModel(const std::string& name, const std::string& config_file = "config.json")
+      : config_file_(config_file) {
     const std::filesystem::path from = std::filesystem::path(QUIRE_TEST_DATA) / "models" / name;
-    config = Json::parse(ReadTextFile(from / "config.json", kMost));
+    config = Json::parse(ReadTextFile(from / config_file, kMost));
     for (const auto& entry : std::filesystem::directory_iterator(from)) {
       if (entry.path().extension() == ".safetensors") ReadTensors(ReadTextFile(entry.path(), kMost));
       if (entry.path().filename() == "generation_config.json")
@@ -60,7 +62,7 @@ class RewrittenModel {
     std::string head(sizeof(length), '\0');
     std::memcpy(head.data(), &length, sizeof(length));
     Add(file, head + text + data);
-    Add("config.json", config.dump());
+    Add(config_file_, config.dump());
     return folder_.path();
   }
   std::string path() const { return folder_.path(); }
@@ -80,6 +82,7 @@ class RewrittenModel {
     }
   }
 
+  std::string config_file_;
   TemporaryDirectory folder_;
 };
 

@@ -1,0 +1,202 @@
+#include "comm/model/adapter_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "comm/base/parse_number.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int64_t kMaxRank = 4096;
+constexpr size_t kMaxPatterns = 4096;
+/// A whole name with the number of its layer after the text that stands for {}.
+constexpr const char* kLayerNumber = "{}\\.(?P<number>\\d+)\\..*";
+
+/// Keys that say how the adapter was trained or stored, and change nothing of what it computes.
+constexpr std::string_view kUnused[] = {
+    "auto_mapping",  "base_model_name_or_path", "revision",       "task_type",         "inference_mode",
+    "lora_dropout",  "megatron_core",           "peft_version",   "loftq_config",      "eva_config",
+    "corda_config",  "lora_ga_config",          "runtime_config", "qalora_group_size", "ensure_weight_tying",
+    "fan_in_fan_out"};
+
+/// Ways of making the first weights that leave the base model as it is.
+constexpr std::string_view kHarmlessInits[] = {"gaussian", "eva", "orthogonal"};
+
+bool IsEmpty(const OrderedJson& value) {
+  return value.is_null() || value == false || ((value.is_structured() || value.is_string()) && value.empty());
+}
+
+/// True when the whole name, or its last parts, are in the list.
+bool Ends(const std::set<std::string, std::less<>>& names, const std::string& module) {
+  if (names.contains(module)) return true;
+  return std::ranges::any_of(names, [&](const std::string& name) { return module.ends_with("." + name); });
+}
+
+}  // namespace
+
+/// Reads the keys one by one. Remembers which were read.
+class AdapterConfig::Reader {
+ public:
+  Reader(const std::string& text, const std::string& path) : path_(path) {
+    ParseJson(text, path);  // checks it strictly
+    json_ = OrderedJson::parse(text);
+    if (!json_.is_object()) Fail("{}: expected an object", path);
+  }
+
+  /// Null when the key is missing or its value empty.
+  const OrderedJson* Find(const char* key) {
+    read_.insert(key);
+    const auto found = json_.find(key);
+    return found == json_.end() || IsEmpty(*found) ? nullptr : &*found;
+  }
+  double Number(const char* key) {
+    const OrderedJson* value = Find(key);
+    if (value == nullptr) Fail("{}: {} is missing", path_, key);
+    return NumberOf(*value, key);
+  }
+  double NumberOf(const OrderedJson& value, const std::string& key) const {
+    if (!value.is_number() || !std::isfinite(value.get<double>())) Fail("{}: {} must be a number", path_, key);
+    return value.get<double>();
+  }
+  int64_t RankOf(double number, const std::string& key) const {
+    if (number != std::floor(number) || number < 1 || number > kMaxRank)
+      Fail("{}: {} must be a whole number from 1 to {}", path_, key, kMaxRank);
+    return static_cast<int64_t>(number);
+  }
+  bool Flag(const char* key) {
+    const OrderedJson* value = Find(key);
+    if (value != nullptr && !value->is_boolean()) Fail("{}: {} must be true or false", path_, key);
+    return value != nullptr;
+  }
+  std::string TextOf(const OrderedJson& value, const char* key) const {
+    if (!value.is_string()) Fail("{}: {} must hold names", path_, key);
+    return value.get<std::string>();
+  }
+  NamePattern PatternOf(const std::string& pattern, const char* key) const {
+    return {pattern, fmt::format("{}: {}", path_, key)};
+  }
+
+  /// Reads names of modules: a list, or one text that is a regular expression.
+  void Modules(const char* key, Names& names, std::optional<NamePattern>& pattern) {
+    const OrderedJson* value = Find(key);
+    if (value == nullptr) return;
+    if (value->is_string()) {
+      pattern = PatternOf(value->get<std::string>(), key);
+    } else if (value->is_array()) {
+      for (const OrderedJson& name : *value) names.insert(TextOf(name, key));
+    } else {
+      Fail("{}: {} must be a text or a list", path_, key);
+    }
+  }
+
+  /// Reads numbers of single modules. PEFT lets a key match the end of a name from the beginning of one of its parts.
+  Exceptions ModuleNumbers(const char* key) {
+    const OrderedJson* value = Find(key);
+    Exceptions exceptions;
+    if (value == nullptr) return exceptions;
+    if (!value->is_object() || value->size() > kMaxPatterns) Fail("{}: {} must be an object of numbers", path_, key);
+    for (const auto& [name, number] : value->items())
+      exceptions.emplace_back(PatternOf("(?:.*\\.)?(?:" + name + ")", key), NumberOf(number, key));
+    return exceptions;
+  }
+
+  void RefuseUnread() const {
+    for (const auto& [key, value] : json_.items()) {
+      if (read_.contains(key) || IsEmpty(value) || std::ranges::find(kUnused, key) != std::end(kUnused)) continue;
+      Fail(
+          "{}: {} is not supported: merge the adapter into its base model (PEFT's merge_and_unload), or train it "
+          "without",
+          path_, key.substr(0, 100));
+    }
+  }
+
+ private:
+  const std::string& path_;
+  OrderedJson json_;
+  std::set<std::string, std::less<>> read_;
+};
+
+AdapterConfig::AdapterConfig(const std::string& text, const std::string& path) {
+  Reader reader(text, path);
+  const auto require = [&](const char* key, const char* wanted) {
+    const OrderedJson* value = reader.Find(key);
+    if (value != nullptr && *value != wanted)
+      Fail("{}: {} is {}, and only \"{}\" is supported", path, key, value->dump().substr(0, 100), wanted);
+    return value != nullptr;
+  };
+  if (!require("peft_type", "LORA")) Fail("{}: peft_type is missing", path);
+  require("bias", "none");
+  rank_ = reader.RankOf(reader.Number("r"), "r");
+  alpha_ = reader.Number("lora_alpha");
+  by_root_ = reader.Flag("use_rslora");
+  if (const OrderedJson* init = reader.Find("init_lora_weights"); init != nullptr && *init != true) {
+    const std::string way = reader.TextOf(*init, "init_lora_weights");
+    if (std::ranges::find(kHarmlessInits, way) == std::end(kHarmlessInits))
+      Fail(
+          "{}: init_lora_weights \"{}\" changes the base model: save the adapter with "
+          "path_initial_model_for_weight_conversion",
+          path, way.substr(0, 100));
+  }
+  const OrderedJson* target = reader.Find("target_modules");
+  if (target == nullptr) Fail("{}: target_modules is missing", path);
+  all_linear_ = *target == "all-linear";
+  if (!all_linear_) reader.Modules("target_modules", targets_, target_pattern_);
+  reader.Modules("exclude_modules", excluded_, exclude_pattern_);
+  if (const OrderedJson* layers = reader.Find("layers_to_transform")) {
+    layers_.emplace();
+    for (const OrderedJson& layer : layers->is_array() ? *layers : OrderedJson::array({*layers}))
+      layers_->insert(static_cast<int64_t>(reader.NumberOf(layer, "layers_to_transform")));
+  }
+  if (const OrderedJson* patterns = reader.Find("layers_pattern")) {
+    for (const OrderedJson& pattern : patterns->is_array() ? *patterns : OrderedJson::array({*patterns}))
+      layer_patterns_.push_back(reader.PatternOf(
+          fmt::format(fmt::runtime(kLayerNumber), "(?:^|.*?\\.)(?:" + reader.TextOf(pattern, "layers_pattern") + ")"),
+          "layers_pattern"));
+  } else {
+    layer_patterns_.push_back(
+        reader.PatternOf(fmt::format(fmt::runtime(kLayerNumber), ".*?\\.[^.]*"), "layers_pattern"));
+  }
+  ranks_ = reader.ModuleNumbers("rank_pattern");
+  for (const auto& [pattern, rank] : ranks_) reader.RankOf(rank, "rank_pattern");
+  alphas_ = reader.ModuleNumbers("alpha_pattern");
+  reader.RefuseUnread();
+}
+
+bool AdapterConfig::Targets(const std::string& module) const {
+  if (exclude_pattern_ && exclude_pattern_->Matches(module)) return false;
+  if (Ends(excluded_, module)) return false;
+  if (all_linear_) return true;
+  if (target_pattern_) return target_pattern_->Matches(module);
+  // PEFT heeds layers_to_transform only for modules that are listed without their whole names.
+  return targets_.contains(module) || (Ends(targets_, module) && InTargetedLayer(module));
+}
+
+bool AdapterConfig::InTargetedLayer(const std::string& module) const {
+  if (!layers_) return true;
+  for (const NamePattern& pattern : layer_patterns_) {
+    if (const auto layer = pattern.NumberIn(module)) return layers_->contains(*layer);
+  }
+  return false;
+}
+
+int64_t AdapterConfig::RankOf(const std::string& module) const {
+  return static_cast<int64_t>(NumberOf(ranks_, module).value_or(static_cast<double>(rank_)));
+}
+
+double AdapterConfig::ScaleOf(const std::string& module) const {
+  const auto rank = static_cast<double>(RankOf(module));
+  return NumberOf(alphas_, module).value_or(alpha_) / (by_root_ ? std::sqrt(rank) : rank);
+}
+
+std::optional<double> AdapterConfig::NumberOf(const Exceptions& exceptions, const std::string& module) {
+  for (const auto& [pattern, number] : exceptions) {
+    if (pattern.Matches(module)) return number;
+  }
+  return std::nullopt;
+}
+
+}  // namespace quire

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/model/name_pattern.h"
+
+namespace quire {
+
+/// The settings of a PEFT LoRA adapter: its adapter_config.json. A module is a matrix of the base model by its name in
+/// HF transformers, such as model.layers.0.self_attn.q_proj.
+class AdapterConfig {
+ public:
+  /// Reads the file's text. Throws Error, which begins with `path` and names the key, for a value that is not supported
+  /// or not valid, and for keys that are not known and have a value.
+  AdapterConfig(const std::string& text, const std::string& path);
+
+  /// True when the adapter is meant to change the module.
+  bool Targets(const std::string& module) const;
+  /// True when the adapter targets all linear modules, whatever their names are.
+  bool targets_all() const { return all_linear_; }
+  int64_t RankOf(const std::string& module) const;
+  /// The factor of the product of the module's two matrices, for a rank above 0.
+  double ScaleOf(const std::string& module) const;
+
+ private:
+  /// Names of modules: of each the whole name, or its last parts.
+  using Names = std::set<std::string, std::less<>>;
+  /// Numbers of single modules, in the order of the file: the first pattern that matches decides.
+  using Exceptions = std::vector<std::pair<NamePattern, double>>;
+  class Reader;
+
+  bool InTargetedLayer(const std::string& module) const;
+  /// The number of the first pattern that matches.
+  static std::optional<double> NumberOf(const Exceptions& exceptions, const std::string& module);
+
+  int64_t rank_ = 0;
+  double alpha_ = 0;
+  bool by_root_ = false;  // use_rslora: divides by the root of the rank
+  bool all_linear_ = false;
+  std::optional<NamePattern> target_pattern_, exclude_pattern_;
+  Names targets_, excluded_;
+  std::optional<std::set<int64_t>> layers_;  // nothing: all
+  std::vector<NamePattern> layer_patterns_;
+  Exceptions ranks_, alphas_;
+};
+
+}  // namespace quire

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/model/formats/mapped_file.h"
+#include "comm/model/formats/tensor.h"
+#include "comm/model/weight_spec.h"
+
+namespace quire {
+
+class ModelFiles;
+
+/// What a LoRA adapter adds to one matrix of its base model: W + scale * b * a. The matrix may hold several weights
+/// (Fusion), whose rows are rows of b.
+struct AdapterMatrix {
+  std::string module;  // its name in the adapter's file
+  int64_t layer = 0;
+  std::vector<Role> roles;  // in the order of the base model's list
+  float scale = 1;
+  Tensor a, b;  // [rank, columns of the matrix], [rows of the matrix, rank]
+
+  int64_t rank() const { return a.rows(); }
+};
+
+/// A LoRA adapter on disk: a PEFT directory with adapter_config.json and adapter_model.safetensors.
+class AdapterFiles {
+ public:
+  /// Opens an adapter of the model `base`. Throws Error for files that are missing, broken or not supported, and for
+  /// tensors that do not fit the model; the error names the tensor. All tensors of the file are used.
+  static AdapterFiles Open(const std::string& path, const ModelFiles& base);
+
+  const std::string& path() const { return path_; }
+  const std::vector<AdapterMatrix>& matrices() const { return matrices_; }
+  int64_t rank() const;  // the largest of all matrices
+  /// A hash of both files, as 32 hex digits.
+  const std::string& fingerprint() const { return fingerprint_; }
+
+  /// Unmaps the file. The matrices keep types and shapes but lose their bytes.
+  void CloseFiles();
+
+ private:
+  AdapterFiles() = default;
+  class Reader;
+
+  std::string path_, fingerprint_;
+  std::vector<MappedFile> files_;  // one; none once closed
+  std::vector<AdapterMatrix> matrices_;
+};
+
+}  // namespace quire
