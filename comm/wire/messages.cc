@@ -196,7 +196,7 @@ StepPlan ReadPlan(const Frame& frame) {
       if (a->sampling() != nullptr) TakeLists(*a->sampling(), unfolded);
       plan.added.push_back({a->slot(), a->num_prompt_tokens(), a->num_computed(), Numbers<TokenId>(a->tokens()),
                             Numbers<BlockId>(a->blocks()), ReadSampling(a->sampling()), a->num_scored(),
-                            Numbers<BlockId>(a->state())});
+                            Numbers<BlockId>(a->state()), a->adapter()});
     }
   }
   if (wire_plan.tables() != nullptr) {
@@ -317,6 +317,7 @@ struct HandshakeWriter {
     const auto kv_cache_dtype = text(NameOf(compute.kv_cache_dtype));
     const auto quantization = text(NameOf(compute.quantization)), activations = text(NameOf(compute.activations));
     const auto attention_backend = text(NameOf(compute.attention_backend)), load_format = text(NameOf(m.load_format));
+    const auto adapters = b.CreateVectorOfStrings(m.adapters);
     wire::AssignBuilder assign(b);
     assign.add_model_path(model_path);
     assign.add_fingerprint(fingerprint);
@@ -335,6 +336,7 @@ struct HandshakeWriter {
     assign.add_activations(activations);
     assign.add_attention_backend(attention_backend);
     assign.add_load_format(load_format);
+    assign.add_adapters(adapters);
     assign.add_expert_parallel(compute.expert_parallel);
     b.Finish(assign.Finish());
     return FrameKind::kAssign;
@@ -417,7 +419,7 @@ struct HandshakeWriter {
     for (const auto& a : plan.added) {
       const auto sampling = WriteSampling(b, a.sampling);
       added.push_back(wire::CreateAddedDirect(b, a.slot, a.num_prompt_tokens, a.num_computed, &a.tokens, &a.blocks,
-                                              sampling, a.num_scored, a.state.empty() ? nullptr : &a.state));
+                                              sampling, a.num_scored, a.state.empty() ? nullptr : &a.state, a.adapter));
     }
     const auto copies = [&](const std::vector<BlockCopyPair>& pairs) {
       return Structs<wire::BlockCopy>(b, pairs, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
@@ -576,6 +578,7 @@ AssignMessage ReadAssign(const wire::Assign& m) {
       .shares = Numbers<double>(m.shares()),
       .compute = compute,
       .devices = Numbers<int32_t>(m.devices()),
+      .adapters = Texts(m.adapters()),
   };
 }
 

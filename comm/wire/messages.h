@@ -79,8 +79,9 @@ struct AssignMessage {
   uint16_t ctrl_port = 0;  // 0: the data endpoint with ".ctrl" appended
   int32_t block_size = 16, max_step_tokens = 0, max_running = 0, max_model_len = 0, threads = 1;
   std::vector<double> shares;
-  ComputeSettings compute;       // backend and dtype are not "auto"
-  std::vector<int32_t> devices;  // by rank; empty: the i-th rank of a host uses device i
+  ComputeSettings compute;                 // backend and dtype are not "auto"
+  std::vector<int32_t> devices;            // by rank; empty: the i-th rank of a host uses device i
+  std::vector<std::string> adapters = {};  // directories of LoRA adapters
 };
 
 struct HelloMessage {

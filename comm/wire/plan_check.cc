@@ -54,6 +54,8 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
     if (!outside_window) CheckBlock(block, limits.num_blocks);
   }
   CheckState(a.slot, a.state, limits);
+  if (a.adapter < 0 || a.adapter > limits.num_adapters)
+    Fail("plan: slot {}: adapter {} of {}", a.slot, a.adapter, limits.num_adapters);
   for (const TokenId token : a.tokens) CheckToken(a.slot, token, limits);
   for (const auto& [token, bias] : a.sampling.logit_bias) CheckToken(a.slot, token, limits);
   for (const TokenId token : a.sampling.banned_until_min) CheckToken(a.slot, token, limits);

@@ -76,6 +76,7 @@ struct AddedSequence {
   SamplingSpec sampling;
   int32_t num_scored = 0;      // leading rows of the prompt that were scored before; see RowsToScore
   std::vector<BlockId> state;  // blocks of its state after num_computed tokens; see StateTable
+  int32_t adapter = 0;         // number of its LoRA adapter, from 1 on in the order of Assign; 0: none
 
   bool operator==(const AddedSequence&) const = default;
 };

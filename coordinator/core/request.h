@@ -35,7 +35,8 @@ struct Request {
   double arrival_seconds = 0;  // on the engine's clock
   GenerationLimits limits;
   SamplingSpec sampling;            // choice 0's parameters; other choices differ only in `choice`
-  std::string cache_salt;           // requests share cached blocks only if their salts are equal
+  std::string cache_salt;           // requests share cached blocks only if their salts and adapters are equal
+  int adapter = 0;                  // number of its LoRA adapter (AddedSequence::adapter); 0: the base model
   std::vector<Sequence> sequences;  // one per choice, or one per beam
   std::shared_ptr<RequestSink> sink;
   std::unique_ptr<BeamSearch> beams;  // beam search state; null: every sequence samples on its own
@@ -119,8 +120,7 @@ inline int64_t Request::NumUncomputed() const {
 inline int Request::NumDecodes() const {
   const auto waits = [](const Sequence& sequence) { return sequence.num_pending > 0; };
   if (LeaderAtWork() != nullptr || (beams != nullptr && std::ranges::any_of(sequences, waits))) return 0;
-  return static_cast<int>(
-      std::ranges::count_if(sequences, [&](const Sequence& s) { return TokensToCompute(s) == 1; }));
+  return static_cast<int>(std::ranges::count_if(sequences, [&](const Sequence& s) { return TokensToCompute(s) == 1; }));
 }
 
 inline int Request::TokensFor(int start, int count, int budget) const {

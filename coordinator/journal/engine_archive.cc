@@ -19,7 +19,7 @@ void TransferSampling(Archive& archive, SamplingSpec& s) {
 template <class Archive>
 void TransferHead(Archive& archive, Request& r) {
   archive(r.id, r.name, r.client, r.client_limits, r.priority, r.arrival_seconds, r.limits.max_tokens,
-          r.limits.stop_token_ids, r.limits.max_seconds, r.cache_salt);
+          r.limits.stop_token_ids, r.limits.max_seconds, r.cache_salt, r.adapter);
   TransferSampling(archive, r.sampling);
 }
 

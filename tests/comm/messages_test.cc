@@ -17,7 +17,7 @@ StepPlan FullPlan() {
   plan.epoch = 3;
   plan.step = 17;
   plan.released = {5};
-  AddedSequence added{2, 3, 1, {10, 11, 12, 13}, {4, 5}, {}, 2, {7, 3}};
+  AddedSequence added{2, 3, 1, {10, 11, 12, 13}, {4, 5}, {}, 2, {7, 3}, 6};
   added.sampling = {0.5f,
                     40,
                     0.9f,
@@ -59,7 +59,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 10,
                                 .max_step_tokens = 16,
                                 .max_model_len = 64,
                                 .vocab_size = 100,
-                                .state_blocks = 2};
+                                .state_blocks = 2,
+                                .num_adapters = 6};
 
 std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
   return ErrorThrownBy([&] { DecodePlan(EncodePlan(plan), limits); });
@@ -171,7 +172,8 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
                                    .activations = ActivationType::kInt8,
                                    .attention_backend = AttentionBackend::kV2,
                                    .expert_parallel = true},
-                       .devices = {0, 3}};
+                       .devices = {0, 3},
+                       .adapters = {"/a", "/b"}};
   const Message decoded = Decode(Encode(assign, 1, 0));
   const auto& back = std::get<AssignMessage>(decoded);
   EXPECT_EQ(back.model_path, "/m");
@@ -180,6 +182,7 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   EXPECT_EQ(back.ctrl_port, 5571);
   EXPECT_EQ(back.compute, assign.compute);
   EXPECT_EQ(back.devices, assign.devices);
+  EXPECT_EQ(back.adapters, assign.adapters);
   EXPECT_EQ((std::vector{back.block_size, back.max_step_tokens, back.max_running, back.max_model_len, back.threads}),
             (std::vector{32, 512, 256, 8192, 2}));
   const Message hello = Decode(Encode(HelloMessage{.bytes_per_block = 7, .bytes_per_state = 1ll << 40}, 1, 0));
@@ -254,6 +257,8 @@ TEST(MessagesTest, StepPlan_IsRefused_OutOfBounds) {
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_computed = 4; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_computed = -1; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_scored = -1; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].adapter = -1; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].adapter = 7; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_scored = 3; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.allowed_tokens = {100}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.logprob_tokens = {100}; }), "");

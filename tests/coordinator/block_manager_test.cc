@@ -267,6 +267,23 @@ TEST_F(PrefixCacheTest, Attach_FindsOnlyBlocksOfTheSameSalt) {
   EXPECT_EQ(Attach(c), 4);
 }
 
+TEST_F(PrefixCacheTest, Attach_FindsOnlyBlocksOfTheSameAdapter) {
+  const auto with = [this](const std::string& salt, int adapter) {
+    Sequence s = Prompt({1, 2, 3, 4, 5});
+    s.contents.root = manager_->prefixes().Root(salt, adapter);
+    s.contents.last = PrefixCache::RootContent(s.contents.root);
+    return s;
+  };
+  Sequence a = with("", 1);
+  Compute(a);
+  Sequence base = with("", 0), other = with("", 2), salted = with("1", 1), same = with("", 1), digits = with("1:", 0);
+  for (Sequence* s : {&base, &other, &salted, &digits}) EXPECT_EQ(Attach(*s), 0);
+  EXPECT_EQ(Attach(same), 4);
+  EXPECT_EQ(manager_->prefixes().Find("", a.tokens).size(), 0u);
+  EXPECT_EQ(manager_->prefixes().Find("", a.tokens, 1).size(), 1u);
+  for (Sequence* s : {&a, &base, &other, &salted, &same, &digits}) manager_->Free(*s);
+}
+
 TEST_F(PrefixCacheTest, EvictionTakesTheLeavesOfTheOldestPrefixFirst) {
   Sequence old = Prompt({1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 9}), young = Prompt({7, 7, 7, 7, 8, 8, 8, 8});
   Compute(old);    // blocks 1, 2, 3

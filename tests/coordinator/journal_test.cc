@@ -47,6 +47,7 @@ class JournalTest : public testing::Test {
     request->name = "cmpl-" + std::to_string(id);
     request->client = random_.Below(2) == 0 ? "a" : "b";
     request->priority = static_cast<int>(random_.Below(3));
+    request->adapter = static_cast<int>(id % 3);
     request->arrival_seconds = now_;
     request->limits.stop_token_ids = {3};
     if (id % 3 == 0) request->sampling.num_prompt_logprobs = 2;

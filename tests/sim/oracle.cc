@@ -10,7 +10,7 @@ namespace quire::sim {
 namespace {
 
 KvValue ContextAfter(const Ask& ask, const std::vector<TokenId>& generated) {
-  KvValue value = FirstKv(ask.sampling.seed);
+  KvValue value = FirstKv(ask.sampling.seed, ask.adapter);
   for (const TokenId token : ask.prompt) value = NextKv(value, token);
   for (const TokenId token : generated) value = NextKv(value, token);
   return value;
@@ -98,7 +98,7 @@ std::vector<Answer> SearchBeams(const Ask& ask) {
 std::vector<PromptScore> RightScores(const Ask& ask) {
   std::vector<PromptScore> scores;
   if (ask.sampling.num_prompt_logprobs < 0) return scores;
-  KvValue context = FirstKv(ask.sampling.seed);
+  KvValue context = FirstKv(ask.sampling.seed, ask.adapter);
   for (size_t i = 0; i + 1 < ask.prompt.size(); ++i) {
     context = NextKv(context, ask.prompt[i]);
     const TokenId next = ask.prompt[i + 1];
@@ -110,7 +110,7 @@ std::vector<PromptScore> RightScores(const Ask& ask) {
 
 std::vector<float> RightPooled(const Ask& ask) {
   std::vector<float> activations;
-  KvValue context = FirstKv(ask.sampling.seed);
+  KvValue context = FirstKv(ask.sampling.seed, ask.adapter);
   for (const TokenId token : ask.prompt) activations.push_back(Activation(context = NextKv(context, token)));
   double sum = 0;
   for (const float activation : activations) sum += activation;

@@ -15,6 +15,7 @@ struct Ask {
   int sink_stops_after = 0;  // as with a stop string, the text ends after so many tokens; 0: never
   std::optional<BeamOptions> beams;
   ClientLimits client_limits;  // limits of the client's API key
+  int adapter = 0;             // as in Request
 };
 
 struct Answer {

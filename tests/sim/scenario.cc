@@ -235,6 +235,16 @@ void PoolPrompts(uint64_t seed, Scenario& scenario) {
   }
 }
 
+/// In some runs, some requests name adapters. Newcomers' requests do not change.
+void GiveAdapters(uint64_t seed, Scenario& scenario) {
+  Random random = RandomOf(seed, Draws::kAdapters);
+  if (!Chance(random, 30)) return;
+  for (Arrival& arrival : scenario.arrivals) {
+    const bool may = !scenario.own_salts || arrival.client == "a";
+    if (may) arrival.ask.adapter = static_cast<int>(random.Below(kMostAdapters + 1));
+  }
+}
+
 /// Adds faults that end requests without an answer.
 void MakeTroubles(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kTroubles);
@@ -318,6 +328,7 @@ Scenario MakeScenario(uint64_t seed) {
   ScorePrompts(seed, scenario);
   PoolPrompts(seed, scenario);
   GuessDrafts(seed, scenario);
+  GiveAdapters(seed, scenario);
   return scenario;
 }
 

@@ -33,6 +33,7 @@ enum class Draws : uint64_t {
   kWays,
   kOptions,
   kDrafts,
+  kAdapters,
 };
 /// The random sequence `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);
@@ -63,6 +64,9 @@ struct Interference {
   double abort = 0;    // an operator aborts a request
   double change = 0;   // an operator changes options
 };
+
+/// Requests name adapters 1 to kMostAdapters, or none.
+inline constexpr int kMostAdapters = 2;
 
 /// A request and its arrival time.
 struct Arrival {

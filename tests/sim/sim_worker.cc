@@ -9,7 +9,7 @@ namespace {
 /// Returns the context values of a sequence: entry p stands for tokens 0 .. p.
 std::vector<KvValue> ContextOf(const SequenceState& sequence) {
   std::vector<KvValue> values;
-  KvValue value = FirstKv(sequence.sampling.seed);
+  KvValue value = FirstKv(sequence.sampling.seed, sequence.adapter);
   for (const TokenId token : sequence.tokens) values.push_back(value = NextKv(value, token));
   return values;
 }

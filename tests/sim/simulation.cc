@@ -75,6 +75,7 @@ void Simulation::Submit(const Arrival& arrival, RequestId id) {
   request->client = arrival.client;
   request->client_limits = arrival.ask.client_limits;
   request->cache_salt = arrival.cache_salt;
+  request->adapter = arrival.ask.adapter;
   request->priority = arrival.priority;
   request->limits = arrival.ask.limits;
   request->sampling = arrival.ask.sampling;

@@ -183,7 +183,7 @@ void Simulation::ComeBack(Traveller traveller) {
 /// True when some of the blocks that the request brought are in the prefix cache.
 bool Simulation::IsCached(const Request& request) const {
   return std::ranges::any_of(request.sequences, [&](const Sequence& s) {
-    return !engine_.blocks().prefixes().Find(request.cache_salt, s.tokens).empty();
+    return !engine_.blocks().prefixes().Find(request.cache_salt, s.tokens, request.adapter).empty();
   });
 }
 

@@ -16,7 +16,8 @@ PlanLimits Simulation::Limits() const {
           o.scheduler.max_step_tokens,
           o.max_model_len,
           o.vocab_size,
-          pools.state_blocks};
+          pools.state_blocks,
+          kMostAdapters};
 }
 
 PoolSizes Simulation::PoolsOfNextEpoch() {

@@ -18,10 +18,12 @@ inline uint64_t Mix(uint64_t a, uint64_t b = 0) {
   return z ^ z >> 31;
 }
 
-/// The content of one position of the KV cache: a hash of all tokens up to this position, and of the cache salt, which
-/// is in the seed's upper half. So a block shared across salts is noticed, too.
+/// The content of one position of the KV cache: a hash of all tokens up to this position, of the adapter, and of the
+/// cache salt, which is in the seed's upper half. So a block shared across adapters or salts is noticed, too.
 using KvValue = uint64_t;
-inline KvValue FirstKv(uint64_t seed) { return Mix(seed >> 32, 77); }
+inline KvValue FirstKv(uint64_t seed, int adapter) {
+  return Mix(seed >> 32, 77 + 1000 * static_cast<uint64_t>(adapter));
+}
 inline KvValue NextKv(KvValue before, TokenId token) { return Mix(before, static_cast<uint64_t>(token)); }
 
 /// Returns word `index` of a sequence's state after a context. Every word is different, so that a partly wrong state is

@@ -37,6 +37,8 @@ class RankEngine {
   /// the KV pool (SequenceState::state), as many as every rank needs. A chunk that begins at position 0 starts from a
   /// zero state, whatever the blocks contain.
   virtual int64_t state_bytes() const { return 0; }
+  /// The number of LoRA adapters that sequences may name.
+  virtual int num_adapters() const { return 0; }
   /// Bytes available for KV blocks after the engine has set aside everything else that it will ever need.
   virtual int64_t available_bytes() const = 0;
 

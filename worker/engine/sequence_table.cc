@@ -71,7 +71,7 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
   for (const AddedSequence& a : plan.added) {
     if (slots_[a.slot]) Fail("plan: slot {} is in use", a.slot);
     SequenceState added{a.tokens, a.num_prompt_tokens, a.num_computed, a.blocks, a.sampling, ++last_serial_,
-                        nullptr,  a.num_scored,        a.state};
+                        nullptr,  a.num_scored,        a.state,        a.adapter};
     if (a.sampling.grammar) {
       if (!constrain) Fail("plan: slot {} has a grammar, but this worker was told no vocabulary", a.slot);
       const auto has_grammar = [](const auto& slot) { return slot && slot->constraint != nullptr; };

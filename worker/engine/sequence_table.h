@@ -25,6 +25,7 @@ struct SequenceState {
   std::shared_ptr<TokenConstraint> constraint;  // the grammar's constraint; null: every token is allowed
   int num_scored = 0;                           // prompt rows already scored when the sequence was added
   std::vector<BlockId> state;                   // blocks of the recurrent state; unwritten before the first token
+  int adapter = 0;                              // number of its LoRA adapter; 0: none
   /// The last tokens are a guess, and the step that verifies them is in flight. No later step may compute the sequence.
   bool unverified = false;
 };

@@ -59,7 +59,7 @@ void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
 void StepExecutor::Begin(const Frame& plan_frame) {
   const PlanLimits limits{num_blocks_,        num_host_blocks_,       sizes_.block_size,
                           sizes_.max_running, sizes_.max_step_tokens, sizes_.max_model_len,
-                          vocab_size_,        state_blocks_};
+                          vocab_size_,        state_blocks_,          engine_->num_adapters()};
   const auto begin = Clock::now();
   const StepPlan plan = DecodePlan(plan_frame, limits);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_)) {

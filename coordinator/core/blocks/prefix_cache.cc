@@ -28,9 +28,10 @@ void PrefixCache::Resize(int num_blocks) {
   table_.assign(std::bit_ceil(entries_.size() * 2), kNullBlock);
 }
 
-BlockHash PrefixCache::Root(std::string_view salt) const {
+BlockHash PrefixCache::Root(std::string_view salt, int adapter) const {
   unsigned char out[crypto_shorthash_siphashx24_BYTES];
-  crypto_shorthash_siphashx24(out, reinterpret_cast<const unsigned char*>(salt.data()), salt.size(), key_.data());
+  const std::string salted = fmt::format("{}:{}", adapter, salt);
+  crypto_shorthash_siphashx24(out, reinterpret_cast<const unsigned char*>(salted.data()), salted.size(), key_.data());
   BlockHash hash;
   static_assert(sizeof(hash) == sizeof(out));
   std::memcpy(&hash, out, sizeof(hash));

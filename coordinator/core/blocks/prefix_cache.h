@@ -30,8 +30,9 @@ class PrefixCache {
   /// A secret `key` makes the hashes unpredictable. hash_bits below 128 serve tests of collisions.
   PrefixCache(int num_blocks, int block_size, const Key& key, int hash_bits = 128);
 
-  /// The start of every hash chain with this salt. Requests with different salts never share a block.
-  BlockHash Root(std::string_view salt) const;
+  /// The start of every hash chain with this salt and this adapter (0: none). Requests that differ in one of them never
+  /// share a block.
+  BlockHash Root(std::string_view salt, int adapter = 0) const;
   static ContentId RootContent(const BlockHash& root) { return root.high | 1; }
 
   /// The hash of a block that holds `tokens` (block_size of them) after the content named by `parent`.

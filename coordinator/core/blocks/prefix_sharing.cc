@@ -130,11 +130,11 @@ CheckpointId PrefixSharing::KeepState(const Sequence& sequence, int num_tokens, 
   return end ? checkpoints_.Keep(*end, blocks) : 0;
 }
 
-std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const TokenId> tokens) const {
+std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const TokenId> tokens, int adapter) const {
   std::vector<BlockId> found;
   if (!enabled_) return found;
   const auto size = static_cast<size_t>(block_size_);
-  BlockHash hash = cache_.Root(salt);
+  BlockHash hash = cache_.Root(salt, adapter);
   ContentId content = PrefixCache::RootContent(hash);
   for (; tokens.size() >= size; tokens = tokens.subspan(size)) {
     hash = cache_.Chain(hash, tokens.first(size));

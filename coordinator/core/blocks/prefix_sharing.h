@@ -31,7 +31,7 @@ class PrefixSharing {
   StateCheckpoints& checkpoints() { return checkpoints_; }
 
   /// The start of the hash chain for requests with this salt.
-  BlockHash Root(std::string_view salt) const { return cache_.Root(salt); }
+  BlockHash Root(std::string_view salt, int adapter = 0) const { return cache_.Root(salt, adapter); }
   /// The hash of block `index` of the sequence's known tokens; null when the block is not full or caching is off.
   const BlockHash* HashOfBlock(Sequence& sequence, int index);
   /// Makes full blocks of computed and known tokens findable.
@@ -47,7 +47,7 @@ class PrefixSharing {
   /// Returns 0 when a state is kept there already or no cached block can lead to it.
   CheckpointId KeepState(const Sequence& sequence, int num_tokens, std::span<const BlockId> blocks);
   /// The cached leading blocks of a prompt in order, then the blocks of the state after them.
-  std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens) const;
+  std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens, int adapter = 0) const;
 
   /// The block is being reused: drops its content from the cache.
   void Forget(BlockId block);

@@ -141,6 +141,7 @@ void Scheduler::AddToWorkers(const Request& request, Sequence& sequence, StepDra
   draft.added_bytes += BytesToAdd(request, sequence);
   AddedSequence added{*sequence.slot,  sequence.num_prompt_tokens, sequence.num_computed, sequence.tokens,
                       sequence.blocks, request.sampling,           request.num_scored,    sequence.state};
+  added.adapter = request.adapter;
   added.sampling.choice = static_cast<uint32_t>(sequence.choice);
   plan_.added.push_back(std::move(added));
 }

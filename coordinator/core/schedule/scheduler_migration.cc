@@ -52,7 +52,7 @@ void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
       sequence.num_computed = 0;
       sequence.first_block = 0;
     }
-    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt);
+    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt, request.adapter);
     sequence.contents.hashes.clear();  // made with the other engine's key
     sequence.latest_checkpoint = 0;
     sequence.begun = sequence.shared_prefix = 0;
