@@ -44,6 +44,7 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       stream_(stream),
       collective_(collective),
       weights_(files, shard, sizes.compute.quantization),
+      adapters_(files, shard),
       activations_(ActivationsOf(sizes.compute.activations)),
       alibi_slopes_(LocalSlopes(spec_, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
@@ -89,13 +90,17 @@ void CpuDecoder::Embed() {
 void CpuDecoder::NormQkv(int64_t layer) {
   const LayerWeights& w = weights(layer);
   if (spec_.latent.rank > 0) return latents_.Project(w.latents, Normed(w.attention_norm), tokens_, buffers_.qkv.data());
-  Matmul(Normed(w.attention_norm), w.qkv, buffers_.qkv.data(), QkvWidth(spec_, shard_, layer), tokens_, activations_);
+  const float* x = Normed(w.attention_norm);
+  const int64_t width = QkvWidth(spec_, shard_, layer);
+  Matmul(x, w.qkv, buffers_.qkv.data(), width, tokens_, activations_);
+  AddAdapters(LayerProduct::kQkv, layer, x, spec_.hidden_size, {0, tokens_}, buffers_.qkv.data(), width);
 }
 
 void CpuDecoder::AddAttention(int64_t layer) {
   const LayerWeights& w = weights(layer);
   const float* attended = spec_.latent.rank > 0 ? latents_.values() : buffers_.attended.data();
-  AddProduct(attended, w.attention_out, w.attention_out_bias, w.attention_after_norm);
+  AddProduct(layer, {attended, w.attention_out, w.attention_out_bias, LayerProduct::kAttentionOut},
+             w.attention_after_norm);
 }
 
 void CpuDecoder::NormMixerIn(int64_t layer) {
@@ -107,7 +112,7 @@ void CpuDecoder::NormMixerIn(int64_t layer) {
 void CpuDecoder::MixTokens(int64_t layer) { mixers_.Mix(layer, weights(layer).mixer, *inputs_, *cache_); }
 
 void CpuDecoder::AddMixed(int64_t layer) {
-  AddProduct(mixers_.out(), weights(layer).mixer.out, {}, weights(layer).attention_after_norm);
+  AddProduct(layer, {mixers_.out(), weights(layer).mixer.out, {}, {}}, weights(layer).attention_after_norm);
 }
 
 void CpuDecoder::NormMlpIn(int64_t layer) {
@@ -117,12 +122,16 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
   if (spec_.gated_mlp) {
     for (int64_t row = 0; row < tokens_; row += kRowsTogether) {
       const int64_t count = std::min(kRowsTogether, tokens_ - row);
-      Matmul(x + row * spec_.hidden_size, w.mlp_in, buffers_.gate_up.data(), 2 * columns, count, activations_);
+      const float* mine = x + row * spec_.hidden_size;
+      Matmul(mine, w.mlp_in, buffers_.gate_up.data(), 2 * columns, count, activations_);
+      AddAdapters(LayerProduct::kMlpIn, layer, mine, spec_.hidden_size, {row, count}, buffers_.gate_up.data(),
+                  2 * columns);
       kernels::GateMul(stream_, {NumberType::kF32, buffers_.gate_up.data(), buffers_.activated.data() + row * columns,
                                  count, columns, false, AsKernel(spec_.activation)});
     }
   } else if (columns > 0) {
     Matmul(x, w.mlp_in, buffers_.activated.data(), columns, tokens_, activations_);
+    AddAdapters(LayerProduct::kMlpIn, layer, x, spec_.hidden_size, {0, tokens_}, buffers_.activated.data(), columns);
     kernels::Activate(stream_, {NumberType::kF32, buffers_.activated.data(), DataOf(w.up_bias), tokens_, columns,
                                 AsKernel(spec_.activation)});
   }
@@ -130,13 +139,16 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
 
 void CpuDecoder::AddMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  AddProduct(buffers_.activated.data(), w.down, w.down_bias, w.mlp_after_norm, ScaleAfterMlp(layer));
+  AddProduct(layer, {buffers_.activated.data(), w.down, w.down_bias, LayerProduct::kDown}, w.mlp_after_norm,
+             ScaleAfterMlp(layer));
 }
 
 void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  MultiplyOut(buffers_.attended.data(), w.attention_out, w.attention_out_bias, tokens_, buffers_.delta.data());
-  MultiplyOut(buffers_.activated.data(), w.down, w.down_bias, tokens_, buffers_.normed.data());
+  MultiplyOut(layer, {buffers_.attended.data(), w.attention_out, w.attention_out_bias, LayerProduct::kAttentionOut},
+              {0, tokens_}, buffers_.delta.data());
+  MultiplyOut(layer, {buffers_.activated.data(), w.down, w.down_bias, LayerProduct::kDown}, {0, tokens_},
+              buffers_.normed.data());
   const int64_t hidden = spec_.hidden_size;
   kernels::AddRows(stream_,
                    {NumberType::kF32, buffers_.delta.data(), buffers_.normed.data(), tokens_, hidden, hidden, hidden});
@@ -201,19 +213,21 @@ void CpuDecoder::Matmul(const float* x, const Matrices& weights, float* y, int64
   kernels::Matmul(stream_, {x, weights[0].cols, weights.data(), count, y, y_stride, m, activations});
 }
 
-void CpuDecoder::MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, int64_t count,
-                             float* out) {
-  Matmul(x, weight, out, spec_.hidden_size, count, activations_);
-  if (bias.empty() || collective_.rank() != 0) return;
-  AddBias(bias, out, count, spec_.hidden_size);
+void CpuDecoder::MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out) {
+  const int64_t columns = product.weight[0].cols, hidden = spec_.hidden_size;
+  const float* x = product.x + rows.first * columns;
+  Matmul(x, product.weight, out, hidden, rows.count, activations_);
+  if (product.adapted) AddAdapters(*product.adapted, layer, x, columns, rows, out, hidden);
+  if (product.bias.empty() || collective_.rank() != 0) return;
+  AddBias(product.bias, out, rows.count, hidden);
 }
 
-void CpuDecoder::AddProduct(const float* x, const Matrices& weight, const std::vector<float>& bias,
-                            const std::vector<float>& after_norm, float scale) {
+void CpuDecoder::AddProduct(int64_t layer, const OutProduct& product, const std::vector<float>& after_norm,
+                            float scale) {
   const int64_t together = after_norm.empty() ? kRowsTogether : tokens_;
   for (int64_t row = 0; row < tokens_; row += together) {
     const int64_t count = std::min(together, tokens_ - row);
-    MultiplyOut(x + row * weight[0].cols, weight, bias, count, buffers_.delta.data());
+    MultiplyOut(layer, product, {row, count}, buffers_.delta.data());
     if (after_norm.empty()) AddDelta(row, count);
   }
   if (!after_norm.empty()) AddNormOfDelta(after_norm, scale);

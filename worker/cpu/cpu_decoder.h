@@ -7,6 +7,7 @@
 #include "comm/model/model_files.h"
 #include "kernels/matmul.h"
 #include "worker/cpu/cpu_activations.h"
+#include "worker/cpu/cpu_adapters.h"
 #include "worker/cpu/expert_activations.h"
 #include "worker/cpu/kv_cache.h"
 #include "worker/cpu/latents.h"
@@ -36,6 +37,7 @@ class CpuDecoder final : private DecoderOps {
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
   const ModelWeights& weights() const { return weights_; }
+  const CpuAdapters& adapters() const { return adapters_; }
   int64_t state_bytes() const { return mixers_.state_bytes(); }
 
  private:
@@ -79,11 +81,23 @@ class CpuDecoder final : private DecoderOps {
               kernels::Activations activations);
   /// Adds `bias` to the leading numbers of `count` rows that are `stride` floats apart.
   void AddBias(const std::vector<float>& bias, float* rows, int64_t count, int64_t stride);
-  /// out = this rank's part of x * weight^T for `count` rows; rank 0 also adds the bias.
-  void MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, int64_t count, float* out);
+  struct Rows {  // of the step
+    int64_t first, count;
+  };
+  /// A product whose result joins the residual: x [T, weight's columns], the weight, and the bias that rank 0 adds.
+  struct OutProduct {
+    const float* x;
+    const Matrices& weight;
+    const std::vector<float>& bias;
+    std::optional<LayerProduct> adapted;  // nothing: no adapter adds to it
+  };
+  /// out = this rank's part of the product for some rows.
+  void MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out);
   /// MultiplyOut, then AddToResidual. Without a norm in between, kRowsTogether rows at a time.
-  void AddProduct(const float* x, const Matrices& weight, const std::vector<float>& bias,
-                  const std::vector<float>& after_norm, float scale = 1);
+  void AddProduct(int64_t layer, const OutProduct& product, const std::vector<float>& after_norm, float scale = 1);
+  /// Adds to `rows` of a product what their adapters add to it. x and y begin with the first of these rows.
+  void AddAdapters(LayerProduct product, int64_t layer, const float* x, int64_t x_stride, Rows rows, float* y,
+                   int64_t y_stride);
   void MakeLayerInputs();  // fills buffers_.layer_inputs for the step's tokens
   /// residual += delta, summed over the ranks. With `after_norm`, the sum is normed first, and `scale` multiplies the
   /// result.
@@ -96,6 +110,7 @@ class CpuDecoder final : private DecoderOps {
   const kernels::CpuStream& stream_;
   Collective& collective_;
   ModelWeights weights_;
+  CpuAdapters adapters_;
   kernels::Activations activations_;
   std::vector<std::vector<float>> ropes_;        // per rotation: [max_model_len, rotated_dims], cosines, then sines
   std::vector<std::vector<float>> query_ropes_;  // the same for queries that grow with position; else empty
@@ -110,6 +125,8 @@ class CpuDecoder final : private DecoderOps {
   ExpertActivations experts_;          // for layers with a mixture
   CpuMixers mixers_;
   CpuLatents latents_;
+  std::vector<int32_t> adapter_rows_;  // for AddAdapters
+  std::vector<kernels::LowRankGroup> adapter_groups_;
   std::vector<float> logits_;  // [R, local vocab], or the rows of the last LogitsOfRows
 };
 

@@ -59,7 +59,8 @@ class CpuEngine final : public RankEngine {
         pooler_(files.spec().hidden_size) {}
 
   std::string device() const override { return kernels::CpuIsaName(); }
-  int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
+  int64_t weight_bytes() const override { return decoder_.weights().bytes() + decoder_.adapters().bytes(); }
+  int num_adapters() const override { return decoder_.adapters().count(); }
   std::vector<std::string> notes() const override { return decoder_.weights().Notes(); }
   int64_t block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }
@@ -161,9 +162,10 @@ std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineS
 RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& sizes, Rank rank) {
   const RankShard shard =
       PlanShards(files.spec(), sizes.shares, sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
-  return {.weight_bytes = ModelWeights::Bytes(files, shard, sizes.compute.quantization),
-          .block_bytes = KvShapeOf(files.spec(), shard, sizes).block_bytes(),
-          .state_bytes = StateLayout(files.spec(), shard).bytes};
+  return {
+      .weight_bytes = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard),
+      .block_bytes = KvShapeOf(files.spec(), shard, sizes).block_bytes(),
+      .state_bytes = StateLayout(files.spec(), shard).bytes};
 }
 
 }  // namespace quire

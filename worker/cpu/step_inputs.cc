@@ -12,6 +12,7 @@ void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember
   context_len.clear();
   draw_rows.clear();
   state_blocks.clear();
+  adapters.clear();
   table_stride = state_stride = 0;
   for (const BatchMember& member : batch) {
     table_stride = std::max(table_stride, static_cast<int64_t>(table.at(member.slot).blocks.size()));
@@ -32,6 +33,8 @@ void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember
               block_tables.begin() + static_cast<ptrdiff_t>(s) * table_stride);
     state_blocks.insert(state_blocks.end(), sequence.state.begin(), sequence.state.end());
     state_stride = static_cast<int64_t>(sequence.state.size());
+    if (sequence.adapter > 0) adapters.resize(token_ids.size() - static_cast<size_t>(member.count));
+    if (sequence.adapter > 0 || !adapters.empty()) adapters.resize(token_ids.size(), sequence.adapter);
     for (int row = member.num_rows(); row > 0; --row) draw_rows.push_back(static_cast<int32_t>(token_ids.size()) - row);
   }
 }

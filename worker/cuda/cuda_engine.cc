@@ -244,6 +244,7 @@ ComputedStep CudaEngine::Finish(const SequenceTable& table) {
 
 std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
                                            const CudaEngineOptions& options, Rank rank, NormingCollective* collective) {
+  if (!files.adapters().empty()) FailSettings("the CUDA engine has no LoRA adapters: use --backend cpu");
   CheckCudaModel(files.spec(), sizes);
   return std::make_unique<CudaEngine>(files, sizes, options, rank, collective);
 }

@@ -31,7 +31,7 @@ AssignMessage ReadAssignment(const std::string& path) {
 
 int RunMemoryPlan(const std::string& assignment_file) {
   const AssignMessage assign = ReadAssignment(assignment_file);
-  const ModelFiles files = ModelFiles::Open(assign.model_path, assign.load_format);
+  const ModelFiles files = ModelFiles::Open(assign.model_path, assign.load_format, assign.adapters);
   Json ranks = Json::array();
   for (const RankMemory& rank : MemoryOfRanks(files, AssignedSizes(assign), assign))
     ranks.push_back({{"weight_bytes", rank.weight_bytes},

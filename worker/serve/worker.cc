@@ -15,6 +15,7 @@
 #include "comm/base/process_hardening.h"
 #include "comm/model/formats/mapping_errors.h"
 #include "comm/wire/channel.h"
+#include "worker/serve/assigned_model.h"
 #include "worker/serve/assigned_sizes.h"
 #include "worker/serve/backend.h"
 #include "worker/serve/block_courier.h"
@@ -222,12 +223,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
     Fail("the coordinator plans for {} ranks, mpirun started {}", assign->shares.size(), mpi.world_size());
   }
   const EngineSizes sizes = AssignedSizes(*assign);
-  const ModelFiles files = ReadAsSettings([&] { return ModelFiles::Open(assign->model_path, assign->load_format); });
-  const std::string fingerprint = files.Fingerprint();
-  if (fingerprint != assign->fingerprint) {
-    FailSettings("{}: this host's model differs from the coordinator's (fingerprint {} against {})", assign->model_path,
-                 fingerprint, assign->fingerprint);
-  }
+  const ModelFiles files = OpenAssigned(*assign);
   const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
   StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();
@@ -235,7 +231,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
     for (const std::string& note : engine.notes()) WorkerLog(LogLevel::kInfo, 0, note);
   }
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
-  line.Send(HelloMessage{.fingerprint = fingerprint,
+  line.Send(HelloMessage{.fingerprint = files.Fingerprint(),
                          .isa = engine.device(),
                          .bytes_per_block = engine.block_bytes(),
                          .weight_bytes = engine.weight_bytes(),

@@ -1,0 +1,113 @@
+// Tests low-rank products of rows in groups against fp64, and that a row's bits are its own.
+#include "kernels/low_rank.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+
+#include "tests/kernels/packed_case.h"
+
+namespace quire::kernels {
+namespace {
+
+using test::Pack;
+using test::Random;
+using test::RandomWeight;
+using test::Storage;
+
+/// Three groups with one to three parts of ranks 1 to 50, whose rows are neighbours or not; some rows have no group.
+class LowRankTest : public testing::Test {
+ protected:
+  static constexpr int64_t kCols = 70, kWidth = 333, kRows = 40, kStride = 340;
+
+  struct Pair {
+    Storage down, up;
+    std::vector<std::byte> packed_down, packed_up;
+  };
+
+  LowRankPart Part(int64_t rank, int64_t column, int64_t rows) {
+    Pair& p = pairs_.emplace_back();
+    p.down = RandomWeight(NumberType::kF32, rank, kCols, random_);
+    p.up = RandomWeight(NumberType::kF32, rows, rank, random_);
+    p.packed_down = Pack(p.down.weight);
+    p.packed_up = Pack(p.up.weight);
+    return {{NumberType::kF32, p.packed_down.data(), rank, kCols},
+            {NumberType::kF32, p.packed_up.data(), rows, rank},
+            column};
+  }
+
+  void SetUp() override {
+    parts_ = {{Part(8, 0, 160), Part(50, 160, 100), Part(1, 260, 73)}, {Part(17, 5, 300)}, {Part(16, 300, 1)}};
+    rows_ = {{0, 3, 4, 17, 39}, {5, 6, 7, 8}, {20, 30}};
+    x_ = random_.Floats(kRows * kCols);
+    before_ = random_.Floats(kRows * kStride);
+  }
+
+  std::vector<float> Run(const std::vector<size_t>& which, int threads) const {
+    std::vector<LowRankGroup> groups;
+    for (const size_t g : which)
+      groups.push_back({parts_[g].data(), std::ssize(parts_[g]), rows_[g].data(), std::ssize(rows_[g])});
+    std::vector<float> y = before_;
+    AddLowRank(CpuStream(threads), {x_.data(), kCols, y.data(), kStride, groups.data(), std::ssize(groups)});
+    return y;
+  }
+
+  static float At(const Storage& matrix, int64_t row, int64_t col) {
+    float number = 0;
+    std::memcpy(&number, matrix.weight.data + row * matrix.weight.row_bytes + col * 4, 4);
+    return number;
+  }
+
+  Random random_{3};
+  std::deque<Pair> pairs_;
+  std::vector<std::vector<LowRankPart>> parts_;
+  std::vector<std::vector<int32_t>> rows_;
+  std::vector<float> x_, before_;
+};
+
+TEST_F(LowRankTest, AddLowRank_AddsEveryPartToItsColumns_AndLeavesOtherRowsAlone) {
+  std::vector<double> want(before_.begin(), before_.end());
+  size_t pair = 0;
+  for (size_t g = 0; g < parts_.size(); ++g) {
+    for (const LowRankPart& part : parts_[g]) {
+      const Pair& p = pairs_[pair++];
+      for (const int32_t row : rows_[g]) {
+        for (int64_t r = 0; r < part.down.rows; ++r) {
+          double inner = 0;
+          for (int64_t k = 0; k < kCols; ++k)
+            inner += double{At(p.down, r, k)} * double{x_[static_cast<size_t>(row * kCols + k)]};
+          for (int64_t c = 0; c < part.up.rows; ++c)
+            want[static_cast<size_t>(row * kStride + part.column + c)] += inner * double{At(p.up, c, r)};
+        }
+      }
+    }
+  }
+  const std::vector<float> y = Run({0, 1, 2}, 3);
+  for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], want[i], 2e-4) << i / kStride << ", " << i % kStride;
+  for (const int64_t row : {1, 2, 19, 38}) {
+    for (int64_t c = 0; c < kStride; ++c) {
+      const auto i = static_cast<size_t>(row * kStride + c);
+      ASSERT_EQ(y[i], before_[i]);
+    }
+  }
+}
+
+TEST_F(LowRankTest, AddLowRank_GivesEveryRowTheSameBits_AloneAndInAnyCompany) {
+  const std::vector<float> all = Run({0, 1, 2}, 1);
+  EXPECT_EQ(Run({2, 1, 0}, 4), all);
+  const std::vector<std::vector<int32_t>> together = rows_;
+  for (size_t g = 0; g < together.size(); ++g) {
+    for (const int32_t row : together[g]) {
+      rows_[g] = {row};
+      const std::vector<float> alone = Run({g}, 1);
+      for (int64_t c = 0; c < kStride; ++c) {
+        const auto i = static_cast<size_t>(row * kStride + c);
+        ASSERT_EQ(alone[i], all[i]) << "row " << row << ", column " << c;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire::kernels

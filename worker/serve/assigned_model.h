@@ -1,0 +1,12 @@
+#pragma once
+
+#include "comm/model/model_files.h"
+#include "comm/wire/messages.h"
+
+namespace quire {
+
+/// Opens the model and the adapters that the coordinator's Assign message names. Throws SettingsError when they cannot
+/// be opened here, or differ from the coordinator's.
+ModelFiles OpenAssigned(const AssignMessage& assign);
+
+}  // namespace quire
