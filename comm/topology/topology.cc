@@ -27,6 +27,23 @@ void CheckReplicas(const Topology& t, const std::string& where) {
   }
 }
 
+constexpr size_t kMostAdapters = 1024, kLongestName = 256;
+
+/// Every name that clients may use means one model.
+void CheckAdapters(const Topology::Model& model, const std::string& where) {
+  if (model.adapters.size() > kMostAdapters)
+    Fail("{}: {} adapters; at most {} are served", where, model.adapters.size(), kMostAdapters);
+  std::vector<std::string> names = model.aliases;
+  names.push_back(model.name);
+  for (const AdapterSetting& adapter : model.adapters) {
+    const std::string name = adapter.name.substr(0, kLongestName);
+    if (adapter.name.size() > kLongestName) Fail("{}: adapter {}...: the name is too long", where, name);
+    if (std::ranges::count(names, adapter.name) > 0)
+      Fail("{}: two models are called \"{}\"; give the adapter another name (--lora-modules, adapters)", where, name);
+    names.push_back(adapter.name);
+  }
+}
+
 }  // namespace
 
 Topology ReplicaTopology(const Topology& topology, int replica) {
@@ -48,6 +65,7 @@ void ValidateTopology(const Topology& t, const std::string& where) {
     Fail("{}: {} shares for tensor parallel size {}", where, t.parallel.shares.size(), t.parallel.tensor);
   }
   CheckReplicas(t, where);
+  CheckAdapters(t.model, where);
   const auto check_listener = [&](const char* name, const Topology::Listener& listener) {
     if (!ParseHostPort(listener.listen))
       Fail("{}: {}.listen \"{}\" must be ADDRESS:PORT", where, name, listener.listen);

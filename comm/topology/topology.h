@@ -44,6 +44,12 @@ constexpr auto ChoicesOf(LaunchMethod) {
       {{LaunchMethod::kMpirun, "mpirun"}, {LaunchMethod::kExternal, "external"}});
 }
 
+/// A LoRA adapter that clients name as a model.
+struct AdapterSetting {
+  std::string name, path;  // the path is a PEFT directory
+  bool operator==(const AdapterSetting&) const = default;
+};
+
 /// All settings of a deployment, from a YAML file (deploy/topologies/) or from flags. Immutable once validated. The
 /// initialisers are the documented defaults.
 struct Topology {
@@ -61,6 +67,13 @@ struct Topology {
     PoolingMode pooling = PoolingMode::kAuto;
     ScoringMode scoring = ScoringMode::kAuto;
     GenerationConfigMode generation_config = GenerationConfigMode::kAuto;
+    std::vector<AdapterSetting> adapters;
+
+    std::vector<std::string> AdapterPaths() const {
+      std::vector<std::string> paths;
+      for (const AdapterSetting& adapter : adapters) paths.push_back(adapter.path);
+      return paths;
+    }
     bool operator==(const Model&) const = default;
   } model;
 

@@ -195,6 +195,20 @@ void ReadSpeculation(const YamlNode& node, Section section, Topology::Speculatio
                                      speculation.lookup_min));
 }
 
+void ReadAdapters(const YamlNode& list, const std::string& file, std::vector<AdapterSetting>& adapters) {
+  if (list.kind != YamlNode::Kind::kSequence) Fail("{}: adapters must be a list", PlaceOf(list, file));
+  adapters.clear();
+  for (const YamlNode& item : list.items) {
+    Section section(item, "adapters", file);
+    AdapterSetting adapter;
+    section.Text("name", adapter.name);
+    section.Text("path", adapter.path);
+    section.Done();
+    if (adapter.name.empty() || adapter.path.empty()) section.Refuse(item, "every adapter needs a name and a path");
+    adapters.push_back(std::move(adapter));
+  }
+}
+
 void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topology::Node>& nodes) {
   if (list.kind != YamlNode::Kind::kSequence) Fail("{}: nodes must be a list", PlaceOf(list, file));
   for (const YamlNode& item : list.items) {
@@ -365,6 +379,7 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
     section.Choose("generation_config", t.model.generation_config);
     section.Done();
   }
+  if (const YamlNode* node = root.Take("adapters")) ReadAdapters(*node, file, t.model.adapters);
   root.Choose("backend", t.compute.backend);
   root.Choose("dtype", t.compute.dtype);
   root.Choose("quantization", t.compute.quantization);

@@ -54,8 +54,8 @@ Json JsonOf(const std::vector<double>& values) {
 
 int RunLatencyBench(const Topology& topology, const LatencyBench& bench) {
   const MachineCeilings ceilings = MeasureMachineCeilings(topology);
-  const ModelFiles model =
-      ReadAsSettings([&] { return ModelFiles::Open(topology.model.path, topology.model.load_format); });
+  const ModelFiles model = ReadAsSettings(
+      [&, &model = topology.model] { return ModelFiles::Open(model.path, model.load_format, model.AdapterPaths()); });
   const std::atomic<bool> never{false};
   Deployment deployment(topology, model, never);
   double weight_bytes = 0;

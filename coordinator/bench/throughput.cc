@@ -11,8 +11,8 @@
 namespace quire {
 
 int RunThroughputBench(const Topology& topology, const ThroughputBench& bench) {
-  const ModelFiles model =
-      ReadAsSettings([&] { return ModelFiles::Open(topology.model.path, topology.model.load_format); });
+  const ModelFiles model = ReadAsSettings(
+      [&, &model = topology.model] { return ModelFiles::Open(model.path, model.load_format, model.AdapterPaths()); });
   const std::atomic<bool> never{false};
   Deployment deployment(topology, model, never);
   const BatchTimes times =

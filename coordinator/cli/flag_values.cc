@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/base/error.h"
 #include "comm/topology/topology.h"
 #include "coordinator/text/answers/answer_format.h"
 
@@ -62,8 +63,8 @@ struct KeysUnderHeading {
 };
 
 constexpr KeysUnderHeading kHeadings[] = {
-    {"speculation", "Scheduling"}, {"model.", "Model"},      {"cache.", "KV cache"},  {"scheduler.", "Scheduling"},
-    {"server.", "Serving"},   {"admin.", "Serving"},   {"logs.", "Watching"},
+    {"model.", "Model"},      {"adapters", "Model"},   {"cache.", "KV cache"},       {"scheduler.", "Scheduling"},
+    {"server.", "Serving"},   {"admin.", "Serving"},   {"speculation", "Scheduling"}, {"logs.", "Watching"},
     {"metrics.", "Watching"}, {"traces.", "Watching"}, {"journal", "Watching"}};
 
 }  // namespace
@@ -93,6 +94,26 @@ YamlNode ValueOfWords(const std::string& text, const std::string& flag) {
 
 YamlNode ValueOfNames(const std::string& text, const std::string& flag) {
   return text.starts_with('[') ? ParseYaml(text, flag) : ValueAsItIs(text, flag);
+}
+
+YamlNode ValueOfAdapters(const std::string& text, const std::string& flag) {
+  YamlNode list{.kind = YamlNode::Kind::kSequence};
+  YamlNode given = text.starts_with('[') ? ParseYaml(text, flag) : list;
+  if (!text.starts_with('[')) given.items.push_back(ValueAsItIs(text, flag));
+  for (const YamlNode& item : given.items) {
+    const std::string& adapter = item.scalar;
+    const size_t sign = adapter.find('=');
+    if (item.kind != YamlNode::Kind::kScalar || adapter.starts_with('{')) {
+      list.items.push_back(item.kind != YamlNode::Kind::kScalar ? item : ParseYaml(adapter, flag));
+    } else if (sign == std::string::npos) {
+      Fail("{}: \"{}\" is no adapter; give NAME=PATH", flag, adapter);
+    } else {
+      list.items.push_back({.kind = YamlNode::Kind::kMapping,
+                            .entries = {{"name", ValueAsItIs(adapter.substr(0, sign), flag)},
+                                        {"path", ValueAsItIs(adapter.substr(sign + 1), flag)}}});
+    }
+  }
+  return list;
 }
 
 std::string HelpGroupOf(std::string_view key) {

@@ -22,6 +22,9 @@ YamlNode ValueOfWords(const std::string& text, const std::string& flag);
 /// A name, or a JSON list of names, which InOwnWords makes of several words (foreign_words.h).
 YamlNode ValueOfNames(const std::string& text, const std::string& flag);
 
+/// A list of adapters, each as NAME=PATH or as JSON of "name" and "path"; or one of them.
+YamlNode ValueOfAdapters(const std::string& text, const std::string& flag);
+
 /// The heading in --help under which the flag of this key of a topology file stands.
 std::string HelpGroupOf(std::string_view key);
 

@@ -16,6 +16,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 constexpr char kServedNames[] = "--served-model-name";
+constexpr char kAdapterFlag[] = "--lora-modules";
 constexpr char kModel[] = "--model";
 
 bool IsNumber(const std::string& word) {
@@ -126,6 +127,7 @@ class Translation {
   void TakeOwn(const std::string& name, std::optional<std::string> value, OwnWords& own) {
     if (name == kModel) names_model_ = true;
     if (name == kServedNames && !value) return GatherServedNames(own);
+    if (name == kAdapterFlag) return GatherAdapters(value, own);
     const CLI::Option& option = *app_.get_option_no_throw(name);
     const int most = option.get_items_expected_max();
     const int count =
@@ -190,6 +192,15 @@ class Translation {
     if (names_.empty()) own.words.push_back(kServedNames);
   }
 
+  /// Takes one adapter or several. A word behind them that names no adapter is the model.
+  void GatherAdapters(const std::optional<std::string>& value, OwnWords& own) {
+    const size_t before = adapters_.size();
+    if (value) adapters_.push_back(*value);
+    while (!value && HasValue() && (adapters_.size() == before || typed_[at_].find_first_of("={") != std::string::npos))
+      adapters_.push_back(typed_[at_++]);
+    if (adapters_.size() == before) own.words.push_back(kAdapterFlag);  // the parser says what is missing
+  }
+
   /// The last of several words is the model, unless the command line names a model elsewhere.
   void PutServedNames(OwnWords& own) {
     std::string model;
@@ -200,12 +211,14 @@ class Translation {
     if (names_.size() == 1) PutFlag(kServedNames, names_[0], true, own);
     if (names_.size() > 1) PutFlag(kServedNames, Json(names_).dump(), true, own);
     if (!model.empty()) own.words.push_back(model);
+    if (!adapters_.empty()) PutFlag(kAdapterFlag, Json(adapters_).dump(), true, own);
   }
 
   const CLI::App& app_;
   const Words& typed_;
   size_t at_;
-  Words names_;  // behind --served-model-name
+  Words names_;     // behind --served-model-name
+  Words adapters_;  // behind --lora-modules
   bool names_model_ = false;
 };
 

@@ -257,8 +257,8 @@ std::vector<std::string> WhatWouldFit(const Topology& topology, const ModelFiles
 }  // namespace
 
 int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
-  const ModelFiles model =
-      ReadAsSettings([&] { return ModelFiles::Open(topology.model.path, topology.model.load_format); });
+  const ModelFiles model = ReadAsSettings(
+      [&, &model = topology.model] { return ModelFiles::Open(model.path, model.load_format, model.AdapterPaths()); });
   const auto rank_memory = static_cast<int64_t>(command.rank_memory_gib * (1 << 30));
   NodeAnswers nodes;
   MemoryPlan memory = PlanMemory(topology, model, rank_memory, nodes);

@@ -5,6 +5,16 @@
 
 namespace quire {
 
+namespace {
+
+std::vector<std::string> NamesOfAdapters(const Topology::Model& model) {
+  std::vector<std::string> names;
+  for (const AdapterSetting& adapter : model.adapters) names.push_back(adapter.name);
+  return names;
+}
+
+}  // namespace
+
 DataPort::Options DataOptionsOf(const Topology& topology, const TextTools& text, Replicas& replicas) {
   int longest = INT32_MAX, blocks = INT32_MAX;
   for (int r = 0; r < replicas.size(); ++r) {
@@ -23,7 +33,8 @@ DataPort::Options DataOptionsOf(const Topology& topology, const TextTools& text,
           topology.server.chat_page,
           text.answer_format,
           text.pooling,
-          topology.model.aliases};
+          topology.model.aliases,
+          NamesOfAdapters(topology.model)};
 }
 
 Routes<DataHandler>::Route MetricsRoute(MetricsPage& page) {

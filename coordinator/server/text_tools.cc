@@ -117,7 +117,7 @@ ModelFiles OpenModel(const Topology::Model& model) {
     spdlog::info("{}: {:.1f} MiB are what {} says", model.path, static_cast<double>(bytes) / (1 << 20),
                  model.checksums);
   }
-  ModelFiles files = ModelFiles::Open(model.path, model.load_format);
+  ModelFiles files = ModelFiles::Open(model.path, model.load_format, model.AdapterPaths());
   for (const std::string& note : files.notes()) spdlog::warn("{}", note);
   return files;
 }

@@ -16,6 +16,7 @@ import urllib.request
 
 import openai
 
+import adapters_test
 import embeddings_test
 import fetch_model_test
 import fields_test
@@ -129,7 +130,7 @@ class PlainTest(FlagCase):
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "speculative_config": None, "seed": None, "journal": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
             "load_format": "auto", "verify_checksum": None, "chat_template": None, "tool_call_parser": "generic", "reasoning_parser": "none",
-            "pooling": "none", "scoring": "none", "generation_config": "quire", "ignore_unknown_fields": False,
+            "pooling": "none", "scoring": "none", "generation_config": "quire", "lora_modules": [], "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
 
     def test_attention_backend_flag_is_refused_without_a_gpu(self):
@@ -679,6 +680,7 @@ TESTS = {
     "--pooling": embeddings_test.LastTokenTest.test_embeddings_equal_transformers,
     "--scoring": PlainTest.test_scoring_flag_none_refuses_scores,
     "--generation-config": fields_test.ModelDefaultsTest.test_generation_config_equals_the_fields_of_the_same_names,
+    "--lora-modules": adapters_test.AdaptersTest.test_lora_modules_flag_serves_adapters_beside_their_base_on_uneven_workers,
     "--ignore-unknown-fields": fields_test.UnknownFieldTest.test_unknown_fields_are_ignored_and_warned_of_once_with_the_flag,
     "--max-model-len": SmallTest.test_max_model_len_flag_bounds_prompt_and_answer,
     "--max-num-seqs": SmallTest.test_max_num_seqs_flag_bounds_choices,

@@ -30,6 +30,8 @@ CASES = [
     ("gptoss.mxfp4", "-tp", "2"),
     ("bloom", "-tp", "2", "--set", "parallel.shares=[3, 1]"),
     ("gemma4", "-tp", "3", "--kv-cache-dtype", "int8"),
+    ("gqa", "-tp", "2", "--set", "parallel.shares=[1, 2]", "--lora-modules", *(f"{name}={MODELS}/../adapters/{name}" for name in
+                                                                               ("gqa_all", "gqa_layers"))),
 ]
 
 

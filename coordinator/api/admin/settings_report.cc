@@ -57,6 +57,24 @@ Json LogsJson(const Topology::Logs& logs) {
           {"audit_log_file", TextOrNull(logs.audit_file)}};
 }
 
+Json ModelJson(const Topology::Model& model) {
+  Json adapters = Json::array();
+  for (const AdapterSetting& adapter : model.adapters)
+    adapters.push_back({{"name", adapter.name}, {"path", adapter.path}});
+  return {{"model", model.path},
+          {"served_model_name", model.name},
+          {"served_model_aliases", model.aliases},
+          {"load_format", NameOf(model.load_format)},
+          {"verify_checksum", TextOrNull(model.checksums)},
+          {"chat_template", TextOrNull(model.chat_template)},
+          {"tool_call_parser", model.tool_call_parser},
+          {"reasoning_parser", model.reasoning_parser},
+          {"pooling", NameOf(model.pooling)},
+          {"scoring", NameOf(model.scoring)},
+          {"generation_config", NameOf(model.generation_config)},
+          {"lora_modules", std::move(adapters)}};
+}
+
 /// How the workers compute, and the share of each.
 Json WorkersJson(const AssignMessage& workers) {
   const ComputeSettings& compute = workers.compute;
@@ -98,17 +116,6 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
   const AssignMessage& workers = replica.assignment;
   const EngineOptions& engine = replica.options;
   Json settings = {
-      {"model", topology.model.path},
-      {"served_model_name", topology.model.name},
-      {"served_model_aliases", topology.model.aliases},
-      {"load_format", NameOf(topology.model.load_format)},
-      {"verify_checksum", TextOrNull(topology.model.checksums)},
-      {"chat_template", TextOrNull(topology.model.chat_template)},
-      {"tool_call_parser", topology.model.tool_call_parser},
-      {"reasoning_parser", topology.model.reasoning_parser},
-      {"pooling", NameOf(topology.model.pooling)},
-      {"scoring", NameOf(topology.model.scoring)},
-      {"generation_config", NameOf(topology.model.generation_config)},
       {"data_parallel_size", topology.parallel.replicas},
       {"prefill_replicas", topology.parallel.prefill_replicas},
       {"block_size", engine.blocks.block_size},
@@ -143,6 +150,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"limits", LimitsJson(topology.limits)},
       {"key_limits", KeyLimitsJson(topology.key_limits)}};
   settings.update(SchedulerJson(topology, engine));
+  settings.update(ModelJson(topology.model));
   settings.update(WorkersJson(workers));
   settings.update(LogsJson(topology.logs));
   return settings;

@@ -51,7 +51,7 @@ CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const Ch
 ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const {
   GenerateCall call = dialect == Dialect::kMessages ? ParseMessagesRequest(body, options_.request, false)
                                                     : ParseChatRequest(body, options_.request);
-  CheckModel(call);
+  FindModel(call);
   const OrderedJson edits = EditContext(call, stop);
   MarkedText text = RenderChat(call, stop);
   try {
@@ -96,7 +96,7 @@ void CallPreparer::Read(const std::string& body, Dialect dialect, const FindKept
   }
   if (!prepared.pooling && !options_.pooling.no_answers.empty()) throw ApiError(400, options_.pooling.no_answers);
   if (prepared.pooling) prepared.vector_bytes = options_.pooling.hidden * static_cast<int64_t>(sizeof(float));
-  CheckModel(prepared.call);
+  FindModel(prepared.call);
 }
 
 PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, const FindKept& find, int room,
@@ -126,9 +126,12 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
   return prepared;
 }
 
-void CallPreparer::CheckModel(const GenerateCall& call) const {
+void CallPreparer::FindModel(GenerateCall& call) const {
   if (call.model.empty() || call.model == options_.model_name) return;
   if (std::ranges::count(options_.aliases, call.model) > 0) return;
+  const auto adapter = std::ranges::find(options_.adapters, call.model);
+  call.adapter = static_cast<int>(adapter - options_.adapters.begin()) + 1;
+  if (adapter != options_.adapters.end()) return;
   throw ApiError(
       404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
 }

@@ -20,8 +20,7 @@ struct PreparedCall {
   GenerateCall call;                          // its texts have moved to `prompts`
   std::vector<std::vector<TokenId>> prompts;  // empty: no room for the choices, so nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
-  std::vector<std::string>
-      echo;  // text of each prompt, when answers begin with it and its tokens are not reported
+  std::vector<std::string> echo;  // text of each prompt, when answers begin with it and its tokens are not reported
   std::optional<ResponseTerms> terms;   // only for /v1/responses
   std::optional<PoolingTerms> pooling;  // only for embeddings, rerank and score
   int64_t vector_bytes = 0;             // bytes of one prompt's vector; only for the same
@@ -52,7 +51,8 @@ class CallPreparer {
     int most_choices = 0;        // that can ever wait and run at once
     AnswerFormat answer_format;  // of chats
     PoolingOptions pooling;
-    std::vector<std::string> aliases;  // other names of the model
+    std::vector<std::string> aliases;   // other names of the model
+    std::vector<std::string> adapters;  // names of its LoRA adapters, in the workers' order
   };
   /// `chat` may be null. The references must outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
@@ -69,10 +69,14 @@ class CallPreparer {
   static int64_t WorkBytes(size_t body_bytes) { return 4 * static_cast<int64_t>(body_bytes); }
 
   const std::string& model_name() const { return options_.model_name; }
+  /// The name of the call's model in answers: its adapter's, or the base model's.
+  const std::string& ModelOf(const GenerateCall& call) const {
+    return call.adapter > 0 ? options_.adapters[static_cast<size_t>(call.adapter - 1)] : options_.model_name;
+  }
 
  private:
   void Read(const std::string& body, Dialect dialect, const FindKept& find, PreparedCall& prepared) const;
-  void CheckModel(const GenerateCall& call) const;
+  void FindModel(GenerateCall& call) const;  // sets call.adapter
   void CheckSize(std::string_view text, const char* field) const;
   OrderedJson EditContext(GenerateCall& call, const std::stop_token& stop) const;
   MarkedText RenderChat(GenerateCall& call, const std::stop_token& stop) const;

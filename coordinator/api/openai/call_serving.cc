@@ -144,7 +144,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   Exchange exchange{call,
                     request.share,
                     name.substr(name.find_first_of("-_") + 1),
-                    {context_.tokenizer, call.chat, name, options_.model_name, std::time(nullptr)},
+                    {context_.tokenizer, call.chat, name, preparer_.ModelOf(call), std::time(nullptr)},
                     {.prompt_tokens = static_cast<int>(prepared->prompt_tokens)},
                     std::move(prepared->echo),
                     std::move(prompt_ids),
@@ -155,7 +155,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
                     {}};
   for (int i = 0; call.chat && i < running.num_choices(); ++i)
     exchange.choices.emplace_back(call.shape, call.include_reasoning);
-  exchange.form = FormOf(dialect, *prepared, max_tokens, name, options_.model_name, responses_.store());
+  exchange.form = FormOf(dialect, *prepared, max_tokens, name, preparer_.ModelOf(call), responses_.store());
   exchange.pooling = std::move(prepared->pooling);
   exchange.made_bytes = reserved;
   if (exchange.form && call.stream) exchange.kept_bytes = reserved;

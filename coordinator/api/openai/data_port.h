@@ -38,6 +38,7 @@ class DataPort {
     AnswerFormat answer_format;
     PoolingOptions pooling;
     std::vector<std::string> aliases;                          // other names of the model
+    std::vector<std::string> adapters = {};                    // names of its LoRA adapters, in the workers' order
     std::vector<Routes<DataHandler>::Route> more_routes = {};  // that others answer
   };
   /// The server's resources. Both pools must be stopped before this object is destroyed.
@@ -110,9 +111,9 @@ class DataPort {
   ResponsePages responses_;
   KeyQuotas quotas_;
   bool draining_ = false, paused_ = false;
-  PendingPlaces places_;  // of choices; a call has 1 while their number is not known
+  PendingPlaces places_;    // of choices; a call has 1 while their number is not known
   int num_background_ = 0;  // places of batches' calls
-  int num_sending_ = 0;   // calls that gave their places back
+  int num_sending_ = 0;     // calls that gave their places back
   RequestId next_id_ = 1;
   Routes<DataHandler> routes_;
 };

@@ -33,12 +33,13 @@ Json ModelOfMessages(const std::string& name, int64_t created, int max_model_len
 }
 
 Json ModelOfOpenAi(const std::string& name, int64_t created, const PageApi::Options& options) {
+  const bool is_adapter = std::ranges::count(options.adapters, name) > 0;
   return {{"id", name},
           {"object", "model"},
           {"created", created},
           {"owned_by", "quire"},
           {"root", options.model_name},
-          {"parent", nullptr},
+          {"parent", is_adapter ? Json(options.model_name) : Json()},
           {"permission", Json::array()},
           {"max_model_len", options.max_model_len},
           {"default_sampling", JsonOf(options.defaults)}};
@@ -102,6 +103,7 @@ HttpResponse PageApi::Models(const HttpRequest& request, const std::string& id) 
   const std::string decoded = PercentDecoded(id).value_or(id);  // clients spell the slash of ORG/NAME as %2F
   std::vector<std::string> names = {options_.model_name};
   std::ranges::copy(options_.aliases, std::back_inserter(names));
+  std::ranges::copy(options_.adapters, std::back_inserter(names));
   for (const std::string& name : names) {
     Json model =
         of_messages ? ModelOfMessages(name, created_, options_.max_model_len) : ModelOfOpenAi(name, created_, options_);

@@ -20,8 +20,9 @@ class PageApi {
   struct Options {
     std::string model_name;
     int vocab_size = 0, max_model_len = 0;
-    SamplingDefaults defaults;         // for requests that set none
-    std::vector<std::string> aliases;  // other names of the model
+    SamplingDefaults defaults;          // for requests that set none
+    std::vector<std::string> aliases;   // other names of the model
+    std::vector<std::string> adapters;  // names of its LoRA adapters
   };
   /// Sets the bytes that `memory` holds for a client to `bytes`, or returns the refusal.
   using Charge =

@@ -220,6 +220,7 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
   request->client = call.client;
   request->client_limits = call.client_limits;
   request->cache_salt = CacheSalt(call.client, call.cache_salt);
+  request->adapter = call.adapter;
   request->priority = call.priority;
   request->arrival_seconds = EngineLoop::Now() + call.seconds_behind();
   request->limits.max_tokens = std::max(1, max_tokens);
@@ -268,8 +269,7 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
   arrival.abandoned = [events = events_] { return events->Abandoned(); };
   arrival.refuse = [events = events_](int status, const std::string& reason) {
     CallEvent event;
-    event.error = reason;
-    event.error_status = status;
+    event.error = reason, event.error_status = status;
     events->Push(std::move(event));
   };
   arrival.requests = ids_;
@@ -285,8 +285,8 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
       if (refusal) break;
     }
   };
-  replicas_.Submit(CacheSalt(call.client, call.cache_salt), prompts.front(), tokens, call.client, call.sampling.grammar,
-                   std::move(arrival));
+  replicas_.Submit(fmt::format("{}:{}", call.adapter, CacheSalt(call.client, call.cache_salt)), prompts.front(), tokens,
+                   call.client, call.sampling.grammar, std::move(arrival));
 }
 
 RunningCall::~RunningCall() { Cancel(); }

@@ -63,6 +63,7 @@ struct GenerateCall {
   int num_prompt_logprobs = -1;   // alternatives per prompt token; -1: not reported
 
   std::string client;           // client's name, for fairness and caching
+  int adapter = 0;              // number of its LoRA adapter (AddedSequence::adapter); 0: the base model
   std::string cache_salt;       // only requests with the same salt share cached prefixes
   int priority = 0;             // among the client's requests, lower runs first
   double deadline_seconds = 0;  // the answer is useless later; 0: the server's limit

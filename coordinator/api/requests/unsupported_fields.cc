@@ -17,7 +17,7 @@ struct Unsupported {
 
 constexpr const char* kPenalty = "use repetition_penalty, presence_penalty or frequency_penalty";
 constexpr const char* kDraws = "leave it out, and use temperature, top_p, top_k or min_p";
-constexpr const char* kNoAdapters = "leave it out: merge the adapter into the weights, and serve those";
+constexpr const char* kNoAdapters = "name the adapter in model: --lora-modules lists what is served";
 
 const std::vector<Unsupported> kFields = {
     // OpenAI.

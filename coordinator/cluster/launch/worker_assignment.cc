@@ -57,6 +57,14 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
   // Workers on other nodes have other working directories, so the path must be absolute.
   assign.model_path = OnThisHost(topology) ? model.path() : std::filesystem::absolute(model.path()).string();
   assign.fingerprint = model.Fingerprint();
+  if (cuda && !model.adapters().empty())
+    FailSettings(
+        "LoRA adapters (--lora-modules) run on the CPU only: use --backend cpu, or serve a model into which "
+        "the adapter is merged");
+  for (const AdapterFiles& adapter : model.adapters()) {
+    assign.adapters.push_back(OnThisHost(topology) ? adapter.path()
+                                                   : std::filesystem::absolute(adapter.path()).string());
+  }
   assign.load_format = model.load_format();
   assign.block_size = topology.cache.block_size;
   assign.max_running = topology.scheduler.max_running;
