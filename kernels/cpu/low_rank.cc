@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "kernels/check.h"
@@ -120,9 +121,12 @@ void AddLowRank(const CpuStream& stream, const LowRankParams& p) {
   ups.clear();
   for (int64_t g = 0; g < p.num_groups; ++g) {
     const LowRankGroup& group = p.groups[g];
+    float* inner_of_part = room;
     for (const LowRankPart* part = group.parts; part < group.parts + group.num_parts; ++part) {
-      const LowRankItem item = {&group, part, rows.of(g).x, rows.of(g).stride, room, 0, 0};
-      room += group.num_rows * part->down.rows;
+      // Neighbours may share their first product, as the weights of a fused matrix do.
+      const bool shared = part > group.parts && part->down.data == part[-1].down.data;
+      if (!shared) inner_of_part = std::exchange(room, room + group.num_rows * part->down.rows);
+      const LowRankItem item = {&group, part, rows.of(g).x, rows.of(g).stride, inner_of_part, 0, 0};
       const auto cut = [&](std::vector<LowRankItem>& items, int64_t panels, int64_t each) {
         for (int64_t panel = 0; panel < panels; panel += each) {
           items.push_back(item);
@@ -130,7 +134,7 @@ void AddLowRank(const CpuStream& stream, const LowRankParams& p) {
           items.back().panel_end = std::min(panels, panel + each);
         }
       };
-      cut(downs, part->down.num_panels(), 1);
+      if (!shared) cut(downs, part->down.num_panels(), 1);
       cut(ups, part->up.num_panels(), kUpPanels);
     }
   }

@@ -37,8 +37,21 @@ class LowRankTest : public testing::Test {
             column};
   }
 
+  /// A part that shares its first product with another one.
+  LowRankPart Beside(const LowRankPart& part, int64_t column, int64_t rows) {
+    LowRankPart other = Part(part.down.rows, column, rows);
+    pairs_.back().down = pairs_[pairs_.size() - 2].down;
+    pairs_.back().down.weight.data = pairs_.back().down.bytes.data();
+    other.down = part.down;
+    return other;
+  }
+
   void SetUp() override {
-    parts_ = {{Part(8, 0, 160), Part(50, 160, 100), Part(1, 260, 73)}, {Part(17, 5, 300)}, {Part(16, 300, 1)}};
+    parts_.resize(3);  // their pairs are made in the order of the parts
+    parts_[0] = {Part(8, 0, 160), Part(50, 160, 100), Part(1, 260, 73)};
+    parts_[1] = {Part(17, 5, 250), Part(3, 255, 20)};
+    parts_[1].push_back(Beside(parts_[1].back(), 275, 40));
+    parts_[2] = {Part(16, 300, 1)};
     rows_ = {{0, 3, 4, 17, 39}, {5, 6, 7, 8}, {20, 30}};
     x_ = random_.Floats(kRows * kCols);
     before_ = random_.Floats(kRows * kStride);

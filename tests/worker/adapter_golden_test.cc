@@ -190,7 +190,7 @@ TEST(AdapterMemoryTest, WeightBytes_CountTheAdaptersOfEveryRank_BeforeAndAfterLo
   const std::string base = std::string(QUIRE_TEST_DATA) + "/models/gqa";
   const ModelFiles plain = ModelFiles::Open(base), adapted = OpenAdapted("gqa").files;
   const EngineSizes sizes{16, 64, 8, 200, 1, {1, 2}};
-  auto collectives = test::MakeThreadCollectives(2);
+  auto collectives = MakeThreadCollectives(2);
   for (Rank rank = 0; rank < 2; ++rank) {
     const int64_t planned = MemoryOfCpuRank(adapted, sizes, rank).weight_bytes;
     EXPECT_GT(planned, MemoryOfCpuRank(plain, sizes, rank).weight_bytes);
