@@ -181,7 +181,7 @@ TEST_F(AdapterFilesTest, Open_RefusesAdapters_OfModelsThatTakeNone) {
 
 AdapterConfig ConfigOf(Json changes) {
   Json config = {{"peft_type", "LORA"}, {"r", 8}, {"lora_alpha", 16}, {"target_modules", {"q_proj"}}};
-  config.update(changes);
+  if (!changes.is_null()) config.update(changes);
   return AdapterConfig(config.dump(), "c.json");
 }
 
