@@ -169,6 +169,16 @@ TEST(ForeignWordsTest, ServedNames_BecomeOneList_AndTheLastWordIsTheModel_WhereN
   EXPECT_EQ(translate({"serve", "/m", "--served-model-name=a"}), (Words{"serve", "/m", "--served-model-name", "a"}));
 }
 
+TEST(ForeignWordsTest, Adapters_BecomeOneList_FromOneFlagOrSeveral) {
+  const auto translate = [](const Words& typed) { return Commands().Translate(typed).words; };
+  EXPECT_EQ(translate({"serve", "/m", "--lora-modules", "a=/x", "b=/y", "--port", "1"}),
+            (Words{"serve", "/m", "--port", "1", "--lora-modules", R"(["a=/x","b=/y"])"}));
+  EXPECT_EQ(translate({"serve", "--lora-modules", "a=/x", "/m", "--lora-modules=b=/y"}),
+            (Words{"serve", "/m", "--lora-modules", R"(["a=/x","b=/y"])"}));
+  EXPECT_EQ(translate({"serve", "/m", "--enable-lora", "--max-lora-rank", "64", "--lora-modules", R"({"name": "a"})"}),
+            (Words{"serve", "/m", "--lora-modules", R"(["{\"name\": \"a\"}"])"}));
+}
+
 TEST(ForeignWordsTest, ShortFlags_TakeValuesBehindASignOrAttached) {
   const auto translate = [](const Words& typed) { return Commands().Translate(typed).words; };
   EXPECT_EQ(translate({"serve", "-c4096"}), (Words{"serve", "--max-model-len", "4096"}));
