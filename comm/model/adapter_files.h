@@ -12,7 +12,7 @@ namespace quire {
 
 class ModelFiles;
 
-/// What a LoRA adapter adds to one matrix of its base model: W + scale * b * a. The matrix may hold several weights
+/// The change of one matrix of the base model by a LoRA adapter: W + scale * b * a. The matrix may hold several weights
 /// (Fusion), whose rows are rows of b.
 struct AdapterMatrix {
   std::string module;  // its name in the adapter's file

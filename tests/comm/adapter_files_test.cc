@@ -1,4 +1,4 @@
-// What is read of PEFT directories, and what is refused by name.
+// Tests how PEFT directories are read, and which are refused by name.
 #include "comm/model/adapter_files.h"
 
 #include <gmock/gmock.h>

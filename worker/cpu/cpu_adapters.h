@@ -32,7 +32,7 @@ class CpuAdapters {
 
   int count() const { return static_cast<int>(parts_.size()); }
   int64_t bytes() const { return bytes_; }
-  /// What adapter number `adapter` (1 .. count()) adds to the product. Empty: nothing on this rank.
+  /// Returns the parts that adapter number `adapter` (1 .. count()) adds to the product; none: nothing on this rank.
   const std::vector<kernels::LowRankPart>& Parts(int adapter, int64_t layer, LayerProduct product) const {
     return parts_[static_cast<size_t>(adapter - 1)]
                  [static_cast<size_t>(layer) * kNumLayerProducts + static_cast<size_t>(product)];

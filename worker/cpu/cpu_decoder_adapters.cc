@@ -1,4 +1,4 @@
-// What CpuDecoder adds to products for tokens with LoRA adapters.
+// CpuDecoder's additions to products, for tokens with LoRA adapters.
 #include <algorithm>
 
 #include "worker/cpu/cpu_decoder.h"
