@@ -314,49 +314,71 @@ std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
   return out;
 }
 
+/// Returns the keys (or else the values) of a head of the cache at positions [first, end) of a sequence, [end - first,
+/// head_dim].
+std::vector<double> CachedNumbers(const PagedAttentionParams& p, bool keys, int64_t sequence, int64_t kv, int64_t first,
+                                  int64_t end) {
+  const KvCacheView& cache = p.cache;
+  std::vector<double> out;
+  for (int64_t t = first; t < end; ++t) {
+    const int64_t block = p.block_tables[sequence * p.table_stride + t / cache.block_size];
+    const int64_t begin = block * cache.block_stride + kv * cache.head_bytes(), offset = t % cache.block_size;
+    for (int64_t d = 0; d < cache.head_dim; ++d) {
+      out.push_back(keys ? KvNumber(cache, cache.keys + begin, offset, d * cache.block_size + offset)
+                         : KvNumber(cache, cache.values + begin, offset, offset * cache.head_dim + d));
+    }
+  }
+  return out;
+}
+
+/// Returns the numbers by which a query weighs the values of positions [first, context), and their sum. `key` points to
+/// the first position's key.
+std::pair<std::vector<double>, double> WeightsOf(const PagedAttentionParams& p, const std::vector<double>& query,
+                                                 const double* key, int64_t head, int64_t first, int64_t context) {
+  std::vector<double> weights;
+  const double slope = p.alibi_slopes == nullptr ? 0 : p.alibi_slopes[head];
+  for (int64_t t = first; t < context; ++t, key += p.cache.head_dim) {
+    double score = 0;
+    for (size_t d = 0; d < query.size(); ++d) score += query[d] * key[d];
+    weights.push_back(Capped(score, 1, p.soft_cap) + slope * static_cast<double>(t - (context - 1)));
+  }
+  double max = *std::max_element(weights.begin(), weights.end());
+  if (p.sinks != nullptr) max = std::max(max, double{p.sinks[head]});
+  double sum = p.sinks == nullptr ? 0 : std::exp(p.sinks[head] - max);
+  for (double& w : weights) sum += w = std::exp(w - max);
+  return {std::move(weights), sum};
+}
+
 }  // namespace
 
 std::vector<double> PagedAttention(const PagedAttentionParams& p) {
-  const KvCacheView& cache = p.cache;
-  const int64_t dim = cache.head_dim;
+  const int64_t dim = p.cache.head_dim;
   std::vector<double> out(static_cast<size_t>(p.query_start[p.num_sequences] * p.num_heads * dim));
-  for (int64_t s = 0; s < p.num_sequences; ++s) {
-    for (int64_t q = p.query_start[s]; q < p.query_start[s + 1]; ++q) {
-      const int64_t context = p.context_len[s] - (p.query_start[s + 1] - q) + 1;
-      const int64_t first = p.window > 0 ? std::max<int64_t>(context - p.window, 0) : 0;
-      for (int64_t h = 0; h < p.num_heads; ++h) {
-        const int64_t kv = std::upper_bound(p.head_start, p.head_start + cache.num_kv_heads, h) - p.head_start - 1;
+  const auto attend = [&](int64_t s, int64_t kv, int64_t first_head, int64_t end_head) {
+    const int64_t begin = p.query_start[s], end = p.query_start[s + 1];
+    const auto context_of = [&](int64_t query) { return p.context_len[s] - (end - query) + 1; };
+    const auto first_of = [&](int64_t query) {
+      return p.window > 0 ? std::max<int64_t>(context_of(query) - p.window, 0) : 0;
+    };
+    if (begin == end) return;
+    const int64_t read = first_of(begin);  // positions before this one may be gone
+    const std::vector<double> keys = CachedNumbers(p, true, s, kv, read, p.context_len[s]);
+    const std::vector<double> values = CachedNumbers(p, false, s, kv, read, p.context_len[s]);
+    for (int64_t q = begin; q < end; ++q) {
+      const int64_t skipped = (first_of(q) - read) * dim;
+      for (int64_t h = first_head; h < end_head; ++h) {
         const std::vector<double> query = QueryOf(p, p.queries + q * p.query_stride + h * dim);
-        const auto slot = [&](int64_t position) {
-          const int64_t block = p.block_tables[s * p.table_stride + position / cache.block_size];
-          return block * cache.block_stride + kv * cache.head_bytes();
-        };
-        std::vector<double> weight;
-        for (int64_t t = first; t < context; ++t) {
-          double score = 0;
-          for (int64_t d = 0; d < dim; ++d) {
-            const int64_t offset = t % cache.block_size;
-            score += query[static_cast<size_t>(d)] *
-                     KvNumber(cache, cache.keys + slot(t), offset, d * cache.block_size + offset);
-          }
-          const double slope = p.alibi_slopes == nullptr ? 0 : p.alibi_slopes[h];
-          weight.push_back(Capped(score, 1, p.soft_cap) + slope * static_cast<double>(t - (context - 1)));
-        }
-        double max = *std::max_element(weight.begin(), weight.end());
-        if (p.sinks != nullptr) max = std::max(max, double{p.sinks[h]});
-        double sum = p.sinks == nullptr ? 0 : std::exp(p.sinks[h] - max);
-        for (double& w : weight) sum += w = std::exp(w - max);
-        for (int64_t d = 0; d < dim; ++d) {
-          double value = 0;
-          for (int64_t t = first; t < context; ++t) {
-            const int64_t offset = t % cache.block_size;
-            value += weight[static_cast<size_t>(t - first)] *
-                     KvNumber(cache, cache.values + slot(t), offset, offset * dim + d);
-          }
-          out[static_cast<size_t>((q * p.num_heads + h) * dim + d)] = value / sum;
-        }
+        const auto [weights, sum] = WeightsOf(p, query, keys.data() + skipped, h, first_of(q), context_of(q));
+        double* const result = &out[static_cast<size_t>((q * p.num_heads + h) * dim)];
+        const double* value = values.data() + skipped;
+        for (const double weight : weights)
+          for (int64_t d = 0; d < dim; ++d) result[d] += weight * *value++;
+        for (int64_t d = 0; d < dim; ++d) result[d] /= sum;
       }
     }
+  };
+  for (int64_t s = 0; s < p.num_sequences; ++s) {
+    for (int64_t kv = 0; kv < p.cache.num_kv_heads; ++kv) attend(s, kv, p.head_start[kv], p.head_start[kv + 1]);
   }
   return out;
 }

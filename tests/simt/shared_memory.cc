@@ -1,20 +1,44 @@
 #include "simt/shared_memory.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace quire::simt {
 
 void SharedMemory::Begin(size_t bytes, uint32_t first_epoch) {
   bytes_.assign(bytes, std::byte{0xff});  // NaN as float, bf16 and half
-  if (cells_.size() < bytes) cells_.resize(bytes);
+  const size_t lines = (bytes + kLine - 1) / kLine;
+  if (cells_.size() < lines * kLine) cells_.resize(lines * kLine);
+  grains_.assign(lines, kLine);
   first_epoch_ = first_epoch;
+}
+
+void SharedMemory::Split(size_t line, size_t grain) {
+  Cell* const cells = &cells_[line * kLine];
+  for (size_t at = kLine - grain; at > 0; at -= grain) cells[at] = cells[at & ~(grains_[line] - size_t{1})];
+  grains_[line] = static_cast<uint8_t>(grain);
+}
+
+template <class Visit>
+void SharedMemory::ForGrains(size_t offset, size_t size, Visit visit) {
+  // The largest grain that ends neither before the first byte nor behind the last.
+  const size_t fitting = size_t{1} << std::countr_zero(offset | size | kLine);
+  for (size_t at = offset; at < offset + size;) {
+    const size_t line = at / kLine;
+    if (grains_[line] > fitting) Split(line, fitting);
+    for (const size_t end = std::min(offset + size, (line + 1) * kLine); at < end; at += grains_[line])
+      if (!visit(cells_[at])) return;
+  }
 }
 
 SharedMemory::Fault SharedMemory::Note(size_t offset, size_t size, Access access, const Stamp& now,
                                        const Order& order) {
-  for (size_t i = offset; i < offset + size; ++i) {
-    const Fault fault = NoteByte(cells_[i], access, now, order);
-    if (fault.what != nullptr) return fault;
-  }
-  return {};
+  Fault fault;
+  ForGrains(offset, size, [&](Cell& cell) {
+    fault = NoteGrain(cell, access, now, order);
+    return fault.what == nullptr;
+  });
+  return fault;
 }
 
 bool SharedMemory::Conflicts(const Stamp& earlier, const Stamp& now, const Order& order) const {
@@ -25,15 +49,15 @@ bool SharedMemory::Conflicts(const Stamp& earlier, const Stamp& now, const Order
 
 SharedMemory::Fault SharedMemory::StartCopy(size_t offset, size_t size, const Stamp& now, const Order& order) {
   const Fault fault = Note(offset, size, Access::kWrite, now, order);
-  for (size_t i = offset; i < offset + size; ++i) cells_[i].copy = now;
+  ForGrains(offset, size, [&](Cell& cell) { return cell.copy = now, true; });
   return fault;
 }
 
 void SharedMemory::EndCopy(size_t offset, size_t size) {
-  for (size_t i = offset; i < offset + size; ++i) cells_[i].copy = {};
+  ForGrains(offset, size, [](Cell& cell) { return cell.copy = {}, true; });
 }
 
-SharedMemory::Fault SharedMemory::NoteByte(Cell& cell, Access access, const Stamp& now, const Order& order) {
+SharedMemory::Fault SharedMemory::NoteGrain(Cell& cell, Access access, const Stamp& now, const Order& order) {
   if (cell.copy.epoch >= first_epoch_) {
     return {access == Access::kRead ? "reads what a copy in flight writes, of" : "writes under a copy in flight, of",
             cell.copy};

@@ -28,6 +28,7 @@ class Order {
 
 /// The shared memory of the running block, with the history of every byte. A history is the last write and the last two
 /// reads by different threads (of different warps where there are such); stamps older than the block mean "never".
+/// Bytes that the block has always touched together, a grain of up to 16, share one history.
 class SharedMemory {
  public:
   /// Makes fresh bytes for a block, whose accesses carry epochs from first_epoch on.
@@ -46,18 +47,25 @@ class SharedMemory {
   /// then.
   Fault StartCopy(size_t offset, size_t size, const Stamp& now, const Order& order);
   void EndCopy(size_t offset, size_t size);
-  const Stamp& LastWrite(size_t offset) const { return cells_[offset].write; }
+  const Stamp& LastWrite(size_t offset) const { return cells_[offset & ~(grains_[offset / kLine] - size_t{1})].write; }
 
  private:
   struct Cell {
     Stamp write, read, other_read;
     Stamp copy;  // in flight since then; epoch 0: none
   };
-  Fault NoteByte(Cell& cell, Access access, const Stamp& now, const Order& order);
+  static constexpr size_t kLine = 16;  // bytes, the widest access
+
+  Fault NoteGrain(Cell& cell, Access access, const Stamp& now, const Order& order);
+  /// Calls visit(cell) for the grains of the bytes until it returns false, after a split of grains that reach beyond.
+  template <class Visit>
+  void ForGrains(size_t offset, size_t size, Visit visit);
+  void Split(size_t line, size_t grain);
   bool Conflicts(const Stamp& earlier, const Stamp& now, const Order& order) const;
 
   std::vector<std::byte> bytes_;
-  std::vector<Cell> cells_;
+  std::vector<Cell> cells_;      // per byte; those of a grain's first bytes are in use
+  std::vector<uint8_t> grains_;  // per line: the bytes of its grains, a power of two
   uint32_t first_epoch_ = 1;
 };
 
