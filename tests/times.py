@@ -1,13 +1,33 @@
 #!/usr/bin/env python3
 """times.py BUILD [--all]: shows where the time of a test run went, from the files that Ninja and ctest wrote into the build
-folder. Prints the ten slowest sources and tests; with --all every test, as a table in Markdown. Times are wall seconds on a
-shared machine."""
+folder. Prints the ten slowest sources and tests. With --all it prints a page in Markdown with every test, for
+docs/benchmarks, and fails if a test that takes long has no reason in REASONS. Times are wall seconds on a shared machine."""
 import argparse
 import os
+import re
+import subprocess
 import sys
 import xml.etree.ElementTree
 
 COUNT = 10
+LONG = 60  # seconds; a longer test is split, or has its reason here
+REASONS = {
+    "e2e/code_blocks_test": "every block of five pages, with servers of their own",
+    "e2e/faults_test": "workers, mpirun and servers are killed or stopped, one after another, and start anew",
+    "e2e/frame_faults_test": "every lost frame ends an epoch, and the workers start anew",
+    "e2e/moves_test": "several hosts for every case, and links that are cut until the coordinator finds out",
+    "e2e/operations_test": "drains, pauses and reshards, which have times of their own",
+    "e2e/overload_test": "crowds at limits of memory and of time, one after another",
+    "e2e/replicas_test": "two worker groups for every case, and losses of both",
+    "e2e/security_test": "servers and worker groups with every wrong key, mode and address",
+    "e2e/structured_output_test": "answers to many schemas are validated, on one and two ranks and over killed workers",
+    "e2e/tools_test": "a server for every parser of tool calls, whole and streamed answers validated",
+    "sim/planted_bugs": "2,000 lives at the most for each planted bug",
+    "worker/cuda/cuda_engine_test": "every form of model on the emulated device, each against the CPU engine",
+    "worker/cuda/cuda_hybrid_test": "hybrids on the emulated device, each against the CPU engine",
+    "worker/golden_test": "every model against transformers, on up to four ranks, which outnumber two cores",
+    "worker/golden_test.real_model": "the quickstart model against transformers, on one to four ranks",
+}
 
 
 def seconds_of_sources(log):
@@ -38,6 +58,27 @@ def print_slowest(what, seconds):
         print(f"  {taken:7.1f} s  {name}")
 
 
+def machine():
+    """Returns the processor and the number of cores, in words."""
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        name = re.search(r"^model name\s*: (.*)$", f.read(), re.M)
+    return f"{os.cpu_count()} cores of {name[1] if name else 'an unknown processor'}"
+
+
+def print_page(tests):
+    head = subprocess.run(["git", "log", "-1", "--format=%h of %cs"], cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True)
+    print(f"""# Seconds per test
+Written by `tests/times.py build --all` after `tests/run`: commit {head.stdout.strip() or "unknown"}, {machine()}. Tests run three at
+once, so the {len(tests)} tests of {sum(tests.values()):.0f} s in all take less. A test above {LONG} s has its reason beside it.
+
+| test | seconds | why so long |
+| --- | ---: | --- |""")
+    for name, taken in slowest(tests, len(tests)):
+        print(f"| `{name}` | {taken:.1f} | {REASONS.get(name, '') if taken > LONG else ''} |")
+    if unexplained := [name for name, taken in tests.items() if taken > LONG and name not in REASONS]:
+        sys.exit(f"above {LONG} s without a reason in {os.path.basename(__file__)}: {', '.join(sorted(unexplained))}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
@@ -49,10 +90,7 @@ def main():
         sys.exit(f"{', '.join(missing)}: not there; tests/run builds and tests, and leaves it")
     tests = seconds_of_tests(report)
     if options.all:
-        print("| test | seconds |\n| --- | ---: |")
-        for name, taken in slowest(tests, len(tests)):
-            print(f"| {name} | {taken:.1f} |")
-        return
+        return print_page(tests)
     print_slowest("sources", seconds_of_sources(log))
     print_slowest("tests", tests)
 

@@ -150,6 +150,7 @@ class MovesBetweenHostsTest(StreamsCase):
                         found.append((node, port))
         return found
 
+    @verdict.alone
     def test_moves_go_on_when_the_block_ports_are_flooded(self):
         with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
             with self.serve(network) as server:

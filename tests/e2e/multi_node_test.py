@@ -119,6 +119,7 @@ class MultiNodeTest(unittest.TestCase):
         self.serve_and_compare(["a", "b", "c"], REAL, 3, max_tokens=16)
 
 
+@verdict.alone
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class StrangeNodeTest(unittest.TestCase):
     def test_floods_from_another_node_end_no_worker_group(self):

@@ -483,6 +483,7 @@ class TransportTest(WithKeys):
             self.assertRegex(said, "rank 1 .*r1.secret has mode 0644.*chmod 0600")
 
 
+@verdict.alone
 class FloodTest(WithKeys):
     """Tests strangers that send, or hold, as much as they can at the ports of workers."""
 

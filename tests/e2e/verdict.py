@@ -1,5 +1,6 @@
 """Ends a test script like unittest.main(). In addition, a script whose tests were all skipped ends with 77, which ctest shows as
-skipped, and every reason goes to the file that QUIRE_SKIP_LOG names (tests/skips.py checks it)."""
+skipped, and every reason goes to the file that QUIRE_SKIP_LOG names (tests/skips.py checks it). A script whose first word is
+--alone runs only the cases that are marked with `alone`, one whose first word is --beside only the others."""
 import os
 import sys
 import unittest
@@ -21,12 +22,36 @@ def skip_all(reason):
     sys.exit(SKIPPED)
 
 
+def alone(case):
+    """Marks a test method, or a class, that needs idle processors: ctest runs it without neighbours (tests/CMakeLists.txt)."""
+    case.runs_alone = True
+    return case
+
+
+class ChosenCases(unittest.TestLoader):
+    """Loads the marked cases, or else all others."""
+
+    def __init__(self, marked):
+        super().__init__()
+        self.marked = marked
+
+    def getTestCaseNames(self, testCaseClass):
+        def is_marked(name):
+            return any(getattr(thing, "runs_alone", False) for thing in (testCaseClass, getattr(testCaseClass, name)))
+        return [name for name in super().getTestCaseNames(testCaseClass) if is_marked(name) == self.marked]
+
+
 def run_tests():
-    result = unittest.main(exit=False).result
+    loader = unittest.defaultTestLoader
+    if sys.argv[1:2] in (["--alone"], ["--beside"]):
+        loader = ChosenCases(sys.argv.pop(1) == "--alone")
+    result = unittest.main(exit=False, testLoader=loader).result
     for _, reason in result.skipped:
         log_skip(reason)
     if not result.wasSuccessful():
         sys.exit(1)
+    if result.testsRun == 0 and not result.skipped:
+        sys.exit("no case was run")
     # A class or module that is skipped as a whole counts as one skip, and not as a test that ran.
     cases = result.testsRun - sum(isinstance(test, unittest.TestCase) for test, _ in result.skipped)
     if cases <= 0 and result.skipped:

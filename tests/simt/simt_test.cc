@@ -88,6 +88,41 @@ TEST(SimtTest, Emulator_ReportsReuseOfABufferWithoutABarrier) {
   }
 }
 
+/// After a barrier one thread writes byte 5 of the 16 bytes that it wrote at once before, and a thread of another warp
+/// reads element kAt of the same bytes as T.
+template <class T, int kAt>
+struct OtherSize {
+  using Params = Ints;
+  static void Run(const Ints& p) {
+    SharedArena arena;
+    const SharedArray<int> box = arena.Take<int>(4);
+    if (ThreadX() == 0) StoreVec<4>(box, 0, Vec<int, 4>{{1, 2, 3, 4}});
+    SyncThreads();
+    if (ThreadX() == 0) As<int8_t>(box)[5] = int8_t{1};
+    if (ThreadX() == 40) Global<int>(p.out)[0] = static_cast<int>(T{As<T>(box)[kAt]});
+  }
+};
+
+TEST(SimtTest, Emulator_ReportsRaces_BetweenAccessesOfDifferentSizes) {
+  DeviceBuffer<int> out(1);
+  const auto expect_race = [&]<class T, int kAt>(OtherSize<T, kAt>) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      WithOptions options({.seed = seed});
+      ExpectError([&] { Launch<OtherSize<T, kAt>>({1}, 64, 16, CudaStream{}, {out.data()}); }, "race: ");
+    }
+  };
+  expect_race(OtherSize<int8_t, 5>());
+  expect_race(OtherSize<int16_t, 2>());
+  expect_race(OtherSize<int, 1>());
+  expect_race(OtherSize<int64_t, 0>());
+  LaunchWithSeeds<OtherSize<int8_t, 4>>(1, 64, 16, {out.data()});
+  LaunchWithSeeds<OtherSize<int8_t, 6>>(1, 64, 16, {out.data()});
+  LaunchWithSeeds<OtherSize<int16_t, 3>>(1, 64, 16, {out.data()});
+  LaunchWithSeeds<OtherSize<int, 2>>(1, 64, 16, {out.data()});
+  LaunchWithSeeds<OtherSize<int64_t, 1>>(1, 64, 16, {out.data()});
+  EXPECT_EQ(out[0], 3);  // the element that is read last
+}
+
 enum class Ordering { kWarpBarrier, kShuffle, kOtherWarp };
 
 /// Lets lanes exchange values through shared memory without a barrier of the block. That is right after a barrier of
