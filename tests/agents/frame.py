@@ -268,7 +268,7 @@ class Run:
             self.table(), "", "Faults: " + ("; ".join(faults) if faults else "none") + "."])
 
 
-def run(agent, model, *, kill_in=10, seconds=1200):
+def run(agent, model, *, kill_in=10, seconds=3600):
     """Runs the agent on its task. Call it in the namespace (enter_namespace), with packages installed."""
     from server import Server
     site = PACKAGES
