@@ -53,10 +53,8 @@ class DeepSeekParser : public StepParser {
       case State::kBetween:
         return Between();
       case State::kHead: {
-        const auto head = TakeUntil(marks_.separator);
-        if (!head && (rest().size() > kMaxHeadBytes || at_end())) return Fail();
-        if (!head) return false;
-        head_ = *head;
+        const Match head = TakeShort(marks_.separator, head_);
+        if (head != Match::kYes) return head == Match::kNo && Fail();
         state_ = State::kAfterSeparator;
         return true;
       }
@@ -107,16 +105,26 @@ class DeepSeekParser : public StepParser {
     return true;
   }
 
+  /// Takes the text before the mark, of at most kMaxHeadBytes bytes, and the mark. kNo: no mark comes in time, however
+  /// much text has come already.
+  Match TakeShort(std::string_view mark, std::string& before) {
+    const std::string_view front = rest().substr(0, kMaxHeadBytes + mark.size());
+    const size_t found = front.find(mark);
+    if (found == std::string_view::npos)
+      return front.size() == kMaxHeadBytes + mark.size() || at_end() ? Match::kNo : Match::kUnknown;
+    before = front.substr(0, found);
+    Skip(found + mark.size());
+    return Match::kYes;
+  }
+
   bool AfterSeparator() {
     const size_t first = EndOfSpace();
     if (first > kMaxSpaceBytes) return Fail();
     if (first == rest().size()) return false;
     name_ = head_;
     if (rest()[first] != '{') {
-      const auto line = TakeUntil("\n");
-      if (!line && (rest().size() > kMaxHeadBytes || at_end())) return Fail();
-      if (!line) return false;
-      name_ = *line;
+      const Match line = TakeShort("\n", name_);
+      if (line != Match::kYes) return line == Match::kNo && Fail();
     }
     const size_t last = name_.find_last_not_of(" \t\r\n");
     name_.erase(last == std::string::npos ? 0 : last + 1);

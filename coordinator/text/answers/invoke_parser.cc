@@ -51,8 +51,9 @@ class InvokeParser : public XmlCallsParser {
     if (!SkipSpace()) return false;
     const Match opens = Peek(tags_.invoke);
     if (opens != Match::kYes) return opens == Match::kUnknown ? false : Fail();
-    const size_t end = rest().find("\">", tags_.invoke.size());
-    const bool is_long = rest().size() > tags_.invoke.size() + kMaxParameterBytes;
+    const size_t most = tags_.invoke.size() + kMaxParameterBytes;  // a name that ends later is none
+    const size_t end = rest().substr(0, most).find("\">", tags_.invoke.size());
+    const bool is_long = rest().size() >= most;
     if (end == std::string_view::npos && !is_long && !at_end()) return false;
     if (end == std::string_view::npos) {
       Skip(tags_.invoke.size());

@@ -1,5 +1,6 @@
 // Parser of Qwen3-Coder's calls: <tool_call>, <function=name>, <parameter=key> for each argument, </function>.
 #include "coordinator/text/answers/format_parsers.h"
+#include "coordinator/text/answers/tool.h"
 #include "coordinator/text/answers/xml_calls_parser.h"
 
 namespace quire {
@@ -31,7 +32,7 @@ class Qwen3CoderParser : public XmlCallsParser {
     if (!SkipSpace()) return false;
     const Match opens = Peek(kFunction);
     if (opens != Match::kYes) return opens == Match::kUnknown ? false : Fail();
-    const size_t end = rest().find('>');
+    const size_t end = rest().substr(0, kMaxParameterBytes + 1).find('>');  // a name that ends later is none
     if (end == std::string_view::npos && rest().size() <= kMaxParameterBytes && !at_end()) return false;
     if (end == std::string_view::npos) {
       Skip(kFunction.size());
