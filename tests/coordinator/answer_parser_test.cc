@@ -373,10 +373,14 @@ TEST(AnswerFormatTest, FormatOfTemplate_RecognisesToolAndReasoningFormats) {
   EXPECT_EQ(tools("<tool_call>{function-name}<arg_key>{arg-key-1}</arg_key>"), "glm47");
   EXPECT_EQ(tools("'<|tool|>' + message['tools'] + '<|/tool|>'"), "phi4_mini_json");
   EXPECT_EQ(tools("<TOOLCALL>[{{\"name\": ..}}]</TOOLCALL>"), "nemotron_json");
+  EXPECT_EQ(tools("<|START_ACTION|>[ {\"tool_call_id\": \"0\", \"tool_name\": \"a\"} ]<|END_ACTION|>"),
+            "cohere_command3");
+  EXPECT_EQ(tools("Write 'Action:' followed by a list: ```json [{\"tool_name\": title of the tool}]"), "command_r");
+  EXPECT_EQ(reasoning("<|START_RESPONSE|>{{ message.content }}<|END_RESPONSE|>"), "cohere_command3");
   EXPECT_EQ(tools("<|im_start|>"), "none");
   EXPECT_EQ(reasoning("{% if '</think>' in content %}"), "qwen3");
   EXPECT_EQ(reasoning("[THINK]"), "mistral");
-  EXPECT_EQ(reasoning("<minimax:tool_call> <think></think> <response>"), "qwen3");
+  EXPECT_EQ(reasoning("<minimax:tool_call> <think></think> <response>"), "minimax_m2");
   EXPECT_EQ(reasoning("<think></think><response>"), "granite");
   EXPECT_EQ(reasoning("<|channel|>"), "openai_gptoss");
   EXPECT_EQ(reasoning("<|im_start|>"), "none");

@@ -86,6 +86,21 @@ TEST(ChatTemplateTest, EqualsJinja2OnConversationsWithTools) {
   }
 }
 
+TEST(ChatTemplateTest, NamedTemplates_ServeConversationsWithToolsOrCalls_AndOthers) {
+  const ChatTemplate chat(WithTemplate(JoinedTemplates(
+      "{% for m in messages %}\n {{ m.content }}{% endfor %}\n",
+      "{%- macro one(m) %}<{{ m.content }}>{% endmacro %}{{ tools }}{% for m in messages %}{{ one(m) }}{% endfor %}")));
+  Conversation conversation;
+  conversation.messages = OrderedJson::parse(R"([{"role": "user", "content": "hi"}])");
+  EXPECT_EQ(chat.Render(conversation).text, " hi");
+  conversation.messages.push_back(OrderedJson::parse(
+      R"({"role": "assistant", "content": "x",)"
+      R"( "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]})"));
+  EXPECT_TRUE(chat.Render(conversation).text.find("<hi>") != std::string::npos) << chat.Render(conversation).text;
+  EXPECT_EQ(JoinedTemplates("a", ""), "a");
+  EXPECT_EQ(JoinedTemplates("", "b"), "b");
+}
+
 /// Applies every method, filter, test and operator to values of every type.
 TEST(ChatTemplateTest, EqualsJinja2OnExpressions) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/expressions.json";

@@ -34,6 +34,8 @@ constexpr Name<ToolFormat> kToolNames[] = {
     {"glm47", ToolFormat::kGlm47},
     {"phi4_mini_json", ToolFormat::kPhi4Mini},
     {"nemotron_json", ToolFormat::kNemotron},
+    {"cohere_command3", ToolFormat::kCommand3},
+    {"command_r", ToolFormat::kCommandR},
 };
 
 constexpr Name<ReasoningFormat> kReasoningNames[] = {
@@ -45,8 +47,9 @@ constexpr Name<ReasoningFormat> kReasoningNames[] = {
     {"openai_gptoss", ReasoningFormat::kHarmony},
     {"granite", ReasoningFormat::kGranite},
     {"mistral", ReasoningFormat::kMistral},
-    {"minimax_m2", ReasoningFormat::kThink},
+    {"minimax_m2", ReasoningFormat::kInterleaved},
     {"gemma4", ReasoningFormat::kGemma4},
+    {"cohere_command3", ReasoningFormat::kCommand3},
 };
 
 template <class Names>
@@ -89,6 +92,8 @@ ToolFormat ToolsOf(std::string_view source) {
   if (has("<|/tool_call|>") || has("<|/tool|>")) return ToolFormat::kPhi4Mini;
   if (has("<|tool_call|>")) return ToolFormat::kGranite;
   if (has("<TOOLCALL>")) return ToolFormat::kNemotron;
+  if (has("<|START_ACTION|>")) return ToolFormat::kCommand3;
+  if (has("Action:") && has("```json") && has("tool_name")) return ToolFormat::kCommandR;
   if (has("<tool_call>")) return ToolFormat::kHermes;
   if (has("<|python_tag|>") || has(R"({"name": function name, "parameters":)")) return ToolFormat::kLlama3Json;
   if (has("[func_name1(")) return ToolFormat::kPythonic;
@@ -100,7 +105,8 @@ ReasoningFormat ReasoningOf(std::string_view source) {
   if (has("<|channel|>")) return ReasoningFormat::kHarmony;
   if (has("<|channel>")) return ReasoningFormat::kGemma4;
   if (has("[THINK]")) return ReasoningFormat::kMistral;
-  if (has("<minimax:tool_call>")) return ReasoningFormat::kThink;  // <response> holds results of tools
+  if (has("<|START_THINKING|>") || has("<|START_RESPONSE|>")) return ReasoningFormat::kCommand3;
+  if (has("<minimax:tool_call>")) return ReasoningFormat::kInterleaved;  // <response> holds results of tools
   if (has("Here is my thought process:") || (has("<think>") && has("<response>"))) return ReasoningFormat::kGranite;
   if (has("</think>") || has("<think>")) return ReasoningFormat::kThink;
   return ReasoningFormat::kNone;
@@ -123,6 +129,7 @@ ReasoningMarks MarksOf(ReasoningFormat format) {
   switch (format) {
     case ReasoningFormat::kThink:
     case ReasoningFormat::kThinkFromStart:
+    case ReasoningFormat::kInterleaved:
       return {{"<think>"}, {"</think>"}};
     case ReasoningFormat::kMistral:
       return {{"[THINK]"}, {"[/THINK]"}};
@@ -130,7 +137,11 @@ ReasoningMarks MarksOf(ReasoningFormat format) {
       return {{"<|channel>thought"}, {"<channel|>"}};
     case ReasoningFormat::kGranite:
       return {{"<think>", "Here is my thought process:", "Here's my thought process:"},
-              {"</think>", "Here is my response:", "Here's my response:"}};
+              {"</think>", "Here is my response:", "Here's my response:"},
+              "<response>",
+              "</response>"};
+    case ReasoningFormat::kCommand3:
+      return {{"<|START_THINKING|>"}, {"<|END_THINKING|>"}, "<|START_RESPONSE|>", "<|END_RESPONSE|>"};
     case ReasoningFormat::kHarmony:
     case ReasoningFormat::kNone:
       break;
@@ -142,6 +153,8 @@ std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format) {
   switch (format) {
     case ReasoningFormat::kThink:
     case ReasoningFormat::kThinkFromStart:
+    case ReasoningFormat::kInterleaved:
+    case ReasoningFormat::kCommand3:
     case ReasoningFormat::kMistral: {
       const ReasoningMarks marks = MarksOf(format);
       return ThoughtBounds{marks.open.front(), marks.close.front()};
@@ -208,6 +221,10 @@ std::vector<std::string> CallMarkersOf(ToolFormat format) {
       return {"<|tool_call|>", "<|/tool_call|>"};
     case ToolFormat::kNemotron:
       return {"<TOOLCALL>", "</TOOLCALL>"};
+    case ToolFormat::kCommand3:
+      return {"<|START_ACTION|>", "<|END_ACTION|>"};
+    case ToolFormat::kCommandR:
+      return {"Action: ```json"};
     case ToolFormat::kHarmony:
     case ToolFormat::kNone:
       break;
@@ -222,7 +239,7 @@ std::vector<std::string> MarkersOf(const AnswerFormat& format) {
   std::vector<std::string> markers = thoughts.open;
   const auto add = [&](std::vector<std::string> more) { markers.insert(markers.end(), more.begin(), more.end()); };
   add(thoughts.close);
-  if (format.reasoning == ReasoningFormat::kGranite) add({"<response>", "</response>"});
+  if (!thoughts.response.empty()) add({thoughts.response, thoughts.response_end});
   if (format.reasoning == ReasoningFormat::kGemma4) add({"<|channel>"});
   add(CallMarkersOf(format.tools));
   if (format.tools == ToolFormat::kHarmony || format.reasoning == ReasoningFormat::kHarmony)

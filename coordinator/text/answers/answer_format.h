@@ -30,6 +30,8 @@ enum class ToolFormat {
   kGemma4,       // <|tool_call>call:name{key:<|"|>text<|"|>,other:1}<tool_call|>
   kGlm47,        // kGlm45 on one line
   kPhi4Mini,     // <|tool_call|>[{"name": ..., "arguments": ...}]<|/tool_call|>
+  kCommand3,     // Command R7B, Command A: <|START_ACTION|>[{"tool_name": ..., "parameters": ...}]<|END_ACTION|>
+  kCommandR,     // older Command R: Action: ```json, then such a list, and ```
   kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
 };
 
@@ -42,6 +44,8 @@ enum class ReasoningFormat {
   kGranite,         // "Here is my thought process:" ... "Here is my response:", or <think> and <response>
   kMistral,         // [THINK]...[/THINK]
   kGemma4,          // <|channel>thought ... <channel|>
+  kInterleaved,     // like kThink, but the answer may think again at any place: MiniMax-M2
+  kCommand3,        // <|START_THINKING|>...<|END_THINKING|>, then perhaps <|START_RESPONSE|>...: Command R7B, Command A
 };
 
 struct AnswerFormat {
@@ -73,9 +77,10 @@ bool HasNamedArguments(ToolFormat format);
 /// Texts that parsers of this format look for. If one is a control token, it must stay in the answer's text.
 std::vector<std::string> MarkersOf(const AnswerFormat& format);
 
-/// Texts that open or close thoughts.
+/// Texts that open or close thoughts, and the texts around the words of the answer; empty: none.
 struct ReasoningMarks {
   std::vector<std::string> open, close;
+  std::string response = {}, response_end = {};
 };
 ReasoningMarks MarksOf(ReasoningFormat format);
 

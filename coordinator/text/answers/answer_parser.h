@@ -41,6 +41,8 @@ class AnswerParser {
   virtual void Finish(bool cut, AnswerParts& out) = 0;
   /// True when the text so far ends inside thoughts.
   virtual bool in_reasoning() const { return false; }
+  /// True when the text so far ends in what is, or may become, a call or one of its marks.
+  virtual bool in_attempt() const { return false; }
   /// Bytes held back until more text arrives, converted text included.
   virtual size_t held_bytes() const = 0;
 };

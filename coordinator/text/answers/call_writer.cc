@@ -99,11 +99,13 @@ OrderedJson CallWriter::Call(size_t tool) const {
       [[fallthrough]];
     default: {
       const JsonCallForm form = *JsonCallFormOf(format_);
-      // Llama 3.1 sometimes adds this member of OpenAI's form.
+      // Llama 3.1 sometimes adds this member of OpenAI's form. Command R7B counts its calls.
       OrderedJson type;
+      if (format_ == ToolFormat::kCommand3)
+        type = OptionalOf(build_.Row({{"\"tool_call_id\": \"", RegexOf("[0-9]{1,3}")}, {"\", ", nullptr}}));
       if (format_ == ToolFormat::kLlama3Json) type = OptionalOf(build_.Row({{"\"type\": \"function\", ", nullptr}}));
       return build_.Row({{form.open + "{", type},
-                         {"\"name\": \"" + name + "\", \"" + form.arguments + "\": ", arguments},
+                         {"\"" + form.name + "\": \"" + name + "\", \"" + form.arguments + "\": ", arguments},
                          {"}" + form.close, nullptr}});
     }
   }

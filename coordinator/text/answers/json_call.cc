@@ -14,12 +14,14 @@ namespace {
 constexpr size_t kMaxKeyBytes = 32;
 
 bool IsArguments(std::string_view key) { return key == "arguments" || key == "parameters"; }
-bool IsKnown(const std::string& key) {
-  static const std::set<std::string, std::less<>> kKnown = {"name", "arguments", "parameters", "id", "type", "index"};
-  return kKnown.contains(key);
-}
 
 }  // namespace
+
+bool JsonCall::IsKnown(std::string_view key) const {
+  static const std::set<std::string, std::less<>> kKnown = {"name", "arguments", "parameters", "id", "type", "index"};
+  static const std::set<std::string, std::less<>> kKnownOfCommand = {"tool_name", "parameters", "tool_call_id"};
+  return (name_key_ == "name" ? kKnown : kKnownOfCommand).contains(key);
+}
 
 JsonCall::Status JsonCall::Next(char c) {
   const bool was_in_string = scanner_.in_string();
@@ -86,9 +88,9 @@ JsonCall::Status JsonCall::InValue(char c, bool was_in_string) {
 /// Ends a value. False: its type does not suit its key.
 bool JsonCall::EndValue() {
   if (std::exchange(in_arguments_, false)) return true;
-  if (key_ != "name" && !IsArguments(key_)) return true;
+  if (key_ != name_key_ && !IsArguments(key_)) return true;
   const Json value = Json::parse(value_, nullptr, false);
-  if (key_ == "name") {
+  if (key_ == name_key_) {
     if (!value.is_string() || name_) return false;
     name_ = value.get<std::string>();
     return true;

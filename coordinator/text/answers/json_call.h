@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "coordinator/text/answers/json_scanner.h"
@@ -12,6 +13,9 @@ namespace quire {
 /// order.
 class JsonCall {
  public:
+  /// name_key: the member with the function's name: "name", or "tool_name" as in calls of Command R.
+  explicit JsonCall(std::string_view name_key = "name") : name_key_(name_key) {}
+
   enum class Status { kMore, kDone, kError };
   /// Takes one byte. After kError that byte belongs to the following text. A member that calls do not have is an error,
   /// so that other JSON is recognised early.
@@ -34,6 +38,9 @@ class JsonCall {
   bool EndValue();
   Status Over();
 
+  bool IsKnown(std::string_view key) const;
+
+  std::string_view name_key_;
   JsonScanner scanner_;
   Phase phase_ = Phase::kBetween;
   std::string key_, value_;

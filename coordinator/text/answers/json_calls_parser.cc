@@ -1,5 +1,5 @@
-// Parser of calls written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite, Nemotron, Phi-4-mini, and the generic
-// form.
+// Parser of calls written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite, Nemotron, Phi-4-mini, Command R, and
+// the generic form.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/json_call.h"
 #include "coordinator/text/answers/step_parser.h"
@@ -16,6 +16,7 @@ struct Manner {
   bool lists = false;               // calls may form a JSON list
   bool named = false;               // a call may also be name[ARGS]{...}
   bool bare = false;                // a call may begin the answer; further calls follow after semicolons
+  std::string_view name = "name";   // the member with the function's name
 };
 
 Manner MannerOf(ToolFormat format, bool has_grammar) {
@@ -30,6 +31,13 @@ Manner MannerOf(ToolFormat format, bool has_grammar) {
       return {.opens = {"<|tool_call|>", "functools"}, .closes = {"<|/tool_call|>"}, .lists = true};
     case ToolFormat::kNemotron:
       return {.opens = {"<TOOLCALL>"}, .closes = {"</TOOLCALL>"}, .lists = true};
+    case ToolFormat::kCommand3:
+      return {.opens = {"<|START_ACTION|>"}, .closes = {"<|END_ACTION|>"}, .lists = true, .name = "tool_name"};
+    case ToolFormat::kCommandR:
+      return {.opens = {"Action: ```json", "Action:\n```json", "Action:```json"},
+              .closes = {"```"},
+              .lists = true,
+              .name = "tool_name"};
     case ToolFormat::kGeneric:
       if (has_grammar) break;
       return {.opens = {"<tool_call>", "```json", "```tool_call"},
@@ -92,7 +100,7 @@ class JsonCallsParser : public StepParser {
   void BackToText() override {
     state_ = State::kText;
     in_list_ = false;
-    call_ = JsonCall();
+    call_ = JsonCall(manner_.name);
   }
 
   /// Before the answer's first word.
@@ -114,7 +122,7 @@ class JsonCallsParser : public StepParser {
     if (!SkipSpace()) return false;
     const char c = rest()[0];
     if (c == '{') {
-      call_ = JsonCall();
+      call_ = JsonCall(manner_.name);
       known_ = false;
       state_ = State::kObject;
     } else if (c == '[' && manner_.lists && !in_list_) {

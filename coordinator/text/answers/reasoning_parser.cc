@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/json_scanner.h"
+#include "coordinator/text/answers/response_words.h"
 
 namespace quire {
 
@@ -19,11 +21,11 @@ class ReasoningParser : public AnswerParser {
     if (const auto calls = MarkersOf({format.tools, ReasoningFormat::kNone}); !calls.empty())
       call_mark_ = calls.front();
     if (start == ReasoningStart::kInside) state_ = State::kInside;
-    if (start == ReasoningStart::kNone) state_ = State::kAnswer;
+    if (start == ReasoningStart::kNone) state_ = has_response() ? State::kAfter : State::kAnswer;
   }
 
   void Push(std::string_view text, AnswerParts& out) override {
-    if (state_ == State::kAnswer && !wrapped_) return Answer(text, out);
+    if (state_ == State::kAnswer && !response_ && !may_think_again()) return Answer(text, out);
     waiting_ += text;
     while (Step(out)) {
     }
@@ -36,7 +38,7 @@ class ReasoningParser : public AnswerParser {
     // Unclosed thoughts may end with calls; but if the answer was cut, the thoughts might have continued.
     if (state_ == State::kInside && call_ == Call::kBegun && !cut && EndsWithCalls(out)) return;
     if (state_ == State::kInside) Thoughts(waiting_, out);
-    if (state_ != State::kInside) Answer(std::exchange(blanks_, {}) + waiting_, out);
+    if (state_ != State::kInside) Answer((response_ ? response_->TakeBlanks() : "") + waiting_, out);
     waiting_.clear();
     if (rest_ != nullptr) rest_->Finish(cut, out);
   }
@@ -44,12 +46,17 @@ class ReasoningParser : public AnswerParser {
   bool in_reasoning() const override { return state_ == State::kInside; }
   size_t held_bytes() const override {
     const auto held_by = [](const auto& parser) { return parser == nullptr ? 0 : parser->held_bytes(); };
-    return waiting_.capacity() + space_.capacity() + blanks_.capacity() + held_by(rest_) + held_by(trial_);
+    const size_t blanks = response_ ? response_->held_bytes() : 0;
+    return waiting_.capacity() + space_.capacity() + blanks + held_by(rest_) + held_by(trial_);
   }
 
  private:
   enum class State { kBefore, kInside, kAfter, kAnswer };
   enum class Call { kNone, kTried, kBegun };
+
+  /// The words of an answer stand between marks, also of an answer without thoughts.
+  bool has_response() const { return format_ == ReasoningFormat::kCommand3; }
+  bool may_think_again() const { return format_ == ReasoningFormat::kInterleaved; }
 
   bool Step(AnswerParts& out) {
     switch (state_) {
@@ -60,7 +67,7 @@ class ReasoningParser : public AnswerParser {
       case State::kAfter:
         return After();
       case State::kAnswer:
-        return Wrapped(out);
+        return AnswerStep(out);
     }
     return false;
   }
@@ -70,10 +77,7 @@ class ReasoningParser : public AnswerParser {
     const size_t first = std::min(waiting_.find_first_not_of(kJsonSpace), waiting_.size());
     if (first == waiting_.size() && first <= kMaxSpaceBytes) return false;
     const std::string_view text = std::string_view(waiting_).substr(first);
-    if (first > kMaxSpaceBytes) {
-      state_ = State::kAnswer;
-      return true;
-    }
+    if (first > kMaxSpaceBytes) return BeginAnswer(first);
     for (const std::string& mark : marks_.open) {
       if (text.starts_with(mark)) {
         waiting_.erase(0, first + mark.size());
@@ -82,8 +86,7 @@ class ReasoningParser : public AnswerParser {
       }
       if (!at_end_ && mark.starts_with(text)) return false;
     }
-    state_ = State::kAnswer;
-    return true;
+    return BeginAnswer(first);
   }
 
   bool Inside(AnswerParts& out) {
@@ -184,43 +187,58 @@ class ReasoningParser : public AnswerParser {
       waiting_.erase(0, mark.size());
       return true;
     }
-    if (format_ == ReasoningFormat::kGranite) {
-      if (!at_end_ && kWrap.starts_with(waiting_) && waiting_.size() < kWrap.size()) return false;
-      wrapped_ = waiting_.starts_with(kWrap);
-      if (wrapped_) waiting_.erase(0, kWrap.size());
+    return BeginAnswer(0, true);
+  }
+
+  /// Begins the answer's words, behind `blanks` bytes of whitespace. False: waits for more text.
+  bool BeginAnswer(size_t blanks, bool thought = false) {
+    const std::string& mark = marks_.response;
+    if (!mark.empty() && (thought || has_response())) {
+      const std::string_view text = std::string_view(waiting_).substr(blanks);
+      const bool may_open = blanks <= kMaxSpaceBytes;
+      if (may_open && !at_end_ && text.size() < mark.size() && mark.starts_with(text)) return false;
+      const bool opens = may_open && text.starts_with(mark);
+      if (opens) waiting_.erase(0, blanks + mark.size());
+      // The prompt may have opened the words.
+      if (opens || has_response()) response_.emplace(marks_.response_end, opens);
     }
     state_ = State::kAnswer;
     return true;
   }
 
-  /// Emits the answer without the </response> that closes it, and without the blanks inside next to either tag.
-  bool Wrapped(AnswerParts& out) {
+  /// Passes the answer on, up to a mark that opens thoughts again or closes the answer's words.
+  bool AnswerStep(AnswerParts& out) {
     if (waiting_.empty()) return false;
-    if (!wrapped_) {
+    if (may_think_again()) return UntilThoughts(out);
+    if (!response_) {
       Answer(std::exchange(waiting_, {}), out);
       return false;
     }
-    const size_t found = waiting_.find(kUnwrap);
-    const size_t keep = found != std::string::npos || at_end_ ? 0 : Overlap(kUnwrap);
-    const size_t length = found != std::string::npos ? found : waiting_.size() - keep;
-    WrappedWords(std::string_view(waiting_).substr(0, length), out);
-    waiting_.erase(0, length);
-    if (found == std::string::npos) return false;
-    waiting_.erase(0, kUnwrap.size());
-    blanks_.clear();
-    wrapped_ = false;
+    Answer(response_->Take(waiting_, at_end_), out);
+    if (!response_->is_over()) return false;
+    response_.reset();
     return true;
   }
 
-  void WrappedWords(std::string_view text, AnswerParts& out) {
-    if (!worded_) text.remove_prefix(std::min(text.size(), text.find_first_not_of(kJsonSpace)));
-    const size_t last = text.find_last_not_of(kJsonSpace);
-    if (last != std::string_view::npos) {
-      worded_ = true;
-      Answer(std::exchange(blanks_, {}) + std::string(text.substr(0, last + 1)), out);
-      text.remove_prefix(last + 1);
+  /// A mark inside a call belongs to the call.
+  bool UntilThoughts(AnswerParts& out) {
+    const std::string& mark = marks_.open.front();
+    const size_t found = waiting_.find(mark);
+    const bool is_there = found != std::string::npos;
+    const size_t length = is_there ? found : waiting_.size() - (at_end_ ? 0 : Overlap(mark));
+    Answer(std::string_view(waiting_).substr(0, length), out);
+    waiting_.erase(0, length);
+    if (!is_there) return false;
+    if (rest_ != nullptr && rest_->in_attempt()) {
+      Answer(mark, out);
+    } else {
+      state_ = State::kInside;
+      opened_again_ = true;
+      thought_before_ |= std::exchange(thought_, false);
+      space_ = thought_before_ ? "\n\n" : "";
     }
-    blanks_ += text;
+    waiting_.erase(0, mark.size());
+    return true;
   }
 
   /// Length of the end of waiting_ that may begin the mark.
@@ -254,8 +272,6 @@ class ReasoningParser : public AnswerParser {
     }
   }
 
-  static constexpr std::string_view kWrap = "<response>", kUnwrap = "</response>";
-
   ReasoningFormat format_;
   ReasoningMarks marks_;
   std::string call_mark_;  // opening mark of calls; empty: calls in thoughts are not searched
@@ -268,10 +284,9 @@ class ReasoningParser : public AnswerParser {
   std::string waiting_, space_;
   bool at_end_ = false;
   bool opened_again_ = false;
-  bool thought_ = false;  // part of the thoughts was emitted
-  bool wrapped_ = false;  // the answer stands in <response>...</response>
-  bool worded_ = false;   // words came after <response>
-  std::string blanks_;    // after these words
+  bool thought_ = false;                   // part of these thoughts was emitted
+  bool thought_before_ = false;            // part of earlier thoughts was emitted
+  std::optional<ResponseWords> response_;  // the answer's words stand between marks of their own
 };
 
 }  // namespace

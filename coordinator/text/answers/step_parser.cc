@@ -226,6 +226,8 @@ std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shar
     case ToolFormat::kGranite:
     case ToolFormat::kNemotron:
     case ToolFormat::kPhi4Mini:
+    case ToolFormat::kCommand3:
+    case ToolFormat::kCommandR:
       return MakeJsonCallsParser(format, tools);
     case ToolFormat::kDeepSeekV3:
     case ToolFormat::kDeepSeekV31:

@@ -16,6 +16,7 @@ class StepParser : public AnswerParser {
  public:
   void Push(std::string_view text, AnswerParts& out) final;
   void Finish(bool cut, AnswerParts& out) final;
+  bool in_attempt() const final { return attempt_ || in_call() || !rest().empty(); }
   size_t held_bytes() const override { return waiting_.capacity() + space_.capacity(); }
 
  protected:

@@ -65,6 +65,11 @@ std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format) {
       return JsonCallForm{"<|tool_call|>[", "", "arguments", "", ", ", "]<|/tool_call|>", ""};
     case ToolFormat::kNemotron:
       return JsonCallForm{"<TOOLCALL>[", "", "arguments", "", ", ", "]</TOOLCALL>", ""};
+    case ToolFormat::kCommand3:
+      return JsonCallForm{"<|START_ACTION|>[\n    ", "", "parameters", "", ",\n    ",
+                          "\n]<|END_ACTION|>",       "", "tool_name"};
+    case ToolFormat::kCommandR:
+      return JsonCallForm{"Action: ```json\n[\n    ", "", "parameters", "", ",\n    ", "\n]\n```", "", "tool_name"};
     default:
       return std::nullopt;
   }
@@ -74,9 +79,9 @@ std::string ToolPrompt(const JsonCallForm& form, const OrderedJson& tools) {
   std::string text = "You may call functions. Each is described by a line of JSON:\n";
   for (const OrderedJson& tool : tools) text += DumpExactJson(tool) + "\n";
   text += fmt::format(
-      "To call one, answer with its name and arguments, in this form and with nothing else:\n{}{}{{\"name\": "
+      "To call one, answer with its name and arguments, in this form and with nothing else:\n{}{}{{\"{}\": "
       "\"the function\", \"{}\": {{\"an argument\": \"its value\"}}}}{}{}",
-      form.begin, form.open, form.arguments, form.close, form.end);
+      form.begin, form.open, form.name, form.arguments, form.close, form.end);
   return text + form.advice;
 }
 
@@ -86,7 +91,7 @@ std::string CallsText(const JsonCallForm& form, const OrderedJson& calls) {
     const OrderedJson& function = call["function"];
     const auto& arguments = function["arguments"].get_ref<const std::string&>();
     if (text.size() > form.begin.size()) text += form.between;
-    text += fmt::format("{}{{\"name\": {}, \"{}\": {}}}{}", form.open,
+    text += fmt::format("{}{{\"{}\": {}, \"{}\": {}}}{}", form.open, form.name,
                         JsonString(function["name"].get_ref<const std::string&>()), form.arguments,
                         ObjectOfArguments(arguments), form.close);
   }

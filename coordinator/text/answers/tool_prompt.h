@@ -8,10 +8,10 @@
 
 namespace quire {
 
-/// How a format has one call that is written as JSON: `open`{"name": ..., `arguments`: ...}`close`, with `between` from
+/// How a format has one call that is written as JSON: `open`{`name`: ..., `arguments`: ...}`close`, with `between` from
 /// one to the next; all of them between `begin` and `end`. advice: what else a model must be told of the form.
 struct JsonCallForm {
-  std::string begin, open, arguments, close, between, end, advice;
+  std::string begin, open, arguments, close, between, end, advice, name = "name";
 };
 /// Nothing for formats whose calls are no JSON objects with a name.
 std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format);

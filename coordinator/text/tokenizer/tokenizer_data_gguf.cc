@@ -245,8 +245,23 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   data.bos_token = TokenText(gguf, data, "tokenizer.ggml.bos_token_id");
   data.eos_token = TokenText(gguf, data, "tokenizer.ggml.eos_token_id");
   data.pad_token = TokenText(gguf, data, "tokenizer.ggml.padding_token_id");
-  if (const auto* text = gguf.Find<std::string>("tokenizer.chat_template")) data.chat_template = *text;
+  const auto template_named = [&](const char* key) {
+    const auto* text = gguf.Find<std::string>(key);
+    return text == nullptr ? "" : *text;
+  };
+  data.chat_template =
+      JoinedTemplates(template_named("tokenizer.chat_template"), template_named("tokenizer.chat_template.tool_use"));
   return data;
+}
+
+std::string JoinedTemplates(const std::string& plain, const std::string& with_tools) {
+  if (plain.empty() || with_tools.empty() || plain == with_tools) return plain.empty() ? with_tools : plain;
+  // Jinja drops the line break that ends a template, and what stands before and behind statements.
+  const auto whole = [](const std::string& text) {
+    return "{{ '' }}" + text.substr(0, text.size() - (text.ends_with('\n') ? 1 : 0)) + "{{ '' }}";
+  };
+  return "{% if tools or messages | selectattr('tool_calls') | list %}" + whole(with_tools) + "{% else %}" +
+         whole(plain) + "{% endif %}";
 }
 
 TokenizerData TokenizerDataOf(const ModelFiles& model) {

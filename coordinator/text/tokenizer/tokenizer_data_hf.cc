@@ -143,15 +143,19 @@ void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData&
   ReadUnknown(json.at("model"), path, data);
 }
 
-/// The chat template, given as text or as a list of named templates; then "default" is used.
+/// The chat template, given as text or as a list of named templates.
 std::string ChatTemplateOf(const Json& config) {
   if (!config.contains("chat_template")) return "";
   const Json& text = config["chat_template"];
   if (text.is_string()) return text.get<std::string>();
+  std::string plain, with_tools;
   for (const Json& named : text.is_array() ? text : Json::array()) {
-    if (named.is_object() && named.value("name", "") == "default") return named.value("template", "");
+    if (!named.is_object()) continue;
+    const std::string name = named.value("name", "");
+    if (name == "default") plain = named.value("template", "");
+    if (name == "tool_use") with_tools = named.value("template", "");
   }
-  return "";
+  return JoinedTemplates(plain, with_tools);
 }
 
 void ReadTokenizerConfig(const Json& config, TokenizerData& data) {
