@@ -5,9 +5,11 @@ import base64
 import json
 import math
 import os
+import re
 import struct
 
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FOLDER = os.path.join(ROOT, "tests", "fuzz", "corpus")
 
 
 def write(target, name, data):
@@ -323,6 +325,27 @@ def text_stream():
     write("text_stream", "plain", b"\1\1\1aa\0" + b"\0ka" * 20)
 
 
+def answer_forms():
+    """The form of calls, of thoughts, and the start; whether a grammar keeps calls, where there are tools; whether the answer was
+    cut; the size of its pieces; its text. One recorded answer of each pair of forms."""
+    with open(os.path.join(ROOT, "coordinator", "text", "answers", "answer_format.cc"), encoding="utf-8") as f:
+        lists = re.findall(r"constexpr Name<\w+> \w+\[\] = \{(.*?)\n\};", f.read(), re.S)
+    tools, reasoning = (re.findall(r'\{"(\w+)", ', names) for names in lists)
+    with open(os.path.join(ROOT, "tests", "golden", "answers.json"), encoding="utf-8") as f:
+        answers = json.load(f)
+    seen = set()
+    for answer in answers:
+        forms = answer["tools"], answer["reasoning"]
+        if forms in seen or not answer["text"].isascii() or len(answer["text"]) > 400:
+            continue
+        seen.add(forms)
+        start = ("undecided", "inside", "none").index(answer.get("start", "none"))
+        head = [tools.index(forms[0]), reasoning.index(forms[1]), start] + ([0] if forms[0] != "none" else []) + [0, 2]
+        write("answer_forms", "-".join(forms), bytes(head) + answer["text"].encode())
+    for number, name in enumerate(tools):
+        write("answer_forms", f"marks-{name}", bytes([number, 1, 0] + [0] * (number > 0) + [0, 1]) + bytes([0x80, 0xc0, 0x81, 0xc3, 0x82, 0xd0, 0x83, 0xc8, 0x84, 0xca]))
+
+
 def gate_words():
     """One of five words; the place of the cut, in two bytes; the word."""
     greeting = b"\xff" + bytes(7) + b"\1\x7f\3\1CURVE" + bytes(47)
@@ -338,5 +361,5 @@ def gate_words():
 
 
 for make in (http_head, json_request, frame_decode, plan_apply, yaml_topology, safetensors, gguf, tokenizer_json, tokenizer_model,
-             config_json, chat_template, block_ops, text_stream, gate_words):
+             config_json, chat_template, block_ops, text_stream, answer_forms, gate_words):
     make()
