@@ -3,6 +3,7 @@
 
 #include "comm/base/exact_json.h"
 #include "coordinator/api/requests/messages/messages_request.h"
+#include "coordinator/api/requests/responses/sealed_text.h"
 #include "coordinator/http/api_error.h"
 #include "tests/support/error_of.h"
 
@@ -195,6 +196,22 @@ TEST(MessagesTurns, EffortsOfTheLatestTurn_AreHints) {
   EXPECT_EQ(Read(R"("thinking": {"type": "adaptive", "display": "omitted", "block_binding": {}}, )" + kHi).hints,
             std::vector<std::string>{"enable_thinking"});
   EXPECT_TRUE(Read(R"("thinking": {"type": "enabled", "budget_tokens": 1024}, )" + kHi).hints.empty());
+  EXPECT_TRUE(Read(R"("thinking": {"type": "adaptive", "display": "omitted"}, )" + kHi).seals_thoughts);
+  EXPECT_FALSE(Read(R"("thinking": {"type": "adaptive", "display": "summarized"}, )" + kHi).seals_thoughts);
+}
+
+TEST(MessagesTurns, SealedThoughts_AreTheModelsAgain) {
+  const auto thoughts = [](const std::string& block) {
+    return Said(R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": [)" + block +
+                R"(, {"type": "text", "text": "b"}]}, {"role": "user", "content": "c"}])")[1]["reasoning_content"];
+  };
+  const auto signed_as = [](const std::string& thinking, const std::string& signature) {
+    return R"({"type": "thinking", "thinking": ")" + thinking + R"(", "signature": ")" + signature + "\"}";
+  };
+  EXPECT_EQ(thoughts(signed_as("", SealText(R"(h\"m\n)"))), "h\"m\n");
+  EXPECT_EQ(thoughts(signed_as("x", SealText("hm"))), "x");
+  EXPECT_EQ(thoughts(signed_as("", "another server's")), "");
+  EXPECT_EQ(thoughts(signed_as("", SealText("\xff"))), "");
 }
 
 TEST(MessagesTurns, DocumentsAndSearchResults_AreWords) {

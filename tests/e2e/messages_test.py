@@ -384,16 +384,32 @@ class AgentsTest(ToolsCase):
 
 
 class ThoughtsTest(ToolsCase):
-    TEMPLATE = THINKING
+    TEMPLATE = THINKING.replace("m.content +", "(m.reasoning_content or '') + m.content +", 1)
 
     def test_thoughts_are_thinking_blocks_and_can_be_omitted(self):
-        for thinking, blocks in (({"type": "enabled"}, [("thinking", "AAAA")]), ({"type": "adaptive", "display": "omitted"}, []), ({"type": "disabled"}, [("text", "AAAA")])):
+        for thinking, blocks in (({"type": "enabled"}, [("thinking", "AAAA")]), ({"type": "adaptive", "display": "omitted"}, [("thinking", "")]), ({"type": "disabled"}, [("text", "AAAA")])):
             fields = {"thinking": thinking, "max_tokens": 4, "logit_bias": ONLY_A, "temperature": 0}
             whole = self.ask(**fields)
             self.assertEqual([(block["type"], block[block["type"]]) for block in whole["content"]], blocks)
             streamed, ending = self.streamed(**fields)
             self.assertEqual([(block["type"], block["said"]) for block in streamed], blocks)
             self.assertEqual(ending["stop_reason"], "max_tokens")
+
+    def test_omitted_thoughts_can_be_sent_back_in_their_signature(self):
+        fields = {"thinking": {"type": "adaptive", "display": "omitted"}, "max_tokens": 4, "logit_bias": ONLY_A, "temperature": 0}
+        [block] = self.ask(**fields)["content"]
+        events = [data for name, data in events_of(self.server, {"messages": HI, **fields}) if name.startswith("content_block")]
+        self.assertEqual([event["type"] for event in events], ["content_block_start", "content_block_delta", "content_block_stop"])
+        self.assertEqual(events[0]["content_block"], {"type": "thinking", "thinking": "", "signature": ""})
+        self.assertEqual(events[1]["delta"], {"type": "signature_delta", "signature": block["signature"]})
+
+        def counted(block):
+            turns = [*HI, {"role": "assistant", "content": [block, {"type": "text", "text": "b"}]}, *HI]
+            return self.server.post("/v1/messages/count_tokens", {"messages": turns})[1]["input_tokens"]
+
+        none = counted({"type": "thinking", "thinking": "", "signature": "another server's"})
+        self.assertEqual(counted(block), counted({"type": "thinking", "thinking": "AAAA", "signature": ""}))
+        self.assertGreater(counted(block), none)
 
 
 class KeysTest(unittest.TestCase):

@@ -67,7 +67,8 @@ std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int 
   if (dialect == Dialect::kMessages) {
     const bool cut = max_tokens < prepared.call.max_tokens.value_or(max_tokens);
     return std::make_unique<MessagesForm>(name, model,
-                                          MessagesForm::Terms{cut, calls, std::move(prepared.applied_edits)});
+                                          MessagesForm::Terms{cut, calls, std::move(prepared.applied_edits),
+                                                              prepared.call.seals_thoughts});
   }
   if (dialect != Dialect::kResponses) return nullptr;
   auto keep = [&store, name, client = prepared.call.client](StoredResponse response) {

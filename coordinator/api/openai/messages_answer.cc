@@ -1,10 +1,12 @@
 #include "coordinator/api/openai/messages_answer.h"
 
+#include <string_view>
 #include <utility>
 
 #include "comm/base/exact_json.h"
 #include "coordinator/api/openai/chat_choice.h"
 #include "coordinator/api/requests/dialect.h"
+#include "coordinator/api/requests/responses/sealed_text.h"
 #include "coordinator/text/answers/json_scanner.h"
 
 namespace quire {
@@ -45,9 +47,16 @@ OrderedJson TextBlock(std::string text) {
   return {{"type", "text"}, {"text", std::move(text)}, {"citations", nullptr}};
 }
 
-/// A block of thoughts. The signature is empty, because clients may send any thoughts back.
-OrderedJson ThinkingBlock(std::string text) {
-  return {{"type", "thinking"}, {"thinking", std::move(text)}, {"signature", ""}};
+/// A signature that holds the thoughts. Clients send it back, and the model sees its thoughts again.
+std::string SignatureOf(std::string_view thoughts) {
+  const std::string quoted = JsonString(thoughts);
+  return SealText(std::string_view(quoted).substr(1, quoted.size() - 2));
+}
+
+/// A block of thoughts. Without sealing the signature is empty, because clients may send any thoughts back.
+OrderedJson ThinkingBlock(std::string text, bool seals = false) {
+  const std::string signature = seals ? SignatureOf(text) : "";
+  return {{"type", "thinking"}, {"thinking", seals ? "" : std::move(text)}, {"signature", signature}};
 }
 
 OrderedJson CallBlock(const std::string& id, const std::string& name, OrderedJson input) {
@@ -128,11 +137,11 @@ void MessagesForm::TellEdits(OrderedJson& json) const {
 }
 
 std::shared_ptr<PiecewiseText> MessagesForm::Whole(AnswerChoice choice, const Usage& usage) {
-  size_t bytes = choice.text.size() + choice.reasoning.size();
+  size_t bytes = choice.text.size() + (terms_.seals_thoughts ? 2 : 1) * choice.reasoning.size();
   for (const AnswerCall& call : choice.calls) bytes += call.name.size() + call.arguments.size();
   auto message = [form = *this, usage, choice = std::move(choice)] {
     OrderedJson content = OrderedJson::array();
-    if (!choice.reasoning.empty()) content.push_back(ThinkingBlock(choice.reasoning));
+    if (!choice.reasoning.empty()) content.push_back(ThinkingBlock(choice.reasoning, form.terms_.seals_thoughts));
     if (!choice.text.empty()) content.push_back(TextBlock(choice.text));
     for (const AnswerCall& call : choice.calls)
       content.push_back(CallBlock(UseId(call.id), call.name, InputOf(call.arguments)));
@@ -155,8 +164,13 @@ std::string MessagesForm::Open(AnswerPart::Kind kind, OrderedJson block) {
 
 std::string MessagesForm::Close() {
   if (!open_) return "";
+  std::string signature;
+  if (open_ == AnswerPart::kReasoning && terms_.seals_thoughts) {
+    const OrderedJson delta = {{"type", "signature_delta"}, {"signature", SignatureOf(std::exchange(thoughts_, {}))}};
+    signature = Event({{"type", "content_block_delta"}, {"index", index_}, {"delta", delta}});
+  }
   open_.reset();
-  return Event({{"type", "content_block_stop"}, {"index", index_++}});
+  return signature + Event({{"type", "content_block_stop"}, {"index", index_++}});
 }
 
 std::string MessagesForm::DeltaOf(const AnswerPart& part) {
@@ -169,6 +183,10 @@ std::string MessagesForm::DeltaOf(const AnswerPart& part) {
       break;
     case AnswerPart::kReasoning:
       if (open_ != part.kind) events = Open(part.kind, ThinkingBlock(""));
+      if (terms_.seals_thoughts) {
+        thoughts_ += part.text;
+        return events;
+      }
       delta = {{"type", "thinking_delta"}, {"thinking", part.text}};
       break;
     case AnswerPart::kCall: {

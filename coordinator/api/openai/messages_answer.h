@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ class MessagesForm : public AnswerForm {
     bool cut = false;                      // the context's end limits the answer, not max_tokens
     ToolFormat calls = ToolFormat::kNone;  // the format that the ids of calls must suit
     OrderedJson applied_edits;             // edits of the conversation; null: none asked for
+    bool seals_thoughts = false;           // thoughts come as signatures alone
   };
   MessagesForm(std::string id, std::string model, Terms terms)
       : id_(std::move(id)), model_(std::move(model)), terms_(std::move(terms)) {}
@@ -26,6 +28,7 @@ class MessagesForm : public AnswerForm {
   std::shared_ptr<PiecewiseText> Ending(const Usage& usage) override;
   std::shared_ptr<PiecewiseText> Failure(const CallEvent& event) override;
   std::string Ping() const override;
+  int64_t held_bytes() const override { return static_cast<int64_t>(thoughts_.capacity()); }
 
  private:
   OrderedJson Message(OrderedJson content, const OrderedJson& ending, const Usage& usage) const;
@@ -41,6 +44,7 @@ class MessagesForm : public AnswerForm {
   std::optional<AnswerPart::Kind> open_;  // kind of the open block
   int index_ = 0;                         // index of the open block, or of the next one
   bool called_ = false;
+  std::string thoughts_;  // of the open block, where they are sealed
   OrderedJson stop_;  // stop_reason and its fields
 };
 

@@ -31,6 +31,7 @@ struct GenerateCall {
   std::vector<std::string> hints;                            // variables that the template may ignore
   ContextEdits context_edits;                                // done before the template renders the conversation
   bool include_reasoning = true;                             // the answer includes thoughts
+  bool seals_thoughts = false;                               // as texts that the client sends back unread
   AnswerShape shape;                                         // set later (ChatFit)
   std::shared_ptr<const std::vector<TokenId>> shown_tokens;  // control tokens that stay in the text; set later
   int64_t tools_bytes = 0;                                   // bytes of tools that `shape` holds; set later

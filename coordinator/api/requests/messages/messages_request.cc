@@ -82,7 +82,7 @@ void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& 
   const std::string display = thinking.OptionalText("display").value_or("summarized");
   if (display != "summarized" && display != "updates" && display != "omitted")
     thinking.Refuse("display", "must be summarized, updates or omitted");
-  if (display == "omitted") request.chat["include_reasoning"] = false;
+  request.seals_thoughts = display == "omitted";
 }
 
 /// Makes the answer continue the last message.
@@ -140,6 +140,7 @@ GenerateCall ParseMessagesRequest(const RequestBody& body, const RequestLimits& 
   call.cut_to_context = true;
   call.hints = std::move(request.hints);
   call.context_edits = std::move(request.edits);
+  call.seals_thoughts = request.seals_thoughts;
   return call;
 }
 

@@ -16,6 +16,7 @@ struct MessagesRequest {
   std::vector<std::string>
       hints;  // chat members that are ignored if the template does not read them
   ContextEdits edits;
+  bool seals_thoughts = false;  // the client does not want to read thoughts, but may send them back
 };
 
 /// Translates a body of /v1/messages into one of /v1/chat/completions. `system` becomes the first message, blocks

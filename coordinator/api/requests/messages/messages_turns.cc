@@ -6,6 +6,7 @@
 #include "comm/base/exact_json.h"
 #include "coordinator/api/requests/messages/messages_blocks.h"
 #include "coordinator/api/requests/passed_fields.h"
+#include "coordinator/api/requests/responses/sealed_text.h"
 
 namespace quire {
 
@@ -107,11 +108,20 @@ class Turns {
     gap_.clear();
   }
 
+  /// The thoughts of an answer that was asked for with display omitted. Another server's signature holds none.
+  static std::string SealedThoughts(const JsonObject& block) {
+    const auto opened = OpenText(block.OptionalText("signature").value_or(""));
+    // Clients may have changed the text, so that it is parsed again.
+    const OrderedJson said = opened ? OrderedJson::parse('"' + *opened + '"', nullptr, false) : OrderedJson();
+    return said.is_string() ? said.get<std::string>() : "";
+  }
+
   void AddThinking(const JsonObject& block) {
     block.KnowOnly({"type", "thinking", "signature", "cache_control"});
     OrderedJson& thoughts = Last()["reasoning_content"];
     if (thoughts.is_null()) thoughts = "";
-    thoughts.get_ref<std::string&>() += block.Text("thinking");
+    const std::string text = block.Text("thinking");
+    thoughts.get_ref<std::string&>() += text.empty() ? SealedThoughts(block) : text;
   }
 
   /// Adds or removes tools in the middle of the conversation.
