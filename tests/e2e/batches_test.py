@@ -14,6 +14,7 @@ import verdict
 from fairness_test import make_keys
 from server import TINY, Server, altered_tiny
 from structured_output_test import endless
+from tools_test import PLAIN, with_template
 
 
 def line(custom_id, url="/v1/completions", **body):
@@ -30,14 +31,14 @@ def generations(count, max_tokens):
 
 class BatchCase(unittest.TestCase):
     """A server with a directory, which each test may end and start again."""
-    FLAGS = ()
+    FLAGS, CONFIG = (), {}
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.directory = self.folder / "batches"
-        self.model = altered_tiny(folder.name, config=endless, generation_config=endless)
+        self.model = altered_tiny(folder.name, config=endless, generation_config=endless, **self.CONFIG)
         self.server = None
         self.addCleanup(lambda: self.server and self.server.__exit__())
         self.start()
@@ -158,13 +159,6 @@ class BatchesTest(BatchCase):
             self.assertEqual(got["response"]["body"]["choices"][0]["text"], alone.choices[0].text)
         output = self.client.files.retrieve(done.output_file_id)
         self.assertEqual(output.purpose, "batch_output")
-
-    def test_every_endpoint_takes_batches(self):
-        asks = {"/v1/embeddings": {"input": "hi"}, "/v1/completions": {"prompt": [5], "max_tokens": 2}}
-        for endpoint, body in asks.items():
-            done = self.wait(self.create(line("a", endpoint, **body) if endpoint != "/v1/embeddings" else json.dumps(
-                {"custom_id": "a", "method": "POST", "url": endpoint, "body": body}), endpoint=endpoint), "completed")
-            self.assertEqual(done.request_counts.total, 1, done)
 
     def test_refused_requests_go_to_the_error_file(self):
         done = self.wait(self.create(line("good", prompt=[5], max_tokens=1) + "\n" + line("bad", prompt=[5], max_tokens="many")), "completed")
@@ -295,6 +289,38 @@ class BatchesTest(BatchCase):
         with self.assertRaises(AssertionError) as refused:
             Server("--threads-per-worker", "1", "--batch-dir", str(self.directory), model=self.model)
         self.assertIn("another server uses it", str(refused.exception))
+
+
+class EndpointsTest(BatchCase):
+    FLAGS = ("--pooling", "mean")
+    CONFIG = {"tokenizer_config": with_template(PLAIN)}
+    ASKS = {
+        "/v1/completions": {"prompt": [5], "max_tokens": 3, "temperature": 0},
+        "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3, "temperature": 0},
+        "/v1/responses": {"input": "hi", "max_output_tokens": 3, "temperature": 0},
+        "/v1/embeddings": {"input": ["hi", "ho"]},
+    }
+
+    @staticmethod
+    def said(endpoint, answer):
+        """The part of an answer that the model made."""
+        if endpoint == "/v1/responses":
+            return [content["text"] for item in answer["output"] for content in item["content"]]
+        if endpoint == "/v1/embeddings":
+            return [one["embedding"] for one in answer["data"]]
+        return [choice.get("text") or choice["message"]["content"] for choice in answer["choices"]]
+
+    def test_every_endpoint_answers_batches_as_it_answers_requests(self):
+        for endpoint, body in self.ASKS.items():
+            with self.subTest(endpoint=endpoint):
+                content = json.dumps({"custom_id": "a", "method": "POST", "url": endpoint, "body": body})
+                done = self.wait(self.create(content, endpoint=endpoint), "completed")
+                self.assertEqual((done.request_counts.completed, done.request_counts.failed), (1, 0), done)
+                response = self.lines(done.output_file_id)["a"]["response"]
+                status, alone = self.server.post(endpoint, body)
+                self.assertEqual((response["status_code"], status), (200, 200), (response, alone))
+                self.assertEqual(self.said(endpoint, response["body"]), self.said(endpoint, alone))
+                self.assertTrue(self.said(endpoint, alone)[0])
 
 
 class KeysTest(BatchCase):
