@@ -10,7 +10,7 @@ foreach(shell bash zsh fish)
   add_custom_command(OUTPUT ${QUIRE_WRITTEN}/quire.${shell}
                      COMMAND quire completion ${shell} > ${QUIRE_WRITTEN}/quire.${shell} DEPENDS quire VERBATIM)
 endforeach()
-# Compressed as Debian wants long texts; `man` reads the manual as it is. Equal texts give equal files (-n).
+# Texts are compressed as Debian requires; `man` reads the compressed manual. Equal texts give equal files (-n).
 set(QUIRE_PACKED quire.1.gz third-party-notices.gz changelog.gz)
 add_custom_command(OUTPUT ${QUIRE_WRITTEN}/quire.1.gz COMMAND gzip -9n < quire.1 > quire.1.gz
                    WORKING_DIRECTORY ${QUIRE_WRITTEN} DEPENDS ${QUIRE_WRITTEN}/quire.1 VERBATIM)
@@ -32,7 +32,7 @@ install(FILES ${QUIRE_WRITTEN}/quire.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/b
 install(FILES ${QUIRE_WRITTEN}/quire.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _quire)
 install(FILES ${QUIRE_WRITTEN}/quire.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
-# `quire serve ORG/NAME --fetch` runs fetch-model; what it reads lies beside it.
+# `quire serve ORG/NAME --fetch` runs fetch-model. The files that fetch-model reads are installed beside it.
 install(PROGRAMS deploy/fetch-model DESTINATION ${CMAKE_INSTALL_DATADIR}/quire)
 install(FILES deploy/fetch_model.py deploy/user_cache.py deploy/fetch-requirements.txt deploy/model-requirements.txt
         DESTINATION ${CMAKE_INSTALL_DATADIR}/quire)
@@ -53,7 +53,8 @@ string(REPLACE /usr/local ${CMAKE_INSTALL_PREFIX} UNIT "${UNIT}")
 file(GENERATE OUTPUT ${QUIRE_WRITTEN}/quire.service CONTENT "${UNIT}")
 
 if(CMAKE_INSTALL_PREFIX STREQUAL /usr)
-  # A package of the distribution. Debian 12 keeps units in /lib; its changelog is the package's, beside the project's.
+  # A package for the distribution. Debian 12 keeps systemd units in /lib. The package has a changelog of its own beside
+  # the project's.
   install(FILES ${QUIRE_WRITTEN}/quire.service DESTINATION /lib/systemd/system)
   install(FILES deploy/topologies/cpu.yaml DESTINATION /etc/quire RENAME topology.yaml)
   install(FILES deploy/debian/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,6 +1,6 @@
-# QUIRE_VERSION is the program's version. In a checkout whose commit has the tag v1.2.3, it is 1.2.3. Some commits later
-# it is 1.2.3+4.gabcdef1, which packages treat as a later version. Without such a tag, or without git, it is the
-# project's version. It is set once, when CMake runs.
+# QUIRE_VERSION is the program's version, set once when CMake runs. In a checkout whose commit has the tag v1.2.3, the
+# version is 1.2.3. Some commits later the version is 1.2.3+4.gabcdef1, which packages treat as a later version. Without
+# such a tag, or without git, the version is the project's.
 set(QUIRE_VERSION ${PROJECT_VERSION})
 find_package(Git QUIET)
 if(GIT_FOUND AND EXISTS ${CMAKE_SOURCE_DIR}/.git)

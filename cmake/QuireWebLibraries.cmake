@@ -1,6 +1,6 @@
 # The libraries of the chat page, from the distribution's packages (deploy/packages.txt): marked reads Markdown, KaTeX
-# draws formulas. Copies lie in QUIRE_WEB_LIBRARIES as coordinator/web/embed.cmake puts them into the program, with the
-# licences of both; a package that changes is copied again.
+# draws formulas. The build copies both, with their licences, to QUIRE_WEB_LIBRARIES, in the form that
+# coordinator/web/embed.cmake puts into the program. A package that changes is copied again.
 set(QUIRE_WEB_LIBRARIES ${CMAKE_BINARY_DIR}/web_libraries)
 set(WEB_LICENCES "Libraries of others in Quire's chat page, with their licences as their packages give them.\n")
 

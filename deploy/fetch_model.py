@@ -1,6 +1,6 @@
-"""fetch_model.py PACKAGES ORG/NAME [FILE]: brings a model from the Hugging Face hub into its cache and prints where it lies
-there: the folder, or the one file. Run by deploy/fetch-model, which has put the client library into the folder PACKAGES. What
-was begun goes on. What comes is compared with the hash by which the hub calls it; a damaged file is removed."""
+"""fetch_model.py PACKAGES ORG/NAME [FILE]: fetches a model from the Hugging Face hub into its cache and prints the path
+of the folder or of the one file. Run by deploy/fetch-model, which has put the client library into the folder PACKAGES.
+An interrupted download continues. Each file is compared with its hash on the hub; a damaged file is removed."""
 import hashlib
 import os
 import re
@@ -10,7 +10,7 @@ import time
 sys.path.insert(0, sys.argv[1])
 from huggingface_hub import hf_hub_download, list_repo_files, snapshot_download
 
-# Weights are served from safetensors; a repository often has the same weights in other forms, too
+# The safetensors files are served; a repository often has the same weights in other forms, too
 SERVED = ["*.json", "*.safetensors", "*.jinja", "*.model"]
 PART = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$)")
 
@@ -58,11 +58,11 @@ def check(place, began):
 
 def main(repository, file=None):
     try:
-        began = time.time() - 2  # some file systems keep whole seconds
+        began = time.time() - 2  # some file systems store whole seconds only
         place = hf_hub_download(repository, file) if file else snapshot_download(repository, allow_patterns=patterns(repository))
         check(place, began)
         print(place)
-    except Exception as error:  # of the network, the hub or the name: one line says which
+    except Exception as error:  # an error of the network, the hub or the name: one line says which
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         sys.exit(f"fetch-model: {repository}: {reason}")
 

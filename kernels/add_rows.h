@@ -10,7 +10,7 @@ namespace quire::kernels {
 /// to[t, i] += from[t, i]. With from_stride 0, one row serves all: to[t, i] += from[i].
 struct AddRowsParams {
   NumberType dtype;  // CPU: kF32; CUDA: any IsFloat type; rows and strides are then multiples of 16 bytes,
-                     // and addresses are aligned to 16
+                     // addresses are aligned to 16
   void* to;          // [num_tokens, columns], rows to_stride numbers apart
   const void* from;  // [num_tokens, columns], rows from_stride numbers apart
   int64_t num_tokens;

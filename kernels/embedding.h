@@ -8,7 +8,7 @@ namespace quire::kernels {
 /// out[t, :] = scale * table[token_ids[t] - first_id, :]; zeros for ids outside the table. If the vocabulary is
 /// sharded, the sum over the ranks is the full lookup. With `adds`, out[t, :] += the same.
 struct EmbeddingParams {
-  NumberType dtype;          // of out. CPU: kF32; CUDA: any IsFloat type
+  NumberType dtype;          // type of `out`. CPU: kF32; CUDA: any IsFloat type
   Weight table;              // [num_rows, hidden]. CPU: any type; CUDA: dtype, contiguous, rows a multiple of 16 bytes
   const int32_t* token_ids;  // [num_tokens]
   void* out;                 // [num_tokens, hidden]

@@ -21,10 +21,10 @@ int64_t KvHeadBytes(NumberType type, int64_t head_dim, int64_t block_size);
 ///   values of (block b, KV head h): [block_size, head_dim]
 /// With kInt8, the scales of each part precede it: [block_size] fp32.
 struct KvCacheView {
-  std::byte* keys;       // of block 0, KV head 0
-  std::byte* values;     // of block 0, KV head 0
+  std::byte* keys;       // keys of block 0, KV head 0
+  std::byte* values;     // values of block 0, KV head 0
   int64_t block_stride;  // bytes between blocks
-  int64_t num_kv_heads;  // of this rank
+  int64_t num_kv_heads;  // number of KV heads on this rank
   int64_t head_dim;
   int64_t block_size;  // tokens per block
   NumberType type = NumberType::kF32;

@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// How a router turns its logits into scores.
+/// The function that turns a router's logits into scores.
 enum class RouterScore : uint8_t {
   kSoftmax,          // softmax over all experts
   kSoftmaxOfChosen,  // scores are logits; weights are a softmax over the logits of the chosen experts
@@ -32,7 +32,7 @@ struct RouteExpertsParams {
   int64_t num_experts;
   int64_t experts_per_token;
   RouterScore score = RouterScore::kSoftmax;
-  float tolerance = 0;  // of kSparseMixer, which allows neither correction nor groups
+  float tolerance = 0;  // only for kSparseMixer, which allows neither correction nor groups
   bool renormalize = false;
   float scale = 1;
   int64_t num_groups = 1;  // groups of num_experts / num_groups (at least 2) neighbouring experts

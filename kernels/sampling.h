@@ -37,9 +37,9 @@ struct DrawKey {
 /// A uniform number in [0, 1) from Philox4x32-10 (Salmon et al., SC'11) with the draw's key.
 double UniformFromKey(const DrawKey& key);
 
-/// Draws a token: applies the temperature, then top-k, min-p and top-p, each to what the previous one left. Candidates
-/// are ordered by falling logit, then rising id, so the result is a pure function of the arguments. Returns -1 if the
-/// highest logit is not finite.
+/// Draws a token: applies the temperature, then top-k, min-p and top-p, each applied to the tokens that the previous
+/// filter left. Candidates are ordered by falling logit, then rising id, so the result is a pure function of the
+/// arguments. Returns -1 if the highest logit is not finite.
 int32_t SampleToken(std::span<const float> logits, const SamplingParams& params, const DrawKey& key);
 
 /// Penalties for tokens already seen. `seen` pairs each token with its number of occurrences among the generated

@@ -15,8 +15,8 @@ struct SumSquaresParams {
   const void* rows;    // [num_tokens, at least first_key + key_count]
   int64_t row_stride;  // numbers between rows
   int64_t num_tokens;
-  int64_t query_count;           // from the start of the row
-  int64_t first_key, key_count;  // positions in the row
+  int64_t query_count;           // number of query columns, from the start of the row
+  int64_t first_key, key_count;
   float* squares;                // [num_tokens, 2]
 };
 void SumSquares(const CpuStream& stream, const SumSquaresParams& params);

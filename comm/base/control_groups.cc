@@ -11,7 +11,7 @@ namespace {
 
 /// A mounted hierarchy of groups.
 struct Hierarchy {
-  std::string mount_point;  // without the root of tests
+  std::string mount_point;  // the path without the tests' root folder
   std::string shown_from;   // the group that is seen at the mount point
   bool v2 = false;
 };

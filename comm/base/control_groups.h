@@ -9,19 +9,19 @@ namespace quire {
 
 /// A control group that this process is in, by its own membership or as an ancestor of its group.
 struct ControlGroup {
-  std::string folder;  // where its files are
+  std::string folder;  // the folder of the group's files
   std::string name;    // as /proc/self/cgroup names it: "/system.slice/quire.service"
 };
 
 /// The groups of `controller` ("memory", "cpu") that hold this process, innermost first: of the mounted hierarchies of
-/// v1 and v2 that /proc/self/mountinfo names, and of the usual places below /sys/fs/cgroup. A container may see fewer
-/// than there are. A folder of tests may stand in for the root of all paths.
+/// v1 and v2 that /proc/self/mountinfo names, and of the usual places below /sys/fs/cgroup. A container may see only
+/// some of its groups. A folder of tests may stand in for the root of all paths.
 std::vector<ControlGroup> ControlGroupsOf(const std::string& controller, const std::string& root);
 
-/// The number that a file of one line begins with; nothing when there is none ("max", or no such file).
+/// The number at the beginning of a file of one line; nullopt when the file has none ("max") or does not exist.
 std::optional<int64_t> NumberInFile(const std::string& path);
 
-/// The sum of the values of `keys` in a file of lines "key value"; nothing when it has none of them.
+/// The sum of the values of `keys` in a file of lines "key value"; nullopt when the file has none of the keys.
 std::optional<int64_t> SumInFile(const std::string& path, const std::vector<std::string>& keys);
 
 }  // namespace quire

@@ -44,10 +44,10 @@ void TakeMachine(MemoryRoom& room, const std::string& root) {
   }
 }
 
-/// One limit of a group: what it allows, and what it leaves.
+/// Applies one limit of a control group to `room`: the limit itself, and the memory that is left below the limit.
 void TakeLimit(MemoryRoom& room, const ControlGroup& group, const MemoryFiles& files, int64_t limit,
                const char* source) {
-  if (limit < 0) return;  // none, in v1
+  if (limit < 0) return;  // negative: no limit (v1)
   TakeLess(room, limit, fmt::format("control group {} ({})", group.name, source));
   const int64_t used = NumberInFile(fmt::format("{}/{}", group.folder, files.usage)).value_or(0);
   const int64_t reclaimable = SumInFile(group.folder + "/memory.stat", files.reclaimable).value_or(0);
@@ -62,7 +62,7 @@ void TakeGroup(MemoryRoom& room, const ControlGroup& group) {
       if (limit) TakeLimit(room, group, files, *limit, name);
     }
   }
-  // In v1 a container may not see its ancestors, but their limits stand here.
+  // In v1 a container may not see its ancestors, but this key gives the smallest limit of all ancestors.
   constexpr const char* kOfAncestors = "hierarchical_memory_limit";
   if (const auto limit = SumInFile(group.folder + "/memory.stat", {kOfAncestors}))
     TakeLimit(room, group, AllMemoryFiles()[1], *limit, kOfAncestors);
@@ -107,7 +107,7 @@ ProcessorRoom ReadProcessorRoom(int allowed, const std::string& root) {
 }
 
 std::vector<int> AllowedProcessors() {
-  std::vector<cpu_set_t> sets(16);  // as large as the kernel may want: a cpu_set_t ends at 1,024 processors
+  std::vector<cpu_set_t> sets(16);  // room for more processors than one cpu_set_t has (1,024)
   const size_t bytes = sets.size() * sizeof(cpu_set_t);
   std::vector<int> processors;
   if (::sched_getaffinity(0, bytes, sets.data()) != 0) return processors;

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// Memory that this process and its children may hold, in bytes. The machine limits them, and so does every control
-/// group (v1 or v2) that the process is in, from its own up to the root; the least one counts.
+/// Memory that this process and its children may hold, in bytes. The limit is the least of the machine's memory and the
+/// limits of every control group (v1 or v2) of this process, from its own group up to the root.
 struct MemoryRoom {
   int64_t total = INT64_MAX;      // the least limit
   int64_t available = INT64_MAX;  // the least that any limit leaves; page cache counts as free, because it can go

@@ -23,7 +23,7 @@ void BlockReceiver::Expect(uint64_t ticket, BlockMemory blocks, std::vector<Bloc
 void BlockReceiver::End(uint64_t ticket, std::string problem) {
   const auto it = expected_.find(ticket);
   if (it == expected_.end()) return;
-  for (const Source& source : it->second.sources) {  // nothing may write into the blocks from now on
+  for (const Source& source : it->second.sources) {  // no source may write into the blocks from now on
     std::erase_if(ways_, [&](const auto& way) { return source.moving() && way.second.WasAskedFor(source.move); });
   }
   ended_.push_back({ticket, it->second.bytes, std::move(problem)});

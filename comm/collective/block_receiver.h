@@ -39,7 +39,7 @@ class BlockReceiver {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Source {  // one rank that sends
+  struct Source {  // one sending rank
     BlockRuns runs;
     uint64_t next_chunk = 1;
     uint32_t block = 0;
@@ -68,7 +68,7 @@ class BlockReceiver {
   EpochId epoch_;
   Channel channel_;
   std::map<uint64_t, Expected> expected_;  // by ticket
-  std::map<std::string, DeviceWay> ways_;  // by peer; a peer that has given up a link opens another
+  std::map<std::string, DeviceWay> ways_;  // keyed by peer; a peer that has given up a link opens another
   std::vector<BlockTransferEnd> ended_;    // transfers that Poll has not reported yet
 };
 

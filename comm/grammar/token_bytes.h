@@ -19,7 +19,7 @@ struct TokenBytes {
   /// Returns the last byte of a text that ends with these tokens; 0 when the text is empty.
   unsigned char LastOf(std::span<const TokenId> tokens) const;
 
-  std::vector<std::string> of;      // by token id; empty for a token that no text contains
+  std::vector<std::string> of;      // the bytes of each token, by id; empty for a token that no text contains
   std::vector<TokenId> continuing;  // tokens that begin inside a UTF-8 character
 };
 

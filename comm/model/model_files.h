@@ -61,7 +61,7 @@ class ModelFiles {
   /// and shapes but lose their bytes; other functions work as before.
   void CloseFiles();
 
-  void ReleasePages() const;  // that this process has touched; call after packing tensors
+  void ReleasePages() const;  // drops the pages that this process has touched; call after packing tensors
 
  private:
   ModelFiles() = default;

@@ -17,7 +17,7 @@ constexpr std::string_view kTextBases[] = {"model.language_model.", "language_mo
 
 std::string_view FirstPart(std::string_view name) { return name.substr(0, name.find('.')); }
 
-/// How the files of a family name tensors.
+/// The tensor names that the files of one family use.
 struct FamilyNames {
   std::string base;                           // prefix of most names: "model."
   std::set<std::string, std::less<>> inside;  // first parts of names after the base, such as layers

@@ -20,7 +20,7 @@ enum class NormKind : uint8_t {
   kLayer,  // (x - mean(x)) / sqrt(variance(x) + epsilon) * weight, plus a bias with ModelSpec::norm_bias
 };
 
-/// How a model encodes the order of tokens.
+/// The way in which a model encodes the order of tokens.
 enum class Position : uint8_t {
   kRope,     // queries and keys rotate: ModelSpec::ropes
   kAlibi,    // scores fall with distance: AlibiSlopes

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// How the rotation frequencies follow from theta.
+/// The rule by which the rotation frequencies follow from theta.
 enum class RopeScaling : uint8_t {
   kLinear,    // all are divided by Rope::factor
   kLlama3,    // low frequencies are divided by factor, high ones kept; a ramp lies between
@@ -33,7 +33,7 @@ struct Rope {
   double original_max_position = 8192;
   /// Queries at position p are multiplied by 1 + query_growth * ln(1 + floor(p / original_max_position)).
   double query_growth = 0;
-  int64_t turning_pairs = -1;        // so many pairs of dimensions turn, the first ones; -1: all
+  int64_t turning_pairs = -1;        // number of dimension pairs that rotate, counted from the first; -1: all
   std::vector<float> divisors;       // divisor of each frequency (GGUF's rope_freqs); empty: none
   std::vector<float> long_divisors;  // for kLongRope: used instead when max_position exceeds original_max_position
 };

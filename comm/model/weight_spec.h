@@ -182,8 +182,8 @@ enum class Axis : uint8_t {
   kTaps,          // taps of convolutions, whole on every rank
 };
 
-/// How several weights share one tensor of a file as rows. All weights of the list with the same name share a tensor,
-/// in the order of the list. A weight whose name is unique has its own tensor, whatever its Fusion is.
+/// The order in which several weights share one tensor of a file as rows. All weights of the list with the same name
+/// share a tensor, in the order of the list. A weight whose name is unique has its own tensor, whatever its Fusion is.
 enum class Fusion : uint8_t {
   kNone,         // its own tensor, or all of a shared one: a head that is the embedding
   kInOrder,      // all rows of one weight, then all rows of the next

@@ -14,7 +14,7 @@ struct PatternNode {
     kBegin,   // ^, the beginning of the text
     kEnd,     // $, the end of the text
     kRow,     // the parts, one after another
-    kAny,     // one of the parts
+    kAny,     // exactly one of the parts
     kRepeat,  // the single part, `least` to `most` times
   };
   Kind kind = kRow;

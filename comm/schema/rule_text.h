@@ -34,7 +34,7 @@ std::string ClassOf(const CodeRanges& ranges);
 /// Returns alternatives of the bodies; no body: a class that matches nothing.
 std::string OneOf(const std::vector<std::string>& bodies);
 
-/// How an answer spells texts.
+/// The spelling of strings in an answer.
 enum class Spelling {
   kRaw,        // unchanged
   kJson,       // a JSON string without its opening quotation mark, but with the closing one

@@ -32,7 +32,7 @@ struct Places {
   }
   Place& operator[](int place) { return all[static_cast<size_t>(place)]; }
 
-  /// Adds edges between two places for what the node matches.
+  /// Adds edges between two places for the texts that the node matches.
   void Build(const PatternNode& node, int from, int to) {
     switch (node.kind) {
       case PatternNode::kClass:

@@ -23,7 +23,8 @@ constexpr auto ChoicesOf(AccessLog) {
       {{AccessLog::kOff, "off"}, {AccessLog::kText, "text"}, {AccessLog::kJson, "json"}});
 }
 
-/// Whether mpirun runs in a private network namespace, unreachable from other machines; kAuto: where that is possible.
+/// Says whether mpirun runs in a private network namespace, unreachable from other machines. kAuto: yes if the host
+/// allows it.
 enum class PrivateNetworkMode { kAuto, kOn, kOff };
 constexpr auto ChoicesOf(PrivateNetworkMode) {
   return std::to_array<Choice<PrivateNetworkMode>>(
@@ -154,14 +155,14 @@ struct Topology {
     int body_bytes_per_second = 4096;                  // slowest rate of a body, on average after ten seconds
     int idle_seconds = 75;                             // time that a connection may idle between two requests
     int write_seconds = 30;                            // time until a client that reads nothing is dropped
-    int write_bytes_per_second = 1024;                 // slowest rate of reading, on average after write_seconds
+    int write_bytes_per_second = 1024;                 // most open connections; fewer if descriptors are fewer
     int connections = 16384;                           // at once; fewer where the process has fewer descriptors
-    int connections_per_address = 1024;                // at once; loopback is exempt
+    int connections_per_address = 1024;                // of all requests, from body to answer; at least kLeastMemory
     int64_t memory_bytes = 512 << 20;                  // of all requests, from body to answer; at least kLeastMemory
-    int64_t memory_bytes_per_client = 0;               // of those of one API key; 0: half of memory_bytes
-    int queue_seconds = 60;                            // before anything of a request was computed
-    int request_seconds = 600;                         // from its arrival to its last token
-    int drain_seconds = 30;                            // that requests have to end after SIGTERM
+    int64_t memory_bytes_per_client = 0;               // memory of one API key's requests; 0: half of memory_bytes
+    int queue_seconds = 60;                            // time until the first token of a request is computed
+    int request_seconds = 600;                         // time from arrival to the last token
+    int drain_seconds = 30;                            // time that running requests get after SIGTERM
     bool operator==(const Limits&) const = default;
   } limits;
 
@@ -236,7 +237,7 @@ struct Topology {
 /// A setting from outside the topology file. It replaces the file's value.
 struct SettingOverride {
   std::string key;       // key path in a file: "cache.block_size"
-  YamlNode value;        // as a file would state it
+  YamlNode value;        // the value as a topology file would state it
   std::string given_as;  // for messages: "--block-size"
 };
 

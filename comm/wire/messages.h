@@ -66,10 +66,10 @@ struct JoinMessage {
   Rank rank = 0;
   int32_t world_size = 0;
   int32_t devices = 0;         // GPUs of the host that this process can use
-  std::string device_problem;  // why there are none
-  int32_t processors = 0;      // that its threads may keep busy; 0: not said
-  int64_t memory_bytes = 0;    // that its host, or a control group there, lets workers hold in all; 0: not said
-  std::string memory_limit;    // whose limit that is
+  std::string device_problem;  // the reason why the rank has no devices
+  int32_t processors = 0;      // processors that the rank's threads may keep busy; 0: unknown
+  int64_t memory_bytes = 0;    // bytes that the host, or a control group there, allows all workers together; 0: unknown
+  std::string memory_limit;    // the source of memory_bytes, such as a control group's name
 };
 
 /// Everything that a worker needs to load its shard. Sizes are in tokens unless the name says otherwise.
@@ -92,8 +92,8 @@ struct HelloMessage {
 };
 
 struct StartMessage {
-  int32_t num_blocks = 0;       // with the null block
-  int32_t num_host_blocks = 0;  // for swapping, with the null block; 0: no swapping
+  int32_t num_blocks = 0;       // includes the null block
+  int32_t num_host_blocks = 0;  // blocks for swapping, including the null block; 0: no swapping
   int32_t state_blocks = 0;     // blocks that hold one sequence's state
 };
 struct ReadyMessage {
@@ -103,7 +103,7 @@ struct ReadyMessage {
 };
 struct FailureMessage {
   std::string phase, message;
-  bool by_settings = false;  // another start would fail alike: a SettingsError
+  bool by_settings = false;  // true: another start would fail in the same way (SettingsError)
 };
 struct BeatMessage {
   StepId begun = 0;            // last step whose plan arrived; unused when the coordinator sends it
@@ -155,7 +155,7 @@ struct BlocksReport {
 };
 
 /// To a rank: compile this grammar and keep it, because sequences with it will follow. Without a grammar: no further
-/// sequence needs the one of this ticket, and the rank may drop it.
+/// sequence needs the grammar of this ticket, and the rank may drop it.
 struct GrammarMessage {
   uint64_t ticket = 0;
   GrammarSource source;

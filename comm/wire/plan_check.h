@@ -8,7 +8,7 @@ namespace quire {
 
 /// Limits that a plan is checked against before a worker acts on it.
 struct PlanLimits {
-  int32_t num_blocks = 0, num_host_blocks = 0;  // with the null blocks
+  int32_t num_blocks = 0, num_host_blocks = 0;  // both include the null block
   int32_t block_size = 0, max_running = 0, max_step_tokens = 0, max_model_len = 0, vocab_size = 0;
   int32_t state_blocks = 0;  // blocks of one sequence's state; 0: the model has no states
   int32_t num_adapters = 0;  // that the workers have loaded

@@ -20,7 +20,7 @@ class BatchLineError : public Error {
  public:
   BatchLineError(std::string code, std::string param, const std::string& message)
       : Error(message), code_(std::move(code)), param_(std::move(param)) {}
-  const std::string& code() const { return code_; }    // what is wrong in a word, such as "invalid_json_line"
+  const std::string& code() const { return code_; }    // the error in one word, such as "invalid_json_line"
   const std::string& param() const { return param_; }  // the member at fault; empty: the whole line
 
  private:

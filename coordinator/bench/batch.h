@@ -8,7 +8,7 @@ namespace quire {
 
 /// Times of requests that were submitted together.
 struct BatchTimes {
-  double seconds = 0;                       // until the last token
+  double seconds = 0;                       // time until the last token
   std::vector<std::vector<double>> tokens;  // arrival times of each request's tokens
   double planning = 0;                      // seconds that the scheduler took
 };

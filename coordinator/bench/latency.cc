@@ -17,7 +17,7 @@ namespace {
 
 /// Times in seconds, one for each round.
 struct Rounds {
-  std::vector<double> prefill;  // until the last request's first token
+  std::vector<double> prefill;  // seconds until the last request's first token
   std::vector<double> step;     // between later tokens, the round's median
   std::vector<double> slowest;  // the 99th percentile of the gaps between tokens
 };

@@ -9,7 +9,7 @@ struct LatencyBench {
   int batch_size = 1;
   int input_len = 512;
   int output_len = 128;
-  int num_iters = 3;  // after an uncounted one
+  int num_iters = 3;  // measured iterations, after one that is not counted
   bool json = false;
 };
 

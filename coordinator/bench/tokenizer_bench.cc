@@ -55,7 +55,7 @@ int RunTokenizerBench(const TokenizerBench& bench) {
     return std::holds_alternative<pre_tokenize::PrefixSpace>(step);
   };
   if (std::ranges::any_of(tokenizer->data().pre_tokenizer, puts_space) && !text.starts_with(' '))
-    text.insert(0, 1, ' ');  // as the tokenizer would itself
+    text.insert(0, 1, ' ');  // the tokenizer would add this space itself
   std::vector<TokenId> tokens;
   std::string decoded;
   std::vector<double> encode, decode;

@@ -13,9 +13,9 @@ struct PreflightOptions {
   std::chrono::seconds sums_limit{60};  // limit for sums across all nodes
 };
 
-/// Looks at everything that a start needs: mpirun, the addresses, each node's way there, version, interface, ports,
+/// Checks everything that a start needs: mpirun, the addresses, the connection to each node, version, interface, ports,
 /// shared memory, memory, keys and model, whether the sizes of memory fit, file descriptors, and sums across all nodes.
-/// Reports each line as it is known; starts nothing that stays. Checks that have no chance because of an earlier
+/// Reports each line as soon as it is known, and leaves no process running. Checks that cannot succeed after an earlier
 /// failure are skipped.
 void RunPreflight(const Topology& topology, const PreflightOptions& options,
                   const std::function<void(const CheckLine&)>& report);

@@ -63,7 +63,7 @@ class Progress {
     const size_t filled = kCells * done_ / total_;
     text = fmt::format("[{:#<{}}{:.<{}}] {}", "", filled, "", kCells - filled, text);
     if (winsize size{}; ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
-      // must fit one line, because the next text overwrites it
+      // The text must fit one line, because the next text overwrites it
       text.resize(std::min<size_t>(text.size(), size.ws_col - 1u));
     fmt::print(stderr, "\r{}\x1b[K", text);
     std::fflush(stderr);

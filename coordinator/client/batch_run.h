@@ -11,7 +11,7 @@ struct BatchCommand {
   std::string url = "http://127.0.0.1:8000";
   std::string api_key_file;  // its first line is the key; empty: no key
   int max_concurrency = 32;  // requests at once
-  int retries = 10;          // for a request that is refused for lack of room or that a network error ended
+  int retries = 10;          // retries of a request that was refused for lack of room or ended by a network error
 };
 
 /// Sends every request without an answer of status 200 in the output, and appends the answers as they come. Shows

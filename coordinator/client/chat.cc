@@ -94,7 +94,7 @@ class Input {
 /// An answer while it is received.
 struct Answer {
   std::string text, problem;
-  bool stopped = false;  // by Ctrl-C
+  bool stopped = false;  // true after Ctrl-C
   int tokens = 0;
   std::optional<double> first_seconds;
   double seconds = 0;
@@ -128,7 +128,7 @@ class Conversation {
   }
 
  private:
-  /// Returns false when nobody answers at the URL, and says so before anything is typed. A refusal is only said.
+  /// Returns false, with a message, when no server answers at the URL. A server's refusal is only printed.
   bool IsAnswered() const {
     const ClientRequest request{server_, endpoint_, authorization_, "/v1/models", std::nullopt, kFirstWord};
     const OnBody whole;

@@ -15,9 +15,10 @@ namespace {
 
 constexpr char32_t kLineEnd = U'\u2424', kTab = U'\u2409';  // pictures of the two in Unicode
 constexpr std::string_view kBegin = "[200~", kEnd = "[201~";
-constexpr int kRestOfKeyMillis = 50;  // within which the rest of a key's sequence follows its escape
+constexpr int kRestOfKeyMillis = 50;  // most milliseconds from an escape character to the rest of a key's sequence
 
-/// Reads bytes of the terminal and hands out characters. A key's sequence arrives as it was typed, without the marks.
+/// Reads bytes of the terminal and returns characters. The sequence of a special key is passed on as typed; paste marks
+/// are removed.
 class MarkedKeys {
  public:
   /// Returns the next character; EOF at the end of the input.
@@ -34,7 +35,7 @@ class MarkedKeys {
   }
 
  private:
-  /// After an escape: takes a mark if it is one. Everything else stays to be read.
+  /// After an escape character: consumes a paste mark if one follows. Other characters stay unread.
   bool TakeMark() {
     const std::string_view mark = pasted_ ? kEnd : kBegin;
     for (size_t i = 0; i < mark.size(); ++i) {
@@ -45,7 +46,7 @@ class MarkedKeys {
     return true;
   }
 
-  /// The byte at this place of those that wait; -1 when the terminal sends none soon.
+  /// The waiting byte at this place; -1 when the terminal sends none soon.
   int Peek(size_t place) {
     while (bytes_.size() <= place) {
       pollfd waiting{STDIN_FILENO, POLLIN, 0};

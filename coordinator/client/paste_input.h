@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Terminals put marks around what is pasted once they are asked to (bracketed paste). Line ends and tabs between
-/// marks are part of the message: the line editor gets a visible sign for each, and does not send at the first of them.
+/// On request, terminals put marks around pasted text (bracketed paste). Line ends and tabs between the marks are part
+/// of the message: the line editor shows a visible sign for each, and does not send the message at the first line end.
 class PasteInput {
  public:
   PasteInput();   // asks the terminal for marks; the line editor reads through this object

@@ -33,8 +33,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr size_t kMostRequests = 1000;               // that the admin port lists
-constexpr auto kPatience = std::chrono::seconds(5);  // for one answer
+constexpr size_t kMostRequests = 1000;               // the most requests that the admin port lists
+constexpr auto kPatience = std::chrono::seconds(5);  // timeout of one answer
 constexpr JsonLimits kPageLimits{.max_depth = 64, .max_nodes = 1'000'000};
 
 /// Requests answers from the admin port.
@@ -130,14 +130,14 @@ class Screen {
   int signals_ = -1;
 };
 
-constexpr const char* kOrders[] = {"state", "age", "prompt", "output", "blocks", "client"};  // as TopOrder
+constexpr const char* kOrders[] = {"state", "age", "prompt", "output", "blocks", "client"};  // names of TopOrder
 
 /// The order and the position that keys have chosen.
 struct Choice {
   TopOrder order = TopOrder::kState;
   size_t first = 0;  // request at the top of the list
 
-  /// Obeys the keys, one after another. Returns false when one of them ends the view.
+  /// Executes the keys, one after another. Returns false when a key ends the view.
   bool Obey(std::string keys, size_t requests) {
     const auto page = static_cast<int64_t>(std::max(1, Screen::Size().ws_row / 2));
     const auto all = static_cast<int64_t>(requests);

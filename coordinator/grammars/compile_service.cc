@@ -17,7 +17,7 @@ namespace quire {
 
 namespace {
 
-constexpr rlim_t kMostToCompile = 512u << 20;  // beyond the memory of the process with its vocabulary
+constexpr rlim_t kMostToCompile = 512u << 20;  // limit beyond the memory of the process with its vocabulary
 constexpr size_t kMostProblemBytes = 2000;
 constexpr int kNiceness = 5;  // below the ranks' steps, but grammars still get time
 

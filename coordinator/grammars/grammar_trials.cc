@@ -85,7 +85,7 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid == 0) BecomeCompiler(argv.data(), sockets[1]);
-  const int error = errno;  // why fork failed
+  const int error = errno;  // the reason why fork failed
   ::close(sockets[1]);
   if (pid < 0) {
     ::close(sockets[0]);
@@ -140,7 +140,7 @@ void GrammarTrials::Try(const GrammarSource& source, const std::stop_token& stop
         spdlog::error("the process that compiles grammars ended ({}); later ends are not told of", end);
     }
   } catch (...) {
-    End();  // it is busy with a grammar that has timed out or was cancelled
+    End();  // the process is busy with a grammar that has timed out or was cancelled
     throw;
   }
   if (!problem->empty()) throw Error(*problem);

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// The error of a request that cannot be served as asked. It becomes an error answer with this status.
+/// The error of a request that cannot be served. The server answers with this status and message.
 struct ApiError : std::runtime_error {
   ApiError(int s, const std::string& message, std::string p = "")
       : std::runtime_error(message), status(s), param(std::move(p)) {}
@@ -17,7 +17,8 @@ struct ApiError : std::runtime_error {
   bool retry_in_vain = false;  // a retry would cost the same work and fail again
 };
 
-/// Status 400 with the code and message by which clients see that they must send less. `rest` says what does not fit.
+/// Status 400 with the code and message by which clients see that they must send less. `rest` names the part that does
+/// not fit.
 ApiError ContextLengthError(int max_model_len, const std::string& rest, std::string param);
 
 /// The error answer. It has `x-should-retry: false` (for clients that retry) if a retry is in vain. Otherwise a 503 or

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-/// Collects what a journal says about one request.
+/// Collects a journal's records about one request.
 class Story {
  public:
   explicit Story(const std::string& id_or_name) : wanted_(id_or_name) {}

@@ -17,7 +17,7 @@ class RecordQueue {
  public:
   /// max_bytes limits the payload bytes in the queue.
   RecordQueue(std::unique_ptr<RecordSink> sink, size_t max_bytes);
-  /// Writes the queued records. After 5 s without success it leaves them to the writing thread and returns.
+  /// Writes the queued records. After 5 s without success, leaves the records to the writing thread and returns.
   ~RecordQueue();
   RecordQueue(const RecordQueue&) = delete;
   RecordQueue& operator=(const RecordQueue&) = delete;
@@ -43,7 +43,7 @@ class RecordQueue {
   size_t max_bytes() const;
   /// Records lost for certain, and records that a failed write may have lost.
   uint64_t num_lost() const;
-  /// Why the sink rejects records; empty while it accepts them.
+  /// The reason why the sink rejects records; empty while the sink accepts records.
   std::string error() const;
 
  private:

@@ -41,7 +41,7 @@ class RecordWriter : public RecordSink {
   /// Passes buffered bytes (up to 64 KiB) to the operating system.
   void Flush() override;
 
-  /// Why the writer is off; empty while it is on.
+  /// The reason why the writer is off; empty while it is on.
   const std::string& error() const override { return error_; }
   /// The number of the current segment.
   uint64_t segment() const { return segment_; }

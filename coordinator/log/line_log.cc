@@ -114,7 +114,7 @@ void LineLog::Reopen() {
   if (file_.empty()) return;
   auto is_over = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<spdlog::async_logger> logger = Open(file_, writer_, is_over);
-  // When the path still leads to the same file, its waiting lines stay: a line may be partly written.
+  // When the path still leads to the same file, the waiting lines are kept: a line may be partly written.
   if (FileOf(*logger).IsSameFile(FileOf(*logger_))) return;
   is_over_->store(true);
   is_over_ = std::move(is_over);

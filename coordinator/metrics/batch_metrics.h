@@ -17,7 +17,7 @@ class BatchMetrics {
 
  private:
   Series series_;
-  std::map<std::string, prometheus::Gauge*> batches_;  // by status
+  std::map<std::string, prometheus::Gauge*> batches_;  // keyed by status
   prometheus::Gauge &files_, &bytes_, &max_bytes_, &running_;
   prometheus::Counter &completed_, &failed_;
 };

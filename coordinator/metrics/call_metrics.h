@@ -20,7 +20,7 @@ struct FinishedCall {
   int prompt_tokens = 0, generated_tokens = 0;
   int longest_choice = 0;  // tokens of its longest choice
   int choices = 1, max_tokens = 0;
-  std::optional<double> begun, first_token, last_token;  // begun: a part of it was computed
+  std::optional<double> begun, first_token, last_token;  // begun: the first part was computed
   double end_to_end = 0;
 };
 
@@ -37,7 +37,7 @@ class CallMetrics {
   /// `reason` must be one of kRejections (call_metrics.cc).
   void CountRejection(const std::string& reason);
 
-  /// The histograms of what the first two Observe...() got, in seconds.
+  /// The histograms behind the first two Observe...() functions, in seconds.
   std::vector<CountedBucket> FirstTokenBuckets() const;
   std::vector<CountedBucket> InterTokenBuckets() const;
 

@@ -67,7 +67,7 @@ std::optional<double> QuantileBetween(const std::vector<CountedBucket>& before, 
   for (size_t i = 0; i < now.size(); ++i) {
     const auto at_most = static_cast<double>(NewIn(before, now, i));
     if (at_most >= wanted && at_most > below) {
-      const bool last = i + 1 == now.size();  // has no upper bound
+      const bool last = i + 1 == now.size();  // the last bucket has no upper bound
       return last ? low : low + (now[i].bound - low) * (wanted - below) / (at_most - below);
     }
     low = now[i].bound;

@@ -11,19 +11,19 @@
 
 namespace quire {
 
-/// A histogram's bucket: how many values so far were at most `bound`.
+/// A histogram's bucket: the number of values so far that were at most `bound`.
 struct CountedBucket {
   double bound = 0;
   uint64_t at_most = 0;
 };
 
-/// The value that a share (0 to 1) of the values between two readings of a histogram does not exceed, between the
-/// bounds of its bucket; nullopt when no value came between them.
+/// The quantile `share` (0 to 1) of the values that a histogram got between two readings, interpolated within its
+/// bucket; nullopt when the histogram got no value.
 std::optional<double> QuantileBetween(const std::vector<CountedBucket>& before, const std::vector<CountedBucket>& now,
                                       double share);
 
-/// Numbers of the server at one moment. Those in plural that only grow count since the start of the server, or of the
-/// host.
+/// Numbers of the server at one moment. Growing numbers with plural names count since the start of the server, or of
+/// the host.
 struct HistoryReading {
   double time = 0;  // seconds since 1970
   int running = 0, waiting = 0;
@@ -31,8 +31,8 @@ struct HistoryReading {
   int64_t generated_tokens = 0;
   int64_t refused = 0, failed = 0;                      // answers of the data port
   double cores_seconds = 0;                             // processor time of the coordinator
-  double resident_bytes = 0;                            // of the coordinator
-  double host_busy_seconds = 0, host_seconds = 0;       // processor time of the host: what was used, and all
+  double resident_bytes = 0;                            // resident memory of the coordinator
+  double host_busy_seconds = 0, host_seconds = 0;       // processor time of the host: used, and in all
   double host_used_bytes = 0, host_bytes = 0;           // memory of the host
   std::vector<CountedBucket> first_token, inter_token;  // seconds
 };

@@ -6,9 +6,9 @@ namespace quire {
 /// read.
 struct HostUsage {
   double process_seconds = 0;                      // processor time of this process, of all its threads
-  double resident_bytes = 0;                       // of this process
-  double host_busy_seconds = 0, host_seconds = 0;  // processor time since the host's start: what was used, and all
-  double host_used_bytes = 0, host_bytes = 0;      // memory: what programs cannot have any more, and all
+  double resident_bytes = 0;                       // resident memory of this process
+  double host_busy_seconds = 0, host_seconds = 0;  // processor time since the host's start: used, and in all
+  double host_used_bytes = 0, host_bytes = 0;      // memory: no longer available to programs, and in all
 };
 HostUsage ReadHostUsage();
 

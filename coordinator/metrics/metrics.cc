@@ -20,7 +20,7 @@ struct Metrics::All {
   HttpMetrics http;
   ProcessMetrics process;
   ReplicaMetrics replicas;
-  std::optional<BatchMetrics> batches;  // where there are any
+  std::optional<BatchMetrics> batches;  // absent when the server keeps no batches
 };
 
 Metrics::Metrics(const Topology& topology, int num_replicas) : all_(std::make_unique<All>(topology, num_replicas)) {}

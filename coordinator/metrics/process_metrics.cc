@@ -20,7 +20,7 @@ double OpenFiles() {
   double count = 0;
   for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end; it.increment(error))
     ++count;
-  return count - 1;  // without the descriptor that reads the directory
+  return count - 1;  // excludes the descriptor that reads the directory
 }
 
 }  // namespace

@@ -25,14 +25,14 @@ struct Concurrency {
   int64_t tokens = 0, sequences = 0;
 };
 
-/// Everything that a plan reports.
+/// All results that `quire plan` reports.
 struct Report {
   const Topology& topology;
   const ModelFiles& model;
   MemoryPlan memory;
   std::vector<Concurrency> concurrency;
   std::optional<PeakRates> peaks;
-  std::string peaks_source;  // or why no speed is given
+  std::string peaks_source;  // the source of the peak rates, or the reason why no speed is given
   std::vector<SpeedRow> steps, prompts;
   std::vector<LoadRow> loads;
   std::vector<std::string> mpirun;

@@ -42,7 +42,7 @@ class Stopwatch : public RequestSink {
   double first_ = 0, last_ = 0;
 };
 
-/// Simulates a replica's workers: what a step draws, and how long it takes.
+/// Simulates a replica's workers: the tokens that a step draws, and the step's duration.
 class Workers {
  public:
   Workers(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int max_running)

@@ -27,8 +27,8 @@ class StopMatcher {
  private:
   struct Stop {
     std::string text;
-    /// For every prefix of the text, by the place of its last byte: the length of its longest proper suffix that is
-    /// also a prefix (the Knuth-Morris-Pratt table).
+    /// The Knuth-Morris-Pratt table: for each prefix of the stop string, indexed by its last byte, the length of its
+    /// longest proper suffix that is also a prefix.
     std::vector<uint32_t> borders;
   };
   static Stop Prepared(std::string text);

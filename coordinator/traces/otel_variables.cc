@@ -53,7 +53,7 @@ Pairs PairsOf(const std::string& text, const char* variable) {
   return pairs;
 }
 
-/// A header that could end the head of the request, or that the request has of its own, is refused.
+/// Refuses a header that contains line ends, or that the request sets itself.
 void CheckHeaders(Pairs& headers, const char* variable) {
   for (auto& [name, value] : headers) {
     boost::algorithm::to_lower(name);
@@ -65,7 +65,7 @@ void CheckHeaders(Pairs& headers, const char* variable) {
   }
 }
 
-/// The variable for traces if it is set, else the common one; its name and its text.
+/// The variable for traces if it is set, otherwise the common variable; its name and its text.
 struct Chosen {
   const char* name;
   std::string text;

@@ -12,15 +12,15 @@ namespace quire {
 struct OtelVariables {
   std::string endpoint;  // URL for traces; empty: none is named
   bool disabled = false;  // OTEL_SDK_DISABLED, or OTEL_TRACES_EXPORTER=none: nothing is sent, whatever else is set
-  std::vector<std::pair<std::string, std::string>> headers;  // of each POST; may be secret
+  std::vector<std::pair<std::string, std::string>> headers;  // sent with each POST; may be secret
   std::map<std::string, std::string> resource;               // attributes of this server, such as service.name
 };
 
-/// Reads the variables. `variable` returns the text of one, empty when it is not set. A variable for traces alone goes
-/// before the common one. Throws Error that names the variable, never its text, which may be secret.
+/// Reads the variables. `variable` returns the text of one, empty when it is not set. A variable for traces alone takes
+/// precedence over the common variable. Throws Error that names the variable, never its text, which may be secret.
 OtelVariables ReadOtelVariables(const std::function<std::string(const char* name)>& variable);
 
-/// The same, from this process's environment.
+/// Reads the same variables from this process's environment.
 OtelVariables ReadOtelVariables();
 
 }  // namespace quire

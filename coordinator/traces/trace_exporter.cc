@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMostWaiting = 4096, kBatch = 512;  // spans
 constexpr auto kPause = std::chrono::seconds(1);     // between batches that are not full
-constexpr auto kPatience = std::chrono::seconds(5);  // for the collector's answer
+constexpr auto kPatience = std::chrono::seconds(5);  // timeout of the collector's answer
 constexpr auto kLastPatience = std::chrono::seconds(2);
 constexpr auto kBetweenWarnings = std::chrono::minutes(1);
 

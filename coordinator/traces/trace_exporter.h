@@ -35,7 +35,7 @@ void TakeOtelVariables(std::string& endpoint);
 /// or missing collector never delays a request; its lost spans are counted and logged.
 class TraceExporter {
  public:
-  /// `headers` are those of each POST. `resource` holds the attributes that describe this server to the collector.
+  /// `headers` are sent with each POST. `resource` holds the attributes that describe this server to the collector.
   TraceExporter(Collector collector, std::vector<std::pair<std::string, std::string>> headers,
                 const std::map<std::string, std::string>& resource);
   /// Sends the waiting spans, for at most two seconds. A batch that is being sent may take five seconds before that.

@@ -78,7 +78,7 @@ void AttentionItems::Cut(const PagedAttentionParams& p, int num_threads) {
   int64_t few_queries = 0, group = 1;
   for (int64_t head = 0; head < p.cache.num_kv_heads; ++head)
     group = std::max<int64_t>(group, p.head_start[head + 1] - p.head_start[head]);
-  const int64_t tile = std::max<int64_t>(1, kPrefillRows / group);  // in queries
+  const int64_t tile = std::max<int64_t>(1, kPrefillRows / group);  // number of queries
   for (int64_t s = 0; s < p.num_sequences; ++s) {
     const int64_t queries = NumQueries(p, s);
     QUIRE_KERNEL_CHECK(p.context_len[s] >= queries);

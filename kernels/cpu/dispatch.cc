@@ -18,7 +18,7 @@ bool HasAvx2() {
 }
 
 bool HasAvxVnni() {
-  unsigned a = 0, b = 0, c = 0, d = 0;  // some compilers do not know this feature's name
+  unsigned a = 0, b = 0, c = 0, d = 0;  // cpuid tells, because some compilers do not know this feature's name
   return HasAvx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
 }
 

@@ -11,11 +11,11 @@ namespace quire::kernels {
 ///   values of (block b, KV head h): [head_size, block_size]
 /// A block stride may exceed one layer's part, so that a block of all layers can be contiguous.
 struct PagedCache {
-  void* keys;                  // of block 0, KV head 0; 16-byte aligned
-  void* values;                // of block 0, KV head 0; 16-byte aligned
+  void* keys;                  // keys of block 0, KV head 0; 16-byte aligned
+  void* values;                // values of block 0, KV head 0; 16-byte aligned
   int64_t key_block_stride;    // elements between blocks, a multiple of x
   int64_t value_block_stride;  // elements between blocks, a multiple of x
-  int32_t num_kv_heads;        // of this rank
+  int32_t num_kv_heads;        // number of KV heads on this rank
   int32_t head_size;           // 64, 80, 96, 128, 256 or 512; DecodeAttention does not support 512
   int32_t block_size;          // tokens per block: 8, 16, 32 or 64
   /// The type of queries and results, or kFp8E4M3. With kFp8E4M3, a key is k_scale times the stored number, and a

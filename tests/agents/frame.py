@@ -64,9 +64,9 @@ class Agent:
         agent; work: its working folder; url: the server, without a path."""
         raise NotImplementedError
 
-    # Methods for the agent's dialect. A forced call is a call of a tool that exists only for this turn, and whose schema allows
-    # one value. All of these tools are offered in every request, so that prompts begin alike. The agent sees and sends the tool's
-    # usual name.
+    # Methods for the agent's dialect. A forced call is a call of a tool that exists only for this turn, and the tool's
+    # schema allows one value. All of these tools are offered in every request, so that prompts begin alike. The agent
+    # sees and sends the tool's usual name.
 
     def done(self, body):
         """Returns the number of forced calls in this request's conversation."""

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""What rounding costs: the next token after pieces of English text, by several ways to serve one model, against the first of
-them. Prints a Markdown table. By hand; needs no quiet machine.
+"""Measures the cost of rounding. Compares several configurations of one model with the first of them, by the next token
+after pieces of English text. Prints a Markdown table. By hand; needs no quiet machine.
 
   tests/bench/accuracy.py [--build build] [--texts 400] [--llama PATH/llama-server] EXACT-MODEL "MODEL [OPTION...]"...
 
-Text: this repository's own Markdown, cut at random places. A row's numbers: how often the likeliest token is the first row's;
-how far the log-probabilities of the tokens that both count among their ten likeliest are apart (mean, and the largest of 99 in
-100); the perplexity of the text's own next word's first token where the ten have it, over the places where all rows have it."""
+Text: this repository's own Markdown, cut at random places. A row's numbers: how often the likeliest token is the first
+row's;
+how far the log-probabilities of the tokens that both count among their ten likeliest are apart (mean, and the largest
+of 99 in
+100); the perplexity of the text's own next word's first token where the ten have it, over the places where all rows
+have it."""
 import argparse
 import glob
 import json

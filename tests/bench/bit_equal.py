@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Whether two builds compute the same numbers on the CPU: tokens and log-probabilities of the same requests, compared digit by
+"""Compares the numbers that two builds compute on the CPU: tokens and log-probabilities of the same requests, compared
+digit by
 digit. By hand; needs no quiet machine.
 
   tests/bench/bit_equal.py BUILD OTHER-BUILD [--ranks 1,2,3] ["MODEL [OPTION...]"...]
 
-A build is a folder with quire and quire-worker. Without models: random ones of the Llama and Mistral families in fp32, fp16 and
-bf16, as they are, quantised and with every type of KV cache, and those of tests/golden that have tokenizers. Requests come one
-after another and all at once, greedy and by seed, with the 20 likeliest tokens of every place. Prints a line for each model, its
+A build is a folder with quire and quire-worker. Without models: random ones of the Llama and Mistral families in fp32,
+fp16 and
+bf16, as they are, quantised and with every type of KV cache, and those of tests/golden that have tokenizers. Requests
+come one
+after another and all at once, greedy and by seed, with the 20 likeliest tokens of every place. Prints a line for each
+model, its
 options and a number of ranks; exit status 1 where anything differs."""
 import argparse
 import concurrent.futures

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Clients as they come from PyPI, against a Quire that this script starts: what people put before such servers works unmodified.
+"""Runs unmodified clients from PyPI against a Quire server that this script starts.
 
   clients_run.py langchain MODEL [FLAG...]    langchain-openai: chats, streams, batches, tools, schemas, embeddings
-  clients_run.py litellm MODEL [FLAG...]      litellm: the same through its one interface, and raw completions (its tools need mcp, too)
+  clients_run.py litellm MODEL [FLAG...]      litellm: the same through its one interface, and raw completions (its
+  tools need mcp, too)
   clients_run.py agents MODEL [FLAG...]       openai-agents: loops with a tool, over chats and over responses
-  clients_run.py aider MODEL [FLAG...]        aider: a request about a file in a repository of its own, whatever it makes of the file
-  clients_run.py guidellm MODEL TOKENIZER [FLAG...]   guidellm: its load generator at several rates; TOKENIZER: a directory of HF's
+  clients_run.py aider MODEL [FLAG...]        aider: a request about a file in a repository of its own, whatever it
+  makes of the file
+  clients_run.py guidellm MODEL TOKENIZER [FLAG...]   guidellm: its load generator at several rates; TOKENIZER: a
+  directory of HF's
 
-Each needs the package it is named after, in an environment of its own: they pin each other's dependencies apart. Prints a line for
-each thing tried, and ends with 1 when one of them fails. MODEL needs a chat template. QUIRE_TEST_BUILD names the build directory."""
+Each needs the package it is named after, in an environment of its own: they pin each other's dependencies apart. Prints
+a line for each attempt, and ends with 1 when an attempt fails. MODEL needs a chat template. QUIRE_TEST_BUILD names the
+build directory."""
 import asyncio
 import importlib.metadata
 import json
@@ -26,7 +30,7 @@ QUESTION = "What is the weather in Paris?"
 
 
 class Trials:
-    """Tries several things one after the other, whatever the result of each."""
+    """Runs several attempts one after the other, whatever their results."""
 
     def __init__(self, package):
         print(f"{package} {importlib.metadata.version(package)}, openai {importlib.metadata.version('openai')}")
@@ -36,7 +40,7 @@ class Trials:
         def run(trial):
             try:
                 print(f"  {name}: {trial()}")
-            except Exception:  # noqa: BLE001: other people's packages may raise anything
+            except Exception:  # noqa: BLE001: foreign packages may raise any exception
                 self.failed = True
                 print(f"  {name}: FAILED")
                 traceback.print_exc()

@@ -48,7 +48,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// One rank. It draws for its sequences step by step, and begins a new sequence where an answer has ended.
+/// One rank draws for its sequences step by step. When an answer ends, the rank begins a new sequence.
 class Rank {
  public:
   Rank(const Vocabulary& vocabulary, std::vector<Range> parts, Collective& collective, const Case& which, int rows)

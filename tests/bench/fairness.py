@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What one client waits while another one floods the server: docs/benchmarks/2026-11-22-fairness.md.
+"""Measures one client's waiting time while another client floods the server: docs/benchmarks/2026-11-22-fairness.md.
 
-  fairness.py MODEL [BUILD_DIR] [FLOOD ...]    FLOOD: choices, requests, prompts, beams, long; all of them if none is named
+  fairness.py MODEL [BUILD_DIR] [FLOOD ...]    FLOOD: choices, requests, prompts, beams, long; all of them if none is
+  named
 
 Serves MODEL (TP 2, one thread a rank, defaults else) once for every flood of client A, waits until the flood is being
 computed, and then sends ten requests of 5 tokens as client B, one after the other. Prints for each flood the seconds

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""EleutherAI's lm-eval, as it comes from PyPI, against Quire: its local-completions model asks for log-likelihoods of
-continuations, of whole texts, and for generated text; its local-chat-completions model asks for generated text as chats. The tasks
+"""Runs EleutherAI's lm-eval from PyPI against Quire: its local-completions model asks for log-likelihoods of
+continuations, of whole texts, and for generated text; its local-chat-completions model asks for generated text as
+chats. The tasks
 are in this file; nothing is fetched.
 
-  lm_eval_run.py expect MODEL OUT.json            what HF transformers says of the same texts in float32 (a directory or a GGUF file);
+  lm_eval_run.py expect MODEL OUT.json            HF transformers' results for the same texts in float32 (a directory or
+  a GGUF file);
                                                   needs torch and transformers
   lm_eval_run.py run [--expect FILE.json] MODEL [FLAG...]
-                                                  starts `quire serve MODEL FLAG...` and runs the tasks; needs lm-eval[api]. With
-                                                  --expect, ends with 1 where a log-likelihood is off by more than TOLERANCE a token
+                                                  starts `quire serve MODEL FLAG...` and runs the tasks; needs
+                                                  lm-eval[api]. With
+                                                  --expect, ends with 1 where a log-likelihood is off by more than
+                                                  TOLERANCE a token
 
 QUIRE_TEST_BUILD names the build directory."""
 import json
@@ -90,7 +94,7 @@ def expect(model_path, out):
             ids = tokenizer(f"{question} {choice}", add_special_tokens=False).input_ids
             expected[f"{question}| {choice}"] = score(ids, len(context))
     first = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
-    for text in TEXTS:  # behind the token that lm-eval puts before whole texts
+    for text in TEXTS:  # lm-eval puts a token before whole texts
         expected["|" + text] = score([first, *tokenizer(text, add_special_tokens=False).input_ids], 1)
     with open(out, "w", encoding="utf-8") as f:
         json.dump(expected, f, indent=1)

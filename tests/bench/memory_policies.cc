@@ -207,7 +207,7 @@ class PagedServer : public Server {
     options.scheduler.max_step_tokens = setup.max_step_tokens;
     options.scheduler.max_running = setup.max_running;
     options.blocks.block_size = setup.block_size;
-    options.blocks.num_blocks = static_cast<int>(setup.capacity_tokens / setup.block_size) + 1;  // and the null block
+    options.blocks.num_blocks = static_cast<int>(setup.capacity_tokens / setup.block_size) + 1;  // plus the null block
     options.blocks.prefix_caching = false;
     options.max_model_len = setup.max_model_len;
     return options;

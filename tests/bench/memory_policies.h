@@ -44,7 +44,7 @@ struct MemoryUsage {
   double reserved = 0;  // allocated slots that the request will fill
   double internal = 0;  // allocated, never filled. kPaged: all unfilled slots of held blocks, so reserved is 0
   double external = 0;  // free, enough in sum for the first waiting request, but no piece is large enough
-  double free = 0;      // the other free slots
+  double free = 0;      // slots that are free
 
   double allocated() const { return live + reserved + internal; }
   /// The share of the allocated slots that hold no token.

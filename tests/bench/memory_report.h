@@ -41,7 +41,7 @@ struct MemoryReport {
 MemoryReport RunMemoryBench(const MemoryBench& bench);
 
 /// The Poisson rate at which the mean normalised latency reaches bench.latency_limit, interpolated between simulated
-/// rates; nothing when the limit lies outside them.
+/// rates; nullopt when the limit lies outside them.
 std::optional<double> SustainedRate(const MemoryReport& report, LengthDistribution lengths, KvPolicy policy);
 
 /// The report as tables for people, in lines of at most 120 columns.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The loads of peers.py in OpenVINO GenAI, in this process, without HTTP: what peers.py --openvino starts, with an interpreter
-that has openvino-genai. Prints what was measured as JSON, by title.
+"""Runs the loads of peers.py in OpenVINO GenAI, in this process, without HTTP. peers.py --openvino starts this script
+with an interpreter that has openvino-genai. Prints the measurements as JSON, by title.
 
   openvino_run.py DIR SEED LOAD..."""
 import json

@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
-"""Quire against its peers, one server at a time, in turns. Writes a table of medians and ranges for each model, and with
---json the numbers of every round, how the peers were built and what failed, from which plot.py draws. By hand, on a machine that does
+"""Compares Quire with other engines, one server at a time, in turns. Writes a table of medians and ranges for each
+model, and with
+--json the numbers of every round, how the peers were built and what failed, from which plot.py draws. By hand, on a
+machine that does
 nothing else.
 
-  tests/bench/peers.py [--rounds 3] [--loads alone,2048,4096,8,32,prefix] [--json FILE] [--build build] [--llama PATH/llama-server]
+  tests/bench/peers.py [--rounds 3] [--loads alone,2048,4096,8,32,prefix] [--json FILE] [--build build] [--llama
+  PATH/llama-server]
                        [--vllm PATH/vllm] [--openvino PYTHON] MODEL...
 
-MODEL: FILE[,quire][,quire OPTION...][,llama.cpp][,vllm DIR OPTION...][,openvino DIR]: the first way is what the others are compared
-with; without any, Quire and llama.cpp. All serve FILE through HTTP but vLLM, which serves its own copy in DIR, and OpenVINO
+MODEL: FILE[,quire][,quire OPTION...][,llama.cpp][,vllm DIR OPTION...][,openvino DIR]: the first way is what the others
+are compared
+with; without any, Quire and llama.cpp. All serve FILE through HTTP but vLLM, which serves its own copy in DIR, and
+OpenVINO
 GenAI, which runs its own in process (PYTHON has openvino-genai).
 
-The loads are described in workloads.py; tokens are counted by the servers' usage. All KV pools hold as many tokens, and memory
-is the proportional share of resident pages after the loads. A way that fails is said to have failed, and the others go on. What
+The loads are described in workloads.py; tokens are counted by the servers' usage. All KV pools hold as many tokens, and
+memory
+is the proportional share of resident pages after the loads. A way that fails is said to have failed, and the others go
+on. What
 the machine reads and computes at the most is measured in every round."""
 import argparse
 import asyncio
@@ -152,7 +159,7 @@ def serve(o, model, name, options):
 
 
 def measure(o, model, way, seed):
-    """Returns numbers by title, among them START and MEMORY."""
+    """Returns the measured numbers by title, among them START and MEMORY."""
     name, *options = way.split()
     if name == "openvino":
         run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "openvino_run.py")
@@ -176,7 +183,7 @@ def cell(values):
 
 
 def row(title, first, others):
-    """The cells of the other ways end with the first way's advantage."""
+    """Writes the cells of the other engines, each ending with the first engine's advantage."""
     def ratio(values):
         if not first or not values:
             return ""

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""plan_speed.py MODEL[:FLAG...] ...: what `quire plan` predicts against what `quire bench latency` measures, for prompts of 512 and 2,048
-tokens and for steps of one sequence behind them: medians of ROUNDS rounds (3). The peaks that a plan is reckoned from are measured
+"""plan_speed.py MODEL[:FLAG...] ...: compares the predictions of `quire plan` with the measurements of `quire bench
+latency`, for prompts of 512 and 2,048
+tokens and for steps of one sequence behind them: medians of ROUNDS rounds (3). The peaks that a plan is reckoned from
+are measured
 right before and after each run."""
 import json
 import os

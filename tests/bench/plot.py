@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Charts (SVG) of what benchmarks wrote as JSON. Needs plot-requirements.txt.
+"""Draws charts (SVG) of benchmarks' JSON results. Needs plot-requirements.txt.
 
   plot.py memory RESULTS.json DIRECTORY    of build/memory_bench --json: memory, waste, throughput, latency, recovery
   plot.py serve RESULT.json FILE.svg       of quire bench serve --json: the share of requests done within a time

@@ -10,7 +10,7 @@ namespace quire {
 /// The costs of resuming one preempted sequence, by swapping and by recomputing.
 struct RecoveryPoint {
   int block_size = 0, tokens = 0;
-  double swap_seconds = 0;  // to the host and back
+  double swap_seconds = 0;  // time for a swap to the host and back
   double recompute_seconds = 0;
 };
 

@@ -66,7 +66,7 @@ TEST_F(ModelTreeTest, SpecialFiles_AreRefusedAtOnce) {
       EXPECT_NE(ErrorThrownBy([&] { RegularFile::Open(path, links); }), "") << path;
     EXPECT_THAT(ErrorThrownBy([&] { RegularFile::Open(directory_ / "none", links); }), HasSubstr("No such file"));
   }
-  // Nothing waits for somebody to write, wherever a model's or a topology's file is read.
+  // Opening a pipe must not wait for a writer, wherever a model's or a topology's file is read.
   EXPECT_THAT(ErrorThrownBy([&] { MappedFile{pipe}; }), HasSubstr("not a regular file"));
   EXPECT_THAT(ErrorThrownBy([&] { ReadTextFile(pipe, 100); }), HasSubstr("not a regular file"));
   EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(pipe); }), HasSubstr("not a regular file"));

@@ -43,7 +43,7 @@ GateBytes Joined(GateBytes first, const GateBytes& second) {
   return first;
 }
 
-/// A HELLO of valid form whose cryptographic box cannot be opened.
+/// A HELLO of valid form with a cryptographic box that cannot be opened.
 GateBytes HelloOfNobody() {
   GateBytes hello{0x04, 200};
   hello.insert(hello.end(), kHelloCommand.begins.begin(), kHelloCommand.begins.end());
@@ -340,7 +340,7 @@ class PortGateTest : public ::testing::Test {
   static void Say(const Descriptor& socket, const GateBytes& bytes) {
     (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// The time until the other side closes the connection, or nothing when it stays open for `patience`.
+  /// The time until the other side closes the connection; nullopt when it stays open for `patience`.
   static std::optional<milliseconds> HangsUp(const Descriptor& socket, milliseconds patience) {
     const auto begin = Clock::now();
     char buffer[4096];

@@ -25,7 +25,8 @@ using testing::IsEmpty;
 
 const std::string kGoldenModels = std::string(QUIRE_TEST_DATA) + "/models/";
 
-/// Everything that is computed with, whatever the files are called: the description and every tensor's bytes.
+/// Text with everything that the computation uses, whatever the files are called: the description and every tensor's
+/// bytes.
 std::string NumbersOf(const ModelFiles& files) {
   ModelSpec spec = files.spec();
   spec.architecture.clear();
@@ -104,7 +105,8 @@ TEST(PublishedModelsTest, UnknownPrefixes_AndTwoNamesOfOneTensor_AreRefused) {
       << "of a model that reads only";
 }
 
-/// Puts the model into a model that sees: its configuration becomes text_config, and its tensors get the prefix `text`.
+/// Puts the model into a multimodal model: its configuration becomes text_config, and its tensors get the prefix
+/// `text`.
 RewrittenModel& Wrap(RewrittenModel& model, const std::string& wrapper, const std::string& text) {
   Json text_config = model.config;
   for (const char* of_the_whole : {"architectures", "dtype", "transformers_version", "eos_token_id", "bos_token_id"})
@@ -152,7 +154,7 @@ TEST(PublishedModelsTest, QwenVl_IsReadAsQwen_WithRotationSections) {
   const Json older = {{"type", "mrope"}, {"mrope_section", {2, 3, 3}}};
   const Json newer = {{"rope_type", "default"}, {"mrope_section", {2, 3, 3}}, {"mrope_interleaved", true}};
   for (const std::string wrapper : {"qwen2_vl", "qwen2_5_vl"}) {
-    RewrittenModel flat("qwen25");  // as first published: one object, and the names of the text model alone
+    RewrittenModel flat("qwen25");  // the form first published: one object with only the text model's names
     flat.config["model_type"] = wrapper;
     flat.config["vision_config"] = {{"model_type", wrapper}};
     flat.config["rope_theta"] = flat.config["rope_parameters"]["rope_theta"];

@@ -29,7 +29,7 @@ GrammarCompiler& Compiler() {
   return compiler;
 }
 
-/// Whether the grammar accepts the whole text.
+/// True if the grammar accepts the whole text.
 bool Takes(const GrammarSource& source, const std::string& text) {
   GrammarMatcher matcher(Compiler().Compile(source));
   std::vector<TokenId> tokens;

@@ -55,7 +55,7 @@ TEST_F(SecretFileTest, LinksDirectoriesPipesAndMissingFiles_AreRefused) {
   EXPECT_TRUE(RefusesAs("not a regular file"));
   std::filesystem::remove(path_);
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_TRUE(RefusesAs("not a regular file"));  // and opening does not wait for a writer
+  EXPECT_TRUE(RefusesAs("not a regular file"));  // opening a pipe does not wait for a writer
 }
 
 TEST_F(SecretFileTest, FilesOfOtherUsers_AreRefused) {

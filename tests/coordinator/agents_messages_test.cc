@@ -1,4 +1,4 @@
-// What agents' requests of the Messages API bring: tools that come and go, blocks of all kinds, turns of the system.
+// Requests that agents send to the Messages API: tools that come and go, blocks of all kinds, turns of the system.
 #include <gtest/gtest.h>
 
 #include "comm/base/exact_json.h"
@@ -45,7 +45,7 @@ TEST(MessagesTools, DeferredOnes_AreDescribedWhereTheConversationLoadsThem) {
   EXPECT_EQ(Names(before.shown), "now ");
   EXPECT_EQ(Names(before.chat["tools"]), "now ");
   const MessagesRequest after = Read(tools + R"("messages": [{"role": "user", "content": "hi"}, )" + kFound + "]");
-  EXPECT_EQ(after.shown, before.shown);  // so that the prompt begins alike
+  EXPECT_EQ(after.shown, before.shown);  // the beginning of the prompt stays equal
   EXPECT_EQ(Names(after.chat["tools"]), "now late ");
   EXPECT_EQ(after.chat["messages"][1]["content"],
             R"({"type":"function","function":{"name":"late","parameters":{"type":"object","properties":{}}}})"

@@ -244,7 +244,7 @@ TEST_F(BatchStoreTest, RunsOnlyWhatHasNoResult_AfterAKill) {
   EXPECT_EQ(StatusOf([&] { store().FindFile("bert", done.output_file_id); }), 404);
 }
 
-/// Wherever the end of a batch was broken off, the next start brings it to the same end.
+/// A batch that a kill left at any point of its end is brought to the same end by the next start.
 TEST_F(BatchStoreTest, EndsBatches_ThatAKillLeftFinalizing) {
   for (const bool renamed : {false, true}) {
     const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
@@ -254,7 +254,7 @@ TEST_F(BatchStoreTest, EndsBatches_ThatAKillLeftFinalizing) {
     store().Finish(batch.id, BatchStatus::kCompleted);
     const BatchRecord done = store().FindBatch("anna", batch.id);
     store_.reset();
-    // Back to what a kill leaves: the record of the file is missing, and the batch is finalizing.
+    // Restores the state that a kill leaves: the file's record is missing, and the batch is finalizing.
     BatchRecord finalizing = done;
     finalizing.status = BatchStatus::kFinalizing;
     std::ofstream(dir() + "/" + batch.id + ".json") << DumpJson(finalizing.ToJson());

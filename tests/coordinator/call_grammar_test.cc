@@ -75,7 +75,7 @@ class GrammarAnswers {
   static bool MayCome(TokenId token, const std::vector<uint32_t>& allowed) {
     return (allowed[static_cast<size_t>(token) / 32] >> token % 32 & 1) != 0;
   }
-  /// Whether the text may be a whole answer.
+  /// True if the text may be a whole answer.
   bool Takes(std::string_view text) const {
     GrammarMatcher matcher = Matcher();
     std::vector<uint32_t> allowed(matcher.num_words());
@@ -103,7 +103,7 @@ class GrammarAnswers {
   std::shared_ptr<const CompiledGrammar> grammar_;
 };
 
-/// Whether the schema kWeather accepts these arguments.
+/// True if the schema kWeather accepts these arguments.
 bool Accepts(const std::string& arguments) {
   const Json value = Json::parse(arguments, nullptr, false);
   if (!value.is_object() || !value.contains("city") || !value.contains("days")) return false;

@@ -53,7 +53,7 @@ Done Apply(const std::string& list) {
   return done;
 }
 
-/// Which of the results are cleared, as digits.
+/// The cleared results, as digits.
 std::string Cleared(const OrderedJson& messages) {
   std::string cleared;
   for (const OrderedJson& message : messages) {

@@ -1,5 +1,5 @@
 // Clients share places, blocks and steps. Each test shows one rule by itself; the simulator (tests/sim) shows that the
-// rules hold in any crowd of clients.
+// rules hold for any set of clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -36,7 +36,7 @@ struct Commands {
   std::string text;
 };
 
-/// Expects that the words become what the row says.
+/// Expects that foreign flags are translated as the row says.
 void ExpectFate(Words typed, const std::string& shown, FlagFate fate, Words ours, std::string_view to) {
   Commands commands;
   const Words before = {typed[0]};

@@ -1,4 +1,4 @@
-// Grammars in lark's notation as patterns: what such a pattern finds, by the same code that keeps answers to it.
+// Grammars in lark's notation, translated into patterns. The tests match texts with the code that constrains answers.
 #include "coordinator/api/requests/responses/lark_pattern.h"
 
 #include <gtest/gtest.h>

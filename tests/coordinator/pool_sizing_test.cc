@@ -40,7 +40,7 @@ TEST(PoolSizingTest, StepTokens_DependOnTheBackend_AndHoldEverySequence) {
 TEST(PoolSizingTest, ModelLen_IsTheTrainedLength_UnlessAScaledLengthIsAsked) {
   ModelSpec spec;
   spec.max_position = 2048;
-  spec.longest_position = 16384;  // by linear scaling of positions
+  spec.longest_position = 16384;  // positions are scaled linearly
   Topology t;
   EXPECT_EQ(ChooseModelLen(t, spec), 2048);
   t.scheduler.max_model_len = 16384;
@@ -104,7 +104,7 @@ TEST(PoolSizingTest, NumHostBlocks_FitTheRankWithTheLargestBlocks) {
   EXPECT_EQ(ChoosePools(t, BackendKind::kCpu, Ranks(kGiB), {.max_model_len = 64}).num_host_blocks, 4);
 }
 
-/// What ChoosePools says against a topology; empty when it takes it.
+/// Returns the reason why ChoosePools refuses a topology; empty if the topology is accepted.
 std::string Refusal(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks) {
   try {
     ChoosePools(topology, backend, ranks, {.max_model_len = 64});
@@ -129,7 +129,7 @@ TEST(PoolSizingTest, RefusesEverySize_ThatTheHostNeverHolds) {
   struct Case {
     const char* name;
     std::function<void(Topology&)> ask;
-    const char* flag;  // that the refusal names; empty: none
+    const char* flag;  // the flag that the refusal names; empty: none
   };
   const std::vector<Case> cases = {
       {"all of it is there", [](Topology& t) { t.cache.memory_bytes = 4 * kGiB; }, ""},

@@ -1,4 +1,4 @@
-// The Responses API's requests as those of chat that say the same, and what is kept of answers.
+// Requests of the Responses API become equivalent chat requests, and the server keeps their answers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
-"""Checks deploy/'s files for other systems, as far as possible without these systems: Kubernetes manifests and the Helm chart,
-Dockerfiles and the compose file, the Slurm script, the systemd unit. Also checks that everything fetched is pinned."""
+"""Checks deploy/'s files for other systems, as far as possible without these systems: Kubernetes manifests and the Helm
+chart,
+Dockerfiles and the compose file, the Slurm script, the systemd unit. Also checks that all fetched files are pinned."""
 import fnmatch
 import glob
 import json
@@ -29,7 +30,8 @@ def read(*path):
 
 
 def render(template, values):
-    """The part of Helm's language that the chart keeps to: values, sums, toJson, and if ... else ... end and range ... end on lines of
+    """Renders the part of Helm's language that the chart uses: values, sums, toJson, and if ... else ... end and range
+    ... end on lines of
     their own."""
     lines, shown, loop = [], [True], None
     for line in template.splitlines():
@@ -313,7 +315,7 @@ class KubernetesTest(unittest.TestCase):
         return [word for word in given if word.startswith("--ssl-")]
 
     def all_arguments_of(self, server):
-        """Returns what the pod's script passes to quire, by a fake quire that prints its arguments."""
+        """Returns the arguments that the pod's script passes to quire, by a fake quire that prints its arguments."""
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "quire")
             with open(program, "w", encoding="utf-8") as f:

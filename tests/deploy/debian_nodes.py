@@ -20,7 +20,7 @@ RELEASE = "bookworm"
 # The packages of every node. Scripts ask for more, and ldd finds the libraries of the programs.
 BASE = ["ca-certificates", "iproute2", "procps", "curl"]
 USER = "serving"  # an ordinary user; all nodes share its home, as on most clusters
-MOST_TOKENS = 400  # of an answer
+MOST_TOKENS = 400  # most tokens of one answer
 _PATH = "/opt/quire/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

@@ -188,7 +188,7 @@ class BatchesTest(BatchCase):
             self.assertEqual((status, answer["error"]["param"]), (400, field), answer)
 
     def test_killed_server_goes_on_with_what_has_no_result(self):
-        """No line is lost, and none is run again whose result was recorded, however often the server is killed."""
+        """Every line has a result, and no line with a recorded result runs again, however often the server is killed."""
         count, length = 40, 200
         batch = self.create(generations(count, length))
         seen = {}
@@ -263,7 +263,7 @@ class BatchesTest(BatchCase):
         self.assertTrue(self.client.files.delete(batch.input_file_id).deleted)
 
     def test_other_requests_go_first(self):
-        """Beside a batch that could fill the server, somebody's request is answered as soon as ever."""
+        """A request is answered at once, beside a batch that could fill the server."""
         batch = self.create(generations(400, 400))
         deadline = time.monotonic() + 60
         while self.recorded(batch) < 1:

@@ -283,7 +283,7 @@ class TerminalTest(unittest.TestCase):
         while self.server.get("/admin/status", admin=True)["running"] == 0:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
-        self.server.post("/admin/pause", {}, admin=True)  # so that the answer cannot end by itself
+        self.server.post("/admin/pause", {}, admin=True)  # holds the answer back: it cannot end by itself
         self.addCleanup(self.server.post, "/admin/resume", {}, admin=True)
         self.process.send_signal(signal.SIGINT)
         self.wait_for_prompt(b", stopped")
@@ -305,7 +305,7 @@ class NobodyTest(unittest.TestCase):
         self.addCleanup(os.close, leader)
         with subprocess.Popen([QUIRE, "chat", f"127.0.0.1:{port}"], stdin=follower, stdout=follower, stderr=follower, start_new_session=True) as process:
             os.close(follower)
-            self.assertEqual(process.wait(timeout=20), 1)  # nothing was typed
+            self.assertEqual(process.wait(timeout=20), 1)  # the user typed no message
         seen = b""
         while select.select([leader], [], [], 0.2)[0]:
             try:

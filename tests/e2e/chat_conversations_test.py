@@ -192,7 +192,7 @@ class KeptTest(ScriptedCase):
         self.load()
         self.assertEqual(self.shown(), [["user", "One?"], ["assistant", "1"]])
         self.assertEqual(self.browser.run("return [document.getElementById('temperature').value, document.querySelectorAll('.text strong').length]"), ["0.3", 1])
-        self.browser.run("sessionStorage.clear()")  # as another tab
+        self.browser.run("sessionStorage.clear()")  # simulates another tab
         self.load()
         self.assertEqual(self.shown(), [])
         self.browser.click("#kept-button")

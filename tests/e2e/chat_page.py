@@ -5,7 +5,8 @@ import unittest
 from browser import Browser
 from server import TINY, Server
 
-# In the page, what asks the model gets a stream that the test fills; refuse: status and message instead.
+# Replaces the page's fetch: a request to the model gets a stream that the test fills, or a refusal with a status and a
+# message.
 SCRIPTED = """
     const real = window.fetch;
     window.asked = [];

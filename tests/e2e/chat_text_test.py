@@ -133,7 +133,7 @@ class TextTest(ScriptedCase):
         self.assertEqual(found, {"forbidden": [], "handlers": [], "math": [], "addresses": ["https://example.org"], "hurt": None})
         self.assertEqual(self.browser.run("return [...new Set(window.policy)]"), [])
         self.assertEqual(self.browser.run("return performance.getEntriesByType('resource').map((e) => new URL(e.name).origin).filter((o) => o !== location.origin)"), [])
-        # The same holds for what comes back out of the browser's memory.
+        # The text that comes back from the browser's storage is harmless, too.
         self.load()
         self.assertGreater(len(self.shown()), len(ATTACKS))
         self.assertEqual(self.browser.run("return [window.hurt ?? null, [...document.querySelectorAll('#turns .text *')].filter((e) => e.matches(arguments[0])).length]", FORBIDDEN), [None, 0])

@@ -290,7 +290,7 @@ class ReplicasTest(DashboardCase):
 
     def test_dashboard_moves_a_request_and_shows_the_chosen_replica(self):
         _, name = begin(self.server, [5] * 40, tokens=1900)
-        self.order("/admin/pause")  # so that the request does not end before its button is there
+        self.order("/admin/pause")  # keeps the request alive until its button is there
         here = self.server.get("/admin/requests?id=" + name, admin=True)["requests"][0]["replica"]
         self.row(name)
         self.browser.click(f'button[aria-label="Move {name} to another replica"]')

@@ -135,7 +135,7 @@ class FloodTest(unittest.TestCase):
 
 
 class SwappingFloodTest(FloodTest):
-    """The same with too few blocks: preempted requests are swapped out."""
+    """Tests fairness with too few blocks: preempted requests are swapped out."""
     FLAGS = ("--num-kv-blocks", "9000", "--swap-space", "1", "--preemption-mode", "swap")
 
 

@@ -28,7 +28,7 @@ class Hub(http.server.ThreadingHTTPServer):
                 self.files[name] = file.read()
         self.sent = []  # files whose content was asked for
         self.cut = set()  # files of which the next answer ends in the middle
-        self.begun = []  # where answers began that were asked for from a later byte on
+        self.begun = []  # offsets of answers to requests for a later part of a file
         self.damaged = set()  # files that come with other bytes than their hash says
         super().__init__(("127.0.0.1", 0), Answer)
         self.thread = threading.Thread(target=self.serve_forever)
@@ -143,7 +143,7 @@ class FetchModelTest(unittest.TestCase):
             server.wait_until_ready(300)
             self.assertEqual(server.post("/v1/completions", {"model": "Org/Tiny", "prompt": [5, 6, 7], "max_tokens": 4})[0], 200)
         self.assertEqual(self.hub.begun, [10 << 20])
-        # What is whole needs no hub, with the flag or without.
+        # A complete model needs no hub, with the flag or without it.
         sent = len(self.hub.sent)
         for flags in ([], ["--fetch"]):
             with Server("Org/Tiny", *flags, env={**self.env, "HF_ENDPOINT": "http://127.0.0.1:9"}) as server:

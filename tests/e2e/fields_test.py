@@ -370,7 +370,7 @@ class CompletionTest(FieldCase):
 
     def test_logit_bias_raises_and_lowers_a_token(self):
         raw = self.raw_logprobs(PROMPT, [A, B])
-        lead = raw[A] - raw[B]  # how far A's logit is above B's
+        lead = raw[A] - raw[B]  # difference of the logits of A and B
         for bias, letter in ((lead + 0.5, "B"), (lead - 0.5, "A")):
             self.assertEqual(self.complete(max_tokens=1, logit_bias=only(A, B=bias))["choices"][0]["text"], letter)
         for bias, letter in ((-lead - 0.5, "B"), (-lead + 0.5, "A")):

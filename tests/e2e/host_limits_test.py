@@ -141,7 +141,7 @@ class SizesTest(unittest.TestCase):
 
     @unittest.skipIf(unavailable("memory"), unavailable("memory"))
     def test_automatic_sizes_stay_within_the_group(self):
-        flags = ("--max-num-seqs", "4096")  # so many sequences can use all of the memory
+        flags = ("--max-num-seqs", "4096")  # this many sequences can use all of the memory
         whole = json.loads(run("plan", "--no-speed", "--json", *flags).stdout)["ranks"][0]["kv_bytes"]
         for nested in (False, True):
             with self.subTest(nested=nested), group("memory", 400 * MIB, nested) as inside:

@@ -226,7 +226,7 @@ class HttpTest(unittest.TestCase):
                 deadline = time.monotonic() + 20
                 while self.server.get("/admin/status", admin=True)["running"] == 0:
                     self.assertLess(time.monotonic(), deadline)
-                self.server.post("/admin/pause", {}, admin=True)  # so that the request cannot end by itself
+                self.server.post("/admin/pause", {}, admin=True)  # keeps the request from ending by itself
                 self.addCleanup(self.server.post, "/admin/resume", {}, admin=True)
                 self.assertEqual(self.server.get("/admin/status", admin=True)["running"], 1)
             while (status := self.server.get("/admin/status", admin=True))["running"]:

@@ -666,7 +666,7 @@ class AddressTest(LimitCase):
     def test_newcomer_is_served_when_silent_connections_from_many_addresses_fill_the_server(self):
         def say_half(s):
             s.sendall(b"GET /ping HTTP/1.1\r\n")
-            time.sleep(0.01)  # so that the order of connections is known
+            time.sleep(0.01)  # keeps the connections in a known order
         held = self.hold(say_half)
         newcomers = [self.connect(NETWORK, source=self.OTHERS[4]) for _ in range(2)]
         for s in newcomers:

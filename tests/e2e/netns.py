@@ -86,7 +86,8 @@ class Node:
         ip("link", "set", self.port, "up" if up else "down", inside=self.network.switch)
 
     def mute(self, *others):
-        """From now on nothing that this node sends arrives (at these other nodes), but it still hears. Its frames go to a
+        """Frames from this node no longer arrive (at these other nodes), but this node still receives. The frames go to
+        a
         hardware address that no node has."""
         for other in others or self.network.nodes:
             ip("neighbor", "replace", other.address, "lladdr", _NOBODY, "dev", "eth0", "nud", "permanent", inside=self.namespace)

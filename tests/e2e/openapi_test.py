@@ -112,7 +112,7 @@ class OpenApiTest(OpenApiCase):
         count = 0
         for path, method, operation in self.operations():
             content = operation.get("requestBody", {"content": {}})["content"].get("application/json")
-            if content is None:  # of a file: what it brings is a test of its own
+            if content is None:  # the content of a file, which another test covers
                 continue
             self.assertGreater(len(content["examples"]), 0)
             kinds = set()

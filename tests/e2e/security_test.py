@@ -467,7 +467,7 @@ class TransportTest(WithKeys):
         for what, message in rubbish.items():
             with self.subTest(what=what), waiting_server(self.file) as server:
                 peer = self.peer(b"e0.r0.00000001", "r0")
-                for ignored in (frame(77, epoch=0), frame(10, epoch=0), frame(KIND_JOIN, epoch=9), [b"x"], [b""] * 5):  # no Join
+                for ignored in (frame(77, epoch=0), frame(10, epoch=0), frame(KIND_JOIN, epoch=9), [b"x"], [b""] * 5):  # none is a Join
                     peer.send_multipart(ignored)
                 peer.send_multipart(message)
                 self.assertEqual(server.process.wait(timeout=20), 1, server.text())  # an error with a message, and no crash

@@ -34,7 +34,7 @@ def words():
         (GREETING + announcement(6, 1 << 40), True),
         (GREETING + hello[:100], False),
         (GREETING + hello, False),
-        (GREETING + hello + announcement(6), True),  # in place of an INITIATE
+        (GREETING + hello + announcement(6), True),  # sent in place of an INITIATE
         (GREETING.replace(b"CURVE", b"NULL\0") + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x06DEALER" + announcement(2), True),
         (b"GET / HTTP/1.1\r\n\r\n", True),
         (b"\x16\x03\x01\x02\x00", True),
@@ -87,7 +87,7 @@ def crowd(address, port, before=(), seconds=60, size=300):
     """Starts a process that floods the port during the block."""
     command = [*before, sys.executable, os.path.abspath(__file__), address, str(port), str(seconds), str(size)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
-        process.stdout.readline()  # it has begun
+        process.stdout.readline()  # the process has begun
         try:
             yield process
         finally:
@@ -95,7 +95,7 @@ def crowd(address, port, before=(), seconds=60, size=300):
 
 
 if __name__ == "__main__":
-    os.nice(15)  # in practice strangers have processors of their own; here they get what is left
+    os.nice(15)  # in practice attackers use processors of their own; here they run at low priority
     there = Crowd(sys.argv[1], int(sys.argv[2]), int(sys.argv[4]) if len(sys.argv) > 4 else 300)
     print("begun", flush=True)
     there.flood(float(sys.argv[3]))

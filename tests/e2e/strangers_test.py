@@ -31,7 +31,7 @@ def gguf(path, architecture, tensor=None):
 
 
 class TerminalTest(unittest.TestCase):
-    """No command may show control characters from a file."""
+    """Commands must not print control characters from a file."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="quire-test-")

@@ -16,7 +16,7 @@ def request(body):
 
 
 class Client:
-    """One connection: what it sent, when, and what came back."""
+    """One connection: its request, the time of sending, and the answer."""
 
     def __init__(self, port, data, kind, receive_buffer=None):
         self.kind, self.data, self.head, self.tail, self.events = kind, data, b"", b"", 0

@@ -79,7 +79,7 @@ class FormTest(TinyCase):
         cls.addClassCleanup(cls.server.__exit__)
 
     def test_ambiguous_grammar_fails_only_its_own_request(self):
-        """Its steps would take longer with every token, and would slow all requests down."""
+        """The steps of this grammar would take longer with every token and would slow all requests down."""
         ambiguous = 'root ::= x{900,1900}\nx ::= "a" | "aa" | x x | x x x'
         self.end_beside_a_stream({"guided_grammar": ambiguous, "max_tokens": 1900}, "takes too much work")
         self.end_beside_a_stream({"guided_grammar": "root ::= s\ns ::= [a-z] | s s | s s s | s s s s", "n": 32}, "takes too much work")
@@ -128,7 +128,7 @@ class FormTest(TinyCase):
                 jsonschema.validate(json.loads(text[3:-4]), inner)
 
     def test_json_object_answers_are_valid_json(self):
-        bias = {str(ord(letter) - 33): 4 for letter in "]}\""}  # so that random answers end
+        bias = {str(ord(letter) - 33): 4 for letter in "]}\""}  # makes random answers end
         for fields in ({"response_format": {"type": "json_object"}}, {"structured_outputs": {"json_object": True}}):
             texts = self.texts(self.server, n=30, logit_bias=bias, **fields)
             values = [json.loads(text) for text in texts]

@@ -56,7 +56,7 @@ std::vector<std::string> ReadDictionary(const fs::path& path) {
   return words;
 }
 
-constexpr time_t kSecondsPerInput = 5;  // of processor time, whatever else the machine does
+constexpr time_t kSecondsPerInput = 5;  // processor time, so other load does not matter
 #ifndef __SANITIZE_ADDRESS__            // AddressSanitizer takes address space by the terabyte
 constexpr rlim_t kMaxBytes = rlim_t{1} << 30;
 #else

@@ -20,7 +20,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATH = os.path.join(HERE, "device_models.json")
 LENGTHS, NUM_NEW, TRIES = (1, 37, 70), 8, 40
-MARGIN = 5e-4           # of the best log-probability over the second best; in a closer case rounding decides
+MARGIN = 5e-4           # least distance of the best log-probability from the second best; in a closer case rounding decides
 CACHE_TOLERANCE = 2e-4  # largest difference between log-probabilities with a cache and without
 
 
@@ -86,7 +86,7 @@ def main():
             try:
                 kept[name] = golden(name, os.path.join(folder, name))
                 print(name, file=sys.stderr, flush=True)
-            except Exception as error:  # the others go on; the exit status tells
+            except Exception as error:  # the other files are still made; the exit status reports the failure
                 failed.append(name)
                 print(f"{name}: {type(error).__name__}: {str(error)[:400]}", file=sys.stderr, flush=True)
     with open(PATH, "w", encoding="utf-8") as f:

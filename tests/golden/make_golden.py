@@ -125,7 +125,7 @@ TINY = {
     "glm": dict(kind=GlmConfig, hidden_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
                 head_dim=12, intermediate_size=56, vocab_size=131, tie_word_embeddings=False),
 }
-LENGTHS = [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 150, 200]  # of prompts, in tokens
+LENGTHS = [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 150, 200]  # prompt lengths in tokens
 # HF initialises biases to 0 and norms to 1, which hides mistakes. This spread makes their values random.
 SPREAD_OF_VECTORS = 0.5
 

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM
 HERE = os.path.dirname(os.path.abspath(__file__))
 # One model for each kind of output head, norm, window and position.
 MODELS = ("mha", "gqa", "mqa", "swa", "gemma2", "qwen3", "granite", "bloom", "cohere", "phi", "gpt2", "olmo2")
-MOST_REAL_TOKENS = 4000  # of all prompts of the quickstart model together
+MOST_REAL_TOKENS = 4000  # total of all prompts of the quickstart model
 
 
 def prompts_of(name):

@@ -1,4 +1,5 @@
-"""How a part of a GPU run is executed and judged. A part is a process group with a time limit. When a test ends its process, the test
+"""Executes and judges the parts of a GPU run. A part is a process group with a time limit. When a test ends its
+process, the test
 is named, and the remaining tests continue in another process."""
 import os
 import re

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 PROMPTS = ["a", "the quick brown fox jumps over the lazy dog", "0123456789" * 20]
 NEW_TOKENS = 24
-TOLERANCE = 0.06  # of a log-probability: activations are bf16
+TOLERANCE = 0.06  # tolerance of a log-probability: activations are bf16
 
 
 def bf16(generator, count, exponent):

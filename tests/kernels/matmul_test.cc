@@ -54,7 +54,7 @@ class MatmulTest : public testing::TestWithParam<Case> {
     return isa == "avx512amx" || isa == "plaintiles";
   }
   bool quantised() const { return LayoutOf(type()).block_numbers > 1; }
-  /// Whether x is rounded to 8 bits. Otherwise 16-bit integers round numbers that 8 bits hold exactly.
+  /// True if x is rounded to 8 bits. Otherwise 16-bit integers round numbers that 8 bits hold exactly.
   bool takes_bytes() const {
     return quantised() && GetParam().activations == Activations::kInt8 && ActiveTable().takes_int8(type());
   }

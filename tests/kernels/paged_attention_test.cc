@@ -44,7 +44,7 @@ struct Case {
   std::vector<int32_t> tables;
   int64_t num_blocks = 1, table_stride = 0, window = 0;
   std::vector<float> sinks;   // empty, or one for each query head
-  std::vector<float> slopes;  // of ALiBi; empty, or one for each query head
+  std::vector<float> slopes;  // ALiBi slopes: empty, or one for each query head
   float soft_cap = 0;
 
   int64_t kv_heads() const { return static_cast<int64_t>(head_start.size()) - 1; }

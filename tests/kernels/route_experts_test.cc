@@ -28,7 +28,7 @@ struct Routing {
   int64_t groups = 1, groups_per_token = 1;
   float scale = 1;
   float tolerance = 0;
-  bool scaled = false;  // whether each expert has a factor of its own
+  bool scaled = false;  // true: each expert has a factor of its own
 };
 
 std::vector<Routing> Routings() {

@@ -118,7 +118,7 @@ MUTANTS = [
            ["worker/grammar_store_test"]),
     Mutant("a compilation takes as long as it likes", "coordinator/grammars/grammar_trials.cc", "if (ProcessTime(pid_) > most) {", "if (false) {",
            ["e2e/structured_output_test:CompilationTest"]),
-    Mutant("a compiler goes on for a client that went", "coordinator/grammars/grammar_trials.cc", "End();  // it is busy", "// it is busy",
+    Mutant("a compiler goes on for a client that went", "coordinator/grammars/grammar_trials.cc", "End();  // the process is busy", "// the process is busy",
            ["coordinator/grammar_trials_test"]),
     Mutant("the last rank wins a tie", "worker/cpu/sampler.cc", "if (all[rank * rows.size() + i].logit > best.logit) best",
            "if (all[rank * rows.size() + i].logit >= best.logit) best", EFFECTS),

@@ -35,7 +35,7 @@ class Decodes {
 
   const Engine& engine_;
   std::vector<Ready> ready_;
-  std::set<RequestId> running_;  // before the plan
+  std::set<RequestId> running_;  // the running requests before the plan
 };
 
 }  // namespace quire::sim

@@ -9,7 +9,7 @@ int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options) {
   const int64_t size = options.blocks.block_size, window = options.blocks.sliding_window;
   // The last token's keys are never read.
   int64_t tokens = static_cast<int64_t>(ask.prompt.size()) + ask.limits.max_tokens - 1;
-  // With a window: what a query sees, what a step adds, and a partial block at either end.
+  // With a window, a sequence needs the window, the tokens of one step, and a partial block at either end.
   if (window > 0) tokens = std::min(tokens, window + options.scheduler.max_step_tokens + 2 * size);
   return ask.n * ((tokens + size - 1) / size + options.blocks.state_blocks);
 }

@@ -233,7 +233,7 @@ MUTANTS = [
      "  holdings_.push_back(std::move(holding));\n  return true;"),
     ("blocks/migration_holdings.cc", "one host block is never set aside",
      "num_blocks > pool_.num_free()", "num_blocks >= pool_.num_free()"),
-    # Whose turn it is.
+    # The order of turns.
     ("schedule/waiting_queue.cc", "of equal rank the last to come is first", "a->id < b->id", "a->id > b->id"),
     ("schedule/waiting_queue.cc", "of clients served alike the last by name is first",
      "Senior(a.head(), b.head())", "false"),
@@ -347,7 +347,7 @@ MUTANTS = [
     ("schedule/scheduler_migration.cc", "a sequence that arrives bare is still behind its window", "sequence.first_block = 0;", ";"),
     ("schedule/scheduler_migration.cc", "an admitted request that has nothing yet arrives as new",
      "request.num_preemptions == 0", "request.first_scheduled_seconds < 0"),
-    # From pool to pool.
+    # Swaps between the device pool and the host pool.
     ("schedule/preempt_and_finish.cc", "device blocks on their way survive the workers",
      "blocks_.device_holdings().ReleaseAll();", ";"),
     ("blocks/block_manager.cc", "a block that is not full comes along",

@@ -12,7 +12,7 @@ struct Ask {
   SamplingSpec sampling;  // sampling of choice 0
   GenerationLimits limits;
   int n = 1;
-  int sink_stops_after = 0;  // as with a stop string, the text ends after so many tokens; 0: never
+  int sink_stops_after = 0;  // the text ends after this many tokens, as at a stop string; 0: never
   std::optional<BeamOptions> beams;
   ClientLimits client_limits;  // limits of the client's API key
   int adapter = 0;             // as in Request

@@ -118,7 +118,7 @@ void MeetLimits(uint64_t seed, Scenario& scenario) {
   for (Arrival& arrival : scenario.arrivals) {
     Ask& ask = arrival.ask;
     if (Chance(random, served)) CutToFit(ask, options);
-    for (int i = 0; ask.beams && i < 8 && Chance(random, 70); ++i)  // so that searches end before their full length
+    for (int i = 0; ask.beams && i < 8 && Chance(random, 70); ++i)  // makes searches end before their full length
       ask.limits.stop_token_ids.push_back(static_cast<TokenId>(random.Below(kVocab)));
     if (!ask.beams && Chance(random, 20)) ask.sampling.min_tokens = static_cast<int>(random.Between(1, 6));
     if (ask.limits.max_seconds > 0 || Chance(random, 2))

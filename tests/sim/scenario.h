@@ -42,12 +42,12 @@ test::Random RandomOf(uint64_t seed, Draws draws);
 /// combinations occur.
 struct Faults {
   double worker_dies = 0;        // a worker dies before or after it computes
-  double frame_is_damaged = 0;   // one bit of a plan is flipped
+  double frame_is_damaged = 0;   // probability that one bit of a plan is flipped
   double frame_is_repeated = 0;  // a plan arrives twice
   double answer_is_lost = 0;
   double answer_is_wrong = 0;  // an answer has a wrong token hash
   double clock_jumps = 0;      // the clock jumps, as after the machine slept
-  double no_new_group = 0;     // no new group after a loss, which all clients are told
+  double no_new_group = 0;     // probability that no new group follows a loss; all clients are told
   double no_numbers = 0;       // a draw has no valid logits
   RequestId poison = 0;        // workers die whenever they compute this request; 0: none
 

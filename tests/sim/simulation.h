@@ -134,7 +134,7 @@ class Simulation {
   std::deque<Sent> sent_;             // oldest first
   std::map<RequestId, std::shared_ptr<Client>> clients_;
   std::set<RequestId> open_;         // clients whose records are still open
-  std::map<uint64_t, double> pins_;  // by pin: its expiry time
+  std::map<uint64_t, double> pins_;  // expiry time of each pin, by pin
   std::vector<Traveller> travellers_;
   /// A transfer that broke off: the destination's ticket, and the blocks that still arrive under it.
   struct Straggler {

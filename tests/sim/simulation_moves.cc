@@ -5,7 +5,8 @@
 
 namespace quire::sim {
 
-/// Ends transfers that broke off. Until a transfer has ended on all ranks, only its own blocks may be written into.
+/// Ends transfers that broke off. Until a transfer has ended on all ranks, the ranks may write only into the blocks of
+/// that transfer.
 void Simulation::EndStragglers(bool all) {
   std::erase_if(stragglers_, [&](Straggler& straggler) {
     if (!all && --straggler.events > 0) return false;
@@ -60,7 +61,7 @@ void Simulation::Depart(RequestId id) {
   const bool wants_blocks = moves_.Below(4) > 0;
   const int room = blocks + (wants_blocks ? static_cast<int>(moves_.Below(3)) : 0);
   const bool with_blocks = wants_blocks && Reserve(traveller.to, room, traveller.way);
-  // At most: blocks of tokens in flight stay behind, and all blocks may have left the window.
+  // This is an upper bound: blocks of tokens in flight stay behind, and all blocks may have left the window.
   const bool fit_host = scenario_.engine.blocks.sliding_window == 0 &&
                         (request.swapped_out() || blocks <= engine_.blocks().host_pool().num_free());
   // A state that outstanding steps continue from cannot be moved.

@@ -10,7 +10,7 @@ struct Outcome {
   int64_t steps = 0, events = 0, preemptions = 0, swap_outs = 0, cached_tokens = 0;
   int64_t ahead = 0, dropped = 0;     // steps planned while one was outstanding; draws for sequences that had ended
   int64_t moved = 0, moved_bare = 0;  // requests that left and came back, with blocks and without
-  int64_t moved_on_device = 0;        // with blocks that are in the prefix cache afterwards
+  int64_t moved_on_device = 0;        // moved requests whose blocks are in the target's prefix cache afterwards
   int64_t moved_half = 0;             // transfers that broke off half-way
   int64_t epochs = 0, pins_broken = 0;
   int64_t floods = 0;                           // 1 when one client floods and others send short requests
@@ -39,7 +39,7 @@ struct Failure {
 /// in order, or the error that is due, when it is due. At the end no resource may be held. Throws Failure.
 Outcome Simulate(uint64_t seed);
 
-/// As Simulate, and prints what happens on standard output.
+/// Like Simulate, and prints the events on standard output.
 void Narrate(uint64_t seed);
 
 }  // namespace quire::sim

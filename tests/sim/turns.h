@@ -22,10 +22,10 @@ class Turns {
   void Joined(const Request& request);
   void Left(RequestId id) { entries_.at(id).state = State::kGone; }
   void Preempted(RequestId id) { entries_.at(id).state = State::kPreempted; }
-  /// All running requests wait again.
+  /// Puts all running requests back into the queue, after a loss of the group.
   void GroupLost();
-  /// Both throw Failure unless the request is its client's next. `requests` tells how many of their tokens came from
-  /// the cache.
+  /// Both functions throw Failure unless the request is its client's next. `requests` tells how many of their tokens
+  /// came from the cache.
   void Admitted(RequestId id, const Requests& requests);
   void Held(RequestId id, const Requests& requests);
   /// The next requests of other clients that come before this one. Call this before Admitted.

@@ -256,9 +256,9 @@ void Watcher::OnPreempted(const Decision& d) {
   if (std::exchange(gives_way_, {}) != std::pair{d.request, d.cause}) CheckSeniority(victim, cause);
   if (engine_.num_outstanding() > 0) throw Failure{"somebody is preempted while a step is outstanding"};
   const bool swapped = d.kind == DecisionKind::kPreemptedSwap;
-  // For a request that is recomputed. A pooled vector over a whole prompt does not outlive its slot.
+  // For a request that is recomputed: a pooled vector over a whole prompt does not outlive its slot.
   const bool whole = PoolsFromTheFirst(victim.sampling.pooling);
-  const bool may_wait = !engine_.blocks().device_holdings().empty();  // then a plan may stay without work
+  const bool may_wait = !engine_.blocks().device_holdings().empty();  // true: a plan may stay without work
   const bool may_swap = !whole && !may_wait && d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();
   if (swapped ? mode_ == PreemptionMode::kRecompute : mode_ == PreemptionMode::kSwap && may_swap)
     throw Failure{fmt::format("request {} is preempted in the way that was not asked for", d.request)};

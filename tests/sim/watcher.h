@@ -56,16 +56,16 @@ class Watcher : public DecisionLog {
   Judge& judge_;
   bool aloud_;
   std::set<std::pair<RequestId, int64_t>> ended_;
-  std::set<std::string> clients_that_gave_way_;  // in the plan that is being made
+  std::set<std::string> clients_that_gave_way_;  // clients that gave way in the plan that is being made
   std::pair<RequestId, RequestId> gives_way_;    // victim and cause, until the victim is preempted
   std::map<RequestId, int> num_yields_;
   std::map<RequestId, int64_t> admitted_step_;
   struct KeptRoom {
     int sequences = 0;
-    int blocks = 0;  // at most
+    int blocks = 0;  // most blocks
     int64_t until_step = 0;
   };
-  // by client: the room left for it the last time that a request gave way
+  // keyed by client: the room kept for it the last time that a request gave way
   std::map<std::string, KeptRoom> kept_rooms_;
 };
 

@@ -33,7 +33,7 @@ class Fiber {
   bool entered_ = false;  // the stack holds a suspended Loop()
   bool finished_ = true;
   std::jmp_buf inside_, outside_;
-  // What AddressSanitizer needs to know of the stack that is left; unused without it.
+  // AddressSanitizer's data about the stack that is left; unused without AddressSanitizer.
   void* fake_stack_ = nullptr;
   const void* outside_stack_ = nullptr;
   size_t outside_size_ = 0;

@@ -9,7 +9,9 @@ namespace quire::simt {
 /// The address range of one allocation, [begin, end).
 struct Range {
   uintptr_t begin = 0, end = 0;
-  bool written = false;  // by a kernel, at some time; what never was (weights) may be read while other kernels run
+  // True once a kernel has written into the range. Other kernels that run at the same time may read an unwritten range,
+  // such as weights.
+  bool written = false;
 };
 
 /// Registers the "device memory" of the calling thread. Kernels may touch only what is registered.

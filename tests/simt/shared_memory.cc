@@ -42,7 +42,7 @@ SharedMemory::Fault SharedMemory::Note(size_t offset, size_t size, Access access
 }
 
 bool SharedMemory::Conflicts(const Stamp& earlier, const Stamp& now, const Order& order) const {
-  // Everything before the current epoch is ordered by a barrier, and so is what another block left behind.
+  // A barrier orders all accesses before the current epoch, including those of an earlier block.
   return earlier.epoch == now.epoch && earlier.thread != now.thread && !(earlier.atomic && now.atomic) &&
          !order.Before(earlier);
 }

@@ -8,8 +8,8 @@ namespace quire::simt {
 
 enum class Access { kRead, kWrite, kAtomic };
 
-/// Who touched a byte of shared memory, and when: the barriers of the process so far (a new block counts as one) and
-/// the toucher's warp barriers so far.
+/// The last access to a byte of shared memory: the thread, the number of block barriers so far in the process (a new
+/// block counts as one), and the number of the thread's warp barriers so far.
 struct Stamp {
   uint32_t epoch = 0;
   uint32_t time = 0;
@@ -39,7 +39,7 @@ class SharedMemory {
 
   struct Fault {
     const char* what = nullptr;  // null: the access is fine
-    Stamp other;                 // of a race: the other access
+    Stamp other;                 // the other access of a race
   };
   /// Checks and records an access to bytes [offset, offset + size), which are inside the memory.
   Fault Note(size_t offset, size_t size, Access access, const Stamp& now, const Order& order);
@@ -52,7 +52,7 @@ class SharedMemory {
  private:
   struct Cell {
     Stamp write, read, other_read;
-    Stamp copy;  // in flight since then; epoch 0: none
+    Stamp copy;  // the asynchronous copy in flight; epoch 0: none
   };
   static constexpr size_t kLine = 16;  // bytes, the widest access
 

@@ -53,7 +53,7 @@ std::vector<BeamCase> ReadCases(const std::string& model) {
 struct Room {
   int ranks, num_blocks, num_host_blocks;
   PreemptionMode preemption;
-  double tolerance = 1e-3;  // of scores; relative for scores above 1
+  double tolerance = 1e-3;  // tolerance of scores; relative for scores above 1
 };
 
 std::unique_ptr<Request> RequestFor(const BeamCase& c, RequestId id, RequestSink& sink) {

@@ -44,14 +44,14 @@ struct Setup {
   int max_step_tokens = 64;
   int max_running = 32;
   int block_size = 16;
-  double arrivals_per_step = 1e9;  // all at once
+  double arrivals_per_step = 1e9;  // default: all requests arrive at once
   bool one_at_a_time = false;
   bool prefix_caching = true;
   PreemptionMode preemption = PreemptionMode::kRecompute;
   int num_host_blocks = 0;
-  int choices = 1;  // of each request, all with equal tokens
+  int choices = 1;  // choices of each request, all with equal tokens
   bool expert_parallel = false;
-  double tolerance = 1e-3;  // of log-probabilities
+  double tolerance = 1e-3;  // tolerance of log-probabilities
 };
 
 /// Serves all cases and compares every token and log-probability.

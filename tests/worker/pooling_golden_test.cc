@@ -32,7 +32,7 @@ struct Course {
   int num_host_blocks = 0;
   bool prefix_caching = true;
   bool crowded = false;  // four requests that came before generate long answers meanwhile
-  int rounds = 1;        // how often each prompt comes; a round begins when the one before is done
+  int rounds = 1;        // number of rounds; each sends every prompt once
 };
 
 /// The vectors of a course, ordered by round, then pooling (kAll), then golden prompt

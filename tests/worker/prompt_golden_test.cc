@@ -17,7 +17,7 @@ using test::CollectingSink;
 
 struct PromptGolden {
   std::vector<TokenId> prompt;
-  std::vector<float> logprobs, best;  // of every token but the first: the token's own, and that of the likeliest token
+  std::vector<float> logprobs, best;  // for every token but the first: its own, and the likeliest token's
 };
 
 Json ReadGoldens(const std::string& name) {
@@ -42,7 +42,7 @@ struct PromptSetup {
   int max_tokens = 12;
   int num_host_blocks = 0;
   bool twice = false;       // every prompt comes again when all are done
-  double tolerance = 1e-3;  // of log-probabilities
+  double tolerance = 1e-3;  // tolerance of log-probabilities
 };
 
 /// Scores all prompts at once. Returns the results by case.

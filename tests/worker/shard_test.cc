@@ -88,7 +88,7 @@ TEST(ShardTest, PlanShards_SplitsEachLayerByItsOwnHeadsAndMlp) {
 TEST(ShardTest, KvLayout_HoldsOnlyLayersWithTheirOwnKeys) {
   ModelSpec c = TwoKindsOfLayers();
   c.layers[5].kv_from_layer = 2;
-  const RankShard shard = PlanShards(c, {1, 1})[0];  // has five query heads, and so five keys of 64 or two of 128
+  const RankShard shard = PlanShards(c, {1, 1})[0];  // its five query heads have five keys of 64 or two of 128
   const KvLayout layout(c, shard, [](int64_t head_dim) { return 16 * head_dim; });
   const int64_t small = 16 * 5 * 64, large = 16 * 2 * 128;
   EXPECT_EQ(layout.block_bytes, 2 * (20 * small + 9 * large));

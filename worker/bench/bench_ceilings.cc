@@ -10,7 +10,7 @@
 namespace quire {
 
 int RunCeilingsBench(const CeilingsBench& bench, MpiBootstrap& mpi) {
-  KeepToNumaNodes(mpi.local_rank(), mpi.local_size());  // as serving ranks do
+  KeepToNumaNodes(mpi.local_rank(), mpi.local_size());  // serving ranks do the same
   const kernels::CpuStream stream(bench.threads);
   mpi.Barrier();
   const kernels::Ceilings mine = kernels::MeasureCeilings(stream);

@@ -7,8 +7,8 @@ namespace quire {
 /// The device memory that a rank's engine will take, computed before the engine is made.
 struct RankMemory {
   int64_t weight_bytes = 0;
-  int64_t block_bytes = 0;     // of one KV block, all layers
-  int64_t state_bytes = 0;     // of one sequence's recurrent state; 0: the model has none
+  int64_t block_bytes = 0;     // bytes of one KV block, all layers
+  int64_t state_bytes = 0;     // bytes of one sequence's recurrent state; 0: the model has none
   int64_t reserved_bytes = 0;  // device memory that the engine leaves free
 };
 

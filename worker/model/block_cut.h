@@ -29,7 +29,7 @@ class BlockCuts {
  public:
   struct Own {
     const ModelSpec* spec;       // outlives the object
-    std::vector<double> shares;  // of its own group
+    std::vector<double> shares;  // shares of the ranks in the rank's own group
     Rank rank;
     int64_t block_bytes;
     std::function<int64_t(int64_t)> head_bytes;

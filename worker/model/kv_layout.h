@@ -13,7 +13,7 @@ namespace quire {
 /// layer's place. Layers without attention take no bytes of a block.
 struct KvLayout {
   struct Layer {
-    int64_t kv_heads = 0;  // on this rank; 0 without attention
+    int64_t kv_heads = 0;  // number of KV heads on this rank; 0 without attention
     int64_t head_dim = 0;
     int64_t keys_at = 0, values_at = 0;  // bytes from the start of a block
   };

@@ -13,7 +13,7 @@ namespace quire {
 struct MixerShape {
   MixerShape(const ModelSpec& spec, const RankShard& shard);
 
-  Mixer mixer = Mixer::kAttention;  // of the layers that keep a state; kAttention: the model has none
+  Mixer mixer = Mixer::kAttention;  // the mixer of the layers that keep a state; kAttention: the model has none
   int64_t in_width = 0;             // numbers of an input row; 0: this rank has no part, or no layer keeps a state
   // Numbers of an output row.
   int64_t out_width = 0;

@@ -98,7 +98,7 @@ int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
   return numbers;
 }
 
-/// For each MLP size of the model: the cost of one column, in matrix elements of all layers with this size.
+/// The cost of one column for each MLP size of the model, in matrix elements of all layers with this size.
 std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
   const std::vector<int64_t> of_layers = LayerNumbersPerUnit(spec, Axis::kMlp);
   std::map<int64_t, int64_t> numbers;
@@ -112,7 +112,7 @@ std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
 /// rank. State spaces split value heads one by one, because a model may have a single key head.
 struct StateHeads {
   int64_t at_once;
-  double cost;  // of one unit, in units of hidden_size numbers
+  double cost;  // cost of one unit, in units of hidden_size numbers
 };
 
 StateHeads StateHeadsOf(const ModelSpec& spec) {

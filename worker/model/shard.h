@@ -30,7 +30,7 @@ struct RankShard {
   bool whole_experts = false;  // true with expert parallelism: no other rank has them
   Range expert_mlp;            // Axis::kExpertMlp; the same columns of each expert
   Range shared_mlp;            // Axis::kSharedMlp
-  Range channels;              // of short convolutions (Axis::kChannels)
+  Range channels;              // channels of short convolutions (Axis::kChannels)
   Range value_heads;           // value heads that keep a recurrent state (Axis::kStateValues); possibly empty
   Range key_heads;             // key heads that these value heads need; ranks may share one in state spaces
   Range vocab;                 // Axis::kVocab

@@ -21,7 +21,7 @@ std::optional<NumberType> TypeOfPlain(Quantization quantization);
 /// The type in which the CPU's products hold a matrix.
 struct PackedForm {
   NumberType type;
-  const char* widened = nullptr;  // why this type takes more bits than the file's; null: it does not
+  const char* widened = nullptr;  // the reason why this type takes more bits than the file's; null: it does not
 };
 
 /// Chooses the packed type of a matrix. Integers with one scale for at least 32 columns stay exact: 4-bit integers

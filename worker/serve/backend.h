@@ -18,7 +18,7 @@ namespace quire {
 /// The GPUs of this host that this process can use.
 struct Accelerators {
   int count = 0;
-  std::string problem;  // why `count` is 0; else empty
+  std::string problem;  // the reason why `count` is 0; otherwise empty
 };
 
 /// Finds the GPUs that this build can use. There are two implementations: backend_with_cuda.cc and

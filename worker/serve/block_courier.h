@@ -21,8 +21,8 @@ class BlockCourier {
  public:
   struct Self {
     std::string identity;     // unique among all workers that may send blocks to the same receiver
-    Rank rank = 0;            // in its own group
-    EpochId epoch = 0;        // of its own group
+    Rank rank = 0;            // rank in its own group
+    EpochId epoch = 0;        // epoch of its own group
     std::string coordinator;  // the coordinator's endpoint; TCP listens on the local address that reaches this endpoint
     const WorkerKeys* keys;   // outlive the courier; null: transport without encryption
   };
@@ -34,11 +34,11 @@ class BlockCourier {
   struct TakeOrder {
     TakeBlocksMessage message;  // the order; its `blocks` have become the member below
     StepExecutor::LentBlocks blocks;
-    std::vector<BlockRuns> runs;  // by sending rank
+    std::vector<BlockRuns> runs;  // keyed by sending rank
   };
   struct GiveOrder {
     uint64_t ticket;
-    EpochId epoch;  // of the receiving group
+    EpochId epoch;  // epoch of the receiving group
     StepExecutor::LentBlocks blocks;
     std::vector<BlockDestination> destinations;
   };
@@ -67,7 +67,7 @@ class BlockCourier {
   void ReportEnds(const std::vector<BlockTransferEnd>& ends);
 
   const Self self_;
-  std::map<std::string, BlockReceiver> receivers_;  // by endpoint; "" for TCP; used only by the courier's thread
+  std::map<std::string, BlockReceiver> receivers_;  // keyed by endpoint; "" for TCP; used only by the courier's thread
   BlockSender sender_;
   int order_fd_, report_fd_;  // eventfds
   std::mutex mutex_;          // guards the next two members

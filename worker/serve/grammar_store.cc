@@ -141,7 +141,7 @@ std::vector<GrammarReady> GrammarStore::TakeReports() {
 
 void GrammarStore::Run(const Vocabulary& vocabulary, int vocab_size) {
   constexpr int kNiceness = 10;
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness);  // on Linux: of this thread alone
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness);  // on Linux, only the calling thread's
   GrammarCompiler compiler(vocabulary, vocab_size);
   std::unique_lock lock(mutex_);
   compiler_ = &compiler;

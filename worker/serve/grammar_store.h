@@ -54,7 +54,7 @@ class GrammarStore {
   std::condition_variable changed_;
   std::deque<std::function<void(GrammarCompiler&)>> tasks_;  // guarded by mutex_, like the next three members
   std::vector<GrammarReady> reports_;
-  std::map<uint64_t, Prepared> prepared_;  // by ticket
+  std::map<uint64_t, Prepared> prepared_;  // keyed by ticket
   GrammarCompiler* compiler_ = nullptr;    // owned by the thread; null until the thread has made it
   bool stopping_ = false;
   std::thread thread_;

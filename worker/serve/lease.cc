@@ -22,13 +22,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kBeatEvery(250), kWait(50), kLongSleep(500);
 constexpr milliseconds kOrphanedAfter(3000), kMostForBusyness(10'000);
-// For the first answer. The coordinator waits as long for the first beat, because strangers may be served before.
+// Timeout of the first answer. The coordinator waits as long for the first beat, because other connections may be
+// served before.
 constexpr milliseconds kFirstAnswer(20'000);
 
 int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }
 
-/// How long to wait for the answer to a beat when threads here or at the coordinator wake up late by `late`. A beat
-/// and its answer need four wake-ups: a thread and its socket's thread on both sides.
+/// The time to wait for the answer to a beat when threads here or at the coordinator wake up late by `late`. A beat and
+/// its answer need four wake-ups: a thread and its socket's thread on both sides.
 Clock::duration Patience(Clock::duration late) {
   return kOrphanedAfter + std::min<Clock::duration>(4 * late, kMostForBusyness);
 }
@@ -77,7 +78,7 @@ void Lease::Run() {
       const Message message = Decode(received->frame);
       if (const auto* beat = std::get_if<BeatMessage>(&message)) theirs = microseconds(beat->late_micros);
     }
-    // If this thread overslept, an answer may still be on its way through the socket's thread, which overslept too.
+    // If this thread overslept, an answer may still be on its way through the socket's thread, which overslept, too.
     if (woken - asked > kWait + kLongSleep) last_heard = std::max(last_heard, woken - kBeatEvery);
     const auto late = std::max(own.largest(), theirs);
     if (woken - last_heard > (heard ? Patience(late) : kFirstAnswer)) {

@@ -16,7 +16,7 @@ inline bool Has(const GgufConfig& config, Role role, int64_t layer = 0) { return
 
 /// Queries, keys and values in one tensor.
 inline constexpr const char *kGgufQkv = "blk.{}.attn_qkv.weight", *kGgufQkvBias = "blk.{}.attn_qkv.bias";
-/// All input projections in one tensor: of a state space, or of the gated delta rule's queries, keys, values and gates.
+/// One tensor with all input projections: a state space's, or the gated delta rule's queries, keys, values and gates.
 inline constexpr const char* kGgufStateIn = "blk.{}.ssm_in.weight";
 
 }  // namespace quire::architectures

@@ -1,4 +1,4 @@
-// MPT: ALiBi, LayerNorm, no biases at all.
+// MPT: ALiBi and LayerNorm, without biases.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"

@@ -13,7 +13,7 @@ namespace quire {
 /// begins with `path` and names the tensor.
 void JoinQuantized(TensorMap& tensors, const StoredQuants& quants, const std::string& path);
 
-/// Each joins the matrices of one quantisation method.
+/// Each function joins the matrices of one quantisation method.
 void JoinGptq(QuantizedParts& parts, const StoredQuants& quants);
 void JoinAwq(QuantizedParts& parts, const StoredQuants& quants);
 void JoinFp8(QuantizedParts& parts, const StoredQuants& quants);

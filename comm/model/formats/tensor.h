@@ -19,7 +19,7 @@ struct Tensor {
   NumberType type = NumberType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
-  std::span<const std::byte> scales = {};  // for kMxFp4Pairs: a byte for each block; with `scaled`: its scales
+  std::span<const std::byte> scales = {};  // for kMxFp4Pairs: one byte per block; with `scaled`: its scales
   /// For kInt4, kInt8 and kFp8E4M3: the places of its numbers and scales. `data` holds all its numbers, but not in the
   /// order of `shape`.
   std::shared_ptr<const ScaledMatrix> scaled = nullptr;

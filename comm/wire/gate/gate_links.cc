@@ -135,7 +135,7 @@ bool GateLinks::Serve(Link& link, int side, uint32_t events) {
     if (link.ended >= 0 || (events & (from == side ? EPOLLIN : EPOLLOUT)) == 0) continue;
     const Carried carried = Carry(link.ways[from]);
     if (carried == Carried::kAllRead) return false;
-    if (carried == Carried::kNotTaken) link.ended = 1 - from;  // that side may still have sent bytes before
+    if (carried == Carried::kNotTaken) link.ended = 1 - from;  // the ended side may have sent bytes before its end
   }
   return true;
 }

@@ -46,7 +46,7 @@ class GateLinks {
   Descriptor epoll_, wake_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Link>> new_ones_;      // guarded by mutex_
-  std::map<uint64_t, std::unique_ptr<Link>> links_;  // only the thread uses this and the members below
+  std::map<uint64_t, std::unique_ptr<Link>> links_;  // this and the members below are used by the thread only
   uint64_t last_number_ = 0;
   struct Ending {
     std::chrono::steady_clock::time_point at;

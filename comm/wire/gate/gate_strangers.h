@@ -22,7 +22,7 @@ struct Stranger {
   enum class Awaits {
     kGreeting,       // from the peer
     kHello,          // from the peer
-    kTurn,           // none: the HELLO waits for its turn to be checked
+    kTurn,           // no bytes expected: the HELLO waits for its turn to be checked
     kInnerGreeting,  // from the ZeroMQ socket
     kWelcome,        // from the ZeroMQ socket
     kInitiate,       // from the peer
@@ -32,7 +32,7 @@ struct Stranger {
 
   uint64_t number = 0;
   PeerName name;
-  Descriptor outer, inner;  // to the peer; to the ZeroMQ socket, once connected
+  Descriptor outer, inner;  // sockets to the peer and, once connected, to the ZeroMQ socket
   Clock::time_point deadline;
   Awaits awaits = Awaits::kGreeting;
   bool knows_key = false;           // true once its HELLO was opened: the peer knows this server's public key
@@ -41,10 +41,10 @@ struct Stranger {
 
 /// The unauthenticated connections at a port, limited in total and for each network. A newcomer always finds room,
 /// because the oldest connection is dropped: one of the newcomer's network when that network is full, otherwise one of
-/// the neighbourhood that has most. Connections whose peers know the server's public key are dropped only once they
-/// outnumber the others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take
-/// turns in expensive work; those from which a peer was accepted before have every second turn to themselves, and give
-/// way only to one another. So workers that start again do not wait behind a flood. Belongs to one thread.
+/// the neighbourhood with the most connections. Connections whose peers know the server's public key are dropped only
+/// once they outnumber the others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks
+/// take turns in expensive work; networks from which a peer was accepted before have every second turn to themselves.
+/// So workers that start again do not wait behind a flood. Belongs to one thread.
 class Strangers {
  public:
   static constexpr size_t kMost = 256, kMostOfNetwork = 64, kMostAccepted = 1024;
@@ -82,10 +82,10 @@ class Strangers {
   void Leave(Counts& counts, const std::string& place, bool knows_key);
   Stranger* OldestOfLargest(const std::function<bool(const Stranger&)>& may_go, bool knows_key);
 
-  std::map<uint64_t, Stranger> strangers_;  // by number, which grows with time
+  std::map<uint64_t, Stranger> strangers_;  // keyed by a number that only grows
   Count all_;
   Counts by_network_, by_neighbourhood_;
-  std::map<std::string, std::deque<uint64_t>> lines_;  // each network's queue; may hold numbers of gone connections
+  std::map<std::string, std::deque<uint64_t>> lines_;  // each network's queue; may hold numbers of closed connections
   std::list<std::string> turns_[2];  // networks with a queue, the first is next; [1]: those with accepted peers
   bool accepted_next_ = true;        // the list that has the next turn
   std::set<std::string> accepted_;

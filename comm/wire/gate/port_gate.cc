@@ -30,7 +30,7 @@ using Clock = Stranger::Clock;
 
 constexpr auto kPatience = std::chrono::seconds(3);  // for the whole handshake
 constexpr auto kBackOff = std::chrono::milliseconds(50);
-constexpr int kAcceptedAtOnce = 32, kLookedAtAtOnce = 8;  // before all sockets are polled again
+constexpr int kAcceptedAtOnce = 32, kLookedAtAtOnce = 8;  // both: per round, before all sockets are polled again
 constexpr uint64_t kListener = 0, kWake = 1;              // epoll marks; the connections' marks follow
 
 constexpr const char *kNoWord = "it does not speak CURVE as workers do", *kNoKey = "it does not know this server's key",
@@ -107,7 +107,8 @@ void PortGate::Impl::Accept() {
       continue;
     }
     if (!LacksDescriptors(errno)) return;
-    // No descriptors are left: drop a connection to free one. The kernel keeps newcomers waiting.
+    // No descriptors are left. Closing a connection that has not shown a key frees one. The kernel queues new
+    // connections.
     if (Stranger* one = strangers.WhoGivesWay("")) End(*one, kGaveWay);
     Watch(listening.get(), 0, kListener, EPOLL_CTL_MOD);
     resume = Clock::now() + kBackOff;

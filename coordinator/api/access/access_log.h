@@ -7,9 +7,9 @@
 
 namespace quire {
 
-/// Returns one line of the access log. `port` is "data" or "admin". With `json` the line is an object. Otherwise it is
-/// text with the known fields by name, and texts that the client chose (path, request id) in quotes. Times are in
-/// seconds.
+/// Returns one line of the access log. `port` is "data" or "admin". With `json` the line is an object. Otherwise the
+/// line is text with the known fields by name, and texts that the client chose (path, request id) in quotes. Times are
+/// in seconds.
 std::string AccessLine(const RequestRecord& record, const char* port, bool json,
                        std::chrono::system_clock::time_point now);
 

@@ -10,7 +10,7 @@ namespace quire {
 
 /// One key that a client may present. Only the key's hash is stored.
 struct ApiKey {
-  std::string name;  // its owner; fairness, caching and logs use the name
+  std::string name;  // the key's owner; fairness, caching and logs use this name
   std::array<uint8_t, 32> sha256{};
   bool may_read = true;  // GET
   bool may_post = true;  // POST; the scope that PostScope names

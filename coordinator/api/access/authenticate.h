@@ -50,7 +50,7 @@ class Gate {
   std::optional<HttpResponse> Refuse(HttpRequest& request);
   /// The client's name for this key: the key's name where keys are needed, else a digest; empty: the key is unknown.
   std::string ClientOf(const std::string& key) const;
-  /// Whether this client may come to generate: where keys are needed, one of them has its name.
+  /// True if this client may send requests: no keys are needed, or one of the keys has the client's name.
   bool Knows(const std::string& client) const;
   /// Takes the file's new keys; a file that cannot be read or parsed changes nothing and throws Error.
   /// So does one with a key that opens the `other` port.

@@ -32,7 +32,7 @@ class KeyQuotas {
   void SetLimits(std::map<std::string, Topology::KeyLimits> limits) { limits_ = std::move(limits); }
 
   /// Returns 429 when the client has too many pending choices for `choices` more, or has used up its tokens. Returns
-  /// 400 when `choices` alone exceeds the limit. The answer names the limit; a 429 has Retry-After. Nothing: the call
+  /// 400 when `choices` alone exceeds the limit. The answer names the limit; a 429 has Retry-After. nullopt: the call
   /// may begin.
   std::optional<HttpResponse> Refuse(const std::string& client, int choices, Clock::time_point now = Clock::now());
   /// The tokens charged for a body that is read but generates nothing: about as many as its text has.
@@ -56,8 +56,8 @@ class KeyQuotas {
   };
 
  private:
-  /// A token bucket. It holds tokens_per_minute and refills at that rate. A running call may take it below 0; the next
-  /// call then waits until it is above 0.
+  /// A token bucket. The bucket holds tokens_per_minute and refills at that rate. A running call may take the bucket
+  /// below 0; the next call then waits until the bucket is above 0.
   struct Bucket {
     double tokens;
     Clock::time_point filled;
@@ -68,7 +68,7 @@ class KeyQuotas {
 
   std::map<std::string, Topology::KeyLimits> limits_;
   int max_running_;
-  PendingPlaces pending_{INT_MAX};         // only counts; each client has its own limit
+  PendingPlaces pending_{INT_MAX};         // has no limit of its own; each client has one
   std::map<std::string, Bucket> buckets_;  // client -> bucket; bounded by the number of keys, because limits need keys
 };
 

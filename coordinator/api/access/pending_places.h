@@ -15,7 +15,7 @@ class PendingPlaces {
   PendingPlaces(const PendingPlaces&) = delete;
   PendingPlaces& operator=(const PendingPlaces&) = delete;
 
-  /// How many more places this client may take; negative when it has more than it may.
+  /// The number of further places that this client may take; negative if the client holds more than its limit.
   int RoomFor(const std::string& client) const;
   int taken() const { return taken_; }
   int taken_by(const std::string& client) const;
@@ -43,7 +43,7 @@ class PendingPlaces {
  private:
   const int most_;
   int taken_ = 0;
-  std::map<std::string, int> by_client_;  // only clients with places
+  std::map<std::string, int> by_client_;  // has only clients that hold places
 };
 
 }  // namespace quire

@@ -34,7 +34,7 @@ class AdminApi {
   /// Returns 404 or 405 for a request without an endpoint, from its head alone.
   std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
-  /// The pattern of the endpoint of a path, as metrics label it; "none" when there is none.
+  /// The pattern of a path's endpoint, as metrics label it; "none" when the path has no endpoint.
   std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
 
  private:

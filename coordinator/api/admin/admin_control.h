@@ -17,7 +17,7 @@ namespace quire {
 /// profile. Used by the I/O thread only.
 class AdminControl {
  public:
-  /// Callbacks of the data port. It refuses new requests while draining, and is not ready while paused.
+  /// Callbacks of the data port. The data port refuses new requests while draining, and is not ready while paused.
   struct DataPort {
     std::function<void(bool draining, bool paused)> set_accepting;
     std::function<int()> pending_requests;
@@ -25,12 +25,12 @@ class AdminControl {
   /// The references must outlive this object.
   AdminControl(Replicas& replicas, LiveSettings& settings, DataPort data_port);
 
-  /// Returns the routes; their handlers refer to this object. Most apply to all replicas. Reshard and restart_workers
-  /// replace the workers of one replica after another, or of the replica that "replica" names, and answer when that is
-  /// done.
+  /// Returns the routes; their handlers refer to this object. Most routes apply to all replicas. Reshard and
+  /// restart_workers replace the workers of one replica after another, or of the replica that "replica" names, and
+  /// answer when that is done.
   std::vector<AdminRoutes::Route> MakeRoutes();
 
-  /// As LiveSettings::Follow; the engines hear of it soon.
+  /// Like LiveSettings::Follow. The engines receive the new settings soon afterwards.
   void Follow(boost::asio::io_context& io, const Topology& before, const Topology& now);
 
  private:
@@ -48,7 +48,7 @@ class AdminControl {
   boost::asio::awaitable<HttpResponse> Profile(const HttpRequest& request);
   /// Answers when every engine has the changes. Throws as LiveSettings::Change does.
   boost::asio::awaitable<HttpResponse> Change(const Json& changes);
-  /// Passes on what is in force, and notes who changed which keys.
+  /// Passes the settings in force to the engines, and logs which operator changed which keys.
   boost::asio::awaitable<void> TellEngines(std::vector<std::string> keys, std::string by_whom);
   HttpResponse SetAccepting(Accepting accepting);
 

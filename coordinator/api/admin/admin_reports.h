@@ -21,16 +21,16 @@ namespace quire {
 inline constexpr const char* kPoolClient = "(admin)";
 
 /// The handlers of the admin port's reports: requests, blocks, ranks, settings, events. An engine's thread only copies
-/// its data. The pool makes the text of what grows with requests or blocks; the I/O thread makes the rest. Used by the
-/// I/O thread only.
+/// its data. The pool makes texts whose size grows with requests or blocks; the I/O thread makes the other texts. Used
+/// by the I/O thread only.
 class AdminReports {
  public:
   /// The state of the server beside its replicas.
   struct Server {
-    const LiveSettings& settings;                          // that are in force
+    const LiveSettings& settings;                          // the settings in force
     std::vector<std::string> warnings;                     // protections that are switched off
-    const ByteBudget& request_memory;                      // what requests of the data port hold
-    std::function<std::optional<BatchNumbers>()> batches;  // nothing where none are kept
+    const ByteBudget& request_memory;                      // the memory that requests of the data port hold
+    std::function<std::optional<BatchNumbers>()> batches;  // null optional when the server keeps no batches
   };
   /// The references must outlive this object.
   AdminReports(Server server, Replicas& replicas, WorkPool& pool);

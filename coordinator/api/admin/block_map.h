@@ -35,7 +35,7 @@ struct BlockMap {
   int64_t step = 0;
   std::vector<Owner> owners;
   std::vector<Pin> pins;
-  std::vector<Owner> swapped;   // their tables list host blocks
+  std::vector<Owner> swapped;   // owners whose block tables list host blocks
   std::vector<BlockId> cached;  // free for reuse, content kept
   std::vector<KeptState> kept_states;
   size_t not_listed = 0;  // table entries beyond kMostEntries

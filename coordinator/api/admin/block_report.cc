@@ -37,7 +37,8 @@ Json OwnerJson(const BlockList::Owner& owner) {
   return {{"request", owner.request}, {"choice", owner.choice}, {owner.is_state ? "state" : "index", owner.index}};
 }
 
-/// For each block: whether it is part of a recurrent state, and behind which cached block that state is kept.
+/// Tells for each block whether the block is part of a recurrent state, and behind which cached block that state is
+/// kept.
 class StateParts {
  public:
   StateParts(const Engine& engine, const std::vector<std::pair<BlockId, BlockList::Owner>>& owners) {

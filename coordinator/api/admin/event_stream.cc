@@ -20,7 +20,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr int kQuietLooksToPing = 100;  // 10 s: proxies close a connection that is silent for longer
 constexpr size_t kEventsAtOnce = 64;    // a few KiB, for one write
 
-/// Counts one reader for as long as it lives.
+/// Counts one reader during the reader's life.
 class Reader {
  public:
   explicit Reader(int& readers) : readers_(readers) { ++readers_; }

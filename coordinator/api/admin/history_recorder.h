@@ -14,7 +14,7 @@ namespace quire {
 /// the I/O thread only.
 class HistoryRecorder {
  public:
-  /// Both outlive this object.
+  /// `metrics` and `replicas` must outlive this object.
   HistoryRecorder(Metrics& metrics, Replicas& replicas);
 
   /// Reads on this context until the context ends. This object must outlive the context's run. On any thread.

@@ -32,9 +32,9 @@ class LiveSettings {
   /// ApiError that names the key and the remedy.
   std::vector<std::string> Change(const Json& changes);
 
-  /// Takes over the keys that can change and that differ between two readings of the operator's settings, also over
-  /// earlier changes; null takes a setting back to them from then on. Returns their names. Throws Error that names the
-  /// key and the remedy; nothing is changed then.
+  /// Compares two readings of the operator's settings, and applies the changes of keys that can change, also over
+  /// earlier changes. null restores the value from the settings. Returns the names of the changed keys. Throws Error
+  /// that names the key and the remedy; nothing is changed then.
   std::vector<std::string> Follow(const Topology& before, const Topology& now);
   static bool AreEqualButForLiveKeys(const Topology& one, const Topology& other);
 

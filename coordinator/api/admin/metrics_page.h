@@ -14,7 +14,7 @@ namespace quire {
 /// Makes the page of metrics for Prometheus. Used by the I/O thread only.
 class MetricsPage {
  public:
-  /// batches: what is told of batches. All outlive it.
+  /// batches: numbers of files and batches. All arguments must outlive this object.
   MetricsPage(Metrics& metrics, Replicas& replicas, std::function<std::optional<BatchNumbers>()> batches);
 
   /// The page at this moment.
@@ -31,7 +31,7 @@ class MetricsPage {
   Replicas& replicas_;
   std::function<std::optional<BatchNumbers>()> batches_;
   HttpResponse last_;
-  std::optional<Clock::time_point> when_;  // when last_ was begun; nothing: never
+  std::optional<Clock::time_point> when_;  // the time when the rendering of last_ began; nullopt: never
 };
 
 /// The limits of connections to the metrics port.

@@ -16,7 +16,7 @@ struct RequestFilter {
   std::string state, client, name;  // state, name: empty matches any
   bool any_client = true;           // `client` is ignored
   size_t limit = 0;                 // most listed requests
-  bool details = false;             // also copy their block tables
+  bool details = false;             // true: also copy the sequences' block tables
 };
 
 /// The state of a replica that holds up all of its requests.
@@ -27,7 +27,7 @@ struct ReplicaHold {
 struct ChoiceView {
   int choice = 0, tokens = 0, computed = 0;
   std::string ended;            // stop, length or abort; empty: not finished
-  std::vector<BlockId> blocks;  // its block table with null entries; only with details
+  std::vector<BlockId> blocks;  // the block table with null entries; only with details
 };
 
 struct RequestView {

@@ -11,7 +11,7 @@ namespace {
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 std::string_view PreemptionName(const EngineOptions& engine) {
-  const bool choice = engine.blocks.num_host_blocks > 0;  // without host memory there is no choice
+  const bool choice = engine.blocks.num_host_blocks > 0;  // preemption has two modes only with host memory
   const PreemptionMode mode = engine.scheduler.preemption;
   return NameOf(mode == PreemptionMode::kAuto && !choice ? PreemptionMode::kRecompute : mode);
 }

@@ -7,8 +7,8 @@
 namespace quire {
 
 /// The settings in force, under the names of their flags, or of the topology's keys where there is no flag. Where
-/// "auto" or nothing was given, the chosen value stands. `topology` is the server's, with the limits of this process.
-/// `replica` stands for all replicas.
+/// "auto" or no value was given, the report has the chosen value. `topology` is the server's, with the limits of this
+/// process. `replica` stands for all replicas.
 Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica);
 
 }  // namespace quire

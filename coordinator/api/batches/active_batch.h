@@ -22,7 +22,7 @@ struct BatchRunner::Active {
   bool stopping = false;  // no further request of the batch may run
   bool ending = false;    // End() is at work
   BatchStatus ends_as = BatchStatus::kCompleted;
-  Clock::time_point rests_until{};  // no request begins before; set when room was lacking or the disk failed
+  Clock::time_point rests_until{};  // no request begins before this time; set when room was lacking or the disk failed
 };
 
 }  // namespace quire

@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::string_view kBatchesPath = "/v1/batches/", kCancelEnd = "/cancel";
-constexpr size_t kUsuallyListed = 20, kMostBatchesListed = 100;  // on a page
+constexpr size_t kUsuallyListed = 20, kMostBatchesListed = 100;  // batches on one page: default and maximum
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// How a BatchRunner runs single requests.
+// The part of BatchRunner that runs single requests.
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -69,7 +69,7 @@ asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& pla
   co_return true;
 }
 
-/// Has the data port answer a request as if it had come by a connection.
+/// Passes a request to the data port as if the request had arrived on a connection. Returns the answer.
 asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id) {
   LineResponder responder;
   responder.record.id = request_id;
@@ -86,8 +86,7 @@ asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body
   co_return responder.Take();
 }
 
-/// True when the request is to be tried again: for lack of room as often as it takes, after a loss of workers a few
-/// times.
+/// True when the request must be tried again: without a limit for lack of room, a few times after a loss of workers.
 bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer) {
   if (answer.status != 429 && answer.status < 500) return false;
   if (HeaderOf(answer, "x-should-retry") == "false") return false;
@@ -97,7 +96,7 @@ bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpRespon
   return true;
 }
 
-/// A result that there is must not be lost for want of a disk: it waits until the disk takes it.
+/// A result must not be lost because the disk fails: the coroutine waits until the disk accepts the result.
 asio::awaitable<void> BatchRunner::Record(ActivePtr batch, bool well, std::string line) {
   for (;;) {
     std::function<bool()> record = [this, id = batch->id, well, line] { return store_.Record(id, well, line), true; };

@@ -31,7 +31,7 @@ int64_t NowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }
 
 }  // namespace
 
-/// Goes with the coroutine that waits for it, and so before the context that the timer belongs to.
+/// Lives in the coroutine that waits for the timer, so the timer is destroyed before its io_context.
 class BatchRunner::OpenTimer {
  public:
   explicit OpenTimer(BatchRunner& runner) : runner_(runner), timer_(runner.io_) { runner_.timer_ = &timer_; }
@@ -96,7 +96,7 @@ asio::awaitable<void> BatchRunner::Run() {
   }
 }
 
-/// Begins with batches whose turn has come, and stops those that were cancelled.
+/// Starts batches whose turn has come, and stops batches that were cancelled.
 void BatchRunner::Update(const std::vector<BatchRecord>& unfinished) {
   for (const BatchRecord& batch : unfinished) {
     const auto known = std::ranges::find(active_, batch.id, [](const ActivePtr& active) { return active->id; });
@@ -161,7 +161,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
     over = co_await TryOnDisk<bool>(disk_, batch->client, std::move(abandon));
     if (!over) {
       co_await Pause(kAfterFailure);
-      over = true;  // and the next look at the store finds it again
+      over = true;  // the next look at the store finds the batch again
     }
   }
   if (over && *over) std::erase(active_, batch);
@@ -169,7 +169,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   Wake();
 }
 
-/// Ends what was cancelled, what has taken its time, and what has results for all requests.
+/// Ends batches that were cancelled, have expired, or have results for all requests.
 void BatchRunner::StopWhatIsOver() {
   const std::list<ActivePtr> all = active_;
   for (const ActivePtr& batch : all) {

@@ -16,10 +16,10 @@
 
 namespace quire {
 
-/// Runs the requests of batches. They take the way of every other request of their client, but have no connection. One
-/// batch of each client runs at a time, the oldest first; clients' batches take turns. Other requests go first
-/// (HttpRequest::background). While there are any, one request of a batch runs at a time. All methods run on the I/O
-/// thread; the store is used on the disk's thread.
+/// Runs the requests of batches. These requests are handled like all other requests of their client, but have no
+/// connection. One batch of each client runs at a time, the oldest first; clients' batches take turns. Other requests
+/// go first (HttpRequest::background). While other requests exist, only one request of a batch runs at a time. All
+/// methods run on the I/O thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
   /// concurrency: requests that run at once. may_run: whether a client may still come. The references outlive this.
@@ -36,7 +36,7 @@ class BatchRunner {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kAfterFailure{5};  // pause after the disk failed
   struct Active;                                           // a batch that is worked on
-  class OpenTimer;                                         // what Wake wakes
+  class OpenTimer;                                         // the timer that Wake cancels
   using ActivePtr = std::shared_ptr<Active>;
 
   boost::asio::awaitable<void> Run();
@@ -63,7 +63,7 @@ class BatchRunner {
   std::function<bool(const std::string&)> may_run_;
   boost::asio::any_io_executor io_;
   DataPort* port_ = nullptr;                    // once it began
-  boost::asio::steady_timer* timer_ = nullptr;  // what Run() waits for; null when Run() has ended
+  boost::asio::steady_timer* timer_ = nullptr;  // the timer that Run() waits for; null when Run() has ended
   std::list<ActivePtr> active_;                 // the first one's turn is next
   int in_flight_ = 0;                           // requests
   bool changed_ = true;

@@ -12,7 +12,7 @@
 
 namespace quire {
 
-/// Bytes of a body that brings a file: the file, and what a form has around it.
+/// Most bytes of a body that uploads a file: the file, and the form around the file.
 inline constexpr size_t kUploadBodyBytes = StoreLimits().file_bytes + (64 << 10);
 
 /// /v1/files and /v1/batches as a whole. One thread: the I/O thread.
@@ -27,7 +27,7 @@ class BatchService {
   std::optional<HttpResponse> Admit(HttpRequest& head);
   /// Runs batches from now on. The port outlives what runs on io.
   void Begin(const boost::asio::any_io_executor& io, DataPort& port);
-  /// Nothing without a directory.
+  /// Returns nullopt when the server has no batch directory.
   std::optional<BatchNumbers> Numbers() const;
 
  private:

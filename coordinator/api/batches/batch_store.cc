@@ -1,4 +1,4 @@
-// Files, and what the directory holds at a start. Batches: batch_store_batches.cc.
+// The part of BatchStore that handles files and reads the directory at a start. batch_store_batches.cc has the batches.
 #include "coordinator/api/batches/batch_store.h"
 
 #include <fmt/format.h>

@@ -17,8 +17,8 @@
 namespace quire {
 
 /// The files and batches of /v1/files and /v1/batches, in a directory that outlives the server, however the server
-/// ends. No client finds what is another's. Every method but totals() blocks on the disk and is called by one thread at
-/// a time. Throws ApiError for what a client may not do, and Error when the disk fails.
+/// ends. No client finds another client's files. Every method but totals() blocks on the disk and is called by one
+/// thread at a time. Throws ApiError for requests that a client may not make, and Error when the disk fails.
 class BatchStore {
  public:
   /// now: seconds since 1970. Throws Error when the directory cannot be used (StoreDirectory).
@@ -47,19 +47,19 @@ class BatchStore {
   /// The input is read: fails the batch when it has faults, else the batch is in progress.
   BatchRecord Validated(const std::string& id, const InputScan& scan);
   std::string ReadLine(const std::string& id, const LinePlace& place);  // a line of the input file
-  /// Records a result, a line without its end. Returns once it is on the disk; when this throws, nothing was recorded.
+  /// Records a result, a line without its newline, and waits until it is on the disk. Records nothing if it throws.
   void Record(const std::string& id, bool well, const std::string& line);
   /// Records that these requests were not executed, and takes them off the list, up to `most` of them.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
-  /// Ends a batch that no request of runs any more: its results become files.
+  /// Ends a batch that has no running request. The batch's results become files.
   void Finish(const std::string& id, BatchStatus ends_as);
-  /// Fails a batch whose input the disk does not give back. The results that there are become files.
+  /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
   void Abandon(const std::string& id, const std::string& reason);
-  /// Forgets what is older than it is to be kept.
+  /// Deletes files and batches that have expired.
   void Prune();
   bool HasRoom() const { return totals().bytes < limits_.bytes; }
   const StoreLimits& limits() const { return limits_; }
-  StoreTotals totals() const;  // from any thread
+  StoreTotals totals() const;  // callable from any thread
 
  private:
   struct Work {  // open files of a running batch
@@ -90,7 +90,7 @@ class BatchStore {
   StoreDirectory directory_;
   std::map<std::string, FileRecord> files_;
   std::map<std::string, BatchRecord> batches_;
-  std::map<std::string, Work> work_;  // by batch
+  std::map<std::string, Work> work_;  // keyed by batch id
   int64_t last_order_ = 0, result_bytes_ = 0;
   std::atomic<int64_t> draft_bytes_{0};
   mutable std::mutex mutex_;  // guards totals_

@@ -49,7 +49,8 @@ BatchRecord BatchStore::CreateBatch(const std::string& client, const BatchTerms&
   return batch;
 }
 
-/// A record is small, but there is no end of them: the oldest one that is over goes, of the client that has most.
+/// Records are small, but their number has no bound of its own. So the oldest ended batch of the client with the most
+/// batches is deleted.
 void BatchStore::MakeRoomForBatch(const std::string& client) {
   std::map<std::string, int64_t> counts;
   for (const auto& [id, batch] : batches_) ++counts[batch.client];
@@ -118,7 +119,7 @@ BatchRecord& BatchStore::Batch(const std::string& id) {
   return found->second;
 }
 
-/// Opens results of an earlier run, and cuts what was not written to its end.
+/// Opens the results of an earlier run, and cuts off a last line that was not written completely.
 Descriptor BatchStore::OpenResults(const std::string& name, int64_t& lines) const {
   Descriptor file = directory_.OpenToAppend(name);
   const std::string what = directory_.path() + "/" + name;
@@ -223,13 +224,13 @@ void BatchStore::RecordExpired(const std::string& id, std::deque<LinePlace>& pla
 
 void BatchStore::Finish(const std::string& id, BatchStatus ends_as) {
   BatchRecord next = Batch(id);
-  (void)WorkOf(next);  // so that the counts are those of the disk
+  (void)WorkOf(next);  // takes the batch's counts from the disk
   next = Batch(id);
   next.ends_as = ends_as;
   next.output_file_id = next.completed > 0 ? NewStoredId(kFilePrefix) : "";
   next.error_file_id = next.failed > 0 ? NewStoredId(kFilePrefix) : "";
   if (next.status == BatchStatus::kCancelling) {
-    next.status = BatchStatus::kFinalizing;  // and the time of cancelling stays
+    next.status = BatchStatus::kFinalizing;  // keeps the time of the cancellation
   } else {
     next.Enter(BatchStatus::kFinalizing, now_());
   }
@@ -240,7 +241,7 @@ void BatchStore::Finish(const std::string& id, BatchStatus ends_as) {
   Count();
 }
 
-/// May be done again from the start, wherever it was broken off.
+/// Can be repeated from the start after an interruption at any point.
 void BatchStore::Publish(BatchRecord& batch) {
   PublishOne(batch, OutputOf(batch), batch.output_file_id, "_output.jsonl");
   PublishOne(batch, ErrorsOf(batch), batch.error_file_id, "_error.jsonl");

@@ -13,7 +13,8 @@ class StoreDirectory;
 /// A file that a client is sending. Removed when it goes, unless it was finished.
 class FileDraft {
  public:
-  /// most: bytes that it may have. What it has is counted in `taken` until it goes. The references outlive it.
+  /// most: maximum of the file's bytes. `taken` counts the draft's bytes until the draft is destroyed. The references
+  /// must outlive the draft.
   FileDraft(const StoreDirectory& directory, std::string client, std::string id, int64_t most,
             std::atomic<int64_t>& taken);
   ~FileDraft();

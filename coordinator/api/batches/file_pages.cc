@@ -17,11 +17,11 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::string_view kFilesPath = "/v1/files/", kContentEnd = "/content";
-constexpr int64_t kPieceBytes = 256 << 10;  // of a body or an answer
-constexpr int64_t kPiecesHeld = 4;          // at once, as they are copied
+constexpr int64_t kPieceBytes = 256 << 10;  // bytes of a body or an answer that are processed at once
+constexpr int64_t kPiecesHeld = 4;          // copies of a piece that exist at the same time
 constexpr size_t kMostListed = 10'000;      // files on a page
 
-/// Seconds that a file is to be kept; 0: the form says nothing of it.
+/// Seconds for which a file is to be kept; 0: the form does not say.
 int64_t KeepSeconds(std::map<std::string, std::string> fields) {
   const std::string anchor = fields["expires_after[anchor]"], text = fields["expires_after[seconds]"];
   if (anchor.empty() && text.empty()) return 0;
@@ -47,14 +47,14 @@ std::string IdIn(const HttpRequest& request) { return request.path.substr(kFiles
 
 }  // namespace
 
-/// Touched by one thread at a time: its request's pieces come one after another.
+/// Used by one thread at a time: the pieces of a request arrive one after another.
 struct FilePages::Upload {
   Upload(FilePages& p, const HttpRequest& head)
       : pages(p),
         client(head.client),
         share(head.share),
         form(head.Header("content-type"), [this](std::string_view content) { TakeContent(content); }) {}
-  /// Has the disk's thread remove an unfinished file whose client is gone.
+  /// Lets the disk's thread remove an unfinished file whose client has disconnected.
   ~Upload() {
     if (draft != nullptr) pages.disk_.Add(share, 0, [draft = std::move(draft)](const std::stop_token&) {});
   }
@@ -74,9 +74,9 @@ struct FilePages::Upload {
 
   FilePages& pages;
   const std::string client, share;
-  std::shared_ptr<FileDraft> draft;  // once there is content
+  std::shared_ptr<FileDraft> draft;  // null until the first content arrives
   UploadForm form;
-  std::exception_ptr error;  // what went wrong first; the rest of the body is passed over
+  std::exception_ptr error;  // the first error; the rest of the body is discarded
 };
 
 struct FilePages::Taker {
@@ -150,7 +150,7 @@ asio::awaitable<void> FilePages::Get(HttpRequest& request, HttpResponder& respon
   co_await responder.Send(std::move(response));
 }
 
-/// Each piece is read when the client took the one before.
+/// Reads each piece after the client has received the previous one.
 asio::awaitable<void> FilePages::SendContent(HttpRequest& request, const std::string& id, HttpResponder& responder) {
   struct Opened {
     std::shared_ptr<const Descriptor> file;

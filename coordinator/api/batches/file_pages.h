@@ -20,7 +20,8 @@ class FilePages {
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
-  /// With the head alone: has the body of a file taken piece by piece. Throws ApiError for a body that is no form.
+  /// Prepares an upload from the request's head: the body will be read piece by piece. Throws ApiError for a body that
+  /// is not a form.
   void BeginUpload(HttpRequest& head);
 
  private:

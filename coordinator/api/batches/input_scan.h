@@ -15,7 +15,7 @@ namespace quire {
 struct LinePlace {
   int64_t begin = 0;
   size_t bytes = 0;
-  int64_t number = 0;  // of the line, from 1 on
+  int64_t number = 0;  // the line's number, counted from 1
 };
 
 /// Reads the input file of a batch once, piece by piece: checks every line, and finds the requests that have no result
@@ -23,9 +23,9 @@ struct LinePlace {
 class InputScan {
  public:
   struct Bounds {
-    size_t line_bytes = 0, custom_id_bytes = 512;  // of one
-    int64_t requests = 0;                          // in a file
-    size_t faults = 100;                           // that are kept
+    size_t line_bytes = 0, custom_id_bytes = 512;  // most bytes of one line and of one custom_id
+    int64_t requests = 0;                          // requests in the file
+    size_t faults = 100;                           // most faults that are kept
   };
   /// recorded: custom_ids of the requests that have a result.
   InputScan(Descriptor input, std::string what, std::string endpoint, std::unordered_set<std::string> recorded,
@@ -37,7 +37,7 @@ class InputScan {
   // Once the whole file is read:
   const std::vector<BatchFault>& faults() const { return faults_; }  // the first ones
   int64_t total() const { return total_; }                           // requests
-  std::deque<LinePlace>& pending() { return pending_; }              // without a result, in the file's order
+  std::deque<LinePlace>& pending() { return pending_; }              // lines without a result, in the file's order
 
  private:
   void TakeLine();
@@ -48,10 +48,10 @@ class InputScan {
   std::string what_, endpoint_;
   std::unordered_set<std::string> recorded_, seen_;
   Bounds bounds_;
-  off_t offset_ = 0;       // of the next byte to read
+  off_t offset_ = 0;       // offset of the next byte to read
   std::string line_;       // read so far
-  int64_t begin_ = 0;      // of line_
-  bool too_long_ = false;  // line_ is, and what follows of it is passed over
+  int64_t begin_ = 0;      // offset at which line_ begins
+  bool too_long_ = false;  // true: line_ is too long, and the rest of the line is skipped
   int64_t number_ = 0, total_ = 0;
   std::vector<BatchFault> faults_;
   std::deque<LinePlace> pending_;

@@ -32,7 +32,7 @@ class LineResponder : public HttpResponder {
   }
   bool gone() const override { return gone_; }
 
-  /// Nobody waits for the answer any more.
+  /// Marks the answer as abandoned: no client waits for it any more.
   void Leave() {
     if (!std::exchange(gone_, true) && on_gone) on_gone();
   }

@@ -16,7 +16,7 @@
 
 namespace quire {
 
-/// Throws it as an ApiError. What else an error says names files, which is for the log.
+/// Throws the error as an ApiError. Texts of other errors name files, so these texts go to the log only.
 [[noreturn]] inline void RethrowForClient(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -28,8 +28,9 @@ namespace quire {
   throw ApiError(500, "the server's disk failed; its log says how");
 }
 
-/// On the I/O thread: has the disk's thread do `work`, in the turn of this share, and returns what it made. Throws
-/// ApiError: what it threw, 500 for any other error, and 429 when too much waits already.
+/// Call on the I/O thread. Runs `work` on the disk's thread, in the turn of this share, and returns the result of
+/// `work`. Throws ApiError: the one that `work` threw, 500 for any other error, and 429 when too many jobs wait
+/// already.
 template <class T>
 boost::asio::awaitable<T> OnDisk(WorkPool& disk, std::string share, std::function<T()> work) {
   struct Outcome {
@@ -53,7 +54,7 @@ boost::asio::awaitable<T> OnDisk(WorkPool& disk, std::string share, std::functio
   co_return std::move(*outcome.value);
 }
 
-/// The same for work that no client waits for: nothing when it failed, which the log tells.
+/// As above, for work that no client waits for. Returns nullopt when the work failed; the log has the error.
 template <class T>
 boost::asio::awaitable<std::optional<T>> TryOnDisk(WorkPool& disk, std::string share, std::function<T()> work) {
   try {

@@ -15,8 +15,8 @@ struct FileRecord {
   int64_t bytes = 0, created_at = 0, expires_at = 0;
   int64_t order = 0;  // files that were made later have a higher one
 
-  Json ToPublic() const;  // as a client sees it
-  Json ToJson() const;    // as it is kept
+  Json ToPublic() const;  // the form that clients see
+  Json ToJson() const;    // the form on disk
   static FileRecord FromJson(const Json& json);
 };
 
@@ -45,14 +45,14 @@ struct BatchFault {
 struct BatchRecord {
   std::string id, client, endpoint, input_file_id, completion_window, output_file_id, error_file_id;
   BatchStatus status = BatchStatus::kValidating;
-  BatchStatus ends_as = BatchStatus::kCompleted;  // while it is finalizing or cancelling
+  BatchStatus ends_as = BatchStatus::kCompleted;  // status after finalizing or cancelling
   Json metadata;                                  // an object of texts, or null
   std::vector<BatchFault> faults;
   int64_t created_at = 0, expires_at = 0,
-          output_seconds = 0;                    // the last: how long its result files are kept; 0: for ever
+          output_seconds = 0;                    // output_seconds: lifetime of the result files; 0: unlimited
   int64_t total = 0, completed = 0, failed = 0;  // requests
   int64_t order = 0;                             // batches that were made later have a higher one
-  int64_t reached[kBatchStatuses] = {};          // when it got each status, by BatchStatus
+  int64_t reached[kBatchStatuses] = {};          // the time when the batch got each status, indexed by BatchStatus
 
   /// Sets the status and the time at which it was reached.
   void Enter(BatchStatus next, int64_t now);

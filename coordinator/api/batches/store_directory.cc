@@ -113,7 +113,7 @@ void StoreDirectory::Remove(const std::string& name) const {
 }
 
 void StoreDirectory::Sync() const {
-  // Some file systems cannot sync a directory, and keep its names in order by themselves.
+  // Some file systems cannot sync a directory. These file systems keep its entries in order themselves.
   if (::fsync(directory_.get()) != 0 && errno != EINVAL) Fail("{}: {}", path_, Reason());
 }
 

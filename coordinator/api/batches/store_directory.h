@@ -10,13 +10,13 @@
 
 namespace quire {
 
-/// A directory of this server alone: nobody else may read the directory (mode 0700, files 0600), no other server uses
-/// it meanwhile (a lock), and links are never followed. Names are plain names without a slash. All methods throw Error
-/// with the path and the system's reason. Blocks on the disk.
+/// A directory that only this server uses: other users may not read the directory (mode 0700, files 0600), no other
+/// server uses it meanwhile (a lock), and links are never followed. Names are plain names without a slash. All methods
+/// throw Error with the path and the system's reason. Blocks on the disk.
 class StoreDirectory {
  public:
-  /// Opens the directory, or creates it. Refuses a link, another user's directory, one that others may enter, and one
-  /// that another server uses.
+  /// Opens the directory, or creates it. Refuses a link, another user's directory, a directory that other users may
+  /// enter, and a directory that another server uses.
   explicit StoreDirectory(const std::string& path);
 
   std::vector<std::string> Names() const;
@@ -32,9 +32,9 @@ class StoreDirectory {
 
   /// Gives a file this content at once: a reader, also after a loss of power, sees all of the old or all of the new.
   void WriteWhole(const std::string& name, std::string_view content) const;
-  /// Renames a file whose content is on the disk, and makes the new name durable.
+  /// Renames a file whose content is on the disk. Returns once the new name is on the disk, too.
   void Rename(const std::string& from, const std::string& to) const;
-  /// Does nothing when there is no such file.
+  /// Removes the file, if it exists.
   void Remove(const std::string& name) const;
 
   const std::string& path() const { return path_; }
@@ -47,7 +47,7 @@ class StoreDirectory {
   Descriptor directory_, lock_;
 };
 
-/// Ends the name of a file that is being written; what has such a name at a start is left over.
+/// The suffix of a file that is still being written. A file with this suffix at start is a leftover.
 inline constexpr std::string_view kUnfinishedEnd = ".tmp";
 
 /// Writes all bytes, or throws Error with `what` and the system's reason.

@@ -10,7 +10,7 @@ namespace quire {
 inline constexpr std::string_view kFilePrefix = "file-", kBatchPrefix = "batch_";
 inline constexpr std::string_view kRecordEnd = ".json", kOutputEnd = ".output", kErrorsEnd = ".errors";
 
-/// A new id, random: it tells nothing of how many others there are.
+/// A new random id, which does not reveal the number of other ids.
 std::string NewStoredId(std::string_view prefix);
 
 }  // namespace quire

@@ -7,15 +7,15 @@
 
 namespace quire {
 
-/// A form with one file (multipart/form-data, RFC 7578), read piece by piece: the file's content is handed on, and
-/// nothing of it is kept. What is malformed throws ApiError 400.
+/// A form with one file (multipart/form-data, RFC 7578), read piece by piece. The file's content is passed on and not
+/// stored. A malformed form throws ApiError 400.
 class UploadForm {
  public:
-  static constexpr size_t kHeaderBytes = 8 << 10;  // of one part, at most
-  static constexpr size_t kFieldBytes = 1 << 10;   // of the value of one field, at most
-  static constexpr size_t kFields = 16;            // at most
+  static constexpr size_t kHeaderBytes = 8 << 10;  // maximum for the head of one part
+  static constexpr size_t kFieldBytes = 1 << 10;   // maximum for the value of one field
+  static constexpr size_t kFields = 16;            // maximum number of fields
 
-  /// content_type: of the body. on_file: takes the content of the part that is called "file".
+  /// content_type: the Content-Type of the body. on_file: receives the content of the part named "file".
   UploadForm(std::string_view content_type, std::function<void(std::string_view)> on_file);
 
   void Push(std::string_view bytes);
@@ -24,7 +24,7 @@ class UploadForm {
 
   /// Values of the other parts, by name.
   const std::map<std::string, std::string>& fields() const { return fields_; }
-  /// Without folders. Empty: the file has no name.
+  /// The file's name without folders; empty: the file has no name.
   const std::string& filename() const { return filename_; }
 
  private:
@@ -34,7 +34,7 @@ class UploadForm {
   void BeginPart(const std::string& headers);
   void Take(std::string_view content);
 
-  std::string boundary_;  // with the line end and the dashes before it
+  std::string boundary_;  // includes the line end and the dashes before the boundary
   std::function<void(std::string_view)> on_file_;
   Stage stage_ = Stage::kPreamble;
   std::string buffer_;

@@ -1,4 +1,4 @@
-// The data port sends answers: it turns a call's events into a whole answer or a stream.
+// The part of DataPort that sends answers: functions that turn a call's events into a whole answer or a stream.
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -36,8 +36,8 @@ void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
   choices = std::move(best);
 }
 
-/// Makes the records of what the answer says about prompts, and gives each choice its prompt's record. Empty when
-/// nothing is reported about prompts.
+/// Makes the records of the prompts' data in the answer, and gives each choice its prompt's record. Empty when nothing
+/// is reported about prompts.
 std::vector<std::shared_ptr<AnswerPrompt>> PromptsOf(const GenerateCall& call, const std::vector<std::string>& echo,
                                                      const std::vector<std::vector<TokenId>>& ids,
                                                      std::vector<AnswerChoice>& choices) {
@@ -141,7 +141,7 @@ asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exc
     answer = std::make_shared<WholeAnswer>(exchange.builder, std::move(choices), exchange.call.num_top_logprobs >= 0,
                                            exchange.usage);
   }
-  // The rest of the charge serves the answer's texts before other calls get it.
+  // Reserves the rest of the charge for the answer's texts before other calls can take it.
   exchange.made_bytes = std::max<int64_t>(0, exchange.memory.bytes() - held);
   if (answer->estimated_bytes() <= kSmallAnswerBytes) {
     (void)exchange.HoldMade(0);
@@ -164,7 +164,7 @@ std::string DataPort::ChunksOf(const CallEvent& event, Exchange& exchange) {
   std::string text;
   if (!event.text.empty() || !event.tokens.empty()) {
     Json chunk = exchange.builder.Chunk(event.choice, false, event.text, event.tokens, with_logprobs, std::nullopt);
-    if (event.of_prompt) chunk["choices"][0].erase("token_ids");  // the opening chunk had them
+    if (event.of_prompt) chunk["choices"][0].erase("token_ids");  // the opening chunk had the token ids
     text += exchange.ChunkText(std::move(chunk));
   }
   if (event.finished) {

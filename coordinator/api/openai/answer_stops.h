@@ -20,15 +20,15 @@ class AnswerStops {
   AnswerStops(const StopMatcher& stops, bool has_stops, const AnswerShape& shape);
 
   struct Output {
-    std::string text;     // to be sent on
-    size_t words = kAll;  // how many bytes of the choice's content so far may be sent
+    std::string text;     // text to send now
+    size_t words = kAll;  // number of bytes of the choice's content so far that may be sent
     bool stopped = false;
     std::string stop = {};  // the stop string that was found, if stopped
   };
   /// With may_stop == false, stop strings count as ordinary text. Do not call Push after it returned `stopped`.
   Output Push(const std::string& text, bool may_stop);
-  /// Ends the choice for another reason; `cut`: because of its length. A stop string may still be found in content that
-  /// waited.
+  /// Ends the choice for another reason than a stop string; `cut`: because of its length. Text that was held back may
+  /// still contain a stop string.
   Output Finish(bool cut);
 
  private:

@@ -30,7 +30,7 @@ const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : 
 
 constexpr size_t kMaxBadWordTokens = 1024;
 
-/// How many of a prompt's last tokens are kept.
+/// The number of tokens that are kept from the end of a prompt.
 size_t TokensKept(const GenerateCall& call, int max_model_len) {
   if (call.truncate_prompt_tokens == 0) return SIZE_MAX;
   if (call.truncate_prompt_tokens > 0) return static_cast<size_t>(call.truncate_prompt_tokens);
@@ -231,7 +231,7 @@ std::vector<TokenId> CallPreparer::EncodePair(const std::string& pair, size_t mo
 
 void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const {
   const GenerateCall& call = prepared.call;
-  const bool truncates = call.truncate_prompt_tokens != 0;  // then the body's size bounds the work
+  const bool truncates = call.truncate_prompt_tokens != 0;  // true: the prompt is cut; the body's size bounds the work
   const size_t most_tokens = truncates ? SIZE_MAX : static_cast<size_t>(options_.request.max_model_len);
   // All prompts of the call share one budget: many short prompts get no more time than one.
   SplitBudget splitting(TextBytes(call), {}, stop);

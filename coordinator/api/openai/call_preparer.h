@@ -17,7 +17,7 @@ namespace quire {
 
 /// One call, parsed and tokenised, ready for the engine.
 struct PreparedCall {
-  GenerateCall call;                          // its texts have moved to `prompts`
+  GenerateCall call;                          // the prompts' texts have moved to `prompts`
   std::vector<std::vector<TokenId>> prompts;  // empty: no room for the choices, so nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
   std::vector<std::string> echo;  // text of each prompt, when answers begin with it and its tokens are not reported
@@ -47,9 +47,9 @@ class CallPreparer {
   struct Options {
     std::string model_name;
     RequestLimits request;
-    std::string no_chat_reason;  // why chat is refused; empty: it is not
-    int most_choices = 0;        // that can ever wait and run at once
-    AnswerFormat answer_format;  // of chats
+    std::string no_chat_reason;  // the reason why chat is refused; empty: chat works
+    int most_choices = 0;        // the most choices that can ever wait and run at once
+    AnswerFormat answer_format;  // the format of chat answers
     PoolingOptions pooling;
     std::vector<std::string> aliases;   // other names of the model
     std::vector<std::string> adapters;  // names of its LoRA adapters, in the workers' order
@@ -90,7 +90,7 @@ class CallPreparer {
   Options options_;
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_;
-  std::optional<ChatFit> fit_;                     // nothing without a chat template
+  std::optional<ChatFit> fit_;                     // nullopt without a chat template
   std::vector<TokenId> before_pair_, after_pair_;  // tokens around a pair that is scored by a yes/no answer
 };
 

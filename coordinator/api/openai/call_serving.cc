@@ -118,7 +118,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& req
 }
 
 asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect) {
-  // Nothing is parsed for a client that there is no room for.
+  // A client that has no free place is refused before its body is parsed.
   Slot slot(*this, request);
   ByteBudget::Lease memory = std::move(request.memory);
   std::optional<PreparedCall> prepared = co_await Admitted(request, responder, dialect, slot, memory);

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Holds a call's places while it is pending: one from its arrival, one for each choice once those are known. They are
-/// given back when the generation ends, whatever time its client takes to read.
+/// Holds a call's places while the call is pending: one from the call's arrival, and one for each choice once the
+/// number of choices is known. The places are given back when the generation ends, even if the client is still reading.
 class DataPort::Slot {
  public:
   Slot(DataPort& api, const HttpRequest& request)

@@ -24,8 +24,8 @@ bool HasCalls(const OrderedJson& messages) {
   return std::ranges::any_of(messages, [](const OrderedJson& message) { return message.contains("tool_calls"); });
 }
 
-/// The tools as parsers need them until the answer's end: names, and schemas only for formats that write values without
-/// their types.
+/// Returns the tools for the parsers, which keep them until the answer's end: names, and schemas only for formats that
+/// write values without their types.
 ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
   const bool typed = HasBareValues(format);
   ToolUse out{{}, use.choice, use.parallel};
@@ -50,7 +50,7 @@ int64_t TreeBytes(const OrderedJson& tree) {
   return bytes;
 }
 
-/// Whether a model that may think or not was asked to.
+/// True if thinking is optional for the model and the call asks for thoughts.
 bool AsksForThoughts(const GenerateCall& call) {
   if (call.sampling.thoughts.tokens > 0) return true;
   const OrderedJson& variables = call.conversation.variables;
@@ -140,7 +140,7 @@ void ChatFit::FitVariables(GenerateCall& call) const {
     const bool no_effort = name == "reasoning_effort" && value == "none";
     if ((off || no_effort) && chat_.Names("enable_thinking")) conversation.variables["enable_thinking"] = false;
     if (off || no_effort) continue;
-    // An effort is a wish: a model that was trained to none answers as it always does.
+    // An effort is only a wish: a model that was not trained to read it answers as usual.
     if (name == "reasoning_effort") {
       TellOnce("field reasoning_effort",
                "reasoning_effort is passed over: this model's chat template does not read it");

@@ -9,14 +9,14 @@
 
 namespace quire {
 
-/// The model-dependent part of chat requests: whether the template shows what a request has, how answers mark calls and
+/// The model-dependent part of chat requests: which parts of a request the template shows, how answers mark calls and
 /// thoughts, and the grammar that calls must match. Immutable and thread-safe.
 class ChatFit {
  public:
   ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFormat format);
 
-  /// Before the conversation is rendered. Throws ApiError for what this template would not read, so that nothing is
-  /// silently ignored. If the template shows no tools and the format writes calls as JSON, or if the format is the
+  /// Changes the conversation before rendering. Throws ApiError for what this template would not read, so that nothing
+  /// is silently ignored. If the template shows no tools and the format writes calls as JSON, or if the format is the
   /// generic one, the tools are described in the system message, and earlier calls and their results are content.
   void FitConversation(GenerateCall& call) const;
 
@@ -35,7 +35,7 @@ class ChatFit {
   const ChatTemplate& chat_;
   AnswerFormat format_;
   bool reads_thinking_;
-  std::map<std::string, TokenId> control_tokens_;  // that the format's parsers look for
+  std::map<std::string, TokenId> control_tokens_;  // the control tokens that the format's parsers look for
   std::shared_ptr<const std::vector<TokenId>> shown_tokens_;
   ThoughtLimit thought_limit_;  // tokens that open and close thoughts; empty where there are none
 };

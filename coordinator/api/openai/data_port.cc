@@ -174,10 +174,11 @@ std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, 
   return refusal;
 }
 
-/// Parses and tokenises the body, on the pool unless it is short and cheap. Nothing when the client left meanwhile. A
-/// chat always goes to the pool, because its template's cost is not bounded by the body. So does text that the
-/// tokenizer splits by patterns of its own, and a body that may have a grammar, of which a few bytes can take a second.
-/// A body of /v1/responses may go on from any stored answer, so it counts as if that were the longest.
+/// Parses and tokenises the body, on the pool unless it is short and cheap. Returns nullopt when the client has left in
+/// the meantime. A chat always goes to the pool, because its template's cost is not bounded by the body. Text that the
+/// tokenizer splits by a model's own patterns also goes to the pool, and so does a body that may have a grammar,
+/// because a few bytes of grammar can take a second. A body of /v1/responses may continue any stored answer, so its
+/// size includes the longest stored answer.
 asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& request, HttpResponder& responder,
                                                                Dialect dialect) {
   const size_t size = request.body.size();
@@ -200,8 +201,8 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& requ
   co_return prepared;
 }
 
-/// Compiles the call's grammar, if it has one, as the workers will. False when the client left meanwhile. Grammars have
-/// a thread of their own, where clients take turns, so that no other work waits for them.
+/// Compiles the call's grammar, if it has one, as the workers will. Returns false when the client has left in the
+/// meantime. Grammars have a thread of their own, where clients take turns, so that no other work waits for them.
 asio::awaitable<bool> DataPort::TryGrammar(const GenerateCall& call, const std::string& share,
                                            HttpResponder& responder) {
   if (!call.sampling.grammar) co_return true;

@@ -29,7 +29,7 @@ class DataPort {
     std::string model_name;
     RequestLimits request;
     int max_pending_requests = 0;  // most choices that wait or run
-    std::string no_chat_reason;    // why chat is refused; empty: chat works
+    std::string no_chat_reason;    // the reason why chat is refused; empty: chat works
     std::optional<int64_t> seed;   // base seed of requests without a seed; nothing: random
     int64_t pool_tokens = 0;       // tokens that all KV blocks hold
     std::map<std::string, Topology::KeyLimits> key_limits;
@@ -50,7 +50,7 @@ class DataPort {
   /// `chat` may be null. The references must outlive this object.
   DataPort(Options options, CallContext context, const ChatTemplate* chat, Metrics& metrics, Means means);
 
-  /// Refuses a request from its head alone where the body cannot change that, and charges the declared body.
+  /// Refuses a request by its head alone if the body cannot change the refusal, and charges the declared body.
   std::optional<HttpResponse> Admit(HttpRequest& head);
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
   std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
@@ -62,7 +62,7 @@ class DataPort {
   void SetKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits) { quotas_.SetLimits(limits); }
   /// The number of choices that wait or run, and of answers still being sent.
   int unfinished() const { return places_.taken() + num_sending_; }
-  /// Choices that wait or run, those of batches left out.
+  /// Choices that wait or run, without those of batches.
   int num_pending_of_others() const { return places_.taken() - num_background_; }
   bool draining() const { return draining_; }
 
@@ -95,7 +95,8 @@ class DataPort {
 
   /// The refusal when the client may not have that many more choices; nothing when it may.
   std::optional<HttpResponse> RefuseForLoad(const std::string& client, int choices_to_come);
-  /// The refusal when the API key's limits forbid that many more pending choices or tokens; nothing when they do not.
+  /// Returns a refusal when the API key's limits forbid this many further pending choices, or further tokens; otherwise
+  /// nullopt.
   std::optional<HttpResponse> RefuseForQuota(const std::string& client, int choices);
   /// Charges the client the tokens of reading a body, or returns the refusal.
   std::optional<HttpResponse> TakeTokens(const std::string& client, size_t body_bytes);

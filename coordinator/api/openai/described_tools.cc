@@ -15,7 +15,7 @@ std::string WordsOf(const OrderedJson& message) {
   return content != message.end() && content->is_string() ? content->get<std::string>() : "";
 }
 
-/// Puts words in front of a message's own, or behind them.
+/// Adds text before and after a message's own text.
 void AddWords(const std::string& front, const std::string& back, OrderedJson& message) {
   const std::string own = WordsOf(message);
   const auto gap = [&](const std::string& added) { return own.empty() || added.empty() ? "" : "\n\n"; };
@@ -51,7 +51,7 @@ bool WriteOutCalls(ToolFormat format, Conversation& conversation) {
 }
 
 void WriteOutResults(Conversation& conversation) {
-  std::map<std::string, std::string> names;  // of functions, by ids of calls
+  std::map<std::string, std::string> names;  // names of functions, by call id
   OrderedJson out = OrderedJson::array();
   bool follows_result = false;  // the last turn is the user's and begins with a result
   for (OrderedJson& message : conversation.messages) {

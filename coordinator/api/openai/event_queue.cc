@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kSpelledToken = 40;  // bytes in the answer, with its log-probability; more than the record holds
 
-/// The bytes that an event counts. Events of prompts count 0: they are charged before the call begins, and come faster
-/// than any client reads.
+/// The bytes that an event counts. Events of prompts count 0: prompts are charged before the call begins, and their
+/// events arrive faster than any client reads.
 size_t BytesOf(const CallEvent& event) {
   if (event.of_prompt) return 0;
   size_t bytes = sizeof(event) + event.text.size() + event.error.size();

@@ -34,7 +34,7 @@ struct CallEvent {
   bool of_prompt = false;               // text and tokens belong to the prompt, so to all its choices
   int num_tokens = 0;                   // generated since the last event of this choice
   int cached_tokens = 0;                // prompt tokens from the prefix cache; once per prompt
-  double mean_logprob = 0;              // with `finished` and best_of: mean over the tokens
+  double mean_logprob = 0;              // with `finished` and best_of: mean log-probability of the choice's tokens
   std::optional<double> queue_seconds;  // time that the prompt waited; once per prompt
   std::optional<FinishReason> finished;
   std::string stop_sequence;   // with `finished`: the stop string that was found, if any
@@ -62,7 +62,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   /// Returns the next event if there is one. Call it on the I/O thread.
   std::optional<CallEvent> TryNext();
 
-  /// Abandon() says that nobody reads events any more. Abandoned() is callable from any thread.
+  /// Abandon() marks the queue as no longer read. Abandoned() is callable from any thread.
   void Abandon() { abandoned_ = true; }
   bool Abandoned() const { return abandoned_; }
 

@@ -12,7 +12,7 @@
 
 namespace quire {
 
-/// One call and where its answer goes.
+/// One call and the destination of its answer.
 struct DataPort::Exchange {
   /// A server-sent event.
   static std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
@@ -31,23 +31,23 @@ struct DataPort::Exchange {
   bool HoldText(int64_t bytes);
   /// Sets the charge of texts that are made and not sent to `bytes`, at least kept_bytes.
   ByteBudget::Verdict HoldMade(size_t bytes);
-  /// Charges a stream's texts: those its ending repeats, and those that parsers hold back.
+  /// Charges a stream's texts that its ending repeats or that parsers hold back.
   bool HoldEvent(const CallEvent& event);
   /// Parses an event's text for a chat choice, and counts tokens of thoughts.
   AnswerParts PartsOf(const CallEvent& event);
   /// Adds an event to its choice. A call that proves broken becomes text.
   void Add(const CallEvent& event, AnswerChoice& to);
-  /// One chunk for each part that a chat's event brings.
+  /// Makes one chunk for each part of a chat event.
   std::string ChatChunks(const CallEvent& event);
 
-  /// The most bytes that a choice's first chunk takes while it is made.
+  /// The most memory that a choice's first chunk takes while it is made, in bytes.
   size_t OpeningBytes(size_t choice) const {
     constexpr size_t kBytesPerId = 24;  // an id in a JSON tree and as text
     const size_t prompt = choice / static_cast<size_t>(call.num_delivered());
     const size_t of_echo = echo.empty() ? 0 : (1 + kEscapedBytes) * echo[prompt].size();
     return of_echo + (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());
   }
-  /// Bytes of the prompts that the answer repeats: texts, and ids twice, because records hold them, too.
+  /// Bytes of the prompts that the answer repeats: texts, and ids twice, because the prompts' records hold ids, too.
   int64_t PromptBytes() const;
   /// The first chunk of a choice's stream.
   Json OpeningChunk(size_t choice) const;

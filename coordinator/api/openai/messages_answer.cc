@@ -35,8 +35,8 @@ const char* ErrorType(int status) {
   }
 }
 
-/// Writes JSON and keeps the order of members. Clients send calls back as they came, and a prompt with another order
-/// would miss the prefix cache.
+/// Writes JSON and keeps the order of members. Clients send calls back in the order received, and a prompt with another
+/// order would miss the prefix cache.
 std::string Dump(const OrderedJson& json) { return DumpExactJson(json); }
 
 OrderedJson ErrorJson(int status, const std::string& message) {

@@ -175,7 +175,7 @@ Json ResponseBuilder::PartChunk(int index, const AnswerPart& part, const std::st
     case AnswerPart::kArguments:
       delta["tool_calls"].push_back({{"index", part.call}, {"function", {{"arguments", text}}}});
       break;
-    case AnswerPart::kBroken:  // text sent for it is not taken back
+    case AnswerPart::kBroken:  // text that was sent for the broken call is not taken back
       delta = Json::object();
       break;
   }

@@ -30,8 +30,8 @@ struct AnswerCall {
 
 /// The parts of an answer about one prompt; its choices share them.
 struct AnswerPrompt {
-  std::string text;                  // each choice begins with it (echo)
-  std::vector<TokenId> ids;          // if requested
+  std::string text;                  // the prompt's text, with which each choice begins (echo)
+  std::vector<TokenId> ids;          // the prompt's token ids, if requested
   std::deque<ReportedToken> tokens;  // if their log-probabilities are requested
   int num_echoed_top = -1;  // alternatives per token, before a choice's own tokens; -1: not reported
   int num_listed_top = -1;  // alternatives per token in prompt_logprobs; -1: not reported
@@ -46,7 +46,7 @@ struct AnswerChoice {
   std::optional<FinishReason> finished;
   double mean_logprob = 0;    // over its tokens
   std::string stop_sequence;  // the stop string that was found, if any
-  std::vector<float> pooled;  // its prompt's vector, for embeddings, rerank and score
+  std::vector<float> pooled;  // the prompt's vector, for embeddings, rerank and score
 };
 
 /// Builds the JSON of one call's answer, for chat or text completions. The tokenizer must outlive it.

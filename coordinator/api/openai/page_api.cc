@@ -45,7 +45,7 @@ Json ModelOfOpenAi(const std::string& name, int64_t created, const PageApi::Opti
           {"default_sampling", JsonOf(options.defaults)}};
 }
 
-/// Anthropic's list, with all models there are on one page.
+/// Anthropic's form of the model list, with all models on one page.
 HttpResponse PageOfModels(const Json& models) {
   return JsonResponse(
       {{"data", models}, {"has_more", false}, {"first_id", models.front()["id"]}, {"last_id", models.back()["id"]}});

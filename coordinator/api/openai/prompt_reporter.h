@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// Collects what is reported of a prompt's tokens: log-probabilities, ranks and text.
+/// Collects the reported data of a prompt's tokens: log-probabilities, ranks and text.
 class PromptReporter {
  public:
   PromptReporter(const Tokenizer& tokenizer, bool skip_special_tokens)

@@ -14,7 +14,7 @@ struct OutputItem {
   std::string id;
   std::string text;           // escaped; for a call, its arguments
   std::string name, call_id;  // name (as the model sees it) and id of a call
-  ResponseTool tool;          // how the client knows the called tool
+  ResponseTool tool;          // the tool's name and kind as the client knows the tool
   bool seals = false;         // thoughts are also sent encoded (SealText), so that clients send them back
 
   bool has_part() const { return kind != AnswerPart::kCall; }

@@ -62,7 +62,7 @@ HttpResponse ResponsePages::Get(HttpRequest& request) {
   const std::shared_ptr<const StoredResponse> found = store_.Find(request.client, id);
   if (found == nullptr) throw NotKept(id, "");
   if (request.method == "HEAD") return {.length = found->response.size()};
-  constexpr int64_t kCopies = 2;  // one more copy with the answer's head
+  constexpr int64_t kCopies = 2;  // number of copies: the stored one, and one with the answer's head
   const auto bytes = kCopies * static_cast<int64_t>(found->response.size());
   if (auto refusal = charge_(request.memory, request.client, bytes)) return std::move(*refusal);
   return {200, "application/json", found->response, {}};

@@ -21,13 +21,13 @@ struct StoredResponse {
   std::vector<InputItem> input = {};  // the items of the request itself
 };
 
-/// Keeps answers in memory so that clients can go on from them, until newer answers displace them. A client finds only
-/// its own answers. All methods are callable from any thread.
+/// Keeps answers in memory, so that clients can continue a stored answer until newer answers displace it. A client
+/// finds only its own answers. All methods are callable from any thread.
 class ResponseStore {
  public:
   struct Limits {
-    int64_t bytes = 64 << 20;              // all clients together
-    int64_t bytes_per_client = 16 << 20;   // beyond it the client's least recently used answers go
+    int64_t bytes = 64 << 20;              // for all clients together
+    int64_t bytes_per_client = 16 << 20;   // of one client; beyond it its least recently used answers are dropped
     int64_t conversation_bytes = 2 << 20;  // longest conversation of one answer; a later request parses it again
     size_t count = 16'384;
     size_t count_per_client = 1'000;
@@ -56,7 +56,7 @@ class ResponseStore {
   struct Account {
     std::list<Entry> entries;  // least recently used first
     std::map<std::string, std::list<Entry>::iterator> by_id;
-    std::multiset<size_t> conversations;  // their lengths in bytes
+    std::multiset<size_t> conversations;  // lengths of all conversations, in bytes
     int64_t bytes = 0;
   };
   using Accounts = std::map<std::string, Account>;

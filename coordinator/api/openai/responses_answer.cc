@@ -70,7 +70,7 @@ struct ResponsesForm::Answer {
     std::string output;
     for (const OutputItem& item : items) {
       if (!over) break;
-      // If the answer was cut off, its last item was.
+      // A cut-off answer was cut within its last item.
       if (!output.empty()) output += ',';
       output += item.ToJson(&item == &items.back() ? status : "completed");
     }
@@ -89,7 +89,7 @@ struct ResponsesForm::Answer {
            kObjectBytes * items.size();
   }
 
-  /// The whole answer; it is stored if the request asks for that. Afterwards the terms are gone.
+  /// The whole answer, which is stored if the request asks for that. The terms are moved out.
   std::string Finish(const Usage& usage) {
     std::string response = Kept(usage);
     std::string().swap(terms.settings);

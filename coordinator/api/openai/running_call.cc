@@ -144,8 +144,8 @@ class TextSink : public RequestSink {
   struct Choice {
     Detokenizer detokenizer;
     AnswerStops stops;
-    std::string pending_text;                   // to be sent with later text
-    std::vector<ReportedToken> pending_tokens;  // not sent yet
+    std::string pending_text;                   // text that will be sent with later text
+    std::vector<ReportedToken> pending_tokens;  // tokens that were not sent yet
     int pending_count = 0;
     size_t words = AnswerStops::kAll;  // content bytes that may be sent
     bool stopped = false;
@@ -155,8 +155,8 @@ class TextSink : public RequestSink {
     size_t num_characters = 0;  // characters of the text so far; only when tokens are reported
   };
 
-  /// True when pending text and tokens must be sent now. If more tokens of the choice follow at once, few events carry
-  /// them. An event has few enough tokens that their JSON does not hold up the I/O thread.
+  /// True when pending text and tokens must be sent now. Tokens that follow at once are collected into few events. An
+  /// event has few enough tokens that their JSON does not hold up the I/O thread.
   bool IsDue(const Choice& choice, bool more_follow) const {
     constexpr size_t kTextBytes = 4 << 10;
     constexpr int kTokens = 256;
@@ -264,7 +264,7 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
                                            static_cast<int>(i) * call.num_delivered(), events_);
     requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), name, std::move(sink)));
   }
-  // All requests go to one replica in one task, so no step comes between: the first events are the verdicts.
+  // All requests go to one replica in one task and no step runs between, so the first events tell which are refused.
   Arrival arrival;
   arrival.abandoned = [events = events_] { return events->Abandoned(); };
   arrival.refuse = [events = events_](int status, const std::string& reason) {

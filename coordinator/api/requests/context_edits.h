@@ -14,7 +14,7 @@ namespace quire {
 struct ContextEdit {
   bool of_thoughts = false;  // clears thoughts; otherwise uses of tools
   int64_t keep = 0;          // this many of the latest stay
-  // Only for uses of tools:
+  // Only for edits of tool uses:
   int64_t above_tokens = -1, above_uses = -1;  // done only when the prompt has more tokens, or uses; -1: no condition
   int64_t least_tokens = 0;                    // not done when it would save fewer tokens
   bool all_inputs = false;                     // the inputs of all cleared uses are cleared, too
@@ -27,8 +27,9 @@ struct ContextEdits {
   std::vector<ContextEdit> edits;
 };
 
-/// Throws ApiError for what is wrong, for edits that this server cannot do, and for a second edit of one type, because
-/// each edit renders and tokenises the conversation. max_model_len: edits that wait for a longer prompt are never done.
+/// Throws ApiError for invalid edits, for edits that this server does not support, and for a second edit of one type,
+/// because each edit renders and tokenises the conversation. max_model_len: an edit with a larger trigger is never
+/// done.
 ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len);
 
 /// Applies the edits to messages in OpenAI's form. `count` returns the tokens of the prompt made of given messages; it

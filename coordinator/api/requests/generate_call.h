@@ -42,13 +42,13 @@ struct GenerateCall {
   int n = 1;        // returned choices per prompt
   int best_of = 1;  // sampled choices per prompt, or beams; at least n
   std::optional<BeamOptions> beams;
-  std::optional<int> max_tokens;  // nothing: default_max_tokens()
+  std::optional<int> max_tokens;  // nullopt: default_max_tokens()
   bool cut_to_context = false;    // max_tokens may be cut to the context's room
   SamplingSpec sampling;          // `choice` and the bans of min_tokens are set later
   std::string grammar_field;      // the field that asked for sampling.grammar
   bool has_seed = false;
-  ClientLimits client_limits;                           // of the caller's key, filled in later
-  std::shared_ptr<std::atomic<int64_t>> client_tokens;  // where its tokens are counted, likewise; null: nowhere
+  ClientLimits client_limits;                           // limits of the caller's key, filled in later
+  std::shared_ptr<std::atomic<int64_t>> client_tokens;  // counts the caller's tokens, filled in later; null: none
   bool background = false;                              // a batch's: others go first
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
@@ -79,8 +79,9 @@ struct GenerateCall {
   bool only_prompt() const { return max_tokens == 0; }
   /// The length of an answer without max_tokens, if the context has room for it.
   int default_max_tokens() const { return chat ? 1024 : 16; }
-  /// A batch's request counts as one that comes so much later: others of its client go first, it has what they leave
-  /// of a step, and gives its blocks back before they do. The time that it may take is its batch's.
+  /// Seconds by which a request is ranked later than its arrival. A batch's request is ranked far behind: other
+  /// requests of its client go first, it uses the rest of a step, and its blocks are taken first. Its time limit is the
+  /// batch's.
   double seconds_behind() const { return background ? 1e7 : 0; }
   /// Choices that the engine delivers per prompt.
   int num_delivered() const { return beams ? n : best_of; }

@@ -77,7 +77,7 @@ void ReadBeams(const JsonFields& fields, GenerateCall& call) {
 
 double AsWritten(float value) { return std::stod(fmt::format("{}", value)); }
 
-/// What the answer's text must be. A grammar ends an answer where it is complete, and nowhere else.
+/// Reads the constraint on the answer's text. A grammar ends an answer only where the answer is complete.
 void ReadGrammar(const RequestBody& body, const JsonFields& fields, GenerateCall& call) {
   static constexpr const char* kFields[] = {"response_format", "structured_outputs", "guided_json",
                                             "guided_regex",    "guided_choice",      "guided_grammar"};

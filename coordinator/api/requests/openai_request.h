@@ -35,14 +35,14 @@ struct SamplingDefaults {
 /// The defaults as fields of a request, with the numbers as users write them: 0.8, not 0.800000011920929.
 Json JsonOf(const SamplingDefaults& defaults);
 
-/// Bounds of single fields, and what holds without them.
+/// Bounds of single fields, and their defaults.
 struct RequestLimits {
   int vocab_size = 0;
   int max_model_len = 0;
   int max_choices = 128;
   int max_prompts = 16;
   SamplingDefaults defaults;
-  const UnknownFields* unknown = nullptr;  // must outlive this; null: unknown fields are not checked
+  const UnknownFields* unknown = nullptr;  // must outlive this object; null: unknown fields are not checked
 };
 
 /// Parse and check a request; both throw ApiError. A field that would change the answer and is not supported is

@@ -7,19 +7,19 @@
 
 namespace quire {
 
-/// How this server pools prompts.
+/// This server's settings for pooling prompts.
 struct PoolingOptions {
   Pooling pooling = Pooling::kNone;
   bool normalize = true;         // the default of a request's `normalize`
-  std::string no_pooling;        // why there are no embeddings; empty: there are
-  std::string no_answers;        // why nothing can be generated; empty: it can
+  std::string no_pooling;        // the reason why the server has no embeddings; empty: it has
+  std::string no_answers;        // the reason why the server cannot generate; empty: it can
   int hidden = 0;                // length of a vector
   bool by_answer = false;        // pairs are scored by the model's yes or no, otherwise by their vectors
-  std::string no_scores;         // why no pairs are scored; empty: they are
+  std::string no_scores;         // the reason why the server cannot score pairs; empty: it can
   std::vector<TokenId> answers;  // token ids of no and yes; only with by_answer
 };
 
-/// How the vectors of a call's prompts become an answer.
+/// The rules by which the vectors of a call's prompts become an answer.
 struct PoolingTerms {
   enum class Kind { kEmbeddings, kRerank, kScore };
   Kind kind = Kind::kEmbeddings;

@@ -21,7 +21,7 @@ class QueryFields {
   std::optional<int64_t> Integer(const char* name, int64_t low, int64_t high) const;
   /// The decoded value; empty when the name is absent.
   std::string Text(const char* name) const;
-  /// One of the choices; empty when the name is absent.
+  /// Returns the field's value, which must be one of `choices`; empty when the field is absent.
   std::string Choice(const char* name, std::initializer_list<const char*> choices) const;
 
  private:

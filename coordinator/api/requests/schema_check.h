@@ -22,8 +22,8 @@ struct SchemaCheck {
 };
 SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise);
 
-/// Why the promise cannot be kept for this schema: the keyword and its place; empty: it can. Keywords that constrain
-/// nothing are ignored. Work is bounded (comm/schema/schema_work.h).
+/// Returns the reason why the promise cannot be kept for this schema (the keyword and its place); empty: it can.
+/// Keywords that constrain nothing are ignored. Work is bounded (comm/schema/schema_work.h).
 std::string WhyNotKept(const OrderedJson& schema, SchemaPromise promise = SchemaPromise::kExact);
 
 /// The keywords that are not enforced under the promise, with their places and reasons; empty: none. Keywords that

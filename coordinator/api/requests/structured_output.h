@@ -19,11 +19,11 @@ struct StructuredOutput {
 /// Throws ApiError for bad values, for schemas that cannot be enforced as promised, and for more than one such field.
 StructuredOutput ReadStructuredOutput(const OrderedJson& body);
 
-/// True when a body may have one of these fields, judged by its bytes. It is never false for a body that has one: a
-/// name without its plain letters has escapes, so it has a backslash.
+/// True when a body may have one of these fields, judged by its bytes. Every body with such a field gives true: a name
+/// that is not spelled in plain letters has escapes, so the body has a backslash.
 bool MayAskForForm(std::string_view body);
 
-/// The grammar of a schema; errors name `field`. What the promise does not enforce is logged.
+/// The grammar of a schema; errors name `field`. Keywords that the promise does not enforce are logged.
 GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field, SchemaPromise promise);
 
 }  // namespace quire

@@ -29,7 +29,8 @@ void ReadVariables(const OrderedJson& variables, OrderedJson& out) {
   }
 }
 
-/// Some clients switch thoughts as Anthropic's API does, or by a flag that has the name of a template's variable.
+/// Some clients switch thinking on and off as in Anthropic's API. Others send a field with the name of a template
+/// variable.
 void ReadThinking(const JsonFields& fields, OrderedJson& variables) {
   const Json* thinking = fields.Find("thinking");
   if (thinking == nullptr) return;

@@ -8,7 +8,7 @@ namespace quire {
 /// first 256 keys are logged, because clients may invent more. Thread-safe.
 void TellOnce(const std::string& key, const std::string& words);
 
-/// Logs once that something in requests is left out of the prompt, and why.
+/// Logs once that a part of requests is left out of the prompt, and why.
 void TellLeftOut(const std::string& what);
 
 }  // namespace quire

@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// `harmless`: values that mean "off", or what happens here anyway. `remedy`: what to do instead.
+/// `harmless`: values that mean "off" or equal this server's behaviour. `remedy`: the field or setting to use instead.
 struct Unsupported {
   const char* name;
   std::vector<Json> harmless;

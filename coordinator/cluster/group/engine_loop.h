@@ -53,9 +53,9 @@ class EngineLoop : private WorkerGroupListener {
   /// Number of worker groups that were lost and replaced.
   int num_recoveries() const { return num_recoveries_.load(); }
   const LossLog& losses() const { return losses_; }
-  /// On the engine's thread only.
+  /// Call on the engine's thread only.
   const StepStatistics& steps() const { return steps_; }
-  /// On the engine's thread only.
+  /// Call on the engine's thread only.
   StepProfile& profile() { return profile_; }
 
  private:

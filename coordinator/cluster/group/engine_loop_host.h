@@ -18,8 +18,8 @@ class EngineLoopHost {
   virtual void BetweenSteps(Engine& engine) = 0;
   /// Restarts the workers after a loss. Throws when that fails.
   virtual void Relaunch(const GroupFailure& loss) = 0;
-  /// The workers are lost for good. Moves requests that other replicas can serve out of the engine; the loop then ends
-  /// the rest with an error. Also called for requests that come later.
+  /// Called when the workers are lost for good, and for requests that arrive later. Moves requests that other replicas
+  /// can serve out of the engine; the loop then ends the other requests with an error.
   virtual void Abandon(Engine& engine) = 0;
   /// Called once, when no more attempts are made.
   virtual void OnLostForGood(const std::string& reason) = 0;

@@ -42,7 +42,7 @@ void GrammarGate::OnReady(Rank rank, const GrammarReady& report) {
 }
 
 void GrammarGate::Pass(const std::string& client, const GrammarSource& source, Arrival arrival) {
-  turns_.try_emplace(client, last_ticket_ == 0 ? 0 : last_ticket_ - 1);  // its turn comes before the last client asked
+  turns_.try_emplace(client, last_ticket_ == 0 ? 0 : last_ticket_ - 1);  // before the turn of the client asked last
   const GrammarDigest digest = DigestOf(source);
   const auto same = [&](const Held& held) { return held.digest == digest && held.client == client; };
   const auto held = std::ranges::find_if(held_, same);
@@ -63,8 +63,8 @@ void GrammarGate::DropCalls(Held& held, double now) {
   });
 }
 
-/// The first held grammar of the client whose last turn is longest ago. The end if all grammars for which there may be
-/// room were asked for.
+/// Returns the first held grammar of the client whose last turn is longest ago. Returns end() if all grammars for which
+/// there may be room were asked for.
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
   const Use use = UseOfRoom();
@@ -109,7 +109,7 @@ void GrammarGate::BeginAnew(Engine& engine) {
   TakeBack(constrained, engine);
 }
 
-/// Takes the requests out of the engine; they wait here as new requests do.
+/// Moves the requests from the engine back to this gate, where they wait like new requests.
 void GrammarGate::TakeBack(const std::vector<RequestId>& requests, Engine& engine) {
   for (const RequestId id : requests) {
     std::optional<Departure> left = engine.Depart(id, 0, 0);
@@ -171,7 +171,7 @@ bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_wa
   return true;
 }
 
-/// True when the ranks keep the grammar already; it moves to the front of kept_.
+/// True when the ranks keep the grammar already; the function then moves the grammar to the front of kept_.
 bool GrammarGate::UseKept(const Held& held) {
   const auto kept = kept_by_digest_.find(held.digest);
   if (kept == kept_by_digest_.end()) return false;

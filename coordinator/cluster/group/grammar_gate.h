@@ -16,12 +16,12 @@
 namespace quire {
 
 /// Holds requests with a grammar until every rank has compiled the grammar, so that no step waits for a compiler. Ranks
-/// keep a grammar while requests with it wait or run, and afterwards while there is room. Clients take turns and one
-/// grammar at a time is with the ranks, so a newcomer waits for that grammar and at most one of each other client.
-/// Room: a client's grammars may take half of what other clients leave, and an equal share in any case. Requests of
-/// clients above that leave the engine and wait here again. When the ranks are replaced, all requests with a grammar
-/// leave the engine and wait here. A request that waits too long, or whose grammar a rank cannot compile, is refused;
-/// none enters before its grammar is ready. Belongs to the engine's thread.
+/// keep a grammar while requests with it wait or run, and afterwards while there is room. Clients take turns, and the
+/// ranks compile one grammar at a time, so a newcomer waits for that grammar and at most one grammar of each other
+/// client. Room: a client's grammars may take half of what other clients leave, and an equal share in any case.
+/// Requests of clients that exceed this share leave the engine and wait here again. When the ranks are replaced, all
+/// requests with a grammar leave the engine and wait here. A request that waits too long, or whose grammar a rank
+/// cannot compile, is refused; none enters before its grammar is ready. Belongs to the engine's thread.
 class GrammarGate {
  public:
   /// kRoom: bytes for grammars on a rank. kLeastBytes: the least that a grammar counts for.

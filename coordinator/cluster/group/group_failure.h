@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// Why a worker group was lost.
+/// The reason why a worker group was lost.
 enum class LossCause {
   kDied,        // a process has ended
   kSilent,      // a process sends no heartbeats: stopped, hung as a whole, or its host or link is gone

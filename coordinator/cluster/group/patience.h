@@ -4,8 +4,8 @@
 
 namespace quire {
 
-// How long the coordinator waits before it considers a rank dead. Delays measured on busy machines extend the wait up
-// to a bound, because a dead rank must be found in any case.
+// The time that the coordinator waits before it considers a rank dead. Delays measured on busy machines extend the wait
+// up to a bound, because a dead rank must be found in any case.
 using Patience = std::chrono::steady_clock::duration;
 
 /// For a rank without heartbeats: 1.5 s plus 4 * late_wakes, which adds at most 10 s. A worker sends a heartbeat every

@@ -11,13 +11,13 @@ namespace quire {
 
 /// One rank as the coordinator knows it, for the admin port and for error messages.
 struct RankInfo {
-  std::string host, isa;  // isa: what the rank computes on, such as "avx2" or "NVIDIA H200"
+  std::string host, isa;  // isa: the rank's instruction set or device, such as "avx2" or "NVIDIA H200"
   int pid = 0;
   int devices = 0;             // GPUs of the host
-  std::string device_problem;  // why there are none
-  int processors = 0;          // that its threads may keep busy there; 0: not known
-  int64_t memory_bytes = 0;    // that its host, or a control group there, lets workers hold in all; 0: not known
-  std::string memory_limit;    // whose limit that is
+  std::string device_problem;  // the reason why the rank has no devices
+  int processors = 0;          // processors that the rank's threads may keep busy; 0: unknown
+  int64_t memory_bytes = 0;    // bytes that the host, or a control group there, allows all workers together; 0: unknown
+  std::string memory_limit;    // the source of memory_bytes, such as a control group's name
   int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
   int64_t bytes_per_state = 0;  // bytes of one sequence's recurrent state; 0: the model has none
   int load_millis = 0;
@@ -28,8 +28,8 @@ struct RankInfo {
   std::chrono::microseconds late{0};            // longest recent delay of thread wake-ups on the rank's host
   std::chrono::microseconds starved{0};         // time since its start that its computing thread waited for a core
   std::chrono::microseconds starved_before{0};  // value of `starved` when the awaited step began
-  /// The step that the rank must answer next, and since when the rank reports that it is idle although that step is
-  /// missing.
+  /// The step that the rank must answer next, and the time since which the rank has reported that it is idle although
+  /// that step is missing.
   StepId idle_before = 0;
   std::optional<std::chrono::steady_clock::time_point> idle_since;
 };

@@ -21,7 +21,7 @@ class RankRoster {
   struct Options {
     EpochId epoch = 1;
     int size = 1;  // ranks
-    /// True when another party starts the workers: they do not know the epoch and ask for it as they join.
+    /// True when another program starts the workers. Such workers do not know the epoch and ask for it as they join.
     bool adopt = false;
     std::shared_ptr<CurveServer> curve;  // null: workers connect without keys
     std::string fingerprint;             // identifies the model that all ranks must load
@@ -65,7 +65,7 @@ class RankRoster {
 
  private:
   void ForgetPeers();
-  /// False when the frame came under another rank's key; counts such frames.
+  /// False when the frame came under another rank's key; the function counts such frames.
   bool IsFrom(const ReceivedFrame& received, Rank rank);
   Rank Adopt(const ReceivedFrame& received);
 

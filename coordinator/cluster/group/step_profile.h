@@ -11,8 +11,8 @@
 
 namespace quire {
 
-/// Records what the engine's thread and the ranks of its group do in each step while a profile is asked for. Belongs to
-/// the engine's thread. Without a recording it costs one comparison.
+/// Records the activity of the engine's thread and of its group's ranks in each step while an operator requests a
+/// profile. Belongs to the engine's thread. Without a recording it costs one comparison.
 class StepProfile {
  public:
   using Clock = std::chrono::steady_clock;
@@ -21,7 +21,7 @@ class StepProfile {
 
   struct Span {
     const char* name;  // a string literal
-    Rank rank;         // or kEngine for the engine's thread
+    Rank rank;         // a rank, or kEngine for the engine's thread
     Clock::time_point begin, end;
     StepId step = 0;           // rank spans only
     uint32_t swap_micros = 0;  // rank spans only: time spent on moving blocks
@@ -30,7 +30,7 @@ class StepProfile {
 
   struct Recording {
     Clock::time_point begin;
-    std::vector<Span> spans;  // in order of their ends
+    std::vector<Span> spans;  // ordered by end time
     size_t num_left_out = 0;
   };
 

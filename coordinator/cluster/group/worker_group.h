@@ -51,7 +51,7 @@ class WorkerGroup {
   /// Forgets the present ranks; `size` ranks of the new epoch may join.
   void BeginEpoch(EpochId epoch, int size);
 
-  /// Waits until every rank has joined; then ranks() tells what they can compute on.
+  /// Waits until every rank has joined; then ranks() lists the ranks' hosts and devices.
   void AwaitJoined(std::chrono::seconds patience);
   /// Tells every rank what to load and waits until all have loaded. Fills in the ctrl port.
   void Load(AssignMessage assign);
@@ -82,7 +82,7 @@ class WorkerGroup {
   /// Passes a report that belongs to no step to the listener and returns true; false for other frames.
   bool HandleReport(Rank rank, const Frame& frame) const;
   void SendToAll(const Frame& frame, const char* what);
-  /// One round of waiting: heartbeats, data frames, launcher. Data frames go to `handle`.
+  /// Waits once for heartbeats, data frames and the launcher's output. Passes data frames to `handle`.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
   /// Waits up to a second for the launcher's own account of the loss, which is more precise. Throws GroupFailure when
   /// the launcher has one.
@@ -108,7 +108,7 @@ class WorkerGroup {
   std::string data_endpoint_;
   RankRoster roster_;
   std::optional<Rank> deaf_;  // a rank that did not accept a message
-  bool assigned_ = false;     // from then on ranks send heartbeats and silence is a failure
+  bool assigned_ = false;     // true: ranks send heartbeats, and silence is a failure
   StepAnswers steps_;
   double seconds_per_token_ = 0;  // recent average of the slowest rank; 0 before the first step
   Clock::time_point last_pump_ = Clock::now();

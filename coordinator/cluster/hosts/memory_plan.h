@@ -41,7 +41,7 @@ struct MemoryPlan {
   std::vector<RankInfo> ranks;        // host, bytes of weights and of a block, and bytes available for blocks
   PoolSizes pools;                    // includes the null block
   int model_len = 0;                  // most tokens of a sequence
-  std::string problem;                // why the model does not fit, with the missing bytes; then `pools` is unset
+  std::string problem;                // the missing bytes, if the model does not fit; then `pools` is unset
   std::vector<std::string> warnings;  // warnings about the hosts (HostWarnings, host_fit.h)
 
   int usable_blocks() const { return pools.num_blocks - 1; }

@@ -15,7 +15,7 @@ namespace quire {
 /// The requirements that a node must meet.
 struct NodeNeeds {
   const Topology& topology;
-  const Topology::Node& node;  // without a host name: this host
+  const Topology::Node& node;  // a node without a host name is this host
   int num_ranks;               // 0: a spare node
   std::string fingerprint;     // fingerprint of the coordinator's model; empty: unknown
   int64_t weight_bytes;        // bytes of the weights of the node's ranks

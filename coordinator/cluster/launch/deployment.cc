@@ -134,7 +134,7 @@ void Deployment::BringUp() {
 }
 
 PoolSizes Deployment::ChoosePoolSizes() const {
-  // For the requests that are there: an epoch's ranks may need more blocks for a state than the last one's.
+  // Requests outlive an epoch, and the new epoch's ranks may need more blocks for a state than the last epoch's ranks.
   for (const std::string& warning : HostWarnings(topology_, assignment_.compute.backend, group_->ranks()))
     spdlog::warn("{}", warning);
   const int needed = engine_ == nullptr ? 1 : engine_->BlocksNeeded(StateBlocks(group_->ranks()));
@@ -171,7 +171,7 @@ void Deployment::Relaunch(const GroupFailure& loss) {
   bool same_shape = true;
   if (!OnThisHost(topology_)) {
     const auto now = HostHealth::Clock::now();
-    // No program need listen on the port: a refused connection proves that the host is alive.
+    // No program needs to listen on the port: a refused connection proves that the host is alive.
     const auto port = static_cast<uint16_t>(topology_.transport.mpi_ports[0]);
     host_health_.Lost(loss, now, [&](const std::string& host) { return HostAnswers(host, port, kProbePatience); });
     same_shape = PlaceWithout(host_health_.LeftOut(now));

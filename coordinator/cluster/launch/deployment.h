@@ -58,7 +58,7 @@ class Deployment : private LauncherWatch {
   WorkerGroup::Options GroupOptions() const;
   bool external() const {
     return topology_.launch.method == LaunchMethod::kExternal;
-  }  // another party starts the workers
+  }  // another program starts the workers
   void CheckLauncher() override;
   void Launch();
   void Place(int num_ranks);
@@ -67,7 +67,7 @@ class Deployment : private LauncherWatch {
   std::string EpochDir() const { return fmt::format("{}/e{}", runtime_dir_.path(), epoch_); }
   void BringUpFirst();
   void BringUp();                          // Launch to Load
-  double Reserve(const PoolSizes& pools);  // of the blocks; returns the seconds that moving one takes
+  double Reserve(const PoolSizes& pools);  // reserves the blocks' memory; returns the seconds for moving one block
   void StartNextEpoch(bool same_shape);
   /// Several nodes: places the ranks of the next epoch without the failed hosts. If the other hosts cannot take all
   /// ranks, chooses a smaller shape and returns false.

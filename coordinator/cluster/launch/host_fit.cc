@@ -122,7 +122,7 @@ std::vector<std::string> HostWarnings(const Topology& topology, BackendKind back
   std::vector<std::string> warnings;
   for (const auto& [host, load] : LoadsOfHosts(topology, backend, ranks)) {
     const double to_come = load.kv + load.swap;
-    const bool possible = load.sum() <= static_cast<double>(load.total);  // else MemoryProblem says more
+    const bool possible = load.sum() <= static_cast<double>(load.total);  // false: MemoryProblem explains more
     if (possible && to_come > static_cast<double>(load.available)) {
       warnings.push_back(fmt::format(
           "{} may take {}, and {} are free there now: once requests fill it, the kernel may kill a worker; free "

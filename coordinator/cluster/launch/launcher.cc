@@ -96,9 +96,9 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   line.Mca("oob_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
 }
 
-/// The mpirun to start: one beside this program goes before the one in PATH, as quire-worker does. A Python environment
-/// holds both, and need not be in PATH. The plain name where both are the same file: mpirun takes a path as the folder
-/// of Open MPI on every node.
+/// The mpirun to start: an mpirun beside this program takes precedence over the one in PATH, as for quire-worker. (A
+/// Python environment holds both, and need not be in PATH.) If both are the same file, the plain name is used, because
+/// mpirun takes a path as the folder of Open MPI on every node.
 std::string MpirunProgram() {
   const auto found = FindProgram("mpirun"), in_path = FindInPath("mpirun");
   std::error_code ignored;
@@ -110,8 +110,8 @@ std::string MpirunProgram() {
 /// environments.
 constexpr const char* kForwarded[] = {"QUIRE_ISA", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_P2P_DISABLE"};
 
-/// Adds the ranks of one node after those of the earlier nodes. One common host list would not do: Open MPI puts this
-/// host first in it, wherever it stands in the topology.
+/// Adds the ranks of one node after those of the earlier nodes. A common host list for all nodes fails: Open MPI puts
+/// this host first in it, wherever it stands in the topology.
 void AddNode(CommandLine& line, const Topology::Node& node, int count, const std::vector<std::string>& worker) {
   line.Add({"-np", std::to_string(count), "--host", fmt::format("{}:{}", node.host, count), "--wd", "/"});
   const bool named = !node.interface.empty() && node.interface.find('/') == std::string::npos;
@@ -169,7 +169,7 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::vect
 std::string WorkerBinary(const Topology& topology) {
   const std::string& named = topology.launch.worker;
   if (named.empty()) return FindWorkerBinary();
-  // Of several nodes the path is theirs, and need not be here.
+  // With several nodes the path belongs to the nodes and need not exist on this host.
   if (OnThisHost(topology) && named.find('/') != named.npos && ::access(named.c_str(), X_OK) != 0)
     FailSettings("launch.worker {}: no program that can be run: {}", named, std::strerror(errno));
   return named;

@@ -14,7 +14,7 @@ class MpirunReport {
  public:
   struct Culprit {
     Rank rank = -1;    // -1: a whole host
-    std::string host;  // as mpirun calls it; empty: unknown
+    std::string host;  // the host's name in mpirun's output; empty: unknown
     std::string how;   // "was killed by signal 9", "exited with status 3", "lost its connection"
   };
 

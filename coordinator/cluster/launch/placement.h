@@ -21,7 +21,7 @@ struct NodeRanks {
 
 struct Placement {
   std::vector<NodeRanks> nodes;  // in the order of ranks; empty: all ranks on this host
-  std::string problem;           // why the ranks cannot be placed, and the remedy; empty: placed
+  std::string problem;           // the reason why the ranks cannot be placed, and the remedy; empty: placed
 };
 
 /// Assigns ranks to nodes in the order of the topology. A node takes as many ranks as it has slots or devices; nodes
@@ -42,7 +42,8 @@ std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std:
 /// an even share of the processors that affinity and CPU quotas leave.
 int ThreadsOfWorker(const Topology& topology, int workers_of_host);
 
-/// The same for the processors that the ranks' hosts reported. All ranks get the number of the smallest host.
+/// Like ThreadsOfWorker, for the processors that the ranks' hosts reported. All ranks get the number of the smallest
+/// host.
 int ThreadsOfWorkers(const Topology& topology, const std::vector<RankInfo>& ranks);
 
 /// True when workers may compute on GPUs, judged before the workers report their devices.

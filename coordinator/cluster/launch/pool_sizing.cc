@@ -29,7 +29,7 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
   int64_t per_block = 0, available = INT64_MAX;
   for (const RankInfo& rank : ranks) {
     per_block = std::max(per_block, rank.bytes_per_block);
-    const int64_t swap = cuda ? 0 : topology.cache.host_swap_bytes;  // is taken from the same memory
+    const int64_t swap = cuda ? 0 : topology.cache.host_swap_bytes;  // on CPUs, swapped blocks use the same memory
     available = std::min(available, rank.available_bytes / (cuda ? 1 : sharers[rank.host]) - swap);
   }
   int64_t budget = topology.cache.memory_bytes;
@@ -46,7 +46,7 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
         "--kv-cache-memory-bytes or --gpu-memory-utilization",
         2 * per_block, per_block, std::max<int64_t>(0, budget));
     if (topology.cache.memory_bytes > 0 || topology.cache.memory == 0) throw SettingsError(problem);
-    throw Error(problem);  // there may be more memory another time
+    throw Error(problem);  // a later try may find more memory
   }
   return static_cast<int>(blocks);
 }

@@ -15,14 +15,14 @@ inline constexpr const char* kInPrivateNetwork = "in-private-network";
 /// failure prints the reason to standard error and returns the exit status.
 int BecomeInPrivateNetwork(char** command);
 
-/// Whether mpirun runs in a private network, and the reason if not.
+/// Says whether mpirun runs in a private network, and the reason if not.
 struct PrivateNetwork {
   bool used = false;
   bool on_loopback = false;         // not used, but mpirun listens on loopback alone (loopback_sockets.cc)
   std::string reason;               // why not used; empty when used
   std::vector<std::string> prefix;  // put before the command; may be empty
 
-  /// "runs in a network of its own", or where mpirun listens instead and why.
+  /// Text for the log: "runs in a network of its own", or the addresses on which mpirun listens instead and the reason.
   std::string InWords() const;
 };
 

@@ -21,11 +21,13 @@ std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks);
 /// given ranks are counted, once per replica if all workers are on this host.
 std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks);
 
-/// How long ranks of a lost daemon still send heartbeats after mpirun's end: they notice within a second.
+/// The time for which ranks of a lost daemon still send heartbeats after mpirun's end: the ranks notice the end within
+/// a second.
 inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 
 /// Finds the host of a lost mpirun daemon. mpirun ends without naming it, but ends the ranks of all other hosts at
-/// once. So the one host whose ranks still send heartbeats is it; empty when there is not exactly one.
+/// once. So the only host whose ranks still send heartbeats is the lost one; empty when there is not exactly one such
+/// host.
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
 
 /// The failure of a group whose mpirun has ended, with the most likely cause.

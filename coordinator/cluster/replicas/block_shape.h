@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// How a worker group stores its KV blocks and how its workers can be reached. Decides whether, and in which way,
-/// blocks can move between two groups.
+/// Describes the storage of a worker group's KV blocks and the reachability of its workers. These decide whether, and
+/// in which way, blocks can move between two groups.
 struct BlockShape {
   std::vector<double> shares;  // weight of each rank: how the group cuts the model
   ComputeSettings compute;
@@ -22,10 +22,10 @@ struct BlockShape {
   std::vector<std::string> keys;  // public keys of ranks, at least one each; empty: no encryption
 };
 
-/// Why the target cannot use the source's blocks; empty: it can.
+/// Returns the reason why the target cannot use the source's blocks; empty: it can.
 std::string WhyBlocksStay(const BlockShape& from, const BlockShape& to);
 
-/// Whether blocks can move in this way, provided that WhyBlocksStay is empty. Device to device: only full blocks, not
+/// True if blocks can move in this way, provided that WhyBlocksStay is empty. Device to device: only full blocks, not
 /// with states or windows; between hosts not with encryption, because NCCL sends clear text.
 bool CanGo(MigrationWay way, const BlockShape& from, const BlockShape& to);
 

@@ -25,7 +25,7 @@ struct BlockTransfer {
   bool called_off = false;     // the workers were told to stop
   std::vector<BlockId> names;  // ids at the source of the blocks that come along
   int64_t bytes = 0;
-  double begin_seconds = 0;  // when the source ranks were told to send
+  double begin_seconds = 0;  // the time when the source ranks were told to send
 
   bool by_network() const { return GoesByNetwork(source, target); }
 };

@@ -19,7 +19,7 @@ namespace quire {
 /// Totals of finished moves.
 struct MigrationCounts {
   int64_t with_blocks = 0;  // requests that took computed blocks along
-  int64_t bare = 0;         // requests without blocks: nothing was computed, or it is computed again
+  int64_t bare = 0;         // requests that moved without blocks: nothing was computed yet, or all is computed again
   int64_t failed = 0;       // bare moves after a transfer of blocks broke off
   int64_t bytes = 0;        // block data sent, summed over all ranks
   double seconds = 0;       // duration of completed transfers, from the order to send on
@@ -40,17 +40,18 @@ class Migrations {
  public:
   explicit Migrations(std::vector<Replica*> replicas) : replicas_(std::move(replicas)) {}
 
-  /// Starts to move a request if it is there. Ignores requests that are moving.
+  /// Starts to move a request, if replica `from` has it. Ignores requests that are moving.
   void Move(RequestId id, int from, int to);
   bool moving(RequestId id) const;
 
-  // On the replica's engine thread:
+  // Call the following functions on the replica's engine thread.
   void OnReport(int replica, Rank rank, const BlocksReport& report);
   /// The replica's workers were just restarted, or are lost for good.
   void OnEpochLost(int replica);
-  /// Called in every round: calls off transfers whose request has ended or whose client has gone.
+  /// Called in every round: cancels transfers whose request has ended or whose client has disconnected.
   void DropAbandoned(int replica, const Engine& engine);
-  /// The replica is lost for good: sends its requests to other replicas. If no replica serves, they stay.
+  /// Called when the replica is lost for good: sends its requests to other replicas. Requests stay if no replica
+  /// serves.
   void Empty(int replica, Engine& engine);
 
   /// Drops the requests in transit. Nothing moves afterwards.

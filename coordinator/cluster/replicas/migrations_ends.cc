@@ -23,7 +23,8 @@ void Migrations::CallOff(const Lock&, uint64_t ticket, BlockTransfer& transfer) 
   }
 }
 
-/// Calls off transfers of requests that have ended at the source, and of requests in transit whose clients have gone.
+/// Cancels transfers of requests that have ended at the source, and of requests in transit whose clients have
+/// disconnected.
 void Migrations::DropAbandoned(int replica, const Engine& engine) {
   const Lock lock(mutex_);
   for (auto& [ticket, transfer] : transfers_) {

@@ -51,7 +51,7 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
     moves = Take(lock, lost ? 0 : ticket, transfer, engine);
   }
   if (lost) return CallOff(lock, ticket, transfer);
-  // The source's ranks are told in any case, because the target's ranks wait for them.
+  // The source's ranks get the message in any case, because the target's ranks wait for them.
   WorkerGroup& group = at(transfer.from).group();
   transfer.givers = group.size();
   transfer.begin_seconds = EngineLoop::Now();

@@ -32,13 +32,13 @@ class Replica : private EngineLoopHost {
 
   int index() const { return topology_.parallel.replica; }
   Deployment& deployment() { return deployment_; }
-  Engine& engine() { return deployment_.engine(); }  // only on the engine's thread, once that runs
+  Engine& engine() { return deployment_.engine(); }  // call only on the engine's thread, once that thread runs
   WorkerGroup& group() { return deployment_.group(); }
   EngineLoop& loop() { return *loop_; }
   const EngineLoop& loop() const { return *loop_; }
   bool serving() const { return loop_->serving(); }
   bool recovering() const { return loop_->recovering(); }
-  /// Nothing without a journal. Callable from any thread.
+  /// Returns nullopt without a journal. Callable from any thread.
   std::optional<JournalHealth> journal_health() const {
     return journal_ ? std::optional(journal_->health()) : std::nullopt;
   }

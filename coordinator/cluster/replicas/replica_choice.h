@@ -10,10 +10,10 @@ namespace quire {
 struct ReplicaView {
   bool serving = true;        // false: lost for good
   bool recovering = false;    // the replica's workers are being restarted
-  bool prefills = false;      // it only computes prompts; other replicas decode (parallel.prefill_replicas)
+  bool prefills = false;      // true: computes only prompts; other replicas decode (parallel.prefill_replicas)
   int running = 0;            // sequences of running requests
   int waiting = 0;            // requests in its queue
-  int64_t queued_tokens = 0;  // known tokens not computed yet, those on their way included
+  int64_t queued_tokens = 0;  // tokens that wait to be computed, including those of requests in transit
   int free_blocks = 0, usable_blocks = 0, free_host_blocks = 0;
   int64_t preemptions = 0;  // since the start
   int cached_blocks = 0;    // leading blocks of the new prompt that the replica probably has cached
@@ -32,20 +32,20 @@ inline constexpr int64_t kAffinityMargin = 512;
 /// blocks that must be freed first.
 int64_t LoadOf(const ReplicaView& view, const RequestShape& shape);
 
-/// Chooses the replica for a new request among serving replicas; if any of them is not recovering, only those; of these
-/// the prefilling ones if any. Takes the one with the most cached leading blocks, unless its load exceeds the least
-/// load by more than the margin. Otherwise the least loaded; ties: most free blocks, then the first. Nothing when no
-/// replica serves.
+/// Chooses the replica for a new request among the serving replicas. Prefers replicas that are not recovering, and
+/// among those the prefilling ones. Takes the replica with the most cached leading blocks, unless its load exceeds the
+/// least load by more than the margin. Otherwise takes the least loaded replica; ties: most free blocks, then the
+/// first. Returns nullopt when no replica serves.
 std::optional<int> ChooseReplica(std::span<const ReplicaView> views, const RequestShape& shape);
 
 /// Chooses where a request that leaves `from` continues to decode: the least loaded other replica that serves, is not
-/// recovering and does not prefill. Nothing when there is none.
+/// recovering and does not prefill. Returns nullopt when there is none.
 std::optional<int> ChooseDecoder(std::span<const ReplicaView> views, int from, const RequestShape& shape);
 
-/// Chooses where replica `from` should send a request because it is short of blocks: `from` must have waiting requests
-/// or must have preempted since it was last asked (`preempted`). Candidates have the same role, do not recover, have no
-/// waiting requests and keep a quarter of their blocks free after taking the request. Takes the one with the most free
-/// blocks.
+/// Chooses the replica to which replica `from`, which is short of blocks, should send a request: `from` must have
+/// waiting requests or must have preempted since it was last asked (`preempted`). Candidates have the same role, do not
+/// recover, have no waiting requests and keep a quarter of their blocks free after taking the request. Takes the
+/// candidate with the most free blocks.
 std::optional<int> ChooseRelief(std::span<const ReplicaView> views, int from, bool preempted,
                                 const RequestShape& shape);
 

@@ -36,7 +36,7 @@ struct ReplicaSnapshot {
   EpochId epoch = 0;
   int64_t recoveries = 0;
   LossLog::Snapshot losses;
-  std::optional<JournalHealth> journal;  // nothing without a journal
+  std::optional<JournalHealth> journal;  // nullopt without a journal
 
   GroupShape shape;
   std::vector<RankInfo> ranks;
@@ -54,7 +54,7 @@ struct ReplicaSnapshot {
   std::map<std::string, Scheduler::ClientReport> clients;
 };
 
-/// On the replica's engine thread.
+/// Call on the replica's engine thread.
 ReplicaSnapshot TakeSnapshot(Replica& replica);
 
 }  // namespace quire

@@ -42,11 +42,11 @@ class Replicas : private ReplicaListener {
   /// The events of all replicas.
   EventFeed& events() { return events_; }
 
-  /// Posts a client's call to the replica that suits the first request's prompt best; with a grammar it waits there
-  /// until the workers are ready. `tokens`: of all its requests. Called by one thread only.
+  /// Posts a client's call to the replica that suits the first request's prompt best; a call with a grammar waits there
+  /// until the workers are ready. `tokens`: number of tokens of all its requests. Called by one thread only.
   void Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens, const std::string& client,
               const GrammarSource& grammar, Arrival arrival);
-  /// Cancels requests on whatever replica they are. Their sinks must return Abandoned() from before this call on.
+  /// Cancels requests on all replicas. The requests' sinks must return true from Abandoned() before this call.
   void Cancel(const std::vector<RequestId>& ids);
 
   std::vector<ReplicaView> Views() const;
@@ -67,7 +67,7 @@ class Replicas : private ReplicaListener {
   std::unique_ptr<Migrations> migrations_;
   std::unique_ptr<Rebalancer> rebalancer_;
   std::atomic<bool> begun_{false};    // every replica has its loop, so replicas may post to each other
-  std::vector<EpochId> epochs_seen_;  // by replica; each entry is used on its replica's thread only
+  std::vector<EpochId> epochs_seen_;  // by replica; an entry belongs to its replica's thread
   std::mutex mutex_;                  // guards on_end_, num_lost_ and last_loss_
   std::function<void(const std::string&)> on_end_;
   int num_lost_ = 0;

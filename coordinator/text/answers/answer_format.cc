@@ -182,7 +182,7 @@ bool HasBareValues(ToolFormat format) {
 
 namespace {
 
-/// Texts around calls. The first one begins them.
+/// The texts around calls. The first text begins the calls.
 std::vector<std::string> CallMarkersOf(ToolFormat format) {
   switch (format) {
     case ToolFormat::kGeneric:

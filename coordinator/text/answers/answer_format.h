@@ -7,7 +7,8 @@
 
 namespace quire {
 
-/// How a model writes function calls. Comments name the models or show the form; option names are vLLM's parser names.
+/// The forms in which models write function calls. Comments name the models or show the form; option names are vLLM's
+/// parser names.
 enum class ToolFormat {
   kNone,
   kHermes,      // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; also Qwen 2.5, Qwen 3, Granite 4
@@ -35,7 +36,7 @@ enum class ToolFormat {
   kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
 };
 
-/// How a model separates its reasoning ("thoughts") from its answer.
+/// The forms in which models separate their reasoning ("thoughts") from the answer.
 enum class ReasoningFormat {
   kNone,
   kThink,           // <think>...</think>, opened by the prompt or by the answer
@@ -67,10 +68,10 @@ std::string ReasoningFormatNames();
 std::string NameOf(ToolFormat format);
 std::string NameOf(ReasoningFormat format);
 
-/// Whether calls may hold values as bare text, so that only the tool's schema tells their types.
+/// True if calls may hold values as bare text, so that only the tool's schema tells their types.
 bool HasBareValues(ToolFormat format);
 
-/// Whether a call names its arguments one by one, as calls of Python's functions do: keywords of schemas that concern
+/// True if a call names its arguments one by one, as calls of Python's functions do: keywords of schemas that concern
 /// an object as a whole cannot be kept to.
 bool HasNamedArguments(ToolFormat format);
 
@@ -85,13 +86,13 @@ struct ReasoningMarks {
 ReasoningMarks MarksOf(ReasoningFormat format);
 
 /// Text that opens thoughts, and text that must follow where thoughts are cut short; both begin with a control token.
-/// BoundsOf returns nothing for formats whose marks are ordinary words.
+/// BoundsOf returns nullopt for formats whose marks are ordinary words.
 struct ThoughtBounds {
   std::string open, close;
 };
 std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format);
 
-/// Whether an answer to this prompt begins inside thoughts, without thoughts, or is still undecided.
+/// The state in which an answer to this prompt begins: inside thoughts, without thoughts, or still undecided.
 enum class ReasoningStart { kUndecided, kInside, kNone };
 ReasoningStart StartAfter(ReasoningFormat format, std::string_view prompt);
 

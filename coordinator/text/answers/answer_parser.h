@@ -19,7 +19,7 @@ struct AnswerPart {
     kReasoning,  // text: thoughts
     kCall,       // text: the name of the called function; arguments follow
     kArguments,  // text: the next piece of the arguments, which together form the text of a JSON object
-    kBroken,     // the call is invalid after all; text: everything that was written for it
+    kBroken,     // the call is invalid after all; text: all text written for the call
   };
   Kind kind = kContent;
   std::string text;
@@ -37,7 +37,7 @@ class AnswerParser {
   virtual ~AnswerParser() = default;
 
   virtual void Push(std::string_view text, AnswerParts& out) = 0;
-  /// The answer has ended. cut: it ended early, so the last call may be incomplete.
+  /// Ends the answer. cut: the answer ended early, so the last call may be incomplete.
   virtual void Finish(bool cut, AnswerParts& out) = 0;
   /// True when the text so far ends inside thoughts.
   virtual bool in_reasoning() const { return false; }

@@ -20,12 +20,13 @@ std::string BesideWords(const std::vector<std::string>& words, std::string_view 
 std::string TextWithoutMark(std::string_view mark);
 
 /// A regular expression for the beginning of an answer that is no call in the form `llama3_json`. Such an answer does
-/// not begin with a brace; or its object's first key is no key of calls; or the name in it is none of the tools'.
+/// not begin with a brace; or its object's first key is not a key of calls; or the object names none of the tools.
 /// marks: further texts that must not begin the answer. never: bytes that must not occur.
 std::string WordsBesideJsonCalls(const std::vector<std::string>& tools, std::vector<std::string> marks,
                                  std::string_view never);
 
-/// The same for the form `pythonic`: the answer is no list, or the list does not begin with a call of a tool.
+/// Like the function above, for the form `pythonic`: the answer is no list, or the list does not begin with a call of a
+/// tool.
 std::string WordsBesidePythonCalls(const std::vector<std::string>& tools, std::vector<std::string> marks);
 
 }  // namespace quire

@@ -93,7 +93,7 @@ void TakeFront(const std::string& marker, OrderedJson& format) {
   }
 }
 
-/// Free text in which the marker is always followed by calls. end: what closes the calls, a text or a token format.
+/// Free text in which the marker is always followed by calls. end: the text or token format that closes the calls.
 OrderedJson Triggered(const TagBuilder& build, const ToolUse& use, const std::string& marker, const OrderedJson& calls,
                       const OrderedJson& end) {
   const bool is_token = build.IsToken(marker);

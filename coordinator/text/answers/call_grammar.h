@@ -14,7 +14,7 @@ namespace quire {
 /// The constraints on an answer that may contain calls.
 struct CallConstraint {
   const AnswerShape& shape;
-  /// By tool: the schema for its arguments; null: any JSON object.
+  /// the schema for each tool's arguments, in the order of the tools; null: any JSON object.
   const std::vector<OrderedJson>& schemas;
   /// Texts of the format that are control tokens of this model; grammars refer to them by id.
   const std::map<std::string, TokenId>& control_tokens;

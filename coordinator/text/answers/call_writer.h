@@ -17,7 +17,7 @@ class CallWriter {
 
   /// The format of one call, or of one or more calls, of the allowed tools.
   OrderedJson Calls(bool several) const;
-  /// The same for as many calls as the request allows at once.
+  /// The format of as many calls as the request allows at once.
   OrderedJson Calls() const;
   /// True when the format has a closing text after all calls.
   bool closes() const;

@@ -12,7 +12,7 @@ namespace quire {
 /// waits and is examined again with each token.
 inline constexpr size_t kMaxSpaceBytes = 256;
 
-// One parser per format.
+// One function makes the parser of each format.
 std::unique_ptr<AnswerParser> MakeJsonCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeDeepSeekParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeKimiParser(std::shared_ptr<const ToolUse> tools);
@@ -24,7 +24,8 @@ std::unique_ptr<AnswerParser> MakeDsmlParser(std::shared_ptr<const ToolUse> tool
 std::unique_ptr<AnswerParser> MakePythonicParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);
 /// tools may be null; then the parser only separates thoughts.
 std::unique_ptr<AnswerParser> MakeHarmonyParser(std::shared_ptr<const ToolUse> tools);
-/// Separates thoughts and passes the rest to the parser that make_rest returns; null: the rest is words.
+/// Makes a parser that separates thoughts and passes the rest to the parser made by make_rest. A null make_rest: the
+/// rest is content.
 std::unique_ptr<AnswerParser> MakeReasoningParser(const AnswerFormat& format, ReasoningStart start,
                                                   std::function<std::unique_ptr<AnswerParser>()> make_rest);
 

@@ -9,13 +9,13 @@
 namespace quire {
 
 /// Converts the arguments of a call as Gemma 4 writes them, {key:<|"|>text<|"|>,other:[1,true]}, into a JSON object, as
-/// they arrive. Keys and strings may stand in quotation marks as in JSON, too. A bare word is a number, a literal, or
-/// what the tool's schema says.
+/// they arrive. Keys and strings may stand in quotation marks as in JSON, too. A bare word is a number or a literal, or
+/// gets its type from the tool's schema.
 class GemmaArguments {
  public:
   enum class Status { kMore, kDone, kError };
 
-  /// tool: of the call, for the types of bare words.
+  /// tool: the called tool, whose schema gives the types of bare words.
   explicit GemmaArguments(const Tool* tool) : tool_(tool) {}
 
   /// Reads from the front of `text`, which begins where the last reading ended. Adds the bytes that were read to
@@ -39,7 +39,7 @@ class GemmaArguments {
   const Tool* tool_;
   Expects expects_ = Expects::kObject;
   std::string open_;  // '{' and '[', outermost first
-  std::string key_;   // of the argument that is being read
+  std::string key_;   // name of the argument that is being read
 };
 
 }  // namespace quire

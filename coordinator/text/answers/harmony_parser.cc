@@ -129,7 +129,7 @@ class HarmonyParser : public StepParser {
     return true;
   }
 
-  /// After a message: its closing token, then the next head.
+  /// Parses behind a message: its closing token, then the next head.
   bool Between(const std::vector<std::string>& ends) {
     if (!SkipSpace()) return false;
     for (const std::string& end : ends) {

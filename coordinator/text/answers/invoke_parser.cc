@@ -75,7 +75,7 @@ class InvokeParser : public XmlCallsParser {
     return true;
   }
 
-  /// Between a key and its value: the rest of the tag.
+  /// Parses between a key and its value: the rest of the tag.
   bool BeforeValue() override {
     if (rest().empty() || CutInTag({">", kIsString, kIsNoString})) {
       if (is_cut()) CutArgument("");
@@ -125,7 +125,7 @@ class InvokeParser : public XmlCallsParser {
     return StandsBefore(tags_.end, tags_.begin, at);
   }
 
-  /// Behind a call stands another one, or the end of all.
+  /// Parses behind a call: another call, or the closing tag of all calls.
   bool End() override {
     if (!SkipSpace()) return false;
     const Match next = Peek(tags_.invoke);

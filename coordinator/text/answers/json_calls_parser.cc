@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// How a format surrounds its calls.
+/// The texts with which a format surrounds its calls.
 struct Manner {
   std::vector<std::string> opens;   // texts that are followed by calls
   std::vector<std::string> closes;  // texts of which one stands after a call or a list; models may omit it
@@ -103,7 +103,7 @@ class JsonCallsParser : public StepParser {
     call_ = JsonCall(manner_.name);
   }
 
-  /// Before the answer's first word.
+  /// Parses before the answer's first word.
   bool Start() {
     const size_t first = EndOfSpace();
     if (first == rest().size() && first <= kMaxSpaceBytes) return false;
@@ -117,7 +117,7 @@ class JsonCallsParser : public StepParser {
     return true;
   }
 
-  /// After an opening text, or after a comma in a list.
+  /// Parses behind an opening text, or behind a comma in a list.
   bool Opened() {
     if (!SkipSpace()) return false;
     const char c = rest()[0];
@@ -206,7 +206,7 @@ class JsonCallsParser : public StepParser {
     return true;
   }
 
-  /// After a complete call.
+  /// Parses behind a complete call.
   bool After() {
     if (!SkipSpace()) return false;
     const char c = rest()[0];
@@ -221,7 +221,7 @@ class JsonCallsParser : public StepParser {
     return Close();
   }
 
-  /// After a call or a list of calls.
+  /// Parses behind a call or a list of calls.
   bool Close() {
     if (!manner_.closes.empty() && !SkipSpace()) return false;
     bool waits = false;

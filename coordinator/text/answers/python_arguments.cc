@@ -69,7 +69,7 @@ class LiteralReader {
   }
   bool IsQuote(size_t at) const { return at < text_.size() && (text_[at] == '"' || text_[at] == '\''); }
 
-  /// The letters before a string's quotation mark, such as r or b; nothing when no string stands here.
+  /// Returns the letters before a string's quotation mark, such as r or b; nullopt when no string begins here.
   std::optional<std::string_view> Prefix() const {
     size_t end = at_;
     while (end < text_.size() && end < at_ + 2 && std::isalpha(static_cast<unsigned char>(text_[end])) != 0) ++end;
@@ -199,7 +199,8 @@ class LiteralReader {
     at_ += length;
   }
 
-  /// A character by `digits` hexadecimal digits. False: digits are missing, or they are no valid character.
+  /// Reads a character written as `digits` hexadecimal digits. Returns false when digits are missing or give no valid
+  /// character.
   bool Character(size_t digits, std::string& value) {
     const std::string_view text = text_.substr(at_, digits);
     uint32_t code = 0;

@@ -7,7 +7,7 @@
 namespace quire {
 
 /// Converts a Python call's arguments, such as `a=1, b=[True, None]` (without the brackets), into the text of a JSON
-/// object. Accepts literals only, in any Python spelling. Nothing for other text.
+/// object. Accepts literals only, in any Python spelling. Returns nullopt for other text.
 std::optional<std::string> ReadPythonArguments(std::string_view text);
 
 /// Finds the bracket that closes a Python call, in text that arrives in pieces.

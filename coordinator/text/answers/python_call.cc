@@ -26,7 +26,8 @@ bool IsArgumentName(const std::string& name) {
          std::ranges::all_of(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
 }
 
-/// The first reference to something other than definitions; only definitions are copied into every argument's schema.
+/// Returns the first reference that does not lead to the schema's definitions. (Only definitions are copied into every
+/// argument's schema.)
 std::string ForeignReference(const OrderedJson& schema) {
   if (!schema.is_structured()) return "";
   for (const auto& [key, value] : schema.items()) {
@@ -39,17 +40,17 @@ std::string ForeignReference(const OrderedJson& schema) {
   return "";
 }
 
-/// How a form writes calls with named arguments.
+/// The style in which a format writes calls with named arguments.
 struct CallStyle {
   const char *open, *assign, *separator, *close;  // texts around and between arguments
-  const char* quote;  // around texts that a schema leaves free; null: they are strings of JSON's
+  const char* quote;  // the quotation mark around strings whose schema leaves them free; null: JSON strings
   bool python;        // True and False in place of true and false
 };
 
 constexpr CallStyle kPython = {"(", "=", ", ", ")", nullptr, true};
 constexpr CallStyle kGemma = {"{", ":", ",", "}", "<|\"|>", false};
 
-/// Whether the schema takes every text, and nothing else.
+/// True if the schema accepts every string and nothing else.
 bool IsFreeText(const OrderedJson& schema) {
   static constexpr const char* kAsking[] = {"enum",  "const", "pattern", "format", "minLength", "maxLength",
                                             "anyOf", "oneOf", "allOf",   "not",    "if",        "$ref"};
@@ -119,7 +120,7 @@ OrderedJson NamedBySchema(const TagBuilder& build, const CallStyle& style, const
   return OptionalOf(AnyOf(std::move(beginnings)));
 }
 
-/// Why the call's grammar would be too large, computed before it is built; empty: it fits.
+/// Returns the reason why the call's grammar would be too large, computed before it is built; empty: it fits.
 std::string WhyTooLarge(const PlainSchema& schema, const OrderedJson& whole) {
   size_t definitions = 0, row = 0, bytes = 0;
   for (const char* name : {"$defs", "definitions"}) {

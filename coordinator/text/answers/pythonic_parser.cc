@@ -9,11 +9,11 @@ namespace quire {
 
 namespace {
 
-/// How a format surrounds its calls.
+/// The texts with which a format surrounds its calls.
 struct PythonManner {
   std::vector<std::string> opens;  // text before calls; empty: the calls are the whole answer
   std::string closes;              // text after all calls
-  bool lists;                      // calls stand in brackets, with commas between them; else every call has a line
+  bool lists;                      // true: calls stand in brackets, separated by commas; false: each call has a line
 };
 
 PythonManner PythonMannerOf(ToolFormat format) {
@@ -99,7 +99,7 @@ class PythonicParser : public StepParser {
     return true;
   }
 
-  /// Behind a comma the list may end.
+  /// Parses behind a comma, where the list may end.
   bool Name() {
     if (!SkipSpace()) return false;
     if (listed_ && manner_.lists && rest()[0] == ']') {
@@ -153,7 +153,7 @@ class PythonicParser : public StepParser {
     return true;
   }
 
-  /// Behind a line with a call stands another one, or the end of all.
+  /// Parses behind a line with a call: another call, or the end of all calls.
   bool AfterLine() {
     const Match closes = TakeClosing(manner_.closes);
     if (closes == Match::kUnknown) return false;

@@ -17,7 +17,7 @@ class Qwen3CoderParser : public XmlCallsParser {
                        {"<parameter=", "</parameter>", "</function>", {"</tool_call>", "<tool_call>"}}) {}
 
  private:
-  /// The model sometimes omits <tool_call>; where a grammar keeps calls, it does not.
+  /// The model sometimes omits <tool_call>. It does not when a grammar constrains the calls.
   bool Text() override {
     static const std::vector<std::string> kOpens = {"<tool_call>", "<function="}, kOpen = {kOpens[0]};
     const auto mark = PassUntil(tools()->has_grammar() ? kOpen : kOpens, AnswerPart::kContent);

@@ -12,7 +12,7 @@ namespace quire {
 namespace {
 
 constexpr int kMaxCalls = 128;
-constexpr size_t kDrop = 4096;  // consumed bytes stay until there are this many
+constexpr size_t kDrop = 4096;  // most consumed bytes that stay in the buffer
 
 /// Length of the end of `text` that may begin `mark`.
 size_t OverlapAtEnd(std::string_view text, std::string_view mark) {

@@ -41,9 +41,9 @@ class StepParser : public AnswerParser {
   bool SkipSpace();
 
   enum class Match { kYes, kNo, kUnknown };
-  /// Whether `text` stands at rest()[offset]; kUnknown: more text is needed.
+  /// Says whether `text` stands at rest()[offset]; kUnknown: more text is needed.
   Match Peek(std::string_view text, size_t offset = 0) const;
-  /// The same at the front of rest(); on kYes the text is skipped.
+  /// Like Peek at the front of rest(); on kYes the text is skipped.
   Match Take(std::string_view text);
   /// Like Take, for a closing text of a call. If the answer was cut within it, the text counts as present.
   Match TakeClosing(std::string_view text);
@@ -57,7 +57,7 @@ class StepParser : public AnswerParser {
 
   // Parsing one call, from the first byte that may belong to it.
   void Attempt() { attempt_ = at_; }
-  /// False: the function does not exist, or there are too many calls.
+  /// Begins a call of the function. Returns false when the function does not exist, or when there are too many calls.
   bool BeginCall(std::string_view name);
   void Arguments(std::string_view piece);
   /// The call is complete.

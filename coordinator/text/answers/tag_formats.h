@@ -34,7 +34,7 @@ class TagBuilder {
 
   bool IsToken(const std::string& text) const { return control_tokens_.contains(text); }
   TokenId TokenOf(const std::string& text) const { return control_tokens_.at(text); }
-  /// The texts that are no control tokens, so that answers may spell them.
+  /// Returns those texts that are not control tokens, so that answers may spell them.
   std::vector<std::string> Spelled(const std::vector<std::string>& texts) const;
 
   /// A sequence of texts and formats. Control tokens in the texts become token formats; null formats are omitted.

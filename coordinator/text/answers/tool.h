@@ -32,7 +32,7 @@ struct Tool {
   std::shared_ptr<ParameterTypes> types = nullptr;
 };
 
-/// Whether an answer must, may or must not call functions.
+/// Says whether an answer must, may or must not call functions.
 struct ToolChoice {
   enum Mode { kAuto, kNone, kRequired, kNamed };
   Mode mode = kAuto;
@@ -47,7 +47,8 @@ struct ToolUse {
 
   /// True when the model is shown the tools and may call them.
   bool active() const { return !tools.empty() && choice.mode != ToolChoice::kNone; }
-  /// True when a grammar keeps calls to their schemas. It sees only to calls that begin with the form's first marker.
+  /// True when a grammar keeps calls to their schemas. The grammar constrains only calls that begin with the form's
+  /// first marker.
   bool has_grammar() const {
     return choice.mode == ToolChoice::kRequired || choice.mode == ToolChoice::kNamed ||
            std::ranges::any_of(tools, &Tool::strict);

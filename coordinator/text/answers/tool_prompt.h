@@ -13,21 +13,21 @@ namespace quire {
 struct JsonCallForm {
   std::string begin, open, arguments, close, between, end, advice, name = "name";
 };
-/// Nothing for formats whose calls are no JSON objects with a name.
+/// Returns nullopt for formats whose calls are not JSON objects with a name.
 std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format);
 
-/// For models whose template shows no tools: what to tell such a model of them, and of how to call them. For formats
-/// that have a JsonCallForm. tools: a list of OpenAI's objects.
+/// For models whose template shows no tools: the text that tells such a model about the tools and the form of calls.
+/// Only for formats that have a JsonCallForm. tools: a list of OpenAI's objects.
 std::string ToolPrompt(const JsonCallForm& form, const OrderedJson& tools);
 
-/// The calls of an earlier answer as the model would have written them. calls: in OpenAI's form, arguments as text.
+/// The calls of an earlier answer, in the model's own form. calls: in OpenAI's form, with arguments as text.
 std::string CallsText(const JsonCallForm& form, const OrderedJson& calls);
 
-/// The same for any format; nothing for formats whose calls are not written here: neither JSON nor Python between
-/// marks.
+/// The text of calls in any format; nullopt for formats whose calls this program does not write: neither JSON nor
+/// Python between marks.
 std::optional<std::string> CallsText(ToolFormat format, const OrderedJson& calls);
 
-/// The result of a call as words of a user's turn. name: the function's; empty where it is not known.
+/// The result of a call as text of a user's message. name: the function's name; empty if unknown.
 std::string ResultText(const std::string& name, const std::string& result);
 
 }  // namespace quire

@@ -68,8 +68,8 @@ std::string FromAnything(const std::string& bare, std::string_view text) {
   return Json::accept(bare) ? bare : JsonString(text);
 }
 
-/// The JSON of a value other than a string, as a model writes it; accepts Python literals. Nothing: the text is no such
-/// value.
+/// Converts a value other than a string into JSON, from the model's spelling; accepts Python literals. Returns nullopt
+/// when the text is not such a value.
 std::optional<std::string> NoText(const std::string& bare) {
   if (bare == "True" || bare == "False") return bare == "True" ? "true" : "false";
   if (bare == "None") return "null";
@@ -101,7 +101,7 @@ std::string OfType(const ParameterType& type, const std::string& bare, std::stri
 }  // namespace
 
 std::shared_ptr<const ParameterTypes::Alternatives> ParameterTypes::Of(const Tool& tool, const std::string& parameter) {
-  constexpr int64_t kUnitsOfAName = 8;  // that is kept
+  constexpr int64_t kUnitsOfAName = 8;  // cost of a parameter name that is kept
   const std::lock_guard lock(mutex_);
   const auto known = known_.find({tool.name, parameter});
   if (known != known_.end()) return known->second;

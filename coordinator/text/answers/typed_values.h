@@ -15,9 +15,10 @@ struct PlainSchema;
 struct Tool;
 
 /// Caches the types that schemas give to parameters, for parameters that answers of one request have named.
-/// Thread-safe. All reading together is limited to kWork units of schema work (comm/schema/schema_work.h), and one
-/// parameter to half of the rest; a parameter that takes more counts as without schema. Types are kept up to kMostKept
-/// units of reading, about 5 MB. Further types are read anew each time, because a model may make up names without end.
+/// Thread-safe. All reading together is limited to kWork units of schema work (comm/schema/schema_work.h), and the
+/// reading of one parameter to half of the remaining units. A parameter that exceeds this limit is treated as if it had
+/// no schema. Types are kept up to kMostKept units of reading, about 5 MB. Further types are read anew each time,
+/// because a model may make up names without end.
 class ParameterTypes {
  public:
   static constexpr int64_t kWork = 500'000, kMostKept = 50'000;

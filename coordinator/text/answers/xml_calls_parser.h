@@ -16,10 +16,10 @@ namespace quire {
 /// tool's schema. If a model forgot a closing tag, the next tag closes the value.
 class XmlCallsParser : public StepParser {
  protected:
-  /// What a form of calls is written with.
+  /// The tags with which a format writes its calls.
   struct Tags {
-    std::string_view key, close_value, close;  // key: before the name of a parameter; close: of the call
-    std::vector<std::string_view> behind;      // what stands behind a call, and closes one that lacks its `close`
+    std::string_view key, close_value, close;  // key: text before a parameter's name; close: text that closes the call
+    std::vector<std::string_view> behind;      // texts that follow a call, and close one that lacks its `close`
   };
   XmlCallsParser(std::shared_ptr<const ToolUse> tools, const Tags& tags) : StepParser(std::move(tools)), tags_(tags) {}
 
@@ -34,7 +34,7 @@ class XmlCallsParser : public StepParser {
   virtual bool Key() = 0;
   virtual bool BeforeValue() = 0;
   virtual bool End() = 0;
-  /// A value without what separates it from its tags. closed: it has its closing tag.
+  /// Returns a value without the separators between the value and its tags. closed: the value has its closing tag.
   virtual std::string_view Separated(std::string_view value, bool closed) const = 0;
 
   bool Begin(std::string name);
@@ -52,15 +52,15 @@ class XmlCallsParser : public StepParser {
   /// The beginning of this JSON, where the answer was cut in the value.
   virtual std::string TypedCut(std::string_view value) const;
 
-  /// Whether what can only stand behind a value is at rest()[at], though the value was not closed.
+  /// Says whether text that can only follow a value begins at rest()[at], although the value was not closed.
   virtual Match FollowsValue(size_t at) const = 0;
-  /// Whether a tag at rest()[at] names a parameter of the function that has no value yet.
+  /// Says whether a tag at rest()[at] names a parameter of the function that has no value yet.
   Match NamesParameter(std::string_view open, std::string_view close, size_t at) const;
-  /// Whether `tag` stands at rest()[at], followed by whitespace and then by `next` or the end.
+  /// Says whether `tag` stands at rest()[at], followed by whitespace and then by `next` or the end.
   Match StandsBefore(std::string_view tag, std::string_view next, size_t at) const;
 
   bool is_cut() const { return at_end() && cut(); }
-  /// The answer was cut in or before a value: emits as much of the argument as there is.
+  /// Called when the answer was cut in or before a value: emits the available part of the argument.
   void CutArgument(std::string_view value);
   /// True when the answer was cut inside one of these tags; then skips the tag's beginning, which is no content.
   bool CutInTag(std::initializer_list<std::string_view> tags);
@@ -79,9 +79,9 @@ class XmlCallsParser : public StepParser {
   struct ValueEnd {
     size_t at, tag;
   };
-  /// Nothing: the value goes on.
+  /// Returns the end of the value that is being read; nullopt: the value goes on.
   std::optional<ValueEnd> FindValueEnd();
-  /// As Peek; kUnknown as well where the answer was cut in the tag.
+  /// Like Peek; also kUnknown if the answer was cut in the tag.
   Match PeekTag(std::string_view tag, size_t at) const;
   /// rest() without the beginning of one of these tags at its end.
   std::string_view WithoutBegunTag(std::initializer_list<std::string_view> tags) const;
@@ -90,7 +90,7 @@ class XmlCallsParser : public StepParser {
 
   const Tags tags_;
   std::vector<std::string> given_;  // parameters of the call that have values
-  size_t scanned_ = 0;              // of rest() does not end the value
+  size_t scanned_ = 0;              // number of bytes of rest() that do not end the value
 };
 
 }  // namespace quire

@@ -32,7 +32,7 @@ class ExpressionParser {
   ExpressionPtr ParseAnd();
   ExpressionPtr ParseNot();
   ExpressionPtr ParseComparison();
-  /// Takes the next token if it is one of these operators; empty otherwise.
+  /// Takes and returns the next token if it is one of these operators; otherwise returns "".
   std::string TakeOneOf(std::initializer_list<const char*> operators);
   std::string TakeComparison();
   ExpressionPtr ParseSum();

@@ -90,7 +90,7 @@ class Lexer {
            tokens_[n - 3].kind == TokenKind::kBlockBegin;
   }
 
-  /// After {% raw %}: everything up to {% endraw %} is text.
+  /// Reads the text between {% raw %} and {% endraw %}.
   void Raw() {
     tokens_.resize(tokens_.size() - 3);
     drop_newline_ = false;

@@ -158,7 +158,7 @@ List Lines(const MarkedText& text, bool keep_ends, Budget& budget) {
   budget.Walk(text.text.size());
   const std::string_view bytes = text.text;
   Spans lines;               // including line ends
-  std::vector<size_t> ends;  // where the line ends begin
+  std::vector<size_t> ends;  // offsets at which line ends begin
   size_t begin = 0;
   for (size_t at = 0; at < bytes.size();) {
     const Utf8Step step = NextUtf8(bytes.substr(at));

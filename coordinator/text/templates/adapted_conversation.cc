@@ -67,7 +67,7 @@ void JoinWordsWithThoughts(OrderedJson& message) {
   message["content"] = "";
 }
 
-/// Moves words that stand beside calls into an answer of their own before the calls.
+/// Moves text that stands beside calls into a separate answer before the calls.
 OrderedJson WithWordsApart(const OrderedJson& messages, const TemplateTraits& traits) {
   OrderedJson out = OrderedJson::array();
   for (OrderedJson message : messages) {
@@ -109,8 +109,8 @@ OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& t
   return out;
 }
 
-/// Gives later words of the system to the user, or to the end of a tool's result. A turn of the user beside such words
-/// joins them, so that users and assistants still alternate.
+/// Moves later texts of the system into a user's message, or to the end of a tool's result. A user's message beside
+/// such a text is joined with it, so that users and assistants still alternate.
 OrderedJson WithSystemFirst(const OrderedJson& messages) {
   OrderedJson out = OrderedJson::array();
   bool last_has_system = false;  // the last message holds later words of the system
@@ -134,7 +134,7 @@ OrderedJson WithSystemFirst(const OrderedJson& messages) {
   return out;
 }
 
-/// Ids by which results are still found. One that has the form already stays.
+/// Replaces long call ids by short ones and still matches results to calls. Ids of the short form stay.
 class ShortIds {
  public:
   void Shorten(OrderedJson& object, const char* name) {
@@ -180,7 +180,7 @@ void NameIds(OrderedJson& messages) {
   }
 }
 
-/// Where a user speaks behind a call, or behind what it gave, an answer without words stands between.
+/// Inserts an empty answer between a call, or a call's result, and a user's message that follows directly.
 OrderedJson WithAnsweredResults(const OrderedJson& messages) {
   OrderedJson out = OrderedJson::array();
   for (const OrderedJson& message : messages) {
@@ -191,7 +191,7 @@ OrderedJson WithAnsweredResults(const OrderedJson& messages) {
   return out;
 }
 
-/// An answer that has neither words nor calls, such as one that ended in its thoughts.
+/// True for an answer that has neither text nor calls, for example because it ended within its thoughts.
 bool SaysNothing(const OrderedJson& message) {
   if (message["role"] != "assistant" || HasCalls(message)) return false;
   const auto content = message.find("content");

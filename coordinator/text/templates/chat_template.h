@@ -17,7 +17,7 @@ namespace quire {
 /// to share between threads.
 class ChatTemplate {
  public:
-  /// Parses the template. Throws Error when the template is missing or uses something unsupported.
+  /// Parses the template. Throws Error when the template is missing or uses an unsupported construct.
   explicit ChatTemplate(const TokenizerData& tokenizer);
   ~ChatTemplate();
 
@@ -25,7 +25,7 @@ class ChatTemplate {
   /// exceeds a limit of jinja::Limits (work, memory, depth, time). `cancelled`, if given, is called on this thread
   /// every fraction of a millisecond; once it returns true, rendering ends with an Error.
   MarkedText Render(const Conversation& conversation, std::function<bool()> cancelled = {}) const;
-  /// The same for messages without tools and variables.
+  /// Like the function above, for messages without tools and variables.
   MarkedText Render(const Json& messages, bool add_generation_prompt, std::function<bool()> cancelled = {}) const;
 
   const std::string& source() const { return source_; }

@@ -126,7 +126,7 @@ class Prober {
     const OrderedJson answer = {{"role", "assistant"}, {"content", "answer"}};
     Conversation said;
     said.messages = OrderedJson::array({Ask()});
-    if (!Shows(said, found_, {})) return;  // it shows nothing at all
+    if (!Shows(said, found_, {})) return;  // the template shows no conversation at all
     FindRoles();
     said.messages = {{{"role", "system"}, {"content", "first"}}, Ask(), later};
     Try(&TemplateTraits::system_first, said, {"probe_later"});

@@ -17,8 +17,8 @@ struct TemplateTraits {
   bool text_arguments = false, null_content = false;
   bool object_arguments = false;   // arguments that are a JSON object, and no others
   bool one_call = false;           // an answer has one call
-  bool words_apart = false;        // words beside calls hide the calls: they are an answer of their own
-  bool words_or_thoughts = false;  // beside calls stand words or thoughts
+  bool words_apart = false;        // text beside calls hides the calls; it must be a separate answer
+  bool words_or_thoughts = false;  // beside calls, words or thoughts are shown, not both
   bool system_first = false;       // words of the system come first, and nowhere else
   bool short_ids = false;          // ids of calls are nine letters and digits
   bool named_ids = false;          // ids of calls name their functions: functions.NAME:0, counted over all calls
@@ -29,9 +29,9 @@ struct TemplateTraits {
   bool whole_properties = false;   // a property has a description, and a type that is one word, with all of its parts
 };
 
-/// Found out by rendering small conversations. render: as the template has them, without adapting them; throws Error
-/// where the template refuses. of_tools: the template may show tools and calls; else none of those traits is looked
-/// for.
+/// Finds the traits by rendering small conversations. render: renders as the template does, without adapting the
+/// conversation; throws Error where the template refuses. of_tools: the template may show tools and calls; otherwise no
+/// traits of tools are tested.
 TemplateTraits FindTraits(const std::function<std::string(const Conversation&)>& render, bool of_tools);
 
 }  // namespace quire

@@ -41,7 +41,7 @@ class AddedTokenFinder {
   TextFinder plain_finder_, control_finder_;
 };
 
-/// A part of a text: an added token with the whitespace that it strips, or the text between two of them.
+/// A part of a text: an added token with the whitespace that it strips, or the text between two added tokens.
 struct TextPart {
   std::string_view text;
   const AddedToken* token;  // null: plain text

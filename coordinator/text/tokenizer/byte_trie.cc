@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Places the children of one node after another. Entries are sorted, and a node's entries are a range of them that
-/// agree in the first `depth` bytes.
+/// Places the children of one node after another. Entries are sorted. The entries of a node are a contiguous range with
+/// the same first `depth` bytes.
 class ByteTrie::Builder {
  public:
   Builder(const std::vector<Entry>& entries, std::vector<Node>& nodes) : entries_(entries), nodes_(nodes) {}

@@ -21,7 +21,7 @@ class Detokenizer {
 
   /// The text that the token completes; may be empty.
   std::string Push(TokenId token);
-  /// The rest at the end: an incomplete character becomes U+FFFD.
+  /// Returns the rest at the end of the answer: an incomplete character becomes U+FFFD.
   std::string Finish();
 
  private:

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// How SentencePiece-style vocabularies write text: spaces as "▁" (U+2581), usually with an extra one in front, and, if
-/// has_bytes, characters without a token as bytes such as "<0x0A>".
+/// The spelling of text in SentencePiece-style vocabularies: spaces as "▁" (U+2581), usually with an extra one in
+/// front, and, if has_bytes, characters without a token as bytes such as "<0x0A>".
 struct Metaspace {
   static constexpr std::string_view kMark = "\u2581";
 
@@ -30,7 +30,7 @@ void CutAtMarks(std::string_view text, bool every_mark, std::vector<std::string_
 /// The token's text with spaces in place of marks.
 std::string ReadMarks(std::string_view token);
 
-/// The byte that a token such as "<0x0A>" stands for; nothing for other tokens.
+/// The byte that a token such as "<0x0A>" stands for; nullopt for other tokens.
 std::optional<unsigned char> ByteOfToken(std::string_view token);
 
 }  // namespace quire

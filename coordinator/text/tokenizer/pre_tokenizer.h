@@ -13,7 +13,7 @@
 
 namespace quire {
 
-/// How a text is cut into pieces, which are encoded separately: a sequence of steps.
+/// A sequence of steps that cut a text into pieces, which are encoded separately.
 namespace pre_tokenize {
 
 /// Splits at the matches of a pattern.
@@ -33,7 +33,7 @@ struct Split {
 struct PrefixSpace {};
 /// Replaces spaces by marks (metaspace.h).
 struct Marks {
-  enum class Front { kNone, kFirst, kEvery };  // which pieces get a mark in front, if they do not begin with one
+  enum class Front { kNone, kFirst, kEvery };  // the pieces that get a mark in front, if they do not begin with one
   Front front = Front::kEvery;
   bool split = true;  // into pieces at every mark
 };
@@ -69,7 +69,7 @@ class PreTokenizer {
     PreTokenizerStep how;
     std::optional<Splitter> splitter;  // set for a Split
   };
-  /// Appends what a step makes of one piece. is_first: the piece begins the whole text.
+  /// Appends the pieces that a step makes of one piece. is_first: the piece begins the whole text.
   static void Take(const Step& step, std::string_view piece, bool is_first, SplitBudget& budget, Pieces& out);
 
   std::vector<Step> steps_;

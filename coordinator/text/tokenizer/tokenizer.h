@@ -34,7 +34,8 @@ class Tokenizer {
   /// Throws Stopped or TooManyTokens by the bounds.
   std::vector<TokenId> Encode(const MarkedText& text, const EncodeBounds& bounds = {}) const;
 
-  /// The same for a raw prompt: all bytes are trusted, and the tokenizer's prefix (BOS) and suffix are added if wanted.
+  /// Like Encode, for a raw prompt: all bytes are trusted, and the tokenizer's prefix (BOS) and suffix are added if
+  /// wanted.
   std::vector<TokenId> EncodePrompt(std::string_view text, bool add_special_tokens,
                                     const EncodeBounds& bounds = {}) const;
 

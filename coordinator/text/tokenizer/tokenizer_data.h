@@ -65,7 +65,7 @@ struct HfTokenizerFiles {
   std::string sentencepiece;  // tokenizer.model; used without tokenizer_json
   std::string added_tokens;   // added_tokens.json, used with tokenizer.model
 };
-/// The same from the files' contents. Errors begin with `directory`.
+/// Like the function above, from the files' contents. Errors begin with `directory`.
 TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory);
 
 /// Reads the "gpt2", "llama", "gemma4" or "t5" tokenizer of a GGUF file. Throws Error for other kinds and for unknown

@@ -94,7 +94,7 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
   }
 }
 
-/// How a text vocabulary encodes characters that it lacks.
+/// Reads the encoding of characters that a text vocabulary lacks.
 void ReadUnknown(const Json& model, const std::string& path, TokenizerData& data) {
   if (Part(model, "byte_fallback") == true) {
     if (!data.metaspace->has_bytes) Fail("{}: the decoder does not say what <0x0A> is", path);

@@ -29,7 +29,7 @@ struct PreTokenizerSteps {
 };
 PreTokenizerSteps ReadPreTokenizer(const Json& node, const std::string& path);
 
-/// How text tokens are joined again. Throws Error when the decoder does not define "▁".
+/// Reads the decoder, which joins the texts of tokens. Throws Error when the decoder does not define "▁".
 Metaspace ReadTextDecoder(const Json& node, const std::string& path);
 /// Throws Error when the decoder of a byte-level vocabulary does more than decode the byte alphabet.
 void CheckByteLevelDecoder(const Json& node, const std::string& path);

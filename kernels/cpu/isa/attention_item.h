@@ -4,7 +4,7 @@
 
 namespace quire::kernels {
 
-/// Some or all queries of one sequence.
+/// A member of an attention item: some or all queries of one sequence.
 struct AttentionMember {
   int64_t sequence;
   int64_t first_query;  // row in `queries`

@@ -8,7 +8,7 @@
 // floats.
 namespace quire::kernels::QUIRE_ISA {
 
-/// kNibbleOffset: the offset of a type's stored nibbles. kLift: what is added when nibbles of q4_0 are unpacked, so
+/// kNibbleOffset: the offset of a type's stored nibbles. kLift: the number added when nibbles of q4_0 are unpacked, so
 /// that they have the same offset (kRaised) as bytes.
 template <NumberType Type>
 inline constexpr int kNibbleOffset = Type == NumberType::kQ4_0 ? 8 : 0;

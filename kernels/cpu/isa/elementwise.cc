@@ -116,7 +116,7 @@ void WithActivation(Activation activation, const Use& use) {
     case Activation::kRelu2:
       return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x * x; });
     case Activation::kRelu:
-    case Activation::kClampedSilu:                                           // for gates only: ClampedGateRow
+    case Activation::kClampedSilu:                                           // gates use ClampedGateRow instead
       return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x; });  // NaN stays NaN
   }
 }

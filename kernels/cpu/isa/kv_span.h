@@ -32,7 +32,7 @@ inline int64_t WindowOf(const PagedAttentionParams& p) {
 template <class T>
 struct Span {
   int64_t dim, block_size;
-  int64_t slots;                           // in all blocks
+  int64_t slots;                           // number of slots in all blocks
   int64_t padded;                          // slots rounded up to whole vectors
   const T* keys[kMostVectors];             // per vector of slots: [head_dim], block_size numbers apart
   const float* key_scales[kMostVectors];   // per vector of slots

@@ -16,7 +16,7 @@ namespace {
 constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
 /// Numbers of a panel per tile for products of bytes. Without byte instructions, a vector of bytes is split into two.
 constexpr int kTileBytes = kByteProducts == ByteProducts::kAll ? kTileNumbers : kLanes == 16 ? 6 : 4;
-constexpr int64_t kManyRows = 16;            // from this many rows on, widening pays
+constexpr int64_t kManyRows = 16;            // from this many rows on, widening the keys and values pays off
 static_assert(kManyRows <= kAttentionTile);  // fewer rows fit the scratch of small items
 
 /// The slots of a span that the rows of a block see: row r sees [begin[r], end[r]), all rows see `all`, and at least

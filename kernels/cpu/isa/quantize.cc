@@ -36,7 +36,7 @@ void QuantizeRow(const float* x, const IntegerRows<T>& to) {
   for (int64_t block = 0; block < to.cols / kQuantBlock; ++block, x += kQuantBlock, values += kQuantBlock) {
     const float most = LargestMagnitude(x, kQuantBlock), whole = most / kMostInteger;
     const float scale = kBytes ? Shortened(whole) : whole;
-    if (!(scale > kLeast && most < kGreatest)) {  // too small or not representable: 0 or NaN
+    if (!(scale > kLeast && most < kGreatest)) {  // the scale is too small or not representable: write 0 or NaN
       __builtin_memset(values, 0, kQuantBlock * sizeof(T));
       to.begins[block] = kBegin<T>;
       to.scales[block] = to.lifts[block] = to.sums[block] = scale <= kLeast ? 0.0f : __builtin_nanf("");

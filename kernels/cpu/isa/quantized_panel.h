@@ -15,8 +15,8 @@ inline constexpr int64_t kBlocks = 32, kRowsInCache = 120;
 struct IntegerTiles {
   static constexpr int kRows = 8 / kVecs, kWideRows = 6, kLeastWideRows = 6, kFewRows = 0;
 };
-/// From this many rows of x on, nibbles are unpacked once instead of in each tile. Bytes are never unpacked, because
-/// loading the unpacked form would take as long.
+/// The least number of rows of x for which nibbles are unpacked once instead of in each tile. Bytes are never unpacked,
+/// because loading the unpacked form would take as long.
 inline constexpr int64_t kLeastUnpackedRows = 24;
 
 /// Prefetch distance in blocks within the first panels. NextPanels has prefetched later panels.

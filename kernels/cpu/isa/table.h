@@ -73,8 +73,8 @@ struct IsaTable {
   void (*matmul_int16)(const PanelProduct&, const IntegerRows<int16_t>& x);
   void (*matmul_int8)(const PanelProduct&, const IntegerRows<int8_t>& x);
   bool (*takes_int8)(NumberType);  // true if matmul_int8 is faster than matmul_int16
-  void (*quantize_int16)(const float* x, const IntegerRows<int16_t>& to);  // one row
-  void (*quantize_int8)(const float* x, const IntegerRows<int8_t>& to);    // one row
+  void (*quantize_int16)(const float* x, const IntegerRows<int16_t>& to);  // rounds one row
+  void (*quantize_int8)(const float* x, const IntegerRows<int8_t>& to);    // rounds one row
   void (*attention)(const PagedAttentionParams&, const AttentionItem&, float* scratch);
   int64_t (*attention_scratch)(const PagedAttentionParams&);  // number of floats
   void (*kv_write)(const KvWriteParams&, int64_t row_begin, int64_t row_end);

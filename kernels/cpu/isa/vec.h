@@ -25,7 +25,7 @@ inline Vec LoadPart(const float* p, int64_t count) {
 inline void Store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(Vec)); }
 inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, because of -0
 
-// One instruction each. If either lane is NaN, the result is b.
+// Each function is one instruction. If either lane is NaN, the result is b.
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 

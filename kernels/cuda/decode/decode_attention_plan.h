@@ -52,7 +52,7 @@ struct DecodeWorkSize {
 };
 
 struct DecodePlan {
-  bool combine;        // some context is split, so the combining kernel has work
+  bool combine;        // true: some context is split, so the combining kernel has work
   int64_t used_words;  // used words of the work list; only these need a copy
 };
 

@@ -30,7 +30,7 @@ struct DecodeTiles {
 
   using Ints = simt::Vec<int32_t, 4>;
 
-  /// What threads need to know about the tile in a stage. position < 0: the CTA has no more work.
+  /// The place of the tile in a stage, read by all threads. position < 0: the CTA has no more work.
   struct Tile {
     int position, begin, end;  // position of the tile's first token; range of visible positions
     bool first, last;          // first, last tile of its item
@@ -42,8 +42,8 @@ struct DecodeTiles {
   // The next tile to copy.
   int item, end_item;
   Ints who, range;            // seq, kv_head, first_head, num_heads; begin, end, context, slot
-  Ints next_who, next_range;  // of the following item
-  int position;               // of the tile's first token; -1: all tiles are copied
+  Ints next_who, next_range;  // `who` and `range` of the following item
+  int position;               // position of the tile's first token; -1: all tiles are copied
   int64_t table_row;          // start of the sequence's block table
   int block;                  // block of this thread's part of the tile; -1: its tokens are invisible
 

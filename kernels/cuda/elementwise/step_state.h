@@ -4,9 +4,9 @@
 
 #include "kernels/cuda/sampling/sampling_shards.h"
 
-// State of running sequences that the device keeps between steps, so that a step uploads only what is new. A launch's
-// size is the size of its arrays. Entries of -1 are padding, so that a graph can run with fewer entries than it was
-// captured for.
+// State of running sequences that the device keeps between steps, so that a step uploads only changes. A launch's size
+// is the size of its arrays. Entries of -1 are padding, so that a graph can run with fewer entries than it was captured
+// for.
 namespace quire::kernels {
 
 /// table[row, index] = block for every entry: changes of block tables or whole new tables. No place may occur twice.
@@ -45,7 +45,7 @@ void FeedTokens(const CudaStream& stream, const FeedTokensParams& params);
 struct CountTable {
   uint16_t* counts;  // [slots, stride]
   int64_t stride;
-  int64_t vocab;  // of this shard
+  int64_t vocab;  // vocabulary size of this shard
   int32_t first_id;
 };
 /// last_token[slot[r]] = drawn[r].token, and increments the token's count. Skips rows with slot -1, without draws, or

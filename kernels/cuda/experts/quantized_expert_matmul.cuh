@@ -14,7 +14,7 @@ namespace quire::kernels {
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedExpertKernel {
   struct Params : CudaExpertMatmulParams {
-    NumberType type;       // of the weights
+    NumberType type;       // type of the weights
     int64_t expert_bytes;  // bytes of one expert's weight
   };
   using Tile = QuantizedTile<T, kType, kBatch, kBlocks>;

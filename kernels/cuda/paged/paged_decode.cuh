@@ -15,8 +15,8 @@ __device__ inline simt::Global<const int32_t> TableOf(const PagedDecodeParams& p
   return simt::Global<const int32_t>(p.block_tables) + row * p.table_stride;
 }
 
-/// What a head's sink adds to a softmax sum whose weights are relative to exp(max). With partitions, only the
-/// combining kernel adds it.
+/// The amount that a head's sink adds to a softmax sum whose weights are relative to exp(max). With partitions, only
+/// the combining kernel adds the sink.
 __device__ inline float SinkWeightOf(const PagedDecodeParams& p, int64_t head, float max) {
   if (p.sinks == nullptr) return 0;
   const float sink = simt::Global<const float>(p.sinks)[head];

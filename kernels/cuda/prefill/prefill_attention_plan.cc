@@ -26,8 +26,8 @@ struct Seen {
   int32_t begin, end;
 };
 
-/// One sequence's chunk. A tile has the same rows for every KV head. The smaller a KV head's group, the later are the
-/// queries of its rows.
+/// A sequence's chunk of queries. A tile has the same rows for every KV head. The smaller a KV head's group, the later
+/// are the queries of its rows.
 class Chunk {
  public:
   Chunk(const PrefillPlanInputs& in, size_t sequence)

@@ -16,8 +16,8 @@ struct PrefillTile {
   int32_t sequence = -1;  // -1: no work
   int32_t first_row = 0;
   int32_t num_keys = 0;  // positions from the first to the last that any row sees, over all KV heads; sorts the tiles
-  /// The range of positions of a part, cut at multiples of kPrefillCut; a row takes what it sees of the range. The
-  /// parts of a tile cover all positions: the first begins at 0 and the last ends at INT32_MAX, because rows of KV
+  /// The range of positions of a part, cut at multiples of kPrefillCut; a row uses the visible positions of the range.
+  /// The parts of a tile cover all positions: the first begins at 0 and the last ends at INT32_MAX, because rows of KV
   /// heads with fewer query heads are later queries.
   int32_t begin = 0, end = INT32_MAX;
   int32_t slot = -1;  // workspace slot of a part; -1: the tile is not split

@@ -6,9 +6,9 @@
 
 namespace quire::kernels {
 
-/// What a thread block does with its rows, independent of how products are computed. A warp owns kRows / kWarps rows
-/// from their first score to their result. kKeys: keys of a tile processed at once. kTogether: neighbouring rows that
-/// skip the same tiles.
+/// A thread block's work on its rows, without the matrix products. A warp owns kRows / kWarps rows from their first
+/// score to their result. kKeys: keys of a tile processed at once. kTogether: neighbouring rows that skip the same
+/// tiles.
 template <class T, int kHeadSize, int kRowsOfBlock, int kWarpsOfBlock, int kKeysAtOnce, int kTogether>
 struct PrefillRows {
   static constexpr int kRows = kRowsOfBlock, kWarps = kWarpsOfBlock, kThreads = kWarps * 32, kKeys = kKeysAtOnce;
@@ -23,7 +23,7 @@ struct PrefillRows {
     float out[kSlabs][kUnits][4] = {};
     float max[kSlabs][2], sum[kSlabs][2] = {};
     int first, end;                     // rows of the block
-    int first_position, last_position;  // of all rows that skip the same tiles; -1: no rows
+    int first_position, last_position;  // range of positions of all rows that skip the same tiles; -1: no rows
     float factor;
   };
   using Scores = float[kSlabs][kKeys / 8][4];

@@ -19,7 +19,7 @@ namespace quire::kernels {
 /// q4_0 is kQ4_1 with m = -8 d, which is exact. Values are computed in fp32 and rounded to the dtype once, so they
 /// equal those of a weight that was expanded while loading.
 struct QuantizedMatrix {
-  NumberType type;   // one for which IsQuantizedOnDevice is true
+  NumberType type;   // a type for which IsQuantizedOnDevice is true
   const void* data;  // 16-byte aligned
   int64_t n;
   int64_t k;  // a multiple of 32

@@ -19,9 +19,9 @@ struct QuantizedPiece {
   using Scale = std::conditional_t<kFp8, float, std::conditional_t<kFp4, simt::BFloat16, simt::Half>>;
 
   simt::Vec<uint32_t, 4> ints = {};
-  simt::Vec<uint32_t, 2> highs = {};  // of six-bit numbers
+  simt::Vec<uint32_t, 2> highs = {};  // upper bits of six-bit numbers
   simt::Vec<Scale, kScales> scales = {};
-  bool has_minimum = false;  // of six-bit numbers
+  bool has_minimum = false;  // only for six-bit numbers
 
   /// Loads numbers [column, column + kNumbers) of a row.
   static __device__ QuantizedPiece Load(const QuantizedMatrix& weight, int64_t row, int64_t column) {

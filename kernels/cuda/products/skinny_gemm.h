@@ -7,10 +7,10 @@
 
 namespace quire::kernels {
 
-/// What happens to the fp32 sums.
+/// The last step of a product: the use of the fp32 sums.
 enum class SkinnyEpilogue {
   kStore,        // out[i, j] = sum
-  kStoreFloat,   // the same, stored as fp32: logits
+  kStoreFloat,   // as kStore, but in fp32: logits
   kAddResidual,  // out[i, j] += sum
   kGateMul,      // out [m, n / 2] = silu(gate) * up; weight rows in the order of SkinnyGateUpRow
 };

@@ -14,7 +14,7 @@ struct CausalConvKernel {
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 128, kAtOnce = 8;
 
-  /// One channel. The newest tap is last; unused taps come first.
+  /// The taps and inputs of one channel. The newest tap is last; unused taps come first.
   struct Channel {
     float weight[kMaxTaps], in[kMaxTaps];
     float bias;
@@ -55,8 +55,8 @@ struct CausalConvKernel {
     c.bias = added;
   }
 
-  /// If `there`, calls body(tap, pool, index) for each input of the channel in the state: those of all taps but the
-  /// oldest. Input `tap` moves to tap - 1 before the next token.
+  /// Calls body(tap, pool, index) for each input of the channel in the state: those of all taps but the oldest. Input
+  /// `tap` moves to tap - 1 before the next token.
   template <class Body>
   static __device__ void ForState(const Params& p, int64_t sequence, int64_t channel, bool there, const Body& body) {
     if (!there) return;

@@ -7,12 +7,12 @@ namespace quire::kernels {
 
 /// A rank's summary of one view row.
 struct ShardHeader {
-  float max;       // of the shard; -infinity: the shard is empty
+  float max;       // largest logit of the shard; -infinity: the shard is empty
   float best_raw;  // raw logit of `best`
   int32_t best;    // first token with the maximum; -1: the shard is empty
   int32_t count;   // number of candidates
   Place floor;     // every token that it holds and that has a weight is a candidate
-  Mass mass;       // of all tokens, relative to max; unused for rows with top-k or min-p
+  Mass mass;       // total mass of the shard, relative to max; unused for rows with top-k or min-p
 };
 struct ShardCandidate {
   float logit, raw;

@@ -24,7 +24,7 @@ struct ShardDraw {
   DrawState state;
   int32_t shard;       // with kInShard: the shard of the token
   uint64_t target;     // with kInShard: mass of that shard before the token
-  double log_sum_exp;  // of the raw row, if log-probabilities are requested
+  double log_sum_exp;  // over the raw row, if log-probabilities are requested
 };
 /// Draws from all parts, which must be in order of their ids. Every rank gets the same results.
 struct DrawFromPartsParams {

@@ -55,7 +55,7 @@ template <class T>
 using Global = T*;
 template <class T>
 using SharedArray = T*;
-/// The same bytes as elements of another type; both sizes must fit.
+/// Returns a view of the same bytes as elements of another type; both sizes must fit.
 template <class U, class T>
 __device__ SharedArray<U> As(T* array) {
   return reinterpret_cast<U*>(array);
@@ -166,7 +166,7 @@ void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStr
             const typename Kernel::Params& params) {
   const auto bytes = static_cast<int>(shared_bytes);
   if (bytes > 48 * 1024) {
-    static kernels::SharedMemoryLimit limit;  // one per kernel
+    static kernels::SharedMemoryLimit limit;  // one limit per kernel
     int device = 0;
     CheckCuda(cudaGetDevice(&device), "current device");
     limit.Allow(device, bytes, [&] {

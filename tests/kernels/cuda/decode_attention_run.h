@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// How a case is split over CTAs and laid out in memory
+/// The division of a case over CTAs, and its layout in memory.
 struct DecodeCut {
   int32_t num_ctas = 3;
   int32_t min_units = kDecodeMinUnits;

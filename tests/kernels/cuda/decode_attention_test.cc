@@ -145,7 +145,7 @@ TEST(DecodeAttentionTest, Combine_ChangesNothing_WhenNoContextIsSplit) {
   const DecodeAttentionRun run({.context_len = {40, 3}}, 7, {.num_ctas = 4});
   EXPECT_FALSE(run.plan().combine);
   DecodeAttentionParams params = run.Params();
-  params.combine = true;  // as a graph does that serves any batch
+  params.combine = true;  // a CUDA graph that serves any batch combines always
   DecodeAttention(CudaStream{}, params);
   test::ExpectNear(run.Output(), run.of().Expected(), run.of().Tolerance(), "combined in vain");
 }

@@ -15,7 +15,7 @@
 
 namespace quire::kernels {
 
-/// Which rank is held back, and at which point. It reproduces what happens on GPUs by chance. Works for operations of
+/// Holds one rank back at a chosen point. This reproduces orders that occur on GPUs by chance. Works for operations of
 /// one thread block.
 struct Schedule {
   enum class Hold { kNobody, kBeforeSending, kBeforeWaiting };
@@ -95,7 +95,7 @@ class OneShotRanks {
   };
   struct Progress {
     std::atomic<int> waits_in = -1;  // the operation whose flags this rank read last
-    std::atomic<int> looks = 0;      // how often it has read flags in that operation
+    std::atomic<int> looks = 0;      // number of flag reads in that operation
   };
 
   template <class Body>

@@ -48,7 +48,7 @@ TEST(PlanPrefillTest, PlanPrefill_SplitsATileIntoEqualParts_WhenTheDeviceWouldId
   std::vector<PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
   const PrefillPlan plan = PlanPrefill({starts, contexts, heads, 128, 0, split}, tiles, merges);
   ASSERT_EQ(plan.num_merges, 1);
-  EXPECT_EQ(plan.num_tiles, 32);  // of 1,024 positions: a 33rd of all, in whole cuts
+  EXPECT_EQ(plan.num_tiles, 32);  // tiles of 1,024 positions: a 33rd of all positions, in whole cuts
   EXPECT_EQ(merges[0].num_slots, 32);
   std::vector<PrefillTile> by_begin(tiles.begin(), tiles.begin() + plan.num_tiles);
   std::ranges::sort(by_begin, {}, &PrefillTile::begin);

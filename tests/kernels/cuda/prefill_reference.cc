@@ -13,7 +13,7 @@ namespace {
 
 struct Query {
   int64_t row, head;
-  int64_t first, position;  // it sees [first, position]
+  int64_t first, position;  // the query sees the positions [first, position]
 };
 
 std::vector<double> Weights(const PrefillAttentionParams& p, const Query& q, const HeadOfSequence& seen) {

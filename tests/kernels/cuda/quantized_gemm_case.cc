@@ -62,7 +62,7 @@ void FillQuantized(NumberType type, int64_t n, int64_t k, uint64_t seed, std::by
   const QuantizedParts parts = PartsOf(type, n, k);
   for (int64_t i = 0; i < parts.ints + parts.highs; ++i) {
     const int64_t byte = random.Below(256);
-    to[i] = static_cast<std::byte>(IsFp8(type) && byte % 128 == 127 ? byte - 1 : byte);  // no NaN
+    to[i] = static_cast<std::byte>(IsFp8(type) && byte % 128 == 127 ? byte - 1 : byte);  // avoids NaN
   }
   WriteScales(type, parts.scales / (IsFp8(type) ? 4 : 2), random, to + parts.ints + parts.highs);
 }
@@ -147,7 +147,7 @@ std::string QuantizedCase::Name() const {
 }
 
 double QuantizedCase::Tolerance() const {
-  constexpr double kSums = 2e-5;  // of up to some thousand products in fp32
+  constexpr double kSums = 2e-5;  // tolerance for sums of up to some thousand products in fp32
   return kSums + (shape_.dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8);
 }
 

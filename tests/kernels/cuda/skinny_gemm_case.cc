@@ -24,7 +24,7 @@ void Fill(void* array, NumberType type, int64_t rows, int64_t columns, int64_t s
   }
 }
 
-/// What Fill will write of rows that lie gigabytes apart.
+/// Makes the parts of the array that Fill will write usable; the rows lie gigabytes apart.
 void OpenRows(simt::DeviceBuffer<std::byte>& array, NumberType type, int64_t rows, int64_t columns, int64_t stride) {
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t end = r + 1 < rows ? std::min(stride, columns + 64) : columns;
@@ -137,7 +137,7 @@ std::string SkinnyCase::Name() const {
 }
 
 double SkinnyCase::Tolerance() const {
-  constexpr double kSums = 2e-5;  // of up to some thousand products in fp32
+  constexpr double kSums = 2e-5;  // tolerance for sums of up to some thousand products in fp32
   return OutType() == NumberType::kF32 ? kSums : kSums + (shape_.dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8);
 }
 

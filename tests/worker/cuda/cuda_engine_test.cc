@@ -626,7 +626,7 @@ TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepTheFilesQuantisation_WhereBlocksAr
     for (const Role role : kDenseRoles) EXPECT_EQ(forms.Of(role), form) << bits;
   }
   EXPECT_EQ(FormsOfRank0({.packed_bits = 4}, 1, kF32).Of(Role::kQuery), none);
-  // With two ranks, each has 80 columns of the attention output, which cuts a block of 32.
+  // Two ranks have 80 columns each of the attention output, which cuts a block of 32.
   const LayerForms cut = FormsOfRank0({.head_dim = 80, .packed_bits = 4}, 2, kF16);
   EXPECT_EQ(cut.attention_out, none);
   EXPECT_EQ(cut.Of(Role::kValue), four);

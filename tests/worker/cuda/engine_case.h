@@ -35,7 +35,7 @@ struct Setup {
   PreemptionMode preemption = PreemptionMode::kRecompute;
   int state_spacing = 64;  // BlockManagerOptions
   bool expert_parallel = false;
-  Quantization quantization = Quantization::kNone;  // of the CPU engine; CudaEngineOptions has the CUDA engine's
+  Quantization quantization = Quantization::kNone;  // for the CPU engine; CudaEngineOptions has the CUDA engine's
 };
 
 struct Ask {

@@ -18,8 +18,8 @@ TEST(QuantizedProductsTest, Products_OfManyRowsEqualThoseOfFewRows) {
 }
 
 TEST(QuantizedProductsTest, Products_OfManyRowsAreNearThoseOfFewRows_WithFp8Weights) {
-  // Where the library has FP8 products, x is rounded to FP8: its numbers are off by at most 2^-4 of themselves, and
-  // sums by less than that part of the largest.
+  // If the library has FP8 products, x is rounded to FP8: its numbers are off by at most 2^-4 of themselves, and sums
+  // by less than that part of the largest.
   const test::ManyAndFew products(NumberType::kFp8E4M3);
   EXPECT_GT(products.Largest(), 0.2);
   EXPECT_LT(products.Difference(), 0.03 * products.Largest());

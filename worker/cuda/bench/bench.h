@@ -28,7 +28,7 @@ struct Output {
 struct Case {
   std::string section, name;
   double bytes = 0, flops = 0;  // per call; 0: not reported
-  std::string formula;          // in words, for both numbers
+  std::string formula;          // the formula of both numbers, in words
   int64_t sets = 1;             // number of buffer sets through which calls rotate
   Json facts = Json::object();  // reported with the results
   Output output = {};           // every call writes all of it and reads no other call's output

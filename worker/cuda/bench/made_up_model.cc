@@ -19,7 +19,7 @@ namespace quire::bench {
 
 namespace {
 
-constexpr size_t kChunk = size_t{4} << 20;  // in numbers
+constexpr size_t kChunk = size_t{4} << 20;  // numbers per chunk
 
 /// Random bf16 numbers with magnitudes in [spread / 2, spread] and either sign: random mantissa and sign bits, four
 /// numbers per random word.

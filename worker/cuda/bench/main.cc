@@ -25,7 +25,7 @@ struct Options {
 
 int Run(Options options) {
   options.answers.models = options.steps.models;
-  if (options.answers.eager) ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // before the runtime reads it
+  if (options.answers.eager) ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // must be set before the CUDA runtime reads it
   const DeviceCount devices = CountDevices();
   if (devices.count == 0) {
     fmt::print("no GPU: {}; nothing was measured\n", devices.problem);
@@ -53,7 +53,7 @@ int Run(Options options) {
     if (!wanted && name != std::string("ceilings")) continue;  // always run: the other sections are measured against it
     run();
     if (options.json_file.empty()) continue;
-    std::ofstream file(options.json_file);  // after each section, so that a crash in a later one loses nothing
+    std::ofstream file(options.json_file);  // written after each section: a crash loses no earlier section
     file << DumpJson(bench.Report()) << "\n";
     if (!file.flush()) Fail("{}: cannot be written", options.json_file);
   }

@@ -31,7 +31,7 @@ class PagedBatch {
   int64_t table_stride() const { return table_stride_; }
   double context_sum() const;
   std::vector<int32_t> BlocksOfSequence(size_t sequence) const;
-  double kv_bytes() const;  // of the sequences' tokens
+  double kv_bytes() const;  // bytes of the sequences' tokens
   kernels::PagedCache Cache(int64_t set) const;
 
   const int32_t* tables() const { return tables_.as<int32_t>(); }      // [sequences, table_stride()]

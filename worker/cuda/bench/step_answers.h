@@ -20,7 +20,7 @@ std::string FirstDifference(const Json& got, const Json& expected);
 struct AnswersBench {
   bool eager = false;             // run every kernel alone
   std::string write_to, compare;  // files; empty: none
-  std::string models;             // as in StepBench
+  std::string models;             // the models, as in StepBench
 };
 /// Returns the exit status: 1 if the answers differ from the file's.
 int BenchStepAnswers(const AnswersBench& options);

@@ -68,7 +68,7 @@ class CudaDecoder final : private DecoderOps {
   struct Memory {
     Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces);
     std::vector<float*> ropes;          // per rotation: [max_model_len, rotated_dims]
-    std::vector<float*> query_ropes;    // the same for queries that grow with position, or null
+    std::vector<float*> query_ropes;    // like ropes, for queries that grow with position, or null
     std::vector<int32_t*> head_start;   // per kind of attention: [local kv heads + 1]
     std::vector<int32_t*> kv_head_of;   // per kind [local heads]: the local KV head of each head
     float* alibi_slopes;                // one per local head, or null
@@ -175,7 +175,7 @@ class CudaDecoder final : private DecoderOps {
   Memory memory_;
   std::vector<AttentionKind> kinds_;
   StateLayout states_;
-  std::map<int64_t, bool> fused_of_;  // by number of rows
+  std::map<int64_t, bool> fused_of_;  // keyed by number of rows
   std::set<int64_t> tuned_;           // numbers of rows
   // The step that is being queued.
   StepShape shape_;

@@ -15,7 +15,7 @@ namespace quire {
 struct CudaKvFormat {
   NumberType type;                    // CudaEngineOptions::dtype, or kFp8E4M3
   int64_t block_size;                 // tokens per block: 8, 16, 32 or 64
-  std::vector<KvScales> scales = {};  // of an FP8 cache, by layer
+  std::vector<KvScales> scales = {};  // scales of an FP8 cache, by layer
 
   /// Bytes of the keys, or of the values, of one head in a block.
   int64_t head_bytes(int64_t head_dim) const { return head_dim * block_size * ByteSize(type); }

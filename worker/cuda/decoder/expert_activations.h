@@ -38,7 +38,7 @@ struct CudaExpertActivations {
   }
 
   Range experts;                // this rank's experts
-  bool whole_experts;           // no other rank has them
+  bool whole_experts;           // true: no other rank has these experts
   int64_t width, shared_width;  // columns of an expert's MLP, of the shared expert's MLP
   int64_t router_width;
   float* logits = nullptr;           // [T, router_width]

@@ -39,7 +39,7 @@ class Products {
   Gemm gemm_;
   void* expanded_;
   int64_t expanded_bytes_;
-  std::map<std::pair<int64_t, int64_t>, bool> has_fp8_;  // by n and k
+  std::map<std::pair<int64_t, int64_t>, bool> has_fp8_;  // keyed by n and k
   std::map<Shape, kernels::SkinnyTile> skinny_;          // shapes for which our kernel is faster, with its tile
 };
 

@@ -34,7 +34,7 @@ class DeviceGroup final : public NormingCollective {
 
   void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) override;
 
-  // For benchmarks of either method. One-shot: at most kOneShotCapacity bytes.
+  // For benchmarks of both methods. One-shot takes at most kOneShotCapacity bytes.
   bool has_one_shot() const { return group_.size > 0; }
   void OneShotSum(void* data, int64_t count, NumberType type, void* stream);
   DeviceCollective& library() { return *library_; }
@@ -44,7 +44,7 @@ class DeviceGroup final : public NormingCollective {
   int64_t MeasureThreshold(const MpiBootstrap& mpi);
 
   std::vector<std::string> hosts_;
-  kernels::OneShotGroup group_{};  // of size 0 without peer memory
+  kernels::OneShotGroup group_{};  // has size 0 without peer memory
   std::unique_ptr<DeviceCollective> library_;
   int64_t threshold_ = 0;  // bytes
   std::string why_;        // the origin of the threshold

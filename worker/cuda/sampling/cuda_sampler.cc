@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kCountAlignment = 8;  // in entries: 16 bytes
+constexpr int64_t kCountAlignment = 8;  // alignment in entries: 16 bytes
 
 int64_t CountStride(const RankShard& shard) {
   return (shard.vocab.size() + kCountAlignment - 1) / kCountAlignment * kCountAlignment;

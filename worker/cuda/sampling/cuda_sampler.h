@@ -52,7 +52,7 @@ class CudaSampler {
     Memory(const CudaSamplerSizes& sizes, Pieces pieces);
     kernels::DrawnToken* drawn;  // [max_rows]
     kernels::ShardDraw* draws;   // [max_rows]
-    std::byte *part, *parts;     // of this rank, of all ranks
+    std::byte *part, *parts;     // this rank's part; the parts of all ranks
     kernels::ShardToken *shard_token, *shard_tokens;
     std::byte* workspace;
     int32_t* last_tokens;                // [max_running]
@@ -84,7 +84,7 @@ class CudaSampler {
   int32_t* host_tokens_;  // [max_model_len]; page-locked, like the next two members
   kernels::CountedSequence* host_to_count_;
   float* host_row_;                // [ranks, row_stride]
-  std::vector<uint64_t> counted_;  // by slot: serial of the sequence whose tokens are counted; 0: none
+  std::vector<uint64_t> counted_;  // keyed by slot: serial of the sequence whose tokens are counted; 0: none
 };
 
 }  // namespace quire

@@ -13,11 +13,11 @@ struct HostMask {
   std::vector<uint32_t> allowed;  // empty: the row has no grammar
 };
 
-/// How a step's tokens are drawn.
+/// The way in which a step's tokens are drawn.
 struct DrawPlan {
   std::vector<BatchMember> members;      // the members that draw
   std::vector<size_t> host_rows;         // indices into `members`: rows that only the host's sampler can draw
-  std::vector<HostMask> masks;           // one per host row, once the grammars were asked
+  std::vector<HostMask> masks;           // one mask per host row, filled once the grammars were asked
   int num_candidates = 0;                // candidates per row from each shard; part of the launches' shape
   int64_t num_biases = 0, num_bans = 0;  // totals over all members
   bool surely_on_device = true;          // no row can turn out to need the host

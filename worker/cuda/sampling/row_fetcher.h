@@ -13,7 +13,7 @@ namespace quire {
 /// Copies rows of activations from the device to the host and converts them to floats.
 class RowFetcher {
  public:
-  /// For rows of `hidden` numbers of type `dtype`. The device must outlive this object.
+  /// Fetches rows of `hidden` numbers of type `dtype`. The device must outlive this object.
   RowFetcher(Device& device, NumberType dtype, int64_t hidden);
 
   /// Fetches `count` (at most Pooler::kPooledAtOnce) rows from `rows` on the device: [count, hidden], valid until the

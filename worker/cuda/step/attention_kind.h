@@ -26,7 +26,7 @@ std::vector<AttentionKind> KindsOf(const ModelSpec& spec);
 /// One kind's planning sizes on a rank.
 struct AttentionSizes {
   int32_t window = 0;                          // 0: no window
-  std::vector<int32_t> head_start;             // of the rank's KV heads
+  std::vector<int32_t> head_start;             // for each of the rank's KV heads: its first query head
   int32_t decode_ctas = 1, decode_stages = 2;  // kernels::DecodeGrid
   int32_t tile_rows = 0;                       // rows of a prefill tile
   bool in_groups = false;                      // prefill uses the warpgroup kernel

@@ -16,7 +16,7 @@ namespace quire {
 /// The sizes of a step's arrays, for one step or for the largest step.
 struct StepLimits {
   int64_t tokens, sequences;
-  // By kind of attention.
+  // Numbers of decode words and of prefill tiles, indexed by kind of attention.
   int64_t decode_words[kMaxAttentionKinds] = {}, prefill_tiles[kMaxAttentionKinds] = {};
   int64_t prefill_merges[kMaxAttentionKinds] = {};
   int64_t state_blocks = 0;  // blocks per sequence's state; 0: no states
@@ -45,7 +45,7 @@ struct StepArrays {
   int32_t* draw_row;                                // [R]
   int32_t* draw_slot;                               // [R] slot to keep the drawn token for the next step; -1: padding
   kernels::DeviceSampling* sampling;                // [R]
-  kernels::PrefillTile* tiles[kMaxAttentionKinds];  // by kind of attention
+  kernels::PrefillTile* tiles[kMaxAttentionKinds];  // indexed by kind of attention
   kernels::PrefillMerge* merges[kMaxAttentionKinds];
   int32_t* decode_work[kMaxAttentionKinds];
   // Lists of all rows; last, because most steps do not use them.

@@ -17,7 +17,7 @@ int32_t PaddedContext(int32_t longest, int32_t most);
 /// The settings with which batches become arrays.
 struct StepBuilderSizes {
   int block_size = 16;
-  std::vector<AttentionSizes> attention;  // by kind, at most kMaxAttentionKinds
+  std::vector<AttentionSizes> attention;  // indexed by kind, at most kMaxAttentionKinds
   bool decodes_as_chunks = false;         // true for fp32, which has no planned decode kernel
   int32_t unplanned_context = 0;          // most tokens of a context if decodes use v1 or v2; else 0
   int64_t state_blocks = 0;               // blocks of this rank's part of a sequence's state

@@ -14,7 +14,7 @@ struct StepShape {
   int64_t num_chunks = 0;   // sequences of the other rows
   kernels::PrefillPlan chunk_work[kMaxAttentionKinds] = {};  // plan of the chunks' attention, by kind
   int64_t num_draws = 0;                                     // rows that draw; all rows in steps without chunks
-  bool combines[kMaxAttentionKinds] = {};                    // by kind: some decode's context is split
+  bool combines[kMaxAttentionKinds] = {};                    // indexed by kind: true if some decode's context is split
   int32_t max_context = 0;  // longest decode context, rounded up (PaddedContext); 0: decodes are planned
   bool keeps_rows = false;  // rows of some chunk are scored or pooled afterwards
 };

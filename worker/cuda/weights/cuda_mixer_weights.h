@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// One rank's weights of a layer that keeps a recurrent state, in device memory. All null in other layers. Vectors are
-/// fp32 for every type of matrices.
+/// One rank's weights of a layer that keeps a recurrent state, in device memory. All pointers are null in other layers.
+/// Vectors are fp32 for every type of matrices.
 struct CudaMixerWeights {
   void* in = nullptr;          // [CudaMixerWidth, hidden]: rows in MixerShape's order, then zeros
   void* out = nullptr;         // [hidden, MixerShape::out_width]

@@ -31,7 +31,7 @@ struct CudaLayerWeights {
   void *query_norm, *key_norm;                  // [head_dim], or one per number of the local heads; or null
   DeviceMatrix attention_out;                   // [hidden, local heads * head_dim]
   void* attention_out_bias;                     // [hidden], or null
-  CudaMixerWeights mixer;                       // of a layer that keeps a state, instead of qkv to attention_out_bias
+  CudaMixerWeights mixer;                       // for a layer that keeps a state, instead of qkv to attention_out_bias
   // Null if the layer's MLP is a mixture.
   DeviceMatrix
       mlp_in;  // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow; without gates [mlp_width, hidden]

@@ -187,7 +187,7 @@ class Loader {
   const ModelFiles& files_;
   const RankShard& shard_;
   int64_t element_;
-  std::map<const Tensor*, TransposedTensor> transposed_;  // by the original tensor
+  std::map<const Tensor*, TransposedTensor> transposed_;  // keyed by the original tensor
   Uploader& uploader_;
 };
 

@@ -24,7 +24,7 @@ inline constexpr Role kQkvRoles[] = {Role::kQuery, Role::kKey, Role::kValue, Rol
 /// The types of those layer matrices that stay quantised on the device; nullopt: expanded. All experts have the same
 /// type.
 struct LayerForms {
-  std::array<std::optional<NumberType>, std::size(kQkvRoles)> qkv;  // by kQkvRoles
+  std::array<std::optional<NumberType>, std::size(kQkvRoles)> qkv;  // by role, as in kQkvRoles
   std::optional<NumberType> attention_out, mlp_in, down;
   std::optional<NumberType> experts_in, experts_down, shared_in, shared_down;
 
@@ -42,7 +42,7 @@ struct LayerForms {
 std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& shard, NumberType dtype,
                                       Quantization quantization);
 
-/// For each quantised type of the file: a sentence with the number of layer matrices that the device expands.
+/// Returns, for each quantised type of the file, a sentence with the number of layer matrices that the device expands.
 std::vector<std::string> NotesOnExpanded(const ModelFiles& files, const RankShard& shard,
                                          const std::vector<LayerForms>& forms);
 

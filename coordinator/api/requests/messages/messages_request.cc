@@ -73,7 +73,8 @@ void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& 
   if (type != "enabled" && type != "adaptive" && type != "disabled" && type != "between_tools")
     thinking.Refuse("type", "must be enabled, adaptive, between_tools or disabled");
   request.chat["enable_thinking"] = type != "disabled" && (type != "between_tools" || after_tools);
-  // These types leave thinking to the model, so a model that never thinks may ignore enable_thinking.
+  // These types leave the decision about thinking to the model, so a model that never thinks may ignore
+  // enable_thinking.
   if (type == "adaptive" || type == "between_tools") request.hints.emplace_back("enable_thinking");
   if (const OrderedJson* budget = thinking.Find("budget_tokens")) {
     if (type != "enabled") thinking.Refuse("budget_tokens", "is for thinking that is enabled; leave it out");

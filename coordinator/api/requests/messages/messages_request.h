@@ -12,7 +12,7 @@ namespace quire {
 /// A request of Anthropic's Messages API, translated into the equivalent chat request.
 struct MessagesRequest {
   OrderedJson chat;   // the body of /v1/chat/completions
-  OrderedJson shown;  // tools that the model sees before the conversation, which describes the others
+  OrderedJson shown;  // tools that the model sees before the conversation; the conversation describes the others
   std::vector<std::string>
       hints;  // chat members that are ignored if the template does not read them
   ContextEdits edits;

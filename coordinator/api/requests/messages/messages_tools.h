@@ -19,9 +19,9 @@ class MessagesTools {
   /// Reads `tool_choice` into the chat request; call it after the conversation is read.
   void AddChoice(const JsonObject& choice, OrderedJson& chat);
 
-  // What the conversation says of tools. Each gives the words that tell the model.
-  /// A tool is there from now on. Its definition is written the first time only, so that the words never outgrow what
-  /// the client sent by more than a sentence for each block.
+  // Text that tells the model about changes of its tools. Load returns the text for a tool that becomes available. The
+  // text holds the tool's definition the first time only, so the text never outgrows the client's input by more than a
+  // sentence per block.
   std::string Load(const std::string& name);
   /// Adds a tool that the conversation defines; it may replace a tool of the same name.
   std::string Define(const JsonObject& definition);

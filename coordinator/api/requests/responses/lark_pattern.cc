@@ -92,7 +92,7 @@ class LarkGrammar {
   struct Rule {
     size_t begin;         // index in tokens_ of its expansions
     std::string pattern;  // empty: not expanded yet
-    bool open = false;    // its expansion has begun, so a use is recursion
+    bool open = false;    // true: the rule's expansion has begun, so a use is recursion
   };
 
   [[noreturn]] void FailAt(const std::string& what) const {

@@ -13,7 +13,7 @@ namespace quire {
 
 /// The tools of /v1/responses. The model sees all kinds of them as functions of one list.
 
-/// How the client knows a tool that the model sees under another name or as another kind.
+/// The client's view of a tool that the model sees under another name or as another kind.
 struct ResponseTool {
   enum Kind {
     kFunction,

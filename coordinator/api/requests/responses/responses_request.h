@@ -32,8 +32,8 @@ struct ResponsesRequest {
   ResponseTerms terms;
 };
 
-/// Throws ApiError for what is wrong or cannot be done, by name: nothing is dropped that would change the answer.
-/// defaults: what the answer says of sampling where the request says nothing.
+/// Throws ApiError that names the invalid or unsupported member. No member that would change the answer is ignored.
+/// defaults: the sampling settings that the answer reports if the request has none.
 ResponsesRequest ChatOfResponses(const OrderedJson& body, const FindKept& find, const SamplingDefaults& defaults = {});
 
 /// Parses a body of /v1/responses. Throws ApiError that may name the chat request's field (see InWordsOf).

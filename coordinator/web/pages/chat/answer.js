@@ -1,13 +1,13 @@
-// The answer of the model as it comes: Markdown, or single tokens when their probabilities were asked for.
+// The model's answer while it arrives: Markdown, or single tokens if their probabilities were requested.
 import {el, setText} from "../shared/dom.js";
 import {copyButton} from "../shared/copy.js";
 import {seconds} from "../shared/format.js";
 import {Markdown} from "./markdown.js";
 import {TokenView} from "./token_view.js";
 
-const REST = 4, LEAST_REST_MS = 30;  // after a drawing the page rests so many times as long as the drawing took
+const REST = 4, LEAST_REST_MS = 30;  // after drawing, the page rests REST times the drawing's duration, at least LEAST_REST_MS
 
-/** What a finished answer says about itself; began, first: when it was asked for and when it began, in milliseconds. */
+/** The facts about a finished answer, as text. began, first: the times of the request and of the first word, in milliseconds. */
 function factsOf({usage, reason, began, first}) {
   const parts = [];
   if (usage) {
@@ -23,7 +23,7 @@ function factsOf({usage, reason, began, first}) {
   return parts.join(" · ");
 }
 
-/** The element of a turn {role, content, reasoning, facts, problem}; what comes is written into the turn, too. */
+/** The element of a turn {role, content, reasoning, facts, problem}. Arriving text is written into the turn, too. */
 export class Answer {
   constructor(turn) {
     this.turn = turn;
@@ -76,7 +76,7 @@ export class Answer {
     this.onDrawn();
   }
 
-  /** The longer a drawing takes, the rarer it is: the page stays quick to use under long answers. */
+  /** The longer a drawing takes, the less often the page draws, so that the page stays responsive with long answers. */
   #drawAndRest() {
     this.timer = null;
     if (!this.stale) return;

@@ -9,11 +9,11 @@ import {KeptList} from "./kept_list.js";
 import {Settings} from "./settings.js";
 import {UserTurn} from "./user_turn.js";
 
-const OPEN = "quire.open-conversation";  // in the tab's sessionStorage: what a reload shows again
+const OPEN = "quire.open-conversation";  // key in the tab's sessionStorage: the conversation that a reload shows again
 const KEEP_EVERY_MS = 1000;
 const NEAR = 40;  // pixels above its end at which a page still counts as being at its end
 
-/** Without answers that a reload cut before their first word. */
+/** Removes answers that a reload cut before their first word. */
 function restored(conversation) {
   if (!conversation) return newConversation();
   conversation.turns = conversation.turns.filter(({role, content, reasoning}) => role === "user" || content || reasoning);
@@ -34,7 +34,7 @@ export class Chat {
       remove: (id) => this.#remove(id),
     });
     this.views = new WeakMap();  // turn: {element}
-    this.keys = new WeakMap();   // turn: its name among the elements
+    this.keys = new WeakMap();   // turn: the turn's key among the elements
     this.made = 0;
     this.run = null;  // {conversation, controller} while an answer comes
     this.atEnd = true;
@@ -55,7 +55,7 @@ export class Chat {
     $("attach").addEventListener("click", () => $("file").click());
     $("file").addEventListener("change", async () => {
       await this.attachments.add($("file").files);
-      $("file").value = "";  // so that the same file can be chosen again
+      $("file").value = "";  // lets the user choose the same file again
     });
     addEventListener("dragover", (event) => event.preventDefault());
     addEventListener("drop", (event) => { event.preventDefault(); this.attachments.add(event.dataTransfer.files); });
@@ -87,7 +87,7 @@ export class Chat {
     $("message").focus();
   }
 
-  /** Forgets everything that this browser knows of conversations. */
+  /** Deletes all conversations that this browser keeps. */
   forget() {
     this.stop();
     this.conversations.removeAll();
@@ -158,7 +158,7 @@ export class Chat {
     this.atEnd = true;
     const answered = await this.#answer([...conversation.turns, {role: "user", content, ...(files.length > 0 && {files})}]);
     if (answered || this.conversation !== conversation) return;
-    // Nothing that was typed is lost, not even what was typed meanwhile.
+    // The message's text comes back, together with text typed in the meantime.
     $("message").value = [typed, $("message").value].filter(Boolean).join("\n");
     this.attachments.show([...files, ...this.attachments.files]);
     this.#fitMessage();
@@ -176,7 +176,7 @@ export class Chat {
     await this.#answer(turns.slice(0, turn.role === "user" ? place + 1 : place));
   }
 
-  /** Has these turns answered. What brings nothing leaves the conversation as it was, and gives false. */
+  /** Requests an answer to these turns. Returns false, and leaves the conversation unchanged, if nothing arrives. */
   async #answer(turns) {
     const {conversation} = this, before = conversation.turns;
     const turn = {role: "assistant", content: ""}, answer = new Answer(turn);

@@ -1,5 +1,6 @@
-// The conversations that this browser keeps, in its localStorage, one entry each, so that two tabs do not write over each
-// other's. What is oldest goes when they become too many or too long. Keys of the server are never among them.
+// The conversations that this browser keeps in its localStorage. Each conversation has an entry of its own, so that two
+// tabs do not overwrite each other's. The oldest conversations are deleted when there are too many or they are too
+// long. API keys are never stored here.
 
 const PREFIX = "quire.conversation.", SETTINGS = "quire.settings";
 export const MOST_CONVERSATIONS = 100, MOST_CHARACTERS = 3000000;
@@ -20,7 +21,7 @@ function titleOf({content, files}) {
   return content.trim().replace(/\s+/g, " ").slice(0, TITLE_CHARACTERS) || files?.[0]?.name || "Conversation";
 }
 
-/** What an entry holds; null when it is no conversation, as of another version. */
+/** Parses a stored entry; null when the entry is not a conversation, for example one of another version. */
 function read(text) {
   try {
     const found = JSON.parse(text);
@@ -40,7 +41,7 @@ export class Conversations {
     this.deleted = new Set();
   }
 
-  /** All of them, the newest first. */
+  /** All conversations, the newest first. */
   list() {
     return entries().map(({conversation}) => conversation).filter(Boolean).sort((a, b) => b.changed - a.changed);
   }
@@ -49,7 +50,7 @@ export class Conversations {
     return read(localStorage.getItem(PREFIX + id));
   }
 
-  /** Keeps a conversation; older ones go where there is no room for all. False when there is none even for this one alone. */
+  /** Keeps a conversation; older conversations are deleted if there is no room for all. Returns false when even this one alone has no room. */
   keep(conversation) {
     if (this.deleted.has(conversation.id)) return true;
     if (conversation.turns.length === 0) {
@@ -71,7 +72,7 @@ export class Conversations {
     }
   }
 
-  /** What still runs for a deleted conversation does not bring it back. */
+  /** A request that still runs for a deleted conversation does not restore it. */
   remove(id) {
     this.deleted.add(id);
     localStorage.removeItem(PREFIX + id);

@@ -1,16 +1,16 @@
-// Elements of what marked read in a Markdown text. A model may have been told to attack whoever reads its answer. No HTML
-// is made or read on the way: every element is one of those below, and every word in it is text. HTML in an answer is
-// shown as it is written. Pictures become links, because loading one would tell its server what was said.
+// Makes page elements from marked's tokens of a Markdown text. A model may try to attack the readers of its answer. So
+// no HTML is made or read: all elements are created below, and all words are text nodes. HTML in an answer is shown as
+// text. Pictures become links, because loading a picture would tell its server about the conversation.
 import {el} from "../shared/dom.js";
 import {copyButton} from "../shared/copy.js";
 import {drawnFormula} from "./formulas.js";
 import {withTabs} from "./tabs.js";
 
-const LEADS_OUT = /^(?:https?:\/\/|mailto:)/i;  // other addresses could mean this server, or run
+const LEADS_OUT = /^(?:https?:\/\/|mailto:)/i;  // other addresses could point to this server or run code
 const NAMED = {amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", deg: "°", times: "×", middot: "·", bull: "•", hellip: "…", ndash: "–", mdash: "—",
   larr: "←", rarr: "→", le: "≤", ge: "≥", ne: "≠", minus: "−", euro: "€", laquo: "«", raquo: "»"};
 
-/** marked spells the signs that HTML reads, and leaves what the text spells that way. */
+/** Undoes marked's escaping of HTML's special characters; escapes of the original text stay. */
 function unspelled(text) {
   return withTabs(text).replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|([a-z]{2,8}));/gi, (all, decimal, hex, name) => {
     if (name) return NAMED[name] ?? all;
@@ -71,7 +71,7 @@ const MAKERS = {
   formula: drawnFormula,
 };
 
-/** Elements and texts of marked's tokens; a kind that is not known here is shown as it is written. */
+/** Elements and texts for marked's tokens; a token of an unknown kind is shown as its source text. */
 export function elementsOf(tokens) {
   return tokens.map((token) => (Object.hasOwn(MAKERS, token.type) ? MAKERS[token.type] : asWritten)(token));
 }

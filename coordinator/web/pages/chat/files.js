@@ -1,10 +1,10 @@
-// Text files that go with a message. The model reads them in front of the message, each between fences.
+// Text files that are attached to a message. The model reads the files before the message, each between fences.
 import {el} from "../shared/dom.js";
 import {bytes} from "../shared/format.js";
 
-const MOST_BYTES = 1 << 20;  // of all files of a message
+const MOST_BYTES = 1 << 20;  // for all files of one message
 
-/** {name, text} of a file; throws Error when it is no text. */
+/** Reads a file as {name, text}; throws Error when the file is not text. */
 async function readText(file) {
   if (file.size > MOST_BYTES) throw new Error(`${file.name} has ${bytes(file.size)}; a message takes ${bytes(MOST_BYTES)} of files.`);
   try {
@@ -18,7 +18,7 @@ async function readText(file) {
 export class Attachments {
   constructor(row, tell) {
     this.row = row;
-    this.tell = tell;  // says what is wrong with a file
+    this.tell = tell;  // shows the error of a file
     this.files = [];
   }
 
@@ -51,7 +51,7 @@ export function fileName({name, text}) {
   return el("span", {className: "file"}, `${name} · ${bytes(new Blob([text]).size)}`);
 }
 
-/** What the model is sent for a turn. A fence is longer than every run of its sign in the file. */
+/** The text that the model receives for a turn. Each fence is longer than every run of its character in the file. */
 export function contentOf({content, files = []}) {
   const parts = files.map(({name, text}) => {
     const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));

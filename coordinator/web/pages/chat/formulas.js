@@ -1,9 +1,10 @@
-// Formulas in answers: \( \) and $ $ in a line, \[ \] and $$ $$ on lines of their own. KaTeX draws them as MathML, which browsers
-// show without fonts or styles of its own. What KaTeX cannot read stays as it was written.
+// Formulas in answers: \( \) and $ $ in a line, \[ \] and $$ $$ on lines of their own. KaTeX draws formulas as MathML,
+// which browsers show without KaTeX's fonts and styles. A formula that KaTeX cannot read stays as text.
 import {el} from "../shared/dom.js";
 
 const LONGEST = 4000;  // characters: an answer of thousands of openings without an end stays quick to read
-// A price is no formula: no blank inside of either sign, no digit behind the second, no code between them.
+// Prices are not formulas: a formula has no blank inside either sign, no digit after the second sign, and no code
+// between the signs.
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n`])+?)(?<!\s)\$(?!\d)/;
 const PAIRS = [["$$", "$$"], ["\\[", "\\]"]];
 
@@ -15,7 +16,7 @@ function between(text, [begin, end]) {
   return {raw: head.slice(0, place + end.length), tex: head.slice(begin.length, place)};
 }
 
-/** Where the first of the signs is; undefined when there is none. */
+/** The place of the first of the signs; undefined when the text has none. */
 function place(text, signs) {
   const places = signs.map((sign) => text.indexOf(sign)).filter((found) => found >= 0);
   return places.length > 0 ? Math.min(...places) : undefined;
@@ -48,10 +49,10 @@ const inline = {
   },
 };
 
-/** What marked learns: tokens {type: "formula", display, tex, raw}. */
+/** The extensions for marked. They make tokens {type: "formula", display, tex, raw}. */
 export const FORMULAS = [block, inline];
 
-/** The element of a formula; the text as it was written when KaTeX cannot read it. */
+/** The element of a formula; its source text when KaTeX cannot read the formula. */
 export function drawnFormula({display, tex, raw}) {
   const drawn = el("span", {className: display ? "formula display scroll" : "formula"});
   if (display) Object.assign(drawn, {tabIndex: 0, role: "group", ariaLabel: "Formula"});

@@ -1,4 +1,4 @@
-// The panel of conversations that the browser keeps: open one, delete one, save the one that is shown as a file.
+// The panel of kept conversations: opens or deletes a conversation, and saves the shown one as a file.
 import {confirmed} from "../shared/confirm.js";
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {asJson, asMarkdown, fileNameOf, save} from "./saving.js";
@@ -9,7 +9,7 @@ export class KeptList {
     Object.assign(this, {conversations, open, shown, remove});
     $("save-markdown").addEventListener("click", () => save(`${fileNameOf(shown())}.md`, "text/markdown", asMarkdown(shown())));
     $("save-json").addEventListener("click", () => save(`${fileNameOf(shown())}.json`, "application/json", asJson(shown())));
-    addEventListener("storage", () => this.show());  // another tab kept or deleted one
+    addEventListener("storage", () => this.show());  // another tab kept or deleted a conversation
   }
 
   show() {

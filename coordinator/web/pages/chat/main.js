@@ -46,7 +46,7 @@ $("sign-in-form").addEventListener("submit", (event) => {
   enter();
 });
 $("sign-out").addEventListener("click", async () => {
-  // Whoever signs in next at this browser reads nothing of this one's.
+  // The next user of this browser must not read this user's conversations.
   if (chat.conversations.list().length > 0 && !(await confirmed("Sign out", "The conversations that this browser keeps are deleted."))) return;
   chat.forget();
   signIn("");

@@ -3,10 +3,10 @@ import {el} from "../shared/dom.js";
 import {elementsOf} from "./elements.js";
 import {tokensOf} from "./reader.js";
 
-/** Longer answers stay plain text: a page that reads them again and again would not keep up. */
+/** Longer answers stay plain text: the page reads an answer anew at every drawing, which would be too slow. */
 const MOST_CHARACTERS = 200000;
 
-/** Shows a text in `body`. Blocks that did not change stay as they are, with what is selected in them. */
+/** Shows a text in `body`. Unchanged blocks are kept, so a selection in them stays. */
 export class Markdown {
   constructor(body) {
     this.body = body;

@@ -8,7 +8,7 @@ export function asMarkdown({title, turns}) {
   return [`# ${title}`, ...turns.map((turn) => `## ${NAMES[turn.role]}\n\n${contentOf(turn)}`)].join("\n\n") + "\n";
 }
 
-/** Messages as the API takes them. */
+/** The conversation as messages in the API's form. */
 export function asJson({title, turns}) {
   return JSON.stringify({title, messages: turns.map((turn) => ({role: turn.role, content: contentOf(turn)}))}, null, 2) + "\n";
 }

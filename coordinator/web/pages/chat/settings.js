@@ -1,4 +1,4 @@
-// The fields of the requests, in the page's form; the browser keeps them.
+// The page's form for the fields of requests; the browser keeps their values.
 import {$} from "../shared/dom.js";
 
 const FIELDS = ["system", "max-tokens", "temperature", "top-p", "top-k", "seed", "logprobs"];
@@ -31,7 +31,7 @@ export class Settings {
     return $("logprobs").checked;
   }
 
-  /** Shows the field that holds no value a request may have; false when there is one. */
+  /** Shows the first field with an invalid value. Returns false when there is one. */
   check() {
     for (const input of $("settings").querySelectorAll("input")) {
       if (input.checkValidity()) continue;

@@ -1,5 +1,5 @@
-// marked makes four blanks of each tab at the beginning of a line, which breaks Makefiles that somebody copies out of an
-// answer. Between fences a sign that no text holds stands for the tab while marked reads.
+// marked turns each tab at the beginning of a line into four blanks, which breaks Makefiles that users copy from an
+// answer. So between fences, a character that no text contains replaces the tab while marked reads.
 
 const SIGN = "\ufdd0";
 

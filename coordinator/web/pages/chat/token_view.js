@@ -1,10 +1,10 @@
-// An answer as single tokens, with what was likely in their place: by pointer, or by arrow keys.
+// An answer as single tokens. A token's alternatives are shown by pointer or by arrow keys.
 import {$, el, setText} from "../shared/dom.js";
 import {percent} from "../shared/format.js";
 
 const UNSURE = 0.2, UNLIKELY = 0.05;  // probabilities below which a token is marked
 
-/** A token as people can see it: spaces and line ends are shown when there is nothing else. */
+/** The visible text of a token: spaces and line ends are made visible when the token has no other characters. */
 function spelled(token) {
   return token.trim() === "" ? token.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥") || "∅" : token;
 }

@@ -9,7 +9,7 @@ const LARGEST_CELL = 22, SMALLEST_CELL = 2;  // CSS pixels, the gap counted in
 const HEIGHT = 340, HEIGHT_OF_MANY = 520, MANY = 20000;
 
 export class BlockMap {
-  /** choose(id or null, box): the block under the pointer or focus, and where it is on the screen. */
+  /** choose(id or null, box): called with the block under the pointer or focus, and its place on the screen. */
   constructor(parent, label, choose) {
     this.choose = choose;
     this.canvas = el("canvas", {tabIndex: 0, role: "application", "aria-roledescription": "block map", "aria-label": label});
@@ -57,7 +57,7 @@ export class BlockMap {
     this.folded = this.pieces.reduce((sum, {count, folded}) => sum + (folded ? count * this.columns : 0), 0);
   }
 
-  /** Where each row is, in pixels: its top, and whether it is inside of a fold. */
+  /** Computes the place of each row, in pixels: its top, and whether the row is inside a fold. */
   #placeRows(cell, fold) {
     this.tops = new Float64Array(this.rows);
     this.hidden = new Uint8Array(this.rows);
@@ -99,7 +99,7 @@ export class BlockMap {
     const colors = theme();
     const ofOwners = owners.map((one) => colors.owner(one.request));
     const gap = cell >= 4 ? Math.max(1, Math.round(cell / 9)) : 0, side = cell - gap;
-    const corner = side >= 6 ? Math.ceil(side / 2) : 0;  // of shared blocks, when there is room for one
+    const corner = side >= 6 ? Math.ceil(side / 2) : 0;  // pixels of the corner that marks shared blocks; 0 when the cell is too small
     pixels.fill(colors.surface);
     const line = Math.max(1, Math.round(fold / 5));
     for (const {first, folded} of this.pieces) {
@@ -115,7 +115,7 @@ export class BlockMap {
       const left = ((id - 1) % this.columns) * cell, top = this.tops[row];
       const shared = holders[id] > 1;
       if (shared && corner === 0) color = mix(color, colors.mark, 0.45);
-      // What is filled stands at the bottom; the rest of a held block is paler.
+      // The filled part of a block stands at the bottom; the rest of a held block is paler.
       const full = owner[id] < 0 || side < 6 ? side : Math.max(1, Math.round(side * filled[id] / blockSize));
       const pale = full < side ? mix(color, colors.surface, 0.6) : color;
       for (let y = 0; y < side; ++y) {

@@ -1,11 +1,11 @@
-// The card of the block map: both pools, the legend, who has what, and the word on the block that is pointed at.
+// The card with the block map: both pools, the legend, the owners, and a description of the block under the pointer.
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {count, counted, percent} from "../shared/format.js";
 import {BlockMap} from "./block_map.js";
 import {css, onThemeChange, ownerColor, theme} from "./block_colors.js";
 import {deviceOwnership, hostOwnership} from "./ownership.js";
 
-const MOST_OWNERS = 60;  // that are listed; all are drawn
+const MOST_OWNERS = 60;  // owners in the list; the map draws all owners
 
 function placeTip(tip, box) {
   tip.hidden = false;

@@ -4,9 +4,9 @@ import {seconds} from "../shared/format.js";
 
 const WIDTH = 300, HEIGHT = 110;
 
-const FEWEST = 60;  // samples that the width stands for, while there are not more
+const FEWEST = 60;  // least number of samples that the chart's width stands for
 
-/** Of one series: an "x,y x,y" list that fits WIDTH × height, the newest at the right; without what is null. */
+/** The points of one series: an "x,y x,y" list that fits WIDTH × height, the newest at the right; null values are left out. */
 function polyline(values, most, height) {
   const capacity = Math.max(FEWEST, values.length);
   const step = WIDTH / (capacity - 1), begin = capacity - values.length;
@@ -25,7 +25,7 @@ export class Sparkline {
   }
 }
 
-/** Lines of several series over time: [{name, color}]; top: the value at the upper edge, or what the values reach, but no less than `least`. */
+/** Lines of several series over time: [{name, color}]. top: the value at the upper edge, or null: the largest value, but at least `least`. */
 export class LineChart {
   constructor(title, series, {top = null, least = 1, format}) {
     this.least = least;

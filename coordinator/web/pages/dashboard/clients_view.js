@@ -1,4 +1,4 @@
-// The table of clients: what each has, and how much is computed for it.
+// The table of clients: the requests and blocks of each client, and the client's rate of tokens.
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {count, short} from "../shared/format.js";
 

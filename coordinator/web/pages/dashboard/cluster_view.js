@@ -14,7 +14,7 @@ function median(values) {
 
 export class ClusterView {
   constructor() {
-    this.times = new Map();  // of each rank, its last step times
+    this.times = new Map();  // the last step times of each rank
   }
 
   show(status, topology) {

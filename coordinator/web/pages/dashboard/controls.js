@@ -1,4 +1,4 @@
-// What an operator can do. Whatever ends or holds up work asks once more.
+// The operator's buttons. Actions that end or delay work ask for confirmation.
 import {confirmed} from "../shared/confirm.js";
 import {$, el, setText} from "../shared/dom.js";
 import {counted, seconds} from "../shared/format.js";

@@ -1,4 +1,4 @@
-// The latest events, as they come.
+// The list of the latest events.
 import {$, el, setText} from "../shared/dom.js";
 
 const KEPT = 200, RETRY_MS = 2000;
@@ -9,7 +9,7 @@ export class EventLog {
     this.last = 0;
   }
 
-  /** Reads for as long as the page is open; begins with what the server still knows. */
+  /** Reads events as long as the page is open, beginning with those that the server still keeps. */
   async follow(signal) {
     while (!signal.aborted) {
       try {
@@ -18,7 +18,7 @@ export class EventLog {
       } catch (error) {
         if (signal.aborted) return;
         setText($("events-state"), error.status ? error.message : "not connected");
-        if (error.status === 0) this.last = 0;  // another server may come back, and count anew
+        if (error.status === 0) this.last = 0;  // another server may answer later and count events from 1 again
       }
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }

@@ -1,10 +1,10 @@
-// The key figures, and what is drawn of the server's last half hour, which the server keeps (/admin/history).
+// The key figures, and the charts of the last half hour, whose data the server keeps (/admin/history).
 import {$, el, setText} from "../shared/dom.js";
 import {bytes, count, counted, percent, seconds, short} from "../shared/format.js";
 import {Histogram, LineChart, Sparkline} from "./charts.js";
 import {histograms, quantile, total} from "./metrics.js";
 
-const MOST_ROWS = 360;  // as many as the server keeps
+const MOST_ROWS = 360;  // the number of rows that the server keeps
 
 const FIRST_TOKEN = "vllm:time_to_first_token_seconds", INTER_TOKEN = "vllm:inter_token_latency_seconds";
 const HITS = "vllm:prefix_cache_hits_total", QUERIES = "vllm:prefix_cache_queries_total";
@@ -48,7 +48,7 @@ export class History {
     this.hits = [];
   }
 
-  /** The query of /admin/history for what is not here yet. */
+  /** The query of /admin/history for the samples that this page lacks. */
   query() {
     return `since=${Math.round((this.rows.at(-1)?.time ?? 0) * 1000)}`;
   }

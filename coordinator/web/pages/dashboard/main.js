@@ -1,4 +1,4 @@
-// The dashboard: signs in, asks the admin port again and again, and hands what it says to the views.
+// The dashboard: signs in, polls the admin port, and passes the answers to the views.
 import {$, el, setText} from "../shared/dom.js";
 import {Refusal, Session} from "../shared/session.js";
 import {BlocksView} from "./blocks_view.js";
@@ -49,7 +49,7 @@ class Dashboard {
     }
   }
 
-  /** One look at everything; a second one meanwhile joins it. */
+  /** Refreshes all views once; a second call in the meantime joins the first. */
   look() {
     this.looking ??= this.#look().finally(() => { this.looking = null; });
     return this.looking;

@@ -1,4 +1,4 @@
-// What the dashboard takes from /metrics: histograms, in Prometheus's text form.
+// Reads the histograms that the dashboard shows from /metrics, in Prometheus's text form.
 
 /** {name: {bounds: [0.1, …, Infinity], counts: [in each bucket], sum, count}} of the families that are asked for. */
 export function histograms(text, names) {
@@ -31,7 +31,7 @@ export function total(text, name) {
   return sum;
 }
 
-/** Between the bounds of its bucket; null when there is nothing yet. */
+/** The quantile `share`, interpolated between the bounds of its bucket; null when the histogram is empty. */
 export function quantile({bounds, counts, count}, share) {
   if (count === 0) return null;
   let before = 0;

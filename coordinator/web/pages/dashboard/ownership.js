@@ -1,4 +1,4 @@
-// Who holds which block, as arrays over block ids, from what /admin/block_map says. Ids run from 1 to total.
+// The owners of each block, as arrays over block ids, read from /admin/block_map. Ids run from 1 to total.
 
 export const FREE = 0, CACHED = 1, HELD = 2, PINNED = 3;
 
@@ -18,7 +18,7 @@ export class Ownership {
     this.blockSize = blockSize;
     this.owners = owners;
     this.pins = pins;
-    this.behind = new Map();  // of blocks of states that are kept: the block that such a state is of
+    this.behind = new Map();  // for each block of a kept state: the cached block that the state belongs to
     for (const kept of keptStates) eachBlock(kept.blocks, (id) => { this.behind.set(id, kept.behind); });
     this.kind = new Uint8Array(total + 1);
     this.owner = new Int32Array(total + 1).fill(-1);  // the first one's place in owners
@@ -27,7 +27,7 @@ export class Ownership {
     this.counts = {held: 0, shared: 0, cached: 0, pinned: 0};
     eachBlock(cached, (id) => { this.kind[id] = CACHED; });
     for (const pin of pins) eachBlock(pin.blocks, (id) => { this.kind[id] = PINNED; this.filled[id] = blockSize; });
-    this.sharers = new Map();  // of blocks that several owners hold: their places, ascending
+    this.sharers = new Map();  // for each block that several owners hold: the owners' places, ascending
     owners.forEach((owner, place) => this.#take(owner, place));
     this.#relate();
     for (let id = 1; id <= total; ++id) {
@@ -72,7 +72,7 @@ export class Ownership {
     else if (known.at(-1) !== place) known.push(place);
   }
 
-  /** Who shares with whom. Blocks of a common prefix have the same sharers, which are looked at once. */
+  /** Finds the requests that share blocks with each other. Blocks of a common prefix have the same sharers, which are examined once. */
   #relate() {
     const groups = new Map();
     for (const sharers of this.sharers.values()) groups.set(sharers.join(), sharers);
@@ -83,7 +83,7 @@ export class Ownership {
     }
   }
 
-  /** What a person wants to know of one block: {title, lines}. */
+  /** Describes one block for people: {title, lines}. */
   describe(id) {
     const title = `Block ${id}`;
     const lines = [], holds = (ranges) => ranges.some(([first, count]) => id >= first && id < first + count);

@@ -1,4 +1,5 @@
-// The table of requests: what runs, what waits and why; abort and move; the whole story of one in a dialog.
+// The table of requests: running requests, waiting requests with the reason, buttons to abort and to move, and a dialog
+// with all decisions about one request.
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {count, counted, seconds} from "../shared/format.js";
 
@@ -10,7 +11,7 @@ export function stateName(state) {
 }
 
 export class RequestsView {
-  /** act(verb, request, element): what a button of a row does. */
+  /** act(verb, request, element): the action of a row's button. */
   constructor(session, act) {
     this.session = session;
     this.act = act;
@@ -18,7 +19,7 @@ export class RequestsView {
     $("details-close").addEventListener("click", () => $("details").close());
   }
 
-  /** Of /admin/requests, as the filters say. */
+  /** The query of /admin/requests for the chosen filters. */
   query() {
     const query = new URLSearchParams({limit: LISTED});
     if ($("filter-state").value) query.set("state", $("filter-state").value);

@@ -1,5 +1,5 @@
-// Which rows of a block map are drawn. In a large pool of which little is in use, runs of rows without anything in them
-// fold into one thin line each, so that the picture is as large as what there is to see.
+// The rows of a block map that are drawn. In a large pool with few used blocks, runs of empty rows fold into one thin
+// line each, so that the picture is no larger than its content.
 import {FREE} from "./ownership.js";
 
 const FOLDED_FROM = 1000;  // blocks; smaller pools are always whole
@@ -38,7 +38,7 @@ export function piecesOf(total, columns, used) {
   return pieces;
 }
 
-/** Of all pieces, for a height of a row and of a fold. */
+/** The height of all pieces, from the heights of a row and of a fold. */
 export function heightOf(pieces, row, fold) {
   return pieces.reduce((sum, {count, folded}) => sum + (folded ? fold : count * row), 0);
 }

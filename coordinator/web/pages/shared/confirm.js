@@ -1,4 +1,4 @@
-// Asking once more before something is done that cannot be taken back. The page has the dialog "confirm".
+// Asks for confirmation before an action that cannot be undone. The page must have the dialog "confirm".
 import {$, setText} from "./dom.js";
 
 /** Resolves to true when the user says so. */

@@ -1,4 +1,4 @@
-// Copying text to the clipboard, also where a page came without TLS and has no clipboard of its own.
+// Copies text to the clipboard, also on pages without TLS, which have no clipboard API.
 import {el, setText} from "./dom.js";
 
 async function copy(text) {
@@ -12,7 +12,7 @@ async function copy(text) {
   return undefined;
 }
 
-/** A button that copies what text() says when it is pressed, and says for a moment whether it could. */
+/** A button that copies the result of text() when pressed, and shows for a moment whether the copy succeeded. */
 export function copyButton(word, label, text) {
   const button = el("button", {className: "quiet small", type: "button", "aria-label": label}, word);
   button.addEventListener("click", async () => {

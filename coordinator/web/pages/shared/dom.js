@@ -2,7 +2,7 @@
 
 export const $ = (id) => document.getElementById(id);
 
-/** el("button", {className: "small", onclick: f}, "text", child): attributes with a dash are set as such. */
+/** Makes an element: el("button", {className: "small", onclick: f}, "text", child). Names with a dash become attributes. */
 export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -26,10 +26,8 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/**
- * Keeps the children of `parent` like `items`, in their order: make(item) for a new key, update(child, item) for each.
- * Elements stay for as long as their key does, and with them the focus that they may have.
- */
+/** Keeps the children of `parent` like `items`, in their order: make(item) for a new key, update(child, item) for each. An element stays as long as
+ * its key stays, so it keeps its focus. */
 export function keepList(parent, items, keyOf, make, update) {
   const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let place = parent.firstElementChild;

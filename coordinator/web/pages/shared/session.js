@@ -1,7 +1,7 @@
 // Asking the server, with the key that the user typed in. The key lives in this tab's sessionStorage and in the
 // Authorization header, nowhere else: not in an address, not in a cookie.
 
-/** What the server said against a request; status 0: it did not answer at all. */
+/** The server's refusal of a request; status 0: the server did not answer at all. */
 export class Refusal extends Error {
   constructor(status, message) {
     super(message);

@@ -18,7 +18,7 @@ constexpr int64_t kPairBytes = 4 * kPanelRows, kStepBytes = kStepCols / 2 * kPai
 // Tile registers: kSum: sums of two tiles of rows with two panels; kX: x of either tile; kW: either panel.
 constexpr int kSum = 0, kX = 4, kW = 6;
 
-/// Some columns of some rows of x as three bf16 terms each, padded with zeros to a whole step.
+/// A part of x (some rows and columns) as three bf16 terms each, padded with zeros to a whole step.
 class Terms {
  public:
   Terms(const float* x, int64_t x_stride, int64_t rows, int64_t cols) {

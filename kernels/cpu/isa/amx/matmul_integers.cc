@@ -23,7 +23,7 @@ constexpr int64_t kBlockBytes = kQuantBlock, kCellBytes = sizeof(CellVec);
 // Tile registers: kSum: sums of each part with each panel; kX: a part of x; kW: a panel.
 constexpr int kSum = 0, kX = 4, kW = 6;
 
-/// Some blocks of some rows of x as bytes, in the order of the weights' quads.
+/// A part of x (some rows and blocks) as bytes, in the order of the weights' quads.
 template <class T>
 class RowBytes;
 
@@ -115,7 +115,7 @@ struct BlockSums {
   }
 };
 
-/// Some blocks of P panels, as stored and as tiles take them.
+/// A range of blocks of P weight panels, in the stored layout and in the layout of AMX tiles.
 template <NumberType Type, int P>
 class Panels {
  public:
@@ -226,7 +226,7 @@ void MatmulOf(const PanelProduct& p, const IntegerRows<T>& x) {
   ReleaseTiles();
 }
 
-/// From this many rows of x on, tiles are faster: half a tile.
+/// The least number of rows of x for which tiles are faster: half a tile.
 constexpr int64_t kLeastTileRows = 8;
 
 }  // namespace

@@ -14,7 +14,7 @@ double RunPeak(Arithmetic arithmetic, int64_t rounds) {
   }
   SetTiles(shapes);
   const bool of_bytes = arithmetic == Arithmetic::kInt8;
-  const int64_t instructions = rounds / 8;  // each does far more than a vector instruction
+  const int64_t instructions = rounds / 8;  // a tile instruction does far more than a vector instruction
   for (int64_t i = 0; i < instructions; i += 4) {
     AddSignedBytes<0, 4, 6>();
     AddSignedBytes<1, 4, 7>();

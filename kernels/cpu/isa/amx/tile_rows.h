@@ -2,7 +2,8 @@
 
 #include "kernels/cpu/isa/panel.h"
 
-// Products by tiles: registers of rows; an instruction multiplies two of them.
+// Matrix products by tiles. A tile is a set of registers with the rows of a matrix; an instruction multiplies two
+// tiles.
 namespace quire::kernels::QUIRE_ISA {
 
 static_assert(kLanes == kPanelRows, "a row of a tile is a number of every row of a panel");
