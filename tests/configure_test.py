@@ -19,7 +19,7 @@ def configure(folder, *options):
 
 
 class ConfigureTest(unittest.TestCase):
-    def test_the_tests_build_on_what_quickstart_built(self):
+    def test_configuring_the_tests_keeps_the_compile_commands_of_quickstart(self):
         with tempfile.TemporaryDirectory() as folder:
             product = configure(pathlib.Path(folder), "-DQUIRE_BUILD_TESTS=OFF")
             self.assertGreater(len(product), 100)
@@ -46,7 +46,7 @@ class VersionTest(unittest.TestCase):
         said = subprocess.run(["cmake", "-DPROJECT_VERSION=9.8.7", "-P", script], cwd=self.folder, check=True, capture_output=True, text=True)
         return said.stderr.strip()
 
-    def test_it_is_the_tags(self):
+    def test_version_comes_from_the_tag_or_the_project(self):
         self.assertEqual(self.version(), "9.8.7", "no checkout")
         self.git("init", "-q")
         self.git("commit", "-q", "--allow-empty", "-m", "first")

@@ -101,7 +101,7 @@ TEST(ContiguousPool, Free_JoinsTheHolesOnBothSides) {
   EXPECT_EQ(pool.largest_hole(), 0);
 }
 
-TEST(ContiguousPool, KeepsItsInvariantsUnderRandomOperations) {
+TEST(ContiguousPool, Pool_KeepsItsInvariants_UnderRandomOperations) {
   test::Random random(7);
   ContiguousPool pool(1000);
   std::vector<int> owner(1000, 0);  // owner of each slot; 0 means free

@@ -169,7 +169,7 @@ const std::vector<MemoryCase> kMemoryCases = {
      "the machine"},
 };
 
-TEST(MemoryRoomTest, TakesTheLeastOfAllLimits_OnMachinesOfEveryKind) {
+TEST(MemoryRoomTest, ReadMemoryRoom_ReturnsTheLeastOfAllLimits_OnMachinesOfEveryKind) {
   for (const MemoryCase& c : kMemoryCases) {
     const FakeHost host(c.files);
     const MemoryRoom room = ReadMemoryRoom(host.root());
@@ -179,7 +179,7 @@ TEST(MemoryRoomTest, TakesTheLeastOfAllLimits_OnMachinesOfEveryKind) {
   }
 }
 
-TEST(MemoryRoomTest, LimitsNothing_WithoutFiles) {
+TEST(MemoryRoomTest, ReadMemoryRoom_ReturnsNoLimit_WithoutFiles) {
   const TemporaryDirectory empty;
   EXPECT_EQ(ReadMemoryRoom(empty.path()).total, INT64_MAX);
 }
@@ -238,7 +238,7 @@ const std::vector<ProcessorCase> kProcessorCases = {
      "CPU affinity"},
 };
 
-TEST(ProcessorRoomTest, TakesTheLeastOfAffinityAndQuotas_OnMachinesOfEveryKind) {
+TEST(ProcessorRoomTest, ReadProcessorRoom_ReturnsTheLeastOfAffinityAndQuotas_OnMachinesOfEveryKind) {
   for (const ProcessorCase& c : kProcessorCases) {
     const FakeHost host(c.files);
     const ProcessorRoom room = ReadProcessorRoom(c.allowed, host.root());
@@ -247,7 +247,7 @@ TEST(ProcessorRoomTest, TakesTheLeastOfAffinityAndQuotas_OnMachinesOfEveryKind) 
   }
 }
 
-TEST(ProcessorRoomTest, IsOneAtLeast_WhateverIsSaid) { EXPECT_EQ(ReadProcessorRoom(0, "/nowhere").count, 1); }
+TEST(ProcessorRoomTest, ReadProcessorRoom_ReturnsAtLeastOne) { EXPECT_EQ(ReadProcessorRoom(0, "/nowhere").count, 1); }
 
 }  // namespace
 }  // namespace quire

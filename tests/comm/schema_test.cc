@@ -221,7 +221,7 @@ TEST(JsonGrammar, Grammar_FollowsReferencesAlternativesAndCombinations) {
          {R"({"enum":["a",1,null],"type":["string","null"]})", {R"("a")", "null"}, {"1"}}});
 }
 
-TEST(JsonGrammar, KeepsToEveryFormat_ThatIsPromised) {
+TEST(JsonGrammar, Grammar_EnforcesEverySupportedStringFormat) {
   const auto text = [](const std::string& words) { return '"' + words + '"'; };
   const std::vector<std::tuple<std::string, std::vector<std::string>, std::vector<std::string>>> formats = {
       {"date", {"2024-02-28", "2024-12-31"}, {"2024-13-01", "2024-04-31", "x"}},
@@ -475,7 +475,7 @@ TEST(SchemaValues, Exclude_IsTrue_OnlyWhenNoValueFitsBothSchemas) {
       exclude(R"({"type":"object","required":["n"]})", R"({"properties":{"m":{}},"additionalProperties":false})"));
 }
 
-TEST(SchemaReader, CallsNoKeywordUnknown_ThatTheGrammarKeepsTo) {
+TEST(SchemaReader, UnknownKeywords_AreListed_ButNotConstAndEnum) {
   const OrderedJson schema = ParseExactJson(
       R"({"type": "object", "properties": {"a": {"const": 1}, "b": {"enum": ["x", null]}, "c": {"x-note": 1}}})");
   SchemaRemarks remarks;

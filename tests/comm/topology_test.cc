@@ -19,7 +19,7 @@ std::string ErrorOf(const std::string& yaml) {
   return ErrorThrownBy([&] { ValidateTopology(TopologyFromYaml(yaml, "t.yaml"), "t.yaml"); });
 }
 
-TEST(TopologyTest, ReadsEveryKey) {
+TEST(TopologyTest, TopologyFromYaml_ReadsEveryKey) {
   const Topology t = TopologyFromYaml(R"(
 model: {path: /m, name: x}
 backend: cpu

@@ -38,7 +38,7 @@ const std::string kDeferred = R"(, "defer_loading": true)";
 const std::string kFound = R"({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "s", "content": [
     {"type": "tool_reference", "tool_name": "late"}]}]})";
 
-TEST(MessagesTools, DeferredOnes_AreDescribedWhereTheConversationLoadsThem) {
+TEST(MessagesTools, DeferredTools_AreDescribed_WhereTheConversationLoadsThem) {
   const std::string tools =
       R"("tools": [)" + Tool("now") + "," + Tool("late", kDeferred) + "," + Tool("never", kDeferred) + "], ";
   const MessagesRequest before = Read(tools + kHi);
@@ -56,7 +56,7 @@ TEST(MessagesTools, DeferredOnes_AreDescribedWhereTheConversationLoadsThem) {
   EXPECT_EQ(twice.chat["messages"][2]["content"], "late\n");
 }
 
-TEST(MessagesTools, DeferredOnes_AreShownAtOnce_WhereNobodyCouldFindThem) {
+TEST(MessagesTools, DeferredTools_AreShownAtOnce_WhenTheModelCannotSearchForThem) {
   const std::string late = Tool("late", kDeferred);
   EXPECT_EQ(Names(Read(R"("tools": [)" + late + R"(, {"type": "tool_search_tool_regex_20251119",
       "name": "tool_search_tool_regex"}], )" +
@@ -72,7 +72,7 @@ TEST(MessagesTools, DeferredOnes_AreShownAtOnce_WhereNobodyCouldFindThem) {
   EXPECT_FALSE(Read(R"("tools": [)" + late + "], " + kHi).chat.contains("tools"));
 }
 
-TEST(MessagesTools, TurnsOfTheSystem_DefineAndRemoveThem) {
+TEST(MessagesTools, SystemTurns_AddAndRemoveTools) {
   const MessagesRequest request = Read(R"("tools": [)" + Tool("a") + "," + Tool("b") + R"(], "messages": [
       {"role": "user", "content": "hi"}, {"role": "system", "content": [
         {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "a"}},
@@ -88,7 +88,7 @@ TEST(MessagesTools, TurnsOfTheSystem_DefineAndRemoveThem) {
                 DumpExactJson(request.chat["tools"][0]) + "\n");
 }
 
-TEST(MessagesTools, Definition_IsWrittenOnce_HoweverOftenAToolComesAndGoes) {
+TEST(MessagesTools, ToolDefinition_IsWrittenOnce_WhenAToolIsAddedAndRemovedSeveralTimes) {
   const std::string late = R"("tool": {"type": "tool_reference", "name": "late"}})";
   const std::string gone = R"({"type": "tool_removal", )" + late, there = R"({"type": "tool_addition", )" + late;
   const MessagesRequest request =
@@ -102,7 +102,7 @@ TEST(MessagesTools, Definition_IsWrittenOnce_HoweverOftenAToolComesAndGoes) {
             DumpExactJson(request.chat["tools"][1]) + "\n" + no_more + again + "late\n" + no_more + again);
 }
 
-TEST(MessagesTools, WhatAProviderRuns_IsLeftOut_AndRefusedWhereItIsAskedFor) {
+TEST(MessagesTools, ProviderTools_AreLeftOut_AndRefusedWhenToolChoiceNamesThem) {
   const std::string tools =
       R"("mcp_servers": [{"type": "url", "url": "u", "name": "n"}], "tools": [
       {"type": "web_search_20250305", "name": "web_search", "max_uses": 8},
@@ -158,7 +158,7 @@ TEST(MessagesTools, FixedOnes_HaveTheirSchemas_AndExamplesAreDescribed) {
             "with the type custom");
 }
 
-TEST(MessagesTurns, TheLineForBills_IsNoPartOfTheConversation) {
+TEST(MessagesTurns, BillingHeaderLine_IsRemovedFromTheSystemPrompt) {
   const std::string line = "x-anthropic-billing-header: cc_version=2.1.332.3b1; cc_entrypoint=sdk-cli;";
   const std::string rest = R"({"type": "text", "text": "Be short.", "cache_control": {"type": "ephemeral"}}])";
   const OrderedJson plain = Said(R"("system": [)" + rest + "," + kHi);
@@ -167,7 +167,7 @@ TEST(MessagesTurns, TheLineForBills_IsNoPartOfTheConversation) {
   EXPECT_EQ(Said(R"("system": ")" + line + R"(",)" + kHi).size(), 1u);
 }
 
-TEST(MessagesTurns, TurnsOfTheSystem_StayWhereTheyAre) {
+TEST(MessagesTurns, SystemTurns_StayInPlace_UnlessTheyAreCleared) {
   const OrderedJson said = Said(R"("system": "s", "messages": [{"role": "system", "content": "t"},
       {"role": "user", "content": "a"},
       {"role": "system", "content": "once", "clear_at": "next_user_message"},
@@ -182,7 +182,7 @@ TEST(MessagesTurns, TurnsOfTheSystem_StayWhereTheyAre) {
             "messages[0].clear_at must be never or next_user_message");
 }
 
-TEST(MessagesTurns, EffortsOfTheLatestTurn_AreHints) {
+TEST(MessagesTurns, EffortOfTheLatestTurn_BecomesAHint) {
   const MessagesRequest request =
       Read(R"("output_config": {"effort": "low", "task_budget": {"type": "tokens", "total": 5}},
       "messages": [{"role": "user", "content": "a"},
@@ -214,7 +214,7 @@ TEST(MessagesTurns, SealedThoughts_AreTheModelsAgain) {
   EXPECT_EQ(thoughts(signed_as("", SealText("\xff"))), "");
 }
 
-TEST(MessagesTurns, DocumentsAndSearchResults_AreWords) {
+TEST(MessagesTurns, DocumentsAndSearchResults_BecomeText) {
   const OrderedJson said = Said(R"("messages": [{"role": "user", "content": [
       {"type": "document", "title": "T", "context": "C", "citations": {"enabled": false},
        "source": {"type": "text", "media_type": "text/plain", "data": "words"}},
@@ -235,7 +235,7 @@ TEST(MessagesTurns, DocumentsAndSearchResults_AreWords) {
       "messages[0].content[0].type is image, which is not supported here; this server takes texts only: leave it out");
 }
 
-TEST(MessagesTurns, WhatAProviderRanBefore_IsCallsAndResults) {
+TEST(MessagesTurns, EarlierProviderToolUses_BecomeCallsAndResults) {
   const OrderedJson said = Said(R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": [
       {"type": "redacted_thinking", "data": "x"},
       {"type": "server_tool_use", "id": "i", "name": "web_search", "input": {"query": "q"}},
@@ -247,7 +247,7 @@ TEST(MessagesTurns, WhatAProviderRanBefore_IsCallsAndResults) {
   EXPECT_EQ(said[3]["content"], "so");
 }
 
-TEST(MessagesTurns, ALastTurnOfTheAssistant_BeginsTheAnswer) {
+TEST(MessagesTurns, LastAssistantTurn_BeginsTheAnswer) {
   const MessagesRequest begun =
       Read(R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "The answer is ("}])");
   EXPECT_EQ(begun.chat["continue_final_message"], true);

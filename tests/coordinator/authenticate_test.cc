@@ -48,7 +48,7 @@ TEST_F(AuthenticateTest, NewKeys_AreLongAndDiffer_AndTheirLineHidesTheKey) {
   EXPECT_EQ(alice_.line.find(alice_.key), std::string::npos);
 }
 
-TEST_F(AuthenticateTest, FindsKeysByTheirHash) {
+TEST_F(AuthenticateTest, ApiKeys_AreFound_ByTheirHash) {
   const ApiKeys keys = ApiKeys::Load(File("# who may call\n\n" + alice_.line + bob_.line));
   ASSERT_NE(keys.Find(alice_.key), nullptr);
   EXPECT_EQ(keys.Find(alice_.key)->name, "alice");
@@ -211,7 +211,7 @@ TEST_F(AuthenticateTest, Gate_DistinguishesClientsByTheirBearerText_WithoutKeys)
   EXPECT_EQ(one.client.find("one"), std::string::npos);
 }
 
-TEST_F(AuthenticateTest, WithoutKeysANetworkHasOneShareOfTheWork_WhateverItPresents) {
+TEST_F(AuthenticateTest, Network_HasOneWorkShare_WithoutKeys_WhateverItPresents) {
   Gate gate({"", {}, false});
   const auto share = [&](const char* peer, const char* authorization) {
     HttpRequest request = Ask("/v1/models", authorization);
@@ -226,7 +226,7 @@ TEST_F(AuthenticateTest, WithoutKeysANetworkHasOneShareOfTheWork_WhateverItPrese
   EXPECT_NE(share("2001:db8::1", ""), share("2001:db8:0:1::1", ""));
 }
 
-TEST_F(AuthenticateTest, KeysHaveSharesOfTheWorkOfTheirOwn_WhereverTheyAreUsed) {
+TEST_F(AuthenticateTest, Key_HasItsOwnWorkShare_FromEveryAddress) {
   Gate gate({File(alice_.line + bob_.line), {}, false});
   for (const char* peer : {"192.0.2.1", "192.0.2.2"}) {
     HttpRequest request = Ask("/v1/models", "Bearer " + alice_.key);

@@ -79,7 +79,7 @@ class BatchStoreTest : public testing::Test {
   std::unique_ptr<BatchStore> store_;
 };
 
-TEST_F(BatchStoreTest, KeepsFilesOfEachClientApart_AcrossAStart) {
+TEST_F(BatchStoreTest, Files_AreVisibleToTheirClientOnly_AlsoAfterARestart) {
   const FileRecord mine = Add("anna", "one\ntwo\n");
   Open();
   EXPECT_EQ(ContentOf(store().FindFile("anna", mine.id)), "one\ntwo\n");
@@ -94,13 +94,13 @@ TEST_F(BatchStoreTest, KeepsFilesOfEachClientApart_AcrossAStart) {
   EXPECT_EQ(store().FilesOf("anna").size(), 0u);
 }
 
-TEST_F(BatchStoreTest, GivesNobodyElseAccess_ToDirectoryAndFiles) {
+TEST_F(BatchStoreTest, DirectoryAndFiles_AreAccessibleToTheirOwnerOnly) {
   Create("anna", RequestLine("a") + "\n");
   EXPECT_EQ(ModeOf(dir()), 0700);
   for (const auto& entry : fs::directory_iterator(dir())) EXPECT_EQ(ModeOf(entry.path()), 0600) << entry.path();
 }
 
-TEST_F(BatchStoreTest, RefusesDirectories_ThatAreNotItsOwn) {
+TEST_F(BatchStoreTest, Open_RefusesDirectories_ThatAreSharedLockedOrLinks) {
   EXPECT_THROW(BatchStore(dir(), limits_, [] { return 0; }), Error) << "another server has it";
   const std::string open = folder_ / "open";
   fs::create_directory(open);
@@ -110,7 +110,7 @@ TEST_F(BatchStoreTest, RefusesDirectories_ThatAreNotItsOwn) {
   EXPECT_THROW(BatchStore(folder_ / "link", limits_, [] { return 0; }), Error);
 }
 
-TEST_F(BatchStoreTest, FollowsNoLink_ThatSomebodyPutInAFilesPlace) {
+TEST_F(BatchStoreTest, OpenFile_FollowsNoLink_InPlaceOfAFile) {
   const FileRecord file = Add("anna", "text");
   std::ofstream(folder_ / "secret") << "secret";
   fs::remove(dir() + "/" + file.id);
@@ -118,7 +118,7 @@ TEST_F(BatchStoreTest, FollowsNoLink_ThatSomebodyPutInAFilesPlace) {
   EXPECT_THROW(store().OpenFile(file), Error);
 }
 
-TEST_F(BatchStoreTest, RemovesUnfinishedFiles_AtAStartAndWhenTheClientLeaves) {
+TEST_F(BatchStoreTest, UnfinishedFiles_AreRemoved_AtAStartAndWhenTheClientLeaves) {
   {
     const auto draft = store().BeginFile("anna");
     store().AppendTo(*draft, "half");
@@ -129,7 +129,7 @@ TEST_F(BatchStoreTest, RemovesUnfinishedFiles_AtAStartAndWhenTheClientLeaves) {
   for (const auto& entry : fs::directory_iterator(dir())) EXPECT_EQ(entry.path().filename(), "lock");
 }
 
-TEST_F(BatchStoreTest, RefusesFiles_BeyondItsBounds) {
+TEST_F(BatchStoreTest, Files_AreRefused_BeyondTheLimits) {
   limits_.bytes = 100;
   limits_.file_bytes = 60;
   limits_.files = 4;
@@ -149,7 +149,7 @@ TEST_F(BatchStoreTest, RefusesFiles_BeyondItsBounds) {
   EXPECT_EQ(store().totals().bytes, 52);
 }
 
-TEST_F(BatchStoreTest, CountsFilesThatAreBeingSent_AgainstItsBytes) {
+TEST_F(BatchStoreTest, UnfinishedUploads_CountTowardsTheByteLimit) {
   limits_.bytes = 100;
   Open();
   const auto one = store().BeginFile(""), two = store().BeginFile("");
@@ -158,7 +158,7 @@ TEST_F(BatchStoreTest, CountsFilesThatAreBeingSent_AgainstItsBytes) {
   store().AppendTo(*two, std::string(40, 'x'));
 }
 
-TEST_F(BatchStoreTest, ForgetsFilesAndBatches_WhenTheirTimeIsOver) {
+TEST_F(BatchStoreTest, FilesAndBatches_AreDeleted_WhenTheyExpire) {
   const FileRecord brief = Add("anna", "text", 3600);
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
   now_ += 3600;
@@ -174,7 +174,7 @@ TEST_F(BatchStoreTest, ForgetsFilesAndBatches_WhenTheirTimeIsOver) {
   EXPECT_EQ(store().FilesOf("anna").size(), 0u);
 }
 
-TEST_F(BatchStoreTest, TellsEachFaultOfAnInput_WithItsLine) {
+TEST_F(BatchStoreTest, InputFaults_AreReported_WithTheirLines) {
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n\n{oops\n" + RequestLine("a") + "\n" +
                                                RequestLine("b", "/v1/embeddings") + "\n{\"custom_id\":\"c\"}\n" +
                                                R"({"custom_id":"d","url":"/v1/completions","body":{"stream":true}})");
@@ -193,7 +193,7 @@ TEST_F(BatchStoreTest, TellsEachFaultOfAnInput_WithItsLine) {
   EXPECT_EQ(store().FindBatch("anna", batch.id).faults.size(), wanted.size());
 }
 
-TEST_F(BatchStoreTest, FailsInputs_ThatAreEmptyTooManyOrTooLong) {
+TEST_F(BatchStoreTest, Batch_Fails_WhenItsInputIsEmptyOrTooLong) {
   limits_.requests = 2;
   limits_.line_bytes = 100;
   Open();
@@ -209,7 +209,7 @@ TEST_F(BatchStoreTest, FailsInputs_ThatAreEmptyTooManyOrTooLong) {
   EXPECT_EQ(code(RequestLine("a") + "\r\n" + RequestLine("b")), "");
 }
 
-TEST_F(BatchStoreTest, RunsOnlyWhatHasNoResult_AfterAKill) {
+TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n" + RequestLine("b") + "\n" + RequestLine("c") + "\n");
   {
     const auto scan = Scanned(batch.id);
@@ -245,7 +245,7 @@ TEST_F(BatchStoreTest, RunsOnlyWhatHasNoResult_AfterAKill) {
 }
 
 /// A batch that a kill left at any point of its end is brought to the same end by the next start.
-TEST_F(BatchStoreTest, EndsBatches_ThatAKillLeftFinalizing) {
+TEST_F(BatchStoreTest, FinalizingBatch_IsCompletedAtTheNextStart_AfterAKill) {
   for (const bool renamed : {false, true}) {
     const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
     (void)store().Validated(batch.id, *Scanned(batch.id));
@@ -267,7 +267,7 @@ TEST_F(BatchStoreTest, EndsBatches_ThatAKillLeftFinalizing) {
   }
 }
 
-TEST_F(BatchStoreTest, RecordsWhatWasNotExecuted_WhenABatchExpires) {
+TEST_F(BatchStoreTest, UnexecutedRequests_AreRecordedAsErrors_WhenABatchExpires) {
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n" + RequestLine("b") + "\n");
   const auto scan = Scanned(batch.id);
   (void)store().Validated(batch.id, *scan);
@@ -288,7 +288,7 @@ TEST_F(BatchStoreTest, RecordsWhatWasNotExecuted_WhenABatchExpires) {
   EXPECT_EQ(first["error"]["code"], "batch_expired");
 }
 
-TEST_F(BatchStoreTest, CancelsOnce_AndOnlyWhatIsNotOver) {
+TEST_F(BatchStoreTest, CancelBatch_IsIdempotent_AndRefusedForEndedBatches) {
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
   EXPECT_EQ(StatusOf([&] { store().CancelBatch("bert", batch.id); }), 404);
   EXPECT_EQ(StatusOf([&] { store().DeleteFile("anna", batch.input_file_id); }), 400);
@@ -307,7 +307,7 @@ TEST_F(BatchStoreTest, CancelsOnce_AndOnlyWhatIsNotOver) {
   store().DeleteFile("anna", batch.input_file_id);
 }
 
-TEST_F(BatchStoreTest, ForgetsTheOldestBatchThatIsOver_WhenThereAreTooMany) {
+TEST_F(BatchStoreTest, OldestEndedBatch_IsForgotten_WhenThereAreTooManyBatches) {
   limits_.batches = 4;
   limits_.unfinished = 2;
   Open();
@@ -322,7 +322,7 @@ TEST_F(BatchStoreTest, ForgetsTheOldestBatchThatIsOver_WhenThereAreTooMany) {
   EXPECT_EQ(left[1].id, third.id);
 }
 
-TEST_F(BatchStoreTest, RefusesAStart_WithARecordThatIsDamaged) {
+TEST_F(BatchStoreTest, Start_IsRefused_WhenARecordIsDamaged) {
   const FileRecord file = Add("anna", "text");
   store_.reset();
   std::ofstream(dir() + "/" + file.id + ".json") << "{\"id\":";

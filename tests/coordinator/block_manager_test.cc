@@ -16,7 +16,7 @@ Sequence SequenceOf(int tokens) {
   return s;
 }
 
-TEST(BlockPoolTest, HandsOutRisingIdsAndReusesTheLastFreed) {
+TEST(BlockPoolTest, Allocate_ReturnsRisingIds_AndReusesTheLastFreedBlock) {
   BlockPool pool(5);
   EXPECT_EQ(pool.num_usable(), 4);
   EXPECT_EQ(pool.Allocate(), 1);
@@ -31,7 +31,7 @@ TEST(BlockPoolTest, HandsOutRisingIdsAndReusesTheLastFreed) {
   pool.CheckIntegrity();
 }
 
-TEST(BlockPoolTest, ASharedBlockIsFreeAfterTheLastOwner) {
+TEST(BlockPoolTest, SharedBlock_IsFreed_AfterItsLastOwner) {
   BlockPool pool(3);
   const BlockId b = pool.Allocate();
   pool.AddReference(b);

@@ -10,7 +10,7 @@ namespace {
 
 using Verdict = ByteBudget::Verdict;
 
-TEST(ByteBudgetTest, Resize_DistinguishesWhatFitsLaterFromWhatNeverFits) {
+TEST(ByteBudgetTest, Resize_DistinguishesSizesThatFitLaterFromSizesThatNeverFit) {
   ByteBudget budget({.in_all = 100, .per_client = 60});
   ByteBudget::Lease alice = budget.For("alice"), more = budget.For("alice"), bob = budget.For("bob");
   EXPECT_EQ(alice.Resize(61), Verdict::kNever);

@@ -201,7 +201,7 @@ TEST(ChatTemplateTest, ReadChatTemplate_NamesFileAndLine_WhenTheTemplateCannotBe
             std::string::npos);
 }
 
-TEST(ChatTemplateTest, Tools_StandInTheSystemMessage_WhereTheTemplateLooksForThemThere) {
+TEST(ChatTemplateTest, Tools_AreWrittenIntoTheSystemMessage_WhenTheTemplateReadsThemThere) {
   const ChatTemplate chat(
       WithTemplate("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.role == 'system' and m.tools %}"
                    "<|tool|>{{ m.tools }}<|/tool|>{% endif %}{% endfor %}"));
@@ -357,7 +357,7 @@ TEST(ChatTemplateTest, Content_JoinsReasoning_WhenTheTemplateAcceptsOnlyOneOfBot
   EXPECT_EQ(shown("", "I need it."), "<I need it.>{}");
 }
 
-TEST(ChatTemplateTest, WordsOfTheSystem_BecomeOthers_WhereTheTemplateTakesThemFirstOnly) {
+TEST(ChatTemplateTest, LaterSystemMessages_JoinUserMessagesOrToolResults_WhenTheTemplateAllowsOnlyTheFirst) {
   Conversation conversation;
   conversation.messages = OrderedJson::parse(R"([{"role": "system", "content": "s"}, {"role": "user", "content": "a"},
       {"role": "system", "content": "t"}, {"role": "assistant", "content": "b"}, {"role": "system", "content": "u"},
@@ -423,7 +423,7 @@ TEST(ChatTemplateTest, CallIds_AreShortened_WhenTheTemplateWantsNineLetters) {
   EXPECT_EQ(text.substr(0, 9), text.substr(12, 9));
 }
 
-TEST(ChatTemplateTest, Results_AreAnswered_WhereTheTemplateWantsAnAnswerBeforeTheNextQuestion) {
+TEST(ChatTemplateTest, EmptyAnswer_IsInsertedAfterToolResults_WhenTheTemplateNeedsAlternatingRoles) {
   const ChatTemplate chat(WithTemplate(
       "{% set n = namespace(i=0) %}{% for m in messages %}{% if m.role != 'tool' and not m.tool_calls %}"
       "{% if (m.role == 'user') != (n.i % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
@@ -439,7 +439,7 @@ TEST(ChatTemplateTest, Results_AreAnswered_WhereTheTemplateWantsAnAnswerBeforeTh
   EXPECT_THROW(chat.Render(conversation), Error);  // as with HF
 }
 
-TEST(ChatTemplateTest, Answers_HaveABlank_WhereTheTemplateWantsWords) {
+TEST(ChatTemplateTest, EmptyAnswers_GetABlank_WhenTheTemplateNeedsText) {
   const ChatTemplate chat(
       WithTemplate("{% for m in messages %}{% if m.role == 'assistant' and not m.content and not m.tool_calls %}"
                    "{{ raise_exception('words') }}{% endif %}{{ m.role[0] + (m.content or '') }};{% endfor %}"));

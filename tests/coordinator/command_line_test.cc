@@ -26,7 +26,7 @@ TEST(ArgumentsTest, Arguments_ExpandAbbreviatedFlagsAndTheHelpCommand) {
   EXPECT_EQ(InOrder({"serve", "help"}), (Words{"serve", "help"})) << "a model may have that name";
 }
 
-TEST(NearestWordTest, AllowsAThirdOfTheLettersToDiffer) {
+TEST(NearestWordTest, NearestWord_AllowsAThirdOfTheLettersToDiffer) {
   const Words words = {"serve", "check", "bench"};
   EXPECT_EQ(NearestWord("srve", words), "serve");
   EXPECT_EQ(NearestWord("sevre", words), "serve") << "a swap is one mistake";

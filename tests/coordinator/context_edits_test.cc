@@ -72,7 +72,7 @@ std::string Thinking(const OrderedJson& messages) {
   return turns;
 }
 
-TEST(ContextEdits, Thoughts_OfTheLatestTurnsStay) {
+TEST(ContextEdits, ClearThinking_KeepsTheThoughtsOfTheLatestTurns) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "clear_thinking_20251015"})", "5"},
       {R"({"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 2}})", "45"},
@@ -87,7 +87,7 @@ TEST(ContextEdits, Thoughts_OfTheLatestTurnsStay) {
   }
 }
 
-TEST(ContextEdits, NothingToDo_ChangesAndCountsNothing) {
+TEST(ContextEdits, Edits_ChangeNothingAndCountNoTokens_WhenTheyKeepAllTurns) {
   for (const char* edit : {R"({"type": "clear_thinking_20251015", "keep": "all"})",
                            R"({"type": "clear_thinking_20251015", "keep": {"type": "all"}})",
                            R"({"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 5}})",
@@ -100,7 +100,7 @@ TEST(ContextEdits, NothingToDo_ChangesAndCountsNothing) {
   }
 }
 
-TEST(ContextEdits, ResultsOfTools_AreClearedAboveTheTrigger) {
+TEST(ContextEdits, ClearToolUses_ClearsResults_OnlyAboveItsTrigger) {
   const auto tokens = static_cast<int64_t>(History().dump().size());
   const auto above = [](int64_t trigger) {
     return Apply(R"({"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": )" +
@@ -116,7 +116,7 @@ TEST(ContextEdits, ResultsOfTools_AreClearedAboveTheTrigger) {
   EXPECT_EQ(done.messages[1]["tool_calls"][0]["function"]["arguments"], R"({"x":1})");
 }
 
-TEST(ContextEdits, ToolsThatAreExcluded_AndInputs) {
+TEST(ContextEdits, ClearToolUses_SparesExcludedTools_AndClearsInputsOnRequest) {
   const std::string start = R"({"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 1},
       "keep": {"type": "tool_uses", "value": 1}, )";
   EXPECT_EQ(Cleared(Apply(start + R"("exclude_tools": ["odd"]})").messages), "2");
@@ -132,7 +132,7 @@ TEST(ContextEdits, ToolsThatAreExcluded_AndInputs) {
   EXPECT_EQ(Cleared(Apply(start + least + "50}}").messages), "1234");
 }
 
-TEST(ContextEdits, TwoEdits_AreDoneOneAfterTheOther) {
+TEST(ContextEdits, TwoEdits_AreAppliedInOrder) {
   const Done done = Apply(R"({"type": "clear_thinking_20251015"}, {"type": "clear_tool_uses_20250919",
       "trigger": {"type": "tool_uses", "value": 1}})");
   EXPECT_EQ(done.applied.size(), 2u);
@@ -140,7 +140,7 @@ TEST(ContextEdits, TwoEdits_AreDoneOneAfterTheOther) {
   EXPECT_EQ(Cleared(done.messages), "12");
 }
 
-TEST(ContextEdits, Faults_NameTheirPlace) {
+TEST(ContextEdits, Errors_NameTheInvalidEdit) {
   EXPECT_EQ(EditsFault(R"({"type": "clear_thinking_20251015"}, {"type": "clear_thinking_20251015", "keep": "all"})"),
             "context_management.edits[1].type is there twice; send one edit of each type");
   EXPECT_EQ(EditsFault(R"({"type": "clear_all"})"),

@@ -12,14 +12,14 @@ OrderedJson Conversation(const std::string& last) {
           {{"role", "assistant"}, {"content", last}}};
 }
 
-TEST(ContinuedMessageTest, Mark_StandsInNoMessage) {
+TEST(ContinuedMessageTest, Mark_OccursInNoMessage) {
   OrderedJson messages = Conversation("so THE_ANSWER_GOES_ON_1_ THE_ANSWER_GOES_ON_18446744073709551615_");
   EXPECT_EQ(MarkEndOfLastMessage(messages), "THE_ANSWER_GOES_ON_3_");
   EXPECT_EQ(messages[1]["content"],
             "so THE_ANSWER_GOES_ON_1_ THE_ANSWER_GOES_ON_18446744073709551615_THE_ANSWER_GOES_ON_3_ ");
 }
 
-TEST(ContinuedMessageTest, Text_EndsBehindTheMessagesWords_WithTheSpacesThatTheTemplateShows) {
+TEST(ContinuedMessageTest, CutAtMark_EndsTheTextAfterTheMessage_WithTheSpacesThatTheTemplateShows) {
   OrderedJson messages = Conversation("well, ");
   const std::string mark = MarkEndOfLastMessage(messages);
   EXPECT_EQ(CutAtMark({"<a> well, " + mark + " <end>", MarkedText::kTrusted}, mark).text, "<a> well, ");

@@ -25,7 +25,7 @@ TemplateTraits Traits(bool shows_system) {
   return traits;
 }
 
-TEST(DescribedToolsTest, Tools_StandInTheSystemMessage_OrInTheFirstTurnWhereTheTemplateShowsNone) {
+TEST(DescribedToolsTest, Tools_AreDescribedInTheSystemMessage_OrInTheFirstTurnWhenTheTemplateShowsNoSystem) {
   const std::string line = R"({"type":"function","function":{"name":"f","parameters":{}}})";
   const auto described = [&](const char* messages, bool shows_system) {
     Conversation asked = Asked(messages);
@@ -54,7 +54,7 @@ TEST(DescribedToolsTest, Tools_StandInTheSystemMessage_OrInTheFirstTurnWhereTheT
       DumpJson(Json::parse(R"([{"role": "user", "content": "TOOLS"}, {"role": "assistant", "content": "Yes?"}])")));
 }
 
-TEST(DescribedToolsTest, CallsAndResults_BecomeWords_AndTurnsAlternate) {
+TEST(DescribedToolsTest, CallsAndResults_BecomeText_AndTurnsAlternate) {
   Conversation asked = Asked(R"([
     {"role": "user", "content": "hi"},
     {"role": "assistant", "content": null, "tool_calls": [
@@ -83,7 +83,7 @@ TEST(DescribedToolsTest, CallsAndResults_BecomeWords_AndTurnsAlternate) {
   EXPECT_EQ(asked.messages, wanted) << DumpJson(Json(asked.messages));
 }
 
-TEST(DescribedToolsTest, CallsOfPython_BecomeWords_InTheFormOfTheModel) {
+TEST(DescribedToolsTest, PythonicCalls_BecomeText_InTheModelsForm) {
   const auto written = [](ToolFormat format) {
     Conversation asked = Asked(R"([{"role": "assistant", "content": "", "tool_calls": [
       {"function": {"name": "f", "arguments": "{\"x\": [true, null, {\"k\": 1.5}], \"y\": \"a'b\"}"}},

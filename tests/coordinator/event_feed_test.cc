@@ -33,7 +33,7 @@ TEST(EventFeedTest, After_ContinuesWhereTheReaderStopped) {
   EXPECT_EQ(feed.newest(), 5u);
 }
 
-TEST(EventFeedTest, After_ReportsHowManyOldEventsASlowReaderLost) {
+TEST(EventFeedTest, After_ReportsTheNumberOfEventsThatASlowReaderLost) {
   EventFeed feed;
   PublishMany(feed, EventFeed::kKept + 10);
   const EventFeed::Batch batch = feed.After(3, 2);
@@ -73,7 +73,7 @@ TEST(EventFeedTest, Publish_NumbersEventsWithoutGaps_FromManyThreads) {
   for (size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], i + 1);
 }
 
-TEST(EngineWatcherTest, BrokenPins_AreNoHeldRequest) {
+TEST(EngineWatcherTest, BrokenPins_AreReportedAsTheirOwnKindOfEvent) {
   EngineOptions options;
   options.blocks.num_blocks = 10;
   const Engine engine(options);

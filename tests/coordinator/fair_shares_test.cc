@@ -449,7 +449,7 @@ TEST_F(FairSharesTest, ClientAtItsLimit_DoesNotDelayOtherClients) {
   EXPECT_THAT(*Submit(8, "b", 4, 60, 1, blocks), testing::HasSubstr("max_blocks of this API key, 10"));
 }
 
-TEST_F(FairSharesTest, WhoHasItsShareTakesNoRoom_ThatSomebodyHasARightTo) {
+TEST_F(FairSharesTest, ClientWithItsShare_TakesNoRoom_ThatAnotherClientHasARightTo) {
   for (const bool plan_ahead : {false, true}) {
     Make(100'000, 4, 64, plan_ahead);
     ASSERT_FALSE(Submit(1, "a", 4, 100));
@@ -467,7 +467,7 @@ TEST_F(FairSharesTest, WhoHasItsShareTakesNoRoom_ThatSomebodyHasARightTo) {
   }
 }
 
-TEST_F(FairSharesTest, WhoHasItsShareTakesRoom_ThatNobodyHasARightTo) {
+TEST_F(FairSharesTest, ClientWithItsShare_TakesRoom_ThatNoClientHasARightTo) {
   Make(100'000, 4, 64);
   for (RequestId id = 1; id <= 2; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
   ASSERT_FALSE(Submit(3, "b", 4, 100));

@@ -70,7 +70,7 @@ TEST(ForeignFlagsTest, EveryFlag_IsTranslatedPassedOverOrRefused) {
   }
 }
 
-TEST(ForeignFlagsTest, EveryValueWithItsOwnFate_IsTranslatedPassedOverOrRefused) {
+TEST(ForeignFlagsTest, EveryListedValue_IsTranslatedPassedOverOrRefused) {
   for (const ForeignValue& row : ForeignValues()) {
     for (const std::string& flag : SplitWords(row.flags)) {
       for (const std::string& value : SplitWords(row.values))
@@ -79,7 +79,7 @@ TEST(ForeignFlagsTest, EveryValueWithItsOwnFate_IsTranslatedPassedOverOrRefused)
   }
 }
 
-TEST(ForeignFlagsTest, Names_StandInOneRow_AndAreNoneOfTheServersOwn) {
+TEST(ForeignFlagsTest, EachForeignFlag_HasOneRow_AndIsNoFlagOfTheServer) {
   Commands commands;
   std::set<std::pair<FlagPlace, std::string>> seen;
   for (const ForeignFlag& flag : ForeignFlags()) {
@@ -157,7 +157,7 @@ TEST(ForeignFlagsTest, DocsPage_HasTheRowsOfTheTables) {
   EXPECT_EQ(written, want);
 }
 
-TEST(ForeignWordsTest, ServedNames_BecomeOneList_AndTheLastWordIsTheModel_WhereNoOtherIsNamed) {
+TEST(ForeignWordsTest, ServedNames_BecomeOneList_AndTheLastWordIsTheModelUnlessAnotherIsNamed) {
   const auto translate = [](const Words& typed) { return Commands().Translate(typed).words; };
   EXPECT_EQ(translate({"serve", "/m", "--served-model-name", "a", "b", "--port", "1"}),
             (Words{"serve", "/m", "--port", "1", "--served-model-name", "[\"a\",\"b\"]"}));
@@ -205,7 +205,7 @@ TEST(ForeignWordsTest, Errors_NameTheCommandAndTheFlag_WhenAShortFlagIsUnknownOr
       << "no key stands in a log";
 }
 
-TEST(FlagValuesTest, FlagsThatTakeOneOfAFewWords_OfferThem) {
+TEST(FlagValuesTest, ValuesOfFlag_ListsTheAcceptedWords) {
   Commands commands;
   for (const CLI::Option* option : commands.app.get_subcommand("serve")->get_options()) {
     if (option->get_items_expected_max() == 0 || option->get_lnames().empty()) continue;

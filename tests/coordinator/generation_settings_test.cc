@@ -53,7 +53,7 @@ class GenerationSettingsTest : public testing::Test {
   TemporaryDirectory folder_;
 };
 
-TEST_F(GenerationSettingsTest, Gguf_BringsItsDefaults_WhenItSaysHowToDraw) {
+TEST_F(GenerationSettingsTest, GgufDefaults_Apply_WhenTheFileHasSamplingSettings) {
   const std::string gguf =
       WithMetadata(GgufReal("general.sampling.temp", 0.5f) + GgufInteger("general.sampling.top_k", 7) +
                        GgufReal("general.sampling.penalty_repeat", 1.25f),
@@ -68,7 +68,7 @@ TEST_F(GenerationSettingsTest, Gguf_BringsItsDefaults_WhenItSaysHowToDraw) {
   EXPECT_EQ(Choose(gguf, GenerationConfigMode::kQuire).values, kQuireSampling);
 }
 
-TEST_F(GenerationSettingsTest, Gguf_LeavesQuiresDefaults_WhenItSaysNothingOfDraws) {
+TEST_F(GenerationSettingsTest, QuiresDefaults_Apply_WhenTheGgufFileHasOnlyAPenalty) {
   const std::string gguf = WithMetadata(GgufReal("general.sampling.penalty_repeat", 1.25f), 1);
   const ChosenSampling chosen = Choose(gguf, GenerationConfigMode::kAuto);
   EXPECT_EQ(chosen.source, GenerationConfigMode::kQuire);

@@ -12,7 +12,7 @@ namespace {
 using Buckets = std::vector<CountedBucket>;
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
-TEST(QuantileBetween, CountsWhatCame_BetweenTwoReadings) {
+TEST(QuantileBetween, QuantileBetween_CountsOnlyValuesBetweenTwoReadings) {
   const Buckets before = {{0.1, 100}, {0.2, 100}, {kNoBound, 100}};
   const Buckets now = {{0.1, 110}, {0.2, 120}, {kNoBound, 120}};
   EXPECT_NEAR(*QuantileBetween(before, now, 0.5), 0.1, 1e-9);
@@ -21,17 +21,17 @@ TEST(QuantileBetween, CountsWhatCame_BetweenTwoReadings) {
   EXPECT_NEAR(*QuantileBetween({}, now, 1), 0.2, 1e-9) << "without an earlier reading: of all";
 }
 
-TEST(QuantileBetween, IsAbsent_WhenNothingCame) {
+TEST(QuantileBetween, QuantileBetween_ReturnsNoValue_WhenNoValueArrived) {
   const Buckets same = {{0.1, 3}, {kNoBound, 5}};
   EXPECT_EQ(QuantileBetween(same, same, 0.5), std::nullopt);
   EXPECT_EQ(QuantileBetween({}, {}, 0.5), std::nullopt);
 }
 
-TEST(QuantileBetween, IsTheLastBound_OfValuesBeyondIt) {
+TEST(QuantileBetween, QuantileBetween_ReturnsTheLastBound_WhenValuesExceedIt) {
   EXPECT_EQ(QuantileBetween({}, {{0.1, 0}, {2, 0}, {kNoBound, 4}}, 0.99), 2);
 }
 
-TEST(History, TellsGrowth_OfCounters) {
+TEST(History, Report_ShowsTheGrowthOfCounters) {
   History history;
   EXPECT_TRUE(history.Report(0)["rows"].empty());
   HistoryReading reading;
@@ -64,7 +64,7 @@ TEST(History, TellsGrowth_OfCounters) {
   EXPECT_TRUE(at("first_token_p99").is_null());
 }
 
-TEST(History, KeepsTheNewestRows_WhenItIsFull) {
+TEST(History, Report_KeepsTheNewestRows_WhenTheHistoryIsFull) {
   History history;
   HistoryReading reading;
   for (size_t i = 0; i <= History::kRows + 10; ++i) {

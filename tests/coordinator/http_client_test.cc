@@ -65,7 +65,7 @@ constexpr const char* kWhole = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\
 constexpr const char* kChunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100000\r\n";
 
 // A server that sends nothing, or stops in the middle of an answer, must not block a client for ever.
-TEST(HttpClientTest, Client_GivesUp_WhenNothingComes) {
+TEST(HttpClientTest, Client_GivesUp_WhenNoBytesArrive) {
   EXPECT_THAT(AnswerOf("", 0, milliseconds(50), milliseconds(10'000), {}).problem,
               HasSubstr("nothing came for 0.05 s"));
   EXPECT_THAT(AnswerOf(kWhole, 0, milliseconds(50), milliseconds(10'000), {}).problem,

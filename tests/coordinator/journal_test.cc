@@ -220,7 +220,7 @@ TEST_F(JournalTest, Replay_ReportsCommandsOutOfOrder_AndDoesNotRunThem) {
   }
 }
 
-TEST_F(JournalTest, EveryCommand_IsReadAsItWasWritten) {
+TEST_F(JournalTest, EveryCommand_SurvivesARoundTrip) {
   auto submitted = RandomRequest(7), adopted = RandomRequest(8);
   adopted->num_preemptions = 3;
   const std::vector<SampledToken> sampled = {{3, 41, -0.5f, {{41, -0.5f}, {2, -1.5f}}}, {4, 1, -2, {}}};

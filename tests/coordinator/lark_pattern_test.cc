@@ -19,7 +19,7 @@ std::string LarkFault(const std::string& grammar) {
   return ErrorThrownBy([&] { (void)PatternOfLark(grammar); });
 }
 
-TEST(LarkPattern, PutsRulesInPlaceOfNames) {
+TEST(LarkPattern, PatternOfLark_ReplacesRuleNamesByTheirRules) {
   const std::string patch = R"(
 // A patch.
 start: begin hunk+ end
@@ -41,7 +41,7 @@ add_line: "+" /(.*)/ LF -> line
   EXPECT_FALSE(Takes(patch, "*** Begin Patch\n*** Delete File: \n*** End Patch\n")) << "a file has a name";
 }
 
-TEST(LarkPattern, KnowsEverySignOfItems) {
+TEST(LarkPattern, PatternOfLark_TranslatesEveryOperator) {
   EXPECT_TRUE(Takes("start: \"a\"~2 [\"b\"] (\"c\" | \"d\")*", "aacdc"));
   EXPECT_FALSE(Takes("start: \"a\"~2 [\"b\"]", "aaa"));
   EXPECT_TRUE(Takes("start: X~1..3\nX: \"0\"..\"9\"", "123"));
@@ -54,7 +54,7 @@ TEST(LarkPattern, KnowsEverySignOfItems) {
   EXPECT_TRUE(Takes("start: INT WS A\n%import common (INT, WS)\n%import common.LETTER -> A", "12 \tx"));
 }
 
-TEST(LarkPattern, SaysWhatItCannotKeepTo) {
+TEST(LarkPattern, Errors_NameTheUnsupportedPart) {
   EXPECT_EQ(LarkFault("start: a\na: \"(\" a \")\" | \"x\""),
             "has the rule a, which refers to itself: only grammars without that can be kept to here");
   EXPECT_EQ(LarkFault("start: b"), "is no lark grammar that is known here: line 1 names b, which is no rule");
@@ -69,7 +69,7 @@ TEST(LarkPattern, SaysWhatItCannotKeepTo) {
   EXPECT_EQ(LarkFault(""), "is no lark grammar: it has no rule called start");
 }
 
-TEST(LarkPattern, BoundsWhatItUnfolds) {
+TEST(LarkPattern, PatternOfLark_RefusesGrammars_ThatUnfoldTooFar) {
   std::string grammar = "start: r0\n";
   for (int i = 0; i < 40; ++i) grammar += fmt::format("r{}: r{} r{}\n", i, i + 1, i + 1);
   EXPECT_NE(LarkFault(grammar + "r40: \"x\"").find("comes to a pattern of more than 65536 bytes"), std::string::npos);

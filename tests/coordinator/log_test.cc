@@ -62,7 +62,7 @@ class LineLogTest : public testing::Test {
   const std::string path_ = testing::TempDir() + "line_log_" + std::to_string(::getpid());
 };
 
-TEST_F(LineLogTest, KeepsEveryLineInOrder_WhileTheDiskIsFull) {
+TEST_F(LineLogTest, Write_KeepsEveryLineInOrder_WhileTheDiskIsFull) {
   LineLog log(path_);
   log.Write("before");
   AwaitLines(path_, 1, "before");
@@ -77,7 +77,7 @@ TEST_F(LineLogTest, KeepsEveryLineInOrder_WhileTheDiskIsFull) {
   for (size_t i = 1; i < lines.size(); ++i) EXPECT_EQ(lines[i], "line " + std::to_string(i - 1));
 }
 
-TEST_F(LineLogTest, LosesTheOldestOf8192Lines_WhileTheDiskIsFull) {
+TEST_F(LineLogTest, Write_DropsTheOldestLinesBeyond8192_WhileTheDiskIsFull) {
   LineLog log(path_);
   {
     const FullDisk full(0);
@@ -90,7 +90,7 @@ TEST_F(LineLogTest, LosesTheOldestOf8192Lines_WhileTheDiskIsFull) {
   EXPECT_EQ(LinesOf(path_)[1], "1808");
 }
 
-TEST_F(LineLogTest, GoesOnInTheNewFile_WhenTheOldOneIsMovedFromAFullDisk) {
+TEST_F(LineLogTest, Reopen_ContinuesInTheNewFile_WhenTheOldFileIsMovedFromAFullDisk) {
   std::filesystem::create_symlink("/dev/full", path_);
   LineLog log(path_);
   for (int i = 0; i < 100; ++i) log.Write("lost");
@@ -105,7 +105,7 @@ TEST_F(LineLogTest, GoesOnInTheNewFile_WhenTheOldOneIsMovedFromAFullDisk) {
   AwaitLines(path_, 1, "again");
 }
 
-TEST_F(LineLogTest, KeepsEveryLineInOrder_WhenAFileThatWasNotMovedIsReopenedOnAFullDisk) {
+TEST_F(LineLogTest, Reopen_KeepsEveryLineInOrder_WhenTheFileWasNotMoved_OnAFullDisk) {
   LineLog log(path_);
   log.Write("before");
   AwaitLines(path_, 1, "before");
@@ -121,7 +121,7 @@ TEST_F(LineLogTest, KeepsEveryLineInOrder_WhenAFileThatWasNotMovedIsReopenedOnAF
   EXPECT_EQ(LinesOf(path_)[1], "line 0");
 }
 
-TEST_F(LineLogTest, EndsAtOnce_WhileTheDiskIsFull) {
+TEST_F(LineLogTest, Destructor_EndsSoon_WhileTheDiskIsFull) {
   const auto begin = std::chrono::steady_clock::now();
   {
     LineLog log("/dev/full");

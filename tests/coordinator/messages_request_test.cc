@@ -110,7 +110,7 @@ TEST(MessagesRequestTest, Errors_NameTheFieldThatIsWrong) {
             "output_format cannot be combined with output_config.format; leave out one");
 }
 
-TEST(MessagesRequestTest, UnknownFields_AreRefusedWithTheNameThatWasMeant) {
+TEST(MessagesRequestTest, UnknownFields_AreRefused_WithTheNearestKnownName) {
   const auto fault = [](const std::string& members) {
     static const UnknownFields kUnknown(false);
     RequestLimits limits = kLimits;

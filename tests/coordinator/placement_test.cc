@@ -98,7 +98,7 @@ TEST(PlacementTest, Ranks_AreConsecutiveOverTheNodes) {
   }
 }
 
-TEST(PlacementTest, SharesOutTheProcessorsOfTheLeastHost_AmongItsWorkers) {
+TEST(PlacementTest, ThreadsOfWorkers_ShareTheProcessorsOfTheSmallestHost) {
   std::vector<RankInfo> ranks(3);
   ranks[0].host = ranks[1].host = "a";
   ranks[2].host = "b";

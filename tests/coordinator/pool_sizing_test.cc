@@ -91,7 +91,7 @@ TEST(PoolSizingTest, NumBlocks_FollowTheSettings_PlusTheNullBlock) {
   EXPECT_EQ(SizedBlocks(t, BackendKind::kCpu, kGiB), 8);
 }
 
-TEST(PoolSizingTest, NumBlocks_AreAtMostWhatAllSequencesCanFill) {
+TEST(PoolSizingTest, NumBlocks_AreAtMostTheBlocksThatAllSequencesCanFill) {
   Topology t;
   t.scheduler.max_running = 3;
   const PoolDemand demand{.max_model_len = 33};
@@ -125,7 +125,7 @@ std::vector<RankInfo> LimitedRanks(int64_t total, int64_t available, int64_t wei
   return ranks;
 }
 
-TEST(PoolSizingTest, RefusesEverySize_ThatTheHostNeverHolds) {
+TEST(PoolSizingTest, Sizes_AreRefused_WhenTheHostCanNeverHoldThem) {
   struct Case {
     const char* name;
     std::function<void(Topology&)> ask;
@@ -158,7 +158,7 @@ TEST(PoolSizingTest, RefusesEverySize_ThatTheHostNeverHolds) {
             std::string::npos);
 }
 
-TEST(PoolSizingTest, OnGpus_HoldsCachesAgainstTheGpuAndSwapSpaceAgainstTheHost) {
+TEST(PoolSizingTest, GpuCaches_AreLimitedByTheGpu_AndSwapSpaceByTheHost) {
   Topology cache, swap;
   cache.cache.memory_bytes = 9 * kGiB;
   EXPECT_NE(Refusal(cache, BackendKind::kCuda, LimitedRanks(10 * kGiB, 8 * kGiB, kGiB)).find("its GPU has 8.0 GiB"),
@@ -170,7 +170,7 @@ TEST(PoolSizingTest, OnGpus_HoldsCachesAgainstTheGpuAndSwapSpaceAgainstTheHost) 
             std::string::npos);
 }
 
-TEST(PoolSizingTest, WarnsOfSizes_ThatFitIntoTheHostButNotIntoWhatIsFree) {
+TEST(PoolSizingTest, Sizes_CauseAWarning_WhenTheyExceedTheHostsFreeMemory) {
   const auto ranks = LimitedRanks(10 * kGiB, 2 * kGiB, kGiB);
   Topology t;
   EXPECT_EQ(HostWarnings(t, BackendKind::kCpu, ranks), std::vector<std::string>());
@@ -182,7 +182,7 @@ TEST(PoolSizingTest, WarnsOfSizes_ThatFitIntoTheHostButNotIntoWhatIsFree) {
             std::string::npos);
 }
 
-TEST(PoolSizingTest, WarnsOfMoreThreads_ThanProcessors) {
+TEST(PoolSizingTest, Threads_CauseAWarning_WhenTheyOutnumberProcessors) {
   auto ranks = Ranks(kGiB);
   Topology t;
   t.threads_per_worker = 2;
@@ -195,7 +195,7 @@ TEST(PoolSizingTest, WarnsOfMoreThreads_ThanProcessors) {
             std::string::npos);
 }
 
-TEST(PoolSizingTest, LeavesRoomForSwapSpace_WhenItSizesThePool) {
+TEST(PoolSizingTest, NumBlocks_LeaveRoomForSwapSpace) {
   Topology t;
   t.cache.memory = 0.5;
   t.cache.host_swap_bytes = 100 * kMiB;

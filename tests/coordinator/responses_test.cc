@@ -112,7 +112,7 @@ OrderedJson MessagesOf(const std::string& items, const FindKept& find = NoConver
   return Read(R"({"input": )" + items + "}", find).chat["messages"];
 }
 
-TEST(ResponsesRequestTest, NamespacesBecomeFunctionsWhoseClientsNamesAreKept) {
+TEST(ResponsesRequestTest, NamespacedTools_BecomeFunctions_AndKeepTheClientsNames) {
   const ResponsesRequest request = Read(R"({"input": "x", "tools": [
       {"type": "function", "name": "f", "defer_loading": true},
       {"type": "namespace", "name": "mcp__notes", "description": "d", "tools": [
@@ -130,7 +130,7 @@ TEST(ResponsesRequestTest, NamespacesBecomeFunctionsWhoseClientsNamesAreKept) {
                                                 {"tool_search", {ResponseTool::kSearch, "tool_search", ""}}}));
 }
 
-TEST(ResponsesRequestTest, CustomToolsTakeATextThatKeepsToTheirGrammar) {
+TEST(ResponsesRequestTest, CustomTools_BecomeFunctionsWithOneText_ConstrainedByTheirGrammar) {
   const OrderedJson tools =
       Read(R"({"input": "x", "tools": [{"type": "custom", "name": "a", "format": {"type": "text"}},
       {"type": "custom", "name": "b", "description": "B.", "format": {"type": "grammar", "syntax": "regex",
@@ -148,7 +148,7 @@ TEST(ResponsesRequestTest, CustomToolsTakeATextThatKeepsToTheirGrammar) {
   EXPECT_EQ(input(2)["description"], "A text of this lark grammar:\nstart: \"x\" LF?\n%import common.LF");
 }
 
-TEST(ResponsesRequestTest, AllowedToolsAreTheOnlyOnes) {
+TEST(ResponsesRequestTest, AllowedTools_LeaveTheOtherToolsOut) {
   const std::string tools = R"("tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"},
       {"type": "web_search"}], )";
   const OrderedJson chat = Read(R"({"input": "x", )" + tools + R"("tool_choice": {"type": "allowed_tools",
@@ -170,7 +170,7 @@ TEST(ResponsesRequestTest, AllowedToolsAreTheOnlyOnes) {
   EXPECT_EQ(fault(R"({"type": "nonsense"})").substr(0, 28), "tool_choice.type is nonsense");
 }
 
-TEST(ResponsesRequestTest, ToolsThatNobodyKnowsOrThatAreThereTwiceAreRefused) {
+TEST(ResponsesRequestTest, Tools_AreRefused_WhenUnknownInvalidOrRepeated) {
   const auto fault = [](const std::string& tools) {
     return ResponsesFault(R"({"input": "x", "tools": [)" + tools + "]}");
   };
@@ -193,7 +193,7 @@ TEST(ResponsesRequestTest, ToolsThatNobodyKnowsOrThatAreThereTwiceAreRefused) {
   }
 }
 
-TEST(ResponsesRequestTest, ItemsOfEveryKindBecomeMessages) {
+TEST(ResponsesRequestTest, ItemsOfEveryKind_BecomeMessages) {
   EXPECT_EQ(MessagesOf(R"([{"role": "user", "content": "go"},
       {"type": "function_call", "namespace": "n", "name": "f", "arguments": "{}", "call_id": "1"},
       {"type": "custom_tool_call", "name": "c", "input": "a\"b", "call_id": "2"},
@@ -228,7 +228,7 @@ TEST(ResponsesRequestTest, ItemsOfEveryKindBecomeMessages) {
       {"role": "assistant", "content": "end"}])"));
 }
 
-TEST(ResponsesRequestTest, ToolsThatWereFoundOrAddedCanBeCalled) {
+TEST(ResponsesRequestTest, FoundAndAddedTools_CanBeCalled) {
   const OrderedJson chat = Read(R"({"tools": [{"type": "function", "name": "f"}], "input": [
       {"type": "additional_tools", "role": "developer", "id": "a", "tools": [{"type": "namespace", "name": "n",
         "description": "", "tools": [{"type": "custom", "name": "exec"}]}]},
@@ -241,7 +241,7 @@ TEST(ResponsesRequestTest, ToolsThatWereFoundOrAddedCanBeCalled) {
   EXPECT_EQ(names, (std::vector<std::string>{"f", "n__exec", "g"}));
 }
 
-TEST(ResponsesRequestTest, ThoughtsComeBackInEveryForm) {
+TEST(ResponsesRequestTest, Thoughts_AreRead_InEveryForm) {
   const auto thoughts = [](const std::string& item) {
     return MessagesOf(R"([{"role": "user", "content": "q"}, )" + item +
                       R"(, {"role": "assistant", "content": "a"}])")[1]
@@ -262,7 +262,7 @@ TEST(ResponsesRequestTest, ThoughtsComeBackInEveryForm) {
       << "what is no text any more";
 }
 
-TEST(ResponsesRequestTest, ReferencesAreTheItemsThatWereKept) {
+TEST(ResponsesRequestTest, ItemReferences_AreReplacedByStoredItems_OnceEach) {
   const auto find = [](const std::string& response_id, const std::string& item_id) -> std::string {
     EXPECT_EQ(response_id, "resp_0123456789abcdef");
     if (item_id == "msg_0123456789abcdef00") return R"({"type":"message","role":"assistant","content":"kept"})";
@@ -274,7 +274,7 @@ TEST(ResponsesRequestTest, ReferencesAreTheItemsThatWereKept) {
   EXPECT_THROW(MessagesOf("[" + refer + "," + refer + "]", find), ApiError) << "would multiply what is kept";
 }
 
-TEST(ResponsesRequestTest, ItemsThatCannotBeReadSayWhy) {
+TEST(ResponsesRequestTest, UnsupportedItems_AreRefused_WithTheReason) {
   const auto fault = [](const std::string& item) { return ResponsesFault(R"({"input": [)" + item + "]}"); };
   for (const char* type : {"compaction", "context_compaction", "compaction_trigger", "image_generation_call",
                            "computer_call", "computer_call_output"}) {
@@ -287,7 +287,7 @@ TEST(ResponsesRequestTest, ItemsThatCannotBeReadSayWhy) {
             "input[0].content[0].type is input_image; on");
 }
 
-TEST(ResponsesRequestTest, SettingsOfAgentsThatAskForNothingPass) {
+TEST(ResponsesRequestTest, AgentSettingsWithoutEffect_AreAccepted) {
   const OrderedJson chat = Read(R"({"input": "x", "client_metadata": {"session_id": "s", "n": 1}, "truncation": "auto",
       "include": ["reasoning.encrypted_content", "web_search_call.action.sources"], "text": {"verbosity": "low"},
       "reasoning": {"summary": "detailed", "context": "all_turns"}, "prompt_cache_key": "k"})")
@@ -340,7 +340,7 @@ void ExpectItems(const AnswerParts& parts, AnswerChoice choice, ResponseTools to
   }
 }
 
-TEST(ResponsesAnswerTest, CallsComeUnderTheNamesThatClientsKnow) {
+TEST(ResponsesAnswerTest, Calls_HaveTheClientsToolNames) {
   const ResponseTools tools = {{"n__f", {ResponseTool::kFunction, "f", "n"}},
                                {"n__say", {ResponseTool::kCustom, "say", "n"}},
                                {"tool_search", {ResponseTool::kSearch, "tool_search", ""}}};
@@ -363,7 +363,7 @@ TEST(ResponsesAnswerTest, CallsComeUnderTheNamesThatClientsKnow) {
                "output_item.added", "output_item.done"});
 }
 
-TEST(ResponsesAnswerTest, SealedThoughtsComeWithTheItem) {
+TEST(ResponsesAnswerTest, SealedThoughts_AreSentWithTheirItem) {
   AnswerChoice choice;
   choice.reasoning = std::string(1000, '"');
   const std::string sealed = SealText(Repeated(R"(\")", 1000));
@@ -377,7 +377,7 @@ TEST(ResponsesAnswerTest, SealedThoughtsComeWithTheItem) {
        "output_item.done"});
 }
 
-TEST(ResponsesAnswerTest, TheTextOfACustomToolThatIsCutIsWhatThereIs) {
+TEST(ResponsesAnswerTest, CustomInputOf_ReturnsTheAvailableText_WhenTheArgumentsAreCut) {
   EXPECT_EQ(CustomInputOf(R"({"input": "abc"})"), "abc");
   EXPECT_EQ(CustomInputOf(R"({"input": "ab)"), "ab");
   EXPECT_EQ(CustomInputOf(R"({"input": "ab\)"), "ab");

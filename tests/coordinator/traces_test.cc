@@ -114,7 +114,7 @@ OtelVariables ReadOtel(const std::map<std::string, std::string>& set) {
   });
 }
 
-TEST(OtelVariablesTest, Endpoint_IsThatOfTraces_ElseTheCommonOneWithAPath) {
+TEST(OtelVariablesTest, TracesEndpoint_OverridesTheCommonEndpoint_ToWhichAPathIsAdded) {
   EXPECT_EQ(ReadOtel({}).endpoint, "");
   EXPECT_EQ(ReadOtel({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"}}).endpoint, "http://c:4318/v1/traces");
   EXPECT_EQ(ReadOtel({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/a/"}}).endpoint, "http://c:4318/a/v1/traces");
@@ -124,13 +124,13 @@ TEST(OtelVariablesTest, Endpoint_IsThatOfTraces_ElseTheCommonOneWithAPath) {
             "http://t:4318/mine");
 }
 
-TEST(OtelVariablesTest, Disabled_ByEitherSwitch) {
+TEST(OtelVariablesTest, Tracing_IsDisabled_ByEitherVariable) {
   EXPECT_FALSE(ReadOtel({{"OTEL_SDK_DISABLED", "false"}, {"OTEL_TRACES_EXPORTER", "otlp"}}).disabled);
   EXPECT_TRUE(ReadOtel({{"OTEL_SDK_DISABLED", "True"}}).disabled);
   EXPECT_TRUE(ReadOtel({{"OTEL_TRACES_EXPORTER", "none"}}).disabled);
 }
 
-TEST(OtelVariablesTest, Headers_AreDecoded_AndThoseOfTracesGoFirst) {
+TEST(OtelVariablesTest, Headers_AreDecoded_AndTracesHeadersReplaceCommonHeaders) {
   using Pairs = std::vector<std::pair<std::string, std::string>>;
   const std::string common = "Authorization=Bearer%20a%3Db%2c, x-scope = 7 ,";
   EXPECT_EQ(ReadOtel({{"OTEL_EXPORTER_OTLP_HEADERS", common}}).headers,
@@ -139,7 +139,7 @@ TEST(OtelVariablesTest, Headers_AreDecoded_AndThoseOfTracesGoFirst) {
             (Pairs{{"k", "v=w"}}));
 }
 
-TEST(OtelVariablesTest, Resource_TakesTheServiceNameFromItsOwnVariable) {
+TEST(OtelVariablesTest, ServiceName_ComesFromItsOwnVariable_WhenBothAreSet) {
   const std::map<std::string, std::string> set = {
       {"OTEL_RESOURCE_ATTRIBUTES", "service.name=a,deployment.environment=test%21"}};
   using Attributes = std::map<std::string, std::string>;

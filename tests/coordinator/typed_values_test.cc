@@ -107,7 +107,7 @@ TEST(TypedValues, TypedValue_ReadsASchemaOncePerParameter_WithinOneBudgetOfTheRe
   EXPECT_EQ(TypedValue(tool, "a", "5"), "\"5\"") << "what is known stays";
 }
 
-TEST(TypedValues, KeepNoMoreTypesThanABound_OfNamesThatAModelMakesUp) {
+TEST(TypedValues, ParameterTypes_KeepABoundedNumberOfTypes_WhenAModelInventsNames) {
   OrderedJson schema = {{"type", "object"}, {"properties", {{"a", {{"type", "string"}}}}}};
   for (int i = 0; i < 50; ++i) schema["additionalProperties"]["enum"].push_back(std::to_string(i));
   Tool tool{"f", nullptr, schema, false, std::make_shared<ParameterTypes>()};

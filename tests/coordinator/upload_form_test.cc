@@ -39,7 +39,7 @@ int StatusOf(const std::string& body, const std::string& type = kType) {
   return 200;
 }
 
-TEST(UploadForm, ReadsTheSame_WhateverPiecesItComesIn) {
+TEST(UploadForm, Content_IsTheSame_InPiecesOfAnySize) {
   // Bytes that look like a boundary and are none are content.
   const std::string content = "{\"a\": 1}\r\n\r\n--XyY\r\n--Xy\n--XyZ\r\n\r\n-";
   const std::string form = "a preamble\r\n" + Part(R"(name="purpose")", "batch") +
@@ -49,17 +49,17 @@ TEST(UploadForm, ReadsTheSame_WhateverPiecesItComesIn) {
   for (size_t piece = 1; piece <= form.size(); ++piece) EXPECT_EQ(Read(form, piece), wanted) << piece;
 }
 
-TEST(UploadForm, TakesFilesAndFields_ThatAreEmpty) {
+TEST(UploadForm, EmptyFilesAndFields_AreAccepted) {
   const std::string form = Part(R"(name="file"; filename="")", "") + Part(R"(name=purpose)", "") + "--XyZ--";
   EXPECT_EQ(Read(form, 3), (ReadForm{"", "", {{"purpose", ""}}}));
 }
 
-TEST(UploadForm, TakesBoundaries_InQuotes) {
+TEST(UploadForm, QuotedBoundary_IsAccepted) {
   const std::string form = Part(R"(name="file")", "x") + "--XyZ--\r\n";
   EXPECT_EQ(Read(form, 100, "Multipart/Form-Data; charset=utf-8; boundary=\"XyZ\"").file, "x");
 }
 
-TEST(UploadForm, RefusesForms_ThatAreMalformed) {
+TEST(UploadForm, MalformedForms_AreRefused) {
   const std::string file = Part(R"(name="file")", "x");
   EXPECT_EQ(StatusOf(file + "--XyZ--"), 200);
   EXPECT_EQ(StatusOf(file), 400) << "no last boundary";

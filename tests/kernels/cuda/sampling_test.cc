@@ -111,7 +111,7 @@ SamplingRow PlainRow(test::Random& random, int64_t vocab, float scale) {
   return row;
 }
 
-TEST(SamplingTest, ThousandsOfDrawsEqualTheCpus) {
+TEST(SamplingTest, Draws_EqualTheCpus_InThousandsOfRows) {
   test::Random random(4);
   int near_misses = 0, rows = 0;
   const auto expect = [&](const SamplingRow& row, int count, const std::string& what) {
@@ -171,7 +171,7 @@ void ExpectAllWays(const std::vector<SamplingRow>& batch, const std::string& wha
   EXPECT_EQ(near_misses, 0);
 }
 
-TEST(SamplingTest, TiesGoToTheLowestId_WholeAndInShards) {
+TEST(SamplingTest, Ties_GoToTheLowestId_WholeAndInShards) {
   const int64_t vocab = 5000;  // more ties than a candidate list holds
   SamplingRow row;
   row.logits.assign(vocab, 1.5f);
@@ -205,7 +205,7 @@ TEST(SamplingTest, Draws_EqualTheCpus_ForVocabulariesOfManyPieces) {
   EXPECT_EQ(ExpectLikeCpu(batch, DrawSharded(batch, {33'334, 33'335, 33'334}, 128), "shards"), 0);
 }
 
-TEST(SamplingTest, OneTokenLeft_IsDrawn_AndNoneWhenItIsBanned) {
+TEST(SamplingTest, OnlyAllowedToken_IsDrawn_AndNoTokenWhenItIsBanned) {
   SamplingRow row;
   row.logits.assign(700, -std::numeric_limits<float>::infinity());
   row.logits[650] = -80;

@@ -12,7 +12,7 @@
 namespace quire::kernels {
 namespace {
 
-TEST(SharedMemoryLimit, TellsTheDriver_WhereMoreIsNeededThanBefore) {
+TEST(SharedMemoryLimit, Allow_CallsTheDriver_OnlyWhenALaunchNeedsMoreThanBefore) {
   SharedMemoryLimit limit;
   std::vector<int> told;
   const auto allow = [&](int device, int bytes) { limit.Allow(device, bytes, [&] { told.push_back(bytes); }); };
@@ -24,7 +24,7 @@ TEST(SharedMemoryLimit, TellsTheDriver_WhereMoreIsNeededThanBefore) {
   EXPECT_EQ(told, (std::vector<int>{50, 60, 45}));
 }
 
-TEST(SharedMemoryLimit, AsksAgain_AfterTheDriverRefused) {
+TEST(SharedMemoryLimit, Allow_CallsTheDriverAgain_AfterARefusal) {
   SharedMemoryLimit limit;
   EXPECT_THROW(limit.Allow(0, 50, [] { throw std::runtime_error("refused"); }), std::runtime_error);
   bool told = false;
@@ -32,7 +32,7 @@ TEST(SharedMemoryLimit, AsksAgain_AfterTheDriverRefused) {
   EXPECT_TRUE(told);
 }
 
-TEST(SharedMemoryLimit, AllowsWhatEachThreadNeeds_WhenSeveralLaunch) {
+TEST(SharedMemoryLimit, Allow_GrantsEachThreadsBytes_WhenSeveralThreadsLaunch) {
   SharedMemoryLimit limit;
   std::atomic<int> driver{0}, too_little{0};
   const auto launch = [&](uint64_t seed) {

@@ -20,7 +20,7 @@ std::vector<T> Values(const DeviceBuffer<T>& buffer) {
   return {buffer.data(), buffer.data() + buffer.size()};
 }
 
-TEST(ScatterTableTest, WritesItsEntries_AndNothingElse) {
+TEST(ScatterTableTest, ScatterTable_WritesItsEntries_AndNothingElse) {
   for (const int64_t count : {0, 1, 300}) {
     test::Random random(static_cast<uint64_t>(count));
     const int64_t rows = 41, stride = 12;
