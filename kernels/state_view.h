@@ -19,7 +19,7 @@ inline constexpr int64_t kMaxStateKeyDim = 128;
 /// blocks contain. Nothing else may write a sequence's blocks during the op. A sequence with context_len 0 only pads a
 /// launch: its state counts as zeros, and its blocks are neither read nor written.
 struct StateView {
-  std::byte* pool;        // block 0
+  std::byte* pool;        // the address of block 0
   int64_t block_stride;   // bytes per block
   const int32_t* blocks;  // [num_sequences, blocks_per_state]
   int64_t blocks_per_state;

@@ -43,9 +43,9 @@ class BlockReceiver {
     BlockRuns runs;
     uint64_t next_chunk = 1;
     uint32_t block = 0;
-    int64_t offset = 0;  // within the bytes of that block that this rank sends
+    int64_t offset = 0;  // offset within the bytes of that block that this rank sends
     bool done = false;
-    DeviceMove move;  // over a DeviceLink, once the sender has announced it
+    DeviceMove move;  // the move over a DeviceLink, once the sender has announced it
     bool moving() const { return move.asked() && !done; }
   };
   struct Expected {
@@ -67,7 +67,7 @@ class BlockReceiver {
 
   EpochId epoch_;
   Channel channel_;
-  std::map<uint64_t, Expected> expected_;  // by ticket
+  std::map<uint64_t, Expected> expected_;  // keyed by ticket
   std::map<std::string, DeviceWay> ways_;  // keyed by peer; a peer that has given up a link opens another
   std::vector<BlockTransferEnd> ended_;    // transfers that Poll has not reported yet
 };

@@ -23,7 +23,7 @@ class BlockSender {
  public:
   struct Self {
     std::string identity;              // unique among the workers that may send blocks to the same receiver
-    Rank rank = 0;                     // within its group
+    Rank rank = 0;                     // rank within its group
     const WorkerKeys* keys = nullptr;  // must outlive the sender; null: no encryption
   };
   explicit BlockSender(Self self) : self_(std::move(self)) {}
@@ -46,13 +46,13 @@ class BlockSender {
     BlockDestination to;
     int64_t of_block = 0;  // bytes that this stream sends of each block
     uint32_t block = 0;
-    int64_t offset = 0;         // within the bytes of that block that this stream sends
+    int64_t offset = 0;         // offset within the bytes of that block that this stream sends
     std::optional<Frame> next;  // encoded; the link had no room for it yet
     uint64_t next_number = 1;
     int64_t next_bytes = 0;
     Clock::time_point last_progress;
     bool done = false;
-    DeviceMove move;  // over a DeviceLink, once announced
+    DeviceMove move;  // the move over a DeviceLink, once announced
   };
   struct Outgoing {
     uint64_t ticket;

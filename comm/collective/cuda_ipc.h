@@ -34,7 +34,7 @@ double MedianMicros(int rounds, int calls, void* stream, const std::function<voi
 /// Device memory of all ranks, mapped into every rank's process, and words that this rank's host and device share. The
 /// memory stays until the process ends, because a peer may still write when this rank is done.
 struct PeerMemory {
-  std::vector<void*> arenas;    // by rank; empty if the devices share no memory
+  std::vector<void*> arenas;    // indexed by rank; empty if the devices share no memory
   uint32_t* control = nullptr;  // host and device use the same address
   std::string why_not;          // reason for empty arenas, equal on all ranks; for the log
 };

@@ -10,7 +10,7 @@ inline constexpr int64_t kMaxExperts = 1024, kMaxExpertsPerToken = 32;
 
 /// The score that a router computes from its logits to choose experts.
 enum class RouterScore : uint8_t {
-  kSoftmax,          // over all experts
+  kSoftmax,          // a softmax over all experts
   kSoftmaxOfChosen,  // the plain logits; the weights are a softmax over the chosen ones
   kSigmoid,          // the sigmoid of each logit alone
   kSparseMixer,      // the plain logits; kernels/route_experts.h has the weights; uses Mixture::tolerance

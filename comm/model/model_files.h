@@ -29,7 +29,7 @@ class ModelFiles {
 
   const ModelSpec& spec() const { return spec_; }
   const std::string& path() const { return path_; }
-  const std::vector<KvScales>& kv_scales() const { return kv_scales_; }  // by layer
+  const std::vector<KvScales>& kv_scales() const { return kv_scales_; }  // indexed by layer
   LoadFormat load_format() const { return made_up_.empty() ? LoadFormat::kAuto : LoadFormat::kDummy; }
   /// The metadata of a GGUF model, for the tokenizer; null for an HF directory.
   const GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
@@ -89,7 +89,7 @@ class ModelFiles {
   std::vector<std::byte> ones_;           // norm weights, used in place of files
   std::optional<GgufFile> gguf_;
   ModelSpec spec_;
-  TensorMap tensors_;  // by the names of the family's list
+  TensorMap tensors_;  // keyed by the names in the family's list of weights
   std::vector<std::string> notes_;
   std::vector<KvScales> kv_scales_;
   std::vector<AdapterFiles> adapters_;

@@ -155,9 +155,9 @@ struct Topology {
     int body_bytes_per_second = 4096;                  // slowest rate of a body, on average after ten seconds
     int idle_seconds = 75;                             // time that a connection may idle between two requests
     int write_seconds = 30;                            // time until a client that reads nothing is dropped
-    int write_bytes_per_second = 1024;                 // most open connections; fewer if descriptors are fewer
-    int connections = 16384;                           // at once; fewer where the process has fewer descriptors
-    int connections_per_address = 1024;                // of all requests, from body to answer; at least kLeastMemory
+    int write_bytes_per_second = 1024;                 // slowest rate of reading, on average after write_seconds
+    int connections = 16384;                           // most open connections; fewer if descriptors are fewer
+    int connections_per_address = 1024;                // most open connections from one address; loopback is exempt
     int64_t memory_bytes = 512 << 20;                  // of all requests, from body to answer; at least kLeastMemory
     int64_t memory_bytes_per_client = 0;               // memory of one API key's requests; 0: half of memory_bytes
     int queue_seconds = 60;                            // time until the first token of a request is computed

@@ -119,10 +119,10 @@ struct ShutdownMessage {
 /// bytes into these blocks.
 struct TakeBlocksMessage {
   uint64_t ticket = 0;
-  std::string endpoint;           // where to listen; empty: TCP, on its address towards the coordinator
+  std::string endpoint;           // endpoint to listen on; empty: TCP, on its address towards the coordinator
   std::vector<int32_t> ports;     // first and last TCP port to try
   std::vector<std::string> keys;  // public keys of the senders, by rank; empty: no encryption
-  std::vector<double> shares;     // how the sending group shards the model
+  std::vector<double> shares;     // weights of the sending group's ranks
   std::vector<BlockId> blocks;
   bool on_device = false;  // true: device blocks; false: host blocks
 };
@@ -132,9 +132,9 @@ struct TakeBlocksMessage {
 struct GiveBlocksMessage {
   uint64_t ticket = 0;
   EpochId epoch = 0;                   // epoch of the receiving group
-  std::vector<std::string> endpoints;  // by receiving rank
+  std::vector<std::string> endpoints;  // indexed by receiving rank
   std::vector<std::string> keys;       // public keys of the receiving ranks; empty: no encryption
-  std::vector<double> shares;          // how the receiving group shards the model
+  std::vector<double> shares;          // weights of the receiving group's ranks
   std::vector<BlockCopyPair> moves;
   std::vector<BlockId> blocks;
   bool on_device = false;  // true: device blocks, without moves; false: host blocks

@@ -50,7 +50,7 @@ struct SamplingSpec {
   uint64_t seed = 0;
   uint32_t choice = 0;               // index of the sequence in its request
   int32_t num_logprobs = -1;         // alternatives reported with each token; -1: no log-probabilities at all
-  int32_t num_prompt_logprobs = -1;  // the same for prompt tokens but the first; -1: the prompt is not scored
+  int32_t num_prompt_logprobs = -1;  // like num_logprobs, for prompt tokens but the first; -1: the prompt is not scored
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> banned_until_min;  // tokens that may not be drawn before min_tokens tokens are generated
   int32_t min_tokens = 0;

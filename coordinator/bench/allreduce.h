@@ -9,8 +9,8 @@ namespace quire {
 
 struct AllReduceBenchCommand {
   int ranks = 2;
-  int64_t min_bytes = 1 << 10, max_bytes = 64 << 20;  // of a message; each size is four times the last one
-  int rounds = 500;                                   // for sizes up to 64 KiB; fewer for longer ones
+  int64_t min_bytes = 1 << 10, max_bytes = 64 << 20;  // message sizes; each is four times the last one
+  int rounds = 500;                                   // for sizes up to 64 KiB; fewer rounds for longer messages
   std::string json_file;                              // results are also written here; empty: nowhere
 };
 

@@ -18,8 +18,8 @@ namespace {
 /// Times in seconds, one for each round.
 struct Rounds {
   std::vector<double> prefill;  // seconds until the last request's first token
-  std::vector<double> step;     // between later tokens, the round's median
-  std::vector<double> slowest;  // the 99th percentile of the gaps between tokens
+  std::vector<double> step;     // median seconds between later tokens, one per round
+  std::vector<double> slowest;  // 99th percentile of the gaps between tokens, in seconds
 };
 
 void AddRound(const BatchTimes& times, Rounds& rounds) {

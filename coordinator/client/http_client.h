@@ -24,7 +24,7 @@ struct ClientRequest {
   // Without an on_body callback, the whole answer must arrive within `patience`. Once the length of its body is known,
   // at least 1 KiB/s must arrive in every period of `pace`.
   std::chrono::milliseconds pace = std::chrono::seconds(10);
-  std::vector<std::pair<std::string, std::string>> headers = {};  // more of them; without line ends
+  std::vector<std::pair<std::string, std::string>> headers = {};  // further header fields, without line ends
 };
 
 struct ClientAnswer {

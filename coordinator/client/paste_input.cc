@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr char32_t kLineEnd = U'\u2424', kTab = U'\u2409';  // pictures of the two in Unicode
+constexpr char32_t kLineEnd = U'\u2424', kTab = U'\u2409';  // Unicode's visible signs for both
 constexpr std::string_view kBegin = "[200~", kEnd = "[201~";
 constexpr int kRestOfKeyMillis = 50;  // most milliseconds from an escape character to the rest of a key's sequence
 

@@ -246,7 +246,7 @@ void RecordReader::Open(uint64_t segment) {
 
 std::optional<Record> RecordReader::Next() {
   if (!file_ || torn_ || offset_ == size_) return std::nullopt;
-  torn_ = true;  // until the record proves complete
+  torn_ = true;  // until the record proves to be complete
   const uint64_t left = static_cast<uint64_t>(size_ - offset_);
   std::array<std::byte, kRecordHeadBytes> head{};
   const Bytes all(head);

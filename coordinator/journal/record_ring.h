@@ -57,7 +57,7 @@ class RecordWriter : public RecordSink {
   std::string directory_, error_;
   int64_t max_segment_bytes_ = 0, max_total_bytes_ = 0;
   int directory_fd_ = -1, lock_ = -1, file_ = -1;
-  std::map<uint64_t, int64_t> closed_;  // by segment number: sizes of the closed segments
+  std::map<uint64_t, int64_t> closed_;  // sizes of the closed segments, by segment number
   int64_t closed_bytes_ = 0;
   uint64_t segment_ = 0;
   int64_t segment_bytes_ = 0;  // bytes in buffer_ included

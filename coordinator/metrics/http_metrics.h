@@ -34,7 +34,7 @@ class HttpMetrics {
   struct Endpoint;
   prometheus::Registry& registry_;
   int64_t refused_ = 0, failed_ = 0;
-  std::map<std::pair<std::string, std::string>, std::unique_ptr<Endpoint>> endpoints_;  // by route and method
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<Endpoint>> endpoints_;  // keyed by route and method
 };
 
 }  // namespace quire

@@ -59,7 +59,7 @@ class TraceExporter {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Json> waiting_;  // this and the next two are guarded by mutex_
+  std::deque<Json> waiting_;  // guarded by mutex_, like the next two members
   int64_t lost_ = 0;
   bool ending_ = false;
   std::thread thread_;

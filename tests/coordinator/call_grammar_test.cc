@@ -173,7 +173,7 @@ struct MarkedForm {
   ToolFormat tools;
   /// A call. $C and $D stand for the bare city and number of days, $A for the arguments as a JSON object.
   std::string call;
-  std::vector<std::string> words = {};  // would be calls if no grammar kept them
+  std::vector<std::string> words = {};  // text that would be a call if no grammar constrained the calls
   std::vector<bool> with_tokens = {false, true};
 };
 

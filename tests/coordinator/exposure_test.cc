@@ -81,7 +81,7 @@ TEST(ExposureTest, CheckExposure_RefusesReachablePorts_WithoutKeys) {
   struct Row {
     const char* port;
     const char* address;
-    bool none, keys, excused;  // true: the server may start, without keys, with keys, and with the warning accepted
+    bool none, keys, excused;  // start allowed: without keys, with keys, with the warning accepted
   };
   const Row rows[] = {
       {"transport", "127.0.0.1", true, true, true},

@@ -129,7 +129,7 @@ class JournalTest : public testing::Test {
   std::map<RequestId, test::CollectingSink> sinks_;
   RequestId last_id_ = 0;
   uint64_t last_ticket_ = 0;
-  int num_bare_ = 0, num_ahead_ = 0, num_by_host_ = 0;  // numbers of moves, by kind
+  int num_bare_ = 0, num_ahead_ = 0, num_by_host_ = 0;  // number of moves of each kind
   EpochId epoch_ = 1;
   double now_ = 1000;
   int64_t steps_ = 0;

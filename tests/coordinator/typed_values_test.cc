@@ -152,7 +152,7 @@ class Calls {
     for (int byte = 0; byte < 256; ++byte) vocabulary.bytes.emplace_back(1, static_cast<char>(byte));
     for (const char* more : {"</parameter>", "</arg_value>", "</arg_key>", "</function>", "</tool_call>", "true", "12"})
       vocabulary.bytes.emplace_back(more);
-    for (const std::string name : {"a", "b", "l", "o", "code"}) {  // so that random walks reach these tags
+    for (const std::string name : {"a", "b", "l", "o", "code"}) {  // makes random walks reach these tags
       vocabulary.bytes.push_back("<parameter=" + name + ">");
       vocabulary.bytes.push_back("<arg_key>" + name + "</arg_key>");
     }

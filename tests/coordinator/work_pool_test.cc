@@ -143,10 +143,10 @@ TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
     AwaitDone(alice, 1);
     EXPECT_EQ(mallory, 1);
   }
-  AwaitDone(mallory, 2);  // at once, because no worker computes
+  AwaitDone(mallory, 2);  // ends at once, because no worker computes
   const WorkPool::Computing computing(pool);
   pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
-  AwaitDone(mallory, 3);  // after the rest, although no event wakes a thread
+  AwaitDone(mallory, 3);  // ends after the rest, although no event wakes a thread
 }
 
 TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersLeave) {

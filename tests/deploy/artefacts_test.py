@@ -74,7 +74,7 @@ def chart(**changes):
     templates = sorted(glob.glob(os.path.join(CHART, "templates", "*.yaml")))
     assert len(templates) >= 3
     rendered = (yaml.safe_load(render(read(template), values)) for template in templates)
-    return [each for each in rendered if each is not None]  # a template may have nothing to say
+    return [each for each in rendered if each is not None]  # a template may produce no document
 
 
 def manifests(**changes):
@@ -230,7 +230,7 @@ class KubernetesTest(unittest.TestCase):
         for version in ("1.25", "1.37"):
             for each in objects:
                 if each["kind"] == "ServiceMonitor":
-                    continue  # the Prometheus operator's, which Kubernetes does not publish
+                    continue  # the kind belongs to the Prometheus operator, which Kubernetes does not publish
                 with self.subTest(kind=each["kind"], version=version):
                     kubernetes_validate.validate(each, version, strict=True)
 

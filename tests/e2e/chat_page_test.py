@@ -157,7 +157,7 @@ class KeyTest(unittest.TestCase):
                 browser.sees(".facts", "tokens")
                 self.assertEqual(browser.run("return [location.pathname, location.search, location.hash, document.cookie]"), ["/", "", "", ""])
                 self.assertNotIn(key, browser.run("return JSON.stringify(localStorage)"))
-                browser.click("#sign-out")  # forgets what whoever comes next must not read
+                browser.click("#sign-out")  # deletes what the next user must not read
                 browser.click('#confirm button[value="no"]')
                 self.assertEqual(browser.run("return document.querySelectorAll('.turn').length"), 2)
                 browser.click("#sign-out")

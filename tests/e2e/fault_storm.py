@@ -148,7 +148,7 @@ def storm_of_links(o, rng):
             def cut(status):
                 for timer in healing:
                     timer.join()
-                if network["b"].address not in [rank["host"] for rank in status["ranks"]]:  # left out; the operator brings it back
+                if network["b"].address not in [rank["host"] for rank in status["ranks"]]:  # the host was left out; the operator brings it back
                     code, answer = server.post("/admin/reshard", {"tensor": 2}, admin=True)
                     if code != 200:
                         sys.exit(f"b does not come back: {answer}")

@@ -142,7 +142,7 @@ class CompletionTest(FieldCase):
         self.assertEqual(self.complete(want=404, model="gqa2")["error"]["param"], "model")
 
     def test_usage_counts_all_n_choices_and_their_prompt_once(self):
-        prompt = [9] * 40  # two full blocks
+        prompt = [9] * 40  # the prompt fills two blocks
         self.usage(self.complete(prompt=prompt, logit_bias=only(A)), 40, 8, cached=0)
         self.usage(self.complete(prompt=prompt, logit_bias=only(A)), 40, 8, cached=32)
         answer = self.complete(prompt=prompt, n=3, logit_bias=only(A))
@@ -633,11 +633,11 @@ class MetricsTest(FieldCase):
         usages = [self.complete(logit_bias=only(A))["usage"],                                           # 3 + 8
                   self.complete(logit_bias=only(EOS))["usage"],                                         # 3 + 1
                   self.complete(prompt=[9] * 40, n=3, logit_bias=only(A))["usage"],                     # 40 + 24
-                  self.complete(prompt=[[9] * 40, [8]], logit_bias=only(A))["usage"],                   # 41 + 16, 32 cached
+                  self.complete(prompt=[[9] * 40, [8]], logit_bias=only(A))["usage"],                   # 41 + 16 prompt tokens, 32 of them cached
                   self.complete(prompt="&'(", echo=True, stop="AAA", logit_bias=only(A))["usage"],      # 3 + 3
                   self.complete(n=1, best_of=2, logit_bias=only(A))["usage"],                           # 3 + 16
                   self.events(logit_bias=only(A), stream_options={"include_usage": True})[-1]["usage"],  # 3 + 8
-                  self.chat(max_tokens=200, logit_bias=only(A))["usage"]]                               # 20 + 200
+                  self.chat(max_tokens=200, logit_bias=only(A))["usage"]]                               # 20 prompt tokens and 200 generated tokens
         prompts = [u["prompt_tokens"] for u in usages]
         completions = [u["completion_tokens"] for u in usages]
         self.assertEqual((prompts, completions), ([3, 3, 40, 41, 3, 3, 3, 20], [8, 1, 24, 16, 3, 16, 8, 200]))

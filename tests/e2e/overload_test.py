@@ -288,7 +288,7 @@ class TextTest(OverloadCase):
                     s.sendall(request_bytes("/tokenize", body))
                 s.close()
             deadline, last = time.monotonic() + 120, before
-            while time.monotonic() < deadline:  # until the server only answers /health
+            while time.monotonic() < deadline:  # runs until the server only answers /health
                 time.sleep(2)
                 now = self.cpu_seconds()
                 if now - last < 0.15:

@@ -57,7 +57,7 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   for (const Draft& draft : plan.drafts) computed.insert(draft.slot);
   for (const Chunk& chunk : plan.chunks) computed.insert(chunk.slot);
   if (LacksBlocks(computed, ahead)) return;
-  std::set<std::string> waiting;  // clients of which a decode is left out
+  std::set<std::string> waiting;  // clients with a decode that is left out
   for (const Ready& ready : ready_) {
     const Sequence* sequence = Find(ready);
     if (sequence == nullptr || (sequence->slot && computed.contains(*sequence->slot))) continue;

@@ -62,7 +62,7 @@ class Watcher : public DecisionLog {
   std::map<RequestId, int64_t> admitted_step_;
   struct KeptRoom {
     int sequences = 0;
-    int blocks = 0;  // most blocks
+    int blocks = 0;  // most blocks that the client may need
     int64_t until_step = 0;
   };
   // keyed by client: the room kept for it the last time that a request gave way

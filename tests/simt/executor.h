@@ -40,7 +40,7 @@ enum class Collective { kSyncWarp, kShuffle, kBallot, kExchange };
 /// others.
 class Executor final : private Order {
  public:
-  static Executor& Current() { return current_ != nullptr ? *current_ : Make(); }  // the calling thread's
+  static Executor& Current() { return current_ != nullptr ? *current_ : Make(); }  // the calling thread's executor
 
   enum class BlockOrder { kRandom, kAscending };
   /// With `overlaps`, threads wait for prerequisites before they write global memory, read what a kernel wrote, or end.
@@ -98,9 +98,9 @@ class Executor final : private Order {
     Combine combine = nullptr;
     CopyQueue copies;
     GroupMmas mmas;
-    uint32_t shared_until = 0, unshared_in = 0;  // epochs: of the last ShareWithGroupMmas, of the last write behind it
+    uint32_t shared_until = 0, unshared_in = 0;  // epochs of the last ShareWithGroupMmas, and of the last later write
     bool waited = false;                         // WaitForPrerequisites was called
-    uint32_t clock[32] = {};                     // per lane of its warp: how many of its warp barriers came before now
+    uint32_t clock[32] = {};                     // number of earlier warp barriers, for each lane of the thread's warp
   };
 
   static Executor& Make();

@@ -11,7 +11,7 @@ namespace quire::simt {
 namespace {
 
 std::map<uintptr_t, Range>& Ranges() {
-  thread_local std::map<uintptr_t, Range> ranges;  // key: where the range begins
+  thread_local std::map<uintptr_t, Range> ranges;  // keyed by the range's beginning
   return ranges;
 }
 

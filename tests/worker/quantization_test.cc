@@ -137,7 +137,7 @@ int64_t BlockBytes(const EngineSizes& sizes) {
 TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithASmallerKvCache) {
   struct Way {
     KvCacheDtype dtype;
-    double difference;      // the largest allowed, of log-probabilities
+    double difference;      // largest allowed difference of log-probabilities
     int64_t bytes_of_head;  // bytes of a head and token, against 256 in fp32; int8 adds a scale of 4
   };
   for (const auto& [dtype, difference, bytes_of_head] :

@@ -27,7 +27,7 @@ struct LayerShard {
 struct RankShard {
   Range heads;                 // query heads, the same in every layer (Axis::kQueries)
   Range experts;               // experts of a mixture on this rank; possibly none
-  bool whole_experts = false;  // true with expert parallelism: no other rank has them
+  bool whole_experts = false;  // true with expert parallelism: no other rank has these experts
   Range expert_mlp;            // Axis::kExpertMlp; the same columns of each expert
   Range shared_mlp;            // Axis::kSharedMlp
   Range channels;              // channels of short convolutions (Axis::kChannels)

@@ -28,7 +28,7 @@ namespace {
 
 using Clock = Stranger::Clock;
 
-constexpr auto kPatience = std::chrono::seconds(3);  // for the whole handshake
+constexpr auto kPatience = std::chrono::seconds(3);  // time for the whole handshake
 constexpr auto kBackOff = std::chrono::milliseconds(50);
 constexpr int kAcceptedAtOnce = 32, kLookedAtAtOnce = 8;  // both: per round, before all sockets are polled again
 constexpr uint64_t kListener = 0, kWake = 1;              // epoll marks; the connections' marks follow
@@ -83,7 +83,7 @@ struct PortGate::Impl {
   GateLinks links;
   Strangers strangers;
   GatePace pace;
-  std::optional<Clock::time_point> resume;  // when to accept again after descriptors ran out
+  std::optional<Clock::time_point> resume;  // the time to accept again, after descriptors ran out
   uint64_t refused_before = 0;
   GateLog log{endpoint};
   std::atomic<bool> stopping{false};

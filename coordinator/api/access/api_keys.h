@@ -12,8 +12,8 @@ namespace quire {
 struct ApiKey {
   std::string name;  // the key's owner; fairness, caching and logs use this name
   std::array<uint8_t, 32> sha256{};
-  bool may_read = true;  // GET
-  bool may_post = true;  // POST; the scope that PostScope names
+  bool may_read = true;  // the key allows GET requests
+  bool may_post = true;  // the key allows POST requests to the scope that PostScope names
 };
 
 /// Returns the name of the scope that allows POST: "generate" for API keys, "control" for admin tokens.

@@ -180,7 +180,7 @@ HttpService Gate::Guard(HttpService service) {
 
 std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request) {
   const std::string value = request.Header("content-type");
-  std::string_view type = std::string_view(value).substr(0, value.find(';'));  // without parameters
+  std::string_view type = std::string_view(value).substr(0, value.find(';'));  // the media type without parameters
   while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
   if (request.method != "POST" || value.empty() || boost::beast::iequals(type, "application/json")) return std::nullopt;
   // Forms bring files. Browsers say where a form comes from, and ask before a page of another site may bring a key.

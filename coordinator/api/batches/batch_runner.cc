@@ -75,7 +75,7 @@ asio::awaitable<void> BatchRunner::Run() {
   const OpenTimer open(*this);
   Clock::time_point pruned = Clock::now(), looked{};
   for (;;) {
-    if (Clock::now() - looked >= kIdleTick) changed_ = true;  // a batch may be over its time
+    if (Clock::now() - looked >= kIdleTick) changed_ = true;  // a batch may have expired
     if (std::exchange(changed_, false)) {
       looked = Clock::now();
       std::function<std::vector<BatchRecord>()> list = [this] { return store_.Unfinished(); };
@@ -90,7 +90,7 @@ asio::awaitable<void> BatchRunner::Run() {
       std::function<bool()> prune = [this] { return store_.Prune(), true; };
       [[maybe_unused]] const std::optional<bool> done = co_await TryOnDisk<bool>(disk_, "", std::move(prune));
     }
-    if (changed_) continue;  // while the disk was waited for
+    if (changed_) continue;  // a change came while this coroutine waited for the disk
     timer_->expires_after(active_.empty() ? kIdleTick : kBusyTick);
     co_await timer_->async_wait(kErrorAsValue);
   }

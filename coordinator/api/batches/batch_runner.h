@@ -62,10 +62,10 @@ class BatchRunner {
   const int concurrency_;
   std::function<bool(const std::string&)> may_run_;
   boost::asio::any_io_executor io_;
-  DataPort* port_ = nullptr;                    // once it began
+  DataPort* port_ = nullptr;                    // null before Begin()
   boost::asio::steady_timer* timer_ = nullptr;  // the timer that Run() waits for; null when Run() has ended
-  std::list<ActivePtr> active_;                 // the first one's turn is next
-  int in_flight_ = 0;                           // requests
+  std::list<ActivePtr> active_;                 // the first batch has the next turn
+  int in_flight_ = 0;                           // number of requests that run
   bool changed_ = true;
 };
 

@@ -115,7 +115,7 @@ asio::awaitable<void> FilePages::Create(HttpRequest& request, HttpResponder& res
   const Taker* taker = request.take_body.target<Taker>();
   if (taker == nullptr) throw ApiError(415, "files come as multipart/form-data, with the parts purpose and file");
   const std::shared_ptr<Upload> upload = taker->upload;
-  request.take_body = nullptr;  // a connection keeps its request until the next one comes: no file waits for that
+  request.take_body = nullptr;  // releases the upload: a connection keeps its request until its next request
   std::function<Json()> work = [upload] { return upload->Finish().ToPublic(); };
   const Json file = co_await OnDisk<Json>(disk_, request.share, std::move(work));
   HttpResponse response = JsonResponse(file);

@@ -25,8 +25,8 @@ class FilePages {
   void BeginUpload(HttpRequest& head);
 
  private:
-  struct Upload;  // a file on its way
-  struct Taker;   // takes its pieces
+  struct Upload;  // an upload in progress
+  struct Taker;   // receives an upload's pieces
   boost::asio::awaitable<void> TakePiece(std::shared_ptr<Upload> upload, std::string piece);
   boost::asio::awaitable<void> Create(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<void> List(HttpRequest& request, HttpResponder& responder);

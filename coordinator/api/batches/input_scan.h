@@ -35,8 +35,8 @@ class InputScan {
   bool Continue(size_t bytes);
 
   // Once the whole file is read:
-  const std::vector<BatchFault>& faults() const { return faults_; }  // the first ones
-  int64_t total() const { return total_; }                           // requests
+  const std::vector<BatchFault>& faults() const { return faults_; }  // the first faults
+  int64_t total() const { return total_; }                           // number of requests
   std::deque<LinePlace>& pending() { return pending_; }              // lines without a result, in the file's order
 
  private:
@@ -49,7 +49,7 @@ class InputScan {
   std::unordered_set<std::string> recorded_, seen_;
   Bounds bounds_;
   off_t offset_ = 0;       // offset of the next byte to read
-  std::string line_;       // read so far
+  std::string line_;       // the current line, as far as it was read
   int64_t begin_ = 0;      // offset at which line_ begins
   bool too_long_ = false;  // true: line_ is too long, and the rest of the line is skipped
   int64_t number_ = 0, total_ = 0;

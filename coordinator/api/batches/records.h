@@ -13,7 +13,7 @@ namespace quire {
 struct FileRecord {
   std::string id, client, filename, purpose;
   int64_t bytes = 0, created_at = 0, expires_at = 0;
-  int64_t order = 0;  // files that were made later have a higher one
+  int64_t order = 0;  // a number that rises with every new file
 
   Json ToPublic() const;  // the form that clients see
   Json ToJson() const;    // the form on disk
@@ -51,7 +51,7 @@ struct BatchRecord {
   int64_t created_at = 0, expires_at = 0,
           output_seconds = 0;                    // output_seconds: lifetime of the result files; 0: unlimited
   int64_t total = 0, completed = 0, failed = 0;  // requests
-  int64_t order = 0;                             // batches that were made later have a higher one
+  int64_t order = 0;                             // a number that rises with every new batch
   int64_t reached[kBatchStatuses] = {};          // the time when the batch got each status, indexed by BatchStatus
 
   /// Sets the status and the time at which it was reached.

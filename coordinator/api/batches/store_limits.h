@@ -15,14 +15,14 @@ inline constexpr int64_t kLeastKeptSeconds = 3600, kMostKeptSeconds = 30 * 24 * 
 
 /// total of all files and results
 struct StoreLimits {
-  int64_t bytes = int64_t{4} << 30;         // of all files and results
+  int64_t bytes = int64_t{4} << 30;         // total of all files and results
   int64_t file_bytes = int64_t{200} << 20;  // maximum for one file that a client sends
   int64_t files = 10'000;
   int64_t batches = 10'000;               // maximum, including batches that have ended
-  int64_t unfinished = 100;               // batches of one client that are not over
+  int64_t unfinished = 100;               // unfinished batches of one client
   int64_t requests = 50'000;              // maximum for one batch
   size_t line_bytes = (2 << 20) + 4096;   // maximum for one line: a body and the members around the body
-  int64_t keep_seconds = 30 * 24 * 3600;  // files that say nothing else, and batches that are over
+  int64_t keep_seconds = 30 * 24 * 3600;  // lifetime of ended batches, and of files without a lifetime of their own
 };
 
 /// The terms under which a client created a batch.

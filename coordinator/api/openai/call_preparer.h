@@ -23,7 +23,7 @@ struct PreparedCall {
   std::vector<std::string> echo;  // text of each prompt, when answers begin with it and its tokens are not reported
   std::optional<ResponseTerms> terms;   // only for /v1/responses
   std::optional<PoolingTerms> pooling;  // only for embeddings, rerank and score
-  int64_t vector_bytes = 0;             // bytes of one prompt's vector; only for the same
+  int64_t vector_bytes = 0;             // bytes of one prompt's vector; only for embeddings, rerank and score
   OrderedJson applied_edits;            // edits made for /v1/messages; null: none asked for
 
   /// The number of choices that the engine draws, over all prompts.

@@ -30,7 +30,7 @@ class DataPort {
     RequestLimits request;
     int max_pending_requests = 0;  // most choices that wait or run
     std::string no_chat_reason;    // the reason why chat is refused; empty: chat works
-    std::optional<int64_t> seed;   // base seed of requests without a seed; nothing: random
+    std::optional<int64_t> seed;   // base seed of requests without a seed; nullopt: random
     int64_t pool_tokens = 0;       // tokens that all KV blocks hold
     std::map<std::string, Topology::KeyLimits> key_limits;
     int max_running = 0;  // sequences that all replicas may run

@@ -59,16 +59,16 @@ struct DataPort::Exchange {
   Usage usage;
   std::vector<std::string> echo;                 // text of each prompt, or empty
   std::vector<std::vector<TokenId>> prompt_ids;  // ids of each prompt, or empty
-  int64_t text_bytes;                            // charged for texts
+  int64_t text_bytes;                            // bytes charged for texts
   HttpResponder& responder;
   ByteBudget::Lease& memory;
   Slot& slot;
   std::vector<ChatChoice> choices;             // only for chat
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
   std::optional<PoolingTerms> pooling = {};    // only for embeddings, rerank and score
-  int64_t made_bytes = 0;                      // charged by HoldMade
+  int64_t made_bytes = 0;                      // bytes charged by HoldMade
   int64_t kept_bytes = 0;                      // the part of made_bytes for later texts
-  int64_t waiting_bytes = 0;                   // held back by `choices`
+  int64_t waiting_bytes = 0;                   // bytes of text that `choices` hold back
 };
 
 }  // namespace quire

@@ -39,12 +39,12 @@ struct AnswerPrompt {
 
 /// One choice of a whole answer.
 struct AnswerChoice {
-  std::shared_ptr<const AnswerPrompt> prompt = nullptr;  // null: nothing about it is reported
+  std::shared_ptr<const AnswerPrompt> prompt = nullptr;  // null: the answer reports no data about the prompt
   std::string text, reasoning;
   std::vector<AnswerCall> calls;
   std::deque<ReportedToken> tokens;  // if log-probabilities are requested
   std::optional<FinishReason> finished;
-  double mean_logprob = 0;    // over its tokens
+  double mean_logprob = 0;    // mean over the choice's tokens
   std::string stop_sequence;  // the stop string that was found, if any
   std::vector<float> pooled;  // the prompt's vector, for embeddings, rerank and score
 };

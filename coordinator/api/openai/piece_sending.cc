@@ -16,7 +16,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // between two tries
+constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // pause between two tries
 constexpr int kMostWaits = 200;                                    // most waits of AwaitRoom for memory: 10 s in all
 
 /// Makes the next piece on the pool. Nothing when the client left meanwhile. An answer that has begun cannot be

@@ -274,7 +274,7 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
   };
   arrival.requests = ids_;
   arrival.submit = [requests = std::move(requests), events = events_](Engine& engine) {
-    if (events->Abandoned()) return;  // while the workers compiled its grammar
+    if (events->Abandoned()) return;  // the client left while the workers compiled the grammar
     for (const auto& request : requests) {
       const auto refusal = engine.Submit(std::make_unique<Request>(std::move(*request)));
       CallEvent event;

@@ -13,7 +13,7 @@ namespace quire {
 /// One entry of the Messages API's `context_management.edits`.
 struct ContextEdit {
   bool of_thoughts = false;  // clears thoughts; otherwise uses of tools
-  int64_t keep = 0;          // this many of the latest stay
+  int64_t keep = 0;          // number of the latest turns or uses that stay
   // Only for edits of tool uses:
   int64_t above_tokens = -1, above_uses = -1;  // done only when the prompt has more tokens, or uses; -1: no condition
   int64_t least_tokens = 0;                    // not done when it would save fewer tokens

@@ -27,7 +27,7 @@ struct GenerateCall {
   std::string model;                                         // empty: the served model
   std::vector<PromptInput> prompts;                          // prompts of requests other than chat
   Conversation conversation;                                 // messages of chat, Messages and Responses
-  ToolUse tools;                                             // tools of the same three
+  ToolUse tools;                                             // tools of chat, Messages and Responses
   std::vector<std::string> hints;                            // variables that the template may ignore
   ContextEdits context_edits;                                // done before the template renders the conversation
   bool include_reasoning = true;                             // the answer includes thoughts
@@ -49,7 +49,7 @@ struct GenerateCall {
   bool has_seed = false;
   ClientLimits client_limits;                           // limits of the caller's key, filled in later
   std::shared_ptr<std::atomic<int64_t>> client_tokens;  // counts the caller's tokens, filled in later; null: none
-  bool background = false;                              // a batch's: others go first
+  bool background = false;                              // the request is part of a batch: other requests go first
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
   std::vector<std::string> bad_words;  // words that must not appear; emptied when they are tokenised

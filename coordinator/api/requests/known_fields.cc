@@ -72,7 +72,7 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
       names.push_back(kind == FieldsOf::kChat ? "messages" : "prompt");
       for (const std::string_view name : UnsupportedFieldNames()) names.push_back(name);
       break;
-    case FieldsOf::kMessages:  // above
+    case FieldsOf::kMessages:  // handled above
       break;
     case FieldsOf::kEmbeddings:
       add(kOfPooling);

@@ -50,7 +50,7 @@ struct ServerEvent {
 class EventFeed {
  public:
   static constexpr size_t kKept = 2048;
-  static constexpr double kEventsPerSecond = 100, kBurst = 200;  // per kind that comes with requests
+  static constexpr double kEventsPerSecond = 100, kBurst = 200;  // limits for each kind of event that requests cause
 
   /// `make` builds the event and is called only when the rate allows the event.
   template <class Make>

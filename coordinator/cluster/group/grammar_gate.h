@@ -55,10 +55,10 @@ class GrammarGate {
   };
   /// A grammar that the ranks keep.
   struct Kept {
-    std::string client;  // the client that brought it
+    std::string client;  // the client that sent the grammar
     GrammarDigest digest;
     uint64_t ticket = 0, bytes = 0;
-    std::vector<RequestId> requests;  // let through and still in the engine
+    std::vector<RequestId> requests;  // requests that passed the gate and are still in the engine
   };
   /// Bytes of kRoom that grammars of present requests take.
   struct Use {
@@ -81,7 +81,7 @@ class GrammarGate {
 
   WorkerGroup& group_;
   EpochId epoch_ = 0;      // epoch of the ranks that were asked
-  std::deque<Held> held_;  // in order of arrival
+  std::deque<Held> held_;  // ordered by arrival
   std::list<Kept> kept_;   // most recently used first
   std::map<GrammarDigest, std::list<Kept>::iterator> kept_by_digest_;
   // For each client with a held grammar: the ticket of its last turn, or a starting value from its arrival.

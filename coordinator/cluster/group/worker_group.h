@@ -112,7 +112,7 @@ class WorkerGroup {
   StepAnswers steps_;
   double seconds_per_token_ = 0;  // recent average of the slowest rank; 0 before the first step
   Clock::time_point last_pump_ = Clock::now();
-  RecentDelay own_delay_;  // how late this process itself was in polling the workers
+  RecentDelay own_delay_;  // delay of this process in polling the workers
 };
 
 }  // namespace quire

@@ -92,7 +92,7 @@ class Migrations {
   std::set<RequestId> moving_;
   MigrationCounts counts_;
   std::set<std::string> told_;                          // logged reasons why blocks stay
-  std::map<std::pair<int, int>, double> broken_until_;  // by replica pair, lower first: no transfer until then
+  std::map<std::pair<int, int>, double> broken_until_;  // keyed by replica pair, lower first: no transfer until then
   std::set<std::pair<int, int>> by_host_;               // pairs whose GPUs failed to reach each other
   bool cleared_ = false;
 };

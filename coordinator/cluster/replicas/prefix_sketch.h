@@ -31,7 +31,7 @@ class PrefixSketch {
   void Forget(int replica);
 
  private:
-  static constexpr size_t kMostBlocks = 1024;  // per prompt
+  static constexpr size_t kMostBlocks = 1024;  // most blocks of one prompt
   static uint64_t Key(uint64_t hash, int replica) {
     return hash ^ (uint64_t{0x9e3779b97f4a7c15} * (static_cast<uint64_t>(replica) + 1));
   }

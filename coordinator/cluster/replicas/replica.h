@@ -74,14 +74,14 @@ class Replica : private EngineLoopHost {
   EventFeed& feed_;
   EngineWatcher watcher_;
   GrammarGate gate_;
-  std::optional<Journal> journal_;       // observes the engine; nothing when journals are off
+  std::optional<Journal> journal_;       // observes the engine; nullopt when journals are off
   ReplicaListener* listener_ = nullptr;  // set by Begin
   std::unique_ptr<EngineLoop> loop_;
   mutable std::mutex mutex_;  // guards view_, shape_ and tokens_on_their_way_
   ReplicaView view_;
   BlockShape shape_;
   int64_t tokens_on_their_way_ = 0;
-  std::shared_ptr<std::atomic<int64_t>> tokens_arrived_ = std::make_shared<std::atomic<int64_t>>(0);  // since Publish
+  std::shared_ptr<std::atomic<int64_t>> tokens_arrived_ = std::make_shared<std::atomic<int64_t>>(0);  // after Publish
   double next_publish_ = 0;
   EpochId shape_epoch_ = 0;  // epoch of shape_; engine's thread only
   EpochId told_epoch_ = 0;   // epoch last published to the feed; engine's thread only

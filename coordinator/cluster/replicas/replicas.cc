@@ -146,7 +146,7 @@ void Replicas::Submit(std::string_view salt, std::span<const TokenId> prompt, in
     views[static_cast<size_t>(r)].cached_blocks = sketch_.Leading(hashes, r);
   }
   const int blocks = static_cast<int>((tokens + block_size_ - 1) / block_size_);
-  const int chosen = ChooseReplica(views, {blocks, block_size_}).value_or(0);  // no replica serves: any engine says so
+  const int chosen = ChooseReplica(views, {blocks, block_size_}).value_or(0);  // if none serves, any engine refuses
   sketch_.Note(hashes, chosen);
   at(chosen).PostCall(tokens, client, grammar, std::move(arrival));
 }

@@ -67,7 +67,7 @@ class Replicas : private ReplicaListener {
   std::unique_ptr<Migrations> migrations_;
   std::unique_ptr<Rebalancer> rebalancer_;
   std::atomic<bool> begun_{false};    // every replica has its loop, so replicas may post to each other
-  std::vector<EpochId> epochs_seen_;  // by replica; an entry belongs to its replica's thread
+  std::vector<EpochId> epochs_seen_;  // indexed by replica; an entry belongs to its replica's thread
   std::mutex mutex_;                  // guards on_end_, num_lost_ and last_loss_
   std::function<void(const std::string&)> on_end_;
   int num_lost_ = 0;
@@ -75,7 +75,7 @@ class Replicas : private ReplicaListener {
   int num_replicas_;
   int block_size_;
   PrefixSketch sketch_;
-  std::vector<int> recoveries_seen_;  // by replica: recoveries when its sketch was last cleared
+  std::vector<int> recoveries_seen_;  // indexed by replica: recoveries when its sketch was last cleared
 };
 
 }  // namespace quire

@@ -16,7 +16,7 @@ enum class ToolFormat {
   kPythonic,    // the whole answer is [name(key=value), ...], a Python list
   kMistral,     // [TOOL_CALLS][{"name": ..., "arguments": ...}], or [TOOL_CALLS]name[ARGS]{...}
   kDeepSeekV3,  // V3 and R1: calls between <｜tool▁calls▁begin｜> and <｜tool▁calls▁end｜>, arguments in a code block
-  kDeepSeekV31,  // the same without the block
+  kDeepSeekV31,  // V3.1: kDeepSeekV3 without the code block
   kHarmony,      // gpt-oss: messages in channels, calls to=functions.name
   kGlm45,        // <tool_call>name<arg_key>...</arg_key><arg_value>...</arg_value></tool_call>
   kGranite,      // Granite 3: <|tool_call|>[{"name": ..., "arguments": ...}]
@@ -25,7 +25,7 @@ enum class ToolFormat {
   kKimiK2,  // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{...}<|tool_call_end|>, all in a section
   kMiniMaxM2,    // <minimax:tool_call><invoke name="f"><parameter
                  // name="key">value</parameter></invoke></minimax:tool_call>
-  kDeepSeekV32,  // the same with ｜DSML｜ in the tags, between <｜DSML｜function_calls> tags
+  kDeepSeekV32,  // kMiniMaxM2 with ｜DSML｜ in the tags, between <｜DSML｜function_calls> tags
   kLfm2,         // <|tool_call_start|>[name(key=value), ...]<|tool_call_end|>
   kOlmo3,        // <function_calls>, a line name(key=value) for each call, </function_calls>
   kGemma4,       // <|tool_call>call:name{key:<|"|>text<|"|>,other:1}<tool_call|>

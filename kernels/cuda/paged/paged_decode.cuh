@@ -46,7 +46,7 @@ struct PagedDecodeKernel {
   static constexpr int kValueVec = std::min(kX, kBlockSize);
   static constexpr int kVecsPerRow = kBlockSize / kValueVec;
   static constexpr int kRowsPerPass = 32 / kVecsPerRow;
-  static constexpr int kRows = (kHeadSize + kRowsPerPass - 1) / kRowsPerPass;  // per lane
+  static constexpr int kRows = (kHeadSize + kRowsPerPass - 1) / kRowsPerPass;  // rows per lane
   static_assert(kKeyVec >= 1 && kHeadSize % kX == 0);
 
   static int64_t SharedSize(int64_t max_scores) {

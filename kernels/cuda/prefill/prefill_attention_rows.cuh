@@ -13,7 +13,7 @@ template <class T, int kHeadSize, int kRowsOfBlock, int kWarpsOfBlock, int kKeys
 struct PrefillRows {
   static constexpr int kRows = kRowsOfBlock, kWarps = kWarpsOfBlock, kThreads = kWarps * 32, kKeys = kKeysAtOnce;
   static constexpr int kSlabs = kRows / kWarps / 16;  // slabs of 16 rows (an mma's) per warp
-  static constexpr int kUnits = kHeadSize / 8;        // per row
+  static constexpr int kUnits = kHeadSize / 8;        // number of 8-column units per row
   static constexpr float kLog2E = 1.44269504f;
   static_assert(kHeadSize % 16 == 0 && kRows == PrefillTileRows(NumberType::kBF16, kHeadSize));
 

@@ -16,7 +16,7 @@ struct PrefillAttentionScalarKernel {
   static constexpr int kThreads = 128, kWarps = kThreads / 32;
   static constexpr int kRows = PrefillTileRows(NumberType::kF32, kMostDims);
   static constexpr int kX = 16 / sizeof(C);
-  static constexpr int kDims = kMostDims / 32;  // per lane
+  static constexpr int kDims = kMostDims / 32;  // dimensions per lane
 
   static int64_t SharedSize() { return simt::SharedBytes(kWarps * kMostDims * 4); }
 

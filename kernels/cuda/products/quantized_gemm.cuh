@@ -183,7 +183,7 @@ struct ExpandQuantizedKernel {
     const int64_t at = (simt::BlockX() * kThreads + simt::ThreadX()) * Piece::kNumbers, k = p.weight.k;
     if (at >= p.rows * k) return;
     const Piece piece = Piece::Load(p.weight, p.first_row + at / k, at % k);
-    const simt::Global<uint32_t> out(static_cast<uint32_t*>(p.out));  // pairs
+    const simt::Global<uint32_t> out(static_cast<uint32_t*>(p.out));  // pairs of 16-bit numbers
 #pragma unroll
     for (int i = 0; i < Piece::kNumbers; i += 8) {
       simt::StoreVec<4>(out, (at + i) / 2,

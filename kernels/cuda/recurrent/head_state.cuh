@@ -97,7 +97,7 @@ struct HeadStateKernel {
 
   static __device__ int Warp() { return simt::ThreadX() / 32; }
   static __device__ int Lane() { return simt::ThreadX() % 32; }
-  static __device__ int Column() { return Warp() * 16 + Lane() % 16; }  // within the block
+  static __device__ int Column() { return Warp() * 16 + Lane() % 16; }  // column within the block
   static __device__ int Half() { return Lane() / 16; }
 
   static __device__ void Run(const Params& p) {

@@ -49,7 +49,7 @@ class StateCursor {
     index_of_block_ = int64_t{id} * (stride_ / 4);
   }
 
-  simt::Global<const int32_t> blocks_;  // the sequence's
+  simt::Global<const int32_t> blocks_;  // block ids of the sequence's state
   int64_t stride_;
   int64_t block_, within_;  // index in blocks_, and byte within that block
   int64_t index_of_block_ = 0;

@@ -19,7 +19,7 @@ constexpr int64_t kSpareRows = 2;  // rows behind those of the last sequence; th
 int64_t BlocksOf(const PrefillShape& s, int32_t context) { return (context + s.block_size - 1) / s.block_size; }
 
 int64_t TotalBlocks(const PrefillShape& s) {
-  int64_t blocks = s.first_block + 2;  // two that stay free
+  int64_t blocks = s.first_block + 2;  // two blocks stay free
   for (const Chunk& chunk : s.chunks) blocks += BlocksOf(s, chunk.context);
   return blocks;
 }

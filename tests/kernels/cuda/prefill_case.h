@@ -25,7 +25,7 @@ struct PrefillShape {
   bool sinks = false;
   float first_sink = 2;  // sink of head 0; each later head's is one less
   float scale = 0.3f;
-  bool resident_table = false;  // rows of the table are not those of the sequences
+  bool resident_table = false;  // true: row numbers of the table differ from sequence numbers
   int64_t first_block = 0;      // ids of the blocks in use begin here
   PrefillSplit split = {};      // num_ctas; kv heads are those of head_start
   bool in_groups = false;       // warpgroups compute the products (GroupMma)

@@ -14,7 +14,7 @@ namespace {
 
 struct Batch {
   std::vector<SamplingRow> rows;
-  std::vector<int64_t> shards;  // empty: rows are not sharded
+  std::vector<int64_t> shards;  // empty: the vocabulary is not sharded
   int num_candidates = 24;
 };
 

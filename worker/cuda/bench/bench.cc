@@ -13,7 +13,7 @@ namespace quire::bench {
 namespace {
 
 constexpr double kSampleSeconds = 1e-3;  // approximate duration of one graph
-constexpr int64_t kMaxCalls = 400;       // unless there are more buffer sets
+constexpr int64_t kMaxCalls = 400;       // unless there are more sets of buffers
 constexpr int kBegin = 6, kEnd = 7;      // stream marks
 
 double SecondsOf(Device& device, const std::function<void()>& queue) {

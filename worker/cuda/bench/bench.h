@@ -27,7 +27,7 @@ struct Output {
 /// The work of a case. Bytes and operations follow printed formulas, not what a variant happens to move.
 struct Case {
   std::string section, name;
-  double bytes = 0, flops = 0;  // per call; 0: not reported
+  double bytes = 0, flops = 0;  // work of one call; 0: not reported
   std::string formula;          // the formula of both numbers, in words
   int64_t sets = 1;             // number of buffer sets through which calls rotate
   Json facts = Json::object();  // reported with the results

@@ -144,7 +144,7 @@ class PrefillCase {
   std::unique_ptr<FlashInferAttention> library_;
   kernels::PrefillPlan plan_{};
   DeviceMemory query_start_, queries_, out_, tiles_, merges_, parts_;
-  DeviceMemory seen_, partitions_;  // used by the reference, v2
+  DeviceMemory seen_, partitions_;  // used by the reference, which is v2
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ struct Activations {
   void* attended;      // [T, heads_width]
   void* gate_up;       // [T, 2 * mlp_width]; null: the MLP has no gate
   void* activated;     // [T, mlp_width]
-  void* delta;         // [T, hidden]: what attention or MLP adds to the residual
+  void* delta;         // [T, hidden]: the output of attention or MLP, which is added to the residual
   void* second_delta;  // [T, hidden]: the MLP's part where attention and MLP run in parallel; else null
   // The two buffers below have size 0 in models without layer inputs.
   void *layer_inputs, *projected_inputs;  // [T, layers, layer_input_size]

@@ -25,7 +25,7 @@ struct CudaDecoderSizes {
   NumberType dtype;
   Quantization quantization;      // type that plain weights become
   int64_t max_tokens, max_draws;  // most of one step
-  int64_t logits_width;           // floats per row of logits: a multiple of 8, at least any rank's vocabulary
+  int64_t logits_width;           // most tokens and draws of one step
   int64_t max_model_len;
   std::vector<AttentionSizes> kinds;  // kinds of attention
   int64_t state_blocks;               // blocks of this rank's part of a sequence's state; 0: no state

@@ -51,11 +51,11 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  const std::string& name() const { return name_; }               // "NVIDIA H200"
-  int compute_capability() const { return compute_capability_; }  // 90: sm_90
+  const std::string& name() const { return name_; }               // for example NVIDIA H200
+  int compute_capability() const { return compute_capability_; }  // for example 90 for sm_90
   int num_sms() const { return num_sms_; }
   int64_t shared_bytes_per_sm() const { return shared_per_sm_; }
-  int64_t shared_bytes_per_block() const { return shared_per_block_; }  // the most, by opt-in
+  int64_t shared_bytes_per_block() const { return shared_per_block_; }  // the largest size, by opt-in
   int64_t free_bytes() const;
   kernels::CudaStream stream() const { return stream_; }
 
@@ -74,7 +74,7 @@ class Device {
   void SetMark(int mark);
   bool Reached(int mark);
   void Await(int mark);
-  double SecondsBetween(int earlier, int later);  // requires that both are reached
+  double SecondsBetween(int earlier, int later);  // requires that both marks are reached
   void Synchronize();
 
   /// Captures what `body` queues instead of running it. The arguments are those of the time of capture.

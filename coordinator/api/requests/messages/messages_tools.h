@@ -35,7 +35,7 @@ class MessagesTools {
  private:
   struct Entry {
     std::string name;
-    OrderedJson shown, callable, deferred;  // OpenAI's objects; null: it is not
+    OrderedJson shown, callable, deferred;  // OpenAI's tool objects; null: the tool is not of this kind
     bool told = false;                      // the conversation's words hold the definition
   };
 

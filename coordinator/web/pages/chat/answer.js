@@ -38,7 +38,7 @@ export class Answer {
     this.onDrawn = () => {};
     this.began = performance.now();
     this.first = null;
-    this.stale = false;  // more has come than is drawn
+    this.stale = false;  // true: text has arrived that is not drawn yet
     this.timer = null;
     this.#draw(true);
   }

@@ -66,7 +66,7 @@ export class Conversations {
       try {
         localStorage.setItem(PREFIX + conversation.id, text);
         return true;
-      } catch {  // the browser's own bound
+      } catch {  // the browser's own limit is reached
         if (!this.#dropOldest(conversation.id)) return false;
       }
     }

@@ -5,7 +5,7 @@ import {CACHED, FREE, PINNED} from "./ownership.js";
 import {FOLD, heightOf, piecesOf, usedIds} from "./rows.js";
 import {mix, onThemeChange, theme} from "./block_colors.js";
 
-const LARGEST_CELL = 22, SMALLEST_CELL = 2;  // CSS pixels, the gap counted in
+const LARGEST_CELL = 22, SMALLEST_CELL = 2;  // CSS pixels, including the gap
 const HEIGHT = 340, HEIGHT_OF_MANY = 520, MANY = 20000;
 
 export class BlockMap {

@@ -2,7 +2,7 @@
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {count, short} from "../shared/format.js";
 
-const WINDOW_MS = 10000;  // over which rates are taken
+const WINDOW_MS = 10000;  // period over which rates are computed
 const LISTED = 50;
 
 /** {name: {running, waiting, blocks, prompt_tokens, generated_tokens}}, summed over replicas. */

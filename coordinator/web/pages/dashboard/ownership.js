@@ -21,9 +21,9 @@ export class Ownership {
     this.behind = new Map();  // for each block of a kept state: the cached block that the state belongs to
     for (const kept of keptStates) eachBlock(kept.blocks, (id) => { this.behind.set(id, kept.behind); });
     this.kind = new Uint8Array(total + 1);
-    this.owner = new Int32Array(total + 1).fill(-1);  // the first one's place in owners
+    this.owner = new Int32Array(total + 1).fill(-1);  // index in owners of the block's first owner
     this.holders = new Uint16Array(total + 1);        // tables that name the block
-    this.filled = new Uint16Array(total + 1);         // computed tokens in it
+    this.filled = new Uint16Array(total + 1);         // computed tokens in the block
     this.counts = {held: 0, shared: 0, cached: 0, pinned: 0};
     eachBlock(cached, (id) => { this.kind[id] = CACHED; });
     for (const pin of pins) eachBlock(pin.blocks, (id) => { this.kind[id] = PINNED; this.filled[id] = blockSize; });
@@ -40,7 +40,7 @@ export class Ownership {
 
   #take(owner, place) {
     owner.held = 0;
-    owner.shared = new Set();  // places of owners that it shares a block with
+    owner.shared = new Set();  // indices of the owners that share a block with this owner
     owner.sharedBlocks = 0;
     for (const table of owner.tables) {
       eachBlock(table.blocks, (id, index) => {
