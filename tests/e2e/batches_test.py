@@ -89,7 +89,7 @@ class BatchCase(unittest.TestCase):
 
 class FilesTest(BatchCase):
     def test_files_are_uploaded_listed_read_and_deleted(self):
-        content = "".join(f"line {i}\n" for i in range(250_000)) + "end"  # longer than other bodies, and a few pieces more
+        content = "".join(f"line {i}\n" for i in range(250_000)) + "end"  # longer than other bodies may be, and sent in several pieces
         file = self.upload(content)
         self.assertEqual((file.object, file.bytes, file.filename, file.purpose, file.status), ("file", len(content), "in.jsonl", "batch", "processed"))
         self.assertEqual(self.client.files.retrieve(file.id), file)
