@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def gtest_cases(program):
-    """Returns Suite.Case of a program; nothing if it is not a gtest program."""
+    """Returns the names Suite.Case of a program's tests; empty if it is not a gtest program."""
     with open(program, "rb") as f:
         content = f.read()
     if not content.startswith(b"\x7fELF") or b"gtest_list_tests" not in content:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The house rules that a reader relies on, checked: who may include whom, no circles of folders, who owns which
-library, no build switches in headers, no mutable globals, files of a length that fits a screen or few, and lines of at
-most 120 columns. Prints every breach; exit 1 if there is one."""
+"""Checks the house rules that a reader relies on: allowed includes between folders, no circles of folders, one owner
+for each library, no build switches in headers, no mutable globals, files of a length that fits a screen or few, and
+lines of at most 120 columns. Prints every breach; exits with 1 if there is one."""
 import glob
 import graphlib
 import os

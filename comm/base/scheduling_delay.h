@@ -18,7 +18,7 @@ class RecentDelay {
 
  private:
   Clock::time_point window_begin_;
-  Clock::duration latest_{0}, earlier_{0};  // the largest delays of this window and of the one before
+  Clock::duration latest_{0}, earlier_{0};  // the largest delays of this window and of the previous window
 };
 
 /// Returns for how many microseconds the process's main thread has been runnable without a core since its start, as

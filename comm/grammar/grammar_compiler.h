@@ -45,7 +45,7 @@ class GrammarMatcher {
  public:
   /// The bounds of one matcher. Each token adds to them.
   struct Bounds {
-    int64_t states = 200'000;  // parser states, some 40 bytes each: ten times what the heaviest schema tried took
+    int64_t states = 200'000;  // parser states, some 40 bytes each; ten times the most that a tried schema took
     int64_t units = 200'000;   // most work units in reserve (parsing_budget.h), some 2 ms of work
   };
 

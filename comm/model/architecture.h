@@ -32,7 +32,7 @@ ModelSpec SpecFromHf(const std::string& config_json, const std::string& generati
 /// Reads the metadata of a GGUF file, in the same way.
 ModelSpec SpecFromGguf(const GgufFile& gguf);
 
-/// Sets what only HF's tensor names tell: whether the experts are stacked in one tensor, as in newer files.
+/// Sets the facts that only HF's tensor names show: whether the experts are stacked in one tensor, as in newer files.
 void ReadLayout(const TensorMap& tensors, ModelSpec& spec);
 
 /// Returns every weight of the model. Each role occurs at most once.

@@ -6,7 +6,7 @@
 
 namespace quire::keywords {
 
-// The keywords of JSON Schema by what they ask for.
+// The keywords of JSON Schema, grouped by their purpose.
 
 using Words = std::set<std::string_view>;
 

@@ -158,7 +158,7 @@ struct Topology {
     int write_bytes_per_second = 1024;                 // slowest rate of reading, on average after write_seconds
     int connections = 16384;                           // most open connections; fewer if descriptors are fewer
     int connections_per_address = 1024;                // most open connections from one address; loopback is exempt
-    int64_t memory_bytes = 512 << 20;                  // of all requests, from body to answer; at least kLeastMemory
+    int64_t memory_bytes = 512 << 20;                  // most of all requests, body to answer; at least kLeastMemory
     int64_t memory_bytes_per_client = 0;               // memory of one API key's requests; 0: half of memory_bytes
     int queue_seconds = 60;                            // time until the first token of a request is computed
     int request_seconds = 600;                         // time from arrival to the last token
@@ -246,8 +246,8 @@ struct SettingOverride {
 Topology TopologyFromYaml(const std::string& text, const std::string& file,
                           const std::vector<SettingOverride>& overrides = {});
 
-/// Checks the settings together, beyond what each key's type tells. Throws Error that begins with `where` and names the
-/// setting and the remedy.
+/// Checks the settings together, beyond the check of each key's type. Throws Error that begins with `where` and names
+/// the setting and the remedy.
 void ValidateTopology(const Topology& topology, const std::string& where);
 
 /// The fewest ports in Transport::mpi_ports. MPI's daemon takes a few, each rank takes one, and a rank that receives KV

@@ -58,7 +58,7 @@ std::array<std::byte, kSegmentHeadBytes> SegmentHead(uint64_t number) {
 
 std::string SegmentName(uint64_t number) { return fmt::format("segment-{:012}.qj", number); }
 
-/// The number in a segment's file name; nothing for other names.
+/// The number in a segment's file name; nullopt for other names.
 std::optional<uint64_t> SegmentNumber(const std::string& name) {
   constexpr std::string_view kPrefix = "segment-";
   uint64_t number = 0;
@@ -240,7 +240,7 @@ void RecordReader::Open(uint64_t segment) {
     Fail("{}: the format is not this version's; read it with the version of Quire that wrote it", path_);
   if (LoadLe(all.subspan(8, 8)) != segment)
     Fail("{}: the header says {}; give the file its name back", path_, SegmentName(LoadLe(all.subspan(8, 8))));
-  size_ = info.st_size;  // set only now: after an Error above, Next() returns nothing
+  size_ = info.st_size;  // set only now: after an Error above, Next() returns nullopt
   offset_ = static_cast<int64_t>(head.size());
 }
 

@@ -20,8 +20,8 @@ namespace quire {
 inline constexpr size_t kMaxPayloadBytes = size_t{64} << 20;
 
 /// Writes a ring of segments. Only the constructor throws Error. When the system later refuses a write (full disk;
-/// RLIMIT_FSIZE with SIGXFSZ ignored), the writer is off until the next segment, and error() tells why. Flushed records
-/// survive the end of the process, but not a crash of the machine. Belongs to one thread.
+/// RLIMIT_FSIZE with SIGXFSZ ignored), the writer is off until the next segment, and error() gives the reason. Flushed
+/// records survive the end of the process, but not a crash of the machine. Belongs to one thread.
 class RecordWriter : public RecordSink {
  public:
   /// Creates the directory (mode 0700; its parent must exist), locks it and begins a segment after the highest one.
@@ -79,7 +79,7 @@ class RecordReader {
   std::vector<uint64_t> Segments() const;
   /// Starts reading a segment up to its present size. Throws Error when the segment does not exist or cannot be read.
   void Open(uint64_t segment);
-  /// The open segment's next record; nothing at the end, or once a record is incomplete or damaged.
+  /// The open segment's next record; nullopt at the end, or once a record is incomplete or damaged.
   std::optional<Record> Next();
   /// True when Next() stopped at an incomplete or damaged record, not at the segment's end.
   bool torn() const { return torn_; }

@@ -37,7 +37,7 @@ struct HistoryReading {
   std::vector<CountedBucket> first_token, inter_token;  // seconds
 };
 
-/// The last half hour of the server's numbers, for the dashboard. A reading tells what happened since the one before.
+/// The last half hour of the server's numbers, for the dashboard. A reading covers the time since the previous reading.
 class History {
  public:
   static constexpr std::chrono::seconds kPeriod{5};

@@ -21,7 +21,7 @@ class ContiguousPool {
   int64_t largest_hole() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
 
   /// Allocates a region of `size` >= 1 slots from the smallest hole that is large enough (the lowest among equals).
-  /// Returns its first slot; nothing when no hole is large enough.
+  /// Returns its first slot; nullopt when no hole is large enough.
   std::optional<int64_t> Allocate(int64_t size);
 
   /// Frees the region that begins at `begin`, and joins it with the holes beside it.

@@ -211,7 +211,7 @@ struct LinkEnds {
     }
     return written;
   }
-  /// Returns the number of bytes that the peer reads before the link ends, or nothing when the link does not end.
+  /// Returns the number of bytes that the peer reads before the link ends; nullopt when the link does not end.
   std::optional<size_t> ReadToTheEnd() const {
     std::vector<char> buffer(1 << 20);
     size_t got = 0;

@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// Tensors of numbers that a test says, and what holds their bytes.
+/// Tensors of numbers that a test chooses, and the memory of their bytes.
 class Parts {
  public:
   template <class T>

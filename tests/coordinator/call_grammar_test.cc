@@ -31,7 +31,7 @@ struct Form {
   ReasoningStart start = ReasoningStart::kNone;
 };
 
-/// The grammar of one answer, and the parser that reads what the grammar accepts.
+/// The grammar of one answer, and the parser that reads the accepted texts.
 class GrammarAnswers {
  public:
   explicit GrammarAnswers(const Form& form, ToolChoice choice = {}, const GrammarSource& words = {},

@@ -23,7 +23,8 @@ using Type = SentencePieceModel::Type;
 
 std::string Folder(const std::string& name) { return std::string(QUIRE_TEST_DATA) + "/tokenizers/" + name; }
 
-/// Compares with what sentencepiece did (tests/golden/make_unigram_golden.py): control tokens are text for it.
+/// Compares with the results of sentencepiece (tests/golden/make_unigram_golden.py), which takes control tokens for
+/// text.
 void ExpectCases(const Tokenizer& tokenizer, const std::string& name) {
   const std::string path = Folder(name) + "/cases.json";
   const Json cases = ParseJson(ReadTextFile(path, 64 << 20), path, {.max_nodes = 2'000'000});

@@ -161,7 +161,7 @@ class Calls {
     grammar_ = compiler.Compile(CallGrammar({shape_, {schema_}, {}, {}}));
   }
 
-  /// Returns a random text that the grammar accepts, or nothing when the text does not end within 300 tokens.
+  /// Returns a random text that the grammar accepts; nullopt when the text does not end within 300 tokens.
   std::optional<std::string> Walk(std::mt19937& random) const {
     GrammarMatcher matcher(grammar_);
     std::vector<uint32_t> allowed(matcher.num_words());

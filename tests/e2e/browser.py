@@ -110,7 +110,7 @@ class Browser:
         return self.do("POST", "/execute/sync", script=script, args=list(arguments))
 
     def until(self, what, condition):
-        """Returns the first true value of condition(). Raises an error that says `what` if there is none in time."""
+        """Returns the first true value of condition(). Raises an error with the text `what` if there is none in time."""
         deadline = time.monotonic() + self.PATIENCE
         while True:
             value = condition()
@@ -164,7 +164,7 @@ class Browser:
         return self.run("const e = document.activeElement; return e.getAttribute('aria-label') ?? (e.labels?.[0]?.textContent ?? e.textContent).trim() ?? e.id")
 
     def console(self):
-        """Returns what pages have written to the console since the last call."""
+        """Returns the messages that pages have written to the console since the last call."""
         return [entry["message"] for entry in self.do("POST", "/se/log", type="browser") if entry["level"] == "SEVERE"]
 
     def picture(self, path=None, whole=False):

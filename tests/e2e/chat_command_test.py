@@ -34,7 +34,7 @@ class PipeTest(unittest.TestCase):
         return answer["choices"][0]["message"]["content"]
 
     def saved(self, lines, *flags):
-        """Returns what `/save` writes at the end of the conversation."""
+        """Returns the text that `/save` writes at the end of the conversation."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "chat.json")
             done = self.chat([*lines, f"/save {path}"], *flags)

@@ -1,4 +1,4 @@
-"""The chat page in a browser, as a user acts on it; and a page whose model says what a test wants."""
+"""The chat page in a browser, with a user's actions; and a chat page whose model gives the answers that a test wants."""
 import json
 import unittest
 

@@ -35,7 +35,7 @@ def sail(ship):
 ```
 """
 
-# Each would run "window.hurt = 1", or ask another server, if anything of it were read as more than text.
+# Each text would run "window.hurt = 1", or ask another server, if any part of it were read as more than text.
 ATTACKS = [
     '<img src=x onerror="window.hurt=1">', "<script>window.hurt=1</script>", '<svg onload="window.hurt=1"><script>window.hurt=1</script></svg>',
     '<iframe srcdoc="<script>parent.hurt=1</script>"></iframe>', '<details open ontoggle="window.hurt=1">x</details>', "<style>@import 'https://example.org/x'; body { display: none }</style>",

@@ -211,7 +211,7 @@ class RequestsTest(DashboardCase):
         begin(self.server, [5] * 40)
         self.browser.until("the client has a row", lambda: "no key" in self.browser.text("#clients"))
         self.browser.until("tokens are generated for it", lambda: float(self.browser.text("#clients td:nth-child(6)").replace(",", "").split(" ")[0] or 0) > 0)
-        # 40 of the prompt and 1,500 of the answer, beside those of earlier tests
+        # The prompt has 40 tokens and the answer has 1,500. Earlier tests added more.
         self.browser.until("all tokens are counted", lambda: int(self.browser.text("#clients td:nth-child(7)").replace(",", "")) >= 1540)
 
     def test_requests_stand_above_the_block_map(self):

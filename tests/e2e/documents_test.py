@@ -83,7 +83,7 @@ class CompletionTest(unittest.TestCase):
         return subprocess.run([QUIRE, *command], capture_output=True, text=True, timeout=60, check=True).stdout
 
     def completed(self, line):
-        """Returns what bash offers for the last word of a line."""
+        """Returns the completions that bash offers for the last word of a line."""
         script = self.said("completion", "bash") + """
 read -ra COMP_WORDS <<< "$LINE"
 [[ $LINE == *" " ]] && COMP_WORDS+=("")

@@ -1,4 +1,4 @@
-"""deploy/fetch-model ORG/NAME against a hub of the test's own, and quire serve ORG/NAME of what it fetched."""
+"""Tests deploy/fetch-model ORG/NAME with a hub of the test's own, and quire serve ORG/NAME with the fetched model."""
 import contextlib
 import hashlib
 import http.server

@@ -863,7 +863,7 @@ class ModelDefaultsTest(unittest.TestCase):
             self.assertNotEqual(self.answers(bare), self.answers(strict))
             logprobs = [server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "logprobs": 20})[1]["choices"][0]["logprobs"]["top_logprobs"]
                         for server in (bare, strict)]
-            self.assertEqual(*logprobs)  # defaults do not change what is reported
+            self.assertEqual(*logprobs)  # these values, the defaults, leave the reported values as they are
 
     def test_quire_as_generation_config_leaves_the_files_alone(self):
         with self.serve({"temperature": 7}, "--generation-config", "quire") as server:

@@ -1,4 +1,4 @@
-"""Tests what a server does when files of its model are truncated, are links or pipes, or do not fit each other."""
+"""Tests a server whose model's files are truncated, are links or pipes, or do not fit each other."""
 import json
 import os
 import shutil

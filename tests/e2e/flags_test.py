@@ -709,7 +709,7 @@ TESTS = {
     "--log-format": logs_test.JsonFormatTest.test_every_line_on_standard_error_is_an_object,
     "--metrics-on-data-port": DoorsTest.test_metrics_on_data_port_flag_serves_metrics_there,
 }
-# Flags whose effect a client cannot see, and why
+# Flags whose effect a client cannot see, each with the reason.
 EXCEPTIONS = {
     "--help": "prints the list that is read here",
     "--set": "says any key; coordinator/options_test tries every one of them",

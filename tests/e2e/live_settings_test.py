@@ -1,5 +1,5 @@
-"""Tests the settings that operators change while the server runs: the effect of each, what cannot change, and who may change
-them."""
+"""Tests the settings that operators change while the server runs: their effects, the refusal of other settings, and the
+access that a change requires."""
 import contextlib
 import http.client
 import json

@@ -136,7 +136,7 @@ class CallTest(MetricsCase):
         self.assertEqual(one(page, "http_requests_total", handler="none", status="4xx"), 3)
         self.assertNotIn("no/such", page)
         pid = self.server.process.pid
-        # the test's own connection is one of them
+        # One of the open descriptors is the test's own connection.
         self.assertAlmostEqual(one(page, "process_open_fds"), len(os.listdir(f"/proc/{pid}/fd")), delta=2)
         self.assertGreater(one(page, "process_resident_memory_bytes"), 1 << 20)
         self.assertGreater(one(page, "process_cpu_seconds_total"), 0)

@@ -1,4 +1,4 @@
-"""Tests what operators do to a running server: other numbers of workers under load, restarts, pauses, draining, aborting."""
+"""Tests operations on a running server: other numbers of workers under load, restarts, pauses, draining, aborting."""
 import json
 import os
 import signal

@@ -1,4 +1,5 @@
-"""Tests that `quire plan` predicts the bytes and blocks that ranks take, and what would fit if a model does not."""
+"""Tests that `quire plan` predicts the bytes and blocks of every rank, and that it names models that would fit when one does
+not."""
 import json
 import os
 import subprocess

@@ -20,12 +20,12 @@ def golden(name="prompt_tiny", model=MODEL):
 
 
 def lm_eval_body(prompts):
-    """Returns what lm-eval 0.4's local-completions posts for log-likelihoods, with prompts as token ids."""
+    """Returns the body that lm-eval 0.4's local-completions posts for log-likelihoods, with prompts as token ids."""
     return {"prompt": prompts, "model": MODEL, "max_tokens": 1, "logprobs": 1, "seed": 1234, "echo": True, "temperature": 0}
 
 
 def lm_eval_reads(answer, context_lengths):
-    """Returns what lm-eval reads in the answer: (log-likelihood, whether the continuation is the greedy one) for each prompt."""
+    """Returns lm-eval's reading of the answer: (log-likelihood, whether the continuation is the greedy one) for each prompt."""
     read = []
     for choice, length in zip(sorted(answer["choices"], key=lambda c: c["index"]), context_lengths):
         tokens = choice["logprobs"]["token_logprobs"][length:-1]

@@ -1,5 +1,6 @@
-"""Tests access: unsafe starts that the server refuses, the ports that listen, what strangers can do on every port, and what
-errors and logs give away. The tests run in a network namespace of their own, with one address beside loopback."""
+"""Tests access: unsafe starts that the server refuses, the ports that listen, unauthenticated connections on every
+port, and secrets in errors and logs. The tests run in a network namespace of their own, with one address beside
+loopback."""
 import contextlib
 import ctypes
 import glob
@@ -87,7 +88,7 @@ class WithKeys(unittest.TestCase):
 
 @contextlib.contextmanager
 def waiting_server(*flags):
-    """A server that has bound its ports and waits for workers that nobody starts."""
+    """A server that has bound its ports and waits for workers, which no one starts."""
     with Server(*flags, wait=False) as server:
         deadline = time.monotonic() + 30
         while "waiting for" not in server.text() and server.process.poll() is None and time.monotonic() < deadline:
@@ -440,7 +441,7 @@ class TransportTest(WithKeys):
                 mpirun.wait()
 
     def bother(self):
-        """Connects as everybody but a worker, on both ports. The server must ignore all of it."""
+        """Connects to both ports in every role but a worker's. The server must ignore all these connections."""
         peers = []
         for port in (self.data, self.ctrl):
             for rubbish in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 5000, b"\x16\x03\x01\x02\x00" + os.urandom(500), b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f"):
@@ -713,7 +714,7 @@ class BrowserTest(unittest.TestCase):
                     reply = s.recv(65536)
                     self.assertEqual(int(reply[9:12]), expected)
                     self.assertNotIn(b"Access-Control", reply)
-            # a page whose host name is rebound to loopback can read nothing either
+            # A page whose host name is rebound to loopback cannot read anything either.
             with socket.create_connection(("127.0.0.1", server.port), timeout=30) as s:
                 s.sendall(b"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n")
                 self.assertEqual(int(s.recv(65536)[9:12]), 403)

@@ -1,4 +1,5 @@
-"""Tests what answers tell programs beside their text: whether to retry, what was wrong, and which request it was."""
+"""Tests the parts of answers that programs read beside the text: whether to retry, which field was wrong, and which request it
+was."""
 import contextlib
 import json
 import socket
@@ -80,7 +81,7 @@ class SignsTest(unittest.TestCase):
             self.server.post("/admin/resume", {}, admin=True)
         self.assertEqual((status, headers["x-should-retry"], headers["Retry-After"]), (503, None, "1"))
 
-    # --- what was wrong ---
+    # --- the field that was wrong ---
 
     def test_too_long_prompts_have_the_error_code_and_words_of_openai(self):
         for body, param in (({"prompt": [5] * 3000}, "prompt"), ({"prompt": [5] * 2048}, "prompt"), ({"prompt": [5] * 100, "max_tokens": 2000}, "max_tokens"),

@@ -23,7 +23,7 @@ def announcement(flags, size=LARGEST):
 
 
 def words():
-    """Returns what each stranger begins with, and whether BODY follows."""
+    """Returns each stranger's first bytes, and whether BODY follows."""
     hello = HELLO + os.urandom(32) + b"\0" * 7 + b"\x01" + os.urandom(80)
     return [
         (b"", False),

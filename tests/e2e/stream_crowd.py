@@ -121,7 +121,7 @@ def streams(port, count, seconds):
                 slow_408=sum(c.status() == 408 and c.closed_at is not None for c in clients.kind("slow")),
                 half_closed=sum(c.closed_at is not None and not c.done for c in clients.kind("half")))
     sys.stdin.readline()
-    for client in clients.kind("never"):  # reads what the kernel still has, then the end
+    for client in clients.kind("never"):  # reads the bytes that the kernel still has, then the end
         clients.epoll.register(client.socket, select.EPOLLIN)
     never = clients.kind("never")
     clients.poll_until(lambda: all(c.closed_at is not None or c.cut or c.done for c in never), 40)

@@ -293,8 +293,8 @@ class HelloTest(unittest.TestCase):
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
 
     def test_unfinished_client_hellos_take_little_memory_and_return_it(self):
-        # Hellos with a record header only, with a begun record, with one byte missing, and whole hellos without anything behind
-        # them
+        # Hellos with a record header only, with a begun record, with one byte missing, and whole hellos that no byte
+        # follows.
         hello = self.hello()
         before = self.resident_mib()
         for data in (hello[:9], hello[:200], hello[:-1], hello):
@@ -405,7 +405,7 @@ class HelloTest(unittest.TestCase):
         one, = self.send(1, hello)
         retry = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")  # RFC 8446, 4.1.3
         self.assertIn(retry, one.recv(4096))
-        large = b"\x01\x01\xff\xb8" + bytes(131000)  # OpenSSL would wait for all of it
+        large = b"\x01\x01\xff\xb8" + bytes(131000)  # OpenSSL would wait for the whole message
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
             for i in range(0, len(large), 16000):
                 one.sendall(hello[:3] + len(large[i:i + 16000]).to_bytes(2, "big") + large[i:i + 16000])

@@ -243,7 +243,8 @@ class FreeTest(ToolCase):
     """Tests answers in which no grammar forces calls."""
 
     def said(self, text, **fields):
-        """Returns what becomes of this text. The tools bring a grammar of text and calls; the bias chooses the text."""
+        """Returns the parsed answer for this text. The tools bring a grammar of text and calls; the bias chooses the
+        text."""
         return self.chat(tools=TOOLS, **saying(text), logit_bias={str(ord("<") - 33): -100}, **fields)["choices"][0]
 
     def test_parser_reads_tool_calls_and_leaves_malformed_ones_as_content(self):

@@ -104,7 +104,7 @@ HOSTILE = "\x1b]0;pwned\x07\x1b[2J"
 
 
 class Stranger(http.server.BaseHTTPRequestHandler):
-    """A server that answers what the test tells it, instead of what Quire would answer."""
+    """A server that gives the answers that the test sets, in place of Quire's."""
     answers = {}
 
     def do_GET(self):

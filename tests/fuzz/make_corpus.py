@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets' corpora (tests/fuzz/corpus/TARGET/seed-*). Earlier findings beside the seeds, named after what
-they broke, are kept."""
+"""Writes the seeds of the fuzz targets' corpora (tests/fuzz/corpus/TARGET/seed-*). Earlier findings beside the seeds,
+named after the parts that they broke, are kept."""
 import base64
 import json
 import math
@@ -38,7 +38,7 @@ def http_head():
 
 
 def json_request():
-    """The first byte: odd for a chat request."""
+    """Writes bodies of requests. The first byte is odd for a chat request."""
     completion = [
         {"prompt": "x", "max_tokens": 5, "temperature": 0.5, "n": 2, "best_of": 3, "seed": -1, "logprobs": 2},
         {"prompt": [1, 2, 3], "stream": True, "stream_options": {"include_usage": True}, "stop": ["a", "b"]},
@@ -159,7 +159,7 @@ admin: {listen: "[::1]:9"}
 
 
 def safetensors():
-    """The first byte: odd when a whole file follows; even when header, zero byte and data follow."""
+    """Writes files. The first byte is odd when a whole file follows, and even when header, zero byte and data follow."""
     header = {"a": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]}, "b": {"dtype": "BF16", "shape": [3], "data_offsets": [8, 14]},
               "__metadata__": {"format": "pt"}}
     text = json.dumps(header).encode()
@@ -220,7 +220,7 @@ def gguf():
 
 
 def tokenizer_json():
-    """tokenizer.json, zero byte, tokenizer_config.json, zero byte, text."""
+    """Writes tokenizer.json, a zero byte, tokenizer_config.json, a zero byte and a text."""
     def make(config, text, **parts):
         tokenizer = {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "\u0120": 3, "c": 4}, "merges": ["a b"]},
                      "added_tokens": [{"id": 5, "content": "<e>", "special": True}], "pre_tokenizer": {"type": "ByteLevel"}, **parts}
@@ -255,7 +255,7 @@ def varint(value):
 
 
 def tokenizer_model():
-    """tokenizer_config.json, zero byte, a text, zero byte, tokenizer.model."""
+    """Writes tokenizer_config.json, a zero byte, a text, a zero byte and tokenizer.model."""
     def field(number, value):
         if isinstance(value, float):
             return varint(number << 3 | 5) + struct.pack("<f", value)
@@ -278,7 +278,7 @@ def tokenizer_model():
 
 
 def config_json():
-    """config.json, zero byte, generation_config.json."""
+    """Writes config.json, a zero byte and generation_config.json."""
     base = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
             "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "eos_token_id": [1, 2]}
     write("config_json", "llama", json.dumps(base) + '\0{"eos_token_id":7}')
@@ -298,7 +298,7 @@ def config_json():
 
 
 def chat_template():
-    """A template, a zero byte, and the user's text."""
+    """Writes a template, a zero byte, and the user's text."""
     for name, source in (
             ("loop", "{% for m in messages %}<|{{ m.role }}|>{{ m['content'] | trim }}\n{% endfor %}{% if add_generation_prompt %}<|a|>{% endif %}"),
             ("set", "{%- set ns = namespace(x=0, l=[]) -%}{%- for m in messages -%}{%- set ns.x = ns.x + loop.index0 -%}{%- endfor -%}{{ ns.x ~ bos_token }}"),

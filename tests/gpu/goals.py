@@ -5,7 +5,7 @@ import collections
 # share: of the best copy ("of_copy") or product ("of_gemm") of the same run; None where neither applies.
 Row = collections.namedtuple("Row", "what goal bound value share", defaults=(None,))
 
-# (what, "at least" or "at most", bound, section, prefix of the case, prefix of the variant, field)
+# (quantity, "at least" or "at most", bound, section, prefix of the case, prefix of the variant, field)
 MEASURED = [
     ("decode attention 32 x 4K, GQA 4, bf16", ">=", 0.88, "decode attention", "32 x 4K, GQA 4, bf16", "decode attention", "of_copy"),
     ("decode attention 8 x 8K, GQA 4, bf16", ">=", 0.80, "decode attention", "8 x 8K, GQA 4, bf16", "decode attention", "of_copy"),
@@ -121,7 +121,7 @@ def number(x):
 
 
 def said(row):
-    """(what, goal, measured, of ceiling, met) in words."""
+    """The texts of (quantity, goal, measured, of ceiling, met)."""
     of = f"{row.share[0]:.2f} of {row.share[1]}" if row.share else "-"
     return row.what, f"{row.goal} {row.bound:g}", number(row.value), of, met(row)
 

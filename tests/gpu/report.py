@@ -1,5 +1,5 @@
-"""The report of a GPU run, as JSON and as a page for docs/benchmarks/, made only from what tests/gpu/run collected. Missing numbers are
-named as missing."""
+"""Makes the report of a GPU run, as JSON and as a page for docs/benchmarks/, only from the files that tests/gpu/run
+collected. Missing numbers are named as missing."""
 import csv
 import json
 import os

@@ -1,4 +1,5 @@
-"""Fake programs for report_test.py, in place of those that need a GPU: scripts that print what the real programs would print."""
+"""Fake programs for report_test.py, in place of programs that need a GPU: scripts that print the same text as the real
+programs."""
 import json
 import os
 import sys

@@ -446,7 +446,8 @@ TYPED_TEST(GateSquaresTest, GateSquares_OfAllRanksGiveTheNormOverGroups) {
       const Doubles normed = reference::RmsNorm(gated, {first, first + group_size}, 1e-5);
       expected.insert(expected.end(), normed.begin(), normed.end());
     }
-    // The columns of four ranks: a part of a group; the rest of that group and most of the next ones; nothing; the rest
+    // The columns of four ranks: the first has a part of a group; the second, the rest of that group and most of the
+    // next ones; the third, none; the fourth, the rest.
     const int64_t ends[] = {0, 10, 50, 50, all};
     std::vector<Numbers> parts;
     const DeviceBuffer<float> squares(tokens * groups);

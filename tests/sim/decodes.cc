@@ -12,7 +12,7 @@ void Decodes::BeginPlan() {
   running_.clear();
   for (const Request* request : engine_.scheduler().running()) {
     running_.insert(request->id);
-    // Beams draw together, when the results of all are known and all have computed what comes before.
+    // Beams draw together, when the results of all are known and all have computed the earlier tokens.
     const bool is_beam = request->beams != nullptr;
     const auto waits = [](const Sequence& s) {
       return !s.finished && (s.num_pending > 0 || s.length() - s.num_planned() > 1);
@@ -37,7 +37,7 @@ const Sequence* Decodes::Find(const Ready& ready) const {
 }
 
 /// True when a running request without work in the plan may have lacked blocks. Such a request ends the planning of a
-/// step: one that is made ahead may preempt nobody, and blocks that are being copied will soon be free.
+/// step: a step that is planned ahead may not preempt, and blocks that are being copied will soon be free.
 bool Decodes::LacksBlocks(const std::set<SlotId>& computed, bool ahead) const {
   const BlockManager& blocks = engine_.blocks();
   if (!ahead && blocks.device_holdings().empty()) return false;

@@ -22,8 +22,8 @@ int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options);
 /// Returns a part of the message with which an engine must refuse the request; empty: the engine must accept it.
 std::string RightRefusal(const Ask& ask, const EngineOptions& options, int usable_blocks);
 
-/// Decides what must happen to requests without an answer, and what an answer may cost. It uses only what clients asked
-/// for, the options, and what happened to the workers, but nothing that the engine recorded.
+/// Decides the outcome that requests without an answer must have, and the cost that an answer may have. It uses only
+/// the clients' requests, the options and the workers' losses, but no records of the engine.
 class Judge {
  public:
   explicit Judge(const EngineOptions& options) : options_(options), cached_(options.blocks.prefix_caching) {}

@@ -29,7 +29,7 @@ class Newcomers {
   /// killing workers.
   void Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way);
 
-  // newcomers that got their token in time; those that got it with the first plan
+  // newcomers that got their token in time; newcomers that got it with the first plan
   int64_t num_promised = 0, num_prompt = 0;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace quire::sim {
 
-/// A client's request, without anything that serving adds.
+/// A client's request, without the members that the engine adds.
 struct Ask {
   std::vector<TokenId> prompt;
   SamplingSpec sampling;  // sampling of choice 0

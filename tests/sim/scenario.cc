@@ -126,7 +126,8 @@ void MeetLimits(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In some runs, all requests come at once and grow beyond what admission planned for, so that many are preempted.
+/// In some runs, all requests arrive at once and grow beyond the blocks that admission planned for, so that many are
+/// preempted.
 void Crowd(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kCrowd);
   if (!Chance(random, 20)) return;

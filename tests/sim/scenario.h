@@ -9,8 +9,8 @@
 
 namespace quire::sim {
 
-/// The random sequences of a run. Each has a number of its own, so that a change of what one of them draws leaves the
-/// others alone. A new sequence comes last, so that older seeds keep their meaning.
+/// The random sequences of a run. Each has a number of its own, so that a change in the use of one sequence leaves the
+/// others alone. A new sequence is added at the end, so that older seeds keep their meaning.
 enum class Draws : uint64_t {
   kWorld = 1,
   kEvents,

@@ -178,7 +178,7 @@ bool Watcher::MayLackBlocks(const Request& request) const {
 }
 
 /// Checks that a client that has its share does not take room that another client has a right to: a request of that
-/// client within its share would make way for itself at once, and what was computed meanwhile would be lost.
+/// client within its share would preempt the newcomer at once, and the tokens computed meanwhile would be lost.
 void Watcher::CheckRightToRoom(const Request& request) const {
   if (!MustStandBack(request)) return;
   for (const RequestId id : turns_.HeadsOfOthers(request.id)) {

@@ -11,8 +11,8 @@
 
 namespace quire::sim {
 
-/// Checks the scheduler's decisions: which request is admitted next, which may be preempted for which and how, which
-/// gives way to other clients, and what admission leaves free.
+/// Checks the scheduler's decisions: the request that is admitted next, the request that is preempted, for which other
+/// and how, the request that gives way to other clients, and the room that admission leaves free.
 class Watcher : public DecisionLog {
  public:
   Watcher(const Engine& engine, PreemptionMode mode, Turns& turns, Judge& judge, bool aloud)

@@ -9,8 +9,8 @@
 
 namespace quire::simt {
 
-/// Allocates an array that kernels may touch and the test can read and write. It is 0 at first. Pages that nobody
-/// touches take no memory, so that it may have the size of a real cache.
+/// Allocates an array that kernels may touch and the test can read and write. The array is 0 at first. Untouched pages
+/// take no memory, so the array may have the size of a real cache.
 template <class T>
 class DeviceBuffer {
  public:

@@ -14,7 +14,7 @@ struct Range {
   bool written = false;
 };
 
-/// Registers the "device memory" of the calling thread. Kernels may touch only what is registered.
+/// Registers the "device memory" of the calling thread. Kernels may touch only registered memory.
 void RegisterGlobal(Range range);
 void UnregisterGlobal(uintptr_t begin);
 /// Returns the allocation that holds `address` or ends there; an empty range if there is none.

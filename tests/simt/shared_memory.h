@@ -43,8 +43,8 @@ class SharedMemory {
   };
   /// Checks and records an access to bytes [offset, offset + size), which are inside the memory.
   Fault Note(size_t offset, size_t size, Access access, const Stamp& now, const Order& order);
-  /// Starts a copy of now.thread, which may write the bytes at any time until EndCopy: nobody may touch them until
-  /// then.
+  /// Starts a copy by now.thread, which may write the bytes at any time until EndCopy: no thread may touch these bytes
+  /// until then.
   Fault StartCopy(size_t offset, size_t size, const Stamp& now, const Order& order);
   void EndCopy(size_t offset, size_t size);
   const Stamp& LastWrite(size_t offset) const { return cells_[offset & ~(grains_[offset / kLine] - size_t{1})].write; }

@@ -1,4 +1,5 @@
-// Tests what the emulator computes, and that it finds planted bugs: every kernel here has a right form and wrong ones.
+// Tests the emulator's results, and that the emulator finds planted bugs: every kernel here has a right form and wrong
+// ones.
 #include <gtest/gtest.h>
 
 #include <simt/device.cuh>
@@ -24,7 +25,7 @@ void LaunchWithSeeds(int64_t blocks, int threads, int64_t shared_bytes, const ty
   }
 }
 
-/// out[block * threads + i] = what thread threads - 1 - i put into shared memory.
+/// out[block * threads + i] = the value that thread threads - 1 - i put into shared memory
 template <bool kBarrier>
 struct Reverse {
   using Params = Ints;

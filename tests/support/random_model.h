@@ -9,7 +9,7 @@ namespace quire::test {
 /// The shape of a model with random weights.
 struct ModelShape {
   int64_t hidden = 128, layers = 2, heads = 2, kv_heads = 1, head_dim = 64, intermediate = 96, vocab = 173;
-  int64_t sliding_window = 0;  // in tokens; for every layer, except in the Qwen family, whose first layer has no window
+  int64_t sliding_window = 0;  // in tokens; for every layer except, in the Qwen family, the first
   bool tied = false;
   bool parallel = true;          // for gpt_neox and stablelm: parallel attention and MLP
   std::string dtype = "BF16";    // number type of the safetensors: F32, F16 or BF16

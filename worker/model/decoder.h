@@ -22,8 +22,8 @@ class DecoderOps {
   /// where the model does so. For models with layer inputs: inputs = (norm(residual * projection^T / sqrt(hidden))
   /// + the tokens' layer embeddings * sqrt(layer_input_size)) / sqrt(2), with one norm per layer.
   virtual void Embed() = 0;
-  /// projected = norm(residual) * [Q; K; V]^T. In models that norm only what they add, the residual is not normed
-  /// here.
+  /// projected = norm(residual) * [Q; K; V]^T. In models that norm only the terms to be added, the residual is not
+  /// normed here.
   virtual void NormQkv(int64_t layer) = 0;
   /// Adds biases and norms to queries and keys where the model has them, rotates both, and writes keys and values
   /// (with their biases and norms) into the KV cache.

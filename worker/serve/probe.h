@@ -13,8 +13,8 @@ struct ProbeOptions {
   std::string keys;        // directory; empty: not examined
 };
 
-/// Says on standard output what this host has, a line "key value..." each: version, host, interface, ports, shm,
-/// memory, memory_total, memory_limit, processors, devices, model, keys. What is missing is said in the value; the exit
+/// Prints facts about this host to standard output, a line "key value..." each: version, host, interface, ports, shm,
+/// memory, memory_total, memory_limit, processors, devices, model, keys. The value of a missing fact says so; the exit
 /// status is 0 all the same.
 int RunProbe(const ProbeOptions& options);
 

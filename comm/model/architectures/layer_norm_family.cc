@@ -31,7 +31,7 @@ bool HasBias(const ModelSpec& spec, Role role) {
   }
 }
 
-/// Sets what all these families share. The sizes must be set.
+/// Sets the values that all these families share. The sizes must be set.
 void SetFamily(ModelSpec& spec, const std::string& path) {
   if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0)
     Fail("{}: a hidden size of {} does not divide over {} heads", path, spec.hidden_size, spec.num_heads);

@@ -46,7 +46,7 @@ class Gate {
   /// Throws Error when the key file has a problem (ApiKeys::Load).
   explicit Gate(Options options);
 
-  /// Returns the refusal, or nothing. Sets the request's `client` and `share`.
+  /// Returns the refusal; nullopt when the request is admitted. Sets the request's `client` and `share`.
   std::optional<HttpResponse> Refuse(HttpRequest& request);
   /// The client's name for this key: the key's name where keys are needed, else a digest; empty: the key is unknown.
   std::string ClientOf(const std::string& key) const;

@@ -21,7 +21,7 @@ class BatchPages {
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
  private:
-  /// Answers with what `work` returns, as JSON text.
+  /// Answers with the result of `work` as JSON text.
   boost::asio::awaitable<void> Answer(HttpRequest& request, HttpResponder& responder, std::function<std::string()> work,
                                       bool changes);
   boost::asio::awaitable<void> Create(HttpRequest& request, HttpResponder& responder);

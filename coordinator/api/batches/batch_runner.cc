@@ -179,7 +179,7 @@ void BatchRunner::StopWhatIsOver() {
       const std::set<LineResponder*> running = batch->responders;
       for (LineResponder* responder : running) responder->Leave();
     }
-    // The list is the disk's thread's until the batch is ready, and again while it ends.
+    // The disk's thread uses the list until the batch is ready, and again while the batch ends.
     if (!batch->ready || batch->ending || batch->in_flight > 0 || batch->rests_until > Clock::now()) continue;
     if (!batch->stopping && !batch->pending.empty()) continue;
     batch->ending = true;

@@ -26,7 +26,7 @@ class BatchRunner {
   BatchRunner(BatchStore& store, WorkPool& disk, int concurrency, std::function<bool(const std::string&)> may_run)
       : store_(store), disk_(disk), concurrency_(concurrency), may_run_(std::move(may_run)) {}
 
-  /// Begins. The port outlives what runs on io.
+  /// Begins. The port must outlive the coroutines on `io`.
   void Begin(const boost::asio::any_io_executor& io, DataPort& port);
   /// A batch was created or cancelled.
   void Wake();

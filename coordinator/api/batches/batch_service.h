@@ -23,9 +23,9 @@ class BatchService {
   BatchService(BatchStore* store, WorkPool& disk, int concurrency, std::function<bool(const std::string&)> may_run);
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
-  /// Sees every head before the data port does: a refusal, or nothing.
+  /// Sees every head before the data port does. Returns the refusal; nullopt when the data port may serve the request.
   std::optional<HttpResponse> Admit(HttpRequest& head);
-  /// Runs batches from now on. The port outlives what runs on io.
+  /// Runs batches from now on. The port must outlive the coroutines on `io`.
   void Begin(const boost::asio::any_io_executor& io, DataPort& port);
   /// Returns nullopt when the server has no batch directory.
   std::optional<BatchNumbers> Numbers() const;

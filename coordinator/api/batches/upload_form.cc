@@ -109,7 +109,7 @@ bool UploadForm::Step() {
   return false;
 }
 
-/// Hands on what surely stands before the next boundary; true when the boundary was found.
+/// Passes on the bytes that surely precede the next boundary. Returns true when the boundary was found.
 bool UploadForm::FindBoundary() {
   const size_t at = buffer_.find(boundary_);
   const bool found = at != std::string::npos;

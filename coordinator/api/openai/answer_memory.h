@@ -17,8 +17,8 @@ constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // a piece, its copy w
 /// The error of an answer that outgrew the memory for requests.
 constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
 
-/// The estimated bytes of an answer's texts and of what parsers usually hold. For a stream without beams only texts
-/// that its last events repeat count. The real texts may be longer.
+/// The estimated bytes of an answer's texts and of the text that parsers usually hold. For a stream without beams only
+/// texts that its last events repeat count. The real texts may be longer.
 int64_t TextBytes(const PreparedCall& prepared, int max_tokens);
 
 /// The most bytes that a call may hold besides its texts: tokens in the engine, records of log-probabilities, data that

@@ -117,13 +117,13 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
   }
   if (exchange.responder.gone()) co_return;
   exchange.slot.Release();
-  exchange.choices.clear();  // frees what their parsers hold
+  exchange.choices.clear();  // frees the texts that the choices' parsers hold
   if (call.num_delivered() > call.n) KeepBest(choices, call);
   co_await SendWhole(std::move(choices), exchange);
 }
 
-/// Sends a whole answer. A long answer goes out piece by piece; each piece is made when the client has read the one
-/// before. Meanwhile the call holds its records' bytes, but no place.
+/// Sends a whole answer. A long answer goes out piece by piece; each piece is made when the client has read the
+/// previous piece. Meanwhile the call holds its records' bytes, but no place.
 asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
   HttpResponder& responder = exchange.responder;
   int64_t held = RecordBytes(choices) + KeptBytes(exchange.call) + exchange.PromptBytes() + kSendBytes;

@@ -19,8 +19,8 @@ class ChatChoice {
   /// Returns the parts of the new text. Calls beyond the first are left out when the request allows only one. Content
   /// beyond `most_words` bytes, counted over the whole choice, waits for a later text, and so does all that follows it.
   AnswerParts OnText(std::string_view text, size_t most_words = SIZE_MAX);
-  /// Returns the last parts; `cut`: the answer ended by its length. Content beyond the last most_words is dropped, with
-  /// what follows.
+  /// Returns the last parts; `cut`: the answer ended by its length. Content beyond the last most_words is dropped, and
+  /// so are all parts after it.
   AnswerParts OnEnd(bool cut);
 
   /// True when a part of a tool call was returned.
@@ -37,7 +37,7 @@ class ChatChoice {
   std::unique_ptr<AnswerParser> parser_;  // null: all text is content
   bool include_reasoning_, one_call_;
   bool called_ = false, was_thinking_ = false;
-  AnswerParts waiting_;  // content beyond most_words_ and what follows it
+  AnswerParts waiting_;  // content beyond most_words_, and all parts after it
   size_t told_words_ = 0, most_words_ = SIZE_MAX;
 };
 

@@ -74,7 +74,7 @@ class DataPort {
   PageApi::TakeTokens TakingTokens();
   HttpResponse Readiness() const;
 
-  /// The prepared call; nothing when it was refused and answered, or when the client left.
+  /// The prepared call; nullopt when it was refused and answered, or when the client left.
   boost::asio::awaitable<std::optional<PreparedCall>> Admitted(HttpRequest& request, HttpResponder& responder,
                                                                Dialect dialect, Slot& slot, ByteBudget::Lease& memory);
   boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);
@@ -93,7 +93,7 @@ class DataPort {
   static std::string ChunksOf(const CallEvent& event, Exchange& exchange);
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 
-  /// The refusal when the client may not have that many more choices; nothing when it may.
+  /// The refusal when the client may not have `choices_to_come` more choices; nullopt when it may.
   std::optional<HttpResponse> RefuseForLoad(const std::string& client, int choices_to_come);
   /// Returns a refusal when the API key's limits forbid this many further pending choices, or further tokens; otherwise
   /// nullopt.

@@ -40,7 +40,7 @@ struct CallEvent {
   std::string stop_sequence;   // with `finished`: the stop string that was found, if any
   std::vector<float> pooled;   // with `finished`: the pooled vector, or log-probabilities of the listed tokens
   std::string error;           // ends the whole call
-  bool accepted = false;       // the engine queued one of the call's requests; nothing else is set
+  bool accepted = false;       // the engine queued one of the call's requests; no other member is set
   int error_status = 500;      // with error: the HTTP status it maps to
   bool retry_in_vain = false;  // with error: a retry would fail in the same way
 };
@@ -55,7 +55,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
 
   /// Adds an event. Callable from any thread.
   void Push(CallEvent event);
-  /// Returns the next event, or nothing when none came within `patience`. Call it on the I/O thread.
+  /// Returns the next event; nullopt when there was none within `patience`. Call it on the I/O thread.
   boost::asio::awaitable<std::optional<CallEvent>> Next(std::chrono::milliseconds patience);
   /// Ends a wait in Next without an event. Call it on the I/O thread.
   void Wake() { timer_.cancel(); }

@@ -136,7 +136,7 @@ DataHandler PageApi::OnPages(Page page) {
   };
 }
 
-/// Charges, makes and returns the page. Nothing when the client left meanwhile.
+/// Charges, makes and returns the page; nullopt when the client left meanwhile.
 asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, HttpRequest& request,
                                                            HttpResponder& responder) {
   const size_t size = request.body.size();

@@ -19,7 +19,7 @@ namespace {
 constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // pause between two tries
 constexpr int kMostWaits = 200;                                    // most waits of AwaitRoom for memory: 10 s in all
 
-/// Makes the next piece on the pool. Nothing when the client left meanwhile. An answer that has begun cannot be
+/// Makes the next piece on the pool. Returns nullopt when the client left meanwhile. An answer that has begun cannot be
 /// refused, so while the pool is full the piece waits.
 asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseText> text, WorkPool& pool,
                                                       HttpResponder& responder, const std::string& share) {

@@ -26,8 +26,9 @@ struct StoredResponse {
 class ResponseStore {
  public:
   struct Limits {
-    int64_t bytes = 64 << 20;              // for all clients together
-    int64_t bytes_per_client = 16 << 20;   // of one client; beyond it its least recently used answers are dropped
+    int64_t bytes = 64 << 20;  // for all clients together
+    // The most memory of one client's answers. Beyond it, the client's least recently used answers are dropped.
+    int64_t bytes_per_client = 16 << 20;
     int64_t conversation_bytes = 2 << 20;  // longest conversation of one answer; a later request parses it again
     size_t count = 16'384;
     size_t count_per_client = 1'000;

@@ -11,7 +11,7 @@ namespace quire {
 bool IsOfFamily(std::string_view type, std::string_view family);
 
 /// Returns {"description", "parameters"}, as in OpenAI's function object, of a tool that Anthropic defined and clients
-/// run: bash, text_editor or memory. Nothing for other types.
+/// run: bash, text_editor or memory. Returns nullopt for other types.
 std::optional<OrderedJson> ClientToolOf(std::string_view type);
 
 }  // namespace quire

@@ -14,7 +14,7 @@ namespace quire {
 inline constexpr JsonLimits kClientJson = {.max_depth = 32, .max_nodes = 200'000, .max_members = 1024};
 
 /// Typed access to a request body. null counts as absent. A value of the wrong type or out of range throws ApiError 400
-/// that names the field and what it accepts.
+/// that names the field and the values that it accepts.
 class JsonFields {
  public:
   explicit JsonFields(const Json& body);
@@ -28,7 +28,7 @@ class JsonFields {
   /// Reads one string or a list of strings.
   std::vector<std::string> Texts(const char* name, size_t max_count, size_t max_bytes) const;
 
-  /// Accepts 5 and 5.0; nothing for a number that is not an integer.
+  /// Accepts 5 and 5.0. Returns nullopt for a number that is not an integer.
   static std::optional<int64_t> WholeNumber(const Json& value);
   [[noreturn]] static void Refuse(const char* name, const std::string& reason);
 

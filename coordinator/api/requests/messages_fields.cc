@@ -10,8 +10,8 @@ namespace {
 
 // docs/messages.md lists the same fields.
 
-/// Fields that are ignored: this server has one model, one class of service and one place, bills nobody, never refuses
-/// an answer, and caches by itself.
+/// Fields that are ignored: this server has one model, one class of service and one place, sends no bills, never
+/// refuses an answer, and caches by itself.
 constexpr std::string_view kPassedOverHere[] = {
     "metadata",  "service_tier",          "cache_control",  "user_profile_id", "inference_geo",     "speed",
     "fallbacks", "fallback_credit_token", "billing_policy", "diagnostics",     "anthropic_version", "anthropic_beta"};

@@ -8,7 +8,7 @@
 namespace quire {
 
 /// Throws ApiError for an unsupported field that would change the answer, unless its value means "off". The list covers
-/// what clients of other servers send.
+/// the fields that clients of other servers send.
 void RefuseUnsupportedFields(const JsonFields& fields);
 /// As RefuseUnsupportedFields(), for fields that only chats have.
 void RefuseChatFields(const JsonFields& fields);

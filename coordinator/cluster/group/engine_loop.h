@@ -27,7 +27,7 @@ class EngineLoop : private WorkerGroupListener {
   /// Stops the thread and drops the requests that still run.
   ~EngineLoop() override;
 
-  /// Ends the thread and drops every request and task, so that none of them outlives the objects it refers to.
+  /// Ends the thread and drops every request and task, so that none of them outlives the objects that it refers to.
   void Stop();
 
   /// Runs `task` on the engine's thread between one step's delivery and the next step's planning. Callable from any

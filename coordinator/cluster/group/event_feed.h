@@ -18,7 +18,7 @@ enum class EventKind : uint8_t {
   kRequestQueued,
   kRequestStarted,
   kRequestEnded,  // finished, cancelled, aborted or timed out
-  kRequestHeld,   // cannot start yet; the text says why
+  kRequestHeld,   // the request cannot start yet; the text gives the reason
   kPreempted,     // because of seniority or a client's share
   kResumed,       // after a preemption
   kMigrated,      // left for another replica or came from one

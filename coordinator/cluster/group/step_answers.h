@@ -45,8 +45,8 @@ class StepAnswers {
   StepId last_sent() const { return last_sent_; }
 
   void Sent(const StepPlan& plan, uint64_t plan_hash, Clock::time_point now);
-  /// Records an answer and returns its step. Returns nothing and changes nothing if the rank had to answer something
-  /// else.
+  /// Records an answer and returns its step. Returns nullopt and changes nothing if the rank had to answer another
+  /// plan.
   std::optional<StepId> Answered(Rank rank, StepResult result);
   /// The step that the rank must answer next.
   StepId Expected(Rank rank) const;

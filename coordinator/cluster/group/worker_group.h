@@ -53,7 +53,7 @@ class WorkerGroup {
 
   /// Waits until every rank has joined; then ranks() lists the ranks' hosts and devices.
   void AwaitJoined(std::chrono::seconds patience);
-  /// Tells every rank what to load and waits until all have loaded. Fills in the ctrl port.
+  /// Sends every rank its part of the model to load, and waits until all ranks have loaded. Fills in the ctrl port.
   void Load(AssignMessage assign);
   /// Tells every rank to reserve its KV blocks (null blocks included) and waits until all have. Returns the seconds
   /// that the slowest rank takes to move a block to the host or back; 0 without host blocks.

@@ -18,7 +18,7 @@ namespace quire {
 struct NodeFacts {
   int64_t memory = 0;        // free bytes
   int64_t memory_total = 0;  // limit in bytes of the host or of a control group there; 0: unknown
-  std::string memory_limit;  // name of what sets memory_total
+  std::string memory_limit;  // owner of that limit, such as "the machine" or "--rank-memory"
   int processors = 0;        // processors that threads may keep busy; 0: unknown
   int devices = 0;           // number of GPUs
   std::string device_problem;

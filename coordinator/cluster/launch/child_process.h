@@ -35,7 +35,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// "exited with status 1" or "was killed by signal 9" once the child has ended; nothing while it runs.
+  /// "exited with status 1" or "was killed by signal 9" once the child has ended; nullopt while it runs.
   std::optional<std::string> Ended();
   /// Waits up to `millis` ms; true when the child has ended.
   bool WaitFor(int millis);

@@ -46,7 +46,7 @@ Candidates ChooseNodes(const std::vector<Topology::Node>& nodes, const std::set<
   return result;
 }
 
-/// The most ranks that the nodes take together; nothing when a node has no limit.
+/// The most ranks that the nodes take together; nullopt when a node has no limit.
 std::optional<int> TotalCapacity(const Topology& topology, const std::vector<size_t>& used) {
   int total = 0;
   for (const size_t i : used) {

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// Returns the way in which the request's blocks move; nothing: the blocks stay. Logs every reason once.
+/// Returns the way in which the request's blocks move; nullopt: the blocks stay. Logs every reason once.
 std::optional<MigrationWay> Migrations::WayOf(const Lock&, const Request& request, const BlockTransfer& transfer) {
   const int from = transfer.from, to = transfer.to;
   const BlockShape &source = transfer.source, &target = transfer.target;

@@ -57,7 +57,7 @@ struct AnswerFormat {
 /// Detects the answer format from the text of a chat template.
 AnswerFormat FormatOfTemplate(std::string_view source);
 
-/// Formats by their option names in --tool-call-parser and --reasoning-parser, "none" included; nothing for unknown
+/// Formats by their option names in --tool-call-parser and --reasoning-parser, "none" included; nullopt for unknown
 /// names.
 std::optional<ToolFormat> ToolFormatNamed(std::string_view name);
 std::optional<ReasoningFormat> ReasoningFormatNamed(std::string_view name);
@@ -71,8 +71,8 @@ std::string NameOf(ReasoningFormat format);
 /// True if calls may hold values as bare text, so that only the tool's schema tells their types.
 bool HasBareValues(ToolFormat format);
 
-/// True if a call names its arguments one by one, as calls of Python's functions do: keywords of schemas that concern
-/// an object as a whole cannot be kept to.
+/// True if a call names its arguments one by one, as calls of Python's functions do. Such calls cannot obey schema
+/// keywords that concern an object as a whole.
 bool HasNamedArguments(ToolFormat format);
 
 /// Texts that parsers of this format look for. If one is a control token, it must stay in the answer's text.

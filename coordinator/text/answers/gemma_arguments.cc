@@ -117,7 +117,7 @@ GemmaArguments::Status GemmaArguments::Value(std::string_view text, size_t& take
   return MayBegin(text, kQuote) ? Status::kMore : Word(text, taken, out);
 }
 
-/// A value without quotation marks, up to what follows it.
+/// Reads a value without quotation marks, up to the sign after it.
 GemmaArguments::Status GemmaArguments::Word(std::string_view text, size_t& taken, std::string& out) {
   const size_t end = text.find_first_of(",}]{[");
   if (end == std::string_view::npos) return text.size() > kMostWordBytes ? Status::kError : Status::kMore;

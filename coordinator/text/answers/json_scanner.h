@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Whitespace allowed between JSON tokens and around what models write.
+/// Whitespace that is allowed between JSON tokens and around the JSON texts of models.
 inline constexpr std::string_view kJsonSpace = " \t\r\n";
 inline bool IsJsonSpace(char c) { return kJsonSpace.find(c) != std::string_view::npos; }
 

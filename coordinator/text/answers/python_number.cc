@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxNumberBytes = 512;
 
-/// Converts digits in base 2, 8 or 16 to decimal; nothing when a digit does not belong to the base.
+/// Converts digits in base 2, 8 or 16 to decimal; nullopt when a digit does not belong to the base.
 std::optional<std::string> Decimal(std::string_view digits, int base) {
   std::string decimal = "0";  // least significant digit first
   for (const char c : digits) {
@@ -27,7 +27,7 @@ std::optional<std::string> Decimal(std::string_view digits, int base) {
   return decimal;
 }
 
-/// The word without underscores between digits; nothing when an underscore stands elsewhere.
+/// The word without underscores between digits; nullopt when an underscore stands elsewhere.
 std::optional<std::string> WithoutUnderscores(std::string_view word) {
   std::string plain;
   for (size_t i = 0; i < word.size(); ++i) {

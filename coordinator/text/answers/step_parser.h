@@ -11,7 +11,7 @@
 namespace quire {
 
 /// Base class of the parsers of single formats. Waiting text is consumed from the front by steps; a step that cannot
-/// decide waits for more text. Also holds what calls of all formats share.
+/// decide waits for more text. Also holds the functions that calls of all formats share.
 class StepParser : public AnswerParser {
  public:
   void Push(std::string_view text, AnswerParts& out) final;
@@ -47,7 +47,7 @@ class StepParser : public AnswerParser {
   Match Take(std::string_view text);
   /// Like Take, for a closing text of a call. If the answer was cut within it, the text counts as present.
   Match TakeClosing(std::string_view text);
-  /// The part of rest() before the mark, both of which are skipped; nothing while the mark is missing.
+  /// Consumes the text before the mark and the mark itself. Returns the text; nullopt while the mark is missing.
   std::optional<std::string> TakeUntil(std::string_view mark);
   /// Emits all text before the first of the marks, except an end that may begin a mark. Returns the index of the mark
   /// found; the mark stays at the front of rest().

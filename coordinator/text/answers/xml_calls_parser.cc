@@ -46,7 +46,8 @@ bool XmlCallsParser::Close() {
   return true;
 }
 
-/// Between parameters. A call that ends with the answer, or with what stands behind calls, lacks its closing tag.
+/// Reads the text between two parameters. A call that ends with the answer, or with a sign that only follows calls,
+/// lacks its closing tag.
 bool XmlCallsParser::Between() {
   if (!SkipSpace()) return at_end() && !cut() && Close();
   const Match key = Take(tags_.key);

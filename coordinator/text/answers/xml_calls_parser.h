@@ -43,8 +43,8 @@ class XmlCallsParser : public StepParser {
     state_ = State::kValue;
   }
 
-  /// The key before the first of the marks, which stays in rest(). Nothing when no mark has come yet, or when the text
-  /// is no call; then `failed` is set.
+  /// The key before the first of the marks, which stays in rest(). Returns nullopt when no mark has come yet, or when
+  /// the text is no call; then `failed` is set.
   std::optional<std::string> BoundedKey(std::initializer_list<std::string_view> marks, bool& failed);
 
   /// A value as JSON, typed by the tool's schema.
@@ -79,7 +79,7 @@ class XmlCallsParser : public StepParser {
   struct ValueEnd {
     size_t at, tag;
   };
-  /// Returns the end of the value that is being read; nullopt: the value goes on.
+  /// Returns the end of the value that is being read; nullopt when the value has no end yet.
   std::optional<ValueEnd> FindValueEnd();
   /// Like Peek; also kUnknown if the answer was cut in the tag.
   Match PeekTag(std::string_view tag, size_t at) const;

@@ -46,7 +46,7 @@ Value Slice(const Value& value, const Value* start, const Value* stop, const Val
 
 /// The items of a for loop: items of a list, keys of a mapping, characters of a text.
 List Items(const Value& value, Budget& budget);
-/// A value as a mapping key; nothing for lists, mappings, functions and undefined values.
+/// A value as a mapping key; nullopt for lists, mappings, functions and undefined values.
 std::optional<Key> KeyOf(const Value& value);
 /// A mapping key as a value. Text keys count as the user's, because a mapping may come from the request.
 Value KeyValue(const Key& key, Budget& budget);

@@ -23,7 +23,7 @@ std::string FloatText(double d) {
   return text;
 }
 
-/// The escape of a character in JSON or in Python's repr; nothing when it stands for itself.
+/// The escape of a character in JSON or in Python's repr; empty when the character stands for itself.
 std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
   switch (c) {
     case '\\':

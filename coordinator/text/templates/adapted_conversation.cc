@@ -159,7 +159,8 @@ class ShortIds {
   std::map<std::string, std::string> ids_;
 };
 
-/// Ids that name their functions, counted over the conversation: functions.NAME:0. Results keep to their calls.
+/// Ids that name their functions, counted over the conversation: functions.NAME:0. Results get the new ids of their
+/// calls.
 void NameIds(OrderedJson& messages) {
   std::map<std::string, std::string> named;
   int count = 0;

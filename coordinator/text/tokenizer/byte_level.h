@@ -10,7 +10,7 @@ namespace quire {
 /// others as U+0100 and up, in byte order (GPT-2's table).
 std::string BytesToAlphabet(std::string_view bytes);
 
-/// The inverse; nothing when the text holds a character outside the alphabet.
+/// The inverse; nullopt when the text holds a character outside the alphabet.
 std::optional<std::string> AlphabetToBytes(std::string_view text);
 
 }  // namespace quire

@@ -55,8 +55,8 @@ class PreTokenizer {
     std::vector<std::string_view> all;
     std::deque<std::string> storage;  // holds the pieces that are not parts of the text
   };
-  /// Cuts valid UTF-8 into pieces. is_first: this text begins the whole text. Throws what Splitter::Find throws, and
-  /// Stopped.
+  /// Cuts valid UTF-8 into pieces. is_first: this text begins the whole text. Throws Stopped and the exceptions of
+  /// Splitter::Find.
   Pieces Cut(std::string_view text, bool is_first, const std::stop_token& stop, SplitBudget& budget) const;
 
   /// True when no step drops a piece or a byte.

@@ -40,7 +40,7 @@ class ProtobufReader {
     size_t at_ = 0;           // offset of the field in the message
   };
 
-  /// The next field, valid while this reader exists; nothing at the end. Throws Error with the place when the bytes are
+  /// The next field, valid while this reader exists; nullopt at the end. Throws Error with the place when the bytes are
   /// no field.
   std::optional<Field> Next();
 

@@ -21,7 +21,7 @@ class SentencePieceNormalizer {
 
  private:
   std::vector<size_t> UserDefinedLengths(std::string_view text) const;
-  /// The text's first unit and its replacement: a user-defined piece of that many bytes (0: none), an entry of the
+  /// The text's first unit and its replacement: a user-defined piece of `user_defined` bytes (0: none), an entry of the
   /// charsmap, or a character.
   Charsmap::Match Next(std::string_view text, size_t user_defined) const;
 

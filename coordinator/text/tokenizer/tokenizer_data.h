@@ -40,7 +40,7 @@ struct TokenizerData {
   std::optional<Metaspace> metaspace;   // if set, tokens are text with marks; else in the byte alphabet
   std::optional<UnigramModel> unigram;  // if set, tokens are chosen by likelihood; else by merges
   std::vector<MergeRule> merges;
-  /// With merges: the token for characters without a token; nothing: every byte has a token.
+  /// With merges: the token for characters without a token; nullopt: every byte has a token.
   std::optional<TokenId> unknown;
   bool fuses_unknown = true;  // a run of unknown characters is one token
   std::vector<AddedToken> added;

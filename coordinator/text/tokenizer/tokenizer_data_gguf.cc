@@ -141,7 +141,7 @@ void ReadMerges(const GgufFile& gguf, TokenizerData& data) {
   }
 }
 
-/// Returns what SetPreTokenizer returns.
+/// Returns the result of SetPreTokenizer.
 bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
   const bool begins = SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);

@@ -39,7 +39,7 @@ std::vector<CutCase> CutCases() {
   };
 }
 
-/// Returns what is wrong with the first wrong launch, empty if none is.
+/// Describes the error of the first wrong launch; empty if there is none.
 std::string Hunt() {
   uint64_t seed = 100;
   for (const CutCase& c : CutCases()) {

@@ -28,9 +28,9 @@ ExpertsProduct MultiplyExperts(NumberType dtype, const ExpertsShape& shape, cons
                                std::optional<NumberType> quantized,
                                const std::function<double(int64_t, int64_t, int64_t)>& number);
 
-/// Returns what is wrong with a product, empty if nothing is. The weights of experts without rows are NaN.
+/// Describes the error of a product; empty if there is none. The weights of experts without rows are NaN.
 std::string WrongInExperts(NumberType dtype, const ExpertsShape& shape);
-/// Returns what is wrong with a product with quantised weights, empty if nothing is.
+/// Describes the error of a product with quantised weights; empty if there is none.
 std::string WrongInQuantizedExperts(NumberType dtype, NumberType type, const ExpertsShape& shape);
 
 }  // namespace quire::kernels

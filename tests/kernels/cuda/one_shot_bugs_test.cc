@@ -9,7 +9,7 @@
 namespace quire::kernels {
 namespace {
 
-/// Returns what is wrong with the first wrong case, empty if none is.
+/// Describes the error of the first wrong case; empty if there is none.
 std::string Hunt() {
   std::vector<OneShotCase> cases;
   for (const auto hold : {Schedule::Hold::kBeforeSending, Schedule::Hold::kBeforeWaiting}) {

@@ -18,8 +18,8 @@ struct OneShotCase {
   bool in_place = false;
 };
 
-/// Runs the case. Returns what is wrong on the first wrong rank, empty if nothing is. The expected result, bit for bit,
-/// is the fp32 sum in rank order, rounded once, and RmsNorm of this sum.
+/// Runs the case. Describes the error of the first wrong rank; empty if there is none. The expected result, bit for
+/// bit, is the fp32 sum in rank order, rounded once, and RmsNorm of this sum.
 std::string RunOneShot(const OneShotCase& c);
 
 }  // namespace quire::kernels

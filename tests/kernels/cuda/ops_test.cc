@@ -1,5 +1,5 @@
-// Tests ops that a device runs in one kernel and the CPU in several, and what only an emulator or a device shows of the
-// other ops (tests/kernels/elementwise_test.cc).
+// Tests ops that a device runs in one kernel and the CPU in several, and those properties of the other ops that only an
+// emulator or a device shows (tests/kernels/elementwise_test.cc).
 #include <gtest/gtest.h>
 
 #include <cmath>

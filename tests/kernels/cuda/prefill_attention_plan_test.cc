@@ -142,7 +142,7 @@ TEST(PlanPrefillTest, PlanPrefill_GivesEachPartItsOwnSlot) {
   }
 }
 
-/// Returns what is wrong, empty if the tiles have each position in [begin, end) once for the row.
+/// Describes the error; empty if the tiles have each position in [begin, end) once for the row.
 std::string WrongForRow(const RandomPlan& of, int32_t sequence, int32_t row, int32_t begin, int32_t end) {
   std::vector<PrefillTile> having;
   for (const PrefillTile& tile : of.tiles) {

@@ -67,8 +67,8 @@ TEST(PrefillAttentionTest, EqualsReferenceOverChunks) {
 
 TEST(PrefillAttentionTest, EqualsReferenceOverGroups) {
   uint64_t seed = 400;
-  // Numbers of heads in a group: one more than a tile has rows, a prime, and groups of very different sizes, one of
-  // them empty.
+  // The numbers of heads in a group are one more than a tile has rows, a prime, and very different sizes, one of them
+  // 0.
   for (const std::vector<int32_t>& head_start :
        {std::vector<int32_t>{0, 129}, std::vector<int32_t>{0, 7}, std::vector<int32_t>{0, 1, 6, 6, 9}}) {
     for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {

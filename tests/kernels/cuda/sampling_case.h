@@ -35,8 +35,8 @@ SamplingRow RandomRow(test::Random& random, int64_t vocab);
 /// Makes sizes of shards that add up to `vocab`; some may be 0.
 std::vector<int64_t> RandomShards(test::Random& random, int64_t vocab, int shards);
 
-/// Holds what the ops drew for a batch on the emulator. Everything that an op must not read is NaN or garbage. Rows
-/// that do not draw lie between the others.
+/// Holds the ops' results for a batch on the emulator. All memory that an op must not read is NaN or garbage. Rows that
+/// do not draw lie between the others.
 struct Drawn {
   std::vector<DrawnToken> tokens;  // one per row
   int in_shard = 0, whole_row = 0;

@@ -1,5 +1,5 @@
-// Tests what quire-bench-kernels does besides timing, on the emulated device: it checks results, keeps made-up models,
-// and compares steps with graphs and without.
+// Tests the functions of quire-bench-kernels apart from timing, on the emulated device: it checks results, keeps
+// made-up models, and compares steps with graphs and without.
 #include "worker/cuda/bench/bench.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ struct Rows {
 
 TEST(ResultCheckTest, Measure_AcceptsResults_WhenTheyDifferByRoundingOfBf16) {
   Rows rows;
-  rows.Measure({rows.Writes(1, 1.015625f), rows.Writes(1, 1)}, kRow);  // one unit in the last place of bf16 or two
+  rows.Measure({rows.Writes(1, 1.015625f), rows.Writes(1, 1)}, kRow);  // off by 1 or 2 units in the last place of bf16
   EXPECT_EQ(rows.bench.num_checks(), 2);
   EXPECT_EQ(rows.bench.num_wrong(), 0);
   const Json checks = rows.bench.Report().at("checks");

@@ -61,7 +61,7 @@ TEST_P(CudaHybridTest, Serve_EqualsTheCpuEngine_WhenPromptChunksRunBesideDecodes
 }
 
 TEST_P(CudaHybridTest, Serve_EqualsTheCpuEngine_WhenSequencesWithStatesArePreempted) {
-  // Both requests fit at first. They no longer fit once each has a third block.
+  // Both requests fit at first. Once each has a third block, they no longer fit together.
   std::vector<Ask> asks = test::SomeAsks(files_, 3, {20, 23});
   for (Ask& ask : asks) ask.max_tokens = 16;
   for (const PreemptionMode mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {

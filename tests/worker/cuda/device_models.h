@@ -8,7 +8,7 @@
 namespace quire::test {
 
 /// A random fp32 model of one family, with sizes that the CUDA engine serves. tests/golden/make_device_golden.py
-/// computes with HF transformers what each model answers.
+/// computes each model's answers with HF transformers.
 struct DeviceModel {
   std::string name;
   ModelShape shape;

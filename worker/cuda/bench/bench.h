@@ -19,12 +19,12 @@ struct Variant {
 struct Output {
   void* data = nullptr;  // null: no check
   int64_t bytes = 0;
-  int64_t row = 0;                   // > 0: rows of that many bf16 numbers, comparable between variants
+  int64_t row = 0;                   // > 0: the result has rows of `row` bf16 numbers, comparable between variants
   std::string judge_name = {};       // name of an untimed reference method, if any
   std::function<void()> judge = {};  // queues the reference method, on the last set of buffers
 };
 
-/// The work of a case. Bytes and operations follow printed formulas, not what a variant happens to move.
+/// The work of a case. Bytes and operations follow printed formulas; a variant may really move more or less.
 struct Case {
   std::string section, name;
   double bytes = 0, flops = 0;  // work of one call; 0: not reported

@@ -40,7 +40,8 @@ struct Activations {
   }
 
   int64_t hidden;
-  int64_t heads_width = 0, qkv_width = 0, mlp_width = 0;  // of the widest layer; narrower layers use shorter rows
+  // The widths of the widest layer; narrower layers use shorter rows.
+  int64_t heads_width = 0, qkv_width = 0, mlp_width = 0;
   int64_t logits_width;
   void* residual;      // [T, hidden]
   void* normed;        // [T, hidden]

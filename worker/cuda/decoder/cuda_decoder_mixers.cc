@@ -20,7 +20,7 @@ void CudaDecoder::NormMixerIn(int64_t layer) {
 
 void CudaDecoder::MixTokens(int64_t layer) {
   const MixerShape& shape = memory_.mixers.shape;
-  const bool there = shape.in_width > 0;  // false: other ranks have all of it
+  const bool there = shape.in_width > 0;  // false: other ranks have the whole layer
   switch (shape.mixer) {
     case Mixer::kShortConvolution:
       if (there) Convolve(layer);

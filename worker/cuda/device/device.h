@@ -77,7 +77,8 @@ class Device {
   double SecondsBetween(int earlier, int later);  // requires that both marks are reached
   void Synchronize();
 
-  /// Captures what `body` queues instead of running it. The arguments are those of the time of capture.
+  /// Captures the calls that `body` queues instead of running them. The arguments keep their values from the time of
+  /// capture.
   std::unique_ptr<DeviceGraph> Capture(const std::function<void()>& body);
   void Launch(const DeviceGraph& graph);
 

@@ -151,8 +151,8 @@ class PairLink final : public DeviceLink {
     way.runs.Reset(0);
   }
 
-  /// Unpacks into the blocks only after all bytes have arrived: when a link is given up, its blocks may be reused for
-  /// something else.
+  /// Unpacks into the blocks only after all bytes have arrived: after a link is given up, its blocks may have another
+  /// use.
   void MovePiece(Way& way, const kernels::PackRunsParams& params) {
     const kernels::CudaStream stream = way.device.stream();
     const int64_t bytes = params.num_blocks * params.packed_bytes;

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-// These functions turn blocks of the Messages API into text. All throw an ApiError that names the invalid member, or
-// the content that a text model cannot read.
+// The functions below turn blocks of the Messages API into text. All throw an ApiError that names the invalid member,
+// or the content that a text model cannot read.
 
 /// The text of a block of text, a document, a search result or a tool reference. A tool reference also loads the tool.
 std::string WordsOfBlock(const JsonObject& block, MessagesTools& tools);

@@ -27,8 +27,8 @@ class MessagesTools {
   std::string Define(const JsonObject& definition);
   std::string Remove(const std::string& name);
 
-  /// Lists of OpenAI's tool objects: Shown() is what the model sees before the conversation, Callable() what it may
-  /// call.
+  /// Lists of OpenAI's tool objects. Shown(): the tools that the prompt describes before the conversation; Callable():
+  /// the tools that the model may call.
   OrderedJson Shown() const;
   OrderedJson Callable() const;
 

@@ -6,10 +6,10 @@
 
 namespace quire {
 
-/// Encodes a text that clients store and send back unread. It is no encryption: the text is not secret.
+/// Encodes a text that clients store and send back unread. This is no encryption: the text is not secret.
 std::string SealText(std::string_view text);
 
-/// Decodes a result of SealText; nothing for another text.
+/// Decodes a result of SealText; nullopt for another text.
 std::optional<std::string> OpenText(std::string_view sealed);
 
 /// The most bytes that SealText makes of `bytes` bytes.

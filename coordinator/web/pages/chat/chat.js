@@ -222,7 +222,7 @@ export class Chat {
     if (!busy && document.activeElement === document.body) $("message").focus();
   }
 
-  /** null when the answer is whole; else what happened to it. */
+  /** Returns null when the answer is whole, otherwise the reason why it is not. */
   async #receive({controller}, answer, turns) {
     let usage = null, reason = null;
     try {

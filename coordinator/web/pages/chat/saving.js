@@ -1,4 +1,4 @@
-// A conversation as a file: Markdown to read, JSON to go on with elsewhere.
+// Saves a conversation as a file: Markdown for readers, JSON for other programs that continue the conversation.
 import {el} from "../shared/dom.js";
 import {contentOf} from "./files.js";
 

@@ -42,7 +42,7 @@ export class Settings {
     return true;
   }
 
-  /** The body of a request that goes on from these messages. */
+  /** The body of a request that continues these messages. */
   body(messages) {
     const system = $("system").value.trim();
     const body = {

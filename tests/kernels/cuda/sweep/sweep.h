@@ -13,7 +13,8 @@
 namespace quire::kernels {
 
 /// Runs `cases` cases, or $QUIRE_SWEEP_CASES, with seeds from 1, or $QUIRE_SWEEP_SEED, on. `wrong(random, seed)` makes
-/// a case from random numbers and returns what is wrong with it, or an empty text. An exception counts as wrong, too.
+/// a case from random numbers and returns a description of its error, or an empty text. An exception counts as wrong,
+/// too.
 void Sweep(const std::string& kind, int64_t cases, const std::function<std::string(test::Random&, uint64_t)>& wrong);
 
 template <class T>
