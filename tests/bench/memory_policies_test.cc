@@ -152,7 +152,7 @@ class MemoryPolicies : public testing::Test {
   static std::vector<TraceRequest> Trace() { return MakeTrace({LengthDistribution::kShareGpt, 400}); }
 };
 
-TEST_F(MemoryPolicies, PagingWastesLessThanFourPercent) {
+TEST_F(MemoryPolicies, Paging_WastesLessThanFourPercent_OfTheMemory) {
   EXPECT_GE(MeanTokens(Trace()), 190);  // half a block of 16 tokens is 4 % of this mean
   const MemoryResult paged = Run(KvPolicy::kPaged);
   EXPECT_LT(paged.kv_waste, 0.04);

@@ -289,7 +289,7 @@ TEST(TopologyTest, Nodes_AreRefused_WhenTheyCannotWorkTogether) {
   EXPECT_EQ(ErrorOf(nodes("{host: localhost, devices: [0, 1]}")), "");
 }
 
-TEST(TopologyTest, EveryShippedExampleIsValid) {
+TEST(TopologyTest, ShippedExamples_AreValid) {
   const auto examples = std::filesystem::path(QUIRE_TEST_DATA) / "../../deploy/topologies";
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(examples)) {

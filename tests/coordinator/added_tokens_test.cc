@@ -55,7 +55,7 @@ std::vector<std::pair<size_t, const AddedToken*>> FoundSlowly(const std::vector<
   return found;
 }
 
-TEST(AddedTokenFinderTest, FindsTheSameTokensAsAnExhaustiveSearch_InTextsOfTwoLetters) {
+TEST(AddedTokenFinderTest, Finder_FindsTheTokensOfAnExhaustiveSearch_InTextsOfTwoLetters) {
   uint32_t state = 1;
   const auto random = [&](uint32_t below) { return (state = state * 1664525 + 1013904223) / 65536 % below; };
   const auto word = [&](uint32_t most) {

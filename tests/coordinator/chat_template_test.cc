@@ -31,7 +31,7 @@ std::string ErrorOf(const std::string& source) {
   return ErrorThrownBy([&] { RenderText(source); }, "no error");
 }
 
-TEST(ChatTemplateTest, EqualsJinja2OnGeneratedConversations) {
+TEST(ChatTemplateTest, Render_EqualsJinja2_OnGeneratedConversations) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/templates.json";
   const Json cases = ParseJson(ReadTextFile(path, 64 << 20), path, {.max_depth = 8, .max_nodes = 200'000});
   ASSERT_GT(cases.size(), 250u);
@@ -47,7 +47,7 @@ TEST(ChatTemplateTest, EqualsJinja2OnGeneratedConversations) {
   }
 }
 
-TEST(ChatTemplateTest, FormatsTextsAsPythonDoes) {
+TEST(ChatTemplateTest, Render_FormatsTexts_AsPythonDoes) {
   EXPECT_EQ(RenderText("{{ '<{}|{}>'.format('a', 1) }}"), "<a|1>");
   EXPECT_EQ(RenderText("{{ '{1}{0}{1}'.format('a', none) }}"), "NoneaNone");
   EXPECT_EQ(RenderText("{{ '{{}} {name}'.format(name='x') }}"), "{} x");
@@ -59,7 +59,7 @@ TEST(ChatTemplateTest, FormatsTextsAsPythonDoes) {
 }
 
 /// Templates of well-known model families, with tools, earlier calls, reasoning and settings.
-TEST(ChatTemplateTest, EqualsJinja2OnConversationsWithTools) {
+TEST(ChatTemplateTest, Render_EqualsJinja2_OnConversationsWithTools) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/tool_templates.json";
   const OrderedJson golden = OrderedJson::parse(ReadTextFile(path, 16 << 20));
   ASSERT_GT(golden["cases"].size(), 100u);
@@ -102,7 +102,7 @@ TEST(ChatTemplateTest, NamedTemplates_ServeConversationsWithToolsOrCalls_AndOthe
 }
 
 /// Applies every method, filter, test and operator to values of every type.
-TEST(ChatTemplateTest, EqualsJinja2OnExpressions) {
+TEST(ChatTemplateTest, Render_EqualsJinja2_OnExpressions) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/expressions.json";
   const OrderedJson golden = OrderedJson::parse(ReadTextFile(path, 16 << 20));
   ASSERT_GT(golden["cases"].size(), 2000u);

@@ -208,7 +208,7 @@ TEST(SamplingTest, SampleToken_KeepsTheLowestIds_WhenLogitsAreEqual) {
   }
 }
 
-TEST(SamplingTest, PhiloxMatchesPublishedVectors) {
+TEST(SamplingTest, Philox_MatchesPublishedVectors) {
   // Random123 kat_vectors, philox4x32-10, counter and key zero: 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
   const double expected = static_cast<double>((uint64_t{0x6627e8d5} << 21) ^ (0xe169c58du >> 11)) * 0x1p-53;
   EXPECT_EQ(UniformFromKey({0, 0, 0}), expected);
@@ -234,7 +234,7 @@ TEST(SamplingTest, RankOf_AgreesWithTopLogprobs) {
   for (size_t i = 0; i < top.size(); ++i) EXPECT_EQ(RankOf(logits, top[i].first), static_cast<int32_t>(i) + 1);
 }
 
-TEST(SamplingTest, TopLogprobsAreSortedAndNormalised) {
+TEST(SamplingTest, TopLogprobs_AreSortedAndNormalised) {
   const double lse = LogSumExp(kLogits);
   EXPECT_NEAR(lse, 0, 1e-6);
   const auto top = TopLogprobs(kLogits, lse, 3);

@@ -39,7 +39,7 @@ struct Reverse {
   }
 };
 
-TEST(SimtTest, ThreadsOfABlockExchangeThroughSharedMemory) {
+TEST(SimtTest, ThreadsOfABlock_ExchangeNumbers_ThroughSharedMemory) {
   DeviceBuffer<int> out(3 * 96, -1);
   LaunchWithSeeds<Reverse<true>>(3, 96, 96 * 4, {out.data()});
   for (int i = 0; i < 3 * 96; ++i) EXPECT_EQ(out[i], 95 - i % 96 + i / 96);
@@ -253,7 +253,7 @@ struct Count {
   }
 };
 
-TEST(SimtTest, AtomicsDoNotRaceWithEachOther) {
+TEST(SimtTest, Atomics_DoNotRace_WithEachOther) {
   DeviceBuffer<int> out(1);
   Launch<Count>({4}, 64, 16, CudaStream{}, {out.data()});
   EXPECT_EQ(out[0], 4 * (128 + 63));

@@ -262,7 +262,7 @@ struct RealCase {
 
 class RealModelTest : public testing::TestWithParam<RealCase> {};
 
-TEST_P(RealModelTest, GreedyTokensEqualTransformers) {
+TEST_P(RealModelTest, GreedyTokens_EqualThoseOfTransformers) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const auto cases = ReadGolden("smollm2");

@@ -362,7 +362,7 @@ TokenId DrawGreedily(SamplingSpec spec, const Context& context = {}) {
   return alone;
 }
 
-TEST(SamplerTest, OnlyAllowedTokensAreDrawn) {
+TEST(SamplerTest, Sampler_DrawsAllowedTokensOnly) {
   EXPECT_EQ(DrawGreedily({}), 3);
   EXPECT_EQ(DrawGreedily({.allowed_tokens = {20, 40}}), 40);
   EXPECT_EQ(DrawGreedily({.logit_bias = {{3, 90.0f}}, .allowed_tokens = {20}}), 20);

@@ -23,7 +23,7 @@ const std::vector<std::vector<int32_t>> kDecodeGroupings = {
     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1},  // more rows than a tile has
 };
 
-TEST(DecodeAttentionTest, EqualsReferenceOverTypesAndShapes) {
+TEST(DecodeAttentionTest, DecodeAttention_EqualsReference_ForAllTypesAndShapes) {
   uint64_t seed = 0;
   for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
     for (const bool fp8 : {false, true}) {
@@ -38,7 +38,7 @@ TEST(DecodeAttentionTest, EqualsReferenceOverTypesAndShapes) {
   }
 }
 
-TEST(DecodeAttentionTest, EqualsReferenceOverContextLengths) {
+TEST(DecodeAttentionTest, DecodeAttention_EqualsReference_ForManyContextLengths) {
   for (const int32_t block_size : {8, 16, 64}) {
     for (const bool fp8 : {false, true}) {
       const DecodeShape shape{.fp8_cache = fp8,
@@ -51,7 +51,7 @@ TEST(DecodeAttentionTest, EqualsReferenceOverContextLengths) {
   }
 }
 
-TEST(DecodeAttentionTest, SplitContextsCombineToTheSameResult) {
+TEST(DecodeAttentionTest, SplitContexts_CombineToTheSameResult) {
   uint64_t seed = 100;
   for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
     for (const int32_t head_size : {64, 96, 256}) {
@@ -66,7 +66,7 @@ TEST(DecodeAttentionTest, SplitContextsCombineToTheSameResult) {
   }
 }
 
-TEST(DecodeAttentionTest, EqualsReference_WithWindows_AndReadsNothingBeforeTheWindow) {
+TEST(DecodeAttentionTest, DecodeAttention_EqualsReference_AndReadsNothingBeforeTheWindow) {
   uint64_t seed = 200;
   for (const int32_t window : {1, 2, 8, 24, 50, 64, 129, 250, 5000}) {
     for (const int32_t block_size : {8, 64}) {
@@ -95,7 +95,7 @@ TEST(DecodeAttentionTest, AlibiAndSoftCap_EqualReference_WholeAndSplit) {
   }
 }
 
-TEST(DecodeAttentionTest, EqualsReference_WithSinks_WholeAndSplit) {
+TEST(DecodeAttentionTest, DecodeAttention_EqualsReference_WithSinksInWholeAndSplitContexts) {
   for (const int32_t num_ctas : {1, 6}) {
     DecodeShape shape{.dtype = NumberType::kF16, .context_len = {1, 40, 300}, .sinks = true};
     ExpectDecodeEqualsReference(shape, 310, {.num_ctas = num_ctas, .min_units = 1});
@@ -112,7 +112,7 @@ TEST(DecodeAttentionTest, TablesInAnyRows_AndPaddedBatches_EqualReference) {
   }
 }
 
-TEST(DecodeAttentionTest, ThreadOrderChangesNotABit) {
+TEST(DecodeAttentionTest, ThreadOrder_ChangesNoBit) {
   const DecodeShape shape{.context_len = {40, 300}};
   std::vector<float> first;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -124,7 +124,7 @@ TEST(DecodeAttentionTest, ThreadOrderChangesNotABit) {
   }
 }
 
-TEST(DecodeAttentionTest, LargeScoresDoNotOverflow) {
+TEST(DecodeAttentionTest, LargeScores_DoNotOverflow) {
   const DecodeAttentionRun run({.dtype = NumberType::kF16, .context_len = {40, 300}}, 5,
                                {.num_ctas = 4, .min_units = 1});
   DecodeAttentionParams params = run.Params();
@@ -134,7 +134,7 @@ TEST(DecodeAttentionTest, LargeScoresDoNotOverflow) {
   test::ExpectNear(run.Output(), reference::PagedDecode(reference), 2e-3, "scores in the thousands");
 }
 
-TEST(DecodeAttentionTest, BlockOffsetsPass32Bits) {
+TEST(DecodeAttentionTest, BlockOffsets_MayExceed32Bits) {
   // Block ids begin at 1,100,000 and a block has 2,048 elements, so that offsets begin at 2.2e9. Untouched pages of the
   // pool take no memory.
   const DecodeShape shape{.kv_head_of = {0, 0, 1, 1}, .context_len = {40, 3}, .first_block = 1'100'000};

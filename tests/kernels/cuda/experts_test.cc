@@ -16,7 +16,7 @@ using simt::DeviceBuffer;
 
 constexpr NumberType kExpertTypes[] = {NumberType::kF32, NumberType::kF16, NumberType::kBF16};
 
-TEST(CudaExpertMatmulTest, EqualsReferenceAndReadsChosenExpertsOnly) {
+TEST(CudaExpertMatmulTest, ExpertMatmul_EqualsReference_AndReadsChosenExpertsOnly) {
   const ExpertsShape shapes[] = {
       {4, 2, 1, 64, 64, true, false},    // one token: tiles of 8 rows
       {8, 2, 5, 80, 72, true, true},     // neither the tile's rows nor K come out even
@@ -32,7 +32,7 @@ TEST(CudaExpertMatmulTest, EqualsReferenceAndReadsChosenExpertsOnly) {
 constexpr NumberType kQuantized[] = {NumberType::kQ8_0, NumberType::kQ4_1,    NumberType::kMxFp4,    NumberType::kQ6_K,
                                      NumberType::kQ5_K, NumberType::kFp8E4M3, NumberType::kFp8Groups};
 
-TEST(CudaQuantizedExpertsTest, EqualReferenceAndReadChosenExpertsOnly) {
+TEST(CudaQuantizedExpertsTest, ExpertMatmul_EqualsReference_AndReadsChosenExpertsOnly) {
   const ExpertsShape shapes[] = {
       {4, 2, 1, 64, 64, true, false},    // one token: tiles of 8 rows
       {8, 2, 5, 80, 96, true, true},     // neither the tile's rows nor the chunks come out even

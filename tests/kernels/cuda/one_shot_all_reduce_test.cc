@@ -10,7 +10,7 @@ namespace {
 
 constexpr NumberType kSumTypes[] = {NumberType::kF32, NumberType::kF16, NumberType::kBF16};
 
-TEST(OneShotAllReduceTest, SumsInRankOrderWhateverTheSizes) {
+TEST(OneShotAllReduceTest, OneShotAllReduce_SumsInRankOrder_ForAllSizes) {
   for (const NumberType dtype : kSumTypes) {
     for (const int ranks : {1, 2, 3}) {
       for (const bool in_place : {false, true}) {

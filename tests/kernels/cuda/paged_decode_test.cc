@@ -25,7 +25,7 @@ const std::vector<std::vector<int32_t>> kGroupings = {
     {0, 0, 0, 0},     // multi-query
 };
 
-TEST(PagedDecodeTest, EqualsReferenceOverTypesAndShapes) {
+TEST(PagedDecodeTest, PagedDecode_EqualsReference_ForAllTypesAndShapes) {
   uint64_t seed = 0;
   for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const bool fp8 : {false, true}) {
@@ -40,7 +40,7 @@ TEST(PagedDecodeTest, EqualsReferenceOverTypesAndShapes) {
   }
 }
 
-TEST(PagedDecodeTest, EqualsReferenceOverContextLengths) {
+TEST(PagedDecodeTest, PagedDecode_EqualsReference_ForManyContextLengths) {
   for (const int32_t block_size : {8, 16, 32, 64}) {
     ExpectPagedDecodeEqualsReference({.head_size = 80,
                                       .block_size = block_size,
@@ -65,7 +65,7 @@ TEST(PagedDecodeTest, Partitions_CombineToTheReferencesResult) {
   }
 }
 
-TEST(PagedDecodeTest, EqualsReference_WithSinksAndResidentTables) {
+TEST(PagedDecodeTest, PagedDecode_EqualsReference_WithSinksAndResidentTables) {
   uint64_t seed = 150;
   for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const auto& [sinks, resident] : {std::pair{true, false}, {false, true}, {true, true}}) {
@@ -82,7 +82,7 @@ TEST(PagedDecodeTest, EqualsReference_WithSinksAndResidentTables) {
   }
 }
 
-TEST(PagedDecodeTest, EqualsReference_WithWindows_AndReadsNothingBeforeTheWindow) {
+TEST(PagedDecodeTest, PagedDecode_EqualsReference_AndReadsNothingBeforeTheWindow) {
   uint64_t seed = 200;
   for (const int32_t window : {1, 2, 8, 24, 50, 512, 513, 700, 5000}) {
     for (const int32_t block_size : {8, 64}) {
@@ -111,7 +111,7 @@ TEST(PagedDecodeTest, AlibiAndSoftCap_EqualReference_InV1AndV2) {
   }
 }
 
-TEST(PagedDecodeTest, ThreadOrderChangesNotABit) {
+TEST(PagedDecodeTest, ThreadOrder_ChangesNoBit) {
   const DecodeShape shape{.context_len = {40, 700}};
   std::vector<float> first;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -123,7 +123,7 @@ TEST(PagedDecodeTest, ThreadOrderChangesNotABit) {
   }
 }
 
-TEST(PagedDecodeTest, LargeScoresDoNotOverflow) {
+TEST(PagedDecodeTest, LargeScores_DoNotOverflow) {
   DecodeCase c({.dtype = NumberType::kF32, .context_len = {40, 900}}, 5);
   PagedDecodeParams p = c.Params();
   p.scale = 500;
@@ -133,7 +133,7 @@ TEST(PagedDecodeTest, LargeScoresDoNotOverflow) {
   }
 }
 
-TEST(PagedDecodeTest, BlockOffsetsPass32Bits) {
+TEST(PagedDecodeTest, BlockOffsets_MayExceed32Bits) {
   // Block ids begin at 600,000 and a block has 4,096 elements, so that offsets begin at 2.4e9. Untouched pages of the
   // pool take no memory.
   ExpectPagedDecodeEqualsReference({.dtype = NumberType::kF32,

@@ -32,7 +32,7 @@ const std::vector<std::vector<int32_t>> kPrefillGroupings = {
     {0, 4},     // multi-query
 };
 
-TEST(PrefillAttentionTest, EqualsReferenceOverTypesAndShapes) {
+TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_ForAllTypesAndShapes) {
   uint64_t seed = 0;
   for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const bool fp8 : {false, true}) {
@@ -47,7 +47,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverTypesAndShapes) {
   }
 }
 
-TEST(PrefillAttentionTest, EqualsReferenceOverChunks) {
+TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_ForManyChunks) {
   const std::vector<std::vector<Chunk>> batches = {
       {{1, 1}, {2, 2}, {63, 63}, {64, 64}, {65, 65}},  // fresh prompts around a tile's length
       {{33, 140}, {64, 128}, {7, 191}},                // chunks at offsets
@@ -65,7 +65,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverChunks) {
   }
 }
 
-TEST(PrefillAttentionTest, EqualsReferenceOverGroups) {
+TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_ForGroupsOfManySizes) {
   uint64_t seed = 400;
   // The numbers of heads in a group are one more than a tile has rows, a prime, and very different sizes, one of them
   // 0.
@@ -77,7 +77,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverGroups) {
   }
 }
 
-TEST(PrefillAttentionTest, EqualsReference_WithWindows_AndReadsNothingBeforeTheWindow) {
+TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_AndReadsNothingBeforeTheWindow) {
   uint64_t seed = 500;
   for (const int32_t window : {1, 2, 8, 24, 63, 64, 65, 100, 5000}) {
     const NumberType dtype = ++seed % 3 == 0 ? NumberType::kF32 : NumberType::kF16;
@@ -109,7 +109,7 @@ TEST(PrefillAttentionTest, AlibiAndSoftCap_EqualReference_WithAndWithoutAWindow)
   }
 }
 
-TEST(PrefillAttentionTest, EqualsReference_WithSinks) {
+TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WithSinks) {
   uint64_t seed = 650;
   for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
@@ -120,7 +120,7 @@ TEST(PrefillAttentionTest, EqualsReference_WithSinks) {
   }
 }
 
-TEST(PrefillAttentionTest, ThreadOrderChangesNotABit) {
+TEST(PrefillAttentionTest, ThreadOrder_ChangesNoBit) {
   for (const auto& [fp8, in_groups] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     std::vector<float> first;
     for (uint64_t seed = 1; seed <= 4; ++seed) {
@@ -153,7 +153,7 @@ TEST(PrefillAttentionTest, CutsOfAPrompt_ChangeNotABit) {
   }
 }
 
-TEST(PrefillAttentionTest, EqualsReference_WhenFewTilesAreSplitByPosition) {
+TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenFewTilesAreSplitByPosition) {
   uint64_t seed = 700;
   // Cases: one short suffix; two suffixes, of which one is short; a window that begins within a part; a window that
   // lies within the last part.
@@ -185,7 +185,7 @@ TEST(PrefillAttentionTest, EqualsReference_WhenFewTilesAreSplitByPosition) {
   }
 }
 
-TEST(PrefillAttentionTest, EqualsReference_WhenSplitTilesHoldGroupsOfDifferentSizes) {
+TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenSplitTilesHoldGroupsOfDifferentSizes) {
   uint64_t seed = 800;
   for (const auto& heads : {std::vector<int32_t>{0, 3, 4}, std::vector<int32_t>{0, 1, 6}}) {
     for (const int32_t window : {0, 1150}) {
@@ -206,7 +206,7 @@ TEST(PrefillAttentionTest, EqualsReference_WhenSplitTilesHoldGroupsOfDifferentSi
   }
 }
 
-TEST(PrefillAttentionTest, EqualsReference_WhenAKvHeadSeesNothingOfAPart) {
+TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenAKvHeadSeesNothingOfAPart) {
   // The rows from 1280 on are queries from 640 on of the first kv head, and from 1280 on of the other head, whose
   // window begins behind the cut.
   for (const bool in_groups : {false, true}) {
@@ -222,13 +222,13 @@ TEST(PrefillAttentionTest, EqualsReference_WhenAKvHeadSeesNothingOfAPart) {
   }
 }
 
-TEST(PrefillAttentionTest, LargeScoresDoNotOverflow) {
+TEST(PrefillAttentionTest, LargeScores_DoNotOverflow) {
   for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
     ExpectPrefillEqualsReference({.dtype = dtype, .chunks = {{30, 130}}, .scale = 500}, 11);
   }
 }
 
-TEST(PrefillAttentionTest, BlockOffsetsPass32Bits) {
+TEST(PrefillAttentionTest, BlockOffsets_MayExceed32Bits) {
   // Block ids begin at 600,000 and a block has 4,096 elements, so that offsets begin at 2.4e9. Untouched pages of the
   // pool take no memory.
   for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {

@@ -28,7 +28,7 @@ void ExpectQuantizedEqualsReference(const QuantizedShape& shape, uint64_t seed) 
   EXPECT_FALSE(c.WroteBetweenRows()) << c.Name();
 }
 
-TEST(QuantizedGemmTest, EqualsReferenceOverTypesAndBatches) {
+TEST(QuantizedGemmTest, QuantizedGemm_EqualsReference_ForAllTypesAndBatches) {
   const int64_t widths[] = {1, 40, 97, 16, 64}, depths[] = {192, 32, 256, 448};
   uint64_t seed = 0;
   for (const NumberType dtype : kDTypes) {
@@ -41,7 +41,7 @@ TEST(QuantizedGemmTest, EqualsReferenceOverTypesAndBatches) {
   }
 }
 
-TEST(QuantizedGemmTest, EqualsReferenceOverDepths) {
+TEST(QuantizedGemmTest, QuantizedGemm_EqualsReference_ForManyDepths) {
   // Depths with fewer chunks than warps, as many, and one more; depths that end within a chunk; and depths of several
   // rounds.
   uint64_t seed = 100;

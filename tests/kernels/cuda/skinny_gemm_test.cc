@@ -26,7 +26,7 @@ void ExpectSkinnyEqualsReference(const SkinnyShape& shape, uint64_t seed) {
   EXPECT_FALSE(c.WroteBetweenRows()) << c.Name();
 }
 
-TEST(SkinnyGemmTest, EqualsReferenceOverTypesBatchesProloguesAndEpilogues) {
+TEST(SkinnyGemmTest, SkinnyGemm_EqualsReference_ForAllTypesBatchesProloguesAndEpilogues) {
   const int64_t columns[] = {1, 40, 97, 16}, pairs[] = {16, 112, 48}, depths[] = {200, 8, 264, 456, 72};
   uint64_t seed = 0;
   for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
@@ -42,7 +42,7 @@ TEST(SkinnyGemmTest, EqualsReferenceOverTypesBatchesProloguesAndEpilogues) {
   }
 }
 
-TEST(SkinnyGemmTest, EqualsReferenceOverDepths) {
+TEST(SkinnyGemmTest, SkinnyGemm_EqualsReference_ForManyDepths) {
   // Depths with fewer chunks of 64 than warps, as many, and one more; depths that end within a chunk and within its
   // halves; and depths of many rounds.
   uint64_t seed = 100;
@@ -55,7 +55,7 @@ TEST(SkinnyGemmTest, EqualsReferenceOverDepths) {
   }
 }
 
-TEST(SkinnyGemmTest, EqualsReferenceOverWidths) {
+TEST(SkinnyGemmTest, SkinnyGemm_EqualsReference_ForManyWidths) {
   uint64_t seed = 200;
   for (const int64_t n : {1, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 130}) {
     for (const SkinnyTile tile : kTiles) {
@@ -65,7 +65,7 @@ TEST(SkinnyGemmTest, EqualsReferenceOverWidths) {
   }
 }
 
-TEST(SkinnyGemmTest, EqualsReference_AroundTheWidthAtWhichTheTileChanges) {
+TEST(SkinnyGemmTest, SkinnyGemm_EqualsReference_AroundTheWidthAtWhichTheTileChanges) {
   ExpectSkinnyEqualsReference({.m = 1, .n = 4096 - 5, .k = 16}, 300);
   ExpectSkinnyEqualsReference({.m = 1, .n = 4096, .k = 16}, 301);
 }
@@ -92,7 +92,7 @@ TEST(SkinnyGemmTest, ARow_IsBitEqual_AloneAndInEveryBatchAndTile) {
   }
 }
 
-TEST(SkinnyGemmTest, ThreadOrderChangesNotABit) {
+TEST(SkinnyGemmTest, ThreadOrder_ChangesNoBit) {
   const SkinnyShape shape{.m = 10, .n = 80, .k = 456, .norm = true, .epilogue = SkinnyEpilogue::kGateMul};
   std::vector<float> first;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -128,7 +128,7 @@ TEST(SkinnyGemmTest, FusedNorm_IsNearTheNormFollowedByTheProduct) {
   }
 }
 
-TEST(SkinnyGemmTest, RowOffsetsPass32Bits) {
+TEST(SkinnyGemmTest, RowOffsets_MayExceed32Bits) {
   // The third row begins behind element 2^31. Untouched pages in between take no memory.
   ExpectSkinnyEqualsReference({.m = 3, .n = 16, .k = 72, .x_gap = 1'100'000'000, .out_gap = 1'100'000'000}, 700);
 }

@@ -54,7 +54,7 @@ PrefillShape RandomPrefill(test::Random& random) {
   return s;
 }
 
-TEST(PrefillSweep, EqualsReference_OverRandomSteps) {
+TEST(PrefillSweep, PrefillAttention_EqualsReference_ForRandomSteps) {
   int64_t merges = 0;
   Sweep("prefill attention", 12, [&](test::Random& random, uint64_t seed) {
     const PrefillCase c(RandomPrefill(random), seed);
@@ -98,7 +98,7 @@ DecodeShape RandomDecode(test::Random& random, bool planned) {
   return s;
 }
 
-TEST(DecodeSweep, EqualsReference_OverRandomSteps) {
+TEST(DecodeSweep, DecodeAttention_EqualsReference_ForRandomSteps) {
   Sweep("decode attention", 16, [](test::Random& random, uint64_t seed) -> std::string {
     const DecodeCut cut{.num_ctas = AnyLength(random, 1, 40),
                         .min_units = OneOf(random, {1, 2, kDecodeMinUnits}),
@@ -114,7 +114,7 @@ TEST(DecodeSweep, EqualsReference_OverRandomSteps) {
   });
 }
 
-TEST(PagedDecodeSweep, EqualsReference_OverRandomSteps) {
+TEST(PagedDecodeSweep, PagedDecode_EqualsReference_ForRandomSteps) {
   Sweep("decode attention, v1 and v2", 12, [](test::Random& random, uint64_t seed) {
     const DecodeCase c(RandomDecode(random, false), seed);
     const simt::WithOptions options({.seed = seed});

@@ -14,7 +14,7 @@ namespace {
 
 NumberType AnyHalf(test::Random& random) { return OneOf(random, {NumberType::kF16, NumberType::kBF16}); }
 
-TEST(SkinnyGemmSweep, EqualsReference_OverRandomSizes) {
+TEST(SkinnyGemmSweep, SkinnyGemm_EqualsReference_ForRandomSizes) {
   Sweep("products of few rows", 100, [](test::Random& random, uint64_t seed) -> std::string {
     SkinnyShape s{.dtype = AnyHalf(random), .m = AnyLength(random, 1, kSkinnyMaxRows)};
     s.epilogue = OneOf(random, {SkinnyEpilogue::kStore, SkinnyEpilogue::kStoreFloat, SkinnyEpilogue::kAddResidual,
@@ -48,7 +48,7 @@ std::string WrongInExpanded(const QuantizedCase& c, test::Random& random) {
   return "";
 }
 
-TEST(QuantizedGemmSweep, EqualsReference_OverRandomSizes) {
+TEST(QuantizedGemmSweep, QuantizedGemm_EqualsReference_ForRandomSizes) {
   Sweep("products with quantised weights", 150, [](test::Random& random, uint64_t seed) -> std::string {
     QuantizedShape s{.dtype = AnyHalf(random), .type = AnyQuantized(random)};
     s.m = AnyLength(random, 1, kQuantizedMaxRows);
