@@ -121,7 +121,7 @@ def number(x):
 
 
 def said(row):
-    """The texts of (quantity, goal, measured, of ceiling, met)."""
+    """Returns the row's texts: (quantity, goal, measured, share of the ceiling, met)."""
     of = f"{row.share[0]:.2f} of {row.share[1]}" if row.share else "-"
     return row.what, f"{row.goal} {row.bound:g}", number(row.value), of, met(row)
 

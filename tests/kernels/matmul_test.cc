@@ -22,7 +22,7 @@ using test::Random;
 using test::RandomWeight;
 using test::Storage;
 
-/// [m, rows of all weights]
+/// Returns the products [m, rows of all weights].
 std::vector<float> RunMatmul(const std::vector<Weight>& weights, const std::vector<float>& x, int64_t m, int threads,
                              Activations activations) {
   CpuStream stream(threads);

@@ -25,17 +25,17 @@ TEST(OneShotAllReduceTest, OneShotAllReduce_SumsInRankOrder_ForAllSizes) {
   }
 }
 
-TEST(OneShotAllReduceTest, Sums_AreRight_InManyShortOperations) {
+TEST(OneShotAllReduceTest, Sums_EqualTheSumInRankOrder_InManyShortOperations) {
   std::vector<int64_t> counts;
   for (int i = 0; i < 300; ++i) counts.push_back(1 + i * 7 % 61);
   EXPECT_EQ(RunOneShot({.dtype = NumberType::kBF16, .ranks = 3, .counts = counts}), "");
 }
 
-TEST(OneShotAllReduceTest, Sums_AreRight_OnEightRanks) {
+TEST(OneShotAllReduceTest, Sums_EqualTheSumInRankOrder_OnEightRanks) {
   EXPECT_EQ(RunOneShot({.dtype = NumberType::kF16, .ranks = 8, .counts = {5, 3001, 16, 2}}), "");
 }
 
-TEST(OneShotAllReduceTest, Sums_AreRight_WhenOneRankIsSlow) {
+TEST(OneShotAllReduceTest, Sums_EqualTheSumInRankOrder_WhenOneRankIsSlow) {
   for (const auto hold : {Schedule::Hold::kBeforeSending, Schedule::Hold::kBeforeWaiting}) {
     for (int slow = 0; slow < 3; ++slow) {
       EXPECT_EQ(RunOneShot({.ranks = 3, .counts = {700, 5, 700, 700, 13}, .schedule = {hold, slow}}), "") << slow;
@@ -43,7 +43,7 @@ TEST(OneShotAllReduceTest, Sums_AreRight_WhenOneRankIsSlow) {
   }
 }
 
-TEST(OneShotAllReduceTest, Sums_AreRight_WhenOperationNumbersWrapAround) {
+TEST(OneShotAllReduceTest, Sums_EqualTheSumInRankOrder_WhenOperationNumbersWrapAround) {
   EXPECT_EQ(RunOneShot({.ranks = 3, .counts = {700, 5, 700, 20000, 13}, .first_operation = 0xfffffffe}), "");
 }
 
