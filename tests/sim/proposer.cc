@@ -7,7 +7,7 @@ namespace quire::sim {
 void Proposer::Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) {
   SamplingSpec sampling = request.sampling;
   sampling.choice = static_cast<uint32_t>(sequence.choice);
-  KvValue context = FirstKv(sampling.seed);
+  KvValue context = FirstKv(sampling.seed, request.adapter);
   for (const TokenId token : sequence.tokens) context = NextKv(context, token);
   uint64_t random = Mix(seed_, Mix(request.id, sequence.tokens.size()));
   const auto below = [&](int limit) { return static_cast<int>((random = Mix(random)) % static_cast<uint64_t>(limit)); };
