@@ -58,6 +58,10 @@ std::string What(const Decision& d) {
       return fmt::format("gives way to request {}: its client runs {} sequences, its share is {}", d.cause, d.a, d.b);
     case DecisionKind::kGivesUpBlocks:
       return fmt::format("gives way to request {}: its client has {} blocks, its share is {}", d.cause, d.a, d.b);
+    case DecisionKind::kSetAside:
+      return fmt::format("is set aside while requests of others than batches are there; gives {} blocks up", d.a);
+    case DecisionKind::kTakenUp:
+      return fmt::format("is taken up again: only requests of batches are there; {} requests wait", d.b);
   }
   return "an unknown decision";
 }

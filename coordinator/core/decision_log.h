@@ -27,6 +27,8 @@ enum class DecisionKind : uint8_t {
   kGivesUpPlaces,       // for `cause` of another client; a: the client's running sequences, b: that client's share
   kGivesUpBlocks,       // for `cause` of another client; a: blocks the client's requests have or need, b: its share
   kWaitedTooLong,       // a request had no room in time; a and b as with kTimedOut
+  kSetAside,            // a background request, while others are there; a: blocks given up, b: 1 if it was queued
+  kTakenUp,             // a background request that was set aside; b: waiting requests
 };
 
 struct Decision {

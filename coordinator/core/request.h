@@ -33,6 +33,7 @@ struct Request {
   ClientLimits client_limits;
   int priority = 0;            // within one client; the lower number goes first
   double arrival_seconds = 0;  // on the engine's clock
+  bool background = false;     // a batch's: set aside while a request of any other kind is in the engine
   GenerationLimits limits;
   SamplingSpec sampling;            // choice 0's parameters; other choices differ only in `choice`
   std::string cache_salt;           // requests share cached blocks only if their salts and adapters are equal
@@ -54,6 +55,7 @@ struct Request {
   /// there.
   int num_lost_epochs = 0, num_lost_alone = 0;
   int num_swapped_blocks = 0;  // distinct host blocks of the request while it is swapped out
+  bool set_aside = false;      // in no queue, and holds nothing, until only background requests are there
   bool told_to_wait = false;   // the decision log has been told that the request waits for a prefix
   int num_cached_tokens = 0;   // prompt tokens found in the prefix cache before the first preemption
   int num_scored = 0;          // leading prompt rows whose scores were delivered (RowsToScore)

@@ -18,7 +18,7 @@ void TransferSampling(Archive& archive, SamplingSpec& s) {
 
 template <class Archive>
 void TransferHead(Archive& archive, Request& r) {
-  archive(r.id, r.name, r.client, r.client_limits, r.priority, r.arrival_seconds, r.limits.max_tokens,
+  archive(r.id, r.name, r.client, r.client_limits, r.priority, r.arrival_seconds, r.background, r.limits.max_tokens,
           r.limits.stop_token_ids, r.limits.max_seconds, r.cache_salt, r.adapter);
   TransferSampling(archive, r.sampling);
 }
@@ -27,7 +27,7 @@ template <class Archive>
 void TransferProgress(Archive& archive, Request& r) {
   archive(r.forked, r.rank, r.num_preemptions, r.num_yields, r.admitted_step, r.num_lost_epochs, r.num_lost_alone,
           r.num_swapped_blocks, r.num_cached_tokens, r.num_scored, r.told_to_wait, r.first_scheduled_seconds,
-          r.last_moved_seconds);
+          r.last_moved_seconds, r.set_aside);
 }
 
 template <class Archive>
@@ -178,7 +178,9 @@ void EngineArchive::LoadQueue(ArchiveReader& in, Engine& engine) {
     for (const RequestId id : in.Next<std::vector<RequestId>>()) queue.Restore(*find(id));
     for (const RequestId id : in.Next<std::vector<RequestId>>()) preempted.push_back(id);
   }
-  for (auto& [id, request] : engine.requests_) request->account = &queue.clients().at(request->client);
+  for (auto& [id, request] : engine.requests_) {
+    if (!request->set_aside) request->account = &queue.clients().at(request->client);
+  }
   for (const RequestId id : running) engine.scheduler_.running_.push_back(find(id));
   for (const RequestId id : preempted) queue.AddPreempted(*find(id));
 }
@@ -200,6 +202,7 @@ std::unique_ptr<Engine> EngineArchive::Load(ArchiveReader& in, const std::shared
     std::unique_ptr<Request> request = LoadMoving(in);
     request->sink = sink;
     engine->RestoreDeadlines(*request);
+    if (request->background) engine->background_.insert(request->id);
     engine->requests_[request->id] = std::move(request);
   }
   LoadQueue(in, *engine);

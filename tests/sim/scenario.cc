@@ -275,6 +275,17 @@ void GuessDrafts(uint64_t seed, Scenario& scenario) {
   scenario.drafts_right = OneOf(random, {0, 50, 90, 100});
 }
 
+/// In some runs, some requests are of batches. Newcomers' requests are not, because they have a promise.
+void MakeBackground(uint64_t seed, Scenario& scenario) {
+  Random random = RandomOf(seed, Draws::kBackground);
+  if (!Chance(random, 15)) return;
+  const int percent = OneOf(random, {10, 40, 80});
+  for (Arrival& arrival : scenario.arrivals) {
+    const bool may = !scenario.own_salts || arrival.client == "a";
+    arrival.background = may && Chance(random, percent);
+  }
+}
+
 }  // namespace
 
 test::Random RandomOf(uint64_t seed, Draws draws) { return Random(Mix(seed, static_cast<uint64_t>(draws))); }
@@ -330,6 +341,7 @@ Scenario MakeScenario(uint64_t seed) {
   PoolPrompts(seed, scenario);
   GuessDrafts(seed, scenario);
   GiveAdapters(seed, scenario);
+  MakeBackground(seed, scenario);
   return scenario;
 }
 

@@ -34,6 +34,7 @@ enum class Draws : uint64_t {
   kOptions,
   kDrafts,
   kAdapters,
+  kBackground,
 };
 /// The random sequence `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);
@@ -74,6 +75,7 @@ struct Arrival {
   Ask ask;
   std::string client, cache_salt;
   int priority = 0;
+  bool background = false;
 };
 
 /// All parameters of a simulated run (a life), drawn from one seed.

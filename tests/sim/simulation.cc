@@ -1,6 +1,10 @@
 // The course of a run: clients, operators, the clock, and the invariants that are checked after every event.
 #include "tests/sim/simulation.h"
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
 #include "comm/base/error.h"
 
 namespace quire::sim {
@@ -49,6 +53,7 @@ Outcome Simulation::Run() {
   outcome_.cached_tokens = engine_.stats().cached_tokens;
   outcome_.dropped = num_drawn_ - num_wanted_;
   outcome_.gave_way = watcher_.gave_way;
+  outcome_.set_aside = watcher_.set_aside;
   outcome_.newcomers = newcomers_.num_promised;
   outcome_.prompt_newcomers = newcomers_.num_prompt;
   outcome_.floods = scenario_.own_salts;
@@ -72,6 +77,7 @@ void Simulation::Submit(const Arrival& arrival, RequestId id) {
   auto request = std::make_unique<Request>();
   request->id = id;
   request->arrival_seconds = now_;
+  request->background = arrival.background;
   request->client = arrival.client;
   request->client_limits = arrival.ask.client_limits;
   request->cache_salt = arrival.cache_salt;
@@ -93,11 +99,13 @@ void Simulation::Submit(const Arrival& arrival, RequestId id) {
     throw Failure{fmt::format("request {} is {}, where it must be {}", id, refusal ? "refused: " + *refusal : "taken",
                               right.empty() ? "taken" : "refused: " + right)};
   }
+  ForgetSetAside();
   outcome_.refused += refusal.has_value();
   if (refusal) return;
-  turns_.Joined(*engine_.requests().at(id));
-  if (turns_.IsAlone(id) && scenario_.own_salts) newcomers_.Came(id, arrival.ask);
   judge_.Took(id, arrival.ask, now_);
+  const Request& taken = *engine_.requests().at(id);
+  taken.set_aside ? turns_.SetAside(taken) : turns_.Joined(taken);
+  if (!taken.background && turns_.IsAlone(id) && scenario_.own_salts) newcomers_.Came(id, arrival.ask);
   clients_[id] = std::move(client);
   open_.insert(id);
 }
@@ -174,12 +182,13 @@ void Simulation::Act() {
 bool Simulation::Plan() {
   watcher_.BeginPlan();
   decodes_.BeginPlan();
+  const StepPlan* plan = engine_.NextPlan(now_);
   constexpr double kCompanyKept = 3;
   if (turns_.NumActive() > 1) company_left_ = kCompanyKept;
-  const StepPlan* plan = engine_.NextPlan(now_);
   turns_.NoteCached(engine_.requests());
   outcome_.pins_broken += watcher_.pins_broken;
   if (watcher_.pins_broken) pins_.clear();
+  CheckBackground();
   if (plan == nullptr) return false;
   ++outcome_.steps;
   outcome_.ahead += !sent_.empty();
@@ -214,6 +223,24 @@ bool Simulation::Plan() {
   CheckClientLimits();
   Trace(sent_.back().frame.header.body_hash);
   return true;
+}
+
+void Simulation::ForgetSetAside() {
+  for (const RequestId id : std::exchange(watcher_.just_set_aside, {})) Forget(id);
+}
+
+/// Checks that a batch's request waits or runs exactly where no request of another kind is in the engine.
+void Simulation::CheckBackground() const {
+  const auto& requests = engine_.requests();
+  const bool others = std::ranges::any_of(requests, [](const auto& entry) { return !entry.second->background; });
+  const auto queued = engine_.scheduler().queue().All();
+  std::set<const Request*> present(queued.begin(), queued.end());
+  present.insert(engine_.scheduler().running().begin(), engine_.scheduler().running().end());
+  for (const auto& [id, request] : requests) {
+    if (present.contains(request.get()) == (request->background && others))
+      throw Failure{fmt::format("request {}{} is {}in the scheduler", id, request->background ? " of a batch" : "",
+                                others && request->background ? "" : "not ")};
+  }
 }
 
 /// Checks newcomers. In runs with shared prefixes, a request that waits for another one's prefix has no promise.

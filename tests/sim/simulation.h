@@ -91,6 +91,8 @@ class Simulation {
   void NoteMembers(const StepPlan& plan, Sent& sent);
   void CheckLeftOut(int num_tokens);
   void CheckNewcomers(const StepPlan& plan);
+  void CheckBackground() const;
+  void ForgetSetAside();
   /// True when one client is active, and was for so long that the rules for several no longer apply.
   bool IsAlone() const { return turns_.NumActive() == 1 && company_left_ <= 0; }
   void CheckClientLimits() const;

@@ -158,16 +158,18 @@ void Simulation::ComeBack(Traveller traveller) {
   const std::string right = RightRefusal(client.ask(), scenario_.engine, engine_.blocks().num_usable());
   if (engine_.Adopt(traveller.request, half ? 0 : traveller.to, traveller.blocks).has_value() != !right.empty())
     throw Failure{fmt::format("request {} comes back and is {}", id, right.empty() ? "refused" : "taken")};
+  ForgetSetAside();
   const bool is_held = manager.device_holdings().Find(traveller.to) != nullptr;
   if (on_device && brings && right.empty() && is_held)
     throw Failure{fmt::format("room for request {} is set aside though it is there", id)};
   if (!half) engine_.ReleaseTicket(traveller.to);
-  judge_.CameBack(id, brings && !on_device);
+  const bool waits = right.empty() && !client.over() && engine_.requests().at(id)->set_aside;
+  judge_.CameBack(id, brings && !on_device && !waits);
   if (!right.empty() && !client.cancelled) {
     client.due = Ending{RequestError::kWorkersLost, ""};
     client.OnError(RequestError::kWorkersLost, "");
   }
-  if (!client.over()) {
+  if (!client.over() && !waits) {
     const Request& back = *engine_.requests().at(id);
     turns_.Joined(back);
     for (const RequestId other : open_) {  // other requests of the client are no longer its only ones

@@ -21,6 +21,11 @@ class Turns {
   /// A request comes for the first time, or from another engine. If it was admitted there, it counts as preempted.
   void Joined(const Request& request);
   void Left(RequestId id) { entries_.at(id).state = State::kGone; }
+  /// A request comes, but others are there that go first; Joined follows when it is taken up.
+  void SetAside(const Request& request) {
+    entries_[request.id].client = request.client;
+    Left(request.id);
+  }
   void Preempted(RequestId id) { entries_.at(id).state = State::kPreempted; }
   /// Puts all running requests back into the queue, after a loss of the group.
   void GroupLost();

@@ -32,6 +32,16 @@ void Watcher::OnDecision(const Decision& d) {
       if (engine_.scheduler().num_running() > 1) throw Failure{"pins give way to a request that is not alone"};
       pins_broken = true;
       break;
+    case DecisionKind::kSetAside:
+      if (d.b == 0) break;  // it was never queued
+      turns_.Left(d.request);
+      judge_.Restarts(d.request);
+      just_set_aside.push_back(d.request);
+      ++set_aside;
+      break;
+    case DecisionKind::kTakenUp:
+      turns_.Joined(*engine_.requests().at(d.request));
+      break;
     case DecisionKind::kFinished:
       if (!ended_.insert({d.request, d.a}).second) throw Failure{"ends twice"};
       break;

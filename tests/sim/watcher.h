@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "coordinator/core/engine/engine.h"
 #include "tests/sim/judge.h"
@@ -25,7 +26,8 @@ class Watcher : public DecisionLog {
   bool IsProtected(RequestId id) const;
 
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
-  int64_t gave_way = 0;
+  int64_t gave_way = 0, set_aside = 0;
+  std::vector<RequestId> just_set_aside;  // what outstanding steps draw for them is dropped
 
  private:
   void OnAdmitted(const Decision& decision);

@@ -215,14 +215,14 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
                                      const std::vector<TokenId>& prompt, int max_tokens, RequestId id,
                                      const std::string& name, std::shared_ptr<RequestSink> sink) {
   auto request = std::make_unique<Request>();
-  request->id = id;
-  request->name = name;
+  request->id = id, request->name = name;
   request->client = call.client;
   request->client_limits = call.client_limits;
   request->cache_salt = CacheSalt(call.client, call.cache_salt);
   request->adapter = call.adapter;
   request->priority = call.priority;
   request->arrival_seconds = EngineLoop::Now() + call.seconds_behind();
+  request->background = call.background;
   request->limits.max_tokens = std::max(1, max_tokens);
   request->limits.max_seconds = call.deadline_seconds;
   request->limits.stop_token_ids = call.stop_token_ids;

@@ -21,11 +21,13 @@ EventKind KindOf(DecisionKind decision) {
       return EventKind::kRequestStarted;
     case DecisionKind::kReadmitted:
     case DecisionKind::kSwappedIn:
+    case DecisionKind::kTakenUp:
       return EventKind::kResumed;
     case DecisionKind::kPreemptedRecompute:
     case DecisionKind::kPreemptedSwap:
     case DecisionKind::kGivesUpPlaces:
     case DecisionKind::kGivesUpBlocks:
+    case DecisionKind::kSetAside:
       return EventKind::kPreempted;
     case DecisionKind::kFinished:
     case DecisionKind::kCancelled:

@@ -74,7 +74,7 @@ std::optional<std::string> Engine::Do(const command::Submit& c) {
   const bool is_new = requests_.emplace(added.id, std::move(request)).second;
   QUIRE_CHECK(is_new, "request id {} is in use", added.id);
   RestoreDeadlines(added);
-  scheduler_.Add(added);
+  if (!MakesWay(added)) scheduler_.Add(added);
   return std::nullopt;
 }
 
@@ -87,6 +87,7 @@ void Engine::Erase(RequestId id) {
   const auto it = requests_.find(id);
   stats_.ended_prompt_tokens += it->second->num_prompt_tokens();
   stats_.cached_tokens += it->second->num_cached_tokens;
+  background_.erase(id);
   requests_.erase(it);
 }
 
@@ -98,7 +99,7 @@ void Engine::Do(const command::Cancel& c) {
   for (const Sequence& sequence : it->second->sequences) {
     if (!sequence.finished) Count(FinishReason::kAbort);
   }
-  scheduler_.Drop(*it->second);
+  LeaveScheduler(*it->second);
   Erase(c.id);
 }
 
@@ -113,6 +114,7 @@ const StepPlan* Engine::Do(const command::Plan& c) {
   const bool ahead = num_outstanding() > 0;
   if (num_outstanding() == (options_.plan_ahead ? OutstandingSteps::kMost : 1)) return nullptr;
   if (observer_ != nullptr) observer_->BeforePlan(c.now);
+  TakeUpBackground();
   blocks_.fill().SetStep(stats_.steps + 1);
   StepPlan& plan = scheduler_.Schedule();
   if (plan.empty()) {

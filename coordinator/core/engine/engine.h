@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <set>
 #include <string>
 
 #include "coordinator/core/engine/engine_observer.h"
@@ -161,6 +162,8 @@ class Engine {
   const EngineOptions& options() const { return options_; }
   const EngineStats& stats() const { return stats_; }
   const std::map<RequestId, std::unique_ptr<Request>>& requests() const { return requests_; }
+  /// Background requests among them. They are set aside while there are others.
+  const std::set<RequestId>& background() const { return background_; }
   bool idle() const { return requests_.empty(); }
   EpochId epoch() const { return epoch_; }
   /// Plans without a committed result. May be above 0 in an idle engine, when requests ended early.
@@ -209,11 +212,18 @@ class Engine {
   void RestoreDeadlines(const Request& request);
   void Erase(RequestId id);
 
+  // Background requests (engine_background.cc).
+  bool HasOthers() const { return requests_.size() > background_.size(); }
+  bool MakesWay(Request& added);
+  void TakeUpBackground();
+  void LeaveScheduler(Request& request);
+
   EngineOptions options_;
   BlockManager blocks_;
   Scheduler scheduler_;
   RepeatProposer repeats_;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
+  std::set<RequestId> background_;  // ids in requests_
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;  // may name ended requests
   EngineStats stats_;
   EpochId epoch_ = 1;

@@ -13,13 +13,15 @@ void Engine::FailAll(const std::string& message) {
   scheduler_.Reset();
   for (auto& [id, request] : requests_) EndWithError(*request, RequestError::kWorkersLost, message);
   requests_.clear();
+  background_.clear();
 }
 
 void Engine::DropAll() {
   for (const RequestId id : std::exchange(finished_, {})) Erase(id);
   scheduler_.Reset();
-  for (auto& [id, request] : requests_) scheduler_.Drop(*request);
+  for (auto& [id, request] : requests_) LeaveScheduler(*request);
   requests_.clear();
+  background_.clear();
 }
 
 void Engine::Do(const command::StartEpoch& c) {

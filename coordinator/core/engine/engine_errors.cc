@@ -16,7 +16,7 @@ constexpr const char* kNoNumbers =
 }  // namespace
 
 void Engine::EndWithError(Request& request, RequestError error, const std::string& message) {
-  scheduler_.Drop(request);
+  LeaveScheduler(request);
   for (const Sequence& sequence : request.sequences) {
     if (!sequence.finished) Count(FinishReason::kAbort);
   }

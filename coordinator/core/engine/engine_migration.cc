@@ -20,9 +20,11 @@ std::optional<Departure> Engine::Do(const command::Depart& c) {
   if (it == requests_.end()) return std::nullopt;
   Tell(c);
   Departure departure;
-  departure.blocks = scheduler_.Depart(*it->second, c, departure.moves);
+  if (!it->second->set_aside) departure.blocks = scheduler_.Depart(*it->second, c, departure.moves);
   departure.request = std::move(it->second);
   departure.request->account = nullptr;
+  departure.request->set_aside = false;
+  background_.erase(c.id);
   requests_.erase(it);
   return departure;
 }
@@ -57,7 +59,13 @@ std::optional<std::string> Engine::Do(const command::Adopt& c) {
   const bool is_new = requests_.emplace(added.id, std::move(request)).second;
   QUIRE_CHECK(is_new, "request id {} is in use", added.id);
   RestoreDeadlines(added);
-  scheduler_.Arrive(added, c.ticket, c.blocks);
+  if (!MakesWay(added)) {
+    scheduler_.Arrive(added, c.ticket, c.blocks);
+  } else {  // nothing computed comes along
+    added.num_swapped_blocks = 0;
+    blocks_.host_holdings().Release(c.ticket);
+    blocks_.device_holdings().Release(c.ticket);
+  }
   return std::nullopt;
 }
 

@@ -94,6 +94,9 @@ class Scheduler {
   /// ticket if the ticket is not 0, the blocks are at most max_blocks, and the host has room. Then returns the
   /// holding's blocks; `moves` must be made before the next plan. Otherwise discards everything computed.
   std::vector<BlockId> Depart(Request& request, const command::Depart& how, std::vector<BlockCopyPair>& moves);
+  /// Removes a request, waiting or running, and discards everything computed. TakeUp queues it again.
+  void SetAside(Request& request);
+  void TakeUp(Request& request);
   /// Takes over a request from another engine in the state of a preempted request. With a host holding it counts as
   /// swapped out; `names` are the ids that Depart returned. With a device holding its first names.size() blocks enter
   /// the prefix cache; `names` are the ids that Share returned.
@@ -241,6 +244,12 @@ class Scheduler {
   static int DecodesOf(const Request& request, const StepDraft& draft);
   static Allowance AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft);
   static void ChargeStep(const Request& request, std::span<const GrowTarget> work);
+
+  // Parts of Depart and Arrive (scheduler_migration.cc).
+  void TakeOut(Request& request);
+  void DiscardComputed(Request& request);
+  void Enter(Request& request);
+  void Restart(Request& request, bool has_blocks);
 
   // Preemption and the end of sequences (preempt_and_finish.cc).
   void Preempt(Request& victim, const Request& cause);

@@ -1,4 +1,4 @@
-// How a request leaves one engine's scheduler and enters another's.
+// How a request leaves one engine's scheduler and enters another's, or is set aside and taken up again.
 #include <algorithm>
 #include <utility>
 
@@ -6,12 +6,8 @@
 
 namespace quire {
 
-std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& how,
-                                       std::vector<BlockCopyPair>& moves) {
-  // A state stands after the outstanding steps and cannot return to the known tokens.
-  const bool has_its_states = !blocks_.has_states() || std::ranges::all_of(request.sequences, [](const Sequence& s) {
-    return s.num_in_flight == 0;
-  });
+/// Takes the request out of steps, slots and queues; it keeps its blocks.
+void Scheduler::TakeOut(Request& request) {
   // Tokens that outstanding steps draw for the request are dropped and drawn again in the other engine. Sampling is
   // keyed by position, so the tokens will be equal.
   for (Sequence& sequence : request.sequences) {
@@ -23,6 +19,21 @@ std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& 
   request.num_preemptions += static_cast<int>(std::erase(running_, &request));  // there it waits as preempted
   queue_.Remove(request);
   queue_.Left(request);
+}
+
+void Scheduler::DiscardComputed(Request& request) {
+  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) blocks_.Free(*it);
+  request.num_swapped_blocks = 0;
+  request.forked = false;
+}
+
+std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& how,
+                                       std::vector<BlockCopyPair>& moves) {
+  // A state stands after the outstanding steps and cannot return to the known tokens.
+  const bool has_its_states = !blocks_.has_states() || std::ranges::all_of(request.sequences, [](const Sequence& s) {
+    return s.num_in_flight == 0;
+  });
+  TakeOut(request);
   const int blocks = BlocksOf(request);
   const bool fits =
       how.ticket != 0 && blocks > 0 && blocks <= how.max_blocks && has_its_states && !request.PoolsAllRows();
@@ -36,15 +47,28 @@ std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& 
     Tell(DecisionKind::kDeparted, request, blocks, 0);
     return blocks_.host_holdings().Hold(how.ticket, request.sequences);
   }
-  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) blocks_.Free(*it);
-  request.num_swapped_blocks = 0;
-  request.forked = false;
+  DiscardComputed(request);
   Tell(DecisionKind::kDeparted, request, how.num_copied, std::max(0, blocks - how.num_copied));
   return {};
 }
 
-void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names) {
-  const bool has_blocks = !names.empty() && blocks_.host_holdings().Take(ticket, names, request.sequences);
+void Scheduler::SetAside(Request& request) {
+  TakeOut(request);
+  const int blocks = BlocksOf(request);
+  DiscardComputed(request);
+  request.account = nullptr;
+  Tell(DecisionKind::kSetAside, request, blocks, 1);
+}
+
+void Scheduler::TakeUp(Request& request) {
+  Restart(request, false);
+  request.num_swapped_blocks = 0;
+  Tell(DecisionKind::kTakenUp, request, 0, queue_.size());
+  Enter(request);
+}
+
+/// Prepares a request for the queue that comes from another engine or was set aside.
+void Scheduler::Restart(Request& request, bool has_blocks) {
   for (Sequence& sequence : request.sequences) {
     if (!has_blocks) {
       sequence.host_blocks.clear();
@@ -57,16 +81,25 @@ void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
     sequence.latest_checkpoint = 0;
     sequence.begun = sequence.shared_prefix = 0;
     sequence.contents.Restart();
+    sequence.last_step = 0;  // every engine numbers its own steps
   }
+  if (!has_blocks) request.forked = false;
+  request.told_to_wait = false;
+}
+
+void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names) {
+  const bool has_blocks = !names.empty() && blocks_.host_holdings().Take(ticket, names, request.sequences);
+  Restart(request, has_blocks);
   if (!has_blocks && !names.empty())
     blocks_.CacheArrived(ticket, static_cast<int>(names.size()), request.sequences.front());
   request.num_swapped_blocks = has_blocks ? static_cast<int>(names.size()) : 0;
-  for (Sequence& sequence : request.sequences) sequence.last_step = 0;  // every engine numbers its own steps
-  if (!has_blocks) request.forked = false;
-  request.told_to_wait = false;
   Tell(DecisionKind::kArrived, request, static_cast<int64_t>(names.size()), queue_.size());
-  // An admitted request was charged for its prompt and may hold blocks, even if no step computed part of it. So it
-  // waits as preempted.
+  Enter(request);
+}
+
+/// Queues a request that was queued before. An admitted request was charged for its prompt and may hold blocks, even if
+/// no step computed part of it. So it waits as preempted.
+void Scheduler::Enter(Request& request) {
   if (request.num_preemptions == 0) return queue_.Add(request);
   queue_.Join(request);
   queue_.AddPreempted(request);
