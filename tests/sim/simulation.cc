@@ -182,13 +182,14 @@ void Simulation::Act() {
 bool Simulation::Plan() {
   watcher_.BeginPlan();
   decodes_.BeginPlan();
+  const bool has_most = engine_.num_outstanding() == (scenario_.engine.plan_ahead ? OutstandingSteps::kMost : 1);
   const StepPlan* plan = engine_.NextPlan(now_);
   constexpr double kCompanyKept = 3;
   if (turns_.NumActive() > 1) company_left_ = kCompanyKept;
   turns_.NoteCached(engine_.requests());
   outcome_.pins_broken += watcher_.pins_broken;
   if (watcher_.pins_broken) pins_.clear();
-  CheckBackground();
+  if (!has_most) CheckBackground();  // otherwise the engine did not begin to plan
   if (plan == nullptr) return false;
   ++outcome_.steps;
   outcome_.ahead += !sent_.empty();

@@ -61,8 +61,8 @@ std::optional<std::string> Engine::Do(const command::Adopt& c) {
   RestoreDeadlines(added);
   if (!MakesWay(added)) {
     scheduler_.Arrive(added, c.ticket, c.blocks);
-  } else {  // nothing computed comes along
-    added.num_swapped_blocks = 0;
+  } else {
+    scheduler_.ArriveAside(added);
     blocks_.host_holdings().Release(c.ticket);
     blocks_.device_holdings().Release(c.ticket);
   }

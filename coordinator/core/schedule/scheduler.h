@@ -97,6 +97,8 @@ class Scheduler {
   /// Removes a request, waiting or running, and discards everything computed. TakeUp queues it again.
   void SetAside(Request& request);
   void TakeUp(Request& request);
+  /// Takes over a request from another engine that is set aside at once: nothing computed comes along.
+  void ArriveAside(Request& request);
   /// Takes over a request from another engine in the state of a preempted request. With a host holding it counts as
   /// swapped out; `names` are the ids that Depart returned. With a device holding its first names.size() blocks enter
   /// the prefix cache; `names` are the ids that Share returned.

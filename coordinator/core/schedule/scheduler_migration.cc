@@ -60,9 +60,13 @@ void Scheduler::SetAside(Request& request) {
   Tell(DecisionKind::kSetAside, request, blocks, 1);
 }
 
-void Scheduler::TakeUp(Request& request) {
+void Scheduler::ArriveAside(Request& request) {
   Restart(request, false);
   request.num_swapped_blocks = 0;
+}
+
+void Scheduler::TakeUp(Request& request) {
+  ArriveAside(request);
   Tell(DecisionKind::kTakenUp, request, 0, queue_.size());
   Enter(request);
 }
