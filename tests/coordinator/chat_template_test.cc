@@ -10,6 +10,7 @@
 #include "comm/base/error.h"
 #include "comm/base/exact_json.h"
 #include "comm/model/formats/mapped_file.h"
+#include "coordinator/text/templates/adapted_conversation.h"
 #include "tests/support/error_of.h"
 
 namespace quire {
@@ -286,6 +287,18 @@ TEST(ChatTemplateTest, CallIds_NameTheirFunctions_WhenTheTemplateShowsThemInPlac
       "c.function.arguments }}"
       "{% endfor %}{% endfor %}";
   EXPECT_FALSE(ChatTemplate(WithTemplate(named)).traits().named_ids);
+}
+
+TEST(ChatTemplateTest, Adapting_TellsTheBytesOfIds_BeforeTheyAreMade) {
+  TemplateTraits traits;
+  traits.named_ids = true;
+  Conversation called = Called({{"content", ""}, {"tool_calls", {CallOf("{}")}}});
+  size_t bytes = 0;
+  (void)AdaptedTo(traits, called, [&](size_t more) { bytes += more; });
+  const std::string id = called.messages[1]["tool_calls"][0]["id"];
+  const std::string name = called.messages[1]["tool_calls"][0]["function"]["name"];
+  EXPECT_EQ(bytes, 2 * name.size() + ("functions." + name + ":0").size());
+  EXPECT_THROW(AdaptedTo(traits, called, [](size_t more) { if (more > 0) throw Error("too much"); }), Error);
 }
 
 TEST(ChatTemplateTest, Arguments_BecomeAnObject_WhenTheTemplateIteratesOverThem) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/base/json.h"
+#include "coordinator/http/api_error.h"
 
 namespace quire {
 namespace {
@@ -24,6 +25,8 @@ TemplateTraits Traits(bool shows_system) {
   traits.shows_system = shows_system;
   return traits;
 }
+
+TextGrowth Unbounded() { return {"messages", 1 << 20}; }
 
 TEST(DescribedToolsTest, Tools_AreDescribedInTheSystemMessage_OrInTheFirstTurnWhenTheTemplateShowsNoSystem) {
   const std::string line = R"({"type":"function","function":{"name":"f","parameters":{}}})";
@@ -66,8 +69,9 @@ TEST(DescribedToolsTest, CallsAndResults_BecomeText_AndTurnsAlternate) {
     {"role": "assistant", "content": "I look.", "tool_calls": [
       {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
     {"role": "tool", "tool_call_id": "unknown", "content": "lost"}])");
-  WriteOutResults(asked);
-  EXPECT_TRUE(WriteOutCalls(ToolFormat::kGeneric, asked));
+  TextGrowth growth = Unbounded();
+  WriteOutResults(asked, growth);
+  EXPECT_TRUE(WriteOutCalls(ToolFormat::kGeneric, asked, growth));
   const std::string of_g = "<tool_response>\ng:\nof g\n</tool_response>";
   const std::string of_f = "<tool_response>\nf:\nof f\n</tool_response>";
   const auto call = [](const std::string& object) { return "<tool_call>\n" + object + "\n</tool_call>"; };
@@ -88,7 +92,8 @@ TEST(DescribedToolsTest, PythonicCalls_BecomeText_InTheModelsForm) {
     Conversation asked = Asked(R"([{"role": "assistant", "content": "", "tool_calls": [
       {"function": {"name": "f", "arguments": "{\"x\": [true, null, {\"k\": 1.5}], \"y\": \"a'b\"}"}},
       {"function": {"name": "g", "arguments": ""}}]}])");
-    EXPECT_TRUE(WriteOutCalls(format, asked));
+    TextGrowth growth = Unbounded();
+    EXPECT_TRUE(WriteOutCalls(format, asked, growth));
     return asked.messages[0]["content"].get<std::string>();
   };
   const std::string call = "f(x=[True, None, {\"k\": 1.5}], y=\"a'b\")";
@@ -96,7 +101,55 @@ TEST(DescribedToolsTest, PythonicCalls_BecomeText_InTheModelsForm) {
   EXPECT_EQ(written(ToolFormat::kOlmo3), "<function_calls>\n" + call + "\ng()\n</function_calls>");
   Conversation other = Asked(R"([{"role": "assistant", "content": "", "tool_calls": [
     {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}])");
-  EXPECT_FALSE(WriteOutCalls(ToolFormat::kGlm45, other));
+  TextGrowth growth = Unbounded();
+  EXPECT_FALSE(WriteOutCalls(ToolFormat::kGlm45, other, growth));
+}
+
+/// A call of a function with a name of this many bytes, and this many results of the call.
+Conversation CalledOften(size_t name_bytes, int results) {
+  Conversation asked;
+  const OrderedJson function = {{"name", std::string(name_bytes, 'x')}, {"arguments", "{}"}};
+  asked.messages = OrderedJson::array({OrderedJson{
+      {"role", "assistant"}, {"tool_calls", OrderedJson::array({OrderedJson{{"id", "a"}, {"function", function}}})}}});
+  for (int i = 0; i < results; ++i)
+    asked.messages.push_back({{"role", "tool"}, {"tool_call_id", "a"}, {"content", ""}});
+  return asked;
+}
+
+TEST(DescribedToolsTest, Results_AreRefused_WhereTheyRepeatMoreThanTheRequestMayGrow) {
+  constexpr size_t kName = 400'000;
+  const auto write = [](int results, std::stop_token stop) {
+    Conversation asked = CalledOften(kName, results);
+    TextGrowth growth("messages", TextBytes(asked.messages), std::move(stop));
+    WriteOutResults(asked, growth);
+    return asked.messages.back()["content"].get<std::string>().size();
+  };
+  EXPECT_GT(write(8, {}), 8 * kName);
+  try {
+    write(100, {});
+    FAIL() << "40 MB were made of 0.4 MB";
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.status, 400);
+    EXPECT_EQ(error.param, "messages");
+  }
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_THROW(write(1, stopped.get_token()), Error);
+}
+
+TEST(TextGrowth, CountsTextsTogether_AgainstEightTimesWhatCame) {
+  TextGrowth growth("input", 100);
+  growth.Add(TextGrowth::kBeside);
+  growth.Add(800);
+  EXPECT_THROW(growth.Add(1), ApiError);
+  growth.Allow(10);
+  growth.Add(80);
+  EXPECT_THROW(growth.Add(1), ApiError);
+  EXPECT_THROW(growth.Add(SIZE_MAX), ApiError);
+}
+
+TEST(TextGrowth, SizeOfJson_CountsTextsNamesAndValues) {
+  EXPECT_EQ(TextBytes(OrderedJson::parse(R"({"abc": ["de", 1, {"f": null}]})")), 6 * 8u + 3 + 2 + 1);
 }
 
 }  // namespace

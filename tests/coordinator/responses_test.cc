@@ -7,6 +7,7 @@
 #include "coordinator/api/requests/responses/responses_request.h"
 #include "coordinator/api/requests/responses/sealed_text.h"
 #include "coordinator/http/api_error.h"
+#include "coordinator/text/answers/tool.h"
 
 namespace quire {
 namespace {
@@ -239,6 +240,46 @@ TEST(ResponsesRequestTest, FoundAndAddedTools_CanBeCalled) {
   std::vector<std::string> names;
   for (const OrderedJson& tool : chat["tools"]) names.push_back(tool["function"]["name"]);
   EXPECT_EQ(names, (std::vector<std::string>{"f", "n__exec", "g"}));
+}
+
+TEST(ResponsesRequestTest, SearchOutput_TellsEachToolOnce_ThatTheModelMayCall) {
+  const auto told = [](const std::string& tools) {
+    const OrderedJson messages =
+        MessagesOf(R"([{"role": "user", "content": "go"}, {"type": "tool_search_output", "call_id": "1", "tools": [)" +
+                   tools + "]}]");
+    return messages[1]["content"].get<std::string>();
+  };
+  const std::string f = R"({"type": "function", "name": "f"})";
+  EXPECT_EQ(told(R"({"type": "mcp"}, {"type": "namespace", "name": "n", "tools": [{"type": "mcp"}, )" + f + "," + f +
+                 R"(, {"type": "web_search"}]}, )" + f),
+            "These tools can be called now: n__f, f");
+  EXPECT_EQ(told(R"({"type": "namespace", "name": "n", "tools": [{"type": "mcp"}, {"type": "mcp"}]})"),
+            "No tools were found.");
+}
+
+TEST(ResponsesRequestTest, LongNames_OfNamespacesAndCalls_AreRefusedByName) {
+  const std::string longest(kMaxToolNameBytes, 'x'), longer = longest + "x";
+  const auto with = [](const std::string& item) {
+    return ResponsesFault(R"({"input": [{"role": "user", "content": "go"}, )" + item + "]}");
+  };
+  const auto space = [](const std::string& name) {
+    return R"({"type": "tool_search_output", "call_id": "1", "tools": [{"type": "namespace", "name": ")" + name +
+           R"(", "tools": [{"type": "mcp"}]}]})";
+  };
+  EXPECT_EQ(with(space(longest)), "");
+  EXPECT_EQ(with(space(longer)).rfind("input[1].tools[0].name must be 1 to 128 bytes", 0), 0u) << with(space(longer));
+  for (const std::string kind :
+       {R"("type": "function_call", "arguments": "{}")", R"("type": "custom_tool_call", "input": "")",
+        R"("type": "mcp_call", "arguments": "{}")"}) {
+    const auto call = [&](const std::string& name) {
+      return "{" + kind + R"(, "call_id": "1", "name": ")" + name + R"("})";
+    };
+    EXPECT_EQ(with(call(longest)), "") << kind;
+    EXPECT_EQ(with(call(longer)), "input[1].name is longer than 128 bytes") << kind;
+  }
+  EXPECT_EQ(with(R"({"type": "function_call", "arguments": "{}", "call_id": "1", "name": "f", "namespace": ")" +
+                 longest + R"("})"),
+            "input[1].name is longer than 128 bytes");
 }
 
 TEST(ResponsesRequestTest, Thoughts_AreRead_InEveryForm) {

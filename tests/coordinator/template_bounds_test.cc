@@ -244,7 +244,7 @@ TEST(TemplateWorkTest, Rendering_Stops_WhenCancelled) {
   TokenizerData data;
   data.chat_template = kEndless;
   try {
-    ChatTemplate(data).Render(Json::array(), true, [] { return true; });
+    ChatTemplate(data).Render(Json::array(), true, {.cancelled = [] { return true; }});
     FAIL() << "it ended";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("cancelled"));

@@ -18,7 +18,7 @@ namespace quire {
 namespace {
 
 /// Bytes of the prompts that came as text.
-size_t TextBytes(const GenerateCall& call) {
+size_t BytesOfPrompts(const GenerateCall& call) {
   size_t bytes = 0;
   for (const PromptInput& prompt : call.prompts) {
     if (const auto* text = std::get_if<std::string>(&prompt)) bytes += text->size();
@@ -26,9 +26,21 @@ size_t TextBytes(const GenerateCall& call) {
   return bytes;
 }
 
+/// Bounds the texts that are made of a conversation.
+TextGrowth GrowthOf(const Conversation& conversation, const std::stop_token& stop) {
+  return {"messages",
+          TextBytes(conversation.messages) + TextBytes(conversation.tools) + TextBytes(conversation.documents), stop};
+}
+
 const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
 
 constexpr size_t kMaxBadWordTokens = 1024;
+
+/// What watches a rendering: the growth and the stop token, which must outlive it.
+RenderWatch WatchOf(TextGrowth& growth, const std::stop_token& stop) {
+  return {.cancelled = [&stop] { return stop.stop_requested(); },
+          .makes = [&growth](size_t bytes) { growth.Add(bytes); }};
+}
 
 /// The number of tokens that are kept from the end of a prompt.
 size_t TokensKept(const GenerateCall& call, int max_model_len) {
@@ -152,8 +164,9 @@ OrderedJson CallPreparer::EditContext(GenerateCall& call, const std::stop_token&
     edited.conversation.messages = messages;
     edited.tools = call.tools;
     edited.hints = call.hints;
-    fit_->FitConversation(edited);
-    const MarkedText text = chat_->Render(edited.conversation, [&] { return stop.stop_requested(); });
+    TextGrowth growth = GrowthOf(edited.conversation, stop);
+    fit_->FitConversation(edited, growth);
+    const MarkedText text = chat_->Render(edited.conversation, WatchOf(growth, stop));
     // The conversation may be longer than the context, since edits shorten it. The body's size bounds the work.
     return static_cast<int64_t>(tokenizer_.Encode(text, {stop, SIZE_MAX}).size());
   };
@@ -162,10 +175,11 @@ OrderedJson CallPreparer::EditContext(GenerateCall& call, const std::stop_token&
 
 MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& stop) const {
   if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
-  fit_->FitConversation(call);
+  TextGrowth growth = GrowthOf(call.conversation, stop);
+  fit_->FitConversation(call, growth);
   std::string mark;
   if (call.continue_final_message) mark = MarkEndOfLastMessage(call.conversation.messages);
-  MarkedText text = chat_->Render(call.conversation, [&] { return stop.stop_requested(); });
+  MarkedText text = chat_->Render(call.conversation, WatchOf(growth, stop));
   if (call.continue_final_message) text = CutAtMark(text, mark);
   if (call.truncate_prompt_tokens == 0) CheckSize(text.text, "messages");
   fit_->ShapeAnswer(text.text, call);
@@ -234,7 +248,7 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat,
   const bool truncates = call.truncate_prompt_tokens != 0;  // true: the prompt is cut; the body's size bounds the work
   const size_t most_tokens = truncates ? SIZE_MAX : static_cast<size_t>(options_.request.max_model_len);
   // All prompts of the call share one budget: many short prompts get no more time than one.
-  SplitBudget splitting(TextBytes(call), {}, stop);
+  SplitBudget splitting(BytesOfPrompts(call), {}, stop);
   const EncodeBounds bounds{stop, most_tokens, &splitting};
   const size_t kept = TokensKept(call, options_.request.max_model_len);
   try {

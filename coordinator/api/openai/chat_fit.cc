@@ -108,12 +108,12 @@ ChatFit::ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFor
   }
 }
 
-void ChatFit::FitConversation(GenerateCall& call) const {
+void ChatFit::FitConversation(GenerateCall& call, TextGrowth& growth) const {
   FitVariables(call);
   const TemplateTraits& traits = chat_.traits();
   const bool written_out = is_generic() || !traits.tool_calls;
-  if (written_out && (is_generic() || !traits.tool_results)) WriteOutResults(call.conversation);
-  if (written_out && HasCalls(call.conversation.messages)) FitCalls(call.conversation);
+  if (written_out && (is_generic() || !traits.tool_results)) WriteOutResults(call.conversation, growth);
+  if (written_out && HasCalls(call.conversation.messages)) FitCalls(call.conversation, growth);
   if (call.tools.active()) FitTools(call);
 }
 
@@ -176,8 +176,8 @@ void ChatFit::FitTools(GenerateCall& call) const {
 }
 
 /// Writes earlier calls into the content, for a template that ignores tool_calls.
-void ChatFit::FitCalls(Conversation& conversation) const {
-  if (!WriteOutCalls(format_.tools, conversation))
+void ChatFit::FitCalls(Conversation& conversation, TextGrowth& growth) const {
+  if (!WriteOutCalls(format_.tools, conversation, growth))
     JsonFields::Refuse("messages",
                        "have tool_calls, which this model's chat template does not show to it; send them as content");
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "coordinator/api/requests/openai_request.h"
+#include "coordinator/api/requests/text_growth.h"
 #include "coordinator/text/templates/chat_template.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
@@ -18,7 +19,8 @@ class ChatFit {
   /// Changes the conversation before rendering. Throws ApiError for what this template would not read, so that nothing
   /// is silently ignored. If the template shows no tools and the format writes calls as JSON, or if the format is the
   /// generic one, the tools are described in the system message, and earlier calls and their results are content.
-  void FitConversation(GenerateCall& call) const;
+  /// Throws what `growth` throws, which counts the texts that are made.
+  void FitConversation(GenerateCall& call, TextGrowth& growth) const;
 
   /// Sets the answer's shape and grammar from the rendered prompt. Throws ApiError for a constraint that cannot be
   /// enforced.
@@ -28,7 +30,7 @@ class ChatFit {
   bool is_generic() const { return format_.tools == ToolFormat::kGeneric; }
   void FitVariables(GenerateCall& call) const;
   void FitTools(GenerateCall& call) const;
-  void FitCalls(Conversation& conversation) const;
+  void FitCalls(Conversation& conversation, TextGrowth& growth) const;
   void Constrain(GenerateCall& call) const;
   void LimitThoughts(GenerateCall& call) const;
 

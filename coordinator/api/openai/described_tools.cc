@@ -15,11 +15,25 @@ std::string WordsOf(const OrderedJson& message) {
   return content != message.end() && content->is_string() ? content->get<std::string>() : "";
 }
 
-/// Adds text before and after a message's own text.
-void AddWords(const std::string& front, const std::string& back, OrderedJson& message) {
+/// Adds words in front of a message's own text.
+void AddWordsInFront(const std::string& words, OrderedJson& message) {
   const std::string own = WordsOf(message);
-  const auto gap = [&](const std::string& added) { return own.empty() || added.empty() ? "" : "\n\n"; };
-  message["content"] = front + gap(front) + own + gap(back) + back;
+  message["content"] = words + (own.empty() || words.empty() ? "" : "\n\n") + own;
+}
+
+/// Puts words behind a message's own, in time that depends on the new words alone.
+void AddWords(const std::string& words, OrderedJson& message) {
+  OrderedJson& content = message["content"];
+  if (!content.is_string()) content = "";
+  auto& own = content.get_ref<std::string&>();
+  if (!own.empty() && !words.empty()) own += "\n\n";
+  own += words;
+}
+
+/// The name of the function whose result the message is; empty: unknown.
+std::string NameOfResult(const std::map<std::string, std::string>& names, const OrderedJson& message) {
+  const auto name = names.find(message.value("tool_call_id", ""));
+  return name == names.end() ? message.value("name", "") : name->second;
 }
 
 }  // namespace
@@ -28,44 +42,45 @@ void DescribeTools(const JsonCallForm& form, const TemplateTraits& traits, Conve
   const std::string text = ToolPrompt(form, conversation.tools);
   conversation.tools = nullptr;
   OrderedJson& messages = conversation.messages;
-  if (messages.front()["role"] == "system") return AddWords("", text, messages.front());
+  if (messages.front()["role"] == "system") return AddWords(text, messages.front());
   if (traits.shows_system) {
     messages.insert(messages.begin(), OrderedJson{{"role", "system"}, {"content", text}});
     return;
   }
-  if (messages.front()["role"] == "user") return AddWords(text, "", messages.front());
+  if (messages.front()["role"] == "user") return AddWordsInFront(text, messages.front());
   messages.insert(messages.begin(), OrderedJson{{"role", "user"}, {"content", text}});
 }
 
-bool WriteOutCalls(ToolFormat format, Conversation& conversation) {
+bool WriteOutCalls(ToolFormat format, Conversation& conversation, TextGrowth& growth) {
   for (OrderedJson& message : conversation.messages) {
     const auto calls = message.find("tool_calls");
     if (calls == message.end()) continue;
     const std::string words = WordsOf(message);
     const std::optional<std::string> text = CallsText(format, *calls);
     if (!text) return false;
+    growth.Add(words.size() + text->size());
     message["content"] = words + (words.empty() ? "" : "\n") + *text;
     message.erase("tool_calls");
   }
   return true;
 }
 
-void WriteOutResults(Conversation& conversation) {
+void WriteOutResults(Conversation& conversation, TextGrowth& growth) {
   std::map<std::string, std::string> names;  // names of functions, by call id
   OrderedJson out = OrderedJson::array();
   bool follows_result = false;  // the last turn is the user's and begins with a result
   for (OrderedJson& message : conversation.messages) {
-    for (const OrderedJson& call : message.value("tool_calls", OrderedJson::array()))
-      names[call.value("id", "")] = call["function"].value("name", "");
+    if (const auto calls = message.find("tool_calls"); calls != message.end()) {
+      for (const OrderedJson& call : *calls) names[call.value("id", "")] = call["function"].value("name", "");
+    }
     const bool is_result = message["role"] == "tool";
     if (is_result) {
-      const auto name = names.find(message.value("tool_call_id", ""));
-      const std::string text =
-          ResultText(name == names.end() ? message.value("name", "") : name->second, WordsOf(message));
-      message = {{"role", "user"}, {"content", text}};
+      const std::string name = NameOfResult(names, message), words = WordsOf(message);
+      growth.Add(name.size() + words.size());
+      message = {{"role", "user"}, {"content", ResultText(name, words)}};
     }
     if (follows_result && message["role"] == "user") {
-      AddWords("", WordsOf(message), out.back());
+      AddWords(WordsOf(message), out.back());
       continue;
     }
     follows_result = is_result;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "coordinator/api/requests/text_growth.h"
 #include "coordinator/text/answers/tool_prompt.h"
 #include "coordinator/text/templates/conversation.h"
 #include "coordinator/text/templates/template_traits.h"
@@ -13,10 +14,11 @@ namespace quire {
 void DescribeTools(const JsonCallForm& form, const TemplateTraits& traits, Conversation& conversation);
 
 /// Turns the calls of earlier answers into words of these answers. False: calls in this format are not written here.
-bool WriteOutCalls(ToolFormat format, Conversation& conversation);
+/// Throws what `growth` throws.
+bool WriteOutCalls(ToolFormat format, Conversation& conversation, TextGrowth& growth);
 
 /// Turns the results of calls into words of the user's turns. A result joins the user's turn beside it, so that users
-/// and assistants still alternate.
-void WriteOutResults(Conversation& conversation);
+/// and assistants still alternate. Throws what `growth` throws: each result repeats the name of its function.
+void WriteOutResults(Conversation& conversation, TextGrowth& growth);
 
 }  // namespace quire

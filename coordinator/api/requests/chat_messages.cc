@@ -61,8 +61,10 @@ OrderedJson ReadCalls(const Json& calls, const std::string& where) {
       if (Text(call, "id", here).size() > kMaxIdBytes) RefuseMessage(here + ".id", "is too long");
       checked["id"] = Text(call, "id", here);
     }
+    const std::string& name = Text(function, "name", here + ".function");
+    CheckCalledName(name, here + ".function.name");
     checked["type"] = "function";
-    checked["function"] = {{"name", Text(function, "name", here + ".function")}, {"arguments", arguments}};
+    checked["function"] = {{"name", name}, {"arguments", arguments}};
     out.push_back(std::move(checked));
   }
   return out;
@@ -94,6 +96,12 @@ void ReadOtherMembers(const Json& message, const std::string& where, OrderedJson
 }
 
 }  // namespace
+
+void CheckCalledName(const std::string& name, const std::string& place) {
+  if (name.size() <= kMaxToolNameBytes) return;
+  throw ApiError(400, fmt::format("{} is longer than {} bytes", place, kMaxToolNameBytes),
+                 place.substr(0, place.find_first_of(".[")));
+}
 
 OrderedJson ReadMessages(const Json* messages) {
   static const std::set<std::string> kRoles = {"system", "developer", "user", "assistant", "tool"};

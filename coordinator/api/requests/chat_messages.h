@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "comm/base/json.h"
 
 namespace quire {
@@ -7,5 +9,9 @@ namespace quire {
 /// Reads the messages of a chat request into Conversation's form; the role "developer" becomes "system". Throws
 /// ApiError for a bad or missing (null) list, and for members that a template cannot show.
 OrderedJson ReadMessages(const Json* messages);
+
+/// Checks the name of a function in a call of an earlier answer. Prompts repeat the name in each of the call's results,
+/// so the name has the bound of tools' names. Throws ApiError that names `place`.
+void CheckCalledName(const std::string& name, const std::string& place);
 
 }  // namespace quire

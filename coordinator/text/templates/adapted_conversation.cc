@@ -18,6 +18,9 @@ namespace {
 
 constexpr size_t kMaxArgumentDepth = 64;  // nesting allowed in calls of earlier answers
 
+/// Told the bytes of each text before the text is made.
+using Makes = std::function<void(size_t bytes)>;
+
 const std::string* TextAt(const OrderedJson& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() ? nullptr : found->get_ptr<const OrderedJson::string_t*>();
@@ -56,10 +59,11 @@ bool HasCalls(const OrderedJson& message) {
 }
 
 /// Appends the words to the thoughts, because both come before the calls.
-void JoinWordsWithThoughts(OrderedJson& message) {
+void JoinWordsWithThoughts(OrderedJson& message, const Makes& makes) {
   const std::string* words = TextAt(message, "content");
   const std::string* thoughts = TextAt(message, "thinking");
   if (words == nullptr || thoughts == nullptr || words->empty() || thoughts->empty()) return;
+  makes(3 * (words->size() + thoughts->size()));
   const std::string joined = *thoughts + "\n\n" + *words;
   for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
     if (message.contains(name)) message[name] = joined;
@@ -122,9 +126,8 @@ OrderedJson WithSystemFirst(const OrderedJson& messages) {
     const bool after_user =
         (later || last_has_system) && last != nullptr && (*last)["role"] == "user" && message["role"] == "user";
     const std::string* words = TextAt(message, "content");
-    const std::string* said = last == nullptr ? nullptr : TextAt(*last, "content");
-    if ((after_result || after_user) && words != nullptr && said != nullptr) {
-      (*last)["content"] = *said + "\n\n" + *words;
+    if ((after_result || after_user) && words != nullptr && TextAt(*last, "content") != nullptr) {
+      (*last)["content"].get_ref<std::string&>().append("\n\n").append(*words);
       last_has_system = last_has_system || later;
     } else {
       out.push_back(std::move(message));
@@ -161,7 +164,7 @@ class ShortIds {
 
 /// Ids that name their functions, counted over the conversation: functions.NAME:0. Results get the new ids of their
 /// calls.
-void NameIds(OrderedJson& messages) {
+void NameIds(OrderedJson& messages, const Makes& makes) {
   std::map<std::string, std::string> named;
   int count = 0;
   for (OrderedJson& message : messages) {
@@ -170,6 +173,7 @@ void NameIds(OrderedJson& messages) {
         const auto function = call.find("function");
         const std::string* name =
             function == call.end() || !function->is_object() ? nullptr : TextAt(*function, "name");
+        makes(2 * (name == nullptr ? 0 : name->size()));
         const std::string id = "functions." + (name == nullptr ? "" : *name) + ":" + std::to_string(count++);
         if (const std::string* given = TextAt(call, "id")) named[*given] = id;
         call["id"] = id;
@@ -177,7 +181,9 @@ void NameIds(OrderedJson& messages) {
     }
     const std::string* of = TextAt(message, "tool_call_id");
     const auto known = of == nullptr ? named.end() : named.find(*of);
-    if (known != named.end()) message["tool_call_id"] = known->second;
+    if (known == named.end()) continue;
+    makes(known->second.size());
+    message["tool_call_id"] = known->second;
   }
 }
 
@@ -199,10 +205,11 @@ bool SaysNothing(const OrderedJson& message) {
   return content == message.end() || content->is_null() || *content == "";
 }
 
-void AdaptMessages(const TemplateTraits& traits, OrderedJson& messages) {
+void AdaptMessages(const TemplateTraits& traits, const Makes& makes, OrderedJson& messages) {
   if (traits.system_first) messages = WithSystemFirst(messages);
   ShortIds ids;
   for (OrderedJson& message : messages) {
+    makes(0);  // a request that ended does no further work
     if (!traits.null_content && message.contains("content") && message["content"].is_null()) message["content"] = "";
     if (traits.short_ids) ids.Shorten(message, "tool_call_id");
     if (!HasCalls(message)) continue;
@@ -210,9 +217,9 @@ void AdaptMessages(const TemplateTraits& traits, OrderedJson& messages) {
       AdaptArguments(traits, call);
       if (traits.short_ids) ids.Shorten(call, "id");
     }
-    if (traits.words_or_thoughts) JoinWordsWithThoughts(message);
+    if (traits.words_or_thoughts) JoinWordsWithThoughts(message, makes);
   }
-  if (traits.named_ids) NameIds(messages);
+  if (traits.named_ids) NameIds(messages, makes);
   if (traits.words_apart) messages = WithWordsApart(messages, traits);
   if (traits.one_call) messages = WithOneCallEach(messages, traits);
   if (traits.answered_results) messages = WithAnsweredResults(messages);
@@ -282,9 +289,9 @@ void PutToolsIntoSystem(Conversation& conversation) {
 
 }  // namespace
 
-Conversation AdaptedTo(const TemplateTraits& traits, const Conversation& conversation) {
+Conversation AdaptedTo(const TemplateTraits& traits, const Conversation& conversation, const Makes& makes) {
   Conversation adapted = conversation;
-  AdaptMessages(traits, adapted.messages);
+  AdaptMessages(traits, makes ? makes : [](size_t) {}, adapted.messages);
   AdaptTools(traits, adapted.tools);
   if (traits.system_tools) PutToolsIntoSystem(adapted);
   return adapted;

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <functional>
+
 #include "coordinator/text/templates/conversation.h"
 #include "coordinator/text/templates/template_traits.h"
 
 namespace quire {
 
-/// Converts a conversation into the form that a template with these traits expects, without losing content.
-Conversation AdaptedTo(const TemplateTraits& traits, const Conversation& conversation);
+/// Converts a conversation into the form that a template with these traits expects, without losing content. `makes`, if
+/// given, is told the bytes of each text before the text is made, and at least once for each message; an exception
+/// of `makes` ends the conversion.
+Conversation AdaptedTo(const TemplateTraits& traits, const Conversation& conversation,
+                       const std::function<void(size_t bytes)>& makes = {});
 
 }  // namespace quire

@@ -68,16 +68,15 @@ MarkedText ChatTemplate::RenderAsItIs(const Conversation& conversation, std::fun
   return jinja::Render(parsed_->body, variables, limits);
 }
 
-MarkedText ChatTemplate::Render(const Conversation& conversation, std::function<bool()> cancelled) const {
-  return RenderAsItIs(AdaptedTo(traits_, conversation), std::move(cancelled));
+MarkedText ChatTemplate::Render(const Conversation& conversation, const RenderWatch& watch) const {
+  return RenderAsItIs(AdaptedTo(traits_, conversation, watch.makes), watch.cancelled);
 }
 
-MarkedText ChatTemplate::Render(const Json& messages, bool add_generation_prompt,
-                                std::function<bool()> cancelled) const {
+MarkedText ChatTemplate::Render(const Json& messages, bool add_generation_prompt, const RenderWatch& watch) const {
   Conversation conversation;
   conversation.messages = messages;
   conversation.add_generation_prompt = add_generation_prompt;
-  return Render(conversation, std::move(cancelled));
+  return Render(conversation, watch);
 }
 
 bool ChatTemplate::Names(std::string_view name) const {

@@ -13,6 +13,14 @@
 
 namespace quire {
 
+/// Watches a rendering from outside, on the thread that renders.
+struct RenderWatch {
+  /// Asked every fraction of a millisecond. True ends the rendering with an Error.
+  std::function<bool()> cancelled = {};
+  /// Told the bytes of each text before adapting the conversation makes the text. An exception ends the rendering.
+  std::function<void(size_t bytes)> makes = {};
+};
+
 /// A model's own chat template, which turns a conversation into a prompt of the form used in training. Immutable; safe
 /// to share between threads.
 class ChatTemplate {
@@ -22,11 +30,10 @@ class ChatTemplate {
   ~ChatTemplate();
 
   /// Marks every byte from the conversation as the user's. Throws Error when the template refuses the conversation or
-  /// exceeds a limit of jinja::Limits (work, memory, depth, time). `cancelled`, if given, is called on this thread
-  /// every fraction of a millisecond; once it returns true, rendering ends with an Error.
-  MarkedText Render(const Conversation& conversation, std::function<bool()> cancelled = {}) const;
+  /// exceeds a limit of jinja::Limits (work, memory, depth, time), and what the watch throws.
+  MarkedText Render(const Conversation& conversation, const RenderWatch& watch = {}) const;
   /// Like the function above, for messages without tools and variables.
-  MarkedText Render(const Json& messages, bool add_generation_prompt, std::function<bool()> cancelled = {}) const;
+  MarkedText Render(const Json& messages, bool add_generation_prompt, const RenderWatch& watch = {}) const;
 
   const std::string& source() const { return source_; }
   /// True when the template's text contains this name as a whole word. A template cannot read variables that it does

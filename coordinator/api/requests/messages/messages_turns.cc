@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "comm/base/exact_json.h"
+#include "coordinator/api/requests/chat_messages.h"
 #include "coordinator/api/requests/messages/messages_blocks.h"
 #include "coordinator/api/requests/passed_fields.h"
 #include "coordinator/api/requests/responses/sealed_text.h"
+#include "coordinator/api/requests/text_growth.h"
 
 namespace quire {
 
@@ -18,7 +20,7 @@ constexpr std::string_view kSilentBlocks[] = {"redacted_thinking", "fallback", "
 /// Translates the turns of a conversation into chat messages. Consecutive turns of one role become one message.
 class Turns {
  public:
-  explicit Turns(MessagesTools& tools) : tools_(tools) {}
+  Turns(MessagesTools& tools, size_t bytes) : tools_(tools), growth_("messages", bytes) {}
 
   void AddSystem(std::string text) {
     role_ = "system";
@@ -67,6 +69,7 @@ class Turns {
 
   void AddText(const std::string& text) {
     if (text.empty() && role_ == "system") return;
+    growth_.Add(text.size());
     std::string& content = Last()["content"].get_ref<std::string&>();
     if (!content.empty()) content += gap_;
     gap_.clear();
@@ -89,10 +92,14 @@ class Turns {
   void AddCall(const JsonObject& block) {
     block.KnowOnly({"type", "id", "name", "input", "cache_control", "caller", "server_name"});
     const JsonObject input = block.Object("input");
+    const std::string name = block.Text("name");
+    CheckCalledName(name, block.Place("name"));
+    std::string arguments = DumpExactJson(input.value());
+    growth_.Add(arguments.size());
     OrderedJson& calls = Last()["tool_calls"];
     calls.push_back({{"id", block.Text("id")},
                      {"type", "function"},
-                     {"function", {{"name", block.Text("name")}, {"arguments", DumpExactJson(input.value())}}}});
+                     {"function", {{"name", name}, {"arguments", std::move(arguments)}}}});
   }
 
   void AddResult(const JsonObject& block) {
@@ -102,6 +109,7 @@ class Turns {
   }
 
   void AddToolMessage(const JsonObject& block, std::string text) {
+    growth_.Add(text.size());
     if (block.Flag("is_error", false)) text = "Error: " + text;
     out_.messages.push_back(
         {{"role", "tool"}, {"tool_call_id", block.Text("tool_use_id")}, {"content", std::move(text)}});
@@ -154,6 +162,7 @@ class Turns {
   }
 
   MessagesTools& tools_;
+  TextGrowth growth_;
   MessagesTurns out_ = {.messages = OrderedJson::array()};
   std::string role_, gap_;  // gap_: separator before the next text
 };
@@ -161,7 +170,7 @@ class Turns {
 }  // namespace
 
 MessagesTurns ReadMessagesTurns(const JsonObject& body, MessagesTools& tools) {
-  Turns turns(tools);
+  Turns turns(tools, TextBytes(body.value()));
   if (std::string system = WordsOfSystem(body, tools); !system.empty()) turns.AddSystem(std::move(system));
   size_t count = 0, last_of_user = 0;
   body.ForEach("messages", [&](const JsonObject& turn) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/base/exact_json.h"
+#include "coordinator/api/requests/chat_messages.h"
 #include "coordinator/api/requests/passed_fields.h"
 #include "coordinator/api/requests/responses/sealed_text.h"
 #include "coordinator/api/requests/told_once.h"
@@ -98,8 +99,8 @@ std::string TextOf(const OrderedJson& value) {
 
 }  // namespace
 
-ResponseItems::ResponseItems(OrderedJson earlier, const FindKept& find, OfferedTools& tools)
-    : messages_(std::move(earlier)), made_(RandomName()), find_(find), tools_(tools) {}
+ResponseItems::ResponseItems(OrderedJson earlier, size_t bytes, const FindKept& find, OfferedTools& tools)
+    : messages_(std::move(earlier)), growth_("input", bytes), made_(RandomName()), find_(find), tools_(tools) {}
 
 void ResponseItems::AddText(const std::string& text) {
   const OrderedJson message = {{"role", "user"}, {"content", text}};
@@ -115,7 +116,7 @@ void ResponseItems::Add(const JsonObject& item) {
   if (type == "custom_tool_call") return AddCustomCall(item);
   if (IsIn(type, kOutputs)) return Output(item);
   if (type == "tool_search_output") return AddSearchOutput(item);
-  if (type == "additional_tools") return tools_.Add(item, "tools", true);
+  if (type == "additional_tools") return (void)tools_.Add(item, "tools", true);
   if (type == "reasoning") return AddReasoning(item);
   if (type == "item_reference") return AddReference(item);
   if (AddBuiltIn(item, type)) return;
@@ -129,6 +130,7 @@ void ResponseItems::Add(const JsonObject& item) {
 }
 
 OrderedJson& ResponseItems::Say(const std::string& role, std::string text) {
+  growth_.Add(text.size());
   messages_.push_back({{"role", role}, {"content", std::move(text)}});
   if (role == "assistant" && !thoughts_.empty()) messages_.back()["reasoning_content"] = std::exchange(thoughts_, {});
   return messages_.back();
@@ -145,24 +147,29 @@ void ResponseItems::AddMessage(const JsonObject& item) {
 }
 
 void ResponseItems::Call(const std::string& id, const std::string& name, std::string arguments) {
+  growth_.Add(name.size() + arguments.size());
   const bool goes_on = !messages_.empty() && messages_.back()["role"] == "assistant" && thoughts_.empty();
   OrderedJson& message = goes_on ? messages_.back() : Say("assistant", "");
   message["tool_calls"].push_back(
       {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}});
 }
 
+std::string ResponseItems::NameOfCall(const JsonObject& item, const char* name_space) const {
+  std::string name = ShownToolName(item.OptionalText(name_space).value_or(""), item.Text("name"));
+  CheckCalledName(name, item.Place("name"));
+  return name;
+}
+
 void ResponseItems::AddFunctionCall(const JsonObject& item) {
   KnowItem(item, {"call_id", "name", "namespace", "arguments"});
   const std::string id = item.Text("call_id");
-  const std::string name = ShownToolName(item.OptionalText("namespace").value_or(""), item.Text("name"));
-  Call(id, name, item.Text("arguments"));
+  Call(id, NameOfCall(item, "namespace"), item.Text("arguments"));
 }
 
 void ResponseItems::AddCustomCall(const JsonObject& item) {
   KnowItem(item, {"call_id", "name", "namespace", "input"});
   const std::string id = item.Text("call_id");
-  const std::string name = ShownToolName(item.OptionalText("namespace").value_or(""), item.Text("name"));
-  Call(id, name, DumpExactJson({{kCustomInput, item.Text("input")}}));
+  Call(id, NameOfCall(item, "namespace"), DumpExactJson({{kCustomInput, item.Text("input")}}));
 }
 
 void ResponseItems::Output(const JsonObject& item) {
@@ -176,18 +183,11 @@ void ResponseItems::Output(const JsonObject& item) {
   Say("tool", typed ? item.JoinedText("output", OutputText) : DumpExactJson(*output))["tool_call_id"] = id;
 }
 
-/// Adds the found tools, and tells the model their names. The model may call them from here on.
+/// Adds the found tools. Tells the model the names of those that the model may call from here on.
 void ResponseItems::AddSearchOutput(const JsonObject& item) {
   KnowItem(item, {"call_id", "execution", "tools"});
-  tools_.Add(item, "tools", true);
   std::string found;
-  const auto tell = [&](const std::string& name) { found += (found.empty() ? "" : ", ") + name; };
-  item.ForEach("tools", [&](const JsonObject& tool) {
-    const std::string name = tool.OptionalText("name").value_or(tool.Text("type"));
-    if (!tool.Has("tools")) return tell(name);
-    tool.ForEach("tools",
-                 [&](const JsonObject& one) { tell(ShownToolName(name, one.OptionalText("name").value_or(""))); });
-  });
+  for (const std::string& name : tools_.Add(item, "tools", true)) found += (found.empty() ? "" : ", ") + name;
   const std::string text = found.empty() ? "No tools were found." : "These tools can be called now: " + found;
   Say("tool", text)["tool_call_id"] = item.OptionalText("call_id").value_or("");
 }
@@ -197,8 +197,7 @@ bool ResponseItems::AddBuiltIn(const JsonObject& item, const std::string& type) 
   if (found == kBuiltIns.end()) return false;
   const std::string id = CallIdOf(item);
   const bool of_mcp = found->name.empty();
-  const std::string name = of_mcp ? ShownToolName(item.OptionalText("server_label").value_or(""), item.Text("name"))
-                                  : std::string(found->name);
+  const std::string name = of_mcp ? NameOfCall(item, "server_label") : std::string(found->name);
   OrderedJson arguments = OrderedJson::object();
   for (const std::string_view member : found->arguments) {
     if (const OrderedJson* value = item.Find(std::string(member).c_str())) arguments[std::string(member)] = *value;
@@ -249,6 +248,7 @@ void ResponseItems::AddReference(const JsonObject& item) {
   if (!referred_.insert(id).second) item.Refuse("id", "is referred to twice; refer to it once");
   const std::string kept = find_(response, id);
   referred_bytes_ += static_cast<int64_t>(kept.size());
+  growth_.Allow(kept.size());
   if (referred_bytes_ > kMostReferredBytes)
     item.Refuse("id", fmt::format("makes the items that are referred to more than {} bytes; send them themselves",
                                   kMostReferredBytes));

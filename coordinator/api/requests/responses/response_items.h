@@ -10,6 +10,7 @@
 #include "coordinator/api/requests/input_items.h"
 #include "coordinator/api/requests/json_object.h"
 #include "coordinator/api/requests/responses/response_tools.h"
+#include "coordinator/api/requests/text_growth.h"
 
 namespace quire {
 
@@ -20,8 +21,9 @@ using FindKept = std::function<std::string(const std::string& response_id, const
 /// Translates input items of /v1/responses into chat messages.
 class ResponseItems {
  public:
-  /// `earlier` holds the messages before the items. `find` and `tools` must outlive this object.
-  ResponseItems(OrderedJson earlier, const FindKept& find, OfferedTools& tools);
+  /// `earlier` holds the messages before the items. `bytes`: the size of the items, which bounds what becomes of them.
+  /// `find` and `tools` must outlive this object.
+  ResponseItems(OrderedJson earlier, size_t bytes, const FindKept& find, OfferedTools& tools);
 
   void AddText(const std::string& text);
   /// Throws ApiError for bad or unknown items, and for items that this server cannot read.
@@ -32,6 +34,8 @@ class ResponseItems {
   std::vector<InputItem> TakeItems() { return std::move(items_); }
 
  private:
+  /// The name under which the model called the function of an item; bounded as tools' names are.
+  std::string NameOfCall(const JsonObject& item, const char* name_space) const;
   OrderedJson& Say(const std::string& role, std::string text);
   void AddMessage(const JsonObject& item);
   void AddReasoning(const JsonObject& item);
@@ -45,6 +49,7 @@ class ResponseItems {
   void Output(const JsonObject& item);
 
   OrderedJson messages_;
+  TextGrowth growth_;
   std::vector<InputItem> items_;
   const std::string made_;  // of ids of items that have none: random, so that they differ from other requests'
   const FindKept& find_;

@@ -50,8 +50,10 @@ std::string ShownToolName(const std::string& name_space, const std::string& name
   return name_space + (name_space.ends_with("__") ? "" : "__") + name;
 }
 
-void OfferedTools::Add(const JsonObject& holder, const char* name, bool again) {
+std::vector<std::string> OfferedTools::Add(const JsonObject& holder, const char* name, bool again) {
+  met_.clear();
   holder.ForEach(name, [&](const JsonObject& tool) { AddTool(tool, "", again); });
+  return std::exchange(met_, {});
 }
 
 void OfferedTools::AddTool(const JsonObject& tool, const std::string& name_space, bool again) {
@@ -61,7 +63,8 @@ void OfferedTools::AddTool(const JsonObject& tool, const std::string& name_space
   if (type == "namespace" && name_space.empty()) {
     tool.KnowOnly({"type", "name", "description", "tools"});
     const std::string inner = tool.Text("name");
-    if (inner.empty()) tool.Refuse("name", "must not be empty");
+    if (inner.empty() || inner.size() > kMaxToolNameBytes)
+      tool.Refuse("name", fmt::format("must be 1 to {} bytes", kMaxToolNameBytes));
     (void)tool.OptionalText("description");
     return tool.ForEach("tools", [&](const JsonObject& one) { AddTool(one, inner, again); });
   }
@@ -117,6 +120,7 @@ void OfferedTools::Put(const JsonObject& tool, OrderedJson function, ResponseToo
   if (function.contains("parameters")) checked.parameters = function["parameters"];
   (void)CheckedTool(std::move(checked), tool.place());
   const bool there = Shows(name);
+  if (std::ranges::find(met_, name) == met_.end()) met_.push_back(name);
   if (there && again) return;
   if (there) tool.Refuse("name", fmt::format("is there twice, as {}; give each tool a name of its own", name));
   if (chat_.size() >= kMaxTools)

@@ -40,8 +40,8 @@ class OfferedTools {
  public:
   /// Adds the tools in the list `name` of `holder`. Tools that a provider would run are left out, with one line in the
   /// log per type. A tool whose name exists is skipped if `again`, otherwise refused. Throws ApiError for unknown types
-  /// and bad values.
-  void Add(const JsonObject& holder, const char* name, bool again);
+  /// and bad values. Returns the names, once each, under which the model may call the tools of the list.
+  std::vector<std::string> Add(const JsonObject& holder, const char* name, bool again);
 
   /// Returns the chat request's tool_choice, and removes tools that it does not allow. Throws ApiError for a tool that
   /// does not exist here.
@@ -62,6 +62,7 @@ class OfferedTools {
 
   OrderedJson chat_ = OrderedJson::array();
   ResponseTools known_;
+  std::vector<std::string> met_;  // names of the list that is being added
 };
 
 /// Bytes that the names take.

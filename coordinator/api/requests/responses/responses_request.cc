@@ -58,7 +58,7 @@ OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, Offe
                               std::vector<InputItem>& own) {
   const OrderedJson* input = body.Find("input");
   if (input == nullptr) body.Refuse("input", "is missing");
-  ResponseItems items(Earlier(body, find), find, tools);
+  ResponseItems items(Earlier(body, find), TextBytes(*input), find, tools);
   if (input->is_string()) {
     items.AddText(input->get_ref<const std::string&>());
   } else {
