@@ -301,6 +301,11 @@ TEST(OpenAiRequestTest, AllowedTools_LeaveTheOthersOut) {
   EXPECT_EQ(call.conversation.tools.size(), 2U);
   EXPECT_EQ(ask({{"type", "allowed_tools"}, {"mode", "auto"}, {"tools", Json::array({flat})}}).tools.choice.mode,
             ToolChoice::kAuto);
+  const GenerateCall twice = ask({{"type", "allowed_tools"}, {"tools", {flat, one, flat, one, one}}});
+  ASSERT_EQ(twice.tools.tools.size(), 2U);
+  EXPECT_EQ(twice.tools.tools[0].name, "f");
+  EXPECT_EQ(twice.tools.tools[1].name, "h");
+  EXPECT_EQ(twice.conversation.tools, OrderedJson(Json::array({tools[0], tools[2]})));
   const Json bad[] = {{{"type", "allowed_tools"}},
                       {{"type", "allowed_tools"}, {"allowed_tools", 5}},
                       {{"type", "allowed_tools"}, {"mode", "auto"}, {"tools", Json::array()}},
@@ -309,6 +314,18 @@ TEST(OpenAiRequestTest, AllowedTools_LeaveTheOthersOut) {
                       {{"type", "allowed_tools"}, {"tools", Json::array({{{"type", "function"}, {"name", "k"}}})}}};
   for (const Json& choice : bad)
     EXPECT_EQ(Fault("chat", {{"messages", messages}, {"tools", tools}, {"tool_choice", choice}}), "tool_choice");
+}
+
+TEST(OpenAiRequestTest, NamesOfEarlierCalls_AreAsLongAsThoseOfTools) {
+  const auto fault = [](size_t bytes) {
+    const Json function = {{"name", std::string(bytes, 'x')}, {"arguments", "{}"}};
+    const Json calls = Json::array({{{"id", "a"}, {"type", "function"}, {"function", function}}});
+    return Fault("chat", {{"messages", Json::array({{{"role", "user"}, {"content", "hi"}},
+                                                    {{"role", "assistant"}, {"tool_calls", calls}},
+                                                    {{"role", "tool"}, {"tool_call_id", "a"}, {"content", ""}}})}});
+  };
+  EXPECT_EQ(fault(kMaxToolNameBytes), "");
+  EXPECT_EQ(fault(kMaxToolNameBytes + 1), "messages");
 }
 
 TEST(OpenAiRequestTest, Thinking_BecomesTheVariableOfTemplates) {

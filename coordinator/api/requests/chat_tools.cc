@@ -49,12 +49,15 @@ ToolChoice AllowTools(const Json& choice, ToolUse& use) {
   const Json named = allowed.value("tools", Json());
   if (!named.is_array() || named.empty() || named.size() > kMaxTools)
     JsonFields::Refuse(kField, fmt::format("allowed_tools.tools must be a list of 1 to {} functions", kMaxTools));
-  std::vector<Tool> kept;
+  std::vector<size_t> places;  // a tool that is named twice counts once
   for (const Json& one : named) {
     const Tool* tool = use.Find(NameIn(one));
     if (tool == nullptr) JsonFields::Refuse(kField, "allowed_tools.tools must name functions that are among the tools");
-    kept.push_back(*tool);
+    const auto place = static_cast<size_t>(tool - use.tools.data());
+    if (std::ranges::find(places, place) == places.end()) places.push_back(place);
   }
+  std::vector<Tool> kept;
+  for (const size_t place : places) kept.push_back(std::move(use.tools[place]));
   use.tools = std::move(kept);
   ToolChoice out;
   out.mode = mode == "required" ? ToolChoice::kRequired : ToolChoice::kAuto;
