@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <list>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stdexcept>
 
@@ -262,6 +263,8 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
     parts_->Keep(digest, grammar, bytes + source.text.size());
   } catch (const Error&) {
     throw;
+  } catch (const std::bad_alloc&) {
+    throw;  // callers know how much memory there was
   } catch (const std::exception& error) {
     Fail("cannot be kept to: {}", error.what());
   }

@@ -63,6 +63,16 @@ TEST(StructuredOutputTest, EverySpelling_BecomesAGrammar) {
   }
 }
 
+TEST(StructuredOutputTest, Choices_HaveTheBoundOfOtherGrammars) {
+  const auto fault = [](size_t bytes) {
+    const std::string choice(bytes, 'y');
+    return RuleFault(R"({"structured_outputs": {"choice": [")" + choice + R"(", ")" + choice + "\"]}}");
+  };
+  const size_t around = std::string("root ::= \"\" | \"\"").size();
+  EXPECT_EQ(fault((kMaxGrammarBytes - around) / 2), "");
+  EXPECT_EQ(fault((kMaxGrammarBytes - around) / 2 + 1), "structured_outputs.choice");
+}
+
 TEST(StructuredOutputTest, SchemaMembers_KeepTheirOrder) {
   const char* schema = R"({"properties":{"z":{"type":"null"},"a":{"type":"null"}},"required":["z","a"]})";
   EXPECT_EQ(ReadStructuredOutput(ParseOrdered(std::string("{\"guided_json\":") + schema + "}")).grammar.text, schema);

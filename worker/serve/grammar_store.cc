@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <future>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -117,6 +118,8 @@ void GrammarStore::Prepare(const GrammarMessage& order) {
     try {
       grammar = compiler.Compile(order.source);
       report.bytes = BytesOf(*grammar);
+    } catch (const std::bad_alloc&) {
+      report.problem = "it takes more memory than this worker has";
     } catch (const std::exception& error) {
       report.problem = error.what();
     }

@@ -47,8 +47,12 @@ GrammarSource ChoiceGrammar(const OrderedJson& choices, const std::string& field
   if (!choices.is_array() || choices.empty() || choices.size() > kMaxChoices)
     Refuse(field, fmt::format("must be a list of 1 to {} strings", kMaxChoices));
   std::string rule;
-  for (const OrderedJson& choice : choices)
+  for (const OrderedJson& choice : choices) {
     rule += fmt::format("{}{}", rule.empty() ? "root ::= " : " | ", LiteralOf(Text(choice, field)));
+    if (rule.size() > kMaxGrammarBytes)
+      Refuse(field, fmt::format("makes a grammar of more than {} bytes; give fewer or shorter choices",
+                                kMaxGrammarBytes));
+  }
   return {GrammarSource::kEbnf, rule};
 }
 
