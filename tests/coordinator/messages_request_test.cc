@@ -144,6 +144,30 @@ TEST(MessagesRequestTest, MaxTokens_IsCutToTheContext_WhenItIsLarger) {
   EXPECT_THROW(parse(R"(, "max_tokens": 1.5)", true), ApiError);
 }
 
+TEST(MessagesRequestTest, LongNamesOfEarlierCalls_AreRefusedByName) {
+  const auto fault = [](size_t bytes) -> std::string {
+    try {
+      Chat(R"({"max_tokens": 5, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [
+          {"type": "tool_use", "id": "a", "input": {}, "name": ")" +
+           std::string(bytes, 'x') +
+           R"("}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}]})");
+    } catch (const ApiError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(fault(128), "");
+  EXPECT_EQ(fault(129), "messages[1].content[0].name is longer than 128 bytes");
+}
+
+TEST(MessagesRequestTest, InWordsOf_RenamesWholeWordsAlone) {
+  const auto told = [](const char* message) {
+    return std::string(InWordsOf(Dialect::kRerank, ApiError(400, message, "prompt")).what());
+  };
+  EXPECT_EQ(told("2049 prompts with 1 choices each are too many"), "2049 prompts with 1 choices each are too many");
+  EXPECT_EQ(told("some prompts: the prompt is empty"), "some prompts: the documents is empty");
+}
+
 TEST(MessagesRequestTest, InWordsOf_RenamesChatFieldsInErrors_ToThoseOfTheDialect) {
   const auto told = [](Dialect dialect, const ApiError& error) {
     const ApiError renamed = InWordsOf(dialect, error);

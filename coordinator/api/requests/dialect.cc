@@ -1,5 +1,6 @@
 #include "coordinator/api/requests/dialect.h"
 
+#include <cctype>
 #include <span>
 #include <string>
 
@@ -43,6 +44,17 @@ constexpr Field kOfResponses[] = {{"response_format.json_schema", "text.format"}
 constexpr Field kOfEmbeddings[] = {{"prompt", "input"}};
 constexpr Field kOfPairs[] = {{"prompt", "documents"}};
 
+bool IsOfWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// Where the message has the name as a word of its own: "prompt" is no part of "prompts". npos: nowhere.
+size_t PlaceOfWord(std::string_view message, std::string_view name) {
+  for (size_t at = message.find(name); at != std::string_view::npos; at = message.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if ((at == 0 || !IsOfWord(message[at - 1])) && (end == message.size() || !IsOfWord(message[end]))) return at;
+  }
+  return std::string_view::npos;
+}
+
 }  // namespace
 
 std::optional<Dialect> DialectOf(std::string_view path) {
@@ -64,7 +76,7 @@ ApiError InWordsOf(Dialect dialect, ApiError error) {
     const bool whole = error.param == field.chat || error.param.starts_with(std::string(field.chat) + ".");
     if (!whole) continue;
     std::string message = error.what();
-    const size_t at = message.find(field.chat);
+    const size_t at = PlaceOfWord(message, field.chat);
     if (at != std::string::npos) message.replace(at, field.chat.size(), field.here);
     ApiError renamed(error.status, message, std::string(field.here) + error.param.substr(field.chat.size()));
     renamed.code = error.code;
