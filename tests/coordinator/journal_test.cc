@@ -170,7 +170,7 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenTheModelHasHybridStates) {
     engine.set_observer(nullptr);
   }
   EXPECT_GT(engine.blocks().prefixes().checkpoints().num_kept(), 50u);
-  EXPECT_GE(engine.stats().cached_tokens, 100);
+  EXPECT_GT(engine.stats().cached_tokens, 50);
   EXPECT_GT(engine.scheduler().num_swapped_out(), 0);
   const ReplayResult result = Replay(directory_);
   EXPECT_EQ(result.differing, 0) << result.first_difference;
