@@ -54,9 +54,13 @@ BatchLine ReadBatchLine(std::string_view line, const std::string& where) {
 
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status,
                             const std::string& request_id, std::string_view body) {
-  return fmt::format(
-      R"({{"id":{},"custom_id":{},"response":{{"status_code":{},"request_id":{},"body":{}}},"error":null}})",
-      DumpJson(id), DumpJson(custom_id), status, DumpJson(request_id), body);
+  return fmt::format("{}{}{}", BatchAnswerBegin(id, custom_id, status, request_id), body, kBatchAnswerEnd);
+}
+
+std::string BatchAnswerBegin(const std::string& id, const std::string& custom_id, int status,
+                             const std::string& request_id) {
+  return fmt::format(R"({{"id":{},"custom_id":{},"response":{{"status_code":{},"request_id":{},"body":)", DumpJson(id),
+                     DumpJson(custom_id), status, DumpJson(request_id));
 }
 
 std::string BatchErrorLine(const std::string& id, const std::string& custom_id, std::string_view code,

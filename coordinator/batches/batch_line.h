@@ -34,6 +34,10 @@ BatchLine ReadBatchLine(std::string_view line, const std::string& where);
 /// ends.
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status,
                             const std::string& request_id, std::string_view body);
+/// The same in parts: what stands before the body, and behind it.
+std::string BatchAnswerBegin(const std::string& id, const std::string& custom_id, int status,
+                             const std::string& request_id);
+inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";
 /// The line of a request that got no answer.
 std::string BatchErrorLine(const std::string& id, const std::string& custom_id, std::string_view code,
                            const std::string& message);

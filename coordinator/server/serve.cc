@@ -40,8 +40,13 @@ namespace asio = boost::asio;
 namespace {
 constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // to those that come while nothing runs any more
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
-const WorkPool::Limits kOfDisk{.threads = 1, .large_bytes = SIZE_MAX, .job_time = {}};  // of files and batches
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
+/// Limits of the pool for files and batches.
+WorkPool::Limits OfDisk(const Topology& topology) {
+  const bool beside_workers = WorkersNeedAllCores(topology, WorkPool::Limits().threads);
+  return {.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = beside_workers, .job_time = {}};
+}
+
 constexpr int64_t kAdminMemoryBytes = 256 << 20;  // limit of requests to the admin port and their answers
 
 /// One server. The server opens the listeners first, so that an occupied port is found at once, then starts the
@@ -115,7 +120,7 @@ class Server {
                              {"/proc/self/exe", kCompileGrammars, std::to_string(model_.spec().vocab_size)}, {});
       WorkPool grammar_pool(kOfGrammars);
       Metrics metrics(topology_, replicas.size());
-      WorkPool disk_pool(kOfDisk);
+      WorkPool disk_pool(OfDisk(topology_));
       BatchService batches(kept_.get(), disk_pool, topology_.batches.concurrency,
                            [this](const std::string& client) { return gates_->data.Knows(client); });
       const auto batch_numbers = [&batches] { return batches.Numbers(); };

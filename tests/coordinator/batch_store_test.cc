@@ -9,6 +9,8 @@
 #include <memory>
 
 #include "comm/base/error.h"
+#include "coordinator/api/batches/batch_terms.h"
+#include "coordinator/api/batches/record_list.h"
 #include "coordinator/batches/batch_line.h"
 #include "coordinator/http/api_error.h"
 
@@ -59,6 +61,11 @@ class BatchStoreTest : public testing::Test {
     while (!scan->Continue(1)) {
     }
     return scan;
+  }
+  int64_t BytesOnDisk() const {
+    int64_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(dir())) bytes += static_cast<int64_t>(entry.file_size());
+    return bytes;
   }
   static int64_t ModeOf(const std::string& path) {
     struct stat info;
@@ -130,23 +137,24 @@ TEST_F(BatchStoreTest, UnfinishedFiles_AreRemoved_AtAStartAndWhenTheClientLeaves
 }
 
 TEST_F(BatchStoreTest, Files_AreRefused_BeyondTheLimits) {
-  limits_.bytes = 100;
-  limits_.file_bytes = 60;
+  limits_.bytes = 100'000;
+  limits_.file_bytes = 60'000;
   limits_.files = 4;
   Open();
-  EXPECT_EQ(StatusOf([&] { Add("", std::string(61, 'x')); }), 413);
-  Add("", std::string(60, 'x'));
-  EXPECT_EQ(StatusOf([&] { Add("", std::string(41, 'x')); }), 400);
-  Add("", std::string(39, 'x'));
+  EXPECT_EQ(StatusOf([&] { Add("", std::string(60'001, 'x')); }), 413);
+  Add("", std::string(60'000, 'x'));
+  EXPECT_EQ(StatusOf([&] { Add("", std::string(40'001, 'x')); }), 400);
+  Add("", std::string(static_cast<size_t>(100'000 - store().totals().bytes - 1000), 'x'));
   Add("", "y");
-  EXPECT_EQ(StatusOf([&] { Add("", ""); }), 400) << "no room at all";
+  EXPECT_EQ(StatusOf([&] { Add("", std::string(1000, 'x')); }), 400) << "no room at all";
   for (const FileRecord& file : store().FilesOf("")) store().DeleteFile("", file.id);
-  Add("anna", std::string(50, 'x'));
-  EXPECT_EQ(StatusOf([&] { Add("anna", "y"); }), 400) << "a key has half of the bytes";
+  EXPECT_EQ(store().totals().bytes, 0);
+  Add("anna", std::string(49'000, 'x'));
+  EXPECT_EQ(StatusOf([&] { Add("anna", std::string(1000, 'x')); }), 400) << "a key has half of the bytes";
   Add("bert", "y");
   Add("bert", "y");
   EXPECT_EQ(StatusOf([&] { Add("bert", "y"); }), 400) << "and half of the files";
-  EXPECT_EQ(store().totals().bytes, 52);
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
 }
 
 TEST_F(BatchStoreTest, UnfinishedUploads_CountTowardsTheByteLimit) {
@@ -156,6 +164,79 @@ TEST_F(BatchStoreTest, UnfinishedUploads_CountTowardsTheByteLimit) {
   store().AppendTo(*one, std::string(60, 'x'));
   EXPECT_EQ(StatusOf([&] { store().AppendTo(*two, std::string(41, 'x')); }), 400);
   store().AppendTo(*two, std::string(40, 'x'));
+}
+
+TEST_F(BatchStoreTest, CountsFilesThatAreBeingSent_AgainstTheirKeysHalf) {
+  limits_.bytes = 100'000;
+  Open();
+  auto one = store().BeginFile("anna");
+  const auto two = store().BeginFile("anna");
+  store().AppendTo(*one, std::string(30'000, 'x'));
+  EXPECT_EQ(StatusOf([&] { store().AppendTo(*two, std::string(20'001, 'x')); }), 400);
+  store().AppendTo(*two, std::string(20'000, 'x'));
+  EXPECT_EQ(StatusOf([&] { (void)store().BeginFile("anna"); }), 400);
+  EXPECT_FALSE(store().HasRoom("anna"));
+  EXPECT_TRUE(store().HasRoom("bert"));
+  Add("bert", std::string(40'000, 'x'));
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+  one = nullptr;
+  EXPECT_TRUE(store().HasRoom("anna"));
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+}
+
+TEST_F(BatchStoreTest, CountsResults_AgainstTheirKeysHalf) {
+  limits_.bytes = 100'000;
+  Open();
+  const BatchRecord batch = Create("anna", RequestLine("a") + "\n" + RequestLine("b") + "\n");
+  (void)store().Validated(batch.id, *Scanned(batch.id));
+  const std::string answer = '"' + std::string(60'000, 'x') + '"';
+  store().Record(batch.id, true, {BatchAnswerLine("batch_req_1", "a", 200, "req", answer)});
+  EXPECT_FALSE(store().HasRoom("anna"));
+  EXPECT_TRUE(store().HasRoom("bert"));
+  EXPECT_EQ(StatusOf([&] { Add("anna", "y"); }), 400);
+  EXPECT_EQ(StatusOf([&] { Create("anna", "y"); }), 400);
+  Create("bert", RequestLine("a") + "\n");
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+  store().Finish(batch.id, BatchStatus::kCancelled);
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+  Open();
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+  EXPECT_FALSE(store().HasRoom("anna")) << "results count after a start, too";
+  store().DeleteFile("anna", store().FindBatch("anna", batch.id).output_file_id);
+  EXPECT_TRUE(store().HasRoom("anna"));
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+}
+
+TEST_F(BatchStoreTest, CountsEveryRecord_UntilItIsForgotten) {
+  const BatchRecord batch = Create("anna", "x\n");
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+  (void)store().Validated(batch.id, *Scanned(batch.id));
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+  now_ += 2 * limits_.keep_seconds;
+  store().Prune();
+  EXPECT_EQ(store().totals().bytes, 0);
+  limits_.bytes = 1000;
+  Open();
+  const FileRecord file = Add("", "x");
+  const BatchTerms terms{"/v1/completions", file.id, "24h", 24 * 3600, Json{{"a", std::string(512, 'x')}}, 0};
+  EXPECT_EQ(StatusOf([&] { store().CreateBatch("", terms); }), 400) << "records count to the bytes";
+}
+
+TEST_F(BatchStoreTest, RecordsSpilledText_BetweenBeginAndEndOfItsLine) {
+  const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
+  (void)store().Validated(batch.id, *Scanned(batch.id));
+  std::shared_ptr<FileDraft> spilled = store().BeginSpill("anna");
+  const std::string text(700'000, 'x');
+  spilled->Append("\"");
+  spilled->Append(text);
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+  store().Record(batch.id, true, {BatchAnswerBegin("batch_req_1", "a", 200, "req"), spilled,
+                                  "\"" + std::string(kBatchAnswerEnd)});
+  spilled = nullptr;
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+  store().Finish(batch.id, BatchStatus::kCompleted);
+  const std::string line = ContentOf(store().FindFile("anna", store().FindBatch("anna", batch.id).output_file_id));
+  EXPECT_EQ(line, BatchAnswerLine("batch_req_1", "a", 200, "req", '"' + text + '"') + "\n");
 }
 
 TEST_F(BatchStoreTest, FilesAndBatches_AreDeleted_WhenTheyExpire) {
@@ -217,7 +298,7 @@ TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
     EXPECT_EQ(store().Validated(batch.id, *scan).status, BatchStatus::kInProgress);
     EXPECT_EQ(store().ReadLine(batch.id, scan->pending()[1]), RequestLine("b"));
   }
-  store().Record(batch.id, true, BatchAnswerLine("batch_req_1", "b", 200, "req", "{}"));
+  store().Record(batch.id, true, {BatchAnswerLine("batch_req_1", "b", 200, "req", "{}")});
   {
     // A kill in the midst of a write leaves a part of a line.
     std::ofstream cut(dir() + "/" + batch.id + ".output", std::ios::app);
@@ -229,8 +310,8 @@ TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
   EXPECT_EQ(scan->pending()[0].number, 1);
   EXPECT_EQ(scan->pending()[1].number, 3);
   EXPECT_EQ(store().Validated(batch.id, *scan).completed, 1);
-  store().Record(batch.id, false, BatchAnswerLine("batch_req_3", "a", 400, "req", "{}"));
-  store().Record(batch.id, true, BatchAnswerLine("batch_req_4", "c", 200, "req", "{}"));
+  store().Record(batch.id, false, {BatchAnswerLine("batch_req_3", "a", 400, "req", "{}")});
+  store().Record(batch.id, true, {BatchAnswerLine("batch_req_4", "c", 200, "req", "{}")});
   store().Finish(batch.id, BatchStatus::kCompleted);
   Open();
   const BatchRecord done = store().FindBatch("anna", batch.id);
@@ -250,7 +331,7 @@ TEST_F(BatchStoreTest, FinalizingBatch_IsCompletedAtTheNextStart_AfterAKill) {
     const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
     (void)store().Validated(batch.id, *Scanned(batch.id));
     const std::string line = BatchAnswerLine("batch_req_1", "a", 200, "req", "{}");
-    store().Record(batch.id, true, line);
+    store().Record(batch.id, true, {line});
     store().Finish(batch.id, BatchStatus::kCompleted);
     const BatchRecord done = store().FindBatch("anna", batch.id);
     store_.reset();
@@ -322,16 +403,96 @@ TEST_F(BatchStoreTest, OldestEndedBatch_IsForgotten_WhenThereAreTooManyBatches) 
   EXPECT_EQ(left[1].id, third.id);
 }
 
-TEST_F(BatchStoreTest, Start_IsRefused_WhenARecordIsDamaged) {
-  const FileRecord file = Add("anna", "text");
+TEST_F(BatchStoreTest, EndsReadingAnInput_AtTheHundredthFault) {
+  std::string content;
+  for (int i = 0; i < 20'000; ++i) content += "x\n";
+  const BatchRecord batch = Create("anna", content);
+  const auto scan = store().Scan(batch.id);
+  EXPECT_TRUE(scan->Continue(1024));
+  EXPECT_EQ(scan->total(), 100);
+  EXPECT_EQ(store().Validated(batch.id, *scan).faults.size(), 100u);
+}
+
+TEST_F(BatchStoreTest, EndsReadingAnInput_OfMoreLinesThanItMayHave) {
+  limits_.requests = 10;
+  Open();
+  const auto failed = [&](const std::string& content) {
+    const BatchRecord batch = Create("", content);
+    return store().Validated(batch.id, *Scanned(batch.id)).faults.front();
+  };
+  EXPECT_EQ(failed(std::string(50'000, '\n')).code, "too_many_lines");
+  std::string requests;
+  for (int i = 0; i < 500; ++i) requests += RequestLine(std::to_string(i)) + "\n";
+  const BatchFault fault = failed(requests);
+  EXPECT_EQ(fault.code, "too_many_tasks");
+  EXPECT_EQ(fault.line, 11);
+}
+
+TEST_F(BatchStoreTest, ReadsAFewBytesOfAnInput_InOneStep) {
+  std::string content;
+  for (int i = 0; i < 2000; ++i) content += RequestLine(std::to_string(i)) + "\n";
+  const auto scan = store().Scan(Create("anna", content).id);
+  EXPECT_FALSE(scan->Continue(4096));
+  EXPECT_LT(scan->total(), 200);
+}
+
+TEST_F(BatchStoreTest, CutsMessagesOfFaults_ThatQuoteTheClient) {
+  const std::string id = R"(\u0001\u0001)" + std::string(490, 'x') + "\u00e9\u00e9\u00e9";
+  const BatchRecord batch = Create("anna", RequestLine(id) + "\n" + RequestLine(id) + "\n");
+  const BatchFault fault = store().Validated(batch.id, *Scanned(batch.id)).faults.front();
+  EXPECT_EQ(fault.code, "duplicate_custom_id");
+  EXPECT_LT(fault.message.size(), 320u);
+  EXPECT_NE(fault.message.find(R"(\x01\x01xx)"), std::string::npos) << fault.message;
+}
+
+TEST_F(BatchStoreTest, TellsOneFaultOfABatch_InLists) {
+  const BatchRecord batch = Create("anna", "x\ny\nz\n");
+  const BatchRecord failed = store().Validated(batch.id, *Scanned(batch.id));
+  const Json page = ParseJson(PageOfRecords(store().BatchesOf("anna"), "", 5, false), "the page");
+  EXPECT_EQ(page["data"][0]["errors"]["data"].size(), 1u);
+  EXPECT_EQ(page["first_id"], batch.id);
+  EXPECT_EQ(page["last_id"], batch.id);
+  EXPECT_EQ(page["has_more"], false);
+  EXPECT_EQ(failed.ToPublic()["errors"]["data"].size(), 3u);
+}
+
+TEST_F(BatchStoreTest, SetsDamagedRecordsAside_AndStarts) {
+  const FileRecord good = Add("anna", "good"), cut = Add("anna", "text"), foreign = Add("anna", "more");
+  const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
   store_.reset();
-  std::ofstream(dir() + "/" + file.id + ".json") << "{\"id\":";
-  try {
+  std::ofstream(dir() + "/" + cut.id + ".json") << "{\"id\":";
+  std::ofstream(dir() + "/" + foreign.id + ".json") << DumpJson(good.ToJson());
+  std::ofstream(dir() + "/" + batch.id + ".json") << std::string((1 << 20) + 1, ' ');
+  std::ofstream(dir() + "/" + batch.id + ".output") << "{}\n";
+  for (int start = 0; start < 2; ++start) {
     Open();
-    FAIL() << "the damage was passed over";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(file.id), std::string::npos) << error.what();
+    EXPECT_EQ(ContentOf(store().FindFile("anna", good.id)), "good");
+    EXPECT_EQ(store().FilesOf("anna").size(), 2u) << "and the batch's input";
+    EXPECT_EQ(store().BatchesOf("anna").size(), 0u);
+    for (const std::string& name : {cut.id, foreign.id, batch.id + ".output"})
+      EXPECT_TRUE(fs::exists(dir() + "/" + name));
+    for (const std::string& id : {cut.id, foreign.id, batch.id}) {
+      EXPECT_FALSE(fs::exists(dir() + "/" + id + ".json"));
+      EXPECT_TRUE(fs::exists(dir() + "/" + id + ".json.damaged"));
+    }
+    EXPECT_EQ(store().totals().bytes, BytesOnDisk());
   }
+}
+
+TEST(BatchTerms, RefusesWindows_ThatAreNoShortTime) {
+  const auto status = [](const std::string& window) {
+    try {
+      const Json body = {{"input_file_id", "f"}, {"endpoint", "/v1/completions"}, {"completion_window", window}};
+      return static_cast<int>(ReadBatchTerms(DumpJson(body)).window_seconds);
+    } catch (const ApiError& error) {
+      return error.status;
+    }
+  };
+  EXPECT_EQ(status("24h"), 24 * 3600);
+  EXPECT_EQ(status("2592000s"), 30 * 24 * 3600);
+  for (const std::string& bad : {std::string(2'000'000, '0') + "24h", std::string("00000024h"), std::string("31d"),
+                                 std::string("0s"), std::string("24"), std::string("+24h"), std::string()})
+    EXPECT_EQ(status(bad), 400) << bad.substr(0, 20);
 }
 
 }  // namespace

@@ -31,15 +31,20 @@ std::vector<Routes<DataHandler>::Route> BatchPages::MakeRoutes() {
 
 asio::awaitable<void> BatchPages::Answer(HttpRequest& request, HttpResponder& responder,
                                          std::function<std::string()> work, bool changes) {
+  std::string text = co_await OnDisk<std::string>(disk_, request.share, std::move(work));
+  if (!changes) {
+    co_await SendCharged(request, responder, std::move(text));
+    co_return;
+  }
+  changed_();  // an answer is small here, and its work was done: nothing may refuse it any more
   HttpResponse response;
-  response.body = co_await OnDisk<std::string>(disk_, request.share, std::move(work));
-  if (changes) changed_();
+  response.body = std::move(text);
   co_await responder.Send(std::move(response));
 }
 
 asio::awaitable<void> BatchPages::Create(HttpRequest& request, HttpResponder& responder) {
   std::function<std::string()> work = [this, client = request.client, body = std::exchange(request.body, {})] {
-    return DumpJson(store_.CreateBatch(client, ReadBatchTerms(body)).ToPublic());
+    return Listed(store_.CreateBatch(client, ReadBatchTerms(body)));
   };
   co_await Answer(request, responder, std::move(work), true);
 }
@@ -48,7 +53,7 @@ asio::awaitable<void> BatchPages::List(HttpRequest& request, HttpResponder& resp
   const QueryFields query(request.query, {"after", "limit"});
   const auto limit = static_cast<size_t>(query.Integer("limit", 1, kMostBatchesListed).value_or(kUsuallyListed));
   std::function<std::string()> work = [this, client = request.client, after = query.Text("after"), limit] {
-    return DumpJson(PageOfRecords(store_.BatchesOf(client), after, limit, false));
+    return PageOfRecords(store_.BatchesOf(client), after, limit, false);
   };
   co_await Answer(request, responder, std::move(work), false);
 }
@@ -65,7 +70,7 @@ asio::awaitable<void> BatchPages::Cancel(HttpRequest& request, HttpResponder& re
   if (!id.ends_with(kCancelEnd)) throw ApiError(404, "there is no such endpoint; /v1/batches/ID/cancel takes POST");
   id.resize(id.size() - kCancelEnd.size());
   std::function<std::string()> work = [this, client = request.client, id] {
-    return DumpJson(store_.CancelBatch(client, id).ToPublic());
+    return Listed(store_.CancelBatch(client, id));
   };
   co_await Answer(request, responder, std::move(work), true);
 }

@@ -5,6 +5,7 @@
 
 #include "coordinator/api/batches/active_batch.h"
 #include "coordinator/api/batches/on_disk.h"
+#include "coordinator/api/batches/spilled_answer.h"
 #include "coordinator/api/batches/store_names.h"
 #include "coordinator/batches/batch_line.h"
 
@@ -61,17 +62,22 @@ asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& pla
     co_return false;
   }
   const std::string request_id = NewStoredId("req_");
-  const HttpResponse answer = co_await Ask(batch, std::move(asked->body), request_id);
+  const auto spilled = std::make_shared<SpilledAnswer>(store_, disk_, batch->client);
+  HttpResponse answer = co_await Ask(batch, std::move(asked->body), request_id, spilled);
   if (batch->stopping || PutOff(*batch, place, answer)) co_return false;
-  const std::string line =
-      BatchAnswerLine(NewStoredId("batch_req_"), asked->custom_id, answer.status, request_id, OnOneLine(answer.body));
+  const auto line = std::make_shared<ResultLine>();
+  line->begin = BatchAnswerBegin(NewStoredId("batch_req_"), asked->custom_id, answer.status, request_id);
+  line->spilled = spilled->draft();
+  line->end = std::move(answer.body);
+  line->end += kBatchAnswerEnd;
   co_await Record(batch, answer.status == 200, line);
   co_return true;
 }
 
-/// Passes a request to the data port as if the request had arrived on a connection. Returns the answer.
-asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id) {
-  LineResponder responder;
+/// Has the data port answer a request as if it had come by a connection.
+asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id,
+                                                std::shared_ptr<SpilledAnswer> spilled) {
+  LineResponder responder([spilled](std::string text) { return spilled->Take(std::move(text)); });
   responder.record.id = request_id;
   HttpRequest request{.method = "POST", .path = batch->endpoint, .body = std::move(body)};
   request.body_bytes = request.body.size();
@@ -96,10 +102,14 @@ bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpRespon
   return true;
 }
 
-/// A result must not be lost because the disk fails: the coroutine waits until the disk accepts the result.
-asio::awaitable<void> BatchRunner::Record(ActivePtr batch, bool well, std::string line) {
+/// A result that there is must not be lost for want of a disk: it waits until the disk takes it.
+asio::awaitable<void> BatchRunner::Record(ActivePtr batch, bool well, std::shared_ptr<ResultLine> line) {
   for (;;) {
-    std::function<bool()> record = [this, id = batch->id, well, line] { return store_.Record(id, well, line), true; };
+    std::function<bool()> record = [this, id = batch->id, well, line] {
+      line->end = OnOneLine(std::move(line->end));
+      store_.Record(id, well, *line);
+      return true;
+    };
     const std::optional<bool> recorded = co_await TryOnDisk<bool>(disk_, batch->client, std::move(record));
     if (recorded) co_return;
     co_await Pause(kAfterFailure);

@@ -23,9 +23,9 @@ namespace {
 constexpr auto kErrorAsValue = asio::as_tuple(asio::use_awaitable);
 constexpr auto kBusyTick = std::chrono::milliseconds(20), kIdleTick = std::chrono::milliseconds(1000);
 constexpr auto kBetweenPrunes = std::chrono::minutes(1);
-constexpr size_t kMostActive = 16;      // batches whose requests run in turn
-constexpr size_t kScanBytes = 1 << 20;  // bytes of an input file that one job of the disk's thread reads
-constexpr size_t kExpiredAtOnce = 500;  // expired requests that one job of the disk's thread records
+constexpr size_t kMostActive = 16;       // batches whose requests run in turn
+constexpr size_t kScanBytes = 64 << 10;  // bytes of an input file that one job of the disk's thread reads
+constexpr size_t kExpiredAtOnce = 500;   // expired requests that one job of the disk's thread records
 
 int64_t NowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }
 
@@ -105,7 +105,8 @@ void BatchRunner::Update(const std::vector<BatchRecord>& unfinished) {
       const bool busy = std::ranges::any_of(
           active_, [&](const ActivePtr& active) { return active->client == batch.client && !active->stopping; });
       const bool over = cancelled || batch.expires_at <= NowSeconds();
-      if (over || (!busy && active_.size() < kMostActive && may_run_(batch.client))) Activate(batch);
+      const auto going = std::ranges::count_if(active_, [&](const ActivePtr& active) { return MayGo(active->client); });
+      if (over || (!busy && std::cmp_less(going, kMostActive) && MayGo(batch.client))) Activate(batch);
     } else if (cancelled && !(*known)->stopping) {
       Stop(**known, BatchStatus::kCancelled);
     }
@@ -189,14 +190,18 @@ void BatchRunner::StopWhatIsOver() {
 
 /// Requests of batches that may run now.
 int BatchRunner::Allowed() const {
-  if (port_->draining() || !store_.HasRoom()) return 0;
+  if (port_->draining()) return 0;
   return port_->num_pending_of_others() > 0 ? 1 : concurrency_;
 }
+
+/// Batches rest whose key is gone or may not generate any more, and those for whose results there is no room.
+bool BatchRunner::MayGo(const std::string& client) const { return may_run_(client) && store_.HasRoom(client); }
 
 BatchRunner::ActivePtr BatchRunner::NextWithLine() {
   for (auto it = active_.begin(); it != active_.end(); ++it) {
     const ActivePtr batch = *it;
     if (!batch->ready || batch->stopping || batch->pending.empty() || batch->rests_until > Clock::now()) continue;
+    if (!MayGo(batch->client)) continue;
     active_.splice(active_.end(), active_, it);
     return batch;
   }

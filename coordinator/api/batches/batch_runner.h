@@ -16,13 +16,16 @@
 
 namespace quire {
 
-/// Runs the requests of batches. These requests are handled like all other requests of their client, but have no
-/// connection. One batch of each client runs at a time, the oldest first; clients' batches take turns. Other requests
-/// go first (HttpRequest::background). While other requests exist, only one request of a batch runs at a time. All
-/// methods run on the I/O thread; the store is used on the disk's thread.
+class SpilledAnswer;
+
+/// Runs the requests of batches. They take the way of every other request of their client, but have no connection. One
+/// batch of each client runs at a time, the oldest first; clients' batches take turns. Other requests go first
+/// (HttpRequest::background). While there are any, one request of a batch runs at a time. All methods run on the I/O
+/// thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
-  /// concurrency: requests that run at once. may_run: whether a client may still come. The references outlive this.
+  /// concurrency: requests that run at once. may_run: whether a client may still come to generate,
+  /// asked before every request. The references outlive this.
   BatchRunner(BatchStore& store, WorkPool& disk, int concurrency, std::function<bool(const std::string&)> may_run)
       : store_(store), disk_(disk), concurrency_(concurrency), may_run_(std::move(may_run)) {}
 
@@ -48,12 +51,14 @@ class BatchRunner {
   void StopWhatIsOver();
   void StartLines();
   int Allowed() const;
+  bool MayGo(const std::string& client) const;
   ActivePtr NextWithLine();
   boost::asio::awaitable<void> RunLine(ActivePtr batch, LinePlace place);
   boost::asio::awaitable<bool> TryLine(ActivePtr batch, const LinePlace& place);
-  boost::asio::awaitable<HttpResponse> Ask(ActivePtr batch, std::string body, std::string request_id);
+  boost::asio::awaitable<HttpResponse> Ask(ActivePtr batch, std::string body, std::string request_id,
+                                            std::shared_ptr<SpilledAnswer> spilled);
   bool PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer);
-  boost::asio::awaitable<void> Record(ActivePtr batch, bool well, std::string line);
+  boost::asio::awaitable<void> Record(ActivePtr batch, bool well, std::shared_ptr<ResultLine> line);
   boost::asio::awaitable<void> End(ActivePtr batch);
   boost::asio::awaitable<void> Pause(std::chrono::milliseconds time);
 

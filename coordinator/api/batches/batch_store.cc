@@ -2,7 +2,6 @@
 #include "coordinator/api/batches/batch_store.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <random>
@@ -15,12 +14,6 @@
 namespace quire {
 
 namespace {
-
-constexpr size_t kRecordBytes = 1 << 20;  // the most that a record's file may have
-
-Json ParseRecord(const std::string& text, const std::string& what) {
-  return ParseJson(text, what, {.max_depth = 8, .max_nodes = 10'000});
-}
 
 ApiError NoSuchFile(const std::string& id) {
   return {404, "no file " + id.substr(0, 100) + " is kept for this key", "file_id"};
@@ -41,56 +34,39 @@ std::string NewStoredId(std::string_view prefix) {
 
 BatchStore::BatchStore(const std::string& path, const StoreLimits& limits, std::function<int64_t()> now)
     : limits_(limits), now_(std::move(now)), directory_(path) {
-  const std::vector<std::string> names = directory_.Names();
-  LoadRecords(names);
-  EndHalves(names);
+  KeptRecords kept = LoadRecords(directory_);
+  files_ = std::move(kept.files);
+  batches_ = std::move(kept.batches);
+  for (const auto& [id, file] : files_) last_order_ = std::max(last_order_, file.order);
+  for (const auto& [id, batch] : batches_) last_order_ = std::max(last_order_, batch.order);
+  EndHalves(kept.set_aside);
   Prune();
 }
 
-void BatchStore::LoadRecords(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    const bool is_file = name.starts_with(kFilePrefix), is_batch = name.starts_with(kBatchPrefix);
-    if (!is_file && !is_batch) continue;
-    if (name.ends_with(kUnfinishedEnd)) {
-      directory_.Remove(name);
-    } else if (name.ends_with(kRecordEnd)) {
-      const std::string what = directory_.path() + "/" + name;
-      try {
-        const Json json = ParseRecord(directory_.ReadWhole(name, kRecordBytes), what);
-        if (is_file) files_[json.at("id").get<std::string>()] = FileRecord::FromJson(json);
-        if (is_batch) batches_[json.at("id").get<std::string>()] = BatchRecord::FromJson(json);
-      } catch (const std::exception& error) {
-        Fail("{}: {}; this file is not as the server left it: move it and what else begins with its name away", what,
-             error.what());
-      }
-    }
-  }
-  for (auto& [id, file] : files_) last_order_ = std::max(last_order_, file.order);
-  for (auto& [id, batch] : batches_) last_order_ = std::max(last_order_, batch.order);
-}
-
-/// Cleans up after a server that was killed. Contents without a record are removed. Results that were about to become
-/// files become files.
-void BatchStore::EndHalves(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    const bool is_result = name.ends_with(kOutputEnd) || name.ends_with(kErrorsEnd);
-    if (name.starts_with(kBatchPrefix) && is_result) {
-      const auto batch = batches_.find(name.substr(0, name.find('.')));
-      if (batch == batches_.end() || IsOver(batch->second.status)) {
-        directory_.Remove(name);
-      } else {
-        result_bytes_ += directory_.BytesOf(name);
-      }
-    }
-  }
+/// Cleans up after a server that was killed. Contents without a record are removed, unless the record was set aside.
+/// Results that were about to become files become files. Then counts what the directory holds.
+void BatchStore::EndHalves(const std::set<std::string>& set_aside) {
   for (auto& [id, batch] : batches_) {
     if (batch.status == BatchStatus::kFinalizing) Publish(batch);
   }
-  for (const std::string& name : names) {
-    const bool is_content = name.starts_with(kFilePrefix) && name.find('.') == std::string::npos;
-    if (is_content && !files_.contains(name)) directory_.Remove(name);
-  }
   std::erase_if(files_, [&](const auto& entry) { return !directory_.Has(entry.first); });
+  usage_.Clear();
+  for (const std::string& name : directory_.Names()) {
+    const std::string id = IdOfName(name);
+    const auto file = files_.find(id);
+    const auto batch = batches_.find(id);
+    const bool is_result = name.ends_with(kOutputEnd) || name.ends_with(kErrorsEnd);
+    const bool is_needed = file != files_.end() || set_aside.contains(id) ||
+                           (batch != batches_.end() && !(is_result && IsOver(batch->second.status)));
+    if (!is_needed && (name.starts_with(kFilePrefix) || name.starts_with(kBatchPrefix))) {
+      directory_.Remove(name);
+      continue;
+    }
+    const std::string client = file != files_.end()       ? file->second.client
+                               : batch != batches_.end() ? batch->second.client
+                                                          : "";
+    usage_.Add(client, directory_.BytesOf(name));
+  }
 }
 
 std::shared_ptr<FileDraft> BatchStore::BeginFile(const std::string& client) {
@@ -98,24 +74,35 @@ std::shared_ptr<FileDraft> BatchStore::BeginFile(const std::string& client) {
   for (const auto& [id, file] : files_) own += file.client == client;
   if (std::cmp_greater_equal(files_.size(), limits_.files) || own >= Share(client, limits_.files))
     throw ApiError(400, fmt::format("{} files are kept for this key, and there may be no more: delete some", own));
-  const int64_t free = limits_.bytes - totals().bytes - draft_bytes_;
-  const int64_t room = std::min(free, Share(client, limits_.bytes) - BytesOf(client));
+  const int64_t room = RoomFor(client);
   if (room <= 0) throw NoRoom();
   return std::make_shared<FileDraft>(directory_, client, NewStoredId(kFilePrefix), std::min(room, limits_.file_bytes),
-                                     draft_bytes_);
+                                     usage_);
 }
 
+std::shared_ptr<FileDraft> BatchStore::BeginSpill(const std::string& client) {
+  return std::make_shared<FileDraft>(directory_, client, NewStoredId(kFilePrefix), INT64_MAX, usage_);
+}
+
+/// Bytes that a client may still have.
+int64_t BatchStore::RoomFor(const std::string& client) const {
+  return std::min(limits_.bytes - usage_.in_all(), Share(client, limits_.bytes) - usage_.Of(client));
+}
+
+bool BatchStore::HasRoom(const std::string& client) const { return RoomFor(client) > 0; }
+
 void BatchStore::AppendTo(FileDraft& draft, std::string_view bytes) {
-  if (totals().bytes + draft_bytes_ + static_cast<int64_t>(bytes.size()) > limits_.bytes) throw NoRoom();
+  if (std::cmp_greater(bytes.size(), RoomFor(draft.client()))) throw NoRoom();
   draft.Append(bytes);
 }
 
 FileRecord BatchStore::FinishFile(FileDraft& draft, const std::string& filename, int64_t keep_seconds) {
-  if (BytesOf(draft.client()) + draft.bytes() > Share(draft.client(), limits_.bytes)) throw NoRoom();
-  draft.Keep();
   const int64_t now = now_(), kept = keep_seconds > 0 ? keep_seconds : limits_.keep_seconds;
   FileRecord file{draft.id(), draft.client(), filename, "batch", draft.bytes(), now, now + kept, NextOrder()};
-  Save(file);
+  const std::string record = TextOf(file);
+  if (std::cmp_greater(record.size(), RoomFor(draft.client()))) throw NoRoom();
+  draft.Keep();
+  Save(file.client, file.id, record);
   files_[file.id] = file;
   Count();
   return file;
@@ -153,8 +140,9 @@ void BatchStore::DeleteFile(const std::string& client, const std::string& id) {
 /// The record goes first: content without a record is removed at a start, a record without content would be a lie.
 void BatchStore::Erase(const FileRecord& file) {
   const std::string id = file.id;
-  directory_.Remove(id + std::string(kRecordEnd));
-  directory_.Remove(id);
+  const std::string client = file.client;
+  Remove(client, id + std::string(kRecordEnd));
+  Remove(client, id);
   files_.erase(id);
 }
 
@@ -174,14 +162,18 @@ void BatchStore::Prune() {
   Count();
 }
 
-void BatchStore::Save(const FileRecord& file) const {
-  directory_.WriteWhole(file.id + std::string(kRecordEnd), DumpJson(file.ToJson()));
+/// Writes the record of a file or a batch.
+void BatchStore::Save(const std::string& client, const std::string& id, const std::string& text) {
+  const std::string name = id + std::string(kRecordEnd);
+  const int64_t before = directory_.BytesOf(name);
+  directory_.WriteWhole(name, text);
+  usage_.Add(client, static_cast<int64_t>(text.size()) - before);
 }
 
-int64_t BatchStore::BytesOf(const std::string& client) const {
-  int64_t bytes = 0;
-  for (const auto& [id, file] : files_) bytes += file.client == client ? file.bytes : 0;
-  return bytes;
+void BatchStore::Remove(const std::string& client, const std::string& name) {
+  const int64_t bytes = directory_.BytesOf(name);
+  directory_.Remove(name);
+  usage_.Add(client, -bytes);
 }
 
 int64_t BatchStore::NextOrder() {
@@ -193,8 +185,6 @@ int64_t BatchStore::NextOrder() {
 void BatchStore::Count() {
   StoreTotals counted;
   counted.files = static_cast<int64_t>(files_.size());
-  counted.bytes = result_bytes_;
-  for (const auto& [id, file] : files_) counted.bytes += file.bytes;
   for (const auto& [id, batch] : batches_) ++counted.batches[static_cast<size_t>(batch.status)];
   const std::lock_guard lock(mutex_);
   counted.completed = totals_.completed;
@@ -204,7 +194,9 @@ void BatchStore::Count() {
 
 StoreTotals BatchStore::totals() const {
   const std::lock_guard lock(mutex_);
-  return totals_;
+  StoreTotals now = totals_;
+  now.bytes = usage_.in_all();
+  return now;
 }
 
 }  // namespace quire

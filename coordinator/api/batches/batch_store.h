@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,20 +9,22 @@
 
 #include "coordinator/api/batches/file_draft.h"
 #include "coordinator/api/batches/input_scan.h"
-#include "coordinator/api/batches/records.h"
+#include "coordinator/api/batches/kept_records.h"
 #include "coordinator/api/batches/store_directory.h"
 #include "coordinator/api/batches/store_limits.h"
+#include "coordinator/api/batches/store_usage.h"
 
 namespace quire {
 
 /// The files and batches of /v1/files and /v1/batches, in a directory that outlives the server, however the server
-/// ends. No client finds another client's files. Every method but totals() blocks on the disk and is called by one
-/// thread at a time. Throws ApiError for requests that a client may not make, and Error when the disk fails.
+/// ends. No client finds what is another's. Every byte in the directory counts to StoreLimits::bytes, as its client's.
+/// Methods except HasRoom() and totals() block on the disk, and are called by one thread at a time. They throw ApiError
+/// for what a client may not do, and Error when the disk fails.
 class BatchStore {
  public:
-  /// now: seconds since 1970. Throws Error when the directory cannot be used (StoreDirectory).
+  /// now: seconds since 1970. Sets records aside that cannot be read, with a warning. Throws Error when the directory
+  /// cannot be used (StoreDirectory).
   BatchStore(const std::string& path, const StoreLimits& limits, std::function<int64_t()> now);
-  // --- files ---
   /// A file to be filled, which goes before the store does.
   std::shared_ptr<FileDraft> BeginFile(const std::string& client);
   void AppendTo(FileDraft& draft, std::string_view bytes);
@@ -31,24 +32,22 @@ class BatchStore {
   FileRecord FinishFile(FileDraft& draft, const std::string& filename, int64_t keep_seconds);
   const FileRecord& FindFile(const std::string& client, const std::string& id) const;
   std::vector<FileRecord> FilesOf(const std::string& client) const;  // the oldest first
-  /// Refuses the input of a batch that is not over.
-  void DeleteFile(const std::string& client, const std::string& id);
+  void DeleteFile(const std::string& client, const std::string& id);  // refuses the input of a batch that is not over
   Descriptor OpenFile(const FileRecord& file) const { return directory_.OpenToRead(file.id); }
-  // --- batches, for clients ---
   BatchRecord CreateBatch(const std::string& client, const BatchTerms& terms);
   const BatchRecord& FindBatch(const std::string& client, const std::string& id) const;
   std::vector<BatchRecord> BatchesOf(const std::string& client) const;  // the oldest first
-  /// Refuses a batch that is over.
-  BatchRecord CancelBatch(const std::string& client, const std::string& id);
-  // --- batches, for the runner ---
+  BatchRecord CancelBatch(const std::string& client, const std::string& id);  // refuses a batch that is over
   std::vector<BatchRecord> Unfinished() const;  // the oldest first
   /// Begins to read a batch's input. Results that were recorded count; a result that was not written whole does not.
   std::unique_ptr<InputScan> Scan(const std::string& id);
   /// The input is read: fails the batch when it has faults, else the batch is in progress.
   BatchRecord Validated(const std::string& id, const InputScan& scan);
   std::string ReadLine(const std::string& id, const LinePlace& place);  // a line of the input file
-  /// Records a result, a line without its newline, and waits until it is on the disk. Records nothing if it throws.
-  void Record(const std::string& id, bool well, const std::string& line);
+  /// A place for text of results that are not whole yet, which goes before the store does.
+  std::shared_ptr<FileDraft> BeginSpill(const std::string& client);
+  /// Records a result, a line without its end. Returns once it is on the disk; when this throws, nothing was recorded.
+  void Record(const std::string& id, bool well, const ResultLine& line);
   /// Records that these requests were not executed, and takes them off the list, up to `most` of them.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
   /// Ends a batch that has no running request. The batch's results become files.
@@ -57,22 +56,22 @@ class BatchStore {
   void Abandon(const std::string& id, const std::string& reason);
   /// Deletes files and batches that have expired.
   void Prune();
-  bool HasRoom() const { return totals().bytes < limits_.bytes; }
+  /// Whether there is room for a result of this client. From any thread.
+  bool HasRoom(const std::string& client) const;
   const StoreLimits& limits() const { return limits_; }
   StoreTotals totals() const;  // callable from any thread
 
  private:
-  struct Work {  // open files of a running batch
+  struct Work {
     Descriptor input, output, errors;
   };
-  void LoadRecords(const std::vector<std::string>& names);
-  void EndHalves(const std::vector<std::string>& names);
+  void EndHalves(const std::set<std::string>& set_aside);
   BatchRecord& Batch(const std::string& id);
   Work& WorkOf(const BatchRecord& batch);
-  Descriptor OpenResults(const std::string& name, int64_t& lines) const;
-  void Append(const Descriptor& file, const std::string& name, const std::string& lines);
-  void Save(const FileRecord& file) const;
-  void Save(const BatchRecord& batch) const;
+  Descriptor OpenResults(const BatchRecord& batch, const std::string& name, int64_t& lines);
+  void Append(const std::string& client, const Descriptor& file, const std::string& name, const ResultLine& lines);
+  void Save(const std::string& client, const std::string& id, const std::string& text);
+  void Remove(const std::string& client, const std::string& name);
   void Publish(BatchRecord& batch);
   void PublishOne(const BatchRecord& batch, const std::string& results, const std::string& file_id,
                   const std::string& name_end);
@@ -80,19 +79,19 @@ class BatchStore {
   void Forget(const std::string& id);
   void Erase(const FileRecord& file);
   bool IsInput(const std::string& file_id) const;
-  int64_t BytesOf(const std::string& client) const;
+  int64_t RoomFor(const std::string& client) const;
   int64_t Share(const std::string& client, int64_t all) const { return client.empty() ? all : all / 2; }
   int64_t NextOrder();
   void Count();
 
   const StoreLimits limits_;
   std::function<int64_t()> now_;
+  StoreUsage usage_;
   StoreDirectory directory_;
   std::map<std::string, FileRecord> files_;
   std::map<std::string, BatchRecord> batches_;
-  std::map<std::string, Work> work_;  // keyed by batch id
-  int64_t last_order_ = 0, result_bytes_ = 0;
-  std::atomic<int64_t> draft_bytes_{0};
+  std::map<std::string, Work> work_;  // open files of running batches
+  int64_t last_order_ = 0;
   mutable std::mutex mutex_;  // guards totals_
   StoreTotals totals_;
 };

@@ -13,6 +13,9 @@ namespace quire {
 
 namespace {
 
+constexpr size_t kExpiredBytes = 1 << 20;      // of lines that one call of RecordExpired reads, besides the last one
+constexpr int64_t kCopyBytes = 256 << 10;
+
 ApiError NoSuchBatch(const std::string& id) {
   return {404, "no batch " + id.substr(0, 100) + " is kept for this key", "batch_id"};
 }
@@ -43,7 +46,10 @@ BatchRecord BatchStore::CreateBatch(const std::string& client, const BatchTerms&
                     .output_seconds = terms.output_seconds,
                     .order = NextOrder()};
   batch.expires_at = batch.created_at + terms.window_seconds;
-  Save(batch);
+  const std::string record = TextOf(batch);
+  if (std::cmp_greater(record.size(), RoomFor(client)))
+    throw ApiError(400, "there is no room for more batches: delete files, or ask for a larger --batch-max-bytes");
+  Save(client, batch.id, record);
   batches_[batch.id] = batch;
   Count();
   return batch;
@@ -69,7 +75,7 @@ void BatchStore::MakeRoomForBatch(const std::string& client) {
 }
 
 void BatchStore::Forget(const std::string& id) {
-  directory_.Remove(id + std::string(kRecordEnd));
+  Remove(Batch(id).client, id + std::string(kRecordEnd));
   batches_.erase(id);
 }
 
@@ -98,7 +104,7 @@ BatchRecord BatchStore::CancelBatch(const std::string& client, const std::string
   }
   batch.Enter(BatchStatus::kCancelling, now_());
   batch.ends_as = BatchStatus::kCancelled;
-  Save(batch);
+  Save(client, id, TextOf(batch));
   batches_[id] = batch;
   Count();
   return batch;
@@ -119,11 +125,12 @@ BatchRecord& BatchStore::Batch(const std::string& id) {
   return found->second;
 }
 
-/// Opens the results of an earlier run, and cuts off a last line that was not written completely.
-Descriptor BatchStore::OpenResults(const std::string& name, int64_t& lines) const {
+/// Opens results of an earlier run, and cuts what was not written to its end.
+Descriptor BatchStore::OpenResults(const BatchRecord& batch, const std::string& name, int64_t& lines) {
   Descriptor file = directory_.OpenToAppend(name);
-  const std::string what = directory_.path() + "/" + name;
-  lines = CutAtLastLine(file.get(), what);
+  const int64_t before = directory_.BytesOf(name);
+  lines = CutAtLastLine(file.get(), directory_.path() + "/" + name);
+  usage_.Add(batch.client, directory_.BytesOf(name) - before);
   return file;
 }
 
@@ -131,7 +138,7 @@ BatchStore::Work& BatchStore::WorkOf(const BatchRecord& batch) {
   const auto found = work_.find(batch.id);
   if (found != work_.end()) return found->second;
   int64_t completed = 0, failed = 0;
-  Work work{{}, OpenResults(OutputOf(batch), completed), OpenResults(ErrorsOf(batch), failed)};
+  Work work{{}, OpenResults(batch, OutputOf(batch), completed), OpenResults(batch, ErrorsOf(batch), failed)};
   BatchRecord& kept = Batch(batch.id);
   kept.completed = completed;
   kept.failed = failed;
@@ -159,12 +166,12 @@ BatchRecord BatchStore::Validated(const std::string& id, const InputScan& scan) 
   } else if (next.status == BatchStatus::kValidating) {
     next.Enter(BatchStatus::kInProgress, now_());
   }
-  Save(next);
+  Save(next.client, id, TextOf(next));
   Batch(id) = next;
   if (IsOver(next.status)) {
     work_.erase(id);
-    directory_.Remove(OutputOf(next));
-    directory_.Remove(ErrorsOf(next));
+    Remove(next.client, OutputOf(next));
+    Remove(next.client, ErrorsOf(next));
   }
   Count();
   return next;
@@ -180,41 +187,45 @@ std::string BatchStore::ReadLine(const std::string& id, const LinePlace& place) 
   return line;
 }
 
-void BatchStore::Append(const Descriptor& file, const std::string& name, const std::string& lines) {
+void BatchStore::Append(const std::string& client, const Descriptor& file, const std::string& name,
+                        const ResultLine& lines) {
   const std::string what = directory_.path() + "/" + name;
   const int64_t before = directory_.BytesOf(name);
   try {
-    WriteFully(file.get(), lines, what);
+    WriteFully(file.get(), lines.begin, what);
+    for (int64_t at = 0; lines.spilled != nullptr && at < lines.spilled->bytes(); at += kCopyBytes)
+      WriteFully(file.get(), lines.spilled->Read(at, kCopyBytes), what);
+    WriteFully(file.get(), lines.end + "\n", what);
     SyncContent(file.get(), what);
   } catch (...) {
     CutTo(file.get(), before);
     throw;
   }
-  result_bytes_ += static_cast<int64_t>(lines.size());
+  usage_.Add(client, directory_.BytesOf(name) - before);
 }
 
-void BatchStore::Record(const std::string& id, bool well, const std::string& line) {
+void BatchStore::Record(const std::string& id, bool well, const ResultLine& line) {
   BatchRecord& batch = Batch(id);
   const Work& work = WorkOf(batch);
-  Append(well ? work.output : work.errors, well ? OutputOf(batch) : ErrorsOf(batch), line + "\n");
+  Append(batch.client, well ? work.output : work.errors, well ? OutputOf(batch) : ErrorsOf(batch), line);
   ++(well ? batch.completed : batch.failed);
   const std::lock_guard lock(mutex_);
-  totals_.bytes += static_cast<int64_t>(line.size()) + 1;
   ++(well ? totals_.completed : totals_.failed);
 }
 
 void BatchStore::RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most) {
   BatchRecord& batch = Batch(id);
   std::string lines;
-  const size_t count = std::min(most, places.size());
-  for (size_t i = 0; i < count; ++i) {
-    const std::string line = ReadLine(id, places[i]);
+  size_t count = 0, bytes = 0;
+  for (; count < std::min(most, places.size()) && bytes < kExpiredBytes; ++count) {
+    const std::string line = ReadLine(id, places[count]);
+    bytes += line.size();
     const std::string custom_id = ReadBatchLine(line, "line").custom_id;
+    if (!lines.empty()) lines += '\n';
     lines += BatchErrorLine(NewStoredId("batch_req_"), custom_id, "batch_expired",
-                            "the request was not executed before the completion window ended") +
-             "\n";
+                            "the request was not executed before the completion window ended");
   }
-  Append(WorkOf(batch).errors, ErrorsOf(batch), lines);
+  Append(batch.client, WorkOf(batch).errors, ErrorsOf(batch), {.begin = std::move(lines)});
   places.erase(places.begin(), places.begin() + static_cast<ptrdiff_t>(count));
   batch.failed += static_cast<int64_t>(count);
   Count();
@@ -234,7 +245,7 @@ void BatchStore::Finish(const std::string& id, BatchStatus ends_as) {
   } else {
     next.Enter(BatchStatus::kFinalizing, now_());
   }
-  Save(next);
+  Save(next.client, id, TextOf(next));
   Batch(id) = next;
   work_.erase(id);
   Publish(Batch(id));
@@ -247,33 +258,25 @@ void BatchStore::Publish(BatchRecord& batch) {
   PublishOne(batch, ErrorsOf(batch), batch.error_file_id, "_error.jsonl");
   BatchRecord next = batch;
   next.Enter(batch.ends_as, now_());
-  Save(next);
+  Save(next.client, next.id, TextOf(next));
   batch = next;
 }
 
 void BatchStore::PublishOne(const BatchRecord& batch, const std::string& results, const std::string& file_id,
                             const std::string& name_end) {
-  const int64_t bytes = directory_.BytesOf(results);
-  if (file_id.empty()) return directory_.Remove(results);
-  if (directory_.Has(results)) {
-    directory_.Rename(results, file_id);
-    result_bytes_ -= bytes;
-  }
+  if (file_id.empty()) return Remove(batch.client, results);
+  if (directory_.Has(results)) directory_.Rename(results, file_id);
   if (files_.contains(file_id) || !directory_.Has(file_id)) return;
   const int64_t now = now_(), kept = batch.output_seconds > 0 ? batch.output_seconds : limits_.keep_seconds;
   const FileRecord file{file_id, batch.client, batch.id + name_end, "batch_output", directory_.BytesOf(file_id),
                         now,     now + kept,   NextOrder()};
-  Save(file);
+  Save(file.client, file_id, TextOf(file));
   files_[file_id] = file;
 }
 
 void BatchStore::Abandon(const std::string& id, const std::string& reason) {
   Batch(id).faults = {{"internal_error", reason, "", 0}};
   Finish(id, BatchStatus::kFailed);
-}
-
-void BatchStore::Save(const BatchRecord& batch) const {
-  directory_.WriteWhole(batch.id + std::string(kRecordEnd), DumpJson(batch.ToJson()));
 }
 
 }  // namespace quire

@@ -35,6 +35,7 @@ std::string Required(const JsonFields& fields, const char* name) {
 
 /// "24h" in seconds.
 int64_t SecondsOf(const std::string& window) {
+  constexpr size_t kLongest = 8;  // "2592000s"
   int64_t count = 0;
   const auto [end, error] = std::from_chars(window.data(), window.data() + window.size(), count);
   const bool one_letter = error == std::errc() && end + 1 == window.data() + window.size();
@@ -44,7 +45,7 @@ int64_t SecondsOf(const std::string& window) {
                        : *end == 'h' ? 3600
                        : *end == 'd' ? 86'400
                                      : 0;
-  if (unit == 0 || count < 1 || count > kLongestWindow / unit)
+  if (window.size() > kLongest || unit == 0 || count < 1 || count > kLongestWindow / unit)
     JsonFields::Refuse("completion_window", "must be a time such as \"24h\", from \"1s\" to \"30d\"");
   return count * unit;
 }

@@ -4,6 +4,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/api/batches/store_directory.h"
+#include "coordinator/api/batches/store_usage.h"
 #include "coordinator/http/api_error.h"
 
 namespace quire {
@@ -15,17 +16,17 @@ std::string DraftName(const std::string& id) { return id + std::string(kUnfinish
 }  // namespace
 
 FileDraft::FileDraft(const StoreDirectory& directory, std::string client, std::string id, int64_t most,
-                     std::atomic<int64_t>& taken)
+                     StoreUsage& usage)
     : directory_(directory),
       client_(std::move(client)),
       id_(std::move(id)),
       most_(most),
-      taken_(taken),
+      usage_(usage),
       file_(directory.Create(DraftName(id_))) {}
 
 FileDraft::~FileDraft() {
-  taken_ -= bytes_;
   if (kept_) return;
+  usage_.Add(client_, -bytes_);
   try {
     directory_.Remove(DraftName(id_));
   } catch (const Error&) {
@@ -43,13 +44,17 @@ void FileDraft::Append(std::string_view bytes) {
   }
   WriteFully(file_.get(), bytes, directory_.path() + "/" + DraftName(id_));
   bytes_ += static_cast<int64_t>(bytes.size());
-  taken_ += static_cast<int64_t>(bytes.size());
+  usage_.Add(client_, static_cast<int64_t>(bytes.size()));
 }
 
 void FileDraft::Keep() {
   SyncContent(file_.get(), directory_.path() + "/" + DraftName(id_));
   directory_.Rename(DraftName(id_), id_);
   kept_ = true;
+}
+
+std::string FileDraft::Read(int64_t offset, size_t count) const {
+  return ReadAt(file_.get(), offset, count, directory_.path() + "/" + DraftName(id_));
 }
 
 }  // namespace quire

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <atomic>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,14 +9,14 @@
 namespace quire {
 
 class StoreDirectory;
+class StoreUsage;
 
 /// A file that a client is sending. Removed when it goes, unless it was finished.
 class FileDraft {
  public:
-  /// most: maximum of the file's bytes. `taken` counts the draft's bytes until the draft is destroyed. The references
-  /// must outlive the draft.
-  FileDraft(const StoreDirectory& directory, std::string client, std::string id, int64_t most,
-            std::atomic<int64_t>& taken);
+  /// most: bytes that it may have. Its bytes count as the client's in `usage`, until it goes or for good once it was
+  /// finished. The references outlive it.
+  FileDraft(const StoreDirectory& directory, std::string client, std::string id, int64_t most, StoreUsage& usage);
   ~FileDraft();
   FileDraft(const FileDraft&) = delete;
   FileDraft& operator=(const FileDraft&) = delete;
@@ -25,6 +25,8 @@ class FileDraft {
   void Append(std::string_view bytes);
   /// Makes the content durable under the file's name.
   void Keep();
+  /// Returns up to `count` bytes from `offset` on. Throws Error when the disk fails.
+  std::string Read(int64_t offset, size_t count) const;
 
   const std::string& id() const { return id_; }
   const std::string& client() const { return client_; }
@@ -34,7 +36,7 @@ class FileDraft {
   const StoreDirectory& directory_;
   const std::string client_, id_;
   const int64_t most_;
-  std::atomic<int64_t>& taken_;
+  StoreUsage& usage_;
   Descriptor file_;
   int64_t bytes_ = 0;
   bool kept_ = false;

@@ -130,11 +130,10 @@ asio::awaitable<void> FilePages::List(HttpRequest& request, HttpResponder& respo
                                        purpose = query.Text("purpose")] {
     std::vector<FileRecord> files = store_.FilesOf(client);
     if (!purpose.empty()) std::erase_if(files, [&](const FileRecord& file) { return file.purpose != purpose; });
-    return DumpJson(PageOfRecords(std::move(files), after, limit, oldest_first));
+    return PageOfRecords(std::move(files), after, limit, oldest_first);
   };
-  HttpResponse response;
-  response.body = co_await OnDisk<std::string>(disk_, request.share, std::move(work));
-  co_await responder.Send(std::move(response));
+  std::string text = co_await OnDisk<std::string>(disk_, request.share, std::move(work));
+  co_await SendCharged(request, responder, std::move(text));
 }
 
 asio::awaitable<void> FilePages::Get(HttpRequest& request, HttpResponder& responder) {

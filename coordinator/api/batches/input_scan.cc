@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/printable.h"
 #include "coordinator/api/batches/store_directory.h"
 #include "coordinator/batches/batch_line.h"
 #include "coordinator/batches/member_text.h"
@@ -15,6 +16,8 @@ namespace quire {
 namespace {
 
 constexpr size_t kReadBytes = 256 << 10;
+constexpr size_t kMessageBytes = 300;    // of a fault's message, which may quote the client's text
+constexpr int64_t kLinesPerRequest = 4;  // a file may have so many times as many lines as requests
 
 bool IsBlank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
@@ -29,32 +32,39 @@ InputScan::InputScan(Descriptor input, std::string what, std::string endpoint, s
       bounds_(bounds) {}
 
 bool InputScan::Continue(size_t bytes) {
-  for (size_t done = 0; done < bytes;) {
-    const std::string piece = ReadAt(input_.get(), offset_, kReadBytes, what_);
+  for (size_t done = 0; done < bytes && !FoundEnough();) {
+    const std::string piece = ReadAt(input_.get(), offset_, std::min(bytes, kReadBytes), what_);
     if (piece.empty()) {
       if (!line_.empty() || too_long_) TakeLine();
       if (total_ == 0 && faults_.empty()) Add({"empty_file", "the input file has no requests", "input_file_id", 0});
       return true;
     }
-    for (size_t at = 0; at < piece.size();) {
-      const size_t end = std::min(piece.find('\n', at), piece.size());
-      if (!too_long_) line_.append(piece, at, end - at);
-      if (line_.size() > bounds_.line_bytes) too_long_ = true, line_.clear();
-      if (end < piece.size()) {
-        TakeLine();
-        begin_ = offset_ + static_cast<int64_t>(end) + 1;
-      }
-      at = end + 1;
-    }
-    offset_ += static_cast<off_t>(piece.size());
+    TakePiece(piece);
     done += piece.size();
   }
-  return false;
+  return FoundEnough();
+}
+
+void InputScan::TakePiece(const std::string& piece) {
+  for (size_t at = 0; at < piece.size() && !FoundEnough();) {
+    const size_t end = std::min(piece.find('\n', at), piece.size());
+    if (!too_long_) line_.append(piece, at, end - at);
+    if (line_.size() > bounds_.line_bytes) too_long_ = true, line_.clear();
+    if (end < piece.size()) {
+      TakeLine();
+      begin_ = offset_ + static_cast<int64_t>(end) + 1;
+    }
+    at = end + 1;
+  }
+  offset_ += static_cast<off_t>(piece.size());
 }
 
 void InputScan::TakeLine() {
   ++number_;
-  if (too_long_) {
+  if (number_ > bounds_.requests * kLinesPerRequest) {
+    too_many_ = true;
+    Add({"too_many_lines", fmt::format("more than {} lines, empty ones included", number_ - 1), "", number_});
+  } else if (too_long_) {
     Add({"line_too_long", fmt::format("line {}: longer than {} bytes", number_, bounds_.line_bytes), "", number_});
   } else if (!IsBlank(line_)) {
     CheckLine();
@@ -77,10 +87,9 @@ void InputScan::CheckLine() {
                            fmt::format("{}: the batch is for {}, and \"url\" is another one", where, endpoint_));
     }
     if (total_ > bounds_.requests) {
-      if (total_ == bounds_.requests + 1)
-        Add({"too_many_tasks", fmt::format("more than {} requests; make several batches", bounds_.requests), "",
-             number_});
-      return;
+      too_many_ = true;
+      throw BatchLineError("too_many_tasks", "",
+                           fmt::format("more than {} requests; make several batches", bounds_.requests));
     }
     if (!seen_.insert(line.custom_id).second) {
       throw BatchLineError("duplicate_custom_id", "custom_id",
@@ -92,7 +101,14 @@ void InputScan::CheckLine() {
   }
 }
 
+/// Messages quote the client's text: a record keeps the beginning, in which nothing grows when JSON escapes it.
 void InputScan::Add(BatchFault fault) {
+  fault.message = WithoutControls(fault.message);
+  if (fault.message.size() > kMessageBytes) {
+    size_t end = kMessageBytes;
+    while (end > 0 && (static_cast<unsigned char>(fault.message[end]) & 0xc0) == 0x80) --end;
+    fault.message = fault.message.substr(0, end) + "...";
+  }
   if (faults_.size() < bounds_.faults) faults_.push_back(std::move(fault));
 }
 

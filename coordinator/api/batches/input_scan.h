@@ -31,18 +31,21 @@ class InputScan {
   InputScan(Descriptor input, std::string what, std::string endpoint, std::unordered_set<std::string> recorded,
             const Bounds& bounds);
 
-  /// Reads on for about so many bytes; true once the whole file is read. Throws Error when the disk fails.
+  /// Reads on for about so many bytes, and to the end of the last line. True once the whole file is read, or so many
+  /// faults are found that no more are kept. Throws Error when the disk fails.
   bool Continue(size_t bytes);
 
-  // Once the whole file is read:
-  const std::vector<BatchFault>& faults() const { return faults_; }  // the first faults
-  int64_t total() const { return total_; }                           // number of requests
-  std::deque<LinePlace>& pending() { return pending_; }              // lines without a result, in the file's order
+  // Once Continue() returned true:
+  const std::vector<BatchFault>& faults() const { return faults_; }  // the first ones
+  int64_t total() const { return total_; }                           // requests
+  std::deque<LinePlace>& pending() { return pending_; }              // without a result, in the file's order
 
  private:
   void TakeLine();
   void CheckLine();
   void Add(BatchFault fault);
+  void TakePiece(const std::string& piece);
+  bool FoundEnough() const { return too_many_ || faults_.size() >= bounds_.faults; }
 
   Descriptor input_;
   std::string what_, endpoint_;
@@ -53,6 +56,7 @@ class InputScan {
   int64_t begin_ = 0;      // offset at which line_ begins
   bool too_long_ = false;  // true: line_ is too long, and the rest of the line is skipped
   int64_t number_ = 0, total_ = 0;
+  bool too_many_ = false;  // the file has more lines than it may
   std::vector<BatchFault> faults_;
   std::deque<LinePlace> pending_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -7,15 +8,23 @@
 
 namespace quire {
 
-/// Takes the answer to a request that came by no connection. Used by one coroutine of the I/O thread.
+/// Takes the answer to a request that came by no connection. The text of a long answer goes to the disk while the
+/// answer is made, and little of it is held. Used by one coroutine of the I/O thread.
 class LineResponder : public HttpResponder {
  public:
+  static constexpr size_t kHeldBytes = 256 << 10;  // an answer of fewer bytes is held
+  /// Takes the next part of a long answer's text. False: the disk failed.
+  using Spill = std::function<boost::asio::awaitable<bool>(std::string text)>;
+
+  explicit LineResponder(Spill spill) : spill_(std::move(spill)) {}
+
   boost::asio::awaitable<void> Send(HttpResponse response) override {
     if (answer_.status != 0) co_return;  // a part of another answer was given
+    std::string text = std::exchange(response.body, {});
+    text += response.fixed;
     answer_ = std::move(response);
-    answer_.body += answer_.fixed;
+    co_await Write(std::move(text));
     whole_ = true;
-    co_return;
   }
   boost::asio::awaitable<void> BeginStream() override { return BeginPieces({}); }
   boost::asio::awaitable<void> BeginPieces(std::string) override {
@@ -23,8 +32,14 @@ class LineResponder : public HttpResponder {
     co_return;
   }
   boost::asio::awaitable<void> Write(std::string text) override {
+    if (failed_) co_return;
     answer_.body += text;
-    co_return;
+    if (answer_.body.size() < kHeldBytes) co_return;
+    text = std::exchange(answer_.body, {});
+    const bool taken = co_await spill_(std::move(text));
+    if (taken) co_return;
+    failed_ = true;
+    Leave();
   }
   boost::asio::awaitable<void> EndStream() override {
     whole_ = true;
@@ -37,15 +52,18 @@ class LineResponder : public HttpResponder {
     if (!std::exchange(gone_, true) && on_gone) on_gone();
   }
 
-  /// The answer, or an error 500 when it ended before it was whole.
+  /// The answer, without the text that was spilled. An error 503 when the disk failed, and 500 when the answer ended
+  /// before it was whole.
   HttpResponse Take() {
+    if (failed_) return ErrorResponse(503, "the server's disk failed; its log says how");
     if (!whole_) return ErrorResponse(500, "the answer ended before it was whole");
     return std::move(answer_);
   }
 
  private:
+  Spill spill_;
   HttpResponse answer_{.status = 0};
-  bool gone_ = false, whole_ = false;
+  bool gone_ = false, whole_ = false, failed_ = false;
 };
 
 }  // namespace quire

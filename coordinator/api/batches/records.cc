@@ -1,6 +1,8 @@
 #include "coordinator/api/batches/records.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "comm/base/error.h"
 
@@ -21,9 +23,9 @@ BatchStatus StatusNamed(const std::string& name) {
   Fail("\"{}\" is no status of a batch", name);
 }
 
-Json FaultsJson(const std::vector<BatchFault>& faults) {
+Json FaultsJson(const std::vector<BatchFault>& faults, size_t most = SIZE_MAX) {
   Json list = Json::array();
-  for (const BatchFault& fault : faults) {
+  for (const BatchFault& fault : std::span(faults).first(std::min(most, faults.size()))) {
     list.push_back({{"code", fault.code},
                     {"message", fault.message},
                     {"param", OrNull(fault.param)},
@@ -81,11 +83,13 @@ void BatchRecord::Enter(BatchStatus next, int64_t now) {
   reached[static_cast<size_t>(next)] = now;
 }
 
-Json BatchRecord::ToPublic() const {
+Json BatchRecord::ToPublic(size_t most_faults) const {
+  Json errors;
+  if (!faults.empty()) errors = {{"object", "list"}, {"data", FaultsJson(faults, most_faults)}};
   Json json = {{"id", id},
                {"object", "batch"},
                {"endpoint", endpoint},
-               {"errors", faults.empty() ? Json() : Json{{"object", "list"}, {"data", FaultsJson(faults)}}},
+               {"errors", std::move(errors)},
                {"input_file_id", input_file_id},
                {"completion_window", completion_window},
                {"status", NameOf(status)},

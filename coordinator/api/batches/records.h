@@ -56,7 +56,7 @@ struct BatchRecord {
 
   /// Sets the status and the time at which it was reached.
   void Enter(BatchStatus next, int64_t now);
-  Json ToPublic() const;
+  Json ToPublic(size_t most_faults = SIZE_MAX) const;  // with the first faults
   Json ToJson() const;
   static BatchRecord FromJson(const Json& json);
 };

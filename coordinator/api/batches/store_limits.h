@@ -3,12 +3,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "comm/base/json.h"
 #include "coordinator/api/batches/records.h"
 
 namespace quire {
+
+class FileDraft;
 
 /// Seconds that a client may ask a file to be kept for.
 inline constexpr int64_t kLeastKeptSeconds = 3600, kMostKeptSeconds = 30 * 24 * 3600;
@@ -33,7 +36,14 @@ struct BatchTerms {
   int64_t output_seconds = 0;  // lifetime of the result files, in seconds; 0: StoreLimits::keep_seconds
 };
 
-/// Numbers of a BatchStore for metrics and reports.
+/// A line of results, without its end: `begin`, then what was spilled to the disk where there is any, then `end`.
+struct ResultLine {
+  std::string begin = {};
+  std::shared_ptr<const FileDraft> spilled = {};
+  std::string end = {};
+};
+
+/// Numbers of a BatchStore for those who watch.
 struct StoreTotals {
   int64_t files = 0, bytes = 0;
   std::array<int64_t, kBatchStatuses> batches{};  // number of batches, indexed by BatchStatus

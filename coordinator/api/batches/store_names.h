@@ -6,9 +6,14 @@
 namespace quire {
 
 // Names in a BatchStore's directory: FILE (content), FILE.json, BATCH.json, BATCH.output and BATCH.errors (results of a
-// batch that is not over). FILE and BATCH are ids.
+// batch that is not over), FILE.json.damaged and BATCH.json.damaged (records that a start could not read). FILE and
+// BATCH are ids.
 inline constexpr std::string_view kFilePrefix = "file-", kBatchPrefix = "batch_";
 inline constexpr std::string_view kRecordEnd = ".json", kOutputEnd = ".output", kErrorsEnd = ".errors";
+inline constexpr std::string_view kDamagedEnd = ".damaged";
+
+/// The id with which a name in the directory begins.
+inline std::string IdOfName(const std::string& name) { return name.substr(0, name.find('.')); }
 
 /// A new random id, which does not reveal the number of other ids.
 std::string NewStoredId(std::string_view prefix);

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "coordinator/api/batches/records.h"
+#include "coordinator/api/batches/store_directory.h"
+
+namespace quire {
+
+/// The records in a BatchStore's directory.
+struct KeptRecords {
+  std::map<std::string, FileRecord> files;     // by id
+  std::map<std::string, BatchRecord> batches;  // by id
+  std::set<std::string> set_aside;             // ids whose records could not be read
+};
+
+/// Reads every record, and removes what was being written. A record that cannot be read is renamed, with a warning, and
+/// what else has its id stays. Throws Error when the disk fails.
+KeptRecords LoadRecords(const StoreDirectory& directory);
+
+/// The text of a record as it is kept. Throws Error for a record that LoadRecords could not read.
+std::string TextOf(const FileRecord& record);
+std::string TextOf(const BatchRecord& record);
+
+}  // namespace quire
