@@ -182,7 +182,7 @@ class BatchesTest(BatchCase):
     def test_creations_that_are_wrong_are_refused_with_the_field(self):
         file = self.upload(line("a", prompt=[5]))
         good = {"input_file_id": file.id, "endpoint": "/v1/completions", "completion_window": "24h"}
-        for field, value in (("input_file_id", "file-0"), ("endpoint", "/v1/rerank"), ("completion_window", "soon"), ("completion_window", "0h"),
+        for field, value in (("input_file_id", "file-0"), ("endpoint", "/v1/rerank"), ("completion_window", "soon"), ("completion_window", "0h"), ("completion_window", "0" * 100 + "24h"),
                              ("metadata", {"a": 5}), ("nonsense", 1), ("output_expires_after", {"anchor": "created_at", "seconds": 1})):
             status, answer = self.server.post("/v1/batches", {**good, field: value}, headers={"Authorization": "Bearer none"})
             self.assertEqual((status, answer["error"]["param"]), (400, field), answer)
