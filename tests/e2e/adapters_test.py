@@ -128,4 +128,4 @@ class AdaptersTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    verdict.main()
+    verdict.run_tests()

@@ -97,6 +97,15 @@ class PlainTest(FlagCase):
         self.assertEqual(settings["listen"], f"127.0.0.1:{self.server.port}")
         self.assertEqual(settings["admin_listen"], f"127.0.0.1:{self.server.admin_port}")
 
+    def test_speculative_config_flag_is_told_and_is_refused_on_gpus(self):
+        config = '{"method": "ngram", "num_speculative_tokens": 5}'
+        with Server("--speculative-config", config, model=TINY) as server:
+            self.assertEqual(server.get("/admin/status", admin=True)["settings"]["speculative_config"],
+                             {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_min": 2, "prompt_lookup_max": 8, "disable_by_batch_size": 8})
+        refused = quire("serve", "--model", TINY, "--backend", "cuda", "--speculative-config", config)
+        self.assertEqual(refused.returncode, 2, refused)
+        self.assertIn("--speculative-config, method ngram is for the CPU", refused.stderr)
+
     def test_backend_flag_chooses_cpu_or_cuda(self):
         self.assertEqual(self.setting("backend"), "cpu")
         with Server("--backend", "cuda", model=TINY, wait=False) as server:
@@ -697,6 +706,7 @@ TESTS = {
     "--quantization": SmallTest.test_quantization_flag_is_reported_by_status,
     "--enable-prefix-caching": FileTest.test_enable_prefix_caching_flag_overrides_the_topology_file,
     "--no-enable-prefix-caching": OtherTest.test_no_enable_prefix_caching_flag_turns_the_cache_off,
+    "--speculative-config": PlainTest.test_speculative_config_flag_is_told_and_is_refused_on_gpus,
     "--preemption-mode": SmallTest.test_preemption_mode_flag_swap_swaps_sequences_out,
     "--seed": OtherTest.test_seed_flag_makes_draws_repeatable_across_requests,
     "--journal": SmallTest.test_journal_flag_writes_a_journal,
