@@ -259,9 +259,9 @@ class BatchTest(FlagCase):
         self.assertEqual(self.setting("batch_max_bytes"), 20000)
         for file in self.client.files.list():
             self.client.files.delete(file.id)
-        file = self.upload("x" * 10000)  # a client with a name has half
+        file = self.upload("x" * 7000)  # a client with a name has half; records of files and batches count, too
         with self.assertRaises(openai.BadRequestError) as refused:
-            self.upload("x")
+            self.upload("x" * 3000)
         self.assertIn("--batch-max-bytes", str(refused.exception))
         self.client.files.delete(file.id)
 
