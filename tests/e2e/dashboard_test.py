@@ -201,7 +201,7 @@ class RequestsTest(DashboardCase):
             later.sees("#charts", "1 refusal, 0 errors")
             later.sees("#charts", "coordinator ")
             self.assertRegex(later.run("return [...document.querySelectorAll('#charts [role=img]')].map((p) => p.getAttribute('aria-label')).join('; ')"),
-                             r"First token over time: now 50 % [\d.]+ m?s, 95 % [\d.]+ m?s, 99 % [\d.]+ m?s")
+                             r"First token over time: now 50 % [\d.]+ [mµ]?s, 95 % [\d.]+ [mµ]?s, 99 % [\d.]+ [mµ]?s")
 
     def history(self):
         page = self.server.get("/admin/history", admin=True)
