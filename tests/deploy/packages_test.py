@@ -36,7 +36,7 @@ def run(*command, **options):
 def configured(folder):
     """A build for the prefix /usr, as deploy/make-package has one, with the programs of this build."""
     run("cmake", "--preset", "release", "-B", folder, "-DCMAKE_INSTALL_PREFIX=/usr", "-DQUIRE_BUILD_TESTS=OFF", "-DQUIRE_CUDA=OFF", cwd=ROOT)
-    for name in ("quire", "quire-worker"):
+    for name in ("quire", "quire-worker", "quire-loopback.so"):
         shutil.copy(os.path.join(BUILD, name), folder)
     written = os.path.join(folder, "written")
     for name, words in (("quire.1", ["manual"]), *((f"quire.{shell}", ["completion", shell]) for shell in ("bash", "zsh", "fish"))):
