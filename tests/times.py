@@ -12,6 +12,7 @@ import xml.etree.ElementTree
 COUNT = 10
 LONG = 60  # seconds; a longer test is split, or has its reason here
 REASONS = {
+    "e2e/dashboard_test": "a browser looks at the page through the half minutes that its charts show",
     "e2e/code_blocks_test": "every block of five pages, with servers of their own",
     "e2e/faults_test": "workers, mpirun and servers are killed or stopped, one after another, and start anew",
     "e2e/frame_faults_test": "every lost frame ends an epoch, and the workers start anew",
@@ -68,7 +69,7 @@ def machine():
 def print_page(tests):
     head = subprocess.run(["git", "log", "-1", "--format=%h of %cs"], cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True)
     print(f"""# Seconds per test
-Written by `tests/times.py build --all` after `tests/run`: commit {head.stdout.strip() or "unknown"}, {machine()}. Tests run three at
+Written by `tests/times.py build --all` after `tests/run`: commit {head.stdout.strip() or "unknown"}, {machine()}. Tests run two at
 once, so the {len(tests)} tests of {sum(tests.values()):.0f} s in all take less. A test above {LONG} s has its reason beside it.
 
 | test | seconds | why so long |
