@@ -31,7 +31,7 @@ bool TakesAdapters(Role role) {
 
 /// A matrix of the base model as its files store it.
 struct BaseMatrix {
-  int64_t layer = 0, rows = 0, cols = 0;  // of y = x * W^T, whatever the file's order is
+  int64_t layer = 0, rows = 0, cols = 0;  // rows and columns of W in y = x * W^T, in any order of the file
   std::vector<Role> roles;
   bool takes_adapters = true;
 };

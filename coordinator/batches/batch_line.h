@@ -34,7 +34,7 @@ BatchLine ReadBatchLine(std::string_view line, const std::string& where);
 /// ends.
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status,
                             const std::string& request_id, std::string_view body);
-/// The same in parts: what stands before the body, and behind it.
+/// The parts of such a line before the answer's body and behind the body.
 std::string BatchAnswerBegin(const std::string& id, const std::string& custom_id, int status,
                              const std::string& request_id);
 inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";

@@ -39,9 +39,8 @@ class GrammarConstraint final : public TokenConstraint {
     const auto certain = generated.first(generated.size() - num_guessed);
     const bool guesses = num_guessed > 0 && matcher_->num_followed() <= certain.size();
     if (num_guessed == 0 || guesses) certain_.reset();
-    bool goes_on = true;
-    if (guesses && (goes_on = matcher_->Follow(certain))) certain_.emplace(matcher_->Fork());
-    goes_on = goes_on && matcher_->Follow(generated) && matcher_->Allow(allowed);
+    if (guesses && matcher_->Follow(certain)) certain_.emplace(matcher_->Fork());
+    const bool goes_on = matcher_->Follow(generated) && matcher_->Allow(allowed);
     if (goes_on) return Outcome::kMasked;
     if (matcher_->overworked()) return Outcome::kOverworked;
     // Steps that were planned before the dead end was known may bring tokens drawn behind it. Tokens that came with

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kExpiredBytes = 1 << 20;  // of lines that one call of RecordExpired reads, besides the last one
+constexpr size_t kExpiredBytes = 1 << 20;  // RecordExpired reads no further line in a call that has read this much
 constexpr int64_t kCopyBytes = 256 << 10;
 
 ApiError NoSuchBatch(const std::string& id) {

@@ -16,7 +16,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kReadBytes = 256 << 10;
-constexpr size_t kMessageBytes = 300;    // of a fault's message, which may quote the client's text
+constexpr size_t kMessageBytes = 300;    // longest message of a fault, which may quote the client's text
 constexpr int64_t kLinesPerRequest = 4;  // a file may have so many times as many lines as requests
 
 bool IsBlank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }

@@ -36,7 +36,7 @@ const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : 
 
 constexpr size_t kMaxBadWordTokens = 1024;
 
-/// What watches a rendering: the growth and the stop token, which must outlive it.
+/// Makes a watch that tells `growth` of every text and ends the rendering on `stop`. Both must outlive the rendering.
 RenderWatch WatchOf(TextGrowth& growth, const std::stop_token& stop) {
   return {.cancelled = [&stop] { return stop.stop_requested(); },
           .makes = [&growth](size_t bytes) { growth.Add(bytes); }};

@@ -112,7 +112,7 @@ class DataPort {
   ResponsePages responses_;
   KeyQuotas quotas_;
   bool draining_ = false, paused_ = false;
-  PendingPlaces places_;    // of choices; a call has 1 while their number is not known
+  PendingPlaces places_;    // counts choices; a call counts as 1 while the number of its choices is not known
   int num_background_ = 0;  // places of batches' calls
   int num_sending_ = 0;     // calls that gave their places back
   RequestId next_id_ = 1;

@@ -44,7 +44,7 @@ class MessagesForm : public AnswerForm {
   std::optional<AnswerPart::Kind> open_;  // kind of the open block
   int index_ = 0;                         // index of the open block, or of the next one
   bool called_ = false;
-  std::string thoughts_;  // of the open block, where they are sealed
+  std::string thoughts_;  // thoughts of the open block, kept where thoughts are sealed
   OrderedJson stop_;  // stop_reason and its fields
 };
 

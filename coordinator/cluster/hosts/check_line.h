@@ -12,7 +12,7 @@ struct CheckLine {
   std::string host;   // empty: this host
   Status status = Status::kOk;
   std::string found;
-  std::string remedy;  // of a failure; a warning says it in what was found
+  std::string remedy;  // how to mend a failure; a warning says this in `found`
 };
 
 }  // namespace quire

@@ -16,7 +16,7 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::stri
                                        const std::string& data_endpoint, EpochId epoch, const std::string& session_dir,
                                        const std::vector<NodeRanks>& placement = {});
 
-/// The same command line with another command in place of the worker command.
+/// The mpirun command line above, with `worker_command` in place of the binary and its endpoint.
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::vector<std::string>& worker_command,
                                        const std::string& session_dir, const std::vector<NodeRanks>& placement);
 

@@ -9,15 +9,16 @@ namespace quire {
 /// rows belong to prompts.
 bool Scheduler::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
-  return proposer_ != nullptr && !blocks_.has_states() && request.beams == nullptr &&
-         sampling.pooling == Pooling::kNone && sampling.num_prompt_logprobs < 0;
+  return !blocks_.has_states() && request.beams == nullptr && sampling.pooling == Pooling::kNone &&
+         sampling.num_prompt_logprobs < 0;
 }
 
 /// True when the next step must not be planned ahead: drafts are not verified yet, or a sequence may get drafts once
 /// its next token is known.
 bool Scheduler::WaitsForDrafts() const {
+  if (proposer_ == nullptr) return false;
   if (steps_.at(0).HasDrafts()) return true;
-  if (proposer_ == nullptr || static_cast<int>(steps_.at(0).members.size()) > drafts_.max_batch) return false;
+  if (static_cast<int>(steps_.at(0).members.size()) > drafts_.max_batch) return false;
   return std::ranges::any_of(steps_.at(0).members, [&](const StepMember& member) {
     if (!member.draws || member.sequence == nullptr || !MayHaveDrafts(*member.request)) return false;
     const Sequence& s = *member.sequence;

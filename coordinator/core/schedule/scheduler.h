@@ -177,7 +177,6 @@ class Scheduler {
   bool MayHaveDrafts(const Request& request) const;
   bool WaitsForDrafts() const;
   void AddDrafts(StepDraft& draft);
-  void CommitDrafts(const StepMember& member, std::span<const SampledToken> drawn);
 
   // The tokens that a request computes in the step (request_work.cc).
   /// How far the step takes the request's sequences within the allowance. Empty when the request must wait for other

@@ -82,14 +82,14 @@ class Recount {
   /// The sequence's tokens in flight and pending are exactly what outstanding steps compute and draw, within the
   /// request's limits.
   static void CheckFlight(const Request& request, const Sequence& s, const OutstandingSteps& steps) {
-    int next = s.num_computed, drawn = 0, drafts = 0;
+    int next = s.num_computed, drawn = 0;
+    const int drafts = steps.DraftsOf(s);
     for (int step = 0; step < steps.size(); ++step) {
       for (const StepMember& member : steps.at(step).members) {
         if (member.sequence != &s) continue;
         QUIRE_CHECK(member.start == next && s.slot == member.slot && member.request == &request,
                     "sequence {}: an outstanding step computes from {} on, not from {}", s.id, member.start, next);
         next += member.num_known();
-        drafts += static_cast<int>(member.drafts.size());
         drawn += member.draws;
       }
     }

@@ -63,15 +63,17 @@ std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledTok
       QUIRE_CHECK(!drawn.empty(), "{} results are left, and none for slot {}", rest.size(), m.slot);
     }
     if (m.sequence == nullptr) continue;
-    if (!m.drafts.empty()) {
-      CommitDrafts(m, drawn);
-    } else {
-      blocks_.Computed(*m.sequence, m.count);
-    }
+    // Right drafts are tokens whose keys and values are computed. What was computed after them will be overwritten.
+    const std::span<const SampledToken> right = drawn.first(drawn.empty() ? 0 : drawn.size() - 1);
+    for (const SampledToken& token : right) m.sequence->tokens.push_back(token.token);
+    blocks_.Computed(*m.sequence, m.num_known() + static_cast<int>(right.size()));
     if (m.scores.count > 0) m.request->num_scored = m.scores.start + m.scores.count;
     if (drawn.empty()) continue;
     m.sequence->tokens.push_back(drawn.back().token);
-    if (!m.drafts.empty()) blocks_.Trim(*m.sequence, m.sequence->num_tokens());
+    if (!m.drafts.empty()) {
+      m.sequence->drafts.Verified(static_cast<int>(right.size()), static_cast<int>(m.drafts.size()));
+      blocks_.Trim(*m.sequence, m.sequence->num_tokens());
+    }
     m.sequence->drafts.Gained(static_cast<int>(drawn.size()));
     WaitingQueue::ChargeGenerated(*m.request, static_cast<int>(drawn.size()));
     drawn_.push_back({m.request, m.sequence, drawn, static_cast<int>(m.drafts.size())});
@@ -79,15 +81,6 @@ std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledTok
   QUIRE_CHECK(rest.empty(), "{} tokens too many", rest.size());
   steps_.Retire();
   return drawn_;
-}
-
-/// Appends the drafts that were right. Their keys and values, and those of the token before them, are computed. What
-/// the step computed after them will be overwritten.
-void Scheduler::CommitDrafts(const StepMember& member, std::span<const SampledToken> drawn) {
-  const auto right = drawn.first(drawn.size() - 1);
-  for (const SampledToken& token : right) member.sequence->tokens.push_back(token.token);
-  blocks_.Computed(*member.sequence, static_cast<int>(drawn.size()));
-  member.sequence->drafts.Verified(static_cast<int>(right.size()), static_cast<int>(member.drafts.size()));
 }
 
 void Scheduler::Branch(Request& request, std::span<const BeamSearch::Step> steps) {

@@ -51,7 +51,7 @@ class ResponseItems {
   OrderedJson messages_;
   TextGrowth growth_;
   std::vector<InputItem> items_;
-  const std::string made_;  // of ids of items that have none: random, so that they differ from other requests'
+  const std::string made_;  // random part of the ids that items without an id get; it differs from request to request
   const FindKept& find_;
   OfferedTools& tools_;
   std::string thoughts_;  // thoughts for the assistant's next message
