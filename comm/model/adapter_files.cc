@@ -22,12 +22,7 @@ constexpr size_t kMaxConfigBytes = 4 << 20;
 constexpr const char *kAdapterConfig = "adapter_config.json", *kAdapterTensors = "adapter_model.safetensors";
 constexpr std::string_view kPrefix = "base_model.model.", kOfA = ".lora_A.weight", kOfB = ".lora_B.weight";
 
-/// True for weights that adapters may change.
-bool TakesAdapters(Role role) {
-  using enum Role;
-  return role == kQuery || role == kKey || role == kValue || role == kAttentionGate || role == kAttentionOut ||
-         role == kGate || role == kUp || role == kDown;
-}
+bool TakesAdapters(Role role) { return std::ranges::count(kAdapterRoles, role) > 0; }
 
 /// A matrix of the base model as its files store it.
 struct BaseMatrix {

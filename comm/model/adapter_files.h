@@ -12,6 +12,10 @@ namespace quire {
 
 class ModelFiles;
 
+/// The weights that adapters may change. The ranks stack those of one product in this order.
+inline constexpr Role kAdapterRoles[] = {Role::kQuery,        Role::kKey,  Role::kValue, Role::kAttentionGate,
+                                         Role::kAttentionOut, Role::kGate, Role::kUp,    Role::kDown};
+
 /// The change of one matrix of the base model by a LoRA adapter: W + scale * b * a. The matrix may hold several weights
 /// (Fusion), whose rows are rows of b.
 struct AdapterMatrix {

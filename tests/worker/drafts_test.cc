@@ -192,8 +192,8 @@ TEST_P(DraftsTest, Answers_HaveTheSameBits_WhateverIsGuessed) {
 constexpr const char* kDraftedModels[] = {"gqa",          "mqa.gguf",     "gemma3",          "gptoss.mxfp4",
                                           "mixtral.gguf", "mpt",          "deepseekv2.gguf", "swa",
                                           "phi3.gguf",    "kquants.gguf", "qwen35",          "lfm2.gguf"};
-INSTANTIATE_TEST_SUITE_P(Models, DraftsTest, testing::ValuesIn(kDraftedModels), [](const auto& info) {
-  std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(Models, DraftsTest, testing::ValuesIn(kDraftedModels), [](const auto& model) {
+  std::string name = model.param;
   std::ranges::replace(name, '.', '_');
   return name;
 });

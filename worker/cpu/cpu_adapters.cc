@@ -49,8 +49,7 @@ LayerProduct ProductOf(Role role) {
 
 std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, LayerProduct product) {
   std::vector<Role> roles;
-  for (const Role role : {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionGate, Role::kAttentionOut,
-                          Role::kGate, Role::kUp, Role::kDown}) {
+  for (const Role role : kAdapterRoles) {
     if (ProductOf(role) == product && files.Has(role, layer)) roles.push_back(role);
   }
   return roles;

@@ -45,7 +45,7 @@ class MessagesForm : public AnswerForm {
   int index_ = 0;                         // index of the open block, or of the next one
   bool called_ = false;
   std::string thoughts_;  // thoughts of the open block, kept where thoughts are sealed
-  OrderedJson stop_;  // stop_reason and its fields
+  OrderedJson stop_;      // stop_reason and its fields
 };
 
 /// The usage object. input_tokens leaves out tokens from the cache.
