@@ -44,6 +44,21 @@ void CheckAdapters(const Topology::Model& model, const std::string& where) {
   }
 }
 
+/// Each replica has a port of its own, counted from the endpoint's.
+void CheckEndpoint(const std::string& key, const std::string& endpoint, int replicas, const std::string& where) {
+  if (endpoint.starts_with("ipc:///")) return;
+  const auto address = endpoint.starts_with("tcp://") ? ParseHostPort(endpoint.substr(6)) : std::nullopt;
+  if (!address || address->port == 0)
+    Fail("{}: kv_events.{} \"{}\" must be tcp://ADDRESS:PORT or ipc:///PATH", where, key, endpoint);
+  if (address->port + replicas - 1 > 65535)
+    Fail("{}: kv_events.{} {} leaves no ports for {} replicas", where, key, endpoint, replicas);
+}
+
+void CheckKvEvents(const Topology::KvEvents& events, int replicas, const std::string& where) {
+  CheckEndpoint("endpoint", events.endpoint, replicas, where);
+  if (!events.replay_endpoint.empty()) CheckEndpoint("replay_endpoint", events.replay_endpoint, replicas, where);
+}
+
 }  // namespace
 
 Topology ReplicaTopology(const Topology& topology, int replica) {
@@ -57,6 +72,12 @@ Topology ReplicaTopology(const Topology& topology, int replica) {
   if (each >= kFewestMpiPorts) mpi = {mpi[0] + replica * each, mpi[0] + (replica + 1) * each - 1};
   if (!one.journal.empty()) one.journal += fmt::format("/replica-{}", replica);
   return one;
+}
+
+bool Topology::KvEvents::binds() const {
+  if (bind) return *bind;
+  return endpoint == KvEvents().endpoint || endpoint.starts_with("ipc://") || endpoint.find('*') != std::string::npos ||
+         endpoint.find("::") != std::string::npos;
 }
 
 void ValidateTopology(const Topology& t, const std::string& where) {
@@ -95,6 +116,7 @@ void ValidateTopology(const Topology& t, const std::string& where) {
     Fail("{}: launch.method external needs transport.bind and transport.ports, so that workers know where to connect",
          where);
   }
+  if (t.kv_events.enabled) CheckKvEvents(t.kv_events, t.parallel.replicas, where);
   ValidateNodes(t, where);
   const int max_step_tokens = t.scheduler.max_step_tokens;
   if (max_step_tokens > 0 && max_step_tokens < t.scheduler.max_running) {

@@ -126,10 +126,10 @@ struct Topology {
   /// Drafts: guesses of further tokens, which are verified in the same step.
   struct Speculation {
     SpeculationMethod method = SpeculationMethod::kOff;
-    int num_tokens = 8;              // drafts of one sequence in a step, at most
-    int lookup_min = 2;              // tokens that the place of a guess has in common with the end, at least
-    int lookup_max = 8;              // further common tokens make no better place
-    int disable_by_batch_size = 8;   // steps of more sequences get no drafts
+    int num_tokens = 8;             // drafts of one sequence in a step, at most
+    int lookup_min = 2;             // tokens that the place of a guess has in common with the end, at least
+    int lookup_max = 8;             // further common tokens make no better place
+    int disable_by_batch_size = 8;  // steps of more sequences get no drafts
     bool operator==(const Speculation&) const = default;
   } speculation;
 
@@ -200,6 +200,22 @@ struct Topology {
     std::string endpoint;  // URL; empty: none are sent
     bool operator==(const Traces&) const = default;
   } traces;
+
+  /// Events of the prefix cache for routers outside, published over ZeroMQ in vLLM's form (coordinator/cache_events).
+  struct KvEvents {
+    bool enabled = false;
+    std::string endpoint = "tcp://127.0.0.1:5557";  // replica 0's; the others have the ports after it
+    std::optional<bool> bind;     // listen at the endpoint, or connect to it; absent: listen at *, IPC and the default
+    std::string replay_endpoint;  // where missed batches can be asked for; empty: nowhere
+    int buffer_steps = 10'000;    // batches that are kept for that, at most
+    int hwm = 10'000;             // batches that wait for a slow subscriber, at most
+    int max_queue_size = 10'000;  // batches that wait to be published, at most
+    std::string topic;            // what each message begins with
+    bool allow_unauthenticated = false;  // listen beyond loopback: the events show the tokens of prompts
+
+    bool binds() const;
+    bool operator==(const KvEvents&) const = default;
+  } kv_events;
 
   /// Files and batches of clients: /v1/files, /v1/batches.
   struct Batches {

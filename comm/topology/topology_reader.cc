@@ -195,6 +195,27 @@ void ReadSpeculation(const YamlNode& node, Section section, Topology::Speculatio
                                      speculation.lookup_min));
 }
 
+void ReadKvEvents(const YamlNode& node, Section section, Topology::KvEvents& events) {
+  std::string publisher = "zmq";
+  events.enabled = true;
+  section.Flag("enable_kv_cache_events", events.enabled);
+  section.Text("publisher", publisher);
+  section.Text("endpoint", events.endpoint);
+  bool bind = false;
+  section.Flag("bind", bind);
+  if (node.Find("bind") != nullptr) events.bind = bind;
+  section.Text("replay_endpoint", events.replay_endpoint);
+  section.Integer("buffer_steps", events.buffer_steps, 0, 1 << 20);
+  section.Integer("hwm", events.hwm, 1, 1 << 20);
+  section.Integer("max_queue_size", events.max_queue_size, 1, 1 << 20);
+  section.Text("topic", events.topic);
+  section.Flag("allow_unauthenticated", events.allow_unauthenticated);
+  section.Done();
+  if (publisher != "zmq" && publisher != "null")
+    section.Refuse(node, fmt::format("publisher must be zmq or null, not \"{}\"", publisher));
+  events.enabled = events.enabled && publisher == "zmq";
+}
+
 void ReadAdapters(const YamlNode& list, const std::string& file, std::vector<AdapterSetting>& adapters) {
   if (list.kind != YamlNode::Kind::kSequence) Fail("{}: adapters must be a list", PlaceOf(list, file));
   adapters.clear();
@@ -407,6 +428,8 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
     section.Text("endpoint", t.traces.endpoint);
     section.Done();
   }
+  if (const YamlNode* node = root.Take("kv_events"))
+    ReadKvEvents(*node, Section(*node, "kv_events", file), t.kv_events);
   if (const YamlNode* node = root.Take("batches")) {
     Section section(*node, "batches", file);
     section.Text("dir", t.batches.dir);

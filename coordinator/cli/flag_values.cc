@@ -63,9 +63,9 @@ struct KeysUnderHeading {
 };
 
 constexpr KeysUnderHeading kHeadings[] = {
-    {"model.", "Model"},      {"adapters", "Model"},   {"cache.", "KV cache"},       {"scheduler.", "Scheduling"},
-    {"server.", "Serving"},   {"admin.", "Serving"},   {"speculation", "Scheduling"}, {"logs.", "Watching"},
-    {"metrics.", "Watching"}, {"traces.", "Watching"}, {"journal", "Watching"}};
+    {"model.", "Model"},      {"adapters", "Model"},     {"cache.", "KV cache"},        {"scheduler.", "Scheduling"},
+    {"server.", "Serving"},   {"admin.", "Serving"},     {"speculation", "Scheduling"}, {"logs.", "Watching"},
+    {"metrics.", "Watching"}, {"kv_events", "Watching"}, {"traces.", "Watching"},       {"journal", "Watching"}};
 
 }  // namespace
 

@@ -189,7 +189,7 @@ constexpr ForeignFlag kForeignFlags[] = {
      FlagFate::kRefused, "Quire loads no foreign code: leave it out"},
     {"--reasoning-budget", FlagTakes::kWord, FlagFate::kRefused,
      "use thinking_token_budget, or enable_thinking: false, in requests"},
-    {"--kv-transfer-config --disaggregation-mode --hicache-ratio --kv-events-config", FlagTakes::kWord,
+    {"--kv-transfer-config --disaggregation-mode --hicache-ratio", FlagTakes::kWord,
      FlagFate::kRefused, "use replicas (--data-parallel-size, parallel.prefill_replicas) and --swap-space"},
     {"--config", FlagTakes::kWord, FlagFate::kRefused,
      "give a topology file (.yaml): quire serve FILE; docs/settings.md lists the keys"},

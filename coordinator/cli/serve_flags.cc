@@ -192,6 +192,12 @@ const Flag kFlags[] = {
      .help = "Drafts of further tokens from a sequence's own text, for example "
              "'{\"method\": \"ngram\", \"num_speculative_tokens\": 8}'; answers stay the same",
      .read = ParseYaml},
+    {.name = "--kv-events-config",
+     .key = "kv_events",
+     .takes = "JSON",
+     .help = "Publish what enters and leaves the prefix cache, for routers outside, for example "
+             "'{\"endpoint\": \"tcp://*:5557\", \"allow_unauthenticated\": true}'",
+     .read = ParseYaml},
     {.name = "--preemption-mode", .key = "scheduler.preemption", .takes = "MODE", .help = "auto, recompute or swap"},
     {.name = "--block-size", .key = "cache.block_size", .takes = "N", .help = "Tokens of a KV block (16)"},
     {.name = "--num-kv-blocks",

@@ -34,8 +34,8 @@ template <class Archive>
 void TransferSequence(Archive& archive, Sequence& s) {
   archive(s.id, s.choice, s.num_prompt_tokens, s.tokens, s.num_computed, s.num_in_flight, s.num_pending, s.blocks,
           s.first_block, s.told_first_block, s.host_blocks, s.slot, s.last_step, s.finished, s.contents.root,
-          s.contents.hashes, s.contents.last, s.contents.num_named, s.state, s.host_state, s.coming.num_tokens,
-          s.coming.blocks, s.latest_checkpoint, s.begun, s.shared_prefix, s.drafts);
+          s.contents.adapter, s.contents.hashes, s.contents.last, s.contents.num_named, s.state, s.host_state,
+          s.coming.num_tokens, s.coming.blocks, s.latest_checkpoint, s.begun, s.shared_prefix, s.drafts);
 }
 
 void SaveBeamOptions(ArchiveWriter& out, const Request& r) {

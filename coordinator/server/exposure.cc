@@ -107,6 +107,22 @@ void CheckMetrics(const Topology::Metrics& metrics, const std::string& where) {
   }
 }
 
+/// The events show the tokens of prompts, and ZeroMQ serves everybody who connects.
+void CheckKvEvents(const Topology::KvEvents& events, const std::string& where) {
+  if (!events.enabled || events.allow_unauthenticated) return;
+  const auto check = [&](const char* key, const std::string& endpoint) {
+    if (!endpoint.starts_with("tcp://")) return;
+    if (ReachOf(ParseHostPort(endpoint.substr(6))->host) == Reach::kLoopback) return;
+    Fail(
+        "{}: kv_events.{} {} shows the tokens of prompts to everybody who reaches it; listen on 127.0.0.1, or keep the "
+        "port to the router by a network policy and say so: allow_unauthenticated: true (in kv_events, or in "
+        "--kv-events-config)",
+        where, key, endpoint);
+  };
+  if (events.binds()) check("endpoint", events.endpoint);
+  if (!events.replay_endpoint.empty()) check("replay_endpoint", events.replay_endpoint);
+}
+
 }  // namespace
 
 Reach ReachOf(const std::string& address) {
@@ -124,6 +140,7 @@ void CheckExposure(const Topology& topology, const std::string& where) {
   CheckBrowsers(topology.server, where);
   CheckAdmin(topology.admin, where);
   CheckMetrics(topology.metrics, where);
+  CheckKvEvents(topology.kv_events, where);
 }
 
 bool HasSecrets(const Topology& t) {
@@ -138,6 +155,9 @@ std::vector<std::string> ExposureWarnings(const Topology& t) {
   if (t.metrics.on_data_port && ReachOf(ParseHostPort(t.server.listen)->host) != Reach::kLoopback)
     warnings.push_back("metrics.on_data_port: anybody who reaches " + t.server.listen +
                        " sees load, names of keys and hosts at /metrics, without a key");
+  if (t.kv_events.enabled && t.kv_events.allow_unauthenticated)
+    warnings.push_back("kv_events.allow_unauthenticated: anybody who reaches " + t.kv_events.endpoint +
+                       " sees the tokens of prompts");
   const bool reachable = !t.transport.bind.empty() && ReachOf(t.transport.bind) == Reach::kNetwork;
   if (t.transport.insecure && t.transport.keys.empty() && reachable) {
     warnings.push_back("transport.insecure: anybody who reaches " + t.transport.bind +

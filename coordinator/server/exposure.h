@@ -21,6 +21,7 @@ Reach ReachOf(const std::string& address);
 /// | server.listen | yes | with API keys, or allow_unauthenticated: true | with API keys |
 /// | admin.listen | yes | with a token | with a token |
 /// | metrics.listen | yes | yes | never |
+/// | kv_events | yes | with allow_unauthenticated: true | with allow_unauthenticated: true |
 void CheckExposure(const Topology& topology, const std::string& where);
 
 /// True when the topology names keys, whose plain text this process will hold.

@@ -37,6 +37,29 @@ TEST(ExposureTest, MetricsPort_MayListenOnOneAddress_ButNotOnAll) {
   EXPECT_NE(ExposureVerdict("metrics", "example.com", kNone).find("no IP address"), std::string::npos);
 }
 
+TEST(ExposureTest, CacheEvents_AreKeptToThisHost_UnlessTheOperatorSaysSo) {
+  Topology t;
+  const auto verdict = [&t](const char* endpoint, const char* replay = "") {
+    t.kv_events.endpoint = endpoint;
+    t.kv_events.replay_endpoint = replay;
+    return ErrorThrownBy([&] { CheckExposure(t, "t.yaml"); });
+  };
+  EXPECT_EQ(verdict("tcp://*:5557"), "") << "no events are published";
+  t.kv_events.enabled = true;
+  for (const char* endpoint : {"tcp://127.0.0.1:5557", "ipc:///run/events", "tcp://[::1]:5557", "tcp://router:5557"})
+    EXPECT_EQ(verdict(endpoint), "") << endpoint;
+  for (const char* endpoint : {"tcp://*:5557", "tcp://[::]:5557"})
+    EXPECT_NE(verdict(endpoint).find("kv_events.endpoint"), std::string::npos) << endpoint;
+  EXPECT_NE(verdict("ipc:///run/events", "tcp://10.0.0.1:5558").find("kv_events.replay_endpoint"), std::string::npos);
+  t.kv_events.bind = true;
+  EXPECT_NE(verdict("tcp://10.0.0.1:5557").find("allow_unauthenticated"), std::string::npos);
+  EXPECT_TRUE(ExposureWarnings(t).empty());
+  t.kv_events.allow_unauthenticated = true;
+  EXPECT_EQ(verdict("tcp://10.0.0.1:5557", "tcp://*:5558"), "");
+  ASSERT_EQ(ExposureWarnings(t).size(), 1u);
+  EXPECT_NE(ExposureWarnings(t)[0].find("10.0.0.1:5557 sees the tokens"), std::string::npos);
+}
+
 TEST(ExposureTest, MetricsOnTheDataPort_AreWarnedOf_WhereOtherHostsReachIt) {
   Topology t;
   t.metrics.on_data_port = true;

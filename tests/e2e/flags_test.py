@@ -20,6 +20,7 @@ import adapters_test
 import embeddings_test
 import fetch_model_test
 import fields_test
+import kv_events_test
 import logs_test
 import tls_test
 
@@ -137,7 +138,7 @@ class PlainTest(FlagCase):
             "metrics_on_data_port": False, "log_format": "text",
             "otlp_traces_endpoint": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
-            "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "speculative_config": None, "seed": None, "journal": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
+            "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "speculative_config": None, "seed": None, "journal": None, "kv_events_config": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
             "load_format": "auto", "verify_checksum": None, "chat_template": None, "tool_call_parser": "generic", "reasoning_parser": "none",
             "pooling": "none", "scoring": "none", "generation_config": "quire", "lora_modules": [], "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
@@ -707,6 +708,7 @@ TESTS = {
     "--enable-prefix-caching": FileTest.test_enable_prefix_caching_flag_overrides_the_topology_file,
     "--no-enable-prefix-caching": OtherTest.test_no_enable_prefix_caching_flag_turns_the_cache_off,
     "--speculative-config": PlainTest.test_speculative_config_flag_is_told_and_is_refused_on_gpus,
+    "--kv-events-config": kv_events_test.KvEventsTest.test_router_knows_what_a_replica_has_cached_and_what_was_evicted_lost_and_flushed,
     "--preemption-mode": SmallTest.test_preemption_mode_flag_swap_swaps_sequences_out,
     "--seed": OtherTest.test_seed_flag_makes_draws_repeatable_across_requests,
     "--journal": SmallTest.test_journal_flag_writes_a_journal,

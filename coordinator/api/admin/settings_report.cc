@@ -99,6 +99,18 @@ Json SpeculationJson(const Topology::Speculation& speculation) {
           {"disable_by_batch_size", speculation.disable_by_batch_size}};
 }
 
+Json KvEventsJson(const Topology::KvEvents& events) {
+  if (!events.enabled) return nullptr;
+  return {{"endpoint", events.endpoint},
+          {"bind", events.binds()},
+          {"replay_endpoint", TextOrNull(events.replay_endpoint)},
+          {"buffer_steps", events.buffer_steps},
+          {"hwm", events.hwm},
+          {"max_queue_size", events.max_queue_size},
+          {"topic", events.topic},
+          {"allow_unauthenticated", events.allow_unauthenticated}};
+}
+
 Json SchedulerJson(const Topology& topology, const EngineOptions& engine) {
   return {{"max_model_len", engine.max_model_len},
           {"max_num_seqs", engine.scheduler.max_running},
@@ -128,6 +140,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"enable_prefix_caching", engine.blocks.prefix_caching},
       {"seed", topology.seed ? Json(*topology.seed) : Json()},
       {"journal", TextOrNull(topology.journal)},
+      {"kv_events_config", KvEventsJson(topology.kv_events)},
       {"batch_dir", TextOrNull(topology.batches.dir)},
       {"batch_max_bytes", topology.batches.max_bytes},
       {"batch_concurrency", topology.batches.concurrency},

@@ -37,6 +37,12 @@ Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<b
     journal_.emplace(topology_.journal, JournalLimits{}, engine());
     engine().set_observer(&*journal_);
   }
+  if (topology_.kv_events.enabled) {
+    CacheEventSource source{index(), engine().blocks().block_size(), {}};
+    for (const AdapterSetting& adapter : topology_.model.adapters) source.adapters.push_back(adapter.name);
+    cache_events_ = std::make_unique<CacheEventPublisher>(topology_.kv_events, std::move(source));
+    engine().set_cache_listener(&cache_log_);
+  }
   Publish(engine());
 }
 
@@ -48,6 +54,7 @@ void Replica::Begin(ReplicaListener& listener) {
 void Replica::BetweenSteps(Engine& engine) {
   Publish(engine);
   PublishEpoch(engine);
+  if (cache_events_ != nullptr) cache_events_->Publish(cache_log_.Take());
   gate_.Round(engine, EngineLoop::Now());
   listener_->OnRound(index(), engine);
 }

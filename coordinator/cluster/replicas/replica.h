@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "coordinator/cache_events/cache_event_publisher.h"
 #include "coordinator/cluster/group/engine_loop.h"
 #include "coordinator/cluster/group/event_feed.h"
 #include "coordinator/cluster/group/grammar_gate.h"
@@ -74,8 +75,10 @@ class Replica : private EngineLoopHost {
   EventFeed& feed_;
   EngineWatcher watcher_;
   GrammarGate gate_;
-  std::optional<Journal> journal_;       // observes the engine; nullopt when journals are off
-  ReplicaListener* listener_ = nullptr;  // set by Begin
+  std::optional<Journal> journal_;  // observes the engine; nullopt when journals are off
+  CacheEventLog cache_log_;
+  std::unique_ptr<CacheEventPublisher> cache_events_;  // null: nothing is published
+  ReplicaListener* listener_ = nullptr;                // set by Begin
   std::unique_ptr<EngineLoop> loop_;
   mutable std::mutex mutex_;  // guards view_, shape_ and tokens_on_their_way_
   ReplicaView view_;

@@ -50,8 +50,17 @@ void PrefixSharing::NameComputed(Sequence& sequence) {
     bool inserted = false;
     contents.last = cache_.Insert(block, contents.hashes[index], contents.last,
                                   TokensOfBlock(sequence, contents.num_named), inserted);
-    if (inserted) pool_.KeepContent(block);
+    if (!inserted) continue;
+    pool_.KeepContent(block);
+    if (listener_ != nullptr) TellStored(sequence, index);
   }
+}
+
+void PrefixSharing::TellStored(const Sequence& sequence, size_t index) {
+  const auto& contents = sequence.contents;
+  const auto parent = index > 0 ? std::optional(contents.hashes[index - 1]) : std::nullopt;
+  listener_->OnStored(
+      {contents.hashes[index], parent, TokensOfBlock(sequence, static_cast<int>(index)), contents.adapter});
 }
 
 /// Collects into hits_ the cached blocks that hold the sequence's next tokens, up to token max_tokens. The sequence
@@ -152,6 +161,7 @@ std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const 
 }
 
 void PrefixSharing::Forget(BlockId block) {
+  if (const auto hash = cache_.HashOf(block); listener_ != nullptr && hash) listener_->OnRemoved(*hash);
   cache_.Erase(block);
   if (has_states_) checkpoints_.ForgetOf(block);
 }
@@ -168,6 +178,7 @@ void PrefixSharing::Flush() {
     cache_.Erase(block);
     pool_.DropContent(block);
   }
+  if (listener_ != nullptr) listener_->OnCleared();
 }
 
 void PrefixSharing::CheckHashes(const Sequence& sequence) const {

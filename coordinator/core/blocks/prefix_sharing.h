@@ -6,6 +6,7 @@
 
 #include "coordinator/core/blocks/block_options.h"
 #include "coordinator/core/blocks/block_pool.h"
+#include "coordinator/core/blocks/cache_listener.h"
 #include "coordinator/core/blocks/prefix_cache.h"
 #include "coordinator/core/blocks/sequence.h"
 #include "coordinator/core/blocks/state_checkpoints.h"
@@ -26,6 +27,8 @@ class PrefixSharing {
   /// Switches caching on or off. Off forgets all cached content. After on, full blocks that running sequences computed
   /// meanwhile get their names together with their next full blocks.
   void Enable(bool enabled);
+  /// Null: nobody listens. The listener must outlive this object.
+  void set_listener(CacheListener* listener) { listener_ = listener; }
   const PrefixCache& cache() const { return cache_; }
   const StateCheckpoints& checkpoints() const { return checkpoints_; }
   StateCheckpoints& checkpoints() { return checkpoints_; }
@@ -65,6 +68,7 @@ class PrefixSharing {
  private:
   std::span<const TokenId> TokensOfBlock(const Sequence& sequence, int index) const;
   void ExtendHashes(Sequence& sequence, int num_blocks);
+  void TellStored(const Sequence& sequence, size_t index);
 
   void FindNext(Sequence& sequence, int max_tokens);
   size_t DeepestState() const;
@@ -74,6 +78,7 @@ class PrefixSharing {
   BlockPool& pool_;
   PrefixCache cache_;
   StateCheckpoints checkpoints_;
+  CacheListener* listener_ = nullptr;
   std::vector<PrefixCache::Hit> hits_;  // result of FindNext
 };
 

@@ -35,7 +35,8 @@ struct Sequence {
 
   /// Names of the contents of the full blocks, for the prefix cache.
   struct Contents {
-    BlockHash root;                 // start of the hash chain, derived from the request's cache salt
+    BlockHash root;                 // start of the hash chain, derived from the request's cache salt and adapter
+    int adapter = 0;                // the request's LoRA adapter; 0: none
     std::vector<BlockHash> hashes;  // one per full block of `tokens`, computed on demand
     ContentId last = 0;             // content of block num_named - 1; the root's content while num_named is 0
     int num_named = 0;              // leading blocks whose content has an id

@@ -154,6 +154,8 @@ class Engine {
   void set_observer(EngineObserver* observer);
   /// The watcher hears every decision and nothing else; null: none. The watcher must outlive the engine.
   void set_watcher(DecisionLog* watcher);
+  /// The listener hears what enters and leaves the prefix cache; null: none. The listener must outlive the engine.
+  void set_cache_listener(CacheListener* listener) { blocks_.prefixes().set_listener(listener); }
   /// Replaces the proposer of drafts. The proposer must outlive the engine.
   void set_proposer(DraftProposer* proposer) { scheduler_.SetProposer(proposer, options_.drafts); }
 
@@ -223,7 +225,7 @@ class Engine {
   Scheduler scheduler_;
   RepeatProposer repeats_;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
-  std::set<RequestId> background_;  // ids in requests_
+  std::set<RequestId> background_;                                                  // ids in requests_
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;  // may name ended requests
   EngineStats stats_;
   EpochId epoch_ = 1;

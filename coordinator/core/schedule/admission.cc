@@ -10,6 +10,7 @@ void Scheduler::Add(Request& request) {
   queue_.Add(request);
   for (Sequence& sequence : request.sequences) {
     sequence.contents.root = blocks_.prefixes().Root(request.cache_salt, request.adapter);
+    sequence.contents.adapter = request.adapter;
     sequence.contents.Restart();
   }
   Tell(DecisionKind::kQueued, request, request.num_prompt_tokens(), queue_.size() - 1);

@@ -81,6 +81,7 @@ void Scheduler::Restart(Request& request, bool has_blocks) {
       sequence.first_block = 0;
     }
     sequence.contents.root = blocks_.prefixes().Root(request.cache_salt, request.adapter);
+    sequence.contents.adapter = request.adapter;
     sequence.contents.hashes.clear();  // made with the other engine's key
     sequence.latest_checkpoint = 0;
     sequence.begun = sequence.shared_prefix = 0;

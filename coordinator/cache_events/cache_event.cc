@@ -1,0 +1,62 @@
+#include "coordinator/cache_events/cache_event.h"
+
+#include "comm/base/json.h"
+
+namespace quire {
+
+namespace {
+
+constexpr const char* kMedium = "GPU";
+
+Json JsonOf(const CacheEvent& event, const CacheEventSource& source) {
+  switch (event.kind) {
+    case CacheEvent::Kind::kCleared:
+      return {{"type", "AllBlocksCleared"}};
+    case CacheEvent::Kind::kRemoved:
+      return {{"type", "BlockRemoved"}, {"block_hashes", event.hashes}, {"medium", kMedium}};
+    case CacheEvent::Kind::kStored:
+      break;
+  }
+  const bool adapted = event.adapter > 0;
+  return {{"type", "BlockStored"},
+          {"block_hashes", event.hashes},
+          {"parent_block_hash", event.parent ? Json(*event.parent) : Json()},
+          {"token_ids", event.tokens},
+          {"block_size", source.block_size},
+          {"lora_id", adapted ? Json(event.adapter) : Json()},
+          {"medium", kMedium},
+          {"lora_name", adapted ? Json(source.adapters.at(static_cast<size_t>(event.adapter - 1))) : Json()}};
+}
+
+}  // namespace
+
+void CacheEventLog::OnStored(const StoredBlock& block) {
+  const auto parent = block.parent ? std::optional(block.parent->low) : std::nullopt;
+  const bool continues = !events_.empty() && events_.back().kind == CacheEvent::Kind::kStored && parent &&
+                         events_.back().hashes.back() == *parent && events_.back().adapter == block.adapter;
+  if (!continues) events_.push_back({.kind = CacheEvent::Kind::kStored, .parent = parent, .adapter = block.adapter});
+  CacheEvent& event = events_.back();
+  event.hashes.push_back(block.hash.low);
+  event.tokens.insert(event.tokens.end(), block.tokens.begin(), block.tokens.end());
+}
+
+void CacheEventLog::OnRemoved(const BlockHash& hash) {
+  if (events_.empty() || events_.back().kind != CacheEvent::Kind::kRemoved)
+    events_.push_back({.kind = CacheEvent::Kind::kRemoved});
+  events_.back().hashes.push_back(hash.low);
+}
+
+void CacheEventLog::OnCleared() {
+  events_.clear();  // nothing of it is left
+  events_.push_back({.kind = CacheEvent::Kind::kCleared});
+}
+
+std::string EncodeCacheEvents(const std::vector<CacheEvent>& events, double unix_seconds,
+                              const CacheEventSource& source) {
+  Json list = Json::array();
+  for (const CacheEvent& event : events) list.push_back(JsonOf(event, source));
+  const std::vector<uint8_t> bytes = Json::to_msgpack(Json::array({unix_seconds, std::move(list), source.replica}));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace quire

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/blocks/cache_listener.h"
+
+namespace quire {
+
+/// A change of a replica's prefix cache, as routers outside of Quire learn it. Blocks go by 64 bits of their hash.
+struct CacheEvent {
+  enum class Kind { kStored, kRemoved, kCleared };
+  Kind kind;
+  std::vector<uint64_t> hashes;    // kStored: blocks that follow each other; kRemoved: blocks in any order
+  std::optional<uint64_t> parent;  // kStored: the block before the first one; nothing for the begin of a prompt
+  std::vector<TokenId> tokens;     // kStored: of all the blocks
+  int adapter = 0;                 // kStored: number of the LoRA adapter; 0: none
+};
+
+/// Gathers the changes of a prefix cache. Blocks that are stored one after another become one event, and so do blocks
+/// that are removed one after another. Used on the engine's thread only.
+class CacheEventLog : public CacheListener {
+ public:
+  void OnStored(const StoredBlock& block) override;
+  void OnRemoved(const BlockHash& hash) override;
+  void OnCleared() override;
+
+  /// The events since the last call, in order.
+  std::vector<CacheEvent> Take() { return std::exchange(events_, {}); }
+
+ private:
+  std::vector<CacheEvent> events_;
+};
+
+/// What a batch of events says beside the events.
+struct CacheEventSource {
+  int replica = 0;
+  int block_size = 0;                 // tokens
+  std::vector<std::string> adapters;  // names; adapter 1 is the first
+};
+
+/// The batch in the MessagePack form that vLLM publishes: [seconds since 1970, events, replica], each event a map with
+/// its "type". Pools of all backends are named "GPU", as routers call the memory that attention reads.
+std::string EncodeCacheEvents(const std::vector<CacheEvent>& events, double unix_seconds,
+                              const CacheEventSource& source);
+
+}  // namespace quire

@@ -1,0 +1,176 @@
+#include "coordinator/cache_events/cache_event_publisher.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <utility>
+#include <zmq.hpp>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMostKeptBytes = 64 << 20;  // of batches for replays
+constexpr int64_t kMostAskedBytes = 256;     // of a frame that a subscriber or a replay's client sends
+constexpr uint64_t kEndOfReplay = ~uint64_t{0};
+
+double UnixSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+zmq::message_t NumberMessage(uint64_t number) {
+  std::array<uint8_t, 8> bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(number >> (56 - 8 * i));
+  return zmq::message_t(bytes.data(), bytes.size());
+}
+
+uint64_t NumberOf(const zmq::message_t& message) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < message.size(); ++i) number = number << 8 | message.data<uint8_t>()[i];
+  return number;
+}
+
+void SetOptions(zmq::socket_t& socket, const std::string& endpoint, int queued) {
+  if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);
+  socket.set(zmq::sockopt::linger, 500);
+  socket.set(zmq::sockopt::sndhwm, queued);
+  socket.set(zmq::sockopt::maxmsgsize, kMostAskedBytes);
+  socket.set(zmq::sockopt::handshake_ivl, 3000);
+  socket.set(zmq::sockopt::backlog, 128);
+}
+
+void Attach(zmq::socket_t& socket, const std::string& endpoint, bool bind) {
+  try {
+    bind ? socket.bind(endpoint) : socket.connect(endpoint);
+  } catch (const zmq::error_t& error) {
+    Fail("kv_events: cannot {} {}: {}", bind ? "listen on" : "connect to", endpoint, error.what());
+  }
+}
+
+}  // namespace
+
+struct CacheEventPublisher::Sockets {
+  struct Kept {
+    uint64_t number;
+    zmq::message_t batch;
+  };
+
+  ~Sockets() { ::close(wake_fd); }
+
+  zmq::context_t context{1};
+  zmq::socket_t publisher{context, zmq::socket_type::pub};
+  zmq::socket_t replays{context, zmq::socket_type::router};  // unused without a replay endpoint
+  int wake_fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);    // readable while batches may wait
+  uint64_t next_number = 0;
+  std::deque<Kept> kept;
+  size_t kept_bytes = 0;
+};
+
+CacheEventPublisher::CacheEventPublisher(const Topology::KvEvents& settings, CacheEventSource source)
+    : settings_(settings),
+      source_(std::move(source)),
+      queue_(static_cast<size_t>(settings.max_queue_size)),
+      sockets_(std::make_unique<Sockets>()) {
+  const std::string endpoint = EndpointOfReplica(settings_.endpoint, source_.replica);
+  SetOptions(sockets_->publisher, endpoint, settings_.hwm);
+  Attach(sockets_->publisher, endpoint, settings_.binds());
+  if (!settings_.replay_endpoint.empty()) {
+    const std::string replay = EndpointOfReplica(settings_.replay_endpoint, source_.replica);
+    SetOptions(sockets_->replays, replay, settings_.buffer_steps + 1);
+    Attach(sockets_->replays, replay, true);
+  }
+  Publish({{.kind = CacheEvent::Kind::kCleared}});  // what an earlier process stored is gone
+  thread_ = std::thread([this] { Run(); });
+}
+
+CacheEventPublisher::~CacheEventPublisher() {
+  ending_ = true;
+  Wake();
+  thread_.join();
+}
+
+void CacheEventPublisher::Wake() {
+  const uint64_t one = 1;
+  (void)!::write(sockets_->wake_fd, &one, sizeof(one));
+}
+
+void CacheEventPublisher::Publish(std::vector<CacheEvent> events) {
+  if (events.empty()) return;
+  queue_.Push(std::move(events), UnixSeconds());
+  Wake();
+}
+
+void CacheEventPublisher::Run() {
+  std::array<zmq::pollitem_t, 2> items = {
+      {{nullptr, sockets_->wake_fd, ZMQ_POLLIN, 0}, {sockets_->replays.handle(), 0, ZMQ_POLLIN, 0}}};
+  const size_t num_items = settings_.replay_endpoint.empty() ? 1 : 2;
+  int64_t told_lost = 0;
+  for (bool ending = false; !ending;) {
+    zmq::poll(items.data(), num_items, std::chrono::milliseconds(-1));
+    ending = ending_;
+    uint64_t count = 0;
+    (void)!::read(sockets_->wake_fd, &count, sizeof(count));
+    for (const CacheEventQueue::Batch& batch : queue_.TakeAll()) Send(batch);
+    if (num_items > 1) AnswerReplays();
+    if (const int64_t lost = queue_.num_lost(); lost != std::exchange(told_lost, lost))
+      spdlog::warn("kv_events: {} batches of cache events were dropped; the subscribers were told to forget all", lost);
+  }
+}
+
+void CacheEventPublisher::Send(const CacheEventQueue::Batch& batch) {
+  const std::string bytes = EncodeCacheEvents(batch.events, batch.unix_seconds, source_);
+  zmq::message_t payload(bytes.data(), bytes.size()), sent;
+  sent.copy(payload);  // both share the bytes
+  const uint64_t number = sockets_->next_number++;
+  sockets_->publisher.send(zmq::message_t(settings_.topic.data(), settings_.topic.size()), zmq::send_flags::sndmore);
+  sockets_->publisher.send(NumberMessage(number), zmq::send_flags::sndmore);
+  sockets_->publisher.send(std::move(sent), zmq::send_flags::none);
+  if (settings_.replay_endpoint.empty()) return;
+  auto& kept = sockets_->kept;
+  sockets_->kept_bytes += bytes.size();
+  kept.push_back({number, std::move(payload)});
+  while (kept.size() > static_cast<size_t>(settings_.buffer_steps) || sockets_->kept_bytes > kMostKeptBytes) {
+    sockets_->kept_bytes -= kept.front().batch.size();
+    kept.pop_front();
+  }
+}
+
+void CacheEventPublisher::AnswerReplays() {
+  zmq::socket_t& socket = sockets_->replays;
+  while (true) {
+    std::vector<zmq::message_t> frames;
+    do {
+      if (!socket.recv(frames.emplace_back(), zmq::recv_flags::dontwait)) return;
+    } while (frames.back().more());
+    if (frames.size() != 3 || frames[1].size() != 0 || frames[2].size() != 8) continue;  // no replay's request
+    const auto answer = [&](uint64_t number, zmq::message_t batch) {
+      zmq::message_t client;
+      client.copy(frames[0]);
+      socket.send(std::move(client), zmq::send_flags::sndmore);
+      socket.send(zmq::message_t(), zmq::send_flags::sndmore);
+      socket.send(NumberMessage(number), zmq::send_flags::sndmore);
+      socket.send(std::move(batch), zmq::send_flags::none);
+    };
+    for (auto& [number, batch] : sockets_->kept) {
+      if (number < NumberOf(frames[2])) continue;
+      zmq::message_t again;
+      again.copy(batch);
+      answer(number, std::move(again));
+    }
+    answer(kEndOfReplay, zmq::message_t());
+  }
+}
+
+std::string EndpointOfReplica(const std::string& endpoint, int replica) {
+  if (replica == 0) return endpoint;
+  if (!endpoint.starts_with("tcp://")) return fmt::format("{}.{}", endpoint, replica);
+  const size_t colon = endpoint.rfind(':');
+  return fmt::format("{}:{}", endpoint.substr(0, colon), std::stoi(endpoint.substr(colon + 1)) + replica);
+}
+
+}  // namespace quire

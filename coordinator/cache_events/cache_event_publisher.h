@@ -1,0 +1,56 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/topology/topology.h"
+#include "coordinator/cache_events/cache_event_queue.h"
+
+namespace quire {
+
+/// Publishes a replica's cache events over ZeroMQ as vLLM does, on a thread of its own, so that routers can send a
+/// request to the replica that has its beginning cached.
+///
+/// Subscribers (PUB socket) get [topic, number of the batch, batch]; the number has 8 bytes, the most significant
+/// first. A client of the replay endpoint (ROUTER socket) sends ["", number] and gets ["", number, batch] for each kept
+/// batch from that number on, then ["", the number -1, ""].
+///
+/// A queue or a buffer that is full never delays the engine: events are dropped, and the next batch says that nothing
+/// is cached. So a router may miss cached blocks, but expects none that are not there.
+class CacheEventPublisher {
+ public:
+  /// Binds or connects the sockets. Throws Error when an endpoint cannot be used.
+  CacheEventPublisher(const Topology::KvEvents& settings, CacheEventSource source);
+  /// Sends what waits, then ends the thread.
+  ~CacheEventPublisher();
+  CacheEventPublisher(const CacheEventPublisher&) = delete;
+  CacheEventPublisher& operator=(const CacheEventPublisher&) = delete;
+
+  /// Takes a batch; ignores an empty one. Does not wait.
+  void Publish(std::vector<CacheEvent> events);
+
+ private:
+  struct Sockets;
+
+  void Run();
+  void Send(const CacheEventQueue::Batch& batch);
+  void AnswerReplays();
+  void Wake();
+
+  const Topology::KvEvents settings_;
+  const CacheEventSource source_;
+  CacheEventQueue queue_;
+  std::atomic<bool> ending_{false};
+  std::unique_ptr<Sockets> sockets_;  // the thread's, once it runs
+  std::thread thread_;
+};
+
+/// The endpoint of one replica: the port of a TCP endpoint plus its number, or ".N" behind the path of an IPC endpoint;
+/// replica 0 has the endpoint as it is.
+std::string EndpointOfReplica(const std::string& endpoint, int replica);
+
+}  // namespace quire

@@ -1,0 +1,200 @@
+"""Tests the events of the prefix cache as a router sees them: decoded with the types that vLLM publishes, followed by an index
+of blocks that then knows which replica has a prompt's beginning."""
+import os
+import signal
+import tempfile
+import time
+import unittest
+
+import msgspec
+import zmq
+
+import verdict
+from server import TINY, Server, free_port
+
+BLOCK = 4
+
+
+class Event(msgspec.Struct, omit_defaults=True, tag=True):
+    pass
+
+
+class BlockStored(Event):
+    block_hashes: list[int]
+    parent_block_hash: int | None
+    token_ids: list[int]
+    block_size: int
+    lora_id: int | None
+    medium: str | None
+    lora_name: str | None
+
+
+class BlockRemoved(Event):
+    block_hashes: list[int]
+    medium: str | None
+
+
+class AllBlocksCleared(Event):
+    pass
+
+
+class Batch(msgspec.Struct, array_like=True):
+    ts: float
+    events: list[BlockStored | BlockRemoved | AllBlocksCleared]
+    data_parallel_rank: int | None = None
+
+
+decode = msgspec.msgpack.Decoder(Batch).decode
+
+
+class Router:
+    """Follows the events of replicas, one endpoint each, and keeps what their caches hold: {hash: (parent, tokens)}."""
+
+    def __init__(self, *endpoints, topic=""):
+        self.context = zmq.Context()
+        self.sockets, self.cached, self.numbers, self.batches = [], [], [], []
+        for endpoint in endpoints:
+            socket = self.context.socket(zmq.SUB)
+            socket.setsockopt_string(zmq.SUBSCRIBE, topic)
+            socket.connect(endpoint)
+            self.sockets.append(socket)
+            self.cached.append({})
+            self.numbers.append([])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.destroy(linger=0)
+
+    def follow(self, until, seconds=20):
+        """Takes batches until the condition holds."""
+        deadline = time.monotonic() + seconds
+        while not until():
+            assert time.monotonic() < deadline, (self.cached, self.numbers)
+            for replica, socket in enumerate(self.sockets):
+                if socket.poll(20):
+                    topic, number, payload = socket.recv_multipart()
+                    self.numbers[replica].append(int.from_bytes(number, "big"))
+                    self.take(replica, decode(payload))
+                    self.topic = topic
+
+    def take(self, replica, batch):
+        assert batch.data_parallel_rank == replica, batch
+        self.batches.append(batch)
+        cached = self.cached[replica]
+        for event in batch.events:
+            if isinstance(event, AllBlocksCleared):
+                cached.clear()
+            elif isinstance(event, BlockRemoved):
+                for block in event.block_hashes:
+                    del cached[block]
+            else:
+                parent = event.parent_block_hash
+                assert parent is None or parent in cached, event
+                assert event.block_size == BLOCK and len(event.token_ids) == BLOCK * len(event.block_hashes), event
+                for index, block in enumerate(event.block_hashes):
+                    cached[block] = (parent, event.token_ids[index * BLOCK:(index + 1) * BLOCK], event.lora_name)
+                    parent = block
+
+    def leading(self, replica, tokens):
+        """The number of the prompt's leading tokens that the replica has in its cache."""
+        children = {(parent, *block): name for name, (parent, block, lora) in self.cached[replica].items() if lora is None}
+        parent, found = None, 0
+        while (name := children.get((parent, *tokens[found:found + BLOCK]))) is not None:
+            parent, found = name, found + BLOCK
+        return found
+
+
+def ask(server, tokens, **fields):
+    status, answer = server.post("/v1/completions", {"prompt": tokens, "max_tokens": 1, "temperature": 0, **fields})
+    assert status == 200, answer
+    return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def prompt(start, blocks):
+    return [(start + i) % 50 + 3 for i in range(blocks * BLOCK)]
+
+
+class KvEventsTest(unittest.TestCase):
+    def test_router_knows_what_a_replica_has_cached_and_what_was_evicted_lost_and_flushed(self):
+        port, replay = free_port(), free_port()
+        config = f'{{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "tcp://127.0.0.1:{port}", "bind": true, ' \
+                 f'"replay_endpoint": "tcp://127.0.0.1:{replay}", "topic": "kv@here"}}'
+        with Router(f"tcp://127.0.0.1:{port}", topic="kv@here") as router, \
+             Server("--kv-events-config", config, "--block-size", str(BLOCK), "--num-kv-blocks", "40", model=TINY) as server:
+            told = server.get("/admin/status", admin=True)["settings"]["kv_events_config"]
+            self.assertEqual((told["endpoint"], told["topic"], told["buffer_steps"]), (f"tcp://127.0.0.1:{port}", "kv@here", 10_000))
+            time.sleep(0.5)  # subscriptions arrive
+            first = prompt(0, 10)
+            ask(server, first)
+            router.follow(lambda: router.leading(0, first) == 40)
+            self.assertEqual(router.topic, b"kv@here")
+            self.assertEqual(ask(server, [*first, 3]), 40)
+            for start in range(7, 13):  # the pool has no room for all of them
+                ask(server, prompt(start, 9))
+            router.follow(lambda: router.leading(0, prompt(12, 9)) == 36)
+            expected = router.leading(0, [*first, 3])
+            self.assertLess(expected, 40)
+            self.assertEqual(ask(server, [*first, 3]), expected)
+            router.follow(lambda: router.leading(0, first) == 40)
+
+            status, answer = server.post("/admin/flush_cache", {}, admin=True)
+            self.assertEqual(status, 200, answer)
+            router.follow(lambda: not router.cached[0])
+            ask(server, first)
+            router.follow(lambda: router.leading(0, first) == 40)
+            os.kill(server.worker_pids()[0], signal.SIGKILL)
+            router.follow(lambda: not router.cached[0])
+            self.assertEqual(ask(server, first), 0)
+            router.follow(lambda: router.leading(0, first) == 40)
+            self.assertEqual(router.numbers[0], list(range(router.numbers[0][0], router.numbers[0][-1] + 1)))
+            self.check_replay(f"tcp://127.0.0.1:{replay}", router)
+
+    def check_replay(self, endpoint, router):
+        socket = router.context.socket(zmq.DEALER)
+        socket.connect(endpoint)
+        socket.send_multipart([b"", b"1"])  # no number of 8 bytes: no answer
+        socket.send_multipart([b"", (1).to_bytes(8, "big")])
+        batches = {}
+        while True:
+            self.assertTrue(socket.poll(5000))
+            _, number, payload = socket.recv_multipart()
+            if number == (-1).to_bytes(8, "big", signed=True):
+                break
+            batches[int.from_bytes(number, "big")] = decode(payload)
+        self.assertEqual(list(batches), list(range(1, router.numbers[0][-1] + 1)))
+        for number, batch in zip(router.numbers[0], router.batches):
+            if number > 0:
+                self.assertEqual(batches[number], batch)
+
+    def test_router_finds_the_replica_of_a_prompt_and_a_subscriber_that_listens_itself_is_connected_to(self):
+        with tempfile.TemporaryDirectory(prefix="quire-events-") as folder:
+            path = f"ipc://{folder}/e"
+            config = f'{{"endpoint": "{path}"}}'
+            with Router(path, path + ".1") as router, \
+                 Server("--kv-events-config", config, "--block-size", str(BLOCK), "-dp", "2", model=TINY) as server:
+                time.sleep(0.5)
+                prompts = [prompt(start, 6) for start in range(6)]
+                for tokens in prompts:
+                    ask(server, tokens)
+                router.follow(lambda: all(max(router.leading(r, tokens) for r in (0, 1)) == 24 for tokens in prompts))
+        port = free_port()
+        listener = zmq.Context()
+        socket = listener.socket(zmq.SUB)
+        socket.setsockopt_string(zmq.SUBSCRIBE, "")
+        socket.bind(f"tcp://127.0.0.1:{port}")
+        with Server("--kv-events-config", f'{{"endpoint": "tcp://127.0.0.1:{port}"}}', model=TINY) as server:
+            ask(server, list(range(3, 40)))
+            self.assertTrue(socket.poll(10_000))
+            decode(socket.recv_multipart()[2])
+        listener.destroy(linger=0)
+
+    def test_endpoint_that_others_reach_needs_the_operators_word(self):
+        with Server("--kv-events-config", '{"endpoint": "tcp://*:5557"}', model=TINY, wait=False) as server:
+            self.assertEqual(server.process.wait(timeout=20), 2)
+            self.assertIn("kv_events.endpoint tcp://*:5557 shows the tokens of prompts", server.text())
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
