@@ -50,13 +50,13 @@ decode = msgspec.msgpack.Decoder(Batch).decode
 class Router:
     """Follows the events of replicas, one endpoint each, and keeps what their caches hold: {hash: (parent, tokens)}."""
 
-    def __init__(self, *endpoints, topic=""):
+    def __init__(self, *endpoints, topic="", listens=False):
         self.context = zmq.Context()
         self.sockets, self.cached, self.numbers, self.batches = [], [], [], []
         for endpoint in endpoints:
             socket = self.context.socket(zmq.SUB)
             socket.setsockopt_string(zmq.SUBSCRIBE, topic)
-            socket.connect(endpoint)
+            (socket.bind if listens else socket.connect)(endpoint)
             self.sockets.append(socket)
             self.cached.append({})
             self.numbers.append([])
@@ -78,6 +78,17 @@ class Router:
                     self.numbers[replica].append(int.from_bytes(number, "big"))
                     self.take(replica, decode(payload))
                     self.topic = topic
+
+    def join(self, server):
+        """Waits until the subscriptions have arrived: a replica's batch reaches the router. Each flush makes one."""
+        for _ in range(100):
+            status, answer = server.post("/admin/flush_cache", {}, admin=True)
+            assert status == 200, answer
+            try:
+                return self.follow(lambda: all(self.numbers), seconds=0.3)
+            except AssertionError:
+                pass
+        raise AssertionError("no batch arrives")
 
     def take(self, replica, batch):
         assert batch.data_parallel_rank == replica, batch
@@ -125,7 +136,7 @@ class KvEventsTest(unittest.TestCase):
              Server("--kv-events-config", config, "--block-size", str(BLOCK), "--num-kv-blocks", "40", model=TINY) as server:
             told = server.get("/admin/status", admin=True)["settings"]["kv_events_config"]
             self.assertEqual((told["endpoint"], told["topic"], told["buffer_steps"]), (f"tcp://127.0.0.1:{port}", "kv@here", 10_000))
-            time.sleep(0.5)  # subscriptions arrive
+            router.join(server)
             first = prompt(0, 10)
             ask(server, first)
             router.follow(lambda: router.leading(0, first) == 40)
@@ -153,6 +164,7 @@ class KvEventsTest(unittest.TestCase):
 
     def check_replay(self, endpoint, router):
         socket = router.context.socket(zmq.DEALER)
+        self.addCleanup(socket.close, 0)
         socket.connect(endpoint)
         socket.send_multipart([b"", b"1"])  # no number of 8 bytes: no answer
         socket.send_multipart([b"", (1).to_bytes(8, "big")])
@@ -174,21 +186,17 @@ class KvEventsTest(unittest.TestCase):
             config = f'{{"endpoint": "{path}"}}'
             with Router(path, path + ".1") as router, \
                  Server("--kv-events-config", config, "--block-size", str(BLOCK), "-dp", "2", model=TINY) as server:
-                time.sleep(0.5)
+                router.join(server)
                 prompts = [prompt(start, 6) for start in range(6)]
                 for tokens in prompts:
                     ask(server, tokens)
                 router.follow(lambda: all(max(router.leading(r, tokens) for r in (0, 1)) == 24 for tokens in prompts))
-        port = free_port()
-        listener = zmq.Context()
-        socket = listener.socket(zmq.SUB)
-        socket.setsockopt_string(zmq.SUBSCRIBE, "")
-        socket.bind(f"tcp://127.0.0.1:{port}")
-        with Server("--kv-events-config", f'{{"endpoint": "tcp://127.0.0.1:{port}"}}', model=TINY) as server:
-            ask(server, list(range(3, 40)))
-            self.assertTrue(socket.poll(10_000))
-            decode(socket.recv_multipart()[2])
-        listener.destroy(linger=0)
+        endpoint = f"tcp://127.0.0.1:{free_port()}"
+        with Router(endpoint, listens=True) as router, \
+             Server("--kv-events-config", f'{{"endpoint": "{endpoint}"}}', "--block-size", str(BLOCK), model=TINY) as server:
+            router.join(server)
+            ask(server, prompt(0, 3))
+            router.follow(lambda: router.leading(0, prompt(0, 3)) == 12)
 
     def test_endpoint_that_others_reach_needs_the_operators_word(self):
         with Server("--kv-events-config", '{"endpoint": "tcp://*:5557"}', model=TINY, wait=False) as server:
