@@ -41,7 +41,8 @@ bool Ends(const std::set<std::string, std::less<>>& names, const std::string& mo
 /// Reads the keys one by one. Remembers which were read.
 class AdapterConfig::Reader {
  public:
-  Reader(const std::string& text, const std::string& path) : path_(path) {
+  Reader(const std::string& text, const std::string& path, std::shared_ptr<PatternTime> time)
+      : path_(path), time_(std::move(time)) {
     ParseJson(text, path);  // checks it strictly
     json_ = OrderedJson::parse(text);
     if (!json_.is_object()) Fail("{}: expected an object", path);
@@ -67,6 +68,13 @@ class AdapterConfig::Reader {
       Fail("{}: {} must be a whole number from 1 to {}", path_, key, kMaxRank);
     return static_cast<int64_t>(number);
   }
+  int64_t LayerOf(const OrderedJson& layer) const {
+    constexpr double kMostLayers = 1e6;
+    const double number = NumberOf(layer, "layers_to_transform");
+    if (number != std::floor(number) || number < 0 || number > kMostLayers)
+      Fail("{}: layers_to_transform must hold numbers of layers", path_);
+    return static_cast<int64_t>(number);
+  }
   bool Flag(const char* key) {
     const OrderedJson* value = Find(key);
     if (value != nullptr && !value->is_boolean()) Fail("{}: {} must be true or false", path_, key);
@@ -77,7 +85,7 @@ class AdapterConfig::Reader {
     return value.get<std::string>();
   }
   NamePattern PatternOf(const std::string& pattern, const char* key) const {
-    return {pattern, fmt::format("{}: {}", path_, key)};
+    return {pattern, fmt::format("{}: {}", path_, key), time_};
   }
 
   /// Reads names of modules: a list, or one text that is a regular expression.
@@ -116,12 +124,13 @@ class AdapterConfig::Reader {
 
  private:
   const std::string& path_;
+  const std::shared_ptr<PatternTime> time_;
   OrderedJson json_;
   std::set<std::string, std::less<>> read_;
 };
 
-AdapterConfig::AdapterConfig(const std::string& text, const std::string& path) {
-  Reader reader(text, path);
+AdapterConfig::AdapterConfig(const std::string& text, const std::string& path, std::shared_ptr<PatternTime> time) {
+  Reader reader(text, path, std::move(time));
   const auto require = [&](const char* key, const char* wanted) {
     const OrderedJson* value = reader.Find(key);
     if (value != nullptr && *value != wanted)
@@ -149,7 +158,7 @@ AdapterConfig::AdapterConfig(const std::string& text, const std::string& path) {
   if (const OrderedJson* layers = reader.Find("layers_to_transform")) {
     layers_.emplace();
     for (const OrderedJson& layer : layers->is_array() ? *layers : OrderedJson::array({*layers}))
-      layers_->insert(static_cast<int64_t>(reader.NumberOf(layer, "layers_to_transform")));
+      layers_->insert(reader.LayerOf(layer));
   }
   if (const OrderedJson* patterns = reader.Find("layers_pattern")) {
     for (const OrderedJson& pattern : patterns->is_array() ? *patterns : OrderedJson::array({*patterns}))

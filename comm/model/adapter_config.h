@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,8 +17,10 @@ namespace quire {
 class AdapterConfig {
  public:
   /// Reads the file's text. Throws Error, which begins with `path` and names the key, for a value that is not supported
-  /// or not valid, and for keys that are not known and have a value.
-  AdapterConfig(const std::string& text, const std::string& path);
+  /// or not valid, and for keys that are not known and have a value. All regular expressions take their time
+  /// from `time`; the functions below throw Error when no time is left.
+  AdapterConfig(const std::string& text, const std::string& path,
+                std::shared_ptr<PatternTime> time = std::make_shared<PatternTime>());
 
   /// True when the adapter is meant to change the module.
   bool Targets(const std::string& module) const;

@@ -4,6 +4,8 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -130,7 +132,10 @@ class AdapterFiles::Reader {
     check(matrix.b, kOfB, {base.rows, rank});
     matrix.layer = base.layer;
     matrix.roles = base.roles;
-    matrix.scale = static_cast<float>(config_.ScaleOf(matrix.module));
+    const double scale = config_.ScaleOf(matrix.module);
+    if (std::abs(scale) > std::numeric_limits<float>::max())
+      Refuse(full(kOfA), fmt::format("its factor, lora_alpha over the rank, is {}: beyond 32-bit numbers", scale));
+    matrix.scale = static_cast<float>(scale);
     return matrix;
   }
 

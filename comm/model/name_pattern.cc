@@ -3,8 +3,11 @@
 
 #include <pcre2.h>
 
+#include <utility>
+
 #include "comm/base/error.h"
 #include "comm/base/parse_number.h"
+#include "comm/base/thread_time.h"
 
 namespace quire {
 
@@ -17,6 +20,7 @@ constexpr const char* kNumberGroup = "number";
 
 struct NamePattern::Code {
   std::string what;
+  std::shared_ptr<PatternTime> time;
   pcre2_code* compiled = nullptr;
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
   pcre2_match_data* match = nullptr;
@@ -28,9 +32,11 @@ struct NamePattern::Code {
   }
 };
 
-NamePattern::NamePattern(const std::string& pattern, const std::string& what) : code_(std::make_unique<Code>()) {
+NamePattern::NamePattern(const std::string& pattern, const std::string& what, std::shared_ptr<PatternTime> time)
+    : code_(std::make_unique<Code>()) {
   if (pattern.size() > kMaxPatternBytes) Fail("{}: a regular expression of {} bytes", what, pattern.size());
   code_->what = what;
+  code_->time = std::move(time);
   int error = 0;
   PCRE2_SIZE place = 0;
   code_->compiled =
@@ -52,9 +58,12 @@ NamePattern::NamePattern(NamePattern&&) noexcept = default;
 NamePattern& NamePattern::operator=(NamePattern&&) noexcept = default;
 
 bool NamePattern::Matches(std::string_view name) const {
+  const auto begin = ThreadTime();
   const int found = pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(name.data()), name.size(), 0, 0,
                                 code_->match, code_->context);
-  if (found < PCRE2_ERROR_NOMATCH) Fail("{}: its regular expression takes too much work", code_->what);
+  code_->time->left -= ThreadTime() - begin;
+  if (found < PCRE2_ERROR_NOMATCH || code_->time->left.count() < 0)
+    Fail("{}: its regular expression takes too much work", code_->what);
   return found >= 0;
 }
 

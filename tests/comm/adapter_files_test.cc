@@ -93,6 +93,9 @@ TEST_F(AdapterFilesTest, Open_RefusesSettings_ThatChangeTheResultOtherwise) {
                                                   {"rank_pattern", {{"(", 8}}},
                                                   {"alpha_pattern", 5},
                                                   {"layers_to_transform", {"x"}},
+                                                  {"layers_to_transform", {1e300}},
+                                                  {"layers_to_transform", -1},
+                                                  {"layers_to_transform", 0.5},
                                                   {"layers_pattern", 5}};
   for (const auto& [key, value] : refused)
     EXPECT_THAT(ErrorWith(key, value), AllOf(HasSubstr("adapter_config.json"), HasSubstr(key))) << key << value;
@@ -100,6 +103,13 @@ TEST_F(AdapterFilesTest, Open_RefusesSettings_ThatChangeTheResultOtherwise) {
                                                 {"lora_dropout", 0.1},    {"init_lora_weights", "gaussian"},
                                                 {"fan_in_fan_out", true}, {"a_key_of_later", nullptr}};
   for (const auto& [key, value] : taken) EXPECT_EQ(ErrorWith(key, value), "") << key << value;
+}
+
+TEST_F(AdapterFilesTest, Open_RefusesFactors_BeyondTheNumbersThatCompute) {
+  for (const double alpha : {1e300, -1e300, 1e40})
+    EXPECT_THAT(ErrorWith("lora_alpha", alpha), AllOf(HasSubstr(kQ), HasSubstr("beyond 32-bit numbers"))) << alpha;
+  EXPECT_THAT(ErrorWith("alpha_pattern", {{"q_proj", 1e300}}), HasSubstr("beyond 32-bit numbers"));
+  EXPECT_EQ(ErrorWith("lora_alpha", 1e38), "");
 }
 
 TEST_F(AdapterFilesTest, Open_RefusesTensors_ByTheirNames) {
@@ -216,6 +226,19 @@ TEST(AdapterConfigTest, RanksAndScales_OfSingleModules_GoByTheFirstPatternThatMa
   const std::string rest = R"("peft_type": "LORA", "r": 8, "lora_alpha": 1, "target_modules": ["q_proj"]})";
   EXPECT_EQ(first(R"({"rank_pattern": {"q_proj": 4, "layers.*": 2}, )" + rest), 4);
   EXPECT_EQ(first(R"({"rank_pattern": {"layers.*": 2, "q_proj": 4}, )" + rest), 2);
+}
+
+TEST(AdapterConfigTest, Patterns_EndWithAnError_WhenTogetherTheyTakeTooMuchTime) {
+  const std::string name = "model.layers.0.self_attn.q_proj";
+  Json settings = {{"peft_type", "LORA"}, {"r", 8}, {"lora_alpha", 1}, {"target_modules", {"q_proj"}}};
+  for (int i = 0; i < 1000; ++i) settings["rank_pattern"]["[a-z_.0-9]*[a-z_.0-9]*[a-z_.0-9]*!" + std::to_string(i)] = 4;
+  const auto time = std::make_shared<PatternTime>(PatternTime{std::chrono::milliseconds(20)});
+  const AdapterConfig config(settings.dump(), "c.json", time);
+  EXPECT_THAT(ErrorThrownBy([&] {
+                for (int i = 0; i < 100'000; ++i) config.RankOf(name);
+              }),
+              AllOf(HasSubstr("c.json: rank_pattern"), HasSubstr("too much work")));
+  EXPECT_LT(time->left.count(), 0);
 }
 
 TEST(NamePatternTest, Matches_EndsWithAnError_WhenAPatternTakesTooMuchWork) {

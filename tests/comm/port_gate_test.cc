@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -20,6 +21,7 @@
 #include "comm/base/descriptor.h"
 #include "comm/base/error.h"
 #include "comm/wire/channel.h"
+#include "comm/wire/curve/worker_hosts.h"
 #include "comm/wire/gate/gate_links.h"
 #include "comm/wire/gate/gate_pace.h"
 #include "comm/wire/gate/gate_strangers.h"
@@ -363,10 +365,12 @@ class PortGateTest : public ::testing::Test {
   /// Connects a worker and exchanges one frame each way. Each call uses a new epoch, as returning workers do: the
   // server
   /// refuses an identity while an earlier connection of that identity still looks open.
-  bool WorkerIsServed(Rank rank, milliseconds patience = seconds(20)) {
+  bool WorkerIsServed(Rank rank, milliseconds patience = seconds(20), const std::string& from = "") {
     const WorkerKeys keys = LoadWorkerKeys(keys_, rank);
     const EpochId epoch = next_epoch_++;
-    Channel worker = Channel::Connect(server_->bound_endpoint(), WorkerIdentity(epoch, rank), &keys);
+    std::string endpoint = server_->bound_endpoint();
+    if (!from.empty()) endpoint.insert(strlen("tcp://"), from + ":0;");
+    Channel worker = Channel::Connect(endpoint, WorkerIdentity(epoch, rank), &keys);
     worker.Send("", Encode(BeatMessage{7}, epoch, 0));
     const auto frame = Receive(*server_, patience);
     if (!frame || frame->user != CurveUserId(rank)) return false;
@@ -463,6 +467,20 @@ TEST_F(PortGateTest, Flood_TakesNoMemory_AndWorkersConnectMeanwhile) {
   EXPECT_EQ(served, tried);
   EXPECT_GE(tried, 2);
   EXPECT_LT(ResidentKib() - before, 32 << 10);
+}
+
+TEST_F(PortGateTest, HostOfAWorker_IsLearned_WhenTheWorkerIsAccepted) {
+  const auto knows = [&](const std::string& address) {
+    const auto hosts = curve_->hosts().all();
+    return std::any_of(hosts.begin(), hosts.end(), [&](const auto& host) { return AddressText(host) == address; });
+  };
+  EXPECT_TRUE(knows("127.0.0.1")) << "this host's own address";
+  const Descriptor stranger = Connect("127.0.0.6");
+  Say(stranger, Joined(Greeting(), HelloWithKey(LoadWorkerKeys(keys_, 0).coordinator)));
+  EXPECT_FALSE(knows("127.0.0.5"));
+  EXPECT_TRUE(WorkerIsServed(0, seconds(20), "127.0.0.5"));
+  EXPECT_TRUE(knows("127.0.0.5"));
+  EXPECT_FALSE(knows("127.0.0.6")) << "knowing the server's public key does not make a worker";
 }
 
 TEST_F(PortGateTest, LargeFrames_PassUnchanged_BothWays) {

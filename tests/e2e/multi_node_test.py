@@ -142,6 +142,24 @@ class StrangeNodeTest(unittest.TestCase):
                 self.assertIn(f"turned away {network['c'].address} from the workers' port", server.text())
                 self.assertEqual(server.terminate(), 0)
 
+    def test_workers_join_again_while_a_node_floods_with_the_servers_public_key(self):
+        """The strangers have 60 addresses. Their HELLOs are as good as those of workers."""
+        with netns.Network("a", "b", "c") as network, network["a"].inside():
+            addresses = [f"10.77.0.{last}" for last in range(100, 160)]
+            for address in addresses:
+                netns.ip("address", "add", address + "/24", "dev", "eth0", inside=network["c"].namespace)
+            path = write_topology(network, nodes=[{"host": network[name].address, "interface": "eth0"} for name in ("a", "b")])
+            public_key = os.path.join(network.directory, "keys", "coordinator.pub")
+            with serve(network, path) as server, contextlib.ExitStack() as floods:
+                for port in (5570, 5571):
+                    floods.enter_context(strangers.crowd(network["a"].address, port, network["c"].command(), size=1000, key_file=public_key,
+                                                         own_addresses=addresses))
+                for _ in range(3):
+                    self.assertEqual(server.post("/admin/restart_workers", b"", admin=True)[0], 200)
+                    self.assertEqual(server.post("/v1/completions", {"prompt": [5], "max_tokens": 2})[0], 200)
+                self.assertNotIn("is lost", server.text())
+                self.assertEqual(server.terminate(), 0)
+
 
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class NodeLossTest(unittest.TestCase):

@@ -2,8 +2,10 @@
 
     with strangers.crowd("127.0.0.1", port, [before a command...]) as crowd: ...
 
-or by hand: strangers.py ADDRESS PORT SECONDS [CONNECTIONS]."""
+or by hand: strangers.py ADDRESS PORT SECONDS [CONNECTIONS [KEY_FILE [FROM,...]]]. With the file of the server's public key, every
+stranger sends a HELLO that the server can open. FROM lists the strangers' own addresses."""
 import contextlib
+import ctypes
 import itertools
 import os
 import selectors
@@ -22,8 +24,26 @@ def announcement(flags, size=LARGEST):
     return bytes([flags]) + size.to_bytes(8, "big")
 
 
-def words():
+def decode_z85(text):
+    digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    numbers = (sum(digits.index(sign) * 85 ** (4 - i) for i, sign in enumerate(text[at:at + 5])) for at in range(0, len(text), 5))
+    return b"".join(number.to_bytes(4, "big") for number in numbers)
+
+
+def known_hello(server_key):
+    """Returns a HELLO as anybody makes it who knows the server's public key."""
+    sodium = ctypes.CDLL("libsodium.so.23")
+    own, secret, box = (ctypes.create_string_buffer(size) for size in (32, 32, 80))
+    sodium.crypto_box_keypair(own, secret)
+    nonce = b"\0" * 7 + b"\x01"
+    sodium.crypto_box_easy(box, b"\0" * 64, ctypes.c_ulonglong(64), b"CurveZMQHELLO---" + nonce, server_key, secret)
+    return HELLO + own.raw + nonce + box.raw
+
+
+def words(server_key=None):
     """Returns each stranger's first bytes, and whether BODY follows."""
+    if server_key:
+        return [(GREETING + known_hello(server_key), False)]
     hello = HELLO + os.urandom(32) + b"\0" * 7 + b"\x01" + os.urandom(80)
     return [
         (b"", False),
@@ -45,19 +65,32 @@ def words():
 class Crowd:
     """The connections. A closed connection is opened again and sends the next words."""
 
-    def __init__(self, address, port, size):
+    def __init__(self, address, port, size, server_key=None, own_addresses=()):
         self.address, self.port, self.size = address, port, size
+        self.words = words(server_key)
+        self.own_addresses = itertools.cycle(own_addresses) if own_addresses else None
         self.kinds = itertools.count()
         self.selector = selectors.DefaultSelector()
         self.hung_up_on = 0
 
     def come(self):
-        first, goes_on = words()[next(self.kinds) % len(words())]
-        one = socket.create_connection((self.address, self.port), timeout=2)
+        first, goes_on = self.words[next(self.kinds) % len(self.words)]
+        one = socket.socket()
         one.setblocking(False)
-        with contextlib.suppress(OSError):
-            one.send(first)
-        self.selector.register(one, selectors.EVENT_READ | (selectors.EVENT_WRITE if goes_on else 0))
+        if self.own_addresses:
+            one.bind((next(self.own_addresses), 0))
+        with contextlib.suppress(BlockingIOError):
+            one.connect((self.address, self.port))
+        self.selector.register(one, selectors.EVENT_READ | selectors.EVENT_WRITE, (first, goes_on))
+
+    def say(self, key):
+        """Sends a stranger's first words once it is connected, and BODY from then on if its words go on."""
+        first, goes_on = key.data
+        key.fileobj.send(first or (BODY if goes_on else b""))
+        if first:
+            self.selector.modify(key.fileobj, selectors.EVENT_READ | (selectors.EVENT_WRITE if goes_on else 0), (b"", goes_on))
+        elif not goes_on:
+            self.selector.modify(key.fileobj, selectors.EVENT_READ, key.data)
 
     def leave(self, one):
         self.selector.unregister(one)
@@ -75,7 +108,7 @@ class Crowd:
                     if events & selectors.EVENT_READ and not key.fileobj.recv(4096):
                         self.leave(key.fileobj)
                     elif events & selectors.EVENT_WRITE:
-                        key.fileobj.send(BODY)
+                        self.say(key)
                 except BlockingIOError:
                     pass
                 except OSError:
@@ -83,9 +116,9 @@ class Crowd:
 
 
 @contextlib.contextmanager
-def crowd(address, port, before=(), seconds=60, size=300):
+def crowd(address, port, before=(), seconds=60, size=300, key_file="", own_addresses=()):
     """Starts a process that floods the port during the block."""
-    command = [*before, sys.executable, os.path.abspath(__file__), address, str(port), str(seconds), str(size)]
+    command = [*before, sys.executable, os.path.abspath(__file__), address, str(port), str(seconds), str(size), key_file, ",".join(own_addresses)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         process.stdout.readline()  # the process has begun
         try:
@@ -96,7 +129,12 @@ def crowd(address, port, before=(), seconds=60, size=300):
 
 if __name__ == "__main__":
     os.nice(15)  # in practice attackers use processors of their own; here they run at low priority
-    there = Crowd(sys.argv[1], int(sys.argv[2]), int(sys.argv[4]) if len(sys.argv) > 4 else 300)
+    size, key_file, addresses = [*sys.argv[4:], *("300", "", "")[len(sys.argv) - 4:]]
+    server_key = None
+    if key_file:
+        with open(key_file, encoding="ascii") as file:
+            server_key = decode_z85(file.read().strip())
+    there = Crowd(sys.argv[1], int(sys.argv[2]), int(size), server_key, [one for one in addresses.split(",") if one])
     print("begun", flush=True)
     there.flood(float(sys.argv[3]))
     print(f"{there.hung_up_on} were hung up on", flush=True)

@@ -131,6 +131,7 @@ struct CurveServer::Impl {
   std::mutex canary_mutex;
   RawKey canary{};  // key of this server's own test connection, which is not counted
   std::atomic<uint64_t> num_refused{0};
+  WorkerHosts hosts;
   std::thread thread;
 };
 
@@ -138,6 +139,7 @@ CurveServer::CurveServer(CoordinatorKeys keys) : impl_(std::make_unique<Impl>(st
 CurveServer::~CurveServer() = default;
 
 zmq::context_t& CurveServer::context() { return impl_->context; }
+WorkerHosts& CurveServer::hosts() { return impl_->hosts; }
 int CurveServer::num_workers() const { return static_cast<int>(impl_->keys.workers.size()); }
 const std::vector<std::string>& CurveServer::worker_keys() const { return impl_->keys.workers; }
 uint64_t CurveServer::num_refused() const { return impl_->num_refused; }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/wire/curve/curve_keys.h"
+#include "comm/wire/curve/worker_hosts.h"
 
 namespace zmq {
 class context_t;
@@ -37,6 +38,9 @@ class CurveServer {
   bool CanOpen(std::span<const uint8_t> hello) const;
   /// Counts a client that was refused before the handler saw its key. Returns num_refused.
   uint64_t CountRefused();
+
+  /// The addresses from which workers connect, for all ports of this server.
+  WorkerHosts& hosts();
 
   /// The number of ranks that have a key.
   int num_workers() const;

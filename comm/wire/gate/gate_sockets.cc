@@ -14,33 +14,25 @@
 #include <memory>
 
 #include "comm/base/error.h"
+#include "comm/wire/curve/worker_hosts.h"
 
 namespace quire {
 
 namespace {
 
 constexpr std::string_view kTcpScheme = "tcp://";
-constexpr int kBacklog = 128;
 
 Descriptor Listening(const addrinfo& at) {
   Descriptor socket(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int one = 1;
   const bool listens = socket.open() && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
-                       ::bind(socket.get(), at.ai_addr, at.ai_addrlen) == 0 && ::listen(socket.get(), kBacklog) == 0;
+                       ::bind(socket.get(), at.ai_addr, at.ai_addrlen) == 0 &&
+                       ::listen(socket.get(), kGateBacklog) == 0;
   if (listens) return socket;
   const int error = errno;
   socket = Descriptor();
   errno = error;
   return socket;
-}
-
-std::string NumericHost(const sockaddr& address) {
-  char text[NI_MAXHOST] = {};
-  const socklen_t size = address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  return ::getnameinfo(&address, size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) == 0 ? text : "?";
-}
-std::string NumericHost(const sockaddr_storage& address) {
-  return NumericHost(reinterpret_cast<const sockaddr&>(address));
 }
 
 /// Returns the first address of this family of the named interface; empty when this host has no such interface.
@@ -50,7 +42,7 @@ std::string AddressOfInterface(const std::string& name, int family) {
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(found, ::freeifaddrs);
   for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
     if (one->ifa_addr != nullptr && one->ifa_addr->sa_family == family && name == one->ifa_name)
-      return NumericHost(*one->ifa_addr);
+      return AddressText(Stored(*one->ifa_addr));
   }
   return "";
 }
@@ -98,7 +90,7 @@ std::string TcpEndpointOf(int listening) {
   const bool v6 = own.ss_family == AF_INET6;
   const in_port_t port =
       v6 ? reinterpret_cast<const sockaddr_in6&>(own).sin6_port : reinterpret_cast<const sockaddr_in&>(own).sin_port;
-  const std::string host = NumericHost(own);
+  const std::string host = AddressText(own);
   return fmt::format("tcp://{}:{}", v6 ? "[" + host + "]" : host, ntohs(port));
 }
 
@@ -115,13 +107,14 @@ Descriptor AcceptPeer(int listening, sockaddr_storage& peer) {
   return socket;
 }
 
-PeerName NameOf(const sockaddr_storage& peer) {
+PeerName NameOf(const sockaddr_storage& address) {
+  const sockaddr_storage peer = PlainAddress(address);
   PeerName name;
-  name.address = name.network = NumericHost(peer);
+  name.address = name.network = AddressText(peer);
   name.neighbourhood = name.network.substr(0, name.network.rfind('.'));  // the /24 of an IPv4 address
   if (peer.ss_family != AF_INET6) return name;
   in6_addr network = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-  if (IN6_IS_ADDR_V4MAPPED(&network) || IN6_IS_ADDR_LOOPBACK(&network)) return name;
+  if (IN6_IS_ADDR_LOOPBACK(&network)) return name;
   constexpr size_t kKept = 6;
   std::memset(network.s6_addr + kKept, 0, sizeof(network.s6_addr) - kKept);
   char text[INET6_ADDRSTRLEN] = {};
@@ -144,7 +137,7 @@ PrivateSocket::PrivateSocket() {
   listening_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const bool listens = listening_.open() &&
                        ::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0 &&
-                       ::listen(listening_.get(), kBacklog) == 0;
+                       ::listen(listening_.get(), kGateBacklog) == 0;
   const int error = errno;
   inode_ = Descriptor(::open(path.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW));
   ::unlink(path.c_str());

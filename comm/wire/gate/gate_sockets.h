@@ -8,6 +8,9 @@
 
 namespace quire {
 
+/// How many connections may wait in the kernel's queue of a listening socket.
+constexpr int kGateBacklog = 128;
+
 /// Listens on "tcp://HOST:PORT" without blocking. HOST is an IPv4 address, a name that has one, an interface of this
 /// host, or "*" for all addresses. HOST in brackets means the same for IPv6, because workers try IPv6 for brackets
 /// only. Port 0 or "*" means any free port. Throws Error.

@@ -13,6 +13,7 @@
 #include "comm/base/error.h"
 #include "comm/base/give_way.h"
 #include "comm/wire/curve/curve_server.h"
+#include "comm/wire/gate/gate_doors.h"
 #include "comm/wire/gate/gate_links.h"
 #include "comm/wire/gate/gate_log.h"
 #include "comm/wire/gate/gate_pace.h"
@@ -31,7 +32,7 @@ using Clock = Stranger::Clock;
 constexpr auto kPatience = std::chrono::seconds(3);  // time for the whole handshake
 constexpr auto kBackOff = std::chrono::milliseconds(50);
 constexpr int kAcceptedAtOnce = 32, kLookedAtAtOnce = 8;  // both: per round, before all sockets are polled again
-constexpr uint64_t kListener = 0, kWake = 1;              // epoll marks; the connections' marks follow
+constexpr uint64_t kWake = 1;  // epoll mark; those of connections follow
 
 constexpr const char *kNoWord = "it does not speak CURVE as workers do", *kNoKey = "it does not know this server's key",
                      *kTooSlow = "its handshake did not end in time", *kGaveWay = "too many others came",
@@ -42,11 +43,10 @@ constexpr const char *kNoWord = "it does not speak CURVE as workers do", *kNoKey
 struct PortGate::Impl {
   Impl(const std::string& at, std::shared_ptr<CurveServer> c)
       : curve(std::move(c)),
-        listening(ListenOnTcp(at)),
-        endpoint(TcpEndpointOf(listening.get())),
+        doors(at, curve->hosts()),
         epoll(::epoll_create1(EPOLL_CLOEXEC)),
         wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-    if (!epoll.open() || !wake.open()) Fail("no descriptors are left to listen on {}: ulimit -n", endpoint);
+    if (!epoll.open() || !wake.open()) Fail("no descriptors are left to listen on {}: ulimit -n", doors.endpoint());
   }
   ~Impl() {
     if (!thread.joinable()) return;
@@ -62,7 +62,7 @@ struct PortGate::Impl {
     (void)::epoll_ctl(epoll.get(), operation, fd, &event);
   }
   void WatchFor(const Stranger& stranger, int operation, bool inner_is_new = false) const;
-  void Accept();
+  void Accept(int door);
   void Receive(Descriptor socket, const sockaddr_storage& peer);
   void Advance(Stranger& stranger);
   bool OnWord(Stranger& stranger);
@@ -75,8 +75,7 @@ struct PortGate::Impl {
   void Run();
 
   const std::shared_ptr<CurveServer> curve;
-  Descriptor listening;
-  const std::string endpoint;
+  GateDoors doors;
   PrivateSocket inner;
   Descriptor epoll, wake;
   std::array<uint8_t, kGreetingBytes> greeting{};  // greeting of the ZeroMQ socket, the same for every client
@@ -85,7 +84,7 @@ struct PortGate::Impl {
   GatePace pace;
   std::optional<Clock::time_point> resume;  // the time to accept again, after descriptors ran out
   uint64_t refused_before = 0;
-  GateLog log{endpoint};
+  GateLog log{doors.endpoint()};
   std::atomic<bool> stopping{false};
   std::thread thread;
 };
@@ -98,10 +97,10 @@ void PortGate::Impl::WatchFor(const Stranger& stranger, int operation, bool inne
   Watch(stranger.inner.get(), EPOLLRDHUP | (peer ? 0U : EPOLLIN), mark + 1, inner_is_new ? EPOLL_CTL_ADD : operation);
 }
 
-void PortGate::Impl::Accept() {
+void PortGate::Impl::Accept(int door) {
   for (int i = 0; i < kAcceptedAtOnce; ++i) {
     sockaddr_storage peer{};
-    Descriptor socket = AcceptPeer(listening.get(), peer);
+    Descriptor socket = AcceptPeer(door, peer);
     if (socket.open()) {
       Receive(std::move(socket), peer);
       continue;
@@ -110,7 +109,7 @@ void PortGate::Impl::Accept() {
     // No descriptors are left. Closing a connection that has not shown a key frees one. The kernel queues new
     // connections.
     if (Stranger* one = strangers.WhoGivesWay("")) End(*one, kGaveWay);
-    Watch(listening.get(), 0, kListener, EPOLL_CTL_MOD);
+    doors.Watch(epoll.get(), 0, EPOLL_CTL_MOD);
     resume = Clock::now() + kBackOff;
     return;
   }
@@ -178,6 +177,7 @@ bool PortGate::Impl::OnVerdict(Stranger& stranger) {
   if (passed_on && !StateOfCommand(stranger.word, kReadyCommand).wrong) {
     for (const int fd : {stranger.outer.get(), stranger.inner.get()}) Watch(fd, 0, 0, EPOLL_CTL_DEL);
     strangers.Accepted(stranger.name.network);
+    curve->hosts().AddPeer(stranger.outer.get());
     links.Add(std::move(stranger.outer), std::move(stranger.inner));
     strangers.Remove(stranger.number);
     return false;
@@ -257,8 +257,8 @@ void PortGate::Impl::Run() {
     const int count = ::epoll_wait(epoll.get(), events.data(), events.size(), MillisToWait());
     for (int i = 0; i < count; ++i) {
       const epoll_event event = events[static_cast<size_t>(i)];
-      if (event.data.u64 == kListener) Accept();
-      if (event.data.u64 <= kWake) continue;
+      if (event.data.u64 == GateDoors::kOthersMark) Accept(doors.others());
+      if (event.data.u64 == GateDoors::kWorkersMark) Accept(doors.workers());
       Stranger* const stranger = strangers.Find(event.data.u64 / 2);
       if (stranger == nullptr) continue;
       const bool expected = AwaitsPeer(stranger->awaits) == (event.data.u64 % 2 == 0);
@@ -267,13 +267,14 @@ void PortGate::Impl::Run() {
       else if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
         End(*stranger, nullptr);
     }
+    doors.LearnHosts(strangers);
     LookAtHellos();
     const auto now = Clock::now();
     for (Stranger* late = strangers.Oldest(); late != nullptr && late->deadline <= now; late = strangers.Oldest())
       End(*late, kTooSlow);
     if (resume && *resume <= now) {
       resume.reset();
-      Watch(listening.get(), EPOLLIN, kListener, EPOLL_CTL_MOD);
+      doors.Watch(epoll.get(), EPOLLIN, EPOLL_CTL_MOD);
     }
   }
 }
@@ -281,12 +282,13 @@ void PortGate::Impl::Run() {
 PortGate::PortGate(const std::string& endpoint, std::shared_ptr<CurveServer> curve)
     : impl_(std::make_unique<Impl>(endpoint, std::move(curve))) {}
 PortGate::~PortGate() = default;
-const std::string& PortGate::endpoint() const { return impl_->endpoint; }
+const std::string& PortGate::endpoint() const { return impl_->doors.endpoint(); }
 int PortGate::ReleaseInner() { return impl_->inner.Release(); }
 
 void PortGate::Open() {
-  AskForGreeting(impl_->inner, impl_->endpoint, impl_->greeting);
-  impl_->Watch(impl_->listening.get(), EPOLLIN, kListener, EPOLL_CTL_ADD);
+  AskForGreeting(impl_->inner, impl_->doors.endpoint(), impl_->greeting);
+  impl_->doors.LearnHosts(impl_->strangers);
+  impl_->doors.Watch(impl_->epoll.get(), EPOLLIN, EPOLL_CTL_ADD);
   impl_->Watch(impl_->wake.get(), EPOLLIN, kWake, EPOLL_CTL_ADD);
   impl_->thread = std::thread([impl = impl_.get()] { impl->Run(); });
 }

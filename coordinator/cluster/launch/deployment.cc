@@ -230,6 +230,7 @@ WorkerGroup::Options Deployment::GroupOptions() const {
   if (!topology_.transport.keys.empty()) {
     options.ranks.curve =
         std::make_shared<CurveServer>(LoadCoordinatorKeys(topology_.transport.keys, topology_.parallel.tensor));
+    for (const Topology::Node& node : topology_.nodes) options.ranks.curve->hosts().AddHost(node.host);
   }
   options.ranks.size = topology_.parallel.tensor;
   options.ranks.fingerprint = model_.Fingerprint();
