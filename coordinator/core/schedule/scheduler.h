@@ -205,6 +205,7 @@ class Scheduler {
   void CountIn(const Request& request, Crowd& crowd) const;
   void CountOut(const Request& request, Crowd& crowd) const;
   int Needs(Request& request, Resource resource);
+  int BlocksAhead(int entries, int held, int num_tokens) const;
   int BlocksAhead(const Sequence& sequence, int num_tokens, int shared = 0) const;
   int BlocksToBegin(Request& request);
   int BlocksToComeBack(const Request& request) const;
