@@ -74,6 +74,7 @@ class Scheduler {
     Sequence* sequence;
     std::span<const SampledToken> tokens;  // at least one; more only where drafts were right
     int num_drafts;
+    DraftSource source;
   };
   /// Commits the oldest outstanding step: advances computed counts and appends drawn tokens. `tokens` are in batch
   /// order; tokens of sequences that have left are dropped. Returns the sequences that got tokens; valid until the next
