@@ -31,11 +31,14 @@ constexpr auto ChoicesOf(PrivateNetworkMode) {
       {{PrivateNetworkMode::kAuto, "auto"}, {PrivateNetworkMode::kOn, "on"}, {PrivateNetworkMode::kOff, "off"}});
 }
 
-/// How sequences get drafts (speculative decoding); kNgram: from their own text.
-enum class SpeculationMethod { kOff, kNgram };
+/// Where drafts come from (speculative decoding). kPrediction: from what clients predict; kNgram: from the sequence
+/// itself, too; kSuffix: from earlier answers to the same client, too.
+enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix };
 constexpr auto ChoicesOf(SpeculationMethod) {
-  return std::to_array<Choice<SpeculationMethod>>(
-      {{SpeculationMethod::kOff, "off"}, {SpeculationMethod::kNgram, "ngram"}});
+  return std::to_array<Choice<SpeculationMethod>>({{SpeculationMethod::kOff, "off"},
+                                                   {SpeculationMethod::kPrediction, "prediction"},
+                                                   {SpeculationMethod::kNgram, "ngram"},
+                                                   {SpeculationMethod::kSuffix, "suffix"}});
 }
 
 /// How workers are started; kExternal: Quire does not start them.
@@ -125,7 +128,7 @@ struct Topology {
 
   /// Drafts: guesses of further tokens, which are verified in the same step.
   struct Speculation {
-    SpeculationMethod method = SpeculationMethod::kOff;
+    SpeculationMethod method = SpeculationMethod::kPrediction;
     int num_tokens = 8;             // drafts of one sequence in a step, at most
     int lookup_min = 2;             // tokens that the place of a guess has in common with the end, at least
     int lookup_max = 8;             // further common tokens make no better place

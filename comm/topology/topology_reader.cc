@@ -183,7 +183,7 @@ void ReadScheduler(Section section, Topology::Scheduler& scheduler) {
 
 void ReadSpeculation(const YamlNode& node, Section section, Topology::Speculation& speculation) {
   const bool said = std::ranges::find(node.entries, "method", &YamlEntry::key) != node.entries.end();
-  if (!said) section.Refuse(node, "method is missing: ngram, or off");
+  if (!said) section.Refuse(node, "method is missing: prediction, ngram, suffix, or off");
   section.Choose("method", speculation.method);
   section.Integer("num_speculative_tokens", speculation.num_tokens, 1, 64);
   section.Integer("prompt_lookup_min", speculation.lookup_min, 1, 64);

@@ -144,7 +144,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"--lora --lora-paths --lora-adapters --lora-scaled", FlagTakes::kWords, FlagFate::kRefused,
      "use --lora-modules NAME=PATH, with PEFT directories"},
     {"--speculative-model --model-draft -md --speculative-draft-model-path", FlagTakes::kWord, FlagFate::kRefused,
-     "there are no draft models; --speculative-config '{\"method\": \"ngram\"}' drafts from the text itself"},
+     "there are no draft models; --speculative-config '{\"method\": \"suffix\"}' drafts from known texts"},
     {"--draft-max --draft --num-speculative-tokens --speculative-algorithm --speculative-num-draft-tokens --speculate",
      FlagTakes::kWord, FlagFate::kRefused,
      "use --speculative-config '{\"method\": \"ngram\", \"num_speculative_tokens\": 8}'"},

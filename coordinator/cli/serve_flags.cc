@@ -189,7 +189,8 @@ const Flag kFlags[] = {
     {.name = "--speculative-config",
      .key = "speculation",
      .takes = "JSON",
-     .help = "Drafts of further tokens from a sequence's own text, for example "
+     .help = "Drafts of further tokens from clients' predictions (prediction), also from a sequence's own text "
+             "(ngram), also from earlier answers (suffix), or none (off), as in "
              "'{\"method\": \"ngram\", \"num_speculative_tokens\": 8}'; answers stay the same",
      .read = ParseYaml},
     {.name = "--kv-events-config",

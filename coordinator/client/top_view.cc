@@ -77,6 +77,26 @@ void AddReplica(const Json& replica, bool one_of_several, std::vector<std::strin
   }
 }
 
+std::string Percent(int64_t part, int64_t whole) {
+  return fmt::format("{:.0f} %", 100 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(1, whole)));
+}
+
+/// The line about guessed tokens; empty while there are none. The shares by position are of all guesses, so they fall.
+std::string DraftsLine(const Json& speculation) {
+  const int64_t tokens = speculation.at("tokens"), drafts = speculation.at("drafts");
+  if (tokens == 0) return "";
+  std::string line = fmt::format("drafts   {} of {} guessed tokens right", speculation.at("accepted").get<int64_t>(),
+                                 tokens);
+  for (const auto& [method, counts] : speculation.at("methods").items()) {
+    const int64_t of_method = counts.at("tokens");
+    if (of_method > 0)
+      line += fmt::format(", {} {}", WithoutControls(method), Percent(counts.at("accepted"), of_method));
+  }
+  line += "; by position";
+  for (const Json& accepted : speculation.at("accepted_by_position")) line += " " + Percent(accepted, drafts);
+  return line;
+}
+
 std::string RequestLine(const Json& request) {
   return fmt::format("{}  {}  {:>8.1f}  {:>8}  {:>8}  {:>7}  {}  {}", Cell(request.at("id").get<std::string>(), 26),
                      Cell(request.at("state").get<std::string>(), 11), request.at("age_seconds").get<double>(),
@@ -137,6 +157,7 @@ std::vector<std::string> Lines(const TopReading& now, const TopReading* before, 
   } else {
     lines.emplace_back("tokens/s ...");
   }
+  if (std::string drafts = DraftsLine(status.at("speculation")); !drafts.empty()) lines.push_back(std::move(drafts));
   const Json& replicas = status.at("replicas");
   for (const Json& replica : replicas) AddReplica(replica, replicas.size() > 1, lines);
   lines.emplace_back();

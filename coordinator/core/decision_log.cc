@@ -62,6 +62,12 @@ std::string What(const Decision& d) {
       return fmt::format("is set aside while requests of others than batches are there; gives {} blocks up", d.a);
     case DecisionKind::kTakenUp:
       return fmt::format("is taken up again: only requests of batches are there; {} requests wait", d.b);
+    case DecisionKind::kDraftedByPrediction:
+      return fmt::format("{} of {} tokens guessed from its prediction were right", d.a, d.b);
+    case DecisionKind::kDraftedFromText:
+      return fmt::format("{} of {} tokens guessed from its own text were right", d.a, d.b);
+    case DecisionKind::kDraftedFromAnswers:
+      return fmt::format("{} of {} tokens guessed from earlier answers were right", d.a, d.b);
   }
   return "an unknown decision";
 }

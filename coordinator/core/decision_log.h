@@ -29,6 +29,9 @@ enum class DecisionKind : uint8_t {
   kWaitedTooLong,       // a request had no room in time; a and b as with kTimedOut
   kSetAside,            // a background request, while others are there; a: blocks given up, b: 1 if it was queued
   kTakenUp,             // a background request that was set aside; b: waiting requests
+  kDraftedByPrediction,  // when a request ends; a: guessed tokens that became part of its answer, b: guessed tokens
+  kDraftedFromText,      // the same for guesses from its own text
+  kDraftedFromAnswers,   // the same for guesses from earlier answers
 };
 
 struct Decision {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "coordinator/core/beam_search.h"
+#include "coordinator/core/blocks/draft_counts.h"
 #include "coordinator/core/blocks/sequence.h"
 #include "coordinator/core/client_limits.h"
 #include "coordinator/core/request_sink.h"
@@ -39,6 +41,7 @@ struct Request {
   std::string cache_salt;           // requests share cached blocks only if their salts and adapters are equal
   int adapter = 0;                  // number of its LoRA adapter (AddedSequence::adapter); 0: the base model
   std::vector<Sequence> sequences;  // one per choice, or one per beam
+  std::vector<TokenId> prediction;  // what the client expects every choice to say; changes no answer
   std::shared_ptr<RequestSink> sink;
   std::unique_ptr<BeamSearch> beams;  // beam search state; null: every sequence samples on its own
 
@@ -60,6 +63,7 @@ struct Request {
   int num_cached_tokens = 0;   // prompt tokens found in the prefix cache before the first preemption
   int num_scored = 0;          // leading prompt rows whose scores were delivered (RowsToScore)
   double first_scheduled_seconds = -1;
+  std::array<DraftTally, kDraftSources> drafted = {};  // by DraftSource: verified guesses of all choices
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }

@@ -49,6 +49,9 @@ class RequestSink {
   virtual void OnHiddenStop(int, float) {}
   /// This many prompt tokens came from the prefix cache. At most once, before the first token.
   virtual void OnCached(int) {}
+  /// A guess of the choice's next tokens was verified: `accepted` of the tokens just delivered were guessed, and
+  /// `refused` further guessed tokens were wrong or came after the end. Before OnFinish.
+  virtual void OnDrafts(int /*choice*/, int /*accepted*/, int /*refused*/) {}
   virtual void OnFinish(int choice, FinishReason reason) = 0;
   virtual void OnError(RequestError error, const std::string& message) = 0;
   /// True once no client waits for the results. Engine::Adopt asks, because a cancellation may have reached only the

@@ -19,7 +19,7 @@ void TransferSampling(Archive& archive, SamplingSpec& s) {
 template <class Archive>
 void TransferHead(Archive& archive, Request& r) {
   archive(r.id, r.name, r.client, r.client_limits, r.priority, r.arrival_seconds, r.background, r.limits.max_tokens,
-          r.limits.stop_token_ids, r.limits.max_seconds, r.cache_salt, r.adapter);
+          r.limits.stop_token_ids, r.limits.max_seconds, r.cache_salt, r.adapter, r.prediction);
   TransferSampling(archive, r.sampling);
 }
 
@@ -27,7 +27,7 @@ template <class Archive>
 void TransferProgress(Archive& archive, Request& r) {
   archive(r.forked, r.rank, r.num_preemptions, r.num_yields, r.admitted_step, r.num_lost_epochs, r.num_lost_alone,
           r.num_swapped_blocks, r.num_cached_tokens, r.num_scored, r.told_to_wait, r.first_scheduled_seconds,
-          r.last_moved_seconds, r.set_aside);
+          r.last_moved_seconds, r.set_aside, r.drafted);
 }
 
 template <class Archive>
@@ -112,7 +112,7 @@ void EngineArchive::TransferScalars(Archive& archive, Engine& engine) {
   Scheduler& s = engine.scheduler_;
   archive(engine.blocks_, s.cost_, s.company_left_, s.last_held_, s.free_slots_, s.released_, s.branches_, s.left_out_,
           s.draft_cost_, s.num_preemptions_, s.num_swapped_out_, s.num_steps_, s.queue_.num_left_, engine.stats_,
-          engine.epoch_, engine.step_, engine.next_sequence_id_);
+          engine.answers_, engine.epoch_, engine.step_, engine.next_sequence_id_);
 }
 
 void EngineArchive::SaveQueue(ArchiveWriter& out, const Scheduler& scheduler) {
@@ -140,7 +140,7 @@ void EngineArchive::SaveSteps(ArchiveWriter& out, const OutstandingSteps& steps)
     const OutstandingStep& step = steps.at(i);
     out(step.computing, step.num_moved_blocks, step.members.size());
     for (const StepMember& m : step.members) {
-      out(m.slot, m.start, m.count, m.draws, m.scores, m.drafts, m.sequence != nullptr);
+      out(m.slot, m.start, m.count, m.draws, m.scores, m.drafts, m.source, m.sequence != nullptr);
       if (m.sequence != nullptr) out(m.request->id, m.sequence->choice);
     }
   }
@@ -154,7 +154,7 @@ void EngineArchive::LoadSteps(ArchiveReader& in, Engine& engine) {
     in(step.computing, step.num_moved_blocks);
     for (auto members = in.Next<size_t>(); members > 0; --members) {
       StepMember m{};
-      in(m.slot, m.start, m.count, m.draws, m.scores, m.drafts);
+      in(m.slot, m.start, m.count, m.draws, m.scores, m.drafts, m.source);
       if (in.Next<bool>()) {
         m.request = Find(engine, in.Next<RequestId>());
         const auto choice = static_cast<size_t>(in.Next<int>());
@@ -198,6 +198,7 @@ std::unique_ptr<Engine> EngineArchive::Load(ArchiveReader& in, const std::shared
   in.Next<std::string>();  // the version, checked by the reader of segments
   auto engine = std::make_unique<Engine>(in.Next<EngineOptions>());
   TransferScalars(in, *engine);
+  engine->answers_.MakeIndex();
   for (auto count = in.Next<size_t>(); count > 0; --count) {
     std::unique_ptr<Request> request = LoadMoving(in);
     request->sink = sink;

@@ -61,6 +61,7 @@ struct ReplicaMetrics::Engine {
 
   void Requests(const ReplicaSnapshot& now);
   void Tokens(const ReplicaSnapshot& now);
+  void Drafts(const ReplicaSnapshot& now);
   void Blocks(const ReplicaSnapshot& now);
   void CacheShape(const ReplicaSnapshot& now);
   void Ranks(const ReplicaSnapshot& now);
@@ -95,12 +96,6 @@ void ReplicaMetrics::Engine::Tokens(const ReplicaSnapshot& now) {
   Counter("vllm:prompt_tokens_total", "Prompt tokens of accepted requests",
           static_cast<double>(now.stats.prompt_tokens));
   Counter("vllm:generation_tokens_total", "Tokens generated", static_cast<double>(now.stats.generated_tokens));
-  Counter("vllm:spec_decode_num_drafts_total", "Guesses of further tokens that were verified",
-          static_cast<double>(now.stats.drafts));
-  Counter("vllm:spec_decode_num_draft_tokens_total", "Tokens of these guesses",
-          static_cast<double>(now.stats.draft_tokens));
-  Counter("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that were right",
-          static_cast<double>(now.stats.accepted_tokens));
   Counter("quire:computed_tokens_total", "Tokens computed, those again that were lost",
           static_cast<double>(now.stats.computed_tokens));
   Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache", ended);
@@ -109,6 +104,32 @@ void ReplicaMetrics::Engine::Tokens(const ReplicaSnapshot& now) {
   const char *by_source = "vllm:prompt_tokens_by_source_total", *help = "Prompt tokens of ended requests";
   RaiseTo(series.With("source", "local_cache_hit").Counter(by_source, help), cached);
   RaiseTo(series.With("source", "local_compute").Counter(by_source, help), ended - cached);
+}
+
+void ReplicaMetrics::Engine::Drafts(const ReplicaSnapshot& now) {
+  const DraftCounts all = now.stats.all_drafts();
+  Counter("vllm:spec_decode_num_drafts_total", "Guesses of further tokens that were verified",
+          static_cast<double>(all.drafts));
+  Counter("vllm:spec_decode_num_draft_tokens_total", "Tokens of these guesses", static_cast<double>(all.tokens));
+  Counter("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that became tokens of answers",
+          static_cast<double>(all.accepted));
+  for (int i = 0; i < now.options.drafts.num_tokens; ++i) {
+    auto& at = series.With("position", std::to_string(i))
+                   .Counter("vllm:spec_decode_num_accepted_tokens_per_pos_total",
+                            "Guessed tokens that became tokens of answers, by their place in the guess");
+    RaiseTo(at, static_cast<double>(all.accepted_at[static_cast<size_t>(i)]));
+  }
+  for (size_t i = 0; i < kDraftSources; ++i) {
+    const Series of_source = series.With("method", NameOf(static_cast<DraftSource>(i)));
+    const DraftCounts& counts = now.stats.drafts[i];
+    RaiseTo(of_source.Counter("quire:draft_tokens_total", "Guessed tokens by where they come from"),
+            static_cast<double>(counts.tokens));
+    RaiseTo(of_source.Counter("quire:accepted_draft_tokens_total",
+                              "Guessed tokens that became tokens of answers, by where they come from"),
+            static_cast<double>(counts.accepted));
+  }
+  Gauge("quire:earlier_answers_bytes", "Memory of earlier answers that guesses come from",
+        static_cast<double>(now.earlier_answers_bytes));
 }
 
 void ReplicaMetrics::Engine::Blocks(const ReplicaSnapshot& now) {
@@ -200,6 +221,7 @@ void ReplicaMetrics::Update(int replica, const ReplicaSnapshot& snapshot) {
   Engine& engine = *engines_[static_cast<size_t>(replica)];
   engine.Requests(snapshot);
   engine.Tokens(snapshot);
+  engine.Drafts(snapshot);
   engine.Blocks(snapshot);
   engine.CacheShape(snapshot);
   engine.Ranks(snapshot);

@@ -15,7 +15,26 @@ Tokens GuessAfter(const Tokens& tokens, int most, DraftOptions options = {.num_t
   Request request;
   request.sequences = NewSequences(tokens, 1);
   Tokens guess = {99};
-  RepeatProposer(options).Propose(request, request.sequences.front(), most, guess);
+  EXPECT_EQ(RepeatProposer(options).Propose(request, request.sequences.front(), most, guess), DraftSource::kText);
+  return guess;
+}
+
+/// A request with a prompt, tokens that were generated since, and a prediction of its answer.
+Request Predicted(const Tokens& prompt, const Tokens& generated, const Tokens& prediction) {
+  Request request;
+  request.sequences = NewSequences(prompt, 1);
+  Tokens& tokens = request.sequences.front().tokens;
+  tokens.insert(tokens.end(), generated.begin(), generated.end());
+  request.prediction = prediction;
+  return request;
+}
+
+/// What follows `generated`, guessed from the prediction alone.
+Tokens GuessOf(const Tokens& prediction, const Tokens& generated, int most) {
+  const Request request = Predicted({1, 2, 3}, generated, prediction);
+  RepeatProposer proposer({.num_tokens = 8, .from_text = false});
+  Tokens guess = {99};
+  proposer.Propose(request, request.sequences.front(), most, guess);
   return guess;
 }
 
@@ -34,6 +53,96 @@ TEST(RepeatProposerTest, Guess_IsEmpty_WithoutACommonPartOfTheLeastLength) {
   EXPECT_TRUE(GuessAfter({1, 2, 3, 1}, 4).empty()) << "one common token";
   EXPECT_EQ(GuessAfter({1, 2, 3, 1}, 4, {.num_tokens = 4, .min_match = 1}), (Tokens{2, 3, 1}));
   EXPECT_TRUE(GuessAfter({1}, 4).empty());
+}
+
+TEST(PredictionTest, Guess_GoesOnInThePrediction_WhereTheAnswerKeepsToIt) {
+  const Tokens prediction = {10, 11, 12, 13, 14, 15};
+  EXPECT_EQ(GuessOf(prediction, {}, 3), (Tokens{10, 11, 12})) << "an answer begins where its prediction begins";
+  EXPECT_EQ(GuessOf(prediction, {10}, 2), (Tokens{11, 12})) << "one token tells enough at its own place";
+  EXPECT_EQ(GuessOf(prediction, {10, 11, 12, 13}, 8), (Tokens{14, 15}));
+  EXPECT_TRUE(GuessOf(prediction, prediction, 8).empty()) << "the prediction has ended";
+}
+
+TEST(PredictionTest, Guess_FindsThePlace_AfterAChange) {
+  const Tokens prediction = {10, 11, 12, 13, 14, 15, 16};
+  EXPECT_TRUE(GuessOf(prediction, {10, 11, 99}, 4).empty()) << "nothing in common yet";
+  EXPECT_TRUE(GuessOf(prediction, {10, 98, 99, 12}, 4).empty()) << "one token in common, moved";
+  EXPECT_EQ(GuessOf(prediction, {10, 98, 99, 12, 13}, 4), (Tokens{14, 15, 16})) << "two were put in for one";
+  EXPECT_EQ(GuessOf(prediction, {10, 13, 14}, 1), (Tokens{15})) << "two were left out";
+}
+
+TEST(PredictionTest, Guess_PrefersTheLongestCommonPart_ThenTheNearestPlace) {
+  EXPECT_EQ(GuessOf({1, 2, 50, 7, 1, 2, 60, 8, 1, 2, 70}, {9, 7, 1, 2}, 1), (Tokens{60})) << "three tokens beat two";
+  const Tokens lines = {1, 2, 50, 0, 1, 2, 60, 0, 1, 2, 70, 0};
+  EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 1, 2}, 1), (Tokens{60}));
+  EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 3, 3, 3, 3, 3, 1, 2}, 1), (Tokens{70}));
+}
+
+TEST(PredictionTest, Guess_ComesFromThePrediction_WhereTheTextHasAPlaceAsGood) {
+  RepeatProposer proposer({.num_tokens = 8, .max_match = 4});
+  const auto guess = [&](const Request& request) {
+    Tokens tokens;
+    const DraftSource source = proposer.Propose(request, request.sequences.front(), 1, tokens);
+    return std::pair(source, tokens);
+  };
+  const Tokens text = {5, 6, 7, 8, 20};
+  EXPECT_EQ(guess(Predicted(text, {5, 6, 7, 8}, {0, 5, 6, 7, 8, 30})), std::pair(DraftSource::kPrediction, Tokens{30}));
+  EXPECT_EQ(guess(Predicted(text, {5, 6, 7, 8}, {0, 7, 8, 30})), std::pair(DraftSource::kText, Tokens{20}));
+}
+
+Request Of(const std::string& client, const std::string& salt = "", int adapter = 0) {
+  Request request;
+  request.client = client;
+  request.cache_salt = salt;
+  request.adapter = adapter;
+  return request;
+}
+
+Tokens Found(const EarlierAnswers& answers, const Request& request, const Tokens& text) {
+  const CommonPart part = answers.Find(request, text, 2, 8);
+  return {part.follows.begin(), part.follows.end()};
+}
+
+TEST(EarlierAnswersTest, Part_IsTheLongestOfTheLatestAnswers) {
+  EarlierAnswers answers;
+  answers.Add(Of("a"), Tokens{1, 2, 3, 4, 5});
+  answers.Add(Of("a"), Tokens{9, 1, 2, 3, 6, 7});
+  EXPECT_EQ(Found(answers, Of("a"), {0, 1, 2, 3}), (Tokens{6, 7})) << "the later of two equal places";
+  EXPECT_EQ(Found(answers, Of("a"), {9, 1, 2, 3}), (Tokens{6, 7}));
+  answers.Add(Of("a"), Tokens{0, 1, 2, 3, 8});
+  EXPECT_EQ(Found(answers, Of("a"), {9, 1, 2, 3}), (Tokens{6, 7})) << "four common tokens beat three";
+  EXPECT_TRUE(Found(answers, Of("a"), {2, 3}).empty()) << "too short";
+  EXPECT_TRUE(Found(answers, Of("a"), {3, 6, 7}).empty()) << "nothing follows inside the answer";
+}
+
+TEST(EarlierAnswersTest, Answers_StayWithTheirClientSaltAndAdapter) {
+  EarlierAnswers answers;
+  answers.Add(Of("a", "s", 1), Tokens{1, 2, 3, 4});
+  EXPECT_EQ(Found(answers, Of("a", "s", 1), {1, 2, 3}), Tokens{4});
+  for (const Request& other : {Of("b", "s", 1), Of("a", "", 1), Of("a", "s", 0), Of("as", "", 1), Of("", "as", 1)})
+    EXPECT_TRUE(Found(answers, other, {1, 2, 3}).empty()) << other.client << ", " << other.cache_salt;
+  answers.Forget();
+  EXPECT_TRUE(Found(answers, Of("a", "s", 1), {1, 2, 3}).empty());
+}
+
+TEST(EarlierAnswersTest, Memory_IsBounded_AndKeepsTheNewest) {
+  EarlierAnswers answers;
+  const auto answer_of = [](TokenId first) {
+    Tokens tokens;
+    for (TokenId i = 0; i < 1000; ++i) tokens.push_back(first + i);
+    return tokens;
+  };
+  for (TokenId i = 0; i < 200; ++i) answers.Add(Of("a"), answer_of(1000 * i));
+  const size_t of_one = answers.bytes();
+  EXPECT_LE(of_one, size_t{400} << 10);
+  EXPECT_EQ(Found(answers, Of("a"), {199'500, 199'501, 199'502}).front(), 199'503);
+  EXPECT_TRUE(Found(answers, Of("a"), {500, 501, 502}).empty());
+  answers.Add(Of("a"), Tokens(3 * EarlierAnswers::kMostTokens, 7));
+  EXPECT_LE(answers.bytes(), of_one + 1024) << "one long answer takes no more";
+  for (size_t i = 0; i <= EarlierAnswers::kMostOwners; ++i) answers.Add(Of(std::to_string(i)), Tokens{1, 2, 3, 4});
+  EXPECT_TRUE(Found(answers, Of("a"), {7, 7, 7}).empty());
+  EXPECT_TRUE(Found(answers, Of("0"), {1, 2, 3}).empty()) << "one owner too many";
+  EXPECT_EQ(Found(answers, Of("1"), {1, 2, 3}), Tokens{4});
 }
 
 TEST(DraftPaceTest, Length_FollowsTheShareOfRightDraftsAndTheCostOfRows) {
@@ -92,8 +201,9 @@ std::vector<SampledToken> Drawn(const Tokens& tokens) {
 /// Proposes what the test says.
 class Said final : public DraftProposer {
  public:
-  void Propose(const Request&, const Sequence&, int most, Tokens& guess) override {
+  DraftSource Propose(const Request&, const Sequence&, int most, Tokens& guess) override {
     guess.assign(next.begin(), next.begin() + std::min<std::ptrdiff_t>(most, std::ssize(next)));
+    return DraftSource::kAnswers;
   }
   Tokens next;
 };
@@ -155,10 +265,15 @@ TEST_F(DraftingTest, Sequence_GainsRightDraftsAndTheTokenAfterThem) {
   EXPECT_TRUE(Plan().empty()) << "what the sequence gains is not known yet";
   Commit({{0, 10}, {0, 11}, {0, 20}});
   EXPECT_EQ(Got(1), (Tokens{7, 10, 11, 20}));
-  EXPECT_EQ(engine_->stats().drafts, 1);
-  EXPECT_EQ(engine_->stats().draft_tokens, 3);
-  EXPECT_EQ(engine_->stats().accepted_tokens, 2);
+  const DraftCounts& counts = engine_->stats().drafts[static_cast<size_t>(DraftSource::kAnswers)];
+  EXPECT_EQ(counts.drafts, 1);
+  EXPECT_EQ(counts.tokens, 3);
+  EXPECT_EQ(counts.accepted, 2);
+  EXPECT_EQ(Tokens(counts.accepted_at.begin(), counts.accepted_at.begin() + 3), (Tokens{1, 1, 0}));
+  EXPECT_EQ(engine_->stats().all_drafts().tokens, 3);
   EXPECT_EQ(engine_->stats().generated_tokens, 4);
+  EXPECT_EQ(sinks_[1].accepted_drafts, 2);
+  EXPECT_EQ(sinks_[1].refused_drafts, 1);
 }
 
 TEST_F(DraftingTest, WrongDrafts_GiveTheirBlocksBack) {
@@ -187,6 +302,10 @@ TEST_F(DraftingTest, Answer_EndsWithItsStopToken_AmongRightDrafts) {
   EXPECT_EQ(Got(1), (Tokens{7, 10}));
   EXPECT_EQ(sinks_[1].choices[0].finished, FinishReason::kStop);
   EXPECT_EQ(engine_->stats().generated_tokens, 3) << "with the stop token, without what came after it";
+  EXPECT_EQ(engine_->scheduler().queue().clients().at("").generated_tokens, 3) << "and so does the client's account";
+  EXPECT_EQ(engine_->stats().all_drafts().accepted, 2) << "the stop token was guessed, too";
+  EXPECT_EQ(sinks_[1].accepted_drafts, 2);
+  EXPECT_EQ(sinks_[1].refused_drafts, 1) << "right, and after the end";
   EXPECT_TRUE(engine_->idle());
   EXPECT_EQ(engine_->blocks().num_free(), engine_->blocks().num_usable());
 }
@@ -229,6 +348,67 @@ TEST_F(DraftingTest, Sequences_GetNoDrafts_InLargerBatches) {
   Commit({{0, 7}, {1, 7}, {2, 7}});
   EXPECT_EQ(Plan().decodes.size(), 3u);
   EXPECT_EQ(Plan().decodes.size(), 3u) << "such steps are planned ahead";
+}
+
+TEST_F(DraftingTest, Answer_EndsWithAStopString_AmongRightDrafts) {
+  Make(20);
+  Begin(20);
+  sinks_[1].stop_after = 3;
+  said_.next = {10, 11, 12};
+  Plan();
+  Commit({{0, 10}, {0, 11}, {0, 12}, {0, 13}});
+  EXPECT_EQ(Got(1), (Tokens{7, 10, 11}));
+  EXPECT_EQ(engine_->stats().generated_tokens, 3);
+  EXPECT_EQ(engine_->scheduler().queue().clients().at("").generated_tokens, 3);
+  EXPECT_EQ(sinks_[1].accepted_drafts, 2);
+  EXPECT_EQ(sinks_[1].refused_drafts, 1);
+}
+
+TEST_F(DraftingTest, Request_GetsDraftsFromItsPredictionAlone_WithoutAnotherMethod) {
+  Make(20);
+  options_.drafts.from_text = false;
+  engine_ = std::make_unique<Engine>(options_);
+  auto predicted = New(1, 3, 20);
+  predicted->prediction = {7, 10, 11, 12, 13};
+  ASSERT_FALSE(engine_->Submit(std::move(predicted)));
+  Plan();
+  Commit({{0, 7}});
+  EXPECT_EQ(Plan().drafts, (std::vector<Draft>{{0, {10, 11, 12}}}));
+  Commit({{0, 10}, {0, 11}, {0, 12}, {0, 13}});
+  engine_->Cancel(1);
+  ASSERT_FALSE(engine_->Submit(New(2, 9, 20)));  // its text repeats itself
+  Plan();
+  EXPECT_FALSE(Plan().empty()) << "nothing can be guessed, so steps are planned ahead";
+}
+
+TEST_F(DraftingTest, Request_GetsDraftsFromEarlierAnswers_OfItsClientAlone) {
+  Make(20);
+  options_.drafts.from_text = false;
+  options_.drafts.from_answers = true;
+  engine_ = std::make_unique<Engine>(options_);
+  const auto begin = [&](RequestId id, const std::string& client, int max_tokens) {
+    auto request = New(id, 3, max_tokens);
+    request->client = client;
+    ASSERT_FALSE(engine_->Submit(std::move(request)));
+  };
+  const auto draw = [&](const Tokens& tokens) {
+    for (const TokenId token : tokens) {
+      EXPECT_TRUE(Plan().drafts.empty()) << "before token " << token;
+      Commit({{0, token}});
+    }
+  };
+  begin(1, "a", 6);
+  draw({10, 11, 12, 13, 14, 15});
+  begin(2, "b", 5);
+  draw({10, 11, 12, 13, 14});
+  begin(3, "a", 9);
+  draw({10, 11, 12});
+  EXPECT_EQ(Plan().drafts, (std::vector<Draft>{{0, {13, 14, 15}}}));
+  Commit({{0, 13}, {0, 14}, {0, 20}});
+  EXPECT_EQ(engine_->stats().drafts[static_cast<size_t>(DraftSource::kAnswers)].accepted, 2);
+  engine_->Cancel(3);
+  engine_->FlushCache();
+  EXPECT_EQ(engine_->earlier_answers().bytes(), 0u);
 }
 
 TEST_F(DraftingTest, Engine_RefusesAnAnswer_WhoseEarlierTokensAreNotTheDrafts) {

@@ -29,10 +29,13 @@ BODIES = [
 ]
 
 
-def answers(server, bodies=BODIES):
+def answers(server, bodies=BODIES, whole=None):
+    """Returns the choices of all answers. The answers are added to `whole`."""
     def ask(body):
         status, answer = server.post("/v1/completions", body, timeout=120)
         assert status == 200, answer
+        if whole is not None:
+            whole.append(answer)
         return answer["choices"]
     with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
         return list(pool.map(ask, bodies))
@@ -45,21 +48,60 @@ def counts(server):
             for name in ("drafts", "draft_tokens", "accepted_tokens")]
 
 
+def accepted_by_method(server):
+    """Returns how many guessed tokens became tokens of answers, by where the guesses come from."""
+    text = server.get("/metrics", admin=True)
+    return {method: float(value) for method, value in
+            re.findall(r'quire:accepted_draft_tokens_total\{.*method="(\w+)".*\} (\S+)', text)}
+
+
+def predicting(bodies, right):
+    """Returns the bodies with a prediction of each answer: its first choice's text, with a change in the middle."""
+    predicted = []
+    for body, choices in zip(bodies, right):
+        text = choices[0]["text"]
+        middle = len(text) // 2
+        predicted.append({**body, "prediction": {"type": "content", "content": text[:middle] + "?" + text[middle + 2:]}})
+    return predicted
+
+
+def told(whole):
+    """Returns the guessed tokens of all answers, and those that are in the answers."""
+    details = [answer["usage"]["completion_tokens_details"] for answer in whole]
+    accepted = sum(each["accepted_prediction_tokens"] for each in details)
+    return accepted + sum(each["rejected_prediction_tokens"] for each in details), accepted
+
+
 class DraftsTest(unittest.TestCase):
     def test_answers_keep_their_bits_with_drafts_a_killed_worker_and_a_replay(self):
         with Server("-tp", "2", model=TINY) as plain:
             right = answers(plain)
             self.assertEqual(counts(plain), [0, 0, 0])
+            whole = []
+            for body, got, wanted in zip(BODIES, answers(plain, predicting(BODIES, right), whole), right):
+                self.assertEqual(got, wanted, body)
+            self.assertGreater(accepted_by_method(plain)["prediction"], 50, "a prediction needs no setting of the server")
+            self.assertEqual(tuple(counts(plain)[1:]), told(whole))
         with tempfile.TemporaryDirectory(prefix="quire-drafts-") as journal:
-            speculation = '{"method": "ngram", "num_speculative_tokens": 6, "disable_by_batch_size": 16}'
+            speculation = '{"method": "suffix", "num_speculative_tokens": 6, "disable_by_batch_size": 16}'
             with Server("-tp", "2", "--speculative-config", speculation, "--journal", os.path.join(journal, "j"), model=TINY) as server:
-                for body, got, wanted in zip(BODIES, answers(server), right):
-                    self.assertEqual(got, wanted, body)
+                whole = []
+                for bodies in (BODIES, BODIES, predicting(BODIES, right)):
+                    for body, got, wanted in zip(bodies, answers(server, bodies, whole), right):
+                        self.assertEqual(got, wanted, body)
                 drafts, tokens, accepted = counts(server)
-                self.assertGreater(accepted, 50, (drafts, tokens))
-                self.assertGreaterEqual(tokens, accepted)
-                told = server.get("/admin/status", admin=True)["settings"]["speculative_config"]
-                self.assertEqual((told["method"], told["num_speculative_tokens"]), ("ngram", 6))
+                self.assertEqual((tokens, accepted), told(whole))
+                guessed = next(answer["id"] for answer in whole if told([answer])[1] > 0)
+                for method, right_ones in accepted_by_method(server).items():
+                    self.assertGreater(right_ones, 20, method)
+                status = server.get("/admin/status", admin=True)
+                setting, seen = status["settings"]["speculative_config"], status["speculation"]
+                self.assertEqual((setting["method"], setting["num_speculative_tokens"]), ("suffix", 6))
+                self.assertEqual((seen["tokens"], seen["accepted"], len(seen["accepted_by_position"])), (tokens, accepted, 6))
+                self.assertEqual(sum(seen["accepted_by_position"]), accepted)
+                self.assertEqual(seen["accepted_by_position"], sorted(seen["accepted_by_position"], reverse=True))
+                self.assertEqual(sum(each["accepted"] for each in seen["methods"].values()), accepted)
+                self.assertTrue(0 < seen["earlier_answers_bytes"] < 1 << 20, seen)
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
                     again = pool.submit(answers, server)
                     while counts(server)[0] == drafts:
@@ -72,6 +114,9 @@ class DraftsTest(unittest.TestCase):
                                     stdin=subprocess.DEVNULL, timeout=120)
             self.assertEqual(replay.returncode, 0, replay)
             self.assertIn("every plan is the same", replay.stdout)
+            explained = subprocess.run([QUIRE, "explain", "--journal", os.path.join(journal, "j"), guessed], capture_output=True, text=True,
+                                       stdin=subprocess.DEVNULL, timeout=120)
+            self.assertRegex(explained.stdout, r"request \d+ \d+ of \d+ tokens guessed from (its own text|earlier answers) were right")
 
 
 if __name__ == "__main__":

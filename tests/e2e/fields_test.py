@@ -471,6 +471,51 @@ class CompletionTest(FieldCase):
         self.usage(last, 3, 8)
         self.refused("stream_options", stream_options={"include_usage": True})
 
+    def test_prediction_gives_the_same_answer_in_fewer_steps_and_is_counted(self):
+        fields = {"logit_bias": ASCII, "max_tokens": 40, "ignore_eos": True, "logprobs": 1}
+        steps = lambda: self.server.get("/admin/status", admin=True)["steps"]
+        drafts = lambda answer: tuple(answer["usage"]["completion_tokens_details"][f"{kind}_prediction_tokens"] for kind in ("accepted", "rejected"))
+        before = steps()
+        plain = self.complete(**fields)
+        alone = steps() - before
+        text = plain["choices"][0]["text"]
+        self.assertEqual(drafts(plain), (0, 0))
+        before = steps()
+        right = self.complete(prediction={"type": "content", "content": text + " and more"}, **fields)
+        self.assertLess(steps() - before, alone / 2)
+        self.assertEqual(right["choices"], plain["choices"])
+        accepted, rejected = drafts(right)
+        self.assertTrue(25 <= accepted <= 39 and rejected <= 2, (accepted, rejected))
+        # A list of parts; the answer leaves the prediction and comes back to it.
+        parts = [{"type": "text", "text": text[:10]}, {"type": "text", "text": "!?" + text[11:]}]
+        changed = self.complete(prediction={"type": "content", "content": parts}, **fields)
+        self.assertEqual(changed["choices"], plain["choices"])
+        self.assertGreater(drafts(changed)[0], 15)
+        self.assertGreater(drafts(changed)[1], 0)
+        wrong = self.complete(prediction={"type": "content", "content": "~" * 40}, **fields)
+        self.assertEqual((wrong["choices"], drafts(wrong)[0]), (plain["choices"], 0))
+        # Tokens that were guessed right and lie behind the end are not of the answer.
+        stopped = self.complete(prediction={"type": "content", "content": text}, stop=text[20:24], **fields)
+        end = text.index(text[20:24])
+        self.assertEqual(stopped["choices"][0]["text"], text[:end])
+        self.assertLessEqual(drafts(stopped)[0], stopped["usage"]["completion_tokens"])
+        self.assertEqual(stopped["usage"]["completion_tokens"], end + 4)
+        two = self.complete(prediction={"type": "content", "content": text}, n=2, **fields)
+        self.assertEqual([choice["text"] for choice in two["choices"]], [text, text])
+        self.assertGreater(drafts(two)[0], 50)
+        events = self.events(prediction={"type": "content", "content": text}, stream=True, stream_options={"include_usage": True}, **fields)
+        self.assertEqual("".join(event["choices"][0]["text"] for event in events[:-1]), text)
+        self.assertGreater(drafts(events[-1])[0], 25)
+        chat = {"logit_bias": ASCII, "max_tokens": 30, "ignore_eos": True}
+        said = self.chat(**chat)["choices"][0]["message"]["content"]
+        again = self.chat(prediction={"type": "content", "content": said}, **chat)
+        self.assertEqual(again["choices"][0]["message"]["content"], said)
+        self.assertGreater(drafts(again)[0], 15)
+        for value in ("x", {}, {"type": "content"}, {"type": "text", "content": "x"}, {"type": "content", "content": 5}, {"type": "content", "content": ["x"]},
+                      {"type": "content", "content": [{"type": "image_url", "image_url": {}}]}, {"type": "content", "content": "x", "more": 1}):
+            self.assertIn('must be {"type": "content"', self.refused("prediction", prediction=value))
+        self.assertEqual(self.complete(prediction={"type": "content", "content": ""}, **fields)["choices"], plain["choices"])
+
     def test_fields_that_do_not_change_the_answer_are_accepted(self):
         plain = self.complete(logit_bias=ASCII)["choices"]
         with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
@@ -709,6 +754,7 @@ TESTS = {
     "cache_salt": CompletionTest.test_cache_salt_separates_cached_prefixes,
     "priority": PriorityTest.test_priority_serves_lower_numbers_first,
     "deadline_seconds": CompletionTest.test_deadline_seconds_ends_a_request_with_504,
+    "prediction": CompletionTest.test_prediction_gives_the_same_answer_in_fewer_steps_and_is_counted,
     "stream": CompletionTest.test_stream_equals_the_whole_answer,
     "stream_options": CompletionTest.test_stream_options_add_usage,
     "include_usage": CompletionTest.test_stream_options_add_usage,
@@ -738,7 +784,7 @@ TESTS = {
 class CoverageTest(unittest.TestCase):
     def test_every_field_that_is_read_has_a_test_here(self):
         source = ""
-        for name in ("openai_request", "chat_tools", "template_fields", "token_fields"):
+        for name in ("openai_request", "chat_tools", "template_fields", "token_fields", "prediction"):
             with open(os.path.join(ROOT, "coordinator", "api", "requests", name + ".cc"), encoding="utf-8") as f:
                 source += f.read()
         read = set(re.findall(r'(?:Find|Has|Number|Integer|Flag|Texts?|real|ReadIds)\((?:fields, )?"(\w+)"', source))

@@ -72,7 +72,7 @@ DIALECTS = [
 USAGE = [
     Mutant("usage: EOS is not counted", GENERATION, "if (reason == FinishReason::kStop && !choice.stopped)", "if (false)",
            fields("CompletionTest.test_eos_ends_the_text_and_counts_as_a_token")),
-    Mutant("usage: cached tokens are counted for every choice", "coordinator/core/engine/engine.cc",
+    Mutant("usage: cached tokens are counted for every choice", "coordinator/core/engine/engine_delivery.cc",
            "const bool begins = choice == 0 && num_generated == 1;", "const bool begins = num_generated == 1;",
            fields("CompletionTest.test_usage_counts_all_n_choices_and_their_prompt_once")),
     Mutant("usage: the prompt is counted for every choice", PREPARER, "prepared.prompt_tokens += prompt.size();",
@@ -363,7 +363,7 @@ LIMITS = [
     Mutant("overload: tokens without a text are told at the end", GENERATION,
            "    if (choice.pending_tokens.size() >= PromptReporter::kMostTokens) return true;\n", "",
            overload("StreamTest.test_other_clients_are_served_beside_streams_of_tokens_without_text")),
-    Mutant("overload: nobody says that all of a beam comes at once", "coordinator/core/engine/engine.cc", "i + 1 < count};", "false};",
+    Mutant("overload: nobody says that all of a beam comes at once", "coordinator/core/engine/engine_delivery.cc", "i + 1 < count};", "false};",
            ["coordinator/engine_ahead_test:*Beams*"]),
     Mutant("overload: each bad word has the time of a text", PREPARER, "{.stop = stop, .splitting = &splitting}", "{.stop = stop}",
            overload("PatternTest.test_bad_words_share_one_time_bound_for_splitting")),

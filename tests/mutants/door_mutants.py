@@ -19,7 +19,7 @@ GENERATION, ERROR, ROUTES = "coordinator/api/openai/running_call.cc", "coordinat
 NETWORK, PLACES = "coordinator/cluster/launch/private_network.cc", "coordinator/http/connection_places.cc"
 
 MUTANTS = [
-    Mutant("sign: what an operator ended may be sent again", GENERATION, "error != RequestError::kNoRoom && error != RequestError::kWorkersLost",
+    Mutant("sign: what an operator ended may be sent again", "coordinator/api/openai/call_ending.cc", "error != RequestError::kNoRoom && error != RequestError::kWorkersLost",
            "error == RequestError::kNoNumbers", signs("SignsTest.test_aborted_request_is_marked_as_not_to_be_retried")),
     Mutant("sign: whoever shall not retry is told when to", ERROR, "else if (error.status == 503 || error.status == 429)", "if (error.status >= 410)",
            signs("SignsTest.test_exceeded_deadline_is_marked_as_not_to_be_retried")),

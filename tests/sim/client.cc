@@ -66,6 +66,15 @@ void Client::OnCached(int tokens) {
   cached_tokens_ = tokens;
 }
 
+void Client::OnDrafts(int index, int accepted, int refused) {
+  At(index);
+  const auto told = due_drafts.find(index);
+  if (told == due_drafts.end() || told->second != std::pair(accepted, refused))
+    throw Failure{fmt::format("choice {}: {} guessed tokens are said to be in the answer, and {} not", index, accepted,
+                              refused)};
+  due_drafts.erase(told);
+}
+
 void Client::OnFinish(int index, FinishReason reason) {
   Choice& choice = At(index);
   const Answer& right = right_[static_cast<size_t>(index)];

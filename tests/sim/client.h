@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/judge.h"
@@ -21,6 +23,7 @@ class Client : public RequestSink {
   bool OnToken(const TokenEvent& event) override;
   void OnHiddenStop(int index, float) override;
   void OnCached(int tokens) override;
+  void OnDrafts(int index, int accepted, int refused) override;
   void OnFinish(int index, FinishReason reason) override;
   void OnError(RequestError error, const std::string& message) override;
   bool Abandoned() const override { return cancelled; }
@@ -46,6 +49,8 @@ class Client : public RequestSink {
 
   bool cancelled = false;
   std::optional<Ending> due;  // the error that may end the request now
+  /// What the client must hear next about guessed tokens, by choice: how many are in the answer, and how many are not.
+  std::map<int, std::pair<int, int>> due_drafts;
 
  private:
   struct Choice {

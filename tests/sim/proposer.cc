@@ -4,7 +4,7 @@
 
 namespace quire::sim {
 
-void Proposer::Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) {
+DraftSource Proposer::Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) {
   SamplingSpec sampling = request.sampling;
   sampling.choice = static_cast<uint32_t>(sequence.choice);
   KvValue context = FirstKv(sampling.seed, request.adapter);
@@ -20,6 +20,7 @@ void Proposer::Propose(const Request& request, const Sequence& sequence, int mos
     context = NextKv(context, token);
     guess.push_back(token);
   }
+  return static_cast<DraftSource>((request.id + sequence.tokens.size()) % kDraftSources);
 }
 
 }  // namespace quire::sim

@@ -10,7 +10,7 @@ class Proposer final : public DraftProposer {
  public:
   /// `percent_right`: how many of a hundred drafts are right, as long as those before them are.
   Proposer(uint64_t seed, int percent_right) : seed_(seed), percent_right_(percent_right) {}
-  void Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override;
+  DraftSource Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override;
 
  private:
   uint64_t seed_;

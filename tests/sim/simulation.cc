@@ -47,8 +47,7 @@ Outcome Simulation::Run() {
   }
   CheckRest();
   outcome_.preemptions = engine_.scheduler().num_preemptions();
-  outcome_.drafts = engine_.stats().draft_tokens;
-  outcome_.drafts_right = engine_.stats().accepted_tokens;
+  outcome_.drafts_right = drafts_right_;
   outcome_.swap_outs = engine_.scheduler().num_swapped_out();
   outcome_.cached_tokens = engine_.stats().cached_tokens;
   outcome_.dropped = num_drawn_ - num_wanted_;

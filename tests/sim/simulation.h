@@ -104,6 +104,8 @@ class Simulation {
   bool AllAnswer(const Sent& sent, std::vector<SampledToken>& tokens);
   void CheckFits(const std::vector<SampledToken>& tokens);
   void CheckFits(const std::vector<PromptScores>& scores);
+  void ExpectDrafts(Client& client, const Member& member, int accepted);
+  void CheckDrafts(const Sent& sent) const;
   Endings BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens);
   void Commit(const Sent& sent, std::vector<SampledToken>& tokens, const StepTimes& times);
 
@@ -154,6 +156,7 @@ class Simulation {
   StepId last_step_ = 0;
   double company_left_ = 0;  // seconds of steps for which steps stay shared although only one client is left
   bool left_out_ = false;    // the last plan, made ahead, had no room for some request
+  int64_t drafts_right_ = 0;  // guessed tokens in answers
   int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // all draws; draws for live sequences; tokens in plans
   Outcome outcome_;
 };

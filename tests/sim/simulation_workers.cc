@@ -180,10 +180,14 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
     if (!IsWanted(member) || broken.contains(member.request)) continue;
     const auto drawn = static_cast<int>(std::ranges::count(tokens, member.slot, &SampledToken::slot));
     judge_.Computed(member.request, member.num_drafts > 0 ? drawn : member.count, drawn);
-    num_wanted_ += std::min(drawn, clients_.at(member.request)->NumDue(member.choice));
-    turns_.Drew(member.request, drawn);
+    Client& client = *clients_.at(member.request);
+    const int delivered = std::min(drawn, client.NumDue(member.choice));
+    num_wanted_ += delivered;
+    turns_.Drew(member.request, delivered);
+    if (member.num_drafts > 0) ExpectDrafts(client, member, std::min(drawn - 1, delivered));
   }
   Expect(broken, [&] { engine_.CommitStep(tokens, times, scores_); });
+  CheckDrafts(sent);
   company_left_ = std::max(0.0, company_left_ - times.compute_micros * 1e-6);
 }
 

@@ -38,6 +38,11 @@ class CollectingSink : public RequestSink {
     if (!event.pooled.empty()) pooled = event.pooled;
     return stop_after > 0 && choice.tokens.size() >= stop_after;
   }
+  void OnDrafts(int index, int accepted, int refused) override {
+    QUIRE_CHECK(!choices[index].finished && error.empty(), "guesses are counted after the end of choice {}", index);
+    accepted_drafts += accepted;
+    refused_drafts += refused;
+  }
   void OnFinish(int index, FinishReason reason) override {
     QUIRE_CHECK(!choices[index].finished, "choice {} ends twice", index);
     choices[index].finished = reason;
@@ -50,6 +55,7 @@ class CollectingSink : public RequestSink {
   std::vector<std::pair<TokenId, float>> prompt_top;
   std::vector<float> pooled;  // the prompt's pooled vector
   std::string error;
+  int accepted_drafts = 0, refused_drafts = 0;  // guessed tokens in the answers, and others
   size_t stop_after = 0;  // pretends that the text ends with a stop string after so many tokens
 };
 

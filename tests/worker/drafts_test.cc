@@ -78,13 +78,15 @@ class KnownAnswers final : public DraftProposer {
  public:
   KnownAnswers(const Sinks& answers, int percent_right) : answers_(answers), percent_right_(percent_right) {}
 
-  void Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override {
+  DraftSource Propose(const Request& request, const Sequence& sequence, int most,
+                      std::vector<TokenId>& guess) override {
     guess.clear();
     const auto& answer = answers_[request.id - 1].choices.at(sequence.choice).tokens;
     for (auto at = static_cast<size_t>(sequence.num_generated()); std::ssize(guess) < most; ++at) {
       const TokenId right = at < answer.size() ? answer[at] : 1;
       guess.push_back(random_.Below(100) < percent_right_ ? right : (right + 1) % kFewTokens);
     }
+    return DraftSource::kText;
   }
 
  private:
@@ -98,11 +100,29 @@ struct Served {
   int num_blocks = 200;
   int num_host_blocks = 0;
   ComputeSettings compute = {};
+  bool from_text = true, from_answers = false;  // DraftOptions of the engine's own proposer
+  const Sinks* predictions = nullptr;           // answers that the clients predict, with an error in each
 };
 
-/// Serves all requests at once. Drafts come from `proposer`; null: none.
+/// What a client may predict: the answer, but one token is missing, and another is wrong.
+std::vector<TokenId> PredictionOf(std::vector<TokenId> answer) {
+  if (answer.size() > 14) answer[12] = (answer[12] + 1) % kFewTokens;
+  if (answer.size() > 6) answer.erase(answer.begin() + 5);
+  return answer;
+}
+
+/// What clients were told about guessed tokens is what the statistics say.
+void ExpectSameCounts(const Sinks& sinks, const EngineStats& stats) {
+  int64_t accepted = 0, refused = 0;
+  for (const CollectingSink& sink : sinks) accepted += sink.accepted_drafts, refused += sink.refused_drafts;
+  EXPECT_EQ(stats.all_drafts().accepted, accepted);
+  EXPECT_EQ(stats.all_drafts().tokens, accepted + refused);
+}
+
+/// Serves all requests at once, and then again where the setup has drafts from earlier answers. Drafts come from
+/// `proposer`; null: none. `own`: they come from the engine's own proposer.
 Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, const Served& setup,
-                DraftProposer* proposer, EngineStats* stats = nullptr) {
+                DraftProposer* proposer, EngineStats* stats = nullptr, bool own = false) {
   constexpr int kBlockSize = 4, kStepTokens = 48, kRunning = 16, kModelLen = 160;
   const int host = setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0;
   test::ThreadGroup group(files, {kBlockSize, kStepTokens, kRunning, kModelLen, 1, setup.shares, setup.compute},
@@ -120,23 +140,27 @@ Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, c
   options.blocks.state_blocks = group.state_blocks();
   options.blocks.sliding_window = static_cast<int>(files.spec().window());
   options.max_model_len = kModelLen;
-  options.drafts = {.num_tokens = 6, .max_batch = kRunning};
+  options.drafts = {
+      .num_tokens = 6, .max_batch = kRunning, .from_text = setup.from_text, .from_answers = setup.from_answers};
   Engine engine(options);
-  engine.set_proposer(proposer);
-  Sinks sinks(asked.size());
-  for (size_t i = 0; i < asked.size(); ++i) {
-    const DraftedAsk& a = asked[i];
-    const auto refused =
-        engine.Submit(test::MakeRequest(i + 1, a.prompt, a.max_tokens, sinks[i], a.choices, a.sampling));
+  if (!own) engine.set_proposer(proposer);
+  const int rounds = setup.from_answers ? 2 : 1;
+  Sinks sinks(asked.size() * static_cast<size_t>(rounds));
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    const DraftedAsk& a = asked[i % asked.size()];
+    auto request = test::MakeRequest(i + 1, a.prompt, a.max_tokens, sinks[i], a.choices, a.sampling);
+    if (setup.predictions != nullptr) request->prediction = PredictionOf((*setup.predictions)[i].choices.at(0).tokens);
+    const auto refused = engine.Submit(std::move(request));
     EXPECT_FALSE(refused.has_value()) << *refused;
-  }
-  while (!engine.idle()) {
-    const StepPlan* plan = engine.NextPlan(0);
-    engine.scheduler().CheckIntegrity();
-    const std::vector<SampledToken> drawn = group.Run(*plan);
-    EXPECT_TRUE(engine.Fits(drawn));
-    engine.CommitStep(drawn);
-    engine.scheduler().CheckIntegrity();
+    if (i % asked.size() + 1 < asked.size()) continue;
+    while (!engine.idle()) {
+      const StepPlan* plan = engine.NextPlan(0);
+      engine.scheduler().CheckIntegrity();
+      const std::vector<SampledToken> drawn = group.Run(*plan);
+      EXPECT_TRUE(engine.Fits(drawn));
+      engine.CommitStep(drawn);
+      engine.scheduler().CheckIntegrity();
+    }
   }
   EXPECT_EQ(engine.blocks().num_free(), engine.blocks().num_usable());
   if (stats != nullptr) *stats = engine.stats();
@@ -183,10 +207,36 @@ TEST_P(DraftsTest, Answers_HaveTheSameBits_WhateverIsGuessed) {
       EngineStats stats;
       const Sinks got = AnswersOf(files_, asked, setup, &proposer, &stats);
       ExpectSameBits(got, right, "setup " + std::to_string(s) + ", " + std::to_string(percent) + " % right");
-      EXPECT_EQ(stats.draft_tokens > 0, !has_states_);
-      EXPECT_GE(stats.accepted_tokens, percent == 100 ? stats.draft_tokens / 2 : 0);
+      const DraftCounts counts = stats.all_drafts();
+      EXPECT_EQ(counts.tokens > 0, !has_states_);
+      EXPECT_GE(counts.accepted, percent == 100 ? counts.tokens / 2 : 0);
+      ExpectSameCounts(got, stats);
     }
   }
+}
+
+TEST_P(DraftsTest, Answers_HaveTheSameBits_WithPredictionsAndEarlierAnswers) {
+  const std::vector<DraftedAsk> asked = AllKinds();
+  Served setup{.num_blocks = has_states_ ? 2000 : 60, .from_text = false};
+  const Sinks right = AnswersOf(files_, asked, setup, nullptr);
+  EngineStats stats;
+  setup.predictions = &right;
+  const Sinks predicted = AnswersOf(files_, asked, setup, nullptr, &stats, true);
+  ExpectSameBits(predicted, right, "predictions");
+  ExpectSameCounts(predicted, stats);
+  const DraftCounts& counts = stats.drafts[static_cast<size_t>(DraftSource::kPrediction)];
+  EXPECT_EQ(counts.accepted > 40, !has_states_) << counts.accepted << " of " << counts.tokens;
+  EXPECT_EQ(stats.all_drafts().tokens, counts.tokens);
+
+  setup.predictions = nullptr;
+  setup.from_answers = true;
+  const Sinks twice = AnswersOf(files_, asked, setup, nullptr, &stats, true);
+  Sinks right_twice = right;
+  right_twice.insert(right_twice.end(), right.begin(), right.end());
+  ExpectSameBits(twice, right_twice, "earlier answers");
+  ExpectSameCounts(twice, stats);
+  const int64_t accepted = stats.drafts[static_cast<size_t>(DraftSource::kAnswers)].accepted;
+  EXPECT_EQ(accepted > 40, !has_states_) << accepted;
 }
 
 constexpr const char* kDraftedModels[] = {"gqa",          "mqa.gguf",     "gemma3",          "gptoss.mxfp4",

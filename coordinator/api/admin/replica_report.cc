@@ -50,6 +50,25 @@ Json ClientsJson(const ReplicaSnapshot& replica) {
   return clients;
 }
 
+/// Verified guesses by where they come from, and the accepted ones by their place in the guess.
+Json DraftsJson(const ReplicaSnapshot& replica) {
+  Json methods = Json::object(), positions = Json::array();
+  for (size_t i = 0; i < kDraftSources; ++i) {
+    const DraftCounts& counts = replica.stats.drafts[i];
+    methods[NameOf(static_cast<DraftSource>(i))] = {
+        {"drafts", counts.drafts}, {"tokens", counts.tokens}, {"accepted", counts.accepted}};
+  }
+  const DraftCounts all = replica.stats.all_drafts();
+  for (int i = 0; i < replica.options.drafts.num_tokens; ++i)
+    positions.push_back(all.accepted_at[static_cast<size_t>(i)]);
+  return {{"drafts", all.drafts},
+          {"tokens", all.tokens},
+          {"accepted", all.accepted},
+          {"accepted_by_position", std::move(positions)},
+          {"methods", std::move(methods)},
+          {"earlier_answers_bytes", replica.earlier_answers_bytes}};
+}
+
 Json LossJson(const LossLog::Entry& loss, const ReplicaSnapshot& replica) {
   const std::chrono::duration<double> ago = replica.when - loss.when;
   return {{"epoch", loss.epoch},
@@ -122,6 +141,7 @@ Json StatusJson(const ReplicaSnapshot& replica) {
           {"generated_tokens", replica.stats.generated_tokens},
           {"computed_tokens", replica.stats.computed_tokens},
           {"cached_tokens", replica.stats.cached_tokens},
+          {"speculation", DraftsJson(replica)},
           {"preemptions", replica.preemptions},
           {"swapped_out", replica.swapped_out}};
 }

@@ -90,8 +90,9 @@ Json WorkersJson(const AssignMessage& workers) {
           {"threads_per_worker", workers.threads}};
 }
 
-Json SpeculationJson(const Topology::Speculation& speculation) {
-  if (speculation.method == SpeculationMethod::kOff) return nullptr;
+/// Returns null where there are no drafts.
+Json SpeculationJson(const Topology::Speculation& speculation, const DraftOptions& drafts) {
+  if (drafts.num_tokens == 0) return nullptr;
   return {{"method", NameOf(speculation.method)},
           {"num_speculative_tokens", speculation.num_tokens},
           {"prompt_lookup_min", speculation.lookup_min},
@@ -119,7 +120,7 @@ Json SchedulerJson(const Topology& topology, const EngineOptions& engine) {
           {"target_inter_token_ms", TargetMillis(topology.scheduler)},
           {"preemption_mode", PreemptionName(engine)},
           {"plan_ahead", engine.plan_ahead},
-          {"speculative_config", SpeculationJson(topology.speculation)}};
+          {"speculative_config", SpeculationJson(topology.speculation, engine.drafts)}};
 }
 
 }  // namespace

@@ -29,6 +29,11 @@ int64_t RecordBytes(const std::deque<ReportedToken>& tokens) {
   return static_cast<int64_t>(tokens.size()) * TokenRecordBytes(static_cast<int>(tokens.back().top.size()));
 }
 
+int64_t PredictionBytes(const GenerateCall& call) {
+  const size_t tokens = call.prediction_tokens == nullptr ? 0 : call.prediction_tokens->size();
+  return static_cast<int64_t>(tokens * sizeof(TokenId));
+}
+
 }  // namespace
 
 int64_t TextBytes(const PreparedCall& prepared, int max_tokens) {
@@ -42,7 +47,7 @@ int64_t TextBytes(const PreparedCall& prepared, int max_tokens) {
 }
 
 int64_t KeptBytes(const GenerateCall& call) {
-  return call.tools_bytes + static_cast<int64_t>(call.sampling.grammar.text.size());
+  return call.tools_bytes + static_cast<int64_t>(call.sampling.grammar.text.size()) + PredictionBytes(call);
 }
 
 int64_t DocumentBytes(const PoolingTerms& terms) {
@@ -75,6 +80,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   }
   for (const std::string& echo : prepared.echo) bytes += static_cast<int64_t>(echo.size());
   bytes += KeptBytes(call) + 2 * static_cast<int64_t>(call.sampling.grammar.text.size()) * prepared.num_prompts;
+  bytes += PredictionBytes(call) * prepared.num_prompts;
   if (prepared.terms) bytes += prepared.terms->bytes();
   bytes += ReservedBytes(prepared);
   if (call.num_scored_top() >= 0)

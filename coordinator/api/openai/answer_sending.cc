@@ -111,8 +111,7 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
     choice.stop_sequence = event->stop_sequence;
     choice.pooled = std::move(event->pooled);
     if (event->finished) choice.mean_logprob = event->mean_logprob;
-    usage.completion_tokens += event->num_tokens;
-    usage.cached_tokens += event->cached_tokens;
+    usage.Add(*event);
     finished += event->finished.has_value();
   }
   if (exchange.responder.gone()) co_return;
@@ -204,8 +203,7 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
         finished = choices;
         break;
       }
-      usage.completion_tokens += event->num_tokens;
-      usage.cached_tokens += event->cached_tokens;
+      usage.Add(*event);
       for (int i = 1; event->of_prompt && i < call.num_delivered(); ++i, ++event->choice) {
         text += ChunksOf(*event, exchange);
         if (text.size() < kPieceBytes) continue;

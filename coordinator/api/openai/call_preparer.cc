@@ -130,6 +130,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
   if (call.chat) prepared.applied_edits = EditContext(call, stop);
   const MarkedText text = call.chat ? RenderChat(call, stop) : MarkedText();
   FindBadWords(call, stop);
+  EncodePrediction(call, stop);
   EncodePrompts(prepared, text, stop);
   call.prompts.clear();
   call.prompts.shrink_to_fit();
@@ -228,6 +229,17 @@ void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop)
     JsonFields::Refuse("bad_words",
                        fmt::format("are {} tokens, at most {} are taken; give fewer", tokens, kMaxBadWordTokens));
   call.bad_words.clear();
+}
+
+/// Makes tokens of what the client predicts, as many as an answer may have. The body's size bounds the work. Text of
+/// the prediction never becomes a control token.
+void CallPreparer::EncodePrediction(GenerateCall& call, const std::stop_token& stop) const {
+  if (call.prediction.empty()) return;
+  std::vector<TokenId> tokens = tokenizer_.Encode(MarkedText(call.prediction, MarkedText::kFromUser), {stop, SIZE_MAX});
+  tokens.resize(std::min(tokens.size(), static_cast<size_t>(options_.request.max_model_len)));
+  tokens.shrink_to_fit();
+  if (Knows(tokens)) call.prediction_tokens = std::make_shared<const std::vector<TokenId>>(std::move(tokens));
+  call.prediction = std::string();
 }
 
 /// The tokens of a pair with the model's frame around it. A pair longer than the limit loses its end. Text in the pair

@@ -84,6 +84,7 @@ class CallPreparer {
   bool Knows(const std::vector<TokenId>& tokens) const;
   void RefuseUnknown(const std::vector<TokenId>& prompt, const char* field) const;
   void FindBadWords(GenerateCall& call, const std::stop_token& stop) const;
+  void EncodePrediction(GenerateCall& call, const std::stop_token& stop) const;
   std::vector<TokenId> EncodePair(const std::string& pair, size_t most, const EncodeBounds& bounds) const;
   void EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const;
 

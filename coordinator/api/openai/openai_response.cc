@@ -23,14 +23,6 @@ Json IdsOf(const Tokens& tokens) {
 
 }  // namespace
 
-Json Usage::ToJson() const {
-  return {{"prompt_tokens", prompt_tokens},
-          {"completion_tokens", completion_tokens},
-          {"total_tokens", prompt_tokens + completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}},
-          {"completion_tokens_details", {{"reasoning_tokens", reasoning_tokens}}}};
-}
-
 const char* FinishReasonName(FinishReason reason) { return reason == FinishReason::kLength ? "length" : "stop"; }
 
 Json ResponseBuilder::Envelope(bool chunk) const {

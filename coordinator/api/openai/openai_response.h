@@ -8,17 +8,10 @@
 
 #include "comm/base/json.h"
 #include "coordinator/api/openai/running_call.h"
+#include "coordinator/api/openai/usage.h"
 #include "coordinator/text/answers/answer_parser.h"
 
 namespace quire {
-
-struct Usage {
-  int prompt_tokens = 0;
-  int completion_tokens = 0;
-  int cached_tokens = 0;     // part of prompt_tokens
-  int reasoning_tokens = 0;  // part of completion_tokens
-  Json ToJson() const;
-};
 
 /// Returns "stop" or "length"; clients know no other reasons.
 const char* FinishReasonName(FinishReason reason);

@@ -4,6 +4,7 @@
 
 #include "coordinator/api/access/client_id.h"
 #include "coordinator/api/openai/answer_stops.h"
+#include "coordinator/api/openai/call_ending.h"
 #include "coordinator/api/openai/prompt_reporter.h"
 #include "coordinator/api/requests/token_fields.h"
 #include "coordinator/text/stop_matcher.h"
@@ -15,36 +16,6 @@ namespace quire {
 namespace asio = boost::asio;
 
 namespace {
-
-/// The event of a request that ended without a result. A retry makes sense only when nothing was computed, or when the
-/// request was not the cause.
-CallEvent EventOf(RequestError error, const std::string& message) {
-  CallEvent event{.error = message};
-  if (error == RequestError::kNoNumbers) event.error += " (--dtype, --kv-cache-dtype)";
-  event.retry_in_vain = error != RequestError::kNoRoom && error != RequestError::kWorkersLost;
-  switch (error) {
-    case RequestError::kNoRoom:
-      event.error_status = 503;
-      break;
-    case RequestError::kTimedOut:
-    case RequestError::kDeadline:
-      event.error_status = 504;
-      break;
-    case RequestError::kOverworked:
-    case RequestError::kDeadEnd:
-      event.error_status = 400;
-      break;
-    case RequestError::kAborted:
-      event.error_status = 410;
-      break;
-    case RequestError::kWorkersLost:
-    case RequestError::kNoNumbers:
-    case RequestError::kGivenUp:
-      event.error_status = 500;
-      break;
-  }
-  return event;
-}
 
 /// The sink of one request. It makes text on the engine's thread, so that stop strings end a choice at once.
 class TextSink : public RequestSink {
@@ -129,6 +100,12 @@ class TextSink : public RequestSink {
     ++choice.num_tokens;
   }
 
+  void OnDrafts(int index, int accepted, int refused) override {
+    Choice& choice = choices_[static_cast<size_t>(index)];
+    choice.accepted += accepted;
+    choice.refused += refused;
+  }
+
   void OnCached(int tokens) override {
     CallEvent event;
     event.choice = first_choice_;
@@ -138,7 +115,7 @@ class TextSink : public RequestSink {
 
   bool Abandoned() const override { return events_->Abandoned(); }
 
-  void OnError(RequestError error, const std::string& message) override { events_->Push(EventOf(error, message)); }
+  void OnError(RequestError error, const std::string& message) override { events_->Push(EndingOf(error, message)); }
 
  private:
   struct Choice {
@@ -147,6 +124,7 @@ class TextSink : public RequestSink {
     std::string pending_text;                   // text that will be sent with later text
     std::vector<ReportedToken> pending_tokens;  // tokens that were not sent yet
     int pending_count = 0;
+    int accepted = 0, refused = 0;     // guessed tokens that were not counted yet
     size_t words = AnswerStops::kAll;  // content bytes that may be sent
     bool stopped = false;
     std::string stop_sequence;  // the stop string that was found
@@ -189,6 +167,8 @@ class TextSink : public RequestSink {
     event.words = choice.words;
     event.tokens = std::exchange(choice.pending_tokens, {});
     event.num_tokens = std::exchange(choice.pending_count, 0);
+    event.accepted_drafts = std::exchange(choice.accepted, 0);
+    event.refused_drafts = std::exchange(choice.refused, 0);
     event.queue_seconds = std::exchange(waited_, std::nullopt);
     event.finished = finished;
     if (finished) event.stop_sequence = std::move(choice.stop_sequence), event.pooled = std::move(pooled_);
@@ -242,6 +222,7 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
     request->sampling.num_logprobs = request->beams->num_candidates();
   }
   request->sequences = NewSequences(prompt, call.best_of);
+  if (call.prediction_tokens != nullptr) request->prediction = *call.prediction_tokens;
   request->sink = std::move(sink);
   return request;
 }

@@ -57,6 +57,8 @@ struct GenerateCall {
   bool skip_special_tokens = true;
   bool add_special_tokens = true;
   bool include_stop = false;
+  std::string prediction;  // the text that the client expects; emptied when it is tokenised
+  std::shared_ptr<const std::vector<TokenId>> prediction_tokens;  // its tokens; set later; null: none
   bool echo = false;
   bool detokenize = true;         // false: answers have no text
   bool return_token_ids = false;  // the answer lists ids of prompts and answers

@@ -8,6 +8,7 @@
 #include "coordinator/api/requests/chat_messages.h"
 #include "coordinator/api/requests/chat_tools.h"
 #include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/prediction.h"
 #include "coordinator/api/requests/structured_output.h"
 #include "coordinator/api/requests/template_fields.h"
 #include "coordinator/api/requests/token_fields.h"
@@ -110,6 +111,7 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
   call.best_of = static_cast<int>(fields.Integer("best_of", call.n, limits.max_choices).value_or(call.n));
   ReadSampling(fields, limits, call);
   call.stop = fields.Texts("stop", 16, 1024);
+  call.prediction = ReadPrediction(fields);
   ReadTokenFields(fields, limits, call);
   call.ignore_eos = fields.Flag("ignore_eos", false);
   call.return_token_ids = fields.Flag("return_token_ids", false);

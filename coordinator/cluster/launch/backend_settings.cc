@@ -28,8 +28,9 @@ void CheckBackendSettings(const Topology& topology, BackendKind backend, const s
       FailSettings("--quantization {} on a GPU ({}) needs --dtype bfloat16, float16 or auto",
                    NameOf(asked.quantization), why);
     }
-    if (topology.speculation.method != SpeculationMethod::kOff)
-      RefuseOnGpu("--speculative-config, method", topology.speculation.method, why);
+    const SpeculationMethod drafts = topology.speculation.method;  // kPrediction, the default, has no effect there
+    if (drafts == SpeculationMethod::kNgram || drafts == SpeculationMethod::kSuffix)
+      RefuseOnGpu("--speculative-config, method", drafts, why);
     if (asked.activations == ActivationType::kInt8) RefuseOnGpu("--activations", asked.activations, why);
     if (kept != KvCacheDtype::kAuto && kept != KvCacheDtype::kFp8) RefuseOnGpu("--kv-cache-dtype", kept, why);
   } else {

@@ -50,7 +50,8 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
     max_model_len_ = fitting;
   }
   EngineOptions options = EngineOptionsOf(topology_, model_.spec(), pools, max_model_len_, max_step_tokens_);
-  if (options.drafts.num_tokens > 0 && pools.state_blocks > 0)
+  if (assignment_.compute.backend == BackendKind::kCuda) options.drafts.num_tokens = 0;
+  if (options.drafts.num_tokens > 0 && options.drafts.from_text && pools.state_blocks > 0)
     spdlog::warn("speculation: no drafts, because this model carries a state from token to token");
   ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
   engine_ = std::make_unique<Engine>(options);

@@ -13,6 +13,20 @@ LiveOptions LiveOptionsOf(const Topology& topology) {
           static_cast<double>(topology.limits.request_seconds), TargetMillis(topology.scheduler) / 1000.0};
 }
 
+namespace {
+
+DraftOptions DraftOptionsOf(const Topology::Speculation& s) {
+  const bool suffix = s.method == SpeculationMethod::kSuffix, text = suffix || s.method == SpeculationMethod::kNgram;
+  return {.num_tokens = s.method == SpeculationMethod::kOff ? 0 : s.num_tokens,
+          .min_match = s.lookup_min,
+          .max_match = s.lookup_max,
+          .max_batch = s.disable_by_batch_size,
+          .from_text = text,
+          .from_answers = suffix};
+}
+
+}  // namespace
+
 EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, const PoolSizes& pools,
                               int max_model_len, int max_step_tokens) {
   EngineOptions options;
@@ -31,10 +45,7 @@ EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, c
   options.max_request_seconds = live.max_request_seconds;
   options.scheduler.target_step_seconds = live.target_step_seconds;
   options.plan_ahead = topology.scheduler.plan_ahead;
-  if (topology.speculation.method == SpeculationMethod::kNgram) {
-    const Topology::Speculation& s = topology.speculation;
-    options.drafts = {s.num_tokens, s.lookup_min, s.lookup_max, s.disable_by_batch_size};
-  }
+  options.drafts = DraftOptionsOf(topology.speculation);
   options.max_model_len = max_model_len;
   options.vocab_size = static_cast<int>(spec.vocab_size);
   return options;

@@ -55,6 +55,7 @@ ReplicaSnapshot TakeSnapshot(Replica& replica) {
       .host_blocks = CountsOf(engine.blocks().host_pool()),
       .preemptions = scheduler.num_preemptions(),
       .swapped_out = scheduler.num_swapped_out(),
+      .earlier_answers_bytes = engine.earlier_answers().bytes(),
       .clients = scheduler.Clients(),
   };
 }

@@ -8,7 +8,10 @@
 namespace quire {
 
 Engine::Engine(const EngineOptions& options)
-    : options_(options), blocks_(options.blocks), scheduler_(options.scheduler, blocks_), repeats_(options.drafts) {
+    : options_(options),
+      blocks_(options.blocks),
+      scheduler_(options.scheduler, blocks_),
+      repeats_(options.drafts, &answers_) {
   if (options.drafts.num_tokens > 0) set_proposer(&repeats_);
 }
 
@@ -83,10 +86,21 @@ void Engine::RestoreDeadlines(const Request& request) {
   deadlines_.push({request.arrival_seconds + MaxSeconds(request), request.id});
 }
 
+/// Tells what became of the guesses about a request that ends.
+void Engine::TellDrafts(const Request& request) {
+  constexpr DecisionKind kKinds[kDraftSources] = {DecisionKind::kDraftedByPrediction, DecisionKind::kDraftedFromText,
+                                                  DecisionKind::kDraftedFromAnswers};
+  for (size_t source = 0; source < kDraftSources; ++source) {
+    const DraftTally& tally = request.drafted[source];
+    if (tally.tokens > 0) decisions_.OnDecision({kKinds[source], request.id, 0, tally.accepted, tally.tokens});
+  }
+}
+
 void Engine::Erase(RequestId id) {
   const auto it = requests_.find(id);
   stats_.ended_prompt_tokens += it->second->num_prompt_tokens();
   stats_.cached_tokens += it->second->num_cached_tokens;
+  TellDrafts(*it->second);
   background_.erase(id);
   requests_.erase(it);
 }
@@ -149,116 +163,6 @@ bool Engine::Fits(const std::vector<PromptScores>& scores) const {
          std::ranges::all_of(scores, [&](const PromptScores& s) { return std::ranges::all_of(s.top, known); });
 }
 
-void Engine::Do(const command::Commit& c) {
-  if (c.times.compute_micros > 0) scheduler_.ObserveStep(c.times.compute_micros * 1e-6, c.times.swap_micros * 1e-6);
-  AbortBroken(c.tokens, c.scores);
-  DeliverScores(c.scores);
-  const auto drawn = scheduler_.Commit(c.tokens);
-  for (const auto& [request, sequence, tokens, num_drafts] : drawn) {
-    stats_.drafts += num_drafts > 0;
-    stats_.draft_tokens += num_drafts;
-    stats_.accepted_tokens += std::ssize(tokens) - 1;
-    if (request->beams == nullptr) {
-      Deliver(*request, *sequence, tokens);
-      continue;
-    }
-    ++stats_.generated_tokens;
-    if (sequence->choice == 0) AdvanceBeams(*request, drawn);
-  }
-  for (const RequestId id : finished_) Erase(id);
-  finished_.clear();
-  Tell(c, {.stopped = stopped_});
-  stopped_.clear();
-}
-
-void Engine::DeliverScores(const std::vector<PromptScores>& scores) {
-  if (scores.empty()) return;
-  size_t next = 0;
-  for (const StepMember& m : scheduler_.outstanding().at(0).members) {
-    if (m.scores.count == 0) continue;
-    if (m.request != nullptr) m.request->sink->OnPromptScores(scores[next], m.sequence->tokens);
-    ++next;
-  }
-}
-
-/// Delivers the tokens in order until one of them ends the choice. Later tokens are dropped.
-void Engine::Deliver(Request& request, Sequence& sequence, std::span<const SampledToken> drawn) {
-  request.GotToken();
-  int num_generated = sequence.num_generated() - static_cast<int>(drawn.size());
-  std::optional<FinishReason> reason;
-  for (auto token = drawn.begin(); token != drawn.end() && !reason; ++token) {
-    ++stats_.generated_tokens;
-    reason = Deliver(request, sequence.choice, ++num_generated, *token);
-  }
-  if (!reason) return;
-  sequence.tokens.resize(static_cast<size_t>(sequence.num_prompt_tokens + num_generated));
-  Count(*reason);
-  scheduler_.Finish(request, sequence, *reason);
-  request.sink->OnFinish(sequence.choice, *reason);
-  if (request.finished()) finished_.push_back(request.id);
-}
-
-/// Delivers the num_generated-th generated token of a choice. Returns why the token ends the choice, if it does.
-std::optional<FinishReason> Engine::Deliver(Request& request, int choice, int num_generated,
-                                            const SampledToken& drawn) {
-  const bool begins = choice == 0 && num_generated == 1;
-  if (begins && request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
-  std::optional<FinishReason> reason = ReasonToFinish(request, num_generated, drawn.token);
-  const bool hidden = reason == FinishReason::kStop;  // the stop token is not part of the text
-  if (hidden) request.sink->OnHiddenStop(choice, drawn.logprob);
-  if (!hidden && request.sink->OnToken({choice, drawn.token, drawn.logprob, drawn.top, drawn.pooled})) {
-    reason = FinishReason::kStop;
-    stopped_.push_back({request.id, choice});
-  }
-  return reason;
-}
-
-void Engine::AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn) {
-  request.GotToken();
-  std::vector<const BeamSearch::Candidates*> candidates(request.sequences.size(), nullptr);
-  for (const auto& d : drawn) {
-    if (d.request == &request) candidates[static_cast<size_t>(d.sequence->choice)] = &d.tokens.front().top;
-  }
-  const auto steps = request.beams->Advance(candidates);
-  if (!steps.empty()) return scheduler_.Branch(request, steps);
-  for (Sequence& sequence : request.sequences) scheduler_.Finish(request, sequence, FinishReason::kStop);
-  DeliverBeams(request);
-  finished_.push_back(request.id);
-}
-
-void Engine::DeliverBeams(Request& request) {
-  if (request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
-  const std::vector<Beam> beams = request.beams->Result();
-  for (size_t choice = 0; choice < beams.size(); ++choice) {
-    const Beam& beam = beams[choice];
-    FinishReason reason = beam.stopped ? FinishReason::kStop : FinishReason::kLength;
-    const size_t count = beam.tokens.size() - (beam.stopped ? 1 : 0);
-    for (size_t i = 0; i < count; ++i) {
-      const TokenEvent token{static_cast<int>(choice), beam.tokens[i], beam.logprobs[i], {}, {}, i + 1 < count};
-      if (!request.sink->OnToken(token)) continue;
-      reason = FinishReason::kStop;
-      break;
-    }
-    Count(reason);
-    request.sink->OnFinish(static_cast<int>(choice), reason);
-  }
-}
-
-std::optional<FinishReason> Engine::ReasonToFinish(const Request& request, int num_generated, TokenId token) {
-  const auto& stops = request.limits.stop_token_ids;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end() && num_generated > request.sampling.min_tokens) {
-    return FinishReason::kStop;
-  }
-  if (num_generated >= request.limits.max_tokens) return FinishReason::kLength;
-  return std::nullopt;
-}
-
-void Engine::Count(FinishReason reason) {
-  if (reason == FinishReason::kStop) ++stats_.finished_stop;
-  if (reason == FinishReason::kLength) ++stats_.finished_length;
-  if (reason == FinishReason::kAbort) ++stats_.finished_abort;
-}
-
 void Engine::Do(const command::SetSwapSpeed& c) {
   Tell(c);
   scheduler_.cost().SetBlockSeconds(c.seconds_per_block);
@@ -268,6 +172,7 @@ void Engine::Do(const command::FlushCache& c) {
   Tell(c);
   blocks_.pins().Break();
   blocks_.prefixes().Flush();
+  answers_.Forget();
 }
 
 void Engine::Do(const command::ChangeOptions& c) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,7 +32,13 @@ struct EngineStats {
   int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // totals of ended requests; cached: found in the prefix cache
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices by how they ended
-  int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;           // verified guesses; their tokens; the right ones
+  std::array<DraftCounts, kDraftSources> drafts = {};                  // by DraftSource
+
+  DraftCounts all_drafts() const {
+    DraftCounts all;
+    for (const DraftCounts& each : drafts) all.Add(each);
+    return all;
+  }
 };
 
 /// A request that leaves an engine for another engine.
@@ -163,6 +170,7 @@ class Engine {
   const BlockManager& blocks() const { return blocks_; }
   const EngineOptions& options() const { return options_; }
   const EngineStats& stats() const { return stats_; }
+  const EarlierAnswers& earlier_answers() const { return answers_; }
   const std::map<RequestId, std::unique_ptr<Request>>& requests() const { return requests_; }
   /// Background requests among them. They are set aside while there are others.
   const std::set<RequestId>& background() const { return background_; }
@@ -202,16 +210,20 @@ class Engine {
   void AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores);
   void AbortDrawn(SlotId slot, RequestError error, const std::string& message);
   void DeliverScores(const std::vector<PromptScores>& scores);
-  void Deliver(Request& request, Sequence& sequence, std::span<const SampledToken> drawn);
+  void Deliver(const Scheduler::Drawn& drawn);
   std::optional<FinishReason> Deliver(Request& request, int choice, int num_generated, const SampledToken& drawn);
   void AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn);
   void DeliverBeams(Request& request);
+  void CountGenerated(Request& request, int tokens);
+  void CountDrafts(const Scheduler::Drawn& drawn, int num_delivered);
+  void Remember(const Request& request, const Sequence& sequence);
   static std::optional<FinishReason> ReasonToFinish(const Request& request, int num_generated, TokenId token);
   void Count(FinishReason reason);
   void EndWithError(Request& request, RequestError error, const std::string& message);
   std::string ReasonToGiveUp(const Request& request) const;
   double MaxSeconds(const Request& request) const;
   void RestoreDeadlines(const Request& request);
+  void TellDrafts(const Request& request);
   void Erase(RequestId id);
 
   // Background requests (engine_background.cc).
@@ -223,6 +235,7 @@ class Engine {
   EngineOptions options_;
   BlockManager blocks_;
   Scheduler scheduler_;
+  EarlierAnswers answers_;
   RepeatProposer repeats_;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
   std::set<RequestId> background_;                                                  // ids in requests_

@@ -105,15 +105,20 @@ void Scheduler::Readmit(Request& request) {
   request.num_swapped_blocks = 0;
 }
 
+/// Blocks that a table with `entries` entries, `held` of them blocks, still takes until it covers num_tokens tokens.
+int Scheduler::BlocksAhead(int entries, int held, int num_tokens) const {
+  int blocks = blocks_.BlocksFor(num_tokens) - entries;
+  if (blocks_.sliding_window() > 0) {  // later blocks replace blocks that leave the window
+    const int most = blocks_.BlocksFor(int64_t{blocks_.sliding_window()} + limits_.max_step_tokens) + 1;
+    blocks = std::min(blocks, most - held);
+  }
+  return std::max(0, blocks);
+}
+
 /// Blocks that the sequence still has to take for num_tokens tokens, beyond the blocks it holds and `shared` ones held
 /// by other sequences.
 int Scheduler::BlocksAhead(const Sequence& sequence, int num_tokens, int shared) const {
-  int blocks = blocks_.BlocksFor(num_tokens) - static_cast<int>(sequence.blocks.size()) - shared;
-  if (blocks_.sliding_window() > 0) {  // later blocks replace blocks that leave the window
-    const int most = blocks_.BlocksFor(int64_t{blocks_.sliding_window()} + limits_.max_step_tokens) + 1;
-    blocks = std::min(blocks, most - sequence.num_held_blocks());
-  }
-  return std::max(0, blocks);
+  return BlocksAhead(static_cast<int>(sequence.blocks.size()) + shared, sequence.num_held_blocks(), num_tokens);
 }
 
 /// Free blocks that a request without blocks needs for all its known tokens.
@@ -135,7 +140,8 @@ int Scheduler::BlocksToComeBack(const Request& request) const {
   int needed = request.num_swapped_blocks;
   for (const Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
-    needed += std::max(1, blocks_.BlocksFor(sequence.num_tokens()) - static_cast<int>(sequence.host_blocks.size()));
+    const auto entries = static_cast<int>(sequence.host_blocks.size());
+    needed += std::max(1, BlocksAhead(entries, entries - sequence.first_block, sequence.num_tokens()));
     // Several choices may share the block that is written next: one more for a copy.
     needed += request.sequences.size() > 1 && sequence.num_computed % blocks_.block_size() != 0;
     // The same holds for the state. A sequence without a state needs one, too.

@@ -9,31 +9,74 @@ namespace {
 
 /// Tokens before the end of a sequence in which a match is searched. This bounds the time of one search.
 constexpr size_t kMostSearched = size_t{1} << 16;
+/// Common tokens that tell places of a prediction apart: code repeats lines, but seldom several of them.
+constexpr size_t kMostInPrediction = 64;
 
-/// The number of tokens, at most `most`, that the tokens before `end` have in common with the end of `tokens`.
-size_t CommonTokens(std::span<const TokenId> tokens, size_t end, size_t most) {
-  size_t common = 0;
-  while (common < std::min(most, end) && tokens[end - 1 - common] == tokens[tokens.size() - 1 - common]) ++common;
-  return common;
-}
+size_t Distance(size_t a, size_t b) { return a > b ? a - b : b - a; }
 
 }  // namespace
 
-void RepeatProposer::Propose(const Request&, const Sequence& sequence, int most, std::vector<TokenId>& guess) {
-  guess.clear();
-  const std::span<const TokenId> all(sequence.tokens);
-  const std::span<const TokenId> tokens = all.last(std::min(all.size(), kMostSearched));
+bool RepeatProposer::MayGuess(const Request& request) const {
+  const bool predicted = options_.from_predictions && !request.prediction.empty();
+  return options_.from_text || options_.from_answers || predicted;
+}
+
+/// The most recent of the places in the text itself that have the longest common part with its end.
+CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
+  const std::span<const TokenId> tokens = text.last(std::min(text.size(), kMostSearched));
   const auto max_match = static_cast<size_t>(options_.max_match);
   size_t best = 0, longest = static_cast<size_t>(options_.min_match) - 1;
   for (size_t end = tokens.size() - 1; end > longest && longest < max_match; --end) {
-    const size_t common = CommonTokens(tokens, end, max_match);
+    const size_t common = CommonTokens(tokens, end, tokens, max_match);
     if (common <= longest) continue;
     best = end;
     longest = common;
   }
-  if (best == 0) return;
-  const std::span<const TokenId> follows = tokens.subspan(best);
-  guess.assign(follows.begin(), follows.begin() + std::min<std::ptrdiff_t>(most, std::ssize(follows)));
+  if (best == 0) return {};
+  return {longest, tokens.subspan(best)};
+}
+
+/// The place in the prediction that has the longest common part with the end of the generated tokens; of equal places
+/// the one that is nearest to where the answer would be without changes. An answer begins where its prediction begins.
+CommonPart RepeatProposer::InPrediction(std::span<const TokenId> prediction, std::span<const TokenId> generated) const {
+  const size_t unchanged = generated.size();
+  const auto part = [&](size_t place, size_t common) {
+    return CommonPart{std::min(common, static_cast<size_t>(options_.max_match)), prediction.subspan(place)};
+  };
+  if (unchanged < prediction.size()) {
+    const size_t most = std::min(unchanged, kMostInPrediction);
+    if (CommonTokens(prediction, unchanged, generated, most) == most) return part(unchanged, SIZE_MAX);
+  }
+  size_t best = 0, longest = static_cast<size_t>(options_.min_match) - 1;
+  for (size_t end = 1; end < prediction.size(); ++end) {
+    const size_t common = CommonTokens(prediction, end, generated, kMostInPrediction);
+    const bool nearer = best > 0 && common == longest && Distance(end, unchanged) < Distance(best, unchanged);
+    if (common <= longest && !nearer) continue;
+    best = end;
+    longest = common;
+  }
+  return best == 0 ? CommonPart{} : part(best, longest);
+}
+
+DraftSource RepeatProposer::Propose(const Request& request, const Sequence& sequence, int most,
+                                    std::vector<TokenId>& guess) {
+  const std::span<const TokenId> text(sequence.tokens);
+  CommonPart best;
+  auto source = DraftSource::kText;
+  const auto consider = [&](CommonPart part, DraftSource from) {
+    if (part.length > best.length) best = part, source = from;
+  };
+  if (options_.from_predictions && !request.prediction.empty()) {
+    const auto generated = text.subspan(static_cast<size_t>(sequence.num_prompt_tokens));
+    consider(InPrediction(request.prediction, generated), DraftSource::kPrediction);
+  }
+  const auto min_match = static_cast<size_t>(options_.min_match), max_match = static_cast<size_t>(options_.max_match);
+  if (options_.from_text && best.length < max_match) consider(InText(text), DraftSource::kText);
+  if (options_.from_answers && answers_ != nullptr && best.length < max_match)
+    consider(answers_->Find(request, text, min_match, max_match), DraftSource::kAnswers);
+  const auto count = std::min(static_cast<size_t>(most), best.follows.size());
+  guess.assign(best.follows.begin(), best.follows.begin() + static_cast<std::ptrdiff_t>(count));
+  return source;
 }
 
 }  // namespace quire

@@ -3,17 +3,22 @@
 #include <vector>
 
 #include "comm/base/types.h"
+#include "coordinator/core/blocks/draft_counts.h"
 #include "coordinator/core/request.h"
+#include "coordinator/core/schedule/earlier_answers.h"
 
 namespace quire {
 
 /// Speculative decoding: guesses of the next tokens are computed in the same step as the last known token. Answers do
 /// not depend on these options.
 struct DraftOptions {
-  int num_tokens = 0;  // drafts of one sequence in a step, at most; 0: no speculation
-  int min_match = 2;   // tokens that an earlier place must have in common with the end of the sequence, at least
-  int max_match = 8;   // further common tokens make no better match
-  int max_batch = 8;   // no drafts in a step that computes more sequences than this
+  int num_tokens = 0;            // drafts of one sequence in a step, at most kMostDrafts; 0: no speculation
+  int min_match = 2;             // tokens that a place must have in common with the end of the sequence, at least
+  int max_match = 8;             // further common tokens make no better match
+  int max_batch = 8;             // no drafts in a step that computes more sequences than this
+  bool from_text = true;         // drafts from the sequence itself
+  bool from_answers = false;     // drafts from earlier answers to the same client
+  bool from_predictions = true;  // drafts from what the client predicts
 };
 
 /// Guesses what a sequence will say next.
@@ -21,21 +26,32 @@ class DraftProposer {
  public:
   virtual ~DraftProposer() = default;
 
-  /// Sets `guess` to at most `most` tokens (most >= 1) that may follow the sequence; empty: no guess. The result
-  /// depends on the arguments alone, so that a replay plans the same steps. A wrong guess costs time and changes no
-  /// answer.
-  virtual void Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) = 0;
+  /// False when sequences of the request never get a guess.
+  virtual bool MayGuess(const Request& /*request*/) const { return true; }
+  /// Sets `guess` to at most `most` tokens (most >= 1) that may follow the sequence; empty: no guess. Returns their
+  /// source. The result depends on the arguments and on earlier answers alone, so that a replay plans the same steps. A
+  /// wrong guess costs time and changes no answer.
+  virtual DraftSource Propose(const Request& request, const Sequence& sequence, int most,
+                              std::vector<TokenId>& guess) = 0;
 };
 
-/// Finds the most recent place in the sequence that has the longest common part with the end of the sequence, and
-/// guesses that the tokens after this place come again.
+/// Finds the place that has the longest common part with the end of the sequence, and guesses that the tokens after
+/// this place come again. Of equal places one in the client's prediction comes first, then one in the sequence itself,
+/// then one in earlier answers.
 class RepeatProposer final : public DraftProposer {
  public:
-  explicit RepeatProposer(const DraftOptions& options) : options_(options) {}
-  void Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override;
+  /// `answers` may be null: no earlier answers. It must outlive the proposer.
+  explicit RepeatProposer(const DraftOptions& options, const EarlierAnswers* answers = nullptr)
+      : options_(options), answers_(answers) {}
+  bool MayGuess(const Request& request) const override;
+  DraftSource Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override;
 
  private:
+  CommonPart InText(std::span<const TokenId> text) const;
+  CommonPart InPrediction(std::span<const TokenId> prediction, std::span<const TokenId> generated) const;
+
   DraftOptions options_;
+  const EarlierAnswers* answers_;
 };
 
 }  // namespace quire

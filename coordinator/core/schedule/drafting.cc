@@ -5,12 +5,12 @@
 
 namespace quire {
 
-/// True when steps may draw several tokens of this request at once. Beams branch after every token. Scored and pooled
-/// rows belong to prompts.
+/// True when steps may draw several tokens of this request at once. Needs a proposer. Beams branch after every token.
+/// Scored and pooled rows belong to prompts.
 bool Scheduler::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
   return !blocks_.has_states() && request.beams == nullptr && sampling.pooling == Pooling::kNone &&
-         sampling.num_prompt_logprobs < 0;
+         sampling.num_prompt_logprobs < 0 && proposer_->MayGuess(request);
 }
 
 /// True when the next step must not be planned ahead: drafts are not verified yet, or a sequence may get drafts once
@@ -37,7 +37,7 @@ void Scheduler::AddDrafts(StepDraft& draft) {
     const int left = sequence.num_prompt_tokens + member.request->limits.max_tokens - (sequence.length() + 1);
     const int most = sequence.drafts.Length(std::min({drafts_.num_tokens, left, draft.budget}), draft_cost_.row());
     if (most <= 0) continue;
-    proposer_->Propose(*member.request, sequence, most, member.drafts);
+    member.source = proposer_->Propose(*member.request, sequence, most, member.drafts);
     if (member.drafts.empty()) {
       sequence.drafts.FoundNothing();
       continue;

@@ -19,6 +19,7 @@ struct StepMember {
   bool draws;
   ScoredRows scores = {};  // prompt rows to score
   std::vector<TokenId> drafts = {};
+  DraftSource source = DraftSource::kText;  // of the drafts
 
   /// Computed tokens that are known already.
   int num_known() const { return count - static_cast<int>(drafts.size()); }

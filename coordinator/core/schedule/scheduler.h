@@ -74,6 +74,7 @@ class Scheduler {
     Sequence* sequence;
     std::span<const SampledToken> tokens;  // at least one; more only where drafts were right
     int num_drafts;
+    DraftSource source;
   };
   /// Commits the oldest outstanding step: advances computed counts and appends drawn tokens. `tokens` are in batch
   /// order; tokens of sequences that have left are dropped. Returns the sequences that got tokens; valid until the next
@@ -205,6 +206,7 @@ class Scheduler {
   void CountIn(const Request& request, Crowd& crowd) const;
   void CountOut(const Request& request, Crowd& crowd) const;
   int Needs(Request& request, Resource resource);
+  int BlocksAhead(int entries, int held, int num_tokens) const;
   int BlocksAhead(const Sequence& sequence, int num_tokens, int shared = 0) const;
   int BlocksToBegin(Request& request);
   int BlocksToComeBack(const Request& request) const;

@@ -75,8 +75,7 @@ std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledTok
       blocks_.Trim(*m.sequence, m.sequence->num_tokens());
     }
     m.sequence->drafts.Gained(static_cast<int>(drawn.size()));
-    WaitingQueue::ChargeGenerated(*m.request, static_cast<int>(drawn.size()));
-    drawn_.push_back({m.request, m.sequence, drawn, static_cast<int>(m.drafts.size())});
+    drawn_.push_back({m.request, m.sequence, drawn, static_cast<int>(m.drafts.size()), m.source});
   }
   QUIRE_CHECK(rest.empty(), "{} tokens too many", rest.size());
   steps_.Retire();

@@ -28,12 +28,29 @@ function sum(status, pick) {
   return status.replicas.reduce((all, replica) => all + pick(replica), 0);
 }
 
+/** What became of guessed tokens: [share, note]; null while none was guessed. Positions are those inside a guess. */
+function guesses(status) {
+  const tokens = sum(status, (r) => r.speculation.tokens), drafts = sum(status, (r) => r.speculation.drafts);
+  if (tokens === 0) return null;
+  const methods = Object.keys(status.replicas[0].speculation.methods).flatMap((method) => {
+    const of = (what) => sum(status, (r) => r.speculation.methods[method][what]);
+    return of("tokens") > 0 ? [`${method} ${percent(of("accepted") / of("tokens"))}`] : [];
+  });
+  const positions = status.replicas[0].speculation.accepted_by_position.map(
+      (_, place) => percent(sum(status, (r) => r.speculation.accepted_by_position[place]) / drafts));
+  return [percent(sum(status, (r) => r.speculation.accepted) / tokens), `${methods.join(", ")}; by position ${positions.join(" ")}`];
+}
+
 export class History {
   constructor() {
     this.rows = [];  // {time, running, …}: the columns of /admin/history
     this.period = 5;
     this.figures = {running: new Figure("Running"), waiting: new Figure("Waiting"), tokens: new Figure("Tokens per second"),
-                    first: new Figure("Time to first token"), used: new Figure("Blocks in use"), hits: new Figure("Cache hits")};
+                    first: new Figure("Time to first token"), used: new Figure("Blocks in use"), hits: new Figure("Cache hits"),
+                    guesses: new Figure("Guesses right")};
+    this.figures.guesses.element.hidden = true;
+    this.figures.guesses.element.classList.add("whole");
+    this.figures.guesses.spark.element.remove();
     for (const figure of Object.values(this.figures)) $("figures").append(figure.element);
     this.throughput = new LineChart("Tokens per second", [{name: "generated", color: "var(--accent)"}], {format: short});
     this.pool = new LineChart("Pool and cache", [{name: "in use", color: "var(--accent)"}, {name: "cached", color: "var(--warn)"}], {top: 1, format: percent});
@@ -94,6 +111,9 @@ export class History {
     this.figures.waiting.show(count(sum(status, (r) => r.waiting)), `${counted(preemptions, "preemption")} so far`);
     this.figures.tokens.show(short(rate), `${short(generated)} generated so far`);
     this.figures.used.show(percent(used / Math.max(1, blocks)), `${count(used)} of ${count(blocks)}`);
+    const guessed = guesses(status);
+    this.figures.guesses.element.hidden = guessed === null;
+    if (guessed !== null) this.figures.guesses.show(...guessed);
   }
 
   onMetrics(text) {

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "comm/base/json.h"
+#include "coordinator/api/openai/event_queue.h"
+
+namespace quire {
+
+/// The tokens of a call, over all its prompts and choices.
+struct Usage {
+  int prompt_tokens = 0;
+  int completion_tokens = 0;
+  int cached_tokens = 0;     // part of prompt_tokens
+  int reasoning_tokens = 0;  // part of completion_tokens
+  int accepted_drafts = 0;   // guessed tokens among completion_tokens
+  int refused_drafts = 0;    // guessed tokens that were computed, and are not in the answer
+  /// Adds the tokens that an event counts, but those of thoughts.
+  void Add(const CallEvent& event);
+  Json ToJson() const;
+};
+
+}  // namespace quire

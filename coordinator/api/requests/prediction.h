@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "coordinator/api/requests/json_fields.h"
+
+namespace quire {
+
+/// Reads `prediction`, {"type": "content", "content": a text or a list of text parts}: what the client expects the
+/// answer to say. Empty: nothing. Throws ApiError for another form.
+std::string ReadPrediction(const JsonFields& fields);
+
+}  // namespace quire

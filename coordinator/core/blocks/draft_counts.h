@@ -1,0 +1,52 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace quire {
+
+/// Where a guess of further tokens comes from.
+enum class DraftSource : uint8_t {
+  kPrediction,  // what the client predicts that the answer says
+  kText,        // the sequence itself
+  kAnswers,     // earlier answers to the same client
+};
+inline constexpr size_t kDraftSources = 3;
+/// Tokens of one guess, at most.
+inline constexpr int kMostDrafts = 64;
+
+/// The source's name in metrics and reports: a method of --speculative-config.
+constexpr const char* NameOf(DraftSource source) {
+  constexpr const char* kNames[kDraftSources] = {"prediction", "ngram", "suffix"};
+  return kNames[static_cast<size_t>(source)];
+}
+
+/// Verified guesses. A guessed token is accepted when it becomes a token of the answer: tokens after the answer's end
+/// are not.
+struct DraftCounts {
+  int64_t drafts = 0, tokens = 0, accepted = 0;      // guesses; their tokens; the accepted ones
+  std::array<int64_t, kMostDrafts> accepted_at = {};  // entry i: guesses whose token number i was accepted
+
+  /// A guess of `count` tokens was verified; its first `right` ones were accepted.
+  void Add(int count, int right) {
+    ++drafts;
+    tokens += count;
+    accepted += right;
+    for (int i = 0; i < std::min(right, kMostDrafts); ++i) ++accepted_at[static_cast<size_t>(i)];
+  }
+  void Add(const DraftCounts& other) {
+    drafts += other.drafts;
+    tokens += other.tokens;
+    accepted += other.accepted;
+    for (size_t i = 0; i < accepted_at.size(); ++i) accepted_at[i] += other.accepted_at[i];
+  }
+};
+
+/// The same for one request, without positions.
+struct DraftTally {
+  int64_t tokens = 0, accepted = 0;
+};
+
+}  // namespace quire
