@@ -1,5 +1,6 @@
-// The table of what is in published models' files: configurations and the names of tensors. Each model of the table must
-// open as published, or be refused with a reason. The tensors' bytes are holes in a file, because only names count here.
+// The table of what is in published models' files: configurations and the names of tensors. Each model of the table
+// must open as published, or be refused with a reason. The tensors' bytes are holes in a file, because only names count
+// here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +59,8 @@ struct PublishedFolder {
     WriteTextFile(folder.path() + "/config.json", row.at("config").dump());
   }
 
-  /// Writes a file with these names. Names that the model's list knows have that tensor's shape, others have one number.
+  /// Writes a file with these names. Names that the model's list knows have that tensor's shape, others have one
+  /// number.
   void WriteTensors(const std::vector<std::string>& names) const {
     const ModelFiles list = ModelFiles::Open(folder.path(), LoadFormat::kDummy);
     ModelSpec untied = list.spec();

@@ -87,9 +87,12 @@ def row(clones, name, repository):
     commit = git(clone, "rev-parse", "HEAD")[:12]
     made = {"name": name, "source": f"the files in the GitHub repository {repository} at {commit}", "config": facts(json.loads(git(clone, "show", "HEAD:config.json")))}
     for index in INDEXES:
-        text = git(clone, "show", "HEAD:" + index)
-        if text.startswith("{") and text.rstrip().endswith("}") and "quantization_config" not in made["config"]:
-            made["tensors"] = patterns(json.loads(text)["weight_map"])
+        try:
+            names = json.loads(git(clone, "show", "HEAD:" + index))["weight_map"]
+        except ValueError:  # the repository has no such file, or damaged it
+            continue
+        if "quantization_config" not in made["config"]:
+            made["tensors"] = patterns(names)
             if index != INDEXES[0]:
                 made["source"] += " (names of the .bin files)"
             break
