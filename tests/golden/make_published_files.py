@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes published_files.json: what stands in the files of published models, shrunk to facts: configurations without keys that change
-nothing, and names of tensors as patterns with ranges of numbers. Usage: make_published_files.py CLONES. CLONES is a folder with a clone
+nothing, what tokenizer_config.json says (of chat templates: whether there is one), and names of tensors as patterns with ranges of numbers. Usage: make_published_files.py CLONES. CLONES is a folder with a clone
 of each repository below, as OWNER+NAME/repo. These public repositories hold copies of models' small files."""
 import json
 import os
@@ -33,6 +33,8 @@ MODELS = [
 REFUSED = {"falcon-40b": 'architecture "RefinedWeb" is not supported', "granite-3b-code-instruct-128k": "attention_bias = true is not supported"}
 UNUSED = {"_name_or_path", "auto_map", "transformers_version", "torch_dtype", "dtype", "use_cache", "welcome", "prefix"}
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
+TOKENIZER = ("tokenizer_class", "add_bos_token", "add_eos_token", "add_prefix_space", "model_max_length", *TOKENS)
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
@@ -63,6 +65,15 @@ def facts(config):
     return kept
 
 
+def tokenizer_facts(config):
+    kept = {key: config[key] for key in TOKENIZER if key in config}
+    added = [int(token) for token in config.get("added_tokens_decoder", {})]
+    if added:
+        kept["largest_added_token"] = max(added)
+    kept["has_chat_template"] = "chat_template" in config
+    return kept
+
+
 def patterns(names):
     """Returns the names with {} for numbers, and for each {} its ranges. Of tensors that are left out, one of each kind is kept."""
     numbers = {}
@@ -86,6 +97,10 @@ def row(clones, name, repository):
     clone = os.path.join(clones, repository.replace("/", "+"), "repo")
     commit = git(clone, "rev-parse", "HEAD")[:12]
     made = {"name": name, "source": f"the files in the GitHub repository {repository} at {commit}", "config": facts(json.loads(git(clone, "show", "HEAD:config.json")))}
+    try:
+        made["tokenizer"] = tokenizer_facts(json.loads(git(clone, "show", "HEAD:tokenizer_config.json")))
+    except ValueError:
+        pass
     for index in INDEXES:
         try:
             names = json.loads(git(clone, "show", "HEAD:" + index))["weight_map"]
