@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-std::string ContentOf(const Json& config, const char* key) {
+std::string TextOfToken(const Json& config, const char* key) {
   if (!config.contains(key) || config[key].is_null()) return "";
   return config[key].is_string() ? config[key].get<std::string>() : config[key].at("content").get<std::string>();
 }
@@ -28,9 +28,9 @@ TEST(PublishedTokenizersTest, Configurations_NameTokensAndTemplates_AndOnlyToken
     if (has_template) config["chat_template"] = "{{ messages[0].content }}";
     files.config_json = config.dump();
     const TokenizerData read = TokenizerDataFromHf(files, row.at("name"));
-    EXPECT_EQ(read.bos_token, ContentOf(config, "bos_token")) << row.at("name");
-    EXPECT_EQ(read.eos_token, ContentOf(config, "eos_token")) << row.at("name");
-    EXPECT_EQ(read.pad_token, ContentOf(config, "pad_token")) << row.at("name");
+    EXPECT_EQ(read.bos_token, TextOfToken(config, "bos_token")) << row.at("name");
+    EXPECT_EQ(read.eos_token, TextOfToken(config, "eos_token")) << row.at("name");
+    EXPECT_EQ(read.pad_token, TextOfToken(config, "pad_token")) << row.at("name");
     EXPECT_EQ(!read.chat_template.empty(), has_template) << row.at("name");
     // Beside a tokenizer.json, HF does not heed add_bos_token and add_eos_token of any class: the post-processor
     // decides, and this one adds nothing.
