@@ -163,12 +163,16 @@ std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const st
   if (asked) Fail("{} needs a passphrase; nobody is there to give it: store it without one, mode 0600", key_file);
   if (error) Fail("{} is not the private key, in PEM, of {}: {}", key_file, certificate_file, error.message());
   context->set_password_callback([](size_t, ssl::context::password_purpose) { return std::string(); });
+  // OpenSSL keeps one pair for each type of key. So it takes a key of another type than the certificate's, and holds
+  // that key without a certificate.
+  const X509* certificate = ::SSL_CTX_get0_certificate(context->native_handle());
+  if (certificate == nullptr || ::SSL_CTX_check_private_key(context->native_handle()) != 1)
+    Fail("{} is not the private key, in PEM, of {}: it belongs to another certificate", key_file, certificate_file);
   const EVP_PKEY* key_of = ::SSL_CTX_get0_privatekey(context->native_handle());
   if (::EVP_PKEY_base_id(key_of) == EVP_PKEY_RSA && ::EVP_PKEY_bits(key_of) > kMostRsaBits) {
     Fail("{} holds an RSA key of {} bits: handshakes would take too long; use P-256, or RSA of at most {} bits",
          key_file, ::EVP_PKEY_bits(key_of), kMostRsaBits);
   }
-  const X509* certificate = ::SSL_CTX_get0_certificate(context->native_handle());
   if (::X509_cmp_current_time(::X509_get0_notAfter(certificate)) < 0)
     spdlog::warn("the certificate {} has expired: clients will refuse it", certificate_file);
   return context;

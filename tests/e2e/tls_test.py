@@ -27,6 +27,14 @@ def make_certificate(directory, name, *more):
     return certificate, key
 
 
+def make_key(directory, kind, *options):
+    """Makes a private key of a type of OpenSSL's genpkey. Returns its path."""
+    key = os.path.join(directory, kind + ".key")
+    subprocess.run(["openssl", "genpkey", "-algorithm", kind, *options, "-out", key], check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    os.chmod(key, 0o600)
+    return key
+
+
 def head(method, path, *lines, body=b""):
     return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *lines]).encode() + b"\r\n\r\n" + body
 
@@ -234,6 +242,11 @@ class TlsTest(unittest.TestCase):
             self.server.reload("kept the certificate as it was")  # the key still belongs to the first certificate
             put(self.certificate, first_pair[0])
             self.assertEqual(subject(self.certificate), "first")
+            # A renewal may change the type of the key. The server may read the pair when only one file is new.
+            for kind in ("RSA", "ED25519"):
+                put(self.key, get(make_key(self.directory.name, kind)))
+                self.server.reload("kept the certificate as it was")
+                self.assertEqual(subject(self.certificate), "first")
             put(self.certificate, get(second))
             put(self.key, get(second_key))
             self.server.reload("read the certificate again")
@@ -431,6 +444,11 @@ class StartTest(unittest.TestCase):
             subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:4104", "-nodes", "-subj", "/CN=localhost", "-keyout", slow + ".key", "-out", slow],
                            check=True, capture_output=True)
             for flags, expected in (((certificate, other_key), "is not the private key"), ((rubbish, key), "no certificate chain"),
+                                    ((certificate, make_key(directory, "RSA")), "is not the private key"),
+                                    ((certificate, make_key(directory, "ED25519")), "is not the private key"),
+                                    ((certificate, make_key(directory, "ED448")), "is not the private key"),
+                                    ((certificate, make_key(directory, "X25519")), "is not the private key"),
+                                    ((slow, key), "is not the private key"),
                                     ((certificate, rubbish), "is not the private key"), ((certificate, locked), "passphrase"),
                                     ((certificate, shown), "chmod 0600"), ((directory + "/none", key), "none"), ((certificate, directory + "/none"), "none"),
                                     ((slow, slow + ".key"), "4104 bits"),
