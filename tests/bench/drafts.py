@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""drafts.py QUIRE MODEL [--rounds N] [--flags "..."] [--only WORDS]: measures what speculation gains. Starts a server on MODEL for each
+"""drafts.py QUIRE MODEL [--rounds N] [--flags "..."] [--only WORDS] [--tokens PERCENT]: measures what speculation gains. Starts a server on MODEL for each
 method, without drafts, with ngram and with suffix, and sends all of them the same requests in turns; every turn asks for something else.
-Prints a table in Markdown: tokens a second without drafts, and for each method the ratio, drafts and right drafts of the last round.
+Prints a table in Markdown: tokens a second without drafts, and for each method the ratio of tokens a second (the median of the rounds), and of
+the last round steps as a part of those without drafts, drafts and right drafts. Steps do not depend on what else the machine does.
 Fails unless all answers, with their log-probabilities, are equal."""
 import argparse
 import concurrent.futures
@@ -46,9 +47,11 @@ class Server:
         return urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=600)
 
     def counts(self):
+        """Returns drafts, right drafts and steps so far."""
         text = self.open("/metrics", admin=True).read().decode()
-        return [sum(float(v) for v in re.findall(rf"vllm:spec_decode_num_{name}_total\{{\S+ (\S+)", text))
-                for name in ("draft_tokens", "accepted_tokens")]
+        steps = json.load(self.open("/admin/status", admin=True))["steps"]
+        return [*(sum(float(v) for v in re.findall(rf"vllm:spec_decode_num_{name}_total\{{\S+ (\S+)", text))
+                  for name in ("draft_tokens", "accepted_tokens")), steps]
 
     def ask(self, bodies):
         """Sends all bodies at once. Returns their choices, the generated tokens and the seconds."""
@@ -66,7 +69,7 @@ def chat(text, **more):
 def edited(name, **more):
     with open(SOURCE, encoding="utf-8") as f:
         code = f.read()
-    question = f"Repeat this file word for word, with `common` renamed to `{name}`:\n```cpp\n{code}\n```"
+    question = f"```cpp\n{code}\n```\nRepeat this file word for word, with `common` renamed to `{name}`."
     return chat(question, **more), "```cpp\n" + code.replace("common", name) + "\n```"
 
 
@@ -104,11 +107,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--flags", default="-tp 1")
     parser.add_argument("--only", default="")
+    parser.add_argument("--tokens", type=int, default=100, help="tokens of each answer, in percent")
     options = parser.parse_args()
     flags = shlex.split(options.flags)
     servers = [Server(options.quire, options.model, [*flags, "--speculative-config", json.dumps({"method": method})]) for method in METHODS]
-    print("| load | tokens/s without | " + " | ".join(f"{method}, ratio | drafts | right" for method in METHODS[1:]) + " |")
-    print("| --- | ---: |" + " ---: | ---: | ---: |" * (len(METHODS) - 1))
+    print("| load | tokens/s without | " + " | ".join(f"{method}, ratio | steps | drafts | right" for method in METHODS[1:]) + " |")
+    print("| --- | ---: |" + " ---: | ---: | ---: | ---: |" * (len(METHODS) - 1))
     try:
         for name, requests in loads().items():
             if options.only not in name:
@@ -118,7 +122,8 @@ def main():
                 got = []
                 for i, server in enumerate(servers):
                     before = server.counts()
-                    choices, tokens, seconds = server.ask(requests(turn))
+                    bodies = [{**body, "max_tokens": body["max_tokens"] * options.tokens // 100} for body in requests(turn)]
+                    choices, tokens, seconds = server.ask(bodies)
                     got.append(choices)
                     counts[i] = [now - then for now, then in zip(server.counts(), before)]
                     if turn > 0:
@@ -126,8 +131,8 @@ def main():
                 if any(other != got[0] for other in got):
                     sys.exit(f"{name}: the answers differ")
             plain = statistics.median(rates[0])
-            cells = " | ".join(f"{statistics.median(r / p for r, p in zip(rate, rates[0])):.2f} | {drafts:.0f} | {right:.0f}"
-                               for rate, (drafts, right) in list(zip(rates, counts))[1:])
+            cells = " | ".join(f"{statistics.median(r / p for r, p in zip(rate, rates[0])):.2f} | {steps / counts[0][2]:.2f} | {drafts:.0f} | {right:.0f}"
+                               for rate, (drafts, right, steps) in list(zip(rates, counts))[1:])
             print(f"| {name} | {plain:.1f} | {cells} |", flush=True)
     finally:
         for server in servers:
