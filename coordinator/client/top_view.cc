@@ -82,7 +82,9 @@ std::string Percent(int64_t part, int64_t whole) {
 }
 
 /// The line about guessed tokens; empty while there are none. The shares by position are of all guesses, so they fall.
-std::string DraftsLine(const Json& speculation) {
+std::string DraftsLine(const Json& status) {
+  if (!status.contains("speculation")) return "";  // an older server
+  const Json& speculation = status["speculation"];
   const int64_t tokens = speculation.at("tokens"), drafts = speculation.at("drafts");
   if (tokens == 0) return "";
   std::string line = fmt::format("drafts   {} of {} guessed tokens right", speculation.at("accepted").get<int64_t>(),
@@ -157,7 +159,7 @@ std::vector<std::string> Lines(const TopReading& now, const TopReading* before, 
   } else {
     lines.emplace_back("tokens/s ...");
   }
-  if (std::string drafts = DraftsLine(status.at("speculation")); !drafts.empty()) lines.push_back(std::move(drafts));
+  if (std::string drafts = DraftsLine(status); !drafts.empty()) lines.push_back(std::move(drafts));
   const Json& replicas = status.at("replicas");
   for (const Json& replica : replicas) AddReplica(replica, replicas.size() > 1, lines);
   lines.emplace_back();

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""drafts.py QUIRE MODEL [--rounds N] [--flags "..."]: measures what speculation gains. Starts two servers on MODEL, with and without drafts,
-and sends both the same requests in turns. Prints a table in Markdown: tokens a second of both, their ratio, drafts and right drafts.
+"""drafts.py QUIRE MODEL [--rounds N] [--flags "..."] [--only WORDS] [--tokens PERCENT]: measures what speculation gains. Starts a server on MODEL for each
+method, without drafts, with ngram and with suffix, and sends all of them the same requests in turns; every turn asks for something else.
+Prints a table in Markdown: tokens a second without drafts, and for each method the ratio of tokens a second (the median of the rounds), and of
+the last round steps as a part of those without drafts, drafts and right drafts. Steps do not depend on what else the machine does.
 Fails unless all answers, with their log-probabilities, are equal."""
 import argparse
 import concurrent.futures
@@ -16,6 +18,7 @@ import time
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+METHODS = ["off", "ngram", "suffix"]
 SOURCE = os.path.join(ROOT, "coordinator", "core", "schedule", "draft_proposer.cc")
 
 
@@ -44,9 +47,11 @@ class Server:
         return urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=600)
 
     def counts(self):
+        """Returns drafts, right drafts and steps so far."""
         text = self.open("/metrics", admin=True).read().decode()
-        return [sum(float(v) for v in re.findall(rf"vllm:spec_decode_num_{name}_total\{{\S+ (\S+)", text))
-                for name in ("draft_tokens", "accepted_tokens")]
+        steps = json.load(self.open("/admin/status", admin=True))["steps"]
+        return [*(sum(float(v) for v in re.findall(rf"vllm:spec_decode_num_{name}_total\{{\S+ (\S+)", text))
+                  for name in ("draft_tokens", "accepted_tokens")), steps]
 
     def ask(self, bodies):
         """Sends all bodies at once. Returns their choices, the generated tokens and the seconds."""
@@ -61,21 +66,38 @@ def chat(text, **more):
     return {"messages": [{"role": "user", "content": text}], "temperature": 0, "logprobs": True, **more}
 
 
-def loads():
+def edited(name, **more):
     with open(SOURCE, encoding="utf-8") as f:
         code = f.read()
-    edit = "Repeat this file word for word, with `common` renamed to `shared`:\n```cpp\n" + code + "\n```"
+    question = f"```cpp\n{code}\n```\nRepeat this file word for word, with `common` renamed to `{name}`."
+    return chat(question, **more), "```cpp\n" + code.replace("common", name) + "\n```"
+
+
+def predicted(name, **more):
+    body, text = edited(name, **more)
+    return {**body, "prediction": {"type": "content", "content": text}}
+
+
+def loads():
+    """Returns for each load what makes the requests of a turn."""
     facts = {"type": "object", "properties": {"people": {"type": "array", "minItems": 6, "maxItems": 6, "items": {
         "type": "object", "properties": {"first_name": {"type": "string", "maxLength": 12}, "family_name": {"type": "string", "maxLength": 12},
                                          "age": {"type": "integer", "minimum": 0, "maximum": 99}},
         "required": ["first_name", "family_name", "age"]}}}, "required": ["people"]}
     form = {"type": "json_schema", "json_schema": {"name": "people", "schema": facts, "strict": True}}
-    return {"one stream, a file repeated with an edit": [chat(edit, max_tokens=400)],
-            "one stream, JSON of six people by a schema": [chat("List six people.", max_tokens=400, response_format=form)],
-            "one stream, prose": [chat("Write a long story about a lighthouse keeper.", max_tokens=300)],
-            "one stream, prose at temperature 0.8": [chat("Write a poem about the sea.", max_tokens=300, temperature=0.8, seed=4)],
-            "4 streams, a file repeated with an edit": [chat(edit + "\n" * i, max_tokens=200) for i in range(4)],
-            "32 streams, prose": [chat(f"Write a story about the number {i}.", max_tokens=64) for i in range(32)]}
+    names, trades = ["shared", "equal", "alike", "same_part", "matching"], ["painters", "sailors", "bakers", "judges", "pilots"]
+    name, trade = lambda turn: names[turn % 5], lambda turn: trades[turn % 5]
+    return {"one stream, a file repeated with an edit": lambda turn: [edited(name(turn), max_tokens=400)[0]],
+            "the same, and the client predicts it": lambda turn: [predicted(name(turn), max_tokens=400)],
+            "one stream, JSON of six people by a schema": lambda turn: [chat(f"List six {trade(turn)}.", max_tokens=400, response_format=form)],
+            "one stream, prose": lambda turn: [chat(f"Write a long story about {trade(turn)}.", max_tokens=300)],
+            "one stream, prose, and the client predicts something else": lambda turn: [
+                {**chat(f"Write a long story about {trade(turn)}.", max_tokens=300), "prediction": {"type": "content", "content": edited("x")[1]}}],
+            "4 streams, a file repeated with an edit": lambda turn: [edited(name(turn) + str(i), max_tokens=200)[0] for i in range(4)],
+            "32 streams, prose": lambda turn: [chat(f"Write a story about {i} {trade(turn)}.", max_tokens=64) for i in range(32)],
+            "32 streams, prose, all with a prediction": lambda turn: [
+                {**chat(f"Write a story about {i} {trade(turn)}.", max_tokens=64), "prediction": {"type": "content", "content": "Once upon a time"}}
+                for i in range(32)]}
 
 
 def main():
@@ -84,27 +106,34 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--flags", default="-tp 1")
-    parser.add_argument("--config", default='{"method": "ngram"}')
+    parser.add_argument("--only", default="")
+    parser.add_argument("--tokens", type=int, default=100, help="tokens of each answer, in percent")
     options = parser.parse_args()
     flags = shlex.split(options.flags)
-    servers = [Server(options.quire, options.model, flags), Server(options.quire, options.model, [*flags, "--speculative-config", options.config])]
+    servers = [Server(options.quire, options.model, [*flags, "--speculative-config", json.dumps({"method": method})]) for method in METHODS]
+    print("| load | tokens/s without | " + " | ".join(f"{method}, ratio | steps | drafts | right" for method in METHODS[1:]) + " |")
+    print("| --- | ---: |" + " ---: | ---: | ---: | ---: |" * (len(METHODS) - 1))
     try:
-        print("| load | without, tokens/s | with, tokens/s | ratio | drafts | right |\n| --- | ---: | ---: | ---: | ---: | ---: |")
-        for name, bodies in loads().items():
-            rates, before = ([], []), None
+        for name, requests in loads().items():
+            if options.only not in name:
+                continue
+            rates, counts = [[] for _ in servers], [None for _ in servers]
             for turn in range(options.rounds + 1):  # the first one fills the caches
                 got = []
-                for server, rate in zip(servers, rates):
+                for i, server in enumerate(servers):
                     before = server.counts()
+                    bodies = [{**body, "max_tokens": body["max_tokens"] * options.tokens // 100} for body in requests(turn)]
                     choices, tokens, seconds = server.ask(bodies)
                     got.append(choices)
+                    counts[i] = [now - then for now, then in zip(server.counts(), before)]
                     if turn > 0:
-                        rate.append(tokens / seconds)
-                if got[0] != got[1]:
+                        rates[i].append(tokens / seconds)
+                if any(other != got[0] for other in got):
                     sys.exit(f"{name}: the answers differ")
-            drafts, right = (now - then for now, then in zip(servers[1].counts(), before))
-            plain, drafted = (statistics.median(rate) for rate in rates)
-            print(f"| {name} | {plain:.1f} | {drafted:.1f} | {drafted / plain:.2f} | {drafts:.0f} | {right:.0f} |", flush=True)
+            plain = statistics.median(rates[0])
+            cells = " | ".join(f"{statistics.median(r / p for r, p in zip(rate, rates[0])):.2f} | {steps / counts[0][2]:.2f} | {drafts:.0f} | {right:.0f}"
+                               for rate, (drafts, right, steps) in list(zip(rates, counts))[1:])
+            print(f"| {name} | {plain:.1f} | {cells} |", flush=True)
     finally:
         for server in servers:
             server.process.terminate()

@@ -51,6 +51,7 @@ class JournalTest : public testing::Test {
     request->arrival_seconds = now_;
     request->limits.stop_token_ids = {3};
     if (id % 3 == 0) request->sampling.num_prompt_logprobs = 2;
+    if (drafts_ && id % 2 == 0) request->prediction = {0, 1, 2, 0, 0, 1, 1, 2, 2};
     if (id % 5 == 0 && n == 1) request->sampling.pooling = Pooling::kMean;
     if (id % 4 == 0) request->sampling.grammar = {GrammarSource::kRegex, "(a|b)*"};
     if (n == 3 && random_.Below(2) == 0) {
@@ -64,12 +65,13 @@ class JournalTest : public testing::Test {
   /// Random draws for the oldest outstanding step.
   std::vector<SampledToken> Draws(const Engine& engine) {
     std::vector<SampledToken> out;
-    const auto draw = [&](SlotId slot) {
-      SampledToken token{slot, static_cast<TokenId>(random_.Below(50)), -0.5f, {}};
+    const auto draw = [&](SlotId slot, std::optional<TokenId> right = {}) {
+      SampledToken token{slot, right.value_or(static_cast<TokenId>(random_.Below(drafts_ ? 4 : 50))), -0.5f, {}};
       for (TokenId t = 0; t < 6; ++t) token.top.emplace_back((token.token + t) % 50, -0.5f - random_.Signed());
       out.push_back(token);
     };
     for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {
+      for (size_t i = 0; i < m.drafts.size() && random_.Below(3) > 0; ++i) draw(m.slot, m.drafts[i]);
       if (m.draws) draw(m.slot);
       const bool pools = m.draws && m.request != nullptr && m.request->sampling.pooling != Pooling::kNone;
       if (pools && m.start < m.request->num_prompt_tokens()) out.back().pooled = {0.5f, 0.25f};
@@ -127,6 +129,7 @@ class JournalTest : public testing::Test {
   std::string directory_ = testing::TempDir() + "quire-journal-" + std::to_string(::getpid());
   test::Random random_{42};
   std::map<RequestId, test::CollectingSink> sinks_;
+  bool drafts_ = false;  // requests have predictions, and few different tokens are drawn
   RequestId last_id_ = 0;
   uint64_t last_ticket_ = 0;
   int num_bare_ = 0, num_ahead_ = 0, num_by_host_ = 0;  // number of moves of each kind
@@ -176,6 +179,25 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenTheModelHasHybridStates) {
   EXPECT_EQ(result.differing, 0) << result.first_difference;
   EXPECT_EQ(result.steps, steps_);
   EXPECT_GT(result.segments, 5);
+}
+
+TEST_F(JournalTest, Replay_YieldsTheSamePlans_WithDraftsFromEverySource) {
+  EngineOptions options = Options();
+  options.drafts = {.num_tokens = 4, .from_answers = true};
+  drafts_ = true;
+  Engine engine(options);
+  engine.StartEpoch(1);
+  {
+    Journal journal(directory_, {64 << 10, 64 << 20}, engine);
+    engine.set_observer(&journal);
+    Live(engine, 3000);
+    engine.set_observer(nullptr);
+  }
+  for (const DraftCounts& counts : engine.stats().drafts) EXPECT_GT(counts.accepted, 50);
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.differing, 0) << result.first_difference;
+  EXPECT_EQ(result.steps, steps_);
+  EXPECT_GT(result.segments, 10);
 }
 
 TEST_F(JournalTest, Replay_ReportsAPlanThatDiffers) {

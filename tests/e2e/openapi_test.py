@@ -141,7 +141,7 @@ class OpenApiTest(OpenApiCase):
     def test_answers_with_token_ids_and_prompt_logprobs_match_the_openapi_document(self):
         for path, body in (("/v1/completions", {"prompt": "hi there"}), ("/v1/chat/completions", {"messages": HI})):
             operation = self.document["paths"][path]["post"]
-            body = {**body, "max_tokens": 4, "n": 2, "return_token_ids": True, "logprobs": 1 if path == "/v1/completions" else True}
+            body = {**body, "max_tokens": 4, "n": 2, "ignore_eos": True, "return_token_ids": True, "logprobs": 1 if path == "/v1/completions" else True}
             whole = self.expect(operation, "post", path, {**body, "prompt_logprobs": 2})
             place = whole["choices"][1] if path == "/v1/completions" else whole
             self.assertEqual(len(place["prompt_logprobs"]), len(place["prompt_token_ids"]))

@@ -146,6 +146,18 @@ class StrangerTest(unittest.TestCase):
                 self.assertRegex(bar, r"^#*\+*\.*$")
                 self.assertEqual(len(bar), 30)
 
+    def test_top_shows_guessed_tokens_by_method_and_position(self):
+        status = self.status({"total": 5, "used": 1, "cached": 0, "free": 4})
+        methods = {"prediction": {"drafts": 1, "tokens": 4, "accepted": 3}, "ngram": {"drafts": 0, "tokens": 0, "accepted": 0}, HOSTILE: {"drafts": 3, "tokens": 6, "accepted": 3}}
+        status["speculation"] = {"drafts": 4, "tokens": 10, "accepted": 6, "accepted_by_position": [4, 2, 0], "methods": methods}
+        done = self.watch(json.dumps(status), '{"requests": [], "not_listed": 0}')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = next(line for line in done.stdout.splitlines() if line.startswith("drafts"))
+        for words in ("6 of 10 guessed tokens right", "prediction 75 %", "; by position 100 % 50 % 0 %"):
+            self.assertIn(words, line)
+        self.assertNotIn("ngram", line)
+        self.assertNotIn("\x1b", line)
+
     def test_top_escapes_control_characters_of_names(self):
         status = self.status({"total": 0, "used": 0, "cached": 0, "free": 0})
         request = {"id": HOSTILE, "state": HOSTILE, "age_seconds": 1, "prompt_tokens": 1, "generated_tokens": 1, "blocks": 1,

@@ -73,6 +73,12 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
 /// Checks the step's part of a client that has more decodes than fit. The part's odd token may go to the chunks.
 void Decodes::CheckShare(const std::string& client, const StepPlan& plan) const {
   int decodes = 0, chunks = 0;
+  // The part was split before requests were preempted, and their decodes had their places in it.
+  for (const Ready& ready : ready_) {
+    const auto request = engine_.requests().find(ready.request);
+    const bool left = request != engine_.requests().end() && Find(ready) == nullptr;
+    decodes += left && !ready.is_beam && request->second->client == client;
+  }
   for (const Request* request : engine_.scheduler().running()) {
     if (request->client != client) continue;
     const bool is_new = !running_.contains(request->id);  // newcomers' chunks get what is left

@@ -10,8 +10,9 @@ namespace quire::sim {
 
 /// Checks the promise that decodes are served before chunks. While one client is alone, a plan contains every sequence
 /// that has one token to compute, however large the prompts of older requests are. While several clients are active,
-/// a client's decodes take turns only where its chunks have at most half of the client's tokens. A request for which
-/// the plan has no blocks has no promise, and neither have those that come after it.
+/// a client's decodes take turns only where its chunks have at most half of the client's tokens, those of preempted
+/// requests included. A request for which the plan has no blocks has no promise, and neither have those that come after
+/// it.
 class Decodes {
  public:
   explicit Decodes(const Engine& engine) : engine_(engine) {}

@@ -55,7 +55,7 @@ MUTANTS = [
     ("engine/engine_delivery.cc", "guessed tokens after the end of an answer count as accepted",
      "std::min(right, num_delivered)", "right"),
     ("engine/engine_delivery.cc", "the token drawn after a guess counts as guessed",
-     "std::min(right, num_delivered)", "num_delivered"),
+     "stats_.drafts[source].Add(drawn.num_drafts, accepted);", "stats_.drafts[source].Add(drawn.num_drafts, num_delivered);"),
     ("engine/engine_delivery.cc", "tokens after the end of an answer count as generated",
      "CountGenerated(request, num_generated - before);", "CountGenerated(request, static_cast<int>(drawn.tokens.size()));"),
     ("engine/engine_delivery.cc", "a client does not hear of a guess that was all wrong",
