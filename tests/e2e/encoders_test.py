@@ -134,6 +134,13 @@ class CrossEncoderTest(EncoderCase):
                 self.post(server, "/v1/embeddings", 400, input="a")
                 self.post(server, "/v1/completions", 400, prompt="a")
 
+    def test_queries_of_pairs_differ(self):
+        server = self.serve(os.path.join(MODELS, "bert_pairs"))
+        queries, documents = ["the dog", "the dog", "quick fox"], ["a fox", "lazy", "the dog"]
+        pairs = self.post(server, "/v1/score", text_1=queries, text_2=documents)["data"]
+        singles = [self.post(server, "/v1/score", text_1=query, text_2=document)["data"][0] for query, document in zip(queries, documents)]
+        self.assertEqual([pair["score"] for pair in pairs], [single["score"] for single in singles])
+
     def test_scores_are_logits_where_the_files_say_identity(self):
         path = os.path.join(self.folder(), "model")
         shutil.copytree(os.path.join(MODELS, "bert_pairs"), path)
